@@ -68,10 +68,7 @@ class CoreDemux(Component):
         answering = Signal(Destination)
         grants = []
         for destination, port in places.items():
-            m.d.comb += [
-                port.req.eq(core.req & meant[destination]),
-                *following(port, core, *REQUEST_FIELDS),
-            ]
+            m.d.comb += [port.req.eq(core.req & meant[destination]), *following(port, core, *REQUEST_FIELDS)]
             grants.append(meant[destination] & port.gnt)
             with m.If(core.req & meant[destination] & port.gnt):
                 m.d.sync += answering.eq(destination)

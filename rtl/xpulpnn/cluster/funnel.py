@@ -26,10 +26,7 @@ class Funnel(Component):
         m.submodules.arbiter = arbiter = Arbiter(self.inputs, "counter")
         selected = self.selected
         for number, request in enumerate(self.requests):
-            m.d.comb += [
-                arbiter.req[number].eq(request.req & ~selected.req),
-                request.gnt.eq(arbiter.gnt[number]),
-            ]
+            m.d.comb += [arbiter.req[number].eq(request.req & ~selected.req), request.gnt.eq(arbiter.gnt[number])]
         with m.If(arbiter.gnt.any()):
             m.d.sync += [selected.req.eq(1), self.owner.eq(chosen(arbiter.gnt, range(self.inputs)))]
             for name in REQUEST_FIELDS:

@@ -153,10 +153,7 @@ class Backend(Component):
                 ex_stage.id_dotp_b.eq(id_stage.dotp_b),
             ]
         if self.config.mac_load_nn:
-            m.d.comb += [
-                ex_stage.id_nn_act_addr.eq(id_stage.nn_act_addr),
-                id_stage.nn_act.eq(ex_stage.id_nn_act),
-            ]
+            m.d.comb += [ex_stage.id_nn_act_addr.eq(id_stage.nn_act_addr), id_stage.nn_act.eq(ex_stage.id_nn_act)]
         if self.config.mac_load:
             m.d.comb += [
                 ex_stage.id_nn_wgt_addr.eq(id_stage.nn_wgt_addr),
@@ -175,10 +172,7 @@ class Backend(Component):
             ex_stage.threshold.eq(lsu.wb_rdata),
         ]
         with m.If(id_ex.quantise.valid):
-            m.d.comb += [
-                lsu.ex_ctrl.valid.eq(ex_stage.threshold_request),
-                lsu.ex_base.eq(ex_stage.threshold_address),
-            ]
+            m.d.comb += [lsu.ex_ctrl.valid.eq(ex_stage.threshold_request), lsu.ex_base.eq(ex_stage.threshold_address)]
 
     def _count(self, m, id_stage, wb_stage, ex_fires):
         events = self.events

@@ -1,9 +1,12 @@
 """Decoder of compressed instructions, generated from the instruction table."""
 
+from contextlib import nullcontext
+
 from amaranth.hdl import Cat, Const
 
 from xpulpnn.component import Component, In, Out
 from xpulpnn.isa.compressed import COMPRESSED_ROWS, EXPANSIONS
+from xpulpnn.isa.fields import Token
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BITS, LENGTH_BITS
 
@@ -30,13 +33,11 @@ def expansion_wiring(insn: Insn) -> list[int | None]:
     return sources
 
 
-def excluded_pattern(field_parts: tuple[tuple[int, int, int], ...], inserted: int) -> str:
-    """Pattern of the half-words that hold the excluded value ``inserted`` in a field of these parts."""
-    mask = 0
-    for low, _, width in field_parts:
-        mask |= ((1 << width) - 1) << low
-    digits = {(0, 0): "-", (1, 0): "0", (1, 1): "1"}
-    return "".join(digits[mask >> bit & 1, inserted >> bit & 1] for bit in reversed(range(HALF_BITS)))
+def excluded_pattern(token: Token) -> str:
+    """Pattern of the half-words that hold the excluded value of a field."""
+    mask, value = token.field.insert(-1), token.field.insert(token.excluded)
+    bits = reversed(range(HALF_BITS))
+    return "".join(str(value >> bit & 1) if mask >> bit & 1 else "-" for bit in bits)
 
 
 class CompressedDecoder(Component):
@@ -70,11 +71,6 @@ class CompressedDecoder(Component):
         """Wire the bits of one row, unless a field holds its excluded value."""
         constants = {None: Const(0, 1), -1: Const(1, 1)}
         bits = [constants[bit] if bit in constants else half[bit] for bit in expansion_wiring(insn)]
-        excluded = [
-            excluded_pattern(token.field.parts, token.field.insert(token.excluded)) for token in insn.restricted
-        ]
-        if not excluded:
-            m.d.comb += self.expanded.eq(Cat(*bits))
-            return
-        with m.If(~half.matches(*excluded)):
+        excluded = [excluded_pattern(token) for token in insn.restricted]
+        with m.If(~half.matches(*excluded)) if excluded else nullcontext():
             m.d.comb += self.expanded.eq(Cat(*bits))

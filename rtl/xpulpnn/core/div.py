@@ -59,10 +59,7 @@ class Divider(Component):
         remainder would change its sign.
         """
         a_negative, b_negative = Signal(), Signal()
-        m.d.comb += [
-            a_negative.eq(self.ctrl.signed & self.op_a[-1]),
-            b_negative.eq(self.ctrl.signed & self.op_b[-1]),
-        ]
+        m.d.comb += [a_negative.eq(self.ctrl.signed & self.op_a[-1]), b_negative.eq(self.ctrl.signed & self.op_b[-1])]
         # A one below the complement makes the leading ones count one less than there are.
         free = Mux(b_negative, Cat(Const(1, 1), ~self.op_b[:-1]), self.op_b)
         shift = self.leading_zeros(m, free)
@@ -93,11 +90,7 @@ class Divider(Component):
                     quotient.eq(0),
                 ]
             with m.Case(_State.DIVIDE):
-                m.d.sync += [
-                    steps_left.eq(steps_left - 1),
-                    divisor.eq(divisor >> 1),
-                    quotient.eq(Cat(fits, quotient)),
-                ]
+                m.d.sync += [steps_left.eq(steps_left - 1), divisor.eq(divisor >> 1), quotient.eq(Cat(fits, quotient))]
                 with m.If(fits):
                     m.d.sync += remainder.eq(difference)
                 with m.If(steps_left == 0):
@@ -128,8 +121,5 @@ class Divider(Component):
             empty.insert(0, upper_empty)
             window = chosen
         none_set = Signal()
-        m.d.comb += [
-            none_set.eq(Cat(*empty).all() & ~window),
-            count.eq(Mux(none_set, XLEN, Cat(*empty))),
-        ]
+        m.d.comb += [none_set.eq(Cat(*empty).all() & ~window), count.eq(Mux(none_set, XLEN, Cat(*empty)))]
         return count

@@ -154,10 +154,7 @@ class IdStage(Component):
             regfile.data_b.eq(self.ex_result),
         ]
         ex_we, ex_late_we = Signal(), Signal()
-        m.d.comb += [
-            ex_we.eq(self.id_ex.valid & self.id_ex.ex_we),
-            ex_late_we.eq(self.id_ex.valid & self.id_ex.wb_we),
-        ]
+        m.d.comb += [ex_we.eq(self.id_ex.valid & self.id_ex.ex_we), ex_late_we.eq(self.id_ex.valid & self.id_ex.wb_we)]
         reads = {}
         for name, field in {"rs1": word[15:20], "rs2": word[20:25], "rs3": word[7:12]}.items():
             reads[name] = read = OperandRead()
@@ -251,10 +248,7 @@ class IdStage(Component):
         is_dotp = ctrl.ex.unit == Unit.DOTP
         uses_alu: Value = ~is_dotp
         uses_c = ctrl.rd_used | (ctrl.op_c != OpCSel.RD) | is_dotp
-        m.d.comb += [
-            self.intent.accesses.eq(loads & accesses),
-            self.dotp_enable.eq(loads & is_dotp),
-        ]
+        m.d.comb += [self.intent.accesses.eq(loads & accesses), self.dotp_enable.eq(loads & is_dotp)]
         with m.If(self.ex_ready | self.flush):
             m.d.sync += [id_ex.valid.eq(loads & ~self.kill), id_ex.lsu.valid.eq(0)]
         ex_addr = Mux(ctrl.ex_write == WriteSel.RS1, rs1_field, rd_field)

@@ -38,10 +38,7 @@ class Lsu(Component):
         answered = Signal()
         outstanding = Signal()
         wb_busy = Signal()
-        m.d.comb += [
-            self.ex_address.eq(Mux(self.ex_ctrl.post, self.ex_base, self.ex_sum)),
-            byte.eq(self.ex_address),
-        ]
+        m.d.comb += [self.ex_address.eq(Mux(self.ex_ctrl.post, self.ex_base, self.ex_sum)), byte.eq(self.ex_address)]
         with m.Switch(self.ex_ctrl.size):
             with m.Case(MemSize.HALF):
                 m.d.comb += crosses.eq(byte.all())

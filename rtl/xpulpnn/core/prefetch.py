@@ -51,10 +51,7 @@ class PrefetchBuffer(Component):
         unaligned = Signal()
         compressed = Signal()
         leaves = Signal()
-        m.d.comb += [
-            arriving.eq(self.instr.rvalid & ~dropped),
-            unaligned.eq(self.pc[1]),
-        ]
+        m.d.comb += [arriving.eq(self.instr.rvalid & ~dropped), unaligned.eq(self.pc[1])]
 
         # the word at the program counter and the one after it, from the queue or straight from the bus
         rdata = self.instr.rdata

@@ -55,10 +55,7 @@ class AccessQueue(Component):
         new = self.access.payload
         words = [new.be.word_select(half, WORD_BYTES).any() if self.writes else 1 for half in range(HALVES)]
         new_needs = Signal(len(ports))
-        m.d.comb += [
-            new_needs.eq(Mux(new.external, 1 << HALVES, Cat(words))),
-            self.access.ready.eq(occupied != PLACES),
-        ]
+        m.d.comb += [new_needs.eq(Mux(new.external, 1 << HALVES, Cat(words))), self.access.ready.eq(occupied != PLACES)]
         earlier = Const(0, len(ports))
         for still, wanted in zip(left, needs, strict=True):
             m.d.comb += still.eq(wanted & ~(granted & ~earlier))

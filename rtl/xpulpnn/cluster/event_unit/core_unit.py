@@ -201,12 +201,7 @@ class CoreUnit(Component):
         with m.Else():
             m.d.sync += self.port.rvalid.eq(done)
             with m.If(done):
-                m.d.sync += [
-                    wait.eq(Wait.NONE),
-                    self.locking.eq(0),
-                    self.port.rdata.eq(told),
-                    self.port.err.eq(0),
-                ]
+                m.d.sync += [wait.eq(Wait.NONE), self.locking.eq(0), self.port.rdata.eq(told), self.port.err.eq(0)]
 
     def _registers(self):
         waiting = [offset for offsets in self._waiting_loads().values() for offset in offsets]
