@@ -217,7 +217,6 @@ class ClusterConfig:
             )
 
     def _check_icache(self) -> None:
-        """Every array of the instruction caches has two sets at least."""
         if not self.icache_private:
             return
         least = 2 * self.icache_ways * ICACHE_LINE_BYTES

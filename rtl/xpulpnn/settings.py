@@ -81,7 +81,6 @@ def with_setting(config: object, key: str, text: str) -> dict[str, Any]:
 
 
 def _changed(config: Any, changes: Iterable[Mapping[str, Any]]) -> Any:
-    """``config`` with all ``changes`` at once."""
     values: dict[str, Any] = {}
     inner: dict[str, list[Any]] = {}
     for name, value in (item for change in changes for item in change.items()):

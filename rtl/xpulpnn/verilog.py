@@ -157,7 +157,6 @@ class _Emission:
             yield from self.hierarchy(f"{path}.{instance}", inner)
 
     def _ports(self, component: wiring.Component, clocking: tuple[str, ...], ports: list[Port]) -> list[dict[str, Any]]:
-        """Name, direction, width and meaning of each port, and its fields."""
         meanings, fields = member_meanings(component), member_fields(component)
         rows = [
             (self.style.clocking_name(name), "input", 1, self.style.clocking_meaning(name), None) for name in clocking

@@ -108,7 +108,6 @@ class CoreDemux(Component):
         return meant
 
     def _events(self, m):
-        """Loads and stores outside, the cycles from their requests to before their answers, lost arbitration."""
         ext, tcdm = self.ext, self.tcdm
         loading = Signal()
         storing = Signal()

@@ -164,7 +164,6 @@ class Backend(Component):
             ]
 
     def _quantise(self, m, id_ex, ex_stage, lsu):
-        """Reads of the quantiser, which stays in EX until the last one is answered."""
         m.d.comb += [
             ex_stage.quantise.eq(id_ex.quantise),
             ex_stage.threshold_granted.eq(lsu.ex_done),

@@ -153,7 +153,6 @@ def _requantisation(insn: Insn) -> Fields:
 
 
 def _arithmetic(insn: Insn) -> Fields:
-    """Register-to-register work of the ALU, multiplier, divider and dot-product unit."""
     fields: Fields = {"ex_write": WriteSel.RD}
     if insn.op in {"lui", "auipc"}:
         fields["op_a"] = OpASel.ZERO if insn.op == "lui" else OpASel.PC

@@ -9,25 +9,11 @@ from xpulpnn.core.control import CsrOp
 from xpulpnn.core.machine_counter import MachineCounter
 from xpulpnn.core.performance_counters import PerformanceCounters
 from xpulpnn.core.pipeline import CsrSignature
-from xpulpnn.isa.csr import (
-    CSR_BY_NAME,
-    CSRS,
-    MCAUSE_CODE_BITS,
-    MCAUSE_INTERRUPT_BIT,
-    MCOUNTINHIBIT_CY_BIT,
-    MCOUNTINHIBIT_IR_BIT,
-    MISA_X,
-    MSTATUS_MIE_BIT,
-    MSTATUS_MPIE_BIT,
-    MTVEC_BASE_LSB,
-    PERFORMANCE_EVENTS,
-    Csr,
-    CsrGroup,
-)
+from xpulpnn.isa import csr as table
 from xpulpnn.isa.machine import IRQ_BITS, VECTOR_BYTES, XLEN
 
 HANDLER_BYTES_LOG2 = exact_log2(VECTOR_BYTES)
-LOOP_REGISTERS = tuple(csr for csr in CSRS if csr.group is CsrGroup.HWLOOP)
+LOOP_REGISTERS = tuple(csr for csr in table.CSRS if csr.group is table.CsrGroup.HWLOOP)
 STORED = ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch", "mepc", "mcause")  # registers kept here bit by bit
 
 
@@ -36,7 +22,7 @@ class StoredCsr:
 
     #: value: The register as software reads it.
 
-    def __init__(self, csr: Csr):
+    def __init__(self, csr: table.Csr):
         # csr: Row of the table.
         positions = [bit for bit in range(XLEN) if csr.writable >> bit & 1]
         resets = [csr.reset >> bit & 1 for bit in positions]
@@ -90,7 +76,7 @@ class CsrFile(Component):
             "enter": In(1),  #: A trap is entered.
             "enter_pc": In(32),  #: Value for mepc, with ``enter``.
             "enter_interrupt": In(1),  #: The trap is an interrupt, no exception.
-            "enter_cause": In(MCAUSE_CODE_BITS),  #: Its cause, for mcause.
+            "enter_cause": In(table.MCAUSE_CODE_BITS),  #: Its cause, for mcause.
             "leave": In(1),  #: mret: the interrupt enable is restored.
             "handler": Out(32),  #: Address of the trap's handler; depends on ``enter_interrupt`` and ``enter_cause``.
             "mepc": Out(32),  #: Address to return to.
@@ -105,13 +91,13 @@ class CsrFile(Component):
             ports |= {"loop_we": Out(len(LOOP_REGISTERS)), "loop_values": In(XLEN * len(LOOP_REGISTERS))}
         if config.performance_counters:
             #: events: Events of the PULP performance counters; only with them.
-            ports["events"] = In(len(PERFORMANCE_EVENTS))
+            ports["events"] = In(len(table.PERFORMANCE_EVENTS))
         super().__init__(ports)
 
     def _build(self, m):
-        stored = {name: StoredCsr(CSR_BY_NAME[name]) for name in STORED}
+        stored = {name: StoredCsr(table.CSR_BY_NAME[name]) for name in STORED}
         counters = self._counters(m, stored["mcountinhibit"])
-        misa = CSR_BY_NAME["misa"].reset & ~(0 if self.config.xpulpv2 else MISA_X)
+        misa = table.CSR_BY_NAME["misa"].reset & ~(0 if self.config.xpulpv2 else table.MISA_X)
         values = {name: register.value for name, register in stored.items()}
         values |= {"misa": Const(misa, XLEN), "mip": self.irq & IRQ_BITS, "mhartid": self.hart_id} | counters
         if self.config.xpulpv2:
@@ -122,7 +108,7 @@ class CsrFile(Component):
             values |= self._performance(m)
 
         with m.Switch(self.csr.addr):
-            for csr in CSRS:
+            for csr in table.CSRS:
                 if csr.name in values:
                     with m.Case(csr.address):
                         m.d.comb += self.csr.rdata.eq(values[csr.name])
@@ -134,28 +120,29 @@ class CsrFile(Component):
             with m.Default():
                 m.d.comb += self.wdata.eq(self.csr.wdata)
         for name, register in stored.items():
-            with m.If(self._writes(CSR_BY_NAME[name])):
+            with m.If(self._writes(table.CSR_BY_NAME[name])):
                 m.d.sync += register.set(self.wdata)
         self._traps(m, stored)
 
-    def _writes(self, csr: Csr):
-        """Return whether the access in EX writes this register in this cycle."""
+    def _writes(self, csr: table.Csr):
         return self.csr.valid & self.csr.write & (self.csr.addr == csr.address)
 
     def _traps(self, m, stored):
         mstatus, mtvec, mcause = stored["mstatus"], stored["mtvec"], stored["mcause"]
-        mie, mpie = mstatus[MSTATUS_MIE_BIT], mstatus[MSTATUS_MPIE_BIT]
+        mie, mpie = mstatus[table.MSTATUS_MIE_BIT], mstatus[table.MSTATUS_MPIE_BIT]
         with m.If(self.boot):
-            m.d.sync += mtvec.set(self.boot_addr, above=MTVEC_BASE_LSB)
+            m.d.sync += mtvec.set(self.boot_addr, above=table.MTVEC_BASE_LSB)
         with m.If(self.enter):
-            cause = Cat(self.enter_cause, Const(0, MCAUSE_INTERRUPT_BIT - MCAUSE_CODE_BITS), self.enter_interrupt)
+            cause = Cat(
+                self.enter_cause, Const(0, table.MCAUSE_INTERRUPT_BIT - table.MCAUSE_CODE_BITS), self.enter_interrupt
+            )
             m.d.sync += [mpie.eq(mie), mie.eq(0), *stored["mepc"].set(self.enter_pc), *mcause.set(cause)]
         with m.Elif(self.leave):
             m.d.sync += [mie.eq(mpie), mpie.eq(1)]
         entry = Mux(self.enter_interrupt & mtvec[0], self.enter_cause, 0)
-        padding = Const(0, MTVEC_BASE_LSB - MCAUSE_CODE_BITS - HANDLER_BYTES_LOG2)
+        padding = Const(0, table.MTVEC_BASE_LSB - table.MCAUSE_CODE_BITS - HANDLER_BYTES_LOG2)
         m.d.comb += [
-            self.handler.eq(Cat(Const(0, HANDLER_BYTES_LOG2), entry, padding, mtvec.value[MTVEC_BASE_LSB:])),
+            self.handler.eq(Cat(Const(0, HANDLER_BYTES_LOG2), entry, padding, mtvec.value[table.MTVEC_BASE_LSB :])),
             self.mepc.eq(stored["mepc"].value),
             self.mie.eq(mie),
             self.pending.eq(self.irq & stored["mie"].value),
@@ -164,8 +151,8 @@ class CsrFile(Component):
     def _counters(self, m, inhibit):
         values = {}
         steps = {
-            "cycle": self.clock_runs & ~inhibit[MCOUNTINHIBIT_CY_BIT],
-            "instret": self.retire & ~inhibit[MCOUNTINHIBIT_IR_BIT],
+            "cycle": self.clock_runs & ~inhibit[table.MCOUNTINHIBIT_CY_BIT],
+            "instret": self.retire & ~inhibit[table.MCOUNTINHIBIT_IR_BIT],
         }
         ends = {"cycle": (Const(1), Const(0)), "instret": (self.retire_final, self.retire_cancel)}
         for name, step in steps.items():
@@ -176,8 +163,8 @@ class CsrFile(Component):
                 counter.step.eq(step),
                 counter.final.eq(final),
                 counter.cancel.eq(cancel),
-                counter.we_low.eq(self._writes(CSR_BY_NAME[f"m{name}"])),
-                counter.we_high.eq(self._writes(CSR_BY_NAME[f"m{name}h"])),
+                counter.we_low.eq(self._writes(table.CSR_BY_NAME[f"m{name}"])),
+                counter.we_high.eq(self._writes(table.CSR_BY_NAME[f"m{name}h"])),
                 counter.wdata.eq(self.wdata),
             ]
             for view in (name, f"m{name}"):
@@ -186,13 +173,13 @@ class CsrFile(Component):
 
     def _performance(self, m):
         m.submodules.performance = counters = PerformanceCounters()
-        names = [f"pccr{event}" for event in range(len(PERFORMANCE_EVENTS))]
+        names = [f"pccr{event}" for event in range(len(table.PERFORMANCE_EVENTS))]
         m.d.comb += [
             counters.events.eq(self.events),
-            counters.we.eq(Cat(self._writes(CSR_BY_NAME[name]) for name in names)),
-            counters.we_all.eq(self._writes(CSR_BY_NAME["pccrall"])),
-            counters.we_enable.eq(self._writes(CSR_BY_NAME["pcer"])),
-            counters.we_mode.eq(self._writes(CSR_BY_NAME["pcmr"])),
+            counters.we.eq(Cat(self._writes(table.CSR_BY_NAME[name]) for name in names)),
+            counters.we_all.eq(self._writes(table.CSR_BY_NAME["pccrall"])),
+            counters.we_enable.eq(self._writes(table.CSR_BY_NAME["pcer"])),
+            counters.we_mode.eq(self._writes(table.CSR_BY_NAME["pcmr"])),
             counters.wdata.eq(self.wdata),
         ]
         values = {name: getattr(counters, f"count{event}") for event, name in enumerate(names)}

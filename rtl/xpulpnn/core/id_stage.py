@@ -142,7 +142,6 @@ class IdStage(Component):
         return (ctrl.csr == CsrOp.WRITE) | self.insn.payload.word[15:20].any()
 
     def _operand_reads(self, m):
-        """Register file and forwarding for the three register fields."""
         word = self.insn.payload.word
         m.submodules.regfile = regfile = RegFile(self.config.regfile)
         m.d.comb += [

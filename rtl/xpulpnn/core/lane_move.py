@@ -82,7 +82,6 @@ class LaneMove(Component):
 
     @property
     def _largest_lane(self) -> int:
-        """Bytes in the widest lane that can be packed."""
         return self._formats[0].width // BYTE
 
     def _selector(self, byte: int) -> Value:

@@ -80,7 +80,6 @@ class _Step(enum.Enum, shape=3):
 
 
 def _extend(half: Value, signed: Value) -> Value:
-    """``half`` extended to a word by its sign if ``signed``, else by zero."""
     return Cat(half, (half[-1] & signed).replicate(HALF))
 
 

@@ -119,6 +119,5 @@ class Quantiser(Component):
         ]
 
     def _for_format(self, value):
-        """The value that belongs to the format of the codes."""
         first, last = self.formats[0], self.formats[-1]
         return value(first) if first is last else Mux(self.crumbs, value(last), value(first))

@@ -20,7 +20,6 @@ from xpulpnn.isa.formats import ElemFmt
 
 
 def _first_bit(lane: Value, fmt: ElemFmt) -> Value:
-    """Lowest bit of the lane numbered by the low bits of ``lane``."""
     return lane[: (fmt.lanes - 1).bit_length()].shift_left((fmt.width - 1).bit_length())
 
 

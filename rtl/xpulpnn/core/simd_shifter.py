@@ -45,7 +45,6 @@ class SimdShifter(Component):
         m.d.comb += self.shifted.eq((word & self.keep_right) | (reversed_bits(m, "shifted", word) & self.keep_left))
 
     def _inferred(self, m: Module) -> Value:
-        """A shift per lane, for every format."""
         shifted = Signal(XLEN, name="right")
         formats = [LaneFmt.of(fmt) for fmt in ElemFmt if self._config.xpulpv2 and fmt.width in self._config.widths]
         with m.Switch(self.fmt):
@@ -67,7 +66,6 @@ class SimdShifter(Component):
             yield (Cat(operand, above) >> amount)[:width]
 
     def _stepwise(self, m: Module) -> Value:
-        """All lanes of all formats by one power of two after the other."""
         lanes = Lanes(m, self._config, self.fmt)
         word = self.operand
         for place, step in reversed(list(enumerate(steps(1)))):
@@ -107,7 +105,6 @@ class SimdShifter(Component):
         return Mux(self.mirror, reversed_bits(m, name, spread, width), spread)
 
     def _rotated(self, word: Value, step: int, moving: Value) -> Value:
-        """Bits that re-enter at the top of the word."""
         if not self._config.xpulpv2:
             return Const(0)
         return word[:step].shift_left(XLEN - step) & (moving & self.rotate.replicate(XLEN))

@@ -99,7 +99,6 @@ class WbStage(Component):
             m.d.comb += self.elw_stall.eq(elw & ~self.lsu_done)
 
     def _requantise(self, m, total, old):
-        """The requantiser, whose inputs are registered here."""
         m.submodules.requantiser = requantiser = Requantiser(self.config)
         ex = self.ex
         ctrl = Signal(RequantiseCtrl, name="requantise")

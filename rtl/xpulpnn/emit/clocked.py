@@ -75,7 +75,6 @@ def arrays(elements: Sequence[Element], index: str) -> list[ArrayOfRegisters]:
 
 
 def _common(name: str, members: dict[int, Element], index: str) -> tuple[str, ...] | None:
-    """The lines of all elements as those of element ``index``; None if they differ otherwise."""
     texts = {number: "\n".join(element.lines) for number, element in members.items()}
     tokens = {number: _TOKEN.findall(text) for number, text in texts.items()}
     if len({len(row) for row in tokens.values()}) > 1:
@@ -223,7 +222,6 @@ class Clocked:
         return lines + self._memory_ports()
 
     def _block(self, cell: Cell) -> _Block:
-        """A block with one register."""
         register = cell.result
         width = self._nets.wires[register].width
         data = cell.ports["D"]

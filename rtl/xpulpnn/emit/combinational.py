@@ -64,7 +64,6 @@ class Combinational:
         return pieces
 
     def _trimmed(self, nodes: list[Node], target: str) -> list[Node]:
-        """Without a first value that never stays."""
         if len(nodes) > 1 and self._always_sets(nodes[1:], target):
             return nodes[1:]
         return nodes

@@ -80,7 +80,6 @@ def _resize(cell: Cell, names: tuple[str, ...], width: int, signed: bool) -> Non
 
 
 def _range(sig: Sig, signed: bool) -> tuple[int, int]:
-    """Least and greatest value of a sig read as a number."""
     width = sig_width(sig)
     constant = const_bits(sig)
     if constant is not None:
@@ -207,7 +206,6 @@ def _selected(cell: Cell) -> Sig | None:
 
 
 def _single(sig: Sig) -> Iterator[Const | Slice]:
-    """Bits of a value, most significant first."""
     for chunk in sig:
         if isinstance(chunk, Const):
             yield from map(Const, chunk.bits)

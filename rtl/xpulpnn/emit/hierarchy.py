@@ -161,7 +161,6 @@ def _instance(emitted: Emitted, component: wiring.Component) -> Instance:
 
 
 def _flatten(component: wiring.Component, fragment: Fragment) -> None:
-    """Make bare modules inside a component a part of it."""
     kept = []
     for index, (child, name, src_loc) in enumerate(fragment.subfragments):
         # a submodule without a signature of its own becomes a part of the module around it

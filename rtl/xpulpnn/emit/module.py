@@ -179,7 +179,6 @@ def _parameter(value: int | str) -> str:
 
 
 def _gaps(read: int, width: int) -> Iterable[tuple[int, int]]:
-    """Lowest bit and width of every run of bits that are not read."""
     low = 0
     while low < width:
         if read >> low & 1:

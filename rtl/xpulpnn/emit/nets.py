@@ -149,7 +149,6 @@ class Nets:
         return list(dict.fromkeys([*self.driven(), *self.aliases, *self.shown_fields]))
 
     def _slice(self, chunk: Slice) -> str:
-        """Text of a slice that is read."""
         if self.is_inverted(chunk.wire):
             self.note_read(chunk)
             return f"~{self.names[chunk.wire]}"

@@ -285,7 +285,6 @@ class _Parser:
             self.module.cells.append(cell)
 
     def _body(self, *stops: str) -> tuple[list[Statement], list[str]]:
-        """Statements up to a line starting with one of ``stops``, and that line."""
         body: list[Statement] = []
         for words in self.lines:
             if words[0] in stops:

@@ -197,7 +197,6 @@ stays short, patterns exclude each other, as linters want it."""
 
 
 def _subtract(pattern: str, taken: str) -> list[str]:
-    """Disjoint patterns that cover ``pattern`` without ``taken``."""
     if not overlap(pattern, taken):
         return [pattern]
     rest = []

@@ -24,7 +24,6 @@ class FieldKind(Enum):
 
 
 def _ranges(text: str) -> list[tuple[int, int]]:
-    """``"31 30:25"`` as ``[(lsb, width), ...]``."""
     pairs = [(part.split(":") * 2)[:2] for part in text.split()]
     return [(int(low), int(high) - int(low) + 1) for high, low in pairs]
 

@@ -42,7 +42,6 @@ def statements(insn: Insn) -> tuple[str, ...]:
 
 
 def _operands(insn: Insn) -> dict[str, object]:
-    """Return the names and texts that fill the braces of the templates."""
     return {"entry": insn.entry} | (_scalar_operands(insn) if insn.fmt is None else _lane_operands(insn, insn.fmt))
 
 

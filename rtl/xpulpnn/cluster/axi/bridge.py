@@ -61,7 +61,6 @@ class AxiBridge(Component):
         ]
 
     def _channel(self, m, name):
-        """The address channel ``name``, connected to AXI."""
         m.submodules[name] = channel = AddressChannel()
         axi = self.axi
         m.d.comb += [
@@ -102,12 +101,10 @@ class AxiBridge(Component):
         return channel, first, Mux(first, ~others.any(), to_come == 1)
 
     def _reads(self, m, granted):
-        """The channel of read addresses; returns whether a read can be granted."""
         channel, first, _last = self._burst(m, "r", granted, RUN_BYTES)
         return channel.free | ~first
 
     def _writes(self, m, granted, last):
-        """The channels of write addresses and data; returns whether a write can be granted."""
         channel, first, ends = self._burst(m, "w", granted, WRITE_BLOCK_BYTES)
         port, axi = self.port, self.axi
         free = Signal()

@@ -68,7 +68,6 @@ class Reader(Component):
             m.d.sync += given.eq(given + 1)
 
     def _half(self, m, half, given):
-        """The words of all rows that one port of the TCDM fills; returns the place of the next one."""
         port = self.tcdm[half]
         filled = Signal(range(2 * ROWS), name=f"filled{half}")
         m.submodules[f"words{half}"] = words = Memory(shape=XLEN, depth=ROWS, init=[])

@@ -213,7 +213,6 @@ class CoreUnit(Component):
         return sorted({*waiting, *own, *triggers, *barriers, EventRegister.DISPATCH_TEAM})
 
     def _waiting_loads(self):
-        """Offsets of the loads that wait, by what they wait for."""
         config = self.config
         barriers = [EventRegister.BARRIER + BARRIER_BYTES * number for number in range(config.barriers)]
         events = [WORD_BYTES * number for number in range(config.sw_events)]

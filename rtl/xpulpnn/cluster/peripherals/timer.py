@@ -85,7 +85,6 @@ class ClusterTimer(Component):
             m.d.sync += cascade.eq(self.port.wdata[-1])
 
     def _count(self, m, half, written, clears):
-        """Step, compare, and take what software writes."""
         config, count, compare, start, reset = half.registers
         settings = TimerSettings(written_value(self.port, half.config.as_value()))
         m.d.comb += [
