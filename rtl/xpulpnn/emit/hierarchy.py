@@ -25,16 +25,16 @@ class Port:
     direction: str
     width: int
     path: tuple[str | int, ...]
-    shape: object
+    shape: Any
+    value: Value
 
 
 def component_ports(component: wiring.Component) -> tuple[Port, ...]:
     """The flattened ports in declaration order."""
     ports = []
     for path, member, value in component.signature.flatten(component):
-        direction = "input" if member.flow is wiring.In else "output"
-        width = len(Value.cast(value))
-        ports.append(Port("__".join(map(str, path)), direction, width, path, member.shape))
+        direction, cast = "input" if member.flow is wiring.In else "output", Value.cast(value)
+        ports.append(Port("__".join(map(str, path)), direction, len(cast), path, member.shape, cast))
     return tuple(ports)
 
 
@@ -90,12 +90,11 @@ def _constant(value: Any) -> Hashable:
     raise _VariableError
 
 
-def _port(path: tuple[str | int, ...], member: wiring.Member, value: object) -> Hashable:
+def _identity(port: Port) -> Hashable:
     """All there is to a port; raises :class:`_VariableError` if it is not the signal that the signature made."""
-    signal = Value.cast(value)
-    if not isinstance(signal, Signal) or signal.name != "__".join(map(str, path)):
+    if not isinstance(port.value, Signal) or port.value.name != port.name:
         raise _VariableError
-    return signal.name, member.flow, repr(signal.shape()), signal.init
+    return port.name, port.direction, repr(port.value.shape()), port.value.init
 
 
 class _Walk:
@@ -139,7 +138,7 @@ class _Walk:
         members = component.signature.members
         own = {name: v for name, v in vars(component).items() if name not in members and not name.startswith(_LIBRARY)}
         try:
-            ports = tuple(_port(path, member, value) for path, member, value in component.signature.flatten(component))
+            ports = tuple(map(_identity, component_ports(component)))
             attributes = tuple((name, _constant(value)) for name, value in own.items())
         except _VariableError:
             return None
@@ -149,11 +148,8 @@ class _Walk:
 
 
 def _instance(emitted: Emitted, component: wiring.Component) -> Instance:
-    connections: dict[str, Any] = {
-        f"{'i' if member.flow is wiring.In else 'o'}_{'__'.join(map(str, path))}": value
-        for path, member, value in component.signature.flatten(component)
-        if len(Value.cast(value))
-    }
+    ports = (port for port in component_ports(component) if port.width)
+    connections: dict[str, Any] = {f"{port.direction[0]}_{port.name}": port.value for port in ports}
     for name in emitted.clocking:
         domain, _, kind = name.rpartition("_")
         connections[f"i_{name}"] = {"clk": ClockSignal, "rst": ResetSignal}[kind](domain or "sync")

@@ -17,6 +17,8 @@ from typing import Any
 from amaranth.hdl import Shape
 from amaranth.lib import data, wiring
 
+from xpulpnn.emit.hierarchy import component_ports
+
 _CLASS = re.compile(r"^class (?P<name>\w+)(?P<body>.*\n(?:(?:\s.*)?\n|\).*\n)*)", re.MULTILINE)
 _BESIDE = re.compile(r'^\s+"?(?P<name>[\w.]+)"?[^#\n]*  #: (?P<text>.*)$', re.MULTILINE)
 _ABOVE = re.compile(r"^\s+#: (?P<names>[\w.*, ]+): (?P<text>.*(?:\n\s+#:   .*)*)$", re.MULTILINE)
@@ -79,11 +81,10 @@ def member_meanings(component: wiring.Component) -> dict[str, str]:
     ``insn`` of ``payload.word``. Of an array the number is told between them.
     """
     meanings = {}
-    for path, _member, _value in component.signature.flatten(component):
-        names = [str(name) for name in path]
-        texts = list(_texts(component, component.signature, names))
+    for port in component_ports(component):
+        texts = list(_texts(component, component.signature, [str(name) for name in port.path]))
         if texts:
-            meanings["__".join(names)] = " ".join(texts)
+            meanings[port.name] = " ".join(texts)
     return meanings
 
 
@@ -116,10 +117,10 @@ def _signature_at(signature: wiring.Signature, names: list[str]) -> wiring.Signa
 def member_fields(component: wiring.Component) -> dict[str, list[dict[str, Any]]]:
     """Fields of every flattened port that is a structure, and the values of enumerations, by port name."""
     fields = {}
-    for path, member, _value in component.signature.flatten(component):
-        rows = list(_fields(member.shape))
+    for port in component_ports(component):
+        rows = list(_fields(port.shape))
         if rows and (len(rows) > 1 or "values" in rows[0]):
-            fields["__".join(map(str, path))] = rows
+            fields[port.name] = rows
     return fields
 
 
