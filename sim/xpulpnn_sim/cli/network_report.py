@@ -33,7 +33,7 @@ from xpulpnn_sim.cli.values import Count, listed
 from xpulpnn_sim.cosimulation.model.machine import USUAL_L2_BYTES, Machine
 from xpulpnn_sim.cosimulation.networks.job import CHECKS, Item, Job, Outcome, Target, Task, prepare, run_job
 from xpulpnn_sim.cosimulation.networks.page import write_page
-from xpulpnn_sim.cosimulation.networks.summary import ClassRecord, records
+from xpulpnn_sim.cosimulation.networks.summary import records
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.network_energy import add_energies, layer_energies
 
@@ -125,17 +125,17 @@ def _energy_of_mac(layer: Record) -> str:
 
 
 _CLASSES: Columns = {
-    "class": "{.name}",
-    "images": "{.images}",
-    "right": "{.right}",
-    "share": lambda one: f"{one.right / one.images:.1%}",
-    "most often taken for": lambda one: f"{one.other} ({one.count})" if one.other else "-",
+    "class": "{[name]}",
+    "images": "{[images]}",
+    "right": "{[right]}",
+    "share": lambda one: f"{one['right'] / one['images']:.1%}",
+    "most often taken for": lambda one: f"{one['other']} ({one['count']})" if one["other"] else "-",
 }
 
 
-def class_table(classes: Sequence[ClassRecord]) -> Table:
+def class_table(classes: Sequence[Record]) -> Table:
     """Right answers by class of which there are images, and what the wrong ones say most often."""
-    return record_table(_CLASSES, (one for one in classes if one.images))
+    return record_table(_CLASSES, (one for one in classes if one["images"]))
 
 
 def network_table(records: Sequence[Record], paper_cycles: int | None) -> Table:
@@ -302,7 +302,7 @@ def _show(console: Console, shown: Sequence[dict[str, Any]], paper_cycles: int |
         console.print(memory_table(record))
     # by any target the answers are those of the network
     for record in {record["kernel"]: record for record in shown}.values():
-        classes = [ClassRecord(**one) for one in record.get("classes", [])]
+        classes = record.get("classes", [])
         if 1 < record["images"] and 0 < len(classes) <= _MOST_CLASSES:
             console.print(class_table(classes))
     console.print(network_table(shown, paper_cycles))

@@ -31,36 +31,6 @@ NETWORK_RULES = {rule.value: rule for rule in Rule if rule is not Rule.QNT}  # h
 _IMAGE = ":image"
 
 
-def made_stage(
-    name: str,
-    kernel: str,
-    layer: str,
-    precision: str,
-    arrays: Arrays,
-    *,
-    requantise: str = Rule.BN32.value,
-    sources: Sequence[str] = (),
-    pad: int = 0,
-) -> Stage:
-    """A layer of a network."""
-    if kernel not in NETWORK_KERNELS:
-        raise InputError(f"kernel of {name} must be one of {', '.join(NETWORK_KERNELS)}, not {kernel}")
-    if requantise not in NETWORK_RULES:
-        raise InputError(f"requantise of {name} must be one of {', '.join(NETWORK_RULES)}, not {requantise}")
-    try:
-        is_image = kernel == "conv" and layer.endswith(_IMAGE)
-        computed = (ImageConvLayer if is_image else kind(kernel).layer).parse(layer)
-        _check_size(computed)
-        computing = kind_of(computed)
-        widths = computing.precision(computed, Precision.parse(precision))
-        _check_precision(computing, widths)
-        tensors = _tensors(computing, computed, widths, arrays, NETWORK_RULES[requantise])
-        computed, pad = _surrounded(computed, pad)
-    except (InputError, LayerError) as error:
-        raise InputError(f"{name}: {error}") from None
-    return Stage(name=name, layer=computed, precision=widths, tensors=tensors, sources=tuple(sources), pad=pad)
-
-
 _MOST_ELEMENTS = 1 << 26  # of a map, far more than any memory of the design has
 
 
@@ -128,12 +98,26 @@ class NetworkBuilder:
         sources: Sequence[str] = (),
         pad: int = 0,
     ) -> Stage:
-        """Add a layer behind those there are: parameters and errors as of :func:`made_stage`."""
-        stage = made_stage(
-            name, kernel, layer, precision, arrays or {}, requantise=requantise, sources=sources, pad=pad
+        """Add a layer behind those there are; raises :class:`InputError`, which names it, for one that cannot be."""
+        if kernel not in NETWORK_KERNELS:
+            raise InputError(f"kernel of {name} must be one of {', '.join(NETWORK_KERNELS)}, not {kernel}")
+        if requantise not in NETWORK_RULES:
+            raise InputError(f"requantise of {name} must be one of {', '.join(NETWORK_RULES)}, not {requantise}")
+        try:
+            is_image = kernel == "conv" and layer.endswith(_IMAGE)
+            computed = (ImageConvLayer if is_image else kind(kernel).layer).parse(layer)
+            _check_size(computed)
+            computing = kind_of(computed)
+            widths = computing.precision(computed, Precision.parse(precision))
+            _check_precision(computing, widths)
+            tensors = _tensors(computing, computed, widths, arrays or {}, NETWORK_RULES[requantise])
+            computed, pad = _surrounded(computed, pad)
+        except (InputError, LayerError) as error:
+            raise InputError(f"{name}: {error}") from None
+        self.stages.append(
+            Stage(name=name, layer=computed, precision=widths, tensors=tensors, sources=tuple(sources), pad=pad)
         )
-        self.stages.append(stage)
-        return stage
+        return self.stages[-1]
 
     def finish(self, scaling: Scaling | None = None, labels: Sequence[str] = ()) -> Described:
         """The network; raises :class:`LayerError` unless its layers fit together."""

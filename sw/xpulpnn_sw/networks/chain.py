@@ -42,14 +42,8 @@ class ChainedLayer:
     """A layer in memory."""
 
     stage: Stage
-    variant: str  # how it is computed
+    run: KernelRun  # how it is computed
     results: OutputLayout  # where its results are afterwards
-    weight_bytes: int  # weights and parameters in memory
-
-    @property
-    def result_bytes(self) -> int:
-        """Its results in memory."""
-        return self.results.results_bytes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,9 +83,7 @@ def chain(network: Network, image: Ints, variants: Sequence[str]) -> Chain:
         for name in own_symbols(run):
             own[name] = memory.place(f"{stage.name}.{name}", run.image.view(name).view("<u4"))
         structures.append(structure(run, own))
-        steps.append(
-            ChainedLayer(stage=stage, variant=run.variant.name, results=results, weight_bytes=weight_bytes(run))
-        )
+        steps.append(ChainedLayer(stage=stage, run=run, results=results))
     memory.place("arguments", np.array([word for words in structures for word in words], dtype=np.uint32))
     memory.reserve("stack", STACK_STRIDE)
     offsets = np.cumsum([0, *map(len, structures)]) * WORD_BYTES

@@ -2,7 +2,7 @@
 
 import pytest
 
-from xpulpnn_sim.cosimulation.networks.figures import confusion_figure, energy_figure, layers_figure, memory_figure
+from xpulpnn_sim.cosimulation.networks.figures import energy_figure, layers_figure, memory_figure
 
 pytestmark = pytest.mark.unit
 
@@ -54,11 +54,6 @@ def test_energy_of_the_layers_that_have_one():
     assert {trace["name"]: (trace["x"], trace["y"]) for trace in figure["data"]} == {
         name: (["conv"], [value]) for name, value in parts.items()
     }
-
-
-def test_labels_and_answers():
-    (trace,) = confusion_figure(["cat", "dog"], [[3, 0], [1, 2]])["data"]
-    assert (trace["z"], trace["text"]) == ([[3, 0], [1, 2]], [["3", ""], ["1", "2"]])
 
 
 def test_memory_by_step():

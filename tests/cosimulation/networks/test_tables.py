@@ -32,13 +32,8 @@ def shown(count: int) -> tuple[list[str], list[str]]:
     return headings.split()[7:], row.split()[7:]
 
 
-def test_few_causes_have_a_column_each():
-    headings, row = shown(8)
-    assert headings == [*CAUSES[:8], "errors"]
-    assert row == [*(str(1000 * number) for number in range(1, 9)), "0"]
-
-
-def test_the_least_of_many_share_one():
-    headings, row = shown(10)
-    assert headings == [*CAUSES[3:], "others", "errors"]
-    assert row == [*(str(1000 * number) for number in range(4, 11)), "6000", "0"]
+@pytest.mark.parametrize(("count", "own", "others"), [(8, CAUSES[:8], ()), (10, CAUSES[3:], (6000,))])
+def test_the_least_of_many_causes_share_a_column(count, own, others):
+    headings, row = shown(count)
+    assert headings == [*own, *(["others"] if others else []), "errors"]
+    assert row == [*(str(1000 * (CAUSES.index(cause) + 1)) for cause in own), *map(str, others), "0"]

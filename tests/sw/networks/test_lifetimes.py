@@ -36,13 +36,6 @@ def test_results_take_turns():
     assert places["layer0"] == places["layer2"] == places["layer4"] != places["layer1"]
 
 
-def test_what_is_always_needed_is_nobodys():
-    pieces = [piece("stacks", 64, 0, 3), piece("a", 32, 0, 1), piece("b", 32, 2, 3)]
-    places = arranged(pieces)
-    assert not colliding(pieces, places)
-    assert (extent(pieces, places), places["a"]) == (96, places["b"])
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_random_lifetimes(seed):
     rng = random.Random(seed)
@@ -55,9 +48,3 @@ def test_random_lifetimes(seed):
     assert all(address % ALIGNMENT == 0 for address in places.values())
     least = max(demand(pieces, step) for step in range(8))
     assert least <= extent(pieces, places) <= 1.5 * least
-
-
-def test_an_overlap_would_be_seen():
-    pieces = [piece("a", 16, 0, 2), piece("b", 16, 2, 3)]
-    assert colliding(pieces, {"a": 0, "b": 8}) == {("a", "b")}
-    assert not colliding(pieces, {"a": 0, "b": 16})

@@ -12,7 +12,7 @@ from xpulpnn_sw.kernels.kinds import KINDS, kind_of
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layers.convolution import Conv1dLayer, ConvLayer, ImageConvLayer, PointwiseLayer
 from xpulpnn_sw.layers.precision import Precision
-from xpulpnn_sw.networks.build import made_stage
+from xpulpnn_sw.networks.build import NetworkBuilder
 from xpulpnn_sw.networks.form import description
 from xpulpnn_sw.networks.kernels import kernels
 from xpulpnn_sw.networks.network import Network
@@ -99,8 +99,10 @@ def test_values_that_no_input_has(widths: str, outside: int):
 def test_pad_of_a_network():
     """The pad of a layer is what its kernel has around the map, and what the file says."""
     arrays = {"weights": np.ones((4, 3, 3, 4), int), "shift": np.array(2)}
-    stage = made_stage("first", "conv", "4x4x4:4x3x3", "i8x8xi8", arrays, requantise="shift", pad=-128)
-    same = made_stage("first", "conv", "4x4x4:4x3x3:v=-128", "i8x8xi8", arrays, requantise="shift")
+    stage = NetworkBuilder("padded").add(
+        "first", "conv", "4x4x4:4x3x3", "i8x8xi8", arrays, requantise="shift", pad=-128
+    )
+    same = NetworkBuilder("padded").add("first", "conv", "4x4x4:4x3x3:v=-128", "i8x8xi8", arrays, requantise="shift")
     assert stage.layer == same.layer
     assert stage.pad == same.pad == -128
     network = Network(name="padded", stages=(stage,))
@@ -108,4 +110,6 @@ def test_pad_of_a_network():
     assert np.all(computed(run) == -128)
     assert '"layer": "4x4x4:4x3x3"' in description(network, "padded.npz")
     with pytest.raises(InputError, match=r"^first: pad must be that of the layer 4x4x4:4x3x3:v=-128, not 3$"):
-        made_stage("first", "conv", "4x4x4:4x3x3:v=-128", "i8x8xi8", arrays, requantise="shift", pad=3)
+        NetworkBuilder("padded").add(
+            "first", "conv", "4x4x4:4x3x3:v=-128", "i8x8xi8", arrays, requantise="shift", pad=3
+        )

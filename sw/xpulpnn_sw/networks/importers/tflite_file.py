@@ -97,18 +97,18 @@ def _model(library: Any, content: bytes) -> TfliteModel:
     operators = tuple(
         _operator(library, graph.Operators(number), number, known) for number in range(graph.OperatorsLength())
     )
-    inputs, outputs = _integers(graph.InputsAsNumpy()), _integers(graph.OutputsAsNumpy())
-    used = [*inputs, *outputs, *(tensor for one in operators for tensor in (*one.inputs, *one.outputs))]
-    if any(not -1 <= tensor < len(tensors) for tensor in used):
-        raise IndexError("tensor that is not there")
-    return TfliteModel(
+    found = TfliteModel(
         tensors=tensors,
         operators=operators,
-        inputs=inputs,
-        outputs=outputs,
+        inputs=_integers(graph.InputsAsNumpy()),
+        outputs=_integers(graph.OutputsAsNumpy()),
         activations=_names(library.ActivationFunctionType),
         paddings=_names(library.Padding),
     )
+    used = [*found.inputs, *found.outputs, *(tensor for one in operators for tensor in (*one.inputs, *one.outputs))]
+    if any(not -1 <= tensor < len(tensors) for tensor in used):
+        raise IndexError("tensor that is not there")
+    return found
 
 
 def _names(enumeration: Any) -> dict[int, str]:
@@ -123,29 +123,21 @@ def _integers(values: Any) -> tuple[int, ...]:
 
 def _tensor(tensor: Any, types: Mapping[int, str], buffers: list[Any]) -> TfliteTensor:
     kind, shape = types[tensor.Type()], _integers(tensor.ShapeAsNumpy())
-    parameters = tensor.Quantization()
+    name, parameters = (tensor.Name() or b"").decode(errors="replace"), tensor.Quantization()
     scales, zeros, axis = np.zeros(0), np.zeros(0, np.int64), 0
     if parameters is not None and parameters.ScaleLength():
         # a damaged file may have what is no number
         with np.errstate(invalid="ignore"):
             scales = parameters.ScaleAsNumpy().astype(np.float64)
         axis = parameters.QuantizedDimension()
-        if parameters.ZeroPointLength():
-            zeros = parameters.ZeroPointAsNumpy().astype(np.int64)
-        else:
-            zeros = np.zeros(len(scales), np.int64)
+        known = parameters.ZeroPointLength()
+        zeros = parameters.ZeroPointAsNumpy().astype(np.int64) if known else np.zeros(len(scales), np.int64)
         if len(zeros) != len(scales) or not (np.isfinite(scales) & (scales > 0)).all():
-            raise ValueError(f"scales and zero points of tensor {_text(tensor.Name())}")
+            raise ValueError(f"scales and zero points of tensor {name}")
     buffer, data = buffers[tensor.Buffer()], None
     if buffer.DataLength() and kind in _DTYPES:
         data = buffer.DataAsNumpy().view(_DTYPES[kind]).reshape(shape)
-    return TfliteTensor(
-        name=_text(tensor.Name()), shape=shape, type=kind, scales=scales, zeros=zeros, axis=axis, data=data
-    )
-
-
-def _text(name: bytes | None) -> str:
-    return (name or b"").decode(errors="replace")
+    return TfliteTensor(name=name, shape=shape, type=kind, scales=scales, zeros=zeros, axis=axis, data=data)
 
 
 def _operator(library: Any, operator: Any, number: int, kinds: Sequence[str]) -> TfliteOperator:
@@ -159,10 +151,5 @@ def _operator(library: Any, operator: Any, number: int, kinds: Sequence[str]) ->
         read = getattr(library, name)()
         read.Init(table.Bytes, table.Pos)
         options = {field: int(getattr(read, field)()) for field in fields}
-    return TfliteOperator(
-        index=number,
-        kind=kind,
-        inputs=_integers(operator.InputsAsNumpy()),
-        outputs=_integers(operator.OutputsAsNumpy()),
-        options=options,
-    )
+    inputs, outputs = _integers(operator.InputsAsNumpy()), _integers(operator.OutputsAsNumpy())
+    return TfliteOperator(index=number, kind=kind, inputs=inputs, outputs=outputs, options=options)

@@ -37,8 +37,7 @@ from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperato
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, dims, standard_places
 from xpulpnn_sw.networks.network import Described, Scaling, by_colour
 
-_BYTE = 8
-_LEAST, _GREATEST = -128, 127  # codes of 8 bits
+_BYTE, _LEAST, _GREATEST = 8, -128, 127  # bits of codes, and their range
 _SAMPLE_SHIFT = 16
 _MAP_AXES = 3  # rows, columns and channels, besides the batch
 # where activations clip
@@ -177,8 +176,12 @@ class _Import:
 
     def network(self) -> Described:
         """All operators as layers."""
-        operators = list(self._model.operators)
-        first = self._without_quantisation(operators)
+        operators, (first,) = list(self._model.operators), self._model.inputs
+        if operators and operators[0].kind == "QUANTIZE" and operators[0].inputs == (first,):
+            removed = operators.pop(0)
+            self._note(f"{removed} is left out: inputs are the codes behind it")
+            first = removed.outputs[0]
+        _require(bool(self._model.operators), "operators of the model must be one at least, not none")
         while (
             operators
             and operators[-1].kind in ("SOFTMAX", "DEQUANTIZE")
@@ -204,35 +207,21 @@ class _Import:
         return self._assembly.finish()
 
     def _take(self, operator: TfliteOperator) -> None:
-        if operator.kind not in self._operators:
-            known = f"{', '.join(self._operators)} or, at the end, SOFTMAX"
-            raise InputError(f"operators must be {known}, not {operator.kind}")
+        known = f"{', '.join(self._operators)} or, at the end, SOFTMAX"
+        _require(operator.kind in self._operators, f"operators must be {known}, not {operator.kind}")
         _require(len(operator.outputs) == 1, f"outputs must be 1, not {len(operator.outputs)}")
         self._values[operator.outputs[0]] = self._operators[operator.kind](operator)
-
-    def _without_quantisation(self, operators: list[TfliteOperator]) -> int:
-        """Leave out what makes codes of the inputs; returns the tensor of the codes."""
-        start = self._model.inputs[0]
-        if operators and operators[0].kind == "QUANTIZE" and operators[0].inputs == (start,):
-            removed = operators.pop(0)
-            self._note(f"{removed} is left out: inputs are the codes behind it")
-            return removed.outputs[0]
-        if not operators:
-            raise InputError("operators of the model must be one at least, not none")
-        return start
 
     def _scaling(self, start: Map, colours: int) -> Scaling:
         spread = self._options.by_colour(colours)
         if self._options.samples is None and not spread:
             return Scaling(add=_LEAST) if start.signed else Scaling()
         low, high, half = self._options.low, self._options.high, Fraction(1, 2)
-        multiply: list[int] = []
-        add: list[int] = []
-        for mean, deviation in spread or [(Fraction(0), Fraction(1))]:
-            unit = start.scale * deviation
-            multiply.append(round((high - low) / 255 / unit * (1 << _SAMPLE_SHIFT)))
-            add.append(round(((low - mean) / unit + _zero(start) + half) * (1 << _SAMPLE_SHIFT)))
-        return Scaling(multiply=by_colour(multiply), add=by_colour(add), shift=_SAMPLE_SHIFT)
+        units = [(mean, start.scale * deviation) for mean, deviation in spread or [(Fraction(0), Fraction(1))]]
+        one = 1 << _SAMPLE_SHIFT
+        multiply = by_colour([round((high - low) / 255 / unit * one) for _, unit in units])
+        add = by_colour([round(((low - mean) / unit + _zero(start) + half) * one) for mean, unit in units])
+        return Scaling(multiply=multiply, add=add, shift=_SAMPLE_SHIFT)
 
     def _map(self, tensor: int, stage: str) -> Map:
         """A tensor whose codes a layer computes."""
@@ -287,8 +276,7 @@ class _Import:
 
     def _output_of(self, operator: TfliteOperator, found: Map) -> Map:
         shape = self._model.tensors[operator.outputs[0]].shape[1:]
-        right = _plain(found.shape)
-        _require(_plain(shape) == right, f"output must be {dims(found.shape)}, not {dims(shape)}")
+        _require(_plain(shape) == _plain(found.shape), f"output must be {dims(found.shape)}, not {dims(shape)}")
         return _shaped(found, shape)
 
     def _check_same_codes(self, operator: TfliteOperator) -> None:
@@ -362,7 +350,7 @@ class _Import:
         self._check_same_codes(operator)
         pooled = self._output_of(operator, self._computed(operator, maximum_pool, [self._value(operator, 0)]))
         # an activation that clips further than memory does
-        return pooled if self._levels(operator).top is None else self._one_by_one(operator, pooled)
+        return pooled if self._levels(operator).top is None else self._requantise(operator, pooled)
 
     def _average_pool(self, operator: TfliteOperator) -> Map:
         return self._quantised(operator, self._computed(operator, average_pool, [self._value(operator, 0)]))
@@ -372,12 +360,9 @@ class _Import:
         _require(axes == [1, 2], f"axes must be rows and columns, 1 and 2, not {', '.join(map(str, axes))}")
         return self._quantised(operator, self._computed(operator, global_average_pool, [self._value(operator, 0)]))
 
-    def _requantise(self, operator: TfliteOperator) -> Map:
-        return self._one_by_one(operator, self._value(operator, 0))
-
-    def _one_by_one(self, operator: TfliteOperator, value: Map) -> Map:
-        """A map in other codes: averages of single elements."""
-        plain = replace(operator, options={})
+    def _requantise(self, operator: TfliteOperator, value: Map | None = None) -> Map:
+        """A map, the input or another, in other codes: averages of single elements."""
+        plain, value = replace(operator, options={}), value or self._value(operator, 0)
         flat = _shaped(value, value.shape)
         return self._quantised(operator, self._computed(plain, average_pool, [flat], kernel_shape=[1, 1]))
 

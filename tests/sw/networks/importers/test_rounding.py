@@ -7,7 +7,7 @@ import pytest
 
 from xpulpnn_sw.networks.importers.onnx_file import probes
 from xpulpnn_sw.networks.importers.onnx_node import OnnxNode
-from xpulpnn_sw.networks.importers.policy import FilterInputs, best_scale, rounded
+from xpulpnn_sw.networks.importers.policy import FilterInputs, rounded
 
 
 def correlated(rng: np.random.Generator, count: int) -> Any:
@@ -50,17 +50,6 @@ def test_inputs_that_are_always_0_and_filters_of_0() -> None:
     assert np.isfinite(scales).all()
 
 
-def test_scales_are_those_of_least_error() -> None:
-    values = np.array([0.1, -0.2, 0.3, 2.0])
-    best = best_scale(values, -7, 7)
-    errors = [
-        np.square(np.clip(np.rint(values / scale), -7, 7) * scale - values).sum()
-        for scale in (best, best / 2, best * 2)
-    ]
-    assert errors[0] == min(errors)
-    assert best_scale(np.zeros(3), -7, 7) == 1.0
-
-
 @pytest.mark.parametrize(
     ("operator", "shape", "weights", "attributes"),
     [
@@ -87,12 +76,3 @@ def test_what_filters_meet(operator: str, shape: Any, weights: Any, attributes: 
     sums = found.probe(given) @ filters.T
     expected = expected[0].reshape(len(filters), -1).T if expected.ndim == 4 else expected
     np.testing.assert_allclose(sums, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_no_probes_of_groups_and_sequences() -> None:
-    onnx: Any = pytest.importorskip("onnx")
-    proto = onnx.helper.make_node("Conv", ["x", "w"], ["y"])
-    rest = {"inputs": ("x", "w"), "outputs": ("y",), "proto": proto, "operator": "Conv", "name": ""}
-    assert not probes((OnnxNode(**rest, attributes={"group": 2}),), {})
-    (found,) = probes((OnnxNode(**rest, attributes={}),), {"w": np.ones((2, 3, 4))}).values()
-    assert found.probe({"x": np.ones((1, 3, 9))}).size == 0
