@@ -128,19 +128,15 @@ class DeployedMemory:
     def transfers(self) -> Iterator[tuple[DmaTransfer, ...]]:
         """Operands and results that are moved in each step."""
         for step in self._plan.steps:
-            whole = tuple(self._whole(name, inwards=name in step.loads) for name in (*step.loads, *step.stores))
-            yield (*self._of_tiles(step), *whole)
+            tile, found = self._plan.tile_step(step), list[DmaTransfer]()
+            if tile is not None and step.layer is not None:
+                found += [one for move in tile.moves for one in self._tiles[step.layer].transfers(move)]
+            found += [self._whole(name, inwards=name in step.loads) for name in (*step.loads, *step.stores)]
+            yield tuple(found)
 
     def _whole(self, name: str, *, inwards: bool) -> DmaTransfer:
         symbol = self.outside.symbols[self._contents.get(name, name)]
         return DmaTransfer(inside=self.inside[name], outside=symbol.address, line=symbol.length, inwards=inwards)
-
-    def _of_tiles(self, step: DeployedStep) -> Iterator[DmaTransfer]:
-        tile = self._plan.tile_step(step)
-        if tile is None or step.layer is None or step.tile is None:
-            return
-        for move in tile.moves:
-            yield from self._tiles[step.layer].transfers(move)
 
     def upkeep(self) -> Iterator[tuple[DmaTransfer, ...]]:
         """Yield the transfers of each step besides: reports of the step before, the arguments of the next tile."""

@@ -1,7 +1,6 @@
 """Images with their classes: folders of PNG files, IDX files as MNIST has them, arrays in npz files."""
 
 import gzip
-import zipfile
 import zlib
 from dataclasses import dataclass, replace
 from math import prod
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.tools.png import read_png
+from xpulpnn_sw.layers.npz import npz_arrays
 
 FORMS = "a folder of NAME_LABEL.png, an IDX file, or an npz file with images and labels"  # what images can be in
 _GZIP = b"\x1f\x8b"
@@ -88,10 +88,8 @@ def _folder(folder: Path) -> Images:
 
 def _arrays(path: Path) -> Images:
     try:
-        with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in _ARRAYS if name in file}
-    except (OSError, ValueError, TypeError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error):
-        # a type error: one array instead of a file of several; a runtime error: a compression that nobody knows
+        arrays = {name: values for name, values in npz_arrays(path, "images").items() if name in _ARRAYS}
+    except InputError:
         raise InputError(f"images must be {FORMS}, not {path}") from None
     if "images" not in arrays:
         raise InputError(f"images must be an npz file with images, not {path} without them")

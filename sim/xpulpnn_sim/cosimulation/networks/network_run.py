@@ -1,6 +1,6 @@
 """A network as a program of one core or of a cluster: cycles layer by layer, the results of every layer checked."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,7 +26,6 @@ from xpulpnn_sim.cosimulation.networks.network_work import (
 )
 from xpulpnn_sim.cosimulation.workloads.cluster_run import BEGIN, DONE, READY, RELEASED, moving_cycles, step_end
 from xpulpnn_sim.cosimulation.workloads.workload import Progress, executable_of, function_accounts, image_after
-from xpulpnn_sw.kernels.layout import Symbol
 from xpulpnn_sw.kernels.programs.bare import BareProgram, bare_program
 from xpulpnn_sw.kernels.tiling.plan import aligned
 from xpulpnn_sw.networks.chain import Chain, chain
@@ -54,16 +53,6 @@ class BuiltDeployment(BuiltNetwork):
 
     cluster: ClusterConfig
     program: DeployedProgram
-
-    @property
-    def symbols(self) -> Mapping[str, Symbol]:
-        """Places of the operands in the memory outside."""
-        return self.program.outside.symbols
-
-    @property
-    def bytes_needed(self) -> int:
-        """Bytes of code and data outside."""
-        return len(self.program.text) + self.program.outside.data.size
 
     def results(self, outcome: RunResult) -> LayerResults:
         """Return the results as the program told them when they were there, the last ones from the memory outside."""
@@ -203,12 +192,25 @@ def build_network(case: NetworkCase) -> BuiltNetwork:
     _require_memory(case, bits // BYTE_BITS, "weights")
     if isinstance(case.config, ClusterConfig):
         program = deployed_network(case, case.config)
-        executable = executable_of(program, case.network.name, [program.outside])
-        built = BuiltDeployment(case=case, cluster=case.config, program=program, executable=executable)
+        built = BuiltDeployment(
+            case=case,
+            cluster=case.config,
+            program=program,
+            executable=executable_of(program, case.network.name, [program.outside]),
+            symbols=program.outside.symbols,
+            bytes_needed=len(program.text) + program.outside.data.size,
+        )
     else:
         made = chain(case.computed, case.given, case.variants)
         alone = bare_program(made.function)
-        built = BuiltChain(case=case, made=made, program=alone, executable=executable_of(alone, case.network.name))
+        built = BuiltChain(
+            case=case,
+            made=made,
+            program=alone,
+            executable=executable_of(alone, case.network.name),
+            symbols=made.function.image.symbols,
+            bytes_needed=len(alone.text) + len(alone.data),
+        )
     _require_memory(case, built.bytes_needed, "code and data")
     return built
 
@@ -235,16 +237,6 @@ class BuiltChain(BuiltNetwork):
 
     made: Chain
     program: BareProgram
-
-    @property
-    def symbols(self) -> Mapping[str, Symbol]:
-        """Places of the operands."""
-        return self.made.function.image.symbols
-
-    @property
-    def bytes_needed(self) -> int:
-        """Bytes of code and data."""
-        return len(self.program.text) + len(self.program.data)
 
     @cached_property
     def _accesses(self) -> NDArray[np.int64]:

@@ -228,16 +228,8 @@ class BuiltNetwork(ABC):
 
     case: NetworkCase  # what it was made of
     executable: Executable  # the program for the input of the case
-
-    @property
-    @abstractmethod
-    def symbols(self) -> Mapping[str, Symbol]:
-        """Places of the operands."""
-
-    @property
-    @abstractmethod
-    def bytes_needed(self) -> int:
-        """Bytes of code and data."""
+    symbols: Mapping[str, Symbol]  # places of the operands, of a cluster in the memory outside
+    bytes_needed: int  # bytes of code and data there
 
     @abstractmethod
     def results(self, outcome: RunResult) -> LayerResults:

@@ -3,7 +3,8 @@
 import base64
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from xpulpnn_sim.cosimulation.networks.figures import confusion_figure, energy_figure, layers_figure, memory_figure
 from xpulpnn_sim.cosimulation.networks.job import Job, Task
-from xpulpnn_sim.tools.named_table import Column, NamedTable
+from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 from xpulpnn_sim.tools.pages import Figure, Page, Plot, hint, notes
 
 _MAGIC = b"\x89PNG\r\n\x1a\n"
@@ -64,9 +65,13 @@ def write_page(path: Path, job: Job, records: Sequence[Record], *, command: str,
     shown = [(task, own[0]) for task, own in tasks if own]
     title = ", ".join(task.network.name for task, _ in shown)
     page = Page(title=title, heading=f"{title}, layer by layer", command=command, notes=conditions)
-    right = [(task.network.name, _right(own)) for task, own in shown if "right" in own]
+    right = [
+        (task.network.name, f"{own['right']} of {own['images']} images right, {100 * own['accuracy']:.2f} %")
+        for task, own in shown
+        if "right" in own
+    ]
     page.facts = [*right, *((one["target"] or "cycles", _speed(one)) for one in records)]
-    page.section("networks", "Networks", _networks(records))
+    page.section("networks", "Networks", _table("Networks", _NETWORK, records))
     for number, (task, own) in enumerate(shown):
         parts = _answers(page, task, own, f"answers-{number}")
         if parts:
@@ -82,10 +87,6 @@ def write_page(path: Path, job: Job, records: Sequence[Record], *, command: str,
     page.write(path)
 
 
-def _right(record: Record) -> str:
-    return f"{record['right']} of {record['images']} images right, {100 * record['accuracy']:.2f} %"
-
-
 def _speed(record: Record) -> str:
     return f"{record['cycles']:,} cycles, {record['macs'] / record['cycles']:.2f} MAC/cycle"
 
@@ -96,73 +97,73 @@ def _cycles(record: Record) -> str:
     return f"{record['cycles']:,}" + (f" ({least:,} to {most:,})" if least != most else "")
 
 
-def _count(name: str) -> Column:
-    return Column(name=name, digits=0, grouped=True)
+# cells of a record by heading: its fields, or what computes them
+Cells = Mapping[str, str | Callable[[Record], TableCell]]
+
+_TEXTS = frozenset({"network", "on", "layer", "size", "precision", "variant", "class", "most often taken for"})
+_COUNT: Mapping[str, Any] = {"digits": 0, "grouped": True}
+_FORMATS: Mapping[str, Mapping[str, Any]] = {
+    "MAC/cycle": {"digits": 2},
+    "energy": {"unit": "nJ", "digits": 1, "grouped": True},
+    "fJ/MAC": {"digits": 1},
+    **{name: {} for name in _TEXTS},
+}
+_NETWORK: Cells = {
+    "network": "kernel",
+    "on": "target",
+    "cycles of an image": _cycles,
+    "MAC": "macs",
+    "MAC/cycle": lambda one: one["macs"] / one["cycles"],
+    "code, bytes": "code_bytes",
+    "data, bytes": "data_bytes",
+    "images": "images",
+    "right": lambda one: one.get("right"),
+    "same as reference": "same_as_reference",
+    "differences": "mismatches",
+}
+_CLASS: Cells = {
+    "class": "name",
+    "images": "images",
+    "right": "right",
+    "most often taken for": lambda one: f"{one['other']} ({one['count']})" if one["other"] else None,
+}
+_ENERGY: Cells = {
+    "energy": lambda layer: layer.get("energy_nj"),
+    "fJ/MAC": lambda layer: (
+        _FJ_PER_NJ * layer["energy_nj"] / layer["macs"] if "energy_nj" in layer and layer["macs"] else None
+    ),
+}
 
 
-def _networks(records: Sequence[Record]) -> NamedTable:
-    names = ("code, bytes", "data, bytes", "images", "right", "same as reference", "differences")
+def _table(title: str, cells: Cells, records: Sequence[Record]) -> NamedTable:
     return NamedTable(
-        title="Networks",
-        columns=[
-            *(Column(name=name) for name in ("network", "on")),
-            *map(_count, ("cycles of an image", "MAC")),
-            Column(name="MAC/cycle", digits=2),
-            *map(_count, names),
-        ],
-        rows=[
-            [
-                one["kernel"],
-                one["target"],
-                _cycles(one),
-                one["macs"],
-                one["macs"] / one["cycles"],
-                one["code_bytes"],
-                one["data_bytes"],
-                one["images"],
-                one.get("right"),
-                one["same_as_reference"],
-                one["mismatches"],
-            ]
-            for one in records
-        ],
-        failed=_wrong(records),
+        title=title,
+        columns=[Column(name=name, **_FORMATS.get(name, _COUNT)) for name in cells],
+        rows=[[one[cell] if isinstance(cell, str) else cell(one) for cell in cells.values()] for one in records],
+        failed=frozenset(number for number, one in enumerate(records) if "differences" in cells and one["mismatches"]),
     )
-
-
-def _wrong(records: Sequence[Record]) -> frozenset[int]:
-    return frozenset(number for number, one in enumerate(records) if one["mismatches"])
 
 
 def _layers(record: Record) -> NamedTable:
     """Size, cycles and lost cycles of each layer."""
     # causes of lost cycles that occur
     lost = [cause for cause in record["stalls"] if any(layer["stalls"][cause] for layer in record["layers"])]
-    return NamedTable(
-        title="Layers",
-        columns=[
-            *(Column(name=name) for name in ("layer", "size", "precision", "variant")),
-            *map(_count, ("cycles", "MAC")),
-            Column(name="MAC/cycle", digits=2),
-            *(_count(cause.replace("_", " ")) for cause in lost),
-            _count("differences"),
-        ],
-        rows=[
-            [
-                layer["name"],
-                layer["layer"],
-                layer["precision"],
-                _variant(layer),
-                _cycles(layer),
-                layer["macs"] or None,
-                layer["macs_per_cycle"] if layer["macs"] else None,
-                *(layer["stalls"][cause] for cause in lost),
-                layer["mismatches"],
-            ]
-            for layer in record["layers"]
-        ],
-        failed=_wrong(record["layers"]),
-    )
+    cells: Cells = {
+        "layer": "name",
+        "size": "layer",
+        "precision": "precision",
+        "variant": _variant,
+        "cycles": _cycles,
+        "MAC": lambda layer: layer["macs"] or None,
+        "MAC/cycle": lambda layer: layer["macs_per_cycle"] if layer["macs"] else None,
+        **{cause.replace("_", " "): partial(_stalls, cause) for cause in lost},
+        "differences": "mismatches",
+    }
+    return _table("Layers", cells, record["layers"])
+
+
+def _stalls(cause: str, layer: Record) -> int:
+    return layer["stalls"][cause]
 
 
 def _variant(layer: Record) -> str:
@@ -173,21 +174,8 @@ def _variant(layer: Record) -> str:
 def _bytes(record: Record) -> NamedTable:
     """Table of the bytes and the energy of each layer."""
     moved = _OWN | (_BY_DMA if "steps" in record else _BY_INSTRUCTIONS)
-    has_energy = "energy_nj" in record
-    energy = [Column(name="energy", unit="nJ", digits=1, grouped=True), Column(name="fJ/MAC", digits=1)]
-    return NamedTable(
-        title="Bytes",
-        columns=[Column(name="layer"), *map(_count, moved), *(energy if has_energy else [])],
-        rows=[
-            [layer["name"], *(layer[name] for name in moved.values()), *(_energy(layer) if has_energy else ())]
-            for layer in record["layers"]
-        ],
-    )
-
-
-def _energy(layer: Record) -> tuple[float | None, float | None]:
-    energy_nj = layer.get("energy_nj")
-    return energy_nj, None if energy_nj is None or not layer["macs"] else _FJ_PER_NJ * energy_nj / layer["macs"]
+    cells: Cells = {"layer": "name", **moved, **(_ENERGY if "energy_nj" in record else {})}
+    return _table("Bytes", cells, record["layers"])
 
 
 def _target_figures(record: Record) -> list[Figure]:
@@ -210,7 +198,10 @@ def _answers(page: Page, task: Task, record: Record, name: str) -> list[Markup |
         for run in runs:
             counts[run["label"], run["answer"]] += 1
         figure = confusion_figure([one["name"] for one in classes], counts.tolist())
-        parts += [page.plot(Plot(name=name, variants={(): figure})), _classes(classes)]
+        parts += [
+            page.plot(Plot(name=name, variants={(): figure})),
+            _table("Classes", _CLASS, [one for one in classes if one["images"]]),
+        ]
     samples = task.samples
     if samples is not None and is_picture(samples[0]):
         wrong_first = sorted(runs, key=_is_right)
@@ -221,18 +212,6 @@ def _answers(page: Page, task: Task, record: Record, name: str) -> list[Markup |
         text = f"{more} more images are not shown; those with another answer than their label come first."
         parts += [hint(text)] if more else []
     return parts
-
-
-def _classes(classes: Sequence[Record]) -> NamedTable:
-    return NamedTable(
-        title="Classes",
-        columns=[Column(name="class"), _count("images"), _count("right"), Column(name="most often taken for")],
-        rows=[
-            [one["name"], one["images"], one["right"], f"{one['other']} ({one['count']})" if one["other"] else None]
-            for one in classes
-            if one["images"]
-        ],
-    )
 
 
 def _is_right(run: Record) -> bool:

@@ -42,14 +42,12 @@ class Levels:
         """For each of the results where it begins; None where it does not for any number."""
         key = channel if self.by_channel else 0
         if key not in self._known:
-            self._known[key] = [self._listed(result, channel) for result in self.results]
+            self._known[key] = []
+            for result in self.results:
+                is_there = self.bits == SIGN_BITS or self.low < result <= self.high
+                real, is_above = self.bound(result, channel) if is_there else (None, False)
+                self._known[key].append((result, real, (0, 1) if real is None else real.as_integer_ratio(), is_above))
         return self._known[key]
-
-    def _listed(self, result: int, channel: int) -> Listed:
-        if self.bits != SIGN_BITS and not self.low < result <= self.high:
-            return result, None, (0, 1), False
-        real, is_above = self.bound(result, channel)
-        return result, real, (real.numerator, real.denominator), is_above
 
     def freely(self) -> "Levels":
         """The same as the importer's."""
@@ -79,15 +77,8 @@ class Levels:
         def bound(result: int, channel: int) -> Bound:
             return self.bound(result + low, channel)
 
-        return replace(
-            self,
-            signed=False,
-            low=0,
-            high=high - low,
-            offset=self.offset + self.scale * low,
-            bound=bound,
-            top=high - low,
-        )
+        offset = self.offset + self.scale * low
+        return replace(self, signed=False, low=0, high=high - low, offset=offset, bound=bound, top=high - low)
 
 
 def narrowest(low: int, high: int) -> tuple[int, bool]:
@@ -127,15 +118,15 @@ def uniform_levels(
 
 def sign_levels(scale: Fraction) -> Levels:
     """``scale`` from 0 on, and ``-scale`` below."""
+    zero = Fraction(0)
     return Levels(
-        bits=SIGN_BITS,
-        signed=False,
-        low=-1,
-        high=1,
-        scale=scale,
-        offset=Fraction(0),
-        bound=lambda _, __: (Fraction(0), False),
+        bits=SIGN_BITS, signed=False, low=-1, high=1, scale=scale, offset=zero, bound=lambda _, __: (zero, False)
     )
+
+
+def _between(value: Fraction, low: Fraction | None, high: Fraction | None) -> Fraction:
+    value = value if low is None else max(value, low)
+    return value if high is None else min(value, high)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -149,32 +140,20 @@ class Affine:
 
     def then(self, factor: Fraction, summand: Fraction) -> "Affine":
         """The same times a factor plus a summand."""
-
-        def moved(value: Fraction | None) -> Fraction | None:
-            return None if value is None else value * factor + summand
-
-        low, high = moved(self.low), moved(self.high)
+        low, high = (None if end is None else end * factor + summand for end in (self.low, self.high))
         if factor < 0:
             low, high = high, low
         return Affine(a=self.a * factor, b=self.b * factor + summand, low=low, high=high)
 
     def clamped(self, low: Fraction | None, high: Fraction | None) -> "Affine":
         """The same, clipped."""
-
-        def inside(value: Fraction | None) -> Fraction | None:
-            if value is None:
-                return None
-            value = value if low is None else max(value, low)
-            return value if high is None else min(value, high)
-
-        least, most = inside(self.low), inside(self.high)
-        return Affine(a=self.a, b=self.b, low=low if least is None else least, high=high if most is None else most)
+        least = low if self.low is None else _between(self.low, low, high)
+        most = high if self.high is None else _between(self.high, low, high)
+        return Affine(a=self.a, b=self.b, low=least, high=most)
 
     def at(self, value: int) -> Fraction:
         """Return the number that a sum stands for."""
-        real = self.a * value + self.b
-        real = real if self.low is None else max(real, self.low)
-        return real if self.high is None else min(real, self.high)
+        return _between(self.a * value + self.b, self.low, self.high)
 
 
 def inner_results(levels: Levels, channels: Sequence[Affine]) -> tuple[int, int] | None:

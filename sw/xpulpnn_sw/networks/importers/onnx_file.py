@@ -136,7 +136,7 @@ class OnnxModel:
     def network(self, options: ImportOptions, policy: Policy | None) -> Described:
         """The network; raises what :func:`import_onnx` raises."""
         assembly = NetworkAssembly(options.name, options.note, policy)
-        image = self.input.value(options, assembly, quantises=policy is not None)
+        image = self.input.value(options, assembly)
         values: dict[str, Value] = {**self.constants, self.input.name: image}
         nodes, output = _without_end(self.nodes, self.proto.graph.output[0].name, options.note)
         clips = _clips_of_codes(nodes)

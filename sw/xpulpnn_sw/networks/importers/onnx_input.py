@@ -12,7 +12,7 @@ from xpulpnn_sw.networks.importers.assembly import INPUT, SAMPLE_BITS, NetworkAs
 from xpulpnn_sw.networks.importers.levels import uniform_levels
 from xpulpnn_sw.networks.importers.onnx_quantisers import INPUT_CODES
 from xpulpnn_sw.networks.importers.registry import ImportOptions
-from xpulpnn_sw.networks.importers.values import Map, Shape, Sums, Value, moved, standard_places
+from xpulpnn_sw.networks.importers.values import Map, Shape, Value, moved, standard_places
 from xpulpnn_sw.networks.network import Scaling
 
 _SAMPLES = (1 << SAMPLE_BITS) - 1
@@ -49,10 +49,10 @@ class ModelInput:
         """Return whether the model takes integers."""
         return self.type in _SIGNED
 
-    def value(self, options: ImportOptions, assembly: NetworkAssembly, *, quantises: bool) -> Value:
+    def value(self, options: ImportOptions, assembly: NetworkAssembly) -> Value:
         """The samples of an image; raises :class:`InputError` for options that are none of this input.
 
-        Samples that stand for different numbers in each colour are quantised here if ``quantises``, else by the model.
+        Samples that stand for different numbers in each colour are quantised here in floating point, else by the model.
         """
         stored, is_last = _stored_shape(self.shape)
         ordered = standard_places(stored)
@@ -67,9 +67,11 @@ class ModelInput:
         if not spread:
             return image
         found = moved(image, [1 / std for _, std in spread], [-mean / std for mean, std in spread])
-        if isinstance(found, Map) or not quantises:
+        if isinstance(found, Map) or assembly.policy is None:
             return found
-        return assembly.quantised(found, _widest(found))
+        sums, most = zip(found.channels, found.least, found.most, strict=True), (1 << (SAMPLE_BITS - 1)) - 1
+        scale = max(abs(one.at(end)) for one, least, greatest in sums for end in (least, greatest)) / most
+        return assembly.quantised(found, uniform_levels(scale, Fraction(0), -most - 1, most, "ROUND").freely())
 
     def _codes(self, options: ImportOptions, assembly: NetworkAssembly, stored: Shape, places: Any) -> Map:
         if options.samples is not None or options.normalisation or options.quantise is not None:
@@ -83,15 +85,6 @@ class ModelInput:
             assembly.scaling = Scaling(add=low)
         levels = uniform_levels(Fraction(1), Fraction(0), low, low + _SAMPLES, "ROUND")
         return replace(Map.of(levels, INPUT, stored, places), codes=INPUT_CODES)
-
-
-def _widest(sums: Sums) -> Any:
-    ends = [
-        one.at(end) for one, low, high in zip(sums.channels, sums.least, sums.most, strict=True) for end in (low, high)
-    ]
-    most = (1 << (SAMPLE_BITS - 1)) - 1
-    scale = max(map(abs, ends)) / most
-    return uniform_levels(scale, Fraction(0), -most - 1, most, "ROUND").freely()
 
 
 def _stored_shape(shape: tuple[int, ...]) -> tuple[Shape, bool]:
