@@ -24,7 +24,7 @@ from xpulpnn_sim.cosimulation.workloads import program_run
 from xpulpnn_sim.proofs.cluster.faulty_cluster import FAULT_WORD, Fault, FaultyCluster
 from xpulpnn_sim.reference.programs.elf import Executable, Segment, functions_of
 from xpulpnn_sim.reference.programs.exits import Reason
-from xpulpnn_sim.verification.random.elf_file import elf_bytes
+from xpulpnn_sim.verification.random.program import elf_bytes
 from xpulpnn_sw.assembly.asm import assemble
 
 pytestmark = pytest.mark.cosim

@@ -28,11 +28,9 @@ from xpulpnn_sim.tools.dask_workers import WorkersLostError, require_dask
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.verification.coverage.covered_trials import CoveredResult
 from xpulpnn_sim.verification.random import trials
-from xpulpnn_sim.verification.random.coverage import Coverage
 from xpulpnn_sim.verification.random.designs import DESIGNS, prepare
-from xpulpnn_sim.verification.random.elf_file import elf_bytes
-from xpulpnn_sim.verification.random.program import BareProgram
-from xpulpnn_sim.verification.random.trials import Plan, Result, Runner, Trier
+from xpulpnn_sim.verification.random.program import BareProgram, elf_bytes
+from xpulpnn_sim.verification.random.trials import Coverage, Plan, Result, Runner, Trier
 
 
 @arguments

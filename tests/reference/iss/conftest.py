@@ -7,7 +7,7 @@ from tests.programs import program_of
 
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.programs.elf import Executable
-from xpulpnn_sim.verification.random.elf_file import elf_bytes as written
+from xpulpnn_sim.verification.random.program import elf_bytes as written
 from xpulpnn_sw.assembly.asm import assemble
 
 SHT_PROGBITS, SHT_SYMTAB, SHT_STRTAB = 1, 2, 3

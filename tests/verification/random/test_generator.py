@@ -10,11 +10,10 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.reference.programs.elf import load
-from xpulpnn_sim.verification.random.coverage import Coverage
 from xpulpnn_sim.verification.random.designs import random_machine, run_reference, shown_machine
-from xpulpnn_sim.verification.random.elf_file import elf_bytes
 from xpulpnn_sim.verification.random.generator import generate
-from xpulpnn_sim.verification.random.trials import Plan
+from xpulpnn_sim.verification.random.program import elf_bytes
+from xpulpnn_sim.verification.random.trials import Coverage, Plan
 from xpulpnn_sw.assembly.asm import assemble
 
 FULL = PRESETS["xpulpnn-full"]

@@ -7,9 +7,8 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.worker_process import CallError
-from xpulpnn_sim.verification.random.coverage import Coverage
 from xpulpnn_sim.verification.random.designs import Verdict
-from xpulpnn_sim.verification.random.trials import Plan, Result, Runner, enough, work
+from xpulpnn_sim.verification.random.trials import Coverage, Plan, Result, Runner, enough, work
 
 pytestmark = pytest.mark.unit
 

@@ -15,8 +15,8 @@ from xpulpnn_sim.reference.iss.session import Session
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sim.reference.programs.exits import Output
 from xpulpnn_sim.verification.c_programs.generator import ARRAYS, piece
-from xpulpnn_sim.verification.random.coverage import Tally
 from xpulpnn_sim.verification.random.shrink import minimise_list
+from xpulpnn_sim.verification.random.trials import Tally
 from xpulpnn_sw.assembly.looppass.optimise import PassReport
 from xpulpnn_sw.toolchain.build import Options, build
 

@@ -18,11 +18,10 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.programs.retirement import Records
 from xpulpnn_sim.verification.clusters.generator import generate
 from xpulpnn_sim.verification.clusters.program import ClusterProgram, Phase
-from xpulpnn_sim.verification.random.coverage import Tally
 from xpulpnn_sim.verification.random.designs import Verdict
 from xpulpnn_sim.verification.random.program import Block
 from xpulpnn_sim.verification.random.shrink import minimise_list
-from xpulpnn_sim.verification.random.trials import Trial, tried
+from xpulpnn_sim.verification.random.trials import Tally, Trial, tried
 
 MAX_CYCLES = 2_000_000
 RUNS = 300  # Candidates tried at most for the shortest form of a failure

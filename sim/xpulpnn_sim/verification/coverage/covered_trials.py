@@ -29,13 +29,12 @@ from xpulpnn_sim.verification.coverage.collector import Collector
 from xpulpnn_sim.verification.coverage.crosses import SLOW, Crosses, crosses_of
 from xpulpnn_sim.verification.coverage.kinds import Producer
 from xpulpnn_sim.verification.coverage.placing import Placer
-from xpulpnn_sim.verification.random.coverage import Coverage
 from xpulpnn_sim.verification.random.designs import Verdict, random_machine
 from xpulpnn_sim.verification.random.draw import Draw
 from xpulpnn_sim.verification.random.generator import framed, initial_registers
 from xpulpnn_sim.verification.random.program import Handlers, Program, random_handlers
 from xpulpnn_sim.verification.random.shrink import Case
-from xpulpnn_sim.verification.random.trials import Plan, Runner, Trial, tried
+from xpulpnn_sim.verification.random.trials import Coverage, Plan, Runner, Trial, tried
 
 _HEAD = b"# SystemC::Coverage-3\n"
 _COUNT = re.compile(rb"' (\d+)$", re.MULTILINE)
