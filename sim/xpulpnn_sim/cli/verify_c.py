@@ -26,8 +26,10 @@ _NAMES = tuple(level.removeprefix("-O") for level in comparison.LEVELS)
 class CProgramsOptions(Configuration, Seed, Jobs, Json):
     """Options of the command."""
 
-    programs: Count = 1000  # c programs to draw, compile and run; --seed is the number of the first
-    no_shrink: bool = False  # leave a failing program as it is
+    programs: Count = 1000
+    """C programs to draw, compile and run; --seed is the number of the first."""
+    no_shrink: bool = False
+    """Leave a failing program as it is."""
     compilers: Annotated[tuple[str, ...], listed(COMPILERS)] = ()
     """Compilers, taken in turn, or all (default: all that are installed)."""
     levels: Annotated[tuple[str, ...], listed(_NAMES, "Levels, taken in turn")] = _NAMES

@@ -23,11 +23,15 @@ _STALLS_SHOWN = ("bank_conflict", "barrier", "event", "external", "fetch", "peri
 class ClusterPrograms(RandomPrograms):
     """Programs on all cores of clusters, configurations taken in turn."""
 
-    cores: Count = 8  # cores of the cluster
-    banks: Numbers = (4,)  # banks of its TCDM, numbers taken in turn
-    icache: Words = (IDEAL, "512")  # bytes of each core's instruction cache, taken in turn, ideal for none
+    cores: Count = 8
+    """Cores of the cluster."""
+    banks: Numbers = (4,)
+    """Banks of its TCDM, numbers taken in turn."""
+    icache: Words = (IDEAL, "512")
+    """Bytes of each core's instruction cache, taken in turn, ideal for none."""
     arbiter: Annotated[tuple[str, ...], listed(_ARBITERS, "Arbiters, taken in turn")] = ("counter",)
-    l2_latency: Count | None = None  # cycles of the memory outside (default: differs between programs)
+    l2_latency: Count | None = None
+    """Cycles of the memory outside (default: differs between programs)."""
 
     def plans(self) -> list[ClusterPlan]:
         """The configurations, in the structure models have."""

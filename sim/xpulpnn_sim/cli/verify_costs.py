@@ -21,7 +21,8 @@ _SHOWN = 5  # Wrong rows listed of each group
 class CostOptions(Configuration, Json):
     """Options of the command."""
 
-    preset: CorePreset = BOTH_FORMS  # configuration to start from, for both forms of Mac&Load
+    preset: CorePreset = BOTH_FORMS
+    """Configuration to start from, for both forms of Mac&Load."""
 
 
 @command

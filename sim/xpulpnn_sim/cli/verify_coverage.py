@@ -22,8 +22,10 @@ SHOWN = 20  # Holes told on the terminal
 class CoverageOptions(StressedPrograms, Report):
     """Options of the command."""
 
-    aim: Numbers = ()  # numbers of the crosses that one program aims at, as a failing program names them; with --seed
-    no_steering: bool = False  # no programs that aim at what is missing
+    aim: Numbers = ()
+    """Numbers of the crosses that one program aims at, as a failing program names them; with --seed."""
+    no_steering: bool = False
+    """No programs that aim at what is missing."""
 
     def plan(self) -> Plan:
         """The core, aimed if the options say so."""

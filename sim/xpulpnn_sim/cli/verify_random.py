@@ -37,11 +37,15 @@ from xpulpnn_sim.verification.random.trials import Coverage, Plan, Result, Runne
 class RandomPrograms(Settings, Seed, Jobs, Json):
     """Random programs, of which there are enough when they have run so many instructions."""
 
-    instructions: Count = 100_000  # retired instructions to reach; --seed is the number of the first program
+    instructions: Count = 100_000
+    """Retired instructions to reach; --seed is the number of the first program."""
     preset: Annotated[tuple[str, ...], listed(tuple(PRESETS), "Configurations, taken in turn")] = (BOTH_FORMS,)
-    keep_going: bool = False  # do not stop at the first failure
-    no_shrink: bool = False  # leave a failing program as it is
-    output: Annotated[NewFolder | None, Parameter(alias="-o")] = None  # write minimal failing programs there
+    keep_going: bool = False
+    """Do not stop at the first failure."""
+    no_shrink: bool = False
+    """Leave a failing program as it is."""
+    output: Annotated[NewFolder | None, Parameter(alias="-o")] = None
+    """Write minimal failing programs there."""
 
 
 @arguments
@@ -50,10 +54,12 @@ class StressedPrograms(RandomPrograms):
 
     grant_stalls: Probability | None = None
     """Probability of a withheld grant of a data access (default: differs between programs)."""
-    response_latency: Count | None = None  # data responses take 1 to N cycles (default: differs between programs)
+    response_latency: Count | None = None
+    """Data responses take 1 to N cycles (default: differs between programs)."""
     fetch_grant_stalls: Probability | None = None
     """Probability of a withheld grant of a fetch (default: differs between programs)."""
-    fetch_latency: Count | None = None  # fetched words take 1 to N cycles (default: differs between programs)
+    fetch_latency: Count | None = None
+    """Fetched words take 1 to N cycles (default: differs between programs)."""
     irq_rate: Probability | None = None
     """Probability per cycle that an interrupt line rises (default: differs between programs)."""
 
@@ -69,7 +75,8 @@ class StressedPrograms(RandomPrograms):
 class RandomOptions(StressedPrograms, Dask):
     """Options of the command."""
 
-    engine: Annotated[str, Parameter(choices=tuple(DESIGNS))] = "rtl"  # checks of the programs
+    engine: Annotated[str, Parameter(choices=tuple(DESIGNS))] = "rtl"
+    """Checks of the programs."""
 
 
 @command

@@ -25,11 +25,13 @@ class VectorOptions(Configuration, Seed, Json):
 
     files: Annotated[tuple[Path, ...], Parameter(metavar="FILE.jsonl[.gz]")] = field(kw_only=False)
     """Vector files, JSON lines."""
-    preset: CorePreset = DEFAULT_CONFIG  # configuration to start from, for both forms of Mac&Load
+    preset: CorePreset = DEFAULT_CONFIG
+    """Configuration to start from, for both forms of Mac&Load."""
     draw: Count | None = None
     """First write the file: N random vectors of the Mac&Loads with both factors from the NN-RF and of the
     requantisation, computed with plain integers."""
-    engine: Annotated[str, Parameter(choices=ENGINES)] = "rtl"  # engine that executes them
+    engine: Annotated[str, Parameter(choices=ENGINES)] = "rtl"
+    """Engine that executes them."""
 
 
 @command
