@@ -1,4 +1,4 @@
-"""Writes registers and memories."""
+"""Writes registers, those that are alike as arrays, and memories."""
 
 import re
 from collections.abc import Iterator, Sequence

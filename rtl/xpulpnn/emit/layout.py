@@ -1,4 +1,4 @@
-"""Lines of text: how long, how indented, and where a long one is broken."""
+"""Style, lines and order of the text: choices of the caller, breaks of lines, nets declared before they are read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Identifiers: from RTLIL net names to Verilog names that need no escaping."""
+"""Identifiers: Verilog names of RTLIL nets that need no escaping, and of the values of enumerations."""
 
 import re
 from collections.abc import Iterable, Mapping
