@@ -80,7 +80,7 @@ def library_files() -> tuple[list[Path], list[Path]]:
 
 
 def library_archive(compiler: Compiler, jobs: int) -> Path:
-    """The compiled library, from the cache if it holds it."""
+    """Path of the compiled library, which is built if the cache does not hold it."""
     flags = [*target_flags(compiler.kind), *header_flags(), f"-isystem{RUNTIME / 'include'}", *source_flags()]
     configuration = (RUNTIME / "include/picolibc.h").read_text()
     versions = (version(_WHEEL), run([*compiler.command, "--version"]))
