@@ -23,7 +23,8 @@ _LOW_BITS = 12
 _LOW = 1 << _LOW_BITS
 _MASK = 0xFFFF_FFFF
 _SIGN_SHIFT = 31
-_BY_IMMEDIATE, _BY_REGISTER, _WITH_REGISTER = "rs2,stimm12(rs1!)", "rs2,rs3(rs1!)", "rs2,rs3(rs1)"
+# operand forms of stores: base moved by an immediate, or by a register; a register added to it
+_BY_IMMEDIATE, BY_REGISTER, WITH_REGISTER = "rs2,stimm12(rs1!)", "rs2,rs3(rs1!)", "rs2,rs3(rs1)"
 _FORMS: dict[str, str] = {
     **dict.fromkeys(("p.lw", "p.lbu"), "rd,imm12(rs1!)"),
     **dict.fromkeys(("p.sw", "p.sh", "p.sb"), _BY_IMMEDIATE),
@@ -89,14 +90,6 @@ class Builder:
 
     def _append(self, insn: Insn, operands: tuple[int, ...], target: Label | None = None) -> None:
         self._lines.append(_Line(insn, operands, self._region, target))
-
-    def store_and_move(self, mnemonic: str, source: int, step: int, base: int) -> None:
-        """Store at ``base``, which then moves by the number in register ``step``."""
-        self._append(_row(mnemonic, _BY_REGISTER), (source, step, base))
-
-    def store_at(self, mnemonic: str, source: int, offset: int, base: int) -> None:
-        """Store at ``base`` plus the number in register ``offset``."""
-        self._append(_row(mnemonic, _WITH_REGISTER), (source, offset, base))
 
     def clear(self, registers: Sequence[int]) -> None:
         """Make registers 0."""

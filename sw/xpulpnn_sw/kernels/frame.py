@@ -66,64 +66,51 @@ class RegisterAllocator:
 
     def __init__(self, registers: list[int]) -> None:
         # those given back last are last
-        self._free, self._users = registers, dict.fromkeys(registers, 0)
-        self._holds: dict[Term, int] = {}
-
-    @property
-    def room(self) -> int:
-        """Number of free registers."""
-        return len(self._free)
-
-    def knows(self, value: Term) -> bool:
-        """Tell whether a register still holds a term."""
-        return value in self._holds
+        self.free, self._users = registers, dict.fromkeys(registers, 0)
+        self.holds: dict[Term, int] = {}  # registers that still hold a term
 
     def find(self, value: Term) -> int | None:
         """The register that still holds a term, in use from now on."""
-        register = self._holds.get(value)
+        register = self.holds.get(value)
         return None if register is None else self.use(register)
 
     def use(self, register: int) -> int:
         """A register that holds a number, in use once more."""
         if register in self._users:
             self._users[register] += 1
-            if register in self._free:
-                self._free.remove(register)
+            if register in self.free:
+                self.free.remove(register)
         return register
 
     def take(self, home: int | None = None) -> int:
         """``home`` or a free register, best one that holds nothing, which is to be written."""
         if home is None:
-            held = {*self._holds.values()}
-            home = next((register for register in self._free if register not in held), self._free[0])
-            self._free.remove(home)
+            held = {*self.holds.values()}
+            home = next((register for register in self.free if register not in held), self.free[0])
+            self.free.remove(home)
             self._users[home] = 1
         self.forget(home)
         return home
 
     def spare(self, count: int) -> list[int]:
         """Free registers that are written and free again."""
-        registers = self._free[:count]
+        registers = self.free[:count]
         assert len(registers) == count
         for register in registers:
             self.forget(register)
         return registers
-
-    def remember(self, value: Term, register: int) -> None:
-        """A register holds a term."""
-        self._holds[value] = register
 
     def give_back(self, register: int) -> None:
         """One use of a register has ended."""
         if register in self._users:
             self._users[register] -= 1
             if not self._users[register]:
-                self._free.append(register)
+                self.free.append(register)
 
     def forget(self, register: int) -> None:
         """A register is written."""
-        for value in [value for value, holder in self._holds.items() if holder == register]:
-            del self._holds[value]
+        for value in [value for value, holder in self.holds.items() if holder == register]:
+            del self.holds[value]
 
 
 class Frame:
@@ -256,7 +243,7 @@ class Frame:
             if home is not None and home != register:
                 pool.forget(home)
             self.store(name, register)
-            pool.remember(Name(name), register)
+            pool.holds[Name(name)] = register
             pool.give_back(register)
         for name in self._passing:
             del self._homes[name]
@@ -297,11 +284,11 @@ class Frame:
         value = None if name is None or self._fold(self._terms[name]) is not None else self._terms[name]
         for argument in arguments_of(value) if isinstance(value, Combination) else ():
             is_register = argument.name in ("core", "cores")
-            if is_register or self._fold(argument) is not None or pool.knows(argument) or pool.room <= _WORKING:
+            if is_register or self._fold(argument) is not None or argument in pool.holds or len(pool.free) <= _WORKING:
                 continue
             register = pool.take()
             self._b("lw", register, self._offsets[argument.name], ARGUMENTS_POINTER)
-            pool.remember(argument, register)
+            pool.holds[argument] = register
             pool.give_back(register)
 
     def _evaluate(self, value: Term, pool: RegisterAllocator, target: int | None = None) -> int:
@@ -330,7 +317,7 @@ class Frame:
                 case _:
                     assert constant is not None
                     self._b.li(register, constant)
-        pool.remember(value, register)
+        pool.holds[value] = register
         return register
 
     def _operate(self, value: Combination, pool: RegisterAllocator, target: int | None) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from xpulpnn_sw.kernels.builder import STORE_BY_BITS, THRESHOLD_BYTES, WORD, ZERO, Builder, Value
+from xpulpnn_sw.kernels.builder import BY_REGISTER, STORE_BY_BITS, THRESHOLD_BYTES, WORD, ZERO, Builder, Value
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.requantisation import SEARCHED_CHANNELS, Rule, gap_bytes
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
@@ -57,7 +57,7 @@ class BlockStore:
     def put(self, pixel: int, register: int, bits: int, offset: int = 0) -> None:
         """Store so many bits of a pixel, without XpulpV2 ``offset`` bytes behind its pointer."""
         if self.steps:
-            self.b.store_and_move(f"p.{STORE_BY_BITS[bits]}", register, self.steps[pixel], self.out[0])
+            self.b.of_form(f"p.{STORE_BY_BITS[bits]}", BY_REGISTER, register, self.steps[pixel], self.out[0])
         else:
             self.b.access(STORE_BY_BITS[bits], register, bits // BYTE_BITS, offset, self.out[pixel])
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held
+from xpulpnn_sw.kernels.builder import WITH_REGISTER, WORD, ZERO, Builder, Held
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.layout import Ints, Words, pack_words, pad_axis
 from xpulpnn_sw.kernels.terms import Argument, Term
@@ -229,7 +229,7 @@ class RowWords:
             distance //= 2
         top, *others = reversed(words)
         for register, offset in zip(others, self._planes, strict=True):
-            b.store_at("p.sw", register, offset, place)
+            b.of_form("p.sw", WITH_REGISTER, register, offset, place)
         self._write([top], place)
 
     def _unpack_scalar(self, pointer: int, place: int) -> None:

@@ -228,30 +228,21 @@ class Conv1dLayer(LayerText):
     def geometry(self) -> ConvLayer:
         """The same in two directions: in a row, so that a filter meets neighbours, or if it does not, in a column."""
         before, behind = self.padding
+        same = {"channels": self.channels, "out_channels": self.out_channels, "outside": self.outside}
         if self.dilation == 1:
+            padding, stride = (0, 0, before, behind), (1, self.stride)
             return ConvLayer(
                 height=1,
                 width=self.length,
-                channels=self.channels,
-                out_channels=self.out_channels,
                 kernel_height=1,
                 kernel_width=self.kernel,
-                stride=(1, self.stride),
-                padding=(0, 0, before, behind),
-                outside=self.outside,
+                stride=stride,
+                padding=padding,
+                **same,
             )
-        return DilatedLayer(
-            height=self.length,
-            width=1,
-            channels=self.channels,
-            out_channels=self.out_channels,
-            kernel_height=self.kernel,
-            kernel_width=1,
-            stride=(self.stride, 1),
-            padding=(before, behind, 0, 0),
-            outside=self.outside,
-            dilation=self.dilation,
-        )
+        padding, stride = (before, behind, 0, 0), (self.stride, 1)
+        sizes = {"height": self.length, "width": 1, "kernel_height": self.kernel, "kernel_width": 1}
+        return DilatedLayer(**sizes, **same, stride=stride, padding=padding, dilation=self.dilation)
 
     @property
     def out_shape(self) -> tuple[int, ...]:

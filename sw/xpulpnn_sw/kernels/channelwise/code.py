@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from xpulpnn.isa.machine import TEXT_BASE
-from xpulpnn_sw.kernels.builder import STORE_BY_BITS, WORD, ZERO, Builder, Held, Value, fits_immediate
+from xpulpnn_sw.kernels.builder import BY_REGISTER, STORE_BY_BITS, WORD, ZERO, Builder, Held, Value, fits_immediate
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, SP, STACK_ALIGNMENT, Frame, FreeRegisters
 from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.terms import Term
@@ -12,8 +12,8 @@ from xpulpnn_sw.layers.precision import SIGN_BITS
 
 _LOADS = {(8, False): "lbu", (8, True): "lb", (16, False): "lhu", (16, True): "lh", (32, False): "lw", (32, True): "lw"}
 _BY_IMMEDIATE = {"l": "rd,imm12(rs1!)", "s": "rs2,stimm12(rs1!)"}
-_BY_REGISTER = {"l": "rd,rs2(rs1!)", "s": "rs2,rs3(rs1!)"}
-_AT_REGISTER = {"l": "rd,rs2(rs1)", "s": "rs2,rs3(rs1)"}
+_BY_REGISTER = {"l": "rd,rs2(rs1!)", "s": BY_REGISTER}
+_AT_REGISTER = "rd,rs2(rs1)"
 
 
 # registers that no number may live in while the others are computed, the first ones that are handed out
@@ -68,7 +68,7 @@ class ElementBuilder(Builder):
         """Load the element ``offset`` bytes after ``base``, both registers; without XpulpV2 ``work`` is lost."""
         mnemonic = _LOADS[bits, signed]
         if self.xpulp:
-            self.of_form(f"p.{mnemonic}", _AT_REGISTER["l"], rd, offset, base)
+            self.of_form(f"p.{mnemonic}", _AT_REGISTER, rd, offset, base)
         else:
             self("add", work, base, offset)
             self(mnemonic, rd, 0, work)

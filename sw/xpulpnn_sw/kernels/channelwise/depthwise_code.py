@@ -15,12 +15,12 @@ from itertools import pairwise
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder
 from xpulpnn_sw.kernels.channelwise.depthwise_parts import (
+    PARAMETER_REGISTERS,
     STRIP_REGISTERS,
     ChannelResults,
     Strip,
     merge,
     parameter_bytes,
-    parameter_registers,
 )
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import Structure
@@ -52,7 +52,7 @@ class DepthwiseCode:
         self._strip = Strip(self._b, precision.x, precision.x_signed, is_valued)
         registers = FreeRegisters()
         # the arguments are no longer needed when these are
-        self._scratch = registers.take(STRIP_REGISTERS + max(0, parameter_registers(rule) - _USUAL_PARAMETERS))
+        self._scratch = registers.take(STRIP_REGISTERS + max(0, PARAMETER_REGISTERS[rule] - _USUAL_PARAMETERS))
         assert self._scratch[: len(ARGUMENT_REGISTERS)] == list(ARGUMENT_REGISTERS)
         self._out, self._out_pixel, self._position, self._rows, self._shift = registers.take(5)
         homes = {"out_pixel": self._out_pixel, "shift": self._shift}
@@ -164,7 +164,7 @@ class DepthwiseCode:
         b, frame = self._b, self._frame
         taken = iter(self._scratch)
         first, second, words, pointers = ([next(taken) for _ in range(rows)] for _ in range(4))
-        parameters = [next(taken) for _ in range(parameter_registers(self._rule))]
+        parameters = [next(taken) for _ in range(PARAMETER_REGISTERS[self._rule])]
         # accumulators and what is stored
         acc, stored, rest = [next(taken), next(taken)], [next(taken), next(taken)], list(taken)
         finishing = self._finishing(parameters, words + rest)
@@ -205,7 +205,7 @@ class DepthwiseCode:
 
     def _moving_filter(self) -> None:
         b, frame = self._b, self._frame
-        count = parameter_registers(self._rule)
+        count = PARAMETER_REGISTERS[self._rule]
         parameters, others = self._scratch[:count], self._scratch[count:]
         base, filters, pointer, weights, accumulator, element, weight, columns, inner, outer, work, result, *_ = others
         finishing = self._finishing(parameters, [element, weight])

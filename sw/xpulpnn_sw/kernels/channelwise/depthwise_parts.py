@@ -25,17 +25,12 @@ from xpulpnn_sw.layers.precision import Precision
 
 # words of a channel's parameters, thresholds besides
 _WORDS = {Rule.BN32: 2, Rule.BN64: 5, Rule.MULTIPLY: 2, Rule.SHIFT: 1, Rule.THRESHOLDS: 1}
-_REGISTERS = _WORDS | {Rule.THRESHOLDS: 2}
+PARAMETER_REGISTERS = _WORDS | {Rule.THRESHOLDS: 2}
 
 
 def parameter_bytes(rule: Rule, bits: int) -> int:
     """Bytes of a channel's parameters for results of ``bits`` bits."""
     return _WORDS[rule] * WORD + (THRESHOLD_BYTES << bits if rule is Rule.THRESHOLDS else 0)
-
-
-def parameter_registers(rule: Rule) -> int:
-    """Registers for a channel's parameters."""
-    return _REGISTERS[rule]
 
 
 class ChannelResults:

@@ -216,7 +216,9 @@ class _Addition:
             if not self._requantises and known.get("summand") != 0:
                 self._summand = homes["summand"] = self._registers.one()
         structure = ADD_SHIFT_ARGUMENTS if self._shifted else ADD_ARGUMENTS
-        small = {} if self._shifted else self._small_tables()
+        # tables of one word, which each core copies to its stack: all cores would meet in a bank
+        tables = zip(scales, self._scales, (precision.x, precision.w), strict=True)
+        small = {name: table for name, table, bits in tables if BYTE_BITS << bits == WORD_BITS and not self._shifted}
         terms |= {f"own_{name}": Argument(name) for name in small}
         frame = b.frame(structure, known, terms, homes, self._registers)
         frame.begin()
@@ -231,11 +233,6 @@ class _Addition:
             b.repeat(frame.value("count", self._count), self._count, lambda: self._step(parts, lanes), level=0)
         frame.end()
         return b.finish()
-
-    def _small_tables(self) -> dict[str, int]:
-        """Registers of the tables of one word, which each core copies to its stack: all cores would meet in a bank."""
-        tables = zip(("first_table", "second_table"), self._scales, (self._precision.x, self._precision.w), strict=True)
-        return {name: register for name, register, bits in tables if BYTE_BITS << bits == WORD_BITS}
 
     def _step(self, parts: list[int], lanes: int) -> None:
         """Add the elements of a word of the widest map, two at a time so that nothing waits for its load."""

@@ -163,26 +163,21 @@ class _FoldedMaxPooling(_MaxPooling):
         firsts, seconds, spare = self.values[:rows], self.values[rows : 2 * rows], self.values[2 * rows]
         self._load(firsts, self._pixel)
         self._load(seconds, self._distances["next_window"])
-        self._greatest_of(firsts)
+        self._reduce(firsts)
         self.store_result(firsts[0], self._out)
         # the register of the result is free again
         nexts = [*firsts[1:], spare]
         if has_next:
             self._load(nexts, self._pixel)
-        self._greatest_of(seconds)
+        self._reduce(seconds)
         if has_next:
-            self._greatest_of(nexts)
+            self._reduce(nexts)
             self.packed.max(seconds[0], seconds[0], nexts[0])
         self.store_result(seconds[0], self._out)
 
     def _load(self, words: list[int], step: int) -> None:
         for word, pointer in zip(words, self._pointers, strict=True):
             self.b.load(word, pointer, Held(step))
-
-    def _greatest_of(self, words: list[int]) -> None:
-        first, *others = words
-        for word in others:
-            self.packed.max(first, first, word)
 
     def _windows_at_edge(self) -> None:
         """No window is cut off by columns: what lies beyond is in none of the folded ones."""
