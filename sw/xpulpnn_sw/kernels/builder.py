@@ -208,17 +208,11 @@ class Builder:
         self("pv.packhi.b", rd, elements[3], elements[2])
 
     def requantise(self, word: int, value: int, shift: int, lane: int, bits: int, *, signed: bool) -> None:
-        """Make the result of ``value`` the element ``lane`` of a word; ``shift`` is a register.
-
-        A word that one instruction changes is not ready for the next one.
-        """
+        """Make the result of ``value`` an element of ``word``, which is not ready at once; ``shift`` is a register."""
         self(f"pv.rq{'s' if signed else 'u'}.{ElemFmt.of_width(bits).suffix}", word, value, shift, lane)
 
     def search(self, places: Sequence[int], values: Sequence[int], work: Sequence[int], bits: int) -> None:
-        """Move ``places`` in ascending tables of half-words past those below ``values``.
-
-        A step of half the levels left is taken wherever a threshold lies below.
-        """
+        """Move ``places`` in ascending tables past the half-words below ``values``, by half of the rest each time."""
         for half in [1 << level for level in reversed(range(bits))]:
             for threshold, place in zip(work, places, strict=False):
                 self("lh", threshold, (half - 1) * THRESHOLD_BYTES, place)

@@ -53,10 +53,7 @@ def pad_axis(values: Ints, axis: int, length: int) -> Ints:
 
 
 def pack_words(values: Ints, bits: int) -> Words:
-    """Elements along the last axis as words, the first in the lowest bits; the last word is filled with zeros.
-
-    Of one bit are positive numbers and all others.
-    """
+    """Elements along the last axis as words, the first one lowest; of one bit are positive numbers and all others."""
     lanes = WORD_BITS // bits
     words = -(-values.shape[-1] // lanes)
     filled = pad_axis(values, values.ndim - 1, words * lanes).astype(np.int64)

@@ -67,7 +67,12 @@ class NnLoop(InnerLoop):
         b(*self._product(ZERO, self._row(1), self.ACTIVATION_UPDATE | 1))
         for pixel, accumulators in enumerate(self.acc):
             for channel, accumulator in enumerate(accumulators):
-                b(*self._product(accumulator, *self._reload(pixel, channel), signed=signed))
+                pointer, selector = ZERO, pixel % self.ENTRIES | channel << 1
+                if pixel == self.variant.npx - 1:
+                    pointer, selector = self._stream(channel), selector | self.WEIGHT_UPDATE
+                elif channel == self.variant.nch - 1:
+                    pointer, selector = self._row(pixel + self.ENTRIES), selector | self.ACTIVATION_UPDATE
+                b(*self._product(accumulator, pointer, selector, signed=signed))
 
     def _products_of_one_pixel(self, *, signed: bool) -> list[LoopInstruction]:
         operations: list[LoopInstruction] = []
@@ -79,15 +84,6 @@ class NnLoop(InnerLoop):
                 reload = (self._row(0), entry | self.ACTIVATION_UPDATE)
             operations.append(self._product(accumulator, *reload, signed=signed))
         return [*operations, self._product(ZERO, self._stream(last), last << 1 | self.WEIGHT_UPDATE | 1)]
-
-    def _reload(self, pixel: int, channel: int) -> tuple[int, int]:
-        """Pointer and selector of a product: what it multiplies and what it fetches."""
-        selector = pixel % self.ENTRIES | channel << 1
-        if pixel == self.variant.npx - 1:
-            return self._stream(channel), selector | self.WEIGHT_UPDATE
-        if channel == self.variant.nch - 1:
-            return self._row(pixel + self.ENTRIES), selector | self.ACTIVATION_UPDATE
-        return ZERO, selector
 
 
 _ACCUMULATING, _FRESH = "mlsdot", "mldot"

@@ -17,10 +17,7 @@ _PAIR = 2  # pixels searched for side by side, so that none waits for its thresh
 
 
 def temporaries(blocking: Blocking) -> int:
-    """Registers that a :class:`Store` needs: of the rule, to clip without ``p.clip``, for the shift.
-
-    Results of one bit need none of them.
-    """
+    """Registers that a :class:`Store` needs: of the rule, to clip without ``p.clip``, for the shift."""
     rule, count = blocking.rule, _REGISTERS[blocking.rule]
     if blocking.by_sign:
         return _LEAST

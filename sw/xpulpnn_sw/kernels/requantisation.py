@@ -182,10 +182,7 @@ AnyRequantisation = Requantisation | WideRequantisation | Multiplication | Shift
 
 
 def block_parameters(bias: Ints, after: AnyRequantisation | None, channels: int, nch: int) -> Ints:
-    """Parameters in the order a kernel reads them: per block of ``nch`` channels the biases, then what the rule needs.
-
-    ``bias`` is that of the output channels, which are filled up with zeros to ``channels``.
-    """
+    """Parameters by block of ``nch`` channels, of ``channels`` in all: the biases, then what the rule needs."""
     blocks = channels // nch
 
     def filled(values: Ints) -> Ints:
@@ -226,10 +223,7 @@ def scaled_parameters(bias: Ints, after: AnyRequantisation | None, channels: int
 
 
 def one_factor_parameters(bias: Ints, after: AnyRequantisation | None, channels: int, nch: int) -> Ints:
-    """Parameters for ``pv.rq`` by block where accumulators begin with the bias: kappa, a lambda of 0, the biases.
-
-    The rule must be one of :data:`ONE_FACTOR`.
-    """
+    """Parameters for ``pv.rq`` where accumulators begin with the bias: kappa, a lambda of 0, biases of each block."""
     starts = np.pad(bias, (0, channels - bias.shape[0])).reshape(channels // nch, nch)
     common = np.tile([_factor(after), 0], (channels // nch, 1))
     return np.concatenate([common, starts], axis=1)

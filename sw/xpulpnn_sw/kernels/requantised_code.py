@@ -220,10 +220,7 @@ class OneFactorCode(KernelCode):
 def product_program(
     blocking: Blocking, structure: Structure, known: Mapping[str, int], *, inside: bool = False
 ) -> Program:
-    """The function around the blocks of a MatMul, of whose arguments those ``known`` are constants.
-
-    ``inside`` tells whether fields never reach beyond the input.
-    """
+    """The function, ``known`` arguments being constants; ``inside``: fields never reach beyond the input."""
     code = OneFactorCode if blocking.has_one_factor else RequantisedCode if blocking.requantises else KernelCode
     im2col, names = None, structure.names
     if "buffer" in names:

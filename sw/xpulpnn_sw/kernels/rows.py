@@ -44,10 +44,7 @@ def in_lane_order(values: Ints, order: NDArray[np.intp] | None) -> Ints:
 
 
 def activation_rows(activations: Ints, chosen: Variant, precision: Precision, words: int) -> Words:
-    """Rows as an im2col would leave them, from ``[pixel][element]``, for filter rows of ``words`` words.
-
-    Rows are filled up to whole pixel groups; their planes follow each other, the uppermost first.
-    """
+    """Rows as an im2col would leave them, in whole pixel groups, planes one by one, the uppermost first."""
     groups, planes = -(-activations.shape[0] // chosen.npx), chosen.planes(precision)
     bits = chosen.row_bits(precision.w)
     rows = in_lane_order(pad_axis(activations, 0, groups * chosen.npx), element_order(chosen, precision))
@@ -68,10 +65,7 @@ def _repeated(value: int, distance: int) -> int:
 
 
 class RowForm:
-    """The form that words of the input take in activation rows.
-
-    If ``valued``, a value of the frame lies around the map, else what always does.
-    """
+    """The form of input words in activation rows; if ``valued``, a value of the frame lies around the map."""
 
     def __init__(self, variant: Variant, precision: Precision, *, valued: bool = False) -> None:
         self.variant, self.valued = variant, valued

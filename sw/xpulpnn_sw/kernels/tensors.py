@@ -54,10 +54,7 @@ class LayerTensors:
         check_shape("weights", self.weights, weights)
 
     def check(self, layer: ProductLayer, precision: Precision, *, activations: tuple[int, ...] | None = None) -> None:
-        """Raise :class:`LayerError` unless shapes are those of ``layer`` and results as in ``precision``.
-
-        Activations may have another shape than those of the layer.
-        """
+        """Raise :class:`LayerError` unless shapes, of activations the given one, and results suit ``layer``."""
         if precision.requantised != (self.requantisation is not None):
             raise LayerError(f"requantisation must be there exactly for results below 32 bits, not with {precision}")
         shape, filters = _shapes(layer)

@@ -67,10 +67,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant(Level):
-    """A MatMul variant.
-
-    Its name is family, channels x pixels.
-    """
+    """A MatMul variant, named by family and channels x pixels."""
 
     nch: int  # output channels computed together
     npx: int  # output pixels computed together
@@ -138,10 +135,7 @@ class Variant(Level):
         return max(1, self.row_bits(precision.w) // precision.x)
 
     def planes(self, precision: Precision) -> int:
-        """Activation rows for one row of the input: inputs wider than the weights are cut into parts of their width.
-
-        The sum of products is then that of the parts, each times its weight, a power of two.
-        """
+        """Activation rows for a row of the input: wider inputs are cut into parts, each worth a power of two."""
         return max(1, precision.x // self.row_bits(precision.w))
 
     def vectors(self, precision: Precision) -> frozenset[int]:

@@ -132,10 +132,7 @@ class PointwiseLayer(ConvLayer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageConvLayer(ConvLayer):
-    """Convolution of a map that lies in memory with its margins, one pixel behind the other without gaps.
-
-    What it computes is what a :class:`~xpulpnn_sw.layers.convolution.ConvLayer` does.
-    """
+    """Convolution as of a :class:`ConvLayer` of a map that lies in memory with its margins, its pixels without gaps."""
 
     form: ClassVar[str] = "HxWxC:OxKyxKx[:s=,p=,v=]:image"
     mark = (":image", None)

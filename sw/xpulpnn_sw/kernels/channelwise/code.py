@@ -237,10 +237,7 @@ class Packed:
 
 
 def reciprocal(divisor: int, greatest: int) -> tuple[int, int] | None:
-    """Factor and shift with ``n * factor >> shift = n // divisor`` for all ``n`` up to ``greatest``, within 32 bits.
-
-    None if there are none.
-    """
+    """Factor and shift with ``n * factor >> shift = n // divisor`` up to ``greatest``, in 32 bits, or None."""
     for shift in range(WORD_BITS):
         factor = -(-(1 << shift) // divisor)
         # quotients change at multiples of the divisor only, and the error grows with n

@@ -120,10 +120,7 @@ class ChannelResults:
 
 
 def merge(b: ElementBuilder, byte: int, result: int, bits: int, position: int, temporaries: tuple[int, int]) -> None:
-    """Put a result, which is lost, into a byte, at the place that a register tells as ``p.insert`` wants it.
-
-    Without XpulpV2 ``position`` is the place alone, and both temporaries are lost.
-    """
+    """Put a result, which is lost, into a byte at a place in a register; both temporaries are lost without XpulpV2."""
     if b.xpulp:
         b("p.insert", byte, result, position)
         return
@@ -203,11 +200,7 @@ class Strip:
             b("addi", y, y, 1)
 
     def _around(self, frame: Frame, count: str, write: int, counter: int, registers: list[int]) -> None:
-        """Write so many words of what lies around the map.
-
-        They are written byte by byte where an address may be no multiple of four without XpulpV2. Of the registers one
-        is lost that :meth:`_begin` does not load.
-        """
+        """Write so many words around the map; a register is lost that :meth:`_begin` does not load."""
         outside = ZERO
         if self.valued:
             outside = registers[_CONSTANTS if self.b.xpulp and self.bits < BYTE_BITS else 0]
@@ -217,6 +210,7 @@ class Strip:
             if self.b.xpulp:
                 self.b.store(outside, write, WORD)
                 return
+            # the address may be no multiple of four
             for number in range(WORD):
                 self.b("sb", outside, number, write)
             self.b("addi", write, write, WORD)

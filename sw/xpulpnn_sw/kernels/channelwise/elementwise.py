@@ -149,10 +149,7 @@ def add_table(scale: Scale, bits: int, *, signed: bool, result_signed: bool) -> 
 
 
 def add_kernel(request: KernelRequest) -> KernelRun:
-    """The sum of two maps, ``first`` and ``second``, to ``output`` (all HWC).
-
-    The weights' width and sign in the precision are those of the second map.
-    """
+    """The sum of ``first`` and ``second``, which has the weights' width and sign, to ``output`` (all HWC)."""
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     memory = request.memory
     widths = (precision.x, precision.w, precision.y)

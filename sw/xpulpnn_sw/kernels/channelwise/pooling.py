@@ -98,10 +98,7 @@ class Pooling(ABC):
         self.b.store(word, out, Held(self.out_pixel), bits=bits)
 
     def load_columns(self, pointers: list[int], count: int, *, skips: bool) -> list[list[int]]:
-        """Load the next words of each row into registers; returns those of each column.
-
-        The pointers move on, if it ``skips`` to the next window.
-        """
+        """The next words of each row, by column, in registers; pointers move on, if it ``skips`` to the next window."""
         height = len(pointers)
         columns = [self.values[place * height : (place + 1) * height] for place in range(count)]
         for number, column in enumerate(columns, 1):

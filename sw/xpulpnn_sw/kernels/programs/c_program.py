@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.assembly.disasm import disassemble
@@ -262,14 +261,9 @@ def _geometry(run: KernelRun, tensors: LayerTensors) -> dict[str, int]:
     )
 
 
-def _packed(values: NDArray[np.integer], bits: int) -> bytes:
-    """All elements in one row, without padding between channels."""
-    return pack_words(values.reshape(1, -1), bits).astype("<u4").tobytes()
-
-
 def _tensor_text(name: str, run: KernelRun, tensors: LayerTensors) -> str:
     contents = {operand: run.image.view(operand).tobytes() for operand in ("input", "weights", "parameters")}
-    contents["filters"] = _packed(tensors.weights, run.precision.w)
+    contents["filters"] = pack_words(tensors.weights.reshape(1, -1), run.precision.w).astype("<u4").tobytes()
     if tensors.bias is not None:
         contents["bias"] = tensors.bias.astype("<i4").tobytes()
     if isinstance(tensors.requantisation, Requantisation):

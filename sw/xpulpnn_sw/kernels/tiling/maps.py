@@ -23,10 +23,7 @@ def divides_by_rows(run: KernelRun) -> bool:
 
 
 class MapDivision(Division):
-    """Division of a pooling, a depthwise convolution, an addition, a ReLU, or a transposition.
-
-    All channels are computed at once. Raises :class:`LayerError` for any other kernel.
-    """
+    """Division of a layer whose rows can be computed apart; raises :class:`LayerError` for any other kernel."""
 
     def __init__(self, run: KernelRun, cores: int) -> None:
         if not divides_by_rows(run):

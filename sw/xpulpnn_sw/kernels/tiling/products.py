@@ -130,10 +130,7 @@ class ProductDivision(Division):
         return "rows" if self._is_map else "pixels"
 
     def lines_of(self, rows: int) -> int:
-        """Lines of a tile of so many output rows, or of so many pixels where there are no rows.
-
-        Raises :class:`LayerError` for what is no number of lines.
-        """
+        """Lines of a tile of so many output rows or pixels; raises :class:`LayerError` for no number of lines."""
         most, unit = (self.shape.lines, 1) if self._is_map else (self.shape.pixels, self.shape.line_pixels)
         if not 1 <= rows <= most or (rows % unit and rows != most):
             multiple = "" if unit == 1 else f", a multiple of {unit} or all"
@@ -171,10 +168,7 @@ class ProductDivision(Division):
         )
 
     def store(self, tile: Tile, inside: int, outside: int) -> DmaTransfer:
-        """Move the results of a tile, of each pixel no more than is written.
-
-        What follows belongs to others, or stays zero.
-        """
+        """Move the results of a tile, of each pixel no more than is written: what follows belongs to others."""
         stride, bits = self.run.arguments["out_stride"], self.run.precision.y
         first_pixel = tile.lines.start * self.shape.line_pixels
         return DmaTransfer(

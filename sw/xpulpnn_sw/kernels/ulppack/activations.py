@@ -22,10 +22,7 @@ class ActivationRows:
         self.plan, self.signed = plan, signed
 
     def emit(self, b: Builder, frame: Frame, registers: list[int]) -> None:
-        """Pack the rows of all groups of a core, from ``source`` to ``row0``, and fill ``corrections``.
-
-        Uses the names of the frame and overwrites ``registers``, ten or more.
-        """
+        """Pack all rows of a core from ``source`` to ``row0``, fill ``corrections``; ten registers are lost."""
         if self.plan.packing.is_bytes and not self.signed:
             return
         source, target, corrections, count, *others = registers

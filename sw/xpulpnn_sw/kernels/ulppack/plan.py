@@ -113,10 +113,7 @@ class ProductCode(ABC):
 def packed_function(
     product: BlockedProduct, code: ProductCode, weights: Words, activations: Ints, cores: int, **known: Any
 ) -> Function:
-    """The function of ``code`` for packed ``weights`` and ``activations`` [pixel][k], which lie as bytes.
-
-    Memory symbols are the fields of the code, ``arguments`` and ``stack``.
-    """
+    """The function of ``code`` for packed weights and activations [pixel][k]; its fields are the symbols."""
     memory = ImageBuilder()
     source = pad_axis(pad_axis(activations, 0, product.pixels), 1, product.source_bytes)
     addresses = {"input": memory.place("input", pack_words(source, BYTE_BITS))}
