@@ -113,6 +113,7 @@ class Shifting(_Shifted):
     """``clip(acc >> shift)``."""
 
     rule = Rule.SHIFT
+    factor: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -171,10 +172,8 @@ def gap_bytes(rule: Rule | None, bits: int, nch: int) -> int:
 def normalising(after: "AnyRequantisation", channels: int) -> "AnyRequantisation":
     """A rule of one factor, or of none, with this factor for each channel instead; other rules as they are."""
     if isinstance(after, Multiplication | Shifting):
-        factor = after.factor if isinstance(after, Multiplication) else 1
-        return Requantisation(
-            kappa=np.full(channels, factor, np.int64), lam=np.zeros(channels, np.int64), shift=after.shift
-        )
+        kappa = np.full(channels, after.factor, np.int64)
+        return Requantisation(kappa=kappa, lam=np.zeros_like(kappa), shift=after.shift)
     return after
 
 
@@ -218,17 +217,14 @@ def scaled_parameters(bias: Ints, after: AnyRequantisation | None, channels: int
         kappa, lam = after.kappa.astype(np.int64), after.lam.astype(np.int64)
         words = np.stack([kappa, lam + kappa * bias], axis=-1)
         return np.pad(words, (missing, (0, 0))).reshape(blocks, -1)
-    offsets = np.pad(_factor(after) * bias, missing).reshape(blocks, nch)
-    return np.pad(offsets, ((0, 0), (1, 0)), constant_values=_factor(after))
+    assert isinstance(after, Multiplication | Shifting)
+    offsets = np.pad(after.factor * bias, missing).reshape(blocks, nch)
+    return np.pad(offsets, ((0, 0), (1, 0)), constant_values=after.factor)
 
 
 def one_factor_parameters(bias: Ints, after: AnyRequantisation | None, channels: int, nch: int) -> Ints:
     """Parameters for ``pv.rq`` where accumulators begin with the bias: kappa, a lambda of 0, biases of each block."""
     starts = np.pad(bias, (0, channels - bias.shape[0])).reshape(channels // nch, nch)
-    common = np.tile([_factor(after), 0], (channels // nch, 1))
+    assert isinstance(after, Multiplication | Shifting)
+    common = np.tile([after.factor, 0], (channels // nch, 1))
     return np.concatenate([common, starts], axis=1)
-
-
-def _factor(after: AnyRequantisation | None) -> int:
-    """The factor of a rule out of :data:`ONE_FACTOR`."""
-    return after.factor if isinstance(after, Multiplication) else 1
