@@ -353,3 +353,10 @@ def test_what_a_depthwise_convolution_reads_is_a_transposed_map():
     # what is behind a row counts for neither
     rows, mask = (8 * 5, 4), np.array([255, 255, 255, 15], np.uint8)
     np.testing.assert_array_equal(found.reshape(rows) & mask, wanted[: 8 * 5 * 4].reshape(rows) & mask)
+
+
+@pytest.mark.parametrize(("bits", "alone"), [(8, 10_300), (4, 8_400), (2, 6_400)])
+def test_cores_share_a_transposition_evenly(bits: int, alone: int):
+    run, _, _ = check_named("transpose", "16x16x32", kind("transpose").uniform(bits), "xpulpv2", cores=8)
+    memory = kernel_memory(run)
+    assert max(run_share(run, core, 8, memory)[1] for core in range(8)) < alone / 7
