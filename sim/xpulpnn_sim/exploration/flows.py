@@ -7,8 +7,11 @@ from pathlib import Path
 
 from xpulpnn.errors import InputError
 from xpulpnn.settings import apply_settings
+from xpulpnn_sim.exploration.asic import AsicFlow
+from xpulpnn_sim.exploration.builtin import builtin_library
 from xpulpnn_sim.exploration.cache import cached_flow, emit_design
-from xpulpnn_sim.exploration.cluster_flow import with_macros
+from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, part
+from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, FpgaFlow
 from xpulpnn_sim.exploration.library import Library, load_library
 from xpulpnn_sim.exploration.options import WHOLE_CLUSTERS
 from xpulpnn_sim.exploration.results import EmittedDesign, Flow
@@ -81,7 +84,8 @@ class FlowStep:
 
     def run(self, design: EmittedDesign) -> StepOutcome:
         """Area and timing of the design."""
-        changed = with_macros(design) if design.top in CLUSTER_NAMES and design.top not in WHOLE_CLUSTERS else design
+        is_part = design.top in CLUSTER_NAMES and design.top not in WHOLE_CLUSTERS
+        changed = part(design, design.module) if is_part else design
         if self.structures:
             changed = emit_design(design.top, apply_settings(design.config, self.structures))
         output, hit = cached_flow(self.flow, changed)
@@ -95,46 +99,22 @@ class FlowStep:
 
 def library(request: Request) -> Library:
     """The user's library, or the built-in one without one."""
-    if request.liberty is not None:
-        return load_library(request.liberty)
-    from xpulpnn_sim.exploration.builtin import builtin_library
-
-    return builtin_library()
+    return builtin_library() if request.liberty is None else load_library(request.liberty)
 
 
 def flow_steps(request: Request, top: str = "") -> list[FlowStep]:
     """A step for each flow and script."""
-    return [FlowStep(flow, request.chosen) for name in request.flows for flow in _flows(name, request, top)]
-
-
-def _flows(name: str, request: Request, top: str) -> list[Flow]:
-    match name:
-        case "ecp5" | "ice40" if top in CLUSTER_NAMES:
-            raise InputError(f"flow must be asic or builtin for {top}, not {name}")
-        case "ecp5" | "ice40":
-            from xpulpnn_sim.exploration.fpga import FpgaFlow
-
-            return [FpgaFlow(name, request.seeds, clock_ns=request.clock_ns, yosys=request.yosys)]
-        case "asic" | "builtin":
-            from xpulpnn_sim.exploration.asic import AsicFlow
-
+    steps: list[FlowStep] = []
+    for name in request.flows:
+        if name in DEVICE_FAMILIES:
+            if top in CLUSTER_NAMES:
+                raise InputError(f"flow must be asic or builtin for {top}, not {name}")
+            flows: list[Flow] = [FpgaFlow(name, request.seeds, clock_ns=request.clock_ns, yosys=request.yosys)]
+        else:
             cells = library(replace(request, liberty=None) if name == "builtin" else request)
-            flows = [
-                AsicFlow(
-                    cells,
-                    name,
-                    script,
-                    repeat=request.repeat,
-                    clock_ns=request.clock_ns,
-                    yosys=request.yosys,
-                    keep=top in WHOLE_CLUSTERS,
-                )
-                for script in request.scripts
-            ]
-            if top in WHOLE_CLUSTERS:
-                from xpulpnn_sim.exploration.cluster_flow import ClusterFlow
-
-                return [ClusterFlow(flow) for flow in flows]
-            return list(flows)
-        case _:
-            raise InputError(f"flow must be one of {', '.join(FLOWS)}, not {name}")
+            keep = top in WHOLE_CLUSTERS
+            how = {"repeat": request.repeat, "clock_ns": request.clock_ns, "yosys": request.yosys, "keep": keep}
+            mapping = [AsicFlow(cells, name, script, **how) for script in request.scripts]
+            flows = [ClusterFlow(flow) for flow in mapping] if keep else [*mapping]
+        steps += [FlowStep(flow, request.chosen) for flow in flows]
+    return steps

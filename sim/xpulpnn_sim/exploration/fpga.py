@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.mapping import flow_folder
@@ -112,8 +112,6 @@ endmodule
 """
 
 
-Device = Literal["ecp5", "ice40"]
-
 REVISION = "2"  # part of the settings: raised when this flow's results change without any setting changing
 
 _TARGET_MHZ = 100
@@ -167,7 +165,7 @@ DEVICE_FAMILIES: Mapping[str, DeviceFamily] = {
 class FpgaFlow:
     """Look-up tables, registers, multipliers and clock of a component in an FPGA."""
 
-    def __init__(self, device: Device, seeds: int = 3, *, clock_ns: float | None = None, yosys: str = "") -> None:
+    def __init__(self, device: str, seeds: int = 3, *, clock_ns: float | None = None, yosys: str = "") -> None:
         self.name: str = device
         self.script: str = ""
         self.seeds, self.clock_ns, self.yosys = seeds, clock_ns, yosys

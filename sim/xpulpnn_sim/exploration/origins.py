@@ -9,11 +9,10 @@ those belong that read it, or, if they do not agree, that feed it. What serves s
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from xpulpnn_sim.exploration.liberty import LibraryCell
 from xpulpnn_sim.exploration.liberty_syntax import Expression
 from xpulpnn_sim.exploration.mapped_netlist import (
     MappedGate,
@@ -23,7 +22,7 @@ from xpulpnn_sim.exploration.mapped_netlist import (
     net_names,
     pin_bits,
 )
-from xpulpnn_sim.tools.netlists import DONT_CARE, GATES, ONE, ZERO, NetlistCell, NetlistModule, in_order
+from xpulpnn_sim.tools.netlists import DONT_CARE, GATES, ONE, ZERO, NetlistModule, in_order
 
 SHARED = "(shared)"
 """Stands for an instance: gates for several instances below the same one that the source has no net for."""
@@ -44,23 +43,20 @@ class Shares:
 
 def with_origins(source: NetlistModule, flat: NetlistModule, mapped: MappedNetlist) -> tuple[MappedNetlist, Shares]:
     """The mapped netlist with the instance of each gate and the readable name of each net."""
-    known = _Source(source, _register_names(flat, mapped), {cell.type for cell in mapped.apart})
+    names = net_names(flat)
+    driven = [net for gate in mapped.gates if gate.cell.sequential for net in gate.driven]
+    # the one name that all names of each net that leaves a register stand for
+    registers = {name: names[net][0] for net in driven if net in names for name in names[net]}
+    known = _Source(source, registers, {cell.type for cell in mapped.apart})
     values = _mapped_values(mapped, known)
     told = _Telling(mapped, known, values)
     gates = [replace(gate, path=told.path(gate)) for gate in mapped.gates]
-    names = dict(mapped.names)
+    readable = dict(mapped.names)
     for gate in gates:
         for net in gate.driven:
-            if names[net] == f"n{net}":
-                names[net] = known.name(values[net], gate.path) or f"{gate.path}.n{net}".lstrip(".")
-    return replace(mapped, gates=gates, names=names), told.shares()
-
-
-def _register_names(flat: NetlistModule, mapped: MappedNetlist) -> dict[str, str]:
-    """The one name that all names of each net that leaves a register stand for."""
-    names = net_names(flat)
-    driven = [net for gate in mapped.gates if gate.cell.sequential for net in gate.driven]
-    return {name: names[net][0] for net in driven if net in names for name in names[net]}
+            if readable[net] == f"n{net}":
+                readable[net] = known.name(values[net], gate.path) or f"{gate.path}.n{net}".lstrip(".")
+    return replace(mapped, gates=gates, names=readable), told.shares()
 
 
 def _random(name: str) -> int:
@@ -98,7 +94,8 @@ class _Source:
             self.values |= {net: _random(name) for name, net in port.bits}
         self.instances: defaultdict[int, set[str]] = defaultdict(set)
         for cell in in_order(gates, lambda cell: cell.read, lambda cell: cell.driven):
-            value = self._value(cell)
+            pins, table = GATES[cell.type]
+            value = _look_up(table, [self.values.get(cell.pins[pin][0], 0) for pin in pins])
             self.values[cell.pins["Y"][0]] = value
             if _function(value):
                 self.instances[_function(value)].add(instance_path(cell.name))
@@ -107,10 +104,6 @@ class _Source:
             value = self.values.get(net, 0)
             if _function(value):
                 self.names[_function(value)] += [(name, value) for name in known]
-
-    def _value(self, cell: NetlistCell) -> int:
-        pins, table = GATES[cell.type]
-        return _look_up(table, [self.values.get(cell.pins[pin][0], 0) for pin in pins])
 
     def name(self, value: int, path: str) -> str:
         """Name of a net with this value, of the instance if it has one, with ``!`` for the inverse; or nothing."""
@@ -127,20 +120,15 @@ def _mapped_values(mapped: MappedNetlist, known: _Source) -> dict[int, int]:
     part = mapped.combinational()
     values = {ZERO: 0, ONE: _ALL, DONT_CARE: 0}
     values |= {net: _random(name) for net, name in part.starts.items()}
-    tables: dict[tuple[str, str], int] = {}
+    functions: dict[str, Expression] = {}
     for gate in in_order(part.gates, lambda gate: gate.read, lambda gate: gate.driven):
-        inputs = [values.get(gate.pins.get(pin.name, ZERO), 0) for pin in gate.cell.inputs]
+        inputs = {pin.name: values.get(gate.pins.get(pin.name, ZERO), 0) for pin in gate.cell.inputs}
         for pin in gate.cell.outputs:
             if pin.name in gate.pins:
-                key = gate.cell.name, pin.name
-                if key not in tables:
-                    tables[key] = _table(gate.cell, pin.function)
-                values[gate.pins[pin.name]] = _look_up(tables[key], inputs)
+                if pin.function not in functions:
+                    functions[pin.function] = Expression(pin.function)
+                values[gate.pins[pin.name]] = functions[pin.function].evaluate(inputs, _ALL)
     return values
-
-
-def _table(cell: LibraryCell, function: str) -> int:
-    return Expression(function).truth_table([pin.name for pin in cell.inputs])
 
 
 def _look_up(table: int, inputs: Sequence[int]) -> int:
@@ -183,7 +171,8 @@ class _Telling:
         for gate in (*reversed(gates), *registers):
             if len(self._paths[gate]) != 1:
                 ports = set[str]().union(*(above.get(net, ()) for net in gate.driven))
-                self._choose(gate, ports.union(*(self._of_readers(net) for net in gate.driven)))
+                readers = (reader for net in gate.driven for reader in self._readers[net])
+                self._choose(gate, ports.union(*(self._paths[reader] for reader in readers)))
         drivers = {net: gate for gate in (*gates, *registers) for net in gate.driven}
         for gate in gates:
             if len(self._paths[gate]) != 1:
@@ -192,9 +181,6 @@ class _Telling:
         for gate in (*gates, *registers):
             if len(self._paths[gate]) != 1:
                 self._area["shared"] += gate.cell.area
-
-    def _of_readers(self, net: int) -> Iterable[str]:
-        return set[str]().union(*(self._paths[reader] for reader in self._readers[net]))
 
     def _tell(self, gate: MappedGate, paths: set[str], what: str) -> None:
         self._paths[gate] = frozenset(paths)

@@ -62,7 +62,7 @@ def _largest(tables: Iterable[Table | None]) -> Table | None:
 
 
 class _Analysis:
-    """Arrival times, slews and their causes by net and edge, in ns."""
+    """Arrival times, slews and their causes by net and edge, in ns, from all inputs and registers."""
 
     def __init__(self, netlist: MappedNetlist, library: Library) -> None:
         self.library = library
@@ -75,6 +75,8 @@ class _Analysis:
         self.gates = in_order(self.part.gates, lambda gate: gate.read, lambda gate: gate.driven)
         self.fixed: frozenset[int] = frozenset()
         self.before: _Analysis | None = None
+        self._start()
+        self._propagate()
 
     def _loads(self) -> defaultdict[int, float]:
         load: defaultdict[int, float] = defaultdict(float)
@@ -89,11 +91,6 @@ class _Analysis:
         if (cell.name, output) not in self.known_arcs:
             self.known_arcs[cell.name, output] = list(_arcs(cell, output))
         return self.known_arcs[cell.name, output]
-
-    def run(self) -> None:
-        """From all inputs and registers."""
-        self._start()
-        self._propagate()
 
     def through(self, nets: Collection[int]) -> "_Analysis":
         """Timing of the paths on from these nets alone, at the times that they have here."""
@@ -148,7 +145,6 @@ def longest_paths(
 ) -> tuple[CriticalPath | None, CriticalPath | None, list[float]]:
     """The longest combinational path, and the longest one through certain nets."""
     analysis = _Analysis(netlist, library)
-    analysis.run()
     path = _worst(analysis, netlist)[0]
     if not through:
         return path, None, []
@@ -176,9 +172,8 @@ def _worst(analysis: _Analysis, netlist: MappedNetlist) -> tuple[CriticalPath | 
             gate, source, cause = at.cause[net, edge]
             arrival = at.arrival[net][edge]
             delay = arrival - at.arrival[source][cause]
-            steps.append(
-                PathStep(net=netlist.names[net], cell=gate.cell.name, delay_ps=_ps(delay), arrival_ps=_ps(arrival))
-            )
+            name = netlist.names[net]
+            steps.append(PathStep(net=name, cell=gate.cell.name, delay_ps=_ps(delay), arrival_ps=_ps(arrival)))
             net, edge = source, cause
         if at.before is not None:
             times.append(_ps(at.arrival[net][edge]))
