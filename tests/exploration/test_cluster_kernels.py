@@ -6,9 +6,9 @@ import pytest
 from tests.exploration.made_up import energy
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig
-from xpulpnn_sim.exploration import kernels
+from xpulpnn_sim.exploration import flows
 from xpulpnn_sim.exploration.energy import estimate
-from xpulpnn_sim.exploration.kernels import EnergyStep, KernelSpec, KernelStep
+from xpulpnn_sim.exploration.flows import EnergyStep, KernelSpec, KernelStep
 from xpulpnn_sim.exploration.report.comparison import kernel_conditions
 from xpulpnn_sim.exploration.results import EmittedDesign
 
@@ -31,7 +31,7 @@ def test_a_kernel_runs_on_all_cores_of_the_point(monkeypatch: pytest.MonkeyPatch
         seen.append(case)
         return Ran()
 
-    monkeypatch.setattr(kernels, "run_cluster_case", run)
+    monkeypatch.setattr(flows, "run_cluster_case", run)
     outcome = KernelStep(SPEC).run(design(ClusterConfig(cores=4, banks=8, arbiter="strict")))
     (case,) = seen
     assert (case.cluster.cores, case.cluster.banks, case.cluster.arbiter, case.cluster.icache_private) == (

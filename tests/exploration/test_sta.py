@@ -13,8 +13,7 @@ from xpulpnn_sim.exploration.cache import emit_design
 from xpulpnn_sim.exploration.liberty import Table, TimingArc
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist
-from xpulpnn_sim.exploration.sta import OpenSta, find_opensta
-from xpulpnn_sim.exploration.timing import TOOL, longest_path
+from xpulpnn_sim.exploration.timing import TOOL, OpenSta, find_opensta, longest_path
 
 CELLS = builtin_library().cells
 NAMES = {2: "clk", 3: "a", 4: "b", 5: "n5", 6: "n6", 7: "y", 8: "held"}

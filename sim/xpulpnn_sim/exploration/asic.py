@@ -29,8 +29,7 @@ from xpulpnn_sim.exploration.mapping import (
 )
 from xpulpnn_sim.exploration.origins import SHARED, VECTORS, Shares, with_origins
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, FlowRun, ModuleArea
-from xpulpnn_sim.exploration.sta import find_opensta
-from xpulpnn_sim.exploration.timing import longest_path
+from xpulpnn_sim.exploration.timing import find_opensta, longest_path
 from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule, read_module
 from xpulpnn_sim.tools.yosys import Yosys, find_yosys
 

@@ -12,8 +12,7 @@ from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist, pin_bits, unpacked
 from xpulpnn_sim.exploration.mapping import flow_folder
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, GrantPath, ModuleArea
-from xpulpnn_sim.exploration.sta import find_opensta
-from xpulpnn_sim.exploration.timing import longest_paths
+from xpulpnn_sim.exploration.timing import find_opensta, longest_paths
 from xpulpnn_sim.tools.netlists import ONE, ZERO, NetlistCell
 
 PARTS = frozenset(

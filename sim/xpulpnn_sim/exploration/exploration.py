@@ -7,8 +7,18 @@ from time import perf_counter
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration.finished_run import FinishedRun, require_report_packages
-from xpulpnn_sim.exploration.flows import FLOWS, INFERRED, FlowStep, Request, flow_steps, library, parse_clock
-from xpulpnn_sim.exploration.kernels import EnergyStep, KernelSpec, KernelStep
+from xpulpnn_sim.exploration.flows import (
+    FLOWS,
+    INFERRED,
+    EnergyStep,
+    FlowStep,
+    KernelSpec,
+    KernelStep,
+    Request,
+    flow_steps,
+    library,
+    parse_clock,
+)
 from xpulpnn_sim.exploration.loop import ExplorationLoop, Watcher
 from xpulpnn_sim.exploration.mapping import SCRIPTS
 from xpulpnn_sim.exploration.options import CLUSTER, WHOLE_CLUSTERS, ExploreOptions

@@ -1,12 +1,18 @@
-"""The synthesis flows by their names on the command line, as steps of a point."""
+"""Steps of a point: synthesis flows by their names, a kernel's cycles on the RTL, and its energy on the gates."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
-from xpulpnn.errors import InputError
+from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.errors import InputError, LayerError, XpulpnnError
 from xpulpnn.settings import apply_settings
+from xpulpnn_sim.cosimulation.model.libraries import simulated
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, run_cluster_case
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.exploration.asic import AsicFlow
 from xpulpnn_sim.exploration.builtin import builtin_library
 from xpulpnn_sim.exploration.cache import cached_flow, emit_design
@@ -14,9 +20,164 @@ from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, part
 from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, FpgaFlow
 from xpulpnn_sim.exploration.library import Library, load_library
 from xpulpnn_sim.exploration.options import WHOLE_CLUSTERS
-from xpulpnn_sim.exploration.results import EmittedDesign, Flow
+from xpulpnn_sim.exploration.results import Configuration, EmittedDesign, Flow
 from xpulpnn_sim.exploration.task import ResultField, StepOutcome
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
+from xpulpnn_sw.kernels.variants import VARIANTS
+from xpulpnn_sw.layers.convolution import ConvLayer, Layer, MatmulLayer
+
+WINDOW_CYCLES = 4096  # Clock cycles of a workload whose switching is counted, unless told otherwise
+
+
+SMALL_LAYERS = {"conv": "8x8x32:64x3x3", "matmul": "64x288x64"}
+"""Small ones: the papers' channels and filters on fewer pixels."""
+
+_WIDTHS = ("16", "8", "4", "2")
+_PARTS = 3
+_MOST_CYCLES = 1 << 40
+
+_ONE_CORE = (
+    "Of one core of the cluster, by itself: crossbar, event unit, DMA engine, caches and memories are not in it, nor "
+    "are waits for banks and for other cores."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSpec:
+    """A kernel as it is written on the command line, ``KERNEL:BITS:VARIANT[:LAYER]``."""
+
+    layer: Layer  # shape of a convolution or of a MatMul
+    bits: int  # operand width
+    variant: str  # name of the implementation
+
+    @property
+    def kernel(self) -> str:
+        """``conv`` or ``matmul``."""
+        return "conv" if isinstance(self.layer, ConvLayer) else "matmul"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Inverse of ``str``; raises :class:`InputError`."""
+        parts = text.split(":", _PARTS)
+        if len(parts) < _PARTS:
+            raise InputError(f"kernel must be KERNEL:BITS:VARIANT[:LAYER], not {text or 'empty'}")
+        kernel, bits, variant = parts[:_PARTS]
+        for what, value, known in (
+            ("kernel", kernel, tuple(SMALL_LAYERS)),
+            ("bits", bits, _WIDTHS),
+            ("variant", variant, tuple(VARIANTS)),
+        ):
+            if value not in known:
+                raise InputError(f"{what} of kernel must be one of {', '.join(known)}, not {value or 'empty'}")
+        written = parts[_PARTS] if len(parts) > _PARTS else SMALL_LAYERS[kernel]
+        try:
+            layer = ConvLayer.parse(written) if kernel == "conv" else MatmulLayer.parse(written)
+        except LayerError as error:
+            raise InputError(f"kernel {text}: {error}") from None
+        return cls(layer=layer, bits=int(bits), variant=variant)
+
+    def __str__(self) -> str:
+        return f"{self.kernel}:{self.bits}:{self.variant}:{self.layer}"
+
+    def case(self, config: CoreConfig) -> Case:
+        """The kernel on a configuration, every instruction checked."""
+        return Case(
+            layer=self.layer,
+            precision=short_precision(self.kernel, self.bits),
+            variant=self.variant,
+            config=simulated(replace(config, rvfi=False)),
+        )
+
+    def cluster_case(self, config: ClusterConfig) -> ClusterCase:
+        """The kernel on all cores of a cluster, every instruction checked."""
+        cluster = simulated(replace(config, rvfi=False))
+        case = replace(self.case(config.core), config=cluster.core, machine=Machine(max_cycles=_MOST_CYCLES))
+        return ClusterCase(case=case, cluster=cluster)
+
+    def obstacle(self, config: Configuration) -> str:
+        """Why a configuration cannot run the kernel; empty if it can."""
+        case = self.cluster_case(config) if isinstance(config, ClusterConfig) else self.case(config)
+        try:
+            case.check()
+        except XpulpnnError as error:
+            return str(error)
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStep:
+    """A kernel on the RTL of the back end of the same configuration, or of the cluster."""
+
+    spec: KernelSpec
+    kind: ResultField = "kernels"
+
+    @property
+    def name(self) -> str:
+        """The specification."""
+        return str(self.spec)
+
+    def settings(self) -> Mapping[str, str]:
+        """Nothing beyond the specification."""
+        return {"kernel": str(self.spec)}
+
+    def run(self, design: EmittedDesign) -> StepOutcome:
+        """Cycles of the kernel; its results are compared with the reference."""
+        config = design.config
+        if isinstance(config, ClusterConfig):
+            result = run_cluster_case(self.spec.cluster_case(config))
+        else:
+            result = run_case(self.spec.case(config))
+        wrong = result.record["mismatches"]
+        error = f"results must equal the reference, not differ {wrong} times" if wrong else ""
+        return StepOutcome(result=result.record, error=error)
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyStep:
+    """Energy of a kernel on the back end or the core of the same configuration, or of general code on its core.
+
+    Of a cluster it is that of one of its cores.
+    """
+
+    library: Library
+    spec: KernelSpec | None  # the kernel; None for general code
+    core: bool = False  # whether a kernel runs on the whole core, as general code always does
+    yosys: str = ""  # which Yosys (see find_yosys)
+    window: int = WINDOW_CYCLES  # clock cycles whose switching is looked at
+    kind: ResultField = "energies"
+
+    @property
+    def name(self) -> str:
+        """The workload, told apart from the run of the same kernel for its cycles."""
+        return f"energy of {self.spec or 'general code'}"
+
+    def settings(self) -> Mapping[str, str]:
+        """The library, the netlist and the tools."""
+        from xpulpnn_sim.tools.yosys import find_yosys
+
+        return {
+            **find_yosys(self.yosys).tools,
+            "library": self.library.sha256,
+            "core": str(self.core),
+            "window": str(self.window),
+        }
+
+    def run(self, design: EmittedDesign) -> StepOutcome:
+        """Switching of a run, charged with the capacitances and internal energies of the library."""
+        from xpulpnn_sim.exploration.energy.estimate import estimate_energy, kernel_workload, program_workload
+        from xpulpnn_sim.exploration.energy.programs import general_code
+
+        config = design.config.core if isinstance(design.config, ClusterConfig) else design.config
+        if self.spec is None:
+            workload = program_workload(general_code(), config)
+        else:
+            case = replace(self.spec.case(config), config=config)
+            workload = kernel_workload(case, "core" if self.core else "backend")
+        result, files = estimate_energy(config, workload, self.library, self.window, self.yosys)
+        if isinstance(design.config, ClusterConfig):
+            result = replace(result, conditions=[_ONE_CORE, *result.conditions])
+        return StepOutcome(result=result, files=files)
+
 
 FLOWS = ("asic", "builtin", "ecp5", "ice40")
 

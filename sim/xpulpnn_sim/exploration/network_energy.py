@@ -12,8 +12,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, Piece, piece_of
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.cosimulation.workloads.workload import executable_of
-from xpulpnn_sim.exploration.energy.capture import Workload, run_on_gates
-from xpulpnn_sim.exploration.energy.estimate import estimate_energy
+from xpulpnn_sim.exploration.energy.estimate import Workload, estimate_energy, run_on_gates
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.results import ENERGY_PARTS, EnergyResult
 from xpulpnn_sim.reference.golden.network import run_reference

@@ -4,8 +4,15 @@ extension, and with the additions beyond the paper."""
 from collections.abc import Callable, Mapping, Sequence
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
-from xpulpnn_sim.exploration.flows import Request, flow_steps, library
-from xpulpnn_sim.exploration.kernels import WINDOW_CYCLES, EnergyStep, KernelSpec, KernelStep
+from xpulpnn_sim.exploration.flows import (
+    WINDOW_CYCLES,
+    EnergyStep,
+    KernelSpec,
+    KernelStep,
+    Request,
+    flow_steps,
+    library,
+)
 from xpulpnn_sim.exploration.options import CLUSTER
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.results import EnergyResult, FlowResult, PointResult

@@ -86,7 +86,10 @@ def read_circuit(path: Path, module: str, liberty: Liberty, flip_flop: str) -> C
         where = instance_path(one.name)
         nets = {pin: max(bits[0], ZERO) for pin, bits in one.pins.items()}
         if one.type == GATED:
-            registers.append(_gated_register(where, liberty.cells[flip_flop], nets))
+            cell = liberty.cells[flip_flop]
+            data, clock = _data_and_clock(cell)
+            pins = {data: nets["D"], clock: nets["C"], cell.outputs[0].name: nets["Q"]}
+            registers.append(_register(where, cell, pins, nets["E"]))
             continue
         cell = liberty.cells.get(one.type)
         if cell is None:
@@ -115,12 +118,6 @@ def read_circuit(path: Path, module: str, liberty: Liberty, flip_flop: str) -> C
         registers=registers,
         net_count=max(seen) + 1,
     )
-
-
-def _gated_register(path: str, cell: LibraryCell, nets: Mapping[str, int]) -> Register:
-    data, clock = _data_and_clock(cell)
-    pins = {data: nets["D"], clock: nets["C"], cell.outputs[0].name: nets["Q"]}
-    return _register(path, cell, pins, nets["E"])
 
 
 def _register(path: str, cell: LibraryCell, nets: Mapping[str, int], enable: int) -> Register:
