@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
@@ -12,19 +11,16 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.settings import apply_settings
-from xpulpnn_sim.exploration import asic
 from xpulpnn_sim.exploration.asic import AsicFlow, shuffled
 from xpulpnn_sim.exploration.builtin import builtin_library
 from xpulpnn_sim.exploration.cache import emit_design
 from xpulpnn_sim.exploration.energy.estimate import clock_gated_netlist
-from xpulpnn_sim.exploration.liberty import LibraryCell
 from xpulpnn_sim.exploration.library import Library
-from xpulpnn_sim.exploration.mapped_netlist import GATED, MappedNetlist, instance_path, mapped_module
+from xpulpnn_sim.exploration.mapped_netlist import GATED, instance_path, mapped_module
 from xpulpnn_sim.exploration.mapping import FlowError, abc_commands
 from xpulpnn_sim.exploration.options import ExploreOptions
-from xpulpnn_sim.exploration.origins import Shares
 from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult, from_json
-from xpulpnn_sim.tools.netlists import NetlistModule, read_module
+from xpulpnn_sim.tools.netlists import read_module
 from xpulpnn_sim.tools.yosys import find_yosys
 
 HIERARCHY = """
@@ -183,28 +179,6 @@ def test_repeated_runs_have_a_spread_and_their_median_is_a_netlist(repeated: Flo
 
 
 @pytest.mark.flow
-def test_the_path_is_taken_from_the_run_with_the_median_delay(
-    library: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    delays, mapped, timed = iter((300.0, 100.0, 200.0)), list[MappedNetlist](), list[MappedNetlist]()
-
-    def remember(found: NetlistModule, cells: Mapping[str, LibraryCell], apart: frozenset[str]) -> MappedNetlist:
-        mapped.append(mapped_module(found, cells, apart))
-        return mapped[-1]
-
-    monkeypatch.setattr(asic, "delay_ps", lambda folder, log: next(delays))
-    monkeypatch.setattr(asic, "mapped_module", remember)
-    shares = Shares(function=1.0, readers=0.0, shared=0.0)
-    monkeypatch.setattr(asic, "with_origins", lambda source, flat, netlist: (netlist, shares))
-    monkeypatch.setattr(asic, "module_areas", lambda netlist, design, library: [])
-    monkeypatch.setattr(asic, "longest_path", lambda netlist, library: timed.append(netlist))
-    result = AsicFlow(library, "builtin", "area", repeat=3).run(design()).result
-    assert (result.delay_ps, result.delay_run) == (200.0, 3)
-    assert [run.delay_ps for run in result.runs] == [300.0, 100.0, 200.0]
-    assert timed == [mapped[2]]
-
-
-@pytest.mark.flow
 def test_a_clock_is_told_to_the_scripts_and_leaves_a_slack(repeated: FlowOutput) -> None:
     result = repeated.result
     assert result.clock_ps == 1000.0
@@ -299,18 +273,3 @@ def test_cells_that_the_library_lacks_and_missing_modules(library: Library, tmp_
         mapped_module(read_module(path, "top"), library.cells)
     with pytest.raises(ToolError, match=r"^yosys must write a netlist of other, not netlist.json without it$"):
         read_module(path, "other")
-
-
-@pytest.mark.unit
-@pytest.mark.parametrize(
-    ("name", "path"),
-    [
-        ("$abc$1$auto$blifparse.cc:386:parse_blif$2", ""),
-        ("$flatten\\dotp.$abc$3$auto$blifparse.cc:386:parse_blif$4", "dotp"),
-        ("$flatten\\dotp.\\array.$abc$5$auto$ff.cc:266:slice$6", "dotp.array"),
-        ("dotp.array.held", "dotp.array"),
-        ("held", ""),
-    ],
-)
-def test_instances_of_flattened_cells(name: str, path: str) -> None:
-    assert instance_path(name) == path

@@ -11,7 +11,7 @@ from xpulpnn_sim.exploration.builtin import builtin_library
 from xpulpnn_sim.exploration.cluster_flow import Assembly, ClusterFlow, assembled, part, part_instances, remainder
 from xpulpnn_sim.exploration.liberty_syntax import Expression
 from xpulpnn_sim.exploration.library import Library
-from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist, packed, unpacked
+from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist
 from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput
 from xpulpnn_sim.tools.netlists import NetlistCell, in_order
 
@@ -190,11 +190,3 @@ def test_an_assembly_computes_what_its_parts_do(two_parts: Assembly) -> None:
     assert [gate.path for gate in netlist.gates] == ["one", "two"]
     assert two_parts.pins["one.y"] == two_parts.pins["two.a"]
     assert netlist.names[two_parts.pins["two.a"]] == "net5"
-
-
-@pytest.mark.unit
-def test_a_packed_netlist_is_the_same(two_parts: Assembly, library: Library) -> None:
-    again = unpacked(packed(two_parts.netlist), library.cells)
-    assert again.gates[1].pins == two_parts.netlist.gates[1].pins
-    assert again.gates[1].cell is library.cells["NAND2_X1"]
-    assert (again.names, again.inputs) == (two_parts.netlist.names, two_parts.netlist.inputs)

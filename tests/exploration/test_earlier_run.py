@@ -51,8 +51,3 @@ def test_nothing_outside_the_folder_is_ever_meant(tmp_path):
     write(tmp_path / "run" / "points" / "a", **{"result.json": json.dumps(record)})
     remove_earlier(tmp_path / "run")
     assert files(tmp_path) == ["precious"]
-
-
-def test_a_folder_without_runs(tmp_path):
-    remove_earlier(tmp_path)
-    assert list(tmp_path.iterdir()) == []

@@ -160,16 +160,6 @@ def counted(width: int, cycles: int) -> NDArray[np.uint64]:
     return pack_cycles((np.arange(cycles)[:, None] >> np.arange(width) & 1).astype(np.uint8))
 
 
-def test_counter(tmp_path: Path, liberty: Liberty) -> None:
-    width, cycles = 4, 2 * BITS
-    design = circuit(tmp_path, liberty, counter(width, gated=False), {"clk": 2, "en": 3}, {"y": 13})
-    states = counted(width, cycles)
-    seen = activity(design, np.zeros((1, 2), np.uint64), states, cycles, None)
-    assert seen.toggles[10 : 10 + width].tolist() == [cycles - 1 >> bit for bit in range(width)]
-    assert seen.clocked.sum() == width * cycles
-    assert seen.clocked[0].tolist() == [[0, cycles // 2], [cycles // 2, 0]]
-
-
 def test_chunks_do_not_touch(tmp_path: Path, liberty: Liberty) -> None:
     design = circuit(tmp_path, liberty, counter(2, gated=False), {"clk": 2, "en": 3}, {"y": 11})
     states = counted(2, BITS)

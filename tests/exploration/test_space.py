@@ -55,12 +55,6 @@ def test_widths_joined_by_plus():
     assert [one.label for one in space.skipped] == ["ri5cy widths=16+8+4+2"]
 
 
-def test_common_widths_with_commas():
-    (point,) = build_space("dotp", ["xpulpnn"], ["widths=8,4"], []).points
-    assert point.label == "xpulpnn widths=8+4"
-    assert point.config.widths == {8, 4}
-
-
 def test_component_the_configuration_lacks():
     space = build_space("nnrf", ["ri5cy,xpulpnn"], [], [])
     assert labels(space) == ["xpulpnn"]
@@ -142,8 +136,3 @@ def test_bad_options(presets, settings, sweeps, text):
     with pytest.raises(InputError) as error:
         build_space("ex-stage", presets, settings, sweeps)
     assert str(error.value) == text
-
-
-def test_unknown_field_names_the_known_ones():
-    with pytest.raises(InputError, match=r"^setting must be one of .*multipliers.*, not colour$"):
-        build_space("ex-stage", ["xpulpnn"], [], ["colour=red"])

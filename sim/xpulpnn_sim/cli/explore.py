@@ -1,6 +1,5 @@
 """``xpulpnn explore``: area, timing, energy and cycles of configurations, side by side."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +7,7 @@ from cyclopts import Parameter
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli.command import arguments, command
-from xpulpnn_sim.cli.common import FAILED, INTERRUPTED, OK, Bar, output, progress_bar, remark, tell, write_json
+from xpulpnn_sim.cli.common import FAILED, INTERRUPTED, OK, output, progress_bar, remark, tell, write_json
 from xpulpnn_sim.cli.option_groups import Dask, Fresh, Jobs, Json, Timeout, YosysChoice
 from xpulpnn_sim.cli.values import Count, Natural, Repeated, Seconds
 from xpulpnn_sim.exploration.exploration import explore
@@ -115,7 +114,15 @@ def run(typed: ExploreArguments) -> int:
     """Run every point; fails if one does."""
     options = ExploreOptions(**vars(typed))
     with progress_bar("steps", None) as bar:
-        finished = explore(options, _Steps(bar))
+
+        def done(label: str, step: str) -> None:
+            bar.describe(f"{label}: {step}")
+            bar.advance()
+
+        def expect(total: int) -> None:
+            bar.progress.update(bar.task, total=total)
+
+        finished = explore(options, Watcher(remark=remark, expect=expect, done=done))
     write_json(options.json, finished.record())
     console = output()
     finished.show(console)
@@ -126,23 +133,3 @@ def run(typed: ExploreArguments) -> int:
     if finished.interrupted:
         return INTERRUPTED
     return FAILED if any(result.error for result in finished.points) else OK
-
-
-@dataclass
-class _Steps(Watcher):
-    """Shows progress on the terminal."""
-
-    bar: Bar
-
-    def remark(self, text: str) -> None:
-        """Tell it above the bar."""
-        remark(text)
-
-    def expect(self, total: int) -> None:
-        """The bar's end."""
-        self.bar.progress.update(self.bar.task, total=total)
-
-    def done(self, label: str, step: str) -> None:
-        """A step further."""
-        self.bar.describe(f"{label}: {step}")
-        self.bar.advance()

@@ -114,17 +114,13 @@ def _remove_empty(folder: Path) -> None:
 _WORTH_TELLING_S = 60.0  # Estimated time from which the size of a run is told before it starts
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """Listener to the progress of a run; this one does nothing."""
+    """Listener to the progress of a run; unless told otherwise it does nothing."""
 
-    def remark(self, text: str) -> None:
-        """Something that is no result."""
-
-    def expect(self, total: int) -> None:
-        """The number of steps, once it is known."""
-
-    def done(self, label: str, step: str) -> None:
-        """A step of a point is done."""
+    remark: Callable[[str], object] = lambda text: None  # told something that is no result
+    expect: Callable[[int], object] = lambda total: None  # told the number of steps, once it is known
+    done: Callable[[str, str], object] = lambda label, step: None  # told the point and the step that is done
 
 
 class ExplorationLoop:

@@ -1,6 +1,5 @@
 """One point of an exploration: its steps, what is already known of it, and its folder."""
 
-import hashlib
 import json
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from xpulpnn_sim.tools.dask_workers import WorkersLostError
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.interrupts import single_interrupt
 from xpulpnn_sim.tools.jobs import Call, executor, versions_of
+from xpulpnn_sim.tools.results import digest
 from xpulpnn_sim.tools.worker_process import CallError
 
 ResultField = Literal["flows", "kernels", "energies"]  # field of `PointResult` that a step adds to
@@ -137,16 +137,11 @@ def plan(
     fresh_since: float | None = None,
 ) -> Task:
     """The task of a point, whose steps come with all that determines their results besides the configuration."""
-    described = {"sources": sources_digest(), "top": point.top, "configuration": asdict(point.config)}
-
-    def key(step: PointStep, settings: Mapping[str, str]) -> str:
-        text = json.dumps({**described, "step": step.name, "settings": settings}, sort_keys=True, default=sorted)
-        return hashlib.sha256(text.encode()).hexdigest()
-
+    described = sources_digest(), point.top, point.config
     folder = output / POINTS / point.folder
     task = Task(
         point=point,
-        steps={key(step, dict(settings)): step for step, settings in steps},
+        steps={digest(*described, step.name, settings): step for step, settings in steps},
         folder_name=f"{POINTS}/{point.folder}",
         configuration={},
         known={},

@@ -1,12 +1,9 @@
 """A model whose bits are looked for: its accuracy with an assignment, and the cycles of its layers."""
 
-import hashlib
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
@@ -17,7 +14,7 @@ from xpulpnn_sim.cosimulation.networks.network_run import build_network
 from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, is_folding
 from xpulpnn_sim.exploration.widths.search import Assignment, Choices, WidthSpace, text_of
 from xpulpnn_sim.reference.golden.network import run_scores
-from xpulpnn_sim.tools.results import sources_digest
+from xpulpnn_sim.tools.results import digest, sources_digest
 from xpulpnn_sw.networks.importers.assembly import SAMPLE_BITS
 from xpulpnn_sw.networks.importers.onnx_file import OnnxModel
 from xpulpnn_sw.networks.importers.policy import Calibration
@@ -143,21 +140,14 @@ class Subject:
     @cached_property
     def identity(self) -> str:
         """Hash of all that accuracies depend on besides the bits."""
-        digest = hashlib.sha256(self.model.proto.SerializeToString())
         options = (self.options.low, self.options.high, [*self.options.normalisation], self.options.wide)
-        digest.update(f"{options} {sources_digest(_SHOWS_ONLY)}".encode())
-        labels = self.images.labels
-        assert labels is not None
-        for array in (*self.calibration.samples.values(), self.images.samples, labels):
-            digest.update(f"{array.shape} {array.dtype}".encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        images = [*self.calibration.samples.values(), self.images.samples, self.images.labels]
+        return digest(self.model.proto.SerializeToString(), options, sources_digest(_SHOWS_ONLY), images)
 
     @cached_property
     def design(self) -> str:
         """Digest of all else that the cycles of a layer depend on."""
-        config = json.dumps(asdict(self.config), default=lambda values: sorted(map(str, values)), sort_keys=True)
-        return f"{config} {sources_digest(_SHOWS_ONLY)}"
+        return digest(self.config, sources_digest(_SHOWS_ONLY))
 
     def study_key(self, widths: Assignment) -> str:
         """Name under which the study of an assignment is kept."""
