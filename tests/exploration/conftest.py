@@ -5,6 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from xpulpnn_sim.exploration.builtin import builtin_library
+from xpulpnn_sim.exploration.library import Library
+
+
+@pytest.fixture(scope="session")
+def library() -> Library:
+    """The built-in library."""
+    return builtin_library()
+
 
 @pytest.fixture
 def fakes(monkeypatch):

@@ -1,5 +1,8 @@
 """Made-up results: what a test does not name is empty."""
 
+import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from xpulpnn_sim.exploration.results import EnergyResult, FlowResult, PointResult
@@ -17,3 +20,27 @@ def energy(**fields: Any) -> EnergyResult:
 def point(label: str, **fields: Any) -> PointResult:
     empty = {"top": "dotp", "preset": label, "settings": {}, "configuration": {}, "folder": ""}
     return PointResult(label=label, **{**empty, **fields})
+
+
+Cells = Mapping[str, tuple[str, Mapping[str, int | str]]]
+"""Type, and net of each pin, by name."""
+
+
+def netlist(
+    folder: Path, cells: Cells, inputs: Mapping[str, int], outputs: Mapping[str, int], names: Mapping[str, int]
+) -> Path:
+    """A netlist as Yosys writes it; the pins Y and Q are outputs."""
+    ports = {name: {"direction": "input", "bits": [net]} for name, net in inputs.items()}
+    ports |= {name: {"direction": "output", "bits": [net]} for name, net in outputs.items()}
+    described = {
+        name: {
+            "type": kind,
+            "connections": {pin: [net] for pin, net in pins.items()},
+            "port_directions": {pin: "output" if pin in ("Y", "Q") else "input" for pin in pins},
+        }
+        for name, (kind, pins) in cells.items()
+    }
+    nets = {name: {"bits": [net], "hide_name": 0} for name, net in {**inputs, **outputs, **names}.items()}
+    path = folder / "netlist.json"
+    path.write_text(json.dumps({"modules": {"top": {"ports": ports, "cells": described, "netnames": nets}}}))
+    return path

@@ -12,7 +12,6 @@ from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.settings import apply_settings
 from xpulpnn_sim.exploration.asic import AsicFlow, shuffled
-from xpulpnn_sim.exploration.builtin import builtin_library
 from xpulpnn_sim.exploration.cache import emit_design
 from xpulpnn_sim.exploration.energy.estimate import clock_gated_netlist
 from xpulpnn_sim.exploration.library import Library
@@ -42,18 +41,7 @@ module top (input clk, input rst, input en, input [3:0] a, input [3:0] b, output
 endmodule
 """
 
-INSTANCES = {
-    "top": "top",
-    "top.first": "leaf",
-    "top.turn": "wires",
-    "top.add": "sum",
-    "top.second": "leaf",
-}
-
-
-@pytest.fixture(scope="module")
-def library() -> Library:
-    return builtin_library()
+INSTANCES = {"top": "top", "top.first": "leaf", "top.turn": "wires", "top.add": "sum", "top.second": "leaf"}
 
 
 def design(verilog: str = HIERARCHY) -> EmittedDesign:

@@ -50,11 +50,6 @@ FUNCTIONS = {
 }
 
 
-@pytest.fixture(scope="module")
-def library() -> Library:
-    return builtin_library()
-
-
 @pytest.mark.parametrize("kind", EFFORTS)
 def test_efforts_and_parasitics_are_those_of_the_textbook(library: Library, kind: str) -> None:
     name, effort, parasitic = EFFORTS[kind]

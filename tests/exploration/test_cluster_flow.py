@@ -7,7 +7,6 @@ import pytest
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn_sim.exploration.asic import AsicFlow
-from xpulpnn_sim.exploration.builtin import builtin_library
 from xpulpnn_sim.exploration.cluster_flow import Assembly, ClusterFlow, assembled, part, part_instances, remainder
 from xpulpnn_sim.exploration.liberty_syntax import Expression
 from xpulpnn_sim.exploration.library import Library
@@ -68,11 +67,6 @@ MODULES = {
     "tcdm": ("xpulpnn.cluster.tcdm.tcdm.Tcdm", {"bank0": "bank"}),
     "bank": ("xpulpnn.cluster.tcdm.bank.Bank", {}),
 }
-
-
-@pytest.fixture(scope="module")
-def library() -> Library:
-    return builtin_library()
 
 
 @pytest.fixture(scope="module")

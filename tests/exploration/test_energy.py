@@ -1,6 +1,5 @@
 """Transitions and energies of circuits small enough to work out by hand."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.exploration.made_up import Cells, netlist
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
@@ -84,22 +84,11 @@ def fixture_liberty(tmp_path: Path) -> Liberty:
     return read_liberty(path)
 
 
-Cells = Mapping[str, tuple[str, Mapping[str, int | str]]]
-
-
 def circuit(
     folder: Path, liberty: Liberty, cells: Cells, inputs: Mapping[str, int], outputs: Mapping[str, int]
 ) -> Circuit:
     """A circuit given as cells (type and net of each pin) by name."""
-    ports = {name: {"direction": "input", "bits": [net]} for name, net in inputs.items()}
-    ports |= {name: {"direction": "output", "bits": [net]} for name, net in outputs.items()}
-    described = {
-        name: {"type": kind, "connections": {pin: [net] for pin, net in pins.items()}}
-        for name, (kind, pins) in cells.items()
-    }
-    path = folder / "netlist.json"
-    path.write_text(json.dumps({"modules": {"top": {"ports": ports, "cells": described, "netnames": {}}}}))
-    return read_circuit(path, "top", liberty, "DFF")
+    return read_circuit(netlist(folder, cells, inputs, outputs, {}), "top", liberty, "DFF")
 
 
 def bits(*columns: Sequence[int]) -> NDArray[np.uint64]:

@@ -1,44 +1,20 @@
 """Instances and names of gates that a mapper made out of several modules, against netlists written by hand."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.exploration.made_up import Cells, netlist
 
 from xpulpnn_sim.exploration.builtin import builtin_library
 from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, mapped_module
 from xpulpnn_sim.exploration.origins import SHARED, Shares, with_origins
-from xpulpnn_sim.tools.netlists import NetlistModule, read_module
+from xpulpnn_sim.tools.netlists import read_module
 
 pytestmark = pytest.mark.unit
 
 CELLS = builtin_library().cells
 # nets: 2..5 inputs a..d, 6 clk, 7 register
-PORTS = {
-    name: {"direction": "input", "bits": [net]}
-    for name, net in zip(("a", "b", "c", "d", "clk"), range(2, 7), strict=True)
-}
-
-
-def module(
-    folder: Path, cells: dict[str, tuple[str, dict[str, int]]], outputs: dict[str, int], names: dict[str, int]
-) -> NetlistModule:
-    """A netlist as Yosys writes it; the last pin of a cell is its output."""
-    ports: dict[str, Any] = {**PORTS, **{name: {"direction": "output", "bits": [net]} for name, net in outputs.items()}}
-    described = {
-        name: {
-            "type": kind,
-            "connections": {pin: [net] for pin, net in pins.items()},
-            "port_directions": {pin: "output" if pin in ("Y", "Q") else "input" for pin in pins},
-        }
-        for name, (kind, pins) in cells.items()
-    }
-    nets = {name: {"bits": port["bits"], "hide_name": 0} for name, port in ports.items()}
-    nets |= {name: {"bits": [net], "hide_name": 0} for name, net in names.items()}
-    path = folder / "netlist.json"
-    path.write_text(json.dumps({"modules": {"top": {"ports": ports, "cells": described, "netnames": nets}}}))
-    return read_module(path, "top")
+INPUTS = {"a": 2, "b": 3, "c": 4, "d": 5, "clk": 6}
 
 
 SOURCE = {
@@ -51,18 +27,18 @@ SOURCE = {
 NAMES = {"one.both": 10, "two.deep.odd": 11, "two.held": 7}
 
 
-def told(folder: Path, cells: dict[str, tuple[str, dict[str, int]]]) -> tuple[MappedNetlist, Shares]:
-    source = module(folder, SOURCE, {"y": 13}, NAMES)
-    flat = module(folder, cells, {"y": 13}, {"two.held": 7})
+def told(folder: Path, cells: Cells) -> tuple[MappedNetlist, Shares]:
+    source = read_module(netlist(folder, SOURCE, INPUTS, {"y": 13}, NAMES), "top")
+    flat = read_module(netlist(folder, cells, INPUTS, {"y": 13}, {"two.held": 7}), "top")
     return with_origins(source, flat, mapped_module(flat, CELLS))
 
 
-def paths(netlist: MappedNetlist) -> dict[str, str]:
-    return {gate.name: gate.path for gate in netlist.gates}
+def paths(mapped: MappedNetlist) -> dict[str, str]:
+    return {gate.name: gate.path for gate in mapped.gates}
 
 
 def test_gates_belong_where_their_functions_come_from(tmp_path: Path) -> None:
-    netlist, shares = told(
+    mapped, shares = told(
         tmp_path,
         {
             "nand": ("NAND2_X1", {"A": 2, "B": 3, "Y": 20}),
@@ -73,18 +49,18 @@ def test_gates_belong_where_their_functions_come_from(tmp_path: Path) -> None:
             "mux": ("MUX2_X1", {"A": 21, "B": 7, "S": 5, "Y": 13}),
         },
     )
-    assert paths(netlist) == {
+    assert paths(mapped) == {
         "nand": "one", "xnor": "two.deep", "nor": "two", "inv": "two", "dff": "two", "mux": "",
     }  # fmt: skip
     assert shares == Shares(function=1.0, readers=0.0, shared=0.0)
-    assert netlist.names[20] == "!one.both"
-    assert netlist.names[21] == "two.deep.odd"
-    assert netlist.names[7] == "two.held"
-    assert netlist.names[22] == "two.n22"
+    assert mapped.names[20] == "!one.both"
+    assert mapped.names[21] == "two.deep.odd"
+    assert mapped.names[7] == "two.held"
+    assert mapped.names[22] == "two.n22"
 
 
 def test_gates_without_a_net_of_the_source_belong_to_their_readers(tmp_path: Path) -> None:
-    netlist, shares = told(
+    mapped, shares = told(
         tmp_path,
         {
             # the exclusive or of a & b and c out of four gates, of which the source has one
@@ -98,15 +74,15 @@ def test_gates_without_a_net_of_the_source_belong_to_their_readers(tmp_path: Pat
             "mux": ("MUX2_X1", {"A": 24, "B": 7, "S": 5, "Y": 13}),
         },
     )
-    found = paths(netlist)
+    found = paths(mapped)
     assert [found[name] for name in ("n1", "n2", "n3", "n4")] == ["two.deep"] * 4
-    nand, whole = CELLS["NAND2_X1"].area, sum(gate.cell.area for gate in netlist.gates)
+    nand, whole = CELLS["NAND2_X1"].area, sum(gate.cell.area for gate in mapped.gates)
     assert shares.readers == pytest.approx(3 * nand / whole)
     assert shares.shared == 0.0
 
 
 def test_what_serves_several_instances_is_shared_below_the_lowest_above_them(tmp_path: Path) -> None:
-    netlist, shares = told(
+    mapped, shares = told(
         tmp_path,
         {
             # of c inverted the source knows nothing; two and two.deep read it
@@ -122,9 +98,9 @@ def test_what_serves_several_instances_is_shared_below_the_lowest_above_them(tmp
             "mux": ("MUX2_X1", {"A": 27, "B": 7, "S": 5, "Y": 13}),
         },
     )
-    found = paths(netlist)
+    found = paths(mapped)
     assert found["xor2"] == "two.deep"
     assert found["or2"] == "two"
     assert found["inv"] == f"two.{SHARED}"
-    assert netlist.names[20] == f"two.{SHARED}.n20"
-    assert shares.shared == pytest.approx(CELLS["NOR3_X1"].area / sum(gate.cell.area for gate in netlist.gates))
+    assert mapped.names[20] == f"two.{SHARED}.n20"
+    assert shares.shared == pytest.approx(CELLS["NOR3_X1"].area / sum(gate.cell.area for gate in mapped.gates))

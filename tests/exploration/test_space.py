@@ -58,9 +58,7 @@ def test_widths_joined_by_plus():
 def test_component_the_configuration_lacks():
     space = build_space("nnrf", ["ri5cy,xpulpnn"], [], [])
     assert labels(space) == ["xpulpnn"]
-    assert [one.rule for one in space.skipped] == [
-        "mac_load_nn or mac_load_cu must be true for nnrf, not both false",
-    ]
+    assert [one.rule for one in space.skipped] == ["mac_load_nn or mac_load_cu must be true for nnrf, not both false"]
 
 
 def test_clusters():
@@ -115,12 +113,7 @@ def test_folders_are_plain_and_distinct():
             ["dotp.isolation=and"],
             "sweep must name a setting that is given nowhere else, not isolation again",
         ),
-        (
-            ["xpulpnn"],
-            [],
-            ["rvfi=0", "rvfi=1"],
-            "sweep must name a setting that is given nowhere else, not rvfi again",
-        ),
+        (["xpulpnn"], [], ["rvfi=0", "rvfi=1"], "sweep must name a setting that is given nowhere else, not rvfi again"),
         (
             ["ri5cy"],
             ["mac_load_nn=true"],

@@ -33,11 +33,6 @@ ARRIVALS[2] = ARRIVALS[1] + 2 + 2
 
 
 @pytest.fixture(scope="module")
-def library() -> Library:
-    return builtin_library()
-
-
-@pytest.fixture(scope="module")
 def opensta() -> OpenSta:
     found = find_opensta()
     if found is None:

@@ -13,10 +13,7 @@ import pytest
 from xpulpnn_sim.exploration.report.html import write_report
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
-pytestmark = [
-    pytest.mark.flow,
-    pytest.mark.skipif(BROWSER is None, reason="chromium or google-chrome must be on PATH"),
-]
+pytestmark = [pytest.mark.flow, pytest.mark.skipif(BROWSER is None, reason="chromium or google-chrome must be on PATH")]
 
 PROBE = """
 <pre id="probe"></pre>
