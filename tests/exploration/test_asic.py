@@ -14,9 +14,8 @@ from xpulpnn.settings import apply_settings
 from xpulpnn_sim.exploration.asic import AsicFlow, shuffled
 from xpulpnn_sim.exploration.cache import emit_design
 from xpulpnn_sim.exploration.energy.estimate import clock_gated_netlist
-from xpulpnn_sim.exploration.library import Library
+from xpulpnn_sim.exploration.library import FlowError, Library, abc_commands
 from xpulpnn_sim.exploration.mapped_netlist import GATED, instance_path, mapped_module
-from xpulpnn_sim.exploration.mapping import FlowError, abc_commands
 from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult, from_json
 from xpulpnn_sim.tools.netlists import read_module

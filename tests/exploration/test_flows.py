@@ -8,7 +8,7 @@ from xpulpnn.config import preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration.cache import emit_design
 from xpulpnn_sim.exploration.flows import FlowStep, Request, flow_steps, parse_clock
-from xpulpnn_sim.exploration.mapping import FlowError, flow_folder
+from xpulpnn_sim.exploration.library import FlowError, flow_folder
 from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult
 from xpulpnn_sim.exploration.space import build_space
 from xpulpnn_sim.exploration.task import StepOutcome, run_step

@@ -16,8 +16,7 @@ from xpulpnn_sim.cli.option_groups import Json, Report, Simulated
 from xpulpnn_sim.cli.values import Count, Natural, NewFolder, between, listed, rule
 from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
 from xpulpnn_sim.exploration.widths.exploration import Exploration, Settings, explore_widths, front_table, write_page
-from xpulpnn_sim.exploration.widths.search import Assignment, text_of
-from xpulpnn_sim.exploration.widths.subject import Subject
+from xpulpnn_sim.exploration.widths.subject import Assignment, Subject, text_of
 from xpulpnn_sim.tools.files import write_bytes, write_text
 from xpulpnn_sim.tools.terminal_table import TerminalTable
 from xpulpnn_sw.networks.form import written

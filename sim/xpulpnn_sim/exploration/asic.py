@@ -15,11 +15,10 @@ from statistics import median_low
 from typing import Any
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.library import Library
-from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, mapped_module, packed
-from xpulpnn_sim.exploration.mapping import (
+from xpulpnn_sim.exploration.library import (
     DESIGN,
     LIBRARY,
+    Library,
     abc_commands,
     delay_ps,
     flow_folder,
@@ -27,6 +26,7 @@ from xpulpnn_sim.exploration.mapping import (
     read_verilog,
     write_inputs,
 )
+from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, mapped_module, packed
 from xpulpnn_sim.exploration.origins import SHARED, VECTORS, Shares, with_origins
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, FlowRun, ModuleArea
 from xpulpnn_sim.exploration.timing import find_opensta, longest_path

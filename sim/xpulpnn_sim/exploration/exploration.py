@@ -19,8 +19,8 @@ from xpulpnn_sim.exploration.flows import (
     library,
     parse_clock,
 )
+from xpulpnn_sim.exploration.library import SCRIPTS
 from xpulpnn_sim.exploration.loop import ExplorationLoop, Watcher
-from xpulpnn_sim.exploration.mapping import SCRIPTS
 from xpulpnn_sim.exploration.options import CLUSTER, WHOLE_CLUSTERS, ExploreOptions
 from xpulpnn_sim.exploration.paper import cluster_paper_table, cluster_points, paper_points, paper_table
 from xpulpnn_sim.exploration.report.headlines import cluster_tables

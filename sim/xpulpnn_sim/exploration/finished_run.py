@@ -124,33 +124,15 @@ def require_report_packages() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRun:
-    """A finished run, or what there is of one that was interrupted.
+    """A finished run, or what there is of one that was interrupted."""
 
-    Parameters
-    ----------
-    info : RunInfo
-        Circumstances.
-    points : tuple of PointResult
-        Results, failed ones included.
-    skipped : tuple of Skipped
-        Combinations that cannot be built.
-    notes : tuple of str
-        Remarks on what the points could not do.
-    extra : tuple of NamedTable
-        Tables to show before all others.
-    interrupted : str
-        How far the run came before it was interrupted; empty if it was not.
-    lost : str
-        What was lost, if that was the interruption.
-    """
-
-    info: RunInfo
-    points: tuple[PointResult, ...]
-    skipped: tuple[Skipped, ...]
-    notes: tuple[str, ...] = ()
-    extra: tuple[NamedTable, ...] = ()
-    interrupted: str = ""
-    lost: str = ""
+    info: RunInfo  # circumstances
+    points: tuple[PointResult, ...]  # results, failed ones included
+    skipped: tuple[Skipped, ...]  # combinations that cannot be built
+    notes: tuple[str, ...] = ()  # remarks on what the points could not do
+    extra: tuple[NamedTable, ...] = ()  # tables to show before all others
+    interrupted: str = ""  # how far the run came before it was interrupted; empty if it was not
+    lost: str = ""  # what was lost, if that was the interruption
 
     def record(self) -> dict[str, Any]:
         """The run as JSON types."""

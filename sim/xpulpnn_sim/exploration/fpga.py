@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.mapping import flow_folder
+from xpulpnn_sim.exploration.library import flow_folder
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, PathStep
 from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule, read_module
 from xpulpnn_sim.tools.yosys import find_yosys

@@ -124,16 +124,15 @@ def _swept(texts: Sequence[str], common: Mapping[str, str], usual: Configuration
         key, listed = _split(text, "sweep", "KEY=V1,V2,...")
         if key in found or key in common:
             raise InputError(f"sweep must name a setting that is given nowhere else, not {key} again")
-        values = [value.strip() for value in listed.split(",")]
-        for value in values:
+        found[key] = list(dict.fromkeys(value.strip() for value in listed.split(",")))
+        for value in found[key]:
             check_value(key, value, usual)
-        found[key] = list(dict.fromkeys(values))
     return found
 
 
 def _split(text: str, option: str, form: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key or not value:
+    key, _, value = text.partition("=")
+    if not key or not value:
         raise InputError(f"{option} must be {form}, not {text or 'empty'}")
     return plain_key(key), value.strip()
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 from xpulpnn.errors import XpulpnnError
 from xpulpnn.user_cache import ignore_before
 from xpulpnn_sim.exploration.cache import sources_digest
-from xpulpnn_sim.exploration.mapping import FlowError
+from xpulpnn_sim.exploration.library import FlowError
 from xpulpnn_sim.exploration.results import (
     Configuration,
     EmittedDesign,

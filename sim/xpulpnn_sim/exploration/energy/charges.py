@@ -183,8 +183,9 @@ def _role(gate: LibraryCell, role: str) -> Pin:
 
 def _possible(when: str, known: Mapping[str, bool]) -> bool:
     """Return whether a condition can hold with the known pins."""
-    free = [name for name in expression(when).inputs if name not in known]
-    return any(expression(when).evaluate(dict(known) | values) for values in _assignments(free))
+    parsed = expression(when)
+    free = [name for name in parsed.inputs if name not in known]
+    return any(parsed.evaluate({**known, **values}) for values in _assignments(free))
 
 
 def _assignments(names: Sequence[str]) -> Iterator[dict[str, bool]]:

@@ -28,17 +28,17 @@ from xpulpnn_sim.exploration.cache import cached, emit_design, sources_digest
 from xpulpnn_sim.exploration.energy.charges import Charges
 from xpulpnn_sim.exploration.energy.model import Circuit, GateModel, read_circuit
 from xpulpnn_sim.exploration.energy.toggles import BITS, activity, pack_cycles, quantised
-from xpulpnn_sim.exploration.library import Library
-from xpulpnn_sim.exploration.mapped_netlist import GATED
-from xpulpnn_sim.exploration.mapping import (
+from xpulpnn_sim.exploration.library import (
     DESIGN,
     LIBRARY,
+    Library,
     abc_commands,
     flow_folder,
     map_gates,
     read_verilog,
     write_inputs,
 )
+from xpulpnn_sim.exploration.mapped_netlist import GATED
 from xpulpnn_sim.exploration.results import EmittedDesign, EnergyResult
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.tools.results import digest

@@ -161,8 +161,9 @@ def general_code() -> Executable:
     results = np.array([zlib.crc32(message.tobytes()), found, *sums], np.uint32)
     product = left.astype(np.int32) @ right.astype(np.int32)
     blank = np.zeros_like
-    layout = _Layout()
-    for name, content in {
+    addresses: dict[str, int] = {}
+    content = b""
+    for name, values_of in {
         "array": array,
         "product": blank(product),
         "results": blank(results),
@@ -172,51 +173,36 @@ def general_code() -> Executable:
         "pattern": pattern,
         "left": left,
         "right": right,
+        "list": values,
+        "tohost": np.zeros(1, np.uint32),
     }.items():
-        layout.add(name, content)
-    layout.add("list", _list(values, layout.end, rng))
-    layout.add("tohost", np.zeros(1, np.uint32))
+        addresses[name] = _DATA + len(content)
+        # the place of the list is part of it
+        placed = _list(values, addresses[name], rng) if name == "list" else values_of
+        content += placed.tobytes()
     assembled = assemble(
         _SOURCE.format(
-            **layout.addresses,
-            array_end=layout.addresses["product"],
-            message_end=layout.addresses["message"] + message.size,
-            text_end=layout.addresses["text"] + places,
+            **addresses,
+            array_end=addresses["product"],
+            message_end=addresses["message"] + message.size,
+            text_end=addresses["text"] + places,
             pattern_bytes=pattern.size,
             polynomial=_POLYNOMIAL,
             side=_SIDE,
             row_bytes=_SIDE * left.itemsize,
-            checked=layout.addresses["array"],
-            checked_end=layout.addresses["expected"],
+            checked=addresses["array"],
+            checked_end=addresses["expected"],
         ),
         _TEXT,
     )
-    code, tohost = assembled.to_bytes(), layout.addresses["tohost"]
+    code, tohost = assembled.to_bytes(), addresses["tohost"]
     return Executable(
         path=Path("general code"),
         entry=assembled.labels["start"],
-        segments=(Segment(_TEXT, code, len(code)), Segment(_DATA, layout.content, len(layout.content))),
+        segments=(Segment(_TEXT, code, len(code)), Segment(_DATA, content, len(content))),
         symbols={"tohost": tohost},
         tohost=tohost,
     )
-
-
-class _Layout:
-    """Data memory, filled from its start."""
-
-    def __init__(self) -> None:
-        self.content = b""
-        self.addresses: dict[str, int] = {}
-
-    @property
-    def end(self) -> int:
-        """First free address."""
-        return _DATA + len(self.content)
-
-    def add(self, name: str, content: NDArray[np.generic]) -> None:
-        """Append a multiple of words."""
-        self.addresses[name] = self.end
-        self.content += content.tobytes()
 
 
 def _list(values: NDArray[np.uint32], base: int, rng: np.random.Generator) -> NDArray[np.uint32]:

@@ -11,16 +11,18 @@ import numpy as np
 from xpulpnn.config import ClusterConfig
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.networks.images import Images
-from xpulpnn_sim.exploration.widths.search import (
+from xpulpnn_sim.exploration.widths.subject import (
     Assignment,
+    Measured,
     Point,
+    Studied,
+    Subject,
     WidthSpace,
     cheapest,
     search_widths,
     text_of,
     widths_front,
 )
-from xpulpnn_sim.exploration.widths.subject import Measured, Studied, Subject
 from xpulpnn_sim.tools.jobs import Pool, executor
 from xpulpnn_sim.tools.named_table import Column, NamedTable
 from xpulpnn_sim.tools.pages import INK, Page, Plot, layout
