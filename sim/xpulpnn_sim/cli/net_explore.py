@@ -142,7 +142,7 @@ def _subject(
         images=calibrating.samples,
     )
     with packages_for(path) as reader:
-        if reader.function != import_onnx.__name__:
+        if not reader.importer.endswith(f".{import_onnx.__name__}"):
             raise InputError(f"model must be ONNX in floating point, not {reader.name}: {path}")
         model = OnnxModel.read(path)
         quantiser = next((node for node in model.nodes if node.operator in QUANTISERS), None)
