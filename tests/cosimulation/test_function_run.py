@@ -11,7 +11,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.api.packed_sweeps import Wanted, sweep_points
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.packed_products import FunctionWork, Point, run_point
-from xpulpnn_sw.kernels.ulppack.gemm import gemm
+from xpulpnn_sw.kernels.ulppack.gemm import packed_gemm
 from xpulpnn_sw.kernels.ulppack.packing import METHODS, Packing, methods
 from xpulpnn_sw.kernels.ulppack.plan import best_plan
 from xpulpnn_sw.layers.convolution import MatmulLayer
@@ -76,7 +76,7 @@ def test_wrong_results_are_counted():
     weights, activations = np.ones((4, 64), np.int64), np.ones((4, 64), np.int64)
     expected = activations @ weights.T
     expected[2, 1] += 1
-    result = FunctionWork(gemm(plan, weights, activations), expected, FULL, Machine(), checked=True).run()
+    result = FunctionWork(packed_gemm(plan, weights, activations), expected, FULL, Machine(), checked=True).run()
     assert result.record["mismatches"] == 1
     assert result.reports == ["output[2][1]: expected 65, got 64 (1 wrong results)"]
 
@@ -85,7 +85,7 @@ def test_wrong_results_are_counted():
 def test_the_core_must_have_the_instructions():
     plan = best_plan(SMALL, 1, 1, methods("xpulpv2"))
     assert plan is not None
-    function = gemm(plan, np.ones((4, 64), np.int64), np.ones((4, 64), np.int64))
+    function = packed_gemm(plan, np.ones((4, 64), np.int64), np.ones((4, 64), np.int64))
     poor = CoreConfig(xpulpv2=False, xpulpnn=False, mac_load_nn=False, dotp=DotpConfig(widths=frozenset({16, 8})))
     with pytest.raises(InputError, match=r"^configuration must be one with XpulpV2, not "):
         FunctionWork(function, np.zeros((4, 4), np.int64), poor, Machine(), checked=True)

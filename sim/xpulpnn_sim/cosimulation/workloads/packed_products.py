@@ -29,7 +29,7 @@ from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sw.kernels.kernel import Function
 from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.kernels.ulppack.bit_serial import BLOCK, bit_serial_gemm
-from xpulpnn_sw.kernels.ulppack.gemm import gemm
+from xpulpnn_sw.kernels.ulppack.gemm import packed_gemm
 from xpulpnn_sw.kernels.ulppack.packing import ISAS, largest
 from xpulpnn_sw.kernels.ulppack.plan import PackedPlan
 from xpulpnn_sw.kernels.variants import variant
@@ -151,7 +151,7 @@ def run_point(point: Point, config: CoreConfig, machine: Machine, *, check: bool
     if point.plan is None:
         function = bit_serial_gemm(point.layer, point.w, point.a, weights, activations)
     else:
-        function = gemm(point.plan, weights, activations, signed=point.signed)
+        function = packed_gemm(point.plan, weights, activations, signed=point.signed)
     expected = layers.matmul(weights, activations).astype(np.int64)
     result = FunctionWork(function, expected, config, machine, checked=check).run()
     return _recorded(point, result, result.record["region_cycles"].get("im2col", 0))

@@ -234,7 +234,9 @@ class GemmCode(ProductCode):
         return temporary, 0
 
 
-def gemm(plan: PackedPlan, weights: Ints, activations: Ints, *, signed: bool = False, cores: int = 1) -> Function:
+def packed_gemm(
+    plan: PackedPlan, weights: Ints, activations: Ints, *, signed: bool = False, cores: int = 1
+) -> Function:
     """The product of ``weights`` [channel][k] and ``activations`` [pixel][k], int32 [pixel][channel].
 
     The function packs the activations, which lie as bytes, and then multiplies. Where packed activations are bytes

@@ -11,7 +11,7 @@ from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.frame import SP
 from xpulpnn_sw.kernels.kernel import Function, kernel_call
 from xpulpnn_sw.kernels.ulppack.bit_serial import bit_serial_gemm
-from xpulpnn_sw.kernels.ulppack.gemm import gemm
+from xpulpnn_sw.kernels.ulppack.gemm import packed_gemm
 from xpulpnn_sw.kernels.ulppack.packing import (
     ISAS,
     METHODS,
@@ -192,7 +192,7 @@ def check(plan: PackedPlan, *, signed: bool, extreme: bool, seed: int, cores: in
     if extreme:
         weights[:], activations[:] = low + (1 << w) - 1, (1 << a) - 1
         weights[::2] = low
-    got = results(gemm(plan, weights, activations, signed=signed, cores=cores), cores)
+    got = results(packed_gemm(plan, weights, activations, signed=signed, cores=cores), cores)
     assert np.array_equal(got, activations @ weights.T), plan
 
 
