@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 from xpulpnn_sim.cli.guide_page import commands
 from xpulpnn_sim.publishing.guide.docstrings import members_section, with_remarks_first
 from xpulpnn_sim.publishing.guide.instructions import records
-from xpulpnn_sim.publishing.guide.pages import expand
+from xpulpnn_sim.publishing.guide.pages import expand_page
 
 project = "xpulpnn"
 author = "the xpulpnn authors"
@@ -37,7 +37,7 @@ html_show_sphinx = False
 
 
 def _fill(_app: Sphinx, _name: str, source: list[str]) -> None:
-    source[0] = expand(source[0], commands=commands)
+    source[0] = expand_page(source[0], commands=commands)
 
 
 def _arrange(_app: Sphinx, what: str, _name: str, item: Any, _options: object, lines: list[str]) -> None:

@@ -58,7 +58,7 @@ def test_examples_are_valid(command: str, line: str, capsys: pytest.CaptureFixtu
 @pytest.mark.flow
 def test_quick_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
     try:
-        compilers.find()
+        compilers.find_compiler()
     except ToolError:
         pytest.skip("no C compiler is installed")
     monkeypatch.chdir(tmp_path)

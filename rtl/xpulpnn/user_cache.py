@@ -65,7 +65,7 @@ def counts(entry: Path) -> bool:
         return False
 
 
-def store(entry: Path, text: str) -> None:
+def store_file(entry: Path, text: str) -> None:
     """Write an entry, which counts from now on even if its text is the old one."""
     entry.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=entry.parent, delete=False) as file:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from amaranth.lib import wiring
 
 from xpulpnn.emit import rtlil
-from xpulpnn.emit.hierarchy import Emitted, ForeignOutputs, Port, component_ports, walk
+from xpulpnn.emit.hierarchy import Emitted, ForeignOutputs, ModulePort, component_ports, walk_modules
 from xpulpnn.emit.layout import Interface, Style, is_reset_port
 from xpulpnn.emit.members import member_fields, member_meanings, summary
 from xpulpnn.emit.module import ModuleText, ModuleWriter
@@ -156,7 +156,9 @@ class _Emission:
         for instance, inner in self.texts[module].instances if module in self.texts else ():
             yield from self.hierarchy(f"{path}.{instance}", inner)
 
-    def _ports(self, component: wiring.Component, clocking: tuple[str, ...], ports: list[Port]) -> list[dict[str, Any]]:
+    def _ports(
+        self, component: wiring.Component, clocking: tuple[str, ...], ports: list[ModulePort]
+    ) -> list[dict[str, Any]]:
         meanings, fields = member_meanings(component), member_fields(component)
         rows = [
             (self.style.clocking_name(name), "input", 1, self.style.clocking_meaning(name), None) for name in clocking
@@ -234,7 +236,7 @@ def emit(
     top = f"{prefix}{name}"
     emission = _Emission(component, top, style)
     with _uncollected():
-        walk(component, emission.build)
+        walk_modules(component, emission.build)
     configuration = plain(config)
     modules = {
         module: "".join(f"{line}\n" for line in written.summary) + f"module {module}{written.text}"

@@ -15,7 +15,7 @@ from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine, load_memory
 from xpulpnn_sim.cosimulation.model.model import Lines, Windows
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
-from xpulpnn_sim.reference.programs.elf import Executable, Function, Segment
+from xpulpnn_sim.reference.programs.elf import Executable, FunctionSymbol, Segment
 from xpulpnn_sim.reference.programs.retirement import Records
 from xpulpnn_sim.reference.programs.trace import text_of
 from xpulpnn_sw.assembly.asm import assemble
@@ -43,7 +43,7 @@ def executable(text: str = PROGRAM) -> Executable:
         entry=ENTRY,
         segments=(Segment(0, code, 0x1000), Segment(DATA, bytes(data), 0x1000), Segment(TOHOST, b"", 16)),
         symbols={"start": ENTRY},
-        functions=(Function(ENTRY, len(code) - ENTRY, "start"),),
+        functions=(FunctionSymbol(ENTRY, len(code) - ENTRY, "start"),),
         tohost=TOHOST,
         fromhost=FROMHOST,
     )

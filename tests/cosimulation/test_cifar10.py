@@ -18,7 +18,7 @@ from xpulpnn_sim.cosimulation.networks.images import read_images
 from xpulpnn_sim.cosimulation.networks.network_run import run_network
 from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase
 from xpulpnn_sim.cosimulation.workloads import cifar10
-from xpulpnn_sim.cosimulation.workloads.cifar10 import normalised, random_network, trained
+from xpulpnn_sim.cosimulation.workloads.cifar10 import normalised_images, random_network, trained
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors
@@ -162,7 +162,7 @@ def test_channels_that_leave_gaps():
 @pytest.mark.unit
 def test_input_is_rounded():
     pixels = np.array([[[0, 123, 255], [126, 122, 115]]], np.uint8)
-    assert normalised(pixels).tolist() == [[[-62, 0, 71], [1, 0, 1]]]
+    assert normalised_images(pixels).tolist() == [[[-62, 0, 71], [1, 0, 1]]]
 
 
 def arrays() -> dict[str, np.ndarray]:
@@ -229,12 +229,12 @@ def test_trained_weights():
     right = 0
     labels = images.known(10)
     for samples, label in zip(images.samples, labels, strict=True):
-        current = normalised(samples)
+        current = normalised_images(samples)
         for stage in network.stages:
             current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
         right += int(current.reshape(-1).argmax()) == label
     assert (right, len(labels)) == (19, 20)
-    result = run_network(replace(random_case(8), network=network, image=normalised(images.samples[0])))
+    result = run_network(replace(random_case(8), network=network, image=normalised_images(images.samples[0])))
     assert (result.record["mismatches"], result.reports) == (0, [])
     assert result.record["cycles"] <= MOST_CYCLES[8]
     assert int(result.scores.argmax()) == labels[0]

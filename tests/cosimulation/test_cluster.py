@@ -21,7 +21,7 @@ from xpulpnn_sim.cosimulation.model.machine import Machine, Target
 from xpulpnn_sim.cosimulation.model.schema import STALLS, DeviceWait
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads import program_run
-from xpulpnn_sim.proofs.cluster.faulty_cluster import FAULT_WORD, Fault, FaultyCluster
+from xpulpnn_sim.proofs.cluster.faulty_cluster import FAULT_WORD, ClusterFault, FaultyCluster
 from xpulpnn_sim.reference.programs.elf import Executable, Segment, functions_of
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.verification.random.program import elf_bytes
@@ -114,16 +114,16 @@ def test_blocks_end_anywhere(library, monkeypatch):
 @pytest.mark.parametrize(
     ("fault", "reasons", "told"),
     [
-        (Fault.DROPPED_GRANT, {Reason.DEADLOCK}, "core 3: waits for the grant of an access"),
-        (Fault.SWAPPED_BANKS, {Reason.DIFFERENCE, Reason.FAIL}, "bus_addr must be 0x1000"),
-        (Fault.LOST_EVENT, {Reason.DEADLOCK}, "; core 1: waits for barrier 0"),
+        (ClusterFault.DROPPED_GRANT, {Reason.DEADLOCK}, "core 3: waits for the grant of an access"),
+        (ClusterFault.SWAPPED_BANKS, {Reason.DIFFERENCE, Reason.FAIL}, "bus_addr must be 0x1000"),
+        (ClusterFault.LOST_EVENT, {Reason.DEADLOCK}, "; core 1: waits for barrier 0"),
         (
-            Fault.EARLY_BARRIER,
+            ClusterFault.EARLY_BARRIER,
             {Reason.DIFFERENCE, Reason.FAIL},
             "event unit: the access of offset 0x21c, granted in cycle",
         ),
-        (Fault.WRONG_STORE, {Reason.DIFFERENCE, Reason.FAIL}, "bus_wdata must be"),
-        (Fault.UNMARKED, {Reason.DIFFERENCE, Reason.FAIL}, "bus_we must be 0x1, not 0x0"),
+        (ClusterFault.WRONG_STORE, {Reason.DIFFERENCE, Reason.FAIL}, "bus_wdata must be"),
+        (ClusterFault.UNMARKED, {Reason.DIFFERENCE, Reason.FAIL}, "bus_we must be 0x1, not 0x0"),
     ],
 )
 def test_faults_are_found(library, fault, reasons, told):

@@ -10,7 +10,7 @@ from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.packed_sweeps import Wanted, sweep_points
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.packed_products import FunctionWork, Point, run_point
+from xpulpnn_sim.cosimulation.workloads.packed_products import FunctionWork, SweepPoint, run_point
 from xpulpnn_sw.kernels.ulppack.gemm import packed_gemm
 from xpulpnn_sw.kernels.ulppack.packing import METHODS, Packing, methods
 from xpulpnn_sw.kernels.ulppack.plan import best_plan
@@ -37,7 +37,7 @@ def test_cycles_per_mac(w, a):
     points = sweep_points(["table"], Wanted(layer=LAYER, pairs=[(w, a)]))
     records = [run_point(point, FULL, Machine(), check=False).record for point in points if point.kind == "ulppack"]
     if "p.cnt" in FIGURES[w, a]:
-        records.append(run_point(Point(layer=LAYER, w=w, a=a), FULL, Machine(), check=False).record)
+        records.append(run_point(SweepPoint(layer=LAYER, w=w, a=a), FULL, Machine(), check=False).record)
     assert not any(record["mismatches"] for record in records)
     figures = {record["product"]: record["cycles_per_mac"] for record in records}
     assert {product: figure for product, figure in FIGURES[w, a].items() if figures[product] > figure} == {}
@@ -49,7 +49,7 @@ def test_cycles_per_mac(w, a):
 @pytest.mark.cosim
 def test_every_retirement_is_checked_under_stalls():
     plan = best_plan(SMALL, 2, 2, methods("xpulpv2"))
-    point = Point(layer=SMALL, w=2, a=2, plan=plan, signed=True)
+    point = SweepPoint(layer=SMALL, w=2, a=2, plan=plan, signed=True)
     quick = run_point(point, FULL, Machine()).record
     slow = run_point(point, FULL, Machine(grant_stalls=0.3, seed=3)).record
     assert (quick["mismatches"], slow["mismatches"]) == (0, 0)
@@ -61,7 +61,7 @@ def test_an_iteration_too_many_is_found(monkeypatch):
     """The largest operands overflow if the bound is lifted, and only then."""
     plan = best_plan(SMALL, 2, 2, METHODS, scheme="P1-32", depth=4)
     assert plan is not None
-    point = Point(layer=SMALL, w=2, a=2, plan=plan, extreme=True)
+    point = SweepPoint(layer=SMALL, w=2, a=2, plan=plan, extreme=True)
     assert run_point(point, FULL, Machine()).record["mismatches"] == 0
     monkeypatch.setattr(Packing, "iterations", property(lambda packing: 8))
     wrong = run_point(replace(point, plan=replace(plan, iterations=8)), FULL, Machine())

@@ -18,7 +18,7 @@ from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkPro
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sim.reference.iss.cluster import ClusterSession
-from xpulpnn_sim.reference.iss.session import Session
+from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs.cluster_program import load_for
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sim.reference.programs.exits import Exit
@@ -59,7 +59,7 @@ def built(program: NetworkProgram, folder: Path, config: Config, compiler: str |
 def run(path: Path, config: Config) -> tuple[Exit, str]:
     """How the program ends on the simulator, and what it prints."""
     printed: list[bytes] = []
-    kind = ClusterSession if isinstance(config, ClusterConfig) else Session
+    kind = ClusterSession if isinstance(config, ClusterConfig) else IssSession
     session = kind(load_for(path, config, ()), config, output=lambda output: printed.append(output.data))
     return session.run(LIMIT), b"".join(printed).decode()
 
@@ -67,7 +67,7 @@ def run(path: Path, config: Config) -> tuple[Exit, str]:
 @pytest.fixture(params=compilers.COMPILERS)
 def compiler(request: pytest.FixtureRequest) -> str:
     try:
-        compilers.find(request.param)
+        compilers.find_compiler(request.param)
     except ToolError:
         pytest.skip(f"{request.param} is not installed")
     return request.param

@@ -4,7 +4,7 @@ import pytest
 
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
-from xpulpnn_sim.cosimulation.workloads.packed_products import Point
+from xpulpnn_sim.cosimulation.workloads.packed_products import SweepPoint
 from xpulpnn_sim.exploration.report.packed_plots import grids
 from xpulpnn_sim.tools.pages import plots_of
 from xpulpnn_sw.layers.convolution import MatmulLayer
@@ -91,6 +91,6 @@ def test_bad_input_is_one_line_and_code_2(words, named, capsys):
 
 @pytest.mark.unit
 def test_extreme_operands():
-    point = Point(layer=MatmulLayer.parse("1x2x1"), w=3, a=2, signed=True, extreme=True)
+    point = SweepPoint(layer=MatmulLayer.parse("1x2x1"), w=3, a=2, signed=True, extreme=True)
     weights, activations = point.operands(0)
     assert (weights.tolist(), activations.tolist()) == ([[3, 3]], [[3, 3]])

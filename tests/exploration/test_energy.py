@@ -17,7 +17,7 @@ from xpulpnn_sim.exploration.energy.programs import general_code
 from xpulpnn_sim.exploration.energy.toggles import BITS, Activity, activity, pack_cycles, quantised
 from xpulpnn_sim.exploration.liberty import Liberty, read_liberty
 from xpulpnn_sim.exploration.mapped_netlist import GATED
-from xpulpnn_sim.reference.iss.session import Session
+from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
 
 pytestmark = pytest.mark.unit
@@ -246,7 +246,7 @@ def test_what_cannot_be_read(tmp_path: Path, liberty: Liberty, cells: Cells, mes
 
 
 def passes(executable: Executable) -> bool:
-    return Session(executable, PRESETS["ri5cy"], output=lambda printed: None).run(1_000_000).ok
+    return IssSession(executable, PRESETS["ri5cy"], output=lambda printed: None).run(1_000_000).ok
 
 
 def test_general_code_checks_itself() -> None:

@@ -4,7 +4,7 @@ import pytest
 from tests.exploration.made_up import energy, flow, point
 
 from xpulpnn_sim.exploration import paper
-from xpulpnn_sim.exploration.flows import Request
+from xpulpnn_sim.exploration.flows import FlowRequest
 
 pytestmark = pytest.mark.unit
 
@@ -66,7 +66,7 @@ def test_points_and_steps(monkeypatch):
         lambda cells, spec, core=False, yosys="", window=0: (cells, spec and str(spec), core, window),
     )
     monkeypatch.setattr(paper, "KernelStep", str)
-    request = Request(flows=("builtin",), scripts=("area", "speed"), liberty=None, seeds=1)
+    request = FlowRequest(flows=("builtin",), scripts=("area", "speed"), liberty=None, seeds=1)
     space, steps = paper.paper_points(request, energy=True)
     assert [point.label for point in space.points] == list(AREAS)
     assert [(point.preset, point.top) for point in space.points] == [tuple(label.split()) for label in AREAS]

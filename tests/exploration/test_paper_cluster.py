@@ -7,7 +7,7 @@ from tests.exploration.made_up import flow, point
 
 from xpulpnn.config import CLUSTER_PRESETS
 from xpulpnn_sim.exploration import paper
-from xpulpnn_sim.exploration.flows import Request
+from xpulpnn_sim.exploration.flows import FlowRequest
 from xpulpnn_sim.exploration.report.headlines import REST, block_areas, block_of, cluster_tables
 from xpulpnn_sim.exploration.results import CriticalPath, FlowResult, GrantPath, ModuleArea, PointResult
 
@@ -71,7 +71,7 @@ def test_without_clusters_there_are_no_blocks() -> None:
 
 def test_points_of_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper, "flow_steps", lambda request, top: [f"{top}-{one}" for one in request.scripts])
-    request = Request(flows=("builtin",), scripts=("area", "speed"), liberty=None, seeds=1)
+    request = FlowRequest(flows=("builtin",), scripts=("area", "speed"), liberty=None, seeds=1)
     space, steps = paper.cluster_points(request)
     assert [point.label for point in space.points] == ["cluster-ri5cy", "cluster", "cluster-bf4", "cluster2"]
     assert [point.config for point in space.points] == [CLUSTER_PRESETS[point.label] for point in space.points]

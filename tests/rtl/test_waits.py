@@ -14,7 +14,7 @@ from xpulpnn.config import PRESETS
 from xpulpnn.core.core import Core
 from xpulpnn.isa.machine import DATA_BASE, ENTRY, IRQ_PRIORITY, TEXT_BASE, WORD_BYTES, Cost
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.verification.random.designs import run_reference
+from xpulpnn_sim.verification.random.designs import run_reference_core
 from xpulpnn_sim.verification.random.generator import generate
 from xpulpnn_sim.verification.random.layout import BUS_ERRORS
 from xpulpnn_sw.assembly.asm import assemble
@@ -166,7 +166,7 @@ def test_random_programs(name, seed, rate, interrupts):
     if interrupts:
         assert waits[WaitCause.TRAP] > Cost.INTERRUPT.cycles
     else:
-        end, records, _ = run_reference(config, executable, limit=LIMIT)
+        end, records, _ = run_reference_core(config, executable, limit=LIMIT)
         assert end.ok
         # the store that ends the run has not retired yet
         assert [pc for pc, _, _ in run.retired.values()] == records["pc_rdata"][: len(run.retired)].tolist()

@@ -29,7 +29,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def kind(request: pytest.FixtureRequest) -> str:
     """A kind of compiler, each that is installed in turn."""
     try:
-        compilers.find(request.param)
+        compilers.find_compiler(request.param)
     except ToolError:
         pytest.skip(f"{request.param} is not installed")
     return request.param
@@ -39,7 +39,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 def compiler() -> str:
     """The kind of compiler that is found first, for what is the same with each."""
     try:
-        return compilers.find().kind
+        return compilers.find_compiler().kind
     except ToolError:
         pytest.skip("no C compiler for the core is installed")
 
@@ -65,7 +65,7 @@ def build(tmp_path: Path) -> ClusterBuild:
         source: str, *, cores: int = 8, kind: str | None = None, layout=None, core=PRESETS["xpulpnn"], **options
     ) -> Path:
         try:
-            compilers.find(kind)
+            compilers.find_compiler(kind)
         except ToolError:
             pytest.skip(f"{kind} is not installed")
         path = SOURCES / source if source.endswith(".c") else tmp_path / "main.c"

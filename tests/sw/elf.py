@@ -7,7 +7,7 @@ from typing import Any
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn_sim.reference.iss.cluster import ClusterSession
-from xpulpnn_sim.reference.iss.session import Session
+from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs.elf import Executable, load
 from xpulpnn_sim.reference.programs.exits import STDERR, STDOUT, Exit, Output, Reason
 
@@ -29,7 +29,7 @@ class Ran:
     end: Exit
     output: str
     errors: str
-    session: Session | ClusterSession
+    session: IssSession | ClusterSession
     symbols: Mapping[str, int]
 
     def read(self, symbol: str, size: int) -> bytes:
@@ -49,7 +49,7 @@ def run(
     if isinstance(config, ClusterConfig):
         session = ClusterSession(executable, config, quantum=quantum, output=printed.append)
     else:
-        session = Session(executable, config, output=printed.append)
+        session = IssSession(executable, config, output=printed.append)
     for name, value in (patch or {}).items():
         session.memory.write_bytes(executable.symbols[name], value.to_bytes(4, "little"))
     for count, lines in sorted((at or {}).items()):

@@ -15,7 +15,7 @@ from xpulpnn.user_cache import (
     clean_cache,
     counts,
     ignore_before,
-    store,
+    store_file,
 )
 
 pytestmark = pytest.mark.unit
@@ -53,13 +53,13 @@ def test_entries_from_before_a_fresh_run_do_not_count(tmp_path, monkeypatch):
     monkeypatch.setattr(user_cache, "_started", 0.0)
     entry = tmp_path / "entry.json"
     assert not counts(entry)
-    store(entry, "text")
+    store_file(entry, "text")
     os.utime(entry, (1, 1))
     assert counts(entry)
     ignore_before(time.time() - 5)
     assert not counts(entry)
     # the same text again is an entry of this run
-    store(entry, "text")
+    store_file(entry, "text")
     assert counts(entry)
 
 

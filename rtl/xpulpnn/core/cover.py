@@ -61,7 +61,7 @@ def expanded_cover(on: Iterable[str], off: Iterable[str]) -> list[str]:
     return [cube.pattern(width) for cube in cover]
 
 
-def merged(patterns: Sequence[str]) -> list[str]:
+def merged_cover(patterns: Sequence[str]) -> list[str]:
     """Fewer patterns that hold exactly the same words: pairs that differ in one fixed bit become one."""
     width = len(patterns[0])
     cubes = {Cube.of(pattern) for pattern in patterns}

@@ -12,7 +12,7 @@ from xpulpnn.component import Component, In, Out
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import IdCtrl
 from xpulpnn.core.control_rows import control_fields
-from xpulpnn.core.cover import expanded_cover, meet, merged
+from xpulpnn.core.cover import expanded_cover, meet, merged_cover
 from xpulpnn.core.quantiser import QuantiserCtrl
 from xpulpnn.core.requantiser import RequantiseCtrl
 from xpulpnn.isa.table import Insn, enabled
@@ -61,7 +61,9 @@ def _legal(config: CoreConfig) -> Mapping[str, list[str]]:
     """Patterns of the legal words of every major opcode."""
     by_opcode = _by_opcode(config).items()
     return {
-        opcode: merged([f"{text[:-OPCODE_BITS]}{'-' * OPCODE_BITS}" for insn in rows for text in legal_patterns(insn)])
+        opcode: merged_cover(
+            [f"{text[:-OPCODE_BITS]}{'-' * OPCODE_BITS}" for insn in rows for text in legal_patterns(insn)]
+        )
         for opcode, rows in by_opcode
     }
 

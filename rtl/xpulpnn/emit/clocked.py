@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from xpulpnn.emit.expr import literal
+from xpulpnn.emit.expr import verilog_literal
 from xpulpnn.emit.layout import INDENT, Style, declared_range
 from xpulpnn.emit.nets import Nets
 from xpulpnn.emit.process import Note, ProcessPrinter, guarded, if_else
@@ -185,21 +185,21 @@ class Clocked:
             for cell in self._cells:
                 wire = nets.wires[cell.result]
                 if wire.init is not None and wire.name not in self.arrays:
-                    value = nets.enumerations.label(wire.enumeration, wire.init) or literal(wire.init)
+                    value = nets.enumerations.label(wire.enumeration, wire.init) or verilog_literal(wire.init)
                     rows.append(f"{nets.names[wire.name]} = {value};")
             for array, name in self._array_wires():
                 init = nets.wires[name].init
                 if init is not None:
-                    rows += self._loop(array, [f"{array.name}[{self._index}] = {literal(init)};"])
+                    rows += self._loop(array, [f"{array.name}[{self._index}] = {verilog_literal(init)};"])
         for memory in self._module.memories.values():
             words = [memory.init[at : at + memory.width] for at in range(0, len(memory.init), memory.width)]
             name = nets.memories[memory.name]
             if len(set(words)) == 1 and len(words) >= MIN_ELEMENTS:
                 self._index = self._index or nets.space.take("i")
                 every = ArrayOfRegisters(name, 0, len(words) - 1, ())
-                rows += self._loop(every, [f"{name}[{self._index}] = {literal(words[0])};"])
+                rows += self._loop(every, [f"{name}[{self._index}] = {verilog_literal(words[0])};"])
                 continue
-            rows += [f"{name}[{index}] = {literal(word)};" for index, word in enumerate(reversed(words))]
+            rows += [f"{name}[{index}] = {verilog_literal(word)};" for index, word in enumerate(reversed(words))]
         # initial values in declarations would be set before any process waits for their change
         return ["initial begin", *(INDENT + row for row in rows), "end"] if rows else []
 

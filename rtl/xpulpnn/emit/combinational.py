@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from xpulpnn.emit.clocked import ArrayOfRegisters
-from xpulpnn.emit.expr import literal
-from xpulpnn.emit.layout import COLUMNS, INDENT, Piece, declared_range
+from xpulpnn.emit.expr import verilog_literal
+from xpulpnn.emit.layout import COLUMNS, INDENT, TextPiece, declared_range
 from xpulpnn.emit.netlist import Netlist
 from xpulpnn.emit.nets import Nets
 from xpulpnn.emit.process import Note, ProcessPrinter
 from xpulpnn.emit.rtlil import Assign, Module, Sig, Slice, process_target, sig_width, statement_sigs, wires_of
-from xpulpnn.emit.tree import PRIORITY_WIDTH, Choice, Node, covers_all, disjoint, merged, tree, without_repeats
+from xpulpnn.emit.tree import PRIORITY_WIDTH, ChoiceNode, Node, covers_all, disjoint, merged, tree, without_repeats
 
 _MAX_ARMS = 3  # conditions in one conditional expression, beyond which `if` reads better
 
@@ -41,9 +41,9 @@ class Combinational:
         self._print = ProcessPrinter(nets.printer, nets.enumerations, nets.target, "=", note)
         self.targets: set[str] = set()
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[TextPiece]:
         """One statement for each process or group of processes."""
-        pieces: list[Piece] = []
+        pieces: list[TextPiece] = []
         blocks: list[_Block] = []
         for process in self._module.processes:
             target = process_target(process)
@@ -60,7 +60,7 @@ class Combinational:
             blocks.append(_Block(target, nodes, sources))
         for block in self._gathered(blocks):
             lines = self._print.lines(block.nodes)
-            pieces.append(Piece("", ["always @* begin", *(INDENT + line for line in lines), "end"], block.sources))
+            pieces.append(TextPiece("", ["always @* begin", *(INDENT + line for line in lines), "end"], block.sources))
         return pieces
 
     def _trimmed(self, nodes: list[Node], target: str) -> list[Node]:
@@ -108,7 +108,7 @@ class Combinational:
         other = self._left([first], target) if len(nodes) > 1 else None
         if len(missing) > 1 or other is None:
             return None
-        rest = literal(f"{missing[0]:0{sig_width(last.selector)}b}")
+        rest = verilog_literal(f"{missing[0]:0{sig_width(last.selector)}b}")
         return f"({self._nets.printer.sig(last.selector).operand} == {rest}) ? {other} : {word}"
 
     def _expression(self, nodes: list[Node], target: str) -> str | None:
@@ -123,9 +123,9 @@ class Combinational:
     def _arms(self, nodes: Sequence[Node]) -> int:
         count = 0
         for node in nodes:
-            if isinstance(node, Choice) and node.selector is not None:
+            if isinstance(node, ChoiceNode) and node.selector is not None:
                 return _MAX_ARMS + 1
-            if isinstance(node, Choice):
+            if isinstance(node, ChoiceNode):
                 count += len(node.arms) + sum(map(self._arms, node.bodies()))
         return count
 

@@ -38,7 +38,7 @@ class Text:
         return self.text if self.operator == operator and operator in _CHAINED else self.operand
 
 
-def literal(bits: str) -> str:
+def verilog_literal(bits: str) -> str:
     """A sized literal: hexadecimal, binary when it has one bit or bits that do not matter."""
     if len(bits) > 1 and set(bits) <= {"0", "1"}:
         return f"{len(bits)}'h{int(bits, 2):x}"
@@ -100,7 +100,7 @@ class Printer:
 
     def _chunk(self, chunk: Const | Slice, enumeration: Enumeration | None = None) -> Text:
         if isinstance(chunk, Const):
-            return Text(literal(chunk.bits))
+            return Text(verilog_literal(chunk.bits))
         if chunk.wire in self._inlined:
             return self.cell(self._inlined[chunk.wire], enumeration)
         return Text(self._name(chunk))

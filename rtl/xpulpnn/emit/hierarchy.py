@@ -18,7 +18,7 @@ from xpulpnn.errors import ToolError
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class ModulePort:
     """One flattened port of a component."""
 
     name: str
@@ -29,12 +29,12 @@ class Port:
     value: Value
 
 
-def component_ports(component: wiring.Component) -> tuple[Port, ...]:
+def component_ports(component: wiring.Component) -> tuple[ModulePort, ...]:
     """The flattened ports in declaration order."""
     ports = []
     for path, member, value in component.signature.flatten(component):
         direction, cast = "input" if member.flow is wiring.In else "output", Value.cast(value)
-        ports.append(Port("__".join(map(str, path)), direction, len(cast), path, member.shape, cast))
+        ports.append(ModulePort("__".join(map(str, path)), direction, len(cast), path, member.shape, cast))
     return tuple(ports)
 
 
@@ -60,7 +60,7 @@ def _component_of(fragment: Fragment) -> wiring.Component | None:
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """Module name and implicit clock and reset ports of one component, reported by the caller of :func:`walk`."""
+    """Module name and implicit clock and reset ports of one component, told by the caller of :func:`walk_modules`."""
 
     module: str
     clocking: tuple[str, ...]
@@ -90,7 +90,7 @@ def _constant(value: Any) -> Hashable:
     raise _VariableError
 
 
-def _identity(port: Port) -> Hashable:
+def _identity(port: ModulePort) -> Hashable:
     """All there is to a port; raises :class:`_VariableError` if it is not the signal that the signature made."""
     if not isinstance(port.value, Signal) or port.value.name != port.name:
         raise _VariableError
@@ -178,7 +178,9 @@ def _flatten(component: wiring.Component, fragment: Fragment) -> None:
     fragment.subfragments = kept
 
 
-def walk(component: wiring.Component, build: Callable[[wiring.Component, str, ForeignOutputs], Emitted]) -> None:
+def walk_modules(
+    component: wiring.Component, build: Callable[[wiring.Component, str, ForeignOutputs], Emitted]
+) -> None:
     """Convert a component and everything inside it, children first; bare modules become a part of what is around them.
 
     Calls ``build(component, RTLIL text, outputs of the foreign modules in it)`` once for all components of the

@@ -6,7 +6,7 @@ from textwrap import wrap
 
 
 @dataclass(slots=True)
-class Piece:
+class TextPiece:
     """A statement outside of clocked blocks."""
 
     wire: str  # the net that it assigns where it is declared; empty if it is another kind of statement
@@ -16,13 +16,13 @@ class Piece:
     declaration: str = ""  # what comes before the `=` if it does
 
 
-def ordered(pieces: Sequence[Piece], candidates: set[str]) -> list[Piece]:
+def ordered(pieces: Sequence[TextPiece], candidates: set[str]) -> list[TextPiece]:
     """The same statements; those that assign one of ``candidates`` become its declaration, where that can be."""
     makers = {piece.wire: piece for piece in pieces if piece.wire in candidates}
-    result: list[Piece] = []
+    result: list[TextPiece] = []
     state: dict[int, bool] = {}
 
-    def place(piece: Piece) -> None:
+    def place(piece: TextPiece) -> None:
         # explicit stack: chains of nets are longer than Python's recursion limit in large modules
         stack = [(piece, iter(_needed(piece, makers)))]
         state[id(piece)] = False
@@ -50,7 +50,7 @@ def ordered(pieces: Sequence[Piece], candidates: set[str]) -> list[Piece]:
     return result
 
 
-def _needed(piece: Piece, makers: dict[str, Piece]) -> list[Piece]:
+def _needed(piece: TextPiece, makers: dict[str, TextPiece]) -> list[TextPiece]:
     order = list(makers)
     return [makers[name] for name in order if name in piece.sources]
 
@@ -114,7 +114,7 @@ def declared_range(width: int) -> str:
     return f"[{width - 1}:0] " if width > 1 else ""
 
 
-def broken(line: str) -> list[str]:
+def broken_lines(line: str) -> list[str]:
     """A statement on as many lines as it needs, broken where it is nested least."""
     margin = line[: len(line) - len(line.lstrip())]
     if len(line) - len(margin) <= COLUMNS or line.lstrip().startswith("//"):

@@ -6,7 +6,7 @@ from typing import Any
 
 from xpulpnn.emit.clocked import Clocked
 from xpulpnn.emit.combinational import Combinational
-from xpulpnn.emit.layout import INDENT, Interface, Piece, Style, broken, comment, declared_range, ordered
+from xpulpnn.emit.layout import INDENT, Interface, Style, TextPiece, broken_lines, comment, declared_range, ordered
 from xpulpnn.emit.names import is_private, port_name
 from xpulpnn.emit.netlist import Netlist
 from xpulpnn.emit.nets import Nets
@@ -67,7 +67,7 @@ class ModuleWriter:
         lines = [*nets.enumerations.declarations(), *declared, *initial]
         lines += [line for piece in body for line in piece.lines] + after
         lines += self._unused(clocked)
-        text = [*self._header(procedural, meanings), *(row for line in lines for row in broken(INDENT + line))]
+        text = [*self._header(procedural, meanings), *(row for line in lines for row in broken_lines(INDENT + line))]
         return ModuleText(
             "\n".join([*text, "endmodule"]) + "\n",
             tuple(comment(summary)),
@@ -94,7 +94,7 @@ class ModuleWriter:
         hidden = self._hidden() | clocked.targets
         return [name for name in names if name not in hidden and not is_private(name)]
 
-    def _declarations(self, clocked: Clocked, combinational: Combinational, body: Sequence[Piece]) -> list[str]:
+    def _declarations(self, clocked: Clocked, combinational: Combinational, body: Sequence[TextPiece]) -> list[str]:
         """Nets that are not declared where they are assigned."""
         nets = self._nets
         inside = {piece.wire for piece in body if piece.declares}
@@ -106,7 +106,7 @@ class ModuleWriter:
             kinds.setdefault(f"{kind} {declared_range(nets.wires[name].width)}", []).append(nets.names[name])
         return [*clocked.declarations(), *(f"{kind}{', '.join(names)};" for kind, names in kinds.items())]
 
-    def _instance(self, cell: Cell) -> Piece:
+    def _instance(self, cell: Cell) -> TextPiece:
         nets, interface = self._nets, self._known[cell.type[1:]]
         rows = []
         for port, sig in cell.ports.items():
@@ -125,18 +125,18 @@ class ModuleWriter:
         settings = ", ".join(f".{name}({_parameter(value)})" for name, value in cell.params.items())
         head = f"{cell.type[1:]} #({settings})" if settings else cell.type[1:]
         lines = [f"{head} {nets.names[cell.name]} (", *",\n".join(rows).split("\n"), ");"]
-        return Piece("", lines, nets.sources(self._netlist.inputs(cell)))
+        return TextPiece("", lines, nets.sources(self._netlist.inputs(cell)))
 
     def _driven(self, sig: Sig) -> str:
         chunks = [self._nets.target(chunk) for chunk in sig if isinstance(chunk, Slice)]
         return chunks[0] if len(chunks) == 1 else f"{{{', '.join(chunks)}}}"
 
-    def _operator(self, cell: Cell) -> Piece:
+    def _operator(self, cell: Cell) -> TextPiece:
         nets = self._nets
         text = nets.printer.cell(cell, nets.enumerations.of(cell.ports[cell.result_port])).text
         return nets.piece(cell.result, text, nets.sources(self._netlist.inputs(cell)))
 
-    def _aliases(self) -> list[Piece]:
+    def _aliases(self) -> list[TextPiece]:
         nets, pieces = self._nets, []
         done: set[str] = set()
         while True:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from xpulpnn.emit.expr import Printer, self_width
-from xpulpnn.emit.layout import Piece, Style, declared_range, is_reset_port
+from xpulpnn.emit.layout import Style, TextPiece, declared_range, is_reset_port
 from xpulpnn.emit.names import Enumerations, NameSpace, field_base, is_private, plain_name, port_name
 from xpulpnn.emit.netlist import Netlist, Purposes
 from xpulpnn.emit.operators import COMPARISONS, REDUCTIONS
@@ -211,10 +211,10 @@ class Nets:
                     stack += self._netlist.inputs(cell)
         return found
 
-    def piece(self, wire: str, text: str, sources: set[str]) -> Piece:
+    def piece(self, wire: str, text: str, sources: set[str]) -> TextPiece:
         """The assignment of a whole net."""
         declaration = f"wire {declared_range(self.wires[wire].width)}{self.names[wire]}"
-        return Piece(wire, [f"assign {self.names[wire]} = {text};"], sources - {wire}, declaration=declaration)
+        return TextPiece(wire, [f"assign {self.names[wire]} = {text};"], sources - {wire}, declaration=declaration)
 
     # Which nets disappear
 

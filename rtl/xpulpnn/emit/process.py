@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-from xpulpnn.emit.expr import Printer, literal
+from xpulpnn.emit.expr import Printer, verilog_literal
 from xpulpnn.emit.layout import COLUMNS, INDENT
 from xpulpnn.emit.names import Enumerations
 from xpulpnn.emit.rtlil import Assign, Sig, Slice, bits, sig_width
-from xpulpnn.emit.tree import PRIORITY_WIDTH, Case, Choice, Node, covers_all, disjoint, grouped, is_empty
+from xpulpnn.emit.tree import PRIORITY_WIDTH, Case, ChoiceNode, Node, covers_all, disjoint, grouped, is_empty
 
 _NOTE = 16  # Columns below which a note that is cut off says too little
 Path = tuple[tuple[str, ...], ...]  # the way to a case: for each choice on it the patterns, of which one matched
@@ -61,7 +61,7 @@ class ProcessPrinter:
             return guarded(f"if ({self._printer.condition(sig, negated=True)})", otherwise)
         return if_else(self._printer.condition(sig), then, otherwise)
 
-    def _choice(self, node: Choice, selector: Sig, path: Path) -> list[str]:
+    def _choice(self, node: ChoiceNode, selector: Sig, path: Path) -> list[str]:
         if is_empty([node]):
             return []
         default = self.lines(node.default, path)
@@ -106,7 +106,7 @@ class ProcessPrinter:
         return f"{self._printer.sig(part).operand} == {self._label(part, tested)}"
 
     def _label(self, selector: Sig, pattern: str) -> str:
-        return self._enumerations.label(self._enumerations.of(selector), pattern) or literal(pattern)
+        return self._enumerations.label(self._enumerations.of(selector), pattern) or verilog_literal(pattern)
 
 
 def guarded(head: str, lines: list[str]) -> list[str]:

@@ -11,23 +11,23 @@ Patterns = tuple[str, ...]
 
 
 @dataclass(slots=True)
-class Choice:
+class ChoiceNode:
     """``case``: the first arm with a matching pattern, else the default; without a selector ``if`` and ``else if``."""
 
     selector: Sig | None
     arms: "list[tuple[Any, list[Node]]]"  # patterns, or without a selector the bit that is tested, and what it leads to
     default: "list[Node]" = field(default_factory=list)
 
-    def with_bodies(self, new: "Callable[[list[Node]], list[Node]]") -> "Choice":
+    def with_bodies(self, new: "Callable[[list[Node]], list[Node]]") -> "ChoiceNode":
         """The same questions before other statements."""
-        return Choice(self.selector, [(test, new(body)) for test, body in self.arms], new(self.default))
+        return ChoiceNode(self.selector, [(test, new(body)) for test, body in self.arms], new(self.default))
 
     def bodies(self) -> "list[list[Node]]":
         """All that may be executed."""
         return [*(body for _, body in self.arms), self.default]
 
 
-Node = Assign | Choice
+Node = Assign | ChoiceNode
 
 
 def is_empty(nodes: Sequence[Node]) -> bool:
@@ -112,11 +112,11 @@ def _node(statement: Statement) -> list[Node]:
         return default
     if all(len(patterns) == 1 and patterns[0].count("1") == 1 and "0" not in patterns[0] for patterns, _ in arms):
         tests = [bits(selector, len(pattern) - 1 - pattern.index("1"), 1) for (pattern,), _ in arms]
-        return [Choice(None, [(test, body) for test, (_, body) in zip(tests, arms, strict=True)], default)]
+        return [ChoiceNode(None, [(test, body) for test, (_, body) in zip(tests, arms, strict=True)], default)]
     if sig_width(selector) > 1:
-        return [Choice(selector, arms, default)]
+        return [ChoiceNode(selector, arms, default)]
     chosen = {value: body for patterns, body in reversed(arms) for value in patterns}
-    return [Choice(None, [(selector, chosen.get("1", default))], chosen.get("0", default))]
+    return [ChoiceNode(None, [(selector, chosen.get("1", default))], chosen.get("0", default))]
 
 
 def overlap(one: str, other: str) -> bool:
@@ -165,7 +165,7 @@ def _shared(one: Node, other: Node) -> Node | None:
     if same and len(short.arms) == len(long.arms):
         pairs = zip(one.arms, other.arms, strict=True)
         arms = [(test, _merge(mine, yours)) for (test, mine), (_, yours) in pairs]
-        return Choice(one.selector, arms, _merge(one.default, other.default))
+        return ChoiceNode(one.selector, arms, _merge(one.default, other.default))
     if one.selector is None:
         # one chain of conditions if the shorter begins the longer
         if not same or not is_empty(short.default):
@@ -174,7 +174,7 @@ def _shared(one: Node, other: Node) -> Node | None:
         for index, (test, body) in enumerate(long.arms):
             parts = [choice.arms[index][1] for choice in (one, other) if index < len(choice.arms)]
             arms.append((test, _merge(*parts) if len(parts) > 1 else body))
-        return Choice(None, arms, _merge(one.default, other.default))
+        return ChoiceNode(None, arms, _merge(one.default, other.default))
     if not is_empty(one.default) or not is_empty(other.default):
         return None
     # all cases are single values that exclude each other
@@ -186,7 +186,7 @@ def _shared(one: Node, other: Node) -> Node | None:
             return None
         else:
             table[patterns] = body
-    return Choice(one.selector, list(table.items()))
+    return ChoiceNode(one.selector, list(table.items()))
 
 
 Case = tuple[Patterns, list[str]]  # Patterns (none: default) and the lines they select

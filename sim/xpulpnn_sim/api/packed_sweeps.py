@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sim.cosimulation.workloads.packed_products import Point
+from xpulpnn_sim.cosimulation.workloads.packed_products import SweepPoint
 from xpulpnn_sw.kernels.ulppack.packing import (
     ISAS,
     Method,
@@ -64,16 +64,19 @@ class Wanted:
             block=self.block,
         )
 
-    def point(self, plan: PackedPlan) -> Point:
+    def point(self, plan: PackedPlan) -> SweepPoint:
         """A plan as a point."""
-        return Point(layer=plan.layer, w=plan.packing.w, a=plan.packing.a, plan=plan, signed=self.signed)
+        return SweepPoint(layer=plan.layer, w=plan.packing.w, a=plan.packing.a, plan=plan, signed=self.signed)
 
-    def bytes_points(self) -> Iterator[Point]:
+    def bytes_point(self, isa: str, w: int, a: int) -> SweepPoint:
         """The same product with an element in each byte."""
-        for isa in self.isas:
-            plan = best_plan(self.layer, _BYTES, _BYTES, methods(isa), scheme=Scheme.BYTES.value)
-            assert plan is not None
-            yield self.point(plan)
+        plan = best_plan(self.layer, w, a, methods(isa), scheme=Scheme.BYTES.value)
+        assert plan is not None
+        return self.point(plan)
+
+    def bytes_points(self) -> Iterator[SweepPoint]:
+        """A point of bytes for each instruction set."""
+        return (self.bytes_point(isa, _BYTES, _BYTES) for isa in self.isas)
 
 
 def _products(isa: str) -> list[list[Method]]:
@@ -83,27 +86,27 @@ def _products(isa: str) -> list[list[Method]]:
     return list(found.values())
 
 
-def _packed(wanted: Wanted, w: int, a: int) -> list[Point]:
+def _packed(wanted: Wanted, w: int, a: int) -> list[SweepPoint]:
     """The best plan of every instruction."""
     plans = [wanted.plan(w, a, one) for isa in wanted.isas for one in _products(isa)]
     return [wanted.point(plan) for plan in plans if plan is not None]
 
 
-def _library(wanted: Wanted) -> list[Point]:
+def _library(wanted: Wanted) -> list[SweepPoint]:
     return [
-        Point(layer=wanted.layer, w=bits, a=bits, variant=variant)
+        SweepPoint(layer=wanted.layer, w=bits, a=bits, variant=variant)
         for isa in wanted.isas
         for variant, widths in _LIBRARY[isa]
         for bits in widths
     ]
 
 
-def _rivals(wanted: Wanted, w: int, a: int) -> list[Point]:
+def _rivals(wanted: Wanted, w: int, a: int) -> list[SweepPoint]:
     """Bit-serial products, of unsigned operands, where there is an instruction to count bits."""
-    return [Point(layer=wanted.layer, w=w, a=a)] if ISAS[-1] in wanted.isas else []
+    return [SweepPoint(layer=wanted.layer, w=w, a=a)] if ISAS[-1] in wanted.isas else []
 
 
-def _table(wanted: Wanted) -> Iterator[Point]:
+def _table(wanted: Wanted) -> Iterator[SweepPoint]:
     for w, a in wanted.pairs or USUAL_PAIRS:
         points = _packed(wanted, w, a)
         if not points and (wanted.pairs or wanted.scheme or wanted.depth or wanted.iterations or wanted.block):
@@ -129,7 +132,7 @@ def _illegal(wanted: Wanted, w: int, a: int) -> str:
     return f"packing must be one of scheme depth (iter up to): {rule}; not {' '.join(str(one) for one in asked if one)}"
 
 
-def _overflow(wanted: Wanted) -> Iterator[Point]:
+def _overflow(wanted: Wanted) -> Iterator[SweepPoint]:
     """The largest legal depth of every pair, at the largest operands and as many iterations as a row has room for."""
     by_register = {method.register: method for method in methods(ISAS[0]) if Scheme.P1 in method.schemes}
     for scheme, register in MAPPED:
@@ -150,7 +153,7 @@ def _overflow(wanted: Wanted) -> Iterator[Point]:
                 yield replace(wanted.point(plan), signed=False, extreme=True, facts=facts)
 
 
-def _best(wanted: Wanted) -> Iterator[Point]:
+def _best(wanted: Wanted) -> Iterator[SweepPoint]:
     """Every pair of widths: the best of every instruction, bytes and bit-serial."""
     for w, a in product(WIDTHS, WIDTHS):
         yield from _packed(wanted, w, a)
@@ -158,14 +161,15 @@ def _best(wanted: Wanted) -> Iterator[Point]:
     yield from wanted.bytes_points()
 
 
-def _iterations(wanted: Wanted) -> Iterator[Point]:
+def _iterations(wanted: Wanted) -> Iterator[SweepPoint]:
     for w, a in wanted.pairs or ((1, 1),):
         for isa in wanted.isas:
             for one in _products(isa):
                 if (best := wanted.plan(w, a, one)) is None:
                     continue
-                for depth in legal_depths(best.packing.scheme, best.packing.register, w, a, best.packing.lanes):
-                    packing = replace(best.packing, depth=depth)
+                scheme, register, lanes = best.packing.scheme, best.packing.register, best.packing.lanes
+                for depth in legal_depths(scheme, register, w, a, lanes):
+                    packing = Packing(scheme=scheme, register=register, depth=depth, w=w, a=a, lanes=lanes)
                     for iterations in (count for count in _ITERATIONS if count <= packing.iterations):
                         chosen = replace(wanted, scheme=packing.name, depth=depth, iterations=iterations)
                         plan = chosen.plan(w, a, one)
@@ -174,7 +178,7 @@ def _iterations(wanted: Wanted) -> Iterator[Point]:
     yield from wanted.bytes_points()
 
 
-def _bits(wanted: Wanted) -> Iterator[Point]:
+def _bits(wanted: Wanted) -> Iterator[SweepPoint]:
     for bits in (*WIDTHS, _BYTES):
         yield from _packed(wanted, bits, bits)
         yield from _rivals(wanted, bits, bits)
@@ -182,7 +186,7 @@ def _bits(wanted: Wanted) -> Iterator[Point]:
     yield from _library(wanted)
 
 
-def _reduction(wanted: Wanted) -> Iterator[Point]:
+def _reduction(wanted: Wanted) -> Iterator[SweepPoint]:
     for w, a in wanted.pairs or ((3, 3),):
         for reduction in _REDUCTIONS:
             longer = replace(wanted, layer=replace(wanted.layer, reduction=reduction))
@@ -192,7 +196,7 @@ def _reduction(wanted: Wanted) -> Iterator[Point]:
             yield from _library(longer)
 
 
-SWEEPS: Mapping[str, Callable[[Wanted], Iterator[Point]]] = {
+SWEEPS: Mapping[str, Callable[[Wanted], Iterator[SweepPoint]]] = {
     "table": _table,
     "overflow": _overflow,
     "best": _best,
@@ -203,12 +207,12 @@ SWEEPS: Mapping[str, Callable[[Wanted], Iterator[Point]]] = {
 """Sweeps that may be shown, by name."""
 
 
-def sweep_points(names: Sequence[str], wanted: Wanted) -> list[Point]:
+def sweep_points(names: Sequence[str], wanted: Wanted) -> list[SweepPoint]:
     """The points of sweeps.
 
     Raises :class:`InputError` for an unknown one, :class:`LayerError` if nothing that was asked for is legal.
     """
-    points: list[Point] = []
+    points: list[SweepPoint] = []
     for name in names:
         if name not in SWEEPS:
             raise InputError(f"sweep must be one of {', '.join(SWEEPS)}, not {name}")

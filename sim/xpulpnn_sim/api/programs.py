@@ -13,7 +13,7 @@ from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
 from xpulpnn_sim.reference.iss.memory import Memory
-from xpulpnn_sim.reference.iss.session import Session
+from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs.cluster_program import load_for
 from xpulpnn_sim.reference.programs.elf import Window
 from xpulpnn_sim.reference.programs.exits import STDOUT, Exit, Output
@@ -135,7 +135,7 @@ def simulate(
     if isinstance(target, ClusterConfig):
         session = ClusterSession(executable, target, quantum=quantum, ram=ram, output=keep)
     else:
-        session = Session(executable, target, ram=ram, hart_id=hart_id, output=keep)
+        session = IssSession(executable, target, ram=ram, hart_id=hart_id, output=keep)
     begin = time.perf_counter()
     end = session.run(limit, progress)
     return SimulatedRun(

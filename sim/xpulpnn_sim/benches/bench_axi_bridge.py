@@ -151,7 +151,7 @@ RUN_BYTES = 256
 BLOCK_BYTES = 64  # No other request comes between writes of a run to such an aligned block
 
 
-class Request(NamedTuple):
+class _Request(NamedTuple):
     """A transfer: aligned address, whether it writes, bytes, data, transfers left of its run."""
 
     address: int
@@ -161,51 +161,51 @@ class Request(NamedTuple):
     beats: int
 
 
-def masked(before: npt.NDArray[np.uint8], request: Request) -> npt.NDArray[np.uint8]:
+def masked(before: npt.NDArray[np.uint8], request: _Request) -> npt.NDArray[np.uint8]:
     """Bytes at the address of a write afterwards."""
     size = len(before)
     chosen = np.array([request.enables >> byte & 1 for byte in range(size)], np.bool_)
     return np.where(chosen, np.frombuffer(request.value.to_bytes(size, "little"), np.uint8), before)
 
 
-def run(rng: Random, base: int, reach: int, size: int, *, write: bool, single: bool) -> deque[Request]:
+def run(rng: Random, base: int, reach: int, size: int, *, write: bool, single: bool) -> deque[_Request]:
     """A run within an aligned block of 256 bytes, somewhere in ``reach`` bytes from ``base``."""
     block = base + rng.randrange(0, reach, RUN_BYTES)
     windows = RUN_BYTES // size
     first = rng.randrange(windows)
     count = 1 if single else rng.choice((windows - first, rng.randint(1, windows - first)))
     whole = (1 << size) - 1
-    requests = deque[Request]()
+    requests = deque[_Request]()
     for number in range(count):
         enables = whole if 0 < number < count - 1 else rng.randrange(1, whole + 1)
         value = rng.getrandbits(8 * size)
-        requests.append(Request(block + (first + number) * size, int(write), enables, value, count - number))
+        requests.append(_Request(block + (first + number) * size, int(write), enables, value, count - number))
     return requests
 
 
-def line(address: int, size: int) -> deque[Request]:
+def line(address: int, size: int) -> deque[_Request]:
     """A line of instructions, two reads."""
     whole = (1 << size) - 1
-    return deque([Request(address, 0, whole, 0, 2), Request(address + size, 0, whole, 0, 1)])
+    return deque([_Request(address, 0, whole, 0, 2), _Request(address + size, 0, whole, 0, 1)])
 
 
-class Traffic:
+class _Traffic:
     """Runs of several kinds, which take turns at random."""
 
-    def __init__(self, rng: Random, kinds: Sequence[Sequence[deque[Request]]], size: int) -> None:
+    def __init__(self, rng: Random, kinds: Sequence[Sequence[deque[_Request]]], size: int) -> None:
         self._rng, self._size = rng, size
         self._kinds = [deque(request for one in runs for request in one) for runs in kinds]
-        self._within: deque[Request] | None = None
-        self.made: list[Request] = []
+        self._within: deque[_Request] | None = None
+        self.made: list[_Request] = []
 
     @property
     def ended(self) -> bool:
         """Return whether there is nothing more to be made."""
         return not any(self._kinds)
 
-    def next(self) -> Request | None:
+    def next(self) -> _Request | None:
         """The next request, if there is one."""
-        choice = self._within or self._rng.choice([kind for kind in self._kinds if kind] or [deque[Request]()])
+        choice = self._within or self._rng.choice([kind for kind in self._kinds if kind] or [deque[_Request]()])
         if not choice:
             return None
         request = choice.popleft()
@@ -213,7 +213,7 @@ class Traffic:
         self.made.append(request)
         return request
 
-    def ends(self, request: Request) -> bool:
+    def ends(self, request: _Request) -> bool:
         """Return whether a write is the last one of its run to an aligned block."""
         return request.beats == 1 or (request.address + self._size) % BLOCK_BYTES == 0
 
@@ -231,28 +231,28 @@ _LIMIT = 16  # transfers that the bridge lets under way at most; the initiator w
 _PATIENCE = 600  # cycles without a grant or an answer that count as a hang
 
 
-class Initiator(Requester[Request]):
-    """Makes the requests of a :class:`Traffic` and keeps the answers."""
+class Initiator(Requester[_Request]):
+    """Makes the requests of a :class:`_Traffic` and keeps the answers."""
 
-    def __init__(self, dut: Dut, traffic: Traffic, rng: Random, pause: float) -> None:
+    def __init__(self, dut: Dut, traffic: _Traffic, rng: Random, pause: float) -> None:
         super().__init__(dut, "port", under_way=2 * _LIMIT, patience=_PATIENCE)
         self._dut, self._traffic, self._rng, self._pause = dut, traffic, rng, pause
-        self.answers: list[tuple[Request, int, int]] = []
+        self.answers: list[tuple[_Request, int, int]] = []
 
-    def _next(self) -> Request | None:
+    def _next(self) -> _Request | None:
         return self._traffic.next() if self._rng.random() >= self._pause else None
 
-    def _fields(self, request: Request) -> dict[str, int]:
+    def _fields(self, request: _Request) -> dict[str, int]:
         fields = {"addr": request.address}
         if bench_data()["writes"]:
             fields |= {"we": request.write, "be": request.enables, "wdata": request.value}
         return fields | ({"beats": request.beats} if bench_data()["runs"] else {})
 
-    def _answered(self, request: Request) -> None:
+    def _answered(self, request: _Request) -> None:
         data = 0 if request.write else sample(self._seen["rdata"])
         self.answers.append((request, data, sample(self._seen["err"])))
 
-    def _look(self, answered: Request | None) -> None:
+    def _look(self, answered: _Request | None) -> None:
         """Answers come from AXI in this cycle, and those of AXI are taken with the last transfer that they answer."""
         dut, channels = self._dut, ["r"] + ["b"] * bench_data()["writes"]
         there = {name for name in channels if sample(getattr(dut, f"axi__{name}valid"))}
@@ -280,11 +280,11 @@ def longest() -> dict[str, int]:
     return {"ar": RUN_BYTES, "aw": 64} if bench_data()["runs"] else {"ar": size, "aw": size}
 
 
-def random_traffic(rng: Random, runs: int, first: int) -> Traffic:
+def random_traffic(rng: Random, runs: int, first: int) -> _Traffic:
     """Runs of reads and writes, where there are such, in a memory from the address ``first`` on."""
     size = bench_data()["bits"] // 8
 
-    def one(*, write: bool) -> deque[Request]:
+    def one(*, write: bool) -> deque[_Request]:
         base = first + _HALF * write
         if not bench_data()["writes"]:
             return line(base + rng.randrange(0, _HALF, 2 * size), size)
@@ -292,7 +292,7 @@ def random_traffic(rng: Random, runs: int, first: int) -> Traffic:
 
     kinds = (False, True) if bench_data()["writes"] else (False,)
     number = runs if bench_data()["runs"] else 8 * runs
-    return Traffic(rng, [[one(write=write) for _ in range(number)] for write in kinds], size)
+    return _Traffic(rng, [[one(write=write) for _ in range(number)] for write in kinds], size)
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
@@ -347,7 +347,7 @@ async def valid_waits_for_no_ready(dut: Dut) -> None:
         assert not sample(getattr(dut, f"axi__{channel}valid")), f"{channel}valid after reset"
     size = bench_data()["bits"] // 8
     for write in (False, True)[: 1 + bench_data()["writes"]]:
-        traffic = Traffic(rng, [[deque([Request(L2_BASE, int(write), (1 << size) - 1, 1, 1)])]], size)
+        traffic = _Traffic(rng, [[deque([_Request(L2_BASE, int(write), (1 << size) - 1, 1, 1)])]], size)
         with Initiator(dut, traffic, rng, 0):
             await ClockCycles(dut.clk, 6)
     await FallingEdge(dut.clk)
@@ -366,9 +366,9 @@ async def nothing_is_lost_between_bursts(dut: Dut) -> None:
     for write in (0, 1)[: 1 + bench_data()["writes"]]:
         places = range(L2_BASE, L2_BASE + BOUNDARY // 2, size)
         requests = deque(
-            Request(at, write, (1 << size) - 1, at, per_run - number % per_run) for number, at in enumerate(places)
+            _Request(at, write, (1 << size) - 1, at, per_run - number % per_run) for number, at in enumerate(places)
         )
-        with Initiator(dut, Traffic(rng, [[requests]], size), rng, 0) as initiator:
+        with Initiator(dut, _Traffic(rng, [[requests]], size), rng, 0) as initiator:
             cycles = await initiator.finish()
         cocotb.log.info("%d transfers (write %d) take %d cycles", len(places), write, cycles)
         if bench_data()["runs"]:

@@ -200,7 +200,7 @@ def _configuration() -> CoreConfig:
     return preset(bench_data()["preset"])
 
 
-async def run_stream(dut: Dut, words: list[int], timing: ObiTiming, pause: float, rng: Random) -> None:
+async def _run_stream(dut: Dut, words: list[int], timing: ObiTiming, pause: float, rng: Random) -> None:
     """Feed ``words`` to a freshly reset back end and check every retirement, the memory, and the costs if ideal."""
     config, board, memory = _configuration(), Scoreboard(), WordMemory()
     stream, driver = list(stream_of(config, words)), StreamDriver(dut, rng, pause)
@@ -237,7 +237,7 @@ async def dependent_pairs_are_sequential(dut: Dut, timing: ObiTiming) -> None:
         words += pair
         if number % 8 == 0:
             words += filling(rng)[: rng.randrange(8)]
-    await run_stream(dut, words, timing, 0.0, rng)
+    await _run_stream(dut, words, timing, 0.0, rng)
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -246,7 +246,7 @@ async def random_sequences_are_sequential(dut: Dut, timing: ObiTiming, pause: fl
     """Every row of the configuration in random order, with fetch pauses."""
     rng = await start(dut)
     words = filling(rng) + words_of_every_row(_configuration(), rng)
-    await run_stream(dut, words, timing, pause, rng)
+    await _run_stream(dut, words, timing, pause, rng)
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -262,4 +262,4 @@ async def reset_in_flight_clears_everything(dut: Dut) -> None:
         dut.insn__valid.value = 0
         await pulse_reset(dut)
         # Without filling, so that a register that kept its value shows.
-        await run_stream(dut, words_of_every_row(_configuration(), rng)[:RESET_AFTER], SLOW, 0.0, rng)
+        await _run_stream(dut, words_of_every_row(_configuration(), rng)[:RESET_AFTER], SLOW, 0.0, rng)

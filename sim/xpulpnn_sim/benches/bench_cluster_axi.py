@@ -39,7 +39,7 @@ again:
 """
 
 
-class Surroundings(Together):
+class _Surroundings(Together):
     """Memories, rules and a host around the cluster."""
 
     def __init__(self, dut: Dut, rng: Random, stalls: Stalls) -> None:
@@ -96,7 +96,7 @@ class Surroundings(Together):
 class HostTraffic(Background):
     """Random accesses of the host to the part of the TCDM that the program leaves alone, under all of its names."""
 
-    def __init__(self, parts: Surroundings) -> None:
+    def __init__(self, parts: _Surroundings) -> None:
         self._parts, self._memory = parts, WordMemory()
         self.accesses = 0
 
@@ -128,7 +128,7 @@ async def boots_and_computes(dut: Dut, stalls: Stalls) -> None:
     """The host starts the cores one after the other, uses the memory meanwhile and sees the end of the program."""
     rng = await start(dut)
     dut.cluster_id.value = 5
-    with Surroundings(dut, rng, stalls) as parts:
+    with _Surroundings(dut, rng, stalls) as parts:
         await parts.boot(isa.L2_BASE, 1)
         await ClockCycles(dut.clk, 400)
         # core 0 waits for the others, whose clocks run until they are started, for the reset
@@ -161,7 +161,7 @@ async def events_wake_sleeping_cores(dut: Dut) -> None:
     """Pulses from outside and software events of the host wake cores whose clocks were off."""
     rng = await start(dut)
     dut.boot_addr.value = isa.L2_BASE + _WAITER_AT
-    with Surroundings(dut, rng, Stalls()) as parts:
+    with _Surroundings(dut, rng, Stalls()) as parts:
         cores = parts.config.cores
         await ClockCycles(dut.clk, 20)
         assert not sample(dut.busy), "busy before the start"
@@ -198,7 +198,7 @@ async def host_reaches_what_it_may(dut: Dut) -> None:
     """Peripherals answer the host; what is a core's own, what is outside and what does not exist is an error."""
     rng = await start(dut)
     dut.boot_addr.value = isa.L2_BASE
-    with Surroundings(dut, rng, Stalls()) as parts:
+    with _Surroundings(dut, rng, Stalls()) as parts:
         host, config = parts.host, parts.config
         assert await host.read(isa.CONTROL + isa.Control.BOOT_ADDRESS) == isa.L2_BASE
         await host.write(isa.CONTROL + isa.Control.RETURN, 0x1234_5678)

@@ -12,7 +12,7 @@ from xpulpnn.isa.cluster import BLOCK_BYTES, TIMER, TIMER_PRESCALE_BITS, TIMER_P
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, start
 from xpulpnn_sim.benches.obi import ALL_BYTES, ObiInitiator, Transfer
-from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimer
+from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
 from xpulpnn_sim.reference.stimuli import separating_words
 
 _TRANSFERS = 400
@@ -92,12 +92,12 @@ def _transfers(rng: Random) -> Iterator[Transfer]:
         yield from (_transfer(base, rng, slow=slow) for _ in range(_STRETCH))
 
 
-def _written(timer: ClusterTimer, transfer: Transfer) -> int:
+def _written(timer: ClusterTimerModel, transfer: Transfer) -> int:
     bytes_written = sum(0xFF << BYTE_BITS * place for place in range(WORD_BYTES) if transfer.enables >> place & 1)
     return timer.read(transfer.address - TIMER) & ~bytes_written | transfer.value & bytes_written
 
 
-def _armed(timer: ClusterTimer) -> int:
+def _armed(timer: ClusterTimerModel) -> int:
     """Return the timers that will tell the end of their period."""
     wanted = TimerConfig.ENABLE | TimerConfig.EVENT
     configs = [timer.read(register) for register in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH)]
@@ -113,7 +113,7 @@ async def time_is_arithmetic(dut: Dut) -> None:
         await software.make(transfers)
         await RisingEdge(dut.clk)
         await RisingEdge(dut.clk)
-    timer, now, raised = ClusterTimer(), 0, 0
+    timer, now, raised = ClusterTimerModel(), 0, 0
     for number, transfer in enumerate(transfers):
         where = f"transfer {number} in cycle {transfer.granted}"
         expected = timer.advance(transfer.granted - now)

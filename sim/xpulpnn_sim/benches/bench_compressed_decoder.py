@@ -10,7 +10,7 @@ from xpulpnn_sim.benches.cadence import Dut, Scoreboard, sample, start
 from xpulpnn_sim.benches.handover import bench_data
 
 
-def expanded(word: int) -> int:
+def expanded_words(word: int) -> int:
     """The expanded ``word``; 0 for a reserved compressed word."""
     if word & LENGTH_MASK == LENGTH_MASK:
         return word
@@ -29,7 +29,7 @@ async def half_words_match_the_table(dut: Dut) -> None:
     rng.shuffle(halves)
     words = [rng.getrandbits(HALF_BITS) << HALF_BITS | half for half in halves]
     want = {
-        "expanded": [expanded(word) for word in words],
+        "expanded": [expanded_words(word) for word in words],
         "compressed": [int(word & LENGTH_MASK != LENGTH_MASK) for word in words],
     }
     observed: dict[str, list[int]] = {name: [] for name in want}

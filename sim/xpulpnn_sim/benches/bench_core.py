@@ -215,7 +215,7 @@ interrupt:
 """
 
 
-def program(config: CoreConfig, rng: Random) -> Executable:
+def _program(config: CoreConfig, rng: Random) -> Executable:
     """Vector table, the sections the configuration can execute, and random data."""
     vectors = "j exception\n" + "j interrupt\n" * (VECTORS - 1)
     # the order of the sections, and what is aligned with them, changes with the seed
@@ -246,7 +246,7 @@ _CYCLE_LIMIT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class _Surroundings:
     """Memories of a run and the probability per cycle that an interrupt line rises."""
 
     fetch: ObiTiming
@@ -254,9 +254,9 @@ class Surroundings:
     interrupts: float
 
 
-QUIET = Surroundings(PROMPT, PROMPT, 0.0)
-BUSY = Surroundings(PROMPT, PROMPT, 0.03)
-STALLING = Surroundings(ObiTiming(0.4, 1, 6), ObiTiming(0.5, 1, 4), 0.005)
+QUIET = _Surroundings(PROMPT, PROMPT, 0.0)
+BUSY = _Surroundings(PROMPT, PROMPT, 0.03)
+STALLING = _Surroundings(ObiTiming(0.4, 1, 6), ObiTiming(0.5, 1, 4), 0.005)
 
 
 Acknowledged = tuple[int, int]  # line of an acknowledged interrupt, and all lines that were high
@@ -315,11 +315,11 @@ def interrupt_lines(records: Records, sampled: list[int], taken: list[Acknowledg
     return lines
 
 
-async def run_program(dut: Dut, around: Surroundings, rng: Random, *, reset_after: int | None = None) -> None:
+async def _run_program(dut: Dut, around: _Surroundings, rng: Random, *, reset_after: int | None = None) -> None:
     """Run a freshly drawn program to its end and check it, or reset the core on the way."""
     # no access is under way while the core sleeps: its answer would be lost without a clock
     config, board, memory = _configuration(), Scoreboard(), WordMemory((FAILING,))
-    executable = program(config, rng)
+    executable = _program(config, rng)
     memory.update(words_of(executable))
     data = ObiResponder(dut, "data", memory, around.data, rng, asleep=dut.core_sleep)
     code = ObiResponder(dut, "instr", memory, around.fetch, rng, asleep=dut.core_sleep)
@@ -366,11 +366,11 @@ def words_of(executable: Executable) -> dict[int, int]:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(around=[QUIET, BUSY, STALLING])
-async def programs_match_the_simulator(dut: Dut, around: Surroundings) -> None:
+async def programs_match_the_simulator(dut: Dut, around: _Surroundings) -> None:
     """With ideal and slow memories, with and without interrupts at random times."""
     rng = await start(dut)
     for _ in range(bench_data()["programs"]):
-        await run_program(dut, around, rng)
+        await _run_program(dut, around, rng)
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -378,5 +378,5 @@ async def a_reset_in_flight_starts_again(dut: Dut) -> None:
     """Resets at random times, accesses under way; the next program finds a clean core."""
     rng = await start(dut)
     for _ in range(3):
-        await run_program(dut, STALLING, rng, reset_after=rng.randrange(20, 300))
-    await run_program(dut, QUIET, rng)
+        await _run_program(dut, STALLING, rng, reset_after=rng.randrange(20, 300))
+    await _run_program(dut, QUIET, rng)

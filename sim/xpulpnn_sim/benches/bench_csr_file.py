@@ -23,7 +23,7 @@ from xpulpnn.isa.csr import (
 from xpulpnn.isa.machine import VECTOR_BYTES, XLEN
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, drive, pulse_reset, run_vectors, start
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.reference.iss.csrs import INHIBIT, CsrFile
+from xpulpnn_sim.reference.iss.csrs import INHIBIT, SimulatedCsrs
 from xpulpnn_sim.reference.stimuli import random_word
 
 LOOP_NAMES = tuple(csr.name for csr in CSRS if csr.group is CsrGroup.HWLOOP)
@@ -63,7 +63,7 @@ class CsrModel:
 
     def __init__(self, groups: frozenset[CsrGroup]) -> None:
         self._groups = groups
-        self._file = CsrFile(0, 0, groups, is_xpulp=CsrGroup.HWLOOP in groups)
+        self._file = SimulatedCsrs(0, 0, groups, is_xpulp=CsrGroup.HWLOOP in groups)
         # minstret has counted an instruction that may still trap; it has trapped
         self._counted = self._takes_back = False
 
@@ -138,7 +138,7 @@ def groups() -> frozenset[CsrGroup]:
     return frozenset(CsrGroup[name] for name in bench_data()["groups"])
 
 
-def registers() -> list[Csr]:
+def _registers() -> list[Csr]:
     """The registers of these groups."""
     return [csr for csr in CSRS if csr.group in groups()]
 
@@ -164,7 +164,7 @@ def surroundings(rng: Random) -> CsrCycle:
     )
 
 
-def access(csr: Csr, op: str, operand: int, rng: Random) -> CsrCycle:
+def _access(csr: Csr, op: str, operand: int, rng: Random) -> CsrCycle:
     """A write, set or clear; of a read-only register only a read."""
     write = csr.access is not CsrAccess.RO
     around = replace(surroundings(rng), retire_final=True, retire_cancel=False)
@@ -176,24 +176,24 @@ def read(csr: Csr, rng: Random) -> CsrCycle:
     return replace(surroundings(rng), csr__addr=csr.address)
 
 
-def directed(rng: Random) -> Iterator[CsrCycle]:
+def _directed(rng: Random) -> Iterator[CsrCycle]:
     """Reset values; all ones, all zeros, sets and clears of every register; full counters; traps in both modes."""
-    every = registers()
+    every = _registers()
     yield from (read(csr, rng) for csr in every)
     for csr in every:
         for op, operand in (("WRITE", ALL_BITS), ("CLEAR", random_word(rng)), ("WRITE", 0), ("SET", random_word(rng))):
-            yield access(csr, op, operand, rng)
+            yield _access(csr, op, operand, rng)
             yield read(csr, rng)
             # asserted without the instruction leaving EX, or without a write
-            yield replace(access(csr, op, operand, rng), csr__valid=False)
-            yield replace(access(csr, op, operand, rng), csr__write=False)
+            yield replace(_access(csr, op, operand, rng), csr__valid=False)
+            yield replace(_access(csr, op, operand, rng), csr__write=False)
             yield read(csr, rng)
     by_name = {csr.name: csr for csr in every}
     yield replace(surroundings(rng), boot=True)
     for vectored in (0, 1):
-        yield access(by_name["mtvec"], "WRITE", random_word(rng) & ~1 | vectored, rng)
+        yield _access(by_name["mtvec"], "WRITE", random_word(rng) & ~1 | vectored, rng)
         for enabled in (0, 8, 0x80, 0x88):
-            yield access(by_name["mstatus"], "WRITE", enabled, rng)
+            yield _access(by_name["mstatus"], "WRITE", enabled, rng)
             yield replace(surroundings(rng), enter=True)
             yield from (read(by_name[name], rng) for name in ("mstatus", "mepc", "mcause", "mtval"))
             yield replace(surroundings(rng), leave=True)
@@ -204,20 +204,20 @@ def directed(rng: Random) -> Iterator[CsrCycle]:
 
 def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
     """Counters across the end of their range, inhibited or not; performance counters in every mode."""
-    yield access(by_name["mcountinhibit"], "WRITE", 0, rng)
+    yield _access(by_name["mcountinhibit"], "WRITE", 0, rng)
     for name in ("mcycle", "minstret"):
         for high in (*ALMOST_FULL, *(random_word(rng) for _ in range(4))):
-            yield access(by_name[f"{name}h"], "WRITE", high, rng)
-            yield access(by_name[name], "WRITE", ALMOST_FULL[0], rng)
+            yield _access(by_name[f"{name}h"], "WRITE", high, rng)
+            yield _access(by_name[name], "WRITE", ALMOST_FULL[0], rng)
             for view in (name, f"{name}h", name[1:], f"{name[1:]}h"):
                 looks = replace(read(by_name[view], rng), clock_runs=True)
                 yield replace(looks, retire=True, retire_final=True, retire_cancel=False)
     if "pcmr" in by_name:
         for mode in range(4):
-            yield access(by_name["pcmr"], "WRITE", mode, rng)
-            yield access(by_name["pcer"], "WRITE", rng.getrandbits(EVENTS) | 1 << rng.randrange(EVENTS), rng)
+            yield _access(by_name["pcmr"], "WRITE", mode, rng)
+            yield _access(by_name["pcer"], "WRITE", rng.getrandbits(EVENTS) | 1 << rng.randrange(EVENTS), rng)
             for value in (ALMOST_FULL[0], *(rng.getrandbits(XLEN) for _ in range(6))):
-                yield access(by_name["pccrall"], "WRITE", value, rng)
+                yield _access(by_name["pccrall"], "WRITE", value, rng)
                 yield from (replace(surroundings(rng), events=(1 << EVENTS) - 1) for _ in range(3))
                 yield from (read(csr, rng) for name, csr in by_name.items() if name.startswith("pccr"))
 
@@ -228,7 +228,7 @@ def almost_full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCy
         low, high = by_name[name], by_name[f"{name}h"]
         for place in range(XLEN):
             for value in (ALMOST_FULL[0] ^ 1 << place, ALMOST_FULL[1] ^ 1 << place, (1 << place) - 1, ALL_BITS):
-                yield access(low, "WRITE", value, rng)
+                yield _access(low, "WRITE", value, rng)
                 # one more, which is taken back in the cycle after the next
                 for counts, cancels in ((True, False), (False, True), (False, False), (True, False)):
                     looks = replace(read(rng.choice((low, high)), rng), clock_runs=True, retire=counts)
@@ -237,13 +237,13 @@ def almost_full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCy
 
 def anything(rng: Random) -> Iterator[CsrCycle]:
     """Random accesses, traps and returns; a trap never comes together with a write."""
-    every = registers()
+    every = _registers()
     for _ in range(RANDOM_CYCLES):
         csr = rng.choice(every)
         if rng.random() < READS_BETWEEN:
             yield replace(surroundings(rng), enter=rng.random() < 0.2, leave=rng.random() < 0.2, csr__addr=csr.address)
         else:
-            yield access(csr, rng.choice(["WRITE", "SET", "CLEAR"]), random_word(rng), rng)
+            yield _access(csr, rng.choice(["WRITE", "SET", "CLEAR"]), random_word(rng), rng)
 
 
 def columns(cycles: list[CsrCycle]) -> dict[str, np.ndarray]:
@@ -262,7 +262,7 @@ def columns(cycles: list[CsrCycle]) -> dict[str, np.ndarray]:
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(draw=[directed, anything])
+@cocotb.parametrize(draw=[_directed, anything])
 async def registers_match_the_simulator(dut: Dut, draw) -> None:
     """Reads, outputs and their consequences in every cycle; then again after a reset in flight."""
     rng, board = await start(dut), Scoreboard()

@@ -19,7 +19,7 @@ from xpulpnn_sim.reference.stimuli import instruction_words
 UNIFORM_WORDS = 500
 
 
-def words(count: int, neighbours: int, rng: Random) -> Iterator[int]:
+def _words(count: int, neighbours: int, rng: Random) -> Iterator[int]:
     """Words of all rows of the table, enabled or not; each with one fixed bit changed; uniform words."""
     for insn in INSNS:
         if insn.size == WORD_BYTES:
@@ -44,7 +44,7 @@ async def words_match_the_table(dut: Dut) -> None:
     rows = [insn for insn in enabled(config.extensions, config.widths) if insn.size == WORD_BYTES]
     controls = {insn.key: control for insn, control in rows_with_controls()}
     decoder = Decoder(rows)
-    stimulus = list(words(data["vectors_per_row"], data["neighbours"], rng))
+    stimulus = list(_words(data["vectors_per_row"], data["neighbours"], rng))
     rng.shuffle(stimulus)
     decoded: list[Insn | None] = [decoder.decode(word) for word in stimulus]
     ports = sorted(next(iter(controls.values())))

@@ -190,7 +190,7 @@ async def identifiers(dut: Dut) -> None:
         ports.check(board, "long")
 
 
-async def core_program(ports: Ports, port: int, rng: Random, count: int, told: tuple[list[int], list[int]]) -> None:
+async def _core_program(ports: Ports, port: int, rng: Random, count: int, told: tuple[list[int], list[int]]) -> None:
     """Commands of one port: some with one identifier, others with more, and the pulses that they must give."""
     cores = bench_data()["cores"]
     share = TCDM_BYTES // 2 // len(ports.initiators) // 8 * 8
@@ -220,7 +220,7 @@ async def all_cores_command(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> No
     with Ports(dut, rng, pause=0.3, timing=timing) as ports:
         each = bench_data()["commands"]
         tasks = [
-            cocotb.start_soon(core_program(ports, port, Random(rng.random()), each, told))
+            cocotb.start_soon(_core_program(ports, port, Random(rng.random()), each, told))
             for port in range(len(ports.initiators))
         ]
         for task in tasks:

@@ -44,12 +44,12 @@ _HABITS: dict[str, dict[str, int]] = {
 """Frequency of accesses to each register."""
 
 
-def store(offset: int, data: int) -> Access:
+def _store(offset: int, data: int) -> Access:
     """A store."""
     return Access(offset, True, data)
 
 
-def ports_of(dut: Dut) -> EventUnitPorts:
+def _ports_of(dut: Dut) -> EventUnitPorts:
     """The unit of this bench, as it is configured."""
     return EventUnitPorts(dut, ClusterConfig(**bench_data()["cluster"]))
 
@@ -81,8 +81,8 @@ class RandomTraffic:
     async def wake(self, ports: EventUnitPorts) -> None:
         """Everybody who waits for an event gets one, by the shared view."""
         cores = self._config.cores
-        masks = [store(isa.SHARED_CORE_BYTES * core + EventRegister.MASK, WORD_MASK) for core in range(cores)]
-        for access in (*masks, store(isa.SHARED_SW_TRIGGERS, 0)):
+        masks = [_store(isa.SHARED_CORE_BYTES * core + EventRegister.MASK, WORD_MASK) for core in range(cores)]
+        for access in (*masks, _store(isa.SHARED_SW_TRIGGERS, 0)):
             while ports.model.shared_busy:
                 await ports.step(Happening(self._held))
             await ports.step(Happening(self._held, shared=access))
@@ -149,9 +149,9 @@ class RandomTraffic:
 async def enable(ports: EventUnitPorts, mask: int) -> None:
     """All cores set their event mask; barrier 0 is for everybody."""
     everybody = (1 << ports.config.cores) - 1
-    await ports.step(Happening({core: store(EventRegister.MASK, mask) for core in range(ports.config.cores)}))
+    await ports.step(Happening({core: _store(EventRegister.MASK, mask) for core in range(ports.config.cores)}))
     for register in (Barrier.TRIGGER_MASK, Barrier.TARGET_MASK):
-        await ports.step(Happening({0: store(EventRegister.BARRIER + register, everybody)}))
+        await ports.step(Happening({0: _store(EventRegister.BARRIER + register, everybody)}))
     await ports.idle(1)
 
 
@@ -160,7 +160,7 @@ async def enable(ports: EventUnitPorts, mask: int) -> None:
 async def random_traffic_is_answered_as_defined(dut: Dut, habit: str) -> None:
     """All cores, event lines and the shared view at random, with a reset in flight now and then."""
     rng = await start(dut)
-    ports = ports_of(dut)
+    ports = _ports_of(dut)
     for _ in range(bench_data()["episodes"]):
         if rng.random() < 0.7:
             await enable(ports, rng.choice((WORD_MASK, rng.getrandbits(32))))
@@ -188,7 +188,7 @@ async def answers_after(ports: EventUnitPorts, accesses: dict[int, Access]) -> d
 async def barrier_costs_the_last_core_three_cycles(dut: Dut) -> None:
     """Everybody is answered in the third cycle after the last request and may come back at once, whoever comes when."""
     rng = await start(dut)
-    ports = ports_of(dut)
+    ports = _ports_of(dut)
     cores = list(range(ports.config.cores))
     await enable(ports, _BARRIER_EVENT)
     for spread in (1, 1, 4, 4, 30):
@@ -211,12 +211,12 @@ async def barrier_costs_the_last_core_three_cycles(dut: Dut) -> None:
 async def latencies_of_what_waits(dut: Dut) -> None:
     """A load takes a cycle, an event that is there two, a software event three after its trigger; so do words."""
     await start(dut)
-    ports = ports_of(dut)
+    ports = _ports_of(dut)
     await enable(ports, WORD_MASK)
     equal, last = ports.board.equal, ports.config.cores - 1
     equal((await answers_after(ports, {0: Access(EventRegister.MASK)}))[0][0], 1, "cycles of a load")
     equal(await answers_after(ports, {last: Access(EventRegister.MUTEX)}), {last: (2, 0)}, "a free mutex")
-    equal((await answers_after(ports, {0: store(EventRegister.DISPATCH_FIFO, 5)}))[0][0], 2, "cycles of a push")
+    equal((await answers_after(ports, {0: _store(EventRegister.DISPATCH_FIFO, 5)}))[0][0], 2, "cycles of a push")
     equal(await answers_after(ports, {last: Access(EventRegister.DISPATCH_FIFO)}), {last: (2, 5)}, "a word")
     trigger = {0: Access(EventRegister.SW_TRIGGER_WAIT)}
     equal((await answers_after(ports, trigger))[0], (3, 1), "a software event to all, by a load")
@@ -224,14 +224,14 @@ async def latencies_of_what_waits(dut: Dut) -> None:
     equal((await answers_after(ports, {last: Access(EventRegister.WAIT_CLEAR)}))[last], (2, 1), "everybody has it")
     if last:
         await ports.step(Happening({last: Access(EventRegister.WAIT)}))
-        triggered = await answers_after(ports, {0: store(EventRegister.SW_TRIGGER, 1 << last)})
+        triggered = await answers_after(ports, {0: _store(EventRegister.SW_TRIGGER, 1 << last)})
         equal(triggered, {0: (1, None), last: (3, 1)}, "a software event by a store")
 
 
 async def store_words(ports: EventUnitPorts, rng: Random, store_to: int, words: Sequence[int], register: int) -> None:
     """All cores store, each the next word, and load a register; the shared view loads that of one of them."""
     cores = range(ports.config.cores)
-    await ports.step(Happening({core: store(store_to, words[core % len(words)]) for core in cores}))
+    await ports.step(Happening({core: _store(store_to, words[core % len(words)]) for core in cores}))
     shared = Access(isa.SHARED_CORE_BYTES * rng.choice(cores) + register)
     await ports.step(Happening(dict.fromkeys(cores, Access(register)), shared=shared))
     # now nobody is in its way
@@ -242,7 +242,7 @@ async def store_words(ports: EventUnitPorts, rng: Random, store_to: int, words: 
 async def every_bit_is_its_own(dut: Dut) -> None:
     """Masks are written, cleared and set, and events cleared, by words in which any two bits differ both ways."""
     rng = await start(dut)
-    ports, words = ports_of(dut), separating_words(rng)
+    ports, words = _ports_of(dut), separating_words(rng)
     rotated = [words[first:] + words[:first] for first in range(len(words))]
     for register in (EventRegister.MASK, EventRegister.IRQ_MASK, EventRegister.SW_EVENTS_MASK):
         for first, way in product(range(len(words)), range(3)):
@@ -254,9 +254,9 @@ async def every_bit_is_its_own(dut: Dut) -> None:
     lines = {"dma_events": everybody, "dma_interrupts": everybody, "timer_events": 3, "cluster_events": 3}
     for chosen in rotated:
         for triggered in (events[at : at + cores] for at in events[::cores]):
-            triggers = [store(EventRegister.SW_TRIGGER + WORD_BYTES * event, 0) for event in triggered]
+            triggers = [_store(EventRegister.SW_TRIGGER + WORD_BYTES * event, 0) for event in triggered]
             await ports.step(Happening(dict(enumerate(triggers))))
-        await ports.step(Happening({0: store(EventRegister.BARRIER + Barrier.TRIGGER, everybody)}, lines))
+        await ports.step(Happening({0: _store(EventRegister.BARRIER + Barrier.TRIGGER, everybody)}, lines))
         await ports.idle(1)
         await store_words(ports, rng, EventRegister.BUFFER_CLEAR, chosen, EventRegister.BUFFER)
 
@@ -265,7 +265,7 @@ async def every_bit_is_its_own(dut: Dut) -> None:
 async def mutex_goes_to_the_lowest_core(dut: Dut) -> None:
     """All cores lock at once: each gets it with the message of the core before it, in the order of the numbers."""
     await start(dut)
-    ports = ports_of(dut)
+    ports = _ports_of(dut)
     cores, order = range(ports.config.cores), list[tuple[int | None, int | None]]()
     arriving = {core: Access(EventRegister.MUTEX) for core in cores}
     for _ in cores:
@@ -274,7 +274,7 @@ async def mutex_goes_to_the_lowest_core(dut: Dut) -> None:
         ]
         owner = order[-1][0]
         assert owner is not None
-        arriving = {owner: store(EventRegister.MUTEX, 100 + owner)}
+        arriving = {owner: _store(EventRegister.MUTEX, 100 + owner)}
     await answers_after(ports, arriving)
     ports.board.equal(order, [(core, 99 + core if core else 0) for core in cores], "order and messages")
 
@@ -283,7 +283,7 @@ async def mutex_goes_to_the_lowest_core(dut: Dut) -> None:
 async def nothing_else_is_a_mutex(dut: Dut) -> None:
     """Loads a bit away from a free mutex do not lock it, stores a bit away from a locked one do not free it."""
     await start(dut)
-    ports = ports_of(dut)
+    ports = _ports_of(dut)
     cores = range(ports.config.cores)
     mutexes = [EventRegister.MUTEX + WORD_BYTES * number for number in range(ports.config.mutexes)]
     # words of the dispatch queue are waited for
@@ -295,23 +295,23 @@ async def nothing_else_is_a_mutex(dut: Dut) -> None:
         locked = await answers_after(ports, {cores[-1]: Access(offset)})
         ports.board.equal(locked, {cores[-1]: (2, 0)}, "a mutex that is free")
     for offset in others:
-        await ports.step(Happening({core: store(offset, WORD_MASK) for core in cores}))
+        await ports.step(Happening({core: _store(offset, WORD_MASK) for core in cores}))
     await ports.idle(2)
     for offset in mutexes:
         ports.board.equal(await answers_after(ports, {0: Access(offset)}), {}, "a mutex that is locked")
-        await answers_after(ports, {cores[-1]: store(offset, 0)})
+        await answers_after(ports, {cores[-1]: _store(offset, 0)})
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def dispatch_keeps_order_and_waits_for_room(dut: Dut) -> None:
     """A team pops what is pushed for it, in order; a push too many is answered when the slowest has made room."""
     await start(dut)
-    ports = ports_of(dut)
+    ports = _ports_of(dut)
     last, depth = ports.config.cores - 1, ports.config.dispatch_depth
-    await answers_after(ports, {0: store(EventRegister.DISPATCH_TEAM, 1 << last)})
+    await answers_after(ports, {0: _store(EventRegister.DISPATCH_TEAM, 1 << last)})
     for number in range(depth):
         ports.board.equal(
-            0 in await answers_after(ports, {0: store(EventRegister.DISPATCH_FIFO, number)}), True, "a push with room"
+            0 in await answers_after(ports, {0: _store(EventRegister.DISPATCH_FIFO, number)}), True, "a push with room"
         )
     full = Access(EventRegister.DISPATCH_FIFO, True, depth)
     if last:
@@ -328,17 +328,17 @@ async def dispatch_keeps_order_and_waits_for_room(dut: Dut) -> None:
 async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
     """An event so many cycles after a clear, a waiting load or a change of the mask is told exactly once."""
     await start(dut)
-    ports = ports_of(dut)
+    ports = _ports_of(dut)
     line = 1 << EventLine.TIMER_LOW
     clearing = {0: Access(EventRegister.WAIT_CLEAR)}
     for access in (
-        store(EventRegister.BUFFER_CLEAR, line),
-        store(EventRegister.MASK, line),
+        _store(EventRegister.BUFFER_CLEAR, line),
+        _store(EventRegister.MASK, line),
         Access(EventRegister.BUFFER),
         Access(EventRegister.WAIT),
     ):
         await ports.reset()
-        await ports.step(Happening({0: store(EventRegister.MASK, line)}))
+        await ports.step(Happening({0: _store(EventRegister.MASK, line)}))
         for cycle in range(-3, 5):
             accesses = {0: access} if cycle == 0 else {}
             await ports.step(Happening(accesses, {"timer_events": int(cycle == distance)}))
@@ -354,7 +354,7 @@ async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
 async def stores_of_one_cycle_to_one_register(dut: Dut) -> None:
     """The lowest core's store stays where only one can win; triggers of all count."""
     await start(dut)
-    ports = ports_of(dut)
+    ports = _ports_of(dut)
     cores = range(ports.config.cores)
     lowest = min(1, cores[-1])
     for offset in (
@@ -362,13 +362,13 @@ async def stores_of_one_cycle_to_one_register(dut: Dut) -> None:
         EventRegister.BARRIER + Barrier.TARGET_MASK,
         EventRegister.DISPATCH_TEAM,
     ):
-        await ports.step(Happening({core: store(offset, 1 << core) for core in cores[lowest:]}))
+        await ports.step(Happening({core: _store(offset, 1 << core) for core in cores[lowest:]}))
         ports.board.equal((await answers_after(ports, {0: Access(offset)}))[0], (1, 1 << lowest), f"{offset:#x}")
-    await ports.step(Happening({core: store(EventRegister.MUTEX, core + 7) for core in cores[lowest:]}))
+    await ports.step(Happening({core: _store(EventRegister.MUTEX, core + 7) for core in cores[lowest:]}))
     locked = await answers_after(ports, {0: Access(EventRegister.MUTEX)})
     ports.board.equal(locked, {0: (2, lowest + 7)}, "message of the mutex")
-    await ports.step(Happening({0: store(EventRegister.BARRIER + Barrier.TRIGGER_MASK, 0)}))
+    await ports.step(Happening({0: _store(EventRegister.BARRIER + Barrier.TRIGGER_MASK, 0)}))
     trigger = EventRegister.BARRIER + Barrier.TRIGGER
-    await ports.step(Happening({core: store(trigger, 1 << core) for core in cores}))
+    await ports.step(Happening({core: _store(trigger, 1 << core) for core in cores}))
     status = await answers_after(ports, {0: Access(EventRegister.BARRIER + Barrier.STATUS)})
     ports.board.equal(status, {0: (1, (1 << len(cores)) - 1)}, "status of the barrier")

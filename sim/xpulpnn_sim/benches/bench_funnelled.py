@@ -27,7 +27,7 @@ _TIMINGS = (ObiTiming(), ObiTiming(0.6, 1, 3), ObiTiming(1.0, 20, 20), ObiTiming
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class _Words:
     """Addresses that are accessed."""
 
     own: Sequence[Sequence[Sequence[int]]]  # addresses of the words of each initiator in each place
@@ -60,7 +60,7 @@ def _blocks() -> list[range]:
     return [range(place["base"], place["base"] + place["size"]) for place in bench_data()["places"]]
 
 
-def _words(initiators: int, rng: Random) -> Words:
+def _words(initiators: int, rng: Random) -> _Words:
     """Words anywhere in every place."""
     pools = [rng.sample(block[::WORD_BYTES], initiators * _WORDS) for block in _blocks()]
     own = [[pool[number::initiators] for pool in pools] for number in range(initiators)]
@@ -70,7 +70,7 @@ def _words(initiators: int, rng: Random) -> Words:
         for block in _blocks()
         for bit in range(len(block).bit_length() - 1, XLEN)
     ]
-    return Words(own, failing, [address for address in away if not any(address in block for block in _blocks())])
+    return _Words(own, failing, [address for address in away if not any(address in block for block in _blocks())])
 
 
 class Turns(Stepwise):

@@ -33,7 +33,7 @@ class Counts(NamedTuple):
     congestion: int
 
 
-async def access(dut: Dut, register: int, value: int | None = None, *, fails: bool = False) -> int:
+async def _access(dut: Dut, register: int, value: int | None = None, *, fails: bool = False) -> int:
     """Write a register, or read it; returns after the cycle of the answer, with its value."""
     request = {"req": 1, "addr": register, "we": int(value is not None), "be": ALL_BYTES, "wdata": value or 0}
     drive(dut, {f"port__{name}": field for name, field in request.items()})
@@ -50,10 +50,10 @@ async def access(dut: Dut, register: int, value: int | None = None, *, fails: bo
 async def counters(dut: Dut, first: int) -> Counts:
     """The counters of a level."""
     order = (IcacheCounter.HITS, IcacheCounter.TRANSACTIONS, IcacheCounter.MISSES, IcacheCounter.CONGESTION)
-    return Counts(*[await access(dut, first + WORD_BYTES * counter) for counter in order])
+    return Counts(*[await _access(dut, first + WORD_BYTES * counter) for counter in order])
 
 
-class Flusher(Background):
+class _Flusher(Background):
     """Changes the code and flushes all caches at random: the only user of the registers meanwhile."""
 
     def __init__(self, dut: Dut, code: ChangingCode, rng: Random, fetchers: list[Fetcher]) -> None:
@@ -67,10 +67,10 @@ class Flusher(Background):
             fetches = rng.choice(self._fetchers).fetches
             if rng.random() < 0.5 and fetches:
                 address = fetches[-1].address
-                await access(self._dut, Icache.FLUSH_ADDRESS, address)
+                await _access(self._dut, Icache.FLUSH_ADDRESS, address)
                 code.settle(address)
             else:
-                await access(self._dut, rng.choice((Icache.FLUSH, Icache.ENABLE)), 1)
+                await _access(self._dut, rng.choice((Icache.FLUSH, Icache.ENABLE)), 1)
                 code.settle()
 
 
@@ -91,7 +91,7 @@ async def fetch_all(
     fetchers = [Fetcher(dut, f"cores__{first + index}", code, iter(stream)) for index, stream in enumerate(streams)]
     limit = 2 * bench_data()["banks"]
     memory = ReadResponder(dut, "refill", code, timing, rng, size=PART_BYTES, outstanding=limit)
-    with Together(dut, [memory, *fetchers]), Flusher(dut, code, rng, fetchers) if flush else nullcontext():
+    with Together(dut, [memory, *fetchers]), _Flusher(dut, code, rng, fetchers) if flush else nullcontext():
         for fetcher in fetchers:
             await fetcher.finish()
         await ClockCycles(dut.clk, 4 * timing.slowest + 100)
@@ -101,7 +101,7 @@ async def fetch_all(
     return fetchers, memory
 
 
-def lines_of(base: int, number: int) -> list[int]:
+def _lines_of(base: int, number: int) -> list[int]:
     """The words of so many lines."""
     return [base + at for at in range(0, number * ICACHE_LINE_BYTES, WORD_BYTES)]
 
@@ -130,8 +130,8 @@ def walk(streams: list[list[int]], code: ChangingCode, shared: CacheLevel | None
 
 async def _start(dut: Dut, *, prefetch: int) -> tuple[Random, Scoreboard]:
     rng = await start(dut)
-    await access(dut, Icache.PREFETCH, prefetch)
-    await access(dut, Icache.COUNT, 1)
+    await _access(dut, Icache.PREFETCH, prefetch)
+    await _access(dut, Icache.COUNT, 1)
     return rng, Scoreboard()
 
 
@@ -156,7 +156,7 @@ async def a_core_alone_is_predicted(dut: Dut) -> None:
     code, shared = ChangingCode(rng, 0.02), CacheLevel(bench_data()["shared"], bench_data()["ways"])
     for core in range(cores):
         stream = _visits(rng, each)
-        await access(dut, Icache.CLEAR_COUNTERS, 0)
+        await _access(dut, Icache.CLEAR_COUNTERS, 0)
         await fetch_all(dut, rng, code, [stream], ObiTiming(0.7, 1, 5), first=core)
         private = await counters(dut, Icache.PRIVATE_COUNTERS)
         found = await counters(dut, Icache.SHARED_COUNTERS)
@@ -177,15 +177,15 @@ async def every_core_fetches_ahead(dut: Dut) -> None:
         first = block + middle
         where = f"core {core} at {first:#x}"
         code = ChangingCode(rng)
-        straight = lines_of(first, bench_data()["private"] // ICACHE_LINE_BYTES)
+        straight = _lines_of(first, bench_data()["private"] // ICACHE_LINE_BYTES)
         await fetch_all(dut, rng, code, [straight], PROMPT, first=core)
-        await access(dut, Icache.FLUSH_PRIVATE, 1)
+        await _access(dut, Icache.FLUSH_PRIVATE, 1)
         fetchers, _ = await fetch_all(dut, rng, code, [straight], PROMPT, first=core)
         # the second line is asked for when the first one comes
         flow = [fetch.granted for fetch in fetchers[0].fetches[2 * ICACHE_LINE_BYTES // WORD_BYTES :]]
         board.equal(flow, list(range(flow[0], flow[0] + len(flow))), f"grants of straight code, {where}")
-        await access(dut, Icache.FLUSH_PRIVATE, 1)
-        await access(dut, Icache.CLEAR_COUNTERS, 0)
+        await _access(dut, Icache.FLUSH_PRIVATE, 1)
+        await _access(dut, Icache.CLEAR_COUNTERS, 0)
         # the line behind the loop is kept, too
         loop = straight[: -2 * ICACHE_LINE_BYTES // WORD_BYTES]
         await fetch_all(dut, rng, code, [loop * 2], PROMPT, first=core)
@@ -212,15 +212,15 @@ async def a_line_is_read_once_for_all(dut: Dut) -> None:
     """All cores want the same lines at the same time; then again when only the shared cache has them."""
     rng, board = await _start(dut, prefetch=0)
     code, cores = ChangingCode(rng), bench_data()["cores"]
-    lines = lines_of(0x1C00_0000, 4)
+    lines = _lines_of(0x1C00_0000, 4)
     _, memory = await fetch_all(dut, rng, code, [lines] * cores, ObiTiming(1.0, 20, 20))
     board.equal(sorted(memory.requests), lines[::2], "each line once, in two parts")
-    await access(dut, Icache.FLUSH_PRIVATE, 1)
+    await _access(dut, Icache.FLUSH_PRIVATE, 1)
     fetchers, memory = await fetch_all(dut, rng, code, [lines], PROMPT)
     board.equal(memory.requests, [], "reads of lines that are in the shared cache")
     delays = [fetch.answered - fetch.granted for fetch in fetchers[0].fetches]
     board.equal(delays, [_WARM_LATENCY, 1, 1, 1] * 4, "answers from the shared cache and the core's own")
-    await access(dut, Icache.FLUSH_ADDRESS, lines[0] + 5)
+    await _access(dut, Icache.FLUSH_ADDRESS, lines[0] + 5)
     _, memory = await fetch_all(dut, rng, code, [lines] * cores, PROMPT)
     board.equal(sorted(memory.requests), lines[:4:2], "the flushed line alone")
 
@@ -231,14 +231,14 @@ async def registers_read_as_written(dut: Dut) -> None:
     rng, board = await start(dut), Scoreboard()
     code = ChangingCode(rng)
     for register, value in ((Icache.ENABLE, 1), (Icache.COUNT, 0), (Icache.PREFETCH, 1), (Icache.FLUSH, 0)):
-        board.equal(await access(dut, register), value, f"{register.name} after reset")
-        await access(dut, register, 0xFFFF_FFFE)
-        board.equal(await access(dut, register), 0, f"{register.name} written 0")
-    lines = lines_of(0x1C00_0000, 2)
+        board.equal(await _access(dut, register), value, f"{register.name} after reset")
+        await _access(dut, register, 0xFFFF_FFFE)
+        board.equal(await _access(dut, register), 0, f"{register.name} written 0")
+    lines = _lines_of(0x1C00_0000, 2)
     for _ in range(2):
         _, memory = await fetch_all(dut, rng, code, [lines], PROMPT)
         board.equal(len(memory.requests), 2 * len(lines), "reads of memory while disabled")
-    await access(dut, Icache.ENABLE, 1)
+    await _access(dut, Icache.ENABLE, 1)
     _, memory = await fetch_all(dut, rng, code, [lines], PROMPT)
     board.equal(len(memory.requests), len(lines) // 2, "reads of memory while enabled")
     board.equal(await counters(dut, Icache.PRIVATE_COUNTERS), Counts(0, 0, 0, 0), "counters that were not started")
@@ -248,17 +248,17 @@ async def registers_read_as_written(dut: Dut) -> None:
 async def nothing_else_is_a_register(dut: Dut) -> None:
     """Accesses a bit away from every register fail, and change neither settings nor counters nor what is kept."""
     rng, board = await _start(dut, prefetch=0)
-    code, lines = ChangingCode(rng), lines_of(0x1C00_0000, 2)
+    code, lines = ChangingCode(rng), _lines_of(0x1C00_0000, 2)
     levels = (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)
     registers = set(Icache) | {first + WORD_BYTES * counter for first in levels for counter in IcacheCounter}
     await fetch_all(dut, rng, code, [lines], PROMPT)
-    await access(dut, Icache.COUNT, 0)
-    before = [await access(dut, register) for register in sorted(registers)]
+    await _access(dut, Icache.COUNT, 0)
+    before = [await _access(dut, register) for register in sorted(registers)]
     for offset in near_offsets(registers):
         for value in (lines[0], lines[0] + 1):
-            await access(dut, offset, value, fails=True)
-        board.equal(await access(dut, offset, fails=True), 0, f"{offset:#x}, where no register is")
-    board.equal([await access(dut, register) for register in sorted(registers)], before, "registers")
+            await _access(dut, offset, value, fails=True)
+        board.equal(await _access(dut, offset, fails=True), 0, f"{offset:#x}, where no register is")
+    board.equal([await _access(dut, register) for register in sorted(registers)], before, "registers")
     _, memory = await fetch_all(dut, rng, code, [lines], PROMPT)
     board.equal(memory.requests, [], "reads of lines that are kept")
 
@@ -269,7 +269,7 @@ async def counters_count_far(dut: Dut) -> None:
     rng, board = await _start(dut, prefetch=0)
     code, cores, far, line = ChangingCode(rng), bench_data()["cores"], bench_data()["far"], _first_line(rng)
     await fetch_all(dut, rng, code, [[line]] * cores, PROMPT)
-    await access(dut, Icache.CLEAR_COUNTERS, 0)
+    await _access(dut, Icache.CLEAR_COUNTERS, 0)
     requests = [f"cores__{core}__req" for core in range(cores)]
     drive(dut, dict.fromkeys(requests, 1))
     await ClockCycles(dut.clk, far)
@@ -278,7 +278,7 @@ async def counters_count_far(dut: Dut) -> None:
     hits = cores * far
     board.equal(await counters(dut, Icache.PRIVATE_COUNTERS), Counts(hits, hits, 0, 0), "hits in every cycle")
     # memory grants nothing
-    await access(dut, Icache.FLUSH, 1)
+    await _access(dut, Icache.FLUSH, 1)
     drive(dut, dict.fromkeys(requests, 1))
     await ClockCycles(dut.clk, far)
     private, shared = [await counters(dut, first) for first in (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)]
@@ -309,7 +309,7 @@ async def words_and_counters_are_right(dut: Dut, timing: ObiTiming, prefetch: in
         addresses = [[fetch.address for fetch in fetcher.fetches] for fetcher in fetchers]
         board.equal((private.hits, private.misses), walk(addresses, code), "hits, misses of the cores' caches")
         board.equal(shared.transactions, private.misses, "lines that the shared cache is asked for")
-    await access(dut, Icache.CLEAR_COUNTERS, 0)
+    await _access(dut, Icache.CLEAR_COUNTERS, 0)
     board.equal(await counters(dut, Icache.PRIVATE_COUNTERS), Counts(0, 0, 0, 0), "cleared counters")
 
 

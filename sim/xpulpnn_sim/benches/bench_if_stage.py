@@ -9,7 +9,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from xpulpnn_sim.benches import bench_prefetch as prefetch
-from xpulpnn_sim.benches.bench_compressed_decoder import expanded
+from xpulpnn_sim.benches.bench_compressed_decoder import expanded_words
 from xpulpnn_sim.benches.bench_prefetch import FetchHabits, RandomCode, random_target
 from xpulpnn_sim.benches.cadence import SETTLE_NS, Dut, PortMonitor, Scoreboard, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.obi import PROMPT, ObiResponder, ObiTiming
@@ -50,7 +50,7 @@ def in_id(code: RandomCode, pc: int, looped: int) -> dict[str, int]:
     if code.error_at(pc):
         return fetched
     return fetched | {
-        "insn__payload__word": expanded(code.instruction_at(pc)),
+        "insn__payload__word": expanded_words(code.instruction_at(pc)),
         "insn__payload__compressed": int(code.size_at(pc) == prefetch.HALF_BYTES),
         "id_after": code.after(pc),
     }

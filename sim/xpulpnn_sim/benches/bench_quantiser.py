@@ -31,7 +31,7 @@ _CYCLE_LIMIT = 200
 
 
 @dataclass(slots=True)
-class Operation:
+class _Operation:
     """One pv.qnt: what the unit receives, and what it must do."""
 
     insn: Insn
@@ -49,7 +49,7 @@ class Operation:
         return [self.asked[pixel * reads + level] for level in range(reads) for pixel in range(QUANTISED_PIXELS)]
 
 
-def random_operation(insn: Insn, rng: Random) -> Operation:
+def random_operation(insn: Insn, rng: Random) -> _Operation:
     """Operands and thresholds anywhere, often at the ends of their ranges or next to each other."""
 
     def half() -> int:
@@ -67,7 +67,7 @@ def random_operation(insn: Insn, rng: Random) -> Operation:
     if rng.random() < _CORNER_PROBABILITY:
         # the address of pixel 1 has no carry into the upper half, nor has a step out of its block
         middle |= HALF_MASK ^ rng.getrandbits(_LAST_BITS)
-    operation = Operation(insn, pixels[0] | pixels[1] << HALF_BITS, middle, thresholds)
+    operation = _Operation(insn, pixels[0] | pixels[1] << HALF_BITS, middle, thresholds)
 
     def read_half(addresses: U32) -> U32:
         operation.asked += addresses.tolist()
@@ -94,7 +94,7 @@ class QuantiserDriver:
             assert not sample(self._dut.request), "request without an operation"
             await RisingEdge(self._dut.clk)
 
-    async def execute(self, operation: Operation, limit: int = _CYCLE_LIMIT) -> tuple[list[int], int | None, int]:
+    async def execute(self, operation: _Operation, limit: int = _CYCLE_LIMIT) -> tuple[list[int], int | None, int]:
         """Run an operation for ``limit`` cycles or to its end: addresses, result if there is one, cycles."""
         dut, rng, timing = self._dut, self._rng, self._timing
         drive(dut, {"start": 1, "pixels": operation.pixels, "middle": operation.middle})

@@ -8,7 +8,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import EVENT_UNIT, PRIVATE_EVENT_UNIT, EventLine
 from xpulpnn_sim.benches.cadence import Driven, Dut, Scoreboard, pulse_reset, sample
-from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnit
+from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnitModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class EventUnitPorts:
     """Drives one cycle after the other and compares every output with the model."""
 
     def __init__(self, dut: Dut, config: ClusterConfig) -> None:
-        self.dut, self.config, self.model = dut, config, EventUnit(config)
+        self.dut, self.config, self.model = dut, config, EventUnitModel(config)
         self.board, self.cycle, self.answers = Scoreboard(), 0, list[Answer]()
         ports: dict[int | None, str] = {core: f"cores__{core}__" for core in range(config.cores)}
         ports[None] = "shared__"
@@ -42,7 +42,7 @@ class EventUnitPorts:
         """Begin anew; outstanding accesses are forgotten."""
         self._request(Happening())
         await pulse_reset(self.dut)
-        self.model, self.answers = EventUnit(self.config), []
+        self.model, self.answers = EventUnitModel(self.config), []
 
     def free(self) -> list[int]:
         """Cores whose access would be granted."""

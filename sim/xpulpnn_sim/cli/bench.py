@@ -6,9 +6,9 @@ from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import finish, output, progress_bar, tell
 from xpulpnn_sim.cli.option_groups import Checking, Jobs, Json, Report
 from xpulpnn_sim.cli.values import listed
-from xpulpnn_sim.publishing.papers.measure import TABLES, measure, runs_of
-from xpulpnn_sim.publishing.papers.report.page import named_table, write_page
-from xpulpnn_sim.publishing.papers.table import MeasuredTable, Verdict, measured
+from xpulpnn_sim.publishing.papers.measure import TABLES, measure_tables, runs_of
+from xpulpnn_sim.publishing.papers.report.page import named_table, write_papers_page
+from xpulpnn_sim.publishing.papers.table import MeasuredTable, RowVerdict, measured
 from xpulpnn_sim.tools.terminal_table import TerminalTable
 
 
@@ -33,7 +33,7 @@ def run(options: BenchOptions) -> int:
     tables, quick, checked = [TABLES[name] for name in names], options.quick, options.checks_instructions
     runs = runs_of(tables, quick=quick)
     with progress_bar("runs", len(runs)) as bar:
-        records = dict(bar.each(measure(runs, check=checked, jobs=options.jobs)))
+        records = dict(bar.each(measure_tables(runs, check=checked, jobs=options.jobs)))
     found = [measured(table, records, quick=quick) for table in tables]
     console = output()
     for table in found:
@@ -42,8 +42,8 @@ def run(options: BenchOptions) -> int:
     for line in _conditions(options):
         tell(f"* {line}")
     if options.report is not None:
-        write_page(options.report, found, command=_command(options), conditions=_conditions(options))
-    wrong = any(table.count(Verdict.WRONG) for table in found)
+        write_papers_page(options.report, found, command=_command(options), conditions=_conditions(options))
+    wrong = any(table.count(RowVerdict.WRONG) for table in found)
     return finish(options.json, [row for table in found for row in _rows(table)], good=not wrong)
 
 

@@ -29,12 +29,12 @@ from xpulpnn_sw.toolchain.build_options import (
     DEFAULT_TCDM,
     KIB,
     MIB,
+    BuildStage,
     ClusterLayout,
     Options,
-    Stage,
     parse_size,
 )
-from xpulpnn_sw.toolchain.compilers import CompileError, find
+from xpulpnn_sw.toolchain.compilers import CompileError, find_compiler
 
 
 def loop_record(report: PassReport) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def show_loops(report: PassReport) -> None:
 
 
 ARCHIVE_SUFFIX = ".a"
-_SUFFIXES = {Stage.PREPROCESSED: ".i", Stage.ASSEMBLY: ".s", Stage.OBJECT: ".o"}
+_SUFFIXES = {BuildStage.PREPROCESSED: ".i", BuildStage.ASSEMBLY: ".s", BuildStage.OBJECT: ".o"}
 _IN_RUNTIME = ("m", "c", "gcc")  # libraries that our runtime and every link have
 
 _TARGET_OPTIONS = ("-march", "-mabi", "-mcpu", "-mtune", "-misa-spec", "-flto", "-fpic", "-fPIC", "-fpie", "-fPIE")
@@ -135,9 +135,13 @@ class CcOptions(Configuration, CompilerChoice, Json):
     """Only write headers, runtime and linker script there, for builds without this command (README there)."""
 
     @property
-    def stage(self) -> Stage | None:
+    def stage(self) -> BuildStage | None:
         """Step to stop at before a program."""
-        given = ((self.objects, Stage.OBJECT), (self.assembly, Stage.ASSEMBLY), (self.preprocessed, Stage.PREPROCESSED))
+        given = (
+            (self.objects, BuildStage.OBJECT),
+            (self.assembly, BuildStage.ASSEMBLY),
+            (self.preprocessed, BuildStage.PREPROCESSED),
+        )
         stages = [stage for is_given, stage in given if is_given]
         if len(stages) > 1:
             raise InputError(f"{stages[0].value} must be left out with {stages[1].value}")
@@ -183,7 +187,7 @@ def run(asked: CcOptions) -> int:
         loop_pass=not asked.no_loop_pass,
         report=report,
     )
-    compiler = find(asked.compiler)
+    compiler = find_compiler(asked.compiler)
     try:
         results, printed = _compile(asked, options, compiler.kind)
     except CompileError as error:
@@ -243,7 +247,7 @@ def _compile(asked: CcOptions, options: Options, compiler: str) -> tuple[list[Pa
     """The files written and what the compiler said."""
     files = list(asked.files)
     target: Path | None = asked.output
-    stage: Stage | None = asked.stage
+    stage: BuildStage | None = asked.stage
     if target is not None and target.is_dir():
         raise InputError(f"-o must be a file, not the folder {target}")
     if target is not None and target in files:
@@ -258,12 +262,12 @@ def _compile(asked: CcOptions, options: Options, compiler: str) -> tuple[list[Pa
     if linked:
         known = ", ".join(suffix for suffix in SOURCE_SUFFIXES if suffix not in LINKED_SUFFIXES)
         raise InputError(f"source must end in one of {known} with {stage.value}, not {linked[0]}")
-    if stage is Stage.OBJECT and target is not None and target.suffix == ARCHIVE_SUFFIX:
+    if stage is BuildStage.OBJECT and target is not None and target.suffix == ARCHIVE_SUFFIX:
         require_folder(target.parent, "--output")
         return [target], archive(files, target, compiler=compiler, options=options)
     if target is not None and len(files) > 1:
         raise InputError(f"-o must be left out with {stage.value} and several files, not {target}")
-    if stage is Stage.PREPROCESSED and target is None:
+    if stage is BuildStage.PREPROCESSED and target is None:
         return [], _preprocess(files, options, compiler)
     targets = [target or Path(path.name).with_suffix(_SUFFIXES[stage]) for path in files]
     for path in targets:
@@ -275,7 +279,7 @@ def _preprocess(files: list[Path], options: Options, compiler: str) -> str:
     """Print the preprocessed sources; returns what the compiler said."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-cc-") as name:
         pairs = [(path, Path(name) / f"{number}.i") for number, path in enumerate(files)]
-        printed = compile_sources(pairs, Stage.PREPROCESSED, compiler=compiler, options=options)
+        printed = compile_sources(pairs, BuildStage.PREPROCESSED, compiler=compiler, options=options)
         for _source, text in pairs:
             sys.stdout.write(text.read_text())
     return printed

@@ -12,8 +12,15 @@ from xpulpnn_sim.cli.network_report import Manner, NetworkRuns, run_networks
 from xpulpnn_sim.cli.option_groups import Jobs
 from xpulpnn_sim.cli.values import Preset, listed
 from xpulpnn_sim.cosimulation.networks.images import read_images
-from xpulpnn_sim.cosimulation.networks.job import Task
-from xpulpnn_sim.cosimulation.workloads.cifar10 import CLASSES, IMAGE, WIDTHS, normalised, random_network, trained
+from xpulpnn_sim.cosimulation.networks.job import NetworkTask
+from xpulpnn_sim.cosimulation.workloads.cifar10 import (
+    CLASSES,
+    IMAGE,
+    WIDTHS,
+    normalised_images,
+    random_network,
+    trained,
+)
 
 _PAPER_CYCLES = 4_862_000  # of the PULP-NN paper, 8 bit, one core
 
@@ -48,7 +55,7 @@ def run(options: Cifar10Options) -> int:
     return run_networks(options, _tasks(options), manner, _PAPER_CYCLES)
 
 
-def _tasks(options: Cifar10Options) -> list[Task]:
+def _tasks(options: Cifar10Options) -> list[NetworkTask]:
     """Networks and images, with the right answers where there are any."""
     if options.network is not None and options.images is not None:
         network = trained(options.network)
@@ -57,6 +64,10 @@ def _tasks(options: Cifar10Options) -> list[Task]:
             sizes = ["x".join(map(str, shape)) for shape in (IMAGE, images.samples.shape[1:])]
             raise InputError(f"images must be {sizes[0]}, not {sizes[1]}, in {options.images}")
         labels = images.known(CLASSES)
-        return [Task(network=network, inputs=normalised(images.samples), labels=labels, samples=images.samples)]
+        return [
+            NetworkTask(
+                network=network, inputs=normalised_images(images.samples), labels=labels, samples=images.samples
+            )
+        ]
     drawn = (random_network(int(bits), options.seed) for bits in options.bits or WIDTHS)
-    return [Task(network=network, inputs=image[np.newaxis]) for network, image in drawn]
+    return [NetworkTask(network=network, inputs=image[np.newaxis]) for network, image in drawn]

@@ -28,7 +28,7 @@ from xpulpnn_sim.cli.option_groups import DataTiming, Json, Seed, Simulated
 from xpulpnn_sim.cli.values import Count, NewFile, Preset, Repeated, Words
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, Result, run_case
-from xpulpnn_sim.tools.lists import chosen
+from xpulpnn_sim.tools.lists import chosen_names
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp, public_cycles
 from xpulpnn_sw.kernels.kinds import USUAL_VARIANTS, Kind, kind
 from xpulpnn_sw.kernels.variants import VARIANTS
@@ -129,7 +129,7 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
     def variants(self) -> tuple[str, ...]:
         """The variants asked for by name or as all."""
         known = tuple(self.chosen.variants)
-        return tuple(chosen("+".join(self.variant), known, "--variant")) if self.variant else ()
+        return tuple(chosen_names("+".join(self.variant), known, "--variant")) if self.variant else ()
 
     def require_fitting(self) -> None:
         """Raise :class:`InputError` for options that do not go together."""

@@ -13,7 +13,7 @@ from xpulpnn_sim.cli.common import FAILED, OK, Columns, output, progress_bar, re
 from xpulpnn_sim.cli.option_groups import GrantStalls, Jobs, Json, Report, Seed, Simulated
 from xpulpnn_sim.cli.values import Count, Preset, listed
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.packed_products import run_points
+from xpulpnn_sim.cosimulation.workloads.packed_products import run_sweep_points
 from xpulpnn_sim.exploration.report.packed_plots import bytes_cycles, grids, write_packed_plots
 from xpulpnn_sw.kernels.ulppack.packing import ISAS
 from xpulpnn_sw.layers.convolution import MatmulLayer
@@ -79,7 +79,9 @@ def run(options: UlppackOptions) -> int:
     records: list[dict[str, Any]] = []
     console = output()
     with progress_bar("products", len(points)) as bar:
-        for result in bar.each(run_points(points, config, machine, check=options.check == "all", jobs=options.jobs)):
+        for result in bar.each(
+            run_sweep_points(points, config, machine, check=options.check == "all", jobs=options.jobs)
+        ):
             records.append(result.record)
             for report in result.reports:
                 title = "W{weights}A{activations} {isa} {product} {scheme} {depth}".format(**result.record)

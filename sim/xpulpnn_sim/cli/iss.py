@@ -30,7 +30,7 @@ from xpulpnn_sim.cli.program import (
 from xpulpnn_sim.cli.values import Count
 from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
 from xpulpnn_sim.reference.iss.observe import Retired
-from xpulpnn_sim.reference.iss.session import Session
+from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs import trace
 
 
@@ -67,7 +67,7 @@ def run(options: IssOptions) -> int:
             session = ClusterSession(executable, target, quantum=quantum, **given)
         else:
             observer = None if options.trace is None else stack.enter_context(_tracing(options.trace))
-            session = Session(executable, target, hart_id=options.hart_id, observer=observer, **given)
+            session = IssSession(executable, target, hart_id=options.hart_id, observer=observer, **given)
         ended = session.run(options.limit, stack.enter_context(progress_bar("instructions", None)).reach)
     seconds = time.perf_counter() - begin
     executed = session.executed

@@ -19,7 +19,7 @@ from xpulpnn_sw.library.functions import WINDOWS, Selection, library_functions
 from xpulpnn_sw.library.public import PublicFunction, PublicFunctions
 from xpulpnn_sw.library.write import objects, texts
 from xpulpnn_sw.toolchain.build_options import Options
-from xpulpnn_sw.toolchain.compilers import CompileError, find
+from xpulpnn_sw.toolchain.compilers import CompileError, find_compiler
 
 _WINDOWS = Parameter(help=f"Windows and strides of pools, KyxKx[:s=] (default {'+'.join(WINDOWS)}).")
 
@@ -55,7 +55,7 @@ def run(options: LibraryOptions) -> int:
         rule=options.rule,
         outside=options.outside,
     )
-    find(options.compiler)
+    find_compiler(options.compiler)
     functions: dict[str, KernelRun] = {}
     public: list[PublicFunction] = []
     with progress_bar("functions", None) as bar:

@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.set_threshold(_ALLOCATED)
     typed = sys.argv[1:] if argv is None else list(argv)
     try:
-        return execute(typed)
+        return execute_command(typed)
     except XpulpnnError as error:
         return _report(str(error), BAD_INPUT)
     except ImportError as error:
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _report("interrupted", INTERRUPTED)
 
 
-def execute(typed: Sequence[str]) -> int:
+def execute_command(typed: Sequence[str]) -> int:
     """Run what the words say, and give the exit code; raises :class:`XpulpnnError` for bad input."""
     run, bound = parsed(typed)
     typed_before = TYPED.set(tuple(typed))

@@ -19,7 +19,7 @@ from xpulpnn_sim.tools.files import folder_lock, require_folder
 from xpulpnn_sim.tools.verilator import require_verilator
 from xpulpnn_sim.tools.yosys import find_yosys
 from xpulpnn_sim.verification.mutants.campaign import Judged, Told, collected, rows_of
-from xpulpnn_sim.verification.mutants.campaign import Settings as CampaignSettings
+from xpulpnn_sim.verification.mutants.campaign import MutationSettings as CampaignSettings
 from xpulpnn_sim.verification.mutants.unit_mutants import judge_unit
 
 _FOOT = (

@@ -15,8 +15,14 @@ from xpulpnn_sim.cli.network_samples import Samples, normalisation_of, samples_o
 from xpulpnn_sim.cli.option_groups import Json, Report, Simulated
 from xpulpnn_sim.cli.values import Count, Natural, NewFolder, between, listed, rule
 from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
-from xpulpnn_sim.exploration.widths.exploration import Exploration, Settings, explore_widths, front_table, write_page
-from xpulpnn_sim.exploration.widths.subject import Assignment, Subject, text_of
+from xpulpnn_sim.exploration.widths.exploration import (
+    Exploration,
+    WidthSettings,
+    explore_widths,
+    front_table,
+    write_widths_page,
+)
+from xpulpnn_sim.exploration.widths.subject import Assignment, Subject, widths_text
 from xpulpnn_sim.tools.files import write_bytes, write_text
 from xpulpnn_sim.tools.terminal_table import TerminalTable
 from xpulpnn_sw.networks.form import written
@@ -88,7 +94,7 @@ def run(asked: NetExploreOptions) -> int:
     for one in (deciding, test):
         one.known(classes)
     floor = 0.0 if asked.floor is None else asked.floor / _PERCENT
-    settings = Settings(floor=floor, trials=asked.trials, runs=asked.verify)
+    settings = WidthSettings(floor=floor, trials=asked.trials, runs=asked.verify)
     with progress_bar("assignments", min(len(space), asked.trials)) as bar:
 
         def told(known: int, runs: int) -> None:
@@ -161,7 +167,7 @@ def _show(found: Exploration, floor: float | None) -> None:
     if refused:
         console.print(
             f"{len(refused)} of {len(found.points)} assignments cannot run on the design, such as "
-            f"{text_of(refused[0].widths)}: {refused[0].problem}",
+            f"{widths_text(refused[0].widths)}: {refused[0].problem}",
             markup=False,
             soft_wrap=True,
         )
@@ -169,7 +175,7 @@ def _show(found: Exploration, floor: float | None) -> None:
         tell(report)
     tell(f"{len(found.points)} assignments evaluated; --quantise of net import takes their bits")
     if floor is not None:
-        chosen = "none has as much" if found.chosen is None else text_of(found.chosen.widths)
+        chosen = "none has as much" if found.chosen is None else widths_text(found.chosen.widths)
         tell(f"fastest with {floor:g} % of the images that decide: {chosen}")
 
 
@@ -188,7 +194,7 @@ def _write(asked: NetExploreOptions, subject: Subject, found: Exploration) -> No
         write_text(path, text)
         files.append(path)
     if asked.report is not None:
-        write_page(asked.report, asked.model.name, found)
+        write_widths_page(asked.report, asked.model.name, found)
         files.append(asked.report)
     if files:
         tell("\n".join(map(str, files)))
@@ -196,4 +202,4 @@ def _write(asked: NetExploreOptions, subject: Subject, found: Exploration) -> No
 
 
 def _name(model: str, widths: Assignment) -> str:
-    return f"{model}_{text_of(widths).replace(',', '_').replace('/', 'a')}"
+    return f"{model}_{widths_text(widths).replace(',', '_').replace('/', 'a')}"

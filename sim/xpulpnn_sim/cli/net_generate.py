@@ -22,7 +22,7 @@ from xpulpnn_sw.networks.form import read_network
 from xpulpnn_sw.networks.kernels import weight_bytes
 from xpulpnn_sw.networks.network import Described
 from xpulpnn_sw.toolchain.build import build
-from xpulpnn_sw.toolchain.compilers import CompileError, find
+from xpulpnn_sw.toolchain.compilers import CompileError, find_compiler
 
 _PROGRAM = "network.elf"
 
@@ -48,7 +48,7 @@ def run(asked: NetGenerateOptions) -> int:
     network = read_network(asked.network)
     inputs = _inputs(asked, network)
     if asked.build:
-        find(asked.compiler)
+        find_compiler(asked.compiler)
     with progress_bar("kernels and reference", None):
         program = network_program(
             network.network,

@@ -12,7 +12,7 @@ from xpulpnn_sim.cli.network_samples import ImageOptions
 from xpulpnn_sim.cli.option_groups import Dask, Fresh
 from xpulpnn_sim.cli.values import Count
 from xpulpnn_sim.cosimulation.model.machine import USUAL_L2_BYTES
-from xpulpnn_sim.cosimulation.networks.job import Task
+from xpulpnn_sim.cosimulation.networks.job import NetworkTask
 from xpulpnn_sim.exploration.library import load_library
 from xpulpnn_sim.tools.dask_workers import require_dask
 from xpulpnn_sw.networks.form import read_network
@@ -63,12 +63,12 @@ def run(options: NetRunOptions) -> int:
     return run_networks(options, [task], manner)
 
 
-def _task(options: NetRunOptions, described: Described) -> Task:
+def _task(options: NetRunOptions, described: Described) -> NetworkTask:
     """The images, with the right answers if these are known, or an input that is random."""
     images = options.read()
     if images is None:
-        return Task(network=described.network, inputs=described.random_input(options.seed)[None])
-    return Task(
+        return NetworkTask(network=described.network, inputs=described.random_input(options.seed)[None])
+    return NetworkTask(
         network=described.network,
         inputs=described.batch(images.samples),
         labels=None if images.labels is None else images.known(described.classes),

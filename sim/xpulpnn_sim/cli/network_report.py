@@ -31,9 +31,18 @@ from xpulpnn_sim.cli.common import (
 from xpulpnn_sim.cli.option_groups import GrantStalls, Json, Report, Seed, Simulated
 from xpulpnn_sim.cli.values import Count, listed
 from xpulpnn_sim.cosimulation.model.machine import USUAL_L2_BYTES, Machine
-from xpulpnn_sim.cosimulation.networks.job import CHECKS, Item, Job, Outcome, Target, Task, prepare, run_job
-from xpulpnn_sim.cosimulation.networks.page import write_page
-from xpulpnn_sim.cosimulation.networks.summary import records
+from xpulpnn_sim.cosimulation.networks.job import (
+    CHECKS,
+    Item,
+    Job,
+    NetworkOutcome,
+    NetworkTarget,
+    NetworkTask,
+    prepare_network,
+    run_job,
+)
+from xpulpnn_sim.cosimulation.networks.page import write_network_page
+from xpulpnn_sim.cosimulation.networks.summary import summary_records
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.network_energy import add_energies, layer_energies
 
@@ -213,7 +222,7 @@ def usable_processors() -> int:
 
 def run_networks(
     options: NetworkRuns,
-    tasks: Sequence[Task],
+    tasks: Sequence[NetworkTask],
     manner: Manner,
     paper_cycles: int | None = None,
 ) -> int:
@@ -224,11 +233,11 @@ def run_networks(
     console = output()
     reported = 0
     with progress_bar("preparing", len(job.items)) as bar:
-        prepare(job, dask=manner.dask)
+        prepare_network(job, dask=manner.dask)
         bar.restart(len(job.items))
         bar.describe("images")
 
-        def done(item: Item, outcome: Outcome) -> None:
+        def done(item: Item, outcome: NetworkOutcome) -> None:
             nonlocal reported
             bar.advance()
             if outcome.reports and reported < _MOST_REPORTS:
@@ -237,7 +246,7 @@ def run_networks(
                 tell(where, *outcome.reports, "")
 
         found = run_job(job, jobs=manner.jobs, done=done, dask=manner.dask, fresh=manner.fresh)
-    shown = records(job, found.outcomes)
+    shown = summary_records(job, found.outcomes)
     for record in shown:
         record["complete"] = found.complete
     if manner.library is not None and found.complete:
@@ -246,7 +255,7 @@ def run_networks(
     if shown:
         _show(console, shown, paper_cycles)
         if options.report is not None:
-            write_page(
+            write_network_page(
                 options.report,
                 job,
                 shown,
@@ -282,7 +291,7 @@ def _add_energies(options: NetworkRuns, job: Job, shown: Sequence[dict[str, Any]
                 add_energies(record, layer_energies(case, config, cycles, library, told))
 
 
-def _target(options: NetworkRuns, config: CoreConfig | ClusterConfig) -> Target:
+def _target(options: NetworkRuns, config: CoreConfig | ClusterConfig) -> NetworkTarget:
     is_cluster = isinstance(config, ClusterConfig)
     machine = Machine(
         grant_stalls=options.grant_stalls,
@@ -293,7 +302,7 @@ def _target(options: NetworkRuns, config: CoreConfig | ClusterConfig) -> Target:
         max_cycles=MOST_CYCLES,
     )
     cores = f"{config.cores} cores" if isinstance(config, ClusterConfig) else "one core"
-    return Target(config=config, machine=machine, title=f"{options.title}, {cores}")
+    return NetworkTarget(config=config, machine=machine, title=f"{options.title}, {cores}")
 
 
 def _show(console: Console, shown: Sequence[dict[str, Any]], paper_cycles: int | None) -> None:

@@ -15,7 +15,7 @@ from xpulpnn_sim.cli.option_groups import Json, Settings, Timeout
 from xpulpnn_sim.cli.values import Seconds
 from xpulpnn_sim.proofs.cluster.cluster import PARTS
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
-from xpulpnn_sim.proofs.engine.induction import Finding, prove
+from xpulpnn_sim.proofs.engine.induction import Finding, prove_by_induction
 
 _TITLE = "what holds in every cycle after a reset, by induction over the clock edges"
 
@@ -44,7 +44,7 @@ def run(options: ClusterProofOptions) -> int:
     with progress_bar("proving", len(obligations)) as bar:
         for obligation in bar.each(obligations, lambda one: one.unit):
             began = time.monotonic()
-            findings = prove(obligation, obligation.emit().text, timeout_s=int(options.timeout))
+            findings = prove_by_induction(obligation, obligation.emit().text, timeout_s=int(options.timeout))
             found.append((obligation, findings, time.monotonic() - began))
     output().print(_table(found))
     every = [(obligation, finding) for obligation, findings, _ in found for finding in findings]

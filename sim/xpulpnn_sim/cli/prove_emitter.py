@@ -12,8 +12,15 @@ from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import finish, output, progress_bar, table, tell
 from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET, Configuration, Json, Timeout
 from xpulpnn_sim.cli.values import Seconds, Words
-from xpulpnn_sim.proofs.emitter.emission import EQUAL, Outcome, Source, elaborate, prove, sources
-from xpulpnn_sim.tools.lists import chosen
+from xpulpnn_sim.proofs.emitter.emission import (
+    EQUAL,
+    EmissionOutcome,
+    EmissionSource,
+    elaborate,
+    emission_sources,
+    prove_emission,
+)
+from xpulpnn_sim.tools.lists import chosen_names
 from xpulpnn_sim.tools.top_names import ALL_TOPS, CLUSTER_NAMES
 from xpulpnn_sim.tools.tops import emit_top
 
@@ -49,8 +56,8 @@ class EmitterOptions(Configuration, Timeout, Json):
 def run(options: EmitterOptions) -> int:
     """Print the table; fails unless every module was proved equal."""
     designs = options.designs()
-    outcomes: list[tuple[Source, Outcome]] = []
-    presets: dict[Source, list[str]] = {}
+    outcomes: list[tuple[EmissionSource, EmissionOutcome]] = []
+    presets: dict[EmissionSource, list[str]] = {}
     with progress_bar("emitting", len(designs)) as bar:
         batches = [
             _new_modules(name, designs[name], options, presets) for name in bar.each(designs, "emitting {}".format)
@@ -59,7 +66,7 @@ def run(options: EmitterOptions) -> int:
         for batch in batches:
             bar.describe("reading")
             for one in bar.each(elaborate(batch) if batch else (), lambda one: one.source.name):
-                found = prove(one, timeout_s=options.timeout, initial=options.initial == "on")
+                found = prove_emission(one, timeout_s=options.timeout, initial=options.initial == "on")
                 outcomes.append((one.source, found))
     output().print(_table(outcomes, presets, len(designs)))
     for source, outcome in outcomes:
@@ -73,14 +80,14 @@ def run(options: EmitterOptions) -> int:
 
 
 def _new_modules(
-    preset: str, config: CoreConfig | ClusterConfig, options: EmitterOptions, presets: dict[Source, list[str]]
-) -> list[Source]:
+    preset: str, config: CoreConfig | ClusterConfig, options: EmitterOptions, presets: dict[EmissionSource, list[str]]
+) -> list[EmissionSource]:
     """Modules of a preset that no earlier one has; notes in ``presets`` which modules it has."""
     design = emit_top(options.top, config, reset=options.reset, initial=options.initial == "on")
     known = list(design.modules)
-    wanted = known if not options.modules else chosen("+".join(options.modules), known, "--modules")
-    new: list[Source] = []
-    for source in sources(design):
+    wanted = known if not options.modules else chosen_names("+".join(options.modules), known, "--modules")
+    new: list[EmissionSource] = []
+    for source in emission_sources(design):
         if source.name in wanted:
             if source not in presets:
                 new.append(source)
@@ -88,7 +95,9 @@ def _new_modules(
     return new
 
 
-def _table(outcomes: list[tuple[Source, Outcome]], presets: dict[Source, list[str]], designs: int) -> Table:
+def _table(
+    outcomes: list[tuple[EmissionSource, EmissionOutcome]], presets: dict[EmissionSource, list[str]], designs: int
+) -> Table:
     rows: list[tuple[object, ...]] = []
     for source, outcome in outcomes:
         where = presets[source]
@@ -99,20 +108,20 @@ def _table(outcomes: list[tuple[Source, Outcome]], presets: dict[Source, list[st
     return table(headings, rows, title=_TITLE)
 
 
-def _method(outcome: Outcome) -> str:
+def _method(outcome: EmissionOutcome) -> str:
     if not outcome.bits_by_sat:
         return "same gates"
     return f"same gates, SAT for {outcome.bits_by_sat} bits"
 
 
-def _given(outcome: Outcome) -> str:
+def _given(outcome: EmissionOutcome) -> str:
     """The case that shows a difference."""
     if outcome.difference is None or not outcome.difference.given:
         return ""
     return " when " + ", ".join(f"{name}={value:#x}" for name, value in outcome.difference.given.items())
 
 
-def _record(source: Source, outcome: Outcome, presets: list[str]) -> dict[str, Any]:
+def _record(source: EmissionSource, outcome: EmissionOutcome, presets: list[str]) -> dict[str, Any]:
     return {
         "module": source.name,
         "presets": presets,

@@ -31,15 +31,15 @@ from xpulpnn_sim.cli.option_groups import Jobs, ProofOptions
 from xpulpnn_sim.cli.proof_options import is_found, outcome_record, workplace
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, Ledger, Outcome
-from xpulpnn_sim.proofs.instructions.backend import Source, backend_gates, fields_of, source_of
-from xpulpnn_sim.proofs.instructions.instruction_proofs import Proofs, name_of, provable, seeded
+from xpulpnn_sim.proofs.instructions.backend import Source, backend_fields, backend_gates, source_of
+from xpulpnn_sim.proofs.instructions.instruction_proofs import Proofs, proof_name, provable, seeded
 from xpulpnn_sim.proofs.instructions.instruction_proofs import run as run_proofs
 from xpulpnn_sim.tools.yosys import Yosys
 
 STATEMENTS = "statements"  # what has the fault, if not a module
 
 
-class Seed(NamedTuple):
+class _Seed(NamedTuple):
     """A fault and what its proof said: what is wrong, in which module, and the verdict on which instruction."""
 
     fault: str
@@ -51,7 +51,7 @@ def self_test(options: ProofOptions, proofs: Proofs, config: CoreConfig, rows: S
     """Print the tables; fails unless every fault was found."""
     chosen = [row for row in rows if provable(row)]
     tries = [*_wrong_statements(proofs, chosen), *_wrong_gates(proofs, config, chosen, yosys)]
-    found: list[Seed] = []
+    found: list[_Seed] = []
     with progress_bar("faults", len(tries)) as bar, interruptible() as stop:
         found.extend(bar.each((attempt() for attempt in tries), lambda seed: seed.outcome.name))
     output().print(f"faults seeded into {options.title}, and into the statements of its instructions")
@@ -70,28 +70,28 @@ def self_test(options: ProofOptions, proofs: Proofs, config: CoreConfig, rows: S
     return INTERRUPTED if stop.interrupted else code
 
 
-def _wrong_statements(proofs: Proofs, rows: Sequence[Insn]) -> Iterator[Callable[[], Seed]]:
+def _wrong_statements(proofs: Proofs, rows: Sequence[Insn]) -> Iterator[Callable[[], _Seed]]:
     for row in rows:
         body = seeded(row)
         if body is not None:
-            yield lambda row=row, body=body: Seed(
+            yield lambda row=row, body=body: _Seed(
                 "one bit wrong in one case", STATEMENTS, proofs.instruction(row, body)
             )
 
 
 def _wrong_gates(
     proofs: Proofs, config: CoreConfig, rows: Sequence[Insn], yosys: Yosys
-) -> Iterator[Callable[[], Seed]]:
+) -> Iterator[Callable[[], _Seed]]:
     # Amaranth takes long to import
     from xpulpnn_sim.proofs.faults.instructions import INSTRUCTION_FAULTS, PARAMETER_FAULTS
     from xpulpnn_sim.tools.tops import emit_top
 
-    def attempt(fault: Any, concerned: Sequence[Insn]) -> Seed:
+    def attempt(fault: Any, concerned: Sequence[Insn]) -> _Seed:
         with fault.seeded():
             core = emit_top("core", replace(config, rvfi=True))
         backend = backend_gates(source_of(core.text, core.manifest["hierarchy"]), yosys)
         outcomes = [replace(proofs, backend=backend).instruction(row) for row in concerned]
-        return Seed(fault.name, fault.module, next(filter(is_found, outcomes), outcomes[0]))
+        return _Seed(fault.name, fault.module, next(filter(is_found, outcomes), outcomes[0]))
 
     for fault in (*INSTRUCTION_FAULTS, *PARAMETER_FAULTS):
         concerned = [row for row in rows if row.mnemonic == fault.check]
@@ -128,13 +128,15 @@ def run(options: InstructionOptions) -> int:
     rows = [row for row in enabled(config.extensions, config.widths) if row.size == 4]
     chosen = _chosen(options.mnemonics, rows)
     if options.listing:
-        tell(*(name_of(row) for row in chosen if provable(row)))
+        tell(*(proof_name(row) for row in chosen if provable(row)))
         return OK
     with workplace(options, "formal") as work:
         verilog, manifest = cached_emission("core", replace(config, rvfi=True))
         source = source_of(verilog, manifest["hierarchy"])
         modules = manifest["modules"]
-        control = {name: fields_of(modules[unit]["ports"]) for name, unit in (("dotp", "dotp_unit"), ("mult", "mult"))}
+        control = {
+            name: backend_fields(modules[unit]["ports"]) for name, unit in (("dotp", "dotp_unit"), ("mult", "mult"))
+        }
         with progress_bar("gates", None):
             backend = backend_gates(source, work.yosys)
         proofs = Proofs(backend=backend, control=control, abc=work.abc, timeout_s=options.timeout)
@@ -160,7 +162,7 @@ def _run(options: InstructionOptions, proofs: Proofs, chosen: Sequence[Insn], so
     for verdict in found.values():
         if verdict.verdict != PROVED:
             tell(f"{verdict.name}: {verdict.verdict}", *verdict.parts)
-    left = [name_of(row) for row in chosen if not provable(row)]
+    left = [proof_name(row) for row in chosen if not provable(row)]
     if left:
         tell(f"not of this kind: {'; '.join(left)}")
     proved = sum(verdict.verdict == PROVED for verdict in found.values())
@@ -169,7 +171,7 @@ def _run(options: InstructionOptions, proofs: Proofs, chosen: Sequence[Insn], so
     record = {
         "complete": not stop.interrupted,
         "granted": [_record(each) for each in granted],
-        "instructions": [_record(found[name_of(row)]) for row in provers if name_of(row) in found],
+        "instructions": [_record(found[proof_name(row)]) for row in provers if proof_name(row) in found],
         "left": left,
     }
     good = all(each.verdict == PROVED for each in (*granted, *found.values()))
@@ -187,7 +189,7 @@ def _table(rows: Sequence[Insn], found: dict[str, Outcome]) -> Table:
     lines: list[tuple[object, ...]] = []
     for op, group in groupby(rows, key=lambda row: row.op):
         members = list(group)
-        verdicts = [found[name_of(row)] for row in members if name_of(row) in found]
+        verdicts = [found[proof_name(row)] for row in members if proof_name(row) in found]
         names = " ".join(dict.fromkeys(row.mnemonic for row in members))
         proved = sum(each.verdict == PROVED for each in verdicts)
         seconds = sum(each.seconds for each in verdicts)

@@ -34,7 +34,7 @@ from xpulpnn_sim.proofs.engine.outcomes import PASSED, PROVED, Outcome, retireme
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
 from xpulpnn_sim.proofs.pipeline.gates import emit_scene
 from xpulpnn_sim.proofs.pipeline.proof import Prover
-from xpulpnn_sim.proofs.pipeline.rules import Rule, rules
+from xpulpnn_sim.proofs.pipeline.rules import PipelineRule, rules
 
 _LEAST_DEPTH = 5
 _FAULTS_OF = "xpulpnn2"  # Preset whose core has all units with faults
@@ -73,10 +73,12 @@ def run(options: PipelineOptions) -> int:
         return _run(options, prover, chosen, [fault for fault in SEQUENCE_FAULTS if fault.check in names])
 
 
-def _run(options: PipelineOptions, prover: Prover, chosen: list[Rule], faults: Sequence[CoreFault | None]) -> int:
+def _run(
+    options: PipelineOptions, prover: Prover, chosen: list[PipelineRule], faults: Sequence[CoreFault | None]
+) -> int:
     scene = emit_scene(options.core)
     jobs = [(rule, fault) for fault in faults for rule in chosen if fault is None or rule.name == fault.check]
-    found: list[tuple[Rule, CoreFault | None, Outcome]] = []
+    found: list[tuple[PipelineRule, CoreFault | None, Outcome]] = []
     with progress_bar("searching", len(jobs)) as bar, interruptible() as stop:
         for rule, fault in bar.each(jobs, lambda job: job[0].name):
             where = prover.folder / "faults" / fault.name.replace(" ", "-") if fault else prover.folder
@@ -98,7 +100,7 @@ def _run(options: PipelineOptions, prover: Prover, chosen: list[Rule], faults: S
     return finish(options.json, record, good=good, stop=stop, done=f"{len(found)} of {len(jobs)}")
 
 
-def _chosen(names: Sequence[str], there: list[Rule]) -> list[Rule]:
+def _chosen(names: Sequence[str], there: list[PipelineRule]) -> list[PipelineRule]:
     known = [rule.name for rule in there]
     taken = matching(names or known, known, f"PROPERTY must be one of {', '.join(known)}")
     return [rule for rule in there if rule.name in taken]
@@ -112,7 +114,7 @@ _COLUMNS: Columns = {
 }
 
 
-def _record(rule: Rule, fault: CoreFault | None, outcome: Outcome) -> dict[str, Any]:
+def _record(rule: PipelineRule, fault: CoreFault | None, outcome: Outcome) -> dict[str, Any]:
     return outcome_record(
         "property",
         outcome,

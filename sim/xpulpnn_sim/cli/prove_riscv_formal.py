@@ -33,7 +33,7 @@ from xpulpnn_sim.cli.values import Words, between
 from xpulpnn_sim.proofs.engine.outcomes import PASSED, Outcome, retirements
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
 from xpulpnn_sim.proofs.riscv_formal.core_checks import CoreChecks, find_faults
-from xpulpnn_sim.proofs.riscv_formal.cutpoints import class_of, emit_design, shown
+from xpulpnn_sim.proofs.riscv_formal.cutpoints import class_of, emit_cut_design, shown_cuts
 from xpulpnn_sim.proofs.riscv_formal.suite import ASSUMPTIONS, DEPTH, VARIABLE, Check, find_suite
 
 _MOST_DEPTH = 200
@@ -74,13 +74,13 @@ def run(options: RiscvFormalOptions) -> int:
     if options.listing:
         output().print(record_table(_LISTED, checks))
         # each name in the column `cut`, with what it stands for
-        cuts = [(class_of(cuts), shown(cuts)) for cuts in dict.fromkeys(check.cutpoints for check in checks)]
+        cuts = [(class_of(cuts), shown_cuts(cuts)) for cuts in dict.fromkeys(check.cutpoints for check in checks)]
         output().print(table(("cut", "free in it"), cuts))
         return OK
     with workplace(options, "formal") as work:
         campaign = CoreChecks(
             suite=suite,
-            design=emit_design(config, suite.masks),
+            design=emit_cut_design(config, suite.masks),
             folder=work.folder,
             yosys=work.yosys,
             abc=work.abc,

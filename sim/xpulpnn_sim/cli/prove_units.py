@@ -24,7 +24,7 @@ from xpulpnn_sim.proofs.units import cluster_parts
 from xpulpnn_sim.proofs.units.decoder import COMPRESSED, DECODER
 from xpulpnn_sim.proofs.units.divider import DIVIDER
 from xpulpnn_sim.proofs.units.dotp import ALL_SIGNS, DOT_PRODUCTS
-from xpulpnn_sim.proofs.units.equivalence import METHODS, Comparison, check, structures
+from xpulpnn_sim.proofs.units.equivalence import METHODS, Comparison, check, unit_structures
 from xpulpnn_sim.proofs.units.multiplier import MULTIPLIER
 from xpulpnn_sim.proofs.units.quantiser import QUANTISER, REQUANTISER
 from xpulpnn_sim.proofs.units.unit_proof import (
@@ -33,18 +33,18 @@ from xpulpnn_sim.proofs.units.unit_proof import (
     UNDECIDED,
     Claim,
     Definition,
-    Unit,
+    ProvenUnit,
     UnitProof,
     proofs,
 )
-from xpulpnn_sim.tools.lists import chosen
+from xpulpnn_sim.tools.lists import chosen_names
 
 _TITLE = "each unit against its definition, for all inputs"
 _CLUSTER = "cluster"  # preset of the cluster whose parts are proved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class _Subject:
     """A unit in one structure: the claims about it, and for each fault some about the unit with it."""
 
     name: str  # unit and structure
@@ -53,17 +53,17 @@ class Subject:
     broken: Callable[[], Sequence[Sequence[Claim]]]  # make the claims
 
 
-Subjects = Callable[[CoreConfig, Sequence[str]], Iterator[Subject]]  # of a configuration and its fields that are fixed
+Subjects = Callable[[CoreConfig, Sequence[str]], Iterator[_Subject]]  # of a configuration and its fields that are fixed
 
 
-def _unit(name: str, top: str, config: CoreConfig, definition: Definition, key: object = None) -> Subject:
+def _unit(name: str, top: str, config: CoreConfig, definition: Definition, key: object = None) -> _Subject:
     """A unit that has a definition."""
     verilog, manifest = cached_emission(top, config)
 
-    def unit() -> Unit:
-        return Unit(gates=clocked_gates(verilog, manifest["top"]), ports=manifest["ports"], config=config)
+    def unit() -> ProvenUnit:
+        return ProvenUnit(gates=clocked_gates(verilog, manifest["top"]), ports=manifest["ports"], config=config)
 
-    return Subject(
+    return _Subject(
         name=name,
         # without the comment that tells the configuration
         key=(top, verilog.partition("\n\n")[2], key),
@@ -72,13 +72,13 @@ def _unit(name: str, top: str, config: CoreConfig, definition: Definition, key: 
     )
 
 
-def _dot_products(config: CoreConfig, fixed: Sequence[str]) -> Iterator[Subject]:
-    for label, one in structures(config, [name.removeprefix("dotp.") for name in fixed]).items():
+def _dot_products(config: CoreConfig, fixed: Sequence[str]) -> Iterator[_Subject]:
+    for label, one in unit_structures(config, [name.removeprefix("dotp.") for name in fixed]).items():
         words = [text.partition("=")[2] for text in label.split()]
         yield _unit(f"dotp {' '.join(words)}", "dotp", one, DOT_PRODUCTS)
 
 
-def _multipliers(config: CoreConfig, fixed: Sequence[str]) -> Iterator[Subject]:
+def _multipliers(config: CoreConfig, fixed: Sequence[str]) -> Iterator[_Subject]:
     for structure in (config.multiplier,) if "multiplier" in fixed else get_args(Multiplier):
         yield _unit(f"mult {structure}", "mult", replace(config, multiplier=structure), MULTIPLIER)
 
@@ -90,15 +90,15 @@ def _single(
     return lambda config, fixed: iter([_unit(name, top, config, definition)] if there(config) else [])
 
 
-def _decoder(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
+def _decoder(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[_Subject]:
     yield _unit("decoder", "decoder", config, DECODER, (config.extensions, config.widths))
 
 
-def _cluster(_config: CoreConfig, _fixed: Sequence[str]) -> Iterator[Subject]:
+def _cluster(_config: CoreConfig, _fixed: Sequence[str]) -> Iterator[_Subject]:
     for part in PARTS.values():
         for one in part(CLUSTER_PRESETS[_CLUSTER]):
             text = one.emit().text
-            yield Subject(
+            yield _Subject(
                 name=one.unit,
                 key=text,
                 claims=partial(cluster_parts.claims, one, text),
@@ -151,10 +151,10 @@ def prove_products(options: UnitOptions) -> int:
     """Print the table; fails if a structure is different or could not be decided by any method."""
     config = options.core
     suffixes = [fmt.suffix for fmt in config.dotp.formats]
-    wanted = chosen("+".join(options.formats), suffixes, "--formats") if options.formats else suffixes
+    wanted = chosen_names("+".join(options.formats), suffixes, "--formats") if options.formats else suffixes
     formats = [fmt for fmt in ElemFmt if fmt.suffix in wanted]
     fixed = [text.partition("=")[0].removeprefix("dotp.").replace("-", "_") for text in options.settings]
-    found = structures(config, fixed, widths=options.all_widths)
+    found = unit_structures(config, fixed, widths=options.all_widths)
     outcomes: list[Comparison] = []
     operations = sum(len({*one.dotp.formats}.intersection(formats)) for one in found.values()) * len(ALL_SIGNS)
     with progress_bar("structures", operations) as bar:
@@ -228,12 +228,12 @@ def _product_record(outcome: Comparison) -> dict[str, Any]:
     }
 
 
-def _subjects(options: UnitOptions, told: Callable[[str], None]) -> list[tuple[Subject, list[str]]]:
+def _subjects(options: UnitOptions, told: Callable[[str], None]) -> list[tuple[_Subject, list[str]]]:
     """Return the units to prove, each with the presets that have it; ``told`` hears of what is being read."""
     fixed = [text.partition("=")[0].replace("-", "_") for text in options.settings]
     wanted = _ALL if options.unit == EVERY else {options.unit: UNITS[options.unit]}
     names = PRESETS if options.preset == EVERY else [options.preset]
-    found: dict[Hashable, tuple[Subject, list[str]]] = {}
+    found: dict[Hashable, tuple[_Subject, list[str]]] = {}
     for (unit, subjects), name in product(wanted.items(), names):
         told(f"reading {unit} of {name}")
         for one in subjects(apply_settings(preset(name), options.assignments), fixed):

@@ -20,7 +20,7 @@ class Leaf(NamedTuple):
     examples: list[list[str]]  # what one would type, and what it does
 
 
-class Group(NamedTuple):
+class _Group(NamedTuple):
     """Commands that share their first word, and which of them is meant where the second is none of them."""
 
     text: str
@@ -166,11 +166,11 @@ COMMANDS = dict(_leaves(_TABLE))
 """Commands by their words."""
 
 GROUPS = {
-    "cosim": Group("run kernels on the design, check every instruction and result, and show the cycles", "kernel"),
-    "net": Group("import networks, run them on the design, count what they classify as labelled", "run"),
-    "verify": Group("compare the design with the simulator, instruction by instruction", "random"),
-    "prove": Group("prove what the hardware does, for all inputs", ""),
-    "mutate": Group("put faults into the hardware, and see which of them its checks miss", "units"),
+    "cosim": _Group("run kernels on the design, check every instruction and result, and show the cycles", "kernel"),
+    "net": _Group("import networks, run them on the design, count what they classify as labelled", "run"),
+    "verify": _Group("compare the design with the simulator, instruction by instruction", "random"),
+    "prove": _Group("prove what the hardware does, for all inputs", ""),
+    "mutate": _Group("put faults into the hardware, and see which of them its checks miss", "units"),
 }
 
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter, Token
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn_sim.tools.files import require_place, require_writable
-from xpulpnn_sim.tools.lists import chosen, words
+from xpulpnn_sim.tools.lists import chosen_names, words
 
 STANDARD_OUTPUT = Path("-")  # what stands for the standard output in the place of a file
 
@@ -45,7 +45,7 @@ def listed(known: Sequence[str], what: str = "", metavar: str = "LIST") -> Param
     """Distinct words out of ``known``, which are ``what``, joined by ``+`` or commas, ``all`` standing for all."""
 
     def split(_kind: type, tokens: Sequence[Token]) -> tuple[str, ...]:
-        found = (name for token in tokens for name in chosen(token.value, known, token.keyword or metavar))
+        found = (name for token in tokens for name in chosen_names(token.value, known, token.keyword or metavar))
         return tuple(dict.fromkeys(found))
 
     text = f"{what}: out of {', '.join(known)}, or all." if what else None

@@ -16,8 +16,8 @@ from xpulpnn_sim.cli.option_groups import Configuration, Jobs, Json, Seed
 from xpulpnn_sim.cli.values import Count, Natural, listed
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.verification.c_programs import comparison
-from xpulpnn_sim.verification.c_programs.comparison import Comparison, Setting
-from xpulpnn_sw.toolchain.compilers import COMPILERS, find
+from xpulpnn_sim.verification.c_programs.comparison import ProgramComparison, Setting
+from xpulpnn_sw.toolchain.compilers import COMPILERS, find_compiler
 
 _NAMES = tuple(level.removeprefix("-O") for level in comparison.LEVELS)
 
@@ -45,14 +45,14 @@ def run(options: CProgramsOptions) -> int:
         raise InputError("--preset must have XpulpV2, not leave it out")
     comparison.host_compiler()
     settings = _settings(options, config)
-    total = Comparison()
+    total = ProgramComparison()
     groups = range(options.seed, options.seed + options.programs, comparison.BATCH)
     with progress_bar("programs", options.programs) as bar:
         for result in _results(options, groups, settings):
             total.merge(result)
             bar.advance(result.programs)
     for failure in total.failures:
-        small = failure if options.no_shrink else comparison.shrink(failure)
+        small = failure if options.no_shrink else comparison.shrink_c_program(failure)
         tell(small.text)
     summary = _summary(total)
     output().print(_table(summary))
@@ -60,17 +60,17 @@ def run(options: CProgramsOptions) -> int:
 
 
 def _settings(options: CProgramsOptions, config: CoreConfig) -> list[Setting]:
-    kinds = [find(kind).kind for kind in options.compilers]
+    kinds = [find_compiler(kind).kind for kind in options.compilers]
     if not kinds:
         # those that are not installed are left out; one there must be
         for kind in COMPILERS:
             with suppress(ToolError):
-                kinds.append(find(kind).kind)
-    kinds = kinds or [find().kind]
+                kinds.append(find_compiler(kind).kind)
+    kinds = kinds or [find_compiler().kind]
     return [Setting(config=config, compiler=kind, level=f"-O{level}") for level in options.levels for kind in kinds]
 
 
-def _results(options: CProgramsOptions, groups: range, settings: list[Setting]) -> Iterator[Comparison]:
+def _results(options: CProgramsOptions, groups: range, settings: list[Setting]) -> Iterator[ProgramComparison]:
     work: list[tuple[range, Setting]] = []
     for number, start in enumerate(groups):
         setting = settings[number % len(settings)]
@@ -82,11 +82,11 @@ def _results(options: CProgramsOptions, groups: range, settings: list[Setting]) 
             yield result
 
 
-def _run_group(group: tuple[range, Setting]) -> Comparison:
+def _run_group(group: tuple[range, Setting]) -> ProgramComparison:
     return comparison.run_seeds(*group)
 
 
-def _summary(total: Comparison) -> dict[str, Any]:
+def _summary(total: ProgramComparison) -> dict[str, Any]:
     report = total.report
     return {
         "programs": total.programs,

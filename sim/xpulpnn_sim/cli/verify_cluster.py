@@ -12,8 +12,14 @@ from xpulpnn_sim.cli.option_groups import IDEAL, icache_bytes
 from xpulpnn_sim.cli.values import Count, Numbers, Words, listed
 from xpulpnn_sim.cli.verify_random import RandomPrograms, gather, keep_failure, totals
 from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
-from xpulpnn_sim.verification.clusters.cluster_trials import ClusterPlan, ClusterResult, Reached, run_seed, shrink
-from xpulpnn_sim.verification.clusters.generator import generate, require
+from xpulpnn_sim.verification.clusters.cluster_trials import (
+    ClusterPlan,
+    ClusterResult,
+    Reached,
+    run_cluster_seed,
+    shrink_cluster,
+)
+from xpulpnn_sim.verification.clusters.generator import generate_cluster, require
 
 _ARBITERS: tuple[str, ...] = get_args(Arbiter)
 _STALLS_SHOWN = ("bank_conflict", "barrier", "event", "external", "fetch", "peripheral")
@@ -59,7 +65,7 @@ def run(options: ClusterPrograms) -> int:
     """Run programs until there are enough instructions; fails if one of them does."""
     plans = options.plans()
     compile_models(plans)
-    outcome = gather(options, plans, run_seed)
+    outcome = gather(options, plans, run_cluster_seed)
     for failure in outcome.failures:
         _report(failure, options)
     summary = _summary(outcome.results) | {"complete": not outcome.interrupted}
@@ -69,10 +75,10 @@ def run(options: ClusterPrograms) -> int:
 
 
 def _report(failure: ClusterResult, options: ClusterPrograms) -> None:
-    program, verdict = generate(failure.plan.config, failure.seed), failure.verdict
+    program, verdict = generate_cluster(failure.plan.config, failure.seed), failure.verdict
     if not options.no_shrink:
         with progress_bar("shrinking", None) as bar:
-            program, verdict = shrink(failure, bar.reach)
+            program, verdict = shrink_cluster(failure, bar.reach)
     kinds = ", ".join(phase.kind for phase in program.phases) or "no phases"
     again = failure.plan.command(failure.seed)
     for text in (f"program {failure.seed} fails:", verdict.text, f"phases left: {kinds}", f"again: {again}"):

@@ -8,7 +8,7 @@ from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import output, table, tell, write_json
 from xpulpnn_sim.cli.option_groups import Report
 from xpulpnn_sim.cli.values import Numbers
-from xpulpnn_sim.cli.verify_random import StressedPrograms, gather, report
+from xpulpnn_sim.cli.verify_random import StressedPrograms, gather, report_trials
 from xpulpnn_sim.verification.coverage import covered_trials as covered
 from xpulpnn_sim.verification.coverage.covered_trials import CoveredResult, Total
 from xpulpnn_sim.verification.coverage.crosses import crosses_of
@@ -58,7 +58,7 @@ def run(options: CoverageOptions) -> int:
             yield result
 
     outcome = gather(options, [plan], covered.run_covered, programs)
-    summary = report(options, [plan], outcome, "rtl")
+    summary = report_trials(options, [plan], outcome, "rtl")
     reached = _reached(total)
     _show(reached)
     summary |= {"coverage": reached}

@@ -88,7 +88,7 @@ def run(options: RandomOptions) -> int:
     else:
         prepare(options.engine, [plan.config for plan in plans])
     outcome = gather(options, plans, partial(trials.run_on, engine=options.engine), dask=options.dask)
-    write_json(options.json, report(options, plans, outcome, options.engine))
+    write_json(options.json, report_trials(options, plans, outcome, options.engine))
     return outcome.code()
 
 
@@ -138,7 +138,7 @@ def gather(
     return found
 
 
-def report(options: RandomPrograms, plans: list[Plan], found: Gathered, engine: str) -> dict[str, Any]:
+def report_trials(options: RandomPrograms, plans: list[Plan], found: Gathered, engine: str) -> dict[str, Any]:
     """Tell the failures and what was run; the same as a record."""
     for failure in found.failures:
         _report(failure, options, engine)
@@ -155,10 +155,10 @@ def _report(failed: Result | CoveredResult, options: RandomPrograms, engine: str
     if not options.no_shrink:
         with progress_bar("shrinking", None) as bar:
             case = trials.shrink(failure, design, bar.reach)
-        failure.verdict = trials.run_case(case, failure.plan, design)
+        failure.verdict = trials.run_trial_case(case, failure.plan, design)
     tell(trials.excerpt(case, failure))
     hint = "tables, handlers and prologue around it: use --output DIR\n"
-    keep_failure(options, failure.seed, lambda: trials.listing(case, failure), case.program, hint)
+    keep_failure(options, failure.seed, lambda: trials.program_listing(case, failure), case.program, hint)
 
 
 def keep_failure(

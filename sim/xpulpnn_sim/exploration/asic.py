@@ -26,7 +26,7 @@ from xpulpnn_sim.exploration.library import (
     read_verilog,
     write_inputs,
 )
-from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, mapped_module, packed
+from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, mapped_module, packed_netlist
 from xpulpnn_sim.exploration.origins import SHARED, VECTORS, Shares, with_origins
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, FlowRun, ModuleArea
 from xpulpnn_sim.exploration.timing import find_opensta, longest_path
@@ -164,7 +164,7 @@ class AsicFlow:
             memory_bits=bits or None,
             wall_s=round(time.monotonic() - started, 2),
         )
-        return FlowOutput(result=result, files=files, netlist=packed(by_delay.told[0]) if self.keep else "")
+        return FlowOutput(result=result, files=files, netlist=packed_netlist(by_delay.told[0]) if self.keep else "")
 
     def _runs(self, design: EmittedDesign, yosys: Yosys, files: dict[str, str]) -> list[_Run]:
         """All mappings of the design; their files go to ``files``."""

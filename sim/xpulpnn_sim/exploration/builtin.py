@@ -39,12 +39,12 @@ _DUAL: Mapping[_Kind, _Kind] = {"in": "in", "*": "+", "+": "*"}
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class _Network:
     """A pull-down network: the transistor of an input, or networks in series (``*``) or parallel (``+``)."""
 
     kind: _Kind
     name: str = ""
-    parts: tuple["Network", ...] = ()
+    parts: tuple["_Network", ...] = ()
 
     @property
     def depth(self) -> int:
@@ -53,9 +53,9 @@ class Network:
         return 1 if self.kind == "in" else sum(depths) if self.kind == "*" else max(depths)
 
     @property
-    def dual(self) -> "Network":
+    def dual(self) -> "_Network":
         """The pull-up network."""
-        return Network(_DUAL[self.kind], self.name, tuple(part.dual for part in self.parts))
+        return _Network(_DUAL[self.kind], self.name, tuple(part.dual for part in self.parts))
 
     def widths(self, others: int = 0) -> Iterator[tuple[str, int]]:
         """Input and width of each transistor; ``others`` are in series with the network."""
@@ -90,16 +90,16 @@ class Network:
         return self.name if self.kind == "in" else "(" + self.kind.join(map(str, self.parts)) + ")"
 
 
-def _series(*parts: Network) -> Network:
-    return Network("*", parts=parts)
+def _series(*parts: _Network) -> _Network:
+    return _Network("*", parts=parts)
 
 
-def _parallel(*parts: Network) -> Network:
-    return Network("+", parts=parts)
+def _parallel(*parts: _Network) -> _Network:
+    return _Network("+", parts=parts)
 
 
-_A, _B, _C, _D = (Network("in", name) for name in "ABCD")
-_NETWORKS: Mapping[str, Network] = {
+_A, _B, _C, _D = (_Network("in", name) for name in "ABCD")
+_NETWORKS: Mapping[str, _Network] = {
     "INV": _A,
     "NAND2": _series(_A, _B),
     "NAND3": _series(_A, _B, _C),

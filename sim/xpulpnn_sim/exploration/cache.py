@@ -17,7 +17,7 @@ _SHOWS_ONLY = frozenset({"benches", "cli", "proofs", "publishing", "report", "ve
 """Folders of sources that no result depends on."""
 
 
-def sources_digest() -> str:
+def design_sources_digest() -> str:
     """Hash of the sources of generator, kernels and simulation, and of the version of the hardware language."""
     return results.sources_digest(_SHOWS_ONLY)
 

@@ -11,10 +11,10 @@ from xpulpnn_sim.exploration.flows import (
     FLOWS,
     INFERRED,
     EnergyStep,
+    FlowRequest,
     FlowStep,
     KernelSpec,
     KernelStep,
-    Request,
     flow_steps,
     library,
     parse_clock,
@@ -31,7 +31,7 @@ from xpulpnn_sim.exploration.space import Point, Space, build_space, parse_space
 from xpulpnn_sim.exploration.task import PointStep
 from xpulpnn_sim.tools.dask_workers import require_dask
 from xpulpnn_sim.tools.files import folder_lock, require_folder
-from xpulpnn_sim.tools.lists import chosen
+from xpulpnn_sim.tools.lists import chosen_names
 from xpulpnn_sim.tools.named_table import NamedTable
 
 
@@ -162,12 +162,12 @@ def _finished(
     )
 
 
-def _requested(options: ExploreOptions, flows: tuple[str, ...], scripts: tuple[str, ...]) -> Request:
+def _requested(options: ExploreOptions, flows: tuple[str, ...], scripts: tuple[str, ...]) -> FlowRequest:
     keys = [text.partition("=")[0].strip() for text in (*options.settings, *options.sweep)]
     if options.search is not None and not options.sweep:
         # the search chooses all structures itself
         keys += INFERRED
-    return Request(
+    return FlowRequest(
         flows=flows,
         scripts=scripts,
         liberty=options.liberty,
@@ -211,7 +211,7 @@ class _Figures:
 
 def _figures(options: ExploreOptions) -> _Figures:
     specs = list(dict.fromkeys(map(KernelSpec.parse, options.kernel)))
-    names = tuple(chosen(options.flow or ("builtin" if options.liberty is None else "asic"), FLOWS, "flow"))
+    names = tuple(chosen_names(options.flow or ("builtin" if options.liberty is None else "asic"), FLOWS, "flow"))
     if "asic" in names and options.liberty is None:
         raise InputError("liberty must be given for the flow asic")
     script = options.script or SCRIPTS[0]

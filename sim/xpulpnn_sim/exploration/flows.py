@@ -195,7 +195,7 @@ _CLOCK = re.compile(r"(?P<number>\d+(\.\d*)?|\.\d+) *(?P<unit>ns|mhz|)", re.IGNO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class FlowRequest:
     """Flows that are asked for."""
 
     flows: tuple[str, ...]
@@ -258,12 +258,12 @@ class FlowStep:
         return StepOutcome(result=result, cached=hit, files={f"{design.top}.v": changed.verilog, **output.files})
 
 
-def library(request: Request) -> Library:
+def library(request: FlowRequest) -> Library:
     """The user's library, or the built-in one without one."""
     return builtin_library() if request.liberty is None else load_library(request.liberty)
 
 
-def flow_steps(request: Request, top: str = "") -> list[FlowStep]:
+def flow_steps(request: FlowRequest, top: str = "") -> list[FlowStep]:
     """A step for each flow and script."""
     steps: list[FlowStep] = []
     for name in request.flows:

@@ -35,7 +35,7 @@ class MappedGate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Combinational:
+class CombinationalCells:
     """Logic between registers: gates, names of the nets that paths start at, nets with the names paths end at."""
 
     gates: list[MappedGate]
@@ -57,7 +57,7 @@ class MappedNetlist:
     # instances that were not mapped; their outputs are among the inputs, their inputs among the outputs
     apart: list[NetlistCell] = field(default_factory=list[NetlistCell])
 
-    def combinational(self) -> Combinational:
+    def combinational(self) -> CombinationalCells:
         """The netlist with its registers cut: what leaves one starts a path, what enters one but its clock ends one.
 
         Ends at a register have the name of the first net it drives.
@@ -72,7 +72,9 @@ class MappedNetlist:
                 clock = gate.cell.flip_flop.clocked_on if gate.cell.flip_flop else ""
                 entering = [pin.name for pin in gate.cell.inputs if not pin.clock and pin.name != clock]
                 ends += [(gate.pins[pin], name) for pin in entering if gate.pins.get(pin, ONE) > ONE]
-        return Combinational(gates=[gate for gate in self.gates if not gate.cell.sequential], starts=starts, ends=ends)
+        return CombinationalCells(
+            gates=[gate for gate in self.gates if not gate.cell.sequential], starts=starts, ends=ends
+        )
 
 
 def mapped_module(
@@ -142,7 +144,7 @@ def _names(module: NetlistModule, gates: list[MappedGate]) -> dict[int, str]:
     return names
 
 
-def packed(netlist: MappedNetlist) -> str:
+def packed_netlist(netlist: MappedNetlist) -> str:
     """A netlist as text without line breaks."""
     content = {
         "module": netlist.module,
@@ -156,7 +158,7 @@ def packed(netlist: MappedNetlist) -> str:
 
 
 def unpacked(text: str, library: Mapping[str, LibraryCell]) -> MappedNetlist:
-    """Inverse of :func:`packed`, in the cells of ``library``."""
+    """Inverse of :func:`packed_netlist`, in the cells of ``library``."""
     content = json.loads(zlib.decompress(base64.b64decode(text)))
     return MappedNetlist(
         module=content["module"],

@@ -9,10 +9,10 @@ import numpy as np
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, Piece, piece_of
+from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, WorkPiece, piece_of
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.cosimulation.workloads.workload import executable_of
-from xpulpnn_sim.exploration.energy.estimate import Workload, estimate_energy, run_on_gates
+from xpulpnn_sim.exploration.energy.estimate import EnergyWorkload, estimate_energy, run_on_gates
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.results import ENERGY_PARTS, EnergyResult
 from xpulpnn_sim.reference.golden.network import run_reference
@@ -56,7 +56,7 @@ def layer_energies(
     return found
 
 
-def piece_workload(piece: Piece, variant: str, config: CoreConfig) -> Workload:
+def piece_workload(piece: WorkPiece, variant: str, config: CoreConfig) -> EnergyWorkload:
     """A piece as a program of the core, its results checked."""
     stage = piece.stage
     name = f"{stage.kind.name}:{stage.precision}:{variant}:{stage.layer}"
@@ -73,7 +73,7 @@ def piece_workload(piece: Piece, variant: str, config: CoreConfig) -> Workload:
             raise ToolError(f"the netlist must compute what the reference does in {stage.name}, not another result")
 
     macs = float(stage.layer.macs) if stage.multiplies else 0.0
-    return Workload(name=name, top="core", key=repr(executable), macs=macs, prepare=lambda: run)
+    return EnergyWorkload(name=name, top="core", key=repr(executable), macs=macs, prepare=lambda: run)
 
 
 def add_energies(record: dict[str, Any], energies: Mapping[str, LayerEnergy]) -> None:

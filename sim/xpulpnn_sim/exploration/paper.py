@@ -7,9 +7,9 @@ from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn_sim.exploration.flows import (
     WINDOW_CYCLES,
     EnergyStep,
+    FlowRequest,
     KernelSpec,
     KernelStep,
-    Request,
     flow_steps,
     library,
 )
@@ -64,7 +64,7 @@ def own(preset: str, bits: int, workload: tuple[str, str]) -> KernelSpec:
     return KernelSpec.parse(f"{kernel}:{bits}:{VARIANTS[preset]}:{layer}")
 
 
-def paper_points(request: Request, *, energy: bool) -> tuple[Space, list[list[PointStep]]]:
+def paper_points(request: FlowRequest, *, energy: bool) -> tuple[Space, list[list[PointStep]]]:
     """The points of the comparison and the steps of each."""
     flows = flow_steps(request)
     points: list[Point] = []
@@ -77,7 +77,7 @@ def paper_points(request: Request, *, energy: bool) -> tuple[Space, list[list[Po
     return Space(points=tuple(points), skipped=()), steps
 
 
-def _runs(request: Request, preset: str) -> list[PointStep]:
+def _runs(request: FlowRequest, preset: str) -> list[PointStep]:
     """Workloads of a core: the same programs as the others, then its own kernels."""
     cells, yosys = library(request), request.yosys
     return [
@@ -183,7 +183,7 @@ CLUSTERS_COMPARED: Mapping[tuple[str, str], tuple[str, float | None]] = {
 """Difference of two presets, and the percent of area that it costs in the paper, if it knows it."""
 
 
-def cluster_points(request: Request) -> tuple[Space, list[list[PointStep]]]:
+def cluster_points(request: FlowRequest) -> tuple[Space, list[list[PointStep]]]:
     """The clusters that are compared and the steps of each."""
     names = dict.fromkeys(name for pair in CLUSTERS_COMPARED for name in pair)
     points = [Point(label=name, top=CLUSTER, preset=name, settings={}, config=CLUSTER_PRESETS[name]) for name in names]

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 from xpulpnn.errors import XpulpnnError
 from xpulpnn.user_cache import ignore_before
-from xpulpnn_sim.exploration.cache import sources_digest
+from xpulpnn_sim.exploration.cache import design_sources_digest
 from xpulpnn_sim.exploration.library import FlowError
 from xpulpnn_sim.exploration.results import (
     Configuration,
@@ -137,7 +137,7 @@ def plan(
     fresh_since: float | None = None,
 ) -> Task:
     """The task of a point, whose steps come with all that determines their results besides the configuration."""
-    described = sources_digest(), point.top, point.config
+    described = design_sources_digest(), point.top, point.config
     folder = output / POINTS / point.folder
     task = Task(
         point=point,
@@ -274,9 +274,9 @@ def _unfinished(task: Task, output: Path) -> PointResult:
     return found.result(f"{UNFINISHED} {names or 'the last step'}")
 
 
-def versions(steps: Sequence[PointStep]) -> dict[str, str]:
+def _versions(steps: Sequence[PointStep]) -> dict[str, str]:
     """All that the results of steps depend on besides the configuration."""
-    found = {"Python": versions_of()["Python"], "sources of xpulpnn": sources_digest()[:12]}
+    found = {"Python": versions_of()["Python"], "sources of xpulpnn": design_sources_digest()[:12]}
     for step in steps:
         found |= {f"{name} (for {step.name})": value for name, value in step.settings().items()}
     return found
@@ -290,7 +290,7 @@ def _run(
     A call per step, those of a point first to last: what is finished is on disk, and a lost machine loses one step.
     """
     steps = {id(step): step for task in tasks.values() for step in task.steps.values()}
-    told = partial(versions, tuple(steps.values()))
+    told = partial(_versions, tuple(steps.values()))
     with executor(jobs, dask=dask, timeout_s=timeout_s, versions=told) as pool:
         shared = {name: pool.share(step) for name, step in steps.items()}
         left: dict[int, set[str]] = {}  # keys of steps that have not ended, of the points that have begun

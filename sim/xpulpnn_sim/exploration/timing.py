@@ -21,7 +21,7 @@ from typing import Any
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.liberty import LibraryCell, Table, TimingArc
 from xpulpnn_sim.exploration.library import Library
-from xpulpnn_sim.exploration.mapped_netlist import Combinational, MappedGate, MappedNetlist
+from xpulpnn_sim.exploration.mapped_netlist import CombinationalCells, MappedGate, MappedNetlist
 from xpulpnn_sim.exploration.results import CriticalPath, PathStep
 from xpulpnn_sim.tools.netlists import ONE, in_order
 
@@ -97,7 +97,7 @@ class OpenSta:
         return round(float(arrival[1]) * 1e3, 2) if arrival else None
 
 
-def _verilog(part: Combinational) -> str:
+def _verilog(part: CombinationalCells) -> str:
     """The source for OpenSTA: inputs ``i<net>``, outputs ``o<number>``, gates ``g<number>``."""
 
     def name(net: int) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.tools.files import write_bytes
 from xpulpnn_sim.tools.jobs import Call, Pool, Result, Versions
-from xpulpnn_sim.tools.worker_process import Answer, CallError, Shared, WorkerProcess, pack
+from xpulpnn_sim.tools.worker_process import CallError, Shared, WorkerAnswer, WorkerProcess, pack_object
 
 _CONNECT_S = 5.0
 _CHECK_S = 60.0  # time in which every worker must have told its versions
@@ -32,7 +32,7 @@ _LONELY_S = 60.0  # time without any worker after which a run gives up
 
 _ADDRESS = re.compile(r"(?:(?:tcp|tls)://)?(\[[0-9a-fA-F:]+\]|[^/:\[\]]+):(\d{1,5})")
 
-_known_versions: dict[str, Answer] = {}  # what this worker has told, by a hash of the function that asked
+_known_versions: dict[str, WorkerAnswer] = {}  # what this worker has told, by a hash of the function that asked
 _asking = threading.Lock()
 
 
@@ -182,9 +182,9 @@ class _DaskPool(Pool):
         with self._lock:
             self._running.discard(call)
         if done.cancelled():
-            call.settle(Answer(error=self._lost("cancelled")))
+            call.settle(WorkerAnswer(error=self._lost("cancelled")))
         elif error := done.exception():
-            call.settle(Answer(error=CallError(f"dask: {type(error).__name__}: {' '.join(str(error).split())}")))
+            call.settle(WorkerAnswer(error=CallError(f"dask: {type(error).__name__}: {' '.join(str(error).split())}")))
         else:
             call.settle(done.result())
 
@@ -202,20 +202,22 @@ class _DaskPool(Pool):
             with self._lock:
                 calls = list(self._running)
             for call in calls:
-                call.settle(Answer(error=error))
+                call.settle(WorkerAnswer(error=error))
 
 
-def answer_call(versions: bytes, expected: Mapping[str, str], call: bytes, timeout_s: float, *shared: bytes) -> Answer:
+def answer_call(
+    versions: bytes, expected: Mapping[str, str], call: bytes, timeout_s: float, *shared: bytes
+) -> WorkerAnswer:
     """Run a call on this worker."""
     difference = _difference(versions, expected)
     if difference:
-        return Answer(error=CallError(difference))
+        return WorkerAnswer(error=CallError(difference))
     with tempfile.TemporaryDirectory(prefix="xpulpnn-") as name:
         folder = Path(name)
         places = [folder / f"shared-{number}" for number in range(len(shared))]
         for path, content in zip(places, shared, strict=True):
             write_bytes(path, content)
-        return _run(folder, pack(_load_and_call, (call, *map(Shared, places)), {}), timeout_s, _wanted())
+        return _run(folder, pack_object(_load_and_call, (call, *map(Shared, places)), {}), timeout_s, _wanted())
 
 
 def _load_and_call(call: bytes, *shared: Any) -> Any:
@@ -223,7 +225,7 @@ def _load_and_call(call: bytes, *shared: Any) -> Any:
     return function(*(shared[one.place] if isinstance(one, _Sent) else one for one in arguments), **named)
 
 
-def _run(folder: Path, call: bytes, timeout_s: float, wanted: Callable[[], bool]) -> Answer:
+def _run(folder: Path, call: bytes, timeout_s: float, wanted: Callable[[], bool]) -> WorkerAnswer:
     process = WorkerProcess(folder)
     try:
         return process.call(call, timeout_s, wanted)
@@ -237,7 +239,7 @@ def _difference(versions: bytes, expected: Mapping[str, str]) -> str:
         answer = _known_versions.get(name)
         if answer is None:
             with tempfile.TemporaryDirectory(prefix="xpulpnn-") as folder:
-                answer = _run(Path(folder), pack(_tell_versions, (versions,), {}), _VERSIONS_S, lambda: True)
+                answer = _run(Path(folder), pack_object(_tell_versions, (versions,), {}), _VERSIONS_S, lambda: True)
         if answer.error is not None:
             return f"be able to tell its versions, not fail with: {' '.join(str(answer.error).split())}"
         _known_versions[name] = answer

@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.tools.results import sources_digest
-from xpulpnn_sim.tools.worker_process import Answer, CallError, Shared, WorkerProcess, pack
+from xpulpnn_sim.tools.worker_process import CallError, Shared, WorkerAnswer, WorkerProcess, pack_object
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -36,7 +36,7 @@ class Call(Future[Result], Generic[Result]):
     output: str = ""
     """Output of its process and its tools, once it has ended; of a call in this very process nothing."""
 
-    def settle(self, answer: Answer) -> None:
+    def settle(self, answer: WorkerAnswer) -> None:
         """Make the end of a call known."""
         self.output = answer.output
         if self.done():
@@ -176,7 +176,7 @@ class _Processes(Pool):
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Call[Result]:
         call: Call[Result] = Call()
-        packed = pack(fn, args, kwargs)
+        packed = pack_object(fn, args, kwargs)
         self._threads.submit(self._run, call, packed)
         return call
 

@@ -14,7 +14,7 @@ def words(text: str, option: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def chosen(text: str, known: Sequence[str], option: str) -> list[str]:
+def chosen_names(text: str, known: Sequence[str], option: str) -> list[str]:
     """Distinct members of ``known`` named in ``text``, ``all`` standing for all of them."""
     if text == "all":
         return list(known)

@@ -184,7 +184,7 @@ def choice(name: str, title: str, options: Mapping[str, str], *, buttons: bool =
     return shown if len(options) > 1 else hidden.format(name, *next(iter(options.items()), ("", "")))
 
 
-def chosen(name: str) -> Markup:
+def chosen_option(name: str) -> Markup:
     """The text of the present choice."""
     return Markup('<span data-shows="{}"></span>').format(name)
 

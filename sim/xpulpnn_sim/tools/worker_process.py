@@ -43,7 +43,7 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class WorkerAnswer:
     """The end of a call."""
 
     value: Any = None
@@ -88,8 +88,8 @@ class WorkerProcess:
         """The process can take no more calls."""
         return self._code is not None
 
-    def call(self, call: bytes, timeout_s: float, wanted: Callable[[], bool] | None = None) -> Answer:
-        """Have the process answer a call made by :func:`pack`; it is gone afterwards if it did not answer in time."""
+    def call(self, call: bytes, timeout_s: float, wanted: Callable[[], bool] | None = None) -> WorkerAnswer:
+        """Have the process answer a call of :func:`pack_object`; it is gone afterwards if it did not answer in time."""
         began = self._output.stat().st_size
         deadline = monotonic() + timeout_s
         answer = None
@@ -108,9 +108,9 @@ class WorkerProcess:
             file.seek(began)
             output = file.read().decode(errors="replace")
         if answer is None:
-            return Answer(error=CallError(why), output=output)
+            return WorkerAnswer(error=CallError(why), output=output)
         value, error = pickle.loads(answer)
-        return Answer(value=value, error=error, output=output)
+        return WorkerAnswer(value=value, error=error, output=output)
 
     def kill(self) -> None:
         """Kill the process and its tools."""
@@ -143,7 +143,7 @@ def _why(code: int | None) -> str:
     return f"its process must end with a result, not with exit code {code}"
 
 
-def pack(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> bytes:
+def pack_object(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> bytes:
     """A call as bytes; arguments that are :class:`Shared` are replaced by what their files hold."""
     return pickle.dumps((function, arguments, named))
 

@@ -16,7 +16,7 @@ from xpulpnn_sw.layers.channelwise import DepthwiseLayer, MaxPoolLayer, Transpos
 from xpulpnn_sw.layers.convolution import ConvLayer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
-from xpulpnn_sw.networks.widened import CRUMB_BITS, Widening, filled, widened
+from xpulpnn_sw.networks.widened import CRUMB_BITS, Widening, filled, widened_stages
 
 # kernels whose results have the channels of their inputs
 SAME_CHANNELS = ("depthwise", "add", "avgpool", "maxpool", "relu", "transpose")
@@ -41,7 +41,7 @@ def in_whole_words(network: Network) -> Network:
             had = taken = stage.input_shapes[0][-1]
             maps.check_split(stage, source)
         widening = Widening(had=had, taken=taken, written=maps.wanted(stage.name), filling=filling)
-        wide = replace(widened(stage, widening), sources=sources)
+        wide = replace(widened_stages(stage, widening), sources=sources)
         fillings[stage.name] = filled(wide, filling)
         stages.append(wide)
     return replace(network, stages=tuple(stages))

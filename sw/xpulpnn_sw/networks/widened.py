@@ -36,7 +36,7 @@ class Widening:
     filling: int | None
 
 
-def widened(stage: Stage, widening: Widening) -> Stage:
+def widened_stages(stage: Stage, widening: Widening) -> Stage:
     """The layer with channels added behind its own.
 
     Weights of added inputs are zeros, so that those of one bit become crumbs. Where the inputs have one bit too, they

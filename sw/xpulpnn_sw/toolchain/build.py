@@ -18,7 +18,7 @@ from string import Template
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sw.assembly.looppass.optimise import has_volatile, optimise
-from xpulpnn_sw.toolchain.build_options import HEAP_SHARE, ClusterLayout, Options, Stage, link_script
+from xpulpnn_sw.toolchain.build_options import HEAP_SHARE, BuildStage, ClusterLayout, Options, link_script
 from xpulpnn_sw.toolchain.c_library import header_flags, library_archive, library_files, library_root, source_flags
 from xpulpnn_sw.toolchain.compilers import (
     LIBRARIES,
@@ -28,7 +28,7 @@ from xpulpnn_sw.toolchain.compilers import (
     TO_ASSEMBLY,
     CompileError,
     Compiler,
-    find,
+    find_compiler,
     run,
     target_flags,
 )
@@ -70,10 +70,10 @@ class _Build:
         define = [f"-D{name}" for name in options.define]
         return [options.opt, *include, *define, *options.extra]
 
-    def compile(self, source: Path, output: Path, stage: Stage, place: Path | None = None) -> str:
+    def compile(self, source: Path, output: Path, stage: BuildStage, place: Path | None = None) -> str:
         """Compile a file of the user up to a stage, to be put to ``place`` in the end; returns the warnings."""
         chosen = self._chosen()
-        if stage is Stage.PREPROCESSED:
+        if stage is BuildStage.PREPROCESSED:
             return run([*self._flags(), *chosen, "-E", str(source), "-o", str(output)])
         if place is not None and not {"-MMD", "-MD"}.isdisjoint(chosen):
             chosen += [] if "-MF" in chosen else ["-MF", str(place.with_suffix(".d"))]
@@ -84,7 +84,7 @@ class _Build:
             preprocessed = run([*self._flags(), *self._chosen(), "-w", "-E", str(source)])
             swap_loads = not has_volatile(preprocessed)
             text = optimise(text, self.options.config, swap_loads=swap_loads, report=self.options.report)
-        if stage is Stage.ASSEMBLY:
+        if stage is BuildStage.ASSEMBLY:
             _write(output, text)
             return printed
         return printed + self._assemble(text, source, output)
@@ -218,7 +218,7 @@ def _put(built: Path, output: Path) -> None:
 
 @contextmanager
 def _working(compiler: str | None, options: Options) -> Generator[_Build]:
-    found = find(compiler)
+    found = find_compiler(compiler)
     with tempfile.TemporaryDirectory(prefix="xpulpnn-cc-") as name:
         work = _Build(found, options, Path(name))
         write_headers(work.folder / "include", options.config, options.cluster)
@@ -261,7 +261,7 @@ def _compiling(work: _Build, sources: Sequence[Path], objects: list[Path]) -> li
             continue
         target = work.folder / str(number) / f"{source.stem}.o"
         objects.append(target)
-        tasks.append(lambda source=source, target=target: work.compile(source, target, Stage.OBJECT))
+        tasks.append(lambda source=source, target=target: work.compile(source, target, BuildStage.OBJECT))
     return tasks
 
 
@@ -278,7 +278,7 @@ def archive(
 
 def compile_sources(
     files: Sequence[tuple[Path, Path]],
-    stage: Stage,
+    stage: BuildStage,
     *,
     compiler: str | None = None,
     options: Options | None = None,

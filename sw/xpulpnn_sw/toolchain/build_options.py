@@ -47,7 +47,7 @@ HEAP_SHARE = 4  # the heap is this part of the ram unless its size is given
 MAX_RAM = 0x0C00_0000  # bytes between the data and the code of the memory map
 
 
-class Stage(StrEnum):
+class BuildStage(StrEnum):
     """Step at which compiling stops."""
 
     PREPROCESSED = "-E"

@@ -108,7 +108,7 @@ def _find_zig() -> Compiler | None:
     return None if place is None else Compiler("zig", (place, "cc"))
 
 
-def find(kind: str | None = None) -> Compiler:
+def find_compiler(kind: str | None = None) -> Compiler:
     """The compiler called ``kind``, or the first that is installed; raises :class:`ToolError` with what to install."""
     if kind is not None and kind not in COMPILERS:
         raise InputError(f"compiler must be one of {', '.join(COMPILERS)}, not {kind}")

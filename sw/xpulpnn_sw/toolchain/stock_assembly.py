@@ -106,7 +106,7 @@ def translate(text: str, config: CoreConfig) -> tuple[str, list[TranslationProbl
     return _Translation(text, config).result()
 
 
-def statements(line: str) -> list[str]:
+def assembly_statements(line: str) -> list[str]:
     """The statements of a line without comments."""
     found = [""]
     for piece in _PIECES.findall(line):
@@ -172,13 +172,13 @@ class _Translation:
             if match := _ASSIGNMENT.match(line):
                 self._assign(match)
             return line
-        return ";".join(self._statement(statement) for statement in statements(line))
+        return ";".join(self._statement(statement) for statement in assembly_statements(line))
 
     def _assign(self, match: re.Match[str]) -> None:
         name = match[1] or match[2]
         self._symbols.pop(name, None)
         try:
-            self._symbols[name] = evaluate(statements(match[3])[0], self._symbols, 0)
+            self._symbols[name] = evaluate(assembly_statements(match[3])[0], self._symbols, 0)
         except EncodingError:
             # a label or what the assembler alone can work out
             return

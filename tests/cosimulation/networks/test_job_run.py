@@ -8,7 +8,16 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.networks.job import FOLDER, Item, Job, Outcome, Target, Task, run_items, run_job
+from xpulpnn_sim.cosimulation.networks.job import (
+    FOLDER,
+    Item,
+    Job,
+    NetworkOutcome,
+    NetworkTarget,
+    NetworkTask,
+    run_items,
+    run_job,
+)
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layers.convolution import LinearLayer
@@ -33,18 +42,22 @@ class FakeJob(Job):
     stops_at = IMAGES
     ran: list[int]
 
-    def run(self, item: Item) -> Outcome:
+    def run(self, item: Item) -> NetworkOutcome:
         if item.image >= self.stops_at:
             raise KeyboardInterrupt
         self.ran.append(item.image)
         record = {"cycles": 100 + item.image, "mismatches": 0}
-        return Outcome(record=record, reports=[], answer=item.image % 2, reference=0, checked=self.is_checked(item))
+        return NetworkOutcome(
+            record=record, reports=[], answer=item.image % 2, reference=0, checked=self.is_checked(item)
+        )
 
 
 def job(*, weight: int = 1, stops_at: int = IMAGES, check: str = "first", stalls: float = 0.0) -> FakeJob:
-    task = Task(network=network(weight), inputs=np.arange(4 * IMAGES).reshape(IMAGES, 4))
+    task = NetworkTask(network=network(weight), inputs=np.arange(4 * IMAGES).reshape(IMAGES, 4))
     found = FakeJob(
-        tasks=[task], targets=[Target(config=preset("xpulpnn"), machine=Machine(grant_stalls=stalls))], check=check
+        tasks=[task],
+        targets=[NetworkTarget(config=preset("xpulpnn"), machine=Machine(grant_stalls=stalls))],
+        check=check,
     )
     found.stops_at, found.ran = stops_at, []
     return found

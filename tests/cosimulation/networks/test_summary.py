@@ -7,9 +7,9 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.networks.job import Item, Job, Outcome, Target, Task
-from xpulpnn_sim.cosimulation.networks.page import is_picture, picture, write_page
-from xpulpnn_sim.cosimulation.networks.summary import mean_of, records
+from xpulpnn_sim.cosimulation.networks.job import Item, Job, NetworkOutcome, NetworkTarget, NetworkTask
+from xpulpnn_sim.cosimulation.networks.page import is_picture, picture, write_network_page
+from xpulpnn_sim.cosimulation.networks.summary import mean_of, summary_records
 from xpulpnn_sim.tools.pages import plots_of
 from xpulpnn_sim.tools.png import read_png
 
@@ -18,7 +18,7 @@ from .test_job_run import network
 pytestmark = pytest.mark.unit
 
 
-def outcome(cycles: int, answer: int, *, wrong: int = 0, wall_s: float = 1.0) -> Outcome:
+def outcome(cycles: int, answer: int, *, wrong: int = 0, wall_s: float = 1.0) -> NetworkOutcome:
     layer = {
         "name": "only",
         "layer": "4:2:raw",
@@ -50,20 +50,20 @@ def outcome(cycles: int, answer: int, *, wrong: int = 0, wall_s: float = 1.0) ->
         "wall_s": wall_s,
         "sim_cycles_per_s": round(cycles / wall_s),
     }
-    return Outcome(record=record, reports=[], answer=answer, reference=answer, checked=not wrong)
+    return NetworkOutcome(record=record, reports=[], answer=answer, reference=answer, checked=not wrong)
 
 
 def labelled() -> Job:
     samples = np.zeros((4, 2, 2), np.uint8)
     samples[1] = [[1, 2], [3, 255]]
-    task = Task(
+    task = NetworkTask(
         network=network(),
         inputs=np.zeros((4, 4), np.int64),
         labels=np.array([0, 1, 1, 1]),
         classes=("cat", "dog"),
         samples=samples,
     )
-    target = Target(config=preset("xpulpnn"), machine=Machine(), title="a core")
+    target = NetworkTarget(config=preset("xpulpnn"), machine=Machine(), title="a core")
     return Job(tasks=[task], targets=[target])
 
 
@@ -71,7 +71,7 @@ OUTCOMES = [outcome(100, 0), outcome(200, 0, wrong=3), outcome(300, 1, wall_s=0.
 
 
 def found(count: int = 4):
-    return records(labelled(), {Item(0, 0, image): OUTCOMES[image] for image in range(count)})
+    return summary_records(labelled(), {Item(0, 0, image): OUTCOMES[image] for image in range(count)})
 
 
 def test_means_extremes_and_sums():
@@ -104,7 +104,7 @@ def test_images_that_were_not_run_do_not_count():
     (record,) = found(2)
     assert (record["images"], record["right"], record["accuracy"]) == (2, 1, 0.5)
     # nor need those that were be the first ones
-    (record,) = records(labelled(), {Item(0, 0, image): OUTCOMES[image] for image in (2, 3)})
+    (record,) = summary_records(labelled(), {Item(0, 0, image): OUTCOMES[image] for image in (2, 3)})
     assert (record["images"], record["right"]) == (2, 2)
 
 
@@ -118,7 +118,7 @@ def test_the_page_is_complete_and_the_same_again(tmp_path):
     job, shown = labelled(), found()
     texts = []
     for name in ("one.html", "two.html"):
-        write_page(tmp_path / name, job, shown, command="xpulpnn net", conditions=["Run by hand <&>."])
+        write_network_page(tmp_path / name, job, shown, command="xpulpnn net", conditions=["Run by hand <&>."])
         texts.append((tmp_path / name).read_text())
     assert texts[0] == texts[1]
     page = texts[0].partition('<script type="application/gzip"')[0]

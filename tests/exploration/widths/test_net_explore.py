@@ -13,7 +13,7 @@ from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cosimulation.networks.images import read_images
 from xpulpnn_sim.exploration.widths.exploration import Evaluation
-from xpulpnn_sim.exploration.widths.subject import Measured, Subject
+from xpulpnn_sim.exploration.widths.subject import MeasuredWidths, Subject
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sw.networks.form import read_network
@@ -93,9 +93,9 @@ def test_processes_give_what_one_gives(model: Path) -> None:
 @pytest.mark.unit
 @pytest.mark.usefixtures("own_store")
 def test_a_wrong_result_of_the_design_fails(model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    def measure(subject: Subject, widths: Any) -> Measured:
+    def measure(subject: Subject, widths: Any) -> MeasuredWidths:
         layers = tuple((key, 100, 10) for key in subject.study(widths).layers)
-        return Measured(cycles=300, layers=layers, reports=("third[0]: expected 1, got 2 (1 wrong results)",))
+        return MeasuredWidths(cycles=300, layers=layers, reports=("third[0]: expected 1, got 2 (1 wrong results)",))
 
     monkeypatch.setattr(Subject, "measure", measure)
     assert cli.main(split(model, *CORE, "--bits", "8")) == 1

@@ -7,12 +7,12 @@ import pytest
 from xpulpnn_sim.exploration.widths.subject import (
     Assignment,
     Choices,
-    Point,
+    WidthPoint,
     WidthSpace,
     cheapest,
     search_widths,
-    text_of,
     widths_front,
+    widths_text,
 )
 from xpulpnn_sw.networks.importers.registry import LayerWidths
 
@@ -33,18 +33,18 @@ class Bowl:
     def __init__(self) -> None:
         self.asked: list[Assignment] = []
 
-    def __call__(self, wanted: Sequence[Assignment]) -> list[Point]:
+    def __call__(self, wanted: Sequence[Assignment]) -> list[WidthPoint]:
         self.asked += wanted
         return [self.point(one) for one in wanted]
 
     @staticmethod
-    def point(widths: Assignment) -> Point:
+    def point(widths: Assignment) -> WidthPoint:
         cycles, lost = 0, 0
         for number, own in enumerate(widths, start=1):
             # kernels compute with the wider of both
             cycles += 100 * max(own.weights, own.activations) * (len(widths) - number + 1)
             lost += sum({8: 0, 4: 7, 2: 150}[bits] * number for bits in (own.weights, own.activations))
-        return Point(widths=widths, right=IMAGES - lost, images=IMAGES, cycles=cycles, weight_bytes=cycles)
+        return WidthPoint(widths=widths, right=IMAGES - lost, images=IMAGES, cycles=cycles, weight_bytes=cycles)
 
 
 def test_a_small_space_is_evaluated_whole() -> None:
@@ -88,18 +88,18 @@ def test_a_search_does_not_go_on_below_the_floor() -> None:
 
 def test_layers_without_a_choice_keep_their_bits() -> None:
     fixed = WidthSpace(layers=(Choices(weights=(8,), activations=(8,)), Choices(weights=LADDER, activations=(4, 8))))
-    assert [text_of(one) for one in fixed] == ["8,8", "8,8/4", "8,4/8", "8,4", "8,2/8", "8,2/4"]
-    assert [text_of(one) for one in fixed.uniform()] == ["8,8", "8,4", "8,2/4"]
+    assert [widths_text(one) for one in fixed] == ["8,8", "8,8/4", "8,4/8", "8,4", "8,2/8", "8,2/4"]
+    assert [widths_text(one) for one in fixed.uniform()] == ["8,8", "8,4", "8,2/4"]
     start = fixed.uniform()[0]
-    assert {text_of(one) for one in fixed.changes(start).values()} == {"8,4/8", "8,8/4", "8,4"}
-    assert {text_of(one) for one in fixed.changes(fixed.uniform()[1], up=True).values()} == {
+    assert {widths_text(one) for one in fixed.changes(start).values()} == {"8,4/8", "8,8/4", "8,4"}
+    assert {widths_text(one) for one in fixed.changes(fixed.uniform()[1], up=True).values()} == {
         *("8,2/4", "8,8/4", "8,4/8", "8,8")
     }
 
 
 def test_the_front_has_what_nothing_is_better_than() -> None:
-    def point(cycles: int, right: int, size: int = 0, problem: str = "") -> Point:
-        return Point(widths=(), right=right, images=100, cycles=cycles, weight_bytes=size, problem=problem)
+    def point(cycles: int, right: int, size: int = 0, problem: str = "") -> WidthPoint:
+        return WidthPoint(widths=(), right=right, images=100, cycles=cycles, weight_bytes=size, problem=problem)
 
     best = [point(10, 50), point(20, 60, 5), point(40, 90)]
     others = [point(20, 60, 6), point(30, 60), point(15, 50), point(40, 80), point(1, 99, problem="too large")]

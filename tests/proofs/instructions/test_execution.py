@@ -12,7 +12,7 @@ from xpulpnn.isa.semantics import definition
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import Integers
-from xpulpnn_sim.proofs.instructions.execution import Before, GateEffects, execute, understood
+from xpulpnn_sim.proofs.instructions.execution import Before, GateEffects, execute_statements, understood
 from xpulpnn_sim.proofs.instructions.instruction_proofs import seeded
 from xpulpnn_sim.reference.statements.machine import Hart, Statements
 from xpulpnn_sim.reference.stimuli import element_width, instruction_words, operand_columns, random_word
@@ -123,7 +123,7 @@ def test_statements_on_gates_are_those_on_integers(insn):
         entries=[columns.word(values) for values in entries],
         loaded=columns.word(loaded),
     )
-    effects = execute(insn, definition(insn), before, Integers(columns.graph))
+    effects = execute_statements(insn, definition(insn), before, Integers(columns.graph))
     for case, got in enumerate(gates(columns, insn, effects, words, pcs)):
         given = {name: values[case] for name, values in sources.items()}
         old = [values[case] for values in entries]

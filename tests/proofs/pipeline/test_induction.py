@@ -10,9 +10,9 @@ from xpulpnn.config import CoreConfig
 from xpulpnn_sim.proofs.engine.aiger import Aiger
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PROVED
 from xpulpnn_sim.proofs.faults.sequencing import SEQUENCE_FAULTS
-from xpulpnn_sim.proofs.pipeline.gates import Scene, emit_scene, latches
+from xpulpnn_sim.proofs.pipeline.gates import SceneGates, emit_scene, latches
 from xpulpnn_sim.proofs.pipeline.proof import Prover, from_any_state
-from xpulpnn_sim.proofs.pipeline.rules import Rule, rules
+from xpulpnn_sim.proofs.pipeline.rules import PipelineRule, rules
 from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_yosys
 
 ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")
@@ -49,13 +49,13 @@ def test_what_is_looked_for_behind_a_state():
 
 
 @pytest.fixture(scope="module", name="scene")
-def small_scene() -> Scene:
+def small_scene() -> SceneGates:
     """A core of RV32IMC with its properties."""
     dotp = replace(CoreConfig().dotp, widths=frozenset({16}))
     return emit_scene(CoreConfig(xpulpv2=False, xpulpnn=False, mac_load_nn=False, dotp=dotp))
 
 
-def buses(scene: Scene) -> Rule:
+def buses(scene: SceneGates) -> PipelineRule:
     """The property of the buses."""
     rule = next(rule for rule in rules(scene.description.config) if rule.name == "obi")
     reads = tuple(f"id_stage/rs{number}_read" for number in (1, 2, 3))
@@ -70,7 +70,7 @@ def prover_in(tmp_path: Path) -> Prover:
 
 @pytest.mark.flow
 @needs_tools
-def test_proved_of_every_cycle(scene: Scene, prover: Prover):
+def test_proved_of_every_cycle(scene: SceneGates, prover: Prover):
     rule = buses(scene)
     outcome = prover.prove(rule, scene)
     assert (outcome.verdict, outcome.broken, outcome.trace) == (PROVED, (), ())
@@ -79,7 +79,7 @@ def test_proved_of_every_cycle(scene: Scene, prover: Prover):
 
 @pytest.mark.flow
 @needs_tools
-def test_a_fault_is_found(scene: Scene, prover: Prover):
+def test_a_fault_is_found(scene: SceneGates, prover: Prover):
     fault = next(each for each in SEQUENCE_FAULTS if each.name == "a second access before the first is answered")
     outcome = prover.prove(buses(scene), scene.with_fault(fault))
     assert (outcome.verdict, outcome.parts) == (FAILED, ["data too many"])

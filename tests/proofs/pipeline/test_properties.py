@@ -15,7 +15,7 @@ from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.pipeline.gates import seen_signals
 from xpulpnn_sim.proofs.pipeline.properties.fetching import HeldWord
-from xpulpnn_sim.proofs.pipeline.properties.invariants import Word
+from xpulpnn_sim.proofs.pipeline.properties.invariants import InvariantWord
 from xpulpnn_sim.proofs.pipeline.properties.register_values import HeldBit
 from xpulpnn_sim.proofs.pipeline.properties.scene import watch_bus, watch_progress
 from xpulpnn_sim.proofs.pipeline.properties.system import watch_system
@@ -292,7 +292,7 @@ def test_kinds_are_those_of_the_table():
     words = {word: row for row in enabled(config.extensions, config.widths) for word in words_of(row, draw)}
     module, raw = Module(), Signal(32)
     seen = {kind: Signal(name=kind) for kind in KINDS}
-    word = Word(raw)
+    word = InvariantWord(raw)
     module.d.comb += [signal.eq(getattr(word, kind)) for kind, signal in seen.items()]
     found: list[tuple[int, str]] = []
 

@@ -7,7 +7,7 @@ import pytest
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.aiger import UNKNOWN, Aiger, ClockedGraph, Named
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE
-from xpulpnn_sim.proofs.riscv_formal.join import join
+from xpulpnn_sim.proofs.riscv_formal.join import join_netlists
 
 pytestmark = pytest.mark.unit
 
@@ -55,7 +55,7 @@ def fails(problem, frames) -> list[int]:
 
 def test_check_beside_core():
     """The level is 0 after reset, and 1 in the cycle after the input."""
-    problem = join(TOGGLE, [WATCHED])
+    problem = join_netlists(TOGGLE, [WATCHED])
     frames = [[value] + [0] * (problem.searched.inputs - 1) for value in (1, 0, 1, 0)]
     assert fails(problem, frames) == [0, 1, 1, 0]
     assert [level for (level,) in problem.shown.graph.run(frames)] == [0, 1, 1, 0]
@@ -65,23 +65,23 @@ def test_check_beside_core():
 def test_several_checks_beside_core():
     """Each has a failure of its own: the second one never looks at the level."""
     blind = Named(graph=LEVEL, inputs={"reset": {0: 0}, "check": {0: 1}, "choice": {0: 2}}, outputs={})
-    problem = join(TOGGLE, [WATCHED, blind])
+    problem = join_netlists(TOGGLE, [WATCHED, blind])
     assert len(problem.searched.bad) == 2
     assert fails(problem, [[0, 1], [0, 0]]) == [1, 0]
     assert fails(problem, [[1, 0], [0, 0]]) == [0, 1]
 
 
 def test_tied_and_constant_inputs():
-    tied = join(TOGGLE, [WATCHED], tied={"go": 0})
+    tied = join_netlists(TOGGLE, [WATCHED], tied={"go": 0})
     assert fails(tied, [[], [], []]) == [0, 0, 0]
-    constant = join(TOGGLE, [WATCHED], constants=["go"])
+    constant = join_netlists(TOGGLE, [WATCHED], constants=["go"])
     assert fails(constant, [[1], [0], [0], [0]]) == [0, 1, 0, 1]
 
 
 def test_assumptions_hold_from_the_first_cycle_on():
     """Without a cycle in which the level is 1 nothing can fail after one."""
     assumes_low = Aiger(inputs=3, latches=[], outputs=[], bad=[8], constraints=[7], gates=[(6, 4)])
-    problem = join(TOGGLE, [Named(graph=assumes_low, inputs=WATCHED.inputs, outputs={})])
+    problem = join_netlists(TOGGLE, [Named(graph=assumes_low, inputs=WATCHED.inputs, outputs={})])
     assert fails(problem, [[1], [0], [0]]) == [0, 0, 0]
 
 
@@ -91,8 +91,8 @@ def test_trigger():
     graph = Aiger(inputs=4, latches=[], outputs=[], bad=[10], gates=[(6, 4)])
     watched = Named(graph=graph, inputs=inputs, outputs={})
     frames = [[1, 0], [0, 1], [0, 0], [0, 0]]
-    assert fails(join(TOGGLE, [watched], triggered=True, delay=2), frames) == [0, 0, 0, 1]
-    assert fails(join(TOGGLE, [watched], triggered=True), frames) == [0, 1, 1, 1]
+    assert fails(join_netlists(TOGGLE, [watched], triggered=True, delay=2), frames) == [0, 0, 0, 1]
+    assert fails(join_netlists(TOGGLE, [watched], triggered=True), frames) == [0, 1, 1, 1]
 
 
 def test_sliced():
@@ -101,10 +101,10 @@ def test_sliced():
     both = Aiger(inputs=4, latches=[], outputs=[], bad=[10], gates=[(8, 6)])
     watched = Named(graph=both, inputs={"reset": {0: 0}, "check": {0: 1}, "core_level": {0: 2, 1: 3}}, outputs={})
     # it would fail if both were 1: apart it cannot
-    assert join(two, [watched], sliced=["level"], width=2).searched.bad == [FALSE, FALSE]
+    assert join_netlists(two, [watched], sliced=["level"], width=2).searched.bad == [FALSE, FALSE]
 
 
 def test_a_check_that_always_looks():
     careless = Aiger(inputs=3, latches=[], outputs=[], bad=[6], gates=[])
     with pytest.raises(ToolError, match=r"^the check must not fail in a cycle in which it does not look$"):
-        join(TOGGLE, [Named(graph=careless, inputs=WATCHED.inputs, outputs={})])
+        join_netlists(TOGGLE, [Named(graph=careless, inputs=WATCHED.inputs, outputs={})])

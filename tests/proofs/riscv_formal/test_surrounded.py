@@ -18,8 +18,8 @@ from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     RESULTS,
     Cutpoint,
     class_of,
-    commands,
-    emit_design,
+    cut_commands,
+    emit_cut_design,
     of_instruction,
     wires,
 )
@@ -139,12 +139,12 @@ def test_retirements():
 
 @pytest.fixture(scope="module")
 def design():
-    return emit_design(preset("xpulpnn"), MASKS)
+    return emit_cut_design(preset("xpulpnn"), MASKS)
 
 
 def test_more_than_the_suite_knows():
     with pytest.raises(InputError, match=r"^qnt and requantise must be false for formal, not true$"):
-        emit_design(preset("xpulpnn2"), MASKS)
+        emit_cut_design(preset("xpulpnn2"), MASKS)
 
 
 def test_top():
@@ -180,7 +180,7 @@ def test_cuts_have_their_wires(design):
     modules = design.modules
     wanted = [wire for cut in EVERY for wire in (*cut.wires, *(name for name, _ in cut.ties))]
     assert wires(EVERY, modules) == wanted
-    lines = commands([REGISTERS, RESULTS, FORWARDED, IDLE_LOOPS], modules)
+    lines = cut_commands([REGISTERS, RESULTS, FORWARDED, IDLE_LOOPS], modules)
     assert "cutpoint reg_file/w:*mem2reg_rd*DATA" in lines
     # an input is free where it is used, an output for all who see it
     assert "cutpoint id_stage/w:ex_result" in lines
@@ -199,7 +199,7 @@ endmodule
 def test_a_wire_with_other_names_is_free(tmp_path: Path):
     """What is cut is free for all who see it, also under the names that it is assigned to."""
     (tmp_path / "small.v").write_text(_ALIASED)
-    cutpoints = commands([Cutpoint("a word", ("prefetch_buffer/first",))], {"prefetch_buffer": _ALIASED})
+    cutpoints = cut_commands([Cutpoint("a word", ("prefetch_buffer/first",))], {"prefetch_buffer": _ALIASED})
     lines = ["read_verilog small.v", "hierarchy -top prefetch_buffer", "setattr -set keep 1 w:first", "techmap"]
     # the cut wire has neither input in its cone, whatever it is called
     lines += [

@@ -14,8 +14,15 @@ from xpulpnn.errors import InputError, ToolError
 from xpulpnn.verilog import EmittedVerilog, Reset, emit
 from xpulpnn_sim.cli import prove_emitter
 from xpulpnn_sim.cli.common import read_results
-from xpulpnn_sim.cli.main import execute
-from xpulpnn_sim.proofs.emitter.emission import DIFFERENT, EQUAL, Outcome, elaborate, prove, sources
+from xpulpnn_sim.cli.main import execute_command
+from xpulpnn_sim.proofs.emitter.emission import (
+    DIFFERENT,
+    EQUAL,
+    EmissionOutcome,
+    elaborate,
+    emission_sources,
+    prove_emission,
+)
 
 
 class Words(wiring.Component):
@@ -86,16 +93,16 @@ def words() -> EmittedVerilog:
     return emit(Words(), "words", config={})
 
 
-def proved(design: EmittedVerilog, name: str, text: str) -> Outcome:
+def proved(design: EmittedVerilog, name: str, text: str) -> EmissionOutcome:
     """Outcome of a module whose text is another one."""
     changed = replace(design, modules=design.modules | {name: text})
-    (source,) = [source for source in sources(changed) if source.name == name]
+    (source,) = [source for source in emission_sources(changed) if source.name == name]
     (elaborated,) = elaborate([source])
-    return prove(elaborated, timeout_s=60)
+    return prove_emission(elaborated, timeout_s=60)
 
 
 def run(*options: str) -> int:
-    return execute(["equivalence", *options])
+    return execute_command(["equivalence", *options])
 
 
 @pytest.mark.flow
@@ -156,9 +163,9 @@ def test_a_latch_is_refused():
 @pytest.mark.parametrize(("reset", "initial"), [("sync", True), ("async-low", True), ("async-low", False)])
 def test_emitted_text_is_equal(reset: Reset, initial: bool):
     design = emit(Words(), "words", config={}, reset=reset, initial=initial)
-    (source,) = sources(design)
+    (source,) = emission_sources(design)
     (elaborated,) = elaborate([source])
-    assert prove(elaborated, timeout_s=60, initial=initial).verdict == EQUAL
+    assert prove_emission(elaborated, timeout_s=60, initial=initial).verdict == EQUAL
 
 
 @pytest.mark.flow

@@ -12,14 +12,14 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.settings import apply_settings
 from xpulpnn_sim.cli import prove_units
 from xpulpnn_sim.cli.common import read_results
-from xpulpnn_sim.cli.main import execute
+from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.units.dotp import ALL_SIGNS, Signs
-from xpulpnn_sim.proofs.units.equivalence import LANES, SAMPLED, Comparison, check, structures
+from xpulpnn_sim.proofs.units.equivalence import LANES, SAMPLED, Comparison, check, unit_structures
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL
 
 CONFIG = preset("xpulpnn")
-STRUCTURES = structures(CONFIG)
+STRUCTURES = unit_structures(CONFIG)
 BOTH = Signs(True, True)
 
 
@@ -50,7 +50,7 @@ def broken(design: Emitted, old: str, new: str) -> Emitted:
 
 
 def run(*options: str) -> int:
-    return execute(["prove", "units", *options])
+    return execute_command(["prove", "units", *options])
 
 
 @pytest.mark.unit
@@ -69,7 +69,7 @@ def test_every_accepted_combination_is_a_structure():
 @pytest.mark.unit
 def test_fixed_settings_and_widths():
     config = preset("ri5cy")
-    some = structures(config, ["multipliers"], widths=True).values()
+    some = unit_structures(config, ["multipliers"], widths=True).values()
     assert {one.dotp.multipliers for one in some} == {config.dotp.multipliers}
     assert {one.dotp.widths for one in some} == {frozenset({16}), frozenset({8}), frozenset({16, 8})}
 
@@ -173,7 +173,7 @@ def test_command_writes_every_operation(tmp_path, capsys: pytest.CaptureFixture[
     settings = {"adders": "inferred", "multipliers": "replicated"}
     options = [option for key, value in settings.items() for option in ("--set", f"{key}={value}")]
     assert run("--preset", "ri5cy", *options, "--formats", "b", "--json", str(target)) == 0
-    found = structures(apply_settings(preset("ri5cy"), settings), list(settings))
+    found = unit_structures(apply_settings(preset("ri5cy"), settings), list(settings))
     records = read_results(target)
     assert [record["signs"] for record in records] == len(found) * [str(signs) for signs in ALL_SIGNS]
     assert {(record["format"], record["method"], record["verdict"]) for record in records} == {("b", "algebra", EQUAL)}

@@ -8,10 +8,10 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.cli import prove_cluster
 from xpulpnn_sim.cli.common import read_results
-from xpulpnn_sim.cli.main import execute
+from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.proofs.cluster.cluster import PARTS, arbiter
 from xpulpnn_sim.proofs.cluster.obligation import PROVED, REFUTED, Obligation
-from xpulpnn_sim.proofs.engine.induction import UNDECIDED, Finding, prove
+from xpulpnn_sim.proofs.engine.induction import UNDECIDED, Finding, prove_by_induction
 
 pytestmark = pytest.mark.flow
 
@@ -21,7 +21,7 @@ OBLIGATIONS = [each for part in PARTS.values() for each in part(SMALL)]
 
 
 def findings(obligation: Obligation, text: str) -> dict[str, Finding]:
-    return {found.claim: found for found in prove(obligation, text, timeout_s=TIMEOUT_S)}
+    return {found.claim: found for found in prove_by_induction(obligation, text, timeout_s=TIMEOUT_S)}
 
 
 def faulty(obligation: Obligation, old: str, new: str, claim: str) -> Finding:
@@ -101,7 +101,7 @@ def test_unknown_register_is_told():
 
 
 def run(words: list[str]) -> int:
-    return execute(["prove", "cluster", *words])
+    return execute_command(["prove", "cluster", *words])
 
 
 def test_command_writes_table_and_records(tmp_path, capsys):

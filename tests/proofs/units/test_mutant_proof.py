@@ -17,11 +17,11 @@ from xpulpnn_sim.proofs.units.mutant_proof import (
     OUTPUTS,
     REACHED,
     SITUATIONS,
-    Comparison,
+    GatePort,
     Held,
     Judge,
+    MutantComparison,
     Occurring,
-    Port,
     Situation,
 )
 from xpulpnn_sim.proofs.units.mutated_gates import MutatedGates, read_mutated
@@ -89,7 +89,7 @@ def gates(tmp_path_factory: pytest.TempPathFactory) -> MutatedGates:
     return mutated(tmp_path_factory.mktemp("unit"), UNIT)
 
 
-def judge(gates: MutatedGates, number: int, *situations: Situation) -> Comparison:
+def judge(gates: MutatedGates, number: int, *situations: Situation) -> MutantComparison:
     return Judge(gates=gates, abc=find_abc(), timeout_s=10, occurring=Occurring(situations=situations)).compare(number)
 
 
@@ -131,8 +131,8 @@ def test_later_cycles(gates: MutatedGates):
     ("number", "environment"),
     [
         (CHANGES_OP, {"held": [Held(words=("op",), during="req", until=("gnt",))]}),
-        (TOO_EARLY, {"answered": [Port("req", "gnt", "ans")]}),
-        (ANOTHER, {"alone": [Port("req", "gnt", "ans")]}),
+        (TOO_EARLY, {"answered": [GatePort("req", "gnt", "ans")]}),
+        (ANOTHER, {"alone": [GatePort("req", "gnt", "ans")]}),
     ],
 )
 def test_what_others_promise(gates: MutatedGates, number: int, environment: Mapping[str, Any]):

@@ -11,7 +11,7 @@ import pytest
 from xpulpnn.config import PRESETS, preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.common import read_results
-from xpulpnn_sim.cli.main import execute
+from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.cluster.cluster import arbiter
 from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
@@ -21,21 +21,21 @@ from xpulpnn_sim.proofs.units.divider import DIVIDER
 from xpulpnn_sim.proofs.units.dotp import DOT_PRODUCTS
 from xpulpnn_sim.proofs.units.multiplier import MULTIPLIER
 from xpulpnn_sim.proofs.units.quantiser import QUANTISER, REQUANTISER
-from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, Claim, Definition, Unit, UnitProof, proofs
+from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, Claim, Definition, ProvenUnit, UnitProof, proofs
 from xpulpnn_sim.reference.golden.compressed import expanded
 
 CONFIG = preset("xpulpnn2")
 
 
 @cache
-def unit(top: str, *change: str) -> Unit:
+def unit(top: str, *change: str) -> ProvenUnit:
     """A unit of the configuration, with one place of its text changed."""
     verilog, manifest = cached_emission(top, CONFIG)
     if change:
         old, new = change
         assert verilog.count(old) == 1
         verilog = verilog.replace(old, new)
-    return Unit(gates=clocked_gates(verilog, manifest["top"]), ports=manifest["ports"], config=CONFIG)
+    return ProvenUnit(gates=clocked_gates(verilog, manifest["top"]), ports=manifest["ports"], config=CONFIG)
 
 
 def outcomes(claims: Sequence[Claim], *wanted: str) -> list[UnitProof]:
@@ -137,7 +137,7 @@ def test_decoder_of_another_configuration_is_found():
 
 
 def run(*options: str) -> int:
-    return execute(["prove", "units", *options])
+    return execute_command(["prove", "units", *options])
 
 
 @pytest.mark.flow

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from xpulpnn_sim.publishing.guide.examples import ROOT, Block, Page, blocks, commands, matches, pages, place
+from xpulpnn_sim.publishing.guide.examples import (
+    ROOT,
+    ExampleBlock,
+    ExamplePage,
+    blocks,
+    example_place,
+    matches,
+    page_commands,
+    pages,
+)
 
 QUICK = [page for page in pages() if any(not block.slow for block in blocks(page))]
 
@@ -13,16 +22,16 @@ QUICK = [page for page in pages() if any(not block.slow for block in blocks(page
 @pytest.mark.flow
 @pytest.mark.parametrize("path", QUICK, ids=lambda path: str(path.relative_to(ROOT)))
 def test_examples_of_a_page(tmp_path, path):
-    place(tmp_path)
-    page = Page(tmp_path)
+    example_place(tmp_path)
+    page = ExamplePage(tmp_path)
     assert not [line for block in blocks(path) if not block.slow for line in page.run(block)]
 
 
 @pytest.mark.flow
 def test_vectors_of_the_guide_are_right_on_the_reference_and_wrong_ones_are_found(tmp_path):
     text = (ROOT / "docs/vectors.jsonl").read_text()
-    assert not Page(ROOT).run(
-        Block("files.md", 1, "console", ("$ xpulpnn verify vectors docs/vectors.jsonl --engine golden", "..."))
+    assert not ExamplePage(ROOT).run(
+        ExampleBlock("files.md", 1, "console", ("$ xpulpnn verify vectors docs/vectors.jsonl --engine golden", "..."))
     )
     (tmp_path / "wrong.jsonl").write_text(text.replace('"rd_out": ', '"rd_out": 1', 1))
     command = [ROOT / ".venv/bin/xpulpnn", "verify", "vectors", tmp_path / "wrong.jsonl", "--engine", "golden"]
@@ -47,8 +56,8 @@ def test_blocks_of_a_page(tmp_path):
     )
     one, two, three = blocks(page)
     assert (one.line, one.slow, two.slow) == (2, False, True)
-    assert commands(one) == [("one    more", None), ("two", None)]
-    assert commands(two) == [("three", ["out", "..."])]
+    assert page_commands(one) == [("one    more", None), ("two", None)]
+    assert page_commands(two) == [("three", ["out", "..."])]
     assert (three.file, three.lines) == ("a.c", ("int a;",))
 
 
@@ -72,16 +81,16 @@ def test_lines_as_expected(expected, printed, same):
 
 @pytest.mark.unit
 def test_a_wrong_example_is_told(tmp_path):
-    page = Page(tmp_path)
-    assert not page.run(Block("p", 1, "sh", ("true",)))
-    assert "ends with 3" in page.run(Block("p", 1, "sh", ("exit 3",)))[0]
-    assert "instead of\nb" in page.run(Block("p", 1, "console", ("$ echo a", "b")))[0]
-    assert "Expected:" in page.run(Block("p", 1, "pycon", (">>> 1 + 1", "3")))[0]
-    assert "ZeroDivisionError" in page.run(Block("p", 1, "python", ("1 / 0",)))[0]
+    page = ExamplePage(tmp_path)
+    assert not page.run(ExampleBlock("p", 1, "sh", ("true",)))
+    assert "ends with 3" in page.run(ExampleBlock("p", 1, "sh", ("exit 3",)))[0]
+    assert "instead of\nb" in page.run(ExampleBlock("p", 1, "console", ("$ echo a", "b")))[0]
+    assert "Expected:" in page.run(ExampleBlock("p", 1, "pycon", (">>> 1 + 1", "3")))[0]
+    assert "ZeroDivisionError" in page.run(ExampleBlock("p", 1, "python", ("1 / 0",)))[0]
 
 
 @pytest.mark.unit
 def test_place_has_the_repository_without_what_is_built(tmp_path: Path):
-    place(tmp_path)
+    example_place(tmp_path)
     assert (tmp_path / "README.md").resolve() == (ROOT / "README.md").resolve()
     assert not list((tmp_path / "build").iterdir())

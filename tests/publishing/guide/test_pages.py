@@ -30,7 +30,7 @@ from xpulpnn_sim.publishing.guide.instructions import (
     records,
     shown_cycles,
 )
-from xpulpnn_sim.publishing.guide.pages import expand
+from xpulpnn_sim.publishing.guide.pages import expand_page
 from xpulpnn_sim.publishing.guide.settings import ports
 from xpulpnn_sim.tools.tops import TOPS
 from xpulpnn_sw.toolchain.headers.generate import headers
@@ -45,7 +45,7 @@ def reference() -> dict[str, str]:
     """Every row of the instruction reference by its anchor, as text."""
     rows: dict[str, str] = {}
     for page in sorted((DOCS / "isa").glob("*.md")):
-        text = expand(page.read_text(), commands=commands)
+        text = expand_page(page.read_text(), commands=commands)
         for row in re.findall(r"<tr>.*?</tr>", text, re.DOTALL):
             name = re.search(r'id="(insn-[^"]*)"', row)
             if name:
@@ -168,7 +168,7 @@ def test_ports_have_a_row_each(top):
 
 
 def test_every_command_is_in_the_reference():
-    text = expand((DOCS / "commands.md").read_text(), commands=commands)
+    text = expand_page((DOCS / "commands.md").read_text(), commands=commands)
     assert all(f"\n## {name}\n" in text and f"Usage: xpulpnn {name}" in text for name in COMMANDS)
 
 
@@ -183,7 +183,7 @@ def test_every_command_is_in_the_reference():
 )
 def test_what_cannot_be_generated(text, message):
     with pytest.raises(InputError, match=f"^{message}$"):
-        expand(text)
+        expand_page(text)
 
 
 def test_remarks_behind_the_sections_of_a_docstring_come_first():
@@ -194,7 +194,7 @@ def test_remarks_behind_the_sections_of_a_docstring_come_first():
 
 
 def test_every_register_of_the_cluster_is_described():
-    page = expand((DOCS / "cluster" / "index.md").read_text())
+    page = expand_page((DOCS / "cluster" / "index.md").read_text())
     for register in (*Control, *Timer, *EventRegister, *Barrier, *TimerConfig):
         assert f">{register.name}</code>" in page
     for address in ("0x0000_0000", "0x1010_0000", "0x1020_0800", "0x1020_4000", "0x1C00_0000"):
@@ -202,4 +202,4 @@ def test_every_register_of_the_cluster_is_described():
     assert "instr__0__req" in page or "refill__req" in page
     assert "host__req" in page
     with pytest.raises(InputError, match=r"^registers must be of one of control, timer, event-unit, barrier, not nix$"):
-        expand("% generated: registers nix")
+        expand_page("% generated: registers nix")

@@ -10,10 +10,19 @@ from xpulpnn_sim.cli import bench
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import parsed
-from xpulpnn_sim.publishing.papers.measure import TABLES, measure, runs_of
+from xpulpnn_sim.publishing.papers.measure import TABLES, measure_tables, runs_of
 from xpulpnn_sim.publishing.papers.report.page import charts
-from xpulpnn_sim.publishing.papers.runs import KernelRun
-from xpulpnn_sim.publishing.papers.table import MeasuredRow, Place, Published, Row, Table, Verdict, joined, measured
+from xpulpnn_sim.publishing.papers.runs import PaperRun
+from xpulpnn_sim.publishing.papers.table import (
+    MeasuredRow,
+    PaperTable,
+    Place,
+    Published,
+    RowVerdict,
+    TableRow,
+    joined_cells,
+    measured,
+)
 from xpulpnn_sim.publishing.papers.tables.ulppack import BYTES, DepthRun, PackedRun
 from xpulpnn_sim.tools.pages import plots_of
 
@@ -38,17 +47,17 @@ class Pretended:
         return {"cycles": self.cycles, "layers": {"first": 7}, "mismatches": self.mismatches, "checked": check}
 
 
-def row(run: Pretended, published: str | None, better: str = "less", **changes) -> Row:
+def row(run: Pretended, published: str | None, better: str = "less", **changes) -> TableRow:
     printed = None if published is None else Published(published, "table 1")
-    return Row(figure=f"{run} {published}", unit="cycles", published=printed, run=run, better=better, **changes)
+    return TableRow(figure=f"{run} {published}", unit="cycles", published=printed, run=run, better=better, **changes)
 
 
-def verdict(ours: float, published: str | None, better: str = "less", mismatches: int = 0) -> Verdict:
+def verdict(ours: float, published: str | None, better: str = "less", mismatches: int = 0) -> RowVerdict:
     asked = row(Pretended(name="a"), published, better)
     return MeasuredRow(row=asked, ours=ours, mismatches=mismatches).verdict
 
 
-SMALL = Table(
+SMALL = PaperTable(
     name="small",
     title="Small table",
     printed_by="A paper",
@@ -74,22 +83,27 @@ def fresh(request, monkeypatch, tmp_path):
 def test_verdicts():
     # 1.65 stands for what rounds to it and for what is cut to it, not for the next digit
     assert [verdict(ours, "1.65", "more") for ours in (1.6401, 1.6599, 1.6399, 1.6601)] == [
-        *(Verdict.EQUAL, Verdict.EQUAL),
-        *(Verdict.WORSE, Verdict.BETTER),
+        *(RowVerdict.EQUAL, RowVerdict.EQUAL),
+        *(RowVerdict.WORSE, RowVerdict.BETTER),
     ]
-    assert (verdict(2489, "2586"), verdict(2600, "2586")) == (Verdict.BETTER, Verdict.WORSE)
-    assert verdict(3, "2586", "") is Verdict.DIFFERENT
-    assert verdict(3, None) is Verdict.NONE
-    assert verdict(2489, "2586", mismatches=1) is Verdict.WRONG
+    assert (verdict(2489, "2586"), verdict(2600, "2586")) == (RowVerdict.BETTER, RowVerdict.WORSE)
+    assert verdict(3, "2586", "") is RowVerdict.DIFFERENT
+    assert verdict(3, None) is RowVerdict.NONE
+    assert verdict(2489, "2586", mismatches=1) is RowVerdict.WRONG
 
 
 @pytest.mark.unit
 def test_figures_come_from_the_records_of_their_runs():
-    records = dict(measure(runs_of([SMALL], quick=False), check=True, jobs=1))
+    records = dict(measure_tables(runs_of([SMALL], quick=False), check=True, jobs=1))
     assert CALLS == ["slow", "fast"]
     found = measured(SMALL, records, quick=False)
     assert [one.ours for one in found.rows] == [300, 100, 3, 0.7]
-    assert [one.verdict for one in found.rows] == [Verdict.WORSE, Verdict.BETTER, Verdict.BETTER, Verdict.NONE]
+    assert [one.verdict for one in found.rows] == [
+        RowVerdict.WORSE,
+        RowVerdict.BETTER,
+        RowVerdict.BETTER,
+        RowVerdict.NONE,
+    ]
     assert [one.advantage for one in found.rows] == [pytest.approx(250 / 300), 2.5, 1.5, None]
     assert found.summary == "2 better, 1 worse, 1 without a printed figure"
     assert measured(SMALL, records, quick=True).summary == "2 better, 1 worse, 1 left out"
@@ -99,12 +113,12 @@ def test_figures_come_from_the_records_of_their_runs():
 def test_records_are_kept_unless_they_are_wrong():
     right, wrong = Pretended(name="right"), Pretended(name="wrong", mismatches=2)
     for _ in range(2):
-        assert len(dict(measure([right, wrong], check=True, jobs=1))) == 2
+        assert len(dict(measure_tables([right, wrong], check=True, jobs=1))) == 2
     assert CALLS == ["right", "wrong", "wrong"]
     # without the check of every instruction it is another record
-    assert dict(measure([right], check=False, jobs=1))[right]["checked"] is False
+    assert dict(measure_tables([right], check=False, jobs=1))[right]["checked"] is False
     with pytest.raises(InputError, match=r"^jobs must be at least 1, not 0$"):
-        next(measure([right], check=True, jobs=0))
+        next(measure_tables([right], check=True, jobs=0))
 
 
 @pytest.mark.unit
@@ -121,10 +135,12 @@ def test_commands_of_a_table_are_valid(name):
 
 @pytest.mark.unit
 def test_two_commands_are_one_where_one_will_do():
-    assert joined("a conv --variant x --cores 1", "a conv --variant y --cores 1") == "a conv --variant x,y --cores 1"
-    assert joined("a conv --variant x --cores 1", "a conv --variant y --cores 8") is None
-    assert joined("a conv --layer x", "a conv --layer y") is None
-    assert joined("a conv --variant x", "a conv --variant x --cores 8") is None
+    assert (
+        joined_cells("a conv --variant x --cores 1", "a conv --variant y --cores 1") == "a conv --variant x,y --cores 1"
+    )
+    assert joined_cells("a conv --variant x --cores 1", "a conv --variant y --cores 8") is None
+    assert joined_cells("a conv --layer x", "a conv --layer y") is None
+    assert joined_cells("a conv --variant x", "a conv --variant x --cores 8") is None
 
 
 @pytest.mark.unit
@@ -160,15 +176,17 @@ def test_printed_figures_of_their_own_stand_beside_each_series():
         row(Pretended(name=name), printed, place=Place(place[0], name, place[1]))
         for name, printed in (("one", "50"), ("two", "60"))
     ]
-    table = Table(name="t", title="T", printed_by="P", rows=rows)
-    bars, _ = charts(measured(table, dict(measure(runs_of([table], quick=True), check=True, jobs=1)), quick=True))
+    table = PaperTable(name="t", title="T", printed_by="P", rows=rows)
+    bars, _ = charts(
+        measured(table, dict(measure_tables(runs_of([table], quick=True), check=True, jobs=1)), quick=True)
+    )
     assert [trace["name"] for trace in bars["data"]] == ["one, paper", "one", "two, paper", "two"]
 
 
 @pytest.mark.unit
 def test_wrong_results_fail_and_are_told(monkeypatch, capsys):
     rows = (row(Pretended(name="wrong", mismatches=3), "250"),)
-    table = Table(name="small", title="T", printed_by="P", rows=rows)
+    table = PaperTable(name="small", title="T", printed_by="P", rows=rows)
     monkeypatch.setattr(bench, "TABLES", {"small": table})
     assert cli.main(["bench", "--jobs", "1"]) == 1
     assert "1 wrong results" in capsys.readouterr().out
@@ -193,7 +211,7 @@ def test_bad_input(words, text, tmp_path, capsys):
 
 @pytest.mark.cosim
 def test_the_command_of_a_kernel_repeats_it(tmp_path):
-    one = KernelRun(kernel="matmul", layer="8x32x8", precision="4x4xi32", variant="nn_4x4")
+    one = PaperRun(kernel="matmul", layer="8x32x8", precision="4x4xi32", variant="nn_4x4")
     path = tmp_path / "records.json"
     assert cli.main([*shlex.split(one.command)[1:], "--json", str(path)]) == 0
     (written,) = read_results(path)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from xpulpnn.isa.cluster import Timer, TimerConfig
-from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimer
+from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
 
 pytestmark = pytest.mark.unit
 
@@ -67,7 +67,7 @@ def settings(rng: random.Random, *, low: bool) -> int:
 
 def test_equal_to_a_timer_that_steps():
     rng = random.Random(SEED)
-    timer, stepped = ClusterTimer(), Stepped()
+    timer, stepped = ClusterTimerModel(), Stepped()
     foreseen = 0
     for number in range(ROUNDS):
         where = f"seed {SEED}, round {number}"
@@ -98,7 +98,7 @@ def test_equal_to_a_timer_that_steps():
 
 
 def test_start_and_reset():
-    timer = ClusterTimer()
+    timer = ClusterTimerModel()
     timer.advance(10)
     assert timer.read(Timer.COUNT_LOW) == 0
     timer.write(Timer.START_LOW, 0)

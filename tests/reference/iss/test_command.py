@@ -5,7 +5,7 @@ from tests.programs import LOOPING, printing, run_printing
 
 from xpulpnn.errors import InputError, XpulpnnError
 from xpulpnn_sim.cli.common import read_results
-from xpulpnn_sim.cli.main import execute
+from xpulpnn_sim.cli.main import execute_command
 
 pytestmark = pytest.mark.unit
 
@@ -17,7 +17,7 @@ def looping(code: int = 1) -> str:
 
 
 def run(*arguments):
-    return execute(["iss", *map(str, arguments)])
+    return execute_command(["iss", *map(str, arguments)])
 
 
 def test_pass(elf_file, tmp_path, capsys):

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.reference.programs.elf import ElfError, Function, Segment, load, parse_ram, windows
+from xpulpnn_sim.reference.programs.elf import ElfError, FunctionSymbol, Segment, load, parse_ram, windows
 
 pytestmark = pytest.mark.unit
 
@@ -80,9 +80,9 @@ def test_functions_and_labels(elf):
     }
     program = load(elf(symbols=symbols))
     assert program.functions == (
-        Function(CODE, 8, "start"),
-        Function(CODE + 8, 16, "main"),
-        Function(CODE + 32, 32, "last"),
+        FunctionSymbol(CODE, 8, "start"),
+        FunctionSymbol(CODE + 8, 16, "main"),
+        FunctionSymbol(CODE + 32, 32, "last"),
     )
     names = [program.symbol_at(CODE + offset) for offset in (0, 4, 8, 0x17, 0x18, 0x3F, 0x40)]
     assert names == ["start", "start+0x4", "main", "main+0xf", "", "last+0x1f", ""]

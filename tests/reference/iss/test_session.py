@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from xpulpnn.config import PRESETS
-from xpulpnn_sim.reference.iss.session import Session
+from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs.exits import Reason, host_call
 
 pytestmark = pytest.mark.unit
@@ -20,7 +20,7 @@ EXIT = "li x31, tohost; li x30, {}; sw x30, 0(x31); addi x29, x29, 1; j pc+0"
 def session(program):
     def build(source, vectors="", config=PRESETS["xpulpnn"], data=b"", **options):
         printed = []
-        made = Session(program(source, vectors, data), config, output=printed.append, **options)
+        made = IssSession(program(source, vectors, data), config, output=printed.append, **options)
         made.printed = printed
         return made
 
@@ -236,7 +236,7 @@ def test_half_a_word_at_the_end_of_memory(session):
 def test_half_a_word_at_the_end_of_the_last_page(program):
     size = 0x1000 - 0x80
     source = "j pc+{}; {} .half 0x0013".format(size - 2, ".word 0;" * ((size - 8) // 4) + ".half 0;")
-    end = Session(program(source), PRESETS["xpulpnn"], output=print).run(100)
+    end = IssSession(program(source), PRESETS["xpulpnn"], output=print).run(100)
     assert (end.reason, end.pc) == (Reason.BAD_FETCH, CODE + 0xFFE)
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli.common import read_results
-from xpulpnn_sim.cli.main import execute
+from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
-from xpulpnn_sim.reference.iss.session import Session
+from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sim.reference.programs.exits import Output, Reason
 from xpulpnn_sw.assembly.looppass import optimise as loop_pass
@@ -60,7 +60,7 @@ def test_public_matmul_takes_the_cycles_of_the_generated_one(kind, bits, variant
 def interrupted(path: Path) -> str:
     """What the program prints while line 7 rises again and again."""
     printed: list[Output] = []
-    session = Session(load(path), FULL, output=printed.append)
+    session = IssSession(load(path), FULL, output=printed.append)
     count, end = 0, None
     while end is None or end.reason is Reason.MAX_CYCLES:
         assert count < LIMIT
@@ -81,7 +81,7 @@ def test_a_handler_keeps_the_loops(kind: str, tmp_path: Path, monkeypatch: pytes
 
 
 def command(*arguments: object) -> int:
-    return execute(["cc", *map(str, arguments)])
+    return execute_command(["cc", *map(str, arguments)])
 
 
 @pytest.mark.flow

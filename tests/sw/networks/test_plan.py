@@ -9,7 +9,7 @@ from tests.random_graphs import random_graph
 
 from xpulpnn.config import preset
 from xpulpnn_sw.networks.build import NetworkBuilder
-from xpulpnn_sw.networks.c_programs.c_network import c_string, comment_text, identifiers
+from xpulpnn_sw.networks.c_programs.c_network import c_identifiers, c_string, comment_text
 from xpulpnn_sw.networks.c_programs.plan import MemoryPlan, planned_memory
 from xpulpnn_sw.networks.kernels import edges, kernels, length, weight_bytes
 from xpulpnn_sw.networks.network import NETWORK_INPUT
@@ -119,7 +119,7 @@ def test_the_input_comes_before_a_layer_without_weights():
 
 
 def test_names_of_any_network_are_names_in_c():
-    found = identifiers(["conv 1", "conv_1", "conv-1", "größe", "1"])
+    found = c_identifiers(["conv 1", "conv_1", "conv-1", "größe", "1"])
     assert found == {"conv 1": "conv_1", "conv_1": "conv_1_2", "conv-1": "conv_1_3", "größe": "gr__e", "1": "1"}
     assert all(re.fullmatch(r"\w+", name, re.ASCII) for name in found.values())
     assert comment_text("ends */ here\\\n") == "ends * / here??"

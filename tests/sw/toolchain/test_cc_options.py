@@ -143,7 +143,7 @@ def test_the_whole_set_works_without_the_command(kind: str, written: Written, ca
     readme = Path("sdk/README.txt").read_text()
     start = "    riscv64-unknown-elf-gcc" if kind == "gcc" else "    python -m ziglang cc"
     command = readme[readme.index(start) :].partition("\n\n")[0].replace("\\\n", " ").split()
-    command = [*compilers.find(kind).command, *command[1 if kind == "gcc" else 4 :], "-Wall", "-Werror"]
+    command = [*compilers.find_compiler(kind).command, *command[1 if kind == "gcc" else 4 :], "-Wall", "-Werror"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     capfd.readouterr()

@@ -44,7 +44,7 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def compile_text(kind: str, text: str, folder: Path, include: Path, level: str = "-O1") -> subprocess.CompletedProcess:
-    found = compilers.find(kind)
+    found = compilers.find_compiler(kind)
     source = folder / "source.c"
     source.write_text(text)
     flags = [

@@ -17,7 +17,7 @@ from xpulpnn_sw.assembly.disasm import render
 from xpulpnn_sw.assembly.expressions import evaluate
 from xpulpnn_sw.toolchain import compilers
 from xpulpnn_sw.toolchain.core_note import CoreNote, core_name, core_note, read_notes, require_core
-from xpulpnn_sw.toolchain.stock_assembly import SourcePlaces, numeric, statements, translate
+from xpulpnn_sw.toolchain.stock_assembly import SourcePlaces, assembly_statements, numeric, translate
 
 FULL = PRESETS["xpulpnn-full"]
 SEED = 5
@@ -29,7 +29,7 @@ def assembled(kind: str, text: str, folder: Path) -> bytes:
     translated, problems = translate(text, FULL)
     assert problems == []
     assert translated.count("\n") == text.count("\n")
-    compiler = compilers.find(kind)
+    compiler = compilers.find_compiler(kind)
     source, output = folder / "text.s", folder / "text.o"
     source.write_text(translated)
     command = [*compiler.command, *compilers.TARGETS[compiler.kind], "-c", str(source), "-o", str(output)]
@@ -140,7 +140,7 @@ def test_other_text_stays_as_it_is():
     assert translate(text, FULL) == (text, [])
     mixed = text + " p.abs a0, a1\n"
     assert translate(mixed, FULL)[0].startswith(text)
-    assert statements('a "x;#" ; b # c') == ['a "x;#" ', " b "]
+    assert assembly_statements('a "x;#" ; b # c') == ['a "x;#" ', " b "]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli.common import read_results
-from xpulpnn_sim.cli.main import execute
+from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sw.toolchain import build as toolchain
@@ -128,7 +128,7 @@ def test_a_program_that_does_not_fit_is_not_written(program, kind: str, tmp_path
 
 
 def command(*arguments: object) -> int:
-    return execute(["cc", *map(str, arguments)])
+    return execute_command(["cc", *map(str, arguments)])
 
 
 @pytest.mark.flow

@@ -9,7 +9,14 @@ from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
-from xpulpnn_sim.verification.c_programs.comparison import Setting, host_compiler, program, run_seeds, run_texts, shrink
+from xpulpnn_sim.verification.c_programs.comparison import (
+    Setting,
+    host_compiler,
+    program,
+    run_seeds,
+    run_texts,
+    shrink_c_program,
+)
 from xpulpnn_sw.assembly.looppass import accesses, hwloops
 from xpulpnn_sw.assembly.looppass.operation import make
 from xpulpnn_sw.toolchain import compilers
@@ -20,7 +27,7 @@ SEED = 70
 @pytest.fixture(params=compilers.COMPILERS)
 def kind(request: pytest.FixtureRequest) -> str:
     try:
-        compilers.find(request.param)
+        compilers.find_compiler(request.param)
         host_compiler()
     except ToolError as error:
         pytest.skip(str(error))
@@ -63,7 +70,7 @@ FAULTS = {
 @pytest.mark.flow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_wrong_pass_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch):
-    setting = Setting(config=PRESETS["xpulpnn"], compiler=compilers.find().kind, level="-O2")
+    setting = Setting(config=PRESETS["xpulpnn"], compiler=compilers.find_compiler().kind, level="-O2")
     place, name, wrong = FAULTS[fault]
     monkeypatch.setattr(place, name, wrong(getattr(place, name)))
     failures = run_seeds(range(SEED, SEED + 4), setting).failures
@@ -73,12 +80,12 @@ def test_a_wrong_pass_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.flow
 def test_a_failure_becomes_small(monkeypatch: pytest.MonkeyPatch):
-    setting = Setting(config=PRESETS["xpulpnn"], compiler=compilers.find().kind, level="-O2")
+    setting = Setting(config=PRESETS["xpulpnn"], compiler=compilers.find_compiler().kind, level="-O2")
     # other accesses keep their offsets when the step of their base moves
     shifted = accesses._shifted
     monkeypatch.setattr(accesses, "_shifted", lambda operation, register, by: shifted(operation, register, 0))
     failure = next(iter(run_seeds(range(SEED, SEED + 4), setting).failures))
-    small = shrink(failure)
+    small = shrink_c_program(failure)
     assert len(small.pieces) < len(failure.pieces)
     text = program(small.seed, small.pieces)
     assert run_texts({small.seed: text}, setting).failures == [replace(small, pieces=failure.pieces)]

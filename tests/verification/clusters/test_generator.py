@@ -9,12 +9,12 @@ import pytest
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.reference.golden.dma import moves, word_count
-from xpulpnn_sim.verification.clusters.generator import generate
+from xpulpnn_sim.verification.clusters.generator import generate_cluster
 from xpulpnn_sim.verification.clusters.litmus import MARK, TESTS, LitmusProgram
 from xpulpnn_sim.verification.clusters.program import ARENA, L2_ARENA, L2_SHARED_PIECE, SHARED_PIECE, Phase
 from xpulpnn_sim.verification.clusters.shared_blocks import Transfers
 from xpulpnn_sim.verification.random.draw import Draw
-from xpulpnn_sim.verification.random.program import Block
+from xpulpnn_sim.verification.random.program import ProgramBlock
 
 pytestmark = pytest.mark.unit
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.unit
 FOUR = ClusterConfig(core=preset("ri5cy"), cores=4)
 
 
-def kinds(blocks: tuple[Block, ...]) -> set[str]:
+def kinds(blocks: tuple[ProgramBlock, ...]) -> set[str]:
     return {block.kind for block in blocks} | {kind for block in blocks for kind in kinds(block.children)}
 
 
@@ -33,16 +33,16 @@ def everything(programs) -> tuple[set[str], set[str]]:
 
 
 def test_a_seed_decides_everything():
-    program = generate(FOUR, 7)
-    assert program.text() == generate(FOUR, 7).text()
-    assert program.text() != generate(FOUR, 8).text()
+    program = generate_cluster(FOUR, 7)
+    assert program.text() == generate_cluster(FOUR, 7).text()
+    assert program.text() != generate_cluster(FOUR, 8).text()
     executable = program.executable()
     assert executable.tohost == program.tohost
     assert {function.name for function in executable.functions} >= {"hart0", "hart1", "hart2", "hart3", "exception"}
 
 
 def test_everything_comes():
-    programs = [generate(FOUR, seed, budget=2000) for seed in range(12)]
+    programs = [generate_cluster(FOUR, seed, budget=2000) for seed in range(12)]
     met, found = everything(programs)
     assert met == {"registers", "nothing", "barrier", "event", "tasks", "timer"}
     assert found >= {"transfer", "event unit", "shared view", "own event", "registers", "window: shared test&set"}
@@ -51,13 +51,19 @@ def test_everything_comes():
 
 
 def test_what_is_not_there_is_not_used():
-    met, found = everything([generate(replace(FOUR, dma=False, sw_events=1, barriers=1), seed) for seed in range(6)])
+    met, found = everything(
+        [generate_cluster(replace(FOUR, dma=False, sw_events=1, barriers=1), seed) for seed in range(6)]
+    )
     assert not (met | found) & {"barrier", "transfer", "own event"}
 
 
 def test_counters_are_those_of_the_blocks_left():
-    counting = Block("around", (), (Block("counts 1", ("nop",)), Block("counts 3", ("nop",)), Block("counts 1", ())))
-    program = replace(generate(FOUR, 0), phases=(Phase("one", ((counting,), (), (), (counting,))),))
+    counting = ProgramBlock(
+        "around",
+        (),
+        (ProgramBlock("counts 1", ("nop",)), ProgramBlock("counts 3", ("nop",)), ProgramBlock("counts 1", ())),
+    )
+    program = replace(generate_cluster(FOUR, 0), phases=(Phase("one", ((counting,), (), (), (counting,))),))
     assert program.counts() == {1: 4, 3: 2}
 
 
@@ -93,7 +99,7 @@ BAD = [
 @pytest.mark.parametrize(("fields", "message"), BAD)
 def test_clusters_that_cannot_run_them(fields, message):
     with pytest.raises(InputError, match=f"^{message}$"):
-        generate(replace(FOUR, **fields), 0)
+        generate_cluster(replace(FOUR, **fields), 0)
 
 
 BY_NAME = {test.name: test for test in TESTS}

@@ -15,21 +15,21 @@ from xpulpnn_sim.cosimulation.model.build import build_model
 from xpulpnn_sim.cosimulation.model.libraries import cluster_rig, simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads import program_run
-from xpulpnn_sim.proofs.cluster.faulty_cluster import FAULT_WORD, Fault, FaultyCluster
+from xpulpnn_sim.proofs.cluster.faulty_cluster import FAULT_WORD, ClusterFault, FaultyCluster
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.verification.clusters import cluster_trials
 from xpulpnn_sim.verification.clusters.cluster_trials import (
     ClusterPlan,
     ClusterResult,
     Reached,
+    run_cluster_seed,
     run_one,
-    run_seed,
-    shrink,
+    shrink_cluster,
 )
-from xpulpnn_sim.verification.clusters.generator import generate
+from xpulpnn_sim.verification.clusters.generator import generate_cluster
 from xpulpnn_sim.verification.clusters.litmus import TESTS, LitmusProgram, run_litmus
 from xpulpnn_sim.verification.clusters.program import ClusterProgram
-from xpulpnn_sim.verification.random.program import Block
+from xpulpnn_sim.verification.random.program import ProgramBlock
 
 pytestmark = pytest.mark.cosim
 
@@ -61,9 +61,9 @@ def lines_of(fault: int) -> tuple[str, ...]:
 
 def program(seed: int, fault: int = 0) -> ClusterProgram:
     """A random program that begins a fault in its first phase."""
-    made = generate(CONFIG, seed, budget=BUDGET)
+    made = generate_cluster(CONFIG, seed, budget=BUDGET)
     first, *rest = made.phases
-    parts = ((Block("fault", lines_of(fault)), *first.parts[0]), *first.parts[1:])
+    parts = ((ProgramBlock("fault", lines_of(fault)), *first.parts[0]), *first.parts[1:])
     return replace(made, phases=(replace(first, parts=parts), *rest))
 
 
@@ -84,26 +84,26 @@ def test_blocks_end_anywhere(plan, monkeypatch):
 
 def test_instruction_caches():
     plan = ClusterPlan(config=CACHED, label="", l2_latency=20)
-    result = run_seed(5, plan)
+    result = run_cluster_seed(5, plan)
     assert result.verdict.text == "pass"
     assert result.coverage.stalls["fetch"] > 100
 
 
 DIFFERENCE, HANGS = {Reason.DIFFERENCE}, {Reason.DEADLOCK, Reason.MAX_CYCLES}
 FAULTS = [
-    (Fault.LOST_EVENT, HANGS, "core 1: waits for barrier 0"),
-    (Fault.EARLY_BARRIER, DIFFERENCE, "event unit: the access of offset 0x"),
-    (Fault.DROPPED_GRANT, HANGS, "core 3: waits for the grant of an access"),
-    (Fault.SWAPPED_BANKS, DIFFERENCE, "bus_addr must be 0x1000"),
-    (Fault.WRONG_STORE, DIFFERENCE, "bus_wdata must be"),
-    (Fault.UNMARKED, DIFFERENCE, "bus_we must be 0x1, not 0x0"),
-    (Fault.SILENT_ACCESS, DIFFERENCE, "bus_req must be 0x1, not 0x0"),
-    (Fault.LOST_MARK, DIFFERENCE, "bus_we must be 0x1, not 0x0"),
-    (Fault.DMA_BYTE, DIFFERENCE, "DMA engine"),
-    (Fault.DMA_EVENT, HANGS, "waits for an event"),
-    (Fault.DMA_STATUS, DIFFERENCE, "DMA engine: transfer"),
-    (Fault.TIMER_STEP, DIFFERENCE, "event"),
-    (Fault.ANY_MUTEX, DIFFERENCE, "event unit: the access of offset 0xc0"),
+    (ClusterFault.LOST_EVENT, HANGS, "core 1: waits for barrier 0"),
+    (ClusterFault.EARLY_BARRIER, DIFFERENCE, "event unit: the access of offset 0x"),
+    (ClusterFault.DROPPED_GRANT, HANGS, "core 3: waits for the grant of an access"),
+    (ClusterFault.SWAPPED_BANKS, DIFFERENCE, "bus_addr must be 0x1000"),
+    (ClusterFault.WRONG_STORE, DIFFERENCE, "bus_wdata must be"),
+    (ClusterFault.UNMARKED, DIFFERENCE, "bus_we must be 0x1, not 0x0"),
+    (ClusterFault.SILENT_ACCESS, DIFFERENCE, "bus_req must be 0x1, not 0x0"),
+    (ClusterFault.LOST_MARK, DIFFERENCE, "bus_we must be 0x1, not 0x0"),
+    (ClusterFault.DMA_BYTE, DIFFERENCE, "DMA engine"),
+    (ClusterFault.DMA_EVENT, HANGS, "waits for an event"),
+    (ClusterFault.DMA_STATUS, DIFFERENCE, "DMA engine: transfer"),
+    (ClusterFault.TIMER_STEP, DIFFERENCE, "event"),
+    (ClusterFault.ANY_MUTEX, DIFFERENCE, "event unit: the access of offset 0xc0"),
 ]
 
 
@@ -116,10 +116,10 @@ def test_faults_are_found(plan, fault, reasons, told):
 
 
 ALONE = {
-    Fault.SWAPPED_BANKS: "must be",
-    Fault.WRONG_STORE: "must be",
-    Fault.SILENT_ACCESS: "grants must be 0x00000001, not 0x00000000: accesses that the bus has granted",
-    Fault.LOST_MARK: "rd_wdata must be 0x",
+    ClusterFault.SWAPPED_BANKS: "must be",
+    ClusterFault.WRONG_STORE: "must be",
+    ClusterFault.SILENT_ACCESS: "grants must be 0x00000001, not 0x00000000: accesses that the bus has granted",
+    ClusterFault.LOST_MARK: "rd_wdata must be 0x",
 }
 
 
@@ -132,10 +132,12 @@ def test_lock_step_alone_finds_faults(library, fault):
 
 
 def test_a_failure_becomes_short(plan, monkeypatch):
-    monkeypatch.setattr(cluster_trials, "generate", lambda config, seed: program(seed, Fault.WRONG_STORE))
-    full = program(1, Fault.WRONG_STORE)
+    monkeypatch.setattr(
+        cluster_trials, "generate_cluster", lambda config, seed: program(seed, ClusterFault.WRONG_STORE)
+    )
+    full = program(1, ClusterFault.WRONG_STORE)
     result = ClusterResult(1, plan, run_one(full, plan, MACHINE), Reached(), 0.0)
-    small, verdict = shrink(result, runs=15)
+    small, verdict = shrink_cluster(result, runs=15)
     assert verdict.reason is Reason.DIFFERENCE
     assert len(small.text()) < len(full.text()) / 2
 
@@ -150,7 +152,7 @@ def test_litmus(library, name):
 
 def test_a_test_set_that_marks_nothing_is_seen(library, monkeypatch):
     text = LitmusProgram._text
-    fault = "\n".join(["start:", *lines_of(Fault.UNMARKED)])
+    fault = "\n".join(["start:", *lines_of(ClusterFault.UNMARKED)])
     monkeypatch.setattr(LitmusProgram, "_text", lambda self: text(self).replace("start:", fault, 1))
     program = LitmusProgram(BY_NAME["TAS"], CONFIG, 60)
     result = program_run.run_program(program.executable(), CONFIG, MACHINE, library=library)
@@ -182,7 +184,7 @@ def test_the_command(command, tmp_path, capfd):
 
 def test_the_command_tells_how_to_run_a_failure_again(command, tmp_path, monkeypatch, capfd):
     for module in (cluster_trials, verify_cluster):
-        monkeypatch.setattr(module, "generate", lambda config, seed: program(seed, Fault.WRONG_STORE))
+        monkeypatch.setattr(module, "generate_cluster", lambda config, seed: program(seed, ClusterFault.WRONG_STORE))
     assert command("--instructions", "1000", "--seed", "1", "--no-shrink", "-o", str(tmp_path)) == 1
     told = capfd.readouterr().out
     assert "program 1 fails:\ndifference at hart" in told

@@ -8,8 +8,8 @@ from xpulpnn.isa.retirement import CAUSE_INTERRUPT, WaitCause
 from xpulpnn_sim.cosimulation.model.coverage_model import WAITED
 from xpulpnn_sim.verification.coverage.collector import Collector
 from xpulpnn_sim.verification.coverage.crosses import crosses_of
-from xpulpnn_sim.verification.random.designs import run_reference
-from xpulpnn_sim.verification.random.program import Block, Program
+from xpulpnn_sim.verification.random.designs import run_reference_core
+from xpulpnn_sim.verification.random.program import ProgramBlock, RandomProgram
 
 pytestmark = pytest.mark.unit
 
@@ -20,11 +20,15 @@ ADDI, ADD, LW = "addi rd,rs1,imm12", "add rd,rs1,rs2", "lw rd,imm12(rs1)"
 
 def run(text, config=CONFIG):
     """Retirements of the instructions between two labels of a program on the simulator."""
-    program = Program(
-        (Block("directed", ("begin:", *filter(None, map(str.strip, text.replace("\n", ";").split(";"))), "done:")),)
+    program = RandomProgram(
+        (
+            ProgramBlock(
+                "directed", ("begin:", *filter(None, map(str.strip, text.replace("\n", ";").split(";"))), "done:")
+            ),
+        )
     )
     executable = program.executable()
-    end, records, _ = run_reference(config, executable, limit=2000)
+    end, records, _ = run_reference_core(config, executable, limit=2000)
     assert end.ok, end.text
     pcs = records["pc_rdata"]
     inside = np.flatnonzero((pcs >= executable.symbols["begin"]) & (pcs < executable.symbols["done"]))

@@ -10,8 +10,15 @@ from xpulpnn.isa.table import find
 from xpulpnn_sim.verification.coverage.collector import Collector
 from xpulpnn_sim.verification.coverage.covered_trials import BATCH, AimedPlan, Need, aimed, batch, need
 from xpulpnn_sim.verification.coverage.crosses import NO_CROSS, REACHABLE, crosses_of
-from xpulpnn_sim.verification.coverage.kinds import Kind, Producer, Reads, kind_of, producers_of, reads_of
-from xpulpnn_sim.verification.random.designs import run_reference
+from xpulpnn_sim.verification.coverage.kinds import (
+    CrossKind,
+    Producer,
+    RegisterReads,
+    cross_kind_of,
+    producers_of,
+    reads_of,
+)
+from xpulpnn_sim.verification.random.designs import run_reference_core
 from xpulpnn_sim.verification.random.trials import Plan
 
 pytestmark = pytest.mark.unit
@@ -48,28 +55,28 @@ def state(config, family, *names):
     ],
 )
 def test_what_rows_read(mnemonic, operands, slots, entries):
-    assert reads_of(find(mnemonic, operands)) == Reads(slots, entries)
+    assert reads_of(find(mnemonic, operands)) == RegisterReads(slots, entries)
 
 
 @pytest.mark.parametrize(
     ("mnemonic", "operands", "kind", "producers"),
     [
-        ("mul", None, Kind.MULTIPLY, (Producer.MULTIPLY,)),
-        ("mulhsu", None, Kind.MULTIPLY_HIGH, (Producer.MULTIPLY_HIGH,)),
-        ("pv.sdotsp.b", None, Kind.MULTIPLY, (Producer.MULTIPLY,)),
-        ("remu", None, Kind.DIVISION, (Producer.DIVISION,)),
-        ("p.lw", "rd,imm12(rs1!)", Kind.LOAD, (Producer.LOAD, Producer.BASE)),
-        ("p.sb", "rs2,stimm12(rs1!)", Kind.STORE, (Producer.BASE,)),
-        ("pv.mlsdotup.b", None, Kind.MAC_LOAD, (Producer.MAC_LOAD, Producer.MAC_LOAD_BASE)),
-        ("pv.rqld", None, Kind.PARAMETER, (Producer.BASE,)),
-        ("c.jal", None, Kind.JUMP, (Producer.LINK,)),
-        ("lp.setup", None, Kind.LOOP, ()),
-        ("sw", None, Kind.STORE, ()),
+        ("mul", None, CrossKind.MULTIPLY, (Producer.MULTIPLY,)),
+        ("mulhsu", None, CrossKind.MULTIPLY_HIGH, (Producer.MULTIPLY_HIGH,)),
+        ("pv.sdotsp.b", None, CrossKind.MULTIPLY, (Producer.MULTIPLY,)),
+        ("remu", None, CrossKind.DIVISION, (Producer.DIVISION,)),
+        ("p.lw", "rd,imm12(rs1!)", CrossKind.LOAD, (Producer.LOAD, Producer.BASE)),
+        ("p.sb", "rs2,stimm12(rs1!)", CrossKind.STORE, (Producer.BASE,)),
+        ("pv.mlsdotup.b", None, CrossKind.MAC_LOAD, (Producer.MAC_LOAD, Producer.MAC_LOAD_BASE)),
+        ("pv.rqld", None, CrossKind.PARAMETER, (Producer.BASE,)),
+        ("c.jal", None, CrossKind.JUMP, (Producer.LINK,)),
+        ("lp.setup", None, CrossKind.LOOP, ()),
+        ("sw", None, CrossKind.STORE, ()),
     ],
 )
 def test_kinds_and_producers(mnemonic, operands, kind, producers):
     row = find(mnemonic, operands)
-    assert (kind_of(row), producers_of(row)) == (kind, producers)
+    assert (cross_kind_of(row), producers_of(row)) == (kind, producers)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +147,7 @@ def run(plan, seed):
     """What the program reaches on the simulator."""
     case = plan.case(seed)
     stress = case.machine
-    end, records, _ = run_reference(
+    end, records, _ = run_reference_core(
         CONFIG, case.program.executable(), limit=60_000, irq_rate=stress.irq_rate, seed=seed
     )
     assert end.ok, end.text

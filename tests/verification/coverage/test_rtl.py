@@ -9,8 +9,8 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.verification.coverage.covered_trials import (
+    CoveragePoint,
     ModuleCoverage,
-    Point,
     module_table,
     read_counts,
     read_points,
@@ -56,9 +56,9 @@ def file(tmp_path):
 def test_points_and_counts(file):
     points, counts = read_points(file), read_counts(file)
     assert len(points) == len(counts) == 17
-    assert points[1] == Point("branch", "alu", 3, "if")
-    assert points[5] == Point("toggle", "alu", 1, "w__x", 2, "0->1")
-    assert points[7] == Point("toggle", "alu", 1, "valid", -1, "1->0")
+    assert points[1] == CoveragePoint("branch", "alu", 3, "if")
+    assert points[5] == CoveragePoint("toggle", "alu", 1, "w__x", 2, "0->1")
+    assert points[7] == CoveragePoint("toggle", "alu", 1, "valid", -1, "1->0")
     assert counts.tolist() == [1, 0, 0, 0, 0, 5, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0]
 
 

@@ -14,7 +14,7 @@ from xpulpnn_sim.proofs.units.mutated_gates import read_mutated
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.yosys import find_yosys
 from xpulpnn_sim.verification.mutants import core_mutants
-from xpulpnn_sim.verification.mutants.campaign import Settings
+from xpulpnn_sim.verification.mutants.campaign import MutationSettings
 from xpulpnn_sim.verification.mutants.core_design import MutatedCore, chosen_places, command_in, write_part
 from xpulpnn_sim.verification.mutants.core_mutants import Work
 from xpulpnn_sim.verification.random.trials import Plan
@@ -141,7 +141,7 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(
     plan, yosys = Plan(config=PRESETS["ri5cy"], label=""), find_yosys()
 
     def run(*, instructions: int, resume: bool, proof_s: int = 0) -> list[str]:
-        settings = Settings(count=4, seed=1, jobs=1, limit_s=1, proof_s=proof_s)
+        settings = MutationSettings(count=4, seed=1, jobs=1, limit_s=1, proof_s=proof_s)
         found = core_mutants.judge_core(
             plan, settings, instructions, tmp_path, yosys, resume=resume, told=lambda *_: None
         )

@@ -11,7 +11,7 @@ from xpulpnn_sim.benches import bench_mutants
 from xpulpnn_sim.benches.runner import available
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
-from xpulpnn_sim.proofs.units.mutant_proof import Held, Port, Situation
+from xpulpnn_sim.proofs.units.mutant_proof import GatePort, Held, Situation
 from xpulpnn_sim.verification.mutants.provers import handshakes_of
 
 
@@ -97,8 +97,8 @@ def test_what_goes_with_requests_and_answers() -> None:
         Situation(values={"run__req": {1}}, outputs=("run__beats",)),
     ]
     assert found.held == [Held(words=("core__addr",), during="core__req", until=("core__gnt",))]
-    assert found.answered == [Port("ext__req", "ext__gnt", "ext__rvalid")]
-    assert found.alone == [Port("core__req", "core__gnt", "core__rvalid")]
+    assert found.answered == [GatePort("ext__req", "ext__gnt", "ext__rvalid")]
+    assert found.alone == [GatePort("core__req", "core__gnt", "core__rvalid")]
 
 
 @pytest.mark.unit

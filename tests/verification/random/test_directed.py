@@ -11,7 +11,7 @@ from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import CostRow, cost_program, lines_of, measure
 from xpulpnn_sim.verification.directed.case import Directed
 from xpulpnn_sim.verification.directed.programs import DIRECTED, programs_of
-from xpulpnn_sim.verification.random.designs import run_reference
+from xpulpnn_sim.verification.random.designs import run_reference_core
 from xpulpnn_sim.verification.random.layout import SIGNATURE, TOHOST
 
 FULL = replace(PRESETS["xpulpnn-full"], qnt=True, mac_load_cross=True, mac_load_dot=True, requantise=True)
@@ -22,7 +22,7 @@ STEPS = 60_000
 @pytest.mark.parametrize("case", DIRECTED, ids=lambda case: case.name)
 def test_results(case):
     executable = case.program().executable()
-    end, _, iss = run_reference(FULL, executable, limit=STEPS, irq_rate=0.005 * case.interrupts, seed=1)
+    end, _, iss = run_reference_core(FULL, executable, limit=STEPS, irq_rate=0.005 * case.interrupts, seed=1)
     assert end.ok, end.text
     assert case.problems(iss.memory.read_bytes) == []
     assert SIGNATURE + 4 * len(case.expected) < TOHOST
@@ -31,7 +31,7 @@ def test_results(case):
 @pytest.mark.unit
 def test_a_wrong_result_is_told():
     case = Directed("sum", "addi a0, zero, 5\n sw a0, 0(s11)", (6,))
-    _, _, iss = run_reference(FULL, case.program().executable(), limit=STEPS)
+    _, _, iss = run_reference_core(FULL, case.program().executable(), limit=STEPS)
     assert case.problems(iss.memory.read_bytes) == ["sum: result 0 must be 0x00000006, not 0x00000005"]
 
 
@@ -46,7 +46,7 @@ def test_configurations_run_what_they_have():
 def test_cost_program_runs(preset):
     rows = cost_rows(PRESETS[preset])
     executable = cost_program(rows).executable()
-    end, records, _ = run_reference(PRESETS[preset], executable, limit=STEPS)
+    end, records, _ = run_reference_core(PRESETS[preset], executable, limit=STEPS)
     assert end.ok, end.text
     assert not records["trap"].any()
     assert all(executable.symbols[f"from{number}"] % 4 == 0 for number in range(len(rows)))

@@ -10,7 +10,7 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.reference.programs.elf import load
-from xpulpnn_sim.verification.random.designs import random_machine, run_reference, shown_machine
+from xpulpnn_sim.verification.random.designs import random_machine, run_reference_core, shown_machine
 from xpulpnn_sim.verification.random.generator import generate
 from xpulpnn_sim.verification.random.program import elf_bytes
 from xpulpnn_sim.verification.random.trials import Coverage, Plan
@@ -30,7 +30,7 @@ def run_programs(config, seeds):
     for seed in seeds:
         case = plan.case(seed)
         rate, executable = case.machine.irq_rate, case.program.executable()
-        end, records, _ = run_reference(config, executable, limit=STEPS, irq_rate=rate, seed=seed)
+        end, records, _ = run_reference_core(config, executable, limit=STEPS, irq_rate=rate, seed=seed)
         assert end.ok, f"seed {seed}: {end.text}"
         total.add(records, config)
     return total

@@ -6,9 +6,9 @@ from xpulpnn.config import PRESETS
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.verification.random.designs import reference_design
-from xpulpnn_sim.verification.random.program import Block, Program
-from xpulpnn_sim.verification.random.shrink import Case, Shrinker, minimise_list
-from xpulpnn_sim.verification.random.trials import Plan, listing, run_case, run_seed, shrink
+from xpulpnn_sim.verification.random.program import ProgramBlock, RandomProgram
+from xpulpnn_sim.verification.random.shrink import ShrinkCase, Shrinker, minimise_list
+from xpulpnn_sim.verification.random.trials import Plan, program_listing, run_seed, run_trial_case, shrink
 from xpulpnn_sw.assembly.asm import assemble
 
 pytestmark = pytest.mark.flow
@@ -68,8 +68,8 @@ def test_mac_load_fault_shrinks_to_two_instructions(stale):
     assert len(lines) == 2, lines
     assert all(line.startswith(("pv.mlsdot", "pv.cusdot")) for line in lines)
     assert (case.machine.irq_rate, case.machine.grant_stalls) == (0.0, 0.0)
-    assert run_case(case, PLAN, reference_design(stale_accumulator())).reason is Reason.DIFFERENCE
-    assert run_case(case, PLAN, reference_design()).reason is Reason.PASS
+    assert run_trial_case(case, PLAN, reference_design(stale_accumulator())).reason is Reason.DIFFERENCE
+    assert run_trial_case(case, PLAN, reference_design()).reason is Reason.PASS
 
 
 def test_interrupt_fault_keeps_the_interrupts():
@@ -78,12 +78,12 @@ def test_interrupt_fault_keeps_the_interrupts():
     case = shrink(result, reference_design(clobbered_by_interrupt), runs=60)
     assert case.machine.irq_rate >= full.machine.irq_rate
     assert case.program.statements < full.program.statements // 4
-    assert run_case(case, PLAN, reference_design(clobbered_by_interrupt)).reason is Reason.DIFFERENCE
+    assert run_trial_case(case, PLAN, reference_design(clobbered_by_interrupt)).reason is Reason.DIFFERENCE
 
 
 def test_the_listing_tells_how_to_see_it_again(stale):
     result, case = stale
-    text = listing(case, result)
+    text = program_listing(case, result)
     assert text.splitlines()[:3] == [
         "# Written by xpulpnn verify: minimal program that fails",
         f"# from: xpulpnn verify --preset xpulpnn-full --seed {result.seed} --instructions 1",
@@ -105,8 +105,8 @@ def test_a_program_that_does_not_assemble_is_not_tried():
         asked.append(case.program.text())
         return "add a0" in case.program.text()
 
-    blocks = (Block("branch", ("beq a0, a1, out",), (Block("inside", ("add a0, a0, a1",)),), ("out:",)),)
-    case = Shrinker(fails).shrink(Case(Program(blocks), Machine(grant_stalls=0.5)))
+    blocks = (ProgramBlock("branch", ("beq a0, a1, out",), (ProgramBlock("inside", ("add a0, a0, a1",)),), ("out:",)),)
+    case = Shrinker(fails).shrink(ShrinkCase(RandomProgram(blocks), Machine(grant_stalls=0.5)))
     assert body(case) == ["add a0, a0, a1"]
     assert case.machine.grant_stalls == 0.0
     assert not [text for text in asked if "out" in text.split("main:")[1] and "out:" not in text]

@@ -17,7 +17,7 @@ PLACES = 3  # accesses that wait for grants at most
 HALVES = WINDOW_BYTES // WORD_BYTES  # ports to the TCDM, one per word of a window
 
 
-def access_layout(writes):
+def _access_layout(writes):
     """An access to a window: where, which bytes, and what is written to them."""
     fields = {"external": 1, "address": XLEN, "be": WINDOW_BYTES, "beats": BEATS}
     return data.StructLayout(fields | ({"wdata": EXT_DATA_BITS} if writes else {}))
@@ -35,7 +35,7 @@ class AccessQueue(Component):
         # writes: It writes the enabled bytes, with no access to a word without any; else it reads, both words always.
         self.writes = writes
         ports = {
-            "access": In(stream.Signature(access_layout(writes))),  #: Accesses, in their order at each port.
+            "access": In(stream.Signature(_access_layout(writes))),  #: Accesses, in their order at each port.
             "idle": Out(1),  #: Nothing waits, and everything is answered.
             "tcdm": Out(ObiSignature()).array(HALVES),  #: Ports of the even and of the odd words of the TCDM.
             "ext": Out(DmaPortSignature()),  #: Port outside.
@@ -43,7 +43,7 @@ class AccessQueue(Component):
         super().__init__(ports)
 
     def _build(self, m):
-        layout = access_layout(self.writes)
+        layout = _access_layout(self.writes)
         ports = [*self.tcdm, self.ext]
         places = [Signal(layout, name=f"place{place}") for place in range(PLACES)]
         # for each port whether the access in the place still has to be granted there, and what is left of that

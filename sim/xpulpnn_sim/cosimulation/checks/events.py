@@ -27,8 +27,8 @@ from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 from xpulpnn_sim.cosimulation.checks.retirements import FirstDifference, WrongError
 from xpulpnn_sim.cosimulation.model.model import Block
 from xpulpnn_sim.cosimulation.model.schema import DEVICE_ACCESS, LINE_EVENT
-from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimer
-from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnit, numbers
+from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
+from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnitModel, numbers
 from xpulpnn_sim.reference.programs.exits import NameOf, place
 
 
@@ -112,7 +112,7 @@ class EventUnitCheck(FirstDifference):
     """
 
     def __init__(self, config: ClusterConfig, name_of: NameOf = lambda pc: "") -> None:
-        self._unit = EventUnit(config)
+        self._unit = EventUnitModel(config)
         self._name_of = name_of
         self._now = 0
         self._last = [0] * config.cores
@@ -215,7 +215,7 @@ class TimerCheck(FirstDifference):
     """A checker of the accesses of all cores to the timer, and of its events."""
 
     def __init__(self, cores: int, name_of: NameOf = lambda pc: "") -> None:
-        self._timer = ClusterTimer()
+        self._timer = ClusterTimerModel()
         self._cores = range(cores)
         self._name_of = name_of
         self._now = 0

@@ -61,7 +61,7 @@ def stream_text(words: NDArray[np.uint32], pcs: NDArray[np.uint32]) -> NDArray[A
     return text
 
 
-def expanded(row: Insn, raw: int) -> tuple[Insn, int]:
+def expanded_statics(row: Insn, raw: int) -> tuple[Insn, int]:
     """The 32-bit row and word that do what the word ``raw`` of a row does."""
     if row.size == WORD_BYTES:
         return row, raw
@@ -97,7 +97,7 @@ class Describer:
                 table[at]["action"], table[at]["number"] = Action.RAISE, ExceptionCause.ILLEGAL_INSTRUCTION
                 continue
             table[at]["length"] = row.size
-            row, word = expanded(row, raw)
+            row, word = expanded_statics(row, raw)
             table[at]["word"] = word
             for name, value in _action_of(row, word).items():
                 table[name][at] = value & WORD_MASK

@@ -27,7 +27,7 @@ CHECKS = ("first", "all", "none")  # Which images have every retirement checked;
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Task:
+class NetworkTask:
     """A network and its inputs."""
 
     network: Network
@@ -38,7 +38,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class NetworkTarget:
     """A design that networks run on."""
 
     config: CoreConfig | ClusterConfig  # the core, or the cluster
@@ -56,7 +56,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class NetworkOutcome:
     """The outcome of one run."""
 
     record: dict[str, Any]
@@ -70,8 +70,8 @@ class Outcome:
 class Job:
     """All that is to be run."""
 
-    tasks: Sequence[Task]
-    targets: Sequence[Target]  # each runs every network
+    tasks: Sequence[NetworkTask]
+    targets: Sequence[NetworkTarget]  # each runs every network
     check: str = CHECKS[0]
     _built: dict[tuple[int, int], BuiltNetwork] = field(default_factory=dict[tuple[int, int], BuiltNetwork], repr=False)
 
@@ -111,12 +111,12 @@ class Job:
             self._built[at] = build_network(self.case(item))
         return self._built[at]
 
-    def run(self, item: Item) -> Outcome:
+    def run(self, item: Item) -> NetworkOutcome:
         """Run it."""
         case = self.case(item)
         expected = [values[0] for values in run_reference(case.network, case.image[np.newaxis])]
         result = self.built(item).run(replace(case, expected=expected))
-        return Outcome(
+        return NetworkOutcome(
             record=result.record,
             reports=result.reports,
             answer=int(result.scores.argmax()),
@@ -127,7 +127,7 @@ class Job:
 
 _MOST_REMOTE = 16  # runs of a call on another machine at most: what is lost by an interrupt
 _TIMEOUT_S = 3600.0  # longest time of one on another machine, the compilation of its model included
-Finished = tuple[Item, Outcome]
+Finished = tuple[Item, NetworkOutcome]
 
 
 def spread(job: Job, items: Sequence[Item], *, jobs: int, dask: str = "") -> Iterator[Finished]:
@@ -144,7 +144,7 @@ def spread(job: Job, items: Sequence[Item], *, jobs: int, dask: str = "") -> Ite
             yield from zip(chunk, outcomes, strict=True)
 
 
-def run_items(items: Sequence[Item], job: Job) -> list[Outcome]:
+def run_items(items: Sequence[Item], job: Job) -> list[NetworkOutcome]:
     """Run some images of a job."""
     return [job.run(item) for item in items]
 
@@ -162,18 +162,18 @@ class Journal:
             key = digest(sources_digest(), task.network, target.config, target.machine)
             self._stores[number, place] = Results(cache_directory() / FOLDER / key, fresh=fresh)
 
-    def known(self) -> dict[Item, Outcome]:
+    def known(self) -> dict[Item, NetworkOutcome]:
         """Runs that need not be done again."""
-        names = {item.name for item in fields(Outcome)}
-        found: dict[Item, Outcome] = {}
+        names = {item.name for item in fields(NetworkOutcome)}
+        found: dict[Item, NetworkOutcome] = {}
         for item in self._job.items:
             store, name = self._record(item)
             value = store.find(name)
             if isinstance(value, dict) and value.keys() == names:
-                found[item] = Outcome(**value)
+                found[item] = NetworkOutcome(**value)
         return found
 
-    def add(self, item: Item, outcome: Outcome) -> None:
+    def add(self, item: Item, outcome: NetworkOutcome) -> None:
         """Keep what came of a run."""
         store, name = self._record(item)
         store.keep(name, asdict(outcome))
@@ -190,20 +190,20 @@ class Journal:
         return self._stores[item.task, item.target], name
 
 
-Done = Callable[[Item, Outcome], None]
+Done = Callable[[Item, NetworkOutcome], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class _Found:
     """The outcomes of a job."""
 
-    outcomes: dict[Item, Outcome]  # what is known, by run, in their order
+    outcomes: dict[Item, NetworkOutcome]  # what is known, by run, in their order
     complete: bool
     journal: Journal  # where it is kept until it is removed
     lost: WorkersLostError | None = None  # the machines that it ran on are gone
 
 
-def prepare(job: Job, *, dask: str = "") -> None:
+def prepare_network(job: Job, *, dask: str = "") -> None:
     """Make what all runs need: a program for every network and target, and, unless they run elsewhere, the models.
 
     Raises :class:`~xpulpnn.errors.LayerError` for a network that a target cannot run,
@@ -216,7 +216,7 @@ def prepare(job: Job, *, dask: str = "") -> None:
         model_library("cluster" if isinstance(target.config, ClusterConfig) else "core", target.config)
 
 
-def run_job(job: Job, *, jobs: int, done: Done, dask: str = "", fresh: bool = False) -> Found:
+def run_job(job: Job, *, jobs: int, done: Done, dask: str = "", fresh: bool = False) -> _Found:
     """Run everything that no earlier run of the same job has left.
 
     An interrupt ends it early. What there is stays on disk for the next run of the same job, until the journal is
@@ -237,4 +237,4 @@ def run_job(job: Job, *, jobs: int, done: Done, dask: str = "", fresh: bool = Fa
                 done(item, outcome)
     except (KeyboardInterrupt, WorkersLostError) as stop:
         complete, lost = False, stop if isinstance(stop, WorkersLostError) else None
-    return Found(outcomes=dict(sorted(outcomes.items())), complete=complete, journal=journal, lost=lost)
+    return _Found(outcomes=dict(sorted(outcomes.items())), complete=complete, journal=journal, lost=lost)

@@ -30,7 +30,7 @@ _CHANNELS = 16  # At least, and what their number is a multiple of, so that they
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Piece:
+class WorkPiece:
     """A part of a layer, a layer by itself."""
 
     stage: Stage
@@ -38,7 +38,7 @@ class Piece:
     share: float  # its results as a part of all results
 
 
-def piece_of(stage: Stage, maps: Sequence[Ints], share: float) -> Piece:
+def piece_of(stage: Stage, maps: Sequence[Ints], share: float) -> WorkPiece:
     """About ``share`` of a layer with these inputs, away from the edge of the map; all of it if that is 1 or more."""
     whole = int(np.prod(stage.output_shape))
     shaped = tuple(values.reshape(shape) for values, shape in zip(maps, stage.input_shapes, strict=True))
@@ -53,7 +53,7 @@ def piece_of(stage: Stage, maps: Sequence[Ints], share: float) -> Piece:
     left = share * whole / int(np.prod(cut.output_shape))
     if left < 1 and isinstance(cut.layer, ConvLayer | LinearLayer):
         cut = _with_outputs(cut, max(_CHANNELS, int(cut.layer.out_channels * left) // _CHANNELS * _CHANNELS))
-    return Piece(stage=cut, maps=inputs, share=int(np.prod(cut.output_shape)) / whole)
+    return WorkPiece(stage=cut, maps=inputs, share=int(np.prod(cut.output_shape)) / whole)
 
 
 def _window_part(stage: Stage, maps: tuple[Ints, ...], share: float) -> tuple[Stage, tuple[Ints, ...]]:

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from xpulpnn_sim.cosimulation.networks.figures import confusion_figure, energy_figure, layers_figure, memory_figure
-from xpulpnn_sim.cosimulation.networks.job import Job, Task
+from xpulpnn_sim.cosimulation.networks.job import Job, NetworkTask
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 from xpulpnn_sim.tools.pages import Figure, Page, Plot, hint, notes
 
@@ -59,7 +59,9 @@ _BY_INSTRUCTIONS = {"loaded": "read", "stored": "written"}
 Record = Mapping[str, Any]
 
 
-def write_page(path: Path, job: Job, records: Sequence[Record], *, command: str, conditions: Sequence[str]) -> None:
+def write_network_page(
+    path: Path, job: Job, records: Sequence[Record], *, command: str, conditions: Sequence[str]
+) -> None:
     """Write the page in one step."""
     tasks = [(task, [one for one in records if one["kernel"] == task.network.name]) for task in job.tasks]
     shown = [(task, own[0]) for task, own in tasks if own]
@@ -189,7 +191,7 @@ def _target_figures(record: Record) -> list[Figure]:
     return figures
 
 
-def _answers(page: Page, task: Task, record: Record, name: str) -> list[Markup | NamedTable]:
+def _answers(page: Page, task: NetworkTask, record: Record, name: str) -> list[Markup | NamedTable]:
     """Labels and answers of a network, as far as they are known, and its pictures."""
     runs, classes = record["runs"], record.get("classes", [])
     parts: list[Markup | NamedTable] = []
@@ -219,7 +221,7 @@ def _is_right(run: Record) -> bool:
     return run.get("label", run["answer"]) == run["answer"]
 
 
-def _picture(task: Task, sample: NDArray[Any], run: Record) -> Markup:
+def _picture(task: NetworkTask, sample: NDArray[Any], run: Record) -> Markup:
     def name(number: int) -> str:
         return task.classes[number] if task.classes else str(number)
 

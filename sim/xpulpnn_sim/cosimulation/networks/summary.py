@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn_sim.cosimulation.networks.images import Images
-from xpulpnn_sim.cosimulation.networks.job import Item, Job, Outcome
+from xpulpnn_sim.cosimulation.networks.job import Item, Job, NetworkOutcome
 from xpulpnn_sim.reference.golden.network import run_scores
 from xpulpnn_sw.networks.network import Described
 
@@ -82,7 +82,7 @@ _DIGITS = 4
 _Record = dict[str, Any]
 
 
-def records(job: Job, outcomes: Mapping[Item, Outcome]) -> list[_Record]:
+def summary_records(job: Job, outcomes: Mapping[Item, NetworkOutcome]) -> list[_Record]:
     """A record for every network on every target of which there is a run: means over its images.
 
     ``cycles`` of the network and of its layers come with their least and most, ``mismatches`` and ``wall_s`` are those
@@ -97,7 +97,7 @@ def records(job: Job, outcomes: Mapping[Item, Outcome]) -> list[_Record]:
     return found
 
 
-def _record(job: Job, number: int, target: int, own: Mapping[Item, Outcome]) -> _Record:
+def _record(job: Job, number: int, target: int, own: Mapping[Item, NetworkOutcome]) -> _Record:
     task, single = job.tasks[number], [one.record for one in own.values()]
     record: _Record = mean_of(single)
     _add_extremes(record, single)
@@ -140,7 +140,7 @@ def _record(job: Job, number: int, target: int, own: Mapping[Item, Outcome]) -> 
     return record
 
 
-def answers_of(job: Job, number: int, own: Mapping[Item, Outcome]) -> Answers:
+def answers_of(job: Job, number: int, own: Mapping[Item, NetworkOutcome]) -> Answers:
     """The answers of a network whose images have labels."""
     task = job.tasks[number]
     assert task.labels is not None

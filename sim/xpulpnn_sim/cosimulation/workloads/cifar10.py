@@ -29,7 +29,7 @@ _SIGNED = Precision(8, 8, 8, x_signed=True, y_signed=True)
 _KAPPA = (128, 256)
 
 
-def normalised(pixels: NDArray[np.uint8]) -> Ints:
+def normalised_images(pixels: NDArray[np.uint8]) -> Ints:
     """Inputs of the network with signed weights: differences to the mean, halved, rounded, 8 bits."""
     return SCALING.scaled(pixels, _SIGNED.x, signed=True)
 
@@ -54,7 +54,7 @@ def random_network(bits: int, seed: int) -> tuple[Network, Ints]:
     patches = rng.integers(0, 256, (SIDE // 4, SIDE // 4, COLOURS)).repeat(4, axis=0).repeat(4, axis=1)
     pixels = ((patches * 3 + rng.integers(0, 256, patches.shape)) // 4).astype(np.uint8)
     signed = bits == _SIGNED.x
-    current = normalised(pixels) if signed else pixels.astype(np.int64)
+    current = normalised_images(pixels) if signed else pixels.astype(np.int64)
     image, stages = current, []
     for number, filters in enumerate(_FILTERS):
         shape = (filters, _WINDOW, _WINDOW, current.shape[-1])

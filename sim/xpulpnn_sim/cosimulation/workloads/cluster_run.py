@@ -30,7 +30,7 @@ from xpulpnn_sim.cosimulation.workloads.workload import (
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import Placement
-from xpulpnn_sw.kernels.programs.bare import ClusterProgram, cluster_program
+from xpulpnn_sw.kernels.programs.bare import BareClusterProgram, cluster_program
 from xpulpnn_sw.kernels.programs.tiled import TIMES, TiledProgram, Tiling, tiled_program
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.tiling.division import TileStep
@@ -158,7 +158,7 @@ class ClusterCase:
             specialise=self.case.specialise,
         )
 
-    def executable(self, program: ClusterProgram | TiledProgram) -> Executable:
+    def executable(self, program: BareClusterProgram | TiledProgram) -> Executable:
         """The program as the runner takes it."""
         return executable_of(program, self.name, [program.run.image] if isinstance(program, TiledProgram) else [])
 
@@ -182,7 +182,7 @@ class _OnCluster(KernelWork):
     engine = ENGINE
 
     def __init__(
-        self, case: ClusterCase, tensors: LayerTensors, kernel: KernelRun, program: ClusterProgram | TiledProgram
+        self, case: ClusterCase, tensors: LayerTensors, kernel: KernelRun, program: BareClusterProgram | TiledProgram
     ) -> None:
         self.cluster, self.clustered = case.cluster, case
         super().__init__(case.case, tensors, kernel, case.cluster, case.executable(program))

@@ -72,7 +72,7 @@ _Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class SweepPoint:
     """A matrix product and the way to compute it."""
 
     layer: MatmulLayer
@@ -142,7 +142,7 @@ class Point:
         return largest(self.w) >> self.signed, largest(self.a)
 
 
-def run_point(point: Point, config: CoreConfig, machine: Machine, *, check: bool = True) -> Result:
+def run_point(point: SweepPoint, config: CoreConfig, machine: Machine, *, check: bool = True) -> Result:
     """Run a point on the whole core; with ``check`` every retirement is checked, the results always are. The record's
     ``cycles`` leave the packing of the activations out, which ``packing_cycles`` holds."""
     if point.variant is not None:
@@ -157,7 +157,7 @@ def run_point(point: Point, config: CoreConfig, machine: Machine, *, check: bool
     return _recorded(point, result, result.record["region_cycles"].get("im2col", 0))
 
 
-def _library(point: Point, config: CoreConfig, machine: Machine, *, check: bool) -> Result:
+def _library(point: SweepPoint, config: CoreConfig, machine: Machine, *, check: bool) -> Result:
     assert point.variant is not None
     case = Case(
         layer=point.layer,
@@ -171,7 +171,7 @@ def _library(point: Point, config: CoreConfig, machine: Machine, *, check: bool)
     return _recorded(point, run_case(case, "core"), 0)
 
 
-def _recorded(point: Point, result: Result, packing: int) -> Result:
+def _recorded(point: SweepPoint, result: Result, packing: int) -> Result:
     """The record of a point from that of its function, of whose cycles ``packing`` are no part of the product."""
     layer, plan, found = point.layer, point.plan, result.record
     cycles = found["cycles"] - packing
@@ -199,12 +199,12 @@ def _recorded(point: Point, result: Result, packing: int) -> Result:
     return replace(result, record=record)
 
 
-def run_points(
-    points: Sequence[Point], config: CoreConfig, machine: Machine, *, check: bool = True, jobs: int = 1
+def run_sweep_points(
+    points: Sequence[SweepPoint], config: CoreConfig, machine: Machine, *, check: bool = True, jobs: int = 1
 ) -> Iterator[Result]:
     """Run points on ``jobs`` processes, results in order; the model is compiled first. What was asked for twice, or in
     several sweeps, runs once."""
-    same: dict[str, Point] = {}
+    same: dict[str, SweepPoint] = {}
     names = [repr(replace(point, sweep="", facts={})) for point in points]
     for name, point in zip(names, points, strict=True):
         same.setdefault(name, point)
@@ -216,7 +216,7 @@ def run_points(
 
 
 def _named(
-    points: Sequence[Point], names: Sequence[str], same: dict[str, Point], results: Iterator[Result]
+    points: Sequence[SweepPoint], names: Sequence[str], same: dict[str, SweepPoint], results: Iterator[Result]
 ) -> Iterator[Result]:
     order, done = iter(same), dict[str, Result]()
     for point, name in zip(points, names, strict=True):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
-from xpulpnn.user_cache import cache_directory, counts, store
+from xpulpnn.user_cache import cache_directory, counts, store_file
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import (
     Case,
@@ -24,7 +24,7 @@ from xpulpnn_sim.cosimulation.workloads.kernel_run import (
 )
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.cosimulation.workloads.workload import executable_of, run_stream
-from xpulpnn_sim.exploration.cache import cached, emit_design, sources_digest
+from xpulpnn_sim.exploration.cache import cached, design_sources_digest, emit_design
 from xpulpnn_sim.exploration.energy.charges import Charges
 from xpulpnn_sim.exploration.energy.model import Circuit, GateModel, read_circuit
 from xpulpnn_sim.exploration.energy.toggles import BITS, activity, pack_cycles, quantised
@@ -62,7 +62,7 @@ class CapturedWindow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class EnergyWorkload:
     """A program or kernel that a netlist is to run."""
 
     name: str  # kernel specification as on the command line, or name of the program
@@ -73,19 +73,19 @@ class Workload:
     prepare: Callable[[], Callable[[Path], object]]
 
 
-def kernel_workload(case: Case, top: Top) -> Workload:
+def kernel_workload(case: Case, top: Top) -> EnergyWorkload:
     """A kernel on the back end, or as a program on the core; raises InputError if the configuration cannot run it."""
     case.check()
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
     prepare = _kernel_on_core if top == "core" else _kernel_on_backend
-    return Workload(
+    return EnergyWorkload(
         name=name, top=top, key=f"{name} {case.machine}", macs=float(case.layer.macs), prepare=lambda: prepare(case)
     )
 
 
-def program_workload(executable: Executable, config: CoreConfig) -> Workload:
+def program_workload(executable: Executable, config: CoreConfig) -> EnergyWorkload:
     """A program that checks itself, on the core."""
-    return Workload(
+    return EnergyWorkload(
         name=executable.path.name,
         top="core",
         key=repr(executable),
@@ -132,7 +132,7 @@ def run_on_gates(executable: Executable, config: CoreConfig, library: Path) -> d
     return outcome.memory
 
 
-def capture(circuit: Circuit, workload: Workload, window: int) -> CapturedWindow:
+def capture(circuit: Circuit, workload: EnergyWorkload, window: int) -> CapturedWindow:
     """Values of about ``window`` cycles spread over a run, or of all if there are not that many.
 
     Raises :class:`ToolError` if the run fails.
@@ -208,8 +208,8 @@ def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = ""
         found = (folder / "mapped.json").read_text()
         # the point has the source
         (folder / DESIGN).unlink()
-    store(kept, json.dumps(files))
-    store(entry, found)
+    store_file(kept, json.dumps(files))
+    store_file(entry, found)
     return entry
 
 
@@ -246,7 +246,7 @@ _circuits: dict[tuple[str, str], Circuit] = {}  # the last netlist that was read
 
 
 def estimate_energy(
-    config: CoreConfig, workload: Workload, library: Library, window: int, yosys: str = ""
+    config: CoreConfig, workload: EnergyWorkload, library: Library, window: int, yosys: str = ""
 ) -> tuple[EnergyResult, dict[str, str]]:
     """Energy per clock cycle of every instance while a workload runs.
 
@@ -257,7 +257,7 @@ def estimate_energy(
     design = emit_design(workload.top, replace(config, rvfi=False))
     netlist = clock_gated_netlist(design, library, yosys)
     # the design is part of the netlist's name
-    key = digest(workload.top, netlist.stem, library.sha256, workload.key, window, sources_digest())
+    key = digest(workload.top, netlist.stem, library.sha256, workload.key, window, design_sources_digest())
 
     def make() -> EnergyResult:
         return _estimate(design, netlist, workload, library, window, yosys)
@@ -267,7 +267,7 @@ def estimate_energy(
 
 
 def _estimate(
-    design: EmittedDesign, netlist: Path, workload: Workload, library: Library, window_cycles: int, yosys: str
+    design: EmittedDesign, netlist: Path, workload: EnergyWorkload, library: Library, window_cycles: int, yosys: str
 ) -> EnergyResult:
     started = time.monotonic()
     fo4_ns = library.fo4_ps / 1e3

@@ -13,7 +13,7 @@ from xpulpnn_sim.exploration.report.tables import RunInfo
 from xpulpnn_sim.exploration.report.trade_offs import trade_offs
 from xpulpnn_sim.exploration.results import PointResult
 from xpulpnn_sim.tools.named_table import NamedTable
-from xpulpnn_sim.tools.pages import Page, Plot, choice, chosen, controls, hint, notes
+from xpulpnn_sim.tools.pages import Page, Plot, choice, chosen_option, controls, hint, notes
 
 _HOW_TO_READ = (
     "The line is the Pareto front; numbers are those of the points in the table, an arrow tells which way is better, "
@@ -103,7 +103,7 @@ def _figures(page: Page, points: Sequence[PointResult], info: RunInfo) -> None:
 
 def _details(page: Page, points: Sequence[PointResult]) -> None:
     """Hierarchy, path and energy of the point that is chosen."""
-    here, flow, workload = chosen("point"), chosen("flow"), chosen("workload")
+    here, flow, workload = chosen_option("point"), chosen_option("flow"), chosen_option("workload")
     blocks, area = area_plots(points)
     one = Markup("<h3>{} of {}, {}</h3>")
     several = len(points) > 1

@@ -13,15 +13,15 @@ from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.networks.images import Images
 from xpulpnn_sim.exploration.widths.subject import (
     Assignment,
-    Measured,
-    Point,
+    MeasuredWidths,
     Studied,
     Subject,
+    WidthPoint,
     WidthSpace,
     cheapest,
     search_widths,
-    text_of,
     widths_front,
+    widths_text,
 )
 from xpulpnn_sim.tools.jobs import Pool, executor
 from xpulpnn_sim.tools.named_table import Column, NamedTable
@@ -42,7 +42,7 @@ class Evaluation:
         self._layers: dict[str, tuple[int, int]] = {}
         self._runs = 0
 
-    def points(self, wanted: Sequence[Assignment]) -> list[Point]:
+    def points(self, wanted: Sequence[Assignment]) -> list[WidthPoint]:
         """The points of these assignments, in this order."""
         self._study([one for one in wanted if one not in self._studies])
         runnable = [one for one in wanted if not self._studies[one].problem]
@@ -82,7 +82,7 @@ class Evaluation:
 
     def right(self, subject: Subject, wanted: Sequence[Assignment]) -> list[int]:
         """Images of a subject that are classified as labelled."""
-        keys = {one: digest(subject.identity, text_of(one), "right") for one in wanted}
+        keys = {one: digest(subject.identity, widths_text(one), "right") for one in wanted}
         known = dict(self._kept_each(subject, "right", keys))
         return [known[one] for one in wanted]
 
@@ -96,16 +96,16 @@ class Evaluation:
             missing -= {*self._studies[best].layers}
         return chosen
 
-    def runs(self, points: Sequence[Point]) -> list[tuple[Point, Measured]]:
+    def runs(self, points: Sequence[WidthPoint]) -> list[tuple[WidthPoint, MeasuredWidths]]:
         """Whole networks on the design, the results of every layer compared with the reference."""
         return list(zip(points, self._measure([point.widths for point in points]), strict=True))
 
-    def _measure(self, wanted: Sequence[Assignment]) -> list[Measured]:
+    def _measure(self, wanted: Sequence[Assignment]) -> list[MeasuredWidths]:
         if wanted:
             # compiled once, before several processes need it
             config = self.subject.config
             model_library("cluster" if isinstance(config, ClusterConfig) else "core", config)
-        found: list[Measured] = []
+        found: list[MeasuredWidths] = []
         for measured in self.each(self.subject, "measure", wanted):
             self._runs += 1
             self.reports += measured.reports
@@ -123,10 +123,10 @@ class Evaluation:
     def _tell(self) -> None:
         self._progress(len(self._studies), self._runs)
 
-    def _point(self, widths: Assignment) -> Point:
+    def _point(self, widths: Assignment) -> WidthPoint:
         studied = self._studies[widths]
         figures = [self._layers[key] for key in studied.layers]
-        return Point(
+        return WidthPoint(
             widths=widths,
             right=studied.right,
             images=len(self.subject.images.samples),
@@ -143,7 +143,7 @@ def call_method(subject: Subject, method: str, widths: Assignment) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class WidthSettings:
     """Aims and limits of a search for bits of layers."""
 
     floor: float  # share of the images that must be classified as labelled
@@ -155,7 +155,7 @@ class Settings:
 class Best:
     """A point that is looked at more closely."""
 
-    point: Point  # by the images that decided
+    point: WidthPoint  # by the images that decided
     right: int  # of the images that did not, how many are classified as labelled
     # cycles of the whole network on the design, if it was run; the results of every layer were compared then
     measured: int | None = None
@@ -171,18 +171,18 @@ class Exploration:
     """Points that a search has found."""
 
     layers: tuple[str, ...]  # the layers that have bits
-    points: tuple[Point, ...]  # all that was evaluated
+    points: tuple[WidthPoint, ...]  # all that was evaluated
     best: tuple[Best, ...]  # the front, the fastest first
     widest: Best | None  # the assignment with most bits, unless it is on the front or cannot run
     tested: int  # images of Best.right
-    chosen: Point | None  # the fastest that is accurate enough
+    chosen: WidthPoint | None  # the fastest that is accurate enough
     reports: tuple[str, ...]  # what was wrong in runs on the design
 
     def record(self) -> dict[str, Any]:
         """All of it for a JSON file."""
         return {
             "layers": list(self.layers),
-            "chosen": None if self.chosen is None else text_of(self.chosen.widths),
+            "chosen": None if self.chosen is None else widths_text(self.chosen.widths),
             "widest": None if self.widest is None else _best_record(self.widest, self.tested),
             "front": [_best_record(one, self.tested) for one in self.best],
             "points": [point.record() for point in self.points],
@@ -201,7 +201,7 @@ def explore_widths(
     subject: Subject,
     space: WidthSpace,
     test: Images,
-    settings: Settings,
+    settings: WidthSettings,
     jobs: int,
     progress: Callable[[int, int], None],
 ) -> Exploration:
@@ -234,7 +234,7 @@ def explore_widths(
     )
 
 
-def verified(found: Sequence[Point], chosen: Point | None, count: int) -> list[Point]:
+def verified(found: Sequence[WidthPoint], chosen: WidthPoint | None, count: int) -> list[WidthPoint]:
     """So many of some points: the chosen one, and others from end to end."""
     first = [] if chosen is None else [chosen]
     spread = [found[round(place)] for place in np.linspace(len(found) - 1, 0, count)] if found else []
@@ -248,7 +248,7 @@ _MILLION = 1e6
 _PERCENT = 100
 
 
-def write_page(path: Path, model: str, found: Exploration, command: str = "xpulpnn net explore") -> None:
+def write_widths_page(path: Path, model: str, found: Exploration, command: str = "xpulpnn net explore") -> None:
     """Write a page with all points, by cycles and by weights, and the front as a table.
 
     Raises :class:`~xpulpnn.errors.ToolError` if the package ``plotly`` is missing.
@@ -286,7 +286,7 @@ def front_table(found: Exploration) -> NamedTable:
         ],
         rows=[
             [
-                text_of(best.point.widths),
+                widths_text(best.point.widths),
                 _PERCENT * best.point.accuracy,
                 _PERCENT * best.right / found.tested,
                 best.point.cycles,
@@ -329,7 +329,7 @@ def cycles_figure(found: Exploration) -> dict[str, Any]:
 def weights_figure(found: Exploration) -> dict[str, Any]:
     """Accuracy over the memory of the weights, with a front of its own."""
 
-    def dots(name: str, points: Sequence[Point], colour: str, size: int) -> dict[str, Any]:
+    def dots(name: str, points: Sequence[WidthPoint], colour: str, size: int) -> dict[str, Any]:
         return _dots(name, [(point.weight_bytes / _KIB, point) for point in points], colour, size)
 
     runnable = [point for point in found.points if not point.problem]
@@ -346,14 +346,14 @@ def _stairs(colour: str) -> dict[str, Any]:
     return {"mode": "lines+markers", "line": {"shape": "hv", "color": colour, "width": 2}}
 
 
-def _dots(name: str, placed: Sequence[tuple[float, Point]], colour: str, size: int) -> dict[str, Any]:
+def _dots(name: str, placed: Sequence[tuple[float, WidthPoint]], colour: str, size: int) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",
         "name": name,
         "x": [place for place, _ in placed],
         "y": [_PERCENT * point.accuracy for _, point in placed],
-        "customdata": [[text_of(point.widths), point.weight_bytes / _KIB] for _, point in placed],
+        "customdata": [[widths_text(point.widths), point.weight_bytes / _KIB] for _, point in placed],
         "marker": {"color": colour, "size": size},
         "hovertemplate": "%{customdata[0]}<br>%{y:.2f} %, %{x:.3f}<br>%{customdata[1]:.1f} KiB"
         "<extra>%{fullData.name}</extra>",

@@ -26,13 +26,13 @@ from xpulpnn_sw.networks.network import Described, Stage
 Assignment = tuple[LayerWidths, ...]  # bits of the layers with weights, in their order
 
 
-def text_of(widths: Assignment) -> str:
+def widths_text(widths: Assignment) -> str:
     """Bits as an import of the network takes them."""
     return ",".join(map(str, widths))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class WidthPoint:
     """Accuracy and cost of an assignment."""
 
     widths: Assignment
@@ -49,13 +49,13 @@ class Point:
 
     def record(self) -> dict[str, Any]:
         """All of it for a JSON file."""
-        figures: dict[str, Any] = {"bits": text_of(self.widths), "right": self.right, "images": self.images}
+        figures: dict[str, Any] = {"bits": widths_text(self.widths), "right": self.right, "images": self.images}
         if self.problem:
             return figures | {"problem": self.problem}
         return figures | {"cycles": self.cycles, "weight_bytes": self.weight_bytes}
 
 
-def widths_front(points: Iterable[Point], cost: Callable[[Point], int] | None = None) -> list[Point]:
+def widths_front(points: Iterable[WidthPoint], cost: Callable[[WidthPoint], int] | None = None) -> list[WidthPoint]:
     """The points that no other is better than in images and in what they cost, the cheapest first.
 
     That is cycles unless said. Of points that are alike in both the one with the fewest bytes is there, and of these
@@ -63,19 +63,19 @@ def widths_front(points: Iterable[Point], cost: Callable[[Point], int] | None = 
     """
     price = cost or (lambda point: point.cycles)
     runnable = [point for point in points if not point.problem]
-    found: list[Point] = []
+    found: list[WidthPoint] = []
     for point in sorted(runnable, key=lambda one: (price(one), -one.right, one.weight_bytes)):
         if not found or point.right > found[-1].right:
             found.append(point)
     return found
 
 
-def cheapest(points: Sequence[Point], floor: float) -> Point | None:
+def cheapest(points: Sequence[WidthPoint], floor: float) -> WidthPoint | None:
     """The fastest point that classifies so much of the images as labelled; None: there is none."""
     return next((point for point in widths_front(points) if point.accuracy >= floor), None)
 
 
-Evaluate = Callable[[Sequence[Assignment]], Sequence[Point]]
+Evaluate = Callable[[Sequence[Assignment]], Sequence[WidthPoint]]
 
 _LOOKED_AT = 6  # Changes evaluated for a step of the descent: those that were best when they were last evaluated
 
@@ -141,7 +141,7 @@ class WidthSpace:
 Change = tuple[int, int, int]  # a layer, and steps of its weights and of what it reads
 
 
-def search_widths(space: WidthSpace, evaluate: Evaluate, trials: int, floor: float) -> list[Point]:
+def search_widths(space: WidthSpace, evaluate: Evaluate, trials: int, floor: float) -> list[WidthPoint]:
     """The points of all assignments, or of ``trials`` at most.
 
     If there are more, bits are taken from the widest assignment step by step, each time where the fewest images are
@@ -162,7 +162,7 @@ class _Known:
 
     def __init__(self, space: WidthSpace, evaluate: Evaluate, trials: int) -> None:
         self.space = space
-        self.points: dict[Assignment, Point] = {}
+        self.points: dict[Assignment, WidthPoint] = {}
         self._evaluate = evaluate
         self._trials = trials
 
@@ -171,7 +171,7 @@ class _Known:
         """Assignments that may still be evaluated."""
         return self._trials - len(self.points)
 
-    def points_of(self, wanted: Sequence[Assignment]) -> list[Point]:
+    def points_of(self, wanted: Sequence[Assignment]) -> list[WidthPoint]:
         """The points of these; those at the end are left out if there may not be more."""
         new = [one for one in dict.fromkeys(wanted) if one not in self.points][: self.left]
         if new:
@@ -196,7 +196,7 @@ def _descend(known: _Known, floor: float) -> None:
         current = found[best]
 
 
-def _price(before: Point, after: Point) -> float:
+def _price(before: WidthPoint, after: WidthPoint) -> float:
     """Images lost for a cycle saved; infinite if none is saved."""
     saved = before.cycles - after.cycles
     return (before.right - after.right) / saved if saved > 0 and not after.problem else inf
@@ -227,7 +227,7 @@ class Studied:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredWidths:
     """A run of a whole network on the design."""
 
     cycles: int
@@ -309,7 +309,7 @@ class Subject:
             return Studied(right=right, problem=str(error))
         return Studied(right=right, layers=tuple(self._keys(case)))
 
-    def measure(self, widths: Assignment, image: int = 0) -> Measured:
+    def measure(self, widths: Assignment, image: int = 0) -> MeasuredWidths:
         """Run it on the design, the results of every layer compared with the reference."""
         case = self.case(self.described(widths), self.images.samples[image])
         result = build_network(case).run(case)
@@ -318,7 +318,7 @@ class Subject:
         rest = [(result.record["cycles"] - sum(cycles for cycles, _ in found), 0)] if self._moves else []
         pairs = zip(self._keys(case), [*found, *rest], strict=True)
         layers = tuple((key, cycles, size) for key, (cycles, size) in pairs)
-        return Measured(cycles=result.record["cycles"], layers=layers, reports=tuple(result.reports))
+        return MeasuredWidths(cycles=result.record["cycles"], layers=layers, reports=tuple(result.reports))
 
     @property
     def _moves(self) -> bool:
@@ -343,7 +343,7 @@ class Subject:
 
     def study_key(self, widths: Assignment) -> str:
         """Name under which the study of an assignment is kept."""
-        return f"{self.identity} {self.design} {text_of(widths)}"
+        return f"{self.identity} {self.design} {widths_text(widths)}"
 
 
 def _key(stage: Stage, variant: str) -> str:

@@ -13,7 +13,7 @@ FAULT_WORD = TCDM_BASE + 0xF7FC  # a store of the number of a fault by core 0 be
 _SELDOM = 5  # Low bits of a word that select the accesses that go wrong now and then
 
 
-class Fault(IntEnum):
+class ClusterFault(IntEnum):
     """Fault of a cluster."""
 
     NONE = 0
@@ -45,7 +45,7 @@ class Fault(IntEnum):
     """Mutex 0 is given to whoever waits, taken or not."""
 
 
-EVENT_FAULTS = Fault.EARLY_BARRIER
+EVENT_FAULTS = ClusterFault.EARLY_BARRIER
 """Faults up to this one are those of the event unit, which sees them on its lines from outside the cluster."""
 
 
@@ -62,9 +62,9 @@ class FaultyEventUnit(EventUnit):
         barrier = m.submodules.barrier_0
         for unit in units:
             m.d.comb += unit.events[EventLine.CLUSTER : EventLine.CLUSTER + len(self.cluster_events)].eq(0)
-        with m.If(self.cluster_events == Fault.LOST_EVENT):
+        with m.If(self.cluster_events == ClusterFault.LOST_EVENT):
             m.d.comb += units[1].events[EventLine.BARRIER].eq(0)
-        with m.If(self.cluster_events == Fault.EARLY_BARRIER):
+        with m.If(self.cluster_events == ClusterFault.EARLY_BARRIER):
             m.d.comb += [
                 getattr(barrier.accesses[2], name).eq(getattr(units[1].access, name)) for name in ("offset", "read")
             ]
@@ -85,30 +85,30 @@ class FaultyCluster(Cluster):
     def elaborate(self, platform):
         """Put the faults behind what the cluster says."""
         m = super().elaborate(platform)
-        fault, seldom = Signal(range(max(Fault) + 1)), Signal(_SELDOM)
+        fault, seldom = Signal(range(max(ClusterFault) + 1)), Signal(_SELDOM)
         port, tcdm = m.submodules.core0.data, m.submodules.tcdm
         m.d.sync += seldom.eq(seldom + 1)
         with m.If(port.req & port.gnt & port.we & (port.addr == FAULT_WORD)):
             m.d.sync += fault.eq(port.wdata)
-        in_unit = Mux(fault <= EVENT_FAULTS, fault, Mux(fault == Fault.ANY_MUTEX, EVENT_FAULTS + 1, 0))
+        in_unit = Mux(fault <= EVENT_FAULTS, fault, Mux(fault == ClusterFault.ANY_MUTEX, EVENT_FAULTS + 1, 0))
         m.d.comb += m.submodules.event_unit.cluster_events.eq(in_unit)
-        with m.If(fault == Fault.DROPPED_GRANT):
+        with m.If(fault == ClusterFault.DROPPED_GRANT):
             m.d.comb += [tcdm.ports[3].req.eq(0), m.submodules.demux3.tcdm.gnt.eq(0)]
-        with m.If(fault == Fault.SWAPPED_BANKS):
+        with m.If(fault == ClusterFault.SWAPPED_BANKS):
             for one, other in ((0, 1), (1, 0)):
                 for name in ("req", "we", "be", "addr", "wdata"):
                     m.d.comb += getattr(self.banks[one], name).eq(getattr(tcdm.banks[other], name))
                 m.d.comb += getattr(self, f"bank_master_{one}").eq(tcdm.bank_masters[other])
                 m.d.comb += tcdm.banks[one].rdata.eq(self.banks[other].rdata)
-        with m.If(fault == Fault.WRONG_STORE):
+        with m.If(fault == ClusterFault.WRONG_STORE):
             m.d.comb += self.banks[2].wdata.eq(tcdm.banks[2].wdata ^ 1)
-        with m.If((fault == Fault.SILENT_ACCESS) & (seldom == 0)):
+        with m.If((fault == ClusterFault.SILENT_ACCESS) & (seldom == 0)):
             m.d.comb += self.banks[1].req.eq(0)
-        lost = (fault == Fault.UNMARKED) | (fault == Fault.LOST_MARK) & (seldom < 2)
+        lost = (fault == ClusterFault.UNMARKED) | (fault == ClusterFault.LOST_MARK) & (seldom < 2)
         for bank in range(self.config.banks):
             with m.If(lost & (tcdm.bank_masters[bank] == NO_MASTER)):
                 m.d.comb += self.banks[bank].req.eq(0)
-        with m.If((fault == Fault.TIMER_STEP) & m.submodules.timer.armed.any()):
+        with m.If((fault == ClusterFault.TIMER_STEP) & m.submodules.timer.armed.any()):
             m.d.comb += m.submodules.event_unit.timer_events.eq(m.submodules.timer.armed)
         if self.config.dma:
             self._dma_faults(m, fault, seldom)
@@ -118,12 +118,12 @@ class FaultyCluster(Cluster):
         dma, event_unit, first = m.submodules.dma, m.submodules.event_unit, self.config.cores
         ports = m.submodules.tcdm.ports
         for number in range(first, len(ports) - 1):
-            with m.If((fault == Fault.DMA_BYTE) & (seldom < 2)):
+            with m.If((fault == ClusterFault.DMA_BYTE) & (seldom < 2)):
                 m.d.comb += ports[number].be.eq(dma.tcdm[number - first].be & ~1)
-        with m.If(fault == Fault.DMA_EVENT):
+        with m.If(fault == ClusterFault.DMA_EVENT):
             m.d.comb += event_unit.dma_events.eq(0)
         for number in range(first):
-            with m.If(fault == Fault.DMA_STATUS):
+            with m.If(fault == ClusterFault.DMA_STATUS):
                 demux = getattr(m.submodules, f"demux{number}")
                 told = dma.cores[number].rdata
                 # what has no allocated identifiers is an identifier

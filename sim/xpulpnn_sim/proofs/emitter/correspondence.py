@@ -35,7 +35,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class NetDifference:
     """Signal that is not equal."""
 
     signal: str  # Output, or register at the next clock edge
@@ -47,7 +47,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class CorrespondenceTask:
     """Two modules to compare."""
 
     definition: ModuleLogic
@@ -73,7 +73,7 @@ class Task:
         return [(side, net) for side, logic in enumerate(self.sides) for net in logic.registers]
 
 
-def difference(task: Task, prover: Prover) -> Difference | None:
+def net_difference(task: CorrespondenceTask, prover: Prover) -> NetDifference | None:
     """None if the image is proved equal to the definition, else where it is not."""
     found = _Induction(task, prover, named=True).run()
     if found is None:
@@ -99,7 +99,7 @@ class _Word:
 class _Gates:
     """Both modules in one graph with the same inputs."""
 
-    def __init__(self, task: Task, state: Mapping[StateBit, int]) -> None:
+    def __init__(self, task: CorrespondenceTask, state: Mapping[StateBit, int]) -> None:
         self.graph = GateGraph()
         self.ports: dict[str, list[int]] = {}
         variables: dict[int, int] = {}
@@ -155,7 +155,7 @@ def pin_name(pin: Pin) -> str:
 class _Induction:
     """One attempt: classes that only get finer."""
 
-    def __init__(self, task: Task, prover: Prover, *, named: bool) -> None:
+    def __init__(self, task: CorrespondenceTask, prover: Prover, *, named: bool) -> None:
         self._task = task
         self._prover = prover
         self._named = named
@@ -166,7 +166,7 @@ class _Induction:
         self._patterns: list[dict[int, int]] = []
         self._classes = self._first_classes()
 
-    def run(self) -> Difference | None:
+    def run(self) -> NetDifference | None:
         wrong = self._wrong_start()
         if wrong is not None:
             return wrong
@@ -183,14 +183,16 @@ class _Induction:
             if final or not self._refined_by(gates, ones):
                 return found
 
-    def _wrong_start(self) -> Difference | None:
+    def _wrong_start(self) -> NetDifference | None:
         """A register of the same name with another initial value."""
         for (_, net), (_, other) in self._same_names() if self._named and self._task.starts else ():
             one, image = self._task.definition.registers[net], self._task.image.registers[other]
             if one.start != image.start:
                 name, place = one.names[0]
                 expected, found = (-1 if bit.start is None else bit.start for bit in (one, image))
-                return Difference(signal=f"initial value of {name}[{place}]", expected=expected, found=found, given={})
+                return NetDifference(
+                    signal=f"initial value of {name}[{place}]", expected=expected, found=found, given={}
+                )
         return None
 
     def _first_classes(self) -> dict[StateBit, int]:
@@ -271,9 +273,9 @@ class _Induction:
             word.members.append(bit)
         return list(words.values())
 
-    def _different(self, gates: _Gates, words: Iterable[_Word], ones: frozenset[int]) -> tuple[Difference, bool]:
+    def _different(self, gates: _Gates, words: Iterable[_Word], ones: frozenset[int]) -> tuple[NetDifference, bool]:
         values = dict.fromkeys(ones, 1)
-        coarse: Difference | None = None
+        coarse: NetDifference | None = None
         for word in words:
             results = gates.graph.evaluate(values, [literal for pair in word.pairs for literal in pair])
             wrong = [index for index in range(len(word.pairs)) if results[2 * index] != results[2 * index + 1]]
@@ -283,7 +285,7 @@ class _Induction:
                 sum(bit << place for place, bit in zip(word.places, results[side::2], strict=True)) for side in (0, 1)
             )
             given = self._given(gates, word, ones)
-            one = Difference(
+            one = NetDifference(
                 signal=word.signal, expected=expected, found=found, given=given, alone=tuple(sorted(self._alone()))
             )
             if not word.members or any(self._classes[word.members[index]] in self._fixed for index in wrong):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from xpulpnn.emit.names import plain_name, port_name
 from xpulpnn.verilog import EmittedVerilog
-from xpulpnn_sim.proofs.emitter.correspondence import Difference, Pair, Task, difference
+from xpulpnn_sim.proofs.emitter.correspondence import CorrespondenceTask, NetDifference, Pair, net_difference
 from xpulpnn_sim.proofs.emitter.module_logic import ModuleLogic, Pin
 from xpulpnn_sim.proofs.engine import solvers
 from xpulpnn_sim.proofs.engine.gate_graph import GateGraph
@@ -38,7 +38,7 @@ write_json netlist.json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class EmissionSource:
     """A module to prove: its RTLIL, its Verilog, and what is known of the modules it contains."""
 
     name: str  # name of the Verilog module
@@ -49,7 +49,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class EmissionOutcome:
     """Verdict on a module."""
 
     verdict: str  # `equal`, `different` or `undecided`
@@ -57,13 +57,13 @@ class Outcome:
     bits_by_sat: int  # those of them whose gates are not the same, so that the SAT solver had to decide
     seconds: float
     reason: str = ""  # what is different, or why it is undecided
-    difference: Difference | None = None  # A case in which the modules differ
+    difference: NetDifference | None = None  # A case in which the modules differ
 
 
-def sources(design: EmittedVerilog) -> list[Source]:
+def emission_sources(design: EmittedVerilog) -> list[EmissionSource]:
     """The modules of a design; one that stands for several components once for each RTLIL they have."""
     modules = design.manifest["modules"]
-    found: list[Source] = []
+    found: list[EmissionSource] = []
     for name, described in modules.items():
         instances = tuple(described["instances"].items())
         ports = tuple(
@@ -72,7 +72,7 @@ def sources(design: EmittedVerilog) -> list[Source]:
             for port in modules[module]["ports"]
         )
         found += [
-            Source(name=name, rtlil=rtlil, verilog=design.modules[name], instances=instances, ports=ports)
+            EmissionSource(name=name, rtlil=rtlil, verilog=design.modules[name], instances=instances, ports=ports)
             for rtlil in design.rtlil[name]
         ]
     return found
@@ -82,12 +82,12 @@ def sources(design: EmittedVerilog) -> list[Source]:
 class Elaborated:
     """A source and the logic of both its texts."""
 
-    source: Source
+    source: EmissionSource
     definition: ModuleLogic
     image: ModuleLogic
 
 
-def elaborate(wanted: Sequence[Source]) -> Iterator[Elaborated]:
+def elaborate(wanted: Sequence[EmissionSource]) -> Iterator[Elaborated]:
     """Logic of modules of one design; raises :class:`ToolError` if Yosys does not understand a text."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-emission-") as name:
         folder = Path(name)
@@ -115,7 +115,7 @@ def _original(directions: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str
     }
 
 
-def prove(elaborated: Elaborated, *, timeout_s: float, initial: bool = True) -> Outcome:
+def prove_emission(elaborated: Elaborated, *, timeout_s: float, initial: bool = True) -> EmissionOutcome:
     """Compare the two texts of a module."""
     began = time.monotonic()
     definition = elaborated.definition
@@ -128,14 +128,16 @@ def prove(elaborated: Elaborated, *, timeout_s: float, initial: bool = True) -> 
         found = solvers.prove_equal(graph, words, timeout_s=int(timeout_s), sweep=True)
         return None if found is None else found.ones
 
-    def outcome(verdict: str, reason: str = "", found: Difference | None = None) -> Outcome:
+    def outcome(verdict: str, reason: str = "", found: NetDifference | None = None) -> EmissionOutcome:
         bits = sum(map(len, definition.outputs.values())) + len(definition.registers)
         seconds = time.monotonic() - began
-        return Outcome(verdict=verdict, bits=bits, bits_by_sat=by_sat, seconds=seconds, reason=reason, difference=found)
+        return EmissionOutcome(
+            verdict=verdict, bits=bits, bits_by_sat=by_sat, seconds=seconds, reason=reason, difference=found
+        )
 
     try:
         task = _task(elaborated, initial)
-        found = difference(task, prover)
+        found = net_difference(task, prover)
     except _UnequalError as error:
         return outcome(DIFFERENT, str(error))
     except GaveUpError:
@@ -150,10 +152,10 @@ class _UnequalError(Exception):
     """Ports or instances that differ."""
 
 
-def _task(elaborated: Elaborated, initial: bool) -> Task:
+def _task(elaborated: Elaborated, initial: bool) -> CorrespondenceTask:
     definition, image = elaborated.definition, elaborated.image
     names = _instances(elaborated)
-    return Task(
+    return CorrespondenceTask(
         definition=definition,
         image=image,
         inputs=list(_pairs(definition.inputs, image.inputs, names, required=False)),

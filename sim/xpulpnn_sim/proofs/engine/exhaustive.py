@@ -65,7 +65,7 @@ extern "C" __attribute__((visibility("default"))) uint64_t run_blocks(uint64_t f
 
 
 @dataclass(frozen=True, slots=True)
-class Simulated:
+class _Simulated:
     """Cases that a run covered: how many, all or not, and the inputs (literals that are 1) that differ."""
 
     cases: int
@@ -73,7 +73,7 @@ class Simulated:
     different: frozenset[int] | None
 
 
-def simulate(
+def simulate_gates(
     graph: GateGraph,
     words: tuple[Sequence[int], Sequence[int]],
     *,
@@ -82,7 +82,7 @@ def simulate(
     timeout_s: float,
     seed: int = 1,
     advance: Callable[[float], None] = lambda share: None,
-) -> Simulated:
+) -> _Simulated:
     """Compare two words of literals in compiled code."""
     cone = graph.cone([*words[0], *words[1]])
     found = graph.variables([*words[0], *words[1]])
@@ -96,16 +96,16 @@ def simulate(
         while done < total:
             began = time.monotonic()
             if began > end:
-                return Simulated(done * CASES, False, None)
+                return _Simulated(done * CASES, False, None)
             last = min(done + size, total)
             stopped = run(done, last, seed, values)
             if stopped < last:
                 ones = frozenset(literal for literal, value in zip(inputs, values, strict=False) if value)
-                return Simulated((stopped + 1) * CASES, False, ones)
+                return _Simulated((stopped + 1) * CASES, False, ones)
             done = last
             advance(done / total)
             size = size * 2 if time.monotonic() - began < _SLICE_S else size
-    return Simulated(1 << len(counted) if counted else total * CASES, True, None)
+    return _Simulated(1 << len(counted) if counted else total * CASES, True, None)
 
 
 def _source(

@@ -39,7 +39,7 @@ class Finding:
     example: Sequence[Mapping[str, int]] = ()
 
 
-def prove(obligation: Obligation, verilog: str, *, timeout_s: int) -> list[Finding]:
+def prove_by_induction(obligation: Obligation, verilog: str, *, timeout_s: int) -> list[Finding]:
     """Prove the claims of an obligation about its Verilog.
 
     Each claim is checked in some more than ``depth`` cycles after a reset; and it is shown that in any state, if the

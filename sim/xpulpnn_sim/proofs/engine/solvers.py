@@ -38,7 +38,7 @@ class Inequality:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class SolverAnswer:
     """The answer of ABC."""
 
     verdict: str  # see NEVER
@@ -46,7 +46,7 @@ class Answer:
     frames: Sequence[Sequence[int]] = ()
 
 
-def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> Answer:
+def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> SolverAnswer:
     """Answer whether the only output of a graph is ever 1, by some commands of ABC."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-abc-") as name:
         folder = Path(name)
@@ -62,12 +62,12 @@ def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> Answe
         if status is None and time.monotonic() - began < timeout_s:
             raise ToolError(f"abc must say what it found, not end with: {' '.join(text.split())[-300:]}")
         if status is None or status[1] not in "01":
-            return Answer(verdict=UNKNOWN)
+            return SolverAnswer(verdict=UNKNOWN)
         if status[1] == "1":
-            return Answer(verdict=NEVER)
+            return SolverAnswer(verdict=NEVER)
         # without inputs the file has no line for a cycle
         frames = read_witness((folder / WITNESS).read_text(), aiger.inputs) or [[]]
-        return Answer(verdict=SOMETIMES, frames=frames)
+        return SolverAnswer(verdict=SOMETIMES, frames=frames)
 
 
 def find_case(abc: str, graph: GateGraph, literal: int, *, timeout_s: float) -> tuple[str, frozenset[int]]:

@@ -12,10 +12,10 @@ from amaranth.lib import wiring
 from xpulpnn.emit.names import snake_case
 from xpulpnn.errors import ToolError
 
-Wrong = Callable[[Value, "Unit"], Any]  # makes of the value that is assigned the one of the faulty unit
+Wrong = Callable[[Value, "_Unit"], Any]  # makes of the value that is assigned the one of the faulty unit
 
 
-class Unit:
+class _Unit:
     """An elaborated unit: its signals by their names, in the words of its description."""
 
     def __init__(self, component: wiring.Component, fragment: Fragment) -> None:
@@ -69,7 +69,7 @@ class Seeded(Elaboratable):
         fragment = Fragment.get(self._elaborated, platform)
         # it is the component that the fragment stands for
         fragment.origins = None
-        unit = Unit(self._component, fragment)
+        unit = _Unit(self._component, fragment)
         for path, wrong in self._wrong.items():
             change = _Change(_place(Value.cast(unit(path))), lambda right, wrong=wrong: wrong(right, unit))
             for domain, statements in fragment.statements.items():

@@ -110,7 +110,7 @@ def backend_gates(source: Source, yosys: Yosys) -> BackendGates:
         return BackendGates(read_module(folder / "netlist.json", top))
 
 
-class Frame:
+class BackendFrame:
     """A clock cycle of a back end."""
 
     def __init__(
@@ -135,11 +135,11 @@ class Frame:
             raise ToolError(f"the back end must have a signal {name}")
         return self._cycle.port(name)
 
-    def where(self, values: Mapping[str, int]) -> tuple["Frame", list[int]]:
+    def where(self, values: Mapping[str, int]) -> tuple["BackendFrame", list[int]]:
         """The cycle in the cases in which signals of one bit have these values, and the literals of these cases."""
         cases = [self.bit(name) ^ value ^ 1 for name, value in values.items()]
         given = self._inputs | {name: [value] for name, value in values.items()}
-        return Frame(self.graph, self._backend, given, self._state), cases
+        return BackendFrame(self.graph, self._backend, given, self._state), cases
 
     def has(self, name: str) -> bool:
         """Return whether there is a signal of this name."""
@@ -169,7 +169,7 @@ class Frame:
         self._cycle = ClockCycle(self.graph, self._backend.gates, self._inputs, self._state)
 
 
-def fields_of(ports: Sequence[Mapping[str, Any]]) -> dict[str, slice]:
+def backend_fields(ports: Sequence[Mapping[str, Any]]) -> dict[str, slice]:
     """Bits of each field of a unit's word of control, from its manifest."""
     row = next(row for row in ports if row["name"] == "ctrl")
     return {each["name"]: slice(each["lsb"], each["lsb"] + each["width"]) for each in row["fields"]}

@@ -7,7 +7,7 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.semantics import definition
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
 from xpulpnn_sim.proofs.engine.integers import low
-from xpulpnn_sim.proofs.instructions.execution import GateEffects, execute
+from xpulpnn_sim.proofs.instructions.execution import GateEffects, execute_statements
 from xpulpnn_sim.proofs.instructions.passage import Passage
 from xpulpnn_sim.proofs.units.unit_proof import Equality
 
@@ -23,7 +23,7 @@ def equalities(passage: Passage, body: Sequence[ast.stmt] | None = None) -> list
     """All that must be equal when an instruction retires."""
     insn = passage.insn
     statements = definition(insn) if body is None else body
-    effects = execute(insn, statements, passage.before(), passage.integers)
+    effects = execute_statements(insn, statements, passage.before(), passage.integers)
     return [
         *_identity(passage),
         *_registers(passage, effects),

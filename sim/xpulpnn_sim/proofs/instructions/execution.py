@@ -51,7 +51,7 @@ def understood(insn: Insn) -> bool:
     return not (names & _BEYOND or loops) and insn.op not in _SYSTEM
 
 
-def execute(insn: Insn, body: Sequence[ast.stmt], before: Before, integers: Integers) -> GateEffects:
+def execute_statements(insn: Insn, body: Sequence[ast.stmt], before: Before, integers: Integers) -> GateEffects:
     """Return the effects of statements, those of ``insn`` or others with its operands.
 
     Raises :class:`InputError` for a statement that is not understood.

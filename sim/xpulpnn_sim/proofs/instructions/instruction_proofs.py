@@ -48,7 +48,7 @@ def seeded(insn: Insn) -> list[ast.stmt] | None:
 _VERDICTS = {NEVER: PROVED, SOMETIMES: REFUTED, UNKNOWN: UNDECIDED}
 
 
-def name_of(insn: Insn) -> str:
+def proof_name(insn: Insn) -> str:
     """Mnemonic and operands, which identify a row."""
     return f"{insn.mnemonic} {insn.operands}".rstrip()
 
@@ -83,7 +83,7 @@ class Proofs:
         pairs = [(each.condition, *bits) for each in found for bits in zip(each.found, each.wanted, strict=True)]
         verdict, ones = self._differ(passage.graph, passage.assumed, pairs)
         example = _example(passage, found, ones) if verdict == REFUTED else ()
-        return Outcome(name=name_of(insn), verdict=verdict, seconds=time.monotonic() - began, parts=example)
+        return Outcome(name=proof_name(insn), verdict=verdict, seconds=time.monotonic() - began, parts=example)
 
     def _differ(
         self, graph: GateGraph, assumed: Sequence[int], pairs: Sequence[tuple[int, int, int]]
@@ -122,7 +122,7 @@ def run(proofs: Proofs, insns: Sequence[Insn], source: Source, ledger: Ledger, j
     def key(insn: Insn) -> str:
         return digest(common, insn.pattern, insn.mnemonic, insn.operands, statements(insn))
 
-    waiting_for = yield from ledger.taken_up(insns, name_of, key)
+    waiting_for = yield from ledger.taken_up(insns, proof_name, key)
     with executor(jobs) as pool:
         for insn, outcome in completed(pool, _prove, waiting_for, pool.share(proofs)):
             ledger.keep(outcome, key(insn))

@@ -16,7 +16,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import Integers, Number, constant, low, trimmed, unsigned
-from xpulpnn_sim.proofs.instructions.backend import BackendGates, Frame
+from xpulpnn_sim.proofs.instructions.backend import BackendFrame, BackendGates
 from xpulpnn_sim.proofs.instructions.execution import Before, field_value
 
 _HALF = 16
@@ -30,7 +30,7 @@ def _extended(bits: Sequence[int], signed: int, z: Integers) -> Number:
     return trimmed([*bits, z.graph.and_(bits[-1], signed)])
 
 
-def dot_product(frame: Frame, layout: Layout, z: Integers) -> list[int]:
+def _dot_product(frame: BackendFrame, layout: Layout, z: Integers) -> list[int]:
     """``rd * accumulate + sum(rs1[i] * rs2[i])`` of the unit's inputs, for any control word."""
     rs1, rs2, rd = (frame.word(f"ex_stage.dotp.{name}") for name in ("rs1", "rs2", "rd"))
     ctrl = frame.word("ex_stage.dotp.ctrl")
@@ -50,7 +50,7 @@ def dot_product(frame: Frame, layout: Layout, z: Integers) -> list[int]:
     return low(found, XLEN)
 
 
-def product(frame: Frame, layout: Layout, z: Integers) -> list[int]:
+def product(frame: BackendFrame, layout: Layout, z: Integers) -> list[int]:
     """Products of the multiplier by its control word."""
     pins = {name: frame.word(f"ex_stage.mult.{name}") for name in ("op_a", "op_b", "op_c", "shamt", "ctrl")}
     ctrl = {name: pins["ctrl"][where] for name, where in layout.items()}
@@ -84,7 +84,7 @@ def product(frame: Frame, layout: Layout, z: Integers) -> list[int]:
     return low(found, XLEN)
 
 
-def division(frame: Frame, layout: Layout, z: Integers) -> list[int]:
+def division(frame: BackendFrame, layout: Layout, z: Integers) -> list[int]:
     """Quotient or remainder of the divider, as functions that nothing is said of."""
     ctrl, op_a, op_b = (frame.word(f"ex_stage.div.{name}") for name in ("ctrl", "op_a", "op_b"))
     (signed,), (remainder,) = (ctrl[layout[name]] for name in ("signed", "remainder"))
@@ -142,13 +142,13 @@ class Passage:
             is_register = self.integers.is_true(self.word[lowest : lowest + 5])
             given[port] = [graph.and_(bit, is_register) for bit in graph.inputs(32)]
         # where the word traps that is a claim that fails, so that the rest need not hold
-        found, (self.excepted,) = Frame(graph, backend, given).where({"id_stage.excepted": FALSE})
+        found, (self.excepted,) = BackendFrame(graph, backend, given).where({"id_stage.excepted": FALSE})
         self.excepted ^= 1
         self.issue, issues = found.where(_ISSUES)
         in_ex = self.issue.following(backend.in_ex)
-        self.execute, executes = Frame(graph, backend, {}, in_ex).where(_EXECUTES)
+        self.execute, executes = BackendFrame(graph, backend, {}, in_ex).where(_EXECUTES)
         self.execute.supply(self._results(control))
-        self.leave, leaves = Frame(graph, backend, {}, self.execute.following(backend.in_wb)).where(_LEAVES)
+        self.leave, leaves = BackendFrame(graph, backend, {}, self.execute.following(backend.in_wb)).where(_LEAVES)
         self.assumed = [*self._accepted(), *_never_x0(self.issue), *issues, *executes, *leaves]
 
     def _results(self, control: Mapping[str, Layout]) -> dict[str, list[int]]:
@@ -161,7 +161,7 @@ class Passage:
         if z.equal(unit, constant(_DIVIDER)) != FALSE:
             found["ex_stage.div.result"] = division(frame, _DIV, z)
         if z.equal(unit, constant(_DOTP)) != FALSE and self._backend.has("ex_stage.dotp.result"):
-            found["ex_stage.dotp.result"] = dot_product(frame, control["dotp"], z)
+            found["ex_stage.dotp.result"] = _dot_product(frame, control["dotp"], z)
         return found
 
     def _accepted(self) -> list[int]:
@@ -204,7 +204,7 @@ class Passage:
         return found
 
 
-def _never_x0(frame: Frame, *, after: bool = False) -> list[int]:
+def _never_x0(frame: BackendFrame, *, after: bool = False) -> list[int]:
     """Literals: that no write of x0 is under way, now or after this cycle."""
     found: list[int] = []
     for enable, number in _WRITES.items():
@@ -231,7 +231,7 @@ def waiting(backend: BackendGates) -> list[Invariant]:
     trapped has just left EX, or has been there with the same registers. After a reset both are empty.
     """
     graph = GateGraph()
-    frame = Frame(graph, backend, {})
+    frame = BackendFrame(graph, backend, {})
     ex_valid, wb_valid, trap = map(frame.register, (_EX_VALID, "rvfi_tap.wb_valid", "rvfi_tap.wb_trap"))
     busy, outstanding = map(frame.register, ("lsu.wb_busy", "lsu.outstanding"))
     after = frame.following([*ex_valid, *wb_valid, *trap, *busy, *outstanding])
@@ -239,7 +239,7 @@ def waiting(backend: BackendGates) -> list[Invariant]:
     under_way = graph.and_(frame.now(busy)[0], frame.now(outstanding)[0] ^ 1) ^ 1
     stays_so = graph.and_(after[busy[0]], after[outstanding[0]] ^ 1) ^ 1
     reset_graph = GateGraph()
-    reset = Frame(reset_graph, backend, {"rst": [TRUE]})
+    reset = BackendFrame(reset_graph, backend, {"rst": [TRUE]})
     enables = [net for name in _WRITES for net in reset.register(name)]
     empty = [*reset.following([*ex_valid, *wb_valid, *busy, *enables]).values()]
     return [

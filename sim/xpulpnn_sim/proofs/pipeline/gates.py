@@ -14,7 +14,7 @@ from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.engine.aiger import Aiger, ClockedGraph, Named, at, read_named
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
-from xpulpnn_sim.proofs.pipeline.rules import Rule
+from xpulpnn_sim.proofs.pipeline.rules import PipelineRule
 from xpulpnn_sim.tools.yosys import Yosys
 
 _SINGLE = {
@@ -116,28 +116,28 @@ write_aiger -zinit -map rule.map rule.aig
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class SceneGates:
     """The emitted core with all properties beside it, and their description."""
 
     emitted: EmittedVerilog
     description: Any
 
-    def with_fault(self, fault: CoreFault) -> "Scene":
+    def with_fault(self, fault: CoreFault) -> "SceneGates":
         """The same with a fault in the core; raises :class:`ToolError` if its signal is not there."""
         with fault.seeded():
             return emit_scene(self.description.config, self.description.seen)
 
 
-def emit_scene(config: CoreConfig, seen: Mapping[str, Seen] | None = None) -> Scene:
+def emit_scene(config: CoreConfig, seen: Mapping[str, Seen] | None = None) -> SceneGates:
     """Emit the core with its properties; raises :class:`InputError` for a core that they are not for."""
     # it imports this module
     from xpulpnn_sim.proofs.pipeline.properties.scene import Scene as Description
 
     description = Description(replace(config, rvfi=True), seen or seen_signals(config))
-    return Scene(emit(description, MODULE, config=description.config), description)
+    return SceneGates(emit(description, MODULE, config=description.config), description)
 
 
-def script(rule: Rule, scene: Scene) -> str:
+def script(rule: PipelineRule, scene: SceneGates) -> str:
     """The script for Yosys that makes the graph."""
 
     def there(selection: str) -> bool:
@@ -158,7 +158,7 @@ def script(rule: Rule, scene: Scene) -> str:
     return _SCRIPT.format(first="\n".join(first), cutpoints="\n".join(cutpoints), seen="\n".join(seen))
 
 
-def _is_cut(one: Seen, rule: Rule, scene: Scene) -> bool:
+def _is_cut(one: Seen, rule: PipelineRule, scene: SceneGates) -> bool:
     """Return whether a signal is inside an instance that is free."""
     inner, places = scene.emitted.manifest["hierarchy"], (path.split(".") for path in one.paths)
     return any(
@@ -168,7 +168,7 @@ def _is_cut(one: Seen, rule: Rule, scene: Scene) -> bool:
     )
 
 
-def top_text(rule: Rule, scene: Scene) -> str:
+def scene_top_text(rule: PipelineRule, scene: SceneGates) -> str:
     """The Verilog around it: what is constant, what is free, and what is shown."""
     ports, body, connections = ["input clk"], list[str](), [".clk(clk)", ".rst(1'b0)"]
     for port in scene.emitted.manifest["ports"]:
@@ -202,7 +202,7 @@ def top_text(rule: Rule, scene: Scene) -> str:
     return "\n".join([*lines, ""])
 
 
-def _seen_wires(name: str, rule: Rule, scene: Scene) -> list[str]:
+def _seen_wires(name: str, rule: PipelineRule, scene: SceneGates) -> list[str]:
     """Wires that Yosys connects to signals inside the core, or 0 if these are inside what is free."""
     width, paths = one = scene.description.seen[name.removeprefix("seen_")]
     if _is_cut(one, rule, scene):
@@ -221,7 +221,7 @@ def latches(end: str, folder: Path, above: int = 0) -> frozenset[int]:
     return frozenset(int(number) for number, bit, name in rows if name.endswith(end) and int(bit) >= above)
 
 
-def narrowed(rule: Rule, graph: Named, parts: Sequence[str], folder: Path) -> Aiger:
+def narrowed(rule: PipelineRule, graph: Named, parts: Sequence[str], folder: Path) -> Aiger:
     """The graph that is searched, with 0 in the upper bits of narrow registers.
 
     It has an output before the others: whether a part that is looked at is wrong.
@@ -244,10 +244,10 @@ def narrowed(rule: Rule, graph: Named, parts: Sequence[str], folder: Path) -> Ai
     return made.aiger([made.any(looked_at), *shown])
 
 
-def build_graph(rule: Rule, scene: Scene, folder: Path, yosys: Yosys) -> Named:
+def build_graph(rule: PipelineRule, scene: SceneGates, folder: Path, yosys: Yosys) -> Named:
     """Make the graph in ``folder``; raises :class:`ToolError` if Yosys cannot."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "core.v").write_text("\n".join(scene.emitted.modules.values()))
-    (folder / "top.sv").write_text(top_text(rule, scene))
+    (folder / "top.sv").write_text(scene_top_text(rule, scene))
     yosys.run(script(rule, scene), folder, what=rule.name, results=["rule.aig", "rule.map"], name="rule")
     return read_named(folder / "rule.aig", folder / "rule.map")

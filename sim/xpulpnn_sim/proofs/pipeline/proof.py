@@ -16,14 +16,14 @@ from xpulpnn_sim.proofs.pipeline.gates import (
     INVARIANTS,
     PARTS,
     WRONG,
-    Scene,
+    SceneGates,
     build_graph,
     latches,
     narrowed,
+    scene_top_text,
     script,
-    top_text,
 )
-from xpulpnn_sim.proofs.pipeline.rules import Rule
+from xpulpnn_sim.proofs.pipeline.rules import PipelineRule
 from xpulpnn_sim.tools.results import digest
 from xpulpnn_sim.tools.yosys import Yosys
 
@@ -67,14 +67,16 @@ class Prover:
     timeout_s: float  # seconds for each search
     resume: bool = False  # whether an outcome in the folder counts, if it is about the same core, property and depth
 
-    def prove(self, rule: Rule, scene: Scene, depth: int | None = None) -> Outcome:
+    def prove(self, rule: PipelineRule, scene: SceneGates, depth: int | None = None) -> Outcome:
         """Prove a property of every cycle after reset, or search the cycles up to ``depth``.
 
         Where there is no proof the cycles up to that of the rule are searched. Raises :class:`ToolError` if a tool
         fails.
         """
         folder = self.folder / rule.name
-        key = digest([*scene.emitted.modules.values()], top_text(rule, scene), script(rule, scene), repr(rule), depth)
+        key = digest(
+            [*scene.emitted.modules.values()], scene_top_text(rule, scene), script(rule, scene), repr(rule), depth
+        )
         ledger = Ledger(self.folder / "results", self.timeout_s, self.resume)
         known = ledger.known(rule.name, key)
         if known is not None:
@@ -89,7 +91,9 @@ class Prover:
         ledger.keep(outcome, key)
         return outcome
 
-    def _induct(self, rule: Rule, graph: Named, names: tuple[Sequence[str], Sequence[str]], folder: Path) -> Outcome:
+    def _induct(
+        self, rule: PipelineRule, graph: Named, names: tuple[Sequence[str], Sequence[str]], folder: Path
+    ) -> Outcome:
         """Nothing is wrong in the first cycle, nor in one behind a cycle in which nothing is."""
         began = time.monotonic()
         wrong = graph.graph.outputs[graph.outputs[BROKEN][0]]
@@ -113,7 +117,7 @@ class Prover:
                 return Outcome(name=rule.name, verdict=UNDECIDED, seconds=0)
         return Outcome(name=rule.name, verdict=PROVED, seconds=time.monotonic() - began)
 
-    def _search(self, rule: Rule, graph: Named, parts: Sequence[str], folder: Path, depth: int) -> Outcome:
+    def _search(self, rule: PipelineRule, graph: Named, parts: Sequence[str], folder: Path, depth: int) -> Outcome:
         """The cycles from reset."""
         began = time.monotonic()
         searched = narrowed(rule, graph, parts, folder)

@@ -14,7 +14,7 @@ WINDOW = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class PipelineRule:
     """A property."""
 
     name: str
@@ -57,7 +57,7 @@ def _any(high: int, low: int = 0) -> str:
     return "0" * (32 - high) + "x" * (high - low) + "0" * low
 
 
-_LOOPS_RULE = Rule(
+_LOOPS_RULE = PipelineRule(
     name="loops",
     says="where each instruction goes on, and what is left of the counts, whatever the loops were before",
     cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF),
@@ -77,7 +77,7 @@ _LOOPS_RULE = Rule(
     unsearched=("mepc",),
 )
 
-_NN_RULE = Rule(
+_NN_RULE = PipelineRule(
     name="mac_load",
     says="each factor is what the last older load of its entry brought, each load goes to the entry it names",
     cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_LOADED, *_LOOPS),
@@ -85,41 +85,41 @@ _NN_RULE = Rule(
 )
 
 _COMMON = (
-    Rule(
+    PipelineRule(
         name="obi",
         says="requests stay until granted, whole words, bytes next to each other, no more under way than allowed",
         cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_NNRF, *_LOADED),
     ),
-    Rule(
+    PipelineRule(
         name="fetches",
         says="each instruction is what memory holds at its address, and traps if the bus fails there",
         limits="memory that does not change",
         cutpoints=(*_UNITS, *_COUNTERS, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
         holds=True,
     ),
-    Rule(
+    PipelineRule(
         name="interrupts",
         says="none late, lost, taken twice or imprecise; mret returns; wfi wakes",
         cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
     ),
-    Rule(
+    PipelineRule(
         name="registers",
         says="each register read, in any of three fields, has what was written there last, through either port",
         cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
     ),
-    Rule(
+    PipelineRule(
         name="data",
         says="each load brings what the last older store put there, whatever sizes and addresses",
         cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_NNRF, *_LOOPS),
         first={"scene/w:data_value": "x"},
         holds=True,
     ),
-    Rule(
+    PipelineRule(
         name="system",
         says="CSRs keep what is written; exceptions, mret and fence.i do what they must, and nothing else does",
         cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
     ),
-    Rule(
+    PipelineRule(
         name="progress",
         says=f"something retires within {WINDOW} cycles or an interrupt is taken, unless wfi waits or a unit computes",
         limits="memories that answer in the next cycle",
@@ -132,7 +132,7 @@ _COMMON = (
 )
 
 
-def rules(config: CoreConfig) -> list[Rule]:
+def rules(config: CoreConfig) -> list[PipelineRule]:
     """The properties that a core has something to do with."""
     if config.qnt:
         raise InputError("qnt must be false for these properties, not true")

@@ -10,10 +10,10 @@ from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, Ledger, Outcome
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
 from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     GATES,
+    CutDesign,
     Cutpoint,
-    Design,
-    commands,
-    emit_design,
+    cut_commands,
+    emit_cut_design,
     kept_wires,
     make_gates,
     make_graph,
@@ -33,7 +33,7 @@ class CoreChecks:
     """Checks of a core, and the tools that run them."""
 
     suite: Suite  # riscv-formal
-    design: Design
+    design: CutDesign
     folder: Path  # gets the gates, and a folder for each check
     yosys: Yosys  # makes the gates
     abc: str
@@ -101,9 +101,8 @@ class CoreChecks:
     def _key(self, check: Check) -> str:
         """Digest of all that an outcome follows from."""
         parts = [self.suite.text(name) for name in check.files]
-        how = (
-            f"{check.cycle} {check.first} {check.delay} {check.sliced} {commands(check.cutpoints, self.design.modules)}"
-        )
+        cuts = cut_commands(check.cutpoints, self.design.modules)
+        how = f"{check.cycle} {check.first} {check.delay} {check.sliced} {cuts}"
         return digest(self.design.text, top_text(check, self.design.manifest), how, parts)
 
 
@@ -147,7 +146,7 @@ def find_faults(
     for fault in faults:
         folder = checked.folder / "faults" / fault.name.replace(" ", "-")
         with fault.seeded():
-            design = emit_design(checked.design.config, checked.design.masks)
+            design = emit_cut_design(checked.design.config, checked.design.masks)
         faulty = replace(checked, design=design, folder=folder, like=gates, changed=fault.module)
         for outcome in faulty.run([by_name[fault.check]], 1, resume=resume):
             yield fault, outcome

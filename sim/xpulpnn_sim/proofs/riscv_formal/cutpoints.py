@@ -129,10 +129,10 @@ def of_instruction(name: str) -> tuple[Cutpoint, ...]:
 
 def class_of(cutpoints: tuple[Cutpoint, ...]) -> str:
     """The name under which cutpoints are shown: what is free itself if they have none."""
-    return next((name for name, each in CLASSES.items() if each == cutpoints), shown(cutpoints))
+    return next((name for name, each in CLASSES.items() if each == cutpoints), shown_cuts(cutpoints))
 
 
-def shown(cutpoints: Iterable[Cutpoint]) -> str:
+def shown_cuts(cutpoints: Iterable[Cutpoint]) -> str:
     """Return what is free, in words."""
     return ", ".join(cut.name for cut in cutpoints if cut.name) or "nothing"
 
@@ -153,7 +153,7 @@ def kept_wires(modules: Mapping[str, str]) -> list[str]:
     return sorted({wire.partition("[")[0] for wire in wires(EVERY, modules)})
 
 
-def commands(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> list[str]:
+def cut_commands(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> list[str]:
     """Commands of Yosys that cut; what then has no driver is free."""
     lines: list[str] = []
     for cut in cutpoints:
@@ -221,7 +221,7 @@ write_aiger -map {NAMES} {GRAPH}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Design:
+class CutDesign:
     """Core that is checked."""
 
     config: CoreConfig
@@ -235,7 +235,7 @@ class Design:
         return "\n".join(self.modules.values())
 
 
-def emit_design(config: CoreConfig, masks: Mapping[str, int]) -> Design:
+def emit_cut_design(config: CoreConfig, masks: Mapping[str, int]) -> CutDesign:
     """The emitted core between its memories, with stand-ins for multiplier and divider."""
     # Amaranth takes long to import, and a run that resumes may not need it
     from xpulpnn_sim.proofs.riscv_formal.hardware.surrounded import SurroundedCore
@@ -250,10 +250,10 @@ def emit_design(config: CoreConfig, masks: Mapping[str, int]) -> Design:
     for unit, component in stand_ins.items():
         name = emitted.manifest["hierarchy"][f"{MODULE}.core.backend.ex_stage.{unit}"]
         modules |= emit(component, name, config={}).modules
-    return Design(config=config, masks=masks, modules=modules, manifest=emitted.manifest)
+    return CutDesign(config=config, masks=masks, modules=modules, manifest=emitted.manifest)
 
 
-def make_gates(design: Design, folder: Path, yosys: Yosys, like: Path | None = None, changed: str = "") -> None:
+def make_gates(design: CutDesign, folder: Path, yosys: Yosys, like: Path | None = None, changed: str = "") -> None:
     """Write the gates of a design to :data:`GATES` in ``folder``."""
     modules = {changed: design.modules[changed]} if like else design.modules
     (folder / "core.v").write_text("\n".join(modules.values()))
@@ -270,15 +270,17 @@ def make_gates(design: Design, folder: Path, yosys: Yosys, like: Path | None = N
     yosys.run(script, folder, what="the core", results=[GATES], name="core")
 
 
-def make_graph(design: Design, cutpoints: Sequence[Cutpoint], gates: Path, folder: Path, yosys: Yosys) -> Named:
+def make_graph(design: CutDesign, cutpoints: Sequence[Cutpoint], gates: Path, folder: Path, yosys: Yosys) -> Named:
     """The core as a graph, with some wires cut."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / GRAPH).exists():
         # the wheel does not follow links out of the folder that it runs in
         (folder / GATES).unlink(missing_ok=True)
         (folder / GATES).hardlink_to(gates)
-        script = _GRAPH_SCRIPT.format(cutpoints="\n".join(commands(cutpoints, design.modules)))
-        yosys.run(script, folder, what=f"the core without {shown(cutpoints)}", results=[GRAPH, NAMES], name="graph")
+        script = _GRAPH_SCRIPT.format(cutpoints="\n".join(cut_commands(cutpoints, design.modules)))
+        yosys.run(
+            script, folder, what=f"the core without {shown_cuts(cutpoints)}", results=[GRAPH, NAMES], name="graph"
+        )
         (folder / GATES).unlink()
     return read_named(folder / GRAPH, folder / NAMES)
 

@@ -25,7 +25,7 @@ class Problem:
     shown: Named  # the same with the signals of the core as outputs, for the same inputs
 
 
-def join(
+def join_netlists(
     core: Named,
     checks: Sequence[Named],
     *,

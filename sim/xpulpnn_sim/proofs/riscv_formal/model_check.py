@@ -13,7 +13,7 @@ from xpulpnn_sim.proofs.engine.gate_graph import FALSE
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, UNDECIDED, Outcome
 from xpulpnn_sim.proofs.engine.solvers import WITNESS, Searched, search_cycles, simplify
 from xpulpnn_sim.proofs.riscv_formal.cutpoints import ZERO
-from xpulpnn_sim.proofs.riscv_formal.join import CHECK, CORE, RESET, TRIGGER, Problem, join
+from xpulpnn_sim.proofs.riscv_formal.join import CHECK, CORE, RESET, TRIGGER, Problem, join_netlists
 from xpulpnn_sim.proofs.riscv_formal.suite import (
     ASSUMPTIONS,
     COUNTS,
@@ -156,7 +156,7 @@ def read_check(check: Check, suite: Suite, manifest: Mapping[str, Any], folder: 
 def pose(checks: Sequence[Check], graphs: Sequence[Named], core: Named) -> Problem:
     """Checks beside the core: one, or some that :func:`alike` says can be searched together."""
     check = checks[0]
-    return join(
+    return join_netlists(
         core,
         graphs,
         constants=CONSTANT,

@@ -5,7 +5,7 @@ from amaranth.lib.wiring import Out
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
-from xpulpnn_sim.proofs.engine.induction import UNDECIDED, prove
+from xpulpnn_sim.proofs.engine.induction import UNDECIDED, prove_by_induction
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
 from xpulpnn_sim.proofs.units.unit_proof import Claim
@@ -15,7 +15,7 @@ def claims(obligation: Obligation, text: str) -> list[Claim]:
     """All that is promised of a part; what must not hold must be refuted."""
 
     def decide(timeout_s: float) -> str:
-        findings = prove(obligation, text, timeout_s=int(timeout_s))
+        findings = prove_by_induction(obligation, text, timeout_s=int(timeout_s))
         wrong = [finding for finding in findings if finding.verdict != obligation.expected(finding.claim)]
         if any(finding.verdict != UNDECIDED for finding in wrong):
             return "; ".join(f"{finding.verdict}: {obligation.claims[finding.claim]}" for finding in wrong)

@@ -10,7 +10,7 @@ from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.engine import solvers
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
-from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, Unit, shown
+from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, ProvenUnit, shown
 from xpulpnn_sim.reference.golden.compressed import expanded
 
 _WORD = 32
@@ -38,7 +38,7 @@ def _value(value: Any) -> int:
 class _Decoder:
     """Gates of a decoder, and what the table says of the same word."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: ProvenUnit) -> None:
         self.graph = GateGraph()
         self.word = self.graph.inputs(_WORD)
         self.cycle = ClockCycle(self.graph, unit.gates, unit.seen(self.graph, {"word": self.word}), {})
@@ -69,7 +69,7 @@ class _Decoder:
         return found
 
 
-def _decoder_claims(unit: Unit) -> list[Claim]:
+def _decoder_claims(unit: ProvenUnit) -> list[Claim]:
     def legality(timeout_s: float) -> str:
         one = _Decoder(unit)
         words = (one.cycle.port("illegal"), [one.legal ^ 1])
@@ -109,7 +109,7 @@ _QUADRANT_BITS = 2
 _QUADRANTS = 3  # those of compressed words; the fourth one is that of words of 32 bits
 
 
-def _wrong_halves(unit: Unit) -> Iterator[str]:
+def _wrong_halves(unit: ProvenUnit) -> Iterator[str]:
     cases = 1 << (HALF_BITS - _QUADRANT_BITS)
     mask = (1 << cases) - 1
     for quadrant in range(_QUADRANTS):
@@ -139,7 +139,7 @@ def _counter(place: int, cases: int) -> int:
     return ((1 << (1 << place)) - 1 << (1 << place)) * (((1 << cases) - 1) // ((1 << period) - 1))
 
 
-def _wrong_word(unit: Unit) -> str:
+def _wrong_word(unit: ProvenUnit) -> str:
     graph = GateGraph()
     word = [TRUE, TRUE, *graph.inputs(_WORD - _QUADRANT_BITS)]
     cycle = ClockCycle(graph, unit.gates, unit.seen(graph, {"word": word}), {})

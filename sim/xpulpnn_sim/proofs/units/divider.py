@@ -22,7 +22,7 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, Word, literals_of
 from xpulpnn_sim.proofs.engine.integers import Integers, constant, low, unsigned
-from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Equality, Fault, Unit, unequal
+from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Equality, Fault, ProvenUnit, unequal
 
 _WIDE = XLEN + 1
 _MOST_STEPS = XLEN
@@ -34,7 +34,7 @@ _REGISTERS = ("steps_left", "remainder", "divisor", "quotient", "state")
 class _Division:
     """A division with any operands."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: ProvenUnit) -> None:
         self.graph = graph = GateGraph()
         self.z = Integers(graph)
         self._gates = unit.gates
@@ -78,7 +78,7 @@ class _Division:
         return graph.and_(fits, graph.or_(graph.xor(remainder[-1], self.a[-1]) ^ 1, z.is_true(remainder) ^ 1))
 
 
-def _claims(unit: Unit) -> list[Claim]:
+def _claims(unit: ProvenUnit) -> list[Claim]:
     def first(timeout_s: float) -> str:
         one = _Division(unit)
         graph, cycle = one.graph, one.cycle({"state": _IDLE})

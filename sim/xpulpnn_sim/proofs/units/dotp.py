@@ -10,7 +10,7 @@ from xpulpnn_sim.proofs.engine import algebra
 from xpulpnn_sim.proofs.engine.adders import AdderGraph
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word, extended
-from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, Unit
+from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, ProvenUnit
 from xpulpnn_sim.reference.golden.dotp import unpack
 
 _WORD = 32
@@ -133,7 +133,7 @@ def golden(
     return products.sum(axis=0, dtype=np.int32).view(np.uint32) + rd * accumulate
 
 
-def operation(unit: Unit, fmt: ElemFmt, signs: Signs, lane: int | None = None) -> DotpOperation:
+def operation(unit: ProvenUnit, fmt: ElemFmt, signs: Signs, lane: int | None = None) -> DotpOperation:
     """Gates of one operation; with ``lane`` given, the other lanes of both factors are zero.
 
     A unit with operand registers runs for two cycles: the operation enters in the first one, whatever the registers
@@ -161,7 +161,7 @@ def _column(words: NDArray[np.uint32], place: int) -> int:
     return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
 
 
-def _claims(unit: Unit) -> list[Claim]:
+def _claims(unit: ProvenUnit) -> list[Claim]:
     def wrong(fmt: ElemFmt, signs: Signs, timeout_s: float) -> str:
         one = operation(unit, fmt, signs)
         if not one.holds:

@@ -12,9 +12,9 @@ from xpulpnn.errors import ConfigError
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.proofs.engine import algebra, solvers
 from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
-from xpulpnn_sim.proofs.engine.exhaustive import simulate
+from xpulpnn_sim.proofs.engine.exhaustive import simulate_gates
 from xpulpnn_sim.proofs.units.dotp import ALL_SIGNS, Counterexample, DotpOperation, Signs, operation
-from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, UNDECIDED, Unit
+from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, UNDECIDED, ProvenUnit
 
 METHODS = ("algebra", "sat", "exhaustive", "random")  # ways to compare a structure with the definition; see `check`
 
@@ -40,7 +40,7 @@ class Comparison:
     counterexample: Counterexample | None = None  # with the verdict `different`
 
 
-def structures(config: CoreConfig, fixed: Sequence[str] = (), *, widths: bool = False) -> dict[str, CoreConfig]:
+def unit_structures(config: CoreConfig, fixed: Sequence[str] = (), *, widths: bool = False) -> dict[str, CoreConfig]:
     """Every structure of the dot-product unit, by its settings.
 
     All combinations of the choices among the fields of :class:`DotpConfig` that its constructor accepts. The fields in
@@ -99,7 +99,7 @@ def check(
     Without ``methods`` the first one that decides is taken: algebra, else SAT for narrow elements, else exhaustive
     simulation; the latter two are followed by random operands, which is not a proof for all lanes together.
     """
-    unit = Unit(gates=clocked_gates(verilog, manifest["top"]), ports=manifest["ports"], config=CoreConfig())
+    unit = ProvenUnit(gates=clocked_gates(verilog, manifest["top"]), ports=manifest["ports"], config=CoreConfig())
     for fmt, sign in product(formats, signs):
         for found in _Check(unit, fmt, sign, timeout_s, advance).run(methods):
             yield Comparison(structure=structure, fmt=fmt, signs=sign, **found._asdict())
@@ -119,7 +119,7 @@ class _Check:
     """One operation of one structure."""
 
     def __init__(
-        self, unit: Unit, fmt: ElemFmt, signs: Signs, timeout_s: float, advance: Callable[[float], None]
+        self, unit: ProvenUnit, fmt: ElemFmt, signs: Signs, timeout_s: float, advance: Callable[[float], None]
     ) -> None:
         self._fmt, self._timeout_s, self._advance = fmt, timeout_s, advance
         self._operation = partial(operation, unit, fmt, signs)
@@ -190,7 +190,7 @@ class _Check:
         covered = f"all 2^{2 * width} operands of each of {lanes} lanes alone, random accumulators"
         for lane in range(lanes):
             one, bits = self._operation(lane), slice(lane * width, (lane + 1) * width)
-            found = simulate(
+            found = simulate_gates(
                 one.graph,
                 (one.result, one.plain_gates()),
                 counted=[*one.rs1[bits], *one.rs2[bits]],
@@ -208,7 +208,7 @@ class _Check:
     def _random(self, started: float) -> _Found:
         whole, limits = self._operation(), {"timeout_s": self._timeout_s, "advance": self._advance}
         words = (whole.result, whole.plain_gates())
-        found = simulate(whole.graph, words, counted=(), blocks=_RANDOM_BLOCKS, **limits)
+        found = simulate_gates(whole.graph, words, counted=(), blocks=_RANDOM_BLOCKS, **limits)
         covered = f"{found.cases} random operands of all lanes"
         if found.different is not None:
             return self._refuted("random", covered, started, whole, found.different)

@@ -23,7 +23,7 @@ from xpulpnn_sim.proofs.engine.algebra import Polynomial
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError
-from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, Unit, Words, shown
+from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, ProvenUnit, Words, shown
 
 _MUL, _REQUANTISE = "mul", "pv.rq*, kappa * x + lambda"
 _WORD, _HALF, _SHIFT_BITS = 32, 16, 5
@@ -37,7 +37,7 @@ class _Run:
 
     def __init__(
         self,
-        unit: Unit,
+        unit: ProvenUnit,
         graph: GateGraph,
         ctrl: Mapping[str, int | Sequence[int]],
         *,
@@ -93,7 +93,7 @@ _ADDENDS = (
 class _Multiplier:
     """Claims about one multiplier."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: ProvenUnit) -> None:
         self._unit = unit
 
     def product(
@@ -249,7 +249,7 @@ def _unequal(run: _Run, bits: Sequence[int], wanted: Polynomial, timeout_s: floa
     )
 
 
-def _claims(unit: Unit) -> list[Claim]:
+def _claims(unit: ProvenUnit) -> list[Claim]:
     of = _Multiplier(unit)
 
     def times(run: _Run) -> Polynomial:

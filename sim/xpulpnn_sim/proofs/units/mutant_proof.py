@@ -8,8 +8,8 @@ from typing import NamedTuple
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.aiger import to_aiger
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
-from xpulpnn_sim.proofs.engine.solvers import NEVER, SOMETIMES, UNKNOWN, Answer, ask_abc, find_case
-from xpulpnn_sim.proofs.units.mutated_gates import NEXT, Bit, Machine, MutatedGates
+from xpulpnn_sim.proofs.engine.solvers import NEVER, SOMETIMES, UNKNOWN, SolverAnswer, ask_abc, find_case
+from xpulpnn_sim.proofs.units.mutated_gates import NEXT, Bit, GateMachine, MutatedGates
 
 EQUIVALENT, DIFFERENT, UNDECIDED = "equivalent", "different", "undecided"
 
@@ -44,7 +44,7 @@ class Held:
     until: Collection[str]  # words of one bit that are all 1 in its last cycle
 
 
-class Port(NamedTuple):
+class GatePort(NamedTuple):
     """Requests, their grants and their answers: names of words of one bit."""
 
     request: str
@@ -59,15 +59,17 @@ class Occurring:
     situations: Sequence[Situation] = ()  # one of them in every cycle; none for any
     held: Sequence[Held] = ()  # what stays as it is during an operation
     # ports whose answers come only to what was asked and granted in an earlier cycle, at most seven at a time
-    answered: Sequence[Port] = ()
-    alone: Sequence[Port] = ()  # ports whose requests come one at a time: the next one with the answer at the earliest
+    answered: Sequence[GatePort] = ()
+    alone: Sequence[
+        GatePort
+    ] = ()  # ports whose requests come one at a time: the next one with the answer at the earliest
 
 
 _ANYTHING = Occurring()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class MutantComparison:
     """Verdict on a mutant."""
 
     verdict: str  # see EQUIVALENT
@@ -86,7 +88,7 @@ class Judge:
         self._abc, self._timeout_s = abc, timeout_s
         self._generator = random.Random(1)
 
-    def compare(self, number: int) -> Comparison:
+    def compare(self, number: int) -> MutantComparison:
         """Is the mutant equal to the unit?
 
         First with any value in registers, for any inputs and then for the situations that occur; if it is not, and all
@@ -100,13 +102,13 @@ class Judge:
         reached = self._from_reset(bits, machine) if machine else found
         return found if reached.verdict == UNDECIDED else reached
 
-    def _any_state(self, bits: Sequence[Bit]) -> Comparison:
+    def _any_state(self, bits: Sequence[Bit]) -> MutantComparison:
         found = self._never(self._graph.any(self._graph.xor(one, other) for _, one, other in bits), bits, EVERYWHERE)
         if self._occurring.situations and found.verdict != EQUIVALENT:
             return self._never(self._seen(bits), bits, SITUATIONS)
         return found
 
-    def _from_reset(self, bits: Sequence[Bit], machine: Machine) -> Comparison:
+    def _from_reset(self, bits: Sequence[Bit], machine: GateMachine) -> MutantComparison:
         # as long as no register has differed, both are in the same state: that of the unit says what can differ next
         answer, _ = self._reached(self._seen(bits), machine.unit)
         if answer.verdict != NEVER:
@@ -123,12 +125,12 @@ class Judge:
                     following = self._graph.evaluate(given, [literal for literal, _ in latches.values()])
                     state = dict(zip(latches, following, strict=True))
                 example, signal = [self._words(ones) for ones in cycles], self._wrong(machine.outputs, given)
-                return Comparison(verdict=DIFFERENT, scope=OUTPUTS, example=example, signal=signal)
+                return MutantComparison(verdict=DIFFERENT, scope=OUTPUTS, example=example, signal=signal)
         if answer.verdict == NEVER:
-            return Comparison(verdict=EQUIVALENT, scope=REACHED)
-        return Comparison(verdict=UNDECIDED)
+            return MutantComparison(verdict=EQUIVALENT, scope=REACHED)
+        return MutantComparison(verdict=UNDECIDED)
 
-    def _reached(self, literal: int, registers: Mapping[int, tuple[int, int]]) -> tuple[Answer, Sequence[int]]:
+    def _reached(self, literal: int, registers: Mapping[int, tuple[int, int]]) -> tuple[SolverAnswer, Sequence[int]]:
         graph, known = self._graph, self._occurring
         latches = dict(registers)
         if self.assumes:
@@ -142,7 +144,7 @@ class Judge:
             latches[violated] = (so_far ^ 1, 0)
             literal = graph.and_(literal, so_far)
         if literal == FALSE:
-            return Answer(verdict=NEVER), ()
+            return SolverAnswer(verdict=NEVER), ()
         aiger = to_aiger(graph, [literal], latches=latches)
         answer = ask_abc(self._abc, aiger, f"bmc3 -F {_FRAMES} -T {self._timeout_s:.0f}", timeout_s=self._timeout_s)
         if answer.verdict != SOMETIMES:
@@ -163,7 +165,7 @@ class Judge:
             same = graph.and_(same, graph.xor(literal, before) ^ 1)
         return graph.any((same, went_on ^ 1, during ^ 1))
 
-    def _was_asked(self, port: Port, latches: dict[int, tuple[int, int]]) -> int:
+    def _was_asked(self, port: GatePort, latches: dict[int, tuple[int, int]]) -> int:
         """Literal of an answer having been asked for, if there is one; with a new counter of what is outstanding."""
         graph = self._graph
         (request,), (grant,), (answer,) = map(self._word, port)
@@ -173,7 +175,7 @@ class Judge:
         latches.update((one, (self._unless_reset(after), 0)) for one, after in zip(count, following, strict=True))
         return graph.any((answer ^ 1, *count))
 
-    def _is_alone(self, port: Port, latches: dict[int, tuple[int, int]]) -> int:
+    def _is_alone(self, port: GatePort, latches: dict[int, tuple[int, int]]) -> int:
         """Literal of nothing being requested while another request is outstanding; with a new register that knows."""
         graph = self._graph
         (request,), (grant,), (answer,) = map(self._word, port)
@@ -192,15 +194,19 @@ class Judge:
         wrong = (name for (name, *_), one, other in zip(bits, values[::2], values[1::2], strict=True) if one != other)
         return next(wrong, "")
 
-    def _never(self, literal: int, bits: Sequence[Bit], scope: str) -> Comparison:
+    def _never(self, literal: int, bits: Sequence[Bit], scope: str) -> MutantComparison:
         ones = self._graph.random_case([(literal, FALSE)], _CASES, self._generator)
         if ones is None:
             verdict, ones = find_case(self._abc, self._graph, literal, timeout_s=self._timeout_s)
             if verdict != SOMETIMES:
                 undecided = verdict == UNKNOWN
-                return Comparison(verdict=UNDECIDED) if undecided else Comparison(verdict=EQUIVALENT, scope=scope)
+                return (
+                    MutantComparison(verdict=UNDECIDED)
+                    if undecided
+                    else MutantComparison(verdict=EQUIVALENT, scope=scope)
+                )
         signal = self._wrong(bits, dict.fromkeys(ones, 1))
-        return Comparison(verdict=DIFFERENT, scope=ANY_STATE, example=[self._words(ones)], signal=signal)
+        return MutantComparison(verdict=DIFFERENT, scope=ANY_STATE, example=[self._words(ones)], signal=signal)
 
     def _seen(self, bits: Sequence[Bit]) -> int:
         """Literal of a difference that is looked at."""

@@ -147,7 +147,7 @@ class MutatedGates:
         changed = self._changed(number, {})
         return [(name, self._known[net], changed[net]) for name, net in self._watched if net in changed]
 
-    def machine(self, number: int) -> "Machine | None":
+    def machine(self, number: int) -> "GateMachine | None":
         """Unit and mutant side by side, each with registers of its own where those of the mutant may be others.
 
         None if something but registers is cut, a register has no value after reset, or another clock than the others,
@@ -174,7 +174,7 @@ class MutatedGates:
             for name, net in self._watched
             if net in changed and not name.startswith(NEXT)
         ]
-        return Machine(outputs=outputs, unit=unit, mutant=mutant)
+        return GateMachine(outputs=outputs, unit=unit, mutant=mutant)
 
     def _changed(self, number: int, registers: Mapping[int, int]) -> dict[int, int]:
         """Literals of the nets that are not what they are in the unit itself, given those of some registers."""
@@ -204,7 +204,7 @@ class MutatedGates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class GateMachine:
     """A unit and a mutant with their registers."""
 
     # Name, literal in the unit and literal in the mutant of each bit of an output that may be another

@@ -23,7 +23,7 @@ from xpulpnn.isa.machine import HALF_BITS, QUANTISED_PIXELS, XLEN
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, Word, literals_of
 from xpulpnn_sim.proofs.engine.integers import Integers, constant, low, unsigned
-from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Equality, Fault, Unit, unequal
+from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Equality, Fault, ProvenUnit, unequal
 
 _BLOCK_BITS = 6
 _DISTANCE = {ElemFmt.N: 32, ElemFmt.C: 8}
@@ -36,7 +36,7 @@ State = dict[int, int]  # literal of each register bit
 class _Search:
     """An operation of the unit."""
 
-    def __init__(self, unit: Unit, fmt: ElemFmt) -> None:
+    def __init__(self, unit: ProvenUnit, fmt: ElemFmt) -> None:
         self.graph = GateGraph()
         self.steps = QUANTISED_PIXELS * fmt.width
         self.operands = {"pixels": self.graph.inputs(XLEN), "middle": self.graph.inputs(XLEN)}
@@ -106,7 +106,7 @@ def _definition(search: _Search, fmt: ElemFmt) -> tuple[list[Word], Word]:
     return addresses, result
 
 
-def _quantiser_claims(unit: Unit) -> list[Claim]:
+def _quantiser_claims(unit: ProvenUnit) -> list[Claim]:
     def searched(fmt: ElemFmt) -> Claim:
         def decide(timeout_s: float) -> str:
             search = _Search(unit, fmt)
@@ -194,7 +194,7 @@ QUANTISER = Definition(
 class _Requantised:
     """Ports of the requantiser as literals."""
 
-    def __init__(self, unit: Unit, **ctrl: int) -> None:
+    def __init__(self, unit: ProvenUnit, **ctrl: int) -> None:
         self.graph = graph = GateGraph()
         widths = {port["name"]: port["width"] for port in unit.ports}
         self.words = {name: graph.inputs(widths[name]) for name in ("lane", "places", "sum", "old")}
@@ -215,7 +215,7 @@ class _Requantised:
         return graph.any(lanes), [bit for part in inserted for bit in part]
 
 
-def _requantiser_claims(unit: Unit) -> list[Claim]:
+def _requantiser_claims(unit: ProvenUnit) -> list[Claim]:
     def inserted(fmt: ElemFmt, *, to_signed: bool) -> Claim:
         def decide(timeout_s: float) -> str:
             one = _Requantised(unit, valid=1, load=0, to_signed=to_signed, fmt=fmt.value)

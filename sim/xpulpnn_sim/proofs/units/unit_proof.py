@@ -31,7 +31,7 @@ class Fault(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
+class ProvenUnit:
     """A unit as gates, and what its definition follows from."""
 
     gates: ClockedGates
@@ -74,10 +74,10 @@ class Claim:
 class Definition(NamedTuple):
     """Claims about a unit, and the faults that each proof must find first."""
 
-    claims: Callable[[Unit], list[Claim]]
+    claims: Callable[[ProvenUnit], list[Claim]]
     faults: Sequence[Fault]
 
-    def broken(self, unit: Unit) -> list[list[Claim]]:
+    def broken(self, unit: ProvenUnit) -> list[list[Claim]]:
         """Claims that are wrong, for each fault that the unit can have."""
         found = ((one, self.claims(replace(unit, fault=one))) for one in self.faults if one.port in unit.gates.ports)
         return [[claim for claim in claims if claim.what.startswith(one.refutes)] for one, claims in found]

@@ -133,7 +133,7 @@ def nnrf() -> str:
     return _svg(700, 242, parts, "The NN register file: two activations, four weights, kappa and lambda")
 
 
-class Layer(NamedTuple):
+class HouseLayer(NamedTuple):
     """A row of the house: folders that may import those below."""
 
     folders: tuple[str, ...]
@@ -141,27 +141,27 @@ class Layer(NamedTuple):
 
 
 HOUSE = (
-    Layer(("xpulpnn_sim.cli",), "the command line, a file for each command"),
-    Layer(("xpulpnn_sim.publishing",), "IP packages, the papers' tables, this guide"),
-    Layer(("xpulpnn_sim.api",), "the same jobs as Python functions"),
-    Layer(("xpulpnn_sim.verification",), "programs at random and directed, coverage, mutants"),
-    Layer(("xpulpnn_sim.exploration",), "area, timing, energy, bits of networks"),
-    Layer(("xpulpnn_sim.proofs",), "one engine, and what it proves"),
-    Layer(("xpulpnn_sim.benches",), "cocotb benches of the units"),
-    Layer(("xpulpnn_sim.cosimulation",), "models, checks, workloads, networks"),
-    Layer(("xpulpnn_sim.reference",), "golden models, statements, simulator, programs"),
-    Layer(("xpulpnn_sim.tools",), "jobs, results, files, Yosys, ABC, Verilator"),
-    Layer(("xpulpnn_sw.networks",), "networks, importers, networks as C programs"),
-    Layer(("xpulpnn_sw.library",), "the kernels as a C library"),
-    Layer(("xpulpnn_sw.kernels",), "generators of kernels and programs"),
-    Layer(("xpulpnn_sw.layers",), "layers, windows, precisions"),
-    Layer(("xpulpnn_sw.toolchain",), "compilers, C headers, run-time library"),
-    Layer(("xpulpnn_sw.assembly",), "assembler, disassembler, loop pass"),
-    Layer(
+    HouseLayer(("xpulpnn_sim.cli",), "the command line, a file for each command"),
+    HouseLayer(("xpulpnn_sim.publishing",), "IP packages, the papers' tables, this guide"),
+    HouseLayer(("xpulpnn_sim.api",), "the same jobs as Python functions"),
+    HouseLayer(("xpulpnn_sim.verification",), "programs at random and directed, coverage, mutants"),
+    HouseLayer(("xpulpnn_sim.exploration",), "area, timing, energy, bits of networks"),
+    HouseLayer(("xpulpnn_sim.proofs",), "one engine, and what it proves"),
+    HouseLayer(("xpulpnn_sim.benches",), "cocotb benches of the units"),
+    HouseLayer(("xpulpnn_sim.cosimulation",), "models, checks, workloads, networks"),
+    HouseLayer(("xpulpnn_sim.reference",), "golden models, statements, simulator, programs"),
+    HouseLayer(("xpulpnn_sim.tools",), "jobs, results, files, Yosys, ABC, Verilator"),
+    HouseLayer(("xpulpnn_sw.networks",), "networks, importers, networks as C programs"),
+    HouseLayer(("xpulpnn_sw.library",), "the kernels as a C library"),
+    HouseLayer(("xpulpnn_sw.kernels",), "generators of kernels and programs"),
+    HouseLayer(("xpulpnn_sw.layers",), "layers, windows, precisions"),
+    HouseLayer(("xpulpnn_sw.toolchain",), "compilers, C headers, run-time library"),
+    HouseLayer(("xpulpnn_sw.assembly",), "assembler, disassembler, loop pass"),
+    HouseLayer(
         ("xpulpnn.cluster", "xpulpnn.core", "xpulpnn.dotp", "xpulpnn.arith", "xpulpnn.emit"),
         "gates and their emission (Amaranth)",
     ),
-    Layer(("xpulpnn.isa", "xpulpnn.config", "xpulpnn.settings", "xpulpnn.errors"), "facts: standard library only"),
+    HouseLayer(("xpulpnn.isa", "xpulpnn.config", "xpulpnn.settings", "xpulpnn.errors"), "facts: standard library only"),
 )
 """The house from the top: what is higher may import what is lower, never the other way round."""
 

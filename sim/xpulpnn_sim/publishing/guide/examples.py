@@ -32,7 +32,7 @@ _TIMEOUT_S = 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ExampleBlock:
     """A fenced block that can be executed."""
 
     page: str  # name of the file
@@ -43,9 +43,9 @@ class Block:
     file: str = ""
 
 
-def blocks(page: Path) -> list[Block]:
+def blocks(page: Path) -> list[ExampleBlock]:
     """The blocks of a page that can be executed."""
-    found: list[Block] = []
+    found: list[ExampleBlock] = []
     inside: str | None = None
     content: list[str] = []
     start, before = 0, ""
@@ -63,16 +63,16 @@ def blocks(page: Path) -> list[Block]:
     return found
 
 
-def _block(page: str, start: int, info: str, content: list[str], *, slow: bool) -> Iterator[Block]:
+def _block(page: str, start: int, info: str, content: list[str], *, slow: bool) -> Iterator[ExampleBlock]:
     captions = [line.removeprefix(":caption:").strip() for line in content if line.startswith(":caption:")]
     if captions:
         text = [line for line in content if not line.startswith(":")]
-        yield Block(page, start, "file", tuple(text[1:] if text and not text[0] else text), file=captions[0])
+        yield ExampleBlock(page, start, "file", tuple(text[1:] if text and not text[0] else text), file=captions[0])
     elif info in _RUN:
-        yield Block(page, start, info, tuple(content), slow)
+        yield ExampleBlock(page, start, info, tuple(content), slow)
 
 
-def place(folder: Path) -> None:
+def example_place(folder: Path) -> None:
     """Make ``folder`` look like the repository without what is built."""
     for entry in ROOT.iterdir():
         if entry.name not in ("build", ".git") and not (folder / entry.name).exists():
@@ -82,7 +82,7 @@ def place(folder: Path) -> None:
     (folder / "YOUR.lib").write_text(liberty_text())
 
 
-class Page:
+class ExamplePage:
     """The blocks of one page, executed one after the other."""
 
     def __init__(self, folder: Path) -> None:
@@ -91,7 +91,7 @@ class Page:
         path = f"{ROOT / '.venv/bin'}{os.pathsep}{os.environ['PATH']}"
         self._environment = os.environ | {"PATH": path, "COLUMNS": _COMMAND_COLUMNS}
 
-    def run(self, block: Block) -> list[str]:
+    def run(self, block: ExampleBlock) -> list[str]:
         """Execute a block; what went wrong, nothing if all is well."""
         where = f"{block.page}:{block.line}"
         if block.language == "file":
@@ -104,7 +104,7 @@ class Page:
             status, printed = self._execute([sys.executable, "-c", program])
             return [f"{where}: ends with {status}\n{printed}"] if status else []
         wrong: list[str] = []
-        for command, expected in commands(block):
+        for command, expected in page_commands(block):
             status, printed = self._execute(["bash", "-c", command])
             if status:
                 wrong.append(f"{where}: {command}\nends with {status}\n{printed}")
@@ -125,7 +125,7 @@ class Page:
         )
         return done.returncode, _PROGRESS.sub(b"", done.stdout).decode(errors="replace")
 
-    def _doctest(self, where: str, block: Block) -> list[str]:
+    def _doctest(self, where: str, block: ExampleBlock) -> list[str]:
         test = doctest.DocTestParser().get_doctest(
             "\n".join(block.lines) + "\n", self._names, where, block.page, block.line
         )
@@ -136,7 +136,7 @@ class Page:
         return ["".join(report)] if runner.failures else []
 
 
-def commands(block: Block) -> list[tuple[str, list[str] | None]]:
+def page_commands(block: ExampleBlock) -> list[tuple[str, list[str] | None]]:
     """The commands of a block with the lines that each prints, None where the page does not say."""
     if block.language == "sh":
         text = "\n".join(block.lines).replace("\\\n", " ")
@@ -168,7 +168,7 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def _main(argv: Sequence[str] | None = None) -> int:
     """Run the examples of pages: 0 if all do what the page says, else 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE", help="default: README and all of the guide")
@@ -178,8 +178,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for path in arguments.pages or pages():
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            place(folder)
-            page = Page(folder)
+            example_place(folder)
+            page = ExamplePage(folder)
             for block in blocks(path):
                 if not block.slow or arguments.slow:
                     found = page.run(block)
@@ -190,4 +190,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_main())

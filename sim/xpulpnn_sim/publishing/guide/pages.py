@@ -25,7 +25,7 @@ _WITH_ARGUMENT: dict[str, Callable[[str], str]] = {
 _MARK = re.compile(r"^% generated: (\S+)(?: (\S+))?$", re.MULTILINE)
 
 
-def expand(text: str, **others: Callable[[], str]) -> str:
+def expand_page(text: str, **others: Callable[[], str]) -> str:
     """Return the page with everything generated in its place, by ``others`` too, which the page tells by their names.
 
     Raises :class:`InputError` for names that do not exist.

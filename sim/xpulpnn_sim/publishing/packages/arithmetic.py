@@ -21,7 +21,7 @@ NOWHERE = 0x4000_0000  # an address outside the memory and the device
 DEVICE_BASE = 0x8000_0000  # registers of the testbench: end of the program, interrupt lines now, interrupt lines later
 
 
-def places() -> Mapping[str, int]:
+def check_places() -> Mapping[str, int]:
     """Addresses that programs know by name."""
     return {
         "memory": MEMORY_BASE,
@@ -49,7 +49,7 @@ Expected = int | Callable[[dict[str, int]], int]  # a word, or how it follows fr
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class _Check:
     """A result of the program."""
 
     expected: Expected  # what the program must store
@@ -57,14 +57,14 @@ class Check:
 
 
 @dataclass(slots=True)
-class Checks:
+class ArithmeticChecks:
     """The program under construction."""
 
     config: CoreConfig  # instructions and CSRs that it may use
     random: random.Random
     operands: bytes = b""  # contents of the memory at the label `operands`
     lines: list[str] = field(default_factory=list[str])
-    results: list[Check] = field(default_factory=list[Check])
+    results: list[_Check] = field(default_factory=list[_Check])
     insns: tuple[Insn, ...] = ()
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class Checks:
 
     def stored(self, expected: Expected, text: str) -> None:
         """A result that other code, such as a trap handler, stores next."""
-        self.results.append(Check(expected if callable(expected) else expected & WORD_MASK, text))
+        self.results.append(_Check(expected if callable(expected) else expected & WORD_MASK, text))
 
 
 _NOT_COMPUTED = frozenset({"auipc", "fence", "fence.i", "mret", "wfi", "ecall", "ebreak", "csrrw", "csrrs", "csrrc"})
@@ -108,11 +108,11 @@ def computes(insn: Insn) -> bool:
     return not elsewhere and insn.op not in _NOT_COMPUTED and not insn.op.startswith(("lp.", "pv.qnt"))
 
 
-def _rows(checks: Checks) -> Iterator[Insn]:
+def _rows(checks: ArithmeticChecks) -> Iterator[Insn]:
     return (insn for insn in checks.insns if insn.size == WORD_BYTES and not insn.alias)
 
 
-def _immediates(checks: Checks, insn: Insn) -> dict[str, int]:
+def _immediates(checks: ArithmeticChecks, insn: Insn) -> dict[str, int]:
     """Random values of the operands that are no registers."""
     registers = {"rd": _D, "rs1": _A, "rs2": _B, "rs3": _D}
     return {
@@ -123,7 +123,7 @@ def _immediates(checks: Checks, insn: Insn) -> dict[str, int]:
     }
 
 
-def computations(checks: Checks) -> None:
+def computations(checks: ArithmeticChecks) -> None:
     """One check of every row that computes."""
     checks.title("every instruction that computes")
     for insn in filter(computes, _rows(checks)):
@@ -134,9 +134,9 @@ def computations(checks: Checks) -> None:
         checks.expect("a2", result(insn, values, a, b, d), f"{text} with a0 {a:08x}, a1 {b:08x}, a2 {d:08x}")
 
 
-def hart(checks: Checks, nn: list[int] | None = None) -> Hart:
+def hart(checks: ArithmeticChecks, nn: list[int] | None = None) -> Hart:
     """Return a hart that reads the operands of the program."""
-    first = places()["operands"]
+    first = check_places()["operands"]
     return Hart(regs=[0] * REGISTERS, nn=nn or [], csrs={}, pc=0, read=lambda address: checks.operands[address - first])
 
 
@@ -144,7 +144,7 @@ def _size(insn: Insn) -> int:
     return {"b": 1, "h": HALF_BYTES, "w": WORD_BYTES}[insn.op.removesuffix("u")[-1]]
 
 
-def _addressing(checks: Checks, insn: Insn, values: dict[str, int], room: int) -> tuple[int, int, int]:
+def _addressing(checks: ArithmeticChecks, insn: Insn, values: dict[str, int], room: int) -> tuple[int, int, int]:
     """Base and offset such that the access lies within ``room`` bytes, and the byte accessed."""
     place = checks.random.randrange(room - _size(insn) + 1)
     token = next((name for name in ("imm12", "stimm12") if name in values), None)
@@ -152,14 +152,14 @@ def _addressing(checks: Checks, insn: Insn, values: dict[str, int], room: int) -
     return (place if insn.writes_base else place - offset), offset, place
 
 
-def loads(checks: Checks) -> None:
+def loads(checks: ArithmeticChecks) -> None:
     """Every load from a random address, aligned or not."""
     checks.title("loads")
     for insn in (insn for insn in _rows(checks) if insn.is_load):
         values = _immediates(checks, insn)
         base, offset, place = _addressing(checks, insn, values, len(checks.operands))
         machine, word = hart(checks), insn.encode(**values)
-        machine.regs[_A], machine.regs[_B] = places()["operands"] + base, offset
+        machine.regs[_A], machine.regs[_B] = check_places()["operands"] + base, offset
         Statements(insn).execute(word, machine)
         text = render(insn, word)
         checks.code(f"    li a0, operands{base:+d}; li a1, {offset}\n    {text}")
@@ -168,10 +168,10 @@ def loads(checks: Checks) -> None:
             checks.expect("a0", machine.regs[_A], f"base of {text}")
 
 
-def stores(checks: Checks) -> None:
+def stores(checks: ArithmeticChecks) -> None:
     """Every store to a random address, aligned or not; then the memory written."""
     checks.title("stores")
-    machine, scratch = hart(checks), places()["scratch"]
+    machine, scratch = hart(checks), check_places()["scratch"]
     for insn in (insn for insn in _rows(checks) if insn.is_store):
         values = _immediates(checks, insn)
         base, offset, _ = _addressing(checks, insn, values, SCRATCH)
@@ -189,13 +189,13 @@ def stores(checks: Checks) -> None:
         checks.expect("a1", int.from_bytes(memory[place : place + WORD_BYTES], "little"), f"scratch + {place}")
 
 
-def mac_loads(checks: Checks) -> None:
+def mac_loads(checks: ArithmeticChecks) -> None:
     """Every Mac&Load, with every selector of the NN-RF and every kind of reload among them."""
     rows = [insn for insn in _rows(checks) if insn.is_mac_load]
     if not rows:
         return
     checks.title("Mac&Load: product of the old entries, reload, incremented pointer")
-    machine, first = hart(checks, [0] * NNRF_ENTRIES), places()["operands"]
+    machine, first = hart(checks, [0] * NNRF_ENTRIES), check_places()["operands"]
     machine.regs[_A] = first
     checks.code("    li a0, operands")
     for insn in (row for row in rows for _ in range(2)):
@@ -214,7 +214,7 @@ def mac_loads(checks: Checks) -> None:
             machine.regs[_A] = first
 
 
-def quantisation(checks: Checks) -> None:
+def quantisation(checks: ArithmeticChecks) -> None:
     """pv.qnt of random pixels, with whatever lies in memory as thresholds."""
     rows = [insn for insn in _rows(checks) if insn.op == "pv.qnt"]
     if not rows:
@@ -226,7 +226,7 @@ def quantisation(checks: Checks) -> None:
         start = checks.random.randrange(0, len(checks.operands) - 2 * table + 1, 2 * table)
         middle = start + table // 2 - HALF_BYTES
         machine, word = hart(checks), insn.encode(rd=_D, rs1=_A, rs2=_B)
-        machine.regs[_A], machine.regs[_B] = pixels, places()["operands"] + middle
+        machine.regs[_A], machine.regs[_B] = pixels, check_places()["operands"] + middle
         Statements(insn).execute(word, machine)
         text = render(insn, word)
         checks.code(f"    li a0, {pixels}; li a1, operands{middle:+d}\n    {text}")

@@ -9,7 +9,7 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import CONTROL, L2_BASE, Control
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.publishing.packages.core_testbench import SIMULATED_NS, described, sparse_hex
+from xpulpnn_sim.publishing.packages.core_testbench import SIMULATED_NS, described_testbench, sparse_hex
 from xpulpnn_sim.publishing.packages.design import Design, Port, clocking
 from xpulpnn_sim.publishing.packages.listing import fill, hex_words, listing, template
 from xpulpnn_sw.kernels.programs.cluster_check import OPERANDS, RESULTS_AT, cluster_check
@@ -18,7 +18,7 @@ _ELEMENT = re.compile(r"(?P<group>\w+?)__(?P<place>\d+)__(?P<signal>\w+)")
 
 
 @dataclass(frozen=True)
-class Nets:
+class _Nets:
     """The nets of all ports of a design.
 
     A port ``group__3__signal`` of an array is a slice of the vector ``group_signal``, ``bus__signal`` is called
@@ -83,7 +83,7 @@ def cluster_testbench(design: Design) -> dict[str, str]:
     config = design.cluster
     rng = Random(_SEED)
     program = cluster_check(config, [rng.getrandbits(32) for _ in range(OPERANDS)])
-    nets = Nets(design, _DRIVEN)
+    nets = _Nets(design, _DRIVEN)
     has_axi = design.top == "cluster-axi"
     outside = (axi_outside if has_axi else obi_outside)(nets, config)
     insns = tuple(enabled(config.core.extensions, config.core.widths))
@@ -114,7 +114,7 @@ def cluster_testbench(design: Design) -> dict[str, str]:
         f"{design.top}_program.hex": sparse_hex(program.image(_WORDS)),
         f"{design.top}_program.lst": listing(program.assembled, program.source, insns),
         f"{design.top}_expected.hex": hex_words(program.results),
-        f"{design.top}_expected.lst": described(program.results, texts),
+        f"{design.top}_expected.lst": described_testbench(program.results, texts),
     }
     if has_axi:
         files["axi_port.v"] = template("axi_port.v")
@@ -171,7 +171,7 @@ def obi_port(
     )
 
 
-def banks(nets: Nets, config: ClusterConfig) -> str:
+def banks(nets: _Nets, config: ClusterConfig) -> str:
     """A memory for each bank that is outside; nothing if they are inside."""
     count = nets.elements("banks")
     addr = (config.bank_words - 1).bit_length()
@@ -244,7 +244,7 @@ def _write(name: str, size: int, condition: str, enables: str, place: str) -> st
     return _WRITE.format(name=name, size=size, condition=condition, enables=enables, place=place, index=index)
 
 
-def axi_outside(nets: Nets, config: ClusterConfig) -> Outside:
+def axi_outside(nets: _Nets, config: ClusterConfig) -> Outside:
     """AXI4 ports."""
     ports = {"ext": (32, True)} | ({"dma": (64, True)} if config.dma else {})
     ports |= {"refill": (64, False)} if config.icache_private else {}
@@ -264,7 +264,7 @@ def axi_outside(nets: Nets, config: ClusterConfig) -> Outside:
     return Outside("\n".join(texts), "\n".join(writes), leaves)
 
 
-def obi_outside(nets: Nets, config: ClusterConfig) -> Outside:
+def obi_outside(nets: _Nets, config: ClusterConfig) -> Outside:
     """The ports that the cluster has inside."""
     ports = {"ext": 32} | ({"dma": 64} if config.dma else {}) | ({"refill": 64} if config.icache_private else {})
     texts: list[str] = []
@@ -281,7 +281,7 @@ def obi_outside(nets: Nets, config: ClusterConfig) -> Outside:
     return Outside("\n".join(texts), "\n".join(writes), "ext_accept && ext_place >= WORDS")
 
 
-def _fetch_ports(nets: Nets) -> str:
+def _fetch_ports(nets: _Nets) -> str:
     """A port for the instructions of each core."""
     count = nets.elements("instr")
     lines: list[str] = []

@@ -2,7 +2,7 @@
 
 from xpulpnn.isa.csr import CSR_BY_NAME, MCAUSE_INTERRUPT, MISA_X, MSTATUS_MPIE, MTVEC_VECTORED, PERFORMANCE_EVENTS
 from xpulpnn.isa.machine import IRQ_PRIORITY, ExceptionCause
-from xpulpnn_sim.publishing.packages.arithmetic import CORNERS, Checks
+from xpulpnn_sim.publishing.packages.arithmetic import CORNERS, ArithmeticChecks
 from xpulpnn_sim.reference.statements.machine import result
 
 DRIVEN_HART_ID = 0x25  # what the testbench drives on `hart_id`
@@ -10,7 +10,7 @@ DRIVEN_HART_ID = 0x25  # what the testbench drives on `hart_id`
 _BRANCH_WORDS = (*CORNERS[:5], 7)
 
 
-def branches(checks: Checks) -> None:
+def branches(checks: ArithmeticChecks) -> None:
     """Every branch, taken and not, backwards too."""
     checks.title("branches: a2 is 1 where taken, 2 where not")
     for insn in (insn for insn in checks.insns if insn.is_branch and insn.size == 4):
@@ -28,7 +28,7 @@ def branches(checks: Checks) -> None:
     checks.expect("a2", 15, "loop of five rounds")
 
 
-def jumps(checks: Checks) -> None:
+def jumps(checks: ArithmeticChecks) -> None:
     """Calls, returns and targets in the middle of a word."""
     checks.title("jumps")
     checks.code("    li a2, 0\n    jal ra, called")
@@ -39,7 +39,7 @@ def jumps(checks: Checks) -> None:
     checks.expect("a0", lambda labels: labels["here"] + 0x1000, "auipc")
 
 
-def compressed(checks: Checks) -> None:
+def compressed(checks: ArithmeticChecks) -> None:
     """Compressed instructions, and 32-bit ones across a word boundary."""
     checks.title("compressed instructions")
     checks.code("""
@@ -71,7 +71,7 @@ def compressed(checks: Checks) -> None:
     checks.code("    c.nop" if count % 2 else "")
 
 
-def hardware_loops(checks: Checks) -> None:
+def hardware_loops(checks: ArithmeticChecks) -> None:
     """Both loops, nested, of one instruction, set up in parts, and their registers."""
     checks.title("hardware loops")
     checks.code("""
@@ -101,7 +101,7 @@ def hardware_loops(checks: Checks) -> None:
     checks.expect("a5", 11, "last round")
 
 
-def csr_accesses(checks: Checks) -> None:
+def csr_accesses(checks: ArithmeticChecks) -> None:
     """CSRs: reset values, writable bits, counters."""
     config = checks.config
     checks.title("control and status registers")
@@ -128,7 +128,7 @@ def csr_accesses(checks: Checks) -> None:
         checks.expect("a1", 3, "loads counted")
 
 
-def after_reset(checks: Checks) -> None:
+def after_reset(checks: ArithmeticChecks) -> None:
     """Check the state after reset, before anything is written."""
     checks.title("after reset")
     checks.code("    csrr t5, mtvec")
@@ -139,7 +139,7 @@ def after_reset(checks: Checks) -> None:
     checks.expect("t5", 0, "mie")
 
 
-def exceptions(checks: Checks) -> None:
+def exceptions(checks: ArithmeticChecks) -> None:
     """Every exception; the handler stores mcause and mepc and goes on behind the instruction."""
     checks.title("exceptions")
     events = (
@@ -157,7 +157,7 @@ def exceptions(checks: Checks) -> None:
     checks.expect("a0", CSR_BY_NAME["mstatus"].reset | MSTATUS_MPIE, "mstatus after mret")
 
 
-def interrupts(checks: Checks) -> int:
+def interrupts(checks: ArithmeticChecks) -> int:
     """Every interrupt line, then two at once, then wfi; returns the number of interrupts taken."""
     checks.title("interrupts: the handler stores mcause, sets s11 and withdraws the lines")
     checks.code("    li a0, -1; csrrw x0, mie, a0; csrrsi x0, mstatus, 8; li a0, lines")

@@ -15,12 +15,12 @@ from xpulpnn_sim.publishing.packages.arithmetic import (
     NOWHERE,
     OPERANDS_AT,
     RESULTS_AT,
-    Checks,
+    ArithmeticChecks,
+    check_places,
     hart,
-    places,
 )
 from xpulpnn_sim.publishing.packages.listing import listing, little_endian_words
-from xpulpnn_sim.publishing.packages.units import dot_product
+from xpulpnn_sim.publishing.packages.units import dot_product_vectors
 from xpulpnn_sim.reference.statements.machine import Statements, sx, zx
 from xpulpnn_sw.assembly.asm import Assembled, assemble
 
@@ -39,7 +39,7 @@ _SHIFT = 6
 _RELOAD_ACTIVATION, _RELOAD_WEIGHT, _WEIGHT_LSB = 8, 16, 1
 
 
-def matrix_products(checks: Checks) -> None:
+def matrix_products(checks: ArithmeticChecks) -> None:
     """A product per element width; bytes, one by one, without any."""
     for fmt in ElemFmt:
         if fmt.width in checks.config.widths:
@@ -48,7 +48,7 @@ def matrix_products(checks: Checks) -> None:
         _product(checks, ElemFmt.B, _scalar_loop(), byte_at_a_time=True)
 
 
-def _product(checks: Checks, fmt: ElemFmt, loop: str, *, byte_at_a_time: bool = False) -> None:
+def _product(checks: ArithmeticChecks, fmt: ElemFmt, loop: str, *, byte_at_a_time: bool = False) -> None:
     kind = "one element at a time" if byte_at_a_time else f"packed elements of {fmt.width} bit"
     checks.title(f"matrix product, {FILTERS} filters, {PIXELS} pixels, {kind}")
     rows = [checks.operands[row * _ROW : row * _ROW + WORDS * WORD_BYTES] for row in range(FILTERS + PIXELS)]
@@ -59,7 +59,7 @@ def _product(checks: Checks, fmt: ElemFmt, loop: str, *, byte_at_a_time: bool = 
     for number, name in enumerate(_SUMS):
         weights, activations = rows[number // PIXELS], rows[FILTERS + number % PIXELS]
         total = sum(
-            dot_product(fmt, _word(activations, place), _word(weights, place), a_signed=False, b_signed=True)
+            dot_product_vectors(fmt, _word(activations, place), _word(weights, place), a_signed=False, b_signed=True)
             for place in range(WORDS)
         )
         text = f"filter {number // PIXELS}, pixel {number % PIXELS}, {fmt.width} bit"
@@ -74,7 +74,7 @@ def _word(row: bytes, place: int) -> int:
     return int.from_bytes(row[place * WORD_BYTES : (place + 1) * WORD_BYTES], "little")
 
 
-def _packed_loop(checks: Checks, fmt: ElemFmt) -> str:
+def _packed_loop(checks: ArithmeticChecks, fmt: ElemFmt) -> str:
     config = checks.config
     if config.mac_load_nn:
         return _nn_loop(fmt)
@@ -144,7 +144,7 @@ _EXECUTIONS = 6
 """Cases of each instruction, in lanes of one register: some in a row, without waiting for each other's results."""
 
 
-def requantisations(checks: Checks) -> None:
+def requantisations(checks: ArithmeticChecks) -> None:
     """pv.rqld of two words, pv.rq* of sums that are often near the bounds of the result."""
     rows = [insn for insn in checks.insns if insn.requantises]
     if not rows:
@@ -154,7 +154,7 @@ def requantisations(checks: Checks) -> None:
         assert insn.fmt is not None
         place = checks.random.randrange(len(checks.operands) - 2 * WORD_BYTES)
         checks.code(f"    li a0, operands{place:+d}\n    pv.rqld 0, (a0!)\n    pv.rqld 1, (a0!)")
-        checks.expect("a0", places()["operands"] + place + 2 * WORD_BYTES, "pointer of pv.rqld")
+        checks.expect("a0", check_places()["operands"] + place + 2 * WORD_BYTES, "pointer of pv.rqld")
         parameters = [
             int.from_bytes(checks.operands[at : at + WORD_BYTES], "little") for at in (place, place + WORD_BYTES)
         ]
@@ -173,7 +173,7 @@ def requantisations(checks: Checks) -> None:
 _RELOADS_WEIGHT = 0b10000  # selector of a Mac&Load that reloads weight 0
 
 
-def failed_fetch(checks: Checks) -> None:
+def failed_fetch(checks: ArithmeticChecks) -> None:
     """A call of a place outside the memory; the handler returns to the caller."""
     checks.title("instruction access fault")
     checks.code("    li a0, nowhere; jalr ra, 0(a0)")
@@ -181,7 +181,7 @@ def failed_fetch(checks: Checks) -> None:
     checks.stored(lambda labels: labels["nowhere"], "mepc of a fetch outside the memory")
 
 
-def failed_accesses(checks: Checks) -> None:
+def failed_accesses(checks: ArithmeticChecks) -> None:
     """Loads and stores of a place outside the memory; the handler goes on behind them."""
     checks.title("load and store access faults: registers stay as they were, in the instruction behind too")
     _fault(checks, "lw a1, 0(a0)")
@@ -198,7 +198,7 @@ def failed_accesses(checks: Checks) -> None:
         _fault(checks, f"{insn.mnemonic} a1, {operands}")
 
 
-def _fault(checks: Checks, text: str, *, store: bool = False) -> None:
+def _fault(checks: ArithmeticChecks, text: str, *, store: bool = False) -> None:
     """An access through a0 of a1 or into it, and an instruction behind that must wait for its fault."""
     label = f"access_fault{len(checks.results)}"
     checks.code(f"    li a0, nowhere; li a1, 85; li a2, 3\n{label}:\n    {text}\n    addi a2, a2, 4")
@@ -208,7 +208,7 @@ def _fault(checks: Checks, text: str, *, store: bool = False) -> None:
     checks.expect("a2", 7, f"the instruction behind a fault of {text} is executed once")
 
 
-def _stored_fault(checks: Checks, label: str, text: str, *, store: bool) -> None:
+def _stored_fault(checks: ArithmeticChecks, label: str, text: str, *, store: bool) -> None:
     cause = ExceptionCause.STORE_ACCESS_FAULT if store else ExceptionCause.LOAD_ACCESS_FAULT
     checks.stored(cause.value, f"mcause of {text} outside the memory")
     checks.stored(lambda labels: labels[label], f"mepc of {text} outside the memory")
@@ -264,7 +264,7 @@ def _vectors() -> list[str]:
 
 def core_program(config: CoreConfig) -> CoreProgram:
     """The program for a configuration: every instruction it has, control flow, CSRs, traps, matrix products."""
-    checks = Checks(config, random.Random(_SEED))
+    checks = ArithmeticChecks(config, random.Random(_SEED))
     control_flow.after_reset(checks)
     arithmetic.computations(checks)
     arithmetic.loads(checks)
@@ -285,7 +285,7 @@ def core_program(config: CoreConfig) -> CoreProgram:
     matrix_products(checks)
     end = _END.format(count=len(checks.results), passed=_PASSED)
     source = [
-        *(f"    .equ {name}, {place}" for name, place in places().items()),
+        *(f"    .equ {name}, {place}" for name, place in check_places().items()),
         *_vectors(),
         *_START.strip("\n").splitlines(),
         *checks.lines,

@@ -58,11 +58,11 @@ def core_testbench(design: Design) -> dict[str, str]:
         f"{name}_program.hex": sparse_hex(program.image),
         f"{name}_program.lst": program.listing,
         f"{name}_expected.hex": hex_words(program.expected),
-        f"{name}_expected.lst": described(program.expected, program.texts),
+        f"{name}_expected.lst": described_testbench(program.expected, program.texts),
     }
 
 
-def described(words: Sequence[int], texts: Sequence[str]) -> str:
+def described_testbench(words: Sequence[int], texts: Sequence[str]) -> str:
     """Results by number, with what they are."""
     rows = enumerate(zip(words, texts, strict=True), start=1)
     return "".join(f"{number:5}  {word:08x}  {text}\n" for number, (word, text) in rows)

@@ -9,7 +9,7 @@ from xpulpnn_sim.publishing.packages.design import CLOCK, GENERATED, LICENCE, De
 _COMMENT_COLUMNS = 110
 
 
-def plain_text(text: str) -> str:
+def _plain_text(text: str) -> str:
     """A meaning without the marks of docstrings."""
     return text.replace("``", "")
 
@@ -31,7 +31,7 @@ def port_table(design: Design) -> str:
     rows = [f"# Ports of {design.module}", "", "| port | direction | bits | meaning |", "|---|---|---|---|"]
     for port in design.ports:
         fields = field_text(port)
-        meaning = plain_text(port.meaning) + (f" Bits {fields}." if fields else "")
+        meaning = _plain_text(port.meaning) + (f" Bits {fields}." if fields else "")
         rows.append(f"| `{port.name}` | {port.direction} | {port.width} | {meaning.replace('|', chr(92) + '|')} |")
     return "\n".join([*rows, ""])
 
@@ -48,7 +48,7 @@ def instance(design: Design) -> str:
     last = design.ports[-1]
     for port in design.ports:
         size = f"[{port.width - 1}:0] " if port.width > 1 else ""
-        comment = f"{port.direction} {size}- {plain_text(port.meaning)}"
+        comment = f"{port.direction} {size}- {_plain_text(port.meaning)}"
         lines += [f"    // {line}" for line in wrap(comment, _COMMENT_COLUMNS)]
         lines.append(f"    .{port.name}(){'' if port is last else ','}")
     return "\n".join([*lines, ");", ""])
@@ -201,7 +201,7 @@ def _port(port: Port, design: Design) -> ElementTree.Element:
         times["clockPulseDuration"] = design.clock_ns / 2
         driver = _node("clockDriver", *_nodes(**{tag: f"{value:g}" for tag, value in times.items()}), clockName=CLOCK)
         wire.append(_node("drivers", _node("driver", driver)))
-    meaning = plain_text(port.meaning) + (f" Bits {fields}." if fields else "")
+    meaning = _plain_text(port.meaning) + (f" Bits {fields}." if fields else "")
     return _node("port", _node("name", port.name), _node("description", meaning), wire)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from xpulpnn_sim.publishing.packages.core_testbench import SIMULATED_NS
 from xpulpnn_sim.publishing.packages.design import Design, Port, clocking
 from xpulpnn_sim.publishing.packages.listing import fill, hex_words
-from xpulpnn_sim.publishing.packages.units import Vector, unit_vectors
+from xpulpnn_sim.publishing.packages.units import UnitVector, unit_vectors
 
 _COMPARISON = """\
                 if (counts[{place}] && {name} !== must_{name}) begin
@@ -63,7 +63,7 @@ def _concatenation(names) -> str:
     return "{" + ", ".join(reversed(list(names))) + "}"
 
 
-def _packed(row: Vector, inputs: Sequence[Port], outputs: Sequence[Port]) -> int:
+def _packed(row: UnitVector, inputs: Sequence[Port], outputs: Sequence[Port]) -> int:
     """A vector as one number, as the testbench takes it apart."""
     unknown = {*row.inputs, *row.expected} - {port.name for port in (*inputs, *outputs)}
     # an ALU has no shift amount where the whole stage has one, and the other way round
@@ -81,6 +81,6 @@ def _packed(row: Vector, inputs: Sequence[Port], outputs: Sequence[Port]) -> int
     return word | int(row.waits) << lsb
 
 
-def _described(row: Vector) -> str:
+def _described(row: UnitVector) -> str:
     given = " ".join(f"{name}={value:x}" for name, value in row.inputs.items() if value)
     return f"{row.text}: {given or 'all 0'} -> {' '.join(f'{name}={value:x}' for name, value in row.expected.items())}"

@@ -28,7 +28,7 @@ _CORNERS_PER_WORD = 1 / 4
 
 
 @dataclass(frozen=True, slots=True)
-class Vector:
+class UnitVector:
     """A clock cycle of a unit."""
 
     inputs: Mapping[str, int]  # values of inputs; those not named are 0
@@ -43,7 +43,7 @@ class Vectors:
 
     ports: Mapping[str, Port]
     random: Random
-    rows: list[Vector] = field(default_factory=list[Vector])
+    rows: list[UnitVector] = field(default_factory=list[UnitVector])
 
     def word(self) -> int:
         """An operand: a corner or a random word."""
@@ -51,14 +51,14 @@ class Vectors:
 
     def add(self, inputs: Mapping[str, int], expected: Mapping[str, int], text: str, *, waits: bool = False) -> None:
         """Add a cycle."""
-        self.rows.append(Vector(dict(inputs), dict(expected), text, waits))
+        self.rows.append(UnitVector(dict(inputs), dict(expected), text, waits))
 
     def control(self, port: str, values: Mapping[str, Any]) -> int:
         """A control word of the fields named; the others are 0."""
         rows = {row["name"]: row for row in self.ports[port].fields}
         word = 0
         for name, value in values.items():
-            word |= number(value) << rows[name]["lsb"]
+            word |= _number(value) << rows[name]["lsb"]
         return word
 
     def operations(self, start: Mapping[str, int], end: Mapping[str, int], run: Mapping[str, int]) -> "Operations":
@@ -85,14 +85,14 @@ class Operations:
         self.vectors.add({**inputs, **self.taken}, expected, text)
 
 
-def dot_product(fmt: ElemFmt, a: int, b: int, *, a_signed: bool, b_signed: bool, accumulator: int = 0) -> int:
+def dot_product_vectors(fmt: ElemFmt, a: int, b: int, *, a_signed: bool, b_signed: bool, accumulator: int = 0) -> int:
     """Return the sum of the products of the elements and the accumulator, modulo 2**32."""
     first, second = (sx if a_signed else zx), (sx if b_signed else zx)
     lsbs = range(0, XLEN, fmt.width)
     return accumulator + sum(first(a >> lsb, fmt.width) * second(b >> lsb, fmt.width) for lsb in lsbs) & WORD_MASK
 
 
-def number(value: Any) -> int:
+def _number(value: Any) -> int:
     """A field's value as an integer: a number, a truth value or a member of an enumeration."""
     return int(getattr(value, "value", value))
 
@@ -217,7 +217,7 @@ def _case(case: Mapping[str, Any]) -> str:
 
 def _dot(case: Mapping[str, Any], a: int, b: int, rd: int) -> int:
     signs = {"a_signed": case["a_signed"], "b_signed": case["b_signed"]}
-    return dot_product(case["fmt"], a, b, **signs, accumulator=rd if case["accumulate"] else 0)
+    return dot_product_vectors(case["fmt"], a, b, **signs, accumulator=rd if case["accumulate"] else 0)
 
 
 _NNRF_CYCLES = 200
@@ -331,14 +331,14 @@ def _dot_execution(config: CoreConfig, vectors: Vectors, insn: Insn) -> tuple[di
     assert insn.fmt is not None
     a, b, c = vectors.word(), vectors.word(), vectors.word()
     signs = {"a_signed": insn.a_signed, "b_signed": insn.b_signed}
-    total = dot_product(insn.fmt, a, b, **signs, accumulator=c if insn.accumulates else 0)
+    total = dot_product_vectors(insn.fmt, a, b, **signs, accumulator=c if insn.accumulates else 0)
     inputs, expected = {"op_c": c}, {"result": total}
     if insn.is_mac_load:
         base = vectors.word()
         inputs |= {"op_a": base, "op_b": WORD_BYTES}
         expected["sum"] = base + WORD_BYTES & WORD_MASK
     if config.dotp_operands_in_id:
-        inputs |= {"dotp_fmt": number(insn.fmt), "dotp_a": a, "dotp_b": b}
+        inputs |= {"dotp_fmt": _number(insn.fmt), "dotp_a": a, "dotp_b": b}
         inputs |= {f"dotp_{name}": int(value) for name, value in signs.items()}
     else:
         word = vectors.control("id_dotp_ctrl", {"fmt": insn.fmt, **signs, "accumulate": insn.accumulates})
@@ -362,7 +362,7 @@ BUILDERS: Mapping[str, Callable[[CoreConfig, Vectors], None]] = {
 """Builders of the vectors by component."""
 
 
-def unit_vectors(top: str, config: CoreConfig, ports: Mapping[str, Port]) -> list[Vector]:
+def unit_vectors(top: str, config: CoreConfig, ports: Mapping[str, Port]) -> list[UnitVector]:
     """The vectors of a component, one of :data:`BUILDERS`."""
     vectors = Vectors(ports, Random(_SEED))
     BUILDERS[top](config, vectors)

@@ -37,7 +37,7 @@ class Run(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelRun:
+class PaperRun:
     """A kernel, on the back end fed with its instructions or on the cores of a cluster."""
 
     kernel: str  # as on the command line of `cosim`

@@ -10,7 +10,7 @@ from xpulpnn_sim.publishing.papers.runs import Record, Run
 _Key = TypeVar("_Key")
 
 
-class Verdict(StrEnum):
+class RowVerdict(StrEnum):
     """Comparison of our figure with the printed one."""
 
     BETTER = "better"
@@ -47,7 +47,7 @@ def printed(where: str, figures: Mapping[_Key, str]) -> dict[_Key, Published]:
 _LISTS = ("--variant", "--cores", "--precision", "--popcount", "--bits")  # options that take several values
 
 
-def joined(first: str, second: str) -> str | None:
+def joined_cells(first: str, second: str) -> str | None:
     """One command line for two that differ in one value of an option that takes several; None for any others."""
     words, others = first.split(), second.split()
     if len(words) != len(others):
@@ -68,7 +68,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TableRow:
     """A printed figure and ours."""
 
     figure: str
@@ -104,23 +104,23 @@ class Row:
     def commands(self) -> tuple[str, ...]:
         """The command lines that repeat it."""
         commands = [run.command for run in self.runs]
-        both = joined(*commands) if len(commands) > 1 else None
+        both = joined_cells(*commands) if len(commands) > 1 else None
         return tuple(dict.fromkeys(commands)) if both is None else (both,)
 
 
-def speed_up(figure: str, published: Published | None, run: Run, over: Run, **more: Any) -> Row:
+def speed_up(figure: str, published: Published | None, run: Run, over: Run, **more: Any) -> TableRow:
     """The row of how many times more cycles ``over`` takes than ``run``."""
-    return Row(figure=figure, unit="x", published=published, run=run, over=over, **{"better": "more", **more})
+    return TableRow(figure=figure, unit="x", published=published, run=run, over=over, **{"better": "more", **more})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class PaperTable:
     """Rows that belong together."""
 
     name: str  # what `--table` calls it
     title: str
     printed_by: str  # what the printed figures stand in
-    rows: Sequence[Row]  # in the order shown
+    rows: Sequence[TableRow]  # in the order shown
     notes: Sequence[str] = ()  # conditions of the printed figures and of ours
     reference: str = "paper"  # what the column of the printed figures is called
 
@@ -129,7 +129,7 @@ class Table:
 class MeasuredRow:
     """A row with our figure."""
 
-    row: Row  # what was measured
+    row: TableRow  # what was measured
     ours: float
     mismatches: int  # instructions and results that were wrong in its runs
 
@@ -147,43 +147,45 @@ class MeasuredRow:
         return 1 / ratio if self.row.better == "less" else ratio
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> RowVerdict:
         """Comparison with the printed figure; those that differ by less than its last digit are equal."""
         if self.mismatches:
-            return Verdict.WRONG
+            return RowVerdict.WRONG
         published = self.row.published
         if published is None:
-            return Verdict.NONE
+            return RowVerdict.NONE
         last_digit = 10.0 ** -len(published.text.partition(".")[2])
         if abs(self.ours - published.value) < last_digit:
-            return Verdict.EQUAL
+            return RowVerdict.EQUAL
         if self.advantage is None:
-            return Verdict.DIFFERENT
-        return Verdict.BETTER if self.advantage > 1 else Verdict.WORSE
+            return RowVerdict.DIFFERENT
+        return RowVerdict.BETTER if self.advantage > 1 else RowVerdict.WORSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredTable:
     """A table with our figures."""
 
-    table: Table  # what was measured
+    table: PaperTable  # what was measured
     rows: Sequence[MeasuredRow]  # its rows, those left out missing
 
-    def count(self, verdict: Verdict) -> int:
+    def count(self, verdict: RowVerdict) -> int:
         """Rows with a verdict."""
         return sum(row.verdict is verdict for row in self.rows)
 
     @property
     def summary(self) -> str:
         """Number of rows of each verdict, and of those left out."""
-        parts = [f"{self.count(one)} {one.value}" for one in Verdict if one is not Verdict.NONE and self.count(one)]
-        parts += [f"{self.count(Verdict.NONE)} without a printed figure"] if self.count(Verdict.NONE) else []
+        parts = [
+            f"{self.count(one)} {one.value}" for one in RowVerdict if one is not RowVerdict.NONE and self.count(one)
+        ]
+        parts += [f"{self.count(RowVerdict.NONE)} without a printed figure"] if self.count(RowVerdict.NONE) else []
         left_out = len(self.table.rows) - len(self.rows)
         parts += [f"{left_out} left out"] if left_out else []
         return ", ".join(parts)
 
 
-def measured(table: Table, records: Mapping[Run, Record], *, quick: bool) -> MeasuredTable:
+def measured(table: PaperTable, records: Mapping[Run, Record], *, quick: bool) -> MeasuredTable:
     """A table with the figures of its runs, which ``records`` holds; with ``quick`` only the rows that are."""
     rows = [
         MeasuredRow(

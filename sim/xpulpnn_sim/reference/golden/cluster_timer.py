@@ -62,7 +62,7 @@ class _Half:
         return (count + steps - done) % (1 << bits), events
 
 
-class ClusterTimer:
+class ClusterTimerModel:
     """Two timers of 32 bits, or one of 64, whose time is told by whoever uses them."""
 
     def __init__(self) -> None:

@@ -77,12 +77,12 @@ def numbers(word: int) -> set[int]:
     return {bit for bit in range(word.bit_length()) if word >> bit & 1}
 
 
-def word(bits: Iterable[int]) -> int:
+def _word(bits: Iterable[int]) -> int:
     """The word with these bits set."""
     return sum(1 << bit for bit in bits)
 
 
-class EventUnit:
+class EventUnitModel:
     """The event unit as software sees it, cycle by cycle. Loads and what waits see the registers as they are when the
     cycle begins; then the stores of the cycle take effect, then its events arrive."""
 
@@ -104,11 +104,11 @@ class EventUnit:
 
     def interrupts(self) -> int:
         """Cores whose interrupt line is high."""
-        return word(number for number, core in enumerate(self.cores) if core.buffer & core.irq_mask)
+        return _word(number for number, core in enumerate(self.cores) if core.buffer & core.irq_mask)
 
     def waiting(self) -> int:
         """Cores whose access waits."""
-        return word(number for number, core in enumerate(self.cores) if core.waits)
+        return _word(number for number, core in enumerate(self.cores) if core.waits)
 
     @property
     def shared_busy(self) -> bool:
@@ -124,8 +124,8 @@ class EventUnit:
 
     def awake(self, fetching: int) -> int:
         """Cores that need their clock; ``fetching`` are those with an instruction fetch outstanding."""
-        asleep = self.waiting() & ~fetching & ~word(self._ready_cores())
-        return word(self._everybody) & ~asleep
+        asleep = self.waiting() & ~fetching & ~_word(self._ready_cores())
+        return _word(self._everybody) & ~asleep
 
     def cycle(
         self,
@@ -211,26 +211,26 @@ class EventUnit:
 
     def _value(self, number: int, offset: int, awake: int) -> int:
         core = self.cores[number]
-        active = word(core.buffer & core.mask)
+        active = _word(core.buffer & core.mask)
         if here := self._barrier(offset):
             barrier, register = here
             registers: dict[int, int] = {
-                Barrier.TRIGGER_MASK: word(barrier.trigger_mask),
-                Barrier.STATUS: word(barrier.status),
-                Barrier.SUMMARY: word(set[int]().union(*(each.status for each in self._barriers))),
-                Barrier.TARGET_MASK: word(barrier.target_mask),
+                Barrier.TRIGGER_MASK: _word(barrier.trigger_mask),
+                Barrier.STATUS: _word(barrier.status),
+                Barrier.SUMMARY: _word(set[int]().union(*(each.status for each in self._barriers))),
+                Barrier.TARGET_MASK: _word(barrier.target_mask),
                 Barrier.TRIGGER_SELF: active,
             }
             return registers.get(register, 0)
         registers = {
-            EventRegister.MASK: word(core.mask),
-            EventRegister.IRQ_MASK: word(core.irq_mask),
+            EventRegister.MASK: _word(core.mask),
+            EventRegister.IRQ_MASK: _word(core.irq_mask),
             EventRegister.STATUS: awake >> number & 1,
-            EventRegister.BUFFER: word(core.buffer),
+            EventRegister.BUFFER: _word(core.buffer),
             EventRegister.BUFFER_MASKED: active,
-            EventRegister.BUFFER_IRQ_MASKED: word(core.buffer & core.irq_mask),
-            EventRegister.SW_EVENTS_MASK: word(core.targets),
-            EventRegister.DISPATCH_TEAM: word(self._team),
+            EventRegister.BUFFER_IRQ_MASKED: _word(core.buffer & core.irq_mask),
+            EventRegister.SW_EVENTS_MASK: _word(core.targets),
+            EventRegister.DISPATCH_TEAM: _word(self._team),
         }
         return registers.get(offset, 0)
 
@@ -321,7 +321,7 @@ class EventUnit:
                 data: int | None = None
                 match core.waits:
                     case "event":
-                        data = word(core.buffer & core.mask)
+                        data = _word(core.buffer & core.mask)
                         core.buffer -= core.mask if core.clears else set()
                     case "mutex":
                         data = self._mutexes[core.mutex].message

@@ -30,7 +30,7 @@ def _check_bits(bits: int) -> None:
         raise LayerError(f"`bits` must be one of {', '.join(map(str, ELEMENT_BITS))}, not {bits}")
 
 
-def pack(values: AnyInt, bits: int, *, signed: bool) -> Bytes:
+def pack_map(values: AnyInt, bits: int, *, signed: bool) -> Bytes:
     """Bytes of ``values``, packed along the last axis, which must fill whole bytes. Raises :class:`LayerError` for a
     width or row length that cannot be packed and for values out of range."""
     _check_bits(bits)
@@ -45,8 +45,8 @@ def pack(values: AnyInt, bits: int, *, signed: bool) -> Bytes:
     return np.packbits(planes.astype(np.uint8).reshape(*values.shape[:-1], row * bits), axis=-1, bitorder="little")
 
 
-def unpack(data: Bytes, bits: int, *, signed: bool) -> I32:
-    """Elements of packed bytes; the last axis grows by ``8 / bits``. The inverse of :func:`pack`."""
+def unpack_map(data: Bytes, bits: int, *, signed: bool) -> I32:
+    """Elements of packed bytes; the last axis grows by ``8 / bits``. The inverse of :func:`pack_map`."""
     _check_bits(bits)
     row = data.shape[-1] * BYTE_BITS
     if row % bits:

@@ -25,7 +25,7 @@ def products(rows: AnyInt, weights: AnyInt, most: int) -> I64:
     return rows.astype(np.int64) @ weights.astype(np.int64).T
 
 
-def conv(maps: AnyInt, weights: AnyInt, window: Window, outside: int, most: int) -> I64:
+def _windowed_sums(maps: AnyInt, weights: AnyInt, window: Window, outside: int, most: int) -> I64:
     """Sums of the products of filters and maps, ``[image][row][column][out]``."""
     seen = np.stack([view for _, view in views(maps, window, outside)], axis=-2)
     sums = products(seen.reshape(-1, weights[0].size), weights.reshape(len(weights), -1), most)
@@ -127,7 +127,7 @@ def _window(layer: Any) -> Window:
 
 
 def _conv(stage: _Stage, maps: I32) -> I32:
-    sums = conv(maps, stage.tensors.weights, _window(stage.layer), _outside(stage), _most(stage))
+    sums = _windowed_sums(maps, stage.tensors.weights, _window(stage.layer), _outside(stage), _most(stage))
     return _requantised(stage, sums)
 
 
@@ -135,7 +135,7 @@ def _conv1d(stage: _Stage, sequences: I32) -> I32:
     layer = stage.layer
     window = Window(layer.kernel, 1, (layer.stride, 1), Pads(*layer.padding), (layer.dilation, 1))
     weights = stage.tensors.weights[:, :, np.newaxis]
-    sums = conv(sequences[:, :, np.newaxis], weights, window, _outside(stage), _most(stage))
+    sums = _windowed_sums(sequences[:, :, np.newaxis], weights, window, _outside(stage), _most(stage))
     return _requantised(stage, sums[:, :, 0])
 
 

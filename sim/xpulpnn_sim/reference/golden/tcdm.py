@@ -89,7 +89,7 @@ class Request(NamedTuple):
     value: int
 
 
-class BankAccess(NamedTuple):
+class _BankAccess(NamedTuple):
     """BankAccess that a bank makes in a cycle."""
 
     master: int
@@ -140,7 +140,7 @@ class TcdmModel:
     config: ClusterConfig  # banks and arbiters
     masters: int  # Cores, then the others
     words: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
-    accesses: list[BankAccess] = field(default_factory=list[BankAccess])
+    accesses: list[_BankAccess] = field(default_factory=list[_BankAccess])
     """Accesses of the banks in the last cycle."""
     _queues: dict[tuple[int, str], Queue] = field(default_factory=dict[tuple[int, str], Queue])
     _lost: dict[int, int] = field(default_factory=dict[int, int])
@@ -158,7 +158,7 @@ class TcdmModel:
             if bank in setting:
                 row, enables = setting[bank]
                 self._write(bank, row, enables, WORD_MASK)
-                self.accesses.append(BankAccess(NO_MASTER, bank, row))
+                self.accesses.append(_BankAccess(NO_MASTER, bank, row))
                 self._lose(bank, waiting.get(bank, {}))
             elif bank in waiting:
                 self._serve(bank, waiting[bank], answers)
@@ -170,7 +170,7 @@ class TcdmModel:
         winner = self._winner(bank, waiting)
         request = waiting[winner]
         row = place_of(request.address, self.config)[1]
-        self.accesses.append(BankAccess(winner, bank, row))
+        self.accesses.append(_BankAccess(winner, bank, row))
         old = self.words.get((bank, row), 0)
         answers[winner] = 0 if request.write else old
         if request.write:

@@ -12,7 +12,7 @@ from xpulpnn.isa.machine import Interrupt
 from xpulpnn_sim.reference.iss.cluster_devices import ClusterMemory, Devices
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.memory import AccessError, PostponedError
-from xpulpnn_sim.reference.iss.session import HostChannel, fill, last_trap, outside_memory
+from xpulpnn_sim.reference.iss.session import HostChannel, fill_memory, last_trap, outside_memory
 from xpulpnn_sim.reference.programs.cluster_program import cluster_windows, require_cluster
 from xpulpnn_sim.reference.programs.elf import Executable, Window
 from xpulpnn_sim.reference.programs.exits import (
@@ -71,7 +71,7 @@ class ClusterSession:
         require_core(executable.cores, config.core, str(executable.path), core_name(config.core))
         self.devices = Devices(config, executable.entry)
         self.memory = ClusterMemory(cluster_windows(executable, config, ram), config, self.devices, errors)
-        fill(self.memory, executable)
+        fill_memory(self.memory, executable)
         self.harts = tuple(
             Iss.of(config.core, executable.entry, hart_id=hart_number(0, core), memory=self.memory)
             for core in range(config.cores)

@@ -24,9 +24,9 @@ from xpulpnn.isa.cluster import (
     Timer,
 )
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
-from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimer
+from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
 from xpulpnn_sim.reference.golden.dma import DmaModel, Moves
-from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnit
+from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnitModel
 from xpulpnn_sim.reference.golden.tcdm import destination
 from xpulpnn_sim.reference.iss.memory import PAGE_BITS, AccessError, BusError, Memory, PostponedError
 
@@ -154,7 +154,7 @@ class SettledEventUnit:
     by :meth:`answer`, perhaps at once; until then the core must make no other."""
 
     def __init__(self, config: ClusterConfig) -> None:
-        self._unit = EventUnit(config)
+        self._unit = EventUnitModel(config)
         self._answers: dict[int | None, Answer] = {}
 
     def read(self, core: int, offset: int) -> int | None:
@@ -217,7 +217,7 @@ class Devices:
 
     def __init__(self, config: ClusterConfig, boot_address: int) -> None:
         self.events = SettledEventUnit(config)
-        self.timer = ClusterTimer()
+        self.timer = ClusterTimerModel()
         self.dma: DmaModel | None = None
         self._config = config
         self.time = 0

@@ -13,7 +13,7 @@ from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 from xpulpnn_sim.reference.iss.cluster_devices import ClusterMemory, canonical
 from xpulpnn_sim.reference.iss.lockstep import Difference, Lockstep, MismatchError, Record
 from xpulpnn_sim.reference.iss.memory import AccessError
-from xpulpnn_sim.reference.iss.session import fill
+from xpulpnn_sim.reference.iss.session import fill_memory
 from xpulpnn_sim.reference.programs.cluster_program import cluster_windows
 from xpulpnn_sim.reference.programs.elf import Executable, Window
 from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
@@ -101,7 +101,7 @@ class ClusterLockstep:
         windows = cluster_windows(executable, config, ram)
         self._memory = OrderedMemory(windows, config, self._devices, errors)
         self._memory.exact = True
-        fill(self._memory, executable)
+        fill_memory(self._memory, executable)
         self.harts = tuple(
             Lockstep(
                 executable,

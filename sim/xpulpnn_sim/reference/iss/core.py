@@ -17,7 +17,7 @@ from xpulpnn.isa.machine import (
     WORD_MASK,
     ExceptionCause,
 )
-from xpulpnn_sim.reference.iss.csrs import CsrFile, csr_access, csr_is_legal, loop_writes
+from xpulpnn_sim.reference.iss.csrs import SimulatedCsrs, csr_access, csr_is_legal, loop_writes
 from xpulpnn_sim.reference.iss.fetched import (
     EVENT_CYCLES,
     Fetched,
@@ -89,7 +89,7 @@ class Iss:
         groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()
         groups |= {CsrGroup.PERFORMANCE} if performance_counters else set()
         is_xpulp = bool(extensions - BASE_EXTENSIONS)
-        self.csrs = CsrFile(boot_address, hart_id, frozenset(groups), is_xpulp=is_xpulp)
+        self.csrs = SimulatedCsrs(boot_address, hart_id, frozenset(groups), is_xpulp=is_xpulp)
         self.last_pc: int | None = None  # address of the instruction executed last
         # address and cause of the last exception, but of a handler that traps at its first instruction
         self.last_exception: tuple[int, int] | None = None

@@ -34,7 +34,7 @@ PCMR_COUNTS, PCMR_SATURATES = 1 << 0, 1 << 1
 _LOOPS = (("lpstart0", "lpend0", "lpcount0"), ("lpstart1", "lpend1", "lpcount1"))
 
 
-class CsrFile:
+class SimulatedCsrs:
     """The control and status registers of one hart."""
 
     def __init__(self, boot_address: int, hart_id: int, groups: frozenset[CsrGroup], *, is_xpulp: bool) -> None:
@@ -165,13 +165,13 @@ def _writes(fetched: Fetched) -> bool:
     return fetched.insn.op == "csrrw" or fetched.rs1 != 0
 
 
-def csr_is_legal(fetched: Fetched, csrs: CsrFile) -> bool:
+def csr_is_legal(fetched: Fetched, csrs: SimulatedCsrs) -> bool:
     """Return whether the register exists and, if it is read-only, is only read."""
     csr = csrs.find(fetched.operands["csr"])
     return csr is not None and (csr.access is not CsrAccess.RO or not _writes(fetched))
 
 
-def csr_access(fetched: Fetched, rs1: int, csrs: CsrFile) -> CsrTransfer:
+def csr_access(fetched: Fetched, rs1: int, csrs: SimulatedCsrs) -> CsrTransfer:
     """The transfer of a legal CSR instruction."""
     csr = csrs.find(fetched.operands["csr"])
     assert csr is not None

@@ -64,11 +64,11 @@ def loaded_memory(executable: Executable, ram: Sequence[Window] = (), errors: Se
     """The memory of a run with the program in it; the bus answers ``errors`` with an error."""
     memory = Memory(windows(executable, ram))
     memory.errors = tuple(errors)
-    fill(memory, executable)
+    fill_memory(memory, executable)
     return memory
 
 
-def fill(memory: Memory, executable: Executable) -> None:
+def fill_memory(memory: Memory, executable: Executable) -> None:
     """Put a program into memory."""
     for segment in executable.segments:
         memory.write_bytes(segment.address, segment.data)
@@ -88,7 +88,7 @@ def last_trap(iss: Iss) -> Trapped | None:
     return None if last is None else Trapped(*last, fetched_word(iss.memory.read_bytes, last[0]))
 
 
-class Session:
+class IssSession:
     """One run of a program."""
 
     def __init__(

@@ -51,7 +51,7 @@ class Segment:
     size: int  # bytes in memory; what follows `data` (.bss) is zero
 
 
-class Function(NamedTuple):
+class FunctionSymbol(NamedTuple):
     """Code that belongs to one symbol."""
 
     address: int  # first instruction
@@ -70,11 +70,11 @@ class Executable:
     fromhost: int | None = None  # address of its return channel, if the program has one
     # value of every named symbol; a global one hides local ones
     symbols: Mapping[str, int] = field(default_factory=dict[str, int])
-    functions: tuple[Function, ...] = ()  # the code by address, disjoint
+    functions: tuple[FunctionSymbol, ...] = ()  # the code by address, disjoint
     cores: tuple[CoreNote, ...] = ()  # the cores its parts were compiled for, as far as they say
     cluster: ClusterNote | None = None  # the cluster it was compiled for, if any
 
-    def function_at(self, address: int) -> Function | None:
+    def function_at(self, address: int) -> FunctionSymbol | None:
         """The function that holds ``address``."""
         position = bisect_right(self.functions, address, key=lambda function: function.address) - 1
         if position < 0:
@@ -275,7 +275,7 @@ def _disjoint(path: Path, segments: list[Segment]) -> tuple[Segment, ...]:
     return tuple(ordered)
 
 
-def _functions(symbols: Iterable[_Symbol], code: Mapping[int, Window]) -> Iterator[Function]:
+def _functions(symbols: Iterable[_Symbol], code: Mapping[int, Window]) -> Iterator[FunctionSymbol]:
     """Sized functions, and labels of assembly code outside them, each up to the next."""
     labels = [
         symbol
@@ -299,13 +299,13 @@ def _functions(symbols: Iterable[_Symbol], code: Mapping[int, Window]) -> Iterat
         limit = first + length
         if following is not None and following.section == label.section:
             limit = following.value
-        yield Function(label.value, label.size or max(limit - label.value, 0), label.name)
+        yield FunctionSymbol(label.value, label.size or max(limit - label.value, 0), label.name)
 
 
-def functions_of(labels: Mapping[str, int], end: int) -> tuple[Function, ...]:
+def functions_of(labels: Mapping[str, int], end: int) -> tuple[FunctionSymbol, ...]:
     """Functions that begin at labels, each up to the next one, the last up to ``end``."""
     starts = [*sorted((address, name) for name, address in labels.items()), (end, "")]
-    return tuple(Function(address, after - address, name) for (address, name), (after, _) in pairwise(starts))
+    return tuple(FunctionSymbol(address, after - address, name) for (address, name), (after, _) in pairwise(starts))
 
 
 def _require_inside(path: Path, memory: tuple[Window, ...], what: str, address: int, size: int) -> None:

@@ -60,7 +60,7 @@ class SourceLine(NamedTuple):
     line: int
 
 
-class Symbol(NamedTuple):
+class _Symbol(NamedTuple):
     """A name in a section."""
 
     name: str
@@ -76,13 +76,13 @@ class CodeSection:
     address: int  # where it starts; 0 in objects
     data: bytes
     is_code: bool  # whether it holds instructions
-    symbols: tuple[Symbol, ...] = ()  # names in it, by address
+    symbols: tuple[_Symbol, ...] = ()  # names in it, by address
     data_ranges: tuple[tuple[int, int], ...] = ()  # first and last address of what the assembler marked as data
     # what the linker is still to fill in, by address
     relocations: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
     lines: Mapping[int, SourceLine] = field(default_factory=dict[int, SourceLine])  # the line that begins at an address
 
-    def range_of(self, symbol: Symbol) -> tuple[int, int]:
+    def range_of(self, symbol: _Symbol) -> tuple[int, int]:
         """First address of a symbol and the one behind it; without a size it ends at the next symbol."""
         if symbol.size:
             return symbol.address, symbol.address + symbol.size
@@ -190,8 +190,8 @@ class _Reader:
         notes = tuple(note for item in self._sections if item.name == NOTE_SECTION for note in read_notes(item.data()))
         return ObjectFile(self._title, OBJECT if self._is_object else PROGRAM, tuple(found), notes)
 
-    def _symbols(self) -> tuple[dict[int, list[Symbol]], dict[int, list[tuple[int, str]]]]:
-        symbols: dict[int, list[Symbol]] = {}
+    def _symbols(self) -> tuple[dict[int, list[_Symbol]], dict[int, list[tuple[int, str]]]]:
+        symbols: dict[int, list[_Symbol]] = {}
         marks: dict[int, list[tuple[int, str]]] = {}
         for section in self._sections:
             for symbol in section.iter_symbols() if isinstance(section, SymbolTableSection) else ():
@@ -201,7 +201,7 @@ class _Reader:
                 if _MAPPING.match(symbol.name):
                     marks.setdefault(where, []).append((symbol["st_value"], symbol.name[:2]))
                 elif symbol.name and not symbol.name.startswith(".L"):
-                    entry = Symbol(symbol.name, symbol["st_value"], symbol["st_size"])
+                    entry = _Symbol(symbol.name, symbol["st_value"], symbol["st_size"])
                     symbols.setdefault(where, []).append(entry)
         return symbols, marks
 

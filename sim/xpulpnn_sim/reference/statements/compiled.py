@@ -19,7 +19,7 @@ from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn.isa.semantics import LOOPS, definition
 from xpulpnn_sim.reference.statements.interpreter import StatementEffects, interpret
 from xpulpnn_sim.reference.statements.machine import FUNCTIONS
-from xpulpnn_sim.reference.statements.text import ELEMENT_NAMES, PythonArithmetic, PythonValue, literal, undecided
+from xpulpnn_sim.reference.statements.text import ELEMENT_NAMES, PythonArithmetic, PythonValue, literal_value, undecided
 
 HartOperation = Callable[[], int]  # Executes one instruction and returns the address of the next, hardware loops aside
 
@@ -144,7 +144,7 @@ class _Found:
 
     def immediate(self, name: str) -> PythonValue:
         if name == "nnimm5" and self.selector is not None:
-            return literal(self.selector)
+            return literal_value(self.selector)
         place = next(token.field for token in self.insn.tokens if token.field.name == name)
         return PythonValue(name, place.low, place.high, is_static=True)
 

@@ -90,7 +90,7 @@ class PythonValue:
         return None if self.element is None else self.element.elements
 
 
-def literal(value: int) -> PythonValue:
+def literal_value(value: int) -> PythonValue:
     """Return a known value."""
     return PythonValue(str(value) if value >= 0 else f"({value})", value, value, is_static=True)
 
@@ -108,7 +108,7 @@ class PythonArithmetic:
     constants: list[str] = field(default_factory=list[str])
     # names of what has been bound, by expression
     bound: dict[str, str] = field(default_factory=dict[str, str])
-    true: PythonValue = field(default_factory=lambda: literal(1))
+    true: PythonValue = field(default_factory=lambda: literal_value(1))
 
     def bind(self, value: PythonValue) -> PythonValue:
         """Return the value under a name, bound once."""
@@ -133,7 +133,7 @@ class PythonArithmetic:
 
     def number(self, value: int) -> PythonValue:
         """Return a literal."""
-        return literal(value)
+        return literal_value(value)
 
     def named(self, value: PythonValue) -> PythonValue:
         """Return the value under a name."""
@@ -143,14 +143,14 @@ class PythonArithmetic:
         """Return ``-x`` or ``~x``."""
         (text,), is_static = self._operands(x)
         if x.known is not None:
-            return literal(-x.known if isinstance(op, ast.USub) else ~x.known)
+            return literal_value(-x.known if isinstance(op, ast.USub) else ~x.known)
         sign, more = ("-", 0) if isinstance(op, ast.USub) else ("~", 1)
         return PythonValue(f"({sign}{text})", -x.high - more, -x.low - more, is_static)
 
     def binary(self, op: ast.operator, x: PythonValue, y: PythonValue) -> PythonValue:
         """Return an operation, folded where its operands are known."""
         if x.known is not None and y.known is not None:
-            return literal(INTEGER_OPERATORS[type(op)](x.known, y.known))
+            return literal_value(INTEGER_OPERATORS[type(op)](x.known, y.known))
         if y.known == 0 and isinstance(op, _NEUTRAL):
             return x
         if x.known == 0 and isinstance(op, ast.Add | ast.BitOr | ast.BitXor):
@@ -163,7 +163,7 @@ class PythonArithmetic:
     def call(self, name: str, arguments: Sequence[PythonValue]) -> PythonValue:
         """Return a call; extensions by a known width and extremes are written out."""
         if all(argument.known is not None for argument in arguments):
-            return literal(FUNCTIONS[name](*(argument.known for argument in arguments)))
+            return literal_value(FUNCTIONS[name](*(argument.known for argument in arguments)))
         match name, arguments:
             case "zx", [x, PythonValue(known=int(width))]:
                 return self._unsigned(x, width)
@@ -181,7 +181,7 @@ class PythonArithmetic:
         if 0 <= x.low and x.high <= mask:
             return x
         if x.known is not None:
-            return literal(x.known & mask)
+            return literal_value(x.known & mask)
         return PythonValue(f"({x.text} & {mask})", 0, mask, x.is_static)
 
     def _signed(self, x: PythonValue, width: int) -> PythonValue:
@@ -233,9 +233,9 @@ class PythonArithmetic:
     def compare(self, op: ast.cmpop, x: PythonValue, y: PythonValue) -> PythonValue:
         """Return a comparison; signed words are compared with their bias."""
         if x.known is not None and y.known is not None:
-            return literal(int(INTEGER_COMPARISONS[type(op)](x.known, y.known)))
+            return literal_value(int(INTEGER_COMPARISONS[type(op)](x.known, y.known)))
         if x.biased and (y.biased or y.is_static):
-            other = y.biased or self.binary(ast.Add(), y, literal(_SIGN))
+            other = y.biased or self.binary(ast.Add(), y, literal_value(_SIGN))
             y = other if isinstance(other, PythonValue) else PythonValue(other, 0, WORD_MASK)
             x = PythonValue(x.biased, 0, WORD_MASK)
         (first, second), is_static = self._operands(x, y)
@@ -246,7 +246,7 @@ class PythonArithmetic:
     def holds(self, value: PythonValue) -> PythonValue:
         """Return a value as a condition."""
         if value.known is not None:
-            return literal(int(value.known != 0))
+            return literal_value(int(value.known != 0))
         return undecided(value.text, is_static=value.is_static)
 
     def both(self, first: PythonValue, second: PythonValue) -> PythonValue:
@@ -278,13 +278,13 @@ class PythonArithmetic:
 
     def bits(self, value: PythonValue, high: int, lowest: int) -> PythonValue:
         """Return a field of a word."""
-        shifted = self.binary(ast.RShift(), value, literal(lowest))
+        shifted = self.binary(ast.RShift(), value, literal_value(lowest))
         return self._unsigned(shifted, high - lowest + 1)
 
     def element(self, word: PythonValue, index: PythonValue, width: int, *, turn: bool) -> PythonValue:
         """Return an element, unpacked with all others if it is the turn of each."""
         if index.known is None or word.known is not None:
-            lsb = self.binary(ast.Mult(), index, literal(width))
+            lsb = self.binary(ast.Mult(), index, literal_value(width))
             return self._unsigned(self.binary(ast.RShift(), word, lsb), width)
         if width == XLEN:
             return word
@@ -292,7 +292,7 @@ class PythonArithmetic:
         element = WordElement(word.text, lane, width)
         if turn and width > 1 and XLEN // width >= _MANY:
             return self._unpacked(element, is_signed=False)
-        part = self._unsigned(self.binary(ast.RShift(), word, literal(lane * width)), width)
+        part = self._unsigned(self.binary(ast.RShift(), word, literal_value(lane * width)), width)
         return replace(part, element=element)
 
     def _unpacked(self, element: WordElement, *, is_signed: bool) -> PythonValue:
@@ -303,8 +303,8 @@ class PythonArithmetic:
 
     def inserted(self, word: PythonValue, index: PythonValue, width: int, value: PythonValue) -> PythonValue:
         """Return the word with a lane masked and replaced."""
-        lsb = self.bind(self.binary(ast.Mult(), index, literal(width)))
-        mask = self.binary(ast.LShift(), literal((1 << width) - 1), lsb)
+        lsb = self.bind(self.binary(ast.Mult(), index, literal_value(width)))
+        mask = self.binary(ast.LShift(), literal_value((1 << width) - 1), lsb)
         kept = self.binary(ast.BitAnd(), word, self.unary(ast.Invert(), mask))
         placed = self.binary(ast.LShift(), self._unsigned(value, width), lsb)
         return self.word(self.binary(ast.BitOr(), kept, placed))
@@ -313,7 +313,7 @@ class PythonArithmetic:
         """Return the elements at their places."""
         parts = [self._unsigned(element, width) for element in elements]
         placed = [
-            self.binary(ast.LShift(), part, literal(lane * width)).text
+            self.binary(ast.LShift(), part, literal_value(lane * width)).text
             for lane, part in enumerate(parts)
             if part.known != 0
         ]

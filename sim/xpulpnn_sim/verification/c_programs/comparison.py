@@ -11,10 +11,10 @@ from pathlib import Path
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
-from xpulpnn_sim.reference.iss.session import Session
+from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sim.reference.programs.exits import Output
-from xpulpnn_sim.verification.c_programs.generator import ARRAYS, piece
+from xpulpnn_sim.verification.c_programs.generator import ARRAYS, program_piece
 from xpulpnn_sim.verification.random.shrink import minimise_list
 from xpulpnn_sim.verification.random.trials import Tally
 from xpulpnn_sw.assembly.looppass.optimise import PassReport
@@ -57,7 +57,7 @@ def program(seed: int, pieces: Sequence[int] = tuple(range(PIECES))) -> str:
     """A C file that defines ``uint32_t program_SEED(void)``: a number made of all results and of the memory."""
     lines = [f"/* random C program {seed} */", PRELUDE]
     lines += [f"static {kind} g_{name}[{_ELEMENTS}];" for name, kind in ARRAYS.items()]
-    texts = [piece(seed, number) for number in pieces]
+    texts = [program_piece(seed, number) for number in pieces]
     lines += ["static item_t g_i[64];"]
     if any("g_v" in text for text in texts):
         lines.append("static volatile int32_t g_v;")
@@ -131,7 +131,7 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Comparison(Tally):
+class ProgramComparison(Tally):
     """Results of some programs, compared."""
 
     programs: int = 0  # how many ran
@@ -177,15 +177,15 @@ def _target_lines(path: Path, setting: Setting, engine: str) -> tuple[dict[str, 
         )
         count = result.cycles
     else:
-        session = Session(executable, setting.config, output=printed.append)
+        session = IssSession(executable, setting.config, output=printed.append)
         session.run(_LIMIT)
         count = session.iss.executed
     return _results(b"".join(one.data for one in printed).decode(errors="replace")), count
 
 
-def run_texts(texts: dict[int, str], setting: Setting) -> Comparison:
+def run_texts(texts: dict[int, str], setting: Setting) -> ProgramComparison:
     """Compile and run programs given as C text by seed, each defining ``program_SEED``."""
-    result = Comparison(programs=len(texts))
+    result = ProgramComparison(programs=len(texts))
     with tempfile.TemporaryDirectory(prefix="xpulpnn-c-") as name:
         folder = Path(name)
         sources = [folder / "main.c"]
@@ -215,12 +215,12 @@ def run_texts(texts: dict[int, str], setting: Setting) -> Comparison:
     return result
 
 
-def run_seeds(seeds: Iterable[int], setting: Setting) -> Comparison:
+def run_seeds(seeds: Iterable[int], setting: Setting) -> ProgramComparison:
     """Generate and run programs."""
     return run_texts({seed: program(seed) for seed in seeds}, setting)
 
 
-def shrink(failure: Failure, progress: Callable[[int], None] | None = None) -> Failure:
+def shrink_c_program(failure: Failure, progress: Callable[[int], None] | None = None) -> Failure:
     """The failure with as few pieces of the program as show it."""
     smallest = failure
 

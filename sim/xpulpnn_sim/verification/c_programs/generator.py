@@ -345,6 +345,6 @@ class _Piece:
         self._say(f"ADD({counter});")
 
 
-def piece(seed: int, number: int) -> str:
+def program_piece(seed: int, number: int) -> str:
     """The function ``number`` of a program."""
     return _Piece(f"{seed}.{number}", f"p{number}").text()

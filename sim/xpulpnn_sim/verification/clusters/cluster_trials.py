@@ -16,10 +16,10 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import stalls_of
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.programs.retirement import Records
-from xpulpnn_sim.verification.clusters.generator import generate
+from xpulpnn_sim.verification.clusters.generator import generate_cluster
 from xpulpnn_sim.verification.clusters.program import ClusterProgram, Phase
 from xpulpnn_sim.verification.random.designs import Verdict
-from xpulpnn_sim.verification.random.program import Block
+from xpulpnn_sim.verification.random.program import ProgramBlock
 from xpulpnn_sim.verification.random.shrink import minimise_list
 from xpulpnn_sim.verification.random.trials import Tally, Trial, tried
 
@@ -117,18 +117,18 @@ def run_one(program: ClusterProgram, plan: ClusterPlan, machine: Machine, reache
     return Verdict.of(result)
 
 
-def run_seed(seed: int, plan: ClusterPlan) -> ClusterResult:
+def run_cluster_seed(seed: int, plan: ClusterPlan) -> ClusterResult:
     """Generate and run the program ``seed``."""
-    made, machine = generate(plan.config, seed), plan.machine(seed)
+    made, machine = generate_cluster(plan.config, seed), plan.machine(seed)
     return tried(seed, plan, Reached(), lambda reached: run_one(made, plan, machine, reached))
 
 
-def shrink(
+def shrink_cluster(
     result: ClusterResult, progress: Callable[[int], None] | None = None, runs: int = RUNS
 ) -> tuple[ClusterProgram, Verdict]:
     """The shortest program found that fails in the same way as ``result``, and how it fails."""
     # whole phases are left out, then blocks of single harts; what then waits for ever counts as another failure
-    plan, full = result.plan, generate(result.plan.config, result.seed)
+    plan, full = result.plan, generate_cluster(result.plan.config, result.seed)
     machine = replace(plan.machine(result.seed), max_cycles=2 * result.verdict.cycles + 1000)
     best = full, result.verdict
     tried = 0
@@ -149,7 +149,7 @@ def shrink(
             progress(len(candidate.text().splitlines()))
         return True
 
-    def with_part(number: int, hart: int, part: tuple[Block, ...]) -> tuple[Phase, ...]:
+    def with_part(number: int, hart: int, part: tuple[ProgramBlock, ...]) -> tuple[Phase, ...]:
         """The phases with other blocks of a hart in one of them."""
         phase = phases[number]
         changed = replace(phase, parts=(*phase.parts[:hart], part, *phase.parts[hart + 1 :]))

@@ -16,16 +16,16 @@ from xpulpnn_sim.verification.clusters.program import (
     set_barrier_lines,
 )
 from xpulpnn_sim.verification.clusters.shared_blocks import SharedBlocks, Transfers
-from xpulpnn_sim.verification.random.control import Context, Control
+from xpulpnn_sim.verification.random.control import Context, ControlBlocks
 from xpulpnn_sim.verification.random.draw import Draw
 from xpulpnn_sim.verification.random.generator import initial_registers, weights_of
-from xpulpnn_sim.verification.random.program import Block, Handlers
+from xpulpnn_sim.verification.random.program import Handlers, ProgramBlock
 
 _UNIT = f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}"
 _MOST_WORDS = 4
 """Pushed in a phase; the queue must have room for those of two phases, or a pusher may wait for a hart that waits."""
 
-Parts = list[list[Block]]  # what each hart has to do; a meeting adds to them
+Parts = list[list[ProgramBlock]]  # what each hart has to do; a meeting adds to them
 
 
 class Meetings:
@@ -49,10 +49,10 @@ class Meetings:
             return (*head, f"p.elw s2, 0x{EventRegister.WAIT_CLEAR:x}(t1)")
         return (*head, f"p.elw s2, 0x{EventRegister.WAIT:x}(t1)", f"sw s0, 0x{EventRegister.BUFFER_CLEAR:x}(t1)")
 
-    def _insert(self, part: list[Block], block: Block) -> None:
+    def _insert(self, part: list[ProgramBlock], block: ProgramBlock) -> None:
         part.insert(self._rng.randrange(len(part) + 1), block)
 
-    def _led(self, parts: Parts, harts: Sequence[int], waiting: Block, leader: int, block: Block) -> None:
+    def _led(self, parts: Parts, harts: Sequence[int], waiting: ProgramBlock, leader: int, block: ProgramBlock) -> None:
         """Some harts wait for what the leader does, who does it before its own wait."""
         for hart in harts:
             self._insert(parts[hart], waiting)
@@ -67,7 +67,7 @@ class Meetings:
         mask = sum(1 << hart for hart in harts)
         at = EventRegister.BARRIER + isa.BARRIER_BYTES * number
         leader = rng.choice(harts)
-        setting = Block("sets barrier", tuple(set_barrier_lines(number, mask)))
+        setting = ProgramBlock("sets barrier", tuple(set_barrier_lines(number, mask)))
         for hart, part in enumerate(parts):
             if hart in harts:
                 head = (_UNIT, f"li s0, 0x{1 << EventLine.BARRIER:x}", f"sw s0, {EventRegister.MASK}(t1)")
@@ -81,9 +81,9 @@ class Meetings:
                     (f"lw s2, 0x{at + Barrier.TRIGGER_SELF:x}(t1)", wait),
                     (f"li s3, 0x{1 << hart:x}", f"sw s3, 0x{at + Barrier.TRIGGER:x}(t1)", wait),
                 )
-                self._insert(part, Block("barrier", (*head, *rng.choice(ways))))
+                self._insert(part, ProgramBlock("barrier", (*head, *rng.choice(ways))))
             # nobody is at the barrier before all know of it
-            part.insert(0, Block("all meet", tuple(barrier_lines(0))))
+            part.insert(0, ProgramBlock("all meet", tuple(barrier_lines(0))))
             if hart == leader:
                 part.insert(0, setting)
 
@@ -97,8 +97,8 @@ class Meetings:
             ((isa.PRIVATE_EVENT_UNIT, EventRegister.SW_TRIGGER), (isa.EVENT_UNIT, isa.SHARED_SW_TRIGGERS))
         )
         lines = (f"li t1, 0x{place:x}", f"li s0, 0x{mask:x}", f"sw s0, 0x{at + WORD_BYTES * event:x}(t1)")
-        waiting = Block("waits for event", self._waiting([event]))
-        self._led(parts, harts, waiting, sender, Block("sends event", lines))
+        waiting = ProgramBlock("waits for event", self._waiting([event]))
+        self._led(parts, harts, waiting, sender, ProgramBlock("sends event", lines))
 
     def _tasks(self, parts: Parts) -> None:
         """One hart pushes words into the dispatch queue, which the harts of the team take."""
@@ -111,8 +111,8 @@ class Meetings:
         for word in words:
             lines += [f"li s0, 0x{word:x}", f"sw s0, 0x{EventRegister.DISPATCH_FIFO:x}(t1)"]
         taking = (_UNIT, *(f"p.elw s{rng.randrange(2, 8)}, 0x{EventRegister.DISPATCH_FIFO:x}(t1)" for _ in words))
-        task = Block("takes tasks", taking)
-        self._led(parts, harts, task, master, Block("gives tasks", tuple(lines)))
+        task = ProgramBlock("takes tasks", taking)
+        self._led(parts, harts, task, master, ProgramBlock("gives tasks", tuple(lines)))
 
     def _timer(self, parts: Parts) -> None:
         """One hart starts a timer, for whose event some wait."""
@@ -133,8 +133,10 @@ class Meetings:
             f"li s0, 0x{settings:x}",
             f"sw s0, 0x{config:x}(t1)",
         )
-        waiting = Block("waits for timer", self._waiting([EventLine.TIMER_HIGH if high else EventLine.TIMER_LOW]))
-        self._led(parts, harts, waiting, starter, Block("starts timer", lines))
+        waiting = ProgramBlock(
+            "waits for timer", self._waiting([EventLine.TIMER_HIGH if high else EventLine.TIMER_LOW])
+        )
+        self._led(parts, harts, waiting, starter, ProgramBlock("starts timer", lines))
 
 
 BUDGET = 16_000  # instructions that a program of eight harts executes, about
@@ -164,7 +166,7 @@ class _Writer:
         self.draw = Draw(rng, config.core)
         kinds = weights_of(config.core, "cluster")
         weights = {kind: weight * rng.choice((0.5, 1, 1, 3)) for kind, weight in kinds.items()}
-        self._control = Control(self.draw, weights)
+        self._control = ControlBlocks(self.draw, weights)
         self._context = Context(loops=frozenset({0, 1}))
         self._shared = SharedBlocks(self.draw, config)
         self._transfers = Transfers(self.draw)
@@ -184,9 +186,9 @@ class _Writer:
         self._meetings.kinds[kind](parts)
         return Phase(kind, tuple(map(tuple, parts)))
 
-    def _part(self, hart: int, budget: int) -> list[Block]:
+    def _part(self, hart: int, budget: int) -> list[ProgramBlock]:
         shared = self._shared
-        kinds: dict[Callable[[], Block], float] = {
+        kinds: dict[Callable[[], ProgramBlock], float] = {
             lambda: shared.window(hart): 4,
             shared.lock: 1.5,
             shared.mutex: 1.5,
@@ -198,7 +200,7 @@ class _Writer:
             kinds[shared.own_event] = 0.5
         if self._config.dma:
             kinds[self._transfer] = 2
-        control, part = self._control, list[Block]()
+        control, part = self._control, list[ProgramBlock]()
         control.left = budget
         while control.left > 0 and len(part) < _LONGEST:
             if self.draw.chance(_ALONE_CHANCE):
@@ -208,7 +210,7 @@ class _Writer:
                 control.left -= 10
         return part
 
-    def _transfer(self) -> Block:
+    def _transfer(self) -> ProgramBlock:
         """A transfer with other work meanwhile, which may be another one."""
         rng = self._rng
         meanwhile = self._control.blocks(self._context, rng.randrange(3))
@@ -217,7 +219,7 @@ class _Writer:
         return self._transfers.block(meanwhile)
 
 
-def generate(config: ClusterConfig, seed: int, *, budget: int = BUDGET) -> ClusterProgram:
+def generate_cluster(config: ClusterConfig, seed: int, *, budget: int = BUDGET) -> ClusterProgram:
     """The random program number ``seed``.
 
     Raises :class:`InputError` if the cluster is not one that programs can run on.

@@ -17,13 +17,13 @@ from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sim.verification.clusters.program import barrier_lines, set_barrier_lines
-from xpulpnn_sim.verification.random.program import executable_of
+from xpulpnn_sim.verification.random.program import random_executable
 from xpulpnn_sw.assembly.asm import assemble
 
 MARK = 0xFFFF_FFFF  # what a test&set leaves
 
 
-class Operation(NamedTuple):
+class _Operation(NamedTuple):
     """One access."""
 
     kind: str  # W: write, R: read, T: test&set
@@ -31,7 +31,7 @@ class Operation(NamedTuple):
     value: int = 0
 
 
-Thread = tuple[Operation, ...]
+Thread = tuple[_Operation, ...]
 Outcome = tuple[int, ...]  # what all reads have found, thread after thread, then what the variables hold in the end
 _State = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, ...], ...]]
 """Operations done by each thread, the memory, what each thread has read."""
@@ -90,7 +90,7 @@ class Litmus:
         return {outcome: count for outcome, count in counts.items() if outcome not in allowed}
 
 
-def _after(state: _State, number: int, operation: Operation) -> _State:
+def _after(state: _State, number: int, operation: _Operation) -> _State:
     places, memory, reads = state
     old = memory[operation.variable]
     new = {"W": operation.value, "R": old, "T": MARK}[operation.kind]
@@ -109,7 +109,7 @@ def _value(value: int) -> str:
 def _litmus(name: str, what: str, *threads: str) -> Litmus:
     """A test whose operations are spelled like ``Wx1 Ry Tx``."""
     words = [text.split() for text in threads]
-    parsed = (tuple(Operation(one[0], "xyzw".index(one[1]), int(one[2:] or 0)) for one in text) for text in words)
+    parsed = (tuple(_Operation(one[0], "xyzw".index(one[1]), int(one[2:] or 0)) for one in text) for text in words)
     return Litmus(name=name, what=what, threads=tuple(parsed))
 
 
@@ -209,7 +209,7 @@ class LitmusProgram:
         table = b"".join(row for part in rows for row in part)
         whole = self._results() - _TABLES + WORD_BYTES * _RESULT_WORDS * self._rounds * cores
         whole += _ROUND_BYTES * (self._rounds + 1)
-        return executable_of(
+        return random_executable(
             f"litmus test {self._test.name}",
             code,
             tohost=_TOHOST,

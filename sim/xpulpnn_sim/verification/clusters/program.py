@@ -11,7 +11,14 @@ from xpulpnn.isa.cluster import Barrier, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sim.verification.random.layout import BASE, MASK, SAVE, SP, WINDOW_MASK
-from xpulpnn_sim.verification.random.program import PLAIN, BareProgram, Block, Handlers, executable_of, names_of
+from xpulpnn_sim.verification.random.program import (
+    PLAIN,
+    BareProgram,
+    Handlers,
+    ProgramBlock,
+    names_of,
+    random_executable,
+)
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 LEAST_TCDM = 0x1_0000  # bytes of the TCDM that the programs use
@@ -35,7 +42,7 @@ L2_SHARED_PIECE = (_L2_SHARED - 0x100, 0x300)  # of the shared windows, what DMA
 SLOT = 0x1A0  # offset from sp of a word that no random instruction touches
 
 
-def windows(hart: int) -> dict[str, int]:
+def _windows(hart: int) -> dict[str, int]:
     """The windows of a hart; some are the same for all, and some of these the same memory."""
     return {
         "shared": isa.TCDM_BASE + SHARED_WINDOW,
@@ -55,7 +62,7 @@ class Phase:
     """The code between two barriers of all harts."""
 
     kind: str
-    parts: tuple[tuple[Block, ...], ...]  # the code of each hart; as a whole the phase can be left out
+    parts: tuple[tuple[ProgramBlock, ...], ...]  # the code of each hart; as a whole the phase can be left out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +71,7 @@ class ClusterProgram(BareProgram):
 
     harts: int  # cores that run it
     phases: tuple[Phase, ...]
-    functions: tuple[Block, ...] = ()  # functions that may be called
+    functions: tuple[ProgramBlock, ...] = ()  # functions that may be called
     handlers: Handlers = PLAIN  # vector tables and handlers
     data_seed: int = 0
     l2_tohost: bool = False  # whether `tohost` is outside the cluster
@@ -96,7 +103,7 @@ class ClusterProgram(BareProgram):
         constants = {
             SP: _FRAMES + _FRAME_BYTES * hart + _FRAME_BYTES // 4,
             MASK: WINDOW_MASK,
-            BASE: windows(hart)["shared"],
+            BASE: _windows(hart)["shared"],
             SAVE: _SAVE_AREAS + _SAVE_BYTES * hart,
         }
         lines = [f"li {ABI_NAMES[register]}, 0x{value:x}" for register, value in constants.items()]
@@ -121,7 +128,7 @@ class ClusterProgram(BareProgram):
     def executable(self) -> Executable:
         """The memory image with the symbols of the text."""
         tcdm, outside = _initial_data(self.data_seed)
-        return executable_of(
+        return random_executable(
             self.name,
             self.assembled(),
             tohost=self.tohost,
@@ -131,7 +138,7 @@ class ClusterProgram(BareProgram):
         )
 
 
-def _all(blocks: Iterator[Block]) -> Iterator[Block]:
+def _all(blocks: Iterator[ProgramBlock]) -> Iterator[ProgramBlock]:
     for block in blocks:
         yield block
         yield from _all(iter(block.children))

@@ -7,7 +7,7 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.verification.clusters import program as layout
 from xpulpnn_sim.verification.random.draw import Draw
 from xpulpnn_sim.verification.random.layout import BASE
-from xpulpnn_sim.verification.random.program import Block
+from xpulpnn_sim.verification.random.program import ProgramBlock
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _LONGEST = 300
@@ -21,7 +21,7 @@ class Transfers:
     def __init__(self, draw: Draw) -> None:
         self._draw, self._rng = draw, draw.rng
 
-    def block(self, meanwhile: tuple[Block, ...]) -> Block:
+    def block(self, meanwhile: tuple[ProgramBlock, ...]) -> ProgramBlock:
         """One or two commands with one identifier, other work, and the wait for their end."""
         rng = self._rng
         by_event = rng.randrange(2)
@@ -39,7 +39,7 @@ class Transfers:
         if by_event:
             tail.append(f"p.elw s1, 0x{EventRegister.WAIT_CLEAR:x}(s4)")
         tail += [f"jal zero, {again}", f"{done}: sw s3, {_STATUS}(t1)"]
-        return Block("transfer", tuple(head), meanwhile, tuple(tail))
+        return ProgramBlock("transfer", tuple(head), meanwhile, tuple(tail))
 
     def _command(self, *, event: bool) -> list[int]:
         rng = self._rng
@@ -100,13 +100,13 @@ class SharedBlocks:
         self.signals = range(max(1, config.sw_events // 2))
         self.others = range(self.signals.stop, config.sw_events)
 
-    def window(self, hart: int) -> Block:
+    def window(self, hart: int) -> ProgramBlock:
         """From here on base registers point into another window."""
-        found = layout.windows(hart)
+        found = layout._windows(hart)
         name = self._rng.choice([*found, "shared", "shared test&set"])
-        return Block(f"window: {name}", (f"li {_BASE}, 0x{found[name]:x}",))
+        return ProgramBlock(f"window: {name}", (f"li {_BASE}, 0x{found[name]:x}",))
 
-    def lock(self) -> Block:
+    def lock(self) -> ProgramBlock:
         """A counter counted up under a lock that is taken by test&set."""
         rng, number = self._rng, self._rng.randrange(TEST_SET_LOCKS)
         load, store = ("lw", "sw") if number < TEST_SET_LOCKS - 1 else ("lbu", "sb")
@@ -119,9 +119,9 @@ class SharedBlocks:
             f"li t1, 0x{layout.LOCKS + WORD_BYTES * number | (rng.randrange(2) << isa.TEST_SET_BIT):x}",
             f"{store} zero, 0(t1)",
         )
-        return Block(f"{layout.COUNTS}{number}", lines)
+        return ProgramBlock(f"{layout.COUNTS}{number}", lines)
 
-    def mutex(self) -> Block:
+    def mutex(self) -> ProgramBlock:
         """A counter counted up under a mutex of the event unit, whose message changes."""
         number = self._rng.randrange(self._config.mutexes)
         at = EventRegister.MUTEX + WORD_BYTES * number
@@ -133,7 +133,7 @@ class SharedBlocks:
             "addi s2, s2, 3",
             f"sw s2, 0x{at:x}(t1)",
         )
-        return Block(f"{layout.COUNTS}{TEST_SET_LOCKS + number}", lines)
+        return ProgramBlock(f"{layout.COUNTS}{TEST_SET_LOCKS + number}", lines)
 
     def _count(self, counter: int) -> tuple[str, ...]:
         between = ("addi s3, s3, 1",) * self._rng.randrange(4)
@@ -145,7 +145,7 @@ class SharedBlocks:
             "sw s0, 0(t1)",
         )
 
-    def noise(self) -> Block:
+    def noise(self) -> ProgramBlock:
         """Software events that nobody waits for, sent and cleared, and looks at the event unit."""
         rng, config = self._rng, self._config
         events = self.others
@@ -163,9 +163,9 @@ class SharedBlocks:
                     lines.append(f"lw s{rng.randrange(2, 8)}, 0x{barrier + rng.choice(_READ_BARRIER):x}(t1)")
                 case _:
                     lines.append(f"lw s{rng.randrange(2, 8)}, 0x{rng.choice(_READ_EVENTS):x}(t1)")
-        return Block("event unit", tuple(lines))
+        return ProgramBlock("event unit", tuple(lines))
 
-    def shared_view(self) -> Block:
+    def shared_view(self) -> ProgramBlock:
         """The same through the view that all harts share."""
         rng, config = self._rng, self._config
         lines = [f"li t1, 0x{isa.EVENT_UNIT:x}"]
@@ -177,9 +177,9 @@ class SharedBlocks:
             lines += [f"li s0, 0x{rng.getrandbits(config.cores):x}", f"sw s0, 0x{at:x}(t1)"]
         lines.append(f"lw s{rng.randrange(2, 8)}, 0x{core + rng.choice(_READ_EVENTS[:4]):x}(t1)")
         lines.append(f"lw s{rng.randrange(2, 8)}, 0x{barrier + rng.choice(_READ_BARRIER):x}(t1)")
-        return Block("shared view", tuple(lines))
+        return ProgramBlock("shared view", tuple(lines))
 
-    def own_event(self) -> Block:
+    def own_event(self) -> ProgramBlock:
         """An event triggered and waited for by one load."""
         rng = self._rng
         event = rng.choice(self.others)
@@ -197,9 +197,9 @@ class SharedBlocks:
         ]
         if group == EventRegister.SW_TRIGGER_WAIT:
             lines.append(f"sw s0, 0x{EventRegister.BUFFER_CLEAR:x}(t1)")
-        return Block("own event", tuple(lines))
+        return ProgramBlock("own event", tuple(lines))
 
-    def registers(self) -> Block:
+    def registers(self) -> ProgramBlock:
         """Loads of timer and control registers; now and then the caches are emptied."""
         rng = self._rng
         lines: list[str] = []
@@ -210,4 +210,4 @@ class SharedBlocks:
             lines += [f"li t1, 0x{block:x}", f"lw s{rng.randrange(2, 8)}, 0x{rng.choice(registers):x}(t1)"]
             if block == isa.ICACHE_CONTROL and rng.randrange(2):
                 lines.append(f"sw t1, 0x{rng.choice((isa.Icache.FLUSH, isa.Icache.FLUSH_PRIVATE)):x}(t1)")
-        return Block("registers", tuple(lines))
+        return ProgramBlock("registers", tuple(lines))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from xpulpnn.isa.machine import HALF_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.reference.programs.elf import Executable
-from xpulpnn_sim.verification.random.program import Block, Program
+from xpulpnn_sim.verification.random.program import ProgramBlock, RandomProgram
 
 FREE: Mapping[WaitCause, int] = {}  # No waits
 
@@ -85,16 +85,16 @@ def _range(values: Iterable[int]) -> str:
     return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
 
 
-def cost_program(rows: Sequence[CostRow]) -> Program:
+def cost_program(rows: Sequence[CostRow]) -> RandomProgram:
     """A program with every row between the labels ``from`` and ``to`` with the row's number."""
-    blocks: list[Block] = []
+    blocks: list[ProgramBlock] = []
     for number, row in enumerate(rows):
         lines = [*row.setup.splitlines(), *_DRAIN, f"from{number}: {_NOP}", *row.code.splitlines()]
         lines.append(f"to{number}: {_NOP}")
         stripped = [line.strip() for line in lines]
         odd = sum(line.rpartition(": ")[2].startswith("c.") for line in stripped) % 2
-        blocks.append(Block(row.name, (*stripped, *["c.nop"] * odd)))
-    return Program(tuple(blocks), name="cycle costs")
+        blocks.append(ProgramBlock(row.name, (*stripped, *["c.nop"] * odd)))
+    return RandomProgram(tuple(blocks), name="cycle costs")
 
 
 def measure(rows: Sequence[CostRow], executable: Executable, account: NDArray[np.uint64], base: int) -> list[Measured]:

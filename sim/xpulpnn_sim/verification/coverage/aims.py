@@ -15,11 +15,11 @@ from xpulpnn_sim.reference.golden.dotp import (
     WEIGHT_SELECT_LSB,
 )
 from xpulpnn_sim.verification.coverage.crosses import Crosses
-from xpulpnn_sim.verification.coverage.kinds import ENTRIES, Kind, Producer, kind_of, reserved_words
+from xpulpnn_sim.verification.coverage.kinds import ENTRIES, CrossKind, Producer, cross_kind_of, reserved_words
 from xpulpnn_sim.verification.coverage.placing import PRODUCER, Placed, Placer
-from xpulpnn_sim.verification.coverage.producing import Pair, Producing
+from xpulpnn_sim.verification.coverage.producing import ProducedPair, Producing
 from xpulpnn_sim.verification.random.layout import BASE, COUNTER, FAILING, LINK
-from xpulpnn_sim.verification.random.program import Block
+from xpulpnn_sim.verification.random.program import ProgramBlock
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _REPEATS = 6  # copies of what waits for an interrupt
@@ -73,7 +73,7 @@ class Aims:
             "reserved word": self._reserved,
         }
 
-    def block(self, number: int) -> Block | None:
+    def block(self, number: int) -> ProgramBlock | None:
         """A block that aims at a cross; None where programs are left to meet it by chance."""
         family, place = self._crosses.place(number)
         writer = self._writers.get(family.name)
@@ -81,13 +81,13 @@ class Aims:
             return None
         values = (axis[at] for axis, at in zip(family.values, family.at(place), strict=True))
         lines = writer(*values)
-        return None if lines is None else Block(f"aims at {family.name}: {family.label(place)}", tuple(lines))
+        return None if lines is None else ProgramBlock(f"aims at {family.name}: {family.label(place)}", tuple(lines))
 
     @staticmethod
     def _alone(placed: Placed | None) -> Lines:
         return None if placed is None else placed.behind()
 
-    def _apart(self, pair: Pair | None, distance: int, *ahead: str) -> Lines:
+    def _apart(self, pair: ProducedPair | None, distance: int, *ahead: str) -> Lines:
         """A pair with other instructions between the two."""
         if pair is None:
             return None
@@ -185,7 +185,7 @@ class Aims:
     def _short_loop(self, row: Insn) -> Lines:
         """The first of a body whose count is written right before its end, when fetching has gone on behind it."""
         placer, number = self._placer, self._rng.randrange(2)
-        placed = placer.place(row, {"L": 1 - number} if kind_of(row) is Kind.LOOP else {})
+        placed = placer.place(row, {"L": 1 - number} if cross_kind_of(row) is CrossKind.LOOP else {})
         if placed is None:
             return None
         start, end = (placer.draw.label(stem) for stem in ("start", "end"))
@@ -195,17 +195,17 @@ class Aims:
         ahead = [*placed.before, *setup, f"addi {_COUNT}, zero, 3", f"{start}:"]
         return [*ahead, placed.text, *placed.after, *count, f"lp.counti {number}, 0"]
 
-    def _interrupted_loop(self, kind: Kind, side: str) -> Lines:
+    def _interrupted_loop(self, kind: CrossKind, side: str) -> Lines:
         """A loop that is repeated until an interrupt comes, more likely than not."""
         if not self._placer.interrupts:
             return None
-        rows = [row for row in self._crosses.rows if kind_of(row) is kind and row.op not in _TRANSFERS]
+        rows = [row for row in self._crosses.rows if cross_kind_of(row) is kind and row.op not in _TRANSFERS]
         return self._loop_of(self._rng.choice(rows), first=False, length=3, count=_INTERRUPTED)
 
     def _loop_of(self, row: Insn, *, first: bool, length: int, count: int = 0) -> Lines:
         """A loop with the instruction as the first or last of its body, repeated ``count`` times, or a few if 0."""
         placer, number = self._placer, self._rng.randrange(2)
-        other = {"L": 1 - number} if kind_of(row) is Kind.LOOP else {}
+        other = {"L": 1 - number} if cross_kind_of(row) is CrossKind.LOOP else {}
         placed = placer.place(row, other)
         if placed is None:
             return None
@@ -227,19 +227,19 @@ class Aims:
         failing = self._rng.choice(("lw zero, 0({})", "sw zero, 0({})", "lh zero, 2({})")).format(base)
         return placed.behind([f"li {base}, 0x{FAILING[0]:x}", failing])
 
-    def _rows_of(self, kind: Kind) -> list[tuple[Insn, str]]:
+    def _rows_of(self, kind: CrossKind) -> list[tuple[Insn, str]]:
         """Rows of a kind with an operand each."""
         reads = self._crosses.reads
-        return [(row, slot) for row in self._crosses.rows if kind_of(row) is kind for slot in reads(row).slots]
+        return [(row, slot) for row in self._crosses.rows if cross_kind_of(row) is kind for slot in reads(row).slots]
 
-    def _timing(self, kind: Kind, producer: Producer, distance: int, when: str) -> Lines:
+    def _timing(self, kind: CrossKind, producer: Producer, distance: int, when: str) -> Lines:
         row, slot = self._rng.choice(self._rows_of(kind))
         if when != "at once" or producer is not Producer.LINK:
             return self._operand(row, slot, producer, distance)
         # while this load waits, fetching starts again unseen
         return self._apart(self._producing.pair(row, slot, producer), distance, f"lw zero, 0({ABI_NAMES[BASE]})")
 
-    def _across_interrupt(self, kind: Kind, producer: Producer) -> Lines:
+    def _across_interrupt(self, kind: CrossKind, producer: Producer) -> Lines:
         if not self._placer.interrupts:
             return None
         lines: list[str] = []
@@ -248,11 +248,11 @@ class Aims:
             lines += self._operand(row, slot, producer, 1) or []
         return lines or None
 
-    def _across_loop(self, kind: Kind, producer: Producer) -> Lines:
+    def _across_loop(self, kind: CrossKind, producer: Producer) -> Lines:
         row, slot = self._rng.choice(self._rows_of(kind))
         number = self._rng.randrange(2)
-        pair = self._producing.pair(row, slot, producer, pins={"L": 1 - number} if kind is Kind.LOOP else {})
-        if pair is None or kind is Kind.SYSTEM:
+        pair = self._producing.pair(row, slot, producer, pins={"L": 1 - number} if kind is CrossKind.LOOP else {})
+        if pair is None or kind is CrossKind.SYSTEM:
             return None
         end = self._placer.draw.label("end")
         *ahead, last = pair.producer

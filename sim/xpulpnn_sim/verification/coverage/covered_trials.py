@@ -32,8 +32,8 @@ from xpulpnn_sim.verification.coverage.placing import Placer
 from xpulpnn_sim.verification.random.designs import Verdict, random_machine
 from xpulpnn_sim.verification.random.draw import Draw
 from xpulpnn_sim.verification.random.generator import framed, initial_registers
-from xpulpnn_sim.verification.random.program import Handlers, Program, random_handlers
-from xpulpnn_sim.verification.random.shrink import Case
+from xpulpnn_sim.verification.random.program import Handlers, RandomProgram, random_handlers
+from xpulpnn_sim.verification.random.shrink import ShrinkCase
 from xpulpnn_sim.verification.random.trials import Coverage, Plan, Runner, Trial, tried
 
 _HEAD = b"# SystemC::Coverage-3\n"
@@ -45,7 +45,7 @@ _DROPPED = "unused"  # signal of a module that holds what nobody reads, for the 
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CoveragePoint:
     """Something that is counted."""
 
     kind: str  # `line`, `branch` or `toggle`
@@ -64,22 +64,22 @@ def read_counts(path: Path) -> NDArray[np.int64]:
     return np.array(_COUNT.findall(data), np.int64)
 
 
-def read_points(path: Path) -> list[Point]:
+def read_points(path: Path) -> list[CoveragePoint]:
     """Points that a file of Verilator counts."""
     return [_point(found.decode()) for found in _POINT.findall(path.read_bytes())]
 
 
-def _point(text: str) -> Point:
+def _point(text: str) -> CoveragePoint:
     # a name with two underscores in a row is written with the number of the second
     fields = dict(part.split("\x02", 1) for part in text.replace("___05F", "__").split("\x01") if "\x02" in part)
     kind, _, module = fields["page"].removeprefix("v_").partition("/")
     # an instance with parameters of its own would be named behind the module
     module = module.partition("__")[0]
     if kind != "toggle":
-        return Point(kind, module, int(fields["l"]), fields["o"])
+        return CoveragePoint(kind, module, int(fields["l"]), fields["o"])
     found = _BIT.match(fields["o"])
     assert found is not None
-    return Point(kind, module, int(fields["l"]), found[1], int(found[2] or -1), found[3] or "")
+    return CoveragePoint(kind, module, int(fields["l"]), found[1], int(found[2] or -1), found[3] or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,9 @@ class ModuleCoverage:
     changes: tuple[int, int]  # used and counted
 
 
-def _merged(points: Sequence[Point], used: NDArray[np.bool_]) -> dict[Point, bool]:
+def _merged(points: Sequence[CoveragePoint], used: NDArray[np.bool_]) -> dict[CoveragePoint, bool]:
     """Points of the core, those of several instances of a module together."""
-    merged: dict[Point, bool] = {}
+    merged: dict[CoveragePoint, bool] = {}
     for point, was_used in zip(points, used.tolist(), strict=True):
         if point.module not in _OWN and point.name != _DROPPED:
             merged[point] = merged.get(point, False) or was_used
@@ -103,7 +103,7 @@ def _merged(points: Sequence[Point], used: NDArray[np.bool_]) -> dict[Point, boo
 
 
 def module_table(
-    points: Sequence[Point], used: NDArray[np.bool_], components: Mapping[str, str]
+    points: Sequence[CoveragePoint], used: NDArray[np.bool_], components: Mapping[str, str]
 ) -> list[ModuleCoverage]:
     """Used parts of each module, in the order of the Verilog."""
     tallies: dict[str, dict[str, list[int]]] = {}
@@ -121,7 +121,7 @@ def module_table(
 
 
 def unused_lines(
-    points: Sequence[Point], used: NDArray[np.bool_], verilog: str
+    points: Sequence[CoveragePoint], used: NDArray[np.bool_], verilog: str
 ) -> list[tuple[str, list[tuple[int, str, str]]]]:
     """Lines and branches of each module that were never used: number, text, and which branch."""
     text = verilog.splitlines()
@@ -133,7 +133,7 @@ def unused_lines(
     return [(module, sorted(lines)) for module, lines in sorted(found.items())]
 
 
-def unused_bits(points: Sequence[Point], used: NDArray[np.bool_]) -> list[tuple[str, list[tuple[str, str]]]]:
+def unused_bits(points: Sequence[CoveragePoint], used: NDArray[np.bool_]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Signals of each module with bits that never rose, or never fell: name and which bits."""
     missing: dict[str, dict[str, dict[str, list[int]]]] = {}
     for point, was_used in _merged(points, used).items():
@@ -196,7 +196,7 @@ class AimedPlan(Plan):
 
     aims: tuple[int, ...]  # numbers of the crosses
 
-    def case(self, seed: int) -> Case:
+    def case(self, seed: int) -> ShrinkCase:
         """The program ``seed`` and its machine."""
         crosses = crosses_of(self.config)
         settings = {"max_cycles": _MAX_CYCLES, "irq_rate": 0.0, **need(crosses, self.aims[0]).value, **self.chosen}
@@ -210,8 +210,8 @@ class AimedPlan(Plan):
             # most return at once, so that programs get on
             slots = tuple(draw.rng.choice(_SLOTS) for _ in handlers.slots)
             handlers = replace(random_handlers(draw), slots=slots, exception=SKIPPING + handlers.exception.lstrip())
-        program = Program((registers, *blocks), (), handlers, seed, f"aimed program {seed}")
-        return Case(framed(program, interrupts=interrupts), machine)
+        program = RandomProgram((registers, *blocks), (), handlers, seed, f"aimed program {seed}")
+        return ShrinkCase(framed(program, interrupts=interrupts), machine)
 
     def command(self, seed: int) -> str:
         """The command that runs the program ``seed`` again."""
@@ -295,7 +295,7 @@ def _collector(config: CoreConfig) -> Collector:
     return Collector(config)
 
 
-def _run(case: Case, config: CoreConfig, covered: Covered) -> Verdict:
+def _run(case: ShrinkCase, config: CoreConfig, covered: Covered) -> Verdict:
     library, collector, blocks = coverage_library(config), _collector(config), [np.zeros(0, RETIREMENT)]
 
     def observe(heard: Sequence[Records]) -> None:
@@ -326,13 +326,13 @@ def run_covered(seed: int, plan: Plan) -> CoveredResult:
     return tried(seed, plan, Covered(), lambda covered: _run(plan.case(seed), plan.config, covered))
 
 
-def points_of(config: CoreConfig) -> list[Point]:
+def points_of(config: CoreConfig) -> list[CoveragePoint]:
     """Points that the model of a configuration counts."""
     library = coverage_library(config)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "points"
         write = partial(write_coverage, library, path)
-        run_program(Program(()).executable(), config, Machine(), library=library, closing=write)
+        run_program(RandomProgram(()).executable(), config, Machine(), library=library, closing=write)
         return read_points(path)
 
 

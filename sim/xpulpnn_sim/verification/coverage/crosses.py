@@ -22,7 +22,7 @@ from xpulpnn.isa.machine import IRQ_PRIORITY
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn.isa.table import Decoder, enabled
 from xpulpnn_sim.verification.coverage import kinds as kinds_of
-from xpulpnn_sim.verification.coverage.kinds import MEMORY, Kind, Producer, Reads
+from xpulpnn_sim.verification.coverage.kinds import MEMORY, CrossKind, Producer, RegisterReads
 
 DISTANCES = 3  # instructions between which values are forwarded or waited for, at most
 OVERWRITES = 2  # the same for a register that is written again
@@ -32,11 +32,16 @@ NO_CROSS, REACHABLE = -1, 0
 CAUSES = tuple(cause for cause in WaitCause if cause not in (WaitCause.NONE, WaitCause.START))
 """Causes for which instructions wait once the first has been fetched."""
 
-SLOW = frozenset({Kind.MULTIPLY_HIGH, Kind.DIVISION, Kind.QUANTISE})  # those that compute for several cycles
+SLOW = frozenset(
+    {CrossKind.MULTIPLY_HIGH, CrossKind.DIVISION, CrossKind.QUANTISE}
+)  # those that compute for several cycles
 _MEMORY_WAITS = frozenset({WaitCause.GRANT, WaitCause.RESPONSE})
 _BESIDE_MEMORY = frozenset({Producer.BASE, Producer.MAC_LOAD})  # written by an access before its memory has answered
 _LATE = frozenset({Producer.LOAD, Producer.MAC_LOAD_BASE, Producer.REQUANTISE})  # Written behind EX
-_NEEDS = {WaitCause.MAC_LOAD: Kind.MAC_LOAD, WaitCause.LOOP: Kind.LOOP}  # kinds without which there is no such wait
+_NEEDS = {
+    WaitCause.MAC_LOAD: CrossKind.MAC_LOAD,
+    WaitCause.LOOP: CrossKind.LOOP,
+}  # kinds without which there is no such wait
 _EXCEPTIONS = frozenset({"ecall", "ebreak"})
 _BYTES = frozenset({"lb", "lbu", "sb"})
 _WRITTEN = "an operand written by the last instruction"
@@ -112,7 +117,7 @@ class Crosses:
     def __init__(self, config: CoreConfig) -> None:
         self.rows = enabled(config.extensions, config.widths)
         self._decoder = Decoder(self.rows)
-        self._kinds = {row.key: kinds_of.kind_of(row) for row in self.rows}
+        self._kinds = {row.key: kinds_of.cross_kind_of(row) for row in self.rows}
         self._reads = {row.key: kinds_of.reads_of(row) for row in self.rows}
         self._made = {producer for row in self.rows for producer in kinds_of.producers_of(row)}
         self._present = set(self._kinds.values())
@@ -140,18 +145,18 @@ class Crosses:
         """What is counted, of all places, for those of a family."""
         return counts[self.starts[name] :][: self.families[name].states.size]
 
-    def kind(self, row: Insn) -> Kind:
+    def kind(self, row: Insn) -> CrossKind:
         """The kind of a row."""
         return self._kinds[row.key]
 
-    def reads(self, row: Insn) -> Reads:
+    def reads(self, row: Insn) -> RegisterReads:
         """Operands that a row reads."""
         return self._reads[row.key]
 
     def _all(self, config: CoreConfig) -> Iterator[Family]:
         rows, kinds, producers, causes = (
             (self.rows, row_name),
-            (tuple(Kind), _text),
+            (tuple(CrossKind), _text),
             (tuple(Producer), _text),
             (CAUSES, _text),
         )
@@ -191,21 +196,21 @@ class Crosses:
         return "" if slot in self.reads(row).slots and producer in self._made else None
 
     def _overwrite(self, row: Insn, producer: Producer, distance: int) -> str | None:
-        writes = row.writes_rd or (self.kind(row) is Kind.JUMP and row.mnemonic in ("c.jal", "c.jalr"))
+        writes = row.writes_rd or (self.kind(row) is CrossKind.JUMP and row.mnemonic in ("c.jal", "c.jalr"))
         reads = "rd" in self.reads(row).slots or "~" in row.operands or row.mnemonic == "c.addi16sp"
         return "" if writes and not reads and producer in self._made else None
 
     def _wait(self, row: Insn, cause: WaitCause) -> str | None:
         kind, reads = self.kind(row), self.reads(row)
-        if _NEEDS.get(cause, Kind.ALU) not in self._present:
+        if _NEEDS.get(cause, CrossKind.ALU) not in self._present:
             return None
         if cause in (WaitCause.LOAD_USE, WaitCause.MAC_LOAD) and not reads.slots:
             return "an instruction that reads no register waits for none"
-        if cause is WaitCause.JUMP_REGISTER and not (kind is Kind.JUMP and reads.slots):
+        if cause is WaitCause.JUMP_REGISTER and not (kind is CrossKind.JUMP and reads.slots):
             return "only jalr waits for its base apart from others"
         if cause is WaitCause.MULTICYCLE and kind not in SLOW:
             return "the instruction computes for a single cycle"
-        if cause in _MEMORY_WAITS and kind not in MEMORY | {Kind.QUANTISE}:
+        if cause in _MEMORY_WAITS and kind not in MEMORY | {CrossKind.QUANTISE}:
             return "the instruction does not access memory"
         if cause is WaitCause.MISALIGNED and (kind not in MEMORY or row.op in _BYTES):
             return "the instruction does not access memory across words"
@@ -217,7 +222,7 @@ class Crosses:
         return ""
 
     def _loop(self, row: Insn, place: str) -> str | None:
-        if Kind.LOOP not in self._present:
+        if CrossKind.LOOP not in self._present:
             return None
         if place == "last of the body" and (row.is_jump or row.op == "mret"):
             return "it goes to its own target"
@@ -225,38 +230,38 @@ class Crosses:
             return "it does not retire, and its handler comes next"
         return ""
 
-    def _timing(self, kind: Kind, producer: Producer, distance: int, when: str) -> str | None:
+    def _timing(self, kind: CrossKind, producer: Producer, distance: int, when: str) -> str | None:
         if kind not in self._reading or producer not in self._made:
             return None
         if when == "after a wait":
             return ""
         if kind in SLOW and not (distance == 1 and producer in _BESIDE_MEMORY):
             return "the instruction takes several cycles, which pass unseen only while the one before waits for memory"
-        if kind is Kind.JUMP and distance == 1:
+        if kind is CrossKind.JUMP and distance == 1:
             return "jalr waits for its base"
         if producer in _LATE and distance == 1:
             return "the value is late by a cycle"
-        if producer in _LATE and kind is Kind.JUMP and distance == 2:
+        if producer in _LATE and kind is CrossKind.JUMP and distance == 2:
             return "jalr takes its base from the register file, which is written a cycle later"
-        if kind is Kind.LOOP and producer in _BESIDE_MEMORY and distance == 1:
+        if kind is CrossKind.LOOP and producer in _BESIDE_MEMORY and distance == 1:
             return "what acts in ID waits until the access before it cannot fail any more"
         return ""
 
-    def _across_interrupt(self, kind: Kind, producer: Producer) -> str | None:
+    def _across_interrupt(self, kind: CrossKind, producer: Producer) -> str | None:
         return "" if kind in self._reading and producer in self._made else None
 
-    def _across_loop(self, kind: Kind, producer: Producer) -> str | None:
-        if Kind.LOOP not in self._present or self._across_interrupt(kind, producer) is None:
+    def _across_loop(self, kind: CrossKind, producer: Producer) -> str | None:
+        if CrossKind.LOOP not in self._present or self._across_interrupt(kind, producer) is None:
             return None
         return "a jump as the last instruction goes to its own target" if producer is Producer.LINK else ""
 
-    def _interrupted_loop(self, kind: Kind, side: str) -> str | None:
-        if Kind.LOOP not in self._present or kind not in self._present:
+    def _interrupted_loop(self, kind: CrossKind, side: str) -> str | None:
+        if CrossKind.LOOP not in self._present or kind not in self._present:
             return None
-        return "it goes to its own target" if kind is Kind.JUMP else ""
+        return "it goes to its own target" if kind is CrossKind.JUMP else ""
 
     def _interrupt_wait(self, cause: WaitCause) -> str | None:
-        if _NEEDS.get(cause, Kind.ALU) not in self._present:
+        if _NEEDS.get(cause, CrossKind.ALU) not in self._present:
             return None
         if cause in _MEMORY_WAITS | {WaitCause.MULTICYCLE, WaitCause.MISALIGNED}:
             return "interrupts are taken when nothing is left behind ID, and what waited there has retired"
@@ -270,7 +275,7 @@ def crosses_of(config: CoreConfig) -> Crosses:
 
 
 def _text(value: object) -> str:
-    return value.text if isinstance(value, Kind | Producer) else str(getattr(value, "name", value)).lower()
+    return value.text if isinstance(value, CrossKind | Producer) else str(getattr(value, "name", value)).lower()
 
 
 def _always(*values: object) -> str:

@@ -15,7 +15,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_PARAMETER, WORD_BYTES
 from xpulpnn.isa.table import Decoder, enabled
 from xpulpnn_sim.cosimulation.model.schema import Property
-from xpulpnn_sim.cosimulation.model.statics import Describer, expanded
+from xpulpnn_sim.cosimulation.model.statics import Describer, expanded_statics
 
 _HIGH_WORD = frozenset({"mulh", "mulhsu", "mulhu"})
 _DIVISIONS = frozenset({"div", "divu", "rem", "remu"})
@@ -41,7 +41,7 @@ class Shown(IntEnum):
         return _TEXTS.get(self.name, self.name.lower().replace("_", " "))
 
 
-class Kind(Shown):
+class CrossKind(Shown):
     """Instructions that the pipeline treats alike."""
 
     ALU = 0
@@ -79,45 +79,45 @@ class Producer(Shown):
 
 
 NOTHING = -1  # in place of a number: there is none
-MEMORY = frozenset({Kind.LOAD, Kind.STORE, Kind.MAC_LOAD, Kind.PARAMETER})
-_PRODUCER_OF = {kind: Producer[kind.name] for kind in Kind if kind.name in Producer.__members__}
-_PRODUCER_OF[Kind.JUMP] = Producer.LINK
+MEMORY = frozenset({CrossKind.LOAD, CrossKind.STORE, CrossKind.MAC_LOAD, CrossKind.PARAMETER})
+_PRODUCER_OF = {kind: Producer[kind.name] for kind in CrossKind if kind.name in Producer.__members__}
+_PRODUCER_OF[CrossKind.JUMP] = Producer.LINK
 
 
-def kind_of(row: Insn) -> Kind:
+def cross_kind_of(row: Insn) -> CrossKind:
     """The kind of a row."""
     checks = (
-        (row.is_mac_load, Kind.MAC_LOAD),
-        (row.loads_parameter, Kind.PARAMETER),
-        (row.requantises, Kind.REQUANTISE),
-        (row.extension is Extension.XPULPQNT, Kind.QUANTISE),
-        (row.extension is Extension.ZICSR, Kind.CSR),
-        (row.is_load, Kind.LOAD),
-        (row.is_store, Kind.STORE),
-        (row.is_branch, Kind.BRANCH),
-        (row.is_jump, Kind.JUMP),
-        (row.op.startswith("lp."), Kind.LOOP),
-        (row.op in _SYSTEM, Kind.SYSTEM),
-        (row.op in _HIGH_WORD, Kind.MULTIPLY_HIGH),
-        (row.op in _DIVISIONS, Kind.DIVISION),
-        (row.op.startswith(("mul", "mac", "msu", "pv.dot", "pv.sdot")), Kind.MULTIPLY),
+        (row.is_mac_load, CrossKind.MAC_LOAD),
+        (row.loads_parameter, CrossKind.PARAMETER),
+        (row.requantises, CrossKind.REQUANTISE),
+        (row.extension is Extension.XPULPQNT, CrossKind.QUANTISE),
+        (row.extension is Extension.ZICSR, CrossKind.CSR),
+        (row.is_load, CrossKind.LOAD),
+        (row.is_store, CrossKind.STORE),
+        (row.is_branch, CrossKind.BRANCH),
+        (row.is_jump, CrossKind.JUMP),
+        (row.op.startswith("lp."), CrossKind.LOOP),
+        (row.op in _SYSTEM, CrossKind.SYSTEM),
+        (row.op in _HIGH_WORD, CrossKind.MULTIPLY_HIGH),
+        (row.op in _DIVISIONS, CrossKind.DIVISION),
+        (row.op.startswith(("mul", "mac", "msu", "pv.dot", "pv.sdot")), CrossKind.MULTIPLY),
     )
-    return next((kind for holds, kind in checks if holds), Kind.ALU)
+    return next((kind for holds, kind in checks if holds), CrossKind.ALU)
 
 
 def producers_of(row: Insn) -> tuple[Producer, ...]:
     """Producers of the registers that a row writes."""
-    kind = kind_of(row)
+    kind = cross_kind_of(row)
     found: list[Producer] = []
-    if kind in _PRODUCER_OF and (row.writes_rd or kind is Kind.JUMP):
+    if kind in _PRODUCER_OF and (row.writes_rd or kind is CrossKind.JUMP):
         found.append(_PRODUCER_OF[kind])
     if row.writes_base:
-        found.append(Producer.MAC_LOAD_BASE if kind is Kind.MAC_LOAD else Producer.BASE)
+        found.append(Producer.MAC_LOAD_BASE if kind is CrossKind.MAC_LOAD else Producer.BASE)
     return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
-class Reads:
+class RegisterReads:
     """Operands that a row reads, of a compressed one those of its expansion."""
 
     slots: tuple[str, ...]  # register operands out of `rs1`, `rs2` and `rd`, those of x0 left out
@@ -146,13 +146,13 @@ SLOTS = ("rs1", "rs2", "rd")
 ENTRIES = ("activation", "weight", "kappa", "lambda")
 
 
-def reads_of(row: Insn) -> Reads:
+def reads_of(row: Insn) -> RegisterReads:
     """The operands of a row; those that are x0 in every word are none."""
-    full, word = expanded(row, _sample(row))
+    full, word = expanded_statics(row, _sample(row))
     lsb = {"rs1": 15, "rs2": 20, "rd": 7}
     slots = tuple(slot for slot in SLOTS if slot in full.reads and word >> lsb[slot] & 31)
     entries = ("activation", "weight") if row.is_nn_form else ("weight",) if row.is_mac_load else ()
-    return Reads(slots, ENTRIES[2:] if row.requantises else entries)
+    return RegisterReads(slots, ENTRIES[2:] if row.requantises else entries)
 
 
 _DETAILS = np.dtype(
@@ -230,7 +230,7 @@ class Words:
             values = row.decode(word)
             entry["csr"] = self._csrs.get(values["csr"], NOTHING)
             entry["writes_csr"] = row.op == "csrrw" or bool(values.get("rs1", values.get("zimm5")))
-        entry["row"], entry["kind"], entry["size"] = self._numbers[row.key], kind_of(row), row.size
+        entry["row"], entry["kind"], entry["size"] = self._numbers[row.key], cross_kind_of(row), row.size
         for slot, flag in zip(SLOTS, (Property.READS_RS1, Property.READS_RS2, Property.READS_RD), strict=True):
             entry[slot] = described[slot] if flag in properties else 0
         if Property.READS_ACT in properties:

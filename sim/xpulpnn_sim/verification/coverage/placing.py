@@ -9,7 +9,7 @@ from xpulpnn.isa.fields import FieldKind, Token
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.cosimulation.model.statics import register
-from xpulpnn_sim.verification.coverage.kinds import MEMORY, Kind, kind_of
+from xpulpnn_sim.verification.coverage.kinds import MEMORY, CrossKind, cross_kind_of
 from xpulpnn_sim.verification.random import layout
 from xpulpnn_sim.verification.random.draw import Draw, Group, written_fields
 from xpulpnn_sim.verification.random.memory_run import memory_operand
@@ -80,20 +80,20 @@ class Placer:
         crosses_word: bool = False,
     ) -> Placed | None:
         """An instruction of ``row``; None if there is no way."""
-        pins, kind = dict(pins or {}), kind_of(row)
+        pins, kind = dict(pins or {}), cross_kind_of(row)
         if kind in MEMORY:
             return self._access(row, pins, keep, scratch, fails=fails, crosses_word=crosses_word)
-        if kind is Kind.BRANCH:
+        if kind is CrossKind.BRANCH:
             return self._target(row, pins, keep, [self.filler(keep)])
-        if kind is Kind.JUMP:
+        if kind is CrossKind.JUMP:
             return self._jump(row, pins, keep, scratch[0])
-        if kind is Kind.LOOP:
+        if kind is CrossKind.LOOP:
             return self._loop(row, pins, keep)
-        if kind is Kind.SYSTEM:
+        if kind is CrossKind.SYSTEM:
             return self._system(row)
-        if kind is Kind.QUANTISE:
+        if kind is CrossKind.QUANTISE:
             return None
-        if kind is Kind.CSR:
+        if kind is CrossKind.CSR:
             pins.setdefault("csr", CSR_BY_NAME["mscratch"].address)
         return self._plain(row, pins, keep)
 
@@ -226,7 +226,7 @@ class Placer:
         return self.draw.rng.choice([value for value in near if token.accepts(value)])
 
 
-def destination(row: Insn) -> Token | None:
+def placed_destination(row: Insn) -> Token | None:
     """The operand that names the register of the result."""
     bases = {operand.base.field.name for operand in row.forms if operand.increment and operand.base}
     names = [name for name in written_fields(row) if name not in bases]

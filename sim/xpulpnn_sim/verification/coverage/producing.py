@@ -9,8 +9,8 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT
 from xpulpnn_sim.verification.coverage.crosses import Crosses
-from xpulpnn_sim.verification.coverage.kinds import MEMORY, Kind, Producer, kind_of, producers_of
-from xpulpnn_sim.verification.coverage.placing import PRODUCER, Placed, Placer, destination, token_of
+from xpulpnn_sim.verification.coverage.kinds import MEMORY, CrossKind, Producer, cross_kind_of, producers_of
+from xpulpnn_sim.verification.coverage.placing import PRODUCER, Placed, Placer, placed_destination, token_of
 from xpulpnn_sim.verification.random.layout import BASE, COUNTER, FRAME, LINK, POOL, RA, SP, WINDOW
 from xpulpnn_sim.verification.random.memory_run import memory_operand
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
@@ -24,7 +24,7 @@ _STEP = WORD_BYTES
 
 
 @dataclass(slots=True)
-class Pair:
+class ProducedPair:
     """Lines of a pair."""
 
     before: list[str]
@@ -43,14 +43,16 @@ class Producing:
         for row in crosses.rows:
             for producer in producers_of(row):
                 # compressed accesses reach few registers for their address
-                if row.size == WORD_BYTES or kind_of(row) is Kind.ALU:
+                if row.size == WORD_BYTES or cross_kind_of(row) is CrossKind.ALU:
                     self._rows[producer].append(row)
 
-    def pair(self, row: Insn, slot: str, producer: Producer, pins: Mapping[str, int] | None = None) -> Pair | None:
+    def pair(
+        self, row: Insn, slot: str, producer: Producer, pins: Mapping[str, int] | None = None
+    ) -> ProducedPair | None:
         """A pair whose second instruction reads what the first one writes in the operand ``slot``."""
         token = token_of(row, slot)
         register = SP if token is None else self._register(token.field.low, token.field.high)
-        kind, chosen = kind_of(row), dict(pins or {})
+        kind, chosen = cross_kind_of(row), dict(pins or {})
         if token is not None:
             chosen[token.field.name] = register
         role = self._role(row, slot)
@@ -77,11 +79,11 @@ class Producing:
             return None
         if role == "target" and producer is Producer.LINK:
             consumer.append(f"{self._out}:")
-        return Pair([*placed.before, *made[0]], made[1], consumer, keep)
+        return ProducedPair([*placed.before, *made[0]], made[1], consumer, keep)
 
-    def overwritten(self, row: Insn, producer: Producer) -> Pair | None:
+    def overwritten(self, row: Insn, producer: Producer) -> ProducedPair | None:
         """A pair that writes the same register, which the second instruction does not read."""
-        token = destination(row)
+        token = placed_destination(row)
         register = RA if token is None else self._register(token.field.low, token.field.high)
         pins = {} if token is None else {token.field.name: register}
         for _ in range(_ATTEMPTS):
@@ -96,7 +98,7 @@ class Producing:
             return None
         if (made := self._free(producer, register)) is None:
             return None
-        return Pair([*placed.before, *made[0]], made[1], [placed.text, *placed.after], {register, *sources})
+        return ProducedPair([*placed.before, *made[0]], made[1], [placed.text, *placed.after], {register, *sources})
 
     def _register(self, low: int, high: int) -> int:
         return self._rng.choice([register for register in POOL if low <= register <= high])
@@ -104,10 +106,10 @@ class Producing:
     @staticmethod
     def _role(row: Insn, slot: str) -> str:
         """Role of the operand: an address, the offset that is one alone, a target or a count; empty: anything."""
-        kind = kind_of(row)
-        if kind is Kind.JUMP:
+        kind = cross_kind_of(row)
+        if kind is CrossKind.JUMP:
             return "target"
-        if kind is Kind.LOOP:
+        if kind is CrossKind.LOOP:
             return "count"
         if kind not in MEMORY:
             return ""
@@ -134,7 +136,7 @@ class Producing:
         is_base = producer in (Producer.BASE, Producer.MAC_LOAD_BASE)
         for _ in range(_ATTEMPTS):
             row = self._rng.choice(self._rows[producer])
-            token = memory_operand(row).base if is_base else destination(row)
+            token = memory_operand(row).base if is_base else placed_destination(row)
             if token is None or not token.accepts(register):
                 continue
             pins = {token.field.name: register}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import VECTORS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.verification.random.layout import SIGNATURE
-from xpulpnn_sim.verification.random.program import Block, Handlers, Program
+from xpulpnn_sim.verification.random.program import Handlers, ProgramBlock, RandomProgram
 
 HANDLERS = Handlers(("j interrupt",) * (VECTORS - 1))
 _ENABLE = ("li t6, -1", "csrrw zero, mie, t6", "csrrsi zero, mstatus, 8")
@@ -34,12 +34,12 @@ class Directed:
     handlers: Handlers = HANDLERS  # vector tables
     first: tuple[str, ...] = ()  # lines before any register is written
 
-    def program(self) -> Program:
+    def program(self) -> RandomProgram:
         """The program as simulators load it."""
         lines = [part.strip() for line in self.text.splitlines() for part in line.split(";") if part.strip()]
         enable, disable = (_ENABLE, _DISABLE) if self.interrupts else ((), ())
         body = (f"li s11, 0x{SIGNATURE:x}", *enable, *lines, *disable)
-        return Program((Block(self.name, body),), (), self.handlers, None, self.name, self.first)
+        return RandomProgram((ProgramBlock(self.name, body),), (), self.handlers, None, self.name, self.first)
 
     def runs_on(self, config: CoreConfig) -> bool:
         """Return whether the configuration has all it needs."""

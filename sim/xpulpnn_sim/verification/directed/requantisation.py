@@ -11,7 +11,7 @@ _SUFFIX = {8: "b", 4: "n", 2: "c"}
 _OLD = 0xA5C3_96E1  # in rd before
 
 
-class Case(NamedTuple):
+class _Case(NamedTuple):
     """One requantisation and its operands."""
 
     width: int
@@ -51,14 +51,14 @@ class Case(NamedTuple):
         """
 
 
-def _results(name: str, cases: list[Case]) -> Directed:
+def _results(name: str, cases: list[_Case]) -> Directed:
     text = "\n".join(f"{case.lines()}\n{stored('a5', number)}" for number, case in enumerate(cases))
     return Directed(f"pv.rq: {name}", text, tuple(case.result() for case in cases), ("requantise",))
 
 
 def _bounds() -> Directed:
     """Sums at both bounds of every format and one beyond, what is shifted out all zeros and all ones."""
-    cases: list[Case] = []
+    cases: list[_Case] = []
     for width, signed in product(_SUFFIX, (False, True)):
         low = -(1 << width - 1) if signed else 0
         high = low + (1 << width) - 1
@@ -67,25 +67,25 @@ def _bounds() -> Directed:
                 kappa, accumulator = 0x0001_2345 + number, -0x0765_4321
                 lam = (code << shift) + dropped - kappa * accumulator
                 lane = (number + shift) % (XLEN // width)
-                cases.append(Case(width, signed, kappa, lam, accumulator, shift, lane))
+                cases.append(_Case(width, signed, kappa, lam, accumulator, shift, lane))
     return _results("bounds", cases)
 
 
 _MOST, _LEAST = WORD_MASK >> 1, 1 << (XLEN - 1)
 _EXTREMES = [
-    Case(8, False, 1, 0, 200, 0),
-    Case(8, True, 1, 0, -100, 0, 3),
-    Case(8, True, 1, 0, _LEAST, 31, 1),
-    Case(8, False, 1, _MOST, 1, 31, 2),
-    Case(2, True, _MOST, _LEAST, _MOST, 31, 15),
-    Case(2, False, _LEAST, 0, 3, 30, 8),
-    Case(4, False, WORD_MASK, 1, WORD_MASK, 0, 7),
-    Case(4, True, WORD_MASK, WORD_MASK, 5, 0, 4),
-    Case(4, True, 0x1_0001, 0xFFFF, 0xFFFF_0001, 32 + 16, 5),
-    Case(8, False, 3, -5, 100, 0xFFFF_FFE2, 1),
-    Case(8, False, 0, 77, 12345, 0, 0),
-    Case(8, True, 0x4000_0000, 0, 2, 24, 0),
-    Case(8, True, 0x4000_0000, -1, 2, 24, 0),
+    _Case(8, False, 1, 0, 200, 0),
+    _Case(8, True, 1, 0, -100, 0, 3),
+    _Case(8, True, 1, 0, _LEAST, 31, 1),
+    _Case(8, False, 1, _MOST, 1, 31, 2),
+    _Case(2, True, _MOST, _LEAST, _MOST, 31, 15),
+    _Case(2, False, _LEAST, 0, 3, 30, 8),
+    _Case(4, False, WORD_MASK, 1, WORD_MASK, 0, 7),
+    _Case(4, True, WORD_MASK, WORD_MASK, 5, 0, 4),
+    _Case(4, True, 0x1_0001, 0xFFFF, 0xFFFF_0001, 32 + 16, 5),
+    _Case(8, False, 3, -5, 100, 0xFFFF_FFE2, 1),
+    _Case(8, False, 0, 77, 12345, 0, 0),
+    _Case(8, True, 0x4000_0000, 0, 2, 24, 0),
+    _Case(8, True, 0x4000_0000, -1, 2, 24, 0),
 ]
 """Shifts of 0 and 31 and of more bits than count, sums that wrap, the largest factors."""
 
@@ -95,7 +95,7 @@ PARAMETERS = f"{words_at(WINDOW, (3, -40))}; pv.rqld 0, (t1!); pv.rqld 1, (t1!);
 
 def code_of(accumulator: int, width: int = 8, signed: bool = False, shift: int = 1) -> int:
     """The result for an accumulator, with :data:`PARAMETERS`, cut to its bits."""
-    return Case(width, signed, 3, -40, accumulator, shift).code % (1 << width)
+    return _Case(width, signed, 3, -40, accumulator, shift).code % (1 << width)
 
 
 def _every_lane() -> Directed:
@@ -125,7 +125,7 @@ def _lanes(*codes: int, width: int = 8) -> int:
 
 
 def _ten(kappa: int, lam: int, signed: bool = False) -> int:
-    return Case(8, signed, kappa, lam, 10, 0).code % 256
+    return _Case(8, signed, kappa, lam, 10, 0).code % 256
 
 
 _FAILS, _ = FAILING
@@ -230,7 +230,7 @@ _REQUANTISATION_1 = programs(f"""
     pv.rqu.b s6, a2, a1, 0; divu s6, a3, a1 => s6 0x1234
     addi t1, tp, 16; pv.rqu.b s7, a2, a1, 0; p.lw s7, 4(t1!) => s7 0x1234
     pv.rqu.b t1, a2, a1, 0; addi t1, tp, 16; p.lw s8, 4(t1!) => s8 0x1234
-    li s9, 33; pv.rqu.b s9, s9, s9, 1 => s9 {_lanes(33, Case(8, False, 3, -40, 33, 33).code)}
+    li s9, 33; pv.rqu.b s9, s9, s9, 1 => s9 {_lanes(33, _Case(8, False, 3, -40, 33, 33).code)}
     pv.rqu.b zero, a2, a1, 0; addi s10, zero, 0 => s10 0
     la a5, 1f; pv.rqu.b a4, a2, a1, 1; jal a4, 1f
     1: sub a4, a4, a5 => a4 0
@@ -275,7 +275,7 @@ _REQUANTISATION_2 = programs(f"""
     pv.mlsdotup.b a0, (t1!), 16; pv.rqu.b s2, a0, a1, 0
     pv.mlsdotup.b a0, (t1!), 0; pv.rqu.b s2, a0, a1, 1 => a0 42
     addi t1, tp, 8; pv.rqld 1, (t1!); pv.mlsdotup.b s2, (t1!), 0
-    pv.rqu.n s2, a0, a1, 7 => s2 {_SUMS & (1 << 28) - 1 | Case(4, False, 3, 3, 42, 1).code << 28}
+    pv.rqu.n s2, a0, a1, 7 => s2 {_SUMS & (1 << 28) - 1 | _Case(4, False, 3, 3, 42, 1).code << 28}
 == pv.rq: skipped by branches [requantise]
     {PARAMETERS}
     li a2, 33; li s2, 0; li t1, 0x{WINDOW + WORD_BYTES:x}

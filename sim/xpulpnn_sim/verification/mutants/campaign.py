@@ -185,7 +185,7 @@ _UNCHANGED = "unchanged"  # record of the mutants that have the gates of the des
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class MutationSettings:
     """Options of the judgement of a unit or of a core."""
 
     count: int  # mutants of each
@@ -195,7 +195,7 @@ class Settings:
     proof_s: int  # seconds for each search of a proof of a mutant that nothing finds; 0 for no proofs
 
 
-class Prover(ABC):
+class MutantProver(ABC):
     """Compares mutants with the design; what is found is kept as it comes."""
 
     def __init__(self, mutants: Sequence[Mutant], results: Results, key: str, timeout_s: int) -> None:
@@ -250,7 +250,7 @@ def judge(
     key: str,
     tests: str,
     run: Callable[[Sequence[int]], None],
-    prover: Prover | None,
+    prover: MutantProver | None,
     told: Told,
     *,
     also: Sequence[int] = (),

@@ -15,9 +15,16 @@ from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.results import Results, digest, sources_digest
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.tools.yosys import Yosys
-from xpulpnn_sim.verification.mutants.campaign import Judged, Settings, Told, judge
+from xpulpnn_sim.verification.mutants.campaign import Judged, MutationSettings, Told, judge
 from xpulpnn_sim.verification.mutants.core_design import MutatedCore, mutated_core
-from xpulpnn_sim.verification.mutants.programs import TIME, Found, Judge, costs, directed_programs, random_programs
+from xpulpnn_sim.verification.mutants.programs import (
+    TIME,
+    Found,
+    ProgramJudge,
+    cost_programs,
+    directed_programs,
+    random_programs,
+)
 from xpulpnn_sim.verification.mutants.provers import CoreProver
 from xpulpnn_sim.verification.random.trials import Plan
 
@@ -32,7 +39,7 @@ class Work:
 
     core: MutatedCore
     plan: Plan
-    settings: Settings
+    settings: MutationSettings
     instructions: int  # retirements of random programs for each
     waiting: tuple[int, ...]  # mutants to judge
     verdicts: Results  # gets a record for each
@@ -57,7 +64,7 @@ def _judge_all(work: Work) -> None:
         *random_programs(work.plan, work.instructions, work.core.library),
         *directed_programs(config, work.core.library),
     ]
-    found = costs(config, work.core.library)
+    found = cost_programs(config, work.core.library)
     if found.how:
         raise ToolError(f"{found.test} must pass on the core itself, but: {found.text}")
 
@@ -73,7 +80,7 @@ def _judge_all(work: Work) -> None:
     forks.wait()
 
 
-def _judge_one(work: Work, mutant: int, programs: Sequence[Judge]) -> NoReturn:
+def _judge_one(work: Work, mutant: int, programs: Sequence[ProgramJudge]) -> NoReturn:
     """One mutant, until something finds it; ends the process."""
     code = 1
     try:
@@ -86,13 +93,13 @@ def _judge_one(work: Work, mutant: int, programs: Sequence[Judge]) -> NoReturn:
         os._exit(code)
 
 
-def _found(work: Work, programs: Sequence[Judge]) -> Found:
+def _found(work: Work, programs: Sequence[ProgramJudge]) -> Found:
     config, library = work.plan.config, work.core.library
     for program in programs:
         found = program.judge(config, library)
         if found.how:
             return found
-    return costs(config, library)
+    return cost_programs(config, library)
 
 
 def _tell(work: Work, mutant: int, found: Found) -> None:
@@ -105,7 +112,7 @@ _NO_JUDGES = frozenset({"api", "benches", "c_programs", "cli", "clusters", "expl
 
 
 def judge_core(
-    plan: Plan, settings: Settings, instructions: int, folder: Path, yosys: Yosys, *, resume: bool, told: Told
+    plan: Plan, settings: MutationSettings, instructions: int, folder: Path, yosys: Yosys, *, resume: bool, told: Told
 ) -> list[Judged]:
     """Judge the mutants of a core."""
     folder.mkdir(parents=True, exist_ok=True)

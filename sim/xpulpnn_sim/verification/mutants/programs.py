@@ -71,7 +71,7 @@ class _Collector:
         return Findings()
 
 
-def stream_of(executable: Executable, config: CoreConfig, machine: Machine, library: Path) -> Stream:
+def _stream_of(executable: Executable, config: CoreConfig, machine: Machine, library: Path) -> Stream:
     """Run a program on a model until it reports an end, or goes wrong, or has taken ``machine.max_cycles``."""
     target = Target.of(config, machine)
     memory = load_memory(executable, machine.ram)
@@ -152,7 +152,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judge:
+class ProgramJudge:
     """A program, and what it shows on the core itself, where every retirement is as the simulator says."""
 
     name: str
@@ -170,9 +170,9 @@ class Judge:
         config: CoreConfig,
         library: Path,
         case: Directed | None = None,
-    ) -> "Judge":
+    ) -> "ProgramJudge":
         """Run the program on the core itself; raises :class:`ToolError` if it finds something there."""
-        right = stream_of(executable, config, machine, library)
+        right = _stream_of(executable, config, machine, library)
         made = cls(name=name, executable=executable, machine=machine, right=right, case=case)
         found = made.checked(config, machine, library)
         if found.how:
@@ -183,7 +183,7 @@ class Judge:
         """Run the program on the mutant that is chosen; what is not as on the core itself is checked in full."""
         limit = 2 * int(self.right.cycles[-1]) + _SPARE_CYCLES
         short = replace(self.machine, max_cycles=min(limit, self.machine.max_cycles))
-        stream = stream_of(self.executable, config, short, library)
+        stream = _stream_of(self.executable, config, short, library)
         if stream.shows_as(self.right) if self.case else stream.retires_as(self.right):
             return Found()
         found = self.checked(config, short, library)
@@ -215,26 +215,26 @@ def _first_lines(text: str) -> str:
     return ": ".join(lines[:3])
 
 
-def random_programs(plan: Plan, instructions: int, library: Path) -> Iterator[Judge]:
+def random_programs(plan: Plan, instructions: int, library: Path) -> Iterator[ProgramJudge]:
     """The programs that ``xpulpnn verify`` runs for so many instructions."""
     done = 0
     for seed in count():
         case = plan.case(seed)
         executable, machine = case.program.executable(), case.machine
-        judge = Judge.made(f"random program {seed}", executable, machine, plan.config, library)
+        judge = ProgramJudge.made(f"random program {seed}", executable, machine, plan.config, library)
         yield judge
         done += len(judge.right.retired)
         if done >= instructions:
             return
 
 
-def directed_programs(config: CoreConfig, library: Path) -> Iterator[Judge]:
+def directed_programs(config: CoreConfig, library: Path) -> Iterator[ProgramJudge]:
     """The directed programs, with fast memory and then with slow memory."""
     for timing, (machine, rate) in _TIMINGS.items():
         for case in programs_of(config):
             surroundings = replace(machine, irq_rate=rate * case.interrupts)
             name = f"{case.name}, {timing}"
-            yield Judge.made(name, case.program().executable(), surroundings, config, library, case)
+            yield ProgramJudge.made(name, case.program().executable(), surroundings, config, library, case)
 
 
 @cache
@@ -244,7 +244,7 @@ def _costs(config: CoreConfig) -> tuple[tuple[CostRow, ...], Executable]:
     return tuple(rows), cost_program(rows).executable()
 
 
-def costs(config: CoreConfig, library: Path) -> Found:
+def cost_programs(config: CoreConfig, library: Path) -> Found:
     """Measure the cycle costs, each wait under its cause."""
     rows, executable = _costs(config)
     machine = Machine(max_cycles=_DIRECTED_CYCLES)

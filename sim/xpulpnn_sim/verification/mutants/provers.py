@@ -16,11 +16,11 @@ from xpulpnn_sim.proofs.units.mutant_proof import (
     EVERYWHERE,
     OUTPUTS,
     REACHED,
-    Comparison,
+    GatePort,
     Held,
     Judge,
+    MutantComparison,
     Occurring,
-    Port,
     Situation,
 )
 from xpulpnn_sim.proofs.units.mutated_gates import MutatedGates, read_mutated
@@ -34,8 +34,8 @@ from xpulpnn_sim.verification.mutants.campaign import (
     LEGAL,
     UNDECIDED,
     Mutant,
+    MutantProver,
     Proof,
-    Prover,
 )
 from xpulpnn_sim.verification.mutants.core_design import TOP, command_in, write_part
 
@@ -91,11 +91,11 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str])
     )
 
 
-def _ports(asking: Collection[str], answering: Collection[str]) -> Iterator[Port]:
+def _ports(asking: Collection[str], answering: Collection[str]) -> Iterator[GatePort]:
     """Request, grant and answer of the OBI ports with the request among ``asking``, if an answer is to one request."""
     for name in asking:
         bundle = name.removesuffix("req")
-        port = Port(name, f"{bundle}gnt", f"{bundle}rvalid")
+        port = GatePort(name, f"{bundle}gnt", f"{bundle}rvalid")
         several = f"{bundle}beats" in asking
         if name.endswith("__req") and not several and {*port[1:]} <= set(answering):
             yield port
@@ -145,7 +145,7 @@ def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Oc
     return OCCURRING[what](config)
 
 
-class UnitProver(Prover):
+class UnitProver(MutantProver):
     """Compares the mutants of a unit with it."""
 
     def __init__(
@@ -175,7 +175,7 @@ class UnitProver(Prover):
             yield mutant, Proof(verdict=verdict, example=_shown(found) if found.example else "")
 
 
-def _shown(found: Comparison) -> str:
+def _shown(found: MutantComparison) -> str:
     """Words that are not 0 in the last cycle of a counterexample, and a bit that is wrong then."""
     cycles: Sequence[Mapping[str, int]] = found.example
     given = [f"{name}={value:#x}" for name, value in cycles[-1].items() if value]
@@ -195,12 +195,12 @@ _UNITS = {
 
 _RUNNING = Occurring(
     situations=[Situation(values={"rst": {0}})],
-    answered=[Port(f"{port}__req", f"{port}__gnt", f"{port}__rvalid") for port in ("instr", "data")],
+    answered=[GatePort(f"{port}__req", f"{port}__gnt", f"{port}__rvalid") for port in ("instr", "data")],
 )
 """Surroundings of a core that runs: reset is over, and buses answer what they have granted."""
 
 
-class CoreProver(Prover):
+class CoreProver(MutantProver):
     """Compares mutants with the core."""
 
     def __init__(
@@ -264,7 +264,7 @@ def _parts(mutants: Sequence[Mutant]) -> list[str]:
     return sorted(found, key=lambda place: (-place.count("."), place))
 
 
-def _proof(compared: Comparison) -> Proof:
+def _proof(compared: MutantComparison) -> Proof:
     """Verdict of a comparison; what is equal only from reset on, or only then, is so for what occurs."""
     if compared.verdict == EQUIVALENT:
         return Proof(verdict=EQUIVALENT if compared.scope == EVERYWHERE else LEGAL)

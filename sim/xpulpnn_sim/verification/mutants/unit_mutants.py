@@ -19,7 +19,7 @@ from xpulpnn_sim.verification.mutants.campaign import (
     RESULT,
     Judged,
     Mutant,
-    Settings,
+    MutationSettings,
     Told,
     apply_all,
     find_places,
@@ -55,7 +55,7 @@ def mutate(unit: BenchedUnit, count: int, seed: int, folder: Path, yosys: Yosys)
 
 
 def judge_unit(
-    unit: str, settings: Settings, bench_seed: int, folder: Path, yosys: Yosys, *, resume: bool, told: Told
+    unit: str, settings: MutationSettings, bench_seed: int, folder: Path, yosys: Yosys, *, resume: bool, told: Told
 ) -> list[Judged]:
     """Judge the mutants of a unit."""
     benched = UNITS[unit]

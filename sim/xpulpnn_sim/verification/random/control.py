@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from xpulpnn_sim.verification.random.draw import Draw, Group
 from xpulpnn_sim.verification.random.layout import COUNTER, LINK, RA, SCRATCH, SHORT_COUNTER
 from xpulpnn_sim.verification.random.memory_run import OPTIONAL, STYLES, MemoryRun
-from xpulpnn_sim.verification.random.program import Block, count_statements, total_bytes
-from xpulpnn_sim.verification.random.system import INNER, LONGEST_BODY, OUTER, LoopWriter, System
+from xpulpnn_sim.verification.random.program import ProgramBlock, count_statements, total_bytes
+from xpulpnn_sim.verification.random.system import INNER, LONGEST_BODY, OUTER, LoopWriter, SystemBlocks
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _X6, _RA = ABI_NAMES[SCRATCH], ABI_NAMES[RA]
@@ -31,15 +31,15 @@ class Context:
     depth: int = 0  # number of enclosing blocks
 
 
-class Control:
+class ControlBlocks:
     """Writes random blocks."""
 
     def __init__(self, draw: Draw, weights: Mapping[str, float], *, interrupts: bool = False) -> None:
         self._draw, self._rng = draw, draw.rng
-        self._system, self._loops = System(draw, interrupts=interrupts), LoopWriter(draw)
+        self._system, self._loops = SystemBlocks(draw, interrupts=interrupts), LoopWriter(draw)
         self.functions: dict[str, int] = {}
         self.left = 0  # instructions that the blocks to come may execute
-        simple: dict[str, Callable[[], Block]] = {
+        simple: dict[str, Callable[[], ProgramBlock]] = {
             "arithmetic": self._arithmetic,
             **{style: lambda style=style: MemoryRun(draw, style).block(self._rng.randrange(2, 9)) for style in STYLES},
             "csr": self._system.csr,
@@ -54,7 +54,7 @@ class Control:
             "stack": self._stack,
         }
         self._simple = simple
-        self._nested: dict[str, Callable[[Context], Block | None]] = {
+        self._nested: dict[str, Callable[[Context], ProgramBlock | None]] = {
             "branch": self._branch,
             "exit": self._exit,
             "jump": self._jump,
@@ -67,7 +67,7 @@ class Control:
         self._kinds = [kind for kind in weights if kind in simple or kind in self._nested]
         self._weights = [weights[kind] for kind in self._kinds]
 
-    def block(self, context: Context) -> Block:
+    def block(self, context: Context) -> ProgramBlock:
         """One block of any kind that the context allows."""
         while True:
             kind = self._rng.choices(self._kinds, self._weights)[0]
@@ -82,35 +82,35 @@ class Control:
                 if block is not None:
                     return block
 
-    def blocks(self, context: Context, count: int) -> tuple[Block, ...]:
+    def blocks(self, context: Context, count: int) -> tuple[ProgramBlock, ...]:
         """Up to ``count`` blocks, fewer if they get too long for the loops and branches around them."""
-        found: list[Block] = []
+        found: list[ProgramBlock] = []
         for _ in range(count):
             block = self.block(context)
             if total_bytes((*found, block)) < LONGEST_BODY // (context.depth + 1):
                 found.append(block)
         return tuple(found)
 
-    def function(self, loops: frozenset[int], budget: int) -> Block:
+    def function(self, loops: frozenset[int], budget: int) -> ProgramBlock:
         """A function that returns through ra and uses nothing a caller relies on, of about so many instructions."""
         name = self._draw.label("function")
         self.left = budget
         context = Context(loops=loops, links=frozenset({LINK}), counters=frozenset(), depth=1)
         body = self.blocks(context, 3)
         self.functions[name] = budget - self.left + 1
-        return Block("function", (f"{name}:",), body, (f"jalr zero, 0({_RA})",))
+        return ProgramBlock("function", (f"{name}:",), body, (f"jalr zero, 0({_RA})",))
 
-    def _arithmetic(self) -> Block:
+    def _arithmetic(self) -> ProgramBlock:
         draw, rng = self._draw, self._rng
         with draw.narrowed(rng.choice((2, 3, 7))):
-            children = tuple(Block("arithmetic", (draw.arithmetic(),)) for _ in range(rng.randrange(1, 7)))
-        return Block("arithmetic", (), children)
+            children = tuple(ProgramBlock("arithmetic", (draw.arithmetic(),)) for _ in range(rng.randrange(1, 7)))
+        return ProgramBlock("arithmetic", (), children)
 
-    def _stack(self) -> Block:
+    def _stack(self) -> ProgramBlock:
         offset = 16 * self._rng.choice([n for n in range(-31, 32) if n])
         first, second = f"c.addi16sp {offset}", f"c.addi16sp {-offset}"
-        between = tuple(Block("between", (self._draw.arithmetic(),)) for _ in range(self._rng.randrange(3)))
-        return Block("stack", (first,), between, (second,))
+        between = tuple(ProgramBlock("between", (self._draw.arithmetic(),)) for _ in range(self._rng.randrange(3)))
+        return ProgramBlock("stack", (first,), between, (second,))
 
     def _condition(self, target: str, reach: int) -> list[str]:
         """A branch to ``target``; now and then after making a condition with an immediate true."""
@@ -131,15 +131,15 @@ class Control:
             operands.append(ABI_NAMES[values["rs2"]])
         return [*lines, f"{insn.mnemonic} {', '.join(operands)}, {target}"]
 
-    def _branch(self, context: Context) -> Block:
+    def _branch(self, context: Context) -> ProgramBlock:
         target = self._draw.label("over")
         children = (*self._first(context), *self.blocks(context, self._rng.choice((0, 1, 1, 1, 2, 3))))
-        return Block("branch", tuple(self._condition(target, total_bytes(children))), children, (f"{target}:",))
+        return ProgramBlock("branch", tuple(self._condition(target, total_bytes(children))), children, (f"{target}:",))
 
-    def _exit(self, context: Context) -> Block | None:
+    def _exit(self, context: Context) -> ProgramBlock | None:
         if not context.exits:
             return None
-        return Block("exit", tuple(self._condition(self._rng.choice(context.exits), LONGEST_BODY)))
+        return ProgramBlock("exit", tuple(self._condition(self._rng.choice(context.exits), LONGEST_BODY)))
 
     def _indirect(self, target: str, link: int) -> list[str]:
         """jalr to ``target``: right after the address is written, from memory, with an offset, with bit 0 set."""
@@ -161,12 +161,12 @@ class Control:
             lines += draw.through_memory(_X6)
         return [*lines, f"jalr {ABI_NAMES[link]}, {offset}({_X6})"]
 
-    def _jump(self, context: Context) -> Block:
+    def _jump(self, context: Context) -> ProgramBlock:
         """A forward jump over blocks that are fetched at most."""
         target = self._draw.label("to")
         children = self.blocks(replace(context, scale=0), self._rng.choice((0, 1, 1, 2)))
         head = self._direct(target, total_bytes(children), context, link=self._draw.destination())
-        return Block("jump", tuple(head), children, (f"{target}:",))
+        return ProgramBlock("jump", tuple(head), children, (f"{target}:",))
 
     def _direct(self, target: str, reach: int, context: Context, link: int) -> list[str]:
         """Any jump to ``target`` that writes at most ``link`` or a free link register."""
@@ -176,7 +176,7 @@ class Control:
             return [f"c.j{'al' if RA in context.links and self._draw.chance(0.5) else ''} {target}"]
         return [f"jal {ABI_NAMES[link]}, {target}"]
 
-    def _subroutine(self, context: Context) -> Block | None:
+    def _subroutine(self, context: Context) -> ProgramBlock | None:
         if not context.links:
             return None
         link = self._rng.choice(sorted(context.links))
@@ -191,25 +191,25 @@ class Control:
         short = total_bytes(children) < _SHORT_JUMP and self._draw.chance(0.5)
         head = (*call, f"c.j {back}" if short else f"jal zero, {back}", f"{entry}:")
         ret = f"c.jr {ABI_NAMES[link]}" if self._draw.chance(0.5) else f"jalr zero, 0({ABI_NAMES[link]})"
-        return Block("subroutine", head, children, (ret, f"{back}:"))
+        return ProgramBlock("subroutine", head, children, (ret, f"{back}:"))
 
     def _may_call(self, context: Context) -> bool:
         """Functions return through ra and use the other link register themselves."""
         return bool(self.functions) and context.links >= {RA, LINK}
 
-    def _call(self, context: Context) -> Block | None:
+    def _call(self, context: Context) -> ProgramBlock | None:
         if not self._may_call(context):
             return None
         name = self._rng.choice([*self.functions])
         self.left -= context.scale * self.functions[name]
         call = self._indirect(name, RA) if self._draw.chance(0.5) else [f"jal {_RA}, {name}"]
-        return Block("call", tuple(call))
+        return ProgramBlock("call", tuple(call))
 
     def _affordable(self, context: Context, children: int) -> int:
         """Iterations of a loop that the budget allows."""
         return max(0, self.left) // (2 * max(1, context.scale) * (1 + _CHILD_COST * children))
 
-    def _counted(self, context: Context) -> Block | None:
+    def _counted(self, context: Context) -> ProgramBlock | None:
         if not context.counters:
             return None
         counter, children = self._rng.choice(sorted(context.counters)), self._rng.choice((0, 1, 1, 2))
@@ -223,9 +223,9 @@ class Control:
         short = counter == SHORT_COUNTER and total_bytes(body) < _SHORT_BRANCH
         step = f"c.addi {name}, -1" if self._draw.chance(0.5) else f"addi {name}, {name}, -1"
         back = f"c.bnez {name}, {start}" if short else f"bne {name}, zero, {start}"
-        return Block("counted", (f"li {name}, {count}", f"{start}:"), body, (step, back, f"{after}:"))
+        return ProgramBlock("counted", (f"li {name}, {count}", f"{start}:"), body, (step, back, f"{after}:"))
 
-    def _loop(self, context: Context) -> Block | None:
+    def _loop(self, context: Context) -> ProgramBlock | None:
         """A hardware loop, sometimes with an inner one that shares its end."""
         if not context.loops:
             return None
@@ -248,15 +248,15 @@ class Control:
             return self._loops.loop(number, count, body + before, last, after)
         return self._loops.loop(number, count, body, last, after, (inner[0], inner[1] + before))
 
-    def _first(self, context: Context) -> tuple[Block, ...]:
+    def _first(self, context: Context) -> tuple[ProgramBlock, ...]:
         """Now and then a requantisation, right behind the set-up of a loop or a branch."""
         draw = self._draw
         if not draw.decks[Group.REQUANTISE] or draw.chance(0.7):
             return ()
         self.left -= context.scale
-        return (Block("arithmetic", (draw.arithmetic(group=Group.REQUANTISE),)),)
+        return (ProgramBlock("arithmetic", (draw.arithmetic(group=Group.REQUANTISE),)),)
 
-    def _last(self, number: int, after: str, context: Context) -> tuple[tuple[Block, ...], str]:
+    def _last(self, number: int, after: str, context: Context) -> tuple[tuple[ProgramBlock, ...], str]:
         """The last instruction of a loop body, and what must be executed before it."""
         draw, rng = self._draw, self._rng
         self.left -= context.scale
@@ -268,7 +268,7 @@ class Control:
                     return (replace(run, children=run.children[:-1]),), run.children[-1].head[0]
             case 2:
                 *before, last = self._condition(after, LONGEST_BODY)
-                return tuple(Block("condition", (line,)) for line in before), last
+                return tuple(ProgramBlock("condition", (line,)) for line in before), last
             case 3:
                 return (), rng.choice((f"jal {ABI_NAMES[draw.destination()]}, {after}", f"c.j {after}"))
             case 4:
@@ -289,7 +289,7 @@ class Control:
                 return (replace(wait, head=wait.head[:-1]),), wait.head[-1]
             case 10 if draw.chance(0.5):
                 lines = ("csrrci zero, mstatus, 8", f"la {_X6}, {after}", f"csrrw zero, mepc, {_X6}")
-                return (Block("mepc", lines),), "mret"
+                return (ProgramBlock("mepc", lines),), "mret"
             case _:
                 pass
         return (), draw.arithmetic()

@@ -88,7 +88,7 @@ Design = Callable[
 ]  # Runs a program in lock step with the simulator
 
 
-def run_reference(
+def run_reference_core(
     config: CoreConfig,
     executable: Executable,
     *,
@@ -133,7 +133,7 @@ def reference_design(fault: Fault | None = None) -> Design:
 
     def run(executable: Executable, config: CoreConfig, machine: Machine, listener: Listener) -> Verdict:
         limit = min(machine.max_cycles, _REFERENCE_STEPS)
-        end, records, _ = run_reference(
+        end, records, _ = run_reference_core(
             config, executable, limit=limit, irq_rate=machine.irq_rate, seed=machine.seed, fault=fault
         )
         listener(records)

@@ -20,7 +20,7 @@ from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import execute
 from xpulpnn_sim.reference.stimuli import corner_words, random_word
 from xpulpnn_sim.tools.files import write_bytes
-from xpulpnn_sim.verification.random.memory_run import aimed
+from xpulpnn_sim.verification.random.memory_run import aimed_run
 
 _PARAMETERS = 2
 _BOTH = 0b11000
@@ -48,7 +48,7 @@ def _vector(insn: Insn, entries: int, rng: Random) -> dict[str, Any]:
     before = [_word(rng, width) for _ in range(entries)]
     rs1, rs2, rd_in = rng.getrandbits(XLEN), random_word(rng), _word(rng, width)
     if insn.requantises and rng.random() < _AIMED_CHANCE:
-        operands = aimed(insn, rng)
+        operands = aimed_run(insn, rng)
         before[FIRST_PARAMETER:] = operands.kappa, operands.lam
         rs1, rs2 = operands.accumulator, operands.shift
     selector = rng.randrange(_SELECTORS) | (_BOTH if insn.reloads_other else rng.choice(_UPDATES))

@@ -5,11 +5,17 @@ from random import Random
 
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.reference.stimuli import random_word
-from xpulpnn_sim.verification.random.control import Context, Control
+from xpulpnn_sim.verification.random.control import Context, ControlBlocks
 from xpulpnn_sim.verification.random.draw import Draw, Group
 from xpulpnn_sim.verification.random.layout import POOL, RARE, SHIFTS, SIGNATURE
 from xpulpnn_sim.verification.random.memory_run import MemoryRun, aimed_lines, shift_register
-from xpulpnn_sim.verification.random.program import Block, Handlers, Program, count_statements, random_handlers
+from xpulpnn_sim.verification.random.program import (
+    Handlers,
+    ProgramBlock,
+    RandomProgram,
+    count_statements,
+    random_handlers,
+)
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _WEIGHTS = """
@@ -64,46 +70,50 @@ _FUNCTIONS = 3
 _FUNCTION_SCALE = 4  # calls that are assumed of a function while it is written
 
 
-def initial_registers(draw: Draw) -> Block:
+def initial_registers(draw: Draw) -> ProgramBlock:
     """Values for all registers of the random instructions."""
     words = {register: random_word(draw.rng) for register in (*POOL, *RARE)}
     if draw.decks[Group.REQUANTISE]:
         words |= {register: shift_register(draw.rng, width) for width, register in SHIFTS.items()}
     lines = (f"li {ABI_NAMES[register]}, 0x{word:x}" for register, word in words.items())
-    return Block("registers", (), tuple(Block("register", (line,)) for line in lines))
+    return ProgramBlock("registers", (), tuple(ProgramBlock("register", (line,)) for line in lines))
 
 
-def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget: int = BUDGET) -> Program:
+def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget: int = BUDGET) -> RandomProgram:
     """The random program number ``seed``."""
     rng = Random(f"program {seed}")
     draw, style = Draw(rng, config), rng.choice(STYLES)
-    control = Control(draw, weights_of(config, style), interrupts=interrupts)
+    control = ControlBlocks(draw, weights_of(config, style), interrupts=interrupts)
     loops = frozenset({0, 1}) if config.xpulpv2 else frozenset[int]()
     functions = tuple(
         control.function(loops, BUDGET // _FUNCTION_SCALE**2) for _ in range(rng.randrange(_FUNCTIONS + 1))
     )
-    main: list[Block] = [initial_registers(draw)]
+    main: list[ProgramBlock] = [initial_registers(draw)]
     if config.mac_load:
         main.append(MemoryRun(draw, "Mac&Load").block(8))
     if config.requantise:
-        main.append(Block("parameters", aimed_lines(draw)))
+        main.append(ProgramBlock("parameters", aimed_lines(draw)))
     control.left = budget
     length = 0
     while control.left > 0 and length < _LONGEST:
         main.append(control.block(Context(loops=loops)))
         length += count_statements(main[-1:])
     handlers = random_handlers(draw) if interrupts else Handlers(watches_loops=draw.has_xpulp)
-    return framed(Program(tuple(main), functions, handlers, seed, f"{style} program {seed}"), interrupts=interrupts)
+    return framed(
+        RandomProgram(tuple(main), functions, handlers, seed, f"{style} program {seed}"), interrupts=interrupts
+    )
 
 
-def framed(program: Program, *, interrupts: bool) -> Program:
+def framed(program: RandomProgram, *, interrupts: bool) -> RandomProgram:
     """A program whose first block sets the registers, with interrupts enabled behind it, and all registers stored."""
     first, *blocks = program.main
     if interrupts:
         lines = ("addi t1, zero, -1", "csrrw zero, mie, t1", "csrrsi zero, mstatus, 8")
-        blocks.insert(0, Block("interrupts", lines))
+        blocks.insert(0, ProgramBlock("interrupts", lines))
     # with interrupts off every register is stored, so that a wrong one is seen at last
-    blocks.append(Block("interrupts", ("csrrci zero, mstatus, 8",)))
-    stores = tuple(Block("store", (f"sw {ABI_NAMES[register]}, {4 * register}(t1)",)) for register in (*POOL, *RARE))
-    signature = Block("signature", (f"li t1, 0x{SIGNATURE:x}",), stores)
+    blocks.append(ProgramBlock("interrupts", ("csrrci zero, mstatus, 8",)))
+    stores = tuple(
+        ProgramBlock("store", (f"sw {ABI_NAMES[register]}, {4 * register}(t1)",)) for register in (*POOL, *RARE)
+    )
+    signature = ProgramBlock("signature", (f"li t1, 0x{SIGNATURE:x}",), stores)
     return replace(program, main=(first, *blocks, signature))

@@ -10,7 +10,7 @@ from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.reference.stimuli import random_word
 from xpulpnn_sim.verification.random.draw import Draw, Group, written_fields
 from xpulpnn_sim.verification.random.layout import BASE, LOW_SIZE, MASK, POOL, SCRATCH, SLOTS, SP
-from xpulpnn_sim.verification.random.program import Block
+from xpulpnn_sim.verification.random.program import ProgramBlock
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _SHIFT_BITS = 5
@@ -35,7 +35,7 @@ class Aimed:
     shift: int  # only the low bits count
 
 
-def aimed(insn: Insn, rng: Random) -> Aimed:
+def aimed_run(insn: Insn, rng: Random) -> Aimed:
     """Operands for the row ``insn``: any factor and accumulator, and the lambda that brings the sum where it must be.
 
     What the shift drops is all zeros or all ones now and then, so that sums lie directly at the bounds.
@@ -67,7 +67,7 @@ def aimed_lines(draw: Draw, keep: Collection[int] = ()) -> tuple[str, ...]:
     """Both parameters loaded, and a pv.rq with an aimed result, as close to each other as chance will have it."""
     # registers of `keep` stay as they are
     rng, insn = draw.rng, draw.deal(Group.REQUANTISE)
-    operands = aimed(insn, rng)
+    operands = aimed_run(insn, rng)
     accumulator, shift, *pointers = rng.sample([register for register in POOL if register not in keep], 4)
     bases = [ABI_NAMES[pointer] for pointer in pointers]
     slot = SLOTS + WORD_BYTES * rng.randrange(8)
@@ -149,22 +149,22 @@ class MemoryRun:
         self._groups = tuple(group for group in STYLES[style] if draw.decks[group]) or _LOADS_AND_STORES
         self._known = _Known()
 
-    def block(self, length: int) -> Block:
+    def block(self, length: int) -> ProgramBlock:
         """A run of about ``length`` instructions: base registers made valid, then the accesses."""
         draw, rng = self._draw, self._rng
         with draw.narrowed(rng.choice((2, 3, len(POOL)))):
             head = self._prepare()
-            children: list[Block] = []
+            children: list[ProgramBlock] = []
             while len(children) < length and self._known.bases:
                 if draw.chance(0.3):
-                    children.append(Block("arithmetic", (draw.arithmetic(self._known.registers),)))
+                    children.append(ProgramBlock("arithmetic", (draw.arithmetic(self._known.registers),)))
                 elif self._style == "requantise" and draw.chance(_SYSTEM_CHANCE):
-                    children.append(Block("system", (rng.choice(_SYSTEM),)))
+                    children.append(ProgramBlock("system", (rng.choice(_SYSTEM),)))
                 elif self._style == "requantise" and draw.chance(_AIMED_CHANCE):
-                    children.append(Block("aimed", aimed_lines(draw, self._known.registers)))
+                    children.append(ProgramBlock("aimed", aimed_lines(draw, self._known.registers)))
                 elif (text := self._access()) is not None:
-                    children.append(Block("access", (text,)))
-        return Block(self._style, head, tuple(children))
+                    children.append(ProgramBlock("access", (text,)))
+        return ProgramBlock(self._style, head, tuple(children))
 
     def _prepare(self) -> tuple[str, ...]:
         """Bases made valid in the last lines, so that accesses follow at once; sometimes as loaded values."""

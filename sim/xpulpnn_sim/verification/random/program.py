@@ -200,7 +200,7 @@ def _bytes(line: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ProgramBlock:
     """Some assembly lines around the blocks they control."""
 
     # a block can be left out, and its children can stand in its place: what remains may behave differently but is a
@@ -208,7 +208,7 @@ class Block:
 
     kind: str  # what the generator meant; a comment of the listing
     head: tuple[str, ...] = ()  # lines before the children
-    children: tuple["Block", ...] = ()  # the controlled blocks
+    children: tuple["ProgramBlock", ...] = ()  # the controlled blocks
     tail: tuple[str, ...] = ()  # lines behind the children
 
     def lines(self) -> Iterator[str]:
@@ -229,12 +229,12 @@ def indented(lines: Iterable[str]) -> list[str]:
     return [f"{'' if is_label(line) else '    '}{line.strip()}" for line in lines]
 
 
-def total_bytes(blocks: tuple[Block, ...]) -> int:
+def total_bytes(blocks: tuple[ProgramBlock, ...]) -> int:
     """An upper bound of the bytes of several blocks."""
     return sum(block.bytes for block in blocks)
 
 
-def count_statements(blocks: Iterable[Block]) -> int:
+def count_statements(blocks: Iterable[ProgramBlock]) -> int:
     """Lines that are not merely labels."""
     return sum(not is_label(line) for block in blocks for line in block.lines())
 
@@ -250,7 +250,7 @@ _PADDING = 64  # bytes behind the code that a prefetch may touch
 _NAMED = ("_start", "exception", "interrupt", "quick", "main", "finish")
 
 
-def executable_of(
+def random_executable(
     name: str, code: Assembled, *, tohost: int, functions: Iterable[str], data: Sequence[Segment], text: int = TEXT_BASE
 ) -> Executable:
     """A memory image: the code from ``text`` on and the data; a function reaches up to the next one."""
@@ -267,7 +267,7 @@ def executable_of(
     )
 
 
-def names_of(functions: Iterable[Block]) -> set[str]:
+def names_of(functions: Iterable[ProgramBlock]) -> set[str]:
     """Labels of functions that a program may call."""
     return {line[:-1] for block in functions for line in block.head[:1]}
 
@@ -295,11 +295,11 @@ class BareProgram(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Program(BareProgram):
+class RandomProgram(BareProgram):
     """A program that ends with a store to ``tohost``."""
 
-    main: tuple[Block, ...]
-    functions: tuple[Block, ...] = ()  # functions it may call
+    main: tuple[ProgramBlock, ...]
+    functions: tuple[ProgramBlock, ...] = ()  # functions it may call
     handlers: Handlers = PLAIN  # vector tables and handlers
     data_seed: int | None = None  # of the initial data; zeros if None
     name: str = "program"  # where the program came from, for people
@@ -324,7 +324,7 @@ class Program(BareProgram):
         """The memory image with the symbols of the text."""
         code = self.assembled()
         low, data = _initial_data(self.data_seed)
-        return executable_of(
+        return random_executable(
             self.name,
             code,
             tohost=layout.TOHOST,

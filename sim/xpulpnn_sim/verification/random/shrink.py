@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from xpulpnn.errors import EncodingError
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.verification.random.program import PLAIN, Block, Program
+from xpulpnn_sim.verification.random.program import PLAIN, ProgramBlock, RandomProgram
 
 T = TypeVar("T")
 RUNS = 1500  # candidates that are tried before the best one so far is accepted
@@ -15,14 +15,14 @@ _RATES = (0.2, 0.05, 0.01)  # Interrupt rates that let a failure come early
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ShrinkCase:
     """A program and the machine it runs on."""
 
-    program: Program
+    program: RandomProgram
     machine: Machine  # how memory and interrupts behave; default values are the simplest
 
 
-def _with(case: Case, **parts: Any) -> Case:
+def _with(case: ShrinkCase, **parts: Any) -> ShrinkCase:
     return replace(case, program=replace(case.program, **parts))
 
 
@@ -47,7 +47,7 @@ class Shrinker:
 
     def __init__(
         self,
-        fails: Callable[[Case], bool],
+        fails: Callable[[ShrinkCase], bool],
         *,
         keep: frozenset[str] = frozenset({"max_cycles", "bus_errors"}),
         progress: Callable[[int], None] | None = None,
@@ -58,7 +58,7 @@ class Shrinker:
         self._known: dict[tuple[str, Any, int | None], bool] = {}
         self.tried = 0
 
-    def shrink(self, case: Case) -> Case:
+    def shrink(self, case: ShrinkCase) -> ShrinkCase:
         """The smallest case found; ``case`` itself must fail."""
         while True:
             before = case
@@ -67,7 +67,7 @@ class Shrinker:
             if case == before or self.tried >= self._runs:
                 return case
 
-    def _try(self, case: Case) -> bool:
+    def _try(self, case: ShrinkCase) -> bool:
         """Try a candidate; remembered, since different cuts give the same program."""
         try:
             text = case.program.text()
@@ -84,27 +84,27 @@ class Shrinker:
             self._progress(case.program.statements)
         return self._known[key]
 
-    def _first(self, case: Case, *candidates: Case) -> Case:
+    def _first(self, case: ShrinkCase, *candidates: ShrinkCase) -> ShrinkCase:
         """The first candidate that fails in place of the case."""
         return next((candidate for candidate in candidates if self._try(candidate)), case)
 
-    def _machine(self, case: Case) -> Case:
+    def _machine(self, case: ShrinkCase) -> ShrinkCase:
         """No wait states, no interrupts: every field at its default value, all at once or one by one."""
         defaults = {
             field.name: field.default
             for field in fields(case.machine)
             if field.name not in self._keep and getattr(case.machine, field.name) != field.default
         }
-        plain = Case(case.program, replace(case.machine, **defaults))
+        plain = ShrinkCase(case.program, replace(case.machine, **defaults))
         if self._try(plain):
             return plain
         for name, value in defaults.items():
-            case = self._first(case, Case(case.program, replace(case.machine, **{name: value})))
+            case = self._first(case, ShrinkCase(case.program, replace(case.machine, **{name: value})))
         # a short program must be interrupted early
         faster = [rate for rate in _RATES if 0 < case.machine.irq_rate < rate]
-        return self._first(case, *(Case(case.program, replace(case.machine, irq_rate=rate)) for rate in faster))
+        return self._first(case, *(ShrinkCase(case.program, replace(case.machine, irq_rate=rate)) for rate in faster))
 
-    def _skeleton(self, case: Case) -> Case:
+    def _skeleton(self, case: ShrinkCase) -> ShrinkCase:
         """The simplest handlers, zeros as data."""
         program = case.program
         handlers = program.handlers
@@ -123,7 +123,7 @@ class Shrinker:
             case = self._first(case, _with(case, data_seed=None))
         return case
 
-    def _blocks(self, case: Case) -> Case:
+    def _blocks(self, case: ShrinkCase) -> ShrinkCase:
         main = self._reduce(case.program.main, lambda blocks: self._try(_with(case, main=blocks)))
         case = _with(case, main=main)
         called = case.program.functions
@@ -136,8 +136,8 @@ class Shrinker:
         return _with(case, functions=functions)
 
     def _reduce(
-        self, blocks: tuple[Block, ...], fails: Callable[[tuple[Block, ...]], bool], *, hoist: bool = True
-    ) -> tuple[Block, ...]:
+        self, blocks: tuple[ProgramBlock, ...], fails: Callable[[tuple[ProgramBlock, ...]], bool], *, hoist: bool = True
+    ) -> tuple[ProgramBlock, ...]:
         """Leave blocks out, put children in the place of their parents, then the same inside each block."""
         blocks = minimise_list(blocks, fails)
         position = 0
@@ -153,7 +153,7 @@ class Shrinker:
             position += 1
         return blocks
 
-    def _inside(self, block: Block, fails: Callable[[Block], bool]) -> Block:
+    def _inside(self, block: ProgramBlock, fails: Callable[[ProgramBlock], bool]) -> ProgramBlock:
         children = self._reduce(block.children, lambda blocks: fails(replace(block, children=blocks)))
         block = replace(block, children=children)
         if len(block.head) + len(block.tail) < 2:
@@ -165,11 +165,13 @@ class Shrinker:
             block = replace(block, **{name: lines})
         return block
 
-    def _numbers(self, case: Case) -> Case:
+    def _numbers(self, case: ShrinkCase) -> ShrinkCase:
         """Constants as small as possible: loop counts and register values."""
         return _with(case, main=self._smaller(case.program.main, lambda blocks: self._try(_with(case, main=blocks))))
 
-    def _smaller(self, blocks: tuple[Block, ...], fails: Callable[[tuple[Block, ...]], bool]) -> tuple[Block, ...]:
+    def _smaller(
+        self, blocks: tuple[ProgramBlock, ...], fails: Callable[[tuple[ProgramBlock, ...]], bool]
+    ) -> tuple[ProgramBlock, ...]:
         for position, block in enumerate(blocks):
             before, after = blocks[:position], blocks[position + 1 :]
             for index, line in enumerate(block.head):
@@ -188,7 +190,7 @@ class Shrinker:
         return blocks
 
 
-def _without_calls(blocks: tuple[Block, ...], functions: tuple[Block, ...]) -> tuple[Block, ...]:
+def _without_calls(blocks: tuple[ProgramBlock, ...], functions: tuple[ProgramBlock, ...]) -> tuple[ProgramBlock, ...]:
     names = [block.head[0].removesuffix(":") for block in functions if block.head]
     return tuple(block for block in blocks if not any(name in line for name in names for line in block.lines()))
 

@@ -6,7 +6,7 @@ from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, ZERO_CSRS, CsrAccess, CsrGroup
 from xpulpnn.isa.machine import HALF_BYTES, TEXT_BASE, WORD_BYTES
 from xpulpnn_sim.verification.random.draw import Draw, Group
 from xpulpnn_sim.verification.random.layout import FAILING, POOL, SCRATCH, SECOND_TABLE, UNFETCHED
-from xpulpnn_sim.verification.random.program import Block, total_bytes
+from xpulpnn_sim.verification.random.program import ProgramBlock, total_bytes
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 INNER, OUTER = 0, 1
@@ -16,7 +16,7 @@ _LARGEST_IMMEDIATE = 4095
 _X6 = ABI_NAMES[SCRATCH]
 
 
-def constant(draw: Draw, register: int, value: int) -> list[str]:
+def _constant(draw: Draw, register: int, value: int) -> list[str]:
     """Lines that put ``value`` into a register: at once, through memory, or as a quotient."""
     name = ABI_NAMES[register]
     lines = [f"li {name}, {value}"]
@@ -42,11 +42,11 @@ class LoopWriter:
         self,
         number: int,
         count: int,
-        body: tuple[Block, ...],
+        body: tuple[ProgramBlock, ...],
         last: str,
         after: str,
-        inner: tuple[int, tuple[Block, ...]] | None = None,
-    ) -> Block:
+        inner: tuple[int, tuple[ProgramBlock, ...]] | None = None,
+    ) -> ProgramBlock:
         """A hardware loop with its setup: iterations, everything but its last instruction, that, the label behind it.
 
         The ``inner`` loop, iterations and body, is loop 0 at the end of the body, which shares the last instruction.
@@ -54,13 +54,13 @@ class LoopWriter:
         start, end = (self._draw.label(stem) for stem in ("start", "end"))
         if inner is not None:
             setup = tuple(self._plain_setup(INNER, inner[0], end))
-            body = (*body, Block("inner loop", setup, inner[1]))
+            body = (*body, ProgramBlock("inner loop", setup, inner[1]))
         head = self._setup(number, count, start, end, total_bytes(body))
-        return Block(f"loop {number}", head, body, (f"{end}:", last, f"{after}:"))
+        return ProgramBlock(f"loop {number}", head, body, (f"{end}:", last, f"{after}:"))
 
     def _plain_setup(self, number: int, count: int, end: str) -> list[str]:
         register = self._rng.choice((SCRATCH, *POOL))
-        return [*constant(self._draw, register, count), f"lp.setup {number}, {ABI_NAMES[register]}, {end}"]
+        return [*_constant(self._draw, register, count), f"lp.setup {number}, {ABI_NAMES[register]}, {end}"]
 
     def _setup(self, number: int, count: int, start: str, end: str, size: int) -> tuple[str, ...]:
         draw, rng = self._draw, self._rng
@@ -77,7 +77,7 @@ class LoopWriter:
         if not by_csr and fits and draw.chance(0.5):
             lines.append(f"lp.counti {number}, {count}")
         else:
-            lines += constant(draw, register, count)
+            lines += _constant(draw, register, count)
             write = (
                 f"csrrw {ABI_NAMES[self._draw.destination()]}, lpcount{number}, " if by_csr else f"lp.count {number}, "
             )
@@ -121,14 +121,14 @@ _NN_LOADS = (
 _HARMLESS = ("add", "xor", "or", "sub", "sll", "sltu")  # rows for instructions written into the code
 
 
-class System:
+class SystemBlocks:
     """Writes the blocks of this module."""
 
     def __init__(self, draw: Draw, *, interrupts: bool) -> None:
         self._draw, self._interrupts = draw, interrupts  # with interrupts they are enabled, and wfi ends
         self._rng = draw.rng
 
-    def csr(self, *, last: bool = False) -> Block:
+    def csr(self, *, last: bool = False) -> ProgramBlock:
         """A CSR access: readable, writable, read-only or missing registers."""
         # the `last` instruction of a loop must not clear bits of its count: the old value, before it counts down, would
         # stay for ever
@@ -141,7 +141,7 @@ class System:
             name = rng.choice(_FREE)
             if name == "mstatus" and self._interrupts and draw.chance(0.7):
                 # keep them enabled most of the time
-                return Block("csr", (f"csrrsi {ABI_NAMES[values['rd']]}, mstatus, 8",))
+                return ProgramBlock("csr", (f"csrrsi {ABI_NAMES[values['rd']]}, mstatus, 8",))
             address = next(csr.address for csr in CSRS if csr.name == name)
         elif kind < 7:
             chosen = rng.choice(ZERO_CSRS if draw.chance(0.2) else _READABLE)
@@ -156,7 +156,7 @@ class System:
         else:
             address = self._missing()
         values["csr"] = address
-        return Block("csr", (draw.text(insn, values),))
+        return ProgramBlock("csr", (draw.text(insn, values),))
 
     def _missing(self) -> int:
         """An address without a register, or a read-only one."""
@@ -167,29 +167,29 @@ class System:
             if address not in CSR_BY_ADDRESS:
                 return address
 
-    def _loop_csr(self, *, clears: bool) -> Block:
+    def _loop_csr(self, *, clears: bool) -> ProgramBlock:
         """Read loop state, or make a count smaller; both are safe inside a loop."""
         draw, rng = self._draw, self._rng
         destination = ABI_NAMES[draw.destination()]
         if not clears or draw.chance(0.5):
             name = rng.choice([csr.name for csr in CSRS if csr.group is CsrGroup.HWLOOP])
-            return Block("csr", (f"csrrs {destination}, {name}, zero",))
+            return ProgramBlock("csr", (f"csrrs {destination}, {name}, zero",))
         mnemonic = rng.choice(_CLEARS)
         source = str(rng.randrange(32)) if mnemonic.endswith("i") else ABI_NAMES[draw.source()]
-        return Block("csr", (f"{mnemonic} {destination}, {rng.choice(_COUNTS)}, {source}",))
+        return ProgramBlock("csr", (f"{mnemonic} {destination}, {rng.choice(_COUNTS)}, {source}",))
 
-    def trap(self) -> Block:
+    def trap(self) -> ProgramBlock:
         """An instruction that traps; the handler goes on behind it."""
         text = self._rng.choice(("ecall", "ebreak", "c.ebreak", "", "", ""))
-        return Block("trap", (text or self._draw.illegal(),))
+        return ProgramBlock("trap", (text or self._draw.illegal(),))
 
-    def unfetched(self) -> Block:
+    def unfetched(self) -> ProgramBlock:
         """A jump to where nothing can be fetched; the handler comes back by the link, which is in t1."""
         base, size = UNFETCHED
         target = base + HALF_BYTES * self._rng.randrange(size // HALF_BYTES)
-        return Block("unfetched", (f"li {_X6}, 0x{target:x}", f"jalr {_X6}, 0({_X6})"))
+        return ProgramBlock("unfetched", (f"li {_X6}, 0x{target:x}", f"jalr {_X6}, 0({_X6})"))
 
-    def failing(self, loops: Collection[int]) -> Block:
+    def failing(self, loops: Collection[int]) -> ProgramBlock:
         """A load or store that fails, wholly or in one of its words, and what must not act before the fault is known.
 
         Of the hardware loops only ``loops`` may change; the count they get makes them jump nowhere.
@@ -207,19 +207,19 @@ class System:
         behind += [self._requantised()] * 2
         access = rng.choice(forms).format(value, _X6)
         lines = (f"li {_X6}, 0x{address:x}", *self._requantised(), access, *rng.choice(behind))
-        return Block("failing", lines)
+        return ProgramBlock("failing", lines)
 
-    def wait(self) -> Block:
+    def wait(self) -> ProgramBlock:
         """wfi with every interrupt enabled in mie, whatever MIE says; a fence where there are no interrupts."""
         if not self._interrupts:
             return self.fence()
         lines = (f"addi {_X6}, zero, -1", f"csrrw zero, mie, {_X6}", *self._requantised(), "wfi")
-        return Block("wfi", lines)
+        return ProgramBlock("wfi", lines)
 
-    def fence(self) -> Block:
+    def fence(self) -> ProgramBlock:
         """fence or fence.i without a purpose."""
         row = self._draw.rows[self._rng.choice((("fence", "pred,succ"), ("fence.i", "")))]
-        return Block("fence", (*self._requantised(), self._draw.text(row, self._draw.values(row))))
+        return ProgramBlock("fence", (*self._requantised(), self._draw.text(row, self._draw.values(row))))
 
     def _requantised(self) -> tuple[str, ...]:
         """Now and then a requantisation, whose result is under way when what follows begins."""
@@ -228,17 +228,19 @@ class System:
             return ()
         return (draw.arithmetic(group=Group.REQUANTISE),)
 
-    def vectors(self) -> Block:
+    def vectors(self) -> ProgramBlock:
         """Move mtvec between the two tables and the two modes; the bits in between are ignored."""
         table = self._rng.choice((TEXT_BASE, SECOND_TABLE))
         value = table | self._rng.getrandbits(8)
-        return Block("mtvec", (f"li {_X6}, 0x{value:x}", f"csrrw {ABI_NAMES[self._draw.destination()]}, mtvec, {_X6}"))
+        return ProgramBlock(
+            "mtvec", (f"li {_X6}, 0x{value:x}", f"csrrw {ABI_NAMES[self._draw.destination()]}, mtvec, {_X6}")
+        )
 
-    def enable(self, *, on: bool) -> Block:
+    def enable(self, *, on: bool) -> ProgramBlock:
         """Switch interrupts on or off."""
-        return Block("mstatus", (f"csrr{'s' if on else 'c'}i zero, mstatus, 8",))
+        return ProgramBlock("mstatus", (f"csrr{'s' if on else 'c'}i zero, mstatus, 8",))
 
-    def leave(self) -> Block:
+    def leave(self) -> ProgramBlock:
         """mret to the code behind it; interrupts are off while mepc matters."""
         draw, target = self._draw, self._draw.label("mret")
         head = ["csrrci zero, mstatus, 8"]
@@ -246,10 +248,10 @@ class System:
             # MPIE, bit 7: decides whether mret enables interrupts
             head += [f"addi {_X6}, zero, 128", f"csrr{draw.rng.choice('sc')} zero, mstatus, {_X6}"]
         head += [f"la {_X6}, {target}", f"csrrw zero, mepc, {_X6}", "mret"]
-        skipped = tuple(Block("skipped", (draw.arithmetic(),)) for _ in range(self._rng.randrange(3)))
-        return Block("mret", tuple(head), skipped, (f"{target}:",))
+        skipped = tuple(ProgramBlock("skipped", (draw.arithmetic(),)) for _ in range(self._rng.randrange(3)))
+        return ProgramBlock("mret", tuple(head), skipped, (f"{target}:",))
 
-    def self_modify(self) -> Block:
+    def self_modify(self) -> ProgramBlock:
         """Overwrite an instruction ahead; every further visit exchanges it again."""
         draw, rng, patch = self._draw, self._rng, self._draw.label("patch")
         insns = [draw.rows[rng.choice(_HARMLESS), "rd,rs1,rs2"] for _ in range(2)]
@@ -263,5 +265,5 @@ class System:
             f"sw {first}, 0({_X6})",
             "fence.i",
         )
-        between = tuple(Block("between", (draw.arithmetic(),)) for _ in range(rng.choice((0, 0, 0, 1, 2))))
-        return Block("self-modifying", head, between, (f"{patch}:", f".word 0x{old:08x}"))
+        between = tuple(ProgramBlock("between", (draw.arithmetic(),)) for _ in range(rng.choice((0, 0, 0, 1, 2))))
+        return ProgramBlock("self-modifying", head, between, (f"{patch}:", f".word 0x{old:08x}"))

@@ -27,7 +27,7 @@ from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.verification.random.designs import DESIGNS, Design, Verdict, random_machine, shown_machine
 from xpulpnn_sim.verification.random.generator import BUDGET, generate
 from xpulpnn_sim.verification.random.program import indented
-from xpulpnn_sim.verification.random.shrink import RUNS, Case, Shrinker
+from xpulpnn_sim.verification.random.shrink import RUNS, ShrinkCase, Shrinker
 
 
 @dataclass(slots=True)
@@ -139,10 +139,10 @@ class Plan:
     # fields of the machine; the others are chosen for each program
     chosen: Mapping[str, float] = field(default_factory=dict[str, float])
 
-    def case(self, seed: int) -> Case:
+    def case(self, seed: int) -> ShrinkCase:
         """The program ``seed`` and its machine."""
         machine = random_machine(seed, self.chosen)
-        return Case(generate(self.config, seed, interrupts=machine.irq_rate > 0, budget=BUDGET), machine)
+        return ShrinkCase(generate(self.config, seed, interrupts=machine.irq_rate > 0, budget=BUDGET), machine)
 
     def command(self, seed: int) -> str:
         """The command that runs the program ``seed`` again."""
@@ -175,7 +175,7 @@ def tried(seed: int, plan: PlanType, reached: Reached, run: Callable[[Reached], 
     return Trial(seed, plan, verdict, reached, perf_counter() - start)
 
 
-def run_case(case: Case, plan: Plan, design: Design, coverage: Coverage | None = None) -> Verdict:
+def run_trial_case(case: ShrinkCase, plan: Plan, design: Design, coverage: Coverage | None = None) -> Verdict:
     """Run one program; ``coverage`` collects what it reaches."""
     counts = Coverage() if coverage is None else coverage
     return design(
@@ -185,7 +185,7 @@ def run_case(case: Case, plan: Plan, design: Design, coverage: Coverage | None =
 
 def run_seed(seed: int, plan: Plan, design: Design) -> Result:
     """Generate and run the program ``seed``."""
-    return tried(seed, plan, Coverage(), lambda coverage: run_case(plan.case(seed), plan, design, coverage))
+    return tried(seed, plan, Coverage(), lambda coverage: run_trial_case(plan.case(seed), plan, design, coverage))
 
 
 def run_on(seed: int, plan: Plan, engine: str) -> Result:
@@ -193,19 +193,21 @@ def run_on(seed: int, plan: Plan, engine: str) -> Result:
     return run_seed(seed, plan, DESIGNS[engine]())
 
 
-def shrink(result: Result, design: Design, progress: Callable[[int], None] | None = None, runs: int = RUNS) -> Case:
+def shrink(
+    result: Result, design: Design, progress: Callable[[int], None] | None = None, runs: int = RUNS
+) -> ShrinkCase:
     """The smallest program that fails in the same way as ``result``, found with at most ``runs`` runs."""
     limit = 2 * result.verdict.cycles + _SPARE_CYCLES
     full = result.plan.case(result.seed)
-    case = Case(full.program, replace(full.machine, max_cycles=min(limit, full.machine.max_cycles)))
+    case = ShrinkCase(full.program, replace(full.machine, max_cycles=min(limit, full.machine.max_cycles)))
 
-    def fails(candidate: Case) -> bool:
-        return run_case(candidate, result.plan, design).reason is result.verdict.reason
+    def fails(candidate: ShrinkCase) -> bool:
+        return run_trial_case(candidate, result.plan, design).reason is result.verdict.reason
 
     return Shrinker(fails, progress=progress, runs=runs).shrink(case) if fails(case) else full
 
 
-def _heading(case: Case, result: Result) -> list[str]:
+def _heading(case: ShrinkCase, result: Result) -> list[str]:
     return [
         "Written by xpulpnn verify: minimal program that fails",
         f"from: {result.plan.command(result.seed)}",
@@ -214,12 +216,12 @@ def _heading(case: Case, result: Result) -> list[str]:
     ]
 
 
-def listing(case: Case, result: Result) -> str:
+def program_listing(case: ShrinkCase, result: Result) -> str:
     """The whole minimal program; assembles to the words that fail."""
     return case.program.listing(_heading(case, result))
 
 
-def excerpt(case: Case, result: Result) -> str:
+def excerpt(case: ShrinkCase, result: Result) -> str:
     """The minimal program for people: only what the generator wrote, not what is around it."""
     lines = [line for block in (*case.program.main, *case.program.functions) for line in block.lines()]
     return "\n".join([*(f"# {line}" for line in _heading(case, result)), *indented(lines)]) + "\n"

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from xpulpnn.isa.fields import WORD_FIELDS
 from xpulpnn_sw.assembly.looppass.counting import live_before
-from xpulpnn_sw.assembly.looppass.operation import GP, SP, TP, FlowKind, Operation, make
+from xpulpnn_sw.assembly.looppass.operation import GP, SP, TP, FlowKind, ListedOperation, make
 
 # registers whose values others may look at between two instructions: handlers use the stack
 _KEPT = frozenset({0, SP, GP, TP})
@@ -27,19 +27,19 @@ class AccessTally:
     sums: int = 0  # loads and stores that add two registers
 
 
-def _offset(operation: Operation) -> int | None:
+def _offset(operation: ListedOperation) -> int | None:
     if operation.name in _LOADS:
         return operation.values.get("imm12")
     return operation.values.get("stimm12") if operation.name in _STORES else None
 
 
-def _is_access(operation: Operation, base: int) -> bool:
+def _is_access(operation: ListedOperation, base: int) -> bool:
     if _offset(operation) is None or operation.values["rs1"] != base:
         return False
     return operation.values.get("rd", operation.values.get("rs2")) != base
 
 
-def _moves_along(operation: Operation, register: int) -> bool:
+def _moves_along(operation: ListedOperation, register: int) -> bool:
     """Return whether an instruction does the same with a shifted ``register`` once its constant is shifted back."""
     if _is_access(operation, register):
         return True
@@ -47,7 +47,7 @@ def _moves_along(operation: Operation, register: int) -> bool:
     return operation.name == "addi" and values["rs1"] == register != values["rd"] and "imm12" in values
 
 
-def _shifted(operation: Operation, register: int, by: int) -> Operation | None:
+def _shifted(operation: ListedOperation, register: int, by: int) -> ListedOperation | None:
     """The instruction for a ``register`` that is ``by`` less; None if the constant gets too large."""
     if register not in operation.reads or by == 0:
         return operation
@@ -61,11 +61,11 @@ def _shifted(operation: Operation, register: int, by: int) -> Operation | None:
     )
 
 
-def _touches(operation: Operation, register: int) -> bool:
+def _touches(operation: ListedOperation, register: int) -> bool:
     return register in operation.reads or register in operation.writes
 
 
-def _is_step(operation: Operation) -> bool:
+def _is_step(operation: ListedOperation) -> bool:
     return (
         operation.name == "addi"
         and operation.values["rd"] == operation.values["rs1"]
@@ -74,7 +74,7 @@ def _is_step(operation: Operation) -> bool:
     )
 
 
-def _conflict(first: Operation, second: Operation, *, swap_loads: bool) -> bool:
+def _conflict(first: ListedOperation, second: ListedOperation, *, swap_loads: bool) -> bool:
     if first.kind is not FlowKind.PLAIN or second.kind is not FlowKind.PLAIN or "auipc" in (first.name, second.name):
         return True
     if first.writes & (second.reads | second.writes) or second.writes & first.reads:
@@ -85,7 +85,7 @@ def _conflict(first: Operation, second: Operation, *, swap_loads: bool) -> bool:
     return first.is_store or second.is_store or first.is_fixed or second.is_fixed or not swap_loads
 
 
-def _postponed(operations: list[Operation]) -> list[Operation]:
+def _postponed(operations: list[ListedOperation]) -> list[ListedOperation]:
     """The same with every step of a pointer as late as possible."""
     result = list(operations)
     for index in reversed(range(len(result))):
@@ -107,7 +107,9 @@ def _postponed(operations: list[Operation]) -> list[Operation]:
     return result
 
 
-def _with_sums(operations: list[Operation], live_out: frozenset[int], tally: AccessTally) -> list[Operation]:
+def _with_sums(
+    operations: list[ListedOperation], live_out: frozenset[int], tally: AccessTally
+) -> list[ListedOperation]:
     result = list(operations)
     index = 0
     while index < len(result):
@@ -122,7 +124,7 @@ def _with_sums(operations: list[Operation], live_out: frozenset[int], tally: Acc
     return result
 
 
-def _only_user(operations: Sequence[Operation], index: int, live_out: frozenset[int]) -> int | None:
+def _only_user(operations: Sequence[ListedOperation], index: int, live_out: frozenset[int]) -> int | None:
     """Place of the access that is the only reader of a sum, where both summands still have their values."""
     values = operations[index].values
     total, summands = values["rd"], frozenset({values["rs1"], values["rs2"]})
@@ -142,14 +144,14 @@ def _only_user(operations: Sequence[Operation], index: int, live_out: frozenset[
     return None
 
 
-def _indexed(access: Operation, addition: Operation) -> Operation:
+def _indexed(access: ListedOperation, addition: ListedOperation) -> ListedOperation:
     base, offset, values = addition.values["rs1"], addition.values["rs2"], access.values
     if access.is_load:
         return make(f"p.{access.name}", "rd,rs2(rs1)", origin=access.origin, rd=values["rd"], rs1=base, rs2=offset)
     return make(f"p.{access.name}", "rs2,rs3(rs1)", origin=access.origin, rs2=values["rs2"], rs1=base, rs3=offset)
 
 
-def _incrementing(access: Operation, step: int) -> Operation:
+def _incrementing(access: ListedOperation, step: int) -> ListedOperation:
     values = access.values
     kept = {"origin": access.origin, "rs1": values["rs1"]}
     if access.is_load:
@@ -157,7 +159,9 @@ def _incrementing(access: Operation, step: int) -> Operation:
     return make(f"p.{access.name}", "rs2,stimm12(rs1!)", rs2=values["rs2"], stimm12=step, **kept)
 
 
-def _with_increments(operations: list[Operation], tally: AccessTally, *, swap_loads: bool) -> list[Operation]:
+def _with_increments(
+    operations: list[ListedOperation], tally: AccessTally, *, swap_loads: bool
+) -> list[ListedOperation]:
     result = list(operations)
     index = 0
     while index < len(result):
@@ -170,13 +174,13 @@ def _with_increments(operations: list[Operation], tally: AccessTally, *, swap_lo
     return result
 
 
-def _fused(operations: Sequence[Operation], index: int, *, swap_loads: bool) -> list[Operation] | None:
+def _fused(operations: Sequence[ListedOperation], index: int, *, swap_loads: bool) -> list[ListedOperation] | None:
     """The instructions with the step at ``index`` inside an access; None if there is none to take it."""
     step = operations[index]
     register, size = step.values["rd"], step.values["imm12"]
     low = high = index
 
-    def passes(operation: Operation) -> bool:
+    def passes(operation: ListedOperation) -> bool:
         return not _touches(operation, register) or _moves_along(operation, register)
 
     while low > 0 and passes(operations[low - 1]):
@@ -184,7 +188,7 @@ def _fused(operations: Sequence[Operation], index: int, *, swap_loads: bool) -> 
     while high + 1 < len(operations) and passes(operations[high + 1]):
         high += 1
     # every instruction as if the step came after all of them
-    window: list[Operation] = []
+    window: list[ListedOperation] = []
     for place in range(low, high + 1):
         operation = operations[place]
         if place != index:
@@ -210,7 +214,7 @@ def _fused(operations: Sequence[Operation], index: int, *, swap_loads: bool) -> 
     return [*before, access, *(later for later in rest if later is not None), *after]
 
 
-def _later_access(before: Sequence[Operation], register: int, *, swap_loads: bool) -> int | None:
+def _later_access(before: Sequence[ListedOperation], register: int, *, swap_loads: bool) -> int | None:
     for place in reversed(range(len(before))):
         operation = before[place]
         if register in operation.writes or operation.kind is not FlowKind.PLAIN:
@@ -222,8 +226,8 @@ def _later_access(before: Sequence[Operation], register: int, *, swap_loads: boo
 
 
 def improve(
-    body: Sequence[Operation], live_out: frozenset[int], tally: AccessTally, *, swap_loads: bool
-) -> list[Operation]:
+    body: Sequence[ListedOperation], live_out: frozenset[int], tally: AccessTally, *, swap_loads: bool
+) -> list[ListedOperation]:
     """The instructions of a block before its terminator, with fewer additions where that is possible."""
     found = AccessTally()
     original = list(body)
@@ -235,12 +239,12 @@ def improve(
     return result
 
 
-def _stalls(operations: Sequence[Operation]) -> int:
+def _stalls(operations: Sequence[ListedOperation]) -> int:
     """Instructions that read what the load right before them has loaded."""
     return sum(_loaded(first) in second.reads for first, second in pairwise(operations))
 
 
-def _loaded(operation: Operation) -> int:
+def _loaded(operation: ListedOperation) -> int:
     insn = operation.insn
     return operation.values["rd"] if insn is not None and insn.is_load else 0
 
@@ -249,7 +253,7 @@ def _loaded(operation: Operation) -> int:
 _LONGEST_BLOCK = 120
 
 
-def spread_loads(operations: Sequence[Operation], *, swap_loads: bool) -> list[Operation]:
+def spread_loads(operations: Sequence[ListedOperation], *, swap_loads: bool) -> list[ListedOperation]:
     """The instructions of a block in an order in which fewer of them wait for a load.
 
     ``operations`` includes the terminator, which stays last.
@@ -264,7 +268,7 @@ def spread_loads(operations: Sequence[Operation], *, swap_loads: bool) -> list[O
     return result
 
 
-def _better(operations: Sequence[Operation], count: int, *, swap_loads: bool) -> list[Operation] | None:
+def _better(operations: Sequence[ListedOperation], count: int, *, swap_loads: bool) -> list[ListedOperation] | None:
     for index in range(len(operations) - 1):
         if _loaded(operations[index]) not in operations[index + 1].reads:
             continue
@@ -280,7 +284,7 @@ def _better(operations: Sequence[Operation], count: int, *, swap_loads: bool) ->
     return None
 
 
-def _moves(operations: Sequence[Operation], index: int) -> list[tuple[int, int]]:
+def _moves(operations: Sequence[ListedOperation], index: int) -> list[tuple[int, int]]:
     """Ways to put an instruction between a load and its reader: a later one up, the load up, an earlier one down."""
     later = [(source, index + 1) for source in range(index + 2, len(operations))]
     return [*later, *((index, target) for target in reversed(range(index))), *((s, index) for s in range(index))]

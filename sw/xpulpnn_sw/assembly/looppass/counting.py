@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sw.assembly.looppass.listing import ListedFunction
-from xpulpnn_sw.assembly.looppass.operation import ALL, FlowKind, Operation
+from xpulpnn_sw.assembly.looppass.operation import ALL, FlowKind, ListedOperation
 
 
-def live_before(operations: Sequence[Operation], live: frozenset[int]) -> frozenset[int]:
+def live_before(operations: Sequence[ListedOperation], live: frozenset[int]) -> frozenset[int]:
     """Registers read later than a place, from those read later than some instructions after it."""
     for operation in reversed(operations):
         live = (live - operation.writes) | operation.reads
@@ -140,7 +140,7 @@ class Condition:
         return self
 
 
-def held_condition(branch: Operation, *, taken: bool) -> Condition | None:
+def held_condition(branch: ListedOperation, *, taken: bool) -> Condition | None:
     """Return the condition that holds after a branch; None for a comparison with an immediate."""
     relation = _RELATIONS.get(branch.name)
     if relation is None:
@@ -279,7 +279,7 @@ def _edge_facts(flow: FlowGraph, index: int, target: int, tracked: Sequence[_Tra
     return set()
 
 
-def _track(operations: Sequence[Operation], tracked: Sequence[_Tracked]) -> bool:
+def _track(operations: Sequence[ListedOperation], tracked: Sequence[_Tracked]) -> bool:
     """Go back over instructions; false when a value comes from something that is not followed."""
     for operation in reversed(operations):
         for one in tracked:

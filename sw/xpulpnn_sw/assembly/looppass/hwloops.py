@@ -29,7 +29,7 @@ from xpulpnn_sw.assembly.looppass.counting import (
     held_condition,
 )
 from xpulpnn_sw.assembly.looppass.listing import SETUP_SIZE, BasicBlock, ListedFunction
-from xpulpnn_sw.assembly.looppass.operation import GP, RA, SP, TP, FlowKind, Operation, make
+from xpulpnn_sw.assembly.looppass.operation import GP, RA, SP, TP, FlowKind, ListedOperation, make
 
 _FARTHEST = 2 * 0xFFF  # bytes from the set-up to the end, at most
 _NEAREST_FARTHEST = 2 * 0x1F  # the same where the instruction holds the count too
@@ -68,7 +68,7 @@ class _Plan:
     shape: _Shape
     counter: Counter
     entry: Entry
-    setup: tuple[Operation, ...]
+    setup: tuple[ListedOperation, ...]
     is_exact: bool
 
 
@@ -234,26 +234,26 @@ class HardwareLoops:
         self.function.loops.append((shape.start, shape.end))
 
 
-def _setup(word: int, shift: int, end: str, count: int | None) -> Operation:
+def _setup(word: int, shift: int, end: str, count: int | None) -> ListedOperation:
     name = "lp.setupi" if count is None else "lp.setup"
     operands = f"{word >> 7 & 1}, {word >> 20 if count is None else ABI_NAMES[count]}, {end}"
     text = f".4byte 0x{word:08x} + (({end} - .) << {shift})  # {name} {operands}"
     reads = frozenset[int]() if count is None else frozenset({count})
-    return Operation(text=text, kind=FlowKind.LOOP, values={}, reads=reads)
+    return ListedOperation(text=text, kind=FlowKind.LOOP, values={}, reads=reads)
 
 
-def _number(register: int, value: int) -> Operation:
+def _number(register: int, value: int) -> ListedOperation:
     text = f"li {ABI_NAMES[register]}, {value}"
-    return Operation(text=text, values={"li": value}, writes=frozenset({register}), size=8)
+    return ListedOperation(text=text, values={"li": value}, writes=frozenset({register}), size=8)
 
 
-def _count(counter: Counter, free: Sequence[int], *, is_exact: bool) -> list[Operation] | None:
+def _count(counter: Counter, free: Sequence[int], *, is_exact: bool) -> list[ListedOperation] | None:
     if not free:
         return None
     count, register, bound = free[0], counter.register, counter.bound
     size, upward = abs(counter.step), counter.step > 0
     high, low = (bound, register) if upward else (register, bound)
-    operations: list[Operation] = []
+    operations: list[ListedOperation] = []
     if counter.is_ordered and not is_exact:
         # an order that does not hold from the start gives distance 0, for the one turn before the test
         unsigned = "u" if counter.relation.endswith("u") else ""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from xpulpnn_sw.assembly.looppass.operation import FlowKind, Operation, parse, unknown
+from xpulpnn_sw.assembly.looppass.operation import FlowKind, ListedOperation, parse_operation, unknown
 
 _LABEL = re.compile(r"\s*([\w.$]+)\s*:(.*)")
 _NAME = re.compile(r"[A-Za-z_.$][\w.$]*")
@@ -35,7 +35,7 @@ class BasicBlock:
     section: int  # counts the changes of the section in a function: blocks with the same number lie together
     source: str  # file and line of the C source as debug information gives it, or the line of the assembly
     # the instructions; a branch or jump is the last
-    operations: list[Operation] = field(default_factory=list[Operation])
+    operations: list[ListedOperation] = field(default_factory=list[ListedOperation])
     # lines that are no instructions, with their numbers
     anchors: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     labels: list[str] = field(default_factory=list[str])
@@ -45,27 +45,27 @@ class BasicBlock:
     predecessors: list[int] = field(default_factory=list[int])
     is_entered: bool = False  # whether it may be reached in ways that are not seen: the entry, targets of pointers
     # what sets up a hardware loop before the first instruction; a turn of the loop begins after it
-    setup: list[Operation] = field(default_factory=list[Operation])
+    setup: list[ListedOperation] = field(default_factory=list[ListedOperation])
     # label of the last instruction of a hardware loop, which is the last of this block that is no branch
     end_label: str = ""
 
     @property
-    def all(self) -> list[Operation]:
+    def all(self) -> list[ListedOperation]:
         """Set-up and instructions."""
         return [*self.setup, *self.operations]
 
     @property
-    def terminator(self) -> Operation | None:
+    def terminator(self) -> ListedOperation | None:
         """The branch, jump or return at the end."""
         last = self.operations[-1] if self.operations else None
         return last if last is not None and last.kind in LEAVING else None
 
     @property
-    def body(self) -> list[Operation]:
+    def body(self) -> list[ListedOperation]:
         """The instructions before the terminator."""
         return self.operations[:-1] if self.terminator else self.operations
 
-    def replace_body(self, body: Sequence[Operation]) -> None:
+    def replace_body(self, body: Sequence[ListedOperation]) -> None:
         """Put other instructions before the terminator."""
         terminator = self.terminator
         self.operations = [*body, *([terminator] if terminator else [])]
@@ -142,7 +142,7 @@ class _Line:
     text: str
     section: int
     label: str = ""
-    operation: Operation | None = None
+    operation: ListedOperation | None = None
 
 
 def _is_local(label: str) -> bool:
@@ -253,7 +253,7 @@ class Listing:
                 lines.append(_Line(number, text, section, operation=unknown(statement, number)))
             else:
                 comment = text.rstrip()[len(text[: text.index(statement)]) + len(statement) :]
-                operation = replace(parse(statement, number), comment=comment)
+                operation = replace(parse_operation(statement, number), comment=comment)
                 lines.append(_Line(number, text, section, operation=operation))
         return lines
 

@@ -46,7 +46,7 @@ class FlowKind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class ListedOperation:
     """An instruction."""
 
     text: str  # assembly text without label and comment
@@ -109,7 +109,7 @@ class Operation:
         return None
 
 
-def number(text: str) -> int | None:
+def _number(text: str) -> int | None:
     """The value of a constant expression, or None if the linker knows it only."""
     try:
         return evaluate(text, {}, 0) if text.strip() and "pc" not in text and not text.startswith("%") else None
@@ -122,7 +122,7 @@ def _value(token: Token, text: str) -> int | None:
     if kind in (FieldKind.TARGET, FieldKind.FENCE):
         return None
     if kind is FieldKind.IMMEDIATE or text[:1].isdigit():
-        return number(text)
+        return _number(text)
     try:
         return token_value(token, text, {}, 0)
     except EncodingError:
@@ -159,7 +159,7 @@ def _kind(insn: Insn, values: dict[str, int], target: str) -> FlowKind:
     return FlowKind.PLAIN
 
 
-def _row(text: str, insn: Insn, values: dict[str, int], target: str, origin: int) -> Operation:
+def _row(text: str, insn: Insn, values: dict[str, int], target: str, origin: int) -> ListedOperation:
     kind = _kind(insn, values, target)
     reads, writes = _registers(insn, values)
     if kind is FlowKind.CALL:
@@ -168,7 +168,7 @@ def _row(text: str, insn: Insn, values: dict[str, int], target: str, origin: int
         reads = ALL if insn.mnemonic == "mret" else reads | RETURN_LIVE
     elif kind in (FlowKind.INDIRECT, FlowKind.SYSTEM, FlowKind.LOOP):
         reads = ALL
-    return Operation(
+    return ListedOperation(
         text=text,
         kind=kind,
         insn=insn,
@@ -182,9 +182,9 @@ def _row(text: str, insn: Insn, values: dict[str, int], target: str, origin: int
     )
 
 
-def unknown(text: str, origin: int) -> Operation:
+def unknown(text: str, origin: int) -> ListedOperation:
     """Something that cannot be read: it may do anything."""
-    return Operation(text=text, kind=FlowKind.UNKNOWN, values={}, reads=ALL, size=LONGEST, origin=origin)
+    return ListedOperation(text=text, kind=FlowKind.UNKNOWN, values={}, reads=ALL, size=LONGEST, origin=origin)
 
 
 _ALL_ROWS = Decoder(insn for insn in INSNS if insn.size == 4)
@@ -202,7 +202,7 @@ _DIRECTIVES = {
 }
 
 
-def _directive(text: str, origin: int) -> Operation:
+def _directive(text: str, origin: int) -> ListedOperation:
     head, operands = statement_parts(text.removeprefix(".insn"))
     plain: list[str] = []
     for operand in operands:
@@ -213,7 +213,7 @@ def _directive(text: str, origin: int) -> Operation:
     word = 0
     for field, part in zip(fields, plain, strict=False):
         is_named = is_register(part)
-        value = register_number(part) if is_named else number(part)
+        value = register_number(part) if is_named else _number(part)
         if value is None or is_named != (field.kind is FieldKind.REGISTER):
             return unknown(text, origin)
         word |= field.insert(value)
@@ -223,12 +223,12 @@ def _directive(text: str, origin: int) -> Operation:
     return _row(text, insn, insn.decode(word), target, origin)
 
 
-def _special(name: str, operands: tuple[str, ...], text: str, origin: int) -> Operation | None:
+def _special(name: str, operands: tuple[str, ...], text: str, origin: int) -> ListedOperation | None:
     """Pseudo-instructions that stand for a choice of words, or for several."""
-    made = partial(Operation, text=text, size=LONGEST, origin=origin)
+    made = partial(ListedOperation, text=text, size=LONGEST, origin=origin)
     match name, operands:
         case "li" | "la" | "lla", (rd, value) if is_register(rd):
-            constant = number(value) if name == "li" else None
+            constant = _number(value) if name == "li" else None
             values = {} if constant is None else {"li": constant}
             return made(values=values, writes=frozenset({register_number(rd)} - {0}))
         case "call", (_,):
@@ -242,7 +242,7 @@ def _special(name: str, operands: tuple[str, ...], text: str, origin: int) -> Op
             return None
 
 
-def parse(text: str, origin: int = -1) -> Operation:
+def parse_operation(text: str, origin: int = -1) -> ListedOperation:
     """The operation of one line of assembly without label and comment; never fails, see :func:`unknown`."""
     mnemonic, operands = statement_parts(text)
     if mnemonic == ".insn":
@@ -265,7 +265,7 @@ def parse(text: str, origin: int = -1) -> Operation:
 _WITH_IMMEDIATE = frozenset({"addi", "andi", "ori", "xori", "slli", "srli", "srai", "slti", "sltiu"})
 
 
-def _matched(text: str, mnemonic: str, operands: tuple[str, ...], origin: int) -> Operation:
+def _matched(text: str, mnemonic: str, operands: tuple[str, ...], origin: int) -> ListedOperation:
     insn = select(mnemonic, operands)
     is_bare = any(
         form.is_memory and not MEMORY.fullmatch(part) for form, part in zip(insn.forms, operands, strict=True)
@@ -296,7 +296,7 @@ def _directive_text(insn: Insn, word: int) -> str:
     return f".insn {text}  # {render(insn, word)}"
 
 
-def make(mnemonic: str, operands: str | None = None, *, origin: int = -1, **values: int) -> Operation:
+def make(mnemonic: str, operands: str | None = None, *, origin: int = -1, **values: int) -> ListedOperation:
     """The operation of a row of the table with these operand values.
 
     Raises :class:`EncodingError` for values that do not fit.

@@ -10,7 +10,7 @@ from xpulpnn_sw.assembly.looppass.accesses import AccessTally, improve, spread_l
 from xpulpnn_sw.assembly.looppass.counting import FlowGraph, live_before
 from xpulpnn_sw.assembly.looppass.hwloops import HardwareLoops, LoopOutcome
 from xpulpnn_sw.assembly.looppass.listing import ListedFunction, Listing, strip_comment
-from xpulpnn_sw.assembly.looppass.operation import SP, FlowKind, Operation, parse
+from xpulpnn_sw.assembly.looppass.operation import SP, FlowKind, ListedOperation, parse_operation
 
 # in the order in which they are restored: the count arms a loop, so it comes last
 _SAVED = tuple(CSR_BY_NAME[f"lp{part}{loop}"].address for loop in (0, 1) for part in ("start", "end", "count"))
@@ -34,17 +34,17 @@ def _is_compiled(function: ListedFunction) -> bool:
     return found and first is not None and (first.step(SP) or 0) < 0
 
 
-def _instructions(*texts: str) -> list[Operation]:
-    return [parse(text) for text in texts]
+def _instructions(*texts: str) -> list[ListedOperation]:
+    return [parse_operation(text) for text in texts]
 
 
-def _saving() -> list[Operation]:
+def _saving() -> list[ListedOperation]:
     moves = [(f"csrr t0, 0x{csr:x}", f"sw t0, {_WORD * place}(sp)") for place, csr in enumerate(_SAVED)]
     head = (f"addi sp, sp, {-_FRAME}", f"sw t0, {_SPARE_AT}(sp)")
     return _instructions(*head, *(text for pair in moves for text in pair))
 
 
-def _restoring() -> list[Operation]:
+def _restoring() -> list[ListedOperation]:
     moves = [(f"lw t0, {_WORD * place}(sp)", f"csrw 0x{csr:x}, t0") for place, csr in enumerate(_SAVED)]
     tail = (f"lw t0, {_SPARE_AT}(sp)", f"addi sp, sp, {_FRAME}")
     return _instructions(*(text for pair in moves for text in pair), *tail)

@@ -216,7 +216,7 @@ the reports, whose first word counts the passes until then; what is behind it wa
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ClusterProgram(BareProgram):
+class BareClusterProgram(BareProgram):
     """Memory contents and addresses of a kernel's program; the cores report one after the other at ``cycles``."""
 
     cores: int  # that share the kernel
@@ -236,7 +236,7 @@ class ClusterProgram(BareProgram):
         return memory[at : at + size].view("<u4").astype(np.int64).reshape(self.cores, -1)
 
 
-def cluster_program(run: SharedFunction, cores: int, passes: int = 1) -> ClusterProgram:
+def cluster_program(run: SharedFunction, cores: int, passes: int = 1) -> BareClusterProgram:
     """The program in which ``cores`` cores, for which ``run`` has room, compute a kernel ``passes`` times.
 
     Programs that differ in nothing but the passes do the same in each of them.
@@ -250,4 +250,4 @@ def cluster_program(run: SharedFunction, cores: int, passes: int = 1) -> Cluster
         "report_bytes": report_bytes,
     }
     reports = passes.to_bytes(report_bytes, "little") * cores
-    return ClusterProgram(cores=cores, **_with_caller(run, CLUSTER_CALLER, after, reports, KEPT, **numbers))
+    return BareClusterProgram(cores=cores, **_with_caller(run, CLUSTER_CALLER, after, reports, KEPT, **numbers))

@@ -131,7 +131,7 @@ def identifier(name: str) -> str:
     return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
-def identifiers(names: Iterable[str]) -> dict[str, str]:
+def c_identifiers(names: Iterable[str]) -> dict[str, str]:
     """For each name an identifier of its own."""
     found: dict[str, str] = {}
     for name in names:
@@ -241,7 +241,7 @@ def c_network(
 ) -> CNetwork:
     """The network with ``image`` as an example of its inputs, each layer by a variant."""
     filled = filled_input(image, network)
-    names = identifiers(stage.name for stage in network.stages)
+    names = c_identifiers(stage.name for stage in network.stages)
     built = kernels(network, filled, variants, cores=cores or 1, specialise=specialise)
     runs = [
         replace(run, name=f"{c_identifier(network.name)}_{names[stage.name]}_function")

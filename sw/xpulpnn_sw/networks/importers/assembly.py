@@ -16,7 +16,7 @@ from xpulpnn_sw.networks.importers.levels import Channel, Levels, fitted, inner_
 from xpulpnn_sw.networks.importers.plans import (
     LayerPlan,
     RuleFit,
-    alike,
+    alike_plans,
     plain_sum,
     plan_addition,
     plan_average,
@@ -24,7 +24,7 @@ from xpulpnn_sw.networks.importers.plans import (
     precision_text,
 )
 from xpulpnn_sw.networks.importers.policy import Policy
-from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value, constant, dims, identity, live
+from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value, constant_value, dims, identity, live
 from xpulpnn_sw.networks.network import Described, Scaling, by_colour
 
 INPUT = "input"
@@ -81,7 +81,7 @@ class NetworkAssembly:
         """Constants as integers; ``channel_axis`` has a scale for each number; None: one for all."""
         if isinstance(value, Quantised):
             return value
-        values = constant(value, tensor)
+        values = constant_value(value, tensor)
         if self.policy is not None:
             return self.policy.weights(tensor, values, channel_axis)
         if (
@@ -143,7 +143,7 @@ class NetworkAssembly:
         if sums.kernel == "avgpool":
             return plan_average(sums, levels)
         # nothing but the input quantised again, every channel in the same way
-        if not sums.name and alike(sums) and sums.channels[0].a > 0 and sums.sources[0].bits != SIGN_BITS:
+        if not sums.name and alike_plans(sums) and sums.channels[0].a > 0 and sums.sources[0].bits != SIGN_BITS:
             plan = plan_average(sums, levels)
             if not plan.fit.moved:
                 return plan

@@ -198,7 +198,7 @@ def _biased(sums: Sums, bias: Value | None) -> Value:
     return moved(sums, [Fraction(1)] * channels, by_channel(flat, column, channels))
 
 
-def convolution(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def onnx_convolution(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``Conv`` in two directions or one, depthwise if each channel is a group."""
     source = net.map_of(given[0], node.inputs[0], padded=True)
     weights = net.weights_of(given[1], node.inputs[1], channel_axis=0)

@@ -14,12 +14,12 @@ from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
 from xpulpnn_sw.networks.importers.onnx_layers import (
     add_maps,
     average_pool,
-    convolution,
     gemm,
     global_average_pool,
     matrix_product,
     maximum_pool,
     mean,
+    onnx_convolution,
 )
 from xpulpnn_sw.networks.importers.onnx_node import Given, OnnxNode, OnnxOperator
 from xpulpnn_sw.networks.importers.onnx_quantisers import (
@@ -28,7 +28,7 @@ from xpulpnn_sw.networks.importers.onnx_quantisers import (
     dequantise,
     multi_threshold,
     quant,
-    quantise,
+    quantise_onnx,
     truncation,
 )
 from xpulpnn_sw.networks.importers.values import (
@@ -38,9 +38,9 @@ from xpulpnn_sw.networks.importers.values import (
     Value,
     by_channel,
     clamped,
-    constant,
+    constant_value,
     dims,
-    exact,
+    exact_number,
     identity,
     live,
     moved,
@@ -58,7 +58,7 @@ def _bias(values: Value | None, *scales: Value | None) -> Quantised | None:
         raise InputError("biases must be constants and integers, not others")
     factor: Any = np.full(1, 1, object)
     for one in scales:
-        factor = factor * np.array([exact(number) for number in constant(one, "scale").ravel()], object)
+        factor = factor * np.array([exact_number(number) for number in constant_value(one, "scale").ravel()], object)
     whole = values.astype(np.int64).ravel()
     return Quantised(values=whole, scale=np.broadcast_to(factor, whole.shape))
 
@@ -91,7 +91,7 @@ def on_integers(compute: OnnxOperator, axes: Sequence[Axis], *, least: int, resu
         found = compute(net, replace(node, inputs=inputs), operands)
         if every[result] is None and result >= least:
             return found
-        return quantise(net, replace(node, attributes={}), [found, *every[result : result + 2]])
+        return quantise_onnx(net, replace(node, attributes={}), [found, *every[result : result + 2]])
 
     return operator
 
@@ -165,9 +165,9 @@ def _batch_normalisation(_: NetworkAssembly, node: OnnxNode, given: Given) -> Va
     axis = np.array([1, -1, *[1] * (value.places.ndim - 2)])
     if node.number("training_mode", 0):
         raise InputError("training_mode must be 0, not 1")
-    arrays = [constant(one, "parameter").reshape(axis) for one in given[1:5]]
+    arrays = [constant_value(one, "parameter").reshape(axis) for one in given[1:5]]
     scale, bias, mean, variance = (by_channel(one, value.places, channels) for one in arrays)
-    epsilon = exact(node.real("epsilon", 1e-5))
+    epsilon = exact_number(node.real("epsilon", 1e-5))
     if any(one + epsilon <= 0 for one in variance):
         raise InputError("variances must be greater than 0, not less")
     factors = [one / _root(two + epsilon) for one, two in zip(scale, variance, strict=True)]
@@ -196,8 +196,8 @@ def _clip(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     def end(place: int, name: str) -> Fraction | None:
         value = given[place] if len(given) > place else None
         if value is None:
-            return exact(node.real(name, 0)) if name in node.attributes else None
-        return exact(constant(value, name).reshape(-1)[0])
+            return exact_number(node.real(name, 0)) if name in node.attributes else None
+        return exact_number(constant_value(value, name).reshape(-1)[0])
 
     return _clipped(net, live(given[0]), end(1, "min"), end(2, "max"))
 
@@ -269,7 +269,7 @@ def _is_zero(value: Map, filling: Value | None, node: OnnxNode) -> bool:
         filling = np.array(node.real("value", 0), np.float32)
     if not isinstance(filling, np.ndarray) or filling.size != 1:
         return False
-    number = exact(filling.ravel()[0])
+    number = exact_number(filling.ravel()[0])
     return number == (0 if value.codes is None else value.codes[1])
 
 
@@ -321,15 +321,15 @@ OPERATORS: Mapping[str, KnownOperator] = {
     "BipolarQuant": KnownOperator(bipolar, quantises=True, on_constants=True),
     "MultiThreshold": KnownOperator(multi_threshold, quantises=True),
     "Trunc": KnownOperator(truncation, quantises=True),
-    "QuantizeLinear": KnownOperator(quantise, quantises=True, on_constants=True),
+    "QuantizeLinear": KnownOperator(quantise_onnx, quantises=True, on_constants=True),
     "DequantizeLinear": KnownOperator(dequantise, quantises=True, on_codes=True, on_constants=True),
-    "QLinearConv": KnownOperator(on_integers(convolution, (0, 0), least=8, result=6, bias=8), on_codes=True),
+    "QLinearConv": KnownOperator(on_integers(onnx_convolution, (0, 0), least=8, result=6, bias=8), on_codes=True),
     "QLinearMatMul": KnownOperator(on_integers(matrix_product, (0, -1), least=8, result=6), on_codes=True),
     "QGemm": KnownOperator(on_integers(gemm, (0, _outputs), least=6, result=7, bias=6), on_codes=True),
     "QLinearAdd": KnownOperator(on_integers(_sum(1), (0, 0), least=7, result=6), on_codes=True),
     "QLinearAveragePool": KnownOperator(on_integers(average_pool, (0,), least=4, result=3), on_codes=True),
     "QLinearGlobalAveragePool": KnownOperator(on_integers(global_average_pool, (0,), least=4, result=3), on_codes=True),
-    "Conv": KnownOperator(convolution, reads=Reads.WITH_WEIGHTS),
+    "Conv": KnownOperator(onnx_convolution, reads=Reads.WITH_WEIGHTS),
     "Gemm": KnownOperator(gemm, reads=Reads.WITH_WEIGHTS),
     "MatMul": KnownOperator(matrix_product, reads=Reads.WITH_WEIGHTS),
     "Add": KnownOperator(_sum(1), reads=Reads.BOTH),

@@ -14,16 +14,16 @@ from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
 from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
 from xpulpnn_sw.networks.importers.levels import Bound, Levels, narrowest, sign_levels, uniform_levels
 from xpulpnn_sw.networks.importers.onnx_node import Given, OnnxNode
-from xpulpnn_sw.networks.importers.values import Map, Quantised, Value, constant, exact, live, sums_of
+from xpulpnn_sw.networks.importers.values import Map, Quantised, Value, constant_value, exact_number, live, sums_of
 
 INPUT_CODES = (Fraction(1), Fraction(0))  # of a model's input of integers, until the model says what they stand for
 
 
 def _number(value: Value | None, what: str) -> Fraction:
-    real = constant(value.real if isinstance(value, Quantised) else value, what)
+    real = constant_value(value.real if isinstance(value, Quantised) else value, what)
     if not real.size or not bool(np.all(real == real.ravel()[0])):
         raise InputError(f"{what} of activations must be one number, not one for each channel")
-    return exact(real.ravel()[0])
+    return exact_number(real.ravel()[0])
 
 
 def _rounded(values: Any, mode: str) -> Any:
@@ -78,7 +78,7 @@ def _constants(
     *,
     rounds_first: bool = False,
 ) -> Quantised:
-    (low, high), scale, zero = limits, constant(scale, "scale"), constant(zero, "zero point")
+    (low, high), scale, zero = limits, constant_value(scale, "scale"), constant_value(zero, "zero point")
     if not (np.isfinite(scale) & (scale > 0)).all() or not np.isfinite(values).all():
         raise InputError("scales must be greater than 0 and weights finite, not others")
     # quotients of two numbers in 24 bits are no nearer to a half than this, unless they are a half
@@ -89,7 +89,7 @@ def _constants(
 
 
 def _scaled(values: Any, scale: Any) -> Quantised:
-    numbers = np.vectorize(exact, otypes=[object])(scale)
+    numbers = np.vectorize(exact_number, otypes=[object])(scale)
     return Quantised(values=values, scale=np.broadcast_to(numbers, values.shape))
 
 
@@ -108,16 +108,16 @@ def bipolar(net: NetworkAssembly, _: OnnxNode, given: Given) -> Value:
 
 def multi_threshold(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``MultiThreshold`` of QONNX: how many thresholds of its channel a number is not below."""
-    value, table = live(given[0]), constant(given[1], "thresholds")
+    value, table = live(given[0]), constant_value(given[1], "thresholds")
     if table.ndim != 2:
         raise InputError("thresholds must be [channel][level], not another value")
-    scale, bias = (exact(node.real(name, usual)) for name, usual in (("out_scale", 1), ("out_bias", 0)))
+    scale, bias = (exact_number(node.real(name, usual)) for name, usual in (("out_scale", 1), ("out_bias", 0)))
     channels, count = value.shape[2], table.shape[1]
     if scale <= 0 or len(table) not in (1, channels):
         raise InputError(
             f"thresholds must be those of 1 or {channels} channels with a positive scale, not {len(table)}"
         )
-    rows = [[exact(one) for one in row] for row in table]
+    rows = [[exact_number(one) for one in row] for row in table]
     if any(first > second for row in rows for first, second in pairwise(row)):
         raise InputError("thresholds must be ascending, not falling")
 
@@ -208,7 +208,7 @@ def _limits_of(bits: int, *, signed: bool, narrow: bool) -> tuple[int, int]:
     return (-(1 << (bits - 1)) + narrow if signed else 0), high
 
 
-def quantise(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def quantise_onnx(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``QuantizeLinear``: what it gives stands for what ``DequantizeLinear`` makes of that."""
     value, scale = given[:2]
     least, most = _limits(node, given[2] if len(given) > 2 else None)
@@ -253,7 +253,7 @@ def dequantise(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
 
 def _along(value: Value | None, axes: int, axis: int) -> Any:
     """A number for each place of an axis, in a shape that goes with the whole tensor."""
-    numbers = constant(value, "scale and zero point")
+    numbers = constant_value(value, "scale and zero point")
     shape = [-1 if place == axis % axes else 1 for place in range(axes)]
     return numbers.reshape(() if numbers.size == 1 else shape)
 

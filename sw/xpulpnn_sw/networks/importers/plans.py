@@ -222,7 +222,7 @@ def _rising(sums: Sums, weights: Any, levels: Levels) -> tuple[Any, list[Channel
     return weights * signs, channels, stuck
 
 
-def alike(sums: Sums) -> bool:
+def alike_plans(sums: Sums) -> bool:
     """Return whether the sums of all channels stand for the same numbers."""
     return len({(one.a, one.b, one.low, one.high) for one in sums.channels}) == 1
 
@@ -230,7 +230,7 @@ def alike(sums: Sums) -> bool:
 def plan_average(sums: Sums, levels: Levels) -> LayerPlan:
     """An average, or a map quantised again: one factor, summand and shift."""
     source, one = sums.sources[0], sums.channels[0]
-    if one.a < 0 or not alike(sums):
+    if one.a < 0 or not alike_plans(sums):
         raise InputError("what follows an average must be one factor for all channels, not negative")
     if levels.bits == SIGN_BITS:
         raise InputError("results of an average must have two bits at least, not one")
@@ -260,7 +260,7 @@ def plan_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels
     """The sum of two maps."""
     first, second = sums.sources
     one = sums.channels[0]
-    if not alike(sums):
+    if not alike_plans(sums):
         raise InputError("what follows an addition must be the same for all channels")
     if not one.a:
         raise InputError("factor of a sum must be other than 0, not 0")

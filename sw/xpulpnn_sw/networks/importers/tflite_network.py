@@ -25,10 +25,10 @@ from xpulpnn_sw.networks.importers.levels import Levels, uniform_levels
 from xpulpnn_sw.networks.importers.onnx_layers import (
     add_maps,
     average_pool,
-    convolution,
     gemm,
     global_average_pool,
     maximum_pool,
+    onnx_convolution,
 )
 from xpulpnn_sw.networks.importers.onnx_node import Given, OnnxNode, OnnxOperator
 from xpulpnn_sw.networks.importers.plans import LayerPlan, RuleFit, precision_text
@@ -333,7 +333,9 @@ class _Import:
         else:
             weights, group = self._weights(operator, 3, (3, 0, 1, 2)), value.shape[2]
         bias = self._bias(operator, value, weights)
-        return self._quantised(operator, self._computed(operator, convolution, (value, weights, bias), group=group))
+        return self._quantised(
+            operator, self._computed(operator, onnx_convolution, (value, weights, bias), group=group)
+        )
 
     def _fully_connected(self, operator: TfliteOperator) -> Map:
         _require(operator.options["WeightsFormat"] == 0, "weights must be in their plain order")

@@ -123,7 +123,7 @@ def by_channel(values: Constant, places: Ints, channels: int) -> list[Fraction]:
     found = spread[first]
     if not bool(np.all(spread == found[numbers])):
         raise InputError("constant must be one number for each channel, not different ones inside a channel")
-    return [exact(value) for value in found]
+    return [exact_number(value) for value in found]
 
 
 def dims(shape: Sequence[int]) -> str:
@@ -143,7 +143,7 @@ def sums_of(value: Map | Sums) -> Sums:
     return identity(value) if isinstance(value, Map) else value
 
 
-def constant(value: Value | None, what: str) -> NDArray[Any]:
+def constant_value(value: Value | None, what: str) -> NDArray[Any]:
     """A constant that is not quantised; raises :class:`InputError` for another value."""
     if not isinstance(value, np.ndarray):
         raise InputError(f"{what} must be a constant, not depend on the input")
@@ -152,10 +152,10 @@ def constant(value: Value | None, what: str) -> NDArray[Any]:
 
 def whole_constants(value: Value | None) -> list[int]:
     """Whole numbers of a constant; raises :class:`InputError` for other values."""
-    return [int(one) for one in constant(value, "shape and axes").ravel()]
+    return [int(one) for one in constant_value(value, "shape and axes").ravel()]
 
 
-def exact(value: Any) -> Fraction:
+def exact_number(value: Any) -> Fraction:
     """A number as it is; raises :class:`InputError` for infinities and what is no number."""
     if isinstance(value, Fraction):
         return value

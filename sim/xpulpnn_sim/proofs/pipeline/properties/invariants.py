@@ -13,7 +13,7 @@ _SYSTEM, _BRANCH, _JAL, _JALR, _MISC_MEM = 0x73, 0x63, 0x6F, 0x67, 0x0F
 _MRET, _WFI, _ECALL, _EBREAK, _C_EBREAK = 0x3020_0073, 0x1050_0073, 0x0000_0073, 0x0010_0073, 0x9002
 
 
-class Word:
+class InvariantWord:
     """The fields of an instruction as it was fetched, and what kind it is."""
 
     def __init__(self, raw):
@@ -165,7 +165,7 @@ def csr_invariants(seen, in_ex, word):
         seen["ex_unit"] == Unit.CSR,
         ~seen["ex_late_we"],
     ]
-    expanded = Word(seen["id_word"])
+    expanded = InvariantWord(seen["id_word"])
     return {
         "no access to a CSR is compressed": implies(seen["id_valid"] & seen["id_compressed"], ~expanded.accesses_csr),
         "CSR accesses are CSR accesses": implies(in_ex, word.accesses_csr == (seen["ex_csr"] != 0)),

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Mux, Signal
 
 from xpulpnn.isa.csr import csr_address
-from xpulpnn_sim.proofs.pipeline.properties.invariants import Watched, Word, csr_invariants, implies
+from xpulpnn_sim.proofs.pipeline.properties.invariants import InvariantWord, Watched, csr_invariants, implies
 
 LOOPS = 2
 REGISTERS = tuple(f"{name}{loop}" for loop in range(LOOPS) for name in ("lpstart", "lpend", "lpcount"))
@@ -15,7 +15,7 @@ _ALL = 0xFFFF_FFFF
 _HALF_WORDS = 0xFFFF_FFFE
 
 
-class Effects:
+class _Effects:
     """Effects of an instruction that completes on the loop registers.
 
     A set-up instruction or a write to their CSRs sets them. An instruction at lpend with a count above 1 is followed by
@@ -23,7 +23,7 @@ class Effects:
     """
 
     def __init__(self, m, prefix, raw, pc, rs1, taken, before, *, in_ex=False):
-        self.word = word = Word(raw)
+        self.word = word = InvariantWord(raw)
         self.sets = sets_up(word)
         self.late = word.branches | word.accesses_csr
         self.goes_on = goes_on = Signal(name=f"{prefix}_goes_on")
@@ -98,7 +98,7 @@ def watch_loops(m, core, seen, started):
     with m.If(seen["ex_leaves"]):
         m.d.sync += was_taken.eq(seen["taken"])
     completes = core.rvfi_valid & ~core.rvfi_trap
-    wb = Effects(m, "wb", core.rvfi_insn, core.rvfi_pc_rdata, core.rvfi_rs1_rdata, was_taken, now)
+    wb = _Effects(m, "wb", core.rvfi_insn, core.rvfi_pc_rdata, core.rvfi_rs1_rdata, was_taken, now)
     wrong = {}
     for name, old in now.items():
         m.d.sync += kept[name].eq(Mux(completes, wb.after[name], old))
@@ -116,7 +116,7 @@ def watch_loops(m, core, seen, started):
     }
     in_wb, in_ex = seen["has_wb"] & ~core.rvfi_trap, seen["has_ex"] & ~seen["ex_trap"]
     between = {name: Mux(in_wb, wb.after[name], old) for name, old in now.items()}
-    ex = Effects(m, "ex", seen["ex_insn"], seen["ex_pc_rdata"], seen["ex_rs1_rdata"], 0, between, in_ex=True)
+    ex = _Effects(m, "ex", seen["ex_insn"], seen["ex_pc_rdata"], seen["ex_rs1_rdata"], 0, between, in_ex=True)
     left = {name: Mux(in_ex, ex.after[name], old) for name, old in between.items()}
     begun = started & seen["booted"]
     invariants = {
@@ -138,7 +138,7 @@ def _differ(one, other):
 
 
 def _kind_invariants(seen, in_ex, ex, wb):
-    expanded, raw = Word(seen["id_word"]), Word(seen["id_raw"])
+    expanded, raw = InvariantWord(seen["id_word"]), InvariantWord(seen["id_raw"])
     kinds = ("branches", "jumps", "returns")
     alike = Cat(getattr(expanded, kind) == getattr(raw, kind) for kind in kinds).all()
     return {

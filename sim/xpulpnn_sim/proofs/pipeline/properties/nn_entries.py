@@ -6,7 +6,7 @@ from xpulpnn.core.control import LsuCtrl, MemSize
 from xpulpnn.isa.insn import MAC_LOAD_OPS, NN_FORM_OPS, REQUANTISE_OPS
 from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, XLEN
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.proofs.pipeline.properties.invariants import Watched, Word, implies
+from xpulpnn_sim.proofs.pipeline.properties.invariants import InvariantWord, Watched, implies
 
 _ALL_BYTES = 0b1111
 
@@ -113,7 +113,7 @@ def _ex_invariants(seen, in_ex, ex, first):
 
 class _Use:
     def __init__(self, m, prefix, raw, rows):
-        self.word = word = Word(raw)
+        self.word = word = InvariantWord(raw)
 
         def known(name, value):
             signal = Signal(len(value), name=f"{prefix}_{name}")

@@ -9,11 +9,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from xpulpnn_sim.publishing.papers.table import MeasuredRow, MeasuredTable, Verdict
+from xpulpnn_sim.publishing.papers.table import MeasuredRow, MeasuredTable, RowVerdict
 from xpulpnn_sim.tools.named_table import Column, NamedTable
 from xpulpnn_sim.tools.pages import INK, PALETTE, Page, Plot, layout
 
-_TONES = {"better": "good", "worse": "bad", Verdict.WRONG.value: "bad"}
+_TONES = {"better": "good", "worse": "bad", RowVerdict.WRONG.value: "bad"}
 
 
 def named_table(measured: MeasuredTable) -> NamedTable:
@@ -45,17 +45,17 @@ def named_table(measured: MeasuredTable) -> NamedTable:
         columns=columns,
         rows=rows,
         notes=[f"{measured.summary}.", *measured.table.notes, f"Paper: {measured.table.printed_by}."],
-        failed=frozenset(number for number, row in enumerate(measured.rows) if row.verdict is Verdict.WRONG),
+        failed=frozenset(number for number, row in enumerate(measured.rows) if row.verdict is RowVerdict.WRONG),
     )
 
 
 _PRINTED = "#9aa3ae"
 _FAINT = 0.4  # of printed bars beside ours in the same colour
-_VERDICTS: Mapping[Verdict, tuple[str, str]] = {
-    Verdict.BETTER: ("#0072b2", "circle"),
-    Verdict.EQUAL: ("#5b5b5b", "square"),
-    Verdict.WORSE: ("#d55e00", "diamond"),
-    Verdict.WRONG: ("#a3260b", "x"),
+_VERDICTS: Mapping[RowVerdict, tuple[str, str]] = {
+    RowVerdict.BETTER: ("#0072b2", "circle"),
+    RowVerdict.EQUAL: ("#5b5b5b", "square"),
+    RowVerdict.WORSE: ("#d55e00", "diamond"),
+    RowVerdict.WRONG: ("#a3260b", "x"),
 }
 _ROW_HEIGHT, _FRAME, _BARS_HEIGHT = 24, 120, 400
 _NARROWEST = 1.25  # ends of the axis of ratios at least, the same to both sides
@@ -144,7 +144,7 @@ def _advantages(rows: Sequence[MeasuredRow]) -> dict[str, Any]:
     return {"data": traces, "layout": shown}
 
 
-def write_page(path: Path, tables: Sequence[MeasuredTable], *, command: str, conditions: Sequence[str]) -> None:
+def write_papers_page(path: Path, tables: Sequence[MeasuredTable], *, command: str, conditions: Sequence[str]) -> None:
     """Write the page in one step: tables, plots, and for every row the commands that repeat it."""
     link = Markup('<a href="#{0}">{0}</a>')
     facts = [(link.format(one.table.name), one.summary) for one in tables]

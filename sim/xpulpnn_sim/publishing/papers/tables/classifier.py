@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from xpulpnn_sim.publishing.papers.runs import ClassifierRun
-from xpulpnn_sim.publishing.papers.table import Place, Published, Row, Table, printed, speed_up
+from xpulpnn_sim.publishing.papers.table import PaperTable, Place, Published, TableRow, printed, speed_up
 
 _MILLION = 1e6
 _CORES = 8
@@ -16,14 +16,14 @@ def _run(way: tuple[str, str], cores: int = 1) -> ClassifierRun:
     return ClassifierRun(variant=way[0], popcount=way[1], cores=cores)
 
 
-def _rows() -> Iterator[Row]:
+def _rows() -> Iterator[TableRow]:
     instructions = printed("table IV", {"software": "84.08", "hardware": "37.83"})
     cycles = {
         "software": Published("86.5", "table III, 2.62 s at 33 MHz"),
         "hardware": Published("38.9", "table III, 1.18 s at 33 MHz"),
     }
     for way in _WAYS:
-        yield Row(
+        yield TableRow(
             figure=f"instructions, {way[0]}, bits counted in {way[1]}",
             unit="million",
             published=instructions[way[1]],
@@ -33,7 +33,7 @@ def _rows() -> Iterator[Row]:
             quick=False,
         )
     for way in (*_WAYS, _CRUMBS):
-        yield Row(
+        yield TableRow(
             figure=f"cycles, {way[0]}, bits counted in {way[1]}",
             unit="million",
             published=cycles[way[1]],
@@ -43,7 +43,7 @@ def _rows() -> Iterator[Row]:
             place=Place(_CHART, way[0], f"bits counted in {way[1]}"),
         )
     for operation, published in printed("table IV", {"xor": "3302048", "compare": "2553032"}).items():
-        yield Row(
+        yield TableRow(
             figure=f"operations, window: {operation}",
             unit="",
             published=published,
@@ -61,7 +61,7 @@ def _rows() -> Iterator[Row]:
         yield speed_up(figure, None, _run(way, _CORES), _run(way), quick=False)
 
 
-TABLE = Table(
+TABLE = PaperTable(
     name="classifier",
     title="Binarised vehicle classifier",
     printed_by="Binarized vehicle classifier on RISC-V with a popcount instruction",

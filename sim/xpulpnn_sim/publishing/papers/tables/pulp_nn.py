@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from itertools import product
 
-from xpulpnn_sim.publishing.papers.runs import Cifar10Run, KernelRun
-from xpulpnn_sim.publishing.papers.table import Place, Published, Row, Table, printed, speed_up
+from xpulpnn_sim.publishing.papers.runs import Cifar10Run, PaperRun
+from xpulpnn_sim.publishing.papers.table import PaperTable, Place, Published, TableRow, printed, speed_up
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
@@ -23,28 +23,28 @@ _BEST = _VARIANTS[-1]
 _MACS = float(ConvLayer.parse(PAPER_LAYER).macs)
 
 
-def _conv(variant: str, cores: int | None, bits: int = 8) -> KernelRun:
+def _conv(variant: str, cores: int | None, bits: int = 8) -> PaperRun:
     """The convolution; the paper's narrower activations are unsigned."""
     precision = _SIGNED if bits == 8 else f"{bits}x{bits}x{bits}"
     rule = Rule.SHIFT.value
-    return KernelRun(kernel="conv", layer=PAPER_LAYER, precision=precision, variant=variant, rule=rule, cores=cores)
+    return PaperRun(kernel="conv", layer=PAPER_LAYER, precision=precision, variant=variant, rule=rule, cores=cores)
 
 
-def _linear(cores: int) -> KernelRun:
+def _linear(cores: int) -> PaperRun:
     rule = Rule.SHIFT.value
-    return KernelRun(kernel="linear", layer=_LINEAR, precision=_SIGNED, variant="xpulpv2_2x1", rule=rule, cores=cores)
+    return PaperRun(kernel="linear", layer=_LINEAR, precision=_SIGNED, variant="xpulpv2_2x1", rule=rule, cores=cores)
 
 
-def _channelwise(kernel: str, cores: int) -> KernelRun:
+def _channelwise(kernel: str, cores: int) -> PaperRun:
     chosen = kind(kernel)
     precision = str(chosen.uniform(8))
-    return KernelRun(kernel=kernel, layer=chosen.usual_in_cluster, precision=precision, variant="xpulpv2", cores=cores)
+    return PaperRun(kernel=kernel, layer=chosen.usual_in_cluster, precision=precision, variant="xpulpv2", cores=cores)
 
 
-def _rows() -> Iterator[Row]:
+def _rows() -> Iterator[TableRow]:
     kilocycles = printed("table 2", {1: "2586", 2: "1299", 4: "660", 8: "361"})
     for variant, (cores, published) in product(_VARIANTS, kilocycles.items()):
-        yield Row(
+        yield TableRow(
             figure=f"convolution {variant}, 8 bit, cores: {cores}",
             unit="k cycles",
             published=published,
@@ -59,7 +59,7 @@ def _rows() -> Iterator[Row]:
         figure = f"convolution {variant}, 8 bit: {cores} cores over one"
         yield speed_up(figure, published, _conv(variant, cores), _conv(variant, 1), quick=False)
     for cores, published in printed("table 2", {1: "33", 2: "17.6", 4: "8.4", 8: "4.4"}).items():
-        yield Row(
+        yield TableRow(
             figure=f"fully connected {_LINEAR}, 8 bit, cores: {cores}",
             unit="k cycles",
             published=published,
@@ -70,7 +70,7 @@ def _rows() -> Iterator[Row]:
     for cores, published in printed("table 2", {2: "1.89", 4: "3.92", 8: "7.52"}).items():
         figure = f"fully connected {_LINEAR}, 8 bit: {cores} cores over one"
         yield speed_up(figure, published, _linear(cores), _linear(1))
-    yield Row(
+    yield TableRow(
         figure=f"convolution {_BEST}, 8 bit, {_CORES} cores: peak",
         unit="MAC/cycle",
         published=Published("15.5", "section 5(c)"),
@@ -80,7 +80,7 @@ def _rows() -> Iterator[Row]:
         quick=False,
     )
     for bits, published in printed("section 5(b)", {4: "0.186", 2: "0.181"}).items():
-        yield Row(
+        yield TableRow(
             figure=f"convolution {_BEST}, {bits} bit, {_CORES} cores",
             unit="cycles/MAC",
             published=published,
@@ -101,7 +101,7 @@ def _rows() -> Iterator[Row]:
         yield speed_up(figure, published, _channelwise(kernel, _CORES), _channelwise(kernel, 1))
 
 
-TABLE = Table(
+TABLE = PaperTable(
     name="pulp-nn",
     title="PULP-NN: convolution and other layers on one to eight cores",
     printed_by=_PAPER,
@@ -120,16 +120,16 @@ TABLE = Table(
 )
 
 
-def _mixed_rows() -> Iterator[Row]:
+def _mixed_rows() -> Iterator[TableRow]:
     for variant, widths in product((_BEST, "nn_4x4"), product((8, 4, 2), repeat=3)):
         precision = "x".join(map(str, widths))
         # the fastest of the paper's 27 kernels
         peak = Published("16", "abstract") if (variant, precision) == (_BEST, "8x8x8") else None
-        yield Row(
+        yield TableRow(
             figure=f"convolution {variant} {precision}, {_CORES} cores",
             unit="MAC/cycle",
             published=peak,
-            run=KernelRun(kernel="conv", layer=PAPER_LAYER, precision=precision, variant=variant, cores=_CORES),
+            run=PaperRun(kernel="conv", layer=PAPER_LAYER, precision=precision, variant=variant, cores=_CORES),
             field="macs_per_cycle",
             better="more",
             quick=False,
@@ -137,7 +137,7 @@ def _mixed_rows() -> Iterator[Row]:
         )
 
 
-MIXED = Table(
+MIXED = PaperTable(
     name="pulp-nn-mixed",
     title="PULP-NN-mixed: 27 combinations of widths",
     printed_by="Enabling Mixed-Precision Quantized Neural Networks in Extreme-Edge Devices, ACM CF 2020",
@@ -153,13 +153,13 @@ MIXED = Table(
 _NETWORKS = (("ri5cy", 8), ("xpulpnn", 8), ("xpulpnn", 4), ("xpulpnn", 2))
 
 
-def _network_rows() -> Iterator[Row]:
+def _network_rows() -> Iterator[TableRow]:
     kilocycles = {
         1: Published("4862", "section 5(e), 28.6 ms at 170 MHz"),
         8: Published("705", "section 5(e), 241 frames/s at 170 MHz"),
     }
     for (preset, bits), (cores, published) in product(_NETWORKS, kilocycles.items()):
-        yield Row(
+        yield TableRow(
             figure=f"network on {preset}, {bits} bit, cores: {cores}",
             unit="k cycles",
             published=published if bits == 8 else None,
@@ -177,7 +177,7 @@ def _network_rows() -> Iterator[Row]:
             yield speed_up(figure, published if bits == 8 else None, several, alone, quick=False)
 
 
-CIFAR10 = Table(
+CIFAR10 = PaperTable(
     name="cifar10",
     title="CIFAR-10 network",
     printed_by=_PAPER,

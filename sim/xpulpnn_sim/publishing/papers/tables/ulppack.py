@@ -8,9 +8,9 @@ from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, MOST_CYCLES
 from xpulpnn_sim.api.packed_sweeps import USUAL_MATMUL, Wanted, sweep_points
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.packed_products import Point, run_point
+from xpulpnn_sim.cosimulation.workloads.packed_products import SweepPoint, run_point
 from xpulpnn_sim.publishing.papers.runs import Record
-from xpulpnn_sim.publishing.papers.table import Place, Published, Row, Table, printed, speed_up
+from xpulpnn_sim.publishing.papers.table import PaperTable, Place, Published, TableRow, printed, speed_up
 from xpulpnn_sw.kernels.ulppack.packing import METHODS
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.convolution import MatmulLayer
@@ -18,7 +18,7 @@ from xpulpnn_sw.layers.convolution import MatmulLayer
 BIT_SERIAL, BYTES = "p.cnt", "bytes"  # products of single bits; an element in each byte, with XpulpV2
 
 
-def _measured(point: Point, *, check: bool) -> Record:
+def _measured(point: SweepPoint, *, check: bool) -> Record:
     """The record of a point on the usual core."""
     machine = Machine(max_cycles=MOST_CYCLES)
     return run_point(point, simulated(preset(DEFAULT_CONFIG)), machine, check=check).record
@@ -44,9 +44,9 @@ class PackedRun:
         """Run it; the record is that of ``cosim ulppack --json``."""
         layer = MatmulLayer.parse(USUAL_MATMUL)
         if self.product in VARIANTS:
-            return _measured(Point(layer=layer, w=self.w, a=self.a, variant=self.product), check=check)
+            return _measured(SweepPoint(layer=layer, w=self.w, a=self.a, variant=self.product), check=check)
         if self.product == BIT_SERIAL:
-            return _measured(Point(layer=layer, w=self.w, a=self.a), check=check)
+            return _measured(SweepPoint(layer=layer, w=self.w, a=self.a), check=check)
         wanted = Wanted(layer=layer)
         if self.product == BYTES:
             return _measured(wanted.bytes_point("xpulpv2", self.w, self.a), check=check)
@@ -97,12 +97,12 @@ _RIVALS: Mapping[str, Mapping[int, str]] = {
 """The same of products that need no packing, by kernel and width."""
 
 
-def _per_mac(figure: str, text: str, run: PackedRun, place: Place | None = None) -> Row:
+def _per_mac(figure: str, text: str, run: PackedRun, place: Place | None = None) -> TableRow:
     published = Published(text, "prototype")
-    return Row(figure=figure, unit="cycles/MAC", published=published, run=run, field=_FIELD, digits=4, place=place)
+    return TableRow(figure=figure, unit="cycles/MAC", published=published, run=run, field=_FIELD, digits=4, place=place)
 
 
-def _rows() -> Iterator[Row]:
+def _rows() -> Iterator[TableRow]:
     for product, cells in _PROTOTYPE.items():
         for (w, a), text in cells.items():
             place = Place(f"{USUAL_MATMUL}: cycles per MAC without packing of activations", product, f"W{w}A{a}")
@@ -115,7 +115,9 @@ def _rows() -> Iterator[Row]:
     deepest |= printed("section 3", {("P1-16", 1, 2): "4", ("P1-16", 2, 1): "4", ("P2-16", 2, 2): "3"})
     for (scheme, w, a), published in deepest.items():
         figure, run = f"W{w}A{a} {scheme}: operands packed into one", DepthRun(scheme=scheme, w=w, a=a)
-        yield Row(figure=figure, unit="", published=published, run=run, field="most_depth", better="more", digits=0)
+        yield TableRow(
+            figure=figure, unit="", published=published, run=run, field="most_depth", better="more", digits=0
+        )
     packed = PackedRun(product="pv.sdotup.h", w=3, a=3)
     for name, published, other in (
         ("bytes", Published("1.8", "abstract, over QNNPACK"), PackedRun(product=BYTES, w=8, a=8)),
@@ -124,7 +126,7 @@ def _rows() -> Iterator[Row]:
         yield speed_up(f"W3A3 by pv.sdotup.h over {name}", published, packed, other)
 
 
-TABLE = Table(
+TABLE = PaperTable(
     name="ulppack",
     title="ULPPACK: products of packed operands",
     printed_by="ULPPACK: Fast Sub-8-bit Matrix Multiply on Commodity SIMD Hardware, MLSys 2022",

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from xpulpnn_sim.publishing.papers.runs import USUAL_BANKS, KernelRun
-from xpulpnn_sim.publishing.papers.table import Published, Row, Table, printed, speed_up
+from xpulpnn_sim.publishing.papers.runs import USUAL_BANKS, PaperRun
+from xpulpnn_sim.publishing.papers.table import PaperTable, Published, TableRow, printed, speed_up
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 
 _MATMUL = "64x288x256"
@@ -15,22 +15,22 @@ _MORE_BANKS = 32
 _PER_PRODUCT = "cycles_per_sdotp"
 
 
-def _matmul(variant: str, bits: int) -> KernelRun:
-    return KernelRun(kernel="matmul", layer=_MATMUL, precision=f"{bits}x{bits}xi32", variant=variant)
+def _matmul(variant: str, bits: int) -> PaperRun:
+    return PaperRun(kernel="matmul", layer=_MATMUL, precision=f"{bits}x{bits}xi32", variant=variant)
 
 
-def _conv(variant: str, bits: int, cores: int | None = _CORES) -> KernelRun:
-    return KernelRun(kernel="conv", layer=PAPER_LAYER, precision=f"{bits}x{bits}x{bits}", variant=variant, cores=cores)
+def _conv(variant: str, bits: int, cores: int | None = _CORES) -> PaperRun:
+    return PaperRun(kernel="conv", layer=PAPER_LAYER, precision=f"{bits}x{bits}x{bits}", variant=variant, cores=cores)
 
 
-def _rows() -> Iterator[Row]:
+def _rows() -> Iterator[TableRow]:
     products = printed("section IV-C", {"simd_4x2": "0.57", "cu_4x2": "0.80"})
     products |= printed("section IV-D", {"nn_4x2": "0.88", "nn_4x4": "0.94"})
     for variant, published in products.items():
         figure, run = f"inner loop of {variant}, 8 bit: products per instruction", _matmul(variant, 8)
-        yield Row(figure=figure, unit="", published=published, run=run, field="opef", better="more")
+        yield TableRow(figure=figure, unit="", published=published, run=run, field="opef", better="more")
     figure, published = "MatMul nn_4x4, 8 bit: cycles per SIMD product", Published("1.08", "section IV-D")
-    yield Row(figure=figure, unit="cycles", published=published, run=_matmul("nn_4x4", 8), field=_PER_PRODUCT)
+    yield TableRow(figure=figure, unit="cycles", published=published, run=_matmul("nn_4x4", 8), field=_PER_PRODUCT)
     matmuls = printed(
         "section IV-D",
         {
@@ -62,7 +62,7 @@ def _rows() -> Iterator[Row]:
         yield speed_up(figure, published, more, usual, better="", quick=False)
 
 
-TABLE = Table(
+TABLE = PaperTable(
     name="xpulpnn",
     title="XpulpNN: inner loops, MatMul, whole convolutions",
     printed_by="XpulpNN: Enabling Energy Efficient and Flexible Inference of Quantized Neural Networks on RISC-V based "
