@@ -87,7 +87,7 @@ def lost(result):
     ],
 )
 def test_costs_that_meet(core_program, code, stalls):
-    """Each cost alone is measured by ``xpulpnn costs``."""
+    """Each cost alone is measured by ``xpulpnn verify costs``."""
     _, result = measured(core_program(f"{SETUP}{code}\nthere: nop"))
     assert lost(result) == stalls | {"start": START}
 

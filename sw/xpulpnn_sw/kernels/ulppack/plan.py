@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, TypedDict, Unpack
 
 from xpulpnn.errors import LayerError
-from xpulpnn.isa.machine import TEXT_BASE
+from xpulpnn.isa.machine import TEXT_BASE, Cost
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import FREE, Frame
 from xpulpnn_sw.kernels.kernel import Function, finished_function
@@ -144,7 +144,7 @@ def packed_function(
 MOST_UNROLLED = 256  # most instructions of a chunk without a loop of its own
 SCALAR_WORDS = 8  # words of an iteration where every loop costs a branch
 _FACTORS = 2  # activation words held at a time
-_BRANCH_CYCLES = 3
+_BRANCH_CYCLES = 1 + Cost.TAKEN_BRANCH.cycles
 _BLOCK_CYCLES = 8  # loops and pointers around a block, about
 
 
