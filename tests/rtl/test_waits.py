@@ -1,6 +1,6 @@
 """Why nothing retires: one cause in every cycle without a retirement, as often as the memories of the test say.
 
-The documented costs under their causes are measured by ``xpulpnn verify costs`` (``tests/cosimulation/test_programs.py``).
+The documented costs, each under its cause, are measured by ``xpulpnn verify costs``.
 """
 
 from collections import Counter, deque
