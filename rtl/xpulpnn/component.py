@@ -19,7 +19,7 @@ class Component(wiring.Component):
         return m
 
     def _build(self, m: Module) -> None:
-        raise NotImplementedError
+        """Add the statements of the component to ``m``."""
 
 
 class PortSignature(wiring.Signature):

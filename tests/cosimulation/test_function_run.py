@@ -12,8 +12,8 @@ from xpulpnn_sim.api.packed_sweeps import Wanted, sweep_points
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.packed_products import FunctionWork, SweepPoint, run_point
 from xpulpnn_sw.kernels.ulppack.gemm import packed_gemm
-from xpulpnn_sw.kernels.ulppack.packing import METHODS, Packing, methods
-from xpulpnn_sw.kernels.ulppack.plan import best_plan
+from xpulpnn_sw.kernels.ulppack.packing import METHODS, methods
+from xpulpnn_sw.kernels.ulppack.plan import PackedPlan, best_plan
 from xpulpnn_sw.layers.convolution import MatmulLayer
 
 LAYER = MatmulLayer.parse("32x512x8")
@@ -63,8 +63,9 @@ def test_an_iteration_too_many_is_found(monkeypatch):
     assert plan is not None
     point = SweepPoint(layer=SMALL, w=2, a=2, plan=plan, extreme=True)
     assert run_point(point, FULL, Machine()).record["mismatches"] == 0
-    monkeypatch.setattr(Packing, "iterations", property(lambda packing: 8))
-    wrong = run_point(replace(point, plan=replace(plan, iterations=8)), FULL, Machine())
+    monkeypatch.setattr(plan.packing, "iterations", 8)
+    deeper = PackedPlan(layer=SMALL, method=plan.method, packing=plan.packing, iterations=8, block=plan.block)
+    wrong = run_point(replace(point, plan=deeper), FULL, Machine())
     assert wrong.record["mismatches"] > 0
     assert wrong.reports[0].startswith("output[0][0]: expected 576, got ")
 

@@ -51,7 +51,7 @@ def cycle_of(outcome: Outcome) -> object:
 
 
 def is_found(outcome: Outcome) -> bool:
-    """Whether the proof of a faulty core fails."""
+    """True if the proof of a faulty core fails."""
     return outcome.verdict in (FAILED, REFUTED)
 
 

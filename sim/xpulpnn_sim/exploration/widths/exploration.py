@@ -137,7 +137,7 @@ class Evaluation:
 
 
 def call_method(subject: Subject, method: str, widths: Assignment) -> Any:
-    """What a method of a subject returns, a study as JSON types."""
+    """Result of a method of a subject, a study as JSON types."""
     result = getattr(subject, method)(widths)
     return asdict(result) if isinstance(result, Studied) else result
 

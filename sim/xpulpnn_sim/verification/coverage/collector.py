@@ -219,7 +219,7 @@ class _Run:
 
     @staticmethod
     def since(sums: Numbers, distance: int) -> Numbers:
-        """What each of cumulative sums has gained since the instruction ``distance`` before."""
+        """Gain of each of cumulative sums since the instruction ``distance`` before."""
         before = np.zeros(len(sums), np.int64)
         before[distance:] = sums[:-distance]
         return sums - before

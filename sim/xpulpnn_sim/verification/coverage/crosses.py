@@ -142,7 +142,7 @@ class Crosses:
         return f"{family.name}: {family.label(place)}"
 
     def part(self, name: str, counts: NDArray[Any]) -> NDArray[Any]:
-        """What is counted, of all places, for those of a family."""
+        """Counts of the places of a family, out of those of all places."""
         return counts[self.starts[name] :][: self.families[name].states.size]
 
     def kind(self, row: Insn) -> CrossKind:

@@ -224,7 +224,7 @@ class MutantProver(ABC):
         return dict.fromkeys(numbers, Proof(verdict=EQUIVALENT)) | rest
 
     def prove(self, left: Sequence[Mutant], told: Told) -> dict[int, Proof]:
-        """What is proved, by number."""
+        """Verdicts of the mutants that were proved, by number."""
         known = {mutant.number: proof for mutant in left if (proof := self._known(mutant))}
         told("proofs", len(known), len(left))
         for mutant, proof in self.compare([mutant for mutant in left if mutant.number not in known]):

@@ -118,7 +118,7 @@ def _sums(thresholds: NDArray[Any], number: int, outputs: int, products: int) ->
 
 
 def _classes(arrays: Arrays, outputs: int) -> int:
-    """How many outputs of the last layer count: the others only fill it up."""
+    """Number of outputs of the last layer that count; the others only fill it up."""
     given = arrays.get("classes", np.array(_CLASSES))
     if given.size != 1:
         raise InputError(f"classes must be one number, not of shape {given.shape}")

@@ -285,7 +285,7 @@ class _Import:
         _require(same[0] == same[1], "scale and zero point of the results must be those of the input")
 
     def _computed(self, operator: TfliteOperator, compute: OnnxOperator, given: Given, **attributes: Any) -> Any:
-        """What the corresponding operator of ONNX computes."""
+        """Computation of the corresponding operator of ONNX."""
         options = operator.options
         if "Padding" in options:
             name = self._model.paddings.get(options["Padding"], "another")

@@ -24,7 +24,7 @@ class Slot(NamedTuple):
     width: int
 
     def bits(self, word: int) -> int:
-        """What stands here in a word."""
+        """Bits of a word at this place."""
         return word >> self.low & (1 << self.width) - 1
 
 
