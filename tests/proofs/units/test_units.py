@@ -94,7 +94,11 @@ def test_broken_unit_is_found(definition: Definition, top: str, old: str, new: s
     [
         (MULTIPLIER, "mult", ["op_a=0xfff.*must be 0x", "nn_kappa=0xfff.*must be 0x|.*nn_kappa=0xfff.*must be 0x"]),
         (COMPRESSED, "compressed-decoder", ["0x4500 must become 0x00852403, not 0x00000513"]),
-        (DECODER, "decoder", ["word=0x8067 must be legal|word=0x8066 must be illegal", ".*lsu.size must be [01], not [01]"]),
+        (
+            DECODER,
+            "decoder",
+            ["word=0x8067 must be legal|word=0x8066 must be illegal", ".*lsu.size must be [01], not [01]"],
+        ),
         (DIVIDER, "div", ["op_a=0xfff|.*op_a=0xfff", ".*op_b=0xfff"]),
         (QUANTISER, "quantiser", ["pixels=0x[23]", ".*middle=0x800000"]),
         (REQUANTISER, "requantiser", [".*result must be 0x"]),
