@@ -176,11 +176,11 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(compilers.util, "find_spec", lambda name: None)
     hint = r"must be installed \(apt-get install gcc-riscv64-unknown-elf, or pip install ziglang\), not missing"
     with pytest.raises(ToolError, match=f"^C compiler {hint}$"):
-        toolchain.find()
+        toolchain.find_compiler()
     with pytest.raises(ToolError, match=f"^zig {hint}$"):
-        toolchain.find("zig")
+        toolchain.find_compiler("zig")
     monkeypatch.setattr(compilers.shutil, "which", lambda name: "/bin/zig" if name == "zig" else None)
-    assert toolchain.find() == compilers.Compiler("zig", ("/bin/zig", "cc"))
+    assert toolchain.find_compiler() == compilers.Compiler("zig", ("/bin/zig", "cc"))
 
 
 @pytest.mark.parametrize(
