@@ -9,7 +9,7 @@ from tests.designs import BEYOND, FULL
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError
-from xpulpnn_sim.api.random_layers import LAYERS, covered, random_cases, turns
+from xpulpnn_sim.api.random_layers import covered, random_cases, turns
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors, reference, run_case
 from xpulpnn_sw.kernels.kinds import KINDS
@@ -32,7 +32,7 @@ def test_all_widths_and_variants_have_a_turn(kernel):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("kernel", LAYERS)
+@pytest.mark.parametrize("kernel", KINDS)
 def test_as_many_layers_as_turns_meet_them_all(kernel):
     names = tuple(KINDS[kernel].variants)[-1:]
     count = len(turns(kernel, FULL, variants=names, beyond=BEYOND))
@@ -50,7 +50,7 @@ def test_a_case_is_known_by_its_seed():
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("kernel", LAYERS)
+@pytest.mark.parametrize("kernel", KINDS)
 def test_results_differ_or_operands_are_at_their_ends(kernel):
     cases = random_cases(kernel, 40, config=FULL, machine=Machine(seed=7))
     extreme = [case for case in cases if case.extreme]

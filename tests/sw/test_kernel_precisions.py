@@ -8,11 +8,11 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
-from xpulpnn_sim.api.random_layers import LAYERS, random_cases
+from xpulpnn_sim.api.random_layers import random_cases
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors, reference
 from xpulpnn_sim.reference.iss.kernel import kernel_memory
-from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.kinds import KINDS, kind
 from xpulpnn_sw.kernels.requantisation import (
     AnyRequantisation,
     Multiplication,
@@ -35,7 +35,7 @@ CORES = (1, 2, 3, 8)
 
 
 @pytest.mark.parametrize("cores", CORES)
-@pytest.mark.parametrize("kernel", LAYERS)
+@pytest.mark.parametrize("kernel", KINDS)
 def test_random_layers(kernel: str, cores: int):
     """Sizes, strides, padding, widths, signs, rules and variants out of everything there is."""
     (case,) = random_cases(kernel, 1, config=FULL, machine=Machine(seed=1000 + cores))

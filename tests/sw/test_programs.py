@@ -12,8 +12,8 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.kinds import kind
-from xpulpnn_sw.kernels.programs.c_program import STRUCTURES, CProgram, arguments_header, c_program, kernel_function
+from xpulpnn_sw.kernels.kinds import STRUCTURES, kind
+from xpulpnn_sw.kernels.programs.c_program import CProgram, arguments_header, c_program, kernel_function
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer

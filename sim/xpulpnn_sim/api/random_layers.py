@@ -3,10 +3,11 @@
 Operands are such that the results of a layer spread over their range, or some of them at the ends of theirs.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from random import Random
+from typing import Any
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError
@@ -15,8 +16,6 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_tensors, largest_share, reference
 from xpulpnn_sw.kernels.kinds import Kind, kind
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.layers.channelwise import DepthwiseLayer
-from xpulpnn_sw.layers.convolution import Conv1dLayer, ConvLayer, Layer
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 
 _WIDTHS = (8, 4, 2)
@@ -31,65 +30,6 @@ _TRIES = 1000  # draws of a layer; more fail only if no layer has results that d
 _FEW = 8  # results that need not differ
 _MOST_ALIKE, _MOST_SIGNS_ALIKE = 1 / 2, 4 / 5
 """Greatest share of results that have the same value, and the same sign where that is all there is."""
-
-_MOST_CHANNELS = 20  # More than two words of the widest elements, and than one of the narrowest
-_MOST_WINDOW = 5
-"""Rows and columns; pools have loops of their own up to three, depthwise convolutions keep filters up to three."""
-
-_SINGLE_MAP = frozenset({"avgpool", "maxpool", "relu", "transpose"})  # Kernels without weights or a second map
-
-
-def _conv(rng: Random) -> str:
-    ky, kx = rng.randint(1, 3), rng.randint(1, 3)
-    top, bottom, left, right = (rng.randint(0, 2) for _ in range(4))
-    height, width = rng.randint(max(1, ky - top - bottom), 6), rng.randint(max(1, kx - left - right), 6)
-    stride, padding = f"{rng.randint(1, 3)}x{rng.randint(1, 3)}", f"{top}x{bottom}x{left}x{right}"
-    filters = f"{rng.randint(1, 10)}x{ky}x{kx}"
-    return f"{height}x{width}x{rng.randint(1, 20)}:{filters}:s={stride},p={padding}"
-
-
-def _conv1d(rng: Random) -> str:
-    kernel, dilation = rng.randint(1, 4), rng.randint(1, 3)
-    before, behind = rng.randint(0, 3), rng.randint(0, 3)
-    length = rng.randint(max(1, (kernel - 1) * dilation + 1 - before - behind), 14)
-    options = f"s={rng.randint(1, 3)},p={before}x{behind},d={dilation}"
-    return f"{length}x{rng.randint(1, 20)}:{rng.randint(1, 10)}x{kernel}:{options}"
-
-
-def _pointwise(rng: Random) -> str:
-    text = f"{_sizes(rng, 5, 5, 40)}:{rng.randint(1, 10)}"
-    return text if rng.random() < 0.7 else f"{text}:s={rng.randint(1, 2)},p={rng.randint(0, 1)}"
-
-
-def _window(rng: Random, most_channels: int) -> str:
-    channels = rng.randint(1, most_channels)
-    ky, kx = (rng.choice((1, 2, 3, 3, rng.randint(4, _MOST_WINDOW))) for _ in range(2))
-    top, bottom = (rng.randint(0, min(2, ky - 1)) for _ in range(2))
-    left, right = (rng.randint(0, min(2, kx - 1)) for _ in range(2))
-    height = rng.randint(max(1, ky - top - bottom), 9)
-    width = rng.randint(max(1, kx - left - right), 9)
-    stride = f"{rng.randint(1, 3)}x{rng.randint(1, 3)}"
-    return f"{height}x{width}x{channels}:{ky}x{kx}:s={stride},p={top}x{bottom}x{left}x{right}"
-
-
-def _sizes(rng: Random, *most: int) -> str:
-    return "x".join(str(rng.randint(1, one)) for one in most)
-
-
-# by kernel: a random layer, as it is written
-LAYERS: Mapping[str, Callable[[Random], str]] = {
-    "add": lambda rng: _sizes(rng, 5, 5, 2 * _MOST_CHANNELS) + rng.choice(("", ":shift")),
-    "avgpool": lambda rng: _window(rng, _MOST_CHANNELS) + rng.choice(("", ":scaled")),
-    "conv": _conv,
-    "conv1d": _conv1d,
-    "depthwise": lambda rng: _window(rng, 9),
-    "linear": lambda rng: f"{rng.randint(1, 160)}:{rng.randint(1, 40)}" + rng.choice(("", ":raw")),
-    "matmul": lambda rng: _sizes(rng, 10, 70, 9),
-    "maxpool": lambda rng: _window(rng, _MOST_CHANNELS),
-    "pointwise": _pointwise,
-    "relu": lambda rng: _sizes(rng, 5, 5, 2 * _MOST_CHANNELS),
-    "transpose": lambda rng: _sizes(rng, 5, 20, 2 * _MOST_CHANNELS),
-}
 
 
 def random_cases(
@@ -112,10 +52,8 @@ def random_cases(
     ``precisions``, ``variants`` and ``rules`` are what to choose from; without any everything that the kernel has and
     the core can run. With ``check`` every retirement is checked, with ``timing`` some run with random memory timing.
     ``beyond`` is the core of the variants that ``config`` cannot run; None: they have no turn. Raises
-    :class:`InputError` for a kernel without random layers, a count below 1, and if nothing that is asked for exists.
+    :class:`InputError` for an unknown kernel, a count below 1, and if nothing that is asked for exists.
     """
-    if kernel not in LAYERS:
-        raise InputError(f"kernel must be one of {', '.join(LAYERS)} for random layers, not {kernel}")
     if count < 1:
         raise InputError(f"number of random layers must be at least 1, not {count}")
     chosen, cases = kind(kernel), list[Case]()
@@ -168,7 +106,7 @@ def turns(
     chosen = kind(kernel)
     layer, found = chosen.layer.parse(chosen.usual), list[Turn]()
     problem: InputError | LayerError | None = None
-    groups = [(one,) for one in precisions] or _groups(single=kernel in _SINGLE_MAP)
+    groups = [(one,) for one in precisions] or _groups(single=not chosen.has_weights)
     for group, variant in product(groups, variants or tuple(chosen.variants)):
         possible: list[Precision] = []
         for precision in group:
@@ -212,7 +150,7 @@ def _with_random_layer(case: Case, chosen: Kind, rng: Random) -> Case:
     # of its own, so that what has been drawn before stays the same
     values = Random(f"{chosen.name} {case.machine.seed} outside")
     for _ in range(_TRIES):
-        layer = chosen.layer.parse(LAYERS[chosen.name](rng))
+        layer = chosen.layer.parse(chosen.drawn(rng))
         if chosen.precision(layer, case.precision) != case.precision:
             continue
         drawn = replace(case, layer=_surrounded(layer, case.precision, values))
@@ -225,9 +163,9 @@ def _with_random_layer(case: Case, chosen: Kind, rng: Random) -> Case:
     raise InputError(str(problem))
 
 
-def _surrounded(layer: Layer, precision: Precision, rng: Random) -> Layer:
+def _surrounded(layer: Any, precision: Precision, rng: Random) -> Any:
     """A layer that may have padding, with any value around its map every other time."""
-    if not isinstance(layer, ConvLayer | Conv1dLayer | DepthwiseLayer) or precision.x == SIGN_BITS:
+    if not hasattr(layer, "outside") or precision.x == SIGN_BITS:
         return layer
     if rng.random() < _UNSURROUNDED:
         return layer

@@ -23,7 +23,7 @@ from xpulpnn_sim.api.random_layers import covered, random_cases, turns
 from xpulpnn_sim.cli.cluster_runs import ClusterRuns, run_on_clusters
 from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import Columns, cells_of, finish, output, progress_bar, record_table, table, tell
-from xpulpnn_sim.cli.kernel_options import Kernel, Precisions, Requantising, Specialising, forms
+from xpulpnn_sim.cli.kernel_options import FORMS, Kernel, Precisions, Requantising, Specialising
 from xpulpnn_sim.cli.option_groups import DataTiming, Json, Seed, Simulated
 from xpulpnn_sim.cli.values import Count, NewFile, Preset, Repeated, Words
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
@@ -66,10 +66,10 @@ _COLUMNS: Columns = {
 
 
 _PRESET = (
-    f"Configuration to start from (default {DEFAULT_CONFIG}, for both forms of Mac&Load; {BEYOND_CONFIG} for variants "
+    f"Configuration to start from (default {DEFAULT_CONFIG}, for both FORMS of Mac&Load; {BEYOND_CONFIG} for variants "
     "that need it)."
 )
-_LAYER = f"{forms()}; repeatable (default conv {kind('conv').usual}; of the others one that suits)."
+_LAYER = f"{FORMS}; repeatable (default conv {kind('conv').usual}; of the others one that suits)."
 _VARIANT = (
     f"conv and matmul: out of {', '.join(VARIANTS)} (default {', '.join(USUAL_VARIANTS)}); other kernels have others, "
     "which an unknown name lists; or all. Of the default and of all those that the core can run."

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import FAILED, OK, tell, write_json
-from xpulpnn_sim.cli.kernel_options import CompilerChoice, Kernel, Precisions, Specialising, forms
+from xpulpnn_sim.cli.kernel_options import FORMS, CompilerChoice, Precisions, Specialising
 from xpulpnn_sim.cli.option_groups import Configuration, Json, Seed
 from xpulpnn_sim.cli.values import NewFolder
 from xpulpnn_sim.cosimulation.model.machine import Machine
@@ -26,10 +26,9 @@ from xpulpnn_sw.toolchain.compilers import CompileError
 class KernelOptions(Configuration, Precisions, Specialising, Seed, CompilerChoice, Json):
     """Options of the command."""
 
-    kernel: Kernel = field(kw_only=False)
-    layer: Annotated[str | None, Parameter(help=f"{forms()} (default conv {kind('conv').usual}).", metavar="SPEC")] = (
-        None
-    )
+    kernel: Annotated[str, Parameter(choices=("conv", "pointwise", "matmul"), show_choices=True)] = field(kw_only=False)
+    """Kernel with a program in plain C beside it."""
+    layer: Annotated[str | None, Parameter(help=f"{FORMS} (default conv {kind('conv').usual}).", metavar="SPEC")] = None
     variant: str = "nn_4x4"
     """Way to write the kernel, as of cosim."""
     no_build: bool = False

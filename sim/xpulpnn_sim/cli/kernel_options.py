@@ -21,9 +21,7 @@ KERNELS = "; ".join(f"{one.name}: {one.help}" for one in KINDS.values())  # the 
 Kernel = Annotated[str, Parameter(choices=tuple(KINDS), help=KERNELS, metavar="KERNEL", show_choices=False)]
 
 
-def forms(names: Sequence[str] = tuple(KINDS)) -> str:
-    """Return how layers of kernels are written, as help."""
-    return ", ".join(f"{name}: {KINDS[name].form}" for name in names)
+FORMS = ", ".join(f"{name}: {one.form}" for name, one in KINDS.items())  # how their layers are written, as help
 
 
 @arguments

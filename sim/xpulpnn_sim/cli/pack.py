@@ -11,17 +11,16 @@ from xpulpnn.config import preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import OK, tell, write_json
-from xpulpnn_sim.cli.kernel_options import Requantising, forms
+from xpulpnn_sim.cli.kernel_options import FORMS, Requantising
 from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET, Json
 from xpulpnn_sim.cli.values import NewFile
 from xpulpnn_sim.tools.files import write_bytes, write_text
-from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.kinds import KINDS, kind
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.packed_layer import PackedLayer, c_header, c_source, npz, read_arrays
-from xpulpnn_sw.library.packing import MAP_KERNELS, PACKED_KERNELS, packed
+from xpulpnn_sw.library.packing import packed
 
 _SUFFIXES = (".c", ".h", ".npz")
-_KERNELS = (*PACKED_KERNELS, *MAP_KERNELS)
 _USUAL_BITS = 8
 
 
@@ -29,9 +28,9 @@ _USUAL_BITS = 8
 class PackOptions(Requantising, Json):
     """Options of the command."""
 
-    kernel: Annotated[str, Parameter(choices=_KERNELS, show_choices=True)] = field(kw_only=False)
+    kernel: Annotated[str, Parameter(choices=tuple(KINDS), show_choices=True)] = field(kw_only=False)
     """Kernel whose order the weights take."""
-    layer: Annotated[str, Parameter(help=f"{forms(_KERNELS)}.")] = field(kw_only=False)
+    layer: Annotated[str, Parameter(help=f"{FORMS}.")] = field(kw_only=False)
     weights: Path | None = field(default=None, kw_only=False)
     """Arrays of integers: weights [out][ky][kx][in], depthwise [channel][ky][kx], conv1d [out][k][in], linear and
     matmul [out][in]; bias [out] if there is one; and for the rule kappa, lambda [out] and shift, or factor and
@@ -60,8 +59,7 @@ def run(options: PackOptions) -> int:
     extensions = preset(DEFAULT_PRESET).extensions
     fastest = [name for name, level in computing.variants.items() if level.extensions <= extensions][-1]
     variant = options.variant or fastest
-    has_weights = computing.name in PACKED_KERNELS
-    usual = Precision.uniform(_USUAL_BITS) if has_weights else computing.uniform(_USUAL_BITS)
+    usual = Precision.uniform(_USUAL_BITS) if computing.rules else computing.uniform(_USUAL_BITS)
     precision = usual if options.precision is None else Precision.parse(options.precision)
     arrays = {} if options.weights is None else read_arrays(options.weights)
     result = packed(computing, layer, precision, variant, arrays, options.rule)

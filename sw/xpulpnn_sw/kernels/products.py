@@ -14,16 +14,17 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.im2col import SPARE_WORDS
 from xpulpnn_sw.kernels.kernel import (
-    CONV1D_ARGUMENTS,
-    CONV1D_OUTSIDE_ARGUMENTS,
-    CONV_ARGUMENTS,
-    CONV_OUTSIDE_ARGUMENTS,
-    LINEAR_ARGUMENTS,
-    MATMUL_ARGUMENTS,
+    OUT_SIZES,
+    SHIFT,
+    SIZES,
+    WINDOW,
+    ArgumentField,
     KernelRequest,
     KernelRun,
     Structure,
+    structure,
     window_arguments,
+    with_outside,
 )
 from xpulpnn_sw.kernels.layout import Words, banked_words, pack_words, pad_axis, padded_channels
 from xpulpnn_sw.kernels.operands import Blocking, place_operands
@@ -46,6 +47,79 @@ _WORD_MASK = 0xFFFF_FFFF
 _AHEAD = 2
 """Words that may be read behind an input that is no activation rows: one fetched ahead, and one that fills up a pair,
 or the last run of an image, which ends anywhere in a word and is copied in pairs."""
+
+
+_PRODUCT = """\
+weights, parameters: as `xpulpnn pack` lays them out. Output: room for whole groups of pixels (x2_4x4, nn_4x4: 4).
+Where the name ends with qnt, the parameters begin at a multiple of 64 bytes, for results of 2 bits of 16."""
+
+_OPERANDS = (
+    ArgumentField("input", "activations", pointer=True),
+    ArgumentField("weights", "packed filter rows", pointer=True),
+    ArgumentField("parameters", "biases, lambda and kappa", pointer=True),
+    ArgumentField("output", "results, room for whole pixel groups", pointer=True),
+)
+_WEIGHT_STRIDE = ArgumentField("weight_stride", "bytes from one weight stream to the next")
+_ROW_WORDS = ArgumentField("row_words", "words of a packed filter row")
+_RESULTS = (
+    ArgumentField("out_channels", "output channels"),
+    ArgumentField("out_stride", "bytes from one output pixel to the next"),
+    _WEIGHT_STRIDE,
+    ArgumentField("row_stride", "bytes from one activation row to the next"),
+    SHIFT,
+)
+CONV_ARGUMENTS = structure(
+    "conv",
+    *_OPERANDS,
+    ArgumentField("buffer", "im2col rows of core 0, then those of the others", pointer=True),
+    ArgumentField("buffer_stride", "bytes from one core's im2col rows to the next's"),
+    *_RESULTS,
+    *SIZES,
+    ArgumentField("pixel_bytes", "bytes of an input pixel"),
+    *OUT_SIZES,
+    *WINDOW,
+    notes=f"""\
+Also for conv1d without dilation and for what is not in place of pointwise and linear. Variants Nx1 are for layers with
+a single output pixel, the others for all others. An input pixel has channels for whole words of inputs and of weights.
+{_PRODUCT}
+Input: one word behind it may be read. Buffer: buffer_stride for each core, at least the variant's pixels times
+row_stride and {SPARE_WORDS} words; best 2 words more than a multiple of 32, so that cores meet in no bank.""",
+)
+CONV_OUTSIDE_ARGUMENTS = with_outside(CONV_ARGUMENTS)
+CONV1D_ARGUMENTS = structure(
+    "conv1d",
+    *CONV_ARGUMENTS.fields,
+    ArgumentField("dilation", "input rows from one filter row to the next"),
+    notes=f"""\
+Dilated: the sequence runs along the rows, width and kernel_width are 1. Otherwise as conv.
+{_PRODUCT}""",
+)
+CONV1D_OUTSIDE_ARGUMENTS = with_outside(CONV1D_ARGUMENTS)
+MATMUL_ARGUMENTS = structure(
+    "matmul",
+    *_OPERANDS,
+    *_RESULTS,
+    ArgumentField("pixels", "activation rows"),
+    _ROW_WORDS,
+    notes=f"""\
+Rows of activations: of pointwise the pixels of a map, of which up to one group less one, and two words, behind the
+input may be read; of matmul one word. Rows of matmul alternate word by word in groups of four with the variants nn_4x4
+and x2_4x4, of two with x2_4x2; those of inputs wider than the weights are cut into planes, and without sub-byte
+products they are bytes.
+{_PRODUCT}""",
+)
+LINEAR_ARGUMENTS = structure(
+    "linear",
+    *_OPERANDS,
+    ArgumentField("out_channels", "output neurons"),
+    _WEIGHT_STRIDE,
+    SHIFT,
+    _ROW_WORDS,
+    notes=f"""\
+Inputs as wide as the weights (bytes without sub-byte products). Up to two words behind those that fill whole words of
+weights may be read.
+{_PRODUCT}""",
+)
 
 
 class _Product:

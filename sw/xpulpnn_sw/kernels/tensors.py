@@ -20,6 +20,7 @@ from xpulpnn_sw.kernels.requantisation import (
     Thresholds,
     WideRequantisation,
 )
+from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layers.convolution import ConvLayer, ProductLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
@@ -33,12 +34,15 @@ _SPREAD_BITS = 25
 _UNIFORM_VARIANCE = 1 / 12  # of a number out of an interval of length 1
 
 
+FilterLayer = ProductLayer | DepthwiseLayer  # what a kernel with filters computes
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LayerTensors:
     """Operands of a kernel with filters."""
 
     activations: Ints  # `[height][width][channel]` of a convolution, `[pixel][k]` of a matrix product
-    weights: Ints  # `[out][ky][kx][channel]` or `[out][k]`
+    weights: Ints  # `[out][ky][kx][channel]` or `[out][k]`, of a depthwise convolution `[channel][ky][kx]`
     bias: Ints | None = None  # start of each output channel's accumulator, int32
     requantisation: AnyRequantisation | None = None  # without it the results are the 32-bit accumulators
     folded: bool = False  # whether a convolution leaves its results as fold says, for the pooling behind it
@@ -53,7 +57,7 @@ class LayerTensors:
         check_shape("activations", self.activations, activations)
         check_shape("weights", self.weights, weights)
 
-    def check(self, layer: ProductLayer, precision: Precision, *, activations: tuple[int, ...] | None = None) -> None:
+    def check(self, layer: FilterLayer, precision: Precision, *, activations: tuple[int, ...] | None = None) -> None:
         """Raise :class:`LayerError` unless shapes, of activations the given one, and results suit ``layer``."""
         if precision.requantised != (self.requantisation is not None):
             raise LayerError(f"requantisation must be there exactly for results below 32 bits, not with {precision}")
@@ -77,8 +81,10 @@ def check_shape(name: str, values: Ints, shape: tuple[int, ...]) -> None:
         raise LayerError(f"shape of {name} must be {shape}, not {values.shape}")
 
 
-def _shapes(layer: ProductLayer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _shapes(layer: FilterLayer) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Shapes of activations and of weights."""
+    if isinstance(layer, DepthwiseLayer):
+        return (layer.height, layer.width, layer.channels), (layer.channels, layer.kernel_height, layer.kernel_width)
     if isinstance(layer, ConvLayer):
         channels = layer.channels
         filters = (layer.out_channels, layer.kernel_height, layer.kernel_width, channels)

@@ -9,9 +9,10 @@ import numpy as np
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.formats import Extension
-from xpulpnn_sw.kernels.kernel import CONV_ARGUMENTS, CONV_OUTSIDE_ARGUMENTS, KernelRun
+from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import KINDS, Kind, kind_of
 from xpulpnn_sw.kernels.operands import check_rule
+from xpulpnn_sw.kernels.products import CONV_ARGUMENTS, CONV_OUTSIDE_ARGUMENTS
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import ELEMENT_LEVELS, ONE_PIXEL, VARIANTS, Level
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
@@ -111,29 +112,6 @@ def layer_fields(given: list[Parameter]) -> list[str]:
     return fields
 
 
-# layers for which the functions of a kernel differ; all others have the function of one of these. Pools have a function
-# for each window.
-_SAMPLES: Mapping[str, tuple[str, ...]] = {
-    "conv": ("4x4x4:4x3x3", "1x1x4:4x1x1:p=0"),
-    "conv1d": ("12x4:4x3", "3x4:4x3:p=0", "12x4:4x3:d=2", "5x4:4x3:d=2,p=0"),
-    "pointwise": ("4x4x4:4", "1x1x4:4", "4x4x4:4:s=2", "2x2x4:4:s=2"),
-    "linear": ("8:4",),
-    "matmul": ("4x8x4", "4x8x1"),
-    "add": ("4x4x4", "4x4x4:shift"),
-    "avgpool": ("{side}x{side}x4:{window}", "{side}x{side}x4:{window}:scaled"),
-    "depthwise": ("8x8x4:3x3", "8x8x4:2x3", "8x8x4:1x3:p=0x0x1x1", "8x8x4:5x5:p=2"),
-    "maxpool": ("{side}x{side}x4:{window}",),
-    "relu": ("4x4x4",),
-    "transpose": ("4x4x4",),
-}
-
-# the same with another value than 0 around the map; layers of the others go through im2col, as conv's do
-_OUTSIDE_SAMPLES: Mapping[str, tuple[str, ...]] = {
-    "conv": ("4x4x4:4x3x3:v=1",),
-    "conv1d": ("12x4:4x3:d=2,v=1",),
-    "depthwise": ("8x8x4:3x3:v=1", "8x8x4:2x3:v=1", "8x8x4:1x3:p=0x0x1x1,v=1", "8x8x4:5x5:p=2,v=1"),
-}
-
 WINDOWS = ("2x2:s=2", "3x3:s=2")  # of pools unless others are asked for
 _WIDTHS = (8, 4, 2)
 
@@ -176,12 +154,7 @@ def elements(run: KernelRun, usual: str = "") -> list[str]:
     shown = ["" if letter == known else letter for letter, known in zip(letters, usual or "   ", strict=True)]
     widths = (precision.x, precision.w, precision.y)
     texts = [f"{letter if width > 1 else ''}{width}" for letter, width in zip(shown, widths, strict=True)]
-    return texts if _has_weights(kind_of(run.layer)) else texts[::2]
-
-
-def _has_weights(computing: Kind) -> bool:
-    """Return whether a kernel has weights, or a second map instead."""
-    return bool(computing.rules) or computing.name in ("add", "depthwise")
+    return texts if kind_of(run.layer).has_weights else texts[::2]
 
 
 def runs_on(level: Level, precision: Precision, config: CoreConfig) -> bool:
@@ -238,10 +211,11 @@ def _precisions(selection: Selection, computing: Kind) -> Sequence[Precision]:
         return selection.precisions
     usual = computing.uniform(_WIDTHS[0])
     triples = product(_WIDTHS, _WIDTHS, (*_WIDTHS, ACCUMULATOR_BITS) if computing.rules else _WIDTHS)
-    has_weights = _has_weights(computing)
     y_signed = usual.y_signed and usual.requantised
     chosen = [
-        Precision(x, w, y, usual.x_signed, usual.w_signed, y_signed) for x, w, y in triples if has_weights or x == w
+        Precision(x, w, y, usual.x_signed, usual.w_signed, y_signed)
+        for x, w, y in triples
+        if computing.has_weights or x == w
     ]
     return [precision if precision.requantised else precision.accumulators for precision in chosen]
 
@@ -256,8 +230,8 @@ def _variants(selection: Selection, computing: Kind, precision: Precision, confi
 def _of_samples(selection: Selection, computing: Kind, precision: Precision, variant: str) -> Iterator[KernelRun]:
     rng = np.random.default_rng(0)
     is_around = selection.outside and precision.x != SIGN_BITS
-    around = _OUTSIDE_SAMPLES.get(computing.name, ()) if is_around else ()
-    for sample in (*_SAMPLES[computing.name], *around):
+    around = computing.outside_samples if is_around else ()
+    for sample in (*computing.samples, *around):
         for window in selection.windows if "{window}" in sample else ("",):
             side = max(8, *map(int, window.partition(":")[0].split("x"))) if window else 0
             layer = computing.layer.parse(sample.format(window=window, side=side))

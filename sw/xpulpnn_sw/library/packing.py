@@ -8,7 +8,6 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
-from xpulpnn_sw.kernels.channelwise.depthwise import DepthwiseTensors
 from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors, Scale
 from xpulpnn_sw.kernels.kinds import Kind
 from xpulpnn_sw.kernels.requantisation import (
@@ -22,14 +21,12 @@ from xpulpnn_sw.kernels.requantisation import (
     Thresholds,
     WideRequantisation,
 )
-from xpulpnn_sw.layers.channelwise import AddLayer, AvgPoolLayer
+from xpulpnn_sw.layers.channelwise import AddLayer, AvgPoolLayer, DepthwiseLayer
 from xpulpnn_sw.layers.convolution import Layer
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 from xpulpnn_sw.library.functions import library_run
 from xpulpnn_sw.library.packed_layer import Arrays, PackedLayer, check_names, packed_run, ranged, single_number
 
-PACKED_KERNELS = ("conv", "conv1d", "pointwise", "linear", "matmul", "depthwise")  # kernels with weights
-MAP_KERNELS = ("add", "avgpool", "maxpool", "relu", "transpose")  # kernels without weights
 _MAPS = 2  # maps of an addition
 
 # arrays of each rule besides `weights` and `bias`, which may be left out
@@ -52,14 +49,14 @@ def packed(
     computing.variant(variant).check_precision(widths)
     tensors = layer_operands(computing, layer, precision, arrays, rule)
     contents = ("first_table", "second_table") if "shifts" in arrays else ()
-    if computing.name in PACKED_KERNELS:
+    if computing.rules:
         contents = ("weights", "parameters")
     return packed_run(library_run(computing.build(layer, widths, variant, tensors)), contents)
 
 
 def layer_operands(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
     """The operands of a layer, with zeros for its inputs; raises :class:`InputError` for arrays that do not fit."""
-    if computing.name in PACKED_KERNELS:
+    if computing.rules:
         return _trained(computing, layer, precision, arrays, rule)
     if rule is not Rule.BN32:
         raise InputError(f"requantisation must be left out with {computing.name}, not {rule.value}")
@@ -75,7 +72,7 @@ def _trained(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays
     # for the shapes of everything else
     example = computing.tensors(layer, precision, np.random.default_rng(0), rule)
     after = _requantisation(arrays, rule) if precision.requantised else None
-    if isinstance(example, DepthwiseTensors):
+    if isinstance(layer, DepthwiseLayer):
         bias = np.zeros_like(example.bias) if bias is None else bias
     inputs = np.zeros_like(example.activations)
     return replace(example, activations=inputs, weights=weights, bias=bias, requantisation=after)

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn_sw.kernels.kernel import MATMUL_ARGUMENTS, KernelRun
+from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.operands import Blocking
+from xpulpnn_sw.kernels.products import MATMUL_ARGUMENTS
 from xpulpnn_sw.kernels.programs.c_program import declaration
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.rows import element_order

@@ -9,8 +9,8 @@ from itertools import groupby
 from pathlib import Path
 
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.im2col import SPARE_WORDS
 from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
+from xpulpnn_sw.kernels.kinds import STRUCTURES
 from xpulpnn_sw.kernels.programs.c_program import ARGUMENTS_HEADER, arguments_header, declaration, kernel_function
 from xpulpnn_sw.kernels.variants import Level, Variant
 from xpulpnn_sw.library.functions import elements
@@ -30,61 +30,6 @@ All pointers are word-aligned. Elements are packed little end first; feature map
 filled up with zero channels to whole words and to a multiple of four channels. Of elements of one bit 1 is +1 and 0 is
 -1; around such a map lies -1, and bits of channels that fill up are 0. Nothing is checked at run time: `xpulpnn pack`
 checks a layer and writes its arguments."""
-
-_PRODUCT = """\
-weights, parameters: as `xpulpnn pack` lays them out. Output: room for whole groups of pixels (x2_4x4, nn_4x4: 4).
-Where the name ends with qnt, the parameters begin at a multiple of 64 bytes, for results of 2 bits of 16."""
-
-# what the caller has to know, by argument structure
-_RULES = {
-    "xp_conv_arguments": f"""\
-Also for conv1d without dilation and for what is not in place of pointwise and linear. Variants Nx1 are for layers with
-a single output pixel, the others for all others. An input pixel has channels for whole words of inputs and of weights.
-{_PRODUCT}
-Input: one word behind it may be read. Buffer: buffer_stride for each core, at least the variant's pixels times
-row_stride and {SPARE_WORDS} words; best 2 words more than a multiple of 32, so that cores meet in no bank.""",
-    "xp_conv1d_arguments": f"""\
-Dilated: the sequence runs along the rows, width and kernel_width are 1. Otherwise as conv.
-{_PRODUCT}""",
-    "xp_conv_outside_arguments": """\
-As conv, with the value around the map.""",
-    "xp_conv1d_outside_arguments": """\
-As conv1d, with the value around the map.""",
-    "xp_matmul_arguments": f"""\
-Rows of activations: of pointwise the pixels of a map, of which up to one group less one, and two words, behind the
-input may be read; of matmul one word. Rows of matmul alternate word by word in groups of four with the variants nn_4x4
-and x2_4x4, of two with x2_4x2; those of inputs wider than the weights are cut into planes, and without sub-byte
-products they are bytes.
-{_PRODUCT}""",
-    "xp_linear_arguments": f"""\
-Inputs as wide as the weights (bytes without sub-byte products). Up to two words behind those that fill whole words of
-weights may be read.
-{_PRODUCT}""",
-    "xp_depthwise_arguments": """\
-The input is [channel][row][column], each row of whole words; two words behind it may be read. The output is
-[row][column][channel]. weights, parameters: as `xpulpnn pack` lays them out. Filters Kx3_s1 are for K rows, at most 3
-columns and steps of one column, the others for all others. Buffer: buffer_stride for each core, rows of whole words
-that hold a padded input row, as many as the padded input has, and 32 bytes.""",
-    "xp_depthwise_outside_arguments": """\
-As depthwise, with the value around the map.""",
-    "xp_add_arguments": """\
-Of two maps and the result, each pixel has as many channels as the narrowest one needs for whole words. The weights'
-width and sign in the name are those of the second map. A table has a byte for each bit pattern of an element.""",
-    "xp_add_shift_arguments": """\
-clip((first_factor * a + second_factor * b + summand) >> shift); otherwise as the other addition.""",
-    "xp_maxpool_arguments": """\
-For the window and stride in the name only. What lies outside the map is not looked at.""",
-    "xp_avgpool_arguments": """\
-For the window and stride in the name only: the sum over the window's area, towards zero.""",
-    "xp_avgpool_scaled_arguments": """\
-For the window and stride in the name only: (factor * sum / area + summand) >> shift, clipped.""",
-    "xp_relu_arguments": """\
-Of signed elements, word by word; the output may be the input.""",
-    "xp_transpose_arguments": """\
-The output is [channel][row][column], as the input of a depthwise convolution: each row of whole words, whose last
-elements may be anything behind those of the row, and a channel for each of an input pixel, those that fill it up too.
-Behind the input up to three pixels may be read, of elements of 4 and 2 bits up to seven.""",
-}
 
 _README = """\
 # Kernels of xpulpnn
@@ -121,9 +66,9 @@ xpulpnn cc {settings} --cluster application.c -I include -L lib -lxpulpnn -o app
 def kernels_header(functions: Sequence[KernelRun]) -> str:
     """C text that declares and describes the functions."""
     lines = [_comment(_KERNELS)]
-    by_structure = sorted(functions, key=lambda run: list(_RULES).index(run.structure.name))
-    for name, group in groupby(by_structure, key=lambda run: run.structure.name):
-        lines += ["", _comment(f"struct {name}\n{_RULES[name]}")]
+    by_structure = sorted(functions, key=lambda run: STRUCTURES.index(run.structure))
+    for structure, group in groupby(by_structure, key=lambda run: run.structure):
+        lines += ["", _comment(f"struct {structure.name}\n{structure.notes}")]
         for run in group:
             lines += ["", f"/* {described(run)}. */", declaration(run)]
     title = "Kernels for neural networks of few bits"

@@ -11,7 +11,7 @@ from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.convolution import ImageConvLayer, Layer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.packed_layer import Arrays
-from xpulpnn_sw.library.packing import PACKED_KERNELS, layer_operands
+from xpulpnn_sw.library.packing import layer_operands
 from xpulpnn_sw.networks.network import Described, Network, Scaling, Stage, check_network
 
 # kernels of the layers of networks
@@ -69,13 +69,10 @@ def _check_precision(computing: Kind, precision: Precision) -> None:
 
 
 def _tensors(computing: Kind, layer: Any, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
-    if computing.name not in PACKED_KERNELS:
+    if not computing.rules:
         return layer_operands(computing, layer, precision, arrays, Rule.BN32)
     tensors = layer_operands(computing, layer, precision, arrays, rule)
-    if computing.name == "depthwise":
-        tensors.check(layer, precision)
-    else:
-        tensors.check(getattr(layer, "geometry", layer), precision, activations=tensors.activations.shape)
+    tensors.check(getattr(layer, "geometry", layer), precision, activations=tensors.activations.shape)
     return tensors
 
 

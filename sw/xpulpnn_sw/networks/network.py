@@ -9,7 +9,6 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
-from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors
 from xpulpnn_sw.kernels.kinds import Kind, kind_of
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.convolution import ImageConvLayer, Layer, LinearLayer
@@ -39,7 +38,7 @@ class Stage:
     @property
     def map_names(self) -> tuple[str, ...]:
         """Names of these among the operands."""
-        return ("first", "second") if isinstance(self.tensors, AddTensors) else ("activations",)
+        return ("activations",) if hasattr(self.tensors, "activations") else ("first", "second")
 
     @property
     def input_shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -50,8 +49,7 @@ class Stage:
     def input_elements(self) -> tuple[tuple[int, bool], ...]:
         """Width and sign of the elements of these maps."""
         read = self.precision
-        first, second = (read.x, read.x_signed), (read.w, read.w_signed)
-        return (first, second) if isinstance(self.tensors, AddTensors) else (first,)
+        return ((read.x, read.x_signed), (read.w, read.w_signed))[: len(self.map_names)]
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -208,10 +206,6 @@ class Described:
         return self.scaling.scaled(samples, bits, signed=signed).reshape(len(samples), *shape)
 
 
-# kernels around whose maps there may be another value than 0
-PADDED_KERNELS = ("conv", "pointwise", "conv1d", "depthwise")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Map:
     """Shape and elements of a map."""
@@ -283,7 +277,7 @@ def _check_pad(stage: Stage) -> None:
         raise LayerError(f"value around the map of {stage.name} must be its pad {stage.pad}, not {around}")
     if not stage.pad:
         return
-    if stage.kind.name not in PADDED_KERNELS:
+    if not hasattr(stage.layer, "outside"):
         raise LayerError(f"pad of {stage.name} must be left out with {stage.kind.name}, not {stage.pad}")
     bits, signed = stage.precision.x, stage.precision.x_signed
     if bits == SIGN_BITS:

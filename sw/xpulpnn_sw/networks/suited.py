@@ -12,14 +12,14 @@ from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, padded_channels, takes_folded
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layers.channelwise import DepthwiseLayer, MaxPoolLayer, TransposeLayer
+from xpulpnn_sw.layers.channelwise import DepthwiseLayer, MapLayer, MaxPoolLayer, TransposeLayer, WindowLayer
 from xpulpnn_sw.layers.convolution import ConvLayer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.networks.widened import CRUMB_BITS, Widening, filled, widened_stages
 
-# kernels whose results have the channels of their inputs
-SAME_CHANNELS = ("depthwise", "add", "avgpool", "maxpool", "relu", "transpose")
+# layers whose results have the channels of their inputs
+_SAME_CHANNELS = WindowLayer | MapLayer
 Shape = tuple[int, ...]
 
 
@@ -77,9 +77,9 @@ def _unit(bits: int) -> int:
 def _read_units(stage: Stage) -> set[int]:
     """Return the multiples to which kernels that read a map allow its channels to be filled up."""
     own = stage.precision
-    if stage.kind.name == "depthwise":
+    if isinstance(stage.layer, DepthwiseLayer):
         return {_unit(own.x)}
-    if stage.kind.name in SAME_CHANNELS:
+    if isinstance(stage.layer, _SAME_CHANNELS):
         return {_unit(min(bits for bits, _ in (*stage.input_elements, (own.y, False))))}
     # weights of one bit are crumbs for inputs of more
     narrow = _unit(min(own.x, own.w if own.x == SIGN_BITS else max(own.w, CRUMB_BITS)))
@@ -88,7 +88,7 @@ def _read_units(stage: Stage) -> set[int]:
 
 
 def _written_unit(stage: Stage) -> int:
-    if stage.kind.name in SAME_CHANNELS and stage.kind.name != "depthwise":
+    if isinstance(stage.layer, _SAME_CHANNELS) and not isinstance(stage.layer, DepthwiseLayer):
         return max(_read_units(stage))
     return _unit(stage.precision.y)
 
@@ -137,7 +137,7 @@ class _Maps:
         if bits == SIGN_BITS:
             self._dense.add(source)
         self._units[source] |= _read_units(stage)
-        if stage.kind.name in SAME_CHANNELS:
+        if isinstance(stage.layer, _SAME_CHANNELS):
             self._same[self._first(stage.name)] = self._first(source)
 
     def _first(self, name: str) -> str:
@@ -171,7 +171,7 @@ class _Maps:
         """Raise :class:`LayerError` unless a layer that reads a row as a map can do so, no channels being added."""
         channels = stage.input_shapes[0][-1]
         is_whole = all(channels % unit == 0 for unit in _read_units(stage))
-        is_kept = stage.kind.name not in SAME_CHANNELS or self.wanted(stage.name) == channels
+        is_kept = not isinstance(stage.layer, _SAME_CHANNELS) or self.wanted(stage.name) == channels
         if not (is_whole and is_kept and self.wanted(source) == self.channels(source)):
             raise LayerError(f"channels that {stage.name} reads must fill whole words, not {channels} of {source}")
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
-from xpulpnn_sw.kernels.channelwise.depthwise import DepthwiseTensors
 from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors
 from xpulpnn_sw.kernels.layout import Ints, pad_axis
 from xpulpnn_sw.kernels.requantisation import (
@@ -18,6 +17,7 @@ from xpulpnn_sw.kernels.requantisation import (
     WideRequantisation,
 )
 from xpulpnn_sw.kernels.tensors import LayerTensors
+from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layers.convolution import LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.network import Stage
@@ -48,7 +48,7 @@ def widened_stages(stage: Stage, widening: Widening) -> Stage:
         first, second = (_more(values, widening.written) for values in (own.first, own.second))
         tensors: Any = replace(own, first=first, second=second)
         return replace(stage, layer=_resized(stage.layer, channels=widening.written), tensors=tensors)
-    if isinstance(own, DepthwiseTensors):
+    if isinstance(stage.layer, DepthwiseLayer):
         return _depthwise(stage, own, widening.written)
     if not stage.multiplies:
         tensors = replace(own, activations=_more(own.activations, widening.written))
@@ -63,12 +63,12 @@ def filled(stage: Stage, filling: int | None) -> int | None:
     """
     least = -(1 << (stage.precision.y - 1)) if stage.precision.y_signed else 0
     match stage.tensors:
+        case LayerTensors() if isinstance(stage.layer, DepthwiseLayer):
+            return 0
         case LayerTensors():
             if stage.precision.y == SIGN_BITS:
                 return -1
             return least if isinstance(stage.tensors.requantisation, Thresholds) and _has_signs(stage) else 0
-        case DepthwiseTensors():
-            return 0
         case AddTensors():
             return None
         case AvgPoolTensors() if getattr(stage.layer, "scaled", False) or filling != 0:
@@ -178,12 +178,12 @@ def _extended(after: Any, stage: Stage, added: int) -> Any:
             return after
 
 
-def _depthwise(stage: Stage, own: DepthwiseTensors, channels: int) -> Stage:
+def _depthwise(stage: Stage, own: LayerTensors, channels: int) -> Stage:
     tensors = replace(
         own,
         activations=_more(own.activations, channels),
         weights=pad_axis(own.weights, 0, channels),
-        bias=pad_axis(own.bias, 0, channels),
+        bias=pad_axis(_bias(own), 0, channels),
         requantisation=_extended(own.requantisation, stage, channels - len(own.weights)),
     )
     return replace(stage, layer=_resized(stage.layer, channels=channels), tensors=tensors)

@@ -2,17 +2,20 @@
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
 
+from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
-from xpulpnn_sim.reference.golden.network import products, run_reference, run_scores
+from xpulpnn_sim.reference.golden.network import COMPUTED, products, run_reference, run_scores
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
+from xpulpnn_sw.library.functions import Selection, library_functions
 from xpulpnn_sw.networks.build import NETWORK_KERNELS, NetworkBuilder
 from xpulpnn_sw.networks.network import Network, Stage
 
@@ -138,6 +141,16 @@ PRECISIONS = {
     "maxpool": ("i4xi4xi4", "i8xi8xi8"),
     "relu": ("i4xi4xi4",),
 }
+
+
+@pytest.mark.unit
+def test_every_kernel_has_a_reference_and_is_in_the_guide():
+    guide = Path("docs/kernels.md").read_text()
+    assert set(KINDS) == set(COMPUTED)
+    assert [name for name in KINDS if f"`{name}`" not in guide] == []
+    assert {run.name.split("_")[1] for run in library_functions(Selection(), preset("xpulpnn2"))} >= {*KINDS} - {
+        "pointwise"
+    }
 
 
 @pytest.mark.parametrize("kernel", NETWORK_KERNELS)

@@ -97,7 +97,7 @@ def _computed(network: _Network, inputs: NDArray[Any]) -> list[I32]:
 
 def stage_results(stage: _Stage, *maps: NDArray[Any]) -> I32:
     """The results of a layer for the maps that it reads, each of them ``[image]...``."""
-    return _COMPUTED[stage.kind.name](stage, *maps).astype(np.int32)
+    return COMPUTED[stage.kind.name](stage, *maps).astype(np.int32)
 
 
 def _taken(stage: _Stage, values: NDArray[Any], shape: tuple[int, ...], elements: tuple[int, bool]) -> I32:
@@ -189,7 +189,7 @@ def _transpose(_: _Stage, maps: I32) -> I32:
 
 
 # by kernel: the results of a layer for the maps that it reads
-_COMPUTED: Mapping[str, Callable[..., I32]] = {
+COMPUTED: Mapping[str, Callable[..., I32]] = {
     "add": _add,
     "avgpool": _avgpool,
     "conv": _conv,

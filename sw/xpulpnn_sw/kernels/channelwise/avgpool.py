@@ -19,12 +19,12 @@ from xpulpnn_sw.kernels.channelwise.code import (
 )
 from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps
 from xpulpnn_sw.kernels.channelwise.maxpool import random_map
-from xpulpnn_sw.kernels.channelwise.pooling import Pooling, window_name
+from xpulpnn_sw.kernels.channelwise.pooling import POOL, Pooling, window_name
 from xpulpnn_sw.kernels.kernel import (
-    AVGPOOL_ARGUMENTS,
-    AVGPOOL_SCALED_ARGUMENTS,
+    ArgumentField,
     KernelRequest,
     KernelRun,
+    structure,
 )
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.terms import Argument, Term
@@ -35,6 +35,21 @@ from xpulpnn_sw.layers.precision import Precision
 _FIELD_BITS = (4, 8, 16, 32)
 _TURNS = 0x06020400  # selector of ``pv.shuffle2.b`` for the even bytes of two words by turns
 _FACTOR_BITS = 8  # of random factors
+
+
+AVGPOOL_ARGUMENTS = structure(
+    "avgpool",
+    *POOL,
+    notes="For the window and stride in the name only: the sum over the window's area, towards zero.",
+)
+AVGPOOL_SCALED_ARGUMENTS = structure(
+    "avgpool_scaled",
+    *POOL,
+    ArgumentField("factor", "factor of a window's sum, not negative"),
+    ArgumentField("summand", "added to the quotient"),
+    ArgumentField("shift", "right shift of the result"),
+    notes="For the window and stride in the name only: (factor * sum / area + summand) >> shift, clipped.",
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

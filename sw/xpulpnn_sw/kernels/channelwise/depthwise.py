@@ -1,6 +1,6 @@
 """Operands of depthwise convolutions, and their kernels."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,23 +9,26 @@ from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
 from xpulpnn_sw.kernels.channelwise.depthwise_parts import copied_bytes, row_pitch
 from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps, random_elements
 from xpulpnn_sw.kernels.kernel import (
-    DEPTHWISE_ARGUMENTS,
-    DEPTHWISE_OUTSIDE_ARGUMENTS,
+    OUT_SIZES,
+    SHIFT,
+    SIZES,
+    WINDOW,
+    ArgumentField,
     KernelRequest,
     KernelRun,
+    structure,
     window_arguments,
+    with_outside,
 )
 from xpulpnn_sw.kernels.layout import Ints, banked_words, pack_words
 from xpulpnn_sw.kernels.requantisation import (
     MAX_SHIFT,
-    AnyRequantisation,
     Requantisation,
     Rule,
-    Thresholds,
     block_parameters,
     normalising,
 )
-from xpulpnn_sw.kernels.tensors import Spreading, check_shape, random_values
+from xpulpnn_sw.kernels.tensors import LayerTensors, Spreading, random_values
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layers.precision import Precision
@@ -38,42 +41,54 @@ _DEVIATIONS = 4  # standard deviations that fill the range of the results
 _UNIFORM_VARIANCE = 1 / 12  # of a number out of an interval of length 1
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DepthwiseTensors:
-    """Operands of a depthwise convolution."""
+DEPTHWISE_ARGUMENTS = structure(
+    "depthwise",
+    ArgumentField("input", "activations, a feature map of one channel after the other", pointer=True),
+    ArgumentField("weights", "filter rows, each of whole words of bytes", pointer=True),
+    ArgumentField(
+        "parameters",
+        "of each channel lambda, the bias's share included, and kappa; by other rules than bn32, with the "
+        "requantiser than bn32, multiply and shift, its bias and what the rule needs",
+        pointer=True,
+    ),
+    ArgumentField("output", "results", pointer=True),
+    ArgumentField("buffer", "rows of core 0, then those of the others", pointer=True),
+    ArgumentField("buffer_stride", "bytes from one core's rows to the next's"),
+    ArgumentField("channels", "channels"),
+    ArgumentField("row_bytes", "bytes from one input row to the next"),
+    ArgumentField("out_pixel_bytes", "bytes of an output pixel"),
+    SHIFT,
+    *SIZES,
+    *OUT_SIZES,
+    *WINDOW,
+    ArgumentField("pad_right", "zero columns right of the input"),
+    notes="""\
+The input is [channel][row][column], each row of whole words; two words behind it may be read. The output is
+[row][column][channel]. weights, parameters: as `xpulpnn pack` lays them out. Filters Kx3_s1 are for K rows, at most 3
+columns and steps of one column, the others for all others. Buffer: buffer_stride for each core, rows of whole words
+that hold a padded input row, as many as the padded input has, and 32 bytes.""",
+)
+DEPTHWISE_OUTSIDE_ARGUMENTS = with_outside(DEPTHWISE_ARGUMENTS)
 
-    activations: Ints  # `[height][width][channel]`
-    weights: Ints  # `[channel][ky][kx]`
-    bias: Ints  # start of each channel's accumulator, int32
-    requantisation: AnyRequantisation
 
-    def check(self, layer: DepthwiseLayer, precision: Precision) -> None:
-        """Raise :class:`LayerError` unless shapes are those of ``layer`` and results as in ``precision``."""
-        check_shape("activations", self.activations, (layer.height, layer.width, layer.channels))
-        check_shape("weights", self.weights, (layer.channels, layer.kernel_height, layer.kernel_width))
-        for name, values in {"bias": self.bias, **self.requantisation.per_channel()}.items():
-            check_shape(name, values, (layer.channels,))
-        if isinstance(self.requantisation, Thresholds):
-            check_shape("thresholds", self.requantisation.values, (layer.channels, (1 << precision.y) - 1))
-
-    def parameters(self) -> Ints:
-        """Words that the function reads, ``[channel][word]``."""
-        after = self.requantisation
-        if isinstance(after, Requantisation):
-            lam = after.lam + after.kappa * self.bias.astype(np.int64)
-            return np.stack([lam, after.kappa], axis=-1).astype(np.int64)
-        return block_parameters(self.bias, after, self.bias.shape[0], 1)
+def _parameters(tensors: LayerTensors) -> Ints:
+    """Words that the function reads, ``[channel][word]``."""
+    after, channels = tensors.requantisation, len(tensors.weights)
+    bias = np.zeros(channels, np.int64) if tensors.bias is None else tensors.bias.astype(np.int64)
+    if isinstance(after, Requantisation):
+        return np.stack([after.lam + after.kappa * bias, after.kappa], axis=-1).astype(np.int64)
+    return block_parameters(bias, after, channels, 1)
 
 
 def random_depthwise(
     layer: DepthwiseLayer, precision: Precision, rng: np.random.Generator, *, rule: Rule = Rule.BN32
-) -> DepthwiseTensors:
+) -> LayerTensors:
     """Uniform operands over their whole range; parameters of the rule such that the results spread over theirs."""
     x_least = -(1 << (precision.x - 1)) if precision.x_signed else 0
     activations = random_elements(layer, precision.x, rng, signed=precision.x_signed)
     filters = (layer.channels, layer.kernel_height, layer.kernel_width)
     weights = random_values(precision.w, rng, filters, signed=precision.w_signed)
-    operands = partial(DepthwiseTensors, activations=activations, weights=weights)
+    operands = partial(LayerTensors, activations=activations, weights=weights)
     squares = (weights.astype(np.float64) ** 2).sum(axis=(1, 2))
     spreads = np.maximum(np.sqrt(squares * _UNIFORM_VARIANCE) * (1 << precision.x), 1)
     bias = (spreads * rng.uniform(-1, 1, layer.channels)).astype(np.int64)
@@ -111,11 +126,10 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     maps = PlacedMaps(request, precision.y)
     top, bottom, left, right = layer.padding
     rows = pack_words(np.ascontiguousarray(tensors.activations.transpose(2, 0, 1)), precision.x)
-    rule = tensors.requantisation.rule
+    rule, after = tensors.rule, tensors.requantisation
     if level.requantises:
-        tensors = replace(tensors, requantisation=normalising(tensors.requantisation, layer.channels))
-    after = tensors.requantisation
-    parameters = tensors.parameters() & _WORD_MASK
+        after = normalising(after, layer.channels)
+    parameters = _parameters(replace(tensors, requantisation=after)) & _WORD_MASK
     pitch = row_pitch(layer.width, left, right)
     buffer_bytes = copied_bytes(layer.height + top + bottom, pitch)
     buffer_stride = banked_words(-(-buffer_bytes // 4), request.placement) * 4

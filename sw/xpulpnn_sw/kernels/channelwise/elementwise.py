@@ -15,7 +15,7 @@ from xpulpnn_sw.kernels.builder import WORD, ZERO
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder, Packed
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps, random_elements
 from xpulpnn_sw.kernels.frame import FreeRegisters
-from xpulpnn_sw.kernels.kernel import ADD_ARGUMENTS, ADD_SHIFT_ARGUMENTS, RELU_ARGUMENTS, KernelRequest, KernelRun
+from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, structure
 from xpulpnn_sw.kernels.layout import Ints, Words, pack_words
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.terms import Argument, Name, even_share
@@ -24,6 +24,15 @@ from xpulpnn_sw.layers.channelwise import AddLayer, ReluLayer
 from xpulpnn_sw.layers.precision import Precision
 
 _UNROLLED = 4  # words of one turn of the loop, so that none waits for its load
+
+
+RELU_ARGUMENTS = structure(
+    "relu",
+    ArgumentField("input", "feature map", pointer=True),
+    ArgumentField("output", "results, may be the input", pointer=True),
+    ArgumentField("words", "words of the map"),
+    notes="Of signed elements, word by word; the output may be the input.",
+)
 
 
 def random_relu(layer: ReluLayer, precision: Precision, rng: np.random.Generator) -> MapTensors:
@@ -86,6 +95,33 @@ def _write(level: ElementLevel, bits: int, known: Mapping[str, int]) -> Program:
     frame.end()
     return b.finish()
 
+
+_MAPS = (
+    ArgumentField("first", "one feature map", pointer=True),
+    ArgumentField("second", "the other feature map", pointer=True),
+    ArgumentField("output", "results", pointer=True),
+)
+_STEPS = ArgumentField("steps", "elements of a map over those of a word of the widest one")
+ADD_ARGUMENTS = structure(
+    "add",
+    *_MAPS,
+    ArgumentField("first_table", "scaled values of the first map's elements, a byte each", pointer=True),
+    ArgumentField("second_table", "the same of the second map", pointer=True),
+    _STEPS,
+    notes="""\
+Of two maps and the result, each pixel has as many channels as the narrowest one needs for whole words. The weights'
+width and sign in the name are those of the second map. A table has a byte for each bit pattern of an element.""",
+)
+ADD_SHIFT_ARGUMENTS = structure(
+    "add_shift",
+    *_MAPS,
+    ArgumentField("first_factor", "factor of the first map"),
+    ArgumentField("second_factor", "factor of the second map"),
+    ArgumentField("summand", "what is added to both products"),
+    ArgumentField("shift", "right shift of their sum"),
+    _STEPS,
+    notes="clip((first_factor * a + second_factor * b + summand) >> shift); otherwise as the other addition.",
+)
 
 # of random ones, for operands of a byte: sums then reach the ends of their range
 _GREATEST_FACTOR = (1 << BYTE_BITS) * 4 // 3

@@ -9,13 +9,19 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import Held
 from xpulpnn_sw.kernels.channelwise.code import Packed
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps
-from xpulpnn_sw.kernels.channelwise.pooling import Pooling, window_name
-from xpulpnn_sw.kernels.kernel import MAXPOOL_ARGUMENTS, KernelRequest, KernelRun
+from xpulpnn_sw.kernels.channelwise.pooling import POOL, Pooling, window_name
+from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun, structure
 from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, fold, takes_folded
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import ElementLevel
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer, WindowLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
+
+MAXPOOL_ARGUMENTS = structure(
+    "maxpool",
+    *POOL,
+    notes="For the window and stride in the name only. What lies outside the map is not looked at.",
+)
 
 
 def random_map(layer: WindowLayer, precision: Precision, rng: np.random.Generator) -> Ints:

@@ -13,7 +13,7 @@ from functools import partial
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder
 from xpulpnn_sw.kernels.frame import RA, FreeRegisters
-from xpulpnn_sw.kernels.kernel import Structure, window_arguments
+from xpulpnn_sw.kernels.kernel import OUT_SIZES, SIZES, ArgumentField, Structure, window_arguments
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive, quotient, shared
 from xpulpnn_sw.kernels.variants import WORD_BITS, ElementLevel
@@ -25,6 +25,22 @@ _DISTANCES: tuple[str, ...] = ("pixel_bytes", "row_bytes", "out_pixel", "next_wi
 _WINDOW = ("kernel_height", "kernel_width", "stride_y", "stride_x")
 _UNROLLED = 3  # most rows and columns of windows with loops of their own
 _EDGE_REGISTERS = 7
+
+
+POOL = (
+    ArgumentField("input", "feature map, not changed", pointer=True),
+    ArgumentField("output", "results", pointer=True),
+    ArgumentField("pixel_bytes", "bytes of an input pixel"),
+    ArgumentField("out_pixel_bytes", "bytes of an output pixel"),
+    *SIZES,
+    *OUT_SIZES,
+    ArgumentField("kernel_height", "window rows, those that the function is for"),
+    ArgumentField("kernel_width", "window columns, those that the function is for"),
+    ArgumentField("stride_y", "step in y, that which the function is for"),
+    ArgumentField("stride_x", "step in x, that which the function is for"),
+    ArgumentField("pad_top", "rows of a window that may lie above the input"),
+    ArgumentField("pad_left", "columns of a window that may lie left of the input"),
+)
 
 
 def window_name(layer: WindowLayer) -> str:

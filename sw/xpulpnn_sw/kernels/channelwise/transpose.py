@@ -17,13 +17,27 @@ from xpulpnn_sw.kernels.channelwise.code import (
 )
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps, random_elements
 from xpulpnn_sw.kernels.frame import FREE, FreeRegisters
-from xpulpnn_sw.kernels.kernel import TRANSPOSE_ARGUMENTS, KernelRequest, KernelRun, Structure
+from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, Structure, structure
 from xpulpnn_sw.kernels.layout import PlanesLayout
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, even_share
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.channelwise import TransposeLayer
 from xpulpnn_sw.layers.precision import Precision
+
+TRANSPOSE_ARGUMENTS = structure(
+    "transpose",
+    ArgumentField("input", "feature map, pixel by pixel", pointer=True),
+    ArgumentField("output", "the same channel by channel", pointer=True),
+    ArgumentField("height", "rows"),
+    ArgumentField("width", "columns"),
+    ArgumentField("pixel_bytes", "bytes of an input pixel"),
+    ArgumentField("row_bytes", "bytes from one output row to the next"),
+    notes="""\
+The output is [channel][row][column], as the input of a depthwise convolution: each row of whole words, whose last
+elements may be anything behind those of the row, and a channel for each of an input pixel, those that fill it up too.
+Behind the input up to three pixels may be read, of elements of 4 and 2 bits up to seven.""",
+)
 
 
 def random_transpose(layer: TransposeLayer, precision: Precision, rng: np.random.Generator) -> MapTensors:

@@ -6,17 +6,17 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.kernel import (
+from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.layout import Words, banked_words, padded_channels
+from xpulpnn_sw.kernels.operands import Blocking
+from xpulpnn_sw.kernels.products import (
     CONV1D_ARGUMENTS,
     CONV1D_OUTSIDE_ARGUMENTS,
     CONV_ARGUMENTS,
     CONV_OUTSIDE_ARGUMENTS,
     LINEAR_ARGUMENTS,
     MATMUL_ARGUMENTS,
-    KernelRun,
 )
-from xpulpnn_sw.kernels.layout import Words, banked_words, padded_channels
-from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.requantised_code import product_program
