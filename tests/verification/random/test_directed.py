@@ -9,7 +9,7 @@ from xpulpnn.config import PRESETS
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import CostRow, cost_program, lines_of, measure
-from xpulpnn_sim.verification.directed.case import Directed
+from xpulpnn_sim.verification.directed.case import directed
 from xpulpnn_sim.verification.directed.programs import DIRECTED, programs_of
 from xpulpnn_sim.verification.random.designs import run_reference_core
 from xpulpnn_sim.verification.random.layout import SIGNATURE, TOHOST
@@ -30,7 +30,7 @@ def test_results(case):
 
 @pytest.mark.unit
 def test_a_wrong_result_is_told():
-    case = Directed("sum", "addi a0, zero, 5\n sw a0, 0(s11)", (6,))
+    case = directed("sum", "addi a0, zero, 5 => a0! 6")
     _, _, iss = run_reference_core(FULL, case.program().executable(), limit=STEPS)
     assert case.problems(iss.memory.read_bytes) == ["sum: result 0 must be 0x00000006, not 0x00000005"]
 

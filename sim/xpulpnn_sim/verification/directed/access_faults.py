@@ -3,7 +3,7 @@
 from itertools import permutations
 
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.verification.directed.case import HANDLERS, Directed, directed, programs, stored
+from xpulpnn_sim.verification.directed.case import HANDLERS, Directed, directed, programs
 from xpulpnn_sim.verification.random.layout import FAILING, FAR, FAR_FAILING
 from xpulpnn_sim.verification.random.program import Handlers
 
@@ -30,41 +30,24 @@ _ROUTINE = f"""auipc a0, 0
     p.lw s9, 4(s7!); csrrs s8, mepc, zero
     sw a1, 0x2f1(a0); lw a5, 0x2f1(a0); p.lhu a7, 1(a0!)
     jalr zero, 0(ra)"""
-_RESULTS = "a0 t1 a2 a6 a3 a4 s5 s6 s8 a5 a7 s7"
+_RESULTS = ("a0!", "t1!", "a2!", "a6!", "a3!", "a4!", "s5!", "s6!", "s8!", "a5!", "a7!", "s7!")
 _DISTANCES = (1, 12, 34, (_UPPER << 12) + 38, 50, 54, 46, 58, 82)
 """Offsets of the results up to s8 from the start of the routine."""
 _COUNT, _FIRST_HALF = 15, 0x0517  # what the routine has counted, and its first half word
 
 
-def _visit(start: int, fault: int, first: int) -> str:
+def _visit(start: int, fault: int) -> str:
     """Lines that copy the routine, run it there and store its results."""
+    values = (*((start + distance) & WORD_MASK for distance in _DISTANCES), _COUNT, _FIRST_HALF, fault)
     return f"""
     li s4, 0x{start:x}; li s7, 0x{fault:x}
     addi a3, s2, 0; addi a4, s4, 0
     3: lw a5, 0(a3); sw a5, 0(a4); addi a3, a3, 4; addi a4, a4, 4
     bltu a3, s3, 3b
     fence.i; jalr ra, 0(s4)
-    {stored(_RESULTS, first)}
+    => {", ".join(f"{name} {value}" for name, value in zip(_RESULTS, values, strict=True))}
     """
 
-
-_FAR_CODE = Directed(
-    "far away: code, its traps and hardware loops, loads and stores",
-    f"""
-    la s2, 1f; la s3, 2f
-    {"".join(_visit(*place, 12 * number) for number, place in enumerate(zip(_STARTS, _FAULTS, strict=True)))}
-    jal zero, 2f
-    1: {_ROUTINE}
-    2: addi a0, zero, 0
-    """,
-    tuple(
-        word
-        for start, fault in zip(_STARTS, _FAULTS, strict=True)
-        for word in (*((start + distance) & WORD_MASK for distance in _DISTANCES), _COUNT, _FIRST_HALF, fault)
-    ),
-    ("xpulpv2",),
-    interrupts=True,
-)
 
 _PIECES = tuple(base + offset for base, offset in zip(FAR, (0xAA8, 0x554, 0x5A4), strict=True))
 """Addresses of the bodies of loops."""
@@ -76,20 +59,19 @@ def _shared_end(first: int, second: int) -> str:
     return f"{starts}; jal ra, 2f; jal ra, 3f; "
 
 
-def _pointed(place: int, start: int) -> str:
-    """Lines that move a pointer from there on by two words, and store it."""
+def _pointed(start: int) -> str:
+    """A line that moves a pointer from there on by two words."""
     moves = "; ".join(f"pv.mlsdotup.b a1, (a0!), {entry}" for entry in (8, 16))
-    return f"li a0, 0x{start:x}; {moves}; sw a0, {WORD_BYTES * place}(s11)"
+    return f"li a0, 0x{start:x}; {moves} => a0! {start + 2 * WORD_BYTES}\n"
 
-
-_FAR_POINTERS = Directed(
-    "far away: pointers of Mac&Load",
-    "; ".join(["li a1, 0", *(_pointed(place, start) for place, start in enumerate(_PIECES))]),
-    tuple(start + 2 * WORD_BYTES for start in _PIECES),
-    ("mac_load_nn",),
-)
 
 _FAR_AWAY = programs(f"""
+== far away: code, its traps and hardware loops, loads and stores [xpulpv2 interrupts]
+    la s2, 1f; la s3, 2f
+    {"".join(map(_visit, _STARTS, _FAULTS))}
+    jal zero, 2f
+    1: {_ROUTINE}
+    2: addi a0, zero, 0
 == far away: hardware loops that begin elsewhere than they end [xpulpv2]
     # two passes from the first address and one from the second, each time; the end is met four times
     la s2, 1f; lw a0, 0(s2); lw a1, 4(s2)
@@ -104,13 +86,10 @@ _FAR_AWAY = programs(f"""
     5: addi a6, a6, 1; jalr zero, 0(ra) => a6 {6 * (7 + 4)}
     4: addi a6, a6, 1; jal zero, 5b
     6:
+== far away: pointers of Mac&Load [mac_load_nn]
+    li a1, 0
+    {"".join(map(_pointed, _PIECES))}
 """)
-
-FAR_AWAY = (
-    _FAR_CODE,
-    *_FAR_AWAY,
-    _FAR_POINTERS,
-)
 
 
 _FIRST, _SIZE = FAILING
@@ -130,11 +109,11 @@ interrupt:
 _LOOP_STATE = "csrrs s9, lpcount0, zero; csrrs s10, lpend1, zero"
 
 
-def _behind(name: str, text: str, loops: str = "", *needs: str) -> Directed:
+def _behind(head: str, text: str, loops: str = "") -> Directed:
     """``text`` right behind an access that fails, where it must do nothing."""
     # interrupts were on: MPIE, not MIE, and MPP as always
     return directed(
-        f"access faults: {name} right behind",
+        f"access faults: {head}",
         f"""
         csrrsi zero, mstatus, 8; la s8, 2f; la s4, 1f
         li a0, 0x{_FIRST:x}; li t1, 4; csrrw zero, mscratch, zero
@@ -144,24 +123,23 @@ def _behind(name: str, text: str, loops: str = "", *needs: str) -> Directed:
         csrrs a2, mscratch, zero => a2 0
         csrrci zero, mstatus, 8
         """,
-        *needs,
         handlers=Handlers(HANDLERS.slots, exception=_AWAY.replace("    {loops}", f"    {loops}" if loops else "")),
     )
 
 
 _BEHIND = (
-    _behind("ecall", "ecall"),
-    _behind("illegal word", ".word 0xFFFFFFFF"),
-    _behind("access to an absent CSR", "csrrs a1, 0x5C0, zero"),
-    _behind("mret", "mret"),
-    _behind("wfi", "wfi"),
-    _behind("CSR write", "csrrwi zero, mscratch, 5"),
-    _behind("jump", "jal t1, 3f; 3: csrrwi zero, mscratch, 5"),
-    _behind("taken branch", "beq zero, zero, 3f; 3: csrrwi zero, mscratch, 5"),
-    _behind("mulh", "mulh a0, a0, a0; csrrwi zero, mscratch, 5"),
-    _behind("lp.setupi", "lp.setupi 0, 7, 3f; nop; 3: nop", _LOOP_STATE, "xpulpv2"),
-    _behind("lp.count", "lp.count 0, t1", _LOOP_STATE, "xpulpv2"),
-    _behind("lp.endi", "lp.endi 1, 3f; 3: nop", _LOOP_STATE, "xpulpv2"),
+    _behind("ecall right behind", "ecall"),
+    _behind("illegal word right behind", ".word 0xFFFFFFFF"),
+    _behind("access to an absent CSR right behind", "csrrs a1, 0x5C0, zero"),
+    _behind("mret right behind", "mret"),
+    _behind("wfi right behind", "wfi"),
+    _behind("CSR write right behind", "csrrwi zero, mscratch, 5"),
+    _behind("jump right behind", "jal t1, 3f; 3: csrrwi zero, mscratch, 5"),
+    _behind("taken branch right behind", "beq zero, zero, 3f; 3: csrrwi zero, mscratch, 5"),
+    _behind("mulh right behind", "mulh a0, a0, a0; csrrwi zero, mscratch, 5"),
+    _behind("lp.setupi right behind [xpulpv2]", "lp.setupi 0, 7, 3f; nop; 3: nop", _LOOP_STATE),
+    _behind("lp.count right behind [xpulpv2]", "lp.count 0, t1", _LOOP_STATE),
+    _behind("lp.endi right behind [xpulpv2]", "lp.endi 1, 3f; 3: nop", _LOOP_STATE),
 )
 
 _ACCESS_FAULTS = programs(f"""
@@ -218,7 +196,4 @@ _ACCESS_FAULTS = programs(f"""
     csrrs s5, lpcount0, zero => s5 1
 """)
 
-ACCESS_FAULTS = (
-    *_ACCESS_FAULTS,
-    *_BEHIND,
-)
+PROGRAMS = (*_FAR_AWAY, *_ACCESS_FAULTS, *_BEHIND)

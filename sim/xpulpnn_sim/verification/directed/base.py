@@ -7,7 +7,7 @@ from xpulpnn.config import PRESETS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.verification.directed.case import Directed, directed, programs, words_at
+from xpulpnn_sim.verification.directed.case import directed, programs, words_at
 from xpulpnn_sim.verification.random.draw import Draw, Group, group_of
 from xpulpnn_sim.verification.random.layout import FRAME, SIGNATURE, WINDOW
 from xpulpnn_sim.verification.random.program import CONSTANTS
@@ -67,7 +67,7 @@ _KEPT = directed(
     first=[f"addi {name}, {name}, 0" for name in _REGISTERS],
 )
 
-_BITS = programs(f"""
+_BITS = f"""
 == bits: counts and limits of one bit, all others, and runs to either end [xpulpv2]
     li a0, 1; li a5, 0; li s2, 0x80000000
     1: xori a1, a0, -1; sub a3, zero, a0; addi a4, a0, -1
@@ -94,13 +94,7 @@ _BITS = programs(f"""
     {"; ".join(_BY_REGISTER)}
     {"; ".join(_BY_NUMBER)}
     => a2 0
-""")
-
-BITS = (
-    *_BITS,
-    _KEPT,
-)
-
+"""
 
 _PINS = {"rd": 12, "rs1": 10, "rs2": 11}  # registers of operands: a2, a0 and a1
 _NEXT = "mul s4, s4, s5; addi s4, s4, 1013; srli a2, s4, 15"  # lines that make a word in s4, and its upper half in a2
@@ -121,20 +115,16 @@ def _rows(preset: str, *groups: Group) -> Iterable[str]:
     return (text(insn).partition("#")[0] for insn in rows if not insn.alias and group_of(insn) in groups)
 
 
-def _repeated(name: str, rows: Iterable[str], *needs: str) -> Directed:
-    """All rows several times, each time with other words in a0 and a1."""
-    return directed(
-        f"operands: {name}",
-        f"""
-        li s4, 0x2b7e1517; li s5, 1664525; li s3, {_ROUNDS}
-        1: {_NEXT}; xor a0, s4, a2
-        {_NEXT}; xor a1, s4, a2
-        {"; ".join(rows)}
-        addi s3, s3, -1; beq s3, zero, 2f; jal zero, 1b
-        2: => s3 0
-        """,
-        *needs,
-    )
+def _repeated(head: str, rows: Iterable[str]) -> str:
+    """All rows several times, each time with other words in a0 and a1, as a program of a table."""
+    return f"""
+== operands: {head}
+    li s4, 0x2b7e1517; li s5, 1664525; li s3, {_ROUNDS}
+    1: {_NEXT}; xor a0, s4, a2
+    {_NEXT}; xor a1, s4, a2
+    {"; ".join(rows)}
+    addi s3, s3, -1; beq s3, zero, 2f; jal zero, 1b
+    2: => s3 0"""
 
 
 _SHIFTING = [
@@ -156,33 +146,24 @@ def _divided(name: str) -> str:
     return "; ".join(f"{name} a3, {dividend}, {divisor}" for dividend in ("s4", "a2") for divisor in ("a1", "s3"))
 
 
-OPERANDS = (
-    _repeated("integer, multiplication and division", _rows("ri5cy", Group.INTEGER, Group.MULDIV)),
-    _repeated("scalar DSP", _rows("ri5cy", Group.SCALAR), "xpulpv2"),
-    _repeated("packed", _rows("ri5cy", Group.SIMD), "xpulpv2"),
-    _repeated("packed, narrow", _rows("xpulpnn", Group.NARROW), "xpulpnn"),
-    directed(
-        "operands: products shifted by every number of places",
-        f"""
-        li a0, 0x9e3779b9; li a1, 0x85ebca6b
-        {"; ".join(map(_shifted, range(XLEN)))}
-        => zero 0
-        """,
-        "xpulpv2",
-    ),
-    directed(
-        "operands: divisors whose highest bit is in every place",
-        # a divisor in a1 whose highest bit is that of a0, and its complement in s3
-        f"""
-        li a0, 1; li s4, 0x2b7e1517; li s5, 1664525
-        1: {_NEXT}
-        addi t1, a0, -1; and a1, s4, t1; or a1, a1, a0; xori s3, a1, -1
-        {"; ".join(map(_divided, ("div", "divu", "rem", "remu")))}
-        add a0, a0, a0; bne a0, zero, 1b
-        => a0 0
-        """,
-    ),
-)
+_OPERANDS = f"""
+{_repeated("integer, multiplication and division", _rows("ri5cy", Group.INTEGER, Group.MULDIV))}
+{_repeated("scalar DSP [xpulpv2]", _rows("ri5cy", Group.SCALAR))}
+{_repeated("packed [xpulpv2]", _rows("ri5cy", Group.SIMD))}
+{_repeated("packed, narrow [xpulpnn]", _rows("xpulpnn", Group.NARROW))}
+== operands: products shifted by every number of places [xpulpv2]
+    li a0, 0x9e3779b9; li a1, 0x85ebca6b
+    {"; ".join(map(_shifted, range(XLEN)))}
+    => zero 0
+== operands: divisors whose highest bit is in every place
+    # a divisor in a1 whose highest bit is that of a0, and its complement in s3
+    li a0, 1; li s4, 0x2b7e1517; li s5, 1664525
+    1: {_NEXT}
+    addi t1, a0, -1; and a1, s4, t1; or a1, a1, a0; xori s3, a1, -1
+    {"; ".join(map(_divided, ("div", "divu", "rem", "remu")))}
+    add a0, a0, a0; bne a0, zero, 1b
+    => a0 0
+"""
 
 
 _SLOT = 3 * WORD_BYTES
@@ -228,7 +209,7 @@ _RESERVED_WORDS = {
 _WORDS = [word for words in _RESERVED_WORDS.values() for word in words]
 _TRAPS = (f".half 0x{word:x}; csrrs a1, mcause, zero; add a0, a0, a1; csrrwi zero, mcause, 0\n" for word in _WORDS)
 
-COMPRESSED = programs(f"""
+_COMPRESSED = f"""
 == compressed: every register in every form
     c.li s1, 0
     {_EVERY_FORM}
@@ -240,10 +221,10 @@ COMPRESSED = programs(f"""
     li a0, 0
     {"".join(_TRAPS)}
     => a0 {2 * len(_WORDS)}
-""")
+"""
 
 
-BASE = programs(f"""
+_BASE = f"""
 == integer: compare, shift, upper immediates
     # the shift amount of sll is 27: the low five bits of -5
     li a0, -5; li a1, 3
@@ -350,4 +331,6 @@ BASE = programs(f"""
     p.subNi s7, s4, s5, 2 => s7 {16 >> 2}
     li s8, 100; p.mac s8, s4, s5; p.msu s8, s4, s4 => s8 {100 - 63 - 49}
     p.ff1 s9, zero => s9 32
-""")
+"""
+
+PROGRAMS = (*programs(_BASE + _COMPRESSED + _BITS + _OPERANDS), _KEPT)

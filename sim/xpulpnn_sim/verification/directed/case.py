@@ -1,8 +1,9 @@
 """Directed programs, and the notation in which they are written.
 
 A line is one case: instructions, and behind ``=>`` the registers that must hold a result at the end of the program,
-with their values: ``sra a4, a0, a1 => a4 -1``. Lines that only prepare something have no result. In a table a program
-begins with a line ``== NAME [NEEDS]``: fields of the configuration that must be true, ``interrupts`` if they may come.
+with their values: ``sra a4, a0, a1 => a4 -1``. With ``a4!`` the register is stored there and may be used again. Lines
+that only prepare something have no result, those that begin with ``#`` are remarks. The head of a program is ``NAME
+[NEEDS]``: fields of the configuration that must be true, ``interrupts`` if they may come. In a table it follows ``==``.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,29 +17,27 @@ from xpulpnn_sim.verification.random.program import Handlers, ProgramBlock, Rand
 HANDLERS = Handlers(("j interrupt",) * (VECTORS - 1))
 _ENABLE = ("li t6, -1", "csrrw zero, mie, t6", "csrrsi zero, mstatus, 8")
 _DISABLE = ("csrrci zero, mstatus, 8",)
-_RESULT = "=>"
 
 
 @dataclass(frozen=True, slots=True)
 class Directed:
     """A program that stores its results and the results it must have."""
 
-    # the text runs after the usual prologue; `s11` points to the results. Exceptions are skipped by the usual handler,
+    # the lines run after the usual prologue; `s11` points to the results. Exceptions are skipped by the usual handler,
     # so `mcause` and `mepc` tell afterwards what happened
 
     name: str  # group and content
-    text: str
+    lines: tuple[str, ...]
     expected: tuple[int, ...]  # words stored from `s11` on
-    needs: tuple[str, ...] = ()  # fields of the configuration that must be true
-    interrupts: bool = False  # interrupts are enabled and may come at any time
-    handlers: Handlers = HANDLERS  # vector tables
-    first: tuple[str, ...] = ()  # lines before any register is written
+    needs: tuple[str, ...]  # fields of the configuration that must be true
+    interrupts: bool  # interrupts are enabled and may come at any time
+    handlers: Handlers  # vector tables
+    first: tuple[str, ...]  # lines before any register is written
 
     def program(self) -> RandomProgram:
         """The program as simulators load it."""
-        lines = [part.strip() for line in self.text.splitlines() for part in line.split(";") if part.strip()]
         enable, disable = (_ENABLE, _DISABLE) if self.interrupts else ((), ())
-        body = (f"li s11, 0x{SIGNATURE:x}", *enable, *lines, *disable)
+        body = (f"li s11, 0x{SIGNATURE:x}", *enable, *self.lines, *disable)
         return RandomProgram((ProgramBlock(self.name, body),), (), self.handlers, None, self.name, self.first)
 
     def runs_on(self, config: CoreConfig) -> bool:
@@ -56,43 +55,40 @@ class Directed:
         ]
 
 
-def directed(
-    name: str,
-    text: str,
-    *needs: str,
-    interrupts: bool = False,
-    handlers: Handlers = HANDLERS,
-    first: Sequence[str] = (),
-) -> Directed:
+def directed(head: str, text: str, *, handlers: Handlers = HANDLERS, first: Sequence[str] = ()) -> Directed:
     """A program of which every result is named in the line of its case."""
     lines: list[str] = []
-    results: dict[str, int] = {}
+    kept: dict[str, int] = {}
+    expected: list[int] = []
     for line in text.splitlines():
-        code, _, told = line.partition(_RESULT)
-        lines.append(code.rstrip())
-        for result in filter(None, told.split(",")):
-            register, value = result.split()
-            results[register] = int(value, 0)
-    lines.append(stored(" ".join(results)))
-    return Directed(name, "\n".join(lines), tuple(results.values()), needs, interrupts, handlers, tuple(first))
+        code, _, told = line.partition("=>")
+        if code.lstrip().startswith("#"):
+            continue
+        lines += filter(None, map(str.strip, code.split(";")))
+        for register, value in map(str.split, filter(None, told.split(","))):
+            if register.endswith("!"):
+                lines.append(f"sw {register[:-1]}, {WORD_BYTES * len(expected)}(s11)")
+                expected.append(int(value, 0))
+            else:
+                kept[register] = int(value, 0)
+    lines += [f"sw {register}, {WORD_BYTES * at}(s11)" for at, register in enumerate(kept, len(expected))]
+    name, _, words = head.partition(" [")
+    needs = words.removesuffix("]").split()
+    return Directed(
+        name,
+        tuple(lines),
+        (*expected, *kept.values()),
+        tuple(need for need in needs if need != "interrupts"),
+        "interrupts" in needs,
+        handlers,
+        tuple(first),
+    )
 
 
 def programs(table: str) -> tuple[Directed, ...]:
-    """The programs of a table; lines that begin with ``#`` are remarks."""
-    found: list[Directed] = []
-    lines = "\n".join(line for line in table.splitlines() if not line.lstrip().startswith("#"))
-    for part in lines.split("\n== ")[1:]:
-        head, _, text = part.partition("\n")
-        name, _, words = head.partition(" [")
-        needs = words.removesuffix("]").split()
-        plain = [need for need in needs if need != "interrupts"]
-        found.append(directed(name, text, *plain, interrupts="interrupts" in needs))
-    return tuple(found)
-
-
-def stored(registers: str, first: int = 0) -> str:
-    """Lines that store the registers as consecutive results from number ``first`` on."""
-    return "\n".join(f"sw {name}, {WORD_BYTES * (first + at)}(s11)" for at, name in enumerate(registers.split()))
+    """The programs of a table."""
+    parts = (part.partition("\n") for part in table.split("\n== ")[1:])
+    return tuple(directed(head, text) for head, _, text in parts)
 
 
 def words_at(address: int, words: Sequence[int]) -> str:

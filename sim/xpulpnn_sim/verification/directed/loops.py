@@ -3,7 +3,7 @@
 from itertools import product
 
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sim.verification.directed.case import Directed, directed, programs
+from xpulpnn_sim.verification.directed.case import programs
 from xpulpnn_sim.verification.random.layout import FAILING, WINDOW
 
 _COUNTS = (0, 1, 2, 3, 300)
@@ -20,17 +20,16 @@ _SETUPS = {
 """Ways to set up a loop."""
 
 
-def _lengths(way: str, number: int) -> Directed:
-    """Every body length with every count, and with compressed instructions."""
-    lines: list[str] = []
-    expected: list[int] = []
+def _lengths(way: str, number: int) -> str:
+    """Every body length with every count, and with compressed instructions, as a program of a table."""
+    lines = [f"\n== hardware loops: {way}, loop {number} [xpulpv2]"]
     for serial, (body, count, step) in enumerate(product(_BODIES, _COUNTS, _STEPS), 1):
         start, end = f"s{serial}x", f"e{serial}x"
         lines += ["c.li a0, 0", _SETUPS[way].format(number=number, count=count, start=start, end=end), f"{start}:"]
         lines += [step] * (body - 1) + [f"{end}: {step}"]
-        lines.append(f"csrrs a1, lpcount{number}, zero; c.slli a0, 4; c.add a0, a1; sw a0, 0(s11); addi s11, s11, 4")
-        expected.append((body * max(1, count) << 4) + min(count, 1))
-    return Directed(f"hardware loops: {way}, loop {number}", "\n".join(lines), tuple(expected), ("xpulpv2",))
+        result = (body * max(1, count) << 4) + min(count, 1)
+        lines.append(f"csrrs a1, lpcount{number}, zero; c.slli a0, 4; c.add a0, a1 => a0! {result}")
+    return "\n".join(lines)
 
 
 def _given_up(number: int) -> str:
@@ -52,13 +51,12 @@ def _given_up(number: int) -> str:
     """
 
 
-def _bits(number: int) -> Directed:
+def _bits(number: int) -> str:
     """Each bit of a count, and ends that differ in one bit from an address that is executed."""
     # a loop leaves its body with a count of 0. An access that fails at the end gives its pass back
     # the end is met with each count, and an address next to it; all counts but 1 go back, and an end keeps no bit 0
-    return directed(
-        f"hardware loops: each bit of counts and ends, loop {number}",
-        f"""
+    return f"""
+== hardware loops: each bit of counts and ends, loop {number} [xpulpv2]
         la s2, 2f; la s3, 4f; csrrw zero, lpstart{number}, s3
         li a0, 1; li a5, 0; li a6, 0; li a7, 0
         1: li s4, 0x{FAILING[0]:x}
@@ -77,13 +75,12 @@ def _bits(number: int) -> Directed:
         4: csrrs a2, lpcount{number}, zero; lp.counti {number}, 0
         addi a3, a0, -1; xor a2, a2, a3; or a6, a6, a2 => a6 1
         add a5, a5, a4; jalr zero, 0(ra) => a5 {2 * XLEN + 3 * (XLEN - 1)}
-        6:
-        """,
-        "xpulpv2",
-    )
+        6:"""
 
 
-_LOOPS = programs(f"""
+PROGRAMS = programs(f"""
+{"".join(_lengths(way, number) for way in _SETUPS for number in (0, 1))}
+{"".join(map(_bits, (0, 1)))}
 == hardware loops: nested, shared end, inner set up again [xpulpv2]
     # The last pair: loop 0 starts before the setup of loop 1. At each end loop 0 goes first: after its third pass the
     # end belongs to loop 1, set up for the third time, which then makes three more passes.
@@ -179,9 +176,3 @@ _LOOPS = programs(f"""
     {_given_up(1)}
     => a0 {2 * 6}, a1 {2 * 3 * 7}
 """)
-
-LOOPS = (
-    *(_lengths(way, number) for way in _SETUPS for number in (0, 1)),
-    *_LOOPS,
-    *(_bits(number) for number in (0, 1)),
-)

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Sequence
 
 from xpulpnn.isa.machine import WORD_MASK
-from xpulpnn_sim.verification.directed.case import Directed, directed, programs, stored, words_at
+from xpulpnn_sim.verification.directed.case import programs, words_at
 from xpulpnn_sim.verification.random.layout import FAILING, WINDOW
 
 WORDS = tuple((0x9E3779B9 * (number + 1)) & WORD_MASK for number in range(12))  # Arbitrary words
-FORMATS = {16: "h", 8: "b", 4: "n", 2: "c"}
-SIGNS = {"up": (False, False), "usp": (False, True), "sup": (True, False), "sp": (True, True)}
+_FORMATS = {16: "h", 8: "b", 4: "n", 2: "c"}
+_SIGNS = {"up": (False, False), "usp": (False, True), "sup": (True, False), "sp": (True, True)}
 """Suffixes of widths, and of whether weights and activations are signed."""
+_ROWS = [(f"{name}.{letter}", width, signs) for width, letter in _FORMATS.items() for name, signs in _SIGNS.items()]
 
 
 def _elements(word: int, width: int, *, signed: bool) -> list[int]:
@@ -34,70 +35,40 @@ FILL = f"{_DATA}; " + "; ".join(f"pv.mlsdotup.b zero, (t1!), {entry}" for entry 
 
 _SAME_TOTAL = sum(sup(weight, WORDS[0]) for weight in (WORDS[2], *WORDS[6:10]))
 _FIRST, _SECOND, _THIRD = sup(WORDS[2], WORDS[0], 4), sup(WORDS[3], WORDS[6], 4), sup(WORDS[3], WORDS[7], 4)
-_ROWS = [(f"{name}.{letter}", width, signs) for width, letter in FORMATS.items() for name, signs in SIGNS.items()]
 _MISALIGNED = (WORDS[6] >> 16 | WORDS[7] << 16) & WORD_MASK
-
-_NEIGHBOURS = Directed(
-    "Mac&Load: results used by loads, stores, branches and divisions",
-    f"""
-    {FILL}
-    li a0, 0; pv.mlsdotsup.b a0, (t1!), 0; sw a0, 0(s11)
-    li a0, 0; pv.mlsdotsup.b a0, (t1!), 16; lw a1, 0(t1); sw a1, 4(s11)
-    pv.mlsdotsup.b zero, (t1!), 16; p.lw a2, 4(t1!); sw a2, 8(s11)
-    li a3, 5; li a4, 0x{WORD_MASK:x}; lw a5, -4(t1)
-    pv.mlsdotsup.b a5, (t1!), 0; beq a5, a0, 1f; li a3, 6
-    1: sw a3, 12(s11)
-    li a6, 1; pv.mlsdotsup.b a6, (t1!), 0; divu a6, a6, a6; sw a6, 16(s11)
-    """,
-    (sup(WORDS[2], WORDS[0]), WORDS[7], WORDS[8], 6, 1),
-    ("mac_load_nn",),
-)
 
 _SUM_1 = sup(WORDS[0], 0x01020304)
 _SUM_2 = _SUM_1 + sup(WORDS[1], _SUM_1 & WORD_MASK)
 _SUM_3 = _SUM_2 + sup(WORDS[2], WINDOW + 12)
 
 
-def _in_a_loop() -> Directed:
+def _in_a_loop() -> str:
     """The inner loop of a MatMul, interrupted anywhere: nothing is lost."""
     rounds = 64
     words = [(0x61C88647 * (number + 7)) & WORD_MASK for number in range(rounds + 6)]
     total = sum(sup(words[number + 2], words[0]) for number in range(rounds))
     # beyond the words that fail
     begin = FAILING[0] + FAILING[1]
-    return directed(
-        "Mac&Load: loop of one instruction under interrupts",
-        f"""
+    return f"""
+== Mac&Load: loop of one instruction under interrupts [mac_load_nn interrupts]
         {words_at(begin, words)}
         pv.mlsdotup.b zero, (t1!), 8; addi t1, t1, 4; pv.mlsdotup.b zero, (t1!), 16
         li a0, 0; li t2, {rounds}
         lp.setup 0, t2, 1f
         1: pv.mlsdotsup.b a0, (t1!), 16 => a0 {total}
         csrrs a1, lpcount0, zero => a1 1
-        sub a2, t1, tp => a2 {begin - WINDOW + 4 * (rounds + 3)}
-        """,
-        "mac_load_nn",
-        interrupts=True,
-    )
+        sub a2, t1, tp => a2 {begin - WINDOW + 4 * (rounds + 3)}"""
 
 
-def _dependent_dot_products() -> Directed:
-    """Accumulators and factors produced by the instruction before."""
-    first, second = WORDS[0], WORDS[1]
-    total = dot(first, second, 8, False, True)
-    total = (total + dot(total & WORD_MASK, second, 8, True, True)) & WORD_MASK
-    total += dot(first, total, 16, False, False)
-    return directed(
-        "dot products: back to back on one accumulator",
-        f"""
-        li a0, 0x{first:x}; li a1, 0x{second:x}
-        pv.dotusp.b a2, a0, a1; pv.sdotsp.b a2, a2, a1; pv.sdotup.h a2, a0, a2 => a2 {total}
-        """,
-        "xpulpv2",
-    )
+_DOT_1 = dot(WORDS[0], WORDS[1], 8, False, True)
+_DOT_2 = (_DOT_1 + dot(_DOT_1 & WORD_MASK, WORDS[1], 8, True, True)) & WORD_MASK
+_DOT_3 = _DOT_2 + dot(WORDS[0], _DOT_2, 16, False, False)
 
-
-_MAC_LOAD_1 = programs(f"""
+_MAC_LOAD = f"""
+== dot products: back to back on one accumulator [xpulpv2]
+    # accumulators and factors are produced by the instruction before
+    li a0, 0x{WORDS[0]:x}; li a1, 0x{WORDS[1]:x}
+    pv.dotusp.b a2, a0, a1; pv.sdotsp.b a2, a2, a1; pv.sdotup.h a2, a0, a2 => a2 {_DOT_3}
 == Mac&Load: same rd, rs1 and entry back to back [mac_load_nn]
     {FILL}
     li a0, 0
@@ -126,9 +97,16 @@ _MAC_LOAD_1 = programs(f"""
     li a3, 0; pv.mlsdotup.b a3, (t1!), 0 => a3 {dot(0x01020304, WORDS[0], 8, False, False)}
     addi t1, t1, 2; pv.mlsdotup.b zero, (t1!), 16; sub a4, t1, tp => a4 30
     li a5, 0; pv.mlsdotup.b a5, (t1!), 0 => a5 {dot(_MISALIGNED, WORDS[0], 8, False, False)}
-""")
-
-_MAC_LOAD_2 = programs(f"""
+== Mac&Load: results used by loads, stores, branches and divisions [mac_load_nn]
+    {FILL}
+    li a0, 0; pv.mlsdotsup.b a0, (t1!), 0 => a0! {sup(WORDS[2], WORDS[0])}
+    li a0, 0; pv.mlsdotsup.b a0, (t1!), 16; lw a1, 0(t1) => a1! {WORDS[7]}
+    pv.mlsdotsup.b zero, (t1!), 16; p.lw a2, 4(t1!) => a2! {WORDS[8]}
+    li a3, 5; li a4, 0x{WORD_MASK:x}; lw a5, -4(t1)
+    pv.mlsdotsup.b a5, (t1!), 0; beq a5, a0, 1f; li a3, 6
+    1: => a3! 6
+    li a6, 1; pv.mlsdotsup.b a6, (t1!), 0; divu a6, a6, a6 => a6! 1
+{_in_a_loop()}
 == C&U: one entry back to back, rs2 = rd and rs2 = rs1 [mac_load_cu]
     {_DATA}
     li a1, 0x01020304; li a0, 0
@@ -136,15 +114,7 @@ _MAC_LOAD_2 = programs(f"""
     pv.cusdotusp.b.2 a0, (t1!), a0; pv.cusdotusp.b.2 a0, (t1!), t1 => a0 {_SUM_3}
     sub a2, t1, tp => a2 16
     li a3, 7; pv.cusdotup.c.2 a3, (t1!), zero => a3 7
-""")
-
-MAC_LOAD = (
-    *_MAC_LOAD_1,
-    _NEIGHBOURS,
-    *_MAC_LOAD_2,
-    _in_a_loop(),
-    _dependent_dot_products(),
-)
+"""
 
 
 def _sums(selectors: Iterable[tuple[int, int]], entries: list[int], words: Sequence[int], number: int) -> list[int]:
@@ -167,18 +137,10 @@ _USED = dot(WORDS[2], (WORDS[6] >> 8 | WORDS[7] << 24) & WORD_MASK, 8, False, Fa
 _KNOWN = dot(WORDS[2], 0x0102_0304, 8, False, False)
 
 
-def _first_products() -> Directed:
-    """Products without accumulation in every format and sign, whatever rd was and whoever made it."""
-    lines, expected = [FILL], list[int]()
-    for width, letter in FORMATS.items():
-        for name, signs in SIGNS.items():
-            lines.append(f"pv.sdotsp.b a0, a0, t1; pv.mldot{name}.{letter} a0, (t1!), 7")
-            lines.append(stored("a0", len(expected)))
-            expected.append(dot(WORDS[5], WORDS[1], width, *signs))
-    name = "Mac&Load: first products, every format and sign"
-    return Directed(name, "\n".join(lines), tuple(expected), ("mac_load_dot",))
-
-
+_FIRST_PRODUCTS = "\n".join(
+    f"pv.sdotsp.b a0, a0, t1; pv.mldot{suffix} a0, (t1!), 7 => a0! {dot(WORDS[5], WORDS[1], width, *signs)}"
+    for suffix, width, signs in _ROWS
+)
 _ONCE, _AGAIN = sup(WORDS[2], WORDS[0]), sup(WORDS[6], WORDS[0])
 _TURN = (24, 17, 25, 18, 29, 22)  # selectors of one turn
 
@@ -187,27 +149,22 @@ def _turn(mnemonic: str) -> str:
     return "\n".join(f"{mnemonic} a{number}, (t1!), {selector}" for number, selector in enumerate(_TURN))
 
 
-def _block() -> Directed:
+def _block() -> str:
     """The loop of a 4x2 block with its first turn peeled, interrupted anywhere: no loads but those of the products."""
     rounds = 16
     words = [(0x61C8_8647 * (number + 5)) & WORD_MASK for number in range(8 * rounds + 8)]
     sums = _sums([*enumerate(_TURN)] * (rounds + 1), [words[0], 0, *words[1:5]], words[5:], len(_TURN))
-    return directed(
-        "Mac&Load: a block without loads under interrupts",
-        f"""
+    return f"""
+== Mac&Load: a block without loads under interrupts [mac_load_cross mac_load_dot interrupts]
         {words_at(FAILING[0] + FAILING[1], words)}
         {"; ".join(f"pv.mlsdotup.b zero, (t1!), {selector}" for selector in (8, 16, 18, 20, 22))}
         {_turn("pv.mldotsup.b")}
         lp.setupi 0, {rounds}, 1f
         {_turn("pv.mlsdotsup.b").replace("pv.mlsdotsup.b a5", "1: pv.mlsdotsup.b a5")}
-        => {", ".join(f"a{number} {total}" for number, total in enumerate(sums))}
-        """,
-        *("mac_load_cross", "mac_load_dot"),
-        interrupts=True,
-    )
+        => {", ".join(f"a{number} {total}" for number, total in enumerate(sums))}"""
 
 
-_MAC_LOAD_FORMS_1 = programs(f"""
+_FORMS = f"""
 == Mac&Load: the other activation reloaded [mac_load_cross]
     {FILL}
     li a0, 0; li a1, 0
@@ -226,9 +183,10 @@ _MAC_LOAD_FORMS_1 = programs(f"""
     li a5, 0x{_FAILS:x}; li a6, 9
     pv.mlsdotup.b a6, (a5!), 24; pv.mlsdotup.b a6, (a5!), 1 => a6 {9 + _KNOWN}
     sub a5, a5, tp => a5 {_FAILS - WINDOW}
-""")
-
-_MAC_LOAD_FORMS_2 = programs(f"""
+== Mac&Load: first products, every format and sign [mac_load_dot]
+    # whatever rd was and whoever made it
+    {FILL}
+    {_FIRST_PRODUCTS}
 == Mac&Load: first products and their neighbours [mac_load_dot]
     # 8 reloads entry 0 with words 7 and, through a3, 8; weight 0 with word 8
     {FILL}
@@ -241,11 +199,7 @@ _MAC_LOAD_FORMS_2 = programs(f"""
     pv.mldotsup.b zero, (t1!), 16; addi a6, zero, 0 => a6 0
     pv.mldotsup.b a7, (t1!), 0 => a7 {sup(WORDS[8], WORDS[8])}
     sub t1, t1, tp => t1 36
-""")
+{_block()}
+"""
 
-MAC_LOAD_FORMS = (
-    *_MAC_LOAD_FORMS_1,
-    _first_products(),
-    *_MAC_LOAD_FORMS_2,
-    _block(),
-)
+PROGRAMS = programs(_MAC_LOAD + _FORMS)

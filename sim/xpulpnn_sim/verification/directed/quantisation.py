@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from xpulpnn.isa.machine import HALF_BITS, HALF_MASK
-from xpulpnn_sim.verification.directed.case import directed, programs, words_at
+from xpulpnn_sim.verification.directed.case import programs, words_at
 from xpulpnn_sim.verification.random.layout import FAILING, WINDOW
 
 _NIBBLES, _CRUMBS = 4, 2
@@ -44,24 +44,11 @@ def _crumbs(low: int, high: int) -> int:
     return _code(high, _FOURTH, _CRUMBS) << _CRUMBS | _code(low, _THIRD, _CRUMBS)
 
 
-_REGISTERS = ("a0", "a3", "a4", "a5", "a6", "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "t2")
-_CODED = [("pv.qnt.n", "a1", pair, _nibbles(*pair)) for pair in _PAIRS]
-_CODED += [("pv.qnt.c", "a2", pair, _crumbs(*pair)) for pair in _FEW]
-_CODES = directed(
-    "pv.qnt: codes",
-    # pixels at, below and above thresholds; bit 0 of the address means nothing
-    "\n".join(
-        [
-            f"{_TABLES}; li a1, 0x{_NIBBLE_MIDDLE + 1:x}; li a2, 0x{_CRUMB_MIDDLE:x}",
-            *(
-                f"li {rd}, 0x{_pixels(*pair):x}; {mnemonic} {rd}, {rd}, ({base}) => {rd} {code}"
-                for rd, (mnemonic, base, pair, code) in zip(_REGISTERS, _CODED, strict=True)
-            ),
-        ]
-    ),
-    "qnt",
+_CODES = "\n".join(
+    f"li a0, 0x{_pixels(*pair):x}; pv.qnt.{form} a0, a0, ({base}) => a0! {code(*pair)}"
+    for form, base, code, pairs in (("n", "a1", _nibbles, _PAIRS), ("c", "a2", _crumbs, _FEW))
+    for pair in pairs
 )
-
 _LOW, _HIGH = 350, 1000
 _PLAIN = _nibbles(_LOW, _HIGH)
 _MOVED = _code(_HIGH, _SECOND, _NIBBLES) << _NIBBLES | _code(_LOW, [*_FIRST[:11], 351, *_FIRST[12:]], _NIBBLES)
@@ -76,27 +63,15 @@ def _found(pixel: int, table: Sequence[int], place: int) -> int:
     return code ^ 8
 
 
-_MAC_LOAD = directed(
-    "pv.qnt: Mac&Load around it",
-    # its base and entry are under way; the words at 8 and 12 are thresholds 4 to 7 of pixel 0; the first address is the
-    # middle less a half-word
-    f"""
-    {_TABLES}
-    li a0, 0x{_pixels(5, 5):x}; li a1, 0x{_NIBBLE_MIDDLE - 4 - 2:x}
-    li a2, 0x01010101; sw a2, 8(t1); sw a2, 12(t1)
-    pv.mlsdotup.b zero, (a1!), 8; pv.qnt.n a3, a0, (a1)
-    => a3 {_found(5, _SECOND, 6) << 4 | _found(5, [*_FIRST[:4], *[0x0101] * 4, *_FIRST[8:]], 6)}
-    pv.mlsdotup.b zero, (a1!), 16; pv.qnt.c a4, a0, (a1)
-    li a5, 0; pv.mlsdotup.b a5, (a1!), 0 => a5 4
-    """,
-    *("qnt", "mac_load_nn"),
-)
-
+_UNSORTED = [*_FIRST[:4], *[0x0101] * 4, *_FIRST[8:]]
 _BELOW = 0x78
 _SEARCHED = FAILING[0] - 0x18
 
-
-_QUANTISATION_1 = programs(f"""
+PROGRAMS = programs(f"""
+== pv.qnt: codes [qnt]
+    # pixels at, below and above thresholds; bit 0 of the address means nothing
+    {_TABLES}; li a1, 0x{_NIBBLE_MIDDLE + 1:x}; li a2, 0x{_CRUMB_MIDDLE:x}
+    {_CODES}
 == pv.qnt: dependences [qnt]
     # operands made and loaded right before, results used right behind, thresholds stored right before
     {_TABLES}
@@ -109,9 +84,15 @@ _QUANTISATION_1 = programs(f"""
     li t2, 0x{351:x}; sh t2, 22(t1); pv.qnt.n a7, a0, (a1) => a7 {_MOVED}
     mulh s2, a0, a0; pv.qnt.n s3, a0, (a1) => s3 {_MOVED}
     div s4, a0, a1 => s4 {_pixels(_LOW, _HIGH) // _NIBBLE_MIDDLE}
-""")
-
-_QUANTISATION_2 = programs(f"""
+== pv.qnt: Mac&Load around it [qnt mac_load_nn]
+    # its base and entry are under way; the words at 8 and 12 are thresholds 4 to 7 of pixel 0; the first address is the
+    # middle less a half-word
+    {_TABLES}
+    li a0, 0x{_pixels(5, 5):x}; li a1, 0x{_NIBBLE_MIDDLE - 4 - 2:x}
+    li a2, 0x01010101; sw a2, 8(t1); sw a2, 12(t1)
+    pv.mlsdotup.b zero, (a1!), 8; pv.qnt.n a3, a0, (a1) => a3 {_found(5, _SECOND, 6) << 4 | _found(5, _UNSORTED, 6)}
+    pv.mlsdotup.b zero, (a1!), 16; pv.qnt.c a4, a0, (a1)
+    li a5, 0; pv.mlsdotup.b a5, (a1!), 0 => a5 4
 == pv.qnt: access faults [qnt]
     # of either pixel: rd and what is behind stay, mepc points to it; thresholds are 0: below 1, not below -1
     csrrw zero, mcause, zero
@@ -133,10 +114,3 @@ _QUANTISATION_2 = programs(f"""
     pv.qnt.n a5, a4, (a1); add a3, a3, a5; pv.qnt.c a5, a4, (a2)
     1: add a3, a3, a5 => a3 {200 * (_PLAIN + _crumbs(_LOW, _HIGH))}
 """)
-
-QUANTISATION = (
-    _CODES,
-    *_QUANTISATION_1,
-    _MAC_LOAD,
-    *_QUANTISATION_2,
-)

@@ -1,10 +1,12 @@
 """Directed programs of pv.rqld and pv.rq*: bounds, lanes, dependences, faults, interrupts, branches, illegal words."""
 
+from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.verification.directed.case import Directed, directed, programs, stored, words_at
+from xpulpnn.isa.table import INSNS, Decoder
+from xpulpnn_sim.verification.directed.case import programs, words_at
 from xpulpnn_sim.verification.random.layout import FAILING, WINDOW
 
 _SUFFIX = {8: "b", 4: "n", 2: "c"}
@@ -35,30 +37,21 @@ class _Case(NamedTuple):
         low = -(1 << self.width - 1) if self.signed else 0
         return sorted((low, total // (1 << self.shift % XLEN), low + (1 << self.width) - 1))[1]
 
-    def result(self) -> int:
-        """The new value of rd."""
-        digits = [_OLD // (1 << at) % (1 << self.width) for at in range(0, XLEN, self.width)]
-        digits[self.lane] = self.code % (1 << self.width)
-        return sum(digit << at * self.width for at, digit in enumerate(digits))
-
     def lines(self) -> str:
         """Both parameters, accumulator, shift and old value made, then the instruction, into a5."""
+        digits = [_OLD // (1 << at) % (1 << self.width) for at in range(0, XLEN, self.width)]
+        digits[self.lane] = self.code % (1 << self.width)
+        result = sum(digit << at * self.width for at, digit in enumerate(digits))
         return f"""
         {words_at(WINDOW, (self.kappa, self.lam))}
         pv.rqld 0, (t1!); pv.rqld 1, (t1!)
         li a0, 0x{self.accumulator & WORD_MASK:x}; li a1, 0x{self.shift & WORD_MASK:x}; li a5, 0x{_OLD:x}
-        {self.mnemonic} a5, a0, a1, {self.lane}
+        {self.mnemonic} a5, a0, a1, {self.lane} => a5! {result}
         """
 
 
-def _results(name: str, cases: list[_Case]) -> Directed:
-    text = "\n".join(f"{case.lines()}\n{stored('a5', number)}" for number, case in enumerate(cases))
-    return Directed(f"pv.rq: {name}", text, tuple(case.result() for case in cases), ("requantise",))
-
-
-def _bounds() -> Directed:
+def _bounds() -> Iterator[_Case]:
     """Sums at both bounds of every format and one beyond, what is shifted out all zeros and all ones."""
-    cases: list[_Case] = []
     for width, signed in product(_SUFFIX, (False, True)):
         low = -(1 << width - 1) if signed else 0
         high = low + (1 << width) - 1
@@ -67,8 +60,7 @@ def _bounds() -> Directed:
                 kappa, accumulator = 0x0001_2345 + number, -0x0765_4321
                 lam = (code << shift) + dropped - kappa * accumulator
                 lane = (number + shift) % (XLEN // width)
-                cases.append(_Case(width, signed, kappa, lam, accumulator, shift, lane))
-    return _results("bounds", cases)
+                yield _Case(width, signed, kappa, lam, accumulator, shift, lane)
 
 
 _MOST, _LEAST = WORD_MASK >> 1, 1 << (XLEN - 1)
@@ -89,18 +81,18 @@ _EXTREMES = [
 ]
 """Shifts of 0 and 31 and of more bits than count, sums that wrap, the largest factors."""
 
-PARAMETERS = f"{words_at(WINDOW, (3, -40))}; pv.rqld 0, (t1!); pv.rqld 1, (t1!); li a1, 1"
+_PARAMETERS = f"{words_at(WINDOW, (3, -40))}; pv.rqld 0, (t1!); pv.rqld 1, (t1!); li a1, 1"
 """kappa = 3, lambda = -40, a shift of 1 in a1."""
 
 
-def code_of(accumulator: int, width: int = 8, signed: bool = False, shift: int = 1) -> int:
-    """The result for an accumulator, with :data:`PARAMETERS`, cut to its bits."""
+def _code_of(accumulator: int, width: int = 8, signed: bool = False, shift: int = 1) -> int:
+    """The result for an accumulator, with :data:`_PARAMETERS`, cut to its bits."""
     return _Case(width, signed, 3, -40, accumulator, shift).code % (1 << width)
 
 
-def _every_lane() -> Directed:
+def _every_lane() -> str:
     """A register filled lane by lane, each instruction on the result of the one before."""
-    lines = [PARAMETERS, "li a0, 20; li a2, 32; li a3, 5"]
+    lines = [_PARAMETERS, "li a0, 20; li a2, 32; li a3, 5"]
     registers = {"a0": 20, "a2": 32, "a3": 5}
     for number, (width, signed) in enumerate(product(_SUFFIX, (False, True))):
         target, total = f"s{2 + number}", 0
@@ -108,16 +100,13 @@ def _every_lane() -> Directed:
         for lane in range(XLEN // width):
             name = [*registers][(lane + number // 2) % len(registers)]
             lines.append(f"pv.rq{'s' if signed else 'u'}.{_SUFFIX[width]} {target}, {name}, a1, {lane}")
-            total |= code_of(registers[name], width, signed) << lane * width
+            total |= _code_of(registers[name], width, signed) << lane * width
         lines.append(f"=> {target} {total}")
-    return directed("pv.rq: every lane of one register, back to back", "\n".join(lines), "requantise")
-
-
-VALUES = (_bounds(), _results("extremes", _EXTREMES), _every_lane())
+    return "\n".join(lines)
 
 
 _LOAD_FAULT = 5
-_CODE = code_of(33)  # the result of most cases
+_CODE = _code_of(33)  # the result of most cases
 
 
 def _lanes(*codes: int, width: int = 8) -> int:
@@ -132,18 +121,17 @@ _FAILS, _ = FAILING
 _LANES_OF_S3 = _lanes(_CODE, _CODE, 0, _CODE)
 
 
-def _in_loops() -> Directed:
+def _in_loops() -> str:
     """First, last and only instruction of loops, interrupts at any point."""
     rounds = 60
     total = value = 0
     for number in range(rounds):
-        value = value & ~0xFF | code_of(number)
+        value = value & ~0xFF | _code_of(number)
         total += value
-        value = value & 0xFF_FFFF | code_of(number + 1, signed=True) << 24
-    return directed(
-        "pv.rq: in loops under interrupts",
-        f"""
-        {PARAMETERS}
+        value = value & 0xFF_FFFF | _code_of(number + 1, signed=True) << 24
+    return f"""
+== pv.rq: in loops under interrupts [requantise interrupts]
+        {_PARAMETERS}
         {words_at(WINDOW, (3, -40))}
         li a2, 0; li s2, 0; li s3, 0
         lp.setupi 0, {rounds}, 1f
@@ -156,72 +144,68 @@ def _in_loops() -> Directed:
         2: pv.rqu.b s5, a2, a1, 2
         csrrs s6, lpcount0, zero
         lp.setupi 1, 3, 3f
-        pv.rqu.n s5, a2, a1, 7; nop => s5 {code_of(rounds) << 16 | code_of(rounds, 4) << 28}
+        pv.rqu.n s5, a2, a1, 7; nop => s5 {_code_of(rounds) << 16 | _code_of(rounds, 4) << 28}
         3: fence
-        wfi; addi s6, s6, 1 => s6 2
-        """,
-        "requantise",
-        interrupts=True,
-    )
+        wfi; addi s6, s6, 1 => s6 2"""
 
 
-_SUMS = _lanes(code_of(38), code_of(42)) + 4
+_SUMS = _lanes(_code_of(38), _code_of(42)) + 4
 
 
-def _illegal() -> Directed:
-    """Lanes that a format does not have, and every other bit that must be 0: nothing happens but a trap."""
-    fields = 11 << 15 | 12 << 20 | 10 << 7 | 0b1110111
-    lanes = [(5, lane) for lane in range(4, 16)] + [(6, lane) for lane in range(8, 16)]
-    words = [lane << 28 | sign << 27 | fields | funct3 << 12 for funct3, lane in lanes for sign in (0, 1)]
-    words += [bits << 25 | fields | funct3 << 12 for funct3 in (5, 6, 7) for bits in (1, 2, 3)]
-    load = 4 << 12 | 11 << 15 | 0b1110111
-    words += [load | 1 << bit for bit in (*range(7, 12), *range(21, 32))]
-    return directed(
-        "pv.rqld and pv.rq: illegal words",
-        f"""
-        {PARAMETERS}
-        li a0, 77; li a1, 0x{WINDOW:x}; li a2, 1; li s2, 0; csrrw zero, mcause, zero
-        {"; ".join(f".word 0x{word:x}; csrrw a3, mcause, zero; add s2, s2, a3" for word in words)}
-        sub a1, a1, tp => a0 77, a1 0, s2 {2 * len(words)}
-        """,
-        "requantise",
-    )
+def _illegal() -> list[int]:
+    """Words that are no instructions: lanes that a format does not have, and every other bit that must be as it is."""
+    registers = {"rd": 10, "rs1": 11, "rs2": 12, "lane": 0, "uimm1": 0}
+    words: set[int] = set()
+    for row in (row for row in INSNS if row.requantises or row.loads_parameter):
+        word = row.encode(**{token.field.name: registers[token.field.name] for token in row.tokens})
+        words.update(word ^ upper << 25 for upper in range(1 << 7))
+        words.update(word ^ 1 << bit for bit in range(2, 25))
+    decoder = Decoder(INSNS)
+    return [word for word in sorted(words) if decoder.decode(word) is None]
 
 
-_REQUANTISATION_1 = programs(f"""
+_ILLEGAL = _illegal()
+
+PROGRAMS = programs(f"""
+== pv.rq: bounds [requantise]
+    {"".join(case.lines() for case in _bounds())}
+== pv.rq: extremes [requantise]
+    {"".join(case.lines() for case in _EXTREMES)}
+== pv.rq: every lane of one register, back to back [requantise]
+    {_every_lane()}
 == pv.rq: operands made right before [requantise]
-    {PARAMETERS}
+    {_PARAMETERS}
     li a2, 33; li a3, 7; sw a2, 16(tp); sw a1, 20(tp); sw zero, 24(tp); addi t1, tp, 16
     li s2, 0; lw a4, 16(tp); pv.rqu.b s2, a4, a1, 0
     p.lw a5, 4(t1!); pv.rqu.b s2, a5, a1, 1
     lw a6, 20(tp); pv.rqu.b s2, a2, a6, 2
     li s3, -1; lw s3, 24(tp); pv.rqu.b s3, a2, a1, 3
     li a7, 0; li s4, 0x01010101
-    pv.sdotup.b a7, s4, s4; pv.rqs.b s2, a7, a1, 3 => s2 {_lanes(_CODE, _CODE, _CODE, code_of(4, signed=True))}
+    pv.sdotup.b a7, s4, s4; pv.rqs.b s2, a7, a1, 3 => s2 {_lanes(_CODE, _CODE, _CODE, _code_of(4, signed=True))}
     divu s5, a2, a1; pv.rqu.b s3, s5, a1, 0
     mulh s6, a2, a2; pv.rqs.n s3, s6, a1, 2
     mul s7, a3, a3; pv.rqu.b s3, s7, a1, 2
     csrrw zero, mscratch, a2; csrrs s8, mscratch, zero; pv.rqs.n s3, s8, a1, 3
-    => s3 {_lanes(_CODE, code_of(0, 4, True) | code_of(33, 4, True) << 4, code_of(49), _CODE)}
+    => s3 {_lanes(_CODE, _code_of(0, 4, True) | _code_of(33, 4, True) << 4, _code_of(49), _CODE)}
 == pv.rq: results used right behind [requantise]
     # kappa = 1 and lambda = 0 in the page at address 0: the low byte of a jump's address comes from a sum
     {words_at(WORD_BYTES * 20, (1, 0))}
-    {PARAMETERS}
+    {_PARAMETERS}
     li a2, 33
     li s2, 0; pv.rqu.b s2, a2, a1, 0; addi a3, s2, 1 => a3 {_CODE + 1}
     li s2, 0; pv.rqu.b s2, a2, a1, 0; sw s2, 64(tp); lw s6, 64(tp) => s6 {_CODE}
     addi a4, tp, 0; sw a2, {_CODE}(a4)
     li s3, 0; pv.rqu.b s3, a2, a1, 0; add s3, s3, tp; lw s3, 0(s3) => s3 33
-    li s4, 0; pv.rqu.b s4, a2, a1, 0; pv.rqs.b s4, s4, a1, 1 => s4 {_lanes(_CODE, code_of(_CODE, signed=True))}
+    li s4, 0; pv.rqu.b s4, a2, a1, 0; pv.rqs.b s4, s4, a1, 1 => s4 {_lanes(_CODE, _code_of(_CODE, signed=True))}
     li s5, 0; pv.rqu.b s5, a2, a1, 0; pv.rqs.b s5, a2, s5, 1
-    => s5 {_lanes(_CODE, code_of(33, signed=True, shift=_CODE))}
+    => s5 {_lanes(_CODE, _code_of(33, signed=True, shift=_CODE))}
     li s7, 1; li s8, 0; pv.rqu.b s8, a2, a1, 0; beq s8, s6, 1f; li s7, 2
     1: la s9, 2f; andi s10, s9, 255; xori s9, s9, 4
     li a5, {WORD_BYTES * 20}; pv.rqld 0, (a5!); pv.rqld 1, (a5!)
     pv.rqu.b s9, s10, zero, 0; jalr ra, 0(s9); li s7, 3
     2: addi s7, s7, 16 => s7 17
 == pv.rq: the last write of a register stays [requantise]
-    {PARAMETERS}
+    {_PARAMETERS}
     li a2, 33; li a3, 0x1234; sw a3, 16(tp)
     pv.rqu.b s2, a2, a1, 0; li s2, 5 => s2 5
     pv.rqu.b s3, a2, a1, 0; lw s3, 16(tp) => s3 0x1234
@@ -252,7 +236,7 @@ _REQUANTISATION_1 = programs(f"""
     => s3 {_lanes(_ten(3, 100), _ten(3, 0, True), _ten(0, 0))}
 == pv.rqld and pv.rq: access faults and traps [requantise]
     # a pv.rqld that fails leaves its parameter and base; a pv.rq around an access that fails is not lost
-    {PARAMETERS}
+    {_PARAMETERS}
     li a0, 0x{_FAILS:x}; li a2, 33; li s2, 0; li s3, 0; csrrw zero, mcause, zero
     pv.rqld 0, (a0!); pv.rqu.b s2, a2, a1, 0; csrrs a3, mcause, zero => a3 {_LOAD_FAULT}
     pv.rqld 1, (a0!); pv.rqu.b s2, a2, a1, 1
@@ -264,9 +248,6 @@ _REQUANTISATION_1 = programs(f"""
     pv.rqu.b s3, a2, a1, 1; .word 0 => s3 {_LANES_OF_S3}
     csrrw zero, mscratch, s3; csrrs a5, mscratch, zero => a5 {_LANES_OF_S3}
     sub a0, a0, tp => a0 {_FAILS - WINDOW}
-""")
-
-_REQUANTISATION_2 = programs(f"""
 == pv.rq: Mac&Load around it [requantise]
     # 8 of four products of 2, then 4 of four products of 1; at last lambda is 3
     {words_at(WINDOW, (0x01010101, 0x02020202, 3, -40, 0x01010101))}
@@ -277,7 +258,7 @@ _REQUANTISATION_2 = programs(f"""
     addi t1, tp, 8; pv.rqld 1, (t1!); pv.mlsdotup.b s2, (t1!), 0
     pv.rqu.n s2, a0, a1, 7 => s2 {_SUMS & (1 << 28) - 1 | _Case(4, False, 3, 3, 42, 1).code << 28}
 == pv.rq: skipped by branches [requantise]
-    {PARAMETERS}
+    {_PARAMETERS}
     li a2, 33; li s2, 0; li t1, 0x{WINDOW + WORD_BYTES:x}
     beq a2, a2, 1f; pv.rqu.b s2, a2, a1, 0
     1: bne a2, zero, 2f; pv.rqld 0, (t1!)
@@ -287,14 +268,13 @@ _REQUANTISATION_2 = programs(f"""
     4: lp.setupi 0, 3, 5f
     addi a2, a2, 2
     5: addi a3, a2, 0 => a3 39
-    pv.rqu.b s2, a2, a1, 3 => s2 {_lanes(0, 0, _CODE, code_of(39))}
+    pv.rqu.b s2, a2, a1, 3 => s2 {_lanes(0, 0, _CODE, _code_of(39))}
     sub t1, t1, tp => t1 4
+{_in_loops()}
+== pv.rqld and pv.rq: illegal words [requantise]
+    # nothing happens but a trap
+    {_PARAMETERS}
+    li a0, 77; li a1, 0x{WINDOW:x}; li a2, 1; li s2, 0; csrrw zero, mcause, zero
+    {"; ".join(f".word 0x{word:x}; csrrw a3, mcause, zero; add s2, s2, a3" for word in _ILLEGAL)}
+    sub a1, a1, tp => a0 77, a1 0, s2 {2 * len(_ILLEGAL)}
 """)
-
-REQUANTISATION = (
-    *VALUES,
-    *_REQUANTISATION_1,
-    _in_loops(),
-    *_REQUANTISATION_2,
-    _illegal(),
-)

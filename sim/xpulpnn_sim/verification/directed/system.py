@@ -54,7 +54,7 @@ def _writes(name: str) -> str:
 
 _BESIDE = ("add", "xor", "mul", "mulh", "div", "divu", "rem", "remu")
 
-_CSR_NUMBERS = programs(f"""
+_NUMBERS_AND_BITS = f"""
 == CSRs: all bits of each of them, and that no other changes [xpulpv2]
     # all that is read is compared where it retires
     csrrs s2, mtvec, zero; li a1, 0x2b7e1517; li a2, 1664525; li s3, 2; li s4, -1
@@ -78,12 +78,7 @@ _CSR_NUMBERS = programs(f"""
     {"; ".join(f"{name} a0, a1, a3" for name in _BESIDE)}
     addi s3, s3, -1; bne s3, zero, 1b
     => s3 0
-""")
-
-CSR_NUMBERS = (
-    _ACCESSES,
-    *_CSR_NUMBERS,
-)
+"""
 
 
 _NOPS = "c.nop; "
@@ -103,7 +98,7 @@ def _from(start: str) -> str:
     and a3, a3, a4; or a5, a5, a3"""
 
 
-COUNTERS = programs(f"""
+_COUNTERS = f"""
 == counters: instructions, carried through every bit
     li a0, 1; li a5, 0; li a6, 0
     1: addi a1, a0, -1; li a2, -1
@@ -176,7 +171,7 @@ COUNTERS = programs(f"""
     csrrs t6, mepc, zero; addi t6, t6, 4; csrrw zero, mepc, t6
     mret
     2: addi a0, zero, 0
-""")
+"""
 
 
 _BUS_ERROR, _BUS_ERROR_SIZE = UNFETCHED
@@ -202,14 +197,13 @@ _LONG_LOOP = """li a0, 0; li a1, 0; li a2, 400
     c.bnez a2, 1b => a0 1200, a1 400, a3 480000, a4 1200"""
 
 _INTERRUPTS = directed(
-    "interrupts: anywhere in a loop of branches, multiplications and divisions",
+    "interrupts: anywhere in a loop of branches, multiplications and divisions [interrupts]",
     _LONG_LOOP,
-    interrupts=True,
     handlers=Handlers(("j interrupt", *("mret",) * 4, *("j quick",) * (VECTORS - 6)), nests=True),
 )
 
 _LOOP_INTERRUPTS = directed(
-    "interrupts: in nested hardware loops, with handlers that use the loops themselves",
+    "interrupts: in nested hardware loops, with handlers that use the loops themselves [xpulpv2 interrupts]",
     f"""
     li a0, 0; li a1, 0; li t1, 30
     lp.setup 1, t1, 2f
@@ -220,13 +214,11 @@ _LOOP_INTERRUPTS = directed(
     c.addi a1, 1
     2: addi a1, a1, 1 => a1 {30 * (9 + 10)}
     """,
-    "xpulpv2",
-    interrupts=True,
     handlers=Handlers(("j interrupt",) * (VECTORS - 1), nests=True, loops=True),
 )
 
 
-_SYSTEM_1 = programs(f"""
+_SYSTEM = f"""
 == CSRs: write, set, clear, fields, reads without a write
     # minstret: the write wins over its own retirement, so the next two reads give 0 and 1
     li a0, 0x12345678; csrrw zero, mscratch, a0
@@ -324,9 +316,6 @@ _SYSTEM_1 = programs(f"""
     csrrsi zero, mstatus, 8
     wfi; addi a0, a0, 1
     wfi; addi a0, a0, 1 => a0 4
-""")
-
-_SYSTEM_2 = programs(f"""
 == interrupts: direct mode and another vector table [interrupts]
     li t1, 0x{SECOND_TABLE:x}; csrrw zero, mtvec, t1
     csrrs s2, mtvec, zero => s2 {SECOND_TABLE}
@@ -335,11 +324,6 @@ _SYSTEM_2 = programs(f"""
     ori t1, t1, 0xff; csrrw zero, mtvec, t1
     csrrs s4, mtvec, zero => s4 {SECOND_TABLE | 1}
     {_LONG_LOOP.replace("1:", "2:").replace("1b", "2b")}
-""")
+"""
 
-SYSTEM = (
-    *_SYSTEM_1,
-    _INTERRUPTS,
-    _LOOP_INTERRUPTS,
-    *_SYSTEM_2,
-)
+PROGRAMS = (*programs(_SYSTEM + _NUMBERS_AND_BITS + _COUNTERS), _ACCESSES, _INTERRUPTS, _LOOP_INTERRUPTS)
