@@ -28,10 +28,6 @@ def signed_offset(fmt: ElemFmt, a_signed: Value, b_signed: Value) -> Value:
     return row[:XLEN]
 
 
-FAMILIES = ("pv.dot", "pv.sdot", "pv.mlsdot", "pv.mldot", "pv.cusdot")
-"""Prefixes of the operations that use the dot-product unit (guide, "Dot products" and "Mac&Load")."""
-
-
 class FmtField(enum.IntEnum, shape=2):
     """:class:`~xpulpnn.isa.formats.ElemFmt` as field of a control word, which shows the names of its values."""
 
@@ -56,7 +52,7 @@ def dotp_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
 
     Factor a is rs1 of ``pv.(s)dot*`` and the weight of Mac&Load, factor b is operand 2 or the activation.
     """
-    if not insn.op.startswith(FAMILIES):
+    if not insn.uses_dotp:
         return None
     assert insn.fmt is not None
     return {"fmt": insn.fmt, "a_signed": insn.a_signed, "b_signed": insn.b_signed, "accumulate": insn.accumulates}

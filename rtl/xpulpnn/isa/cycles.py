@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import QUANTISED_PIXELS, SHORTEST_DIVISION, Cost, division_cycles
 
-_MULTIPLY_HIGH = frozenset({"mulh", "mulhsu", "mulhu"})
-_DIVISIONS = frozenset({"div", "divu", "rem", "remu"})
 _BYTES = frozenset({"lb", "lbu", "sb"})
 _CSR = frozenset({"csrrw", "csrrs", "csrrc"})
 _TRAPS = frozenset({"ecall", "ebreak", "mret"})
@@ -24,14 +22,14 @@ class Cycles:
 
 def cycles(insn: Insn) -> Cycles:
     """Return the cycles of ``insn``."""
-    if insn.op in _DIVISIONS:
+    if insn.divides:
         return Cycles(SHORTEST_DIVISION, division_cycles(0, signed=insn.op in ("div", "rem")))
     fixed = _fixed(insn)
     return Cycles(fixed, fixed, tuple(_sometimes(insn)))
 
 
 def _fixed(insn: Insn) -> int:
-    if insn.op in _MULTIPLY_HIGH:
+    if insn.multiplies_high:
         return 1 + Cost.MULTIPLY_HIGH.cycles
     if insn.is_jump:
         return 1 + Cost.JUMP.cycles

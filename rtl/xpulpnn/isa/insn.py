@@ -14,6 +14,7 @@ JUMP_OPS = frozenset({"jal", "jalr"})
 NN_FORM_OPS = frozenset({"pv.mlsdot", "pv.mldot"})  # Mac&Load with both factors from the NN-RF.
 MAC_LOAD_OPS = NN_FORM_OPS | {"pv.cusdot"}
 REQUANTISE_OPS = frozenset({"pv.rqu", "pv.rqs"})
+DOT_PRODUCT_OPS = frozenset(f"pv.{form}dot{signs}" for form in ("", "s") for signs in ("up", "usp", "sp"))
 _KINDS = {
     "is_load": LOAD_OPS,
     "is_store": STORE_OPS,
@@ -21,6 +22,9 @@ _KINDS = {
     "is_jump": JUMP_OPS,
     "is_mac_load": MAC_LOAD_OPS,
     "is_nn_form": NN_FORM_OPS,
+    "uses_dotp": DOT_PRODUCT_OPS | MAC_LOAD_OPS,
+    "multiplies_high": frozenset({"mulh", "mulhsu", "mulhu"}),
+    "divides": frozenset({"div", "divu", "rem", "remu"}),
     "requantises": REQUANTISE_OPS,
     "loads_parameter": frozenset({"pv.rqld"}),
 }
@@ -75,6 +79,9 @@ class Insn:
     is_jump: bool = field(init=False, repr=False, compare=False)  #: It is an unconditional jump.
     is_mac_load: bool = field(init=False, repr=False, compare=False)  #: It is a Mac&Load of either form.
     is_nn_form: bool = field(init=False, repr=False, compare=False)  #: It is one with both factors from the NN-RF.
+    uses_dotp: bool = field(init=False, repr=False, compare=False)  #: The dot-product unit computes its result.
+    multiplies_high: bool = field(init=False, repr=False, compare=False)  #: The upper half of a product is written.
+    divides: bool = field(init=False, repr=False, compare=False)  #: The divider computes its result.
     #: reloads_other: It is a Mac&Load that reloads the activation it does not use: both update bits are set.
     reloads_other: bool = field(init=False, repr=False, compare=False)
     #: loads_parameter: It loads a parameter of the requantisation into the NN-RF.

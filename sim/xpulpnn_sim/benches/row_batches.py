@@ -111,11 +111,10 @@ def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
     first, second = operands["op_a"], operands["op_b"]
     if insn.is_mac_load:
         first, second = src.wgt, src.act if insn.op == "pv.mlsdot" else src.rs2
-    is_dotp = "dot" in insn.op
     held = {
-        "dotp_fmt": insn.fmt.value if is_dotp and insn.fmt is not None else 0,
-        "dotp_a_signed": is_dotp and insn.a_signed,
-        "dotp_b_signed": is_dotp and insn.b_signed,
+        "dotp_fmt": insn.fmt.value if insn.uses_dotp and insn.fmt is not None else 0,
+        "dotp_a_signed": insn.uses_dotp and insn.a_signed,
+        "dotp_b_signed": insn.uses_dotp and insn.b_signed,
     }
     columns = {name: np.full_like(src.word, value) for name, value in held.items()}
     # where they mean nothing they are anything

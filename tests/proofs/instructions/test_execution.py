@@ -26,7 +26,7 @@ ROWS = [
     row
     for row in enabled(frozenset(Extension), frozenset({2, 4, 8, 16}), aliases=True)
     # division is a function that nothing is said of
-    if row.size == 4 and understood(row) and row.op not in {"div", "divu", "rem", "remu"}
+    if row.size == 4 and understood(row) and not row.divides
 ]
 
 

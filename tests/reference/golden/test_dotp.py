@@ -17,7 +17,7 @@ CORNERS = (0, ONES, 0x8000_8000, 0x8080_8080, 0x8888_8888, 0xAAAA_AAAA, 0x7777_7
 DOT_SIGNS = {"up": (False, False), "usp": (False, True), "sp": (True, True)}
 NN_SIGNS = {"up": (False, False), "usp": (False, True), "sup": (True, False), "sp": (True, True)}
 CU_SIGNS = {"up": (False, False), "usp": (True, False), "sp": (True, True)}
-DOT_ROWS = [insn for insn in INSNS if insn.op.startswith(("pv.dot", "pv.sdot"))]
+DOT_ROWS = [insn for insn in INSNS if insn.uses_dotp and not insn.is_mac_load]
 NN_ROWS = [insn for insn in INSNS if insn.op in ("pv.mlsdot", "pv.mldot") and not insn.alias]
 CU_ROWS = [insn for insn in INSNS if insn.op == "pv.cusdot"]
 

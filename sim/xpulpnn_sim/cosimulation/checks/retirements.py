@@ -45,7 +45,7 @@ def lanes(word: int, insn: Insn, *, signed: bool) -> list[int]:
 def result_lines(raw: int, expected: int, got: int) -> list[str]:
     """A wrong value of rd lane by lane, if the instruction ``raw`` makes a packed one."""
     insn = decode(raw)
-    if insn is None or insn.fmt is None or "dot" in insn.op or "extract" in insn.op:
+    if insn is None or insn.fmt is None or insn.uses_dotp or "extract" in insn.op:
         return []
     return [f"  {name} lanes {lanes(word, insn, signed=False)}" for name, word in (("must be", expected), ("are", got))]
 
@@ -53,7 +53,7 @@ def result_lines(raw: int, expected: int, got: int) -> list[str]:
 def factor_lines(raw: int, operands: dict[str, int]) -> list[str]:
     """The factors of a dot product lane by lane; ``operands`` by the names rs1, rs2, act, wgt."""
     insn = decode(raw)
-    if insn is None or insn.fmt is None or "dot" not in insn.op:
+    if insn is None or insn.fmt is None or not insn.uses_dotp:
         return []
     names = ("wgt", "act") if insn.is_nn_form else ("wgt", "rs2") if insn.is_mac_load else ("rs1", "rs2")
     signs = zip(names, (insn.a_signed, insn.b_signed), strict=True)

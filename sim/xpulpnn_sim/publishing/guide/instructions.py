@@ -44,7 +44,7 @@ GROUPS: dict[str, Callable[[Insn], bool]] = {
     "branches": lambda insn: _is_scalar(insn) and insn.is_branch,
     "multiply": _is_multiplication,
     "normalise": lambda insn: _is_normalising(insn) and not _is_multiplication(insn),
-    "dots": lambda insn: insn.op.startswith(("pv.dot", "pv.sdot")),
+    "dots": lambda insn: insn.uses_dotp and not insn.is_mac_load,
     "moves": lambda insn: insn.op.startswith(("pv.extract", "pv.insert", "pv.shuffle", "pv.pack")),
     "mac-load-nn": _extension(Extension.XPULPML_NN),
     "mac-load-cu": _extension(Extension.XPULPML_CU),
@@ -150,7 +150,7 @@ def anchor(insn: Insn) -> str:
 _FAMILIES: dict[str, Callable[[Insn], str]] = {
     # what differs in the size of an access only stands together, as do the forms of an operation
     "rv32i": lambda insn: "load" if insn.is_load else "store" if insn.is_store else "branch" if insn.is_branch else "",
-    "rv32m": lambda insn: "divide" if insn.op in ("div", "divu", "rem", "remu") else insn.op[:4],
+    "rv32m": lambda insn: "divide" if insn.divides else insn.op[:4],
     "rv32c": lambda insn: "load" if insn.is_load else "store" if insn.is_store else "jump" if insn.is_jump else "",
     "system": lambda insn: "csr" if insn.extension is Extension.ZICSR else insn.op,
     "memory": lambda insn: "load" if insn.is_load else "store",

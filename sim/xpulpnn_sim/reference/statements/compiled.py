@@ -49,7 +49,7 @@ def maker(
     """
     texts = PythonArithmetic()
     body = definition(insn)
-    if not products and "dot" in insn.op:
+    if not products and insn.uses_dotp:
         body = [statement for statement in body if _moves_base(statement)]
     effects = interpret(insn, body, texts, _Found(insn, texts, selector))
     written = [*_writes(texts, effects, zeros), *_stores(texts, effects, zeros), _return(texts, effects)]

@@ -72,8 +72,6 @@ def loop_rows() -> Iterator[CostRow]:
 
 
 _ALIGNED, _CROSSING = 0, 3  # distances of an access from a word boundary
-_HIGH_WORD = frozenset({"mulh", "mulhsu", "mulhu"})
-_DIVISIONS = frozenset({"div", "divu", "rem", "remu"})
 _DIVIDENDS = (0, 1, 0x7FFF_FFFF, 0x8000_0000, WORD_MASK)
 _BASE_USED = "use of the incremented base in the next instruction"
 _CHAIN = 4  # Dependent instructions in a row
@@ -120,20 +118,19 @@ def _instance(insn: Insn, **registers: str) -> str:
 def _arithmetic(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
     """Every row that computes: a chain of instructions that depend on each other."""
     for insn in rows:
-        if group_of(insn) not in ARITHMETIC or insn.op in _DIVISIONS or insn.requantises:
+        if group_of(insn) not in ARITHMETIC or insn.divides or insn.requantises:
             continue
         text = _instance(insn)
-        is_dot = insn.op.startswith(("pv.dot", "pv.sdot"))
-        group = "dot products, dependent" if is_dot else "ALU, mul, mac and SIMD, dependent"
-        if insn.op in _HIGH_WORD:
+        group = "dot products, dependent" if insn.uses_dotp else "ALU, mul, mac and SIMD, dependent"
+        if insn.multiplies_high:
             yield CostRow("mulh, mulhsu, mulhu", insn.mnemonic, text, _due(Cost.MULTIPLY_HIGH))
         else:
             yield CostRow(group, f"{insn.mnemonic} {insn.operands}", "\n".join([text] * _CHAIN), FREE)
 
 
-def _division() -> Iterator[CostRow]:
+def _division(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
     """Divisors of every size, with several dividends."""
-    for op in sorted(_DIVISIONS):
+    for op in (row.op for row in rows if row.divides):
         signed = op in ("div", "rem")
         sizes = {1 << place for place in range(XLEN)} | {0, WORD_MASK}
         sizes |= {-(1 << place) & WORD_MASK for place in range(XLEN)} if signed else set()
@@ -329,7 +326,7 @@ def _system() -> Iterator[CostRow]:
 def cost_rows(config: CoreConfig) -> list[CostRow]:
     """Everything that can be measured on a core with this configuration."""
     rows = enabled(config.extensions, config.widths)
-    found = [*_arithmetic(rows), *_division(), *_memory(rows), *_branches(rows), *_jumps()]
+    found = [*_arithmetic(rows), *_division(rows), *_memory(rows), *_branches(rows), *_jumps()]
     if config.xpulpv2:
         found += loop_rows()
     return [*found, *_mac_load(config, rows), *_quantisation(rows), *_requantisation(rows), *_system()]

@@ -17,8 +17,6 @@ from xpulpnn.isa.table import Decoder, enabled
 from xpulpnn_sim.cosimulation.model.schema import Property
 from xpulpnn_sim.cosimulation.model.statics import Describer, expanded_statics
 
-_HIGH_WORD = frozenset({"mulh", "mulhsu", "mulhu"})
-_DIVISIONS = frozenset({"div", "divu", "rem", "remu"})
 _SYSTEM = frozenset({"ecall", "ebreak", "mret", "wfi", "fence", "fence.i"})
 
 
@@ -98,9 +96,9 @@ def cross_kind_of(row: Insn) -> CrossKind:
         (row.is_jump, CrossKind.JUMP),
         (row.op.startswith("lp."), CrossKind.LOOP),
         (row.op in _SYSTEM, CrossKind.SYSTEM),
-        (row.op in _HIGH_WORD, CrossKind.MULTIPLY_HIGH),
-        (row.op in _DIVISIONS, CrossKind.DIVISION),
-        (row.op.startswith(("mul", "mac", "msu", "pv.dot", "pv.sdot")), CrossKind.MULTIPLY),
+        (row.multiplies_high, CrossKind.MULTIPLY_HIGH),
+        (row.divides, CrossKind.DIVISION),
+        (row.uses_dotp or row.op.startswith(("mul", "mac", "msu")), CrossKind.MULTIPLY),
     )
     return next((kind for holds, kind in checks if holds), CrossKind.ALU)
 
