@@ -1,4 +1,4 @@
-"""Directed and random programs on the Verilated core, and its cycle costs."""
+"""Directed and random programs on the Verilated core."""
 
 from dataclasses import replace
 
@@ -70,24 +70,6 @@ def test_random_programs():
     for seed in range(PROGRAMS):
         result = run_seed(seed, plan, core_design())
         assert result.verdict.reason is Reason.PASS, f"{plan.command(seed)}\n{result.verdict.text}"
-
-
-def test_cost_command(tmp_path, capsys):
-    path = tmp_path / "costs.json"
-    assert main(["costs", *SETTINGS, "--json", str(path)]) == 0
-    assert "load, store, post-increment" in capsys.readouterr().out
-    found = read_results(path)
-    wrong = [case for line in found if line["wrong"] for case in line["cases"]]
-    assert wrong == []
-    figures = {line["event"]: (line["documented"], line["measured"]) for line in found}
-    assert figures["branch, taken"] == ("3", "3")
-    assert figures["pv.qnt.n, its result used at once"] == ("9", "9")
-    assert figures["pv.qnt.c, its result used at once"] == ("5", "5")
-    assert figures["pv.rq* of several registers"] == ("1", "1")
-    assert figures["pv.rq*, result used in the next instruction"] == ("1", "1")
-    assert figures["pv.rq*, behind pv.rqld"] == ("1", "1")
-    assert figures["divu: 3 + places the divisor can move up"] == ("3 to 35", "3 to 35")
-    assert {"name", "documented", "measured", "extra", "waits"} == set(found[0]["cases"][0])
 
 
 def test_verify_command(tmp_path, capsys):

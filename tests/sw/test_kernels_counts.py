@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
+from xpulpnn.isa.machine import Cost
 from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory
 from xpulpnn_sw.kernels.figures import PAPER_LAYER, PAPER_OPEF, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
@@ -35,8 +36,7 @@ _INNER = {
 INNER = {(name, bits): counts for name, widths in _INNER.items() for bits, counts in widths.items()}
 """Instructions and products of an inner iteration."""
 
-TAKEN_BRANCH = 3
-JUMP = 2
+TAKEN_BRANCH, JUMP = (1 + cost.cycles for cost in (Cost.TAKEN_BRANCH, Cost.JUMP))
 
 CORNER = "4x4x32:64x3x3"
 """A sixteenth of the papers' layer: the same per pixel group but for the borders."""

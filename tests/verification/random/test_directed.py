@@ -7,6 +7,8 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import CostRow, cost_program, lines_of, measure
 from xpulpnn_sim.verification.directed.case import directed
@@ -14,7 +16,8 @@ from xpulpnn_sim.verification.directed.programs import DIRECTED, programs_of
 from xpulpnn_sim.verification.random.designs import run_reference_core
 from xpulpnn_sim.verification.random.layout import SIGNATURE, TOHOST
 
-FULL = replace(PRESETS["xpulpnn-full"], qnt=True, mac_load_cross=True, mac_load_dot=True, requantise=True)
+OPTIONS = ("qnt", "mac_load_cross", "mac_load_dot", "requantise")
+FULL = replace(PRESETS["xpulpnn-full"], **dict.fromkeys(OPTIONS, True))
 STEPS = 60_000
 
 
@@ -71,3 +74,23 @@ def test_measured_cycles_are_those_beyond_one_per_instruction():
     first, second = lines_of(measured)
     assert (first.group, first.documented, first.found, first.wrong) == ("first", "1 to 5", "1 to 5", [])
     assert [one.row.name for one in second.wrong] == ["use"]
+
+
+@pytest.mark.cosim
+def test_cost_command(tmp_path, capsys):
+    path = tmp_path / "costs.json"
+    settings = [word for name in OPTIONS for word in ("--set", f"{name}=true")]
+    assert main(["verify", "costs", *settings, "--json", str(path)]) == 0
+    assert "load, store, post-increment" in capsys.readouterr().out
+    found = read_results(path)
+    wrong = [case for line in found if line["wrong"] for case in line["cases"]]
+    assert wrong == []
+    figures = {line["event"]: (line["documented"], line["measured"]) for line in found}
+    assert figures["branch, taken"] == ("3", "3")
+    assert figures["pv.qnt.n, its result used at once"] == ("9", "9")
+    assert figures["pv.qnt.c, its result used at once"] == ("5", "5")
+    assert figures["pv.rq* of several registers"] == ("1", "1")
+    assert figures["pv.rq*, result used in the next instruction"] == ("1", "1")
+    assert figures["pv.rq*, behind pv.rqld"] == ("1", "1")
+    assert figures["divu: 3 + places the divisor can move up"] == ("3 to 35", "3 to 35")
+    assert {"name", "documented", "measured", "extra", "waits"} == set(found[0]["cases"][0])
