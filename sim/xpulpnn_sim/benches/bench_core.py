@@ -10,7 +10,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn.isa.machine import DATA_BASE, ENTRY, IRQ_PRIORITY, MACHINE_MODE, TEXT_BASE, VECTORS, WORD_BYTES
-from xpulpnn.isa.retirement import CAUSE_CODE
+from xpulpnn.isa.retirement import CAUSE_CODE, WaitCause
 from xpulpnn_sim.benches.cadence import Background, Dut, Scoreboard, Together, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import PROMPT, ObiResponder, ObiTiming, WordMemory
@@ -346,6 +346,9 @@ async def _run_program(dut: Dut, around: _Surroundings, rng: Random, *, reset_af
         # an access that fails wholly is in no record
         succeeded = [grant for grant in data.log if not memory.fails(grant.address)]
         check_retirements(lockstep, records, succeeded, board, lines)
+        waits = {cause: monitor.waits[cause] for cause in (WaitCause.GRANT, WaitCause.RESPONSE)}
+        counted = {WaitCause.GRANT: data.cycles_refused, WaitCause.RESPONSE: data.cycles_unanswered}
+        board.equal(waits, counted, "cycles in which the data memory keeps everything waiting")
         for name, value in (("halt", 0), ("mode", MACHINE_MODE), ("ixl", 1)):
             board.compare({name: np.full(len(records), value)}, {name: records[name]})
         assert done, f"no end within {_CYCLE_LIMIT} cycles (seed {board.seed})"

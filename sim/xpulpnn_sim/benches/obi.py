@@ -101,7 +101,7 @@ class Responder(Stepwise):
     ) -> None:
         super().__init__(dut)
         self.log: list[Grant] = []
-        self.cycle = 0
+        self.cycle = self.cycles_refused = self.cycles_unanswered = 0
         self._port, self._timing, self._rng = port, timing, rng
         self._size, self._shift, self._outstanding = size, shift, outstanding
         self._driven, self._restless = Driven(dut, f"{port}__"), restless
@@ -146,6 +146,7 @@ class Responder(Stepwise):
     def see(self) -> None:
         """Take a request."""
         req, *fields = self._request
+        self.cycles_unanswered += bool(self._answers)
         if sample(req):
             address, *rest = (sample(field) for field in fields)
             self._requested(Grant(address << self._shift, *rest))
@@ -159,6 +160,7 @@ class Responder(Stepwise):
         if self._waiting is None:
             self._asked(access)
         self._waiting = None if self._granting else access
+        self.cycles_refused += not self._granting
         if self._granting:
             self.log.append(access)
             ready_at = self.cycle + self._rng.randint(self._timing.fastest, self._timing.slowest)

@@ -9,6 +9,7 @@ can be used one cycle later than a result of EX, and jalr uses both one cycle la
 wait until EX and WB are empty. What acts in ID waits until no access is in EX.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from random import Random
@@ -36,10 +37,13 @@ class RetirementMonitor(PortMonitor):
 
     def __init__(self, dut: Dut, prefix: str, extra: Sequence[str] = ()) -> None:
         super().__init__(dut, [*(prefix + field.name for field in RETIREMENT_FIELDS), *extra], prefix + VALID.name)
+        self.waits: Counter[int] = Counter()
         self._wait = getattr(dut, prefix + WAIT.name)
 
     def _skip(self) -> None:
-        assert sample(self._wait) != WaitCause.NONE, "nothing retires for no reason"
+        cause = sample(self._wait)
+        assert cause != WaitCause.NONE, "nothing retires for no reason"
+        self.waits[cause] += 1
 
     def records(self) -> Records:
         """Retirements collected so far."""
