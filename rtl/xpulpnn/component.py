@@ -1,16 +1,21 @@
-"""Base of the hardware components and of their signatures; ports that follow others of one name."""
+"""Base of the hardware components and of their signatures; values that follow others, by name or by case."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-__all__ = ["Component", "In", "Out", "PortSignature", "connect", "flipped", "following"]
+__all__ = ["Component", "In", "Out", "PortSignature", "connect", "flipped", "follow_case", "following"]
 
 
 class Component(wiring.Component):
-    """Component whose method ``_build`` adds to the module that it is given."""
+    """Component whose method ``_build`` adds to the module that it is given; ``ports`` if they are no annotations."""
+
+    def __init__(self, config: Any = None, ports: dict[str, wiring.Member] | None = None) -> None:
+        self.config = config
+        super().__init__(ports)
 
     def elaborate(self, platform: object) -> Module:
         """Build the component."""
@@ -38,3 +43,11 @@ class PortSignature(wiring.Signature):
 def following(target: Any, source: Any, *names: str) -> list[Any]:
     """Statements that let ports of ``target`` follow those of ``source`` with the same names."""
     return [getattr(target, name).eq(getattr(source, name)) for name in names]
+
+
+def follow_case(m: Module, target: Any, selector: ValueLike, values: Mapping[Any, ValueLike]) -> None:
+    """Let ``target`` have the value of the case that ``selector`` is, None being any other; else it is as before."""
+    with m.Switch(selector):
+        for case, value in values.items():
+            with m.Default() if case is None else m.Case(case):
+                m.d.comb += target.eq(value)

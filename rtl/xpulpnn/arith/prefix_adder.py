@@ -65,7 +65,7 @@ class PrefixAdder(Component):
         self.width = width  # Bits of the words.
         #: a, b: Addends.
         #: result: Sum.
-        super().__init__({"a": In(width), "b": In(width), "result": Out(width)})
+        super().__init__(ports={"a": In(width), "b": In(width), "result": Out(width)})
 
     def _build(self, m):
         alike = Signal(self.width)

@@ -67,7 +67,7 @@ class Cluster(Component):
 
     def __init__(self, config: ClusterConfig):
         config = replace(config, core=replace(config.core, rvfi=config.rvfi))
-        self.config = config  # Cores, memory and peripherals.
+        # Cores, memory and peripherals.
         cores = range(config.cores)
         ports = {
             "cluster_id": In(CLUSTER_ID_BITS),  #: Number of the cluster, from bit 5 of mhartid up; constant.
@@ -107,7 +107,7 @@ class Cluster(Component):
             #:   On request.
             ports |= {"timer_events": Out(TIMERS), "timer_armed": Out(TIMERS)}
             ports |= {name: Out(config.cores) for name in (_DMA_LINES if config.dma else ())}
-        super().__init__(ports)
+        super().__init__(config, ports)
         self.PORT_MEANINGS = {f"rvfi_{core}_{name}": text for core in cores for name, text in MEANINGS.items()}
         self.PORT_MEANINGS |= {f"bank_master_{bank}": _MASTER for bank in range(config.banks)}
         self.PORT_MEANINGS |= {f"bank_sharers_{bank}": _SHARERS for bank in range(config.banks)}

@@ -38,8 +38,7 @@ class CoreDemux(Component):
     outstanding: it requests again when it is answered, or in that cycle.
     """
 
-    def __init__(self, config: ClusterConfig):
-        self.config = config  # Size of the TCDM; whether there is a DMA engine.
+    def __init__(self, config: ClusterConfig):  # Size of the TCDM; whether there is a DMA engine.
         #: tcdm: The memory that the cores share.
         #: event_unit: Private view of the event unit.
         #: dma: Private command port of the DMA engine, if there is one.
@@ -50,7 +49,7 @@ class CoreDemux(Component):
             del ports["dma"]
         #: core: The core.
         #: events: What the performance counters of the core count in this cycle, a bit per event of ``CLUSTER_EVENTS``.
-        super().__init__({"core": In(ObiSignature()), **ports, "events": Out(len(CLUSTER_EVENTS))})
+        super().__init__(config, {"core": In(ObiSignature()), **ports, "events": Out(len(CLUSTER_EVENTS))})
 
     def _build(self, m):
         m.submodules.hole = hole = Hole()

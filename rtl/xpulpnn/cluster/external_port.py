@@ -24,7 +24,7 @@ class ExternalPort(Component):
             "ext": Out(ObiSignature()),  #: The outside.
             "owner": Out(MASTER_BITS),  #: Number of the core whose request ``ext`` shows.
         }
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         m.submodules.funnel = funnel = Funnel(self.number)

@@ -20,7 +20,7 @@ class Funnel(Component):
             "selected": Out(RequestSignature()),  #: The request taken.
             "owner": Out(MASTER_BITS),  #: Number of its initiator.
         }
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         m.submodules.arbiter = arbiter = Arbiter(self.inputs, "counter")

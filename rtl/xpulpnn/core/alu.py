@@ -3,7 +3,6 @@
 from amaranth.hdl import Module, Value
 
 from xpulpnn.component import Component, In, Out, following
-from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluCtrl, AluResult
 from xpulpnn.core.bit_count import COUNT_BITS, BitCount
 from xpulpnn.core.bit_field import INDEX_BITS
@@ -29,18 +28,14 @@ class Alu(Component):
     sum: Out(XLEN)  #: The sum or difference in it, whatever ``ctrl.result``: earlier.
     comparison: Out(1)  #: Whether ``op_a`` relates to ``op_b`` as ``ctrl.compare`` says, for branches.
 
-    def __init__(self, config: CoreConfig) -> None:
-        # config: Element widths outside it, and without XpulpV2 everything but the RV32I operations, are not built.
-        self._config = config
-        super().__init__()
-
+    # config (CoreConfig): Widths outside it, and without XpulpV2 everything but the RV32I operations, are not built.
     def _build(self, m):
-        m.submodules.simd_alu = simd_alu = SimdAlu(self._config)
+        m.submodules.simd_alu = simd_alu = SimdAlu(self.config)
         m.d.comb += [
             *following(simd_alu, self, "ctrl", "op_a", "op_b", "op_c", "shamt"),
             *following(self, simd_alu, "result", "comparison", "sum"),
         ]
-        if self._config.xpulpv2:
+        if self.config.xpulpv2:
             m.submodules.bit_count = bit_count = BitCount()
             m.d.comb += [bit_count.count.eq(self.ctrl.count), bit_count.word.eq(simd_alu.oriented)]
             self._clip(m, simd_alu, bit_count.empty)

@@ -35,7 +35,6 @@ class Backend(Component):
     """
 
     def __init__(self, config: CoreConfig):
-        self.config = config
         ports = {
             "insn": In(pipeline.InsnSignature()),  #: Instruction stream.
             "hold": In(1),  #: No instruction is taken from the stream while it is high.
@@ -63,7 +62,7 @@ class Backend(Component):
             #: info: Additions of the front end to the retirement record of the instruction taken; with ``rvfi``.
             #: rvfi: Retirement port; on request.
             ports |= {"rvfi": Out(RvfiSignature()), "info": In(pipeline.RetireInfoSignature())}
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         m.submodules.id_stage = id_stage = IdStage(self.config)

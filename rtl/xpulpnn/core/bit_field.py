@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Const, Mux, Signal, Value
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, follow_case
 from xpulpnn.core.alu_ctrl import AluField, AluFieldPlace
 from xpulpnn.core.lanes import ALL_ONES, XLEN
 from xpulpnn.isa.formats import ElemFmt
@@ -39,14 +39,8 @@ class BitField(Component):
 
     def _build(self, m):
         width_m1 = Signal(INDEX_BITS)
-        with m.Switch(self.place):
-            with m.Case(AluFieldPlace.OPERAND):
-                m.d.comb += width_m1.eq(self.width_m1)
-            with m.Case(AluFieldPlace.HALF):
-                m.d.comb += width_m1.eq(ElemFmt.H.width - 1)
-            with m.Case(AluFieldPlace.BYTE):
-                m.d.comb += width_m1.eq(ElemFmt.B.width - 1)
-
+        lanes = {AluFieldPlace.HALF: ElemFmt.H.width - 1, AluFieldPlace.BYTE: ElemFmt.B.width - 1}
+        follow_case(m, width_m1, self.place, {AluFieldPlace.OPERAND: self.width_m1, **lanes})
         extract = self.field == AluField.EXTRACT
         first = Signal(INDEX_BITS)
         last = Signal(INDEX_BITS + 1)

@@ -41,7 +41,6 @@ class Core(Component):
     PORT_MEANINGS = {f"rvfi_{name}": text for name, text in MEANINGS.items()}
 
     def __init__(self, config: CoreConfig):
-        self.config = config
         ports = {
             #: boot_addr: Address of the first instruction, bit 0 taken as 0; bits 31:8 are also the reset value of
             #:   mtvec's base. Read when execution starts.
@@ -67,7 +66,7 @@ class Core(Component):
             ports["ext_events"] = In(len(CLUSTER_EVENTS))
         if config.rvfi:
             ports |= {f"rvfi_{name}": Out(width) for name, width in WIDTHS.items()}
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         m.submodules.if_stage = if_stage = IfStage(self.config)

@@ -1,7 +1,6 @@
 """Legality of CSR accesses."""
 
 from xpulpnn.component import Component, In, Out
-from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CSRS, ZERO_CSRS, CsrAccess
 
 ADDRESS_BITS = 12
@@ -14,10 +13,7 @@ class CsrCheck(Component):
     write: In(1)  #: The access writes; otherwise it only reads.
     legal: Out(1)  #: The register exists and may be accessed in this way.
 
-    def __init__(self, config: CoreConfig):
-        self.config = config  # Decides which registers exist.
-        super().__init__()
-
+    # config (CoreConfig): Decides which registers exist.
     def _build(self, m):
         with m.Switch(self.addr):
             with m.Case(*(csr.address for csr in ZERO_CSRS)):

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.utils import exact_log2
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, follow_case
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import CsrOp
 from xpulpnn.core.machine_counter import MachineCounter
@@ -61,8 +61,7 @@ class CsrFile(Component):
     values; ``boot`` loads that of mtvec.
     """
 
-    def __init__(self, config: CoreConfig):
-        self.config = config  # Registers that exist.
+    def __init__(self, config: CoreConfig):  # Registers that exist.
         ports = {
             "csr": In(CsrSignature()),  #: Access from EX.
             "boot": In(1),  #: Fetching starts in this cycle.
@@ -92,7 +91,7 @@ class CsrFile(Component):
         if config.performance_counters:
             #: events: Events of the PULP performance counters; only with them.
             ports["events"] = In(len(table.PERFORMANCE_EVENTS))
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         stored = {name: StoredCsr(table.CSR_BY_NAME[name]) for name in STORED}
@@ -107,18 +106,11 @@ class CsrFile(Component):
         if self.config.performance_counters:
             values |= self._performance(m)
 
-        with m.Switch(self.csr.addr):
-            for csr in table.CSRS:
-                if csr.name in values:
-                    with m.Case(csr.address):
-                        m.d.comb += self.csr.rdata.eq(values[csr.name])
-        with m.Switch(self.csr.op):
-            with m.Case(CsrOp.SET):
-                m.d.comb += self.wdata.eq(self.csr.rdata | self.csr.wdata)
-            with m.Case(CsrOp.CLEAR):
-                m.d.comb += self.wdata.eq(self.csr.rdata & ~self.csr.wdata)
-            with m.Default():
-                m.d.comb += self.wdata.eq(self.csr.wdata)
+        port = self.csr
+        read = {csr.address: values[csr.name] for csr in table.CSRS if csr.name in values}
+        follow_case(m, port.rdata, port.addr, read)
+        written = {CsrOp.SET: port.rdata | port.wdata, CsrOp.CLEAR: port.rdata & ~port.wdata, None: port.wdata}
+        follow_case(m, self.wdata, port.op, written)
         for name, register in stored.items():
             with m.If(self._writes(table.CSR_BY_NAME[name])):
                 m.d.sync += register.set(self.wdata)

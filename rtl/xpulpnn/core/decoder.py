@@ -101,8 +101,7 @@ class Decoder(Component):
     expanded.
     """
 
-    def __init__(self, config: CoreConfig):
-        self.config = config  # Decides which rows of the table are instructions.
+    def __init__(self, config: CoreConfig):  # Decides which rows of the table are instructions.
         #: word: Instruction word.
         #: ctrl: Control word.
         #: illegal: No enabled row of the table matches (guide, "Illegal instructions").
@@ -113,7 +112,7 @@ class Decoder(Component):
         if config.requantise:
             #: requantise: Control word of requantisation; only with it.
             ports["requantise"] = Out(RequantiseCtrl)
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         m.d.comb += self.illegal.eq(1)

@@ -31,7 +31,6 @@ class ExStage(Component):
     """
 
     def __init__(self, config: CoreConfig):
-        self.config = config
         ports = {
             "valid": In(1),  #: EX holds an instruction.
             #: ctrl: What the instruction does: unit whose result leaves EX, and control words of the units.
@@ -95,7 +94,7 @@ class ExStage(Component):
             #:   the NN-RF. Only with requantisation, like the next one.
             #: product: Its sum, to be shifted and clipped in WB; 0 for other instructions.
             ports |= {"requantise": In(1), "product": Out(32)}
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         m.submodules.alu = alu = Alu(self.config)

@@ -29,8 +29,7 @@ class IdStage(Component):
     Reset empties the ID/EX register and clears the registers.
     """
 
-    def __init__(self, config: CoreConfig):
-        self.config = config  # Instructions present.
+    def __init__(self, config: CoreConfig):  # Instructions present.
         ports = {
             "insn": In(pipeline.InsnSignature()),  #: Instruction stream.
             "ex_ready": In(1),  #: EX takes an instruction at the end of this cycle; EX and WB are done.
@@ -76,7 +75,7 @@ class IdStage(Component):
         if config.rvfi:
             #: id_wait: Why the instruction in ID stays if it is neither held nor dropped and EX is ready; on request.
             ports["id_wait"] = Out(WaitCause)
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         m.submodules.decoder = decoder = Decoder(self.config)

@@ -22,8 +22,7 @@ class IfStage(Component):
     without a bubble. Reset empties the stage; fetching starts with the first redirect.
     """
 
-    def __init__(self, config: CoreConfig):
-        self.config = config  # ``rvfi`` keeps the instruction as it was fetched.
+    def __init__(self, config: CoreConfig):  # ``rvfi`` keeps the instruction as it was fetched.
         ports = {
             #: redirect: Continue at ``target``; the instruction in IF is dropped and the one in ID leaves or is
             #:   dropped.
@@ -43,7 +42,7 @@ class IfStage(Component):
         if config.rvfi:
             #: id_raw: The instruction as it was fetched, upper half 0 if it is compressed; on request.
             ports["id_raw"] = Out(32)
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         m.submodules.prefetch = prefetch = PrefetchBuffer(loops=self.config.xpulpv2)

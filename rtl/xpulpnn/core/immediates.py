@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, follow_case
 from xpulpnn.core.control import ImmSel, TargetSel
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, WORD_BYTES, XLEN
 
@@ -36,31 +36,26 @@ class Immediates(Component):
         below = Const(1, XLEN) << is2
         m.d.comb += clip_bound.eq(Mux(is2.any(), (below >> 1) - 1, 0))
         lanes = [Cat(lane, Const(0, BYTE_BITS - len(lane))) for lane in (imm6[0:2], imm6[2:4], imm6[4:6], top_selector)]
-        with m.Switch(self.sel):
-            for member, value in {
-                ImmSel.I_TYPE: signed(i_imm),
-                ImmSel.S_TYPE: signed(s_imm),
-                ImmSel.U_TYPE: Cat(Const(0, 12), word[12:]),
-                ImmSel.SIMM5: signed(rs2),
-                ImmSel.LINK: Mux(self.compressed, HALF_BYTES, WORD_BYTES),
-                ImmSel.WORD_BYTES: Const(WORD_BYTES, XLEN),
-                ImmSel.CLIP: clip_bound,
-                ImmSel.FIELD: Cat(is2, is3),
-                ImmSel.IMM6_SIGNED: signed(imm6),
-                ImmSel.IMM6_UNSIGNED: imm6,
-                ImmSel.SHUFFLE_H: Cat(imm6[0], Const(0, 15), imm6[1]),
-                ImmSel.SHUFFLE_B: Cat(*lanes),
-            }.items():
-                with m.Case(member):
-                    m.d.comb += self.imm.eq(value)
-        with m.Switch(self.target_sel):
-            with m.Case(TargetSel.BRANCH):
-                m.d.comb += self.offset.eq(signed(Cat(Const(0, 1), word[8:12], word[25:31], word[7], sign)))
-            with m.Case(TargetSel.JAL):
-                m.d.comb += self.offset.eq(signed(Cat(Const(0, 1), word[21:31], word[20], word[12:20], sign)))
-            with m.Case(TargetSel.JALR):
-                m.d.comb += self.offset.eq(signed(i_imm))
-            with m.Case(TargetSel.LOOP):
-                m.d.comb += self.offset.eq(Cat(Const(0, 1), i_imm))
-            with m.Case(TargetSel.LOOP_SHORT):
-                m.d.comb += self.offset.eq(Cat(Const(0, 1), word[15:20]))
+        immediates = {
+            ImmSel.I_TYPE: signed(i_imm),
+            ImmSel.S_TYPE: signed(s_imm),
+            ImmSel.U_TYPE: Cat(Const(0, 12), word[12:]),
+            ImmSel.SIMM5: signed(rs2),
+            ImmSel.LINK: Mux(self.compressed, HALF_BYTES, WORD_BYTES),
+            ImmSel.WORD_BYTES: Const(WORD_BYTES, XLEN),
+            ImmSel.CLIP: clip_bound,
+            ImmSel.FIELD: Cat(is2, is3),
+            ImmSel.IMM6_SIGNED: signed(imm6),
+            ImmSel.IMM6_UNSIGNED: imm6,
+            ImmSel.SHUFFLE_H: Cat(imm6[0], Const(0, 15), imm6[1]),
+            ImmSel.SHUFFLE_B: Cat(*lanes),
+        }
+        offsets = {
+            TargetSel.BRANCH: signed(Cat(Const(0, 1), word[8:12], word[25:31], word[7], sign)),
+            TargetSel.JAL: signed(Cat(Const(0, 1), word[21:31], word[20], word[12:20], sign)),
+            TargetSel.JALR: signed(i_imm),
+            TargetSel.LOOP: Cat(Const(0, 1), i_imm),
+            TargetSel.LOOP_SHORT: Cat(Const(0, 1), word[15:20]),
+        }
+        follow_case(m, self.imm, self.sel, immediates)
+        follow_case(m, self.offset, self.target_sel, offsets)

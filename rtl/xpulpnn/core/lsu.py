@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, follow_case
 from xpulpnn.core.control import LsuCtrl, MemSize
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.core.pipeline import FaultSignature
@@ -39,12 +39,7 @@ class Lsu(Component):
         outstanding = Signal()
         wb_busy = Signal()
         m.d.comb += [self.ex_address.eq(Mux(self.ex_ctrl.post, self.ex_base, self.ex_sum)), byte.eq(self.ex_address)]
-        with m.Switch(self.ex_ctrl.size):
-            with m.Case(MemSize.HALF):
-                m.d.comb += crosses.eq(byte.all())
-            with m.Case(MemSize.WORD):
-                m.d.comb += crosses.eq(byte.any())
-
+        follow_case(m, crosses, self.ex_ctrl.size, {MemSize.HALF: byte.all(), MemSize.WORD: byte.any()})
         m.d.comb += [
             answered.eq(self.data.rvalid & ~self.data.err),
             self.fault.valid.eq(self.data.rvalid & self.data.err),
@@ -73,18 +68,13 @@ class Lsu(Component):
         """Byte enables and rotated store data; of a crossing access the second request takes the bytes that spill."""
         enables = Signal(2 * WORD_BYTES - 1)
         size_mask = Signal(WORD_BYTES)
-        with m.Switch(self.ex_ctrl.size):
-            for size in MemSize:
-                with m.Case(size):
-                    m.d.comb += size_mask.eq((1 << (1 << size.value)) - 1)
+        follow_case(m, size_mask, self.ex_ctrl.size, {size: (1 << (1 << size.value)) - 1 for size in MemSize})
         m.d.comb += [
             enables.eq(size_mask << byte),
             self.data.be.eq(Mux(second, enables[WORD_BYTES:], enables[:WORD_BYTES])),
         ]
-        with m.Switch(byte):
-            for shift in range(WORD_BYTES):
-                with m.Case(shift):
-                    m.d.comb += self.data.wdata.eq(self.ex_wdata.rotate_left(shift * BYTE_BITS))
+        rotated = {shift: self.ex_wdata.rotate_left(shift * BYTE_BITS) for shift in range(WORD_BYTES)}
+        follow_case(m, self.data.wdata, byte, rotated)
 
     def _load_data(self, m, byte, crosses, second):
         """Alignment and extension of the response, with the attributes kept from EX."""
@@ -105,15 +95,11 @@ class Lsu(Component):
             m.d.sync += first.eq(self.data.rdata)
         low = Signal(32)
         m.d.comb += low.eq(Mux(wb_crosses, first, self.data.rdata))
-        with m.Switch(wb_byte):
-            for shift in range(WORD_BYTES):
-                with m.Case(shift):
-                    m.d.comb += aligned.eq(Cat(low, self.data.rdata).bit_select(shift * BYTE_BITS, 32))
-        with m.Switch(wb_size):
-            for size in (MemSize.BYTE, MemSize.HALF):
-                bits = BYTE_BITS << size.value
-                with m.Case(size):
-                    sign = wb_signed & aligned[bits - 1]
-                    m.d.comb += self.wb_rdata.eq(Cat(aligned[:bits], sign.replicate(32 - bits)))
-            with m.Case(MemSize.WORD):
-                m.d.comb += self.wb_rdata.eq(aligned)
+        both = Cat(low, self.data.rdata)
+        follow_case(m, aligned, wb_byte, {shift: both.bit_select(shift * BYTE_BITS, 32) for shift in range(WORD_BYTES)})
+        narrow = {size: BYTE_BITS << size.value for size in (MemSize.BYTE, MemSize.HALF)}
+        extended = {
+            size: Cat(aligned[:bits], (wb_signed & aligned[bits - 1]).replicate(32 - bits))
+            for size, bits in narrow.items()
+        }
+        follow_case(m, self.wb_rdata, wb_size, {**extended, MemSize.WORD: aligned})

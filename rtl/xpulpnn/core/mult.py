@@ -134,7 +134,7 @@ class Mult(Component):
             #: nn_kappa: Factor of the requantisation, in place of ``op_a``.
             #: nn_lambda: Summand of the requantisation.
             ports |= {"requantise": In(1), "nn_kappa": In(XLEN), "nn_lambda": In(XLEN)}
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         ctrl = self.ctrl

@@ -29,7 +29,7 @@ class PerformanceCounters(Component):
         #: enable: PCER.
         #: mode: PCMR: global enable, saturate.
         ports |= {"enable": Out(number), "mode": Out(mode.writable.bit_length(), init=mode.reset)}
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         counting = Signal()

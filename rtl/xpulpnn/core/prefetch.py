@@ -40,7 +40,7 @@ class PrefetchBuffer(Component):
             #:   for something else; only with ``loops``.
             #: loop_start: Byte address, bit 0 ignored; only with ``loops``.
             ports |= {"loop_back": In(1), "loop_start": In(32)}
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         words = [Signal(XLEN, name=f"word{i}") for i in range(DEPTH)]

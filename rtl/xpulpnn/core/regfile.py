@@ -3,7 +3,7 @@
 from amaranth.hdl import Mux, Signal
 from amaranth.lib.memory import Memory
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, follow_case
 from xpulpnn.config import RegFileStorage
 from xpulpnn.isa.machine import REGISTERS
 
@@ -71,7 +71,4 @@ class RegFile(Component):
             with m.Elif(self.we_a & (self.addr_a == number)):
                 m.d.sync += register.eq(self.data_a)
         for addr, value in self._reads():
-            with m.Switch(addr):
-                for number, register in registers.items():
-                    with m.Case(number):
-                        m.d.comb += value.eq(register)
+            follow_case(m, value, addr, registers)

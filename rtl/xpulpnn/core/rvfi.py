@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
-from xpulpnn.component import Component, In, Out, PortSignature
+from xpulpnn.component import Component, In, Out, PortSignature, follow_case
 from xpulpnn.core.control import MemSize
 from xpulpnn.core.pipeline import RetireInfoSignature
 from xpulpnn.isa.machine import BYTE_BITS, MACHINE_MODE, ExceptionCause
@@ -97,10 +97,7 @@ class RvfiTap(Component):
             m.d.sync += [in_ex[name].eq(value) for name, value in in_id.items()]
 
         mask = Signal(4)
-        with m.Switch(self.ex_size):
-            for size in MemSize:
-                with m.Case(size):
-                    m.d.comb += mask.eq((1 << (1 << size.value)) - 1)
+        follow_case(m, mask, self.ex_size, {size: (1 << (1 << size.value)) - 1 for size in MemSize})
         ex_values = in_ex | {
             "pc_wdata": Mux(self.ex_taken, self.ex_target, in_ex["pc_wdata"]),
             "rd_we": self.ex_we & ~self.ex_is_base,

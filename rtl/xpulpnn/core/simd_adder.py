@@ -4,7 +4,6 @@ from amaranth.hdl import Signal
 
 from xpulpnn.arith.prefix_adder import prefix_carries
 from xpulpnn.component import Component, In, Out
-from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import LaneFmt
 from xpulpnn.core.lanes import XLEN, Lanes
 
@@ -29,12 +28,9 @@ class SimdAdder(Component):
     both: Out(XLEN)  #: ``addend_a & addend_b``.
     carries: Out(XLEN)  #: Carry into every bit.
 
-    def __init__(self, config: CoreConfig) -> None:
-        self._config = config  # Only the element widths in it are built.
-        super().__init__()
-
+    # config (CoreConfig): Only the element widths in it are built.
     def _build(self, m):
-        lanes = Lanes(m, self._config, self.fmt)
+        lanes = Lanes(m, self.config, self.fmt)
         starting = Signal(XLEN)
         passing = Signal(XLEN)
         m.d.comb += [

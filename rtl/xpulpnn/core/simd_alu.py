@@ -7,8 +7,7 @@ from operator import or_
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 
-from xpulpnn.component import Component, In, Out, following
-from xpulpnn.config import CoreConfig
+from xpulpnn.component import Component, In, Out, follow_case, following
 from xpulpnn.core.alu_ctrl import AluCtrl, AluField, AluFieldPlace, AluResult, AluShift
 from xpulpnn.core.bit_field import INDEX_BITS, BitField, bits_below
 from xpulpnn.core.lane_move import LaneMove, move_formats
@@ -60,14 +59,10 @@ class SimdAlu(Component):
     comparison: Out(1)  #: ``op_a compare op_b`` in the WORD format, also for branches.
     oriented: Out(XLEN)  #: ``op_a``, bit-reversed when ``ctrl.shift`` is LEFT.
 
-    def __init__(self, config: CoreConfig) -> None:
-        self._config = config
-        super().__init__()
-
     def _build(self, m):
-        m.submodules.adder = adder = SimdAdder(self._config)
-        m.submodules.comparator = comparator = SimdComparator(self._config)
-        m.submodules.shifter = shifter = SimdShifter(self._config)
+        m.submodules.adder = adder = SimdAdder(self.config)
+        m.submodules.comparator = comparator = SimdComparator(self.config)
+        m.submodules.shifter = shifter = SimdShifter(self.config)
 
         select = {kind: self.ctrl.result == kind for kind in AluResult}
         complement = self.ctrl.subtract & ~self.clip.complement_bound
@@ -104,12 +99,12 @@ class SimdAlu(Component):
             adder.alike & alike_counts.replicate(XLEN),
             adder.both & both_count.replicate(XLEN),
         ]
-        if self._config.xpulpv2:
+        if self.config.xpulpv2:
             self._shift_sums(m, adder, shifter)
             sources += [self._chosen(m, select, adder, comparator), self._field(m, select[AluResult.FIELD], shifter)]
         else:
             sources.append(comparator.holds & select[AluResult.FLAG])
-        if move_formats(self._config):
+        if move_formats(self.config):
             sources.append(self._move(m) & select[AluResult.MOVE].replicate(XLEN))
         m.d.comb += self.result.eq(reduce(or_, sources))
 
@@ -152,11 +147,8 @@ class SimdAlu(Component):
             m.d.comb += shifter.operand.eq(rounded)
         # Lane extraction and insertion start at a multiple of the lane width.
         start = shifter.amounts[:INDEX_BITS]
-        with m.Switch(self.ctrl.place):
-            with m.Case(AluFieldPlace.HALF):
-                m.d.comb += start.eq(_first_bit(self.op_b, ElemFmt.H))
-            with m.Case(AluFieldPlace.BYTE):
-                m.d.comb += start.eq(_first_bit(self.op_b, ElemFmt.B))
+        lanes = {AluFieldPlace.HALF: ElemFmt.H, AluFieldPlace.BYTE: ElemFmt.B}
+        follow_case(m, start, self.ctrl.place, {place: _first_bit(self.op_b, fmt) for place, fmt in lanes.items()})
         with m.If(normalise):
             m.d.comb += start.eq(self.shamt)
 
@@ -176,7 +168,7 @@ class SimdAlu(Component):
         return bit_field.around & selected.replicate(XLEN)
 
     def _move(self, m: Module) -> Value:
-        m.submodules.lane_move = lane_move = LaneMove(self._config)
+        m.submodules.lane_move = lane_move = LaneMove(self.config)
         m.d.comb += [
             lane_move.fmt.eq(self.ctrl.fmt),
             lane_move.move.eq(self.ctrl.move),

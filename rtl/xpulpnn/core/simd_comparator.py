@@ -3,7 +3,6 @@
 from amaranth.hdl import Signal
 
 from xpulpnn.component import Component, In, Out
-from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluCompare, LaneFmt
 from xpulpnn.core.lanes import ALL_ONES, XLEN, Lanes, every, steps
 
@@ -23,12 +22,9 @@ class SimdComparator(Component):
     mask: Out(XLEN)  #: The relation, over whole lanes.
     holds: Out(1)  #: The relation of the top lane; of the word in the WORD partition. Earlier than ``mask``.
 
-    def __init__(self, config: CoreConfig) -> None:
-        self._config = config  # Only the element widths in it are built.
-        super().__init__()
-
+    # config (CoreConfig): Only the element widths in it are built.
     def _build(self, m):
-        lanes = Lanes(m, self._config, self.fmt)
+        lanes = Lanes(m, self.config, self.fmt)
         decided = Signal(XLEN)
         borrow_counts = Signal(XLEN)
         relation = Signal(XLEN)

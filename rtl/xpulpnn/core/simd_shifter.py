@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from xpulpnn.component import Component, In, Out
-from xpulpnn.config import CoreConfig
+from xpulpnn.component import Component, In, Out, follow_case
 from xpulpnn.core.alu_ctrl import LaneFmt
 from xpulpnn.core.lanes import XLEN, Lanes, every, reversed_bits, steps, widened
 from xpulpnn.isa.formats import ElemFmt
@@ -34,23 +33,16 @@ class SimdShifter(Component):
     keep_left: In(XLEN)
     shifted: Out(XLEN)  #: Packed results.
 
-    def __init__(self, config: CoreConfig) -> None:
-        # config: Its ``shifter`` is the structure. Only its element widths, and with XpulpV2 the rotation and the
-        # shift by one, are built.
-        self._config = config
-        super().__init__()
-
+    # config (CoreConfig): Its ``shifter`` is the structure. Only its element widths, and with XpulpV2 the rotation
+    # and the shift by one, are built.
     def _build(self, m):
-        word = self._inferred(m) if self._config.shifter == "inferred" else self._stepwise(m)
+        word = self._inferred(m) if self.config.shifter == "inferred" else self._stepwise(m)
         m.d.comb += self.shifted.eq((word & self.keep_right) | (reversed_bits(m, "shifted", word) & self.keep_left))
 
     def _inferred(self, m: Module) -> Value:
         shifted = Signal(XLEN, name="right")
-        formats = [LaneFmt.of(fmt) for fmt in ElemFmt if self._config.xpulpv2 and fmt.width in self._config.widths]
-        with m.Switch(self.fmt):
-            for fmt in (LaneFmt.WORD, *formats):
-                with m.Case(fmt):
-                    m.d.comb += shifted.eq(Cat(self._shifted_lanes(fmt)))
+        formats = [LaneFmt.of(fmt) for fmt in ElemFmt if self.config.xpulpv2 and fmt.width in self.config.widths]
+        follow_case(m, shifted, self.fmt, {fmt: Cat(self._shifted_lanes(fmt)) for fmt in (LaneFmt.WORD, *formats)})
         return shifted
 
     def _shifted_lanes(self, fmt: LaneFmt) -> Iterator[Value]:
@@ -60,13 +52,13 @@ class SimdShifter(Component):
             above = (operand[-1] & self.arithmetic).replicate(width)
             right, left = (self.amounts.word_select(place, width) for place in (lane, XLEN // width - 1 - lane))
             amount = Mux(self.mirror, left, right)[: (width - 1).bit_length()]
-            if self._config.xpulpv2:
+            if self.config.xpulpv2:
                 amount = Mux(self.by_one, 1, amount)
                 above = Mux(self.rotate, operand, above) if fmt is LaneFmt.WORD else above
             yield (Cat(operand, above) >> amount)[:width]
 
     def _stepwise(self, m: Module) -> Value:
-        lanes = Lanes(m, self._config, self.fmt)
+        lanes = Lanes(m, self.config, self.fmt)
         word = self.operand
         for place, step in reversed(list(enumerate(steps(1)))):
             moving = Signal(XLEN, name=f"moving_{step}")
@@ -97,7 +89,7 @@ class SimdShifter(Component):
         width = 2 * step
         name = f"moving_{step}"
         wanted = self.amounts.shift_right(place)
-        if self._config.xpulpv2:
+        if self.config.xpulpv2:
             by_one = self.by_one.replicate(XLEN)
             wanted = wanted & ~by_one if place else wanted | by_one
         bottoms = lanes.lsbs & every(width, 1) & lanes.at_least(width).replicate(XLEN)
@@ -105,6 +97,6 @@ class SimdShifter(Component):
         return Mux(self.mirror, reversed_bits(m, name, spread, width), spread)
 
     def _rotated(self, word: Value, step: int, moving: Value) -> Value:
-        if not self._config.xpulpv2:
+        if not self.config.xpulpv2:
             return Const(0)
         return word[:step].shift_left(XLEN - step) & (moving & self.rotate.replicate(XLEN))

@@ -19,7 +19,6 @@ class WbStage(Component):
     def __init__(self, config: CoreConfig):
         # config: Mac&Load forms present. With requantisation the sum and the old rd of pv.rq* are registered in the
         # places of an incremented base and of what an access wrote, and port A writes the requantised word.
-        self.config = config
         ports = {
             "ex": In(ExWbSignature(config)),  #: The instruction in EX.
             "ex_ready": In(1),  #: EX hands on what it holds, possibly a bubble.
@@ -38,7 +37,7 @@ class WbStage(Component):
         if config.mac_load:
             #: nn_we, nn_addr: NN-RF write of ``lsu_rdata`` at the end of this cycle; only with Mac&Load.
             ports |= {"nn_we": Out(1), "nn_addr": Out(config.nn_addr_bits)}
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         ex, wb = self.ex, self.wb

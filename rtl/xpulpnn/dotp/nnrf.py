@@ -47,7 +47,7 @@ class NnRf(Component):
             ports |= {"act_addr": In(ceil_log2(NNRF_ACTIVATIONS)), "act": Out(XLEN)}
         if self.parameters:
             ports |= {name: Out(XLEN) for name in _PARAMETERS}
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     @property
     def activations(self) -> int:

@@ -51,7 +51,7 @@ class DotpRegion(Component):
         else:
             #: partial, carry: Two words with that sum; ``carry-save`` only.
             ports |= {"partial": Out(XLEN), "carry": Out(XLEN)}
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         factors = (self.a, self.b, self.a_signed, self.b_signed)

@@ -7,8 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value
 
 from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
-from xpulpnn.component import Component, In, Out
-from xpulpnn.config import DotpConfig
+from xpulpnn.component import Component, In, Out, follow_case
 from xpulpnn.dotp.ctrl import signed_offset
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import XLEN
@@ -48,12 +47,8 @@ class DotpShared(Component):
     acc: In(XLEN)  #: Addend.
     result: Out(XLEN)  #: Low word of the sum.
 
-    def __init__(self, config: DotpConfig) -> None:
-        # config: Its ``widths`` are the formats of the array. The masks isolate unused blocks, whatever ``isolation``
-        # says.
-        self.config = config
-        super().__init__()
-
+    # config (DotpConfig): Its ``widths`` are the formats of the array. The masks isolate unused blocks, whatever
+    # ``isolation`` says.
     @property
     def side(self) -> int:
         """Bits of an array: the widest element width."""
@@ -94,10 +89,8 @@ class DotpShared(Component):
         m.submodules.adder = adder = PrefixAdder(len(total))
         # above the result of the format carries alone would move
         wanted = Signal.like(total)
-        with m.Switch(self.fmt):
-            for fmt in self.config.formats:
-                with m.Case(fmt):
-                    m.d.comb += wanted.eq((1 << (XLEN + side - fmt.width)) - 1)
+        bits = {fmt: XLEN + side - fmt.width for fmt in self.config.formats}
+        follow_case(m, wanted, self.fmt, {fmt: (1 << width) - 1 for fmt, width in bits.items()})
         m.d.comb += [adder.a.eq(partial & wanted), adder.b.eq(carry & wanted), total.eq(adder.result)]
 
     def product_rows(self, m: Module, group: int) -> list[Signal]:

@@ -7,7 +7,7 @@ from amaranth.hdl import Module, Signal, Value
 
 from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, follow_case
 from xpulpnn.config import DotpConfig
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.region import DotpRegion
@@ -42,7 +42,6 @@ class DotpUnit(Component):
 
     def __init__(self, config: DotpConfig) -> None:
         #: enable: Samples ``ctrl``, ``rs1`` and ``rs2``; only with ``isolation`` ``register``.
-        self.config = config
         ports = {
             "ctrl": In(DotpCtrl),  #: Element format, signs and whether to accumulate; valid with the factors.
             #: rs1: Packed factor a: in the core of Mac&Load the activation. With shared multipliers its changes cost
@@ -52,9 +51,9 @@ class DotpUnit(Component):
             "rd": In(XLEN),  #: Accumulator, valid in the cycle of the result.
             "result": Out(XLEN),  #: Low word of the sum of products and accumulator.
         }
-        if self.registered:
+        if config.isolation == "register":
             ports["enable"] = In(1)
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     @property
     def registered(self) -> bool:
@@ -124,10 +123,7 @@ class DotpUnit(Component):
             # behind AND gates an idle region already gives zero
             m.d.comb += self.result.eq(reduce(or_, (region.result for _, region in regions)))
             return
-        with m.Switch(current.fmt):
-            for _, region in regions:
-                with m.Case(region.fmt):
-                    m.d.comb += self.result.eq(region.result)
+        follow_case(m, self.result, current.fmt, {region.fmt: region.result for _, region in regions})
 
     def add_selected(self, m: Module, current: Signal, regions: list[tuple[Signal, DotpRegion]]) -> None:
         """Choose a region's two words and add them to the accumulator."""

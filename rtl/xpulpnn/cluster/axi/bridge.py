@@ -37,7 +37,7 @@ class AxiBridge(Component):
         port = DmaPortSignature() if self.has_runs else ObiSignature()
         #: port: Requests.
         #: axi: AXI4 port.
-        super().__init__({"port": In(port), "axi": Out(AxiSignature(bits))})
+        super().__init__(ports={"port": In(port), "axi": Out(AxiSignature(bits))})
 
     def _build(self, m):
         port, axi = self.port, self.axi

@@ -28,8 +28,7 @@ class ClusterAxi(Component):
     #: instr: Port of the instruction memory of each core, if there are none.
     #: banks: The banks of the TCDM, if they are outside.
 
-    def __init__(self, config: ClusterConfig):
-        self.config = config  # Cores, memory and peripherals.
+    def __init__(self, config: ClusterConfig):  # Cores, memory and peripherals.
         self.cluster = cluster = Cluster(config)
         self.PORT_MEANINGS = cluster.PORT_MEANINGS
         #: ext: Data accesses of the cores to everything outside.
@@ -42,7 +41,7 @@ class ClusterAxi(Component):
             self.bridges["refill"] = AxiRefill()
         ports = dict(cluster.signature.members.items())
         ports |= {name: bridge.signature.members["axi"] for name, bridge in self.bridges.items()}
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         m.submodules.cluster = cluster = self.cluster

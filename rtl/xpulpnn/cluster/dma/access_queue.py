@@ -40,7 +40,7 @@ class AccessQueue(Component):
             "tcdm": Out(ObiSignature()).array(HALVES),  #: Ports of the even and of the odd words of the TCDM.
             "ext": Out(DmaPortSignature()),  #: Port outside.
         }
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         layout = _access_layout(self.writes)

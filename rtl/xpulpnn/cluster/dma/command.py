@@ -41,7 +41,7 @@ class CommandPorts(Component):
             "free": Out(identifiers),  #: Those that are given back.
             "status": In(2 * STATUS_IDS),  #: What the status register reads as.
         }
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         ports = len(self.ports)

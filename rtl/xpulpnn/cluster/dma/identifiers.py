@@ -33,7 +33,7 @@ class Identifiers(Component):
             "status": Out(2 * STATUS_IDS),  #: Bits 15:0: in use; bits 31:16: allocated. Of the cycle before.
             "busy": Out(1),  #: Some are in use.
         }
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         allocated = Signal(self.count)

@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.dma.chunk import Errand
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, follow_case
 from xpulpnn.config import TCDM_SPACE
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, TCDM_BASE, DmaCommand
 from xpulpnn.isa.machine import XLEN
@@ -60,7 +60,7 @@ class CommandQueue(Component):
             "command": Out(WIDTHS[Word.COMMAND]),  #: First word of the command of ``targets``.
             "target_tag": Out(tag),  #: What was kept with it.
         }
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         # with one bit more than a place needs, to tell a full queue from an empty one
@@ -111,21 +111,16 @@ class CommandQueue(Component):
         external, inside = flag(kept, DmaCommand.EXTERNAL_2D), flag(kept, DmaCommand.TCDM_2D)
         follower = Signal(Word)
         m.d.comb += self.last.eq(follower == Word.COMMAND)
-        with m.Switch(expected):
-            with m.Case(Word.COMMAND):
-                m.d.comb += follower.eq(Word.TCDM_ADDRESS)
-            with m.Case(Word.TCDM_ADDRESS):
-                m.d.comb += follower.eq(Word.EXT_ADDRESS)
-            with m.Case(Word.EXT_ADDRESS):
-                m.d.comb += follower.eq(Mux(external, Word.EXT_COUNT, Mux(inside, Word.TCDM_COUNT, Word.COMMAND)))
-            with m.Case(Word.EXT_COUNT):
-                m.d.comb += follower.eq(Word.EXT_STRIDE)
-            with m.Case(Word.EXT_STRIDE):
-                m.d.comb += follower.eq(Mux(inside, Word.TCDM_COUNT, Word.COMMAND))
-            with m.Case(Word.TCDM_COUNT):
-                m.d.comb += follower.eq(Word.TCDM_STRIDE)
-            with m.Default():
-                m.d.comb += follower.eq(Word.COMMAND)
+        followers = {
+            Word.COMMAND: Word.TCDM_ADDRESS,
+            Word.TCDM_ADDRESS: Word.EXT_ADDRESS,
+            Word.EXT_ADDRESS: Mux(external, Word.EXT_COUNT, Mux(inside, Word.TCDM_COUNT, Word.COMMAND)),
+            Word.EXT_COUNT: Word.EXT_STRIDE,
+            Word.EXT_STRIDE: Mux(inside, Word.TCDM_COUNT, Word.COMMAND),
+            Word.TCDM_COUNT: Word.TCDM_STRIDE,
+            None: Word.COMMAND,
+        }
+        follow_case(m, follower, expected, followers)
         with m.If(self.write):
             m.d.sync += expected.eq(follower)
 

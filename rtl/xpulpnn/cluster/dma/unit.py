@@ -25,8 +25,7 @@ class Dma(Component):
     shared port only if to all.
     """
 
-    def __init__(self, config: ClusterConfig):
-        self.config = config  # Number of cores and of identifiers.
+    def __init__(self, config: ClusterConfig):  # Number of cores and of identifiers.
         ports = {
             "cores": In(ObiSignature()).array(config.cores),  #: Command port of each core.
             "shared": In(ObiSignature()),  #: Command port for others.
@@ -37,7 +36,7 @@ class Dma(Component):
             "interrupts": Out(config.cores),  #: A transfer with the interrupt bit has ended, for each core; pulses.
             "busy": Out(1),  #: A transfer waits or is under way.
         }
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         cores, count = self.config.cores, self.config.dma_transfers

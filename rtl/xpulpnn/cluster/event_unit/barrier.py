@@ -28,7 +28,7 @@ class BarrierUnit(Component):
             "state": Out(BarrierStateSignature(self.cores)),  #: The registers.
             "events": Out(self.cores),  #: Cores that get the event in this cycle.
         }
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         own = Signal(self.cores)

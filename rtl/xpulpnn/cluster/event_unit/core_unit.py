@@ -4,7 +4,7 @@ from amaranth.hdl import Const, Mux, Signal
 from amaranth.lib import enum
 
 from xpulpnn.cluster.event_unit.access import AccessSignature, BarrierStateSignature, SlotSignature, within
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, follow_case
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import BARRIER_BYTES, Barrier, EventLine, EventRegister
@@ -42,7 +42,6 @@ class CoreUnit(Component):
     """
 
     def __init__(self, config: ClusterConfig):
-        self.config = config
         ports = {
             "port": In(ObiSignature()),  #: Private view; bits 9:0 of the address count.
             "shared": In(SlotSignature()),  #: Access of the shared view.
@@ -68,7 +67,7 @@ class CoreUnit(Component):
             #: core_clock_en: The core needs its clock: it does not wait, or fetches, or has what it waits for.
             "core_clock_en": Out(1),
         }
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         wait = Signal(Wait, name="waits_for")
@@ -107,10 +106,7 @@ class CoreUnit(Component):
             EventRegister.DISPATCH_TEAM: self.team,
             **self._barrier_registers(active),
         }
-        with m.Switch(offset):
-            for register, value in readable.items():
-                with m.Case(register):
-                    m.d.comb += self.shared.rdata.eq(value)
+        follow_case(m, self.shared.rdata, offset, readable)
         self._masks(m, write, wdata, mask, irq_mask, targets)
         self._buffer(m, write, wdata, buffer, active, done & (wait == Wait.EVENT_CLEAR))
         self._waiting(m, own, wait, done, active)

@@ -35,7 +35,7 @@ class Dispatch(Component):
             "popped": Out(self.cores),  #: Those of them that get one in this cycle.
             "found": Out(XLEN).array(self.cores),  #: The word each core gets, valid with ``popped``.
         }
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         # of the assignments that apply the last one counts

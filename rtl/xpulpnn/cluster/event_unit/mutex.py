@@ -24,7 +24,7 @@ class MutexUnit(Component):
             "granted": Out(config.cores),  #: The one of them that gets it in this cycle.
             "message": Out(XLEN),  #: What the last store left.
         }
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         locked = Signal()

@@ -30,11 +30,10 @@ class SharedView(Component):
     error.
     """
 
-    def __init__(self, config: ClusterConfig):
-        self.config = config  # Tells the number of cores, barriers and software events.
+    def __init__(self, config: ClusterConfig):  # Tells the number of cores, barriers and software events.
         #: port: Bits 12:0 of the address count.
         #: slots: Accesses of the private views.
-        super().__init__({"port": In(ObiSignature()), "slots": Out(SlotSignature()).array(config.cores)})
+        super().__init__(config, {"port": In(ObiSignature()), "slots": Out(SlotSignature()).array(config.cores)})
 
     def _build(self, m):
         pending = Signal()

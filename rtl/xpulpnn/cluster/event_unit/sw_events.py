@@ -22,7 +22,7 @@ class SwEvents(Component):
         #: accesses: What each core asks for.
         #: events: Event lines of each core, for one cycle.
         super().__init__(
-            {"accesses": In(AccessSignature()).array(self.cores), "events": Out(self.number).array(self.cores)}
+            ports={"accesses": In(AccessSignature()).array(self.cores), "events": Out(self.number).array(self.cores)}
         )
 
     def _build(self, m):

@@ -26,7 +26,6 @@ class EventUnit(Component):
     """
 
     def __init__(self, config: ClusterConfig):
-        self.config = config
         cores = config.cores
         #: dma_events: Event line 8 of each core; with a DMA only.
         #: dma_interrupts: Event line 9 of each core; with a DMA only.
@@ -40,7 +39,7 @@ class EventUnit(Component):
             "core_clock_en": Out(cores),  #: The core needs its clock.
             **({"dma_events": In(cores), "dma_interrupts": In(cores)} if config.dma else {}),
         }
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         config = self.config

@@ -28,7 +28,7 @@ class CacheBank(Component):
     """
 
     def __init__(self, config: ClusterConfig):
-        self.config = config  # ``cores``, ``icache_ways``, ``icache_shared``, ``icache_shared_banks``.
+        # ``cores``, ``icache_ways``, ``icache_shared``, ``icache_shared_banks``.
         ports = {
             "req": In(config.cores),  #: Requests of the cores' caches.
             "gnt": Out(config.cores),  #: Which of them is granted.
@@ -49,7 +49,7 @@ class CacheBank(Component):
             "miss": Out(1),
             "waits": Out(1),  #: A request is not granted.
         }
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         config, control = self.config, self.control

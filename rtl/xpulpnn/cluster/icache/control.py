@@ -25,13 +25,13 @@ class CacheControl(Component):
     #: shared_hits, shared_misses, shared_waits: Events of the banks of the shared cache.
 
     def __init__(self, config: ClusterConfig):
-        self.config = config  # ``cores``, ``icache_shared_banks``, ``prefetch``: without it ``PREFETCH`` reads as 0.
+        # ``cores``, ``icache_shared_banks``, ``prefetch``: without it ``PREFETCH`` reads as 0.
         #: port: Access to the registers; bits 9 to 2 of the address count.
         ports = {"port": In(ObiSignature())}
         for level, number in (("private", config.cores), ("shared", config.icache_shared_banks)):
             ports[level] = Out(CacheControlSignature())
             ports |= {f"{level}_{event}": In(number) for event in ("hits", "misses", "waits")}
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         port = self.port

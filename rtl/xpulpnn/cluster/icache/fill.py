@@ -34,7 +34,7 @@ class CacheFill(Component):
         }
         if ahead:
             ports |= {"next_index": In(index_bits), "next_valid": Out(ways)}
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         width = exact_log2(self.ways)

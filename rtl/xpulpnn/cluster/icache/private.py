@@ -36,8 +36,7 @@ class PrivateCache(Component):
     enabled, every fetch is a miss.
     """
 
-    def __init__(self, config: ClusterConfig):
-        self.config = config  # ``icache_private``, ``icache_ways``, ``prefetch``.
+    def __init__(self, config: ClusterConfig):  # ``icache_private``, ``icache_ways``, ``prefetch``.
         ports = {
             "core": In(InstructionPortSignature()),  #: The core's fetches.
             "line": Out(LineSignature()),  #: Lines of the next level.
@@ -47,7 +46,7 @@ class PrivateCache(Component):
             "miss": Out(1),
             "waits": Out(1),  #: A fetch is requested and not granted.
         }
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         config, core, line = self.config, self.core, self.line

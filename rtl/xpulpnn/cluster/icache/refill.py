@@ -29,7 +29,7 @@ class RefillPort(Component):
             "part_valid": Out(banks),  #: Whose line a part has come of.
             "refill": Out(RefillSignature()),  #: Memory.
         }
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         refill = self.refill

@@ -18,7 +18,7 @@ class SharedCache(Component):
     """
 
     def __init__(self, config: ClusterConfig):
-        self.config = config  # ``cores``, ``icache_ways``, ``icache_shared``, ``icache_shared_banks``.
+        # ``cores``, ``icache_ways``, ``icache_shared``, ``icache_shared_banks``.
         banks = config.icache_shared_banks
         ports = {
             "cores": In(LineSignature()).array(config.cores),  #: The cores' caches.
@@ -29,7 +29,7 @@ class SharedCache(Component):
             "miss": Out(banks),
             "waits": Out(banks),  #: A request of the bank is not granted.
         }
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         number = self.config.icache_shared_banks

@@ -17,14 +17,14 @@ class InstructionCache(Component):
     """
 
     def __init__(self, config: ClusterConfig):
-        self.config = config  # ``cores`` and the fields of the instruction cache; ``icache_private`` must not be 0.
+        # ``cores`` and the fields of the instruction cache; ``icache_private`` must not be 0.
         ports = {
             "cores": In(InstructionPortSignature()).array(config.cores),  #: Fetches of the cores.
             "refill": Out(RefillSignature()),  #: Memory.
             #: port: Access to the registers (:class:`~xpulpnn.isa.cluster.Icache`); bits 9 to 2 of the address count.
             "port": In(ObiSignature()),
         }
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         m.submodules.control = control = CacheControl(self.config)

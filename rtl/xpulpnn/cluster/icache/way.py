@@ -37,7 +37,7 @@ class CacheWay(Component):
         }
         if ahead:
             ports |= {"next_index": In(index_bits), "next_tag": In(tag_bits), "next_valid": In(1), "next_hit": Out(1)}
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         m.submodules.tags = tags = Memory(shape=self.tag_bits, depth=self.sets, init=[])

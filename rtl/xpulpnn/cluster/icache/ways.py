@@ -40,7 +40,7 @@ class CacheWays(Component):
             #: next_line: Number of the line behind it; on request.
             #: next_absent: That is not there; on request.
             ports |= {"next_line": Out(LINE_NUMBER_BITS), "next_absent": Out(1)}
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _split(self, line):
         index = self.common + exact_log2(self.sets)

@@ -28,7 +28,7 @@ class PeripheralBus(Component):
             "initiators": In(ObiSignature()).array(initiators),  #: Initiators.
             "peripherals": Out(ObiSignature()).array(len(blocks)),  #: Peripherals, in the order of ``blocks``.
         }
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         m.submodules.funnel = funnel = Funnel(self.number)

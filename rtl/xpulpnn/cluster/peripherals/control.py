@@ -29,7 +29,7 @@ class ClusterControl(Component):
             "eoc": Out(1),  #: End of computation: software says that it is done.
             "return_value": Out(XLEN),  #: Result of the program; bit 31 says that there is one.
         }
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         port = self.port

@@ -21,7 +21,7 @@ class Arbiter(Component):
         self.kind = kind  # Who wins.
         #: req: Requests.
         #: gnt: The one that is granted; 0 without a request.
-        super().__init__({"req": In(inputs), "gnt": Out(inputs)})
+        super().__init__(ports={"req": In(inputs), "gnt": Out(inputs)})
 
     def _build(self, m):
         if self.inputs == 1:

@@ -16,7 +16,7 @@ class Bank(Component):
     def __init__(self, words: int):
         self.words = words  # Its size, a power of two.
         #: port: Access.
-        super().__init__({"port": In(BankSignature(words))})
+        super().__init__(ports={"port": In(BankSignature(words))})
 
     def _build(self, m):
         m.submodules.words = words = Memory(shape=XLEN, depth=self.words, init=[])

@@ -28,8 +28,7 @@ class BankAccess(Component):
     ``broadcast`` all loads of the word that the winner loads are granted with it.
     """
 
-    def __init__(self, config: ClusterConfig, masters: int):
-        self.config = config  # Arbiter, size of the bank.
+    def __init__(self, config: ClusterConfig, masters: int):  # Arbiter, size of the bank.
         self.masters = masters  # Number of masters, the cores first.
         words = config.bank_words
         ports = {
@@ -45,7 +44,7 @@ class BankAccess(Component):
             if config.broadcast:
                 #: sharers: The others that its answer serves as well; with ``rvfi`` and ``broadcast``.
                 ports["sharers"] = Out(masters)
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         m.submodules.test_set = test_set = TestSet(self.config.bank_words)

@@ -21,8 +21,7 @@ class TcdmInterconnect(Component):
     bit 20 set is a test&set. Of the address only that bit and as many as the memory has count. Reset drops responses.
     """
 
-    def __init__(self, config: ClusterConfig, masters: int):
-        self.config = config  # Banks, arbiter, what is hashed and shared.
+    def __init__(self, config: ClusterConfig, masters: int):  # Banks, arbiter, what is hashed and shared.
         self.masters = masters  # Number of ports: the cores, then others.
         ports = {
             "ports": In(ObiSignature()).array(masters),  #: The masters.
@@ -35,7 +34,7 @@ class TcdmInterconnect(Component):
             if config.broadcast:
                 #: bank_sharers: The others that its answer serves as well; with ``rvfi`` and ``broadcast``.
                 ports["bank_sharers"] = Out(masters).array(config.banks)
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         banks = self.config.banks

@@ -17,7 +17,7 @@ class Tcdm(Component):
     """
 
     def __init__(self, config: ClusterConfig, masters: int):
-        self.config = config  # Size, banks, arbiter; whether the banks are arrays or ports.
+        # Size, banks, arbiter; whether the banks are arrays or ports.
         self.masters = masters  # Number of ports: the cores, then others.
         #: ports: The masters. Of an address bits 19 to 0 within the memory count, and bit 20, which makes a load a
         #:   test&set.
@@ -32,7 +32,7 @@ class Tcdm(Component):
             if config.broadcast:
                 #: bank_sharers: The others that its answer serves as well; with ``rvfi`` and ``broadcast``.
                 ports["bank_sharers"] = Out(masters).array(config.banks)
-        super().__init__(ports)
+        super().__init__(config, ports)
 
     def _build(self, m):
         m.submodules.crossbar = crossbar = TcdmInterconnect(self.config, self.masters)

@@ -22,7 +22,7 @@ class TestSet(Component):
             "busy": Out(1),  #: The bank is being written: ``access`` must not request.
             "bank": Out(BankSignature(words)),  #: The bank.
         }
-        super().__init__(ports)
+        super().__init__(ports=ports)
 
     def _build(self, m):
         access, bank = self.access, self.bank
