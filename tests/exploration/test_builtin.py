@@ -3,7 +3,7 @@
 import pytest
 
 from xpulpnn_sim.exploration.builtin import builtin_library, liberty_text
-from xpulpnn_sim.exploration.liberty_syntax import Expression
+from xpulpnn_sim.exploration.liberty import Expression
 from xpulpnn_sim.exploration.library import Library
 
 pytestmark = pytest.mark.unit

@@ -8,7 +8,7 @@ import pytest
 from xpulpnn.config import ClusterConfig
 from xpulpnn_sim.exploration.asic import AsicFlow
 from xpulpnn_sim.exploration.cluster_flow import Assembly, ClusterFlow, assembled, part, part_instances, remainder
-from xpulpnn_sim.exploration.liberty_syntax import Expression
+from xpulpnn_sim.exploration.liberty import Expression
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist
 from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput

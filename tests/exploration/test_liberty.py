@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.liberty import Liberty, read_liberty
-from xpulpnn_sim.exploration.liberty_syntax import Expression
+from xpulpnn_sim.exploration.liberty import Expression, Liberty, read_liberty
 from xpulpnn_sim.exploration.library import load_library
 
 pytestmark = pytest.mark.unit

@@ -15,7 +15,6 @@ leakage is proportional to device width: units of no technology, good for compar
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from xpulpnn.user_cache import cache_directory
 from xpulpnn_sim.exploration.library import Library, load_library
@@ -34,86 +33,23 @@ _SLEWS_NS = (0.0, 0.5, 1.0)
 _MAXIMUM_LOAD = 64.0
 _DEFAULT_LOAD = 2.0
 
-_Kind = Literal["in", "*", "+"]
-_DUAL: Mapping[_Kind, _Kind] = {"in": "in", "*": "+", "+": "*"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Network:
-    """A pull-down network: the transistor of an input, or networks in series (``*``) or parallel (``+``)."""
-
-    kind: _Kind
-    name: str = ""
-    parts: tuple["_Network", ...] = ()
-
-    @property
-    def depth(self) -> int:
-        """Transistors in its longest series."""
-        depths = [part.depth for part in self.parts]
-        return 1 if self.kind == "in" else sum(depths) if self.kind == "*" else max(depths)
-
-    @property
-    def dual(self) -> "_Network":
-        """The pull-up network."""
-        return _Network(_DUAL[self.kind], self.name, tuple(part.dual for part in self.parts))
-
-    def widths(self, others: int = 0) -> Iterator[tuple[str, int]]:
-        """Input and width of each transistor; ``others`` are in series with the network."""
-        if self.kind == "in":
-            yield self.name, 1 + others
-        for part in self.parts:
-            yield from part.widths(others + (self.depth - part.depth if self.kind == "*" else 0))
-
-    def at_output(self, others: int = 0) -> int:
-        """Width of the transistors next to the output, which may be at whichever end it is least."""
-        if self.kind == "in":
-            return 1 + others
-        if self.kind == "+":
-            return sum(part.at_output(others) for part in self.parts)
-        return min(part.at_output(others + self.depth - part.depth) for part in self.parts)
-
-    def effort(self, name: str) -> float:
-        """Logical effort ``g`` of an input."""
-        return sum((weight * dict(net.widths())[name] for net, weight in ((self, 1), (self.dual, 2))), 0) / 3
-
-    @property
-    def parasitic(self) -> float:
-        """Parasitic delay ``p``."""
-        return (self.at_output() + 2 * self.dual.at_output()) / 3
-
-    @property
-    def inputs(self) -> list[str]:
-        """Names of the inputs."""
-        return [self.name] if self.kind == "in" else [name for part in self.parts for name in part.inputs]
-
-    def __str__(self) -> str:
-        return self.name if self.kind == "in" else "(" + self.kind.join(map(str, self.parts)) + ")"
-
-
-def _series(*parts: _Network) -> _Network:
-    return _Network("*", parts=parts)
-
-
-def _parallel(*parts: _Network) -> _Network:
-    return _Network("+", parts=parts)
-
-
-_A, _B, _C, _D = (_Network("in", name) for name in "ABCD")
-_NETWORKS: Mapping[str, _Network] = {
-    "INV": _A,
-    "NAND2": _series(_A, _B),
-    "NAND3": _series(_A, _B, _C),
-    "NAND4": _series(_A, _B, _C, _D),
-    "NOR2": _parallel(_A, _B),
-    "NOR3": _parallel(_A, _B, _C),
-    "NOR4": _parallel(_A, _B, _C, _D),
-    "AOI21": _parallel(_series(_A, _B), _C),
-    "AOI22": _parallel(_series(_A, _B), _series(_C, _D)),
-    "AOI211": _parallel(_series(_A, _B), _C, _D),
-    "OAI21": _series(_parallel(_A, _B), _C),
-    "OAI22": _series(_parallel(_A, _B), _parallel(_C, _D)),
-    "OAI211": _series(_parallel(_A, _B), _C, _D),
+_GATES: Mapping[str, tuple[str, tuple[int, ...], int]] = {
+    "INV": ("A", (3,), 3),
+    "NAND2": ("(A*B)", (4, 4), 6),
+    "NAND3": ("(A*B*C)", (5, 5, 5), 9),
+    "NAND4": ("(A*B*C*D)", (6, 6, 6, 6), 12),
+    "NOR2": ("(A+B)", (5, 5), 6),
+    "NOR3": ("(A+B+C)", (7, 7, 7), 9),
+    "NOR4": ("(A+B+C+D)", (9, 9, 9, 9), 12),
+    "AOI21": ("((A*B)+C)", (6, 6, 5), 7),
+    "AOI22": ("((A*B)+(C*D))", (6, 6, 6, 6), 12),
+    "AOI211": ("((A*B)+C+D)", (8, 8, 7, 7), 10),
+    "OAI21": ("((A+B)*C)", (6, 6, 4), 8),
+    "OAI22": ("((A+B)*(C+D))", (6, 6, 6, 6), 12),
+    "OAI211": ("((A+B)*C*D)", (7, 7, 5, 5), 11),
 }
+"""Gates of one stage: the function that they invert, efforts ``3 g`` of the inputs A, B, ..., and parasitic ``3 p``."""
+
 _INVERTED = {
     "BUF": "INV",
     "AND2": "NAND2",
@@ -151,14 +87,14 @@ class _Cell:
 
 
 def _inverting(kind: str, size: int) -> _Cell:
-    network = _NETWORKS[kind]
-    inputs = [_Input(name, size * network.effort(name), network.parasitic) for name in network.inputs]
+    function, efforts, parasitic = _GATES[kind]
+    inputs = [_Input(name, size * (effort / 3), parasitic / 3) for name, effort in zip("ABCD", efforts, strict=False)]
     return _Cell(
         name=f"{kind}_X{size}",
-        function=f"!{network}",
+        function=f"!{function}",
         size=size,
         columns=size * len(inputs),
-        inside=size * network.parasitic,
+        inside=size * (parasitic / 3),
         width=sum(item.capacitance for item in inputs),
         inputs=inputs,
     )
@@ -182,10 +118,9 @@ def _followed(kind: str, size: int) -> _Cell:
     """An inverting gate and an inverter."""
     first = max(1, size // 4)
     gate = _inverting(_INVERTED[kind], first)
-    network = _NETWORKS[_INVERTED[kind]]
-    delay = network.parasitic + size / first + 1
+    delay = gate.inputs[0].delay + size / first + 1
     inputs = [_Input(item.name, item.capacitance, delay, "positive_unate") for item in gate.inputs]
-    return _composed(kind, str(network), [gate, _inverting("INV", size)], size, inputs)
+    return _composed(kind, gate.function[1:], [gate, _inverting("INV", size)], size, inputs)
 
 
 def _preceded(kind: str, size: int) -> _Cell:
@@ -220,7 +155,7 @@ def _multiplexer(size: int) -> _Cell:
 
 
 def _cells() -> Iterator[_Cell]:
-    for kind in _NETWORKS:
+    for kind in _GATES:
         yield from (_inverting(kind, size) for size in _SIZES.get(kind, _FEW_SIZES))
     for kind in _INVERTED:
         yield from (_followed(kind, size) for size in _SIZES.get(kind, _FEW_SIZES))

@@ -1,19 +1,135 @@
 """Reader of Liberty files: cells with areas, functions, capacitances, delays and energies, in ns, fF, fJ and nW.
 
-What is not about area, function, delay, energy and leakage of cells at one corner is skipped.
+As in the Liberty User Guide: simple attributes ``name : value;``, complex attributes ``name (values);`` and groups
+``name (values) { ... }``. What is not about area, function, delay, energy and leakage at one corner is skipped.
 """
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.liberty_syntax import Expression, LibertyGroup, parse_library
+
+_TOKEN = re.compile(r"([A-Za-z_][\w\[\].$]*)|\S")
+_PYTHON = {
+    **dict(zip("01!'^()", ("zero", "ones", "ones^", "^ones", "^", "(((", ")))"), strict=True)),
+    **dict.fromkeys("*& ", ")&("),
+    **dict.fromkeys("+|", "))|(("),
+}
+"""Texts of Python for those of Liberty: parentheses around the operands of ``&`` and ``|`` make ``^`` come first."""
+
+
+class Expression:
+    """A Boolean expression (``function``, ``when``, ``next_state`` ...), translated to one of Python.
+
+    Operators by falling precedence: ``!a`` and ``a'``; ``^``; ``*``, ``&`` or a space; ``+`` or ``|``.
+    """
+
+    def __init__(self, text: str) -> None:
+        names: dict[str, str] = {}
+        python, after_operand = "((", False
+        for found in _TOKEN.finditer(text):
+            token = found[0]
+            if after_operand and (found[1] or token in "01!("):
+                python += _PYTHON[" "]
+            python += names.setdefault(token, f"v{len(names)}") if found[1] else _PYTHON.get(token, "?")
+            after_operand = token not in "!(^*&+|"
+        self.inputs = list(names)
+        python = f"{python}))" if text.strip() else "ones"
+        try:
+            if "()" in python:
+                raise SyntaxError
+            self._code = compile(python, text, "eval")
+        except SyntaxError:
+            raise ValueError(f"expression must be Boolean, not {text}") from None
+
+    def evaluate(self, values: Mapping[str, Any], ones: Any = True) -> Any:
+        """Value for the given inputs: bools, numpy arrays of bool, or integers as bit vectors.
+
+        ``ones`` is what true looks like: ``True``, or with bit vectors all the bits in use.
+        """
+        given = {f"v{number}": values[name] for number, name in enumerate(self.inputs)}
+        return eval(self._code, {}, {"ones": ones, "zero": ones ^ ones, **given})
+
+    def truth_table(self, inputs: Sequence[str]) -> int:
+        """Bit ``i`` is the value for inputs that spell ``i`` in binary, the first one least significant."""
+        size = 1 << len(inputs)
+        values = {name: sum(1 << row for row in range(size) if row >> place & 1) for place, name in enumerate(inputs)}
+        return self.evaluate(values, (1 << size) - 1)
+
+
+@cache
+def expression(text: str) -> Expression:
+    """A parsed expression, each text once."""
+    return Expression(text)
+
+
+_STATEMENT = re.compile(
+    r"(?:\s|\\\s|/\*.*?\*/|//[^\n]*)*+"
+    r"(?:(?P<mark>[;}])|(?P<name>[A-Za-z_][\w.\-]*)\s*"
+    r'(?::\s*(?:"(?P<quoted>[^"]*)"|(?P<plain>[^;{}"\n]*))[ \t]*;?'
+    r'|\((?P<arguments>(?:"[^"]*"|[^"(){};])*)\)\s*(?P<open>[{;]?)))?',
+    re.DOTALL,
+)
+_ITEM = re.compile(r'"([^"]*)"|([^\s,"\\]+)')
+
+
+@dataclass(slots=True)
+class LibertyGroup:
+    """A group as it stands in the file: arguments, simple and complex attributes by name, and the groups inside."""
+
+    kind: str
+    arguments: list[str]
+    attributes: dict[str, str] = field(default_factory=dict[str, str])
+    lists: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    groups: list["LibertyGroup"] = field(default_factory=list["LibertyGroup"])
+
+    def inside(self, kind: str) -> Iterator["LibertyGroup"]:
+        """The groups of one kind directly inside."""
+        return (group for group in self.groups if group.kind == kind)
+
+    def number(self, name: str, default: float = 0.0) -> float:
+        """A simple attribute as a number; raises ValueError if it is none."""
+        return float(self.attributes[name]) if name in self.attributes else default
+
+    def flag(self, name: str) -> bool:
+        """Return whether a simple attribute is true."""
+        return self.attributes.get(name, "").lower() == "true"
+
+
+def parse_library(text: str) -> LibertyGroup:
+    """The group ``library`` of a file; raises ValueError, naming the line, if there is none or it is malformed."""
+    inside: list[LibertyGroup] = []
+    position, problem = 0, ""
+    while not problem:
+        found = _STATEMENT.match(text, position)
+        assert found is not None  # all of it is optional
+        position, name = found.end(), found["name"]
+        items = [quoted or plain for quoted, plain in _ITEM.findall(found["arguments"] or "")]
+        if not inside and (name, found["open"]) != ("library", "{"):
+            problem = "library (NAME) { expected"
+        elif found["open"] == "{":
+            inside.append(LibertyGroup(name, items))
+        elif found["arguments"] is not None:
+            inside[-1].lists[name] = items
+        elif name:
+            inside[-1].attributes[name] = found["plain"].strip() if found["quoted"] is None else found["quoted"]
+        elif found["mark"] == "}":
+            group = inside.pop()
+            if not inside:
+                return group
+            inside[-1].groups.append(group)
+        elif not found["mark"]:
+            problem = "the file ends" if position == len(text) else "attribute or group expected"
+    raise ValueError(f"line {text.count(chr(10), 0, position) + 1}: {problem}")
+
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
@@ -141,7 +257,7 @@ class LibraryCell:
         output = self.outputs[0]
         if not output.function or output.three_state:
             return None
-        return Expression(output.function).truth_table([pin.name for pin in self.inputs])
+        return expression(output.function).truth_table([pin.name for pin in self.inputs])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from xpulpnn_sim.exploration.liberty_syntax import Expression
+from xpulpnn_sim.exploration.liberty import expression
 from xpulpnn_sim.exploration.mapped_netlist import (
     MappedGate,
     MappedNetlist,
@@ -120,14 +120,11 @@ def _mapped_values(mapped: MappedNetlist, known: _Source) -> dict[int, int]:
     part = mapped.combinational()
     values = {ZERO: 0, ONE: _ALL, DONT_CARE: 0}
     values |= {net: _random(name) for net, name in part.starts.items()}
-    functions: dict[str, Expression] = {}
     for gate in in_order(part.gates, lambda gate: gate.read, lambda gate: gate.driven):
         inputs = {pin.name: values.get(gate.pins.get(pin.name, ZERO), 0) for pin in gate.cell.inputs}
         for pin in gate.cell.outputs:
             if pin.name in gate.pins:
-                if pin.function not in functions:
-                    functions[pin.function] = Expression(pin.function)
-                values[gate.pins[pin.name]] = functions[pin.function].evaluate(inputs, _ALL)
+                values[gate.pins[pin.name]] = expression(pin.function).evaluate(inputs, _ALL)
     return values
 
 

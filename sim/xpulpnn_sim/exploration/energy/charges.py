@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn_sim.exploration.energy.model import Circuit, Register, expression
+from xpulpnn_sim.exploration.energy.model import Circuit, Register
 from xpulpnn_sim.exploration.energy.toggles import Activity
-from xpulpnn_sim.exploration.liberty import Liberty, LibraryCell, Pin, Table
+from xpulpnn_sim.exploration.liberty import Liberty, LibraryCell, Pin, Table, expression
 from xpulpnn_sim.exploration.results import ENERGY_PARTS, ModuleEnergy
 from xpulpnn_sim.tools.netlists import ONE, ZERO
 
@@ -44,7 +44,7 @@ class Charges:
     @property
     def area(self) -> float:
         """Area of all cells, clock gates included, in the unit of the library."""
-        gates = sum(gate.cell.area for gate in self._circuit.gates if gate.first)
+        gates = sum(gate.cell.area for gate in self._circuit.gates)
         registers = sum(register.cell.area for register in self._circuit.registers)
         return gates + registers + (self._gate.area * len(self._groups) if self._gate else 0.0)
 
@@ -89,9 +89,8 @@ class Charges:
     def _add_loads(self) -> None:
         for gate in self._circuit.gates:
             self.loads_ff[gate.output] += gate.cell.pins[gate.pin].capacitance_ff
-            if gate.first:
-                for pin, net in gate.inputs.items():
-                    self.loads_ff[net] += gate.cell.pins[pin].capacitance_ff
+            for pin, net in gate.inputs.items():
+                self.loads_ff[net] += gate.cell.pins[pin].capacitance_ff
         for register in self._circuit.registers:
             self.loads_ff[register.data] += register.cell.pins[register.data_pin].capacitance_ff
         if self._gate is not None:
@@ -105,11 +104,10 @@ class Charges:
                 tied = {pin: bool(net) for pin, net in gate.inputs.items() if net in (ZERO, ONE)}
                 own["switching"] += rate * self._half_cv2(load)
                 own["internal"] += rate * sum(self._edges(gate.cell, gate.pin, tied, load)) / 2
-            if gate.first:
-                own["leakage"] += self._leakage(gate.cell)
-                for pin, net in gate.inputs.items():
-                    if rates[net] and gate.cell.pins[pin].internal_power:
-                        own["internal"] += float(rates[net]) * sum(self._edges(gate.cell, pin, {}, 0.0)) / 2
+            own["leakage"] += self._leakage(gate.cell)
+            for pin, net in gate.inputs.items():
+                if rates[net] and gate.cell.pins[pin].internal_power:
+                    own["internal"] += float(rates[net]) * sum(self._edges(gate.cell, pin, {}, 0.0)) / 2
 
     def _leakage(self, cell: LibraryCell) -> float:
         return cell.leakage_nw * self._period_ns * _FJ_PER_NW_NS

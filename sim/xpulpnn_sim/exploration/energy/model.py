@@ -6,7 +6,6 @@ The library does not depend on the netlist but on its ports, so that it is compi
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn_sim.cosimulation.model.build import build_model
 from xpulpnn_sim.cosimulation.model.libraries import backend_rig, core_rig
-from xpulpnn_sim.exploration.liberty import Liberty, LibraryCell
-from xpulpnn_sim.exploration.liberty_syntax import Expression
+from xpulpnn_sim.exploration.liberty import Liberty, LibraryCell, expression
 from xpulpnn_sim.exploration.mapped_netlist import GATED, instance_path
 from xpulpnn_sim.tools.netlists import ONE, ZERO, in_order, read_module
 
@@ -28,14 +26,13 @@ CLOCK = "clk"  # port of the clock, if there is one
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gate:
-    """One output of a combinational library cell."""
+    """A combinational library cell, which has one output."""
 
     path: str  # instance it belongs to; empty for the top
     cell: LibraryCell
-    pin: str
+    pin: str  # its output
     output: int
     inputs: Mapping[str, int]  # nets of all input pins of the cell
-    first: bool  # whether it stands for the cell as such: of a cell with several outputs, one does
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,12 +65,6 @@ class Circuit:
         return [net for name, nets in self.inputs.items() if name != CLOCK for net in nets]
 
 
-@cache
-def expression(text: str) -> Expression:
-    """A parsed Liberty expression."""
-    return Expression(text)
-
-
 def read_circuit(path: Path, module: str, liberty: Liberty, flip_flop: str) -> Circuit:
     """The netlist in a file.
 
@@ -97,12 +88,12 @@ def read_circuit(path: Path, module: str, liberty: Liberty, flip_flop: str) -> C
         if cell.flip_flop is not None:
             _check_reset(cell, nets)
             registers.append(_register(where, cell, nets, ONE))
-        elif cell.sequential:
+        elif cell.truth_table() is None:
             raise ToolError(f"cells of the netlist must be gates or flip-flops, not {one.type}")
         else:
             inputs = {pin.name: nets[pin.name] for pin in cell.inputs}
-            outputs = [pin.name for pin in cell.outputs if pin.name in nets]
-            gates += [Gate(where, cell, pin, nets[pin], inputs, pin == outputs[0]) for pin in outputs]
+            output = cell.outputs[0].name
+            gates += [Gate(where, cell, output, nets[output], inputs)] if output in nets else []
     ports = [
         {name: [max(net, ZERO) for net in wire.nets] for name, wire in group.items()}
         for group in (found.inputs, found.outputs)
@@ -162,16 +153,8 @@ _RIGS = {"core": ("rvfi_", core_rig), "backend": ("rvfi__", backend_rig)}
 """Prefix of the retirement port and ports of each top."""
 
 
-class _LoadedNetlist(ctypes.Structure):
-    """The netlist for ``gate_model.cpp``."""
-
-    _fields_ = [(name, ctypes.c_uint64) for name in ("nets", "gates", "registers", "inputs", "outputs")] + [
-        (name, ctypes.c_void_p)
-        for name in (
-            *("tables", "pins_at", "pins", "driven", "fanout_at", "fanout", "data", "enable"),
-            *("state_at", "states", "input_nets", "output_nets"),
-        )
-    ]
+_GATE = np.dtype([("table", "u8"), ("output", "u4"), ("count", "u4"), ("inputs", "u4", 6)])
+"""A gate for ``gate_model.cpp``."""
 
 
 class GateModel:
@@ -185,15 +168,17 @@ class GateModel:
         )
         self._loaded = ctypes.CDLL(str(self.library))
         self._loaded.gate_cycles.restype = ctypes.c_uint64
-        self._arrays = _arrays(circuit)
-        self._netlist = _LoadedNetlist(
-            nets=circuit.net_count,
-            gates=len(circuit.gates),
-            registers=len(circuit.registers),
-            inputs=len(circuit.sources),
-            outputs=len(_output_nets(circuit)),
-            **{name: array.ctypes.data for name, array in self._arrays.items()},
-        )
+        cells = {gate.cell.name: gate.cell for gate in circuit.gates}
+        tables = {name: cell.truth_table() for name, cell in cells.items()}
+        self._gates = np.zeros(len(circuit.gates), _GATE)
+        for row, gate in zip(self._gates, circuit.gates, strict=True):
+            nets = list(gate.inputs.values())
+            row["table"], row["output"], row["count"] = tables[gate.cell.name], gate.output, len(nets)
+            row["inputs"][: len(nets)] = nets
+        self._registers = np.zeros((len(circuit.registers), 4), np.uint32)
+        for row, register in zip(self._registers, circuit.registers, strict=True):
+            states = [2 * net + inverse for _, net, inverse in register.outputs]
+            row[: 2 + len(states)] = [register.data, register.enable, *states]
 
     def count(self, run: Callable[[Path], object]) -> int:
         """Clock cycles of a run, which is given the library."""
@@ -210,13 +195,11 @@ class GateModel:
         return rows
 
     def _load(self, starts: NDArray[np.uint64], cycles: int, rows: NDArray[np.uint8]) -> None:
-        self._loaded.gate_load(
-            ctypes.byref(self._netlist),
-            ctypes.c_void_p(starts.ctypes.data),
-            ctypes.c_uint64(len(starts)),
-            ctypes.c_uint64(cycles),
-            ctypes.c_void_p(rows.ctypes.data),
-        )
+        nets = (np.array(one, np.uint32) for one in (self.circuit.sources, _output_nets(self.circuit)))
+        arrays = (self._gates, self._registers, *nets, starts)
+        counted = [ctypes.c_uint64(number) for array in arrays for number in (array.ctypes.data, len(array))]
+        whole = ctypes.c_uint64(self.circuit.net_count)
+        self._loaded.gate_load(whole, *counted, ctypes.c_uint64(cycles), ctypes.c_void_p(rows.ctypes.data))
 
 
 def _retirement_ports(circuit: Circuit) -> dict[str, str]:
@@ -271,40 +254,3 @@ def gate_module(circuit: Circuit) -> str:
 
 def _output_nets(circuit: Circuit) -> list[int]:
     return [net for nets in circuit.outputs.values() for net in nets]
-
-
-def _arrays(circuit: Circuit) -> Mapping[str, NDArray[Any]]:
-    """The arrays of the netlist by name."""
-    tables = [_truth_table(gate.cell.pins[gate.pin].function, tuple(gate.inputs)) for gate in circuit.gates]
-    users: list[list[int]] = [[] for _ in range(circuit.net_count)]
-    for number, gate in enumerate(circuit.gates):
-        for net in set(gate.inputs.values()):
-            users[net].append(number)
-    pins_at, pins = _lists([list(gate.inputs.values()) for gate in circuit.gates])
-    fanout_at, fanout = _lists(users)
-    state_at, states = _lists([[2 * net + inverse for _, net, inverse in item.outputs] for item in circuit.registers])
-    return {
-        "tables": np.array(tables, np.uint64),
-        "pins_at": pins_at,
-        "pins": pins,
-        "driven": np.array([gate.output for gate in circuit.gates], np.uint32),
-        "fanout_at": fanout_at,
-        "fanout": fanout,
-        "data": np.array([item.data for item in circuit.registers], np.uint32),
-        "enable": np.array([item.enable for item in circuit.registers], np.uint32),
-        "state_at": state_at,
-        "states": states,
-        "input_nets": np.array(circuit.sources, np.uint32),
-        "output_nets": np.array(_output_nets(circuit), np.uint32),
-    }
-
-
-@cache
-def _truth_table(function: str, inputs: tuple[str, ...]) -> int:
-    return expression(function).truth_table(inputs)
-
-
-def _lists(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Lists as (starts, elements)."""
-    starts = np.cumsum([0, *map(len, lists)]).astype(np.uint32)
-    return starts, np.array([item for items in lists for item in items], np.uint32)
