@@ -169,7 +169,7 @@ class GateModel:
         self._loaded = ctypes.CDLL(str(self.library))
         self._loaded.gate_cycles.restype = ctypes.c_uint64
         cells = {gate.cell.name: gate.cell for gate in circuit.gates}
-        tables = {name: cell.truth_table() for name, cell in cells.items()}
+        tables = {name: cell.truth_table() or 0 for name, cell in cells.items()}
         self._gates = np.zeros(len(circuit.gates), _GATE)
         for row, gate in zip(self._gates, circuit.gates, strict=True):
             nets = list(gate.inputs.values())
