@@ -385,7 +385,7 @@ def test_the_command_fails_with_the_program(cluster_command, capfd):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--cores", "3"), "--cores must be given once, "),
+        (("--cores", "3"), "Parameter --cores specified multiple times."),
         (("--irq", "3@100"), "interrupts must be left out for a cluster"),
     ],
 )

@@ -166,7 +166,7 @@ BAD_INPUT = {
     "alone": ("import none.onnx -o n.json --quantise 4", "--quantise must "),
     "memory": ("{} --cores 4 --set tcdm_bytes=2048", "first: tiles must be at most the TCDM's 2048 bytes with "),
     "l2": ("{} --l2-bytes 3000", "code and data of sides must be at most the memory's 3000 bytes, not "),
-    "check": ("{} --check some", "--check must be one of first, all, "),
+    "check": ("{} --check some", 'Invalid value "some" for --check. Choose from: "first", "all", '),
     "library": ("{} --liberty none.lib", "liberty must be a Liberty file, not none.lib "),
     "energy": ("{} --liberty none.lib --cores 4", "--liberty must "),
 }

@@ -175,8 +175,8 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--seed", "-1"], "--seed must be at least 0, not -1"),
-        (["--compiler", "tcc", "--build"], "--compiler must be one of gcc, zig, not tcc"),
+        (["--seed", "-1"], 'Invalid value "-1" for --seed. It must be at least 0.'),
+        (["--compiler", "tcc", "--build"], 'Invalid value "tcc" for --compiler. Choose from: "gcc", "zig".'),
         (["--compiler", "gcc"], "--compiler must come with --build, not alone with gcc"),
     ],
 )

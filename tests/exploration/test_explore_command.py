@@ -18,14 +18,12 @@ from xpulpnn_sim.tools.top_names import ALL_TOPS
 
 pytestmark = pytest.mark.flow
 
-TOPS = ", ".join(ALL_TOPS)
-
 BAD_INPUT = {
-    "top": (["--top", "soc"], f"--top must be one of {TOPS}, not soc"),
+    "top": (["--top", "soc"], f'Invalid value "soc" for --top. Choose from: "{ALL_TOPS[0]}", '),
     "flow": (["--flow", "builtin,xilinx"], "flow must be a list out of asic,builtin,ecp5,ice40, not xilinx"),
     "asic without library": (["--flow", "asic"], "liberty must be given for the flow asic"),
     "no library": (["--liberty", "absent.lib"], "liberty must be a file, not absent.lib"),
-    "jobs": (["--jobs", "0"], "--jobs must be at least 1, not 0"),
+    "jobs": (["--jobs", "0"], 'Invalid value "0" for --jobs. It must be at least 1.'),
     "baseline": (["--preset", "ri5cy", "--baseline", "xpulpnn"], "baseline must be one of ri5cy, not xpulpnn"),
     "kernel": (["--kernel", "matmul:8"], "kernel must be KERNEL:BITS:VARIANT[:LAYER], not matmul:8"),
     "bits of the kernel": (["--kernel", "conv:3:nn_4x4"], "bits of kernel must be one of 16, 8, 4, 2, not 3"),

@@ -6,16 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from inspect import BoundArguments
 
-from cyclopts import Argument, CycloptsError
-from cyclopts.exceptions import (
-    CoercionError,
-    MissingArgumentError,
-    RepeatArgumentError,
-    UnknownCommandError,
-    UnknownOptionError,
-    UnusedCliTokensError,
-    ValidationError,
-)
+from cyclopts import CycloptsError
 
 from xpulpnn.errors import InputError, XpulpnnError
 from xpulpnn_sim.cli.common import INTERRUPTED, RESULTS_ON_OUTPUT, TYPED
@@ -28,8 +19,6 @@ BAD_INPUT = 2
 _ALLOCATED = 20_000
 """Live objects that come between two searches for garbage: what commands build, such as graphs of gates, mostly stays,
 and searching it as often as Python does takes up to a sixth of their time."""
-
-_KINDS = {int: "a whole number", float: "a number"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -70,45 +59,10 @@ def parsed(typed: Sequence[str]) -> tuple[Callable[..., int | None], BoundArgume
     if not words:
         raise InputError(f"COMMAND must be given, one that {PROGRAM} --help shows")
     try:
-        run, bound, _ = app().parse_args(words)
+        run, bound, _ = app().parse_args(words, verbose=False)
     except CycloptsError as error:
-        raise InputError(_told(error)) from None
+        raise InputError(str(error)) from None
     return run, bound
-
-
-def _told(error: CycloptsError) -> str:
-    """Return a line with the argument that is wrong and the rule it broke."""
-    argument = error.argument
-    name = _name(argument) if argument else ""
-    if isinstance(error, UnknownCommandError):
-        word = (error.unused_tokens or ["nothing"])[0]
-        known = ", ".join(each for each in error.app or () if not each.startswith("-"))
-        return f"command must be one of {known}, not {word}"
-    if isinstance(error, UnknownOptionError):
-        return f"{error.token.keyword} must be an option that --help shows"
-    if isinstance(error, UnusedCliTokensError):
-        return f"arguments must be as --help shows, without {' '.join(error.unused_tokens or ())}"
-    if isinstance(error, MissingArgumentError):
-        return f"{error.keyword or name} must be given{' a value' if error.keyword else ''}, not left out"
-    if isinstance(error, ValidationError) and argument:
-        value = argument.tokens[0].value if argument.tokens else argument.value
-        return f"{name} {error.exception_message}, not {value}"
-    if isinstance(error, RepeatArgumentError):
-        return f"{error.token.keyword} must be given once, not again"
-    if isinstance(error, CoercionError) and argument and str(error.msg or "").startswith("must be"):
-        return f"{name} {error.msg}, not {argument.tokens[0].value}"
-    if isinstance(error, CoercionError) and argument:
-        choices = argument.get_choices(force=True)
-        kind = f"one of {', '.join(choices)}" if choices else _KINDS.get(error.target_type or str, "as --help shows")
-        return f"{name} must be {kind}, not {error.token.value if error.token else 'that'}"
-    return str(error)
-
-
-def _name(argument: Argument) -> str:
-    token = argument.tokens[0].keyword if argument.tokens else None
-    if argument.field_info.is_keyword:
-        return token or argument.name
-    return argument.parameter.metavar or argument.name.upper()
 
 
 def _missing(error: ImportError, command: str) -> str:

@@ -9,14 +9,14 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from cyclopts import Parameter, Token
+from cyclopts import Parameter
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.command import arguments
 from xpulpnn_sim.cli.common import RESULTS_ON_OUTPUT
 from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET, Cores, Json
-from xpulpnn_sim.cli.values import NewFile, Preset, Repeated
+from xpulpnn_sim.cli.values import NewFile, Preset, Repeated, between
 from xpulpnn_sim.reference.programs.cluster_program import load_for
 from xpulpnn_sim.reference.programs.elf import Executable, Window, load, parse_number, parse_ram, windows
 from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, Trapped, describe
@@ -32,16 +32,6 @@ _FILE_MODE = 0o644
 Dump = tuple[int, int, Path]  # address and size of a piece of memory to write into a file after the run
 
 
-def _number(_kind: type, tokens: Sequence[Token]) -> int:
-    try:
-        number = int(tokens[0].value, 0)
-    except ValueError:
-        number = -1
-    if not 0 <= number < HART_LIMIT:
-        raise ValueError(f"must be a number from 0 to {HART_LIMIT - 1}")
-    return number
-
-
 @arguments
 class ProgramOptions(Cores, Json):
     """The program and the options of every run."""
@@ -54,7 +44,7 @@ class ProgramOptions(Cores, Json):
     """Memory beside the program's segments, such as 0x80000000:1M; repeatable."""
     bus_error: Annotated[Repeated, Parameter(metavar="BASE:SIZE")] = ()
     """Words that the bus answers with an error: fetch, load and store access faults; repeatable."""
-    hart_id: Annotated[int, Parameter(converter=_number, metavar="N")] = 0
+    hart_id: Annotated[int, between(0, HART_LIMIT - 1)] = 0
     """Value of mhartid."""
     dump: Annotated[Repeated, Parameter(metavar="ADDR:LEN:FILE")] = ()
     """Write LEN bytes of memory to FILE after the run; ADDR is a number or a symbol; repeatable."""

@@ -20,7 +20,7 @@ def rule(text: str, holds: Callable[[Any], bool], metavar: str) -> Parameter:
 
     def check(_kind: type, value: Any) -> None:
         if value is not None and not holds(value):
-            raise ValueError(f"must be {text}")
+            raise ValueError(f"It must be {text}.")
 
     return Parameter(validator=check, metavar=metavar)
 

@@ -107,12 +107,12 @@ def test_a_wrong_result_of_the_design_fails(model: Path, monkeypatch: pytest.Mon
     ("more", "message"),
     [
         (["--decide", "50"], "--images must be 60 at least, 10 for ranges and 50 that decide, and some for the test"),
-        (["--floor", "101"], "--floor must be 0 to 100 percent, not 101"),
+        (["--floor", "101"], 'Invalid value "101.0" for --floor. It must be 0 to 100 percent.'),
         (["--bits", "8,3"], "--bits must be a list out of 8,4,2, not 3"),
         (["--test-limit", "4"], "--test-limit must come with --test, not alone"),
         (["--test", "other.npz"], "--test must be of the size of --images (8, 8), not (4, 4)"),
-        (["--cores", "0"], "--cores must be 1 to 16, not 0"),
-        (["--jobs", "0"], "--jobs must be at least 1, not 0"),
+        (["--cores", "0"], 'Invalid value "0" for --cores. It must be 1 to 16.'),
+        (["--jobs", "0"], 'Invalid value "0" for --jobs. It must be at least 1.'),
         (["--preset", "none"], None),
     ],
 )

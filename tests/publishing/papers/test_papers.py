@@ -197,7 +197,7 @@ def test_wrong_results_fail_and_are_told(monkeypatch, capsys):
     ("words", "text"),
     [
         (["--table", "papers"], "--table must be a list out of xpulpnn,pulp-nn,"),
-        (["--jobs", "0"], "--jobs must be at least 1, not 0"),
+        (["--jobs", "0"], 'Invalid value "0" for --jobs. It must be at least 1.'),
         (["--html", "{folder}/x/page.html"], "--report must be in a writable folder"),
         (["--html", "{folder}"], "--report must be a file, not the folder"),
     ],

@@ -109,8 +109,8 @@ def test_a_mutant_of_a_unit_is_one_of_the_unit_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--instructions", "0"], "--instructions must be at least 1, not 0"),
-        (["--mutants", "0"], "--mutants must be at least 1, not 0"),
+        (["--instructions", "0"], 'Invalid value "0" for --instructions. It must be at least 1.'),
+        (["--mutants", "0"], 'Invalid value "0" for --mutants. It must be at least 1.'),
         (
             ["--preset", "huge"],
             "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2, not huge",

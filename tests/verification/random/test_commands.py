@@ -42,19 +42,19 @@ def test_a_failure_is_shrunk_and_written(tmp_path, capsys, monkeypatch):
 
 
 BAD = [
-    ("--seed -1", "--seed must be at least 0, not -1"),
-    ("--irq-rate 1", "--irq-rate must be a probability below 1, not 1"),
+    ("--seed -1", 'Invalid value "-1" for --seed. It must be at least 0.'),
+    ("--irq-rate 1", 'Invalid value "1.0" for --irq-rate. It must be a probability below 1.'),
     ("--preset huge", "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2, not huge"),
-    ("--c-programs 0", "--programs must be at least 1, not 0"),
-    ("--coverage --cores 2", "--cores must be an option that --help shows"),
+    ("--c-programs 0", 'Invalid value "0" for --programs. It must be at least 1.'),
+    ("--coverage --cores 2", "Unknown option: --cores. Did you mean --preset?"),
     ("--coverage --preset ri5cy,xpulpnn", "--preset must be one for coverage, not 2"),
     ("--coverage --aim 1,x", "--aim must be a list of numbers such as 8+16, not 1,x"),
-    ("--aim 1", "--aim must be an option that --help shows"),
-    ("--cores 4 --irq-rate 0.1", "--irq-rate must be an option that --help shows"),
-    ("--cores 4 --engine iss", "--engine must be an option that --help shows"),
+    ("--aim 1", "Unknown option: --aim."),
+    ("--cores 4 --irq-rate 0.1", "Unknown option: --irq-rate."),
+    ("--cores 4 --engine iss", "Unknown option: --engine. Did you mean --keep-going?"),
     ("--cores 4 --banks many", "--banks must be a list of numbers such as 8+16, not many"),
     ("--cores 17", "cores must be 1 to 16, not 17"),
-    ("--banks 4", "--banks must be an option that --help shows"),
+    ("--banks 4", "Unknown option: --banks. Did you mean --jobs?"),
 ]
 
 
