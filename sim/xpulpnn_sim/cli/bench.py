@@ -2,10 +2,8 @@
 
 from typing import Annotated, Any
 
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import finish, output, progress_bar, tell
-from xpulpnn_sim.cli.option_groups import Checking, Jobs, Json, Report
-from xpulpnn_sim.cli.values import listed
+from xpulpnn_sim.cli.options import Checking, Jobs, Json, Report, arguments, command, listed
 from xpulpnn_sim.publishing.papers.measure import TABLES, measure_tables, runs_of
 from xpulpnn_sim.publishing.papers.report.page import named_table, write_papers_page
 from xpulpnn_sim.publishing.papers.table import MeasuredTable, RowVerdict, measured
@@ -27,7 +25,7 @@ class BenchOptions(Checking, Jobs, Report, Json):
 
 
 @command
-def run(options: BenchOptions) -> int:
+def bench_command(options: BenchOptions) -> int:
     """Measure the tables; fails if a run's results are wrong."""
     names = options.table or tuple(TABLES)
     tables, quick, checked = [TABLES[name] for name in names], options.quick, options.checks_instructions

@@ -12,11 +12,10 @@ from rich.table import Table
 from xpulpnn.config import CLUSTER_PRESETS, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.settings import apply_settings
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import FAILED, OK, output, tell, write_json
+from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.kernel_options import CompilerChoice
-from xpulpnn_sim.cli.option_groups import Configuration, Json
-from xpulpnn_sim.cli.values import Count, NewFolder, Repeated
+from xpulpnn_sim.cli.options import Count, Json, NewFolder, Repeated, arguments, command
 from xpulpnn_sim.tools.files import require_folder
 from xpulpnn_sw.assembly.looppass.optimise import PassReport
 from xpulpnn_sw.toolchain.build import LINKED_SUFFIXES, SOURCE_SUFFIXES, archive, build, compile_sources, write_all
@@ -158,7 +157,7 @@ class CcOptions(Configuration, CompilerChoice, Json):
 
 
 @command
-def run(asked: CcOptions) -> int:
+def cc_command(asked: CcOptions) -> int:
     """Compile; what the compiler says about the sources is passed on as it is, with exit code 1 if it refuses them."""
     config = asked.target_core
     if asked.headers is not None:

@@ -8,10 +8,9 @@ from rich.table import Table
 
 from xpulpnn.config import Arbiter, ClusterConfig
 from xpulpnn_sim.api.cluster_cosimulation import cluster_cases, run_cluster_cases
-from xpulpnn_sim.cli.command import arguments
 from xpulpnn_sim.cli.common import Columns, output, progress_bar, record_table, table, tell
-from xpulpnn_sim.cli.option_groups import IDEAL, Icache, Jobs, Report
-from xpulpnn_sim.cli.values import Count, Numbers, listed
+from xpulpnn_sim.cli.configurations import IDEAL, Icache
+from xpulpnn_sim.cli.options import Count, Jobs, Numbers, Report, arguments, listed
 from xpulpnn_sim.cosimulation.model.schema import DeviceWait
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
 from xpulpnn_sim.exploration.report.cluster_plots import bank_gains, speed_ups, write_cluster_plots

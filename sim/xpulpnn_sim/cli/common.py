@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.values import STANDARD_OUTPUT
+from xpulpnn_sim.cli.options import STANDARD_OUTPUT
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.interrupts import single_interrupt
 

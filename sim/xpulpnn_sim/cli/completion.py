@@ -3,8 +3,8 @@
 from dataclasses import field
 from typing import Literal
 
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import OK
+from xpulpnn_sim.cli.options import arguments, command
 from xpulpnn_sim.cli.tree import PROGRAM, app
 
 
@@ -17,7 +17,7 @@ class CompletionOptions:
 
 
 @command
-def run(options: CompletionOptions) -> int:
+def completion_command(options: CompletionOptions) -> int:
     """Print the script."""
     print(app().generate_completion(prog_name=PROGRAM, shell=options.shell))
     return OK

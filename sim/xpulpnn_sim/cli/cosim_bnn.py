@@ -8,10 +8,9 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, MOST_CYCLES
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import finish, output, progress_bar, table, tell
-from xpulpnn_sim.cli.option_groups import GrantStalls, Json, Seed, Simulated
-from xpulpnn_sim.cli.values import Preset, listed
+from xpulpnn_sim.cli.configurations import GrantStalls, Simulated
+from xpulpnn_sim.cli.options import Json, Preset, Seed, arguments, command, listed
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.bnn_run import HARDWARE, POPCOUNTS, SOFTWARE, BnnCase, run_bnn
 from xpulpnn_sw.kernels.bnn.classifier import CLASSIFIER_VARIANTS
@@ -51,7 +50,7 @@ class BnnOptions(Simulated, GrantStalls, Seed, Json):
 
 
 @command
-def run(options: BnnOptions) -> int:
+def cosim_bnn_command(options: BnnOptions) -> int:
     """Classify an image in every way asked for; fails if a check does."""
     ways = _ways(options)
     core = options.simulated_core

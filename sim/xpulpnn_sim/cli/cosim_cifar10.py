@@ -7,10 +7,8 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.network_report import Manner, NetworkRuns, run_networks
-from xpulpnn_sim.cli.option_groups import Jobs
-from xpulpnn_sim.cli.values import Preset, listed
+from xpulpnn_sim.cli.options import Jobs, Preset, arguments, command, listed
 from xpulpnn_sim.cosimulation.networks.images import read_images
 from xpulpnn_sim.cosimulation.networks.job import NetworkTask
 from xpulpnn_sim.cosimulation.workloads.cifar10 import (
@@ -44,7 +42,7 @@ class Cifar10Options(NetworkRuns, Jobs):
 
 
 @command
-def run(options: Cifar10Options) -> int:
+def cosim_cifar10_command(options: Cifar10Options) -> int:
     """Run the network for every width or image; fails if a check does."""
     if (options.network is None) != (options.images is None):
         given, missing = ("images", "network") if options.network is None else ("network", "images")

@@ -21,11 +21,10 @@ from xpulpnn_sim.api.cosimulation import (
 )
 from xpulpnn_sim.api.random_layers import covered, random_cases, turns
 from xpulpnn_sim.cli.cluster_runs import ClusterRuns, run_on_clusters
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import Columns, cells_of, finish, output, progress_bar, record_table, table, tell
+from xpulpnn_sim.cli.configurations import DataTiming, Simulated
 from xpulpnn_sim.cli.kernel_options import FORMS, Kernel, Precisions, Requantising, Specialising
-from xpulpnn_sim.cli.option_groups import DataTiming, Json, Seed, Simulated
-from xpulpnn_sim.cli.values import Count, NewFile, Preset, Repeated, Words
+from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, Seed, Words, arguments, command
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.tools.lists import chosen_names
@@ -152,7 +151,7 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
 
 
 @command
-def run(options: CosimOptions) -> int:
+def cosim_kernel_command(options: CosimOptions) -> int:
     """Run every combination of layer, width and variant; fails if a check does."""
     options.require_fitting()
     beyond = options.beyond

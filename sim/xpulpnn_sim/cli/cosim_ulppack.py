@@ -8,10 +8,9 @@ from rich.table import Table
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, MOST_CYCLES
 from xpulpnn_sim.api.packed_sweeps import SWEEPS, USUAL_MATMUL, USUAL_PAIRS, Wanted, sweep_points
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import FAILED, OK, Columns, output, progress_bar, record_table, table, tell, write_json
-from xpulpnn_sim.cli.option_groups import GrantStalls, Jobs, Json, Report, Seed, Simulated
-from xpulpnn_sim.cli.values import Count, Preset, listed
+from xpulpnn_sim.cli.configurations import GrantStalls, Simulated
+from xpulpnn_sim.cli.options import Count, Jobs, Json, Preset, Report, Seed, arguments, command, listed
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.packed_products import run_sweep_points
 from xpulpnn_sim.exploration.report.packed_plots import bytes_cycles, grids, write_packed_plots
@@ -67,7 +66,7 @@ class UlppackOptions(Simulated, GrantStalls, Seed, Jobs, Report, Json):
 
 
 @command
-def run(options: UlppackOptions) -> int:
+def cosim_ulppack_command(options: UlppackOptions) -> int:
     """Run the table or the sweeps; fails if a check does."""
     wanted, names, plot = options.wanted, options.sweep, options.report
     everything = sweep_points(names, wanted)

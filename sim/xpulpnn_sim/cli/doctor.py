@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from xpulpnn.user_cache import CACHE_VARIABLE, DEFAULT, cache_place, cache_size, clean_cache
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import FAILED, OK, output, table, tell, write_json
-from xpulpnn_sim.cli.option_groups import Json
+from xpulpnn_sim.cli.options import Json, arguments, command
 
 _TIMEOUT_S = 20
 
@@ -131,7 +130,7 @@ class DoctorOptions(Json):
 
 
 @command
-def run(options: DoctorOptions) -> int:
+def doctor_command(options: DoctorOptions) -> int:
     """Print the table; fails if a tool that co-simulation needs is missing."""
     if options.clean_cache:
         clean_cache()

@@ -6,10 +6,21 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import FAILED, INTERRUPTED, OK, output, progress_bar, remark, tell, write_json
-from xpulpnn_sim.cli.option_groups import Dask, Fresh, Jobs, Json, Timeout, YosysChoice
-from xpulpnn_sim.cli.values import Count, Natural, Repeated, Seconds
+from xpulpnn_sim.cli.options import (
+    Count,
+    Dask,
+    Fresh,
+    Jobs,
+    Json,
+    Natural,
+    Repeated,
+    Seconds,
+    Timeout,
+    YosysChoice,
+    arguments,
+    command,
+)
 from xpulpnn_sim.exploration.exploration import explore
 from xpulpnn_sim.exploration.finished_run import FILES, REPORT
 from xpulpnn_sim.exploration.flows import FLOWS, SMALL_LAYERS
@@ -110,7 +121,7 @@ class ExploreArguments(Jobs, Dask, Timeout, Fresh, YosysChoice, Json):
 
 
 @command
-def run(typed: ExploreArguments) -> int:
+def explore_command(typed: ExploreArguments) -> int:
     """Run every point; fails if one does."""
     options = ExploreOptions(**vars(typed))
     with progress_bar("steps", None) as bar:

@@ -10,10 +10,9 @@ from cyclopts import Parameter
 
 from xpulpnn.errors import InputError
 from xpulpnn.verilog import EmittedVerilog, Reset
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import OK, tell, write_json
-from xpulpnn_sim.cli.option_groups import Configuration, Json
-from xpulpnn_sim.cli.values import NewFolder, Seconds
+from xpulpnn_sim.cli.configurations import Configuration
+from xpulpnn_sim.cli.options import Json, NewFolder, Seconds, arguments, command
 from xpulpnn_sim.publishing.packages.assemble import DEFAULT_CLOCK_NS, PACKAGED, write_package
 from xpulpnn_sim.publishing.packages.design import Design
 from xpulpnn_sim.tools.files import write_text
@@ -68,7 +67,7 @@ def emitted_top(options: GenerateOptions) -> EmittedVerilog:
 
 
 @command
-def run(options: GenerateOptions) -> int:
+def generate_command(options: GenerateOptions) -> int:
     """Write ``TOP.v``, or a file per module and ``TOP.f``, and ``TOP.json``; or an IP package."""
     emitted = emitted_top(options)
     top = options.top

@@ -12,8 +12,8 @@ from cyclopts import Parameter
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import TCDM_BASE
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import Columns, finish, output, progress_bar, record_table
+from xpulpnn_sim.cli.options import Count, arguments, command
 from xpulpnn_sim.cli.program import (
     DEFAULT_LIMIT,
     ProgramOptions,
@@ -27,7 +27,6 @@ from xpulpnn_sim.cli.program import (
     with_named_core,
     write_dumps,
 )
-from xpulpnn_sim.cli.values import Count
 from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
 from xpulpnn_sim.reference.iss.observe import Retired
 from xpulpnn_sim.reference.iss.session import IssSession
@@ -50,7 +49,7 @@ class IssOptions(ProgramOptions):
 
 
 @command
-def run(options: IssOptions) -> int:
+def iss_command(options: IssOptions) -> int:
     """Run the program; fails unless it reports success."""
     options = with_named_core(options)
     target = options.target

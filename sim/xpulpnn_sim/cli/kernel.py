@@ -8,11 +8,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import FAILED, OK, tell, write_json
+from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.kernel_options import FORMS, CompilerChoice, Precisions, Specialising
-from xpulpnn_sim.cli.option_groups import Configuration, Json, Seed
-from xpulpnn_sim.cli.values import NewFolder
+from xpulpnn_sim.cli.options import Json, NewFolder, Seed, arguments, command
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors
 from xpulpnn_sim.tools.files import write_text
@@ -38,7 +37,7 @@ class KernelOptions(Configuration, Precisions, Specialising, Seed, CompilerChoic
 
 
 @command
-def run(options: KernelOptions) -> int:
+def kernel_command(options: KernelOptions) -> int:
     """Write the sources and, unless told otherwise, the program NAME.elf."""
     config = options.core
     chosen = options.precisions(options.kernel)

@@ -6,8 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.command import arguments
-from xpulpnn_sim.cli.values import Words, listed
+from xpulpnn_sim.cli.options import Words, arguments, listed
 from xpulpnn_sim.cosimulation.workloads.kernel_run import short_precision
 from xpulpnn_sw.kernels.kinds import KINDS, kind
 from xpulpnn_sw.kernels.requantisation import RULES, Rule

@@ -6,11 +6,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import FAILED, OK, progress_bar, tell, write_json
+from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.kernel_options import CompilerChoice, Requantising
-from xpulpnn_sim.cli.option_groups import Configuration, Json
-from xpulpnn_sim.cli.values import NewFolder, Words, listed
+from xpulpnn_sim.cli.options import Json, NewFolder, Words, arguments, command, listed
 from xpulpnn_sim.tools.files import require_folder, write_text
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import KINDS
@@ -44,7 +43,7 @@ class LibraryOptions(Configuration, Requantising, CompilerChoice, Json):
 
 
 @command
-def run(options: LibraryOptions) -> int:
+def library_command(options: LibraryOptions) -> int:
     """Write library, headers and README."""
     config = options.core
     selection = Selection(

@@ -11,8 +11,8 @@ from cyclopts import CycloptsError
 from xpulpnn.errors import InputError, XpulpnnError
 from xpulpnn_sim.cli.common import INTERRUPTED, RESULTS_ON_OUTPUT, TYPED
 from xpulpnn_sim.cli.old_names import current
+from xpulpnn_sim.cli.options import STANDARD_OUTPUT
 from xpulpnn_sim.cli.tree import COMMANDS, PROGRAM, app, complete, leaf_of
-from xpulpnn_sim.cli.values import STANDARD_OUTPUT
 
 BAD_INPUT = 2
 

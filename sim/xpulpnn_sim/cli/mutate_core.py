@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 from xpulpnn.config import PRESETS
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import OK, incomplete, output, tell, write_json
+from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Configuration, Settings
 from xpulpnn_sim.cli.mutate_units import MutationOptions, hunt, outcome_table, tell_survivors
-from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET, Configuration, Settings
-from xpulpnn_sim.cli.values import Count, listed
+from xpulpnn_sim.cli.options import Count, arguments, command, listed
 from xpulpnn_sim.tools.yosys import find_abc, find_yosys
 from xpulpnn_sim.verification.mutants import core_mutants
 from xpulpnn_sim.verification.mutants.campaign import EQUIVALENT, LEGAL, Judged, Told, rows_of
@@ -42,7 +41,7 @@ class CoreMutationOptions(MutationOptions, Settings):
 
 
 @command
-def run(options: CoreMutationOptions) -> int:
+def mutate_core_command(options: CoreMutationOptions) -> int:
     """Print the table and the survivors; survivors are no failure."""
     plans = {name: options.plan(name) for name in options.preset}
     if options.proof:

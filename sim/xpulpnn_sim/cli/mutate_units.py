@@ -11,10 +11,19 @@ from rich.table import Table
 from xpulpnn.errors import InputError
 from xpulpnn_sim.benches.runner import available
 from xpulpnn_sim.benches.units import UNITS
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import OK, incomplete, interruptible, output, progress_bar, table, tell, write_json
-from xpulpnn_sim.cli.option_groups import Fresh, Jobs, Json, YosysChoice
-from xpulpnn_sim.cli.values import Count, Natural, NewFolder, at_least
+from xpulpnn_sim.cli.options import (
+    Count,
+    Fresh,
+    Jobs,
+    Json,
+    Natural,
+    NewFolder,
+    YosysChoice,
+    arguments,
+    at_least,
+    command,
+)
 from xpulpnn_sim.tools.files import folder_lock, require_folder
 from xpulpnn_sim.tools.verilator import require_verilator
 from xpulpnn_sim.tools.yosys import find_yosys
@@ -68,7 +77,7 @@ class UnitMutationOptions(MutationOptions):
 
 
 @command
-def run(options: UnitMutationOptions) -> int:
+def mutate_units_command(options: UnitMutationOptions) -> int:
     """Print the table and the survivors; survivors are no failure."""
     if options.listing:
         tell(*UNITS)

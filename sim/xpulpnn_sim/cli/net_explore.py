@@ -9,11 +9,10 @@ from cyclopts import Parameter
 from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import MAX_CORES
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import FAILED, OK, output, progress_bar, tell, write_json
+from xpulpnn_sim.cli.configurations import Simulated
 from xpulpnn_sim.cli.network_samples import Samples, normalisation_of, samples_of
-from xpulpnn_sim.cli.option_groups import Json, Report, Simulated
-from xpulpnn_sim.cli.values import Count, Natural, NewFolder, between, listed, rule
+from xpulpnn_sim.cli.options import Count, Json, Natural, NewFolder, Report, arguments, between, command, listed, rule
 from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
 from xpulpnn_sim.exploration.widths.exploration import (
     Exploration,
@@ -82,7 +81,7 @@ class NetExploreOptions(Simulated, Samples, Report, Json):
 
 
 @command
-def run(asked: NetExploreOptions) -> int:
+def net_explore_command(asked: NetExploreOptions) -> int:
     """Search, show and write; fails if a run on the design does."""
     _check(asked)
     config = asked.target

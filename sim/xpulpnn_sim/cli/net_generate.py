@@ -10,12 +10,11 @@ import numpy as np
 from cyclopts import Parameter
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import FAILED, OK, progress_bar, remark, tell, write_json
+from xpulpnn_sim.cli.configurations import Cores
 from xpulpnn_sim.cli.kernel_options import CompilerChoice, Specialising
 from xpulpnn_sim.cli.network_samples import ImageOptions
-from xpulpnn_sim.cli.option_groups import Cores, Json, Seed
-from xpulpnn_sim.cli.values import NewFolder
+from xpulpnn_sim.cli.options import Json, NewFolder, Seed, arguments, command
 from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkProgram, network_program, program_options
 from xpulpnn_sim.tools.files import require_folder, write_text
 from xpulpnn_sw.networks.form import read_network
@@ -40,7 +39,7 @@ class NetGenerateOptions(Cores, ImageOptions, Specialising, Seed, CompilerChoice
 
 
 @command
-def run(asked: NetGenerateOptions) -> int:
+def net_generate_command(asked: NetGenerateOptions) -> int:
     """Write the program, and maybe build it."""
     if asked.compiler is not None and not asked.build:
         raise InputError(f"--compiler must come with --build, not alone with {asked.compiler}")

@@ -8,11 +8,9 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import OK, output, table, tell, write_json
 from xpulpnn_sim.cli.network_samples import ImageOptions, Samples, normalisation_of, samples_of
-from xpulpnn_sim.cli.option_groups import Json
-from xpulpnn_sim.cli.values import NewFile
+from xpulpnn_sim.cli.options import Json, NewFile, arguments, command
 from xpulpnn_sim.tools.files import write_bytes, write_text
 from xpulpnn_sw.networks.form import written
 from xpulpnn_sw.networks.importers.registry import READERS, ImportOptions, import_model, request_of
@@ -39,7 +37,7 @@ class ImportArguments(Samples, ImageOptions, Json):
 
 
 @command
-def run(asked: ImportArguments) -> int:
+def net_import_command(asked: ImportArguments) -> int:
     """Import and write."""
     path: Path = asked.output
     if path.suffix != ".json":

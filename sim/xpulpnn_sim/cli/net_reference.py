@@ -7,11 +7,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import OK, output, progress_bar, write_json
 from xpulpnn_sim.cli.network_report import class_table
-from xpulpnn_sim.cli.option_groups import Json
-from xpulpnn_sim.cli.values import Count
+from xpulpnn_sim.cli.options import Count, Json, arguments, command
 from xpulpnn_sim.cosimulation.networks.images import FORMS, read_images
 from xpulpnn_sim.cosimulation.networks.summary import classified
 from xpulpnn_sw.networks.form import read_network
@@ -34,7 +32,7 @@ class ReferenceOptions(Json):
 
 
 @command
-def run(options: ReferenceOptions) -> int:
+def net_reference_command(options: ReferenceOptions) -> int:
     """Compute the network for every image, and show how many answers are right."""
     described = read_network(options.network)
     images = read_images(options.images, options.labels).first(options.limit)

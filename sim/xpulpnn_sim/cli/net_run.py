@@ -6,11 +6,9 @@ from typing import Literal
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.network_report import Manner, NetworkRuns, run_networks, usable_processors
 from xpulpnn_sim.cli.network_samples import ImageOptions
-from xpulpnn_sim.cli.option_groups import Dask, Fresh
-from xpulpnn_sim.cli.values import Count
+from xpulpnn_sim.cli.options import Count, Dask, Fresh, arguments, command
 from xpulpnn_sim.cosimulation.model.machine import USUAL_L2_BYTES
 from xpulpnn_sim.cosimulation.networks.job import NetworkTask
 from xpulpnn_sim.exploration.library import load_library
@@ -42,7 +40,7 @@ class NetRunOptions(NetworkRuns, ImageOptions, Dask, Fresh):
 
 
 @command
-def run(options: NetRunOptions) -> int:
+def net_run_command(options: NetRunOptions) -> int:
     """Run the network for every image; fails if a check does."""
     described = read_network(options.network)
     task = _task(options, described)

@@ -13,7 +13,6 @@ from rich.table import Table
 from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.api.cosimulation import MOST_CYCLES
-from xpulpnn_sim.cli.command import arguments
 from xpulpnn_sim.cli.common import (
     FAILED,
     OK,
@@ -28,8 +27,8 @@ from xpulpnn_sim.cli.common import (
     tell,
     write_json,
 )
-from xpulpnn_sim.cli.option_groups import GrantStalls, Json, Report, Seed, Simulated
-from xpulpnn_sim.cli.values import Count, listed
+from xpulpnn_sim.cli.configurations import GrantStalls, Simulated
+from xpulpnn_sim.cli.options import Count, Json, Report, Seed, arguments, listed
 from xpulpnn_sim.cosimulation.model.machine import USUAL_L2_BYTES, Machine
 from xpulpnn_sim.cosimulation.networks.job import (
     CHECKS,

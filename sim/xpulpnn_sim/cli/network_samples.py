@@ -8,8 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.command import arguments
-from xpulpnn_sim.cli.values import Count
+from xpulpnn_sim.cli.options import Count, arguments
 from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
 
 _IMAGES = Parameter(help=f"Images, with labels for answers to be counted: {FORMS}.", metavar="PATH")

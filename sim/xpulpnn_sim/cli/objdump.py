@@ -13,10 +13,8 @@ from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES
 from xpulpnn.isa.table import INSNS, Decoder
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import OK, output, tell, write_json
-from xpulpnn_sim.cli.option_groups import Json
-from xpulpnn_sim.cli.values import Repeated
+from xpulpnn_sim.cli.options import Json, Repeated, arguments, command
 from xpulpnn_sim.reference.programs.objects import CodeSection, ObjectFile, SourceLine, read_objects
 from xpulpnn_sw.assembly.disasm import render
 
@@ -41,7 +39,7 @@ class ObjdumpOptions(Json):
 
 
 @command
-def run(options: ObjdumpOptions) -> int:
+def objdump_command(options: ObjdumpOptions) -> int:
     """Show the files; fails on one that cannot be read."""
     objects = [item for path in options.files for item in read_objects(path)]
     _require_names(options, objects)

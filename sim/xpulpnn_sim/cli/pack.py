@@ -9,11 +9,10 @@ from cyclopts import Parameter
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import OK, tell, write_json
+from xpulpnn_sim.cli.configurations import DEFAULT_PRESET
 from xpulpnn_sim.cli.kernel_options import FORMS, Requantising
-from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET, Json
-from xpulpnn_sim.cli.values import NewFile
+from xpulpnn_sim.cli.options import Json, NewFile, arguments, command
 from xpulpnn_sim.tools.files import write_bytes, write_text
 from xpulpnn_sw.kernels.kinds import KINDS, kind
 from xpulpnn_sw.layers.precision import Precision
@@ -46,7 +45,7 @@ class PackOptions(Requantising, Json):
 
 
 @command
-def run(options: PackOptions) -> int:
+def pack_command(options: PackOptions) -> int:
     """Pack and write."""
     path: Path = options.output
     if path.suffix not in _SUFFIXES:

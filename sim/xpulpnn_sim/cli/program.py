@@ -13,10 +13,9 @@ from cyclopts import Parameter
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.command import arguments
 from xpulpnn_sim.cli.common import RESULTS_ON_OUTPUT
-from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET, Cores, Json
-from xpulpnn_sim.cli.values import NewFile, Preset, Repeated, between
+from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Cores
+from xpulpnn_sim.cli.options import Json, NewFile, Preset, Repeated, arguments, between
 from xpulpnn_sim.reference.programs.cluster_program import load_for
 from xpulpnn_sim.reference.programs.elf import Executable, Window, load, parse_number, parse_ram, windows
 from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, Trapped, describe

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from xpulpnn_sim.cli.common import tell
-from xpulpnn_sim.cli.option_groups import ProofOptions
+from xpulpnn_sim.cli.configurations import ProofOptions
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, REFUTED, WAVEFORM, Outcome, retirements, write_waveform
 from xpulpnn_sim.tools.files import folder_lock, require_folder
 from xpulpnn_sim.tools.yosys import Yosys, find_abc, find_yosys

@@ -9,10 +9,9 @@ from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS
 from xpulpnn.settings import apply_settings
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import finish, output, progress_bar, table, tell
-from xpulpnn_sim.cli.option_groups import Json, Settings, Timeout
-from xpulpnn_sim.cli.values import Seconds
+from xpulpnn_sim.cli.configurations import Settings
+from xpulpnn_sim.cli.options import Json, Seconds, Timeout, arguments, command
 from xpulpnn_sim.proofs.cluster.cluster import PARTS
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
 from xpulpnn_sim.proofs.engine.induction import Finding, prove_by_induction
@@ -36,7 +35,7 @@ class ClusterProofOptions(Settings, Timeout, Json):
 
 
 @command
-def run(options: ClusterProofOptions) -> int:
+def prove_cluster_command(options: ClusterProofOptions) -> int:
     """Print the table; fails unless every claim is proved, or refuted where it must be."""
     config = apply_settings(CLUSTER_PRESETS[options.preset], options.assignments)
     found: list[tuple[Obligation, list[Finding], float]] = []

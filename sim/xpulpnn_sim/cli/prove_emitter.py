@@ -8,10 +8,9 @@ from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.verilog import Reset
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import finish, output, progress_bar, table, tell
-from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET, Configuration, Json, Timeout
-from xpulpnn_sim.cli.values import Seconds, Words
+from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Configuration
+from xpulpnn_sim.cli.options import Json, Seconds, Timeout, Words, arguments, command
 from xpulpnn_sim.proofs.emitter.emission import (
     EQUAL,
     EmissionOutcome,
@@ -53,7 +52,7 @@ class EmitterOptions(Configuration, Timeout, Json):
 
 
 @command
-def run(options: EmitterOptions) -> int:
+def prove_emitter_command(options: EmitterOptions) -> int:
     """Print the table; fails unless every module was proved equal."""
     designs = options.designs()
     outcomes: list[tuple[EmissionSource, EmissionOutcome]] = []

@@ -13,7 +13,6 @@ from rich.table import Table
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import (
     INTERRUPTED,
     OK,
@@ -27,7 +26,8 @@ from xpulpnn_sim.cli.common import (
     table,
     tell,
 )
-from xpulpnn_sim.cli.option_groups import Jobs, ProofOptions
+from xpulpnn_sim.cli.configurations import ProofOptions
+from xpulpnn_sim.cli.options import Jobs, arguments, command
 from xpulpnn_sim.cli.proof_options import is_found, outcome_record, workplace
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, Ledger, Outcome
@@ -122,7 +122,7 @@ class InstructionOptions(ProofOptions, Jobs):
 
 
 @command
-def run(options: InstructionOptions) -> int:
+def prove_instructions_command(options: InstructionOptions) -> int:
     """Print the table; fails unless all chosen instructions are proved, or with ``--self-test`` all faults found."""
     config = options.core
     rows = [row for row in enabled(config.extensions, config.widths) if row.size == 4]

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import (
     OK,
     Columns,
@@ -19,7 +18,8 @@ from xpulpnn_sim.cli.common import (
     record_table,
     tell,
 )
-from xpulpnn_sim.cli.option_groups import ProofOptions
+from xpulpnn_sim.cli.configurations import ProofOptions
+from xpulpnn_sim.cli.options import arguments, at_least, command
 from xpulpnn_sim.cli.proof_options import (
     cycle_of,
     finding,
@@ -29,7 +29,6 @@ from xpulpnn_sim.cli.proof_options import (
     tell_examples,
     workplace,
 )
-from xpulpnn_sim.cli.values import at_least
 from xpulpnn_sim.proofs.engine.outcomes import PASSED, PROVED, Outcome, retirements
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
 from xpulpnn_sim.proofs.pipeline.gates import emit_scene
@@ -53,7 +52,7 @@ class PipelineOptions(ProofOptions):
 
 
 @command
-def run(options: PipelineOptions) -> int:
+def prove_pipeline_command(options: PipelineOptions) -> int:
     """Print the table; fails if a property fails or time is up, or a fault is not found."""
     config = options.core
     chosen = _chosen(options.rules, rules(config))

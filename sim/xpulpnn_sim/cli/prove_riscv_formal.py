@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import (
     OK,
     Columns,
@@ -19,7 +18,8 @@ from xpulpnn_sim.cli.common import (
     record_table,
     table,
 )
-from xpulpnn_sim.cli.option_groups import Jobs, ProofOptions
+from xpulpnn_sim.cli.configurations import ProofOptions
+from xpulpnn_sim.cli.options import Jobs, Words, arguments, between, command
 from xpulpnn_sim.cli.proof_options import (
     cycle_of,
     finding,
@@ -29,7 +29,6 @@ from xpulpnn_sim.cli.proof_options import (
     tell_examples,
     workplace,
 )
-from xpulpnn_sim.cli.values import Words, between
 from xpulpnn_sim.proofs.engine.outcomes import PASSED, Outcome, retirements
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
 from xpulpnn_sim.proofs.riscv_formal.core_checks import CoreChecks, find_faults
@@ -64,7 +63,7 @@ class RiscvFormalOptions(ProofOptions, Jobs):
 
 
 @command
-def run(options: RiscvFormalOptions) -> int:
+def prove_riscv_formal_command(options: RiscvFormalOptions) -> int:
     """Print the table; fails if a check fails or time is up."""
     config = options.core
     suite = find_suite(options.suite)

@@ -13,10 +13,9 @@ from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig, Multiplier, pre
 from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.settings import apply_settings
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import finish, output, progress_bar, table, tell
-from xpulpnn_sim.cli.option_groups import DEFAULT_PRESET, Configuration, Json, Timeout
-from xpulpnn_sim.cli.values import Seconds, Words, listed
+from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Configuration
+from xpulpnn_sim.cli.options import Json, Seconds, Timeout, Words, arguments, command, listed
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.cluster.cluster import PARTS
 from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
@@ -256,7 +255,7 @@ class _Result:
 
 
 @command
-def run(options: UnitOptions) -> int:
+def prove_units_command(options: UnitOptions) -> int:
     """Print the table; fails unless every fault was found and every claim proved."""
     if options.unit == DOTP:
         return prove_products(options)

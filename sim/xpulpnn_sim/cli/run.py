@@ -14,9 +14,9 @@ from rich.table import Table
 from xpulpnn.errors import InputError
 from xpulpnn.isa.csr import IRQ_BITS
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import Columns, finish, output, pairs, progress_bar, record_table, tell
-from xpulpnn_sim.cli.option_groups import Check, ClusterOptions, MemoryTiming, Seed
+from xpulpnn_sim.cli.configurations import ClusterOptions, MemoryTiming
+from xpulpnn_sim.cli.options import Check, Count, NewFile, Repeated, Seed, arguments, command
 from xpulpnn_sim.cli.program import (
     DEFAULT_LIMIT,
     OUTSIDE,
@@ -30,7 +30,6 @@ from xpulpnn_sim.cli.program import (
     with_named_core,
     write_dumps,
 )
-from xpulpnn_sim.cli.values import Count, NewFile, Repeated
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine, Target, Waves
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
@@ -96,7 +95,7 @@ class RunOptions(ProgramOptions, ClusterOptions, MemoryTiming, Seed):
 
 
 @command
-def run(options: RunOptions) -> int:
+def run_command(options: RunOptions) -> int:
     """Run the program; fails unless it reports success and no check finds a difference."""
     options = with_named_core(options)
     config = options.simulated_target

@@ -153,13 +153,15 @@ completion: print a script that completes this command line in a shell
 
 
 def _leaves(table: str) -> Iterator[tuple[str, Leaf]]:
-    """Commands by their words, in a table of ``words [extra]: text``, each with lines of examples below it."""
+    """Commands by their words, in a table of ``words [extra] in module: text``, each with lines of examples below it; a
+    module that is not named is called like the command."""
     for entry in re.split(r"\n(?=\w)", table.strip()):
         head, *lines = entry.split("\n")
-        words, text = head.split(": ", 1)
-        name, _, extra = words.partition(" [")
+        found = re.fullmatch(r"(?P<name>[^[:]+?)(?: \[(?P<extra>\w+)\])?(?: in (?P<module>\w+))?: (?P<text>.*)", head)
+        assert found is not None, head
         examples = [line.strip().split("  # ") for line in lines]
-        yield name, Leaf(re.sub("[ -]", "_", name), extra.rstrip("]"), text, examples)
+        module = found["module"] or re.sub("[ -]", "_", found["name"])
+        yield found["name"], Leaf(module, found["extra"] or "", found["text"], examples)
 
 
 COMMANDS = dict(_leaves(_TABLE))
@@ -190,7 +192,7 @@ def app() -> App:
     groups = {name: App(name=name, help=_sentence(group.text)) for name, group in GROUPS.items()}
     for name, leaf in COMMANDS.items():
         word, _, rest = name.partition(" ")
-        place = f"xpulpnn_sim.cli.{leaf.module}:run"
+        place = f"xpulpnn_sim.cli.{leaf.module}:{re.sub('[ -]', '_', name)}_command"
         if rest and word not in top:
             top.command(groups[word])
         target = groups[word] if rest else top

@@ -10,10 +10,9 @@ from rich.table import Table
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import finish, output, pairs, progress_bar, tell
-from xpulpnn_sim.cli.option_groups import Configuration, Jobs, Json, Seed
-from xpulpnn_sim.cli.values import Count, Natural, listed
+from xpulpnn_sim.cli.configurations import Configuration
+from xpulpnn_sim.cli.options import Count, Jobs, Json, Natural, Seed, arguments, command, listed
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.verification.c_programs import comparison
 from xpulpnn_sim.verification.c_programs.comparison import ProgramComparison, Setting
@@ -38,7 +37,7 @@ class CProgramsOptions(Configuration, Seed, Jobs, Json):
 
 
 @command
-def run(options: CProgramsOptions) -> int:
+def verify_c_command(options: CProgramsOptions) -> int:
     """Run the programs; fails if a result differs."""
     config = options.core
     if not config.xpulpv2:

@@ -6,10 +6,9 @@ from typing import Annotated, Any, get_args
 
 from xpulpnn.config import Arbiter, ClusterConfig, preset
 from xpulpnn.settings import apply_settings
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import output, pairs, progress_bar, table, tell, write_json
-from xpulpnn_sim.cli.option_groups import IDEAL, icache_bytes
-from xpulpnn_sim.cli.values import Count, Numbers, Words, listed
+from xpulpnn_sim.cli.configurations import IDEAL, icache_bytes
+from xpulpnn_sim.cli.options import Count, Numbers, Words, arguments, command, listed
 from xpulpnn_sim.cli.verify_random import RandomPrograms, gather, keep_failure, totals
 from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
 from xpulpnn_sim.verification.clusters.cluster_trials import (
@@ -61,7 +60,7 @@ def compile_models(plans: Sequence[ClusterPlan]) -> None:
 
 
 @command
-def run(options: ClusterPrograms) -> int:
+def verify_cluster_command(options: ClusterPrograms) -> int:
     """Run programs until there are enough instructions; fails if one of them does."""
     plans = options.plans()
     compile_models(plans)

@@ -6,10 +6,9 @@ from typing import Any
 from rich.table import Table
 
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import finish, output, table
-from xpulpnn_sim.cli.option_groups import BOTH_FORMS, Configuration, Json
-from xpulpnn_sim.cli.values import CorePreset
+from xpulpnn_sim.cli.configurations import BOTH_FORMS, Configuration
+from xpulpnn_sim.cli.options import CorePreset, Json, arguments, command
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import Line, lines_of
 from xpulpnn_sim.verification.random.designs import measured_costs
@@ -26,7 +25,7 @@ class CostOptions(Configuration, Json):
 
 
 @command
-def run(options: CostOptions) -> int:
+def verify_costs_command(options: CostOptions) -> int:
     """Print the table; fails if a documented figure is not met."""
     config = options.core
     lines = lines_of(measured_costs(config, cost_rows(config)))

@@ -4,10 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import output, table, tell, write_json
-from xpulpnn_sim.cli.option_groups import Report
-from xpulpnn_sim.cli.values import Numbers
+from xpulpnn_sim.cli.options import Numbers, Report, arguments, command
 from xpulpnn_sim.cli.verify_random import StressedPrograms, gather, report_trials
 from xpulpnn_sim.verification.coverage import covered_trials as covered
 from xpulpnn_sim.verification.coverage.covered_trials import CoveredResult, Total
@@ -42,7 +40,7 @@ class CoverageOptions(StressedPrograms, Report):
 
 
 @command
-def run(options: CoverageOptions) -> int:
+def verify_coverage_command(options: CoverageOptions) -> int:
     """Run programs until there are enough instructions, and tell what they reach; fails if one of them does."""
     plan = options.plan()
     total = Total(plan.config)

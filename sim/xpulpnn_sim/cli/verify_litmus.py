@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import FAILED, OK, output, progress_bar, table, tell, write_json
-from xpulpnn_sim.cli.values import rule
+from xpulpnn_sim.cli.options import arguments, command, rule
 from xpulpnn_sim.cli.verify_cluster import ClusterPrograms, compile_models
 from xpulpnn_sim.verification.clusters.cluster_trials import ClusterPlan
 from xpulpnn_sim.verification.clusters.litmus import MOST_ROUNDS, TESTS, Outcome, run_litmus
@@ -21,7 +20,7 @@ class LitmusOptions(ClusterPrograms):
 
 
 @command
-def run(options: LitmusOptions) -> int:
+def verify_litmus_command(options: LitmusOptions) -> int:
     """Run every litmus test on every configuration; fails if one finds what must not be, or a check a difference."""
     plans = options.plans()
     compile_models(plans)

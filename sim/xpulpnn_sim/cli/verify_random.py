@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from xpulpnn.config import PRESETS
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import (
     FAILED,
     INTERRUPTED,
@@ -21,8 +20,8 @@ from xpulpnn_sim.cli.common import (
     tell,
     write_json,
 )
-from xpulpnn_sim.cli.option_groups import BOTH_FORMS, Configuration, Dask, Jobs, Json, Seed, Settings
-from xpulpnn_sim.cli.values import Count, NewFolder, Probability, listed
+from xpulpnn_sim.cli.configurations import BOTH_FORMS, Configuration, Settings
+from xpulpnn_sim.cli.options import Count, Dask, Jobs, Json, NewFolder, Probability, Seed, arguments, command, listed
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.tools.dask_workers import WorkersLostError, require_dask
 from xpulpnn_sim.tools.files import write_text
@@ -80,7 +79,7 @@ class RandomOptions(StressedPrograms, Dask):
 
 
 @command
-def run(options: RandomOptions) -> int:
+def verify_random_command(options: RandomOptions) -> int:
     """Run programs until there are enough instructions; fails if one of them does."""
     plans = options.plans()
     if options.dask:

@@ -10,10 +10,9 @@ from cyclopts import Parameter
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.vectors import DEFAULT_CONFIG, ENGINES, check_vectors
-from xpulpnn_sim.cli.command import arguments, command
 from xpulpnn_sim.cli.common import finish, output, progress_bar, tell
-from xpulpnn_sim.cli.option_groups import Configuration, Json, Seed
-from xpulpnn_sim.cli.values import CorePreset, Count
+from xpulpnn_sim.cli.configurations import Configuration
+from xpulpnn_sim.cli.options import CorePreset, Count, Json, Seed, arguments, command
 from xpulpnn_sim.cosimulation.checks.vectors import VectorMismatch
 from xpulpnn_sim.tools.files import require_writable
 from xpulpnn_sim.verification.random.drawn_vectors import write_vectors
@@ -35,7 +34,7 @@ class VectorOptions(Configuration, Seed, Json):
 
 
 @command
-def run(options: VectorOptions) -> int:
+def verify_vectors_command(options: VectorOptions) -> int:
     """Check every file; fails if a vector does."""
     config = options.core
     if options.draw is not None:

@@ -1,19 +1,27 @@
-"""Options that several commands have, as dataclasses to inherit from."""
+"""Groups of options that describe a configuration, a cluster, or the surroundings of a core."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, TypeVar
 
 from cyclopts import Parameter, Token
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, preset
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.settings import apply_settings
-from xpulpnn_sim.cli.command import arguments
-from xpulpnn_sim.cli.values import Count, Natural, NewFile, Preset, Probability, Repeated, Seconds
+from xpulpnn_sim.cli.options import (
+    Count,
+    Fresh,
+    Json,
+    Preset,
+    Probability,
+    Repeated,
+    Timeout,
+    YosysChoice,
+    arguments,
+)
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
-from xpulpnn_sim.tools.yosys import CHOICES, VARIABLE
 
 DEFAULT_PRESET = "xpulpnn2"  # the core where neither a command nor a program says otherwise
 
@@ -26,22 +34,6 @@ _SET_OTHERWISE = {"cores": "cores", "banks": "banks", "arbiter": "arbiter", "ica
 """Options by the settings they stand for."""
 
 Target = TypeVar("Target", CoreConfig, ClusterConfig)
-
-
-@arguments
-class Json:
-    """Place of the result for machines."""
-
-    json: NewFile | None = None
-    """Write the result as JSON; - is the standard output."""
-
-
-@arguments
-class Report:
-    """Place of the page."""
-
-    report: NewFile | None = None
-    """Write a page with tables and plots, FILE.html."""
 
 
 @arguments
@@ -225,69 +217,6 @@ class MemoryTiming(DataTiming):
     """Probability of a withheld grant of a fetch."""
     fetch_latency: Count = 1
     """Fetched words take 1 to N cycles."""
-
-
-@arguments
-class Seed:
-    """Seed of random choices."""
-
-    seed: Natural = 0
-    """Seed of random choices."""
-
-
-@arguments
-class Jobs:
-    """Processes side by side."""
-
-    jobs: Count = 2
-    """Processes side by side."""
-
-
-@arguments
-class Dask:
-    """Other machines that work."""
-
-    dask: Annotated[str, Parameter(metavar="HOST:PORT", show_default=False)] = ""
-    """Run on the workers of this Dask scheduler instead."""
-
-
-@arguments
-class Fresh:
-    """Choice to do without the results of earlier runs."""
-
-    fresh: bool = False
-    """Start anew: use nothing that an earlier run left."""
-
-
-@arguments
-class YosysChoice:
-    """Choice of Yosys."""
-
-    yosys: Annotated[
-        str,
-        Parameter(
-            help=f"Yosys: {CHOICES} (default: {VARIABLE}, or the pinned wheel).", metavar="WHICH", show_default=False
-        ),
-    ] = ""
-
-
-Check = Literal["none", "results", "all"]
-
-
-@arguments
-class Checking:
-    """Extent of the comparison with the simulator."""
-
-    check: Check = "all"
-    """Comparison: nothing, results alone, or all retired instructions too."""
-
-
-@arguments
-class Timeout:
-    """Limit of time for each step."""
-
-    timeout: Seconds = 600.0
-    """Seconds after which a step counts as undecided."""
 
 
 @arguments

@@ -1,0 +1,219 @@
+"""Commands made of a function that takes options, types of options with the rules of their values, and common options.
+
+Options are a frozen dataclass whose fields are the arguments; the text below a field is its help. Fields of dataclasses
+that others inherit are groups of options.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import wraps
+from math import isfinite
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, dataclass_transform, get_type_hints
+
+from cyclopts import Parameter, Token
+from docstring_parser import parse_from_object
+
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS
+from xpulpnn.errors import InputError
+from xpulpnn_sim.tools.files import require_place, require_writable
+from xpulpnn_sim.tools.lists import chosen_names, words
+from xpulpnn_sim.tools.yosys import CHOICES, VARIABLE
+
+Options = TypeVar("Options")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def arguments(kind: type[Options]) -> type[Options]:
+    """Make a class a frozen dataclass whose fields are given by name."""
+    return dataclass(frozen=True, kw_only=True)(kind)
+
+
+def command(run: Callable[[Options], int]) -> Callable[..., int]:
+    """Let the fields of the options that ``run`` takes be the parameters of a command. Fields that are not keyword-only
+    are words without a name."""
+    (kind,) = (hint for name, hint in get_type_hints(run).items() if name != "return")
+
+    @wraps(run)
+    def entry(*words: Any, **given: Any) -> int:
+        return run(kind(*words, **given))
+
+    signature = inspect.Signature(_parameters(kind))
+    entry.__dict__["__signature__"] = signature
+    entry.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}
+    return entry
+
+
+def _parameters(kind: type) -> list[inspect.Parameter]:
+    """Words without a name first."""
+    hints = get_type_hints(kind, include_extras=True)
+    helps = {one.arg_name: one.description for part in kind.__mro__[-2::-1] for one in parse_from_object(part).params}
+    found = [_parameter(one, hints[one.name], helps.get(one.name)) for one in fields(kind)]
+    return sorted(found, key=lambda one: one.kind)
+
+
+def _parameter(one: Field[Any], hint: Any, text: str | None) -> inspect.Parameter:
+    if text is not None:
+        hint = Annotated[hint, Parameter(help=" ".join(text.split()))]
+    default = inspect.Parameter.empty if one.default is MISSING else one.default
+    kind = inspect.Parameter.KEYWORD_ONLY if one.kw_only else inspect.Parameter.POSITIONAL_ONLY
+    return inspect.Parameter(one.name, kind, default=default, annotation=hint)
+
+
+STANDARD_OUTPUT = Path("-")  # what stands for the standard output in the place of a file
+
+
+def rule(text: str, holds: Callable[[Any], bool], metavar: str) -> Parameter:
+    """A value that must be as ``text`` says."""
+
+    def check(_kind: type, value: Any) -> None:
+        if value is not None and not holds(value):
+            raise ValueError(f"It must be {text}.")
+
+    return Parameter(validator=check, metavar=metavar)
+
+
+def at_least(least: int, metavar: str = "N") -> Parameter:
+    """A number that is not smaller."""
+    return rule(f"at least {least}", lambda value: value >= least, metavar)
+
+
+def between(least: int, most: int) -> Parameter:
+    """A number in a range, with both ends."""
+    return rule(f"{least} to {most}", lambda value: least <= value <= most, "N")
+
+
+Count = Annotated[int, at_least(1)]
+Natural = Annotated[int, at_least(0)]
+Probability = Annotated[float, rule("a probability below 1", lambda value: 0 <= value < 1, "P")]
+Seconds = Annotated[float, rule("positive", lambda value: value > 0 and isfinite(value), "S")]
+
+
+def listed(known: Sequence[str], what: str = "", metavar: str = "LIST") -> Parameter:
+    """Distinct words out of ``known``, which are ``what``, joined by ``+`` or commas, ``all`` standing for all."""
+
+    def split(_kind: type, tokens: Sequence[Token]) -> tuple[str, ...]:
+        found = (name for token in tokens for name in chosen_names(token.value, known, token.keyword or metavar))
+        return tuple(dict.fromkeys(found))
+
+    text = f"{what}: out of {', '.join(known)}, or all." if what else None
+    return Parameter(converter=split, metavar=metavar, help=text)
+
+
+def _words(_kind: type, tokens: Sequence[Token]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word for token in tokens for word in words(token.value, token.keyword or "list")))
+
+
+def _numbers(_kind: type, tokens: Sequence[Token]) -> tuple[int, ...]:
+    texts = [(text, token) for token in tokens for text in words(token.value, token.keyword or "list")]
+    for text, token in texts:
+        if not text.isdecimal():
+            raise InputError(f"{token.keyword} must be a list of numbers such as 8+16, not {token.value or 'empty'}")
+    return tuple(dict.fromkeys(int(text) for text, _ in texts))
+
+
+Words = Annotated[tuple[str, ...], Parameter(converter=_words, metavar="LIST")]
+Numbers = Annotated[tuple[int, ...], Parameter(converter=_numbers, metavar="LIST")]
+Repeated = tuple[str, ...]
+
+
+def _folder(_kind: type, tokens: Sequence[Token]) -> Path:
+    (token,) = tokens
+    require_place(Path(token.value), token.keyword or "folder")
+    return Path(token.value)
+
+
+def _file(_kind: type, tokens: Sequence[Token]) -> Path:
+    (token,) = tokens
+    path = Path(token.value)
+    if path != STANDARD_OUTPUT:
+        require_writable(path, token.keyword or "FILE")
+    return path
+
+
+NewFile = Annotated[Path, Parameter(converter=_file, metavar="FILE")]  # a file that can be written
+NewFolder = Annotated[Path, Parameter(converter=_folder, metavar="DIR")]
+"""A folder that files can be written into, or that can be made."""
+
+Preset = Annotated[str, Parameter(choices=(*PRESETS, *CLUSTER_PRESETS), metavar="NAME", show_choices=True)]
+CorePreset = Annotated[str, Parameter(choices=tuple(PRESETS), metavar="NAME", show_choices=True)]
+
+
+@arguments
+class Json:
+    """Place of the result for machines."""
+
+    json: NewFile | None = None
+    """Write the result as JSON; - is the standard output."""
+
+
+@arguments
+class Report:
+    """Place of the page."""
+
+    report: NewFile | None = None
+    """Write a page with tables and plots, FILE.html."""
+
+
+@arguments
+class Seed:
+    """Seed of random choices."""
+
+    seed: Natural = 0
+    """Seed of random choices."""
+
+
+@arguments
+class Jobs:
+    """Processes side by side."""
+
+    jobs: Count = 2
+    """Processes side by side."""
+
+
+@arguments
+class Dask:
+    """Other machines that work."""
+
+    dask: Annotated[str, Parameter(metavar="HOST:PORT", show_default=False)] = ""
+    """Run on the workers of this Dask scheduler instead."""
+
+
+@arguments
+class Fresh:
+    """Choice to do without the results of earlier runs."""
+
+    fresh: bool = False
+    """Start anew: use nothing that an earlier run left."""
+
+
+@arguments
+class YosysChoice:
+    """Choice of Yosys."""
+
+    yosys: Annotated[
+        str,
+        Parameter(
+            help=f"Yosys: {CHOICES} (default: {VARIABLE}, or the pinned wheel).", metavar="WHICH", show_default=False
+        ),
+    ] = ""
+
+
+Check = Literal["none", "results", "all"]
+
+
+@arguments
+class Checking:
+    """Extent of the comparison with the simulator."""
+
+    check: Check = "all"
+    """Comparison: nothing, results alone, or all retired instructions too."""
+
+
+@arguments
+class Timeout:
+    """Limit of time for each step."""
+
+    timeout: Seconds = 600.0
+    """Seconds after which a step counts as undecided."""
