@@ -7,7 +7,7 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from xpulpnn_sim.cli.guide_page import commands
+from xpulpnn_sim.cli.tree import commands
 from xpulpnn_sim.publishing.guide.docstrings import members_section, with_remarks_first
 from xpulpnn_sim.publishing.guide.instructions import records
 from xpulpnn_sim.publishing.guide.pages import expand_page

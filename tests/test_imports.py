@@ -161,7 +161,7 @@ def test_package_initialisers_import_nothing(root):
 
 
 def test_importing_the_packages_and_what_emits_nothing_loads_no_amaranth():
-    modules = "xpulpnn, xpulpnn_sim, xpulpnn.isa.table, xpulpnn_sim.cli.iss, xpulpnn_sim.cli.explore"
+    modules = "xpulpnn, xpulpnn_sim, xpulpnn.isa.table, xpulpnn_sim.cli.programs, xpulpnn_sim.cli.explore"
     check = f"import sys, {modules}; sys.exit('amaranth' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
 

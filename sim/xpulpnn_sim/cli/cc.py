@@ -14,7 +14,7 @@ from xpulpnn.errors import InputError
 from xpulpnn.settings import apply_settings
 from xpulpnn_sim.cli.common import FAILED, OK, output, tell, write_json
 from xpulpnn_sim.cli.configurations import Configuration
-from xpulpnn_sim.cli.kernel_options import CompilerChoice
+from xpulpnn_sim.cli.kernels import CompilerChoice
 from xpulpnn_sim.cli.options import Count, Json, NewFolder, Repeated, arguments, command
 from xpulpnn_sim.tools.files import require_folder
 from xpulpnn_sw.assembly.looppass.optimise import PassReport

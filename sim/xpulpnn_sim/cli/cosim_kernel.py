@@ -23,7 +23,7 @@ from xpulpnn_sim.api.random_layers import covered, random_cases, turns
 from xpulpnn_sim.cli.cluster_runs import ClusterRuns, run_on_clusters
 from xpulpnn_sim.cli.common import Columns, cells_of, finish, output, progress_bar, record_table, table, tell
 from xpulpnn_sim.cli.configurations import DataTiming, Simulated
-from xpulpnn_sim.cli.kernel_options import FORMS, Kernel, Precisions, Requantising, Specialising
+from xpulpnn_sim.cli.kernels import FORMS, Kernel, Precisions, Requantising, Specialising
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, Seed, Words, arguments, command
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, Result, run_case
@@ -65,7 +65,7 @@ _COLUMNS: Columns = {
 
 
 _PRESET = (
-    f"Configuration to start from (default {DEFAULT_CONFIG}, for both FORMS of Mac&Load; {BEYOND_CONFIG} for variants "
+    f"Configuration to start from (default {DEFAULT_CONFIG}, for both forms of Mac&Load; {BEYOND_CONFIG} for variants "
     "that need it)."
 )
 _LAYER = f"{FORMS}; repeatable (default conv {kind('conv').usual}; of the others one that suits)."

@@ -11,7 +11,7 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.cli.common import FAILED, OK, output, progress_bar, tell, write_json
 from xpulpnn_sim.cli.configurations import Simulated
-from xpulpnn_sim.cli.network_samples import Samples, normalisation_of, samples_of
+from xpulpnn_sim.cli.networks import Samples, normalisation_of, samples_of
 from xpulpnn_sim.cli.options import Count, Json, Natural, NewFolder, Report, arguments, between, command, listed, rule
 from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
 from xpulpnn_sim.exploration.widths.exploration import (

@@ -7,7 +7,7 @@ from typing import Literal
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.network_report import Manner, NetworkRuns, run_networks, usable_processors
-from xpulpnn_sim.cli.network_samples import ImageOptions
+from xpulpnn_sim.cli.networks import ImageOptions
 from xpulpnn_sim.cli.options import Count, Dask, Fresh, arguments, command
 from xpulpnn_sim.cosimulation.model.machine import USUAL_L2_BYTES
 from xpulpnn_sim.cosimulation.networks.job import NetworkTask

@@ -17,7 +17,7 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cli.common import Columns, finish, output, pairs, progress_bar, record_table, tell
 from xpulpnn_sim.cli.configurations import ClusterOptions, MemoryTiming
 from xpulpnn_sim.cli.options import Check, Count, NewFile, Repeated, Seed, arguments, command
-from xpulpnn_sim.cli.program import (
+from xpulpnn_sim.cli.programs import (
     DEFAULT_LIMIT,
     OUTSIDE,
     ProgramOptions,

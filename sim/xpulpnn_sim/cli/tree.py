@@ -1,12 +1,14 @@
 """The tree of commands; the module of a command is imported when it runs."""
 
+import io
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from cyclopts import App, Parameter
+from rich.console import Console
 
 PROGRAM = "xpulpnn"
 
@@ -40,40 +42,41 @@ cosim kernel [sim]: run kernels; cosim KERNEL means cosim kernel KERNEL
   xpulpnn cosim matmul --layer 8x40x6 --bits 4 --variant nn_4x4  # one small MatMul
   xpulpnn cosim conv --engine core --bits 8 --variant nn_4x4 --grant-stalls 0.2  # on the whole core
   xpulpnn cosim conv --bits 2 --variant nn_4x4 --cores 1+8 --report build/cores.html  # shared by eight cores
-cosim ulppack [sim]: run products of operands packed into wide ones, and bit-serial ones
+cosim ulppack [sim] in cosim_papers: run products of operands packed into wide ones, and bit-serial ones
   xpulpnn cosim ulppack  # products of packed operands, bit-serial and ordinary ones side by side
   xpulpnn cosim ulppack --weights 3 --activations 3 --signed --isa xpulpv2  # one pair of widths
   xpulpnn cosim ulppack --sweep all --report build/ulppack.html  # the maps and curves of the ULPPACK paper
-cosim bnn [sim]: run the binarised vehicle classifier, random weights and a synthetic image
+cosim bnn [sim] in cosim_papers: run the binarised vehicle classifier, random weights and a synthetic image
   xpulpnn cosim bnn --popcount hardware --cores 1+8  # the binarised vehicle classifier, then shared by eight cores
-cosim cifar10 [sim]: run the CIFAR-10 network of the PULP-NN paper, all layers in one program
+cosim cifar10 [sim] in cosim_papers: run the CIFAR-10 network of the PULP-NN paper, all layers in one program
   xpulpnn cosim cifar10 --bits 8+4  # the CIFAR-10 network layer by layer, random weights
   xpulpnn cosim cifar10 --bits 8 --cores 1+8 --report build/net.html  # shared by eight cores; its memory
 net run [sim]: run a network on the design, layer by layer; net FILE.json means net run FILE.json
   xpulpnn net digits.json  # a network for a random input, on one core
   xpulpnn net run digits.json --images pictures --cores 1+8  # for images with labels, also on eight cores
-net import [sim]: make a network out of a model of a training framework
+net import [sim] in networks: make a network out of a model of a training framework
   xpulpnn net import model.tflite -o build/model.json  # a quantised model as layers of integers
   xpulpnn net import model.onnx -o build/model.json --quantise 4 --images calibration.npz  # a model in floating \
 point, quantised here
-net reference [sim]: count how many images a network classifies as labelled, by integers in numpy
+net reference [sim] in networks: count how many images a network classifies as labelled, by integers in numpy
   xpulpnn net reference digits.json --images t10k-images-idx3-ubyte  # how many are right
-net generate [sim]: write a network as a C program, which checks itself for examples
+net generate [sim] in networks: write a network as a C program, which checks itself for examples
   xpulpnn net generate digits.json -o build/digits --build  # a C program, compiled
 net explore [sim]: find out which bits the layers of a model in floating point should have
   xpulpnn net explore model.onnx --images labelled.npz --floor 98  # the fastest bits that are right often enough
 bench [explore]: measure the papers' tables on the design, and show printed figures beside ours
   xpulpnn bench --report build/papers.html  # all tables of the papers, and a page with plots
   xpulpnn bench --table xpulpnn --quick  # the rows of one table that take seconds
-kernel [sim]: write a kernel as an assembly function, its tensors, a plain C version and a main that compares them
+kernel [sim] in kernels: write a kernel as an assembly function, its tensors, a plain C version and a main that \
+compares them
   xpulpnn kernel conv --bits 4 -o build/conv  # a convolution as a function, with a main that tests it
   xpulpnn kernel matmul --layer 16x288x16 --bits 8 --variant nn_4x2 --no-build  # sources only
   xpulpnn kernel conv --bits 8 --variant cu_4x2 --preset xpulpnn-cu  # Compute&Update needs its core
-library [sim]: write the kernels as a library for C programs, with its header
+library [sim] in kernels: write the kernels as a library for C programs, with its header
   xpulpnn library -o build/library  # headers, libxpulpnn.a and a table of its functions
   xpulpnn library --kernel conv+maxpool --precision 8x8x8+4x4x4 --preset ri5cy  # a few of them
   xpulpnn library --pulp-nn -o build/pulp_nn  # with the public names of PULP-NN, for its applications
-pack [sim]: put the weights of a trained layer into the order of a kernel, as C arrays or npz
+pack [sim] in kernels: put the weights of a trained layer into the order of a kernel, as C arrays or npz
   xpulpnn pack conv 8x8x16:16x3x3 weights.npz --precision 4x4x4 -o build/layer.c  # layer.c and layer.h
   xpulpnn pack linear 512:64 weights.npz --requantise thresholds -o build/layer.npz  # for scripts
 cc [sim]: compile C and assembly to an ELF program for the core
@@ -92,7 +95,7 @@ run [sim]: run a program on the design, cycle by cycle
   xpulpnn run prog.elf --profile  # where the cycles go
   xpulpnn run prog.elf --check all --grant-stalls 0.3 --irq-rate 0.001  # every instruction checked under stress
   xpulpnn run prog.elf --waves build/prog.fst --wave-window 1000:2000  # waveforms
-iss [sim]: run a program on the instruction-set simulator; an instruction counts as a cycle
+iss [sim] in programs: run a program on the instruction-set simulator; an instruction counts as a cycle
   xpulpnn iss prog.elf  # fast; an instruction counts as a cycle
   xpulpnn iss prog.elf --trace build/prog.txt --max-instructions 100000  # a line for every instruction
   xpulpnn iss prog.elf --dump result:64:build/result.bin  # memory after the run
@@ -100,19 +103,19 @@ iss [sim]: run a program on the instruction-set simulator; an instruction counts
 verify random [sim]: run random programs in lock step with the simulator; verify means verify random
   xpulpnn verify --instructions 20000  # random programs in lock step with the simulator
   xpulpnn verify --preset all --seed 1000 --keep-going -o build/failures  # all presets, every failure kept
-verify cluster [sim]: run random programs on all cores of a cluster
+verify cluster [sim] in verify_clusters: run random programs on all cores of a cluster
   xpulpnn verify cluster --cores 4 --banks 4+8  # random programs of four cores
-verify litmus [sim]: run litmus tests of the memory on all cores of a cluster
+verify litmus [sim] in verify_clusters: run litmus tests of the memory on all cores of a cluster
   xpulpnn verify litmus --cores 4 --rounds 100  # what cores may see of each other's stores
 verify c [sim]: compile random C programs with and without the loop pass, and for this machine; compare their results
   xpulpnn verify c --programs 100 --levels 2  # a hundred C programs
-verify costs [sim]: measure every cycle cost on the core and compare it with the documented one
+verify costs [sim] in verify_instructions: measure every cycle cost on the core and compare it with the documented one
   xpulpnn verify costs  # every cycle cost of the pipeline, measured
-verify vectors [sim]: execute single-instruction vectors and report mismatches
+verify vectors [sim] in verify_instructions: execute single-instruction vectors and report mismatches
   xpulpnn verify vectors vectors.jsonl.gz  # every vector on the back end
   xpulpnn verify vectors vectors.jsonl --engine golden --json build/vectors.json  # on the reference models
-verify coverage [sim]: count what random programs reach: crosses of instructions, hazards and waits, lines and bits \
-of the Verilog
+verify coverage [sim] in verify_random: count what random programs reach: crosses of instructions, hazards and waits, \
+lines and bits of the Verilog
   xpulpnn verify coverage --preset xpulpnn2 --report build/coverage.html  # a page of what is reached
 explore [explore]: show area, timing, energy and cycles of configurations side by side, with open tools
   xpulpnn explore --preset ri5cy,xpulpnn --kernel matmul:8:nn_4x4  # two configurations side by side
@@ -138,14 +141,15 @@ prove riscv-formal [explore]: run the checks of riscv-formal on the emitted core
   xpulpnn prove riscv-formal --riscv-formal ~/riscv-formal --checks insn_add+pc_fwd  # two checks of the paper's core
   xpulpnn prove riscv-formal --preset ri5cy --jobs 4  # all checks, those of an earlier run as they came out
   xpulpnn prove riscv-formal --checks 'insn_c_*' --depth 12  # the compressed instructions, to cycle 12
-mutate units [bench]: put faults into hardware units, and see which their benches miss; mutate UNIT means mutate \
-units UNIT
+mutate units [bench] in mutate: put faults into hardware units, and see which their benches miss; mutate UNIT \
+means mutate units UNIT
   xpulpnn mutate units --list  # the units that have a bench
   xpulpnn mutate units dotp-shared --mutants 200  # faults in the dot-product unit, and those that nothing finds
   xpulpnn mutate units alu mult --mutants 1000 --json build/mutants.json  # going on where a run ended
-mutate core [bench]: put faults into a whole core, and see which of them programs in lock step with the simulator miss
+mutate core [bench] in mutate: put faults into a whole core, and see which of them programs in lock step with the \
+simulator miss
   xpulpnn mutate core --preset ri5cy --mutants 50  # faults in a whole core
-completion: print a script that completes this command line in a shell
+completion in tree: print a script that completes this command line in a shell
   eval "$(xpulpnn completion bash)"  # in ~/.bashrc
   xpulpnn completion zsh > ~/.zfunc/_xpulpnn  # in a folder of fpath
   xpulpnn completion fish > ~/.config/fish/completions/xpulpnn.fish  # read by fish
@@ -229,3 +233,21 @@ def leaf_of(words: Sequence[str]) -> str:
     """The name of the command that words call; empty if none."""
     names = (" ".join(words[:2]), " ".join(words[:1]))
     return next((name for name in names if name in COMMANDS), "")
+
+
+def completion_command(
+    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="The shell to complete in.")], /
+) -> None:
+    """Print a script that completes the command line in a shell."""
+    print(app().generate_completion(prog_name=PROGRAM, shell=shell))
+
+
+_COLUMNS = 100
+
+
+def commands() -> str:
+    """Return a section of the guide for every command: its help as a terminal of 100 columns shows it."""
+    texts = {name: io.StringIO() for name in COMMANDS}
+    for name, text in texts.items():
+        app().help_print(name.split(), console=Console(file=text, width=_COLUMNS))
+    return "\n".join(f"## {name}\n\n```text\n{text.getvalue().rstrip()}\n```\n" for name, text in texts.items())

@@ -17,8 +17,7 @@ from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.semantics import statements
 from xpulpnn.isa.table import INSNS, enabled, find
-from xpulpnn_sim.cli.guide_page import commands
-from xpulpnn_sim.cli.tree import COMMANDS
+from xpulpnn_sim.cli.tree import COMMANDS, commands
 from xpulpnn_sim.publishing.guide import machine, settings
 from xpulpnn_sim.publishing.guide.docstrings import with_remarks_first
 from xpulpnn_sim.publishing.guide.instructions import (

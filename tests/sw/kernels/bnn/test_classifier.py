@@ -181,7 +181,7 @@ def test_a_failed_check_is_exit_code_1(monkeypatch, capsys, tmp_path):
         "mismatches": 3,
     }
     monkeypatch.setattr(
-        "xpulpnn_sim.cli.cosim_bnn.run_bnn", lambda case: Result(record=record, reports=["map1: 3 of 9 wrong"])
+        "xpulpnn_sim.cli.cosim_papers.run_bnn", lambda case: Result(record=record, reports=["map1: 3 of 9 wrong"])
     )
     path = tmp_path / "bnn.json"
     assert cli.main(["cosim", "bnn", "--variant", "dense", "--popcount", "hardware", "--json", str(path)]) == 1

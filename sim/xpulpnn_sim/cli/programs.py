@@ -3,9 +3,11 @@
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import field, replace
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -13,9 +15,14 @@ from cyclopts import Parameter
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.common import RESULTS_ON_OUTPUT
+from xpulpnn.isa.cluster import TCDM_BASE
+from xpulpnn_sim.cli.common import RESULTS_ON_OUTPUT, Columns, finish, output, progress_bar, record_table
 from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Cores
-from xpulpnn_sim.cli.options import Json, NewFile, Preset, Repeated, arguments, between
+from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, arguments, between, command
+from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
+from xpulpnn_sim.reference.iss.observe import Retired
+from xpulpnn_sim.reference.iss.session import IssSession
+from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.cluster_program import load_for
 from xpulpnn_sim.reference.programs.elf import Executable, Window, load, parse_number, parse_ram, windows
 from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, Trapped, describe
@@ -171,18 +178,103 @@ OUTSIDE = "(no symbol)"
 def by_function(executable: Executable, counts: Mapping[int, int]) -> list[dict[str, Any]]:
     """Counts by instruction address, summed for each function, the largest first."""
     sums: dict[tuple[str, int | None], int] = {}
-    for pc, count in counts.items():
+    for pc, number in counts.items():
         function = executable.function_at(pc)
         key = (OUTSIDE, None) if function is None else (function.name, function.address)
-        sums[key] = sums.get(key, 0) + count
+        sums[key] = sums.get(key, 0) + number
     total = sum(sums.values())
     ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0][0]))
     return [
-        {"symbol": name, "address": address, "count": count, "share": round(count / total, 4)}
-        for (name, address), count in ordered
+        {"symbol": name, "address": address, "count": number, "share": round(number / total, 4)}
+        for (name, address), number in ordered
     ]
 
 
 def address_text(address: int | None) -> str:
     """An address in hexadecimal digits, empty for none."""
     return "" if address is None else f"0x{address:08x}"
+
+
+@arguments
+class IssOptions(ProgramOptions):
+    """Options of the command."""
+
+    limit: Annotated[Count, Parameter(name=("--max-instructions", "--max-cycles"))] = DEFAULT_LIMIT
+    """Give up after N instructions."""
+    quantum: Annotated[
+        Count | None,
+        Parameter(
+            help=f"With --cores: the cores take turns of N instructions (default {DEFAULT_QUANTUM}); results of "
+            "programs without races do not depend on it."
+        ),
+    ] = None
+
+
+@command
+def iss_command(options: IssOptions) -> int:
+    """Run the program; fails unless it reports success."""
+    options = with_named_core(options)
+    target = options.target
+    config = target.core if isinstance(target, ClusterConfig) else target
+    _require_turns(options, target)
+    executable = load_program(options, target)
+    pieces = dumps(options, executable, [(TCDM_BASE, target.tcdm_bytes)] if isinstance(target, ClusterConfig) else [])
+    visits: dict[int, int] | None = {} if options.profile else None
+    given: dict[str, Any] = {"ram": options.windows, "errors": options.bus_errors, "output": show, "visits": visits}
+    begin = time.perf_counter()
+    with ExitStack() as stack:
+        if isinstance(target, ClusterConfig):
+            quantum = DEFAULT_QUANTUM if options.quantum is None else options.quantum
+            session = ClusterSession(executable, target, quantum=quantum, **given)
+        else:
+            observer = None if options.trace is None else stack.enter_context(_tracing(options.trace))
+            session = IssSession(executable, target, hart_id=options.hart_id, observer=observer, **given)
+        ended = session.run(options.limit, stack.enter_context(progress_bar("instructions", None)).reach)
+    seconds = time.perf_counter() - begin
+    executed = session.executed
+    speed = executed / seconds
+    cores = f" on {target.cores} cores" if isinstance(target, ClusterConfig) else ""
+    summary = f"{executed} instructions{cores}, {speed:,.0f} per second"
+    record = report(executable, ended, session.trapped, config, options.title, summary) | {
+        "engine": "iss",
+        "instructions": executed,
+        "wall_s": round(seconds, 3),
+        "instructions_per_s": round(speed, 1),
+    }
+    if isinstance(session, ClusterSession):
+        record["cores"] = len(session.harts)
+        record["instructions_of_cores"] = [iss.executed for iss in session.harts]
+    if visits is not None:
+        record["profile"] = by_function(executable, visits)
+        output().print(record_table(_PROFILE, record["profile"], title="instructions by function"))
+    write_dumps(pieces, session.memory.read_bytes)
+    return finish(options.json, record, good=ended.ok)
+
+
+_PROFILE: Columns = {
+    "function": "{[symbol]}",
+    "address": lambda row: address_text(row["address"]),
+    "instructions": "{[count]}",
+    "share": "{[share]:.1%}",
+}
+
+
+def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> None:
+    """Raise :class:`InputError` for an option of one core alone with a cluster, or the other way round."""
+    if isinstance(target, CoreConfig):
+        if options.quantum is not None:
+            raise InputError(f"--quantum must come with --cores, not alone with {options.quantum}")
+        return
+    if options.trace is not None:
+        raise InputError(f"--trace must be left out with --cores, not {options.trace}")
+    if options.hart_id:
+        raise InputError(f"--hart-id must be left out with --cores, which numbers the cores, not {options.hart_id}")
+
+
+@contextmanager
+def _tracing(path: Path) -> Generator[Callable[[Retired], None]]:
+    """An observer that writes the trace, numbered by instruction."""
+    blank, numbers = dict.fromkeys(trace.RECORD_FIELDS, 0), count()
+    with replacing(path) as temporary, temporary.open("w") as file:
+        file.write(trace.TRACE_HEADER + "\n")
+        yield lambda retired: print(trace.line_of(blank | retired.fields() | {"cycle": next(numbers)}), file=file)

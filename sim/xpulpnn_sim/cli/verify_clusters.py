@@ -1,14 +1,15 @@
 """``xpulpnn verify cluster``: random programs on all cores of a cluster."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 from typing import Annotated, Any, get_args
 
 from xpulpnn.config import Arbiter, ClusterConfig, preset
 from xpulpnn.settings import apply_settings
-from xpulpnn_sim.cli.common import output, pairs, progress_bar, table, tell, write_json
+from xpulpnn_sim.cli.common import FAILED, OK, output, pairs, progress_bar, table, tell, write_json
 from xpulpnn_sim.cli.configurations import IDEAL, icache_bytes
-from xpulpnn_sim.cli.options import Count, Numbers, Words, arguments, command, listed
+from xpulpnn_sim.cli.options import Count, Numbers, Words, arguments, command, listed, rule
 from xpulpnn_sim.cli.verify_random import RandomPrograms, gather, keep_failure, totals
 from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
 from xpulpnn_sim.verification.clusters.cluster_trials import (
@@ -19,6 +20,7 @@ from xpulpnn_sim.verification.clusters.cluster_trials import (
     shrink_cluster,
 )
 from xpulpnn_sim.verification.clusters.generator import generate_cluster, require
+from xpulpnn_sim.verification.clusters.litmus import MOST_ROUNDS, TESTS, Outcome, run_litmus
 
 _ARBITERS: tuple[str, ...] = get_args(Arbiter)
 _STALLS_SHOWN = ("bank_conflict", "barrier", "event", "external", "fetch", "peripheral")
@@ -66,14 +68,14 @@ def verify_cluster_command(options: ClusterPrograms) -> int:
     compile_models(plans)
     outcome = gather(options, plans, run_cluster_seed)
     for failure in outcome.failures:
-        _report(failure, options)
-    summary = _summary(outcome.results) | {"complete": not outcome.interrupted}
-    _print(summary)
+        _report_failure(failure, options)
+    summary = _cluster_summary(outcome.results) | {"complete": not outcome.interrupted}
+    _print_summary(summary)
     write_json(options.json, summary)
     return outcome.code()
 
 
-def _report(failure: ClusterResult, options: ClusterPrograms) -> None:
+def _report_failure(failure: ClusterResult, options: ClusterPrograms) -> None:
     program, verdict = generate_cluster(failure.plan.config, failure.seed), failure.verdict
     if not options.no_shrink:
         with progress_bar("shrinking", None) as bar:
@@ -87,7 +89,7 @@ def _report(failure: ClusterResult, options: ClusterPrograms) -> None:
     keep_failure(options, failure.seed, lambda: program.listing(heading), program, hint)
 
 
-def _summary(found: Sequence[ClusterResult]) -> dict[str, Any]:
+def _cluster_summary(found: Sequence[ClusterResult]) -> dict[str, Any]:
     total = Reached()
     for result in found:
         total.merge(result.coverage)
@@ -108,7 +110,7 @@ def _summary(found: Sequence[ClusterResult]) -> dict[str, Any]:
     }
 
 
-def _print(summary: dict[str, Any]) -> None:
+def _print_summary(summary: dict[str, Any]) -> None:
     headings = ("configuration", "programs", "instructions", "cycles")
     rows = ((label, *(row[name] for name in headings[1:])) for label, row in summary["configurations"].items())
     console = output()
@@ -122,3 +124,72 @@ def _print(summary: dict[str, Any]) -> None:
         "differences": summary["differences"],
     }
     console.print(pairs(figures))
+
+
+@arguments
+class LitmusOptions(ClusterPrograms):
+    """Options of the command."""
+
+    rounds: Annotated[int, rule(f"1 to {MOST_ROUNDS} rounds", lambda value: 1 <= value <= MOST_ROUNDS, "N")] = 500
+    """Rounds of each test."""
+
+
+@command
+def verify_litmus_command(options: LitmusOptions) -> int:
+    """Run every litmus test on every configuration; fails if one finds what must not be, or a check a difference."""
+    plans = options.plans()
+    compile_models(plans)
+    counts = {test.name: Counter[Outcome]() for test in TESTS}
+    reports: list[str] = []
+    with progress_bar("litmus tests", len(TESTS) * len(plans)) as bar:
+        for number, plan in enumerate(plans):
+            for test in TESTS:
+                seed = options.seed + number
+                machine = plan.machine(seed)
+                found, result = run_litmus(test, plan.config, machine, options.rounds, seed=seed)
+                if result.mismatches or not result.exit.ok:
+                    again = f"xpulpnn verify litmus {plan.label} --seed {seed} --rounds {options.rounds}"
+                    reports.append(f"{test.name} fails: {result.difference or result.exit.text}\nagain: {again}")
+                counts[test.name].update(found)
+                bar.advance()
+    return _tell_litmus(options, plans, counts, reports)
+
+
+def _tell_litmus(
+    options: LitmusOptions, plans: Sequence[ClusterPlan], counts: dict[str, Counter[Outcome]], reports: list[str]
+) -> int:
+    rows: list[tuple[object, ...]] = []
+    records: list[dict[str, Any]] = []
+    for test in TESTS:
+        seen, allowed = sorted(counts[test.name].items()), test.allowed()
+        forbidden = test.forbidden(counts[test.name])
+        for line, (outcome, count) in enumerate(seen):
+            head = (test.name, test.what) if line == 0 else ("", "")
+            rows.append((*head, test.shown(outcome), count, "FORBIDDEN" if outcome in forbidden else ""))
+        records.append(
+            {
+                "test": test.name,
+                "outcomes": {test.shown(outcome): count for outcome, count in seen},
+                "forbidden": sum(forbidden.values()),
+                "allowed": len(allowed),
+                "unseen": sorted(test.shown(outcome) for outcome in allowed - counts[test.name].keys()),
+            }
+        )
+    for report in reports:
+        tell(report)
+    title = f"litmus tests, {options.rounds * len(plans)} rounds"
+    output().print(table(("test", "what", "found", "rounds", ""), rows, title=title))
+    total = sum(record["forbidden"] for record in records)
+    unseen = sum(len(record["unseen"]) for record in records)
+    tell(f"forbidden: {total}; allowed and not seen: {unseen} of {sum(one['allowed'] for one in records)}")
+    write_json(
+        options.json,
+        {
+            "rounds": options.rounds * len(plans),
+            "configurations": [plan.label for plan in plans],
+            "forbidden": total,
+            "failures": reports,
+            "tests": records,
+        },
+    )
+    return FAILED if total or reports else OK

@@ -8,10 +8,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
+from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn_sim.benches.runner import available
 from xpulpnn_sim.benches.units import UNITS
 from xpulpnn_sim.cli.common import OK, incomplete, interruptible, output, progress_bar, table, tell, write_json
+from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Configuration, Settings
 from xpulpnn_sim.cli.options import (
     Count,
     Fresh,
@@ -23,13 +25,16 @@ from xpulpnn_sim.cli.options import (
     arguments,
     at_least,
     command,
+    listed,
 )
 from xpulpnn_sim.tools.files import folder_lock, require_folder
 from xpulpnn_sim.tools.verilator import require_verilator
-from xpulpnn_sim.tools.yosys import find_yosys
-from xpulpnn_sim.verification.mutants.campaign import Judged, Told, collected, rows_of
+from xpulpnn_sim.tools.yosys import find_abc, find_yosys
+from xpulpnn_sim.verification.mutants import core_mutants
+from xpulpnn_sim.verification.mutants.campaign import EQUIVALENT, LEGAL, Judged, Told, collected, rows_of
 from xpulpnn_sim.verification.mutants.campaign import MutationSettings as CampaignSettings
 from xpulpnn_sim.verification.mutants.unit_mutants import judge_unit
+from xpulpnn_sim.verification.random.trials import Plan
 
 _FOOT = (
     "killed by a check of the bench, by its limit of time, by the simulator's own checks, of cores by programs; "
@@ -180,3 +185,74 @@ def tell_survivors(found: Mapping[str, Sequence[Judged]]) -> None:
                 where = f"{mutant.source or 'no source'}: {thing} mutant {mutant.number}"
                 place = f"{mutant.module} {mutant.cell} {mutant.port}[{mutant.bit}]"
                 tell(f"{where}: {place} {mutant.change}{f' ({proof})' if proof else ''}")
+
+
+_CORE_NUMBERS = ("mutants", "random", "directed", "costs", EQUIVALENT, LEGAL, "alive")
+_CORE_FOOT = (
+    "found by random programs in lock step with the simulator, by directed programs, by the table of cycle costs; "
+    "equivalent: proved to do what the core does; legal: proved for buses that answer what they have granted"
+)
+
+
+@arguments
+class CoreMutationOptions(MutationOptions, Settings):
+    """Options of the command."""
+
+    preset: Annotated[tuple[str, ...], listed(tuple(PRESETS), "Cores")] = (DEFAULT_PRESET,)
+    instructions: Count = 100_000
+    """Retirements of random programs on each mutant."""
+
+    def plan(self, name: str) -> Plan:
+        """The plan of a preset's programs."""
+        one = Configuration(preset=name, settings=self.settings)
+        return Plan(config=one.core, label=one.command_words)
+
+    def folder(self, name: str) -> Path:
+        """The folder of a preset's verdicts."""
+        words = (setting.replace("=", "-").replace("/", "-") for setting in self.settings)
+        return self.output.resolve() / "-".join(["core", name, *words])
+
+
+@command
+def mutate_core_command(options: CoreMutationOptions) -> int:
+    """Print the table and the survivors; survivors are no failure."""
+    plans = {name: options.plan(name) for name in options.preset}
+    if options.proof:
+        find_abc()
+    yosys = find_yosys(options.yosys)
+
+    def search(name: str, told: Told) -> Sequence[Judged]:
+        where, count = (options.folder(name), yosys), options.instructions
+        return core_mutants.judge_core(
+            plans[name], options.campaign, count, *where, resume=not options.fresh, told=told
+        )
+
+    found, is_complete = hunt(plans, options.output, search)
+    output().print(outcome_table("core", _CORE_NUMBERS, {name: _core_counts(judged) for name, judged in found.items()}))
+    tell(_CORE_FOOT)
+    tell_survivors({name: sorted(judged, key=_place) for name, judged in found.items()})
+    write_json(options.json, {"complete": is_complete, "cores": {name: _core_record(found[name]) for name in found}})
+    return OK if is_complete else incomplete(f"{len(found)} of {len(plans)} cores")
+
+
+def _place(each: Judged) -> tuple[str, int]:
+    return each.mutant.source or "~", each.mutant.number
+
+
+def _kind_of(each: Judged) -> str:
+    """Column of a mutant."""
+    if not each.killed:
+        return "alive" if each.alive else each.proof
+    known = {"random program": "random", "cycle costs": "costs"}
+    return next((kind for start, kind in known.items() if each.test.startswith(start)), "directed")
+
+
+def _core_counts(judged: Sequence[Judged]) -> dict[str, int]:
+    counts = dict.fromkeys(_CORE_NUMBERS, 0) | {"mutants": len(judged)}
+    for each in judged:
+        counts[_kind_of(each)] += 1
+    return counts
+
+
+def _core_record(judged: Sequence[Judged]) -> dict[str, object]:
+    return {**_core_counts(judged), "mutants": rows_of(judged)}

@@ -1,0 +1,328 @@
+"""``xpulpnn cosim bnn``: the binarised vehicle classifier, beside the figures of its paper."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from cyclopts import Parameter
+from rich.table import Table
+
+from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.errors import InputError
+from xpulpnn.isa.cluster import MAX_CORES
+from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, MOST_CYCLES
+from xpulpnn_sim.api.packed_sweeps import SWEEPS, USUAL_MATMUL, USUAL_PAIRS, Wanted, sweep_points
+from xpulpnn_sim.cli.common import (
+    FAILED,
+    OK,
+    Columns,
+    finish,
+    output,
+    progress_bar,
+    record_table,
+    table,
+    tell,
+    write_json,
+)
+from xpulpnn_sim.cli.configurations import GrantStalls, Simulated
+from xpulpnn_sim.cli.network_report import Manner, NetworkRuns, run_networks
+from xpulpnn_sim.cli.options import Count, Jobs, Json, Preset, Report, Seed, arguments, command, listed
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.networks.images import read_images
+from xpulpnn_sim.cosimulation.networks.job import NetworkTask
+from xpulpnn_sim.cosimulation.workloads.bnn_run import HARDWARE, POPCOUNTS, SOFTWARE, BnnCase, run_bnn
+from xpulpnn_sim.cosimulation.workloads.cifar10 import (
+    CLASSES,
+    IMAGE,
+    WIDTHS,
+    normalised_images,
+    random_network,
+    trained,
+)
+from xpulpnn_sim.cosimulation.workloads.packed_products import run_sweep_points
+from xpulpnn_sim.exploration.report.packed_plots import bytes_cycles, grids, write_packed_plots
+from xpulpnn_sw.kernels.bnn.classifier import CLASSIFIER_VARIANTS
+from xpulpnn_sw.kernels.ulppack.packing import ISAS
+from xpulpnn_sw.layers.convolution import MatmulLayer
+
+_WIDTHS = tuple(str(bits) for bits in range(1, 9))
+_PAIRS = " ".join(f"W{w}A{a}" for w, a in USUAL_PAIRS)
+_WEIGHTS = Parameter(help=f"Bits of the weights, 1 to 8 (default, with all: {_PAIRS}).")
+
+
+@arguments
+class UlppackOptions(Simulated, GrantStalls, Seed, Jobs, Report, Json):
+    """Options of the command, which always runs programs on the whole core."""
+
+    preset: Preset = DEFAULT_CONFIG
+    """Configuration to start from."""
+    weights: Annotated[tuple[str, ...], listed(_WIDTHS), _WEIGHTS] = ()
+    activations: Annotated[tuple[str, ...], listed(_WIDTHS)] = ()
+    """Bits of the activations, combined with all --weights."""
+    matmul: Annotated[str, Parameter(metavar="MxKxP")] = USUAL_MATMUL
+    """Channels, reduction length, pixels."""
+    isa: Annotated[tuple[str, ...], listed(ISAS, "Instruction sets")] = ISAS
+    scheme: str | None = None
+    """P1, P2, or with the register's bits, such as P2-16."""
+    depth: Count | None = None
+    """Operands packed into one (default the best)."""
+    iterations: Annotated[Count | None, Parameter(name="--iter")] = None
+    """Products added up before the result is taken out (default the most)."""
+    block: Annotated[str | None, Parameter(metavar="MxP")] = None
+    """Channels x pixels computed together (default the best)."""
+    signed: bool = False
+    """Signed weights, stored with an offset."""
+    sweep: Annotated[tuple[str, ...], listed(tuple(SWEEPS), "Instead of the table, or with it")] = ("table",)
+    check: Literal["results", "all"] = "all"
+    """Comparison: the results in memory, or every instruction too."""
+
+    @property
+    def wanted(self) -> Wanted:
+        """The products asked for."""
+        if bool(self.weights) != bool(self.activations):
+            raise InputError("--weights must be given together with --activations, not by itself")
+        return Wanted(
+            layer=MatmulLayer.parse(self.matmul),
+            pairs=[(int(w), int(a)) for w in self.weights for a in self.activations],
+            isas=self.isa,
+            scheme=self.scheme,
+            depth=self.depth,
+            iterations=self.iterations,
+            block=self.block,
+            signed=self.signed,
+        )
+
+
+@command
+def cosim_ulppack_command(options: UlppackOptions) -> int:
+    """Run the table or the sweeps; fails if a check does."""
+    wanted, names, plot = options.wanted, options.sweep, options.report
+    everything = sweep_points(names, wanted)
+    machine = Machine.of(options, max_cycles=MOST_CYCLES)
+    config = options.simulated_core
+    points = [point for point in everything if point.runs_on(config)]
+    if not points:
+        raise InputError("--isa must be one that the configuration can run, not " + ",".join(wanted.isas))
+    records: list[dict[str, Any]] = []
+    console = output()
+    with progress_bar("products", len(points)) as bar:
+        for result in bar.each(
+            run_sweep_points(points, config, machine, check=options.check == "all", jobs=options.jobs)
+        ):
+            records.append(result.record)
+            for report in result.reports:
+                title = "W{weights}A{activations} {isa} {product} {scheme} {depth}".format(**result.record)
+                tell(f"{title}\n{report}\n")
+    if "table" in names:
+        console.print(_packed_table([record for record in records if record["sweep"] == "table"]))
+    for grid in grids(records):
+        tell(f"\n{grid.title}")
+        rows = ((name, *(grid.texts.get((name, heading), "-") for heading in grid.columns)) for name in grid.rows)
+        console.print(table((grid.corner, *grid.columns), rows))
+    write_json(options.json, records)
+    if plot is not None:
+        write_packed_plots(plot, records)
+    wrong = sum(bool(record["mismatches"]) for record in records)
+    missing = len(everything) - len(points)
+    left_out = f"; {missing} left out, for which the configuration lacks instructions" if missing else ""
+    tell(f"{len(records)} products, {wrong} wrong{left_out}")
+    return FAILED if wrong else OK
+
+
+def _packed_table(records: list[dict[str, Any]]) -> Table:
+    base = bytes_cycles(records)
+
+    def faster(record: dict[str, Any]) -> str:
+        alone = base.get((record["isa"], record["matmul"]))
+        return "-" if alone is None or record["kind"] == "bytes" else f"{alone / record['cycles']:.2f}x"
+
+    columns: Columns = {
+        "bits": "W{0[weights]}A{0[activations]}",
+        "isa": "{[isa]}",
+        "product": "{[product]}",
+        "packing": lambda record: record["scheme"] or record["kind"],
+        "depth": "{[depth]}",
+        "iter": lambda record: record["iterations"] if record["kind"] == "ulppack" else "-",
+        "block": "{[block]}",
+        "cycles": "{[cycles]}",
+        "cyc/MAC": "{[cycles_per_mac]:.4f}",
+        "packed too": "{[cycles_per_mac_with_packing]:.4f}",
+        "faster": faster,
+        "errors": "{[mismatches]}",
+    }
+    title = (
+        "cycles per MAC without and with the packing of the activations; faster: than bytes of the same instruction "
+        "set, without"
+    )
+    return record_table(columns, records, title=title)
+
+
+_PAPER_CYCLES = 4_862_000  # of the PULP-NN paper, 8 bit, one core
+
+
+@arguments
+class Cifar10Options(NetworkRuns, Jobs):
+    """Options of the command, which always runs programs on whole cores."""
+
+    preset: Preset = DEFAULT_CONFIG
+    """Configuration to start from."""
+    bits: Annotated[
+        tuple[str, ...],
+        listed(tuple(map(str, WIDTHS)), "Widths of random weights (default all; the first layer has 8)"),
+    ] = ()
+    network: Path | None = None
+    """Weights and biases of 8 bits, FILE.npz: conv1, conv2, conv3 [out][ky][kx][in], ip1 [out][in], b1, b2, b3, bi."""
+    images: Path | None = None
+    """Classify these, 32x32 RGB in files NAME_LABEL.png of a folder, with --network."""
+    check: Literal["results", "all"] = "all"
+    """Comparison: the results of every layer, or every instruction too."""
+
+
+@command
+def cosim_cifar10_command(options: Cifar10Options) -> int:
+    """Run the network for every width or image; fails if a check does."""
+    if (options.network is None) != (options.images is None):
+        given, missing = ("images", "network") if options.network is None else ("network", "images")
+        raise InputError(f"--{given} must be given together with --{missing}, not by itself")
+    if options.network is not None and options.bits:
+        raise InputError("--bits must be left out with --network")
+    manner = Manner(check="all" if options.check == "all" else "none", jobs=options.jobs)
+    return run_networks(options, _tasks(options), manner, _PAPER_CYCLES)
+
+
+def _tasks(options: Cifar10Options) -> list[NetworkTask]:
+    """Networks and images, with the right answers where there are any."""
+    if options.network is not None and options.images is not None:
+        network = trained(options.network)
+        images = read_images(options.images)
+        if images.samples.shape[1:] != IMAGE:
+            sizes = ["x".join(map(str, shape)) for shape in (IMAGE, images.samples.shape[1:])]
+            raise InputError(f"images must be {sizes[0]}, not {sizes[1]}, in {options.images}")
+        labels = images.known(CLASSES)
+        return [
+            NetworkTask(
+                network=network, inputs=normalised_images(images.samples), labels=labels, samples=images.samples
+            )
+        ]
+    drawn = (random_network(int(bits), options.seed) for bits in options.bits or WIDTHS)
+    return [NetworkTask(network=network, inputs=image[np.newaxis]) for network, image in drawn]
+
+
+_WINDOW, _CRUMBS = "window", "crumbs"  # the variant of one core only, and the one that counts by `p.cnt` only
+
+_PAPER_CLASSIFIER = {
+    SOFTWARE: (84_078_092, 86.5e6),
+    HARDWARE: (37_830_833, 38.9e6),
+}
+"""Instructions, and cycles from its seconds at 33 MHz, of the paper, which packs one window of a channel to a word."""
+
+_PAPER_OPERATIONS = {"xor": 3_302_048, "compare": 2_553_032}
+"""Words compared, and numbers that become bits, in the paper."""
+
+_MILLION = 1e6
+
+
+_CORE_COUNTS = tuple(str(count) for count in range(1, MAX_CORES + 1))
+
+
+@arguments
+class BnnOptions(Simulated, GrantStalls, Seed, Json):
+    """Options of the command, which always runs programs on whole cores."""
+
+    preset: Preset = DEFAULT_CONFIG
+    """Configuration to start from."""
+    variant: Annotated[tuple[str, ...], listed(tuple(CLASSIFIER_VARIANTS))] = ()
+    """Order of bits in words: a window of one channel to a word, as in the paper, 32 channels to a word, or these as
+    crumbs of two bits in the second convolution (default all, with --cores all but window)."""
+    popcount: Annotated[tuple[str, ...], listed(POPCOUNTS)] = ()
+    """Count of bits, by hardware or software (default all, with --cores hardware)."""
+    cores: Annotated[tuple[str, ...], listed(_CORE_COUNTS)] = ()
+    """Run on clusters of so many cores; 1 and without it one core by itself."""
+    check: Literal["results", "all"] = "all"
+    """Comparison: the results in memory, or every instruction too."""
+
+
+@command
+def cosim_bnn_command(options: BnnOptions) -> int:
+    """Classify an image in every way asked for; fails if a check does."""
+    ways = _ways(options)
+    core = options.simulated_core
+    machine = Machine.of(options, max_cycles=MOST_CYCLES)
+    ways = _able(ways, core, is_open=not options.variant)
+    cases = [
+        BnnCase(
+            variant=variant,
+            popcount=popcount,
+            config=_target(core, int(count)),
+            machine=machine,
+            checked=options.check == "all",
+        )
+        for variant, popcount in ways
+        for count in options.cores or _CORE_COUNTS[:1]
+    ]
+    records: list[dict[str, Any]] = []
+    console = output()
+    with progress_bar("classifications", len(cases)) as bar:
+        for case in bar.each(cases):
+            result = run_bnn(case)
+            records.append(result.record)
+            for report in result.reports:
+                name = f"{case.variant}, {case.popcount} popcount, {case.cores} cores"
+                tell(f"{name}\n{report}\n")
+    console.print(_classifier_table(records))
+    return finish(options.json, records, good=not any(record["mismatches"] for record in records))
+
+
+def _ways(options: BnnOptions) -> list[tuple[str, str]]:
+    alone = not options.cores
+    variants = options.variant or [name for name in CLASSIFIER_VARIANTS if alone or name != _WINDOW]
+    if not alone and _WINDOW in variants:
+        raise InputError(f"--variant must be without {_WINDOW} with --cores: its maps do not fit into the TCDM")
+    popcounts = options.popcount or (POPCOUNTS if alone else POPCOUNTS[:1])
+    ways = [(variant, popcount) for variant in variants for popcount in popcounts]
+    ways = [way for way in ways if way != (_CRUMBS, SOFTWARE)]
+    if not ways:
+        raise InputError(f"--popcount must be {HARDWARE} with {_CRUMBS}, not {SOFTWARE}")
+    return ways
+
+
+def _able(ways: list[tuple[str, str]], core: CoreConfig, *, is_open: bool) -> list[tuple[str, str]]:
+    """Return the ways that the core can run, which must be all unless the choice was left open."""
+    able = [way for way in ways if CLASSIFIER_VARIANTS[way[0]] <= core.extensions]
+    if able and (is_open or len(able) == len(ways)):
+        return able
+    variant = next(way[0] for way in ways if way not in able)
+    missing = min(extension.value for extension in CLASSIFIER_VARIANTS[variant] - core.extensions)
+    raise InputError(f"variant must be one that the configuration can run, not {variant} (needs {missing})")
+
+
+def _target(core: CoreConfig, cores: int) -> CoreConfig | ClusterConfig:
+    """One core has memory of its own; several are a cluster, whose adders are those of the core."""
+    return core if cores == 1 else ClusterConfig(core=core, cores=cores)
+
+
+def _classifier_table(records: list[dict[str, Any]]) -> Table:
+    layers = [name for name in records[0]["layers"] if name != "setup"]
+    title = "millions of instructions and cycles; layers: of core 0; paper: its cycles over ours"
+    alone = {_way_of(record): record["cycles"] for record in records if record["cores"] == 1}
+    rows: list[list[str]] = []
+    for popcount, (instructions, cycles) in _PAPER_CLASSIFIER.items():
+        blank = [""] * (len(layers) + 3)
+        rows.append(["paper", popcount, "1", *_millions(instructions, _PAPER_OPERATIONS, cycles), *blank])
+    for record in records:
+        single, (_, paper) = alone.get(_way_of(record)), _PAPER_CLASSIFIER[record["popcount"]]
+        rows.append([*_way_of(record), str(record["cores"])])
+        rows[-1] += _millions(record["instructions"], record["operations"], record["cycles"])
+        rows[-1] += [f"{paper / record['cycles']:.2f}", "-" if single is None else f"{single / record['cycles']:.2f}"]
+        rows[-1] += [*(f"{record['layers'][name] / _MILLION:.3f}" for name in layers), str(record["mismatches"])]
+    headings = ("variant", "popcount", "cores", "Minsn", "Mxor", "Mcompare", "Mcycles", "paper", "speed-up")
+    return table((*headings, *layers, "errors"), rows, title=title)
+
+
+def _way_of(record: dict[str, Any]) -> tuple[str, str]:
+    return record["variant"], record["popcount"]
+
+
+def _millions(instructions: int, operations: dict[str, int], cycles: float) -> list[str]:
+    figures = (instructions, *operations.values(), cycles)
+    return [f"{figure / _MILLION:.2f}" for figure in figures]

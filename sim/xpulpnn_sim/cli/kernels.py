@@ -1,0 +1,301 @@
+"""Options of commands about kernels: precisions, rules, functions for one layer."""
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from xpulpnn.config import preset
+from xpulpnn.errors import InputError
+from xpulpnn_sim.cli.common import FAILED, OK, progress_bar, tell, write_json
+from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Configuration
+from xpulpnn_sim.cli.options import Json, NewFile, NewFolder, Seed, Words, arguments, command, listed
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, short_precision
+from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text
+from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.kinds import KINDS, kind
+from xpulpnn_sw.kernels.programs.c_program import CProgram, c_program
+from xpulpnn_sw.kernels.requantisation import RULES, Rule
+from xpulpnn_sw.layers.precision import Precision
+from xpulpnn_sw.library.functions import WINDOWS, Selection, library_functions
+from xpulpnn_sw.library.packed_layer import PackedLayer, c_header, c_source, npz, read_arrays
+from xpulpnn_sw.library.packing import packed
+from xpulpnn_sw.library.public import PublicFunction, PublicFunctions
+from xpulpnn_sw.library.write import objects, texts
+from xpulpnn_sw.toolchain.build import Options, build
+from xpulpnn_sw.toolchain.compilers import COMPILERS, CompileError, find_compiler
+
+WIDTHS = ("16", "8", "4", "2", "1")
+
+KERNELS = "; ".join(f"{one.name}: {one.help}" for one in KINDS.values())  # the kernels, with what they are, as help
+
+Kernel = Annotated[str, Parameter(choices=tuple(KINDS), help=KERNELS, metavar="KERNEL", show_choices=False)]
+
+
+FORMS = ", ".join(f"{name}: {one.form}" for name, one in KINDS.items())  # how their layers are written, as help
+
+
+@arguments
+class Precisions:
+    """Widths to compute with."""
+
+    bits: Annotated[tuple[str, ...], listed(WIDTHS)] = ()
+    """Widths of inputs, weights and results together, out of 16, 8, 4, 2, 1 (default 8; of cosim 8+4+2)."""
+    precision: Annotated[Words, Parameter(metavar="XxWxY")] = ()
+    """The three widths, such as 8x8x8+8x4x4."""
+
+    def precisions(self, kernel: str, usual: Sequence[object] = (8,)) -> list[Precision]:
+        """The precisions asked for, or those of the ``usual`` widths."""
+        if self.precision:
+            if self.bits:
+                raise InputError("--bits must be left out with --precision")
+            return [Precision.parse(text) for text in self.precision]
+        # only products are those of single bits
+        known = WIDTHS if kind(kernel).rules else WIDTHS[:-1]
+        for text in self.bits:
+            if text not in known:
+                raise InputError(f"--bits must be a list out of {','.join(known)}, not {text}")
+        return [short_precision(kernel, int(str(text))) for text in self.bits or usual]
+
+
+@arguments
+class Requantising:
+    """Conversion of accumulators to results."""
+
+    requantise: Annotated[
+        str | None,
+        Parameter(
+            choices=RULES,
+            help="How results below 32 bits come of the accumulators: kappa*acc + lambda in 32 or in 64 bits, shifted, "
+            "or one factor for all and a shift, or a shift alone, or thresholds of 16 bits, or (qnt) those by pv.qnt, "
+            "for results of 4 and 2 bits on a core with --set qnt=true (default bn32; results of one bit by a "
+            "threshold).",
+        ),
+    ] = None
+
+    @property
+    def rule(self) -> Rule:
+        """The rule asked for."""
+        return Rule(self.requantise or Rule.BN32)
+
+
+@arguments
+class Specialising:
+    """Functions for one layer."""
+
+    specialise: bool = False
+    """Kernel functions for the one layer, its sizes constants: faster, and more code."""
+
+
+@arguments
+class CompilerChoice:
+    """Choice of the C compiler."""
+
+    compiler: Annotated[str | None, Parameter(choices=COMPILERS)] = None
+    """C compiler (default: the first installed)."""
+
+
+@arguments
+class KernelOptions(Configuration, Precisions, Specialising, Seed, CompilerChoice, Json):
+    """Options of the command."""
+
+    kernel: Annotated[str, Parameter(choices=("conv", "pointwise", "matmul"), show_choices=True)] = field(kw_only=False)
+    """Kernel with a program in plain C beside it."""
+    layer: Annotated[str | None, Parameter(help=f"{FORMS} (default conv {kind('conv').usual}).", metavar="SPEC")] = None
+    variant: str = "nn_4x4"
+    """Way to write the kernel, as of cosim."""
+    no_build: bool = False
+    """Write the sources only."""
+    output: Annotated[NewFolder, Parameter(alias="-o")] = Path("build/kernel")
+    """Folder of sources and program."""
+
+
+@command
+def kernel_command(options: KernelOptions) -> int:
+    """Write the sources and, unless told otherwise, the program NAME.elf."""
+    config = options.core
+    chosen = options.precisions(options.kernel)
+    if len(chosen) != 1:
+        raise InputError(f"--bits and --precision must be one, not {len(chosen)}")
+    wanted = kind(options.kernel)
+    layer = wanted.layer.parse(options.layer or wanted.usual)
+    case = Case(
+        layer=layer,
+        precision=wanted.precision(layer, chosen[0]),
+        variant=options.variant,
+        config=config,
+        machine=Machine(seed=options.seed),
+        checked=False,
+        specialise=options.specialise,
+    )
+    case.check()
+    tensors = case_tensors(case)
+    program = c_program(case_kernel(case, tensors), tensors)
+    for name, text in program.files.items():
+        write_text(options.output / name, text)
+    written = [options.output / name for name in program.files]
+    if not options.no_build:
+        try:
+            written.append(_built(program, options.output, Options(config=config), options.compiler))
+        except CompileError as error:
+            print(error.messages, file=sys.stderr)
+            return FAILED
+    tell("\n".join(str(path) for path in written))
+    write_json(options.json, {"function": program.name, "files": [str(path) for path in written]})
+    return OK
+
+
+def _built(program: CProgram, folder: Path, options: Options, compiler: str | None) -> Path:
+    elf = folder / f"{program.name}.elf"
+    build([folder / name for name in program.sources], elf, compiler=compiler, options=options)
+    return elf
+
+
+_WINDOWS = Parameter(help=f"Windows and strides of pools, KyxKx[:s=] (default {'+'.join(WINDOWS)}).")
+
+
+@arguments
+class LibraryOptions(Configuration, Requantising, CompilerChoice, Json):
+    """Options of the command."""
+
+    kernel: Annotated[tuple[str, ...], listed(tuple(KINDS), "Kernels; repeatable (default all)")] = ()
+    precision: Words = ()
+    """Widths of inputs, weights and results such as 8x8x8+8x4x8 (default: all of 8, 4 and 2 bits, and accumulators)."""
+    variant: Words = ()
+    """Ways to write them, as of cosim (default: the fastest on the core)."""
+    windows: Annotated[Words, _WINDOWS] = ()
+    outside: bool = False
+    """Also functions that are told the value around the map, such as the zero point of the inputs."""
+    pulp_nn: bool = False
+    """Functions with the public names of PULP-NN, and of the kernels those alone that they need unless --kernel names
+    others; --requantise bn64: those with kappa and lambda of 64 bits."""
+    output: Annotated[NewFolder, Parameter(alias="-o")] = Path("build/library")
+    """Folder of library, headers and README."""
+
+
+@command
+def library_command(options: LibraryOptions) -> int:
+    """Write library, headers and README."""
+    config = options.core
+    selection = Selection(
+        kernels=options.kernel,
+        precisions=[Precision.parse(text) for text in options.precision],
+        variants=options.variant,
+        windows=options.windows or WINDOWS,
+        rule=options.rule,
+        outside=options.outside,
+    )
+    find_compiler(options.compiler)
+    functions: dict[str, KernelRun] = {}
+    public: list[PublicFunction] = []
+    with progress_bar("functions", None) as bar:
+        if options.pulp_nn:
+            for function in PublicFunctions(selection.precisions, selection.rule, config, selection.windows):
+                public.append(function)
+                functions |= {kernel.name: kernel for kernel in function.kernels}
+                bar.advance()
+        if selection.kernels or not options.pulp_nn:
+            for kernel in library_functions(selection, config):
+                functions[kernel.name] = kernel
+                bar.advance()
+    require_folder(options.output, "--output")
+    with progress_bar(f"objects of {len(functions)} functions", None):
+        try:
+            built = objects(
+                list(functions.values()),
+                options.output,
+                compiler=options.compiler,
+                options=Options(config=config),
+                public=public,
+            )
+        except CompileError as error:
+            print(error.messages, file=sys.stderr)
+            return FAILED
+    written = [built]
+    for name, text in texts(list(functions.values()), options.title, options.command_words, public).items():
+        write_text(options.output / name, text)
+        written.append(options.output / name)
+    tell("\n".join(str(path) for path in written))
+    names = [name for function in public for name in function.names]
+    tell(f"{len(functions)} functions" + (f", {len(names)} public names" if names else ""))
+    write_json(
+        options.json,
+        {"functions": list(functions), "public": names, "files": [str(path) for path in written]},
+    )
+    return OK
+
+
+_SUFFIXES = (".c", ".h", ".npz")
+_USUAL_BITS = 8
+
+
+@arguments
+class PackOptions(Requantising, Json):
+    """Options of the command."""
+
+    kernel: Annotated[str, Parameter(choices=tuple(KINDS), show_choices=True)] = field(kw_only=False)
+    """Kernel whose order the weights take."""
+    layer: Annotated[str, Parameter(help=f"{FORMS}.")] = field(kw_only=False)
+    weights: Path | None = field(default=None, kw_only=False)
+    """Arrays of integers: weights [out][ky][kx][in], depthwise [channel][ky][kx], conv1d [out][k][in], linear and
+    matmul [out][in]; bias [out] if there is one; and for the rule kappa, lambda [out] and shift, or factor and
+    shift, or shift, or thresholds [out][levels - 1]; none of these with results of 32 bits. add: factors, summands,
+    shifts [2], or with :shift factors [2], shift and maybe a summand; avgpool with :scaled factor, summand, shift;
+    the other pools and relu without file."""
+    precision: Annotated[str | None, Parameter(metavar="XxWxY")] = None
+    """Widths of inputs, weights (add: of the second map) and results (default 8 bits, signs as usual)."""
+    variant: str | None = None
+    """Way to write the kernel, as of cosim (default: the fastest on the usual core)."""
+    output: Annotated[NewFile, Parameter(alias="-o")] = Path("build/layer.c")
+    """NAME.c, and NAME.h beside it; NAME.h, with the arrays in it; or NAME.npz."""
+
+
+@command
+def pack_command(options: PackOptions) -> int:
+    """Pack and write."""
+    path: Path = options.output
+    if path.suffix not in _SUFFIXES:
+        raise InputError(f"--output must end in one of {', '.join(_SUFFIXES)}, not {path}")
+    if path.suffix != ".npz" and not re.fullmatch(r"[A-Za-z]\w*", path.stem, re.ASCII):
+        raise InputError(f"--output must be called like a name in C, not {path.name}")
+    computing = kind(options.kernel)
+    layer = computing.layer.parse(options.layer)
+    # the variant that a library for the usual core has
+    extensions = preset(DEFAULT_PRESET).extensions
+    fastest = [name for name, level in computing.variants.items() if level.extensions <= extensions][-1]
+    variant = options.variant or fastest
+    usual = Precision.uniform(_USUAL_BITS) if computing.rules else computing.uniform(_USUAL_BITS)
+    precision = usual if options.precision is None else Precision.parse(options.precision)
+    arrays = {} if options.weights is None else read_arrays(options.weights)
+    result = packed(computing, layer, precision, variant, arrays, options.rule)
+    written = _write_layer(result, path)
+    tell("\n".join(str(file) for file in written))
+    write_json(
+        options.json,
+        {
+            "function": result.run.name,
+            "files": [str(file) for file in written],
+            **{f"{name}_bytes": words.nbytes for name, words in result.contents.items()},
+            **result.sizes,
+            "arguments": result.constants,
+        },
+    )
+    return OK
+
+
+def _write_layer(result: PackedLayer, path: Path) -> list[Path]:
+    if path.suffix == ".npz":
+        write_bytes(path, npz(result))
+        return [path]
+    name, header = path.stem, path.with_suffix(".h")
+    if path.suffix == ".h":
+        write_text(path, c_header(result, name, defines=True))
+        return [path]
+    write_text(path, c_source(result, name))
+    write_text(header, c_header(result, name, defines=False))
+    return [path, header]

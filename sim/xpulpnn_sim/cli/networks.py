@@ -1,0 +1,294 @@
+"""Options that say which numbers a model takes for the samples of images."""
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import field
+from fractions import Fraction
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import numpy as np
+from cyclopts import Parameter
+from rich.table import Table
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.cli.common import FAILED, OK, output, progress_bar, remark, table, tell, write_json
+from xpulpnn_sim.cli.configurations import Cores
+from xpulpnn_sim.cli.kernels import CompilerChoice, Specialising
+from xpulpnn_sim.cli.network_report import class_table
+from xpulpnn_sim.cli.options import Count, Json, NewFile, NewFolder, Seed, arguments, command
+from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
+from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkProgram, network_program, program_options
+from xpulpnn_sim.cosimulation.networks.summary import classified
+from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text
+from xpulpnn_sw.networks.form import read_network, written
+from xpulpnn_sw.networks.importers.registry import READERS, ImportOptions, import_model, request_of
+from xpulpnn_sw.networks.kernels import weight_bytes
+from xpulpnn_sw.networks.network import Described
+from xpulpnn_sw.toolchain.build import build
+from xpulpnn_sw.toolchain.compilers import CompileError, find_compiler
+
+_DIGITS = 4
+_MOST_CLASSES = 20  # of which a table is shown
+
+
+@arguments
+class ReferenceOptions(Json):
+    """Options of the command."""
+
+    network: Path = field(kw_only=False)
+    """The network, FILE.json, its weights in the npz beside it."""
+    images: Annotated[Path, Parameter(help=f"Classify these: {FORMS}.", metavar="PATH")]
+    labels: Path | None = None
+    """IDX file with the classes of the images (default: the one beside them called labels-idx1)."""
+    limit: Count | None = None
+    """Only the first N images."""
+
+
+@command
+def net_reference_command(options: ReferenceOptions) -> int:
+    """Compute the network for every image, and show how many answers are right."""
+    described = read_network(options.network)
+    images = read_images(options.images, options.labels).first(options.limit)
+    started = perf_counter()
+    with progress_bar("images", len(images.samples)) as bar:
+        result = classified(described, images, bar.reach)
+    wall = perf_counter() - started
+    console = output()
+    if described.classes <= _MOST_CLASSES:
+        console.print(class_table(result.classes))
+    console.print(
+        f"{result.right} of {len(result.labels)} images classified as labelled: {result.accuracy:.2%}, {wall:.1f} s"
+    )
+    write_json(options.json, result.record() | {"wall_s": round(wall, _DIGITS)})
+    return OK
+
+
+_IMAGES = Parameter(help=f"Images, with labels for answers to be counted: {FORMS}.", metavar="PATH")
+
+
+@arguments
+class ImageOptions:
+    """Images for a network."""
+
+    images: Annotated[Path | None, _IMAGES] = None
+    labels: Path | None = None
+    """IDX file with the classes of the images (default: the one beside them called labels-idx1)."""
+    limit: Count | None = None
+    """Only the first N images."""
+
+    def read(self) -> Images | None:
+        """The images that are asked for, if any; raises :class:`~xpulpnn.errors.InputError` for others."""
+        return None if self.images is None else read_images(self.images, self.labels).first(self.limit)
+
+
+@arguments
+class Samples:
+    """Numbers that a model takes for the samples of images."""
+
+    samples: Annotated[str | None, Parameter(metavar="LOW:HIGH")] = None
+    """Values of the samples 0 and 255 of an image, such as -1:1 (default 0:1; of TFLite the codes of the
+    input as they are)."""
+    mean: Annotated[str | None, Parameter(metavar="LIST")] = None
+    """Numbers that are subtracted from that, by colour or one for all, before a network of ONNX sees it."""
+    std: Annotated[str | None, Parameter(metavar="LIST")] = None
+    """Numbers that it is divided by then, as many (default 1)."""
+
+
+def samples_of(options: Samples) -> tuple[Fraction, Fraction] | None:
+    """Return the bounds in ``LOW:HIGH``, or None if none are given."""
+    text: str | None = options.samples
+    if text is None:
+        return None
+    try:
+        low, high = map(Fraction, text.split(":"))
+    except (ValueError, ZeroDivisionError):
+        raise InputError(f"--samples must be LOW:HIGH, two numbers, not {text}") from None
+    if low >= high:
+        raise InputError(f"--samples must be LOW:HIGH, the first the smaller one, not {text}")
+    return low, high
+
+
+def normalisation_of(options: Samples) -> list[tuple[Fraction, Fraction]]:
+    """Return the mean and the deviation of each channel."""
+    mean: str | None = options.mean
+    std: str | None = options.std
+    lists: list[list[Fraction]] = []
+    for option, text, usual in (("--mean", mean, 0), ("--std", std, 1)):
+        try:
+            lists.append([Fraction(usual)] if text is None else [Fraction(one) for one in re.split("[,+]", text)])
+        except (ValueError, ZeroDivisionError):
+            raise InputError(f"{option} must be numbers such as 0.5,0.4, not {text}") from None
+    means, deviations = lists
+    if mean is None and std is None:
+        return []
+    count = max(map(len, lists))
+    means, deviations = (one * count if len(one) == 1 else one for one in (means, deviations))
+    if len(means) != len(deviations):
+        raise InputError(f"--mean and --std must have as many numbers, not {len(means)} and {len(deviations)}")
+    return [*zip(means, deviations, strict=True)]
+
+
+_KNOWN = ", ".join(f"{reader.name} ({reader.suffix})" for reader in READERS)
+
+
+@arguments
+class ImportArguments(Samples, ImageOptions, Json):
+    """Options of the command; the images give ranges of activations, with --quantise."""
+
+    model: Annotated[Path, Parameter(help=f"The model: {_KNOWN}.")] = field(kw_only=False)
+    output: Annotated[NewFile, Parameter(alias="-o", metavar="NET.json")]
+    """The network; its weights go to the npz file of the same name beside it."""
+    name: str | None = None
+    """Name of the network (default: that of the output)."""
+    quantise: Annotated[str | None, Parameter(metavar="BITS")] = None
+    """8, 4 or 2 bits for a model in floating point, whose ranges are those of --images: one number for all, or one for
+    each layer with weights, such as 8,4,4, or NAME=4 for the layer NAME; 4/8 means weights of 4 bits and maps of 8 that
+    are read."""
+    wide: bool = False
+    """Requantise by 64 bits where 32 would round more."""
+
+
+@command
+def net_import_command(asked: ImportArguments) -> int:
+    """Import and write."""
+    path: Path = asked.output
+    if path.suffix != ".json":
+        raise InputError(f"--output must end in .json, not {path}")
+    if (asked.quantise is None) != (asked.images is None):
+        has, lacks = ("--images", "--quantise") if asked.quantise is None else ("--quantise", "--images")
+        raise InputError(f"{has} must come with {lacks}, not alone")
+    notes: list[str] = []
+    images = asked.read()
+    options = ImportOptions(
+        name=asked.name or path.stem,
+        samples=samples_of(asked),
+        normalisation=normalisation_of(asked),
+        quantise=None if asked.quantise is None else request_of(asked.quantise),
+        images=None if images is None else images.samples,
+        wide=asked.wide,
+        note=notes.append,
+    )
+    described = import_model(asked.model, options)
+    weights = path.with_suffix(".npz")
+    text, arrays = written(described, weights.name)
+    write_bytes(weights, arrays)
+    write_text(path, text)
+    output().print(_layers(described))
+    for note in notes:
+        tell(note)
+    tell(path, weights)
+    layers = [stage.name for stage in described.network.stages]
+    record = {"network": described.network.name, "macs": described.network.macs, "layers": layers, "notes": notes}
+    write_json(asked.json, record | {"files": [str(path), str(weights)]})
+    return OK
+
+
+def _layers(described: Described) -> Table:
+    rows: list[tuple[object, ...]] = []
+    for number, stage in enumerate(described.network.stages):
+        rule = getattr(stage.tensors, "requantisation", None)
+        rows.append(
+            (
+                stage.name,
+                stage.kind.name,
+                str(stage.layer),
+                str(stage.precision),
+                rule.rule.value if rule else "-",
+                ", ".join(described.network.sources(number)),
+                stage.layer.macs if stage.multiplies else "-",
+            )
+        )
+    headings = ("layer", "kernel", "size", "precision", "results by", "of", "MAC")
+    return table(headings, rows, title=described.network.name)
+
+
+_PROGRAM = "network.elf"
+
+
+@arguments
+class NetGenerateOptions(Cores, ImageOptions, Specialising, Seed, CompilerChoice, Json):
+    """Options of the command; images are examples that the program computes, the first unless --limit says more."""
+
+    network: Path = field(kw_only=False)
+    """The network, FILE.json, its weights in the npz beside it."""
+    output: Annotated[NewFolder, Parameter(alias="-o")]
+    """Folder for sources, Makefile and a picture of the memory."""
+    build: bool = False
+    """Compile it at once, to DIR/network.elf."""
+
+
+@command
+def net_generate_command(asked: NetGenerateOptions) -> int:
+    """Write the program, and maybe build it."""
+    if asked.compiler is not None and not asked.build:
+        raise InputError(f"--compiler must come with --build, not alone with {asked.compiler}")
+    config = asked.target
+    network = read_network(asked.network)
+    inputs = _inputs(asked, network)
+    if asked.build:
+        find_compiler(asked.compiler)
+    with progress_bar("kernels and reference", None):
+        program = network_program(
+            network.network,
+            inputs,
+            config,
+            core=asked.title,
+            settings=asked.command_words,
+            specialise=asked.specialise,
+            classes=network.labels,
+        )
+    if program.network.outside:
+        remark(f"stays in the L2, for which the TCDM has no room: {', '.join(program.network.outside)}")
+    folder: Path = asked.output
+    require_folder(folder, "--output")
+    written: list[Path] = []
+    for name, text in program.texts.items():
+        written.append(folder / name)
+        write_text(written[-1], text)
+    if asked.build:
+        options = program_options(config, core=asked.title, include=(folder / "include",), extra=("-Wall", "-Wextra"))
+        try:
+            with progress_bar("compiling", None):
+                printed = build(
+                    [folder / name for name in program.sources],
+                    folder / _PROGRAM,
+                    compiler=asked.compiler,
+                    options=options,
+                )
+        except CompileError as error:
+            sys.stderr.write(error.messages)
+            return FAILED
+        sys.stderr.write(printed)
+        written.append(folder / _PROGRAM)
+    tell("\n".join(map(str, written)))
+    write_json(asked.json, _record(program, written))
+    return OK
+
+
+def _inputs(asked: NetGenerateOptions, network: Described) -> Inputs:
+    """The examples: images, or an input that is random."""
+    images = asked.read()
+    if images is None:
+        return Inputs(values=network.random_input(asked.seed)[np.newaxis], scaling=network.scaling)
+    images = images.first(asked.limit or 1)
+    return Inputs(
+        values=network.batch(images.samples), samples=images.samples, labels=images.labels, scaling=network.scaling
+    )
+
+
+def _record(program: NetworkProgram, written: Sequence[Path]) -> dict[str, object]:
+    network = program.network
+    return {
+        "name": network.name,
+        "cores": network.cores or 1,
+        "files": [str(path) for path in written],
+        "memory_bytes": network.plan.extent,
+        "outside": network.outside,
+        "weight_bytes": sum(weight_bytes(layer.run) for layer in network.layers),
+        "layers": [
+            {"name": layer.stage.name, "function": layer.run.name, "macs": layer.macs} for layer in network.layers
+        ],
+    }
