@@ -1,4 +1,4 @@
-"""``xpulpnn cosim bnn``: the binarised vehicle classifier, beside the figures of its paper."""
+"""``xpulpnn cosim bnn``, ``cifar10`` and ``ulppack``: workloads of other papers, beside their figures."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal

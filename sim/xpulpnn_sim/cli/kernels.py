@@ -1,4 +1,4 @@
-"""Options of commands about kernels: precisions, rules, functions for one layer."""
+"""``xpulpnn kernel``, ``library`` and ``pack``: kernels for programs; and options of all commands about kernels."""
 
 import re
 import sys

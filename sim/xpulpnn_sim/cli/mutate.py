@@ -1,4 +1,4 @@
-"""``xpulpnn mutate units``: what the benches of the hardware units would miss."""
+"""``xpulpnn mutate units`` and ``core``: faults that benches of units, or programs on a core, would miss."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field

@@ -1,4 +1,4 @@
-"""Options that say which numbers a model takes for the samples of images."""
+"""``xpulpnn net import``, ``reference`` and ``generate``; options about the images of networks."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Options, output, dumps and profiles of the subcommands that run a program."""
+"""``xpulpnn iss``, and the options, output, dumps and profiles of all commands that run a program."""
 
 import os
 import sys

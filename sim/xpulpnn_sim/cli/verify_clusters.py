@@ -1,4 +1,4 @@
-"""``xpulpnn verify cluster``: random programs on all cores of a cluster."""
+"""``xpulpnn verify cluster`` and ``litmus``: random programs and litmus tests on all cores of a cluster."""
 
 from collections import Counter
 from collections.abc import Sequence

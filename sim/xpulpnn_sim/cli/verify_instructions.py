@@ -1,4 +1,4 @@
-"""``xpulpnn verify costs``: the cycle costs of the core, measured beside the documented ones."""
+"""``xpulpnn verify costs`` and ``vectors``: cycle costs, and results of single instructions."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field

@@ -1,4 +1,4 @@
-"""``xpulpnn verify random``: random programs on the core in lock step with the simulator."""
+"""``xpulpnn verify random`` and ``coverage``: random programs in lock step with the simulator, what they reach."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
