@@ -7,7 +7,7 @@ import pytest
 
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.verilog import emit
-from xpulpnn_sim.cli import verify_cluster
+from xpulpnn_sim.cli import verify_clusters
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.model import session
@@ -165,7 +165,7 @@ OPTIONS = ("--cores", "4", "--preset", "ri5cy", "--banks", "8", "--icache", "ide
 
 @pytest.fixture
 def command(library, monkeypatch):
-    for module in (verify_cluster, program_run):
+    for module in (verify_clusters, program_run):
         monkeypatch.setattr(module, "model_library", lambda *_arguments, **_options: library)
     return lambda *options: main(["verify", *OPTIONS, "--jobs", "1", *options])
 
@@ -183,7 +183,7 @@ def test_the_command(command, tmp_path, capfd):
 
 
 def test_the_command_tells_how_to_run_a_failure_again(command, tmp_path, monkeypatch, capfd):
-    for module in (cluster_trials, verify_cluster):
+    for module in (cluster_trials, verify_clusters):
         monkeypatch.setattr(module, "generate_cluster", lambda config, seed: program(seed, ClusterFault.WRONG_STORE))
     assert command("--instructions", "1000", "--seed", "1", "--no-shrink", "-o", str(tmp_path)) == 1
     told = capfd.readouterr().out
