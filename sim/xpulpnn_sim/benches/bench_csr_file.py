@@ -124,7 +124,8 @@ class CsrModel:
         if cycle.enter:
             file.enter_trap((MCAUSE_INTERRUPT if cycle.enter_interrupt else 0) | cycle.enter_cause, cycle.enter_pc & ~1)
         elif cycle.leave:
-            file.leave_trap()
+            file.set_flag("MIE", file.flag("MPIE"))
+            file.set_flag("MPIE", 1)
 
 
 RANDOM_CYCLES = 1500

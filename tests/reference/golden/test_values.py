@@ -7,7 +7,7 @@ import pytest
 
 from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn.isa.table import find
-from xpulpnn_sim.reference.statements.machine import result
+from xpulpnn_sim.reference.statements.compiled import result
 
 pytestmark = pytest.mark.unit
 

@@ -8,7 +8,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BYTES, NNRF_ENTRIES, REGISTERS, TEXT_BASE, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.reference.statements.machine import Hart, Statements, result
+from xpulpnn_sim.reference.statements.compiled import Hart, result
 from xpulpnn_sw.assembly.disasm import render
 
 MEMORY_BASE = TEXT_BASE
@@ -137,7 +137,7 @@ def computations(checks: ArithmeticChecks) -> None:
 def hart(checks: ArithmeticChecks, nn: list[int] | None = None) -> Hart:
     """Return a hart that reads the operands of the program."""
     first = check_places()["operands"]
-    return Hart(regs=[0] * REGISTERS, nn=nn or [], csrs={}, pc=0, read=lambda address: checks.operands[address - first])
+    return Hart(regs=[0] * REGISTERS, nn=nn or [], read=lambda address: checks.operands[address - first])
 
 
 def _size(insn: Insn) -> int:
@@ -160,7 +160,7 @@ def loads(checks: ArithmeticChecks) -> None:
         base, offset, place = _addressing(checks, insn, values, len(checks.operands))
         machine, word = hart(checks), insn.encode(**values)
         machine.regs[_A], machine.regs[_B] = check_places()["operands"] + base, offset
-        Statements(insn).execute(word, machine)
+        machine.execute(insn, word)
         text = render(insn, word)
         checks.code(f"    li a0, operands{base:+d}; li a1, {offset}\n    {text}")
         checks.expect("a2", machine.regs[_D], f"{text} of byte {place}")
@@ -177,7 +177,7 @@ def stores(checks: ArithmeticChecks) -> None:
         base, offset, _ = _addressing(checks, insn, values, SCRATCH)
         word = checks.random.getrandbits(32)
         machine.regs[_A], machine.regs[_B], machine.regs[_D] = scratch + base, word, offset
-        Statements(insn).execute(insn.encode(**values), machine)
+        machine.execute(insn, insn.encode(**values))
         text = render(insn, insn.encode(**values))
         checks.code(f"    li a0, scratch{base:+d}; li a1, {word}; li a2, {offset}\n    {text}")
         if insn.writes_base:
@@ -204,7 +204,7 @@ def mac_loads(checks: ArithmeticChecks) -> None:
         if values.get("nnimm5", 0) >> _RELOAD_LSB == _BOTH_RELOADS and not insn.reloads_other:
             values["nnimm5"] ^= 1 << _RELOAD_LSB
         machine.regs[_B], machine.regs[_D] = b, d
-        Statements(insn).execute(insn.encode(**values), machine)
+        machine.execute(insn, insn.encode(**values))
         text = render(insn, insn.encode(**values))
         checks.code(f"    li a1, {b}; li a2, {d}\n    {text}")
         checks.expect("a2", machine.regs[_D], text)
@@ -227,7 +227,7 @@ def quantisation(checks: ArithmeticChecks) -> None:
         middle = start + table // 2 - HALF_BYTES
         machine, word = hart(checks), insn.encode(rd=_D, rs1=_A, rs2=_B)
         machine.regs[_A], machine.regs[_B] = pixels, check_places()["operands"] + middle
-        Statements(insn).execute(word, machine)
+        machine.execute(insn, word)
         text = render(insn, word)
         checks.code(f"    li a0, {pixels}; li a1, operands{middle:+d}\n    {text}")
         checks.expect("a2", machine.regs[_D], f"{text} of thresholds at {start}")

@@ -3,7 +3,7 @@
 from xpulpnn.isa.csr import CSR_BY_NAME, MCAUSE_INTERRUPT, MISA_X, MSTATUS_MPIE, MTVEC_VECTORED, PERFORMANCE_EVENTS
 from xpulpnn.isa.machine import IRQ_PRIORITY, ExceptionCause
 from xpulpnn_sim.publishing.packages.arithmetic import CORNERS, ArithmeticChecks
-from xpulpnn_sim.reference.statements.machine import result
+from xpulpnn_sim.reference.statements.compiled import result
 
 DRIVEN_HART_ID = 0x25  # what the testbench drives on `hart_id`
 

@@ -21,7 +21,7 @@ from xpulpnn_sim.publishing.packages.arithmetic import (
 )
 from xpulpnn_sim.publishing.packages.listing import listing, little_endian_words
 from xpulpnn_sim.publishing.packages.units import dot_product_vectors
-from xpulpnn_sim.reference.statements.machine import Statements, sx, zx
+from xpulpnn_sim.reference.statements.text import sx, zx
 from xpulpnn_sw.assembly.asm import Assembled, assemble
 
 FILTERS, PIXELS, WORDS = 4, 2, 6  # rows of weights and activations, and words of a row
@@ -165,7 +165,7 @@ def requantisations(checks: ArithmeticChecks) -> None:
             a, lane = checks.word(), checks.random.randrange(insn.fmt.lanes)
             places_shifted = checks.random.randrange(XLEN - insn.fmt.width, XLEN + 1)
             machine.regs[10:12] = a, places_shifted
-            Statements(insn).execute(insn.encode(rd=12, rs1=10, rs2=11, lane=lane), machine)
+            machine.execute(insn, insn.encode(rd=12, rs1=10, rs2=11, lane=lane))
             checks.code(f"    li a0, {a}; li a1, {places_shifted}\n    {insn.mnemonic} a2, a0, a1, {lane}")
         checks.expect("a2", machine.regs[12], f"{insn.mnemonic} in {_EXECUTIONS} lanes")
 

@@ -20,7 +20,8 @@ from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_ACTIVATIONS, NNRF_WEIGHTS,
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.publishing.packages.arithmetic import CORNERS, computes
 from xpulpnn_sim.publishing.packages.design import Port
-from xpulpnn_sim.reference.statements.machine import result, sx, zx
+from xpulpnn_sim.reference.statements.compiled import result
+from xpulpnn_sim.reference.statements.text import sx, zx
 
 _CORNERS = (*CORNERS, 0x8888_7777)  # operands that carry, borrow or wrap in some format
 

@@ -17,7 +17,7 @@ from xpulpnn.isa.machine import (
     WORD_MASK,
     ExceptionCause,
 )
-from xpulpnn_sim.reference.iss.csrs import SimulatedCsrs, csr_access, csr_is_legal, loop_writes
+from xpulpnn_sim.reference.iss.csrs import SimulatedCsrs, TrapError, csr_is_legal
 from xpulpnn_sim.reference.iss.fetched import (
     EVENT_CYCLES,
     Fetched,
@@ -28,6 +28,7 @@ from xpulpnn_sim.reference.iss.fetched import (
     followed,
 )
 from xpulpnn_sim.reference.iss.memory import BusError, Memory
+from xpulpnn_sim.reference.statements.compiled import is_slow
 
 
 @dataclass(slots=True)
@@ -60,7 +61,6 @@ DEFAULT_EXTENSIONS = BASE_EXTENSIONS | {
 }
 
 
-EXCEPTIONS = {"ecall": ExceptionCause.ENVIRONMENT_CALL, "ebreak": ExceptionCause.BREAKPOINT}
 CSR_OPS = frozenset({"csrrw", "csrrs", "csrrc"})
 LOOP_OPS = frozenset({"lp.starti", "lp.endi", "lp.count", "lp.setup"})
 
@@ -98,9 +98,9 @@ class Iss:
         self.visits: dict[int, int] | None = None
         self.path: list[int] | None = None
         self._decode = decoding(extensions, widths)
-        self._translator = Translator(self.state.regs, self.state.nn, self.memory, products=products)
+        self._translator = Translator(self.state.regs, self.state.nn, self.memory, self.csrs, products=products)
         # operations by address, each for the instruction it was made of
-        self._operations: dict[int, tuple[Fetched, HartOperation | None]] = {}
+        self._operations: dict[int, tuple[Fetched, HartOperation]] = {}
         # what a burst executes, hardware loops included; None where it has to stop
         self._code: dict[int, HartOperation | None] = {}
         self._loop_ends = self.csrs.loop_ends
@@ -201,28 +201,25 @@ class Iss:
         if isinstance(fetched, int):
             return self._trap(Step(pc, word=fetched, cause=ExceptionCause.ILLEGAL_INSTRUCTION))
         insn, word, regs = fetched.insn, fetched.word, state.regs
+        if insn.op in CSR_OPS and not csr_is_legal(fetched, csrs):
+            return self._trap(Step(pc, insn, word, ExceptionCause.ILLEGAL_INSTRUCTION))
         operation = self._operation(pc, fetched)
-        cause = self._exception(fetched) if operation is None else None
-        if cause is not None:
-            return self._trap(Step(pc, insn, word, cause))
         inhibit, enabled_events = csrs["mcountinhibit"], csrs.counted_events
         events, saturates = (fetched.events_with(regs), csrs.saturates) if enabled_events else ((), False)
         csrs.written.clear()
-        endless = False
-        if operation is None:
-            self._execute_system(fetched)
-        else:
-            # a transfer of control goes where it goes and counts no iteration
-            leaves = fetched.transfers and fetched.taken(regs)
-            try:
-                following = operation()
-            except BusError:
-                store = ExceptionCause.STORE_ACCESS_FAULT
-                cause = store if insn.is_store else ExceptionCause.LOAD_ACCESS_FAULT
-                return self._trap(Step(pc, insn, word, cause))
-            state.pc = following if leaves else self._loop(pc, following)
-            # a jump through a register it overwrites goes elsewhere the next time
-            endless = leaves and following == pc and not (insn.op == "jalr" and fetched.rd == fetched.rs1 != 0)
+        # a transfer of control goes where it goes and counts no iteration
+        leaves = fetched.transfers and fetched.taken(regs)
+        try:
+            following = operation()
+        except BusError:
+            store = ExceptionCause.STORE_ACCESS_FAULT
+            return self._trap(Step(pc, insn, word, store if insn.is_store else ExceptionCause.LOAD_ACCESS_FAULT))
+        except TrapError as trap:
+            return self._trap(Step(pc, insn, word, trap.cause))
+        state.pc = following if leaves or fetched.leads else csrs.behind(pc, following)
+        state.asleep = insn.op == "wfi"
+        # a jump through a register it overwrites goes elsewhere the next time
+        endless = leaves and following == pc and not (insn.op == "jalr" and fetched.rd == fetched.rs1 != 0)
         self._done(pc)
         csrs.advance(1, 1, inhibit)
         if enabled_events:
@@ -254,12 +251,6 @@ class Iss:
         if self.path is not None:
             self.path.append(pc)
 
-    def _exception(self, fetched: Fetched) -> int | None:
-        op = fetched.insn.op
-        if op in CSR_OPS and not csr_is_legal(fetched, self.csrs):
-            return ExceptionCause.ILLEGAL_INSTRUCTION
-        return EXCEPTIONS.get(op)
-
     def _pass_time(self, inhibit: int, enabled_events: int) -> None:
         self.csrs.advance(1, 0, inhibit)
         if enabled_events:
@@ -278,7 +269,7 @@ class Iss:
         self._pass_time(csrs["mcountinhibit"], csrs.counted_events)
         return step
 
-    def _operation(self, pc: int, fetched: Fetched) -> HartOperation | None:
+    def _operation(self, pc: int, fetched: Fetched) -> HartOperation:
         known = self._operations.get(pc)
         if known is not None and known[0] is fetched:
             return known[1]
@@ -300,10 +291,6 @@ class Iss:
                     self._code.pop(pc, None)
             self._loop_ends = ends
 
-    def _loop(self, pc: int, following: int) -> int:
-        start = self.csrs.next_of_loop(pc)
-        return following if start is None else start
-
     def _enter(self, pc: int) -> HartOperation | None:
         """Return the operation of a burst at ``pc``, which it has not seen before; None if it has to stop there."""
         if self._halted:
@@ -323,18 +310,17 @@ class Iss:
         return operation
 
     def _burst_operation(self, pc: int, fetched: Fetched) -> HartOperation | None:
-        insn, is_end = fetched.insn, pc in self.csrs.loop_ends
+        insn, is_end, fields = fetched.insn, pc in self.csrs.loop_ends, fetched.operands
+        to_itself = fields.get("boff13", fields.get("joff21")) == 0
+        if is_slow(insn) or to_itself or (is_end and (insn.is_branch or insn.op in LOOP_OPS)):
+            return None
         operation = self._operation(pc, fetched)
         if insn.op in LOOP_OPS:
-            return None if is_end else lambda: self._set_loop(fetched, pc)
-        fields = fetched.operands
-        to_itself = fields.get("boff13", fields.get("joff21")) == 0
-        if operation is None or (insn.is_branch and is_end) or to_itself:
-            return None
+            return lambda: self._set_loop(operation)
         if insn.op == "jalr":
             return lambda: self._jump_register(operation, pc)
         if is_end and not insn.is_jump:
-            return lambda: self._loop(pc, operation())
+            return lambda: self.csrs.behind(pc, operation())
         return operation
 
     def _jump_register(self, operation: HartOperation, pc: int) -> int:
@@ -344,29 +330,7 @@ class Iss:
             self._code[pc] = None
         return target
 
-    def _set_loop(self, fetched: Fetched, pc: int) -> int:
-        for name, value in loop_writes(fetched, self.state.regs[fetched.rs1], pc).items():
-            self.csrs[name] = value
+    def _set_loop(self, operation: HartOperation) -> int:
+        following = operation()
         self._follow_loop_ends()
-        return (pc + fetched.length) & WORD_MASK
-
-    def _execute_system(self, fetched: Fetched) -> None:
-        """CSR access, hardware-loop setup, mret and wfi. A loop that ends here counts down before the instruction
-        writes, so that the written value stays."""
-        insn, pc, regs = fetched.insn, self.state.pc, self.state.regs
-        if insn.op == "mret":
-            self.state.pc = self.csrs.leave_trap()
-            return
-        operand = regs[fetched.rs1]
-        access = csr_access(fetched, operand, self.csrs) if insn.op in CSR_OPS else None
-        self.state.pc = self._loop(pc, (pc + fetched.length) & WORD_MASK)
-        if access is not None:
-            if access.written is not None:
-                self.csrs.write(access.csr, access.written)
-            if fetched.rd:
-                regs[fetched.rd] = access.read
-        elif insn.op == "wfi":
-            self.state.asleep = True
-        else:
-            for name, value in loop_writes(fetched, operand, pc).items():
-                self.csrs[name] = value
+        return following

@@ -1,7 +1,6 @@
-"""CSRs of the simulator, and what CSR instructions and hardware-loop setup write (guide, "Machine state")."""
+"""CSRs of the simulator (guide, "Machine state")."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from xpulpnn.isa.csr import (
     ALL_BITS,
@@ -11,8 +10,8 @@ from xpulpnn.isa.csr import (
     MCOUNTINHIBIT_CY_BIT,
     MCOUNTINHIBIT_IR_BIT,
     MISA_X,
-    MSTATUS_MIE,
-    MSTATUS_MPIE,
+    MSTATUS_MIE_BIT,
+    MSTATUS_MPIE_BIT,
     MTVEC_BASE,
     MTVEC_VECTORED,
     PERFORMANCE_EVENTS,
@@ -20,7 +19,7 @@ from xpulpnn.isa.csr import (
     CsrAccess,
     CsrGroup,
 )
-from xpulpnn.isa.machine import IRQ_BITS, IRQ_PRIORITY, VECTOR_BYTES, WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn.isa.machine import IRQ_BITS, IRQ_PRIORITY, VECTOR_BYTES, XLEN
 from xpulpnn_sim.reference.iss.fetched import Fetched
 
 INHIBIT = {"mcycle": 1 << MCOUNTINHIBIT_CY_BIT, "minstret": 1 << MCOUNTINHIBIT_IR_BIT}
@@ -31,7 +30,16 @@ COUNTERS = tuple(f"pccr{event}" for event in range(len(PERFORMANCE_EVENTS)))
 
 PCMR_COUNTS, PCMR_SATURATES = 1 << 0, 1 << 1
 
+_FLAGS = {"MIE": MSTATUS_MIE_BIT, "MPIE": MSTATUS_MPIE_BIT}
 _LOOPS = (("lpstart0", "lpend0", "lpcount0"), ("lpstart1", "lpend1", "lpcount1"))
+
+
+class TrapError(Exception):
+    """An instruction raises an exception."""
+
+    def __init__(self, cause: int) -> None:
+        super().__init__(cause)
+        self.cause = cause
 
 
 class SimulatedCsrs:
@@ -68,6 +76,14 @@ class SimulatedCsrs:
             return
         self.values[csr.name] = (self.values[csr.name] & ~csr.writable) | (value & csr.writable)
         self.written.add(csr.name)
+
+    def read_csr(self, address: int) -> int:
+        """The value of the register at an address, which this hart has."""
+        return self.read(CSR_BY_ADDRESS[address])
+
+    def write_csr(self, address: int, value: int) -> None:
+        """Likewise :meth:`write`."""
+        self.write(CSR_BY_ADDRESS[address], value)
 
     def __getitem__(self, name: str) -> int:
         """The stored value of a register."""
@@ -113,38 +129,42 @@ class SimulatedCsrs:
 
     def interrupt(self) -> int | None:
         """The interrupt to take before the next instruction, or None."""
-        if not (self.values["mstatus"] & MSTATUS_MIE and self.wakes):
+        if not (self.flag("MIE") and self.wakes):
             return None
         pending = self.irq & self.values["mie"]
         return next(line for line in IRQ_PRIORITY if pending >> line & 1)
 
+    def flag(self, name: str) -> int:
+        """The bit ``MIE`` or ``MPIE`` of mstatus."""
+        return self.values["mstatus"] >> _FLAGS[name] & 1
+
+    def set_flag(self, name: str, value: int) -> None:
+        """Change such a bit."""
+        self.values["mstatus"] = self.values["mstatus"] & ~(1 << _FLAGS[name]) | value << _FLAGS[name]
+
+    def trap(self, cause: int) -> None:
+        """End an instruction that asks for a trap."""
+        raise TrapError(cause)
+
     def enter_trap(self, cause: int, pc: int) -> int:
         """Save ``pc`` and ``cause``, disable interrupts; returns the address of the handler."""
-        enabled = self.values["mstatus"] & MSTATUS_MIE
-        self.values["mstatus"] &= ~(MSTATUS_MIE | MSTATUS_MPIE)
-        self.values["mstatus"] |= MSTATUS_MPIE if enabled else 0
+        self.set_flag("MPIE", self.flag("MIE"))
+        self.set_flag("MIE", 0)
         self.values["mepc"], self.values["mcause"] = pc, cause
         base = self.values["mtvec"] & MTVEC_BASE
         if cause & MCAUSE_INTERRUPT and self.values["mtvec"] & MTVEC_VECTORED:
             return base + VECTOR_BYTES * (cause & ~MCAUSE_INTERRUPT)
         return base
 
-    def leave_trap(self) -> int:
-        """mret: restore MIE; returns the address to continue at."""
-        previous = self.values["mstatus"] & MSTATUS_MPIE
-        self.values["mstatus"] &= ~MSTATUS_MIE
-        self.values["mstatus"] |= MSTATUS_MPIE | (MSTATUS_MIE if previous else 0)
-        return self.values["mepc"]
-
-    def next_of_loop(self, pc: int) -> int | None:
-        """Return the address at which a loop ending at ``pc`` continues, or None; counts the iteration down. To be
-        called before the instruction's own CSR writes, which stay."""
+    def behind(self, pc: int, following: int) -> int:
+        """The address at which a loop that ends at ``pc`` continues, else ``following``; counts the iteration down. To
+        be called before the instruction's own CSR writes, which stay."""
         values = self.values
         for start, end, count in _LOOPS:
             if values.get(end) == pc and values[count] > 1:
                 values[count] -= 1
                 return values[start]
-        return None
+        return following
 
     @property
     def loop_ends(self) -> tuple[int | None, int | None]:
@@ -152,43 +172,9 @@ class SimulatedCsrs:
         return self.values.get("lpend0"), self.values.get("lpend1")
 
 
-class CsrTransfer(NamedTuple):
-    """One CSR instruction."""
-
-    csr: Csr  # register accessed
-    read: int  # value for rd
-    written: int | None  # value for the register, None if the instruction does not write
-
-
-def _writes(fetched: Fetched) -> bool:
-    """csrrs and csrrc with x0 or a zero immediate, which is in the field rs1 as well, only read."""
-    return fetched.insn.op == "csrrw" or fetched.rs1 != 0
-
-
 def csr_is_legal(fetched: Fetched, csrs: SimulatedCsrs) -> bool:
-    """Return whether the register exists and, if it is read-only, is only read."""
+    """Return whether the register exists and, if it is read-only, is only read: csrrs and csrrc with x0 or a zero
+    immediate, which is in the field rs1 as well, only read."""
     csr = csrs.find(fetched.operands["csr"])
-    return csr is not None and (csr.access is not CsrAccess.RO or not _writes(fetched))
-
-
-def csr_access(fetched: Fetched, rs1: int, csrs: SimulatedCsrs) -> CsrTransfer:
-    """The transfer of a legal CSR instruction."""
-    csr = csrs.find(fetched.operands["csr"])
-    assert csr is not None
-    old, operand = csrs.read(csr), fetched.operands.get("zimm5", rs1)
-    results = {"csrrw": operand, "csrrs": old | operand, "csrrc": old & ~operand}
-    return CsrTransfer(csr, old, results[fetched.insn.op] if _writes(fetched) else None)
-
-
-def loop_writes(fetched: Fetched, rs1: int, pc: int) -> dict[str, int]:
-    """Loop registers set by an ``lp.*`` instruction, by CSR name."""
-    values = fetched.operands
-    loop, count = values["L"], values.get("lpcnt12", rs1)
-    target = pc + values.get("lpoff12", values.get("lpoff5", 0))
-    writes = {
-        "lp.starti": {"lpstart": target},
-        "lp.endi": {"lpend": target},
-        "lp.count": {"lpcount": count},
-        "lp.setup": {"lpstart": pc + WORD_BYTES, "lpend": target, "lpcount": count},
-    }
-    return {f"{name}{loop}": value & WORD_MASK for name, value in writes[fetched.insn.op].items()}
+    writes = fetched.insn.op == "csrrw" or fetched.rs1 != 0
+    return csr is not None and (csr.access is not CsrAccess.RO or not writes)

@@ -7,6 +7,7 @@ What closures do comes from the statements of the instruction table, compiled by
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from typing import Any
 
 from xpulpnn.isa.csr import PERFORMANCE_EVENTS
 from xpulpnn.isa.formats import Extension
@@ -29,7 +30,7 @@ from xpulpnn.isa.machine import (
 from xpulpnn.isa.semantics import MEMORY, statements
 from xpulpnn.isa.table import Decoder, enabled, expand_compressed
 from xpulpnn_sim.reference.iss.memory import BusError, Memory, PostponedError
-from xpulpnn_sim.reference.statements.compiled import HartOperation, is_compiled, maker
+from xpulpnn_sim.reference.statements.compiled import NOT_TAKEN, WRITTEN, HartOperation, leads, maker
 
 _WORDS = 1 << 14  # words whose instructions are kept
 
@@ -46,7 +47,6 @@ EVENT_TAKEN = PERFORMANCE_EVENTS.index("taken_branches")
 EVENT_COMPRESSED = PERFORMANCE_EVENTS.index("compressed")
 
 _REGISTER_OFFSETS = ("rs2", "rs3")
-_NOT_TAKEN = -1
 
 
 @cache
@@ -103,6 +103,11 @@ class Fetched:
     def transfers(self) -> bool:
         """Return whether it may transfer control: a branch or jump."""
         return self.insn.is_branch or self.insn.is_jump
+
+    @cached_property
+    def leads(self) -> bool:
+        """Return whether its operation says itself where a hardware loop that ends there goes on."""
+        return leads(self.insn)
 
     @cached_property
     def reads(self) -> frozenset[str]:
@@ -169,7 +174,7 @@ class Fetched:
         if self.insn.is_jump:
             return True
         make = maker(self.insn, frozenset(), None, (), products=True)
-        return make(regs, (), None, None, 0, self.length, _NOT_TAKEN, **self.operands)() != _NOT_TAKEN
+        return make(regs, (), None, None, None, 0, self.length, NOT_TAKEN, **self.operands)() != NOT_TAKEN
 
     @cached_property
     def events(self) -> tuple[int, ...]:
@@ -217,25 +222,21 @@ def decoding(extensions: frozenset[Extension], widths: frozenset[int]) -> Callab
 
 _FAILURES = (BusError, PostponedError)  # a store that raises one of these has not happened, or will be executed again
 
-_WRITTEN = ("rd", "rs1")  # Register fields that statements write
-
 
 class Translator:
     """Makes the operations of one hart. The last thing an operation does is a store, so that whoever watches memory
     sees the state after the instruction."""
 
-    def __init__(self, regs: list[int], nn: list[int], memory: Memory, *, products: bool = True) -> None:
-        self._regs, self._nn, self._memory, self._products = regs, nn, memory, products
+    def __init__(self, regs: list[int], nn: list[int], memory: Memory, system: Any, *, products: bool = True) -> None:
+        self._regs, self._nn, self._memory, self._system, self._products = regs, nn, memory, system, products
 
-    def operation(self, fetched: Fetched, pc: int) -> HartOperation | None:
-        """The operation of an instruction at ``pc``; None if it concerns CSRs, traps, loops or sleep."""
-        insn, fields, memory = fetched.insn, fetched.operands, self._memory
-        if not is_compiled(insn):
-            return None
-        zeros = frozenset(name for name in _WRITTEN if fields.get(name) == 0)
-        make = maker(insn, zeros, fields.get("nnimm5"), _FAILURES, products=self._products)
-        following = (pc + fetched.length) & WORD_MASK
-        return make(self._regs, self._nn, memory.read, memory.write, pc, fetched.length, following, **fields)
+    def operation(self, fetched: Fetched, pc: int) -> HartOperation:
+        """The operation of an instruction at ``pc``."""
+        fields = fetched.operands
+        zeros = frozenset(name for name in WRITTEN if fields.get(name) == 0)
+        make = maker(fetched.insn, zeros, fields.get("nnimm5"), _FAILURES, products=self._products)
+        surroundings = self._regs, self._nn, self._memory.read, self._memory.write, self._system
+        return make(*surroundings, pc, fetched.length, (pc + fetched.length) & WORD_MASK, **fields)
 
 
 def counted(operation: HartOperation, pc: int, visits: dict[int, int]) -> HartOperation:

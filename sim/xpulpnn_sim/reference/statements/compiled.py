@@ -7,34 +7,54 @@ instruction costs a call then, and nothing is decoded.
 
 import ast
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from operator import mul
 from typing import Any
 
 from xpulpnn.errors import InputError
+from xpulpnn.isa.csr import CSR_BY_NAME
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.semantics import LOOPS, definition
-from xpulpnn_sim.reference.statements.interpreter import StatementEffects, interpret
-from xpulpnn_sim.reference.statements.machine import FUNCTIONS
-from xpulpnn_sim.reference.statements.text import ELEMENT_NAMES, PythonArithmetic, PythonValue, literal_value, undecided
+from xpulpnn_sim.reference.statements.interpreter import FLAGS, StatementEffects, interpret
+from xpulpnn_sim.reference.statements.text import (
+    ELEMENT_NAMES,
+    FUNCTIONS,
+    PythonArithmetic,
+    PythonValue,
+    literal_value,
+    undecided,
+)
 
 HartOperation = Callable[[], int]  # Executes one instruction and returns the address of the next, hardware loops aside
 
+WRITTEN = ("rd", "rs1")  # register fields that statements write
+NOT_TAKEN = -1  # what follows an instruction that only a transfer of control changes
+
 _Effects = StatementEffects[PythonValue, PythonValue]
 
-_SYSTEM = frozenset({"CSR", "trap", "wait", "MIE", *LOOPS})  # names in statements of instructions that are not compiled
+_SLOW = frozenset({"CSR", "trap", "wait", "MIE"})  # names in statements of what has to be executed step by step
+_LEADING = frozenset({"CSR", "MIE", *LOOPS})  # names in statements that change where a hardware loop leads
 
 _NAMESPACE = {"mul": mul, **ELEMENT_NAMES, **{name: FUNCTIONS[name] for name in ("quotient", "remainder", "sx", "zx")}}
 
 
 @cache
-def is_compiled(insn: Insn) -> bool:
-    """Return whether a row can be compiled: it does not concern CSRs, traps, hardware loops or sleep."""
+def _names(insn: Insn) -> frozenset[str]:
     nodes = (node for statement in definition(insn) for node in ast.walk(statement))
-    return _SYSTEM.isdisjoint(node.id for node in nodes if isinstance(node, ast.Name))
+    return frozenset(node.id for node in nodes if isinstance(node, ast.Name))
+
+
+def is_slow(insn: Insn) -> bool:
+    """Return whether a row concerns CSRs, traps or sleep."""
+    return not _SLOW.isdisjoint(_names(insn))
+
+
+def leads(insn: Insn) -> bool:
+    """Return whether the operation of a row says itself where a hardware loop that ends there goes on."""
+    return not _LEADING.isdisjoint(_names(insn))
 
 
 @cache
@@ -45,24 +65,21 @@ def maker(
 
     ``zeros`` are the register fields that hold x0, ``selector`` is the immediate of a Mac&Load, ``errors`` are what a
     store may raise instead of happening. Without ``products`` a dot product only moves its base. The arguments are
-    ``regs``, ``nn``, ``read``, ``write``, ``pc``, ``size`` and ``following``, then the fields of the instruction.
+    ``regs``, ``nn``, ``read``, ``write``, ``system``, ``pc``, ``size`` and ``following``, then the fields of the
+    instruction. ``system`` has CSRs, flags and loops; it tells where a loop goes on, which comes before all writes.
     """
     texts = PythonArithmetic()
     body = definition(insn)
     if not products and insn.uses_dotp:
         body = [statement for statement in body if _moves_base(statement)]
-    effects = interpret(insn, body, texts, _Found(insn, texts, selector))
-    written = [*_writes(texts, effects, zeros), *_stores(texts, effects, zeros), _return(texts, effects)]
-    parameters = [
-        "regs",
-        "nn",
-        "read",
-        "write",
-        "pc",
-        "size",
-        "following",
-        *(token.field.name for token in insn.tokens),
-    ]
+    effects = interpret(insn, body, texts, _Found(insn, texts, selector, zeros))
+    written = [*_system(texts, effects), *_writes(texts, effects, zeros), *_stores(texts, effects, zeros)]
+    if leads(insn) and not effects.pc:
+        written = ["behind = system.behind(pc, following)", *written, "return behind"]
+    else:
+        written.append(_return(texts, effects))
+    parameters = ["regs", "nn", "read", "write", "system", "pc", "size", "following"]
+    parameters += (token.field.name for token in insn.tokens)
     source = "\n".join(
         [
             f"def make({', '.join(parameters)}):",
@@ -85,17 +102,32 @@ def _moves_base(statement: ast.stmt) -> bool:
             return False
 
 
+def _system(texts: PythonArithmetic, effects: _Effects) -> list[str]:
+    lines: list[str] = []
+    for test, address, value in effects.csrs:
+        condition = "" if texts.decided(test) else f"if {texts.expression(test)}: "
+        lines.append(f"{condition}system.write_csr({texts.expression(address)}, {texts.expression(value)})")
+    for name, loop, word in effects.loops:
+        lines.append(f"system[f'{name}{{{loop.text}}}'] = {texts.expression(word)}")
+    lines += [f"system.set_flag('{name}', {texts.expression(value)})" for name, value in effects.flags]
+    return lines + [f"system.trap({texts.expression(cause)})" for cause in effects.traps]
+
+
 def _writes(texts: PythonArithmetic, effects: _Effects, zeros: frozenset[str]) -> list[str]:
     assert all(texts.decided(test) for test, *_ in (*effects.entries, *(row[1:] for row in effects.registers)))
     return [
         *(f"nn[{texts.expression(number)}] = {texts.expression(word)}" for _, number, word in effects.entries),
-        *(f"regs[{name}] = {texts.expression(word)}" for name, _, word in effects.registers if name not in zeros),
+        *(
+            f"regs[{_number(name)}] = {texts.expression(word)}"
+            for name, _, word in effects.registers
+            if name not in zeros
+        ),
     ]
 
 
 def _stores(texts: PythonArithmetic, effects: _Effects, zeros: frozenset[str]) -> list[str]:
     """Store last, so that whoever watches memory sees the state after the instruction; a store that fails undoes it."""
-    moved = [name for name, _, _ in effects.registers if name not in zeros]
+    moved = [_number(name) for name, _, _ in effects.registers if name not in zeros]
     lines: list[str] = []
     for _, address, size, word in effects.stores:
         call = f"write({texts.expression(address)}, {size}, {texts.expression(word)})"
@@ -111,6 +143,11 @@ def _return(texts: PythonArithmetic, effects: _Effects) -> str:
     if texts.decided(test):
         return f"return {texts.expression(target)}"
     return f"return {texts.expression(target)} if {test.text} else following"
+
+
+def _number(name: str) -> str:
+    """The number of a register: the field of the instruction, or of a compressed one the register called ``x2``."""
+    return name[1:] if re.fullmatch(r"x\d+", name) else name
 
 
 _WORD = re.compile(r"\w+")
@@ -135,12 +172,15 @@ class _Found:
     insn: Insn
     texts: PythonArithmetic
     selector: int | None
+    zeros: frozenset[str]
 
     def register(self, name: str) -> PythonValue:
-        return self.texts.bind(PythonValue(f"regs[{name}]", 0, WORD_MASK))
+        return self.texts.bind(PythonValue(f"regs[{_number(name)}]", 0, WORD_MASK))
 
     def differ(self, first: str, second: str) -> PythonValue:
-        return undecided(f"({first} != {second})", is_static=True)
+        if second == "x0":
+            return literal_value(int(first not in self.zeros))
+        return undecided(f"({_number(first)} != {_number(second)})", is_static=True)
 
     def immediate(self, name: str) -> PythonValue:
         if name == "nnimm5" and self.selector is not None:
@@ -149,17 +189,66 @@ class _Found:
         return PythonValue(name, place.low, place.high, is_static=True)
 
     def state(self, name: str) -> PythonValue:
-        if name not in ("pc", "size"):
+        if name in ("pc", "size"):
+            return PythonValue(name, 0, WORD_BYTES if name == "size" else WORD_MASK, is_static=True)
+        if name in FLAGS:
+            return self.texts.bind(PythonValue(f"system.flag('{name}')", 0, 1))
+        if name not in CSR_BY_NAME:
             raise InputError(f"name must be one of the notation, not {name}")
-        return PythonValue(name, 0, WORD_BYTES if name == "size" else WORD_MASK, is_static=True)
+        return self.texts.bind(PythonValue(f"system['{name}']", 0, WORD_MASK))
 
     def entry(self, index: PythonValue) -> PythonValue:
         return PythonValue(f"nn[{self.texts.expression(index)}]", 0, WORD_MASK)
 
     def csr(self, address: PythonValue) -> PythonValue:
-        raise InputError(f"{self.insn.mnemonic} must access no CSR to be compiled")
+        return self.texts.bind(PythonValue(f"system.read_csr({address.text})", 0, WORD_MASK))
 
     def load(self, condition: PythonValue, address: PythonValue, size: int) -> PythonValue:
         assert self.texts.decided(condition)
         read = PythonValue(f"read({self.texts.expression(address)}, {size})", 0, (1 << 8 * size) - 1)
         return self.texts.bind(read)
+
+
+@dataclass(slots=True, kw_only=True)
+class Hart:
+    """A hart that instructions are executed on, one by one, without CSRs."""
+
+    regs: list[int]  # x0 to x31
+    nn: list[int] = field(default_factory=list[int])  # NN-RF: activations, then weights
+    pc: int = 0  # address of the instruction, afterwards of the next
+    read: Callable[[int], int] = field(default=lambda address: 0)  # the byte at an address
+    stored: dict[int, int] = field(default_factory=dict[int, int])  # bytes that were stored, by address
+    loops: dict[str, int] = field(default_factory=dict[str, int])  # registers of hardware loops that were written
+
+    def execute(self, insn: Insn, word: int) -> None:
+        """Do what the instruction ``word`` of a row does; a loop that ends there does not go on."""
+        self.pc = self.following(insn, insn.decode(word), (self.pc + insn.size) & WORD_MASK)
+
+    def following(self, insn: Insn, fields: Mapping[str, int], otherwise: int) -> int:
+        """Do the same with the values of its fields; returns the address of the next, which may be ``otherwise``."""
+        zeros = frozenset(name for name in WRITTEN if fields.get(name) == 0)
+        make = maker(insn, zeros, fields.get("nnimm5"), (), products=True)
+        return make(self.regs, self.nn, self._load, self._store, self, self.pc, insn.size, otherwise, **fields)()
+
+    def _load(self, address: int, size: int) -> int:
+        return sum(self.read((address + byte) & WORD_MASK) << BYTE_BITS * byte for byte in range(size))
+
+    def _store(self, address: int, size: int, value: int) -> None:
+        for byte in range(size):
+            self.stored[(address + byte) & WORD_MASK] = value >> BYTE_BITS * byte & 0xFF
+
+    def behind(self, pc: int, following: int) -> int:
+        """What is executed next: no loop ends here."""
+        return following
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self.loops[name] = value
+
+
+def result(insn: Insn, immediates: Mapping[str, int], rs1: int, rs2: int, rd: int) -> int:
+    """Return the word that an instruction without memory access or jump computes; of a branch whether it is taken."""
+    fields = {token.field.name: 0 for token in insn.tokens} | dict(immediates) | {"rs1": 1, "rs2": 2, "rd": 3}
+    fields = {token.field.name: fields[token.field.name] for token in insn.tokens}
+    hart = Hart(regs=[0, rs1, rs2, rd])
+    following = hart.following(insn, fields, NOT_TAKEN)
+    return int(following != NOT_TAKEN) if insn.is_branch else hart.regs[3]

@@ -5,14 +5,64 @@ word is computed once for the word.
 """
 
 import ast
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from struct import Struct
 from typing import Any
 
 from xpulpnn.isa.machine import WORD_MASK, XLEN
-from xpulpnn_sim.reference.statements.machine import FUNCTIONS, INTEGER_COMPARISONS, INTEGER_OPERATORS
+
+
+def _quotient(a: int, b: int) -> int:
+    """Return the quotient rounded toward zero."""
+    return abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
+
+
+def zx(value: int, width: int) -> int:
+    """Return the low ``width`` bits as an unsigned integer."""
+    return value & ((1 << width) - 1)
+
+
+def sx(value: int, width: int) -> int:
+    """Return the low ``width`` bits as a signed integer."""
+    low = zx(value, width)
+    return low - (1 << width) if low >> (width - 1) else low
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "abs": abs,
+    "max": max,
+    "min": min,
+    "quotient": _quotient,
+    "remainder": lambda a, b: a - b * _quotient(a, b),  # with the sign of a
+    "sx": sx,
+    "zx": zx,
+}
+"""Functions of the notation."""
+
+_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.BitAnd: operator.and_,
+}
+
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
 
 _BYTE_BITS, _BYTES = 8, 256
 _LAYOUTS = {(16, False): "<2H", (16, True): "<2h", (8, False): "<4B", (8, True): "<4b"}
@@ -150,7 +200,7 @@ class PythonArithmetic:
     def binary(self, op: ast.operator, x: PythonValue, y: PythonValue) -> PythonValue:
         """Return an operation, folded where its operands are known."""
         if x.known is not None and y.known is not None:
-            return literal_value(INTEGER_OPERATORS[type(op)](x.known, y.known))
+            return literal_value(_OPERATORS[type(op)](x.known, y.known))
         if y.known == 0 and isinstance(op, _NEUTRAL):
             return x
         if x.known == 0 and isinstance(op, ast.Add | ast.BitOr | ast.BitXor):
@@ -233,7 +283,7 @@ class PythonArithmetic:
     def compare(self, op: ast.cmpop, x: PythonValue, y: PythonValue) -> PythonValue:
         """Return a comparison; signed words are compared with their bias."""
         if x.known is not None and y.known is not None:
-            return literal_value(int(INTEGER_COMPARISONS[type(op)](x.known, y.known)))
+            return literal_value(int(_COMPARISONS[type(op)](x.known, y.known)))
         if x.biased and (y.biased or y.is_static):
             other = y.biased or self.binary(ast.Add(), y, literal_value(_SIGN))
             y = other if isinstance(other, PythonValue) else PythonValue(other, 0, WORD_MASK)
@@ -330,7 +380,7 @@ def _bounds(op: ast.operator, x: PythonValue, y: PythonValue) -> tuple[int, int]
             found = [a * b for a in (x.low, x.high) for b in (y.low, y.high)]
         case ast.LShift() | ast.RShift():
             ends = [min(max(end, 0), _LONGEST_SHIFT) for end in (y.low, y.high)]
-            found = [INTEGER_OPERATORS[type(op)](a, end) for a in (x.low, x.high) for end in ends]
+            found = [_OPERATORS[type(op)](a, end) for a in (x.low, x.high) for end in ends]
         case ast.Mod():
             return 0, y.high - 1
         case ast.Pow():
