@@ -4,11 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "followed.hpp"
 #include "hart.hpp"
 #include "memory.hpp"
-#include "order.hpp"
 #include "schema.hpp"
-#include "text.hpp"
 
 namespace harness {
 

@@ -5,13 +5,11 @@
 #include <cstring>
 #include <vector>
 
-#include "account.hpp"
-#include "bank.hpp"
-#include "ends.hpp"
 #include "memory.hpp"
 #include "obi.hpp"
 #include "schema.hpp"
 #include "stream.hpp"
+#include "watched.hpp"
 
 namespace harness {
 

@@ -6,11 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "address_map.hpp"
-#include "order.hpp"
+#include "followed.hpp"
+#include "memory.hpp"
 #include "schema.hpp"
-#include "text.hpp"
-#include "threshold_search.hpp"
 
 namespace harness {
 

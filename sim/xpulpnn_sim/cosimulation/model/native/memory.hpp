@@ -1,4 +1,4 @@
-// Byte-addressed little-endian memory: windows on buffers of the caller, plus optional pages of its own.
+// Byte-addressed little-endian memory, the addresses of a cluster as its cores use them, and its banks.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -7,8 +7,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "schema.hpp"
+
 namespace harness {
 
+// Windows on buffers of the caller, plus optional pages of its own.
 class Memory {
   public:
     explicit Memory(bool sparse) : sparse_(sparse) {}
@@ -80,6 +83,88 @@ class Memory {
     std::vector<Window> windows_;
     std::vector<Window> errors_;
     std::unordered_map<uint32_t, std::unique_ptr<Page>> pages_;
+};
+
+// Addresses of a cluster as its cores use them. Designs without banks have memory everywhere.
+class AddressMap {
+  public:
+    // Of the TCDM, whose two other addresses stand for the same words.
+    static bool is_tcdm(uint32_t address) {
+        const uint32_t place = address & ~(TCDM_SPACE - 1);
+        return place == TCDM_BASE || place == TCDM_ALIAS || place == TEST_SET;
+    }
+
+    // The address under which a word is found in memory.
+    static uint32_t canonical(uint32_t address) {
+        return is_tcdm(address) ? TCDM_BASE | (address & (TCDM_SPACE - 1)) : address;
+    }
+
+    // A load marks the word.
+    static bool tests_and_sets(uint32_t address) { return (address & ~(TCDM_SPACE - 1)) == TEST_SET; }
+
+    // Registers inside the cluster.
+    static bool is_device(uint32_t address) { return (address & ~(TCDM_SPACE - 1)) == CONTROL; }
+
+    // Whether anything answers at `address`, which is the TCDM's or a device's; others are not known here.
+    static bool answers(uint32_t address, uint32_t tcdm_bytes) {
+        if (is_tcdm(address)) return (address & (TCDM_SPACE - 1)) < tcdm_bytes;
+        if (!is_device(address)) return true;
+        const uint32_t block = address - address % BLOCK_BYTES;
+        if (REFILL_PORTS && block == ICACHE_CONTROL) return true;
+        if (DMA_PORTS && (block == DMA || block == PRIVATE_DMA)) return true;
+        return block == CONTROL || block == TIMER || block == EVENT_UNIT || block == EVENT_UNIT + BLOCK_BYTES ||
+               block == PRIVATE_EVENT_UNIT;
+    }
+
+    // What a wait of the core's port means for an access to `address`.
+    static uint32_t wait(uint32_t cause, uint32_t address) {
+        if (is_tcdm(address)) return cause == GRANT ? uint32_t{BANK_CONFLICT} : cause;
+        if (!is_device(address)) return EXTERNAL;
+        const uint32_t own = address - PRIVATE_EVENT_UNIT;
+        if (own < BLOCK_BYTES) return own >= PRIVATE_BARRIERS ? BARRIER : EVENT;
+        return address - EVENT_UNIT < SHARED_EVENT_UNIT_BYTES ? EVENT : PERIPHERAL;
+    }
+
+  private:
+    static constexpr uint32_t TEST_SET = TCDM_BASE | 1u << TEST_SET_BIT;
+    static constexpr uint32_t SHARED_EVENT_UNIT_BYTES = 2 * BLOCK_BYTES;
+};
+
+// Memory macros on the ports of a cluster's banks: word r of bank b is word r * BANKS + b of the TCDM.
+class Banks {
+  public:
+    // `hash`: the bank of a word is the exclusive-or of all groups of bits of its number, instead of the lowest one.
+    explicit Banks(bool hash) : hash_(hash) {}
+
+    // The TCDM, in place.
+    void attach(uint8_t* bytes) { bytes_ = bytes; }
+
+    // Address of an access.
+    uint32_t address(uint32_t bank, const BankOut& seen) const {
+        uint32_t column = bank;
+        if (hash_ && BANKS > 1) {
+            for (uint32_t rest = seen.addr; rest; rest /= BANKS_OR_2) column ^= rest % BANKS_OR_2;
+        }
+        return TCDM_BASE + (seen.addr * BANKS + column) * WORD;
+    }
+
+    // Performs an access; `read` takes the word if there is one to take.
+    void access(uint32_t address, const BankOut& seen, uint32_t& read) {
+        uint8_t* bytes = bytes_ + (address - TCDM_BASE);
+        uint32_t word;
+        std::memcpy(&word, bytes, sizeof word);
+        if (seen.we) {
+            Memory::write(bytes, word, seen.be, seen.wdata);
+        } else {
+            read = word;
+        }
+    }
+
+  private:
+    static constexpr uint32_t WORD = 4;
+    static constexpr uint32_t BANKS_OR_2 = BANKS > 1 ? BANKS : 2;  // of one bank nothing is divided
+    uint8_t* bytes_ = nullptr;
+    bool hash_;
 };
 
 }  // namespace harness

@@ -1,4 +1,4 @@
-// C interface of a Verilated design; Python calls it many cycles at a time (harness/model.py).
+// C interface of a Verilated design; Python calls it many cycles at a time (model.py).
 #include <memory>
 
 #include "Vtestbench.h"

@@ -1,8 +1,8 @@
-// Memory as the bus orders it: granted accesses change the shadow memory one after the other, whoever made them, and
-// each hart finds its own in the order of its instructions.
+// What the harts of a check share: instructions by word, memory as the bus orders it, the search of thresholds.
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <unordered_map>
 #include <vector>
 
 #include "memory.hpp"
@@ -10,11 +10,38 @@
 
 namespace harness {
 
+// Instructions by their words, as the checker sees them.
+class Text {
+  public:
+    static constexpr uint32_t UNKNOWN = ~0u;
+
+    void add(const CheckInsn* insns, uint32_t count) {
+        for (uint32_t i = 0; i < count; ++i) {
+            by_word_[insns[i].raw] = static_cast<uint32_t>(insns_.size());
+            insns_.push_back(insns[i]);
+        }
+    }
+
+    const CheckInsn& operator[](uint32_t number) const { return insns_[number]; }
+
+    // Number of the instruction with the word `raw`.
+    uint32_t find(uint32_t raw) const {
+        const auto found = by_word_.find(raw);
+        return found == by_word_.end() ? UNKNOWN : found->second;
+    }
+
+  private:
+    std::vector<CheckInsn> insns_;
+    std::unordered_map<uint32_t, uint32_t> by_word_;
+};
+
 struct Access {
     Grant grant;
     uint32_t word;  // of a read: what the memory held
 };
 
+// Memory as the bus orders it: granted accesses change the shadow memory one after the other, whoever made them, and
+// each hart finds its own in the order of its instructions.
 class Order {
   public:
     Order(Memory& shadow, uint32_t harts) : shadow_(shadow), waiting_(harts) {}
@@ -74,6 +101,46 @@ class Order {
     std::vector<std::deque<uint64_t>> waiting_;  // numbers of the accesses of each hart
     std::vector<Access> log_;
     uint64_t first_ = 0, applied_ = 0;  // number of log_[0], of the first access without effect yet
+};
+
+// The thresholds that pv.qnt reads, one after the other, and its result (guide, "Threshold quantisation").
+class ThresholdSearch {
+  public:
+    // `width`: bits of a code.
+    ThresholdSearch(uint32_t pixels, uint32_t middle, uint32_t width) : width_(width) {
+        const uint32_t distance = 2u << width;  // from the thresholds of one pixel to those of the next
+        places_[0] = middle & ~1u;
+        places_[1] = (middle & 0xFFFF0000u) | ((places_[0] + distance) & 0xFFFFu);
+        pixels_[0] = static_cast<int16_t>(pixels);
+        pixels_[1] = static_cast<int16_t>(pixels >> 16);
+    }
+
+    bool done() const { return bits_ == width_; }
+
+    // Of the next threshold.
+    uint32_t address() const { return places_[pixel_]; }
+
+    void answer(uint32_t threshold) {
+        const bool above = pixels_[pixel_] > static_cast<int16_t>(threshold);
+        const uint32_t step = (1u << (width_ - 1)) >> bits_;
+        uint32_t& place = places_[pixel_];
+        place = (place & ~BLOCK) | ((above ? place + step : place - step) & BLOCK);
+        codes_[pixel_] += above ? step : 0;
+        bits_ += pixel_;
+        pixel_ ^= 1;
+    }
+
+    // Counts of thresholds below the pixels, less half of the codes.
+    uint32_t result() const {
+        const uint32_t half = 1u << (width_ - 1), mask = 2 * half - 1;
+        return ((codes_[1] - half) & mask) << width_ | ((codes_[0] - half) & mask);
+    }
+
+  private:
+    static constexpr uint32_t BLOCK = 63;
+    const uint32_t width_;
+    uint32_t places_[2], codes_[2] = {0, 0}, bits_ = 0, pixel_ = 0;
+    int32_t pixels_[2];
 };
 
 }  // namespace harness
