@@ -1,7 +1,9 @@
 """Pictures in PNG files: true colour or grey, eight bits a sample, as data sets of small images have them."""
 
+import base64
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,3 +32,11 @@ def read_png(path: Path) -> NDArray[np.uint8]:
     except (OSError, SyntaxError, ValueError):
         raise InputError(f"image must be a whole PNG file, not {path}") from None
     return samples.reshape(*samples.shape[:2], -1)[..., :3]
+
+
+def picture(samples: NDArray[Any]) -> str:
+    """The address that has the picture in it; samples are 0..255."""
+    pixels = np.clip(samples, 0, 255).astype(np.uint8)
+    content = BytesIO()
+    Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels).save(content, "PNG", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"

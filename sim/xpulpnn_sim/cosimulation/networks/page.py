@@ -1,34 +1,24 @@
 """Runs of networks as a page."""
 
-import base64
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
-from PIL import Image
 
 from xpulpnn_sim.cosimulation.networks.figures import confusion_figure, energy_figure, layers_figure, memory_figure
 from xpulpnn_sim.cosimulation.networks.job import Job, NetworkTask
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 from xpulpnn_sim.tools.pages import Figure, Page, Plot, hint, notes
+from xpulpnn_sim.tools.png import picture
 
 
 def is_picture(samples: NDArray[Any]) -> bool:
     """Return whether samples, ``[row][column]`` with or without colours behind, can be shown."""
     return samples.ndim in (2, 3) and samples.shape[2:] in ((), (1,), (3,)) and min(samples.shape[:2]) > 1
-
-
-def picture(samples: NDArray[Any]) -> str:
-    """The address that has the picture in it; samples are 0..255."""
-    pixels = np.clip(samples, 0, 255).astype(np.uint8)
-    content = BytesIO()
-    Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels).save(content, "PNG", optimize=True)
-    return f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
 
 
 _MOST_PICTURES = 24
