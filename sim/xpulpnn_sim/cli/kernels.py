@@ -21,9 +21,10 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import KINDS, kind
 from xpulpnn_sw.kernels.programs.c_program import CProgram, c_program
 from xpulpnn_sw.kernels.requantisation import RULES, Rule
+from xpulpnn_sw.layers.npz import npz_arrays
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.functions import WINDOWS, Selection, library_functions
-from xpulpnn_sw.library.packed_layer import PackedLayer, c_header, c_source, npz, read_arrays
+from xpulpnn_sw.library.packed_layer import PackedLayer, c_header, c_source, npz
 from xpulpnn_sw.library.packing import packed
 from xpulpnn_sw.library.public import PublicFunction, PublicFunctions
 from xpulpnn_sw.library.write import objects, texts
@@ -271,7 +272,7 @@ def pack_command(options: PackOptions) -> int:
     variant = options.variant or fastest
     usual = Precision.uniform(_USUAL_BITS) if computing.rules else computing.uniform(_USUAL_BITS)
     precision = usual if options.precision is None else Precision.parse(options.precision)
-    arrays = {} if options.weights is None else read_arrays(options.weights)
+    arrays = {} if options.weights is None else npz_arrays(options.weights, "weights")
     result = packed(computing, layer, precision, variant, arrays, options.rule)
     written = _write_layer(result, path)
     tell("\n".join(str(file) for file in written))

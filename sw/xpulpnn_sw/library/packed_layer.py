@@ -3,7 +3,6 @@
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import Ints, Words
 from xpulpnn_sw.kernels.requantisation import parameter_alignment
-from xpulpnn_sw.layers.npz import npz_arrays
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
 from xpulpnn_sw.library.write import KERNELS_HEADER, described
 
@@ -61,20 +59,14 @@ def packed_run(run: KernelRun, contents: Sequence[str]) -> PackedLayer:
     )
 
 
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a file; raises :class:`InputError` unless it is one of ``numpy.savez``."""
-    return npz_arrays(path, "weights")
-
-
-def check_names(arrays: Arrays, needed: Sequence[str], optional: str = "") -> None:
-    """Raise :class:`InputError` unless the arrays are those needed, and perhaps the ``optional`` one."""
-    known = [*needed[:1], *([optional] if optional else []), *needed[1:]]
-    listed = f"{', '.join(known) or 'none'}{f' ({optional} if there is one)' if optional else ''}"
-    for name in needed:
-        if name not in arrays:
+def check_names(arrays: Arrays, names: Sequence[str], optional: str = "") -> None:
+    """Raise :class:`InputError` unless the arrays have these names, of which ``optional`` may be missing."""
+    listed = f"{', '.join(names) or 'none'}{f' ({optional} if there is one)' if optional in names else ''}"
+    for name in names:
+        if name not in arrays and name != optional:
             raise InputError(f"arrays must be {listed}, not without {name}")
     for name in arrays:
-        if name not in known:
+        if name not in names:
             raise InputError(f"arrays must be {listed}, not also {name}")
 
 

@@ -1,6 +1,6 @@
 """Weights, parameters and scales of a layer in the order in which its kernel reads them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,16 +29,16 @@ from xpulpnn_sw.library.packed_layer import Arrays, PackedLayer, check_names, pa
 
 _MAPS = 2  # maps of an addition
 
-# arrays of each rule besides `weights` and `bias`, which may be left out
-_RULE_ARRAYS: Mapping[Rule | None, tuple[str, ...]] = {
-    None: (),
-    Rule.BN32: ("kappa", "lambda", "shift"),
-    Rule.BN64: ("kappa", "lambda", "shift"),
-    Rule.MULTIPLY: ("factor", "shift"),
-    Rule.SHIFT: ("shift",),
-    Rule.THRESHOLDS: ("thresholds",),
-    Rule.QNT: ("thresholds",),
+# what makes each rule, and its arrays besides `weights` and `bias`
+_RULES: Mapping[Rule, tuple[Callable[..., AnyRequantisation], tuple[str, ...]]] = {
+    Rule.BN32: (Requantisation, ("kappa", "lambda", "shift")),
+    Rule.BN64: (WideRequantisation, ("kappa", "lambda", "shift")),
+    Rule.MULTIPLY: (Multiplication, ("factor", "shift")),
+    Rule.SHIFT: (Shifting, ("shift",)),
+    Rule.THRESHOLDS: (Thresholds, ("thresholds",)),
+    Rule.QNT: (SearchedThresholds, ("thresholds",)),
 }
+_FIELDS = {"lambda": "lam", "thresholds": "values"}  # of rules, where an array is not called like it
 
 
 def packed(
@@ -63,10 +63,23 @@ def layer_operands(computing: Kind, layer: Layer, precision: Precision, arrays: 
     return _maps(computing, layer, computing.precision(layer, precision), arrays)
 
 
+def layer_arrays(layer: Layer, tensors: Any) -> dict[str, Any]:
+    """The arrays of which :func:`layer_operands` makes these operands; None for one that is left out."""
+    if hasattr(tensors, "weights"):
+        after = tensors.requantisation
+        names = () if after is None else _RULES[after.rule][1]
+        own = {"weights": tensors.weights, "bias": tensors.bias}
+        return own | {name: getattr(after, _FIELDS.get(name, name)) for name in names}
+    names = _map_arrays(layer)
+    if "shifts" in names:
+        return {name: [getattr(one, name.removesuffix("s")) for one in tensors.scales] for name in names}
+    return {name: getattr(tensors, name) for name in names}
+
+
 def _trained(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
     rule = _rule_of(computing, precision, rule)
     precision = computing.precision(layer, precision)
-    check_names(arrays, ("weights", *_RULE_ARRAYS[rule if precision.requantised else None]), "bias")
+    check_names(arrays, ("weights", "bias", *(_RULES[rule][1] if precision.requantised else ())), "bias")
     weights = ranged("weights", arrays["weights"], precision.w, signed=precision.w_signed)
     bias = ranged("bias", arrays["bias"], ACCUMULATOR_BITS) if "bias" in arrays else None
     # for the shapes of everything else
@@ -90,42 +103,41 @@ def _rule_of(computing: Kind, precision: Precision, rule: Rule) -> Rule:
 
 
 def _requantisation(arrays: Arrays, rule: Rule) -> AnyRequantisation:
-    if rule in (Rule.THRESHOLDS, Rule.QNT):
-        values = arrays["thresholds"]
-        if values.ndim != 2:
+    make, names = _RULES[rule]
+    bits = 2 * ACCUMULATOR_BITS if rule is Rule.BN64 else ACCUMULATOR_BITS
+    fields: dict[str, Any] = {}
+    for name in names:
+        values = arrays[name]
+        if name == "thresholds" and values.ndim != 2:
             raise InputError(f"thresholds must be [channel][level], not of shape {values.shape}")
-        kind = SearchedThresholds if rule is Rule.QNT else Thresholds
-        return kind(values=ranged("thresholds", values, ACCUMULATOR_BITS))
-    shift = single_number("shift", arrays["shift"])
-    if rule is Rule.SHIFT:
-        return Shifting(shift=shift)
-    if rule is Rule.MULTIPLY:
-        return Multiplication(factor=single_number("factor", arrays["factor"]), shift=shift)
-    wide = rule is Rule.BN64
-    bits = 2 * ACCUMULATOR_BITS if wide else ACCUMULATOR_BITS
-    kappa, lam = (ranged(name, arrays[name], bits) for name in ("kappa", "lambda"))
-    return (WideRequantisation if wide else Requantisation)(kappa=kappa, lam=lam, shift=shift)
+        is_single = name in ("factor", "shift")
+        fields[_FIELDS.get(name, name)] = single_number(name, values) if is_single else ranged(name, values, bits)
+    return make(**fields)
+
+
+def _map_arrays(layer: Layer) -> tuple[str, ...]:
+    """Names of the arrays of a layer without weights."""
+    match layer:
+        case AddLayer(shifted=True):
+            return ("factors", "summand", "shift")
+        case AddLayer():
+            return ("factors", "summands", "shifts")
+        case AvgPoolLayer(scaled=True):
+            return ("factor", "summand", "shift")
+        case _:
+            return ()
 
 
 def _maps(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays) -> Any:
-    needed, optional = (), ""
-    match layer:
-        case AddLayer(shifted=True):
-            needed, optional = ("factors", "shift"), "summand"
-        case AddLayer():
-            needed = ("factors", "summands", "shifts")
-        case AvgPoolLayer(scaled=True):
-            needed = ("factor", "summand", "shift")
-        case _:
-            pass
-    check_names(arrays, needed, optional)
+    names = _map_arrays(layer)
+    check_names(arrays, names, "summand" if isinstance(layer, AddLayer) else "")
     tensors = computing.tensors(layer, precision, np.random.default_rng(0))
     if isinstance(tensors, AddTensors):
         tensors = replace(tensors, first=np.zeros_like(tensors.first), second=np.zeros_like(tensors.second))
         return replace(tensors, **_scales(arrays))
     tensors = replace(tensors, activations=np.zeros_like(tensors.activations))
     if isinstance(tensors, AvgPoolTensors) and arrays:
-        return replace(tensors, **{name: single_number(name, arrays[name]) for name in needed})
+        return replace(tensors, **{name: single_number(name, arrays[name]) for name in names})
     return tensors
 
 

@@ -23,25 +23,14 @@ from typing import Any, cast
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
-from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors
 from xpulpnn_sw.kernels.layout import Ints
-from xpulpnn_sw.kernels.requantisation import (
-    MAX_SHIFT,
-    Multiplication,
-    Requantisation,
-    Rule,
-    Shifting,
-    Thresholds,
-    WideRequantisation,
-)
-from xpulpnn_sw.layers.channelwise import AddLayer, AvgPoolLayer
+from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
+from xpulpnn_sw.layers.npz import npz_arrays
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
-from xpulpnn_sw.library.packed_layer import Arrays, read_arrays
+from xpulpnn_sw.library.packed_layer import Arrays
+from xpulpnn_sw.library.packing import layer_arrays
 from xpulpnn_sw.networks.build import NetworkBuilder
-from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
-from xpulpnn_sw.networks.network import Described as Described
-from xpulpnn_sw.networks.network import Scaling as Scaling
+from xpulpnn_sw.networks.network import NETWORK_INPUT, Described, Network, Scaling
 
 VERSION = 2  # of the form that is written
 _NETWORK = ("name", "arrays", "layers", "input")
@@ -64,7 +53,7 @@ def read_network(path: Path) -> Described:
     builder, layers = NetworkBuilder(_text(entries, "name", "network")), entries["layers"]
     if not isinstance(layers, list) or not layers:
         raise InputError("layers must be a list with a layer at least, not something else")
-    arrays = read_arrays(path.parent / _text(entries, "arrays", "network"))
+    arrays = npz_arrays(path.parent / _text(entries, "arrays", "network"), "weights")
     names: set[str] = set()
     for number, entry in enumerate(cast("list[Any]", layers)):
         where, keys = f"layers[{number}]", _LAYER if is_first else (*_LAYER, *_LAYER_2)
@@ -75,9 +64,9 @@ def read_network(path: Path) -> Described:
     return builder.finish(_scaling(entries.get("input", {})), _texts(entries, "classes", "network"))
 
 
-def description(network: Network, arrays: str, scaling: Scaling | None = None, labels: Sequence[str] = ()) -> str:
-    """The JSON text of a network whose arrays are in a file called ``arrays``."""
-    layers: list[dict[str, Any]] = []
+def written(described: Described, arrays: str) -> tuple[str, bytes]:
+    """The contents of both files of a network, the second of which will be called ``arrays``."""
+    network, layers = described.network, list[dict[str, Any]]()
     for stage in network.stages:
         layer: Any = stage.layer
         # the value around the map is the pad
@@ -87,61 +76,21 @@ def description(network: Network, arrays: str, scaling: Scaling | None = None, l
         rest = {"requantise": rule.value * (rule is not Rule.BN32), "inputs": list(stage.sources), "pad": stage.pad}
         layers.append(own | {name: value for name, value in rest.items() if value})
     whole: dict[str, Any] = {"version": VERSION, "name": network.name, "arrays": arrays}
-    if scaling is not None:
-        whole["input"] = asdict(scaling)
-    if labels:
-        whole["classes"] = list(labels)
-    return f"{json.dumps(whole | {'layers': layers}, indent=2)}\n"
-
-
-def written(described: Described, arrays: str) -> tuple[str, bytes]:
-    """The contents of both files of a network, the second of which will be called ``arrays``."""
+    whole["input"] = asdict(described.scaling)
+    if described.labels:
+        whole["classes"] = list(described.labels)
     packed = io.BytesIO()
-    np.savez_compressed(packed, allow_pickle=False, **arrays_of(described.network))
-    text = description(described.network, arrays, described.scaling, described.labels)
-    return text, packed.getvalue()
+    np.savez_compressed(packed, allow_pickle=False, **arrays_of(network))
+    return f"{json.dumps(whole | {'layers': layers}, indent=2)}\n", packed.getvalue()
 
 
 def arrays_of(network: Network) -> dict[str, Ints]:
     """Return the arrays of the npz file of a network."""
     found: dict[str, Ints] = {}
     for stage in network.stages:
-        own = _of_products(stage) if stage.multiplies else _of_maps(stage)
+        own = layer_arrays(stage.layer, stage.tensors)
         found |= {f"{stage.name}.{name}": np.asarray(values) for name, values in own.items() if values is not None}
     return found
-
-
-def _of_products(stage: Stage) -> dict[str, Any]:
-    own = {"weights": stage.tensors.weights, "bias": stage.tensors.bias}
-    match stage.tensors.requantisation:
-        case Requantisation() | WideRequantisation() as rule:
-            return own | {"kappa": rule.kappa, "lambda": rule.lam, "shift": rule.shift}
-        case Multiplication() as rule:
-            return own | {"factor": rule.factor, "shift": rule.shift}
-        case Shifting() as rule:
-            return own | {"shift": rule.shift}
-        case Thresholds() as rule:
-            return own | {"thresholds": rule.values}
-        case _:
-            return own
-
-
-def _of_maps(stage: Stage) -> dict[str, Any]:
-    layer = stage.layer
-    match stage.tensors:
-        case AddTensors() as own if isinstance(layer, AddLayer) and layer.shifted:
-            return {"factors": own.factors, "summand": own.summand, "shift": own.shift}
-        case AddTensors() as own:
-            first, second = own.scales
-            return {
-                "factors": (first.factor, second.factor),
-                "summands": (first.summand, second.summand),
-                "shifts": (first.shift, second.shift),
-            }
-        case AvgPoolTensors() as own if isinstance(layer, AvgPoolLayer) and layer.scaled:
-            return {"factor": own.factor, "summand": own.summand, "shift": own.shift}
-        case _:
-            return {}
 
 
 def _add(

@@ -9,13 +9,7 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
 from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors
 from xpulpnn_sw.kernels.layout import Ints, pad_axis
-from xpulpnn_sw.kernels.requantisation import (
-    Multiplication,
-    Requantisation,
-    Shifting,
-    Thresholds,
-    WideRequantisation,
-)
+from xpulpnn_sw.kernels.requantisation import Requantisation, Thresholds, WideRequantisation, normalising
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layers.convolution import LinearLayer
@@ -146,10 +140,8 @@ def _more_results(stage: Stage, written: int) -> Stage:
             # no sum is above 0 then, where all thresholds are
             bias = pad_axis(_bias(own), 0, written)
             bias[-added:] = -_reach(stage)
-        elif isinstance(after, Multiplication | Shifting):
-            factor = after.factor if isinstance(after, Multiplication) else 1
-            factors = np.full(len(own.weights), factor)
-            after = Requantisation(kappa=factors, lam=np.zeros_like(factors), shift=after.shift)
+        elif after is not None:
+            after = normalising(after, len(own.weights))
     after = _extended(after, stage, added)
     name = "outputs" if isinstance(stage.layer, LinearLayer) else "out_channels"
     tensors = replace(own, weights=weights, bias=bias, requantisation=after)

@@ -9,8 +9,9 @@ import pytest
 from xpulpnn.errors import InputError, LayerError, XpulpnnError
 from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
-from xpulpnn_sw.networks.form import Scaling, arrays_of, description, read_network
+from xpulpnn_sw.networks.form import read_network
 from xpulpnn_sw.networks.form import written as contents
+from xpulpnn_sw.networks.network import Described, Scaling
 
 LAYERS = [
     {"name": "first", "kernel": "conv", "layer": "4x4x4:8x3x3", "precision": "8x8x8", "requantise": "shift"},
@@ -57,8 +58,9 @@ def test_a_network_by_hand(tmp_path):
 def test_round_trip(tmp_path, bits):
     network, image = random_network(bits, seed=3)
     scaling = Scaling(subtract=(125, 123, 114), multiply=128, add=128, shift=8)
-    (tmp_path / "net.json").write_text(description(network, "net.npz", scaling))
-    np.savez(tmp_path / "net.npz", **arrays_of(network))
+    text, arrays = contents(Described(network=network, scaling=scaling), "net.npz")
+    (tmp_path / "net.json").write_text(text)
+    (tmp_path / "net.npz").write_bytes(arrays)
     again = read_network(tmp_path / "net.json")
     assert again.scaling == scaling
     for one, other, right, got in zip(

@@ -13,9 +13,9 @@ from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layers.convolution import Conv1dLayer, ConvLayer, ImageConvLayer, PointwiseLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.build import NetworkBuilder
-from xpulpnn_sw.networks.form import description
+from xpulpnn_sw.networks.form import written
 from xpulpnn_sw.networks.kernels import kernels
-from xpulpnn_sw.networks.network import Network
+from xpulpnn_sw.networks.network import Described, Network, Scaling
 
 from ..runs import check, computed
 
@@ -108,7 +108,7 @@ def test_pad_of_a_network():
     network = Network(name="padded", stages=(stage,))
     (run,) = kernels(network, np.full((4, 4, 4), -128), ["nn_4x4"], cores=1)
     assert np.all(computed(run) == -128)
-    assert '"layer": "4x4x4:4x3x3"' in description(network, "padded.npz")
+    assert '"layer": "4x4x4:4x3x3"' in written(Described(network=network, scaling=Scaling()), "padded.npz")[0]
     with pytest.raises(InputError, match=r"^first: pad must be that of the layer 4x4x4:4x3x3:v=-128, not 3$"):
         NetworkBuilder("padded").add(
             "first", "conv", "4x4x4:4x3x3:v=-128", "i8x8xi8", arrays, requantise="shift", pad=3
