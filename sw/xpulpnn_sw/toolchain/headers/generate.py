@@ -5,7 +5,7 @@ from enum import IntEnum, IntFlag
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa import cluster
-from xpulpnn.isa.csr import CsrGroup
+from xpulpnn.isa.csr import PERFORMANCE_EVENTS, CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled, find
@@ -183,7 +183,9 @@ def config_header(config: CoreConfig, cluster: ClusterLayout | None = None) -> s
     defines = [f"#define {macro} 1" for ext, macro in _MACROS.items() if ext in config.extensions]
     defines += [f"#define XP_HAVE_WIDTH_{width} 1" for width in sorted(config.widths, reverse=True)]
     if CsrGroup.PERFORMANCE in config.csr_groups:
-        defines.append("#define XP_HAVE_PERFORMANCE_COUNTERS 1")
+        defines += ["#define XP_HAVE_PERFORMANCE_COUNTERS 1", "/* Events of the counters, some of a cluster only. */"]
+        defines += [f"#define XP_EVENT_{name.upper()} {number}" for number, name in enumerate(PERFORMANCE_EVENTS)]
+        defines.append(f"#define XP_EVENTS {len(PERFORMANCE_EVENTS)}")
     if cluster is not None:
         numbers = {"CLUSTER": 1, "CORES": cluster.cores, "TCDM_BYTES": cluster.tcdm}
         defines += [f"#define XP_{name} {number}" for name, number in numbers.items()]

@@ -143,26 +143,11 @@ enum { PI_FREQ_DOMAIN_FC, PI_FREQ_DOMAIN_CL, PI_FREQ_DOMAIN_PERIPH };
 
 /* Counters of the core that calls, by event; cycles are those of the timer, which all cores share. A core without
    performance counters counts active cycles and instructions alone, the others read 0. */
-enum {
-    PI_PERF_ACTIVE_CYCLES,
-    PI_PERF_INSTR,
-    PI_PERF_LD_STALL,
-    PI_PERF_JR_STALL,
-    PI_PERF_IMISS,
-    PI_PERF_LD,
-    PI_PERF_ST,
-    PI_PERF_JUMP,
-    PI_PERF_BRANCH,
-    PI_PERF_BTAKEN,
-    PI_PERF_RVC,
-    PI_PERF_ELW,
-    PI_PERF_LD_EXT,
-    PI_PERF_ST_EXT,
-    PI_PERF_LD_EXT_CYC,
-    PI_PERF_ST_EXT_CYC,
-    PI_PERF_TCDM_CONT,
-    PI_PERF_CYCLES
-};
+#define XP_PERF_EVENTS(PREFIX)                                                                     \
+    PREFIX##ACTIVE_CYCLES, PREFIX##INSTR, PREFIX##LD_STALL, PREFIX##JR_STALL, PREFIX##IMISS, PREFIX##LD, PREFIX##ST, \
+    PREFIX##JUMP, PREFIX##BRANCH, PREFIX##BTAKEN, PREFIX##RVC, PREFIX##ELW, PREFIX##LD_EXT, PREFIX##ST_EXT, \
+    PREFIX##LD_EXT_CYC, PREFIX##ST_EXT_CYC, PREFIX##TCDM_CONT, PREFIX##CYCLES
+enum { XP_PERF_EVENTS(PI_PERF_) };
 void pi_perf_conf(uint32_t events);
 void pi_perf_reset(void);
 void pi_perf_start(void);

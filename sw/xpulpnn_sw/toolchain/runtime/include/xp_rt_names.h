@@ -108,23 +108,7 @@ typedef struct {
     uint32_t events;
     uint32_t saved[PI_PERF_CYCLES + 1];
 } rt_perf_t;
-#define RT_PERF_ACTIVE_CYCLES PI_PERF_ACTIVE_CYCLES
-#define RT_PERF_INSTR PI_PERF_INSTR
-#define RT_PERF_LD_STALL PI_PERF_LD_STALL
-#define RT_PERF_JR_STALL PI_PERF_JR_STALL
-#define RT_PERF_IMISS PI_PERF_IMISS
-#define RT_PERF_LD PI_PERF_LD
-#define RT_PERF_ST PI_PERF_ST
-#define RT_PERF_JUMP PI_PERF_JUMP
-#define RT_PERF_BRANCH PI_PERF_BRANCH
-#define RT_PERF_BTAKEN PI_PERF_BTAKEN
-#define RT_PERF_RVC PI_PERF_RVC
-#define RT_PERF_LD_EXT PI_PERF_LD_EXT
-#define RT_PERF_ST_EXT PI_PERF_ST_EXT
-#define RT_PERF_LD_EXT_CYC PI_PERF_LD_EXT_CYC
-#define RT_PERF_ST_EXT_CYC PI_PERF_ST_EXT_CYC
-#define RT_PERF_TCDM_CONT PI_PERF_TCDM_CONT
-#define RT_PERF_CYCLES PI_PERF_CYCLES
+enum { XP_PERF_EVENTS(RT_PERF_) };
 static inline void rt_perf_init(rt_perf_t *perf) { memset(perf, 0, sizeof *perf); }
 static inline void rt_perf_conf(rt_perf_t *perf, unsigned events) {
     perf->events = events;

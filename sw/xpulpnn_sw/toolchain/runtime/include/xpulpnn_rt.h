@@ -60,29 +60,7 @@ static inline uint64_t xp_instructions64(void) { return XP_CSR_READ64(XP_MINSTRE
 static inline uint32_t xp_hart_id(void) { return XP_CSR_READ(XP_MHARTID); }
 
 #ifdef XP_HAVE_PERFORMANCE_COUNTERS
-/* Events of the PULP performance counters. */
-enum {
-    XP_EVENT_CYCLES,
-    XP_EVENT_INSTRUCTIONS,
-    XP_EVENT_LOAD_USE_STALLS,
-    XP_EVENT_JUMP_REGISTER_STALLS,
-    XP_EVENT_FETCH_STALLS,
-    XP_EVENT_LOADS,
-    XP_EVENT_STORES,
-    XP_EVENT_JUMPS,
-    XP_EVENT_BRANCHES,
-    XP_EVENT_TAKEN_BRANCHES,
-    XP_EVENT_COMPRESSED,
-    XP_EVENT_ELW_STALLS,
-    XP_EVENT_EXT_LOADS, /* outside the TCDM; from here on they count in a cluster only */
-    XP_EVENT_EXT_STORES,
-    XP_EVENT_EXT_LOAD_CYCLES,
-    XP_EVENT_EXT_STORE_CYCLES,
-    XP_EVENT_TCDM_CONTENTION,
-    XP_EVENTS
-};
-
-/* Clears all counters, then counts every event of the mask (bit 1 << event). */
+/* Clears all counters, then counts every event of the mask (bit 1 << event), XP_EVENT_... of xp_config.h. */
 static inline void xp_counters_start(uint32_t events) {
     XP_CSR_WRITE(XP_PCMR, 0);
     XP_CSR_WRITE(XP_PCCR_ALL, 0);
