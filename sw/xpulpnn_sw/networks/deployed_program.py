@@ -1,33 +1,48 @@
 """A network as a program of a cluster: core 0 commands the DMA engine, all cores share every layer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
-from xpulpnn.isa.cluster import (
-    ICACHE_LINE_BYTES,
-    TCDM_BASE,
-    Dma,
-)
-from xpulpnn.isa.machine import TEXT_BASE, WORD_BYTES
+from xpulpnn.isa.cluster import ICACHE_LINE_BYTES, TCDM_BASE, Dma
+from xpulpnn.isa.machine import TEXT_BASE, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.table import find
 from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
-from xpulpnn_sw.kernels.kernel import STACK_BYTES, STACK_STRIDE
+from xpulpnn_sw.kernels.kernel import STACK_BYTES, STACK_STRIDE, KernelRun
 from xpulpnn_sw.kernels.layout import Image, Ints, OutputLayout, Symbol, Words
 from xpulpnn_sw.kernels.programs.bare import CLUSTER_ADDRESSES, BareProgram
 from xpulpnn_sw.kernels.programs.tiled import CORE_START, OUTSIDE_DATA, TILE_STACK_BYTES, TIMES
-from xpulpnn_sw.kernels.tiling.division import DmaTransfer, command_words
-from xpulpnn_sw.networks.deployed_memory import REPORTS, DeployedMemory
-from xpulpnn_sw.networks.deployment import DeployedStep, Deployment, results_name
-from xpulpnn_sw.networks.kernels import OUTPUT, length
+from xpulpnn_sw.kernels.tiling.division import DmaTransfer, LayerAddresses, OutsideMemory, PlacedLayer, command_words
+from xpulpnn_sw.networks.deployment import (
+    CALL_SLOTS,
+    CALLS,
+    DeployedStep,
+    Deployment,
+    TiledLayer,
+    last_step,
+    results_name,
+    weights_name,
+)
+from xpulpnn_sw.networks.kernels import (
+    ARGUMENTS,
+    OUTPUT,
+    buffer_of,
+    input_pieces,
+    inputs_of,
+    length,
+    map_bytes,
+    own_symbols,
+    structure,
+)
 from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.networks.planning import deployed
 
-STACKS = "stacks"  # piece of memory that is needed all the time, as are the reports
+STACKS, REPORTS = "stacks", "reports"  # pieces of memory that are needed all the time; reports are readings of mcycle
+_SYS_WRITE, _STDOUT = 64, 1
 _REPORT_BYTES = len(TIMES) * WORD_BYTES
 _STACK_STRIDE = STACK_STRIDE - STACK_BYTES + TILE_STACK_BYTES
 _NOISE = 0xA5  # what the memory of the cluster is full of at the beginning: nothing may rely on zeros there
@@ -178,95 +193,201 @@ def deployed_program(
         memory=memory,
         fixed=lambda reports: {STACKS: cores * _STACK_STRIDE, REPORTS: reports * cores * _REPORT_BYTES},
     )
-    return _Writer(plan, cores).program()
+    places = _Memory(plan, cores * _REPORT_BYTES)
+    transfers = tuple(tuple(places.transfers(step)) for step in plan.steps)
+    moved = [(*own, *places.upkeep(number, plan.steps[number])) for number, own in enumerate(transfers)]
+    functions = [_in_lines(words) for words in places.functions]
+    kernels = np.cumsum([TEXT_BASE, *(words.nbytes for words in functions)]).tolist()
+    caller = assemble(_text(plan, places, cores, kernels, moved), kernels[-1])
+    text = b"".join(words.astype("<u4").tobytes() for words in functions) + caller.to_bytes()
+    if len(text) > (most := OUTSIDE_DATA - TEXT_BASE):
+        raise LayerError(f"code of {network.name} must be at most {most} bytes, not {len(text)}")
+    return DeployedProgram(
+        entry=caller.labels["start"],
+        text_base=TEXT_BASE,
+        text=text,
+        data_base=TCDM_BASE,
+        data=bytes([_NOISE]) * plan.extent,
+        tohost=places.tohost,
+        cycles=places.inside[REPORTS],
+        deployment=plan,
+        outside=places.outside.image(),
+        outputs=tuple(
+            replace(run.output, symbol=results_name(stage.name))
+            for run, stage in zip(plan.runs, network.stages, strict=True)
+        ),
+        transfers=transfers,
+        starts=tuple(caller.labels[f"released{number}"] for number in range(len(plan.steps) + 1)),
+        kernels=tuple(kernels),
+        cores=cores,
+    )
 
 
-class _Writer:
-    def __init__(self, plan: Deployment, cores: int) -> None:
-        self.plan, self.cores = plan, cores
-        self.memory = DeployedMemory(plan, OUTSIDE_DATA, cores * _REPORT_BYTES)
+class _Memory:
+    """Operands outside, addresses inside, and the transfers between them."""
 
-    def program(self) -> DeployedProgram:
-        runs, memory = self.plan.runs, self.memory
-        transfers = tuple(memory.transfers())
-        moved = [(*own, *besides) for own, besides in zip(transfers, memory.upkeep(), strict=True)]
-        functions = [_in_lines(words) for words in memory.functions]
-        kernels = np.cumsum([TEXT_BASE, *(words.nbytes for words in functions)]).tolist()
-        caller = assemble(self._text(kernels, moved), kernels[-1])
-        text = b"".join(words.astype("<u4").tobytes() for words in functions) + caller.to_bytes()
-        if TEXT_BASE + len(text) > OUTSIDE_DATA:
-            most = OUTSIDE_DATA - TEXT_BASE
-            raise LayerError(f"code of {self.plan.network.name} must be at most {most} bytes, not {len(text)}")
-        stages = self.plan.network.stages
-        return DeployedProgram(
-            entry=caller.labels["start"],
-            text_base=TEXT_BASE,
-            text=text,
-            data_base=TCDM_BASE,
-            data=bytes([_NOISE]) * self.plan.extent,
-            tohost=memory.tohost,
-            cycles=memory.inside[REPORTS],
-            deployment=self.plan,
-            outside=memory.outside.image(),
-            outputs=tuple(
-                replace(run.output, symbol=results_name(stage.name)) for run, stage in zip(runs, stages, strict=True)
-            ),
-            transfers=transfers,
-            starts=tuple(caller.labels[f"released{number}"] for number in range(len(self.plan.steps) + 1)),
-            kernels=tuple(kernels),
-            cores=self.cores,
+    def __init__(self, plan: Deployment, report_bytes: int) -> None:
+        network, runs = plan.network, plan.runs
+        self._plan, self._report_bytes = plan, report_bytes
+        self.inside = {name: TCDM_BASE + offset for name, offset in plan.places.items()}
+        self.outside = OutsideMemory(OUTSIDE_DATA)
+        self.tohost = self.outside.place("tohost", bytes(WORD_BYTES))
+        # with less places than steps, reports are stored outside, all but the last
+        self._stores_reports = plan.report_slots < len(plan.steps)
+        if self._stores_reports:
+            self.outside.place(REPORTS, bytes((len(plan.steps) - 1) * report_bytes))
+        for name, (words, _) in input_pieces(network, runs).items():
+            self.outside.place(name, words.astype("<u4").tobytes())
+        sizes = map_bytes(network, runs)
+        # maps that are outside for a while or at the end
+        for number, stage in enumerate(network.stages):
+            if results_name(stage.name) in plan.maps.stored or number in plan.tiled:
+                self.outside.place(results_name(stage.name), bytes(sizes[stage.name]))
+        self._arguments: dict[int, int] = {}
+        self._tiles: dict[int, PlacedLayer] = {}
+        self.functions = [*self._place_layers()]
+        self.calls = [self._call(number) for number in range(len(runs) - 1)]
+
+    def _place_layers(self) -> Iterator[Words]:
+        """Put filters and argument structures outside, and give the functions of the layers."""
+        words: list[int] = []
+        for number, (stage, run) in enumerate(zip(self._plan.network.stages, self._plan.runs, strict=True)):
+            if number in self._plan.tiled:
+                yield self._in_tiles(number, self._plan.tiled[number])
+                continue
+            if own_symbols(run):
+                content = b"".join(run.image.view(one).tobytes() for one in own_symbols(run))
+                self.outside.place(weights_name(stage.name), content)
+            self._arguments[number] = self.inside[ARGUMENTS] + len(words) * WORD_BYTES
+            words += structure(run, self._symbols(number, run))
+            yield run.function.words
+        self.outside.place(ARGUMENTS, np.array(words, "<u4").tobytes())
+
+    def _symbols(self, number: int, run: KernelRun) -> dict[str, int]:
+        stage, maps = self._plan.network.stages[number], self._plan.maps
+        places = {symbol: self.inside[name] for (reader, symbol), name in maps.inputs.items() if reader == number}
+        places[OUTPUT] = self.inside[results_name(stage.name)]
+        at = self.inside.get(weights_name(stage.name), 0)
+        for one in own_symbols(run):
+            places[one] = at
+            at += length(run, one)
+        if (shared := buffer_of(run)) is not None:
+            places[shared] = self.inside[f"{stage.name}.{shared}"]
+        return places
+
+    def _in_tiles(self, number: int, layer: TiledLayer) -> Words:
+        """Filters and argument structures of a layer in tiles, and its function."""
+        symbols, run = self.outside.symbols, layer.division.run
+        sources = [self._plan.maps.inputs[number, symbol] for symbol in inputs_of(run)]
+        addresses = LayerAddresses(
+            sources=tuple(symbols[source].address for source in sources),
+            output=symbols[results_name(layer.name)].address,
+            buffers={
+                operand: tuple(self.inside[layer.buffer(operand, slot)] for slot in range(count))
+                for operand, (count, _) in layer.plan.buffers.items()
+            },
+            buffer=None if layer.shared is None else self.inside[layer.shared],
         )
+        placed = self._tiles[number] = layer.division.place(f"{layer.name}.", self.outside, layer.plan, addresses)
+        calls = [placed.arguments(step.work.tile, step.work.slots) for step in layer.steps if step.work]
+        fields = run.structure.fields
+        content = np.zeros((len(calls), layer.call_bytes // WORD_BYTES), "<u4")
+        for row, values in zip(content, calls, strict=True):
+            row[: len(fields)] = [values[field.name] & WORD_MASK for field in fields]
+        self.outside.place(f"{layer.name}.{CALLS}", content.tobytes())
+        return layer.division.function(calls)
 
-    def _text(self, kernels: Sequence[int], transfers: Sequence[Sequence[DmaTransfer]]) -> str:
-        steps = self.plan.steps
-        parts = [f".equ kernel{number}, {address}" for number, address in enumerate(kernels[:-1])]
-        parts.append(
-            _START.format(
-                stack_stride=_STACK_STRIDE,
-                stack=self.memory.inside[STACKS] + TILE_STACK_BYTES & -STACK_ALIGNMENT,
-                **CLUSTER_ADDRESSES,
-                report_bytes=_REPORT_BYTES,
-                reports=self.memory.inside[REPORTS],
-                team=(1 << self.cores) - 1,
-            )
-        )
-        told = 0
-        for number, (step, moved) in enumerate(zip(steps, transfers, strict=True)):
-            # results are there until the layer that computes with them is done
-            is_due = told < len(self.memory.calls) and self.plan.ends(told) == number - 1
-            tell = self._tell(self.memory.calls[told]) if is_due else ""
-            told += bool(tell)
-            words = command_words(list(moved))
-            issue = "; ".join(f"li t3, {word}; sw t3, {int(Dma.COMMAND)}(s7)" for word in words)
-            parts.append(
-                _STEP.format(
-                    number=number,
-                    **CLUSTER_ADDRESSES,
-                    tell=tell,
-                    commands=f"lw s8, {int(Dma.COMMAND)}(s7); {issue}" if words else "",
-                    work=self._work(number, step) if self.plan.computes(step) else "",
-                    wait=_WAIT.format(number=number, **CLUSTER_ADDRESSES) if words else "",
-                    advance=self._advance(number),
-                )
-            )
-        end = _END.format(
-            number=len(steps),
-            **CLUSTER_ADDRESSES,
-            tell=self._tell(1),
-        )
-        return "\n".join([*parts, end])
+    def _call(self, layer: int) -> int:
+        """Put outside what tells the host where the results of a layer are, and give its address."""
+        name = results_name(self._plan.network.stages[layer].name)
+        at = self.outside.symbols[name].address if layer in self._plan.tiled else self.inside[name]
+        block = (_SYS_WRITE, _STDOUT, at, length(self._plan.runs[layer], OUTPUT))
+        return self.outside.place(f"{self._plan.network.stages[layer].name}.call", np.array(block, "<u8").tobytes())
 
-    def _work(self, number: int, step: DeployedStep) -> str:
+    def arguments(self, step: DeployedStep) -> int:
+        """Address of the argument structure of what the cores compute in a step."""
         assert step.layer is not None
-        cores = self.plan.cores(step.layer) or self.cores
-        work = _WORK.format(arguments=self.memory.arguments(step), cores=cores, layer=step.layer)
-        return work if cores == self.cores else _SOME.format(number=number, cores=cores, work=work)
+        tile = self._plan.tile_step(step)
+        if tile is None or tile.work is None:
+            return self._arguments[step.layer]
+        return self.inside[self._plan.tiled[step.layer].call(tile.work.number % CALL_SLOTS)]
 
-    def _advance(self, step: int) -> str:
-        """Go to where the next step is reported, if there is one: one place further, or back to the first of two."""
-        if step + 1 == len(self.plan.steps):
-            return ""
-        return f"addi s5, s5, {self.memory.report(step + 1) - self.memory.report(step)}"
+    def transfers(self, step: DeployedStep) -> Iterator[DmaTransfer]:
+        """Operands and results that are moved in a step."""
+        tile = self._plan.tile_step(step)
+        if tile is not None and step.layer is not None:
+            for move in tile.moves:
+                yield from self._tiles[step.layer].transfers(move)
+        contents = {one.name: one.content for one in self._plan.maps.residences}
+        for name in (*step.loads, *step.stores):
+            at = self.outside.symbols[contents.get(name, name)]
+            inwards = name in step.loads
+            yield DmaTransfer(inside=self.inside[name], outside=at.address, line=at.length, inwards=inwards)
 
-    def _tell(self, value: int) -> str:
-        return _TELL.format(tohost=self.memory.tohost, value=value)
+    def upkeep(self, number: int, step: DeployedStep) -> Iterator[DmaTransfer]:
+        """What is moved in a step besides: reports of the step before, the arguments of the next tile."""
+        if number and self._stores_reports:
+            outside = self.outside.symbols[REPORTS].address + (number - 1) * self._report_bytes
+            yield DmaTransfer(inside=self.report(number - 1), outside=outside, line=self._report_bytes, inwards=False)
+        layer = None if step.layer is None else self._plan.tiled.get(step.layer)
+        if layer is None or step.tile is None:
+            return
+        for following in layer.steps[step.tile + 1 : step.tile + 2]:
+            if following.work:
+                yield DmaTransfer(
+                    inside=self.inside[layer.call(following.work.number % CALL_SLOTS)],
+                    outside=self.outside.symbols[f"{layer.name}.{CALLS}"].address
+                    + following.work.number * layer.call_bytes,
+                    line=layer.call_bytes,
+                    inwards=True,
+                )
+
+    def report(self, step: int) -> int:
+        """Address in the cluster of what the cores report of a step."""
+        return self.inside[REPORTS] + step % self._plan.report_slots * self._report_bytes
+
+
+def _text(
+    plan: Deployment, memory: _Memory, cores: int, kernels: Sequence[int], transfers: Sequence[Sequence[DmaTransfer]]
+) -> str:
+    def tell(value: int) -> str:
+        return _TELL.format(tohost=memory.tohost, value=value)
+
+    parts = [f".equ kernel{number}, {address}" for number, address in enumerate(kernels[:-1])]
+    parts.append(
+        _START.format(
+            stack_stride=_STACK_STRIDE,
+            stack=memory.inside[STACKS] + TILE_STACK_BYTES & -STACK_ALIGNMENT,
+            **CLUSTER_ADDRESSES,
+            report_bytes=_REPORT_BYTES,
+            reports=memory.inside[REPORTS],
+            team=(1 << cores) - 1,
+        )
+    )
+    # results are there until the layer that computes with them is done
+    told = {last_step(plan.steps, layer) + 1: call for layer, call in enumerate(memory.calls)}
+    for number, (step, moved) in enumerate(zip(plan.steps, transfers, strict=True)):
+        words = command_words(list(moved))
+        issue = "; ".join(f"li t3, {word}; sw t3, {int(Dma.COMMAND)}(s7)" for word in words)
+        # to where the next step is reported, if there is one: one place further, or back to the first of two
+        further = memory.report(number + 1) - memory.report(number)
+        parts.append(
+            _STEP.format(
+                number=number,
+                **CLUSTER_ADDRESSES,
+                tell=tell(told[number]) if number in told else "",
+                commands=f"lw s8, {int(Dma.COMMAND)}(s7); {issue}" if words else "",
+                work=_work(plan, memory, cores, number) if plan.computes(step) else "",
+                wait=_WAIT.format(number=number, **CLUSTER_ADDRESSES) if words else "",
+                advance=f"addi s5, s5, {further}" if number + 1 < len(plan.steps) else "",
+            )
+        )
+    return "\n".join([*parts, _END.format(number=len(plan.steps), **CLUSTER_ADDRESSES, tell=tell(1))])
+
+
+def _work(plan: Deployment, memory: _Memory, cores: int, number: int) -> str:
+    step = plan.steps[number]
+    assert step.layer is not None
+    able = plan.tiled[step.layer].cores if step.layer in plan.tiled else cores
+    work = _WORK.format(arguments=memory.arguments(step), cores=able, layer=step.layer)
+    return work if able == cores else _SOME.format(number=number, cores=able, work=work)

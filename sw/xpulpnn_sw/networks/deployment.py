@@ -208,11 +208,6 @@ class TiledLayer:
         if self.shared is not None:
             yield self.shared, self.division.buffer_bytes(self.plan.lines)
 
-    def fetched_call(self, step: int) -> int | None:
-        """The tile whose argument structure comes in a step: that of the next one, if there is one."""
-        following = self.steps[step + 1] if step + 1 < len(self.steps) else None
-        return following.work.number if following and following.work else None
-
 
 def tiled_layer(stage: Stage, run: KernelRun, cores: int, memory: int, always: int) -> TiledLayer:
     """A layer, whose kernel has room for ``cores`` cores, in tiles that take ``memory`` bytes less ``always`` at most.
@@ -264,18 +259,10 @@ class Deployment(PlannedMemory):
         tile = self.tile_step(step)
         return step.layer is not None and (tile is None or tile.work is not None)
 
-    def cores(self, layer: int) -> int | None:
-        """Cores that compute a layer; None: all."""
-        return self.tiled[layer].cores if layer in self.tiled else None
-
     @property
     def report_slots(self) -> int:
         """Places for what the cores report of a step: one for each, or two that are emptied by turns."""
         return report_slots(len(self.steps), is_tiled=bool(self.tiled))
-
-    def ends(self, layer: int) -> int:
-        """Number of the last step of a layer, after which its results are where they belong."""
-        return last_step(self.steps, layer)
 
 
 def report_slots(steps: int, *, is_tiled: bool) -> int:

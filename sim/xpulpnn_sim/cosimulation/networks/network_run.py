@@ -106,7 +106,7 @@ class BuiltDeployment(BuiltNetwork):
             yield (
                 layer_record(stage, run.variant.name, own["cycles"], accounts)
                 | {"weight_bytes": weight_bytes(run), "result_bytes": length(run, OUTPUT)}
-                | {"cores": plan.cores(layer) or self.cluster.cores}
+                | {"cores": plan.tiled[layer].cores if layer in plan.tiled else self.cluster.cores}
                 | {name: own[name] for name in ("tiles", "tcdm_bytes", "loaded", "stored", "moving", "waiting")}
             )
 
