@@ -17,7 +17,7 @@ from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS
 from xpulpnn_sw.layers.convolution import ConvLayer, Layer, MatmulLayer
 from xpulpnn_sw.layers.precision import Precision
-from xpulpnn_sw.library.packing import packed
+from xpulpnn_sw.library.packed_layer import packed
 
 from .runs import check, check_named, run_share, tensors_of
 

@@ -24,8 +24,7 @@ from xpulpnn_sw.kernels.requantisation import RULES, Rule
 from xpulpnn_sw.layers.npz import npz_arrays
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.functions import WINDOWS, Selection, library_functions
-from xpulpnn_sw.library.packed_layer import PackedLayer, c_header, c_source, npz
-from xpulpnn_sw.library.packing import packed
+from xpulpnn_sw.library.packed_layer import PackedLayer, c_header, c_source, npz, packed
 from xpulpnn_sw.library.public import PublicFunction, PublicFunctions
 from xpulpnn_sw.library.write import objects, texts
 from xpulpnn_sw.toolchain.build import Options, build

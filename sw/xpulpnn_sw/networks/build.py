@@ -10,8 +10,7 @@ from xpulpnn_sw.kernels.kinds import Kind, kind, kind_of
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.convolution import ImageConvLayer, Layer
 from xpulpnn_sw.layers.precision import Precision
-from xpulpnn_sw.library.packed_layer import Arrays
-from xpulpnn_sw.library.packing import layer_operands
+from xpulpnn_sw.library.packed_layer import Arrays, layer_operands
 from xpulpnn_sw.networks.network import Described, Network, Scaling, Stage, check_network
 
 # kernels of the layers of networks

@@ -27,8 +27,7 @@ from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
 from xpulpnn_sw.layers.npz import npz_arrays
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
-from xpulpnn_sw.library.packed_layer import Arrays
-from xpulpnn_sw.library.packing import layer_arrays
+from xpulpnn_sw.library.packed_layer import Arrays, layer_arrays
 from xpulpnn_sw.networks.build import NetworkBuilder
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Described, Network, Scaling
 

@@ -1,4 +1,11 @@
-"""Integers for what floating point does between the sums of one layer and the inputs of the next."""
+"""Integers for what floating point does between the sums of one layer and the inputs of the next.
+
+No product and no sum leaves its word, whatever the inputs are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,6 +14,88 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
+
+_MAX_SHIFT, _MAX_WIDE_SHIFT = 31, 62
+_MAX_MAP_SHIFT = 24  # of additions and averages: factors are exact enough long before
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The least and the greatest value a sum can have."""
+
+    low: int
+    high: int
+
+    def fits(self, bits: int) -> bool:
+        """Return whether all of it is signed and of so many bits."""
+        return -(1 << (bits - 1)) <= self.low and self.high < 1 << (bits - 1)
+
+    def scaled(self, factor: int, summand: int) -> "Range":
+        """The range of ``factor * x + summand``."""
+        ends = (self.low * factor + summand, self.high * factor + summand)
+        return Range(min(ends), max(ends))
+
+
+def sum_ranges(least: Sequence[int], most: Sequence[int], bias: Sequence[int]) -> list[Range]:
+    """Return the ranges of the sums of each channel with its bias; raises :class:`LayerError` for more than 32 bits."""
+    ranges = [Range(low + start, high + start) for low, high, start in zip(least, most, bias, strict=True)]
+    for number, (one, start) in enumerate(zip(ranges, bias, strict=True)):
+        # on the way there, sums may lie between the bias and either end
+        if not Range(min(one.low, start), max(one.high, start)).fits(ACCUMULATOR_BITS):
+            raise LayerError(f"sums must be of 32 bits, not {one.low}..{one.high} in channel {number}")
+    return ranges
+
+
+def fixed_point(
+    factors: Sequence[float], offset: int, ranges: Sequence[Range], *, wide: bool = False
+) -> dict[str, Ints]:
+    """``(kappa * x + lambda) >> shift`` in place of ``factor * x + offset``, rounded to the nearest.
+
+    The shift is the longest with which products and sums stay within 32 bits, or ``wide`` within 64.
+    """
+    bits = 2 * ACCUMULATOR_BITS if wide else ACCUMULATOR_BITS
+    for shift in reversed(range((_MAX_WIDE_SHIFT if wide else _MAX_SHIFT) + 1)):
+        summand = (offset << shift) + (1 << shift >> 1)
+        kappas = [round(factor * 2.0**shift) for factor in factors]
+        if all(
+            kappa < 1 << (ACCUMULATOR_BITS - 1)
+            and one.scaled(kappa, 0).fits(bits)
+            and (total := one.scaled(kappa, summand)).fits(bits)
+            and Range(total.low >> shift, total.high >> shift).fits(ACCUMULATOR_BITS)
+            for kappa, one in zip(kappas, ranges, strict=True)
+        ):
+            lam = np.full(len(kappas), summand, np.int64)
+            return {"kappa": np.array(kappas, np.int64), "lambda": lam, "shift": np.array(shift)}
+    largest = max(factors)
+    raise LayerError(f"factors must be such that their products have {bits} bits, not {largest:g}")
+
+
+def shifted_sum(factors: list[float], maps: Sequence[tuple[Range, int]], zero: int) -> dict[str, Any]:
+    """``(k1 * x1 + k2 * x2 + summand) >> shift`` within 32 bits, for maps of these ranges and zero points."""
+    for shift in reversed(range(_MAX_MAP_SHIFT)):
+        kappas = [round(factor * 2.0**shift) for factor in factors]
+        products = [one.scaled(kappa, 0) for (one, _), kappa in zip(maps, kappas, strict=True)]
+        zeros = sum(kappa * own for kappa, (_, own) in zip(kappas, maps, strict=True))
+        summand = (zero << shift) - zeros + (1 << shift >> 1)
+        low, high = sum(one.low for one in products), sum(one.high for one in products)
+        # in whatever order they are added up
+        parts = Range(min(low, low + summand, summand), max(high, high + summand, summand))
+        if parts.fits(32) and all(one.fits(32) for one in products):
+            return {"factors": kappas, "summand": summand, "shift": shift}
+    raise LayerError(f"scales of the maps must be near those of the sum, not {max(factors):g} times as large")
+
+
+def shifted_mean(factor: float, sums: Range, area: int, before: int, behind: int) -> dict[str, Any]:
+    """``(sums * k / area + summand) >> shift``, products within 32 bits."""
+    for shift in reversed(range(_MAX_MAP_SHIFT)):
+        kappa = round(factor * 2.0**shift)
+        summand = (behind << shift) - kappa * before + (1 << shift >> 1)
+        products = sums.scaled(kappa, 0)
+        quotients = Range(products.low // area, -(-products.high // area)).scaled(1, summand)
+        if products.fits(32) and quotients.fits(32):
+            return {"factor": kappa, "summand": summand, "shift": shift}
+    raise LayerError(f"scale of the map must be near that of the average, not {factor:g} times as large")
+
 
 _LARGEST = (1 << (ACCUMULATOR_BITS - 1)) - 1
 

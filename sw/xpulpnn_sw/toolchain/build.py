@@ -19,7 +19,6 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sw.assembly.looppass.optimise import has_volatile, optimise
 from xpulpnn_sw.toolchain.build_options import HEAP_SHARE, BuildStage, ClusterLayout, Options, link_script
-from xpulpnn_sw.toolchain.c_library import header_flags, library_archive, library_files, library_root, source_flags
 from xpulpnn_sw.toolchain.compilers import (
     LIBRARIES,
     LINKING,
@@ -29,7 +28,12 @@ from xpulpnn_sw.toolchain.compilers import (
     CompileError,
     Compiler,
     find_compiler,
+    header_flags,
+    library_archive,
+    library_files,
+    library_root,
     run,
+    source_flags,
     target_flags,
 )
 from xpulpnn_sw.toolchain.core_note import cluster_note, core_name, core_note

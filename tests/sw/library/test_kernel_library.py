@@ -16,8 +16,7 @@ from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.functions import Selection, library_functions
-from xpulpnn_sw.library.packed_layer import PackedLayer, c_header, c_source
-from xpulpnn_sw.library.packing import packed
+from xpulpnn_sw.library.packed_layer import PackedLayer, c_header, c_source, packed
 from xpulpnn_sw.library.write import kernels_header, objects, texts
 from xpulpnn_sw.networks.form import arrays_of
 from xpulpnn_sw.networks.network import Network, Stage

@@ -16,7 +16,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import INSNS, Decoder, expand_compressed, find
 from xpulpnn_sw.assembly.disasm import disassemble
 from xpulpnn_sw.toolchain import compilers
-from xpulpnn_sw.toolchain.c_library import header_flags
+from xpulpnn_sw.toolchain.compilers import header_flags
 from xpulpnn_sw.toolchain.headers.generate import GENERATOR, config_header, headers, intrinsics_header
 from xpulpnn_sw.toolchain.headers.intrinsics import Intrinsic, c_name, intrinsics
 from xpulpnn_sw.toolchain.headers.pulp import BUILTINS, pulp_header

@@ -20,7 +20,6 @@ from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
-from xpulpnn_sw.networks.importers.fixed_point import Range, fixed_point, shifted_mean, shifted_sum, sum_ranges
 from xpulpnn_sw.networks.importers.levels import Levels, uniform_levels
 from xpulpnn_sw.networks.importers.onnx_layers import (
     add_maps,
@@ -36,6 +35,7 @@ from xpulpnn_sw.networks.importers.registry import ImportOptions
 from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator, TfliteTensor, read_graph
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, dims, standard_places
 from xpulpnn_sw.networks.network import Described, Scaling, by_colour
+from xpulpnn_sw.networks.normalisation import Range, fixed_point, shifted_mean, shifted_sum, sum_ranges
 
 _BYTE, _LEAST, _GREATEST = 8, -128, 127  # bits of codes, and their range
 _SAMPLE_SHIFT = 16
@@ -110,8 +110,7 @@ class _Assembly(NetworkAssembly):
             bias = np.array([int(one.b / one.a) for one in sums.channels], np.int64)
             ranges = sum_ranges(sums.least, sums.most, bias.tolist())
             found = fixed_point([float(one.a / levels.scale) for one in sums.channels], zero, ranges, wide=self.wide)
-            arrays = {"weights": sums.weights, "bias": bias, "kappa": found.kappa, "lambda": found.lam}
-            arrays["shift"], rule = np.array(found.shift), Rule.BN64 if self.wide else Rule.BN32
+            arrays, rule = {"weights": sums.weights, "bias": bias, **found}, Rule.BN64 if self.wide else Rule.BN32
         second = None if sums.factors is None else sums.sources[1]
         precision = precision_text(source, _BYTE, _BYTE, signed=levels.signed, second=second)
         arrays = {name: np.asarray(values) for name, values in arrays.items()}

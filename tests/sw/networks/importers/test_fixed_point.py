@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.networks.importers.fixed_point import Range, fixed_point, sum_ranges
+from xpulpnn_sw.networks.normalisation import Range, fixed_point, sum_ranges
 
 
 def fits(low, high, bits):
@@ -23,6 +23,7 @@ def test_words_are_filled_and_not_left(wide, offset):
         ends = np.sort(rng.integers(-(1 << 31), 1 << 31, (3, 2)) >> rng.integers(8, 20))
         ranges = [Range(int(low), int(high)) for low, high in ends]
         found = fixed_point(factors, offset, ranges, wide=wide)
+        found_shift = int(found["shift"])
 
         def held(shift, factors=factors, ranges=ranges):
             """Whether this shift is one that needs no more bits."""
@@ -34,11 +35,11 @@ def test_words_are_filled_and_not_left(wide, offset):
                     return False
             return True
 
-        assert held(found.shift)
-        assert found.shift == (62 if wide else 31) or not held(found.shift + 1)
-        for kappa, lam, factor in zip(found.kappa, found.lam, factors, strict=True):
-            assert abs(int(kappa) / 2**found.shift - factor) <= 0.5 / 2**found.shift
-            assert int(lam) == (offset << found.shift) + (1 << found.shift >> 1)
+        assert held(found_shift)
+        assert found_shift == (62 if wide else 31) or not held(found_shift + 1)
+        for kappa, lam, factor in zip(found["kappa"], found["lambda"], factors, strict=True):
+            assert abs(int(kappa) / 2**found_shift - factor) <= 0.5 / 2**found_shift
+            assert int(lam) == (offset << found_shift) + (1 << found_shift >> 1)
 
 
 def test_sums_reach_their_ends():
