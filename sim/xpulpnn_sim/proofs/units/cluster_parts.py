@@ -1,11 +1,10 @@
-"""Promises of parts of a cluster, one claim for each part; see :mod:`~xpulpnn_sim.proofs.engine.induction`."""
+"""Promises of parts of a cluster, one claim for each part; see :mod:`~xpulpnn_sim.proofs.cluster.obligation`."""
 
 from amaranth.hdl import Fragment, Value
 from amaranth.lib.wiring import Out
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.proofs.cluster.obligation import Obligation
-from xpulpnn_sim.proofs.engine.induction import UNDECIDED, prove_by_induction
+from xpulpnn_sim.proofs.cluster.obligation import UNDECIDED, Obligation, prove_by_induction
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
 from xpulpnn_sim.proofs.units.unit_proof import Claim
