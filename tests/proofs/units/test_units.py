@@ -14,8 +14,8 @@ from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.cluster.cluster import arbiter
+from xpulpnn_sim.proofs.cluster.obligation import broken_promises, promises
 from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
-from xpulpnn_sim.proofs.units import cluster_parts
 from xpulpnn_sim.proofs.units.decoder import COMPRESSED, DECODER
 from xpulpnn_sim.proofs.units.divider import DIVIDER
 from xpulpnn_sim.proofs.units.dotp import DOT_PRODUCTS
@@ -162,8 +162,8 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
 @pytest.mark.flow
 def test_parts_of_the_cluster():
     obligation = arbiter(3, "counter")
-    assert verdicts(cluster_parts.claims(obligation, obligation.emit().text)) == {EQUAL}
-    assert [verdicts(wrong) for wrong in cluster_parts.broken(obligation)] == [{DIFFERENT}]
+    assert verdicts(promises(obligation, obligation.emit().text)) == {EQUAL}
+    assert [verdicts(wrong) for wrong in broken_promises(obligation)] == [{DIFFERENT}]
 
 
 @pytest.mark.unit

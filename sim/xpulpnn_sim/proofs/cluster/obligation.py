@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from amaranth.hdl import Fragment, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -12,6 +13,8 @@ from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates, clocked_gates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, prove_equal
+from xpulpnn_sim.proofs.faults.core_fault import CoreFault
+from xpulpnn_sim.proofs.units.unit_proof import Claim
 
 
 class Surroundings(wiring.Component):
@@ -150,3 +153,32 @@ class _Cycles:
             if len(example) > 1 and not example[-1].get(claim, 1):
                 break
         return tuple(example)
+
+
+def promises(obligation: Obligation, text: str) -> list[Claim]:
+    """All that is promised of a part; what must not hold must be refuted."""
+
+    def decide(timeout_s: float) -> str:
+        findings = prove_by_induction(obligation, text, timeout_s=int(timeout_s))
+        wrong = [finding for finding in findings if finding.verdict != obligation.expected(finding.claim)]
+        if any(finding.verdict != UNDECIDED for finding in wrong):
+            return "; ".join(f"{finding.verdict}: {obligation.claims[finding.claim]}" for finding in wrong)
+        if wrong:
+            raise GaveUpError
+        return ""
+
+    count = len(obligation.claims)
+    return [Claim(what=f"{count} promises, in every cycle after a reset", method="induction", decide=decide)]
+
+
+def broken_promises(obligation: Obligation) -> list[list[Claim]]:
+    """Claims that are wrong: the first output of the part that gates drive, no register, is inverted."""
+    component = obligation.make()
+    parts = {name: part for part, name, _ in Fragment.get(component, None).subfragments}
+    driven = parts["unit"].statements["comb"]._lhs_signals()
+    for path, member, port in component.unit.signature.flatten(component.unit):
+        if member.flow is Out and Value.cast(port) in driven:
+            name = ".".join(map(str, path))
+            with CoreFault("inverted", type(component.unit), {name: lambda right, _: ~right}, "").seeded():
+                return [promises(obligation, obligation.emit().text)]
+    raise ToolError(f"{obligation.unit} must have an output that gates drive, but has none")
