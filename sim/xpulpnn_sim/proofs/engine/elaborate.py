@@ -89,7 +89,7 @@ class ClockCycle:
         return [self._literal(net) for net in wanted]
 
     def _literal(self, net: int) -> int:
-        if net == DONT_CARE:
+        if net == DONT_CARE and net not in self._known:
             return self._graph.input()
         if net not in self._known:
             self._known[net] = self._graph.input()

@@ -1,21 +1,17 @@
 """Gates of a unit and of its mutants in one graph, where only what a change reaches is there twice."""
 
-import heapq
 import tempfile
-from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, OPERATIONS, TRUE, GateGraph
 from xpulpnn_sim.tools.netlists import (
     DONT_CARE,
     ONE,
     ZERO,
-    NetlistCell,
     NetlistModule,
-    NetlistWire,
-    in_order,
     read_module,
 )
 from xpulpnn_sim.tools.yosys import Yosys
@@ -74,59 +70,46 @@ class MutatedGates:
     def __init__(self, module: NetlistModule, numbers: Sequence[int]) -> None:
         self.graph = GateGraph()
         self._values = {number: value for value, number in enumerate(numbers, 1)}
-        gates = [cell for cell in module.cells if cell.type in OPERATIONS]
         self._cut = [cell for cell in module.cells if cell.type not in OPERATIONS]
-        self._cells = in_order(gates, lambda cell: cell.read, lambda cell: cell.driven)
-        self._readers: dict[int, list[int]] = {}
-        for place, cell in enumerate(self._cells):
-            for net in cell.read:
-                self._readers.setdefault(net, []).append(place)
-        select = module.inputs.get(SELECT)
-        self._select = select.nets if select else []
-        self._known: dict[int, int] = {ZERO: FALSE, ONE: TRUE, DONT_CARE: FALSE, **dict.fromkeys(self._select, FALSE)}
+        cells = [cell for cell in module.cells if cell.type in OPERATIONS]
+        self._gates = ClockedGates(replace(module, cells=cells))
+        self._select = module.inputs[SELECT].nets if SELECT in module.inputs else []
+        # what nobody drives is 0
+        self._state = dict.fromkeys((DONT_CARE, *self._select), FALSE)
+        self._state |= {net: FALSE for cell in cells for net in cell.read if net not in self._gates.drivers}
+        self._state |= {ZERO: FALSE, ONE: TRUE}
         self.free = self._variables(module)
-        for cell in self._cells:
-            self._known[cell.pins["Y"][0]] = self._output(cell, self._known)
-        self.words = self._words(module)
+        self._unit = ClockCycle(self.graph, self._gates, {}, self._state)
+        wires = [*module.inputs.values(), *module.outputs.values()]
+        wires += [wire for wire in module.wires.values() if not wire.hidden]
+        #: Literals of each word of the unit itself that has a name.
+        self.words = {wire.name: self._unit.nets(wire.nets) for wire in wires}
         self._watched = self._observed(module)
-        self._registers = {cell.pins["Q"][0]: cell for cell in self._cut if cell.type == _REGISTER}
+        registers = [cell for cell in self._cut if cell.type == _REGISTER]
+        self._registers = {cell.pins["Q"][0]: cell.pins["D"][0] for cell in registers}
+        self._clocks = [cell.pins["C"][0] for cell in registers]
         # a change of what a register drives moves the wire with the value after reset behind itself
-        starts = {self._known[net]: value for net, value in module.initial.items() if net in self._known}
-        self._starts = {net: starts[self._known[net]] for net in self._registers if self._known[net] in starts}
+        starts = dict(zip(self._unit.nets(module.initial), module.initial.values(), strict=True))
+        literals = zip(self._registers, self._unit.nets(self._registers), strict=True)
+        self._starts = {net: starts[literal] for net, literal in literals if literal in starts}
         self.is_clocked = (
-            len({self._known[cell.pins["C"][0]] for cell in self._registers.values()}) == 1
-            and len(self._registers) == len(self._cut)
+            len(set(self._unit.nets(self._clocks))) == 1
+            and len(registers) == len(self._cut)
             and self._registers.keys() == self._starts.keys()
         )
 
     def _variables(self, module: NetlistModule) -> dict[str, list[int]]:
-        free: dict[str, list[int]] = {}
-        for name, wire in module.inputs.items():
-            if name != SELECT:
-                free[name] = [self._variable(net) for net in wire.nets]
+        """New variables for inputs and for what registers and other cells drive, by the names that these have."""
         driven = {net for cell in self._cut for net in (cell.driven or cell.pins.get("Q", []))}
-        for wire in module.wires.values():
-            if wire.name not in free and driven.issuperset(wire.nets):
-                free[wire.name] = [self._variable(net) for net in wire.nets]
-        for cell in self._cut:
-            for net in cell.driven:
-                self._variable(net)
-        return free
-
-    def _variable(self, net: int) -> int:
-        if net not in self._known:
-            self._known[net] = self.graph.input()
-        return self._known[net]
-
-    def _words(self, module: NetlistModule) -> dict[str, list[int]]:
-        """Literals of each word of the unit itself that has a name."""
-        wires: list[NetlistWire] = [*module.inputs.values(), *module.outputs.values()]
-        wires += [wire for wire in module.wires.values() if not wire.hidden]
-        return {
-            wire.name: [self._known.get(net, FALSE) for net in wire.nets]
-            for wire in wires
-            if self._known.keys() >= set(wire.nets)
-        }
+        named = [wire for name, wire in module.inputs.items() if name != SELECT]
+        named += [
+            wire for name, wire in module.wires.items() if name not in module.inputs and driven.issuperset(wire.nets)
+        ]
+        nets = dict.fromkeys(net for wire in named for net in wire.nets) | dict.fromkeys(
+            net for cell in self._cut for net in cell.driven
+        )
+        self._state |= {net: self.graph.input() for net in nets if net > ONE}
+        return {wire.name: [self._state[net] for net in wire.nets] for wire in named}
 
     def _observed(self, module: NetlistModule) -> list[tuple[str, int]]:
         """Name and net of each bit that a mutant must leave as it is: outputs, and what cut cells read."""
@@ -138,14 +121,19 @@ class MutatedGates:
             found += [(f"{NEXT}{label}", net) for net in cell.read]
         return found
 
-    def _output(self, cell: NetlistCell, known: Mapping[int, int]) -> int:
-        pins, operation = OPERATIONS[cell.type]
-        return operation(self.graph, *(known.get(cell.pins[pin][0], FALSE) for pin in pins))
+    def _mutant(self, number: int, registers: Mapping[int, int]) -> ClockCycle:
+        """A cycle of a mutant, given the literals of those registers that may not be what they are in the unit."""
+        select = {net: TRUE for place, net in enumerate(self._select) if self._values[number] >> place & 1}
+        return ClockCycle(self.graph, self._gates, {}, {**self._state, **select, **registers})
+
+    def _differences(self, mutant: ClockCycle) -> list[Bit]:
+        nets = [net for _, net in self._watched]
+        pairs = zip(self._watched, self._unit.nets(nets), mutant.nets(nets), strict=True)
+        return [(name, one, other) for (name, _), one, other in pairs if one != other]
 
     def differences(self, number: int) -> list[Bit]:
         """Name, literal in the unit and literal in the mutant of each observed bit whose gates are not the same."""
-        changed = self._changed(number, {})
-        return [(name, self._known[net], changed[net]) for name, net in self._watched if net in changed]
+        return self._differences(self._mutant(number, {}))
 
     def machine(self, number: int) -> "GateMachine | None":
         """Unit and mutant side by side, each with registers of its own where those of the mutant may be others.
@@ -153,54 +141,22 @@ class MutatedGates:
         None if something but registers is cut, a register has no value after reset, or another clock than the others,
         also by the change.
         """
+        following = self._unit.nets(self._registers.values())
         own: dict[int, int] = {}
         while True:
-            changed = self._changed(number, own)
-            if not self.is_clocked or any(cell.pins["C"][0] in changed for cell in self._registers.values()):
+            mutant = self._mutant(number, own)
+            if not self.is_clocked or mutant.nets(self._clocks) != self._unit.nets(self._clocks):
                 return None
-            more = [net for net, cell in self._registers.items() if net not in own and cell.pins["D"][0] in changed]
+            others = mutant.nets(self._registers.values())
+            rows = list(zip(self._registers, following, others, strict=True))
+            more = [net for net, one, other in rows if net not in own and one != other]
             if not more:
                 break
             own.update((net, self.graph.input()) for net in more)
-        unit: dict[int, tuple[int, int]] = {}
-        mutant: dict[int, tuple[int, int]] = {}
-        for net, cell in self._registers.items():
-            following, start = cell.pins["D"][0], self._starts[net]
-            unit[self._known[net]] = (self._known[following], start)
-            if net in own:
-                mutant[own[net]] = (changed.get(following, self._known[following]), start)
-        outputs = [
-            (name, self._known[net], changed[net])
-            for name, net in self._watched
-            if net in changed and not name.startswith(NEXT)
-        ]
-        return GateMachine(outputs=outputs, unit=unit, mutant=mutant)
-
-    def _changed(self, number: int, registers: Mapping[int, int]) -> dict[int, int]:
-        """Literals of the nets that are not what they are in the unit itself, given those of some registers."""
-        value = self._values[number]
-        changed = {net: TRUE for place, net in enumerate(self._select) if value >> place & 1}
-        changed.update(registers)
-        known = ChainMap(changed, self._known)
-        waiting: list[int] = []
-        queued: set[int] = set()
-
-        def reach(net: int) -> None:
-            for place in self._readers.get(net, ()):
-                if place not in queued:
-                    queued.add(place)
-                    heapq.heappush(waiting, place)
-
-        for net in tuple(changed):
-            reach(net)
-        while waiting:
-            cell = self._cells[heapq.heappop(waiting)]
-            net = cell.pins["Y"][0]
-            literal = self._output(cell, known)
-            if literal != self._known[net]:
-                changed[net] = literal
-                reach(net)
-        return changed
+        outputs = [bit for bit in self._differences(mutant) if not bit[0].startswith(NEXT)]
+        unit = {self._state[net]: (one, self._starts[net]) for net, one, _ in rows}
+        latches = {own[net]: (other, self._starts[net]) for net, _, other in rows if net in own}
+        return GateMachine(outputs=outputs, unit=unit, mutant=latches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
