@@ -13,7 +13,8 @@ from xpulpnn_sim.cli.common import finish, output, progress_bar, table, tell
 from xpulpnn_sim.cli.configurations import Settings
 from xpulpnn_sim.cli.options import Json, Seconds, Timeout, arguments, command
 from xpulpnn_sim.proofs.cluster.cluster import PARTS
-from xpulpnn_sim.proofs.cluster.obligation import Finding, Obligation, prove_by_induction
+from xpulpnn_sim.proofs.cluster.obligation import Obligation
+from xpulpnn_sim.proofs.units.cluster_parts import Finding, prove_by_induction
 
 _TITLE = "what holds in every cycle after a reset, by induction over the clock edges"
 

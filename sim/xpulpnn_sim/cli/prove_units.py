@@ -18,8 +18,8 @@ from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Configuration
 from xpulpnn_sim.cli.options import Json, Seconds, Timeout, Words, arguments, command, listed
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.cluster.cluster import PARTS
-from xpulpnn_sim.proofs.cluster.obligation import broken_promises, promises
 from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
+from xpulpnn_sim.proofs.units.cluster_parts import broken_promises, promises
 from xpulpnn_sim.proofs.units.decoder import COMPRESSED, DECODER
 from xpulpnn_sim.proofs.units.divider import DIVIDER
 from xpulpnn_sim.proofs.units.dotp import ALL_SIGNS, DOT_PRODUCTS

@@ -10,7 +10,9 @@ from xpulpnn_sim.cli import prove_cluster
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.proofs.cluster.cluster import PARTS, arbiter
-from xpulpnn_sim.proofs.cluster.obligation import PROVED, REFUTED, UNDECIDED, Finding, Obligation, prove_by_induction
+from xpulpnn_sim.proofs.cluster.obligation import PROVED, REFUTED, Obligation
+from xpulpnn_sim.proofs.units.cluster_parts import Finding, prove_by_induction
+from xpulpnn_sim.proofs.units.unit_proof import UNDECIDED
 
 pytestmark = pytest.mark.flow
 

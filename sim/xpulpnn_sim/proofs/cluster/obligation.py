@@ -1,20 +1,13 @@
-"""Claims about a unit with all its ports at the outside, and their proof by induction over clock cycles."""
+"""Obligations: what is to be proved of a unit, with all its ports at the outside."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Fragment, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from xpulpnn.errors import ToolError
 from xpulpnn.verilog import EmittedVerilog, emit
-from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates, clocked_gates
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
-from xpulpnn_sim.proofs.engine.solvers import GaveUpError, prove_equal
-from xpulpnn_sim.proofs.faults.core_fault import CoreFault
-from xpulpnn_sim.proofs.units.unit_proof import Claim
 
 
 class Surroundings(wiring.Component):
@@ -32,15 +25,9 @@ class Surroundings(wiring.Component):
             m.d.comb += inner.eq(outer) if port.flow is In else outer.eq(inner)
 
 
-PROVED, REFUTED, UNDECIDED = "proved", "refuted", "undecided"
-"""Verdicts: holds in every cycle after a reset; does not, as cycles show; neither was shown."""
+TOP = "claims"  # module of the component
 
-_TOP = "claims"
-_RESET = "rst"
-_BEYOND, _FAR_BEYOND = 3, 10
-"""Cycles in which claims are checked after a reset, beyond those of the induction; and if they are not proved."""
-
-Example = Sequence[Mapping[str, int]]  # ports by name in each cycle, up to the one in which a claim is wrong
+PROVED, REFUTED = "proved", "refuted"  # verdicts: holds in every cycle after a reset; does not, as cycles show
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,124 +48,4 @@ class Obligation:
 
     def emit(self) -> EmittedVerilog:
         """Verilog of component and unit, without initial values: proofs begin with a reset, or anywhere."""
-        return emit(self.make(), _TOP, config={}, initial=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """Verdict on a claim."""
-
-    claim: str
-    verdict: str  # see PROVED
-    cycles: int  # how far the proof looked: the cycles of the induction, or those of the counterexample
-    # from a reset for `refuted`, from a state in which induction fails for `undecided`
-    example: Example = ()
-
-
-def prove_by_induction(obligation: Obligation, verilog: str, *, timeout_s: int) -> list[Finding]:
-    """Prove the claims of an obligation about its Verilog.
-
-    Each claim is checked in some more than ``depth`` cycles after a reset; and it is shown that in any state, if the
-    claims held for ``depth`` cycles, it holds in the next. What a claim that fails was assumed for is shown again
-    without it. Resets may come at any time. For claims that are not proved longer counterexamples are sought.
-    """
-    gates, depth = clocked_gates(verilog, _TOP), obligation.depth
-    step = _Cycles(obligation, gates, depth + 1, timeout_s)
-
-    def from_reset(claims: Iterable[str], beyond: int) -> dict[str, Example | None]:
-        return _Cycles(obligation, gates, depth + beyond, timeout_s, resets=True).wrong(claims, since=1)
-
-    assumed = [claim for claim in obligation.claims if claim not in obligation.refuted]
-    begins, steps = from_reset(obligation.claims, _BEYOND), dict[str, Example | None]()
-    while assumed:
-        steps |= step.wrong(assumed, since=depth, assumed=assumed)
-        held = [claim for claim in assumed if begins[claim] == steps[claim] == ()]
-        if held == assumed:
-            break
-        assumed = held
-    begins |= from_reset([one for one in obligation.claims if one not in assumed and not begins[one]], _FAR_BEYOND)
-    findings: list[Finding] = []
-    for claim in obligation.claims:
-        verdict, example = PROVED if claim in assumed else UNDECIDED, begins[claim] or ()
-        if example:
-            verdict = REFUTED
-        elif verdict == UNDECIDED:
-            example = steps.get(claim) or ()
-        findings.append(Finding(claim=claim, verdict=verdict, cycles=len(example) or depth, example=example))
-    return findings
-
-
-class _Cycles:
-    """A unit and its claims in some cycles, one after the other: from any state, or from a cycle of reset on."""
-
-    def __init__(
-        self, obligation: Obligation, gates: ClockedGates, count: int, timeout_s: int, *, resets: bool = False
-    ) -> None:
-        self._graph, self._gates, self._timeout_s = GateGraph(), gates, timeout_s
-        self._cycles: list[ClockCycle] = []
-        state = dict(zip(gates.registers, self._graph.inputs(len(gates.registers)), strict=True))
-        for cycle in range(count):
-            given = {_RESET: [TRUE]} if resets and not cycle else {}
-            for port, register in obligation.registers.items():
-                nets = gates.words.get(f"unit.{register}", ())
-                if not state.keys() >= set(nets) or not nets:
-                    raise ToolError(f"{obligation.unit} must have a register {register}")
-                given[port] = [state[net] for net in nets]
-            self._cycles.append(ClockCycle(self._graph, gates, given, state))
-            state = self._cycles[-1].next_state()
-
-    def wrong(self, claims: Iterable[str], *, since: int, assumed: Sequence[str] = ()) -> dict[str, Example | None]:
-        """Show for each claim how it is wrong from cycle ``since`` on if others held before it.
-
-        Empty if it is never wrong; None if time is up.
-        """
-        graph = self._graph
-        held = [cycle.port(claim)[0] for cycle in self._cycles[:since] for claim in assumed]
-        literals = {
-            claim: graph.all([*held, graph.all(cycle.port(claim)[0] for cycle in self._cycles[since:]) ^ 1])
-            for claim in claims
-        }
-        if self._example("", graph.any(literals.values())) == ():
-            return dict.fromkeys(literals, ())
-        return {claim: self._example(claim, literal) for claim, literal in literals.items()}
-
-    def _example(self, claim: str, literal: int) -> Example | None:
-        try:
-            found = prove_equal(self._graph, ([literal], [FALSE]), timeout_s=self._timeout_s)
-        except GaveUpError:
-            return None
-        example: list[dict[str, int]] = []
-        for cycle in self._cycles if found else ():
-            example.append({name: self._graph.number(found.ones, cycle.port(name)) for name in self._gates.ports})
-            if len(example) > 1 and not example[-1].get(claim, 1):
-                break
-        return tuple(example)
-
-
-def promises(obligation: Obligation, text: str) -> list[Claim]:
-    """All that is promised of a part; what must not hold must be refuted."""
-
-    def decide(timeout_s: float) -> str:
-        findings = prove_by_induction(obligation, text, timeout_s=int(timeout_s))
-        wrong = [finding for finding in findings if finding.verdict != obligation.expected(finding.claim)]
-        if any(finding.verdict != UNDECIDED for finding in wrong):
-            return "; ".join(f"{finding.verdict}: {obligation.claims[finding.claim]}" for finding in wrong)
-        if wrong:
-            raise GaveUpError
-        return ""
-
-    count = len(obligation.claims)
-    return [Claim(what=f"{count} promises, in every cycle after a reset", method="induction", decide=decide)]
-
-
-def broken_promises(obligation: Obligation) -> list[list[Claim]]:
-    """Claims that are wrong: the first output of the part that gates drive, no register, is inverted."""
-    component = obligation.make()
-    parts = {name: part for part, name, _ in Fragment.get(component, None).subfragments}
-    driven = parts["unit"].statements["comb"]._lhs_signals()
-    for path, member, port in component.unit.signature.flatten(component.unit):
-        if member.flow is Out and Value.cast(port) in driven:
-            name = ".".join(map(str, path))
-            with CoreFault("inverted", type(component.unit), {name: lambda right, _: ~right}, "").seeded():
-                return [promises(obligation, obligation.emit().text)]
-    raise ToolError(f"{obligation.unit} must have an output that gates drive, but has none")
+        return emit(self.make(), TOP, config={}, initial=False)
