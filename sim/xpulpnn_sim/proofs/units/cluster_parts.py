@@ -104,8 +104,10 @@ class _Cycles:
             found = prove_equal(self._graph, ([literal], [FALSE]), timeout_s=self._timeout_s)
         except GaveUpError:
             return None
+        if found is None:
+            return ()
         example: list[dict[str, int]] = []
-        for cycle in self._cycles if found else ():
+        for cycle in self._cycles:
             example.append({name: self._graph.number(found.ones, cycle.port(name)) for name in self._gates.ports})
             if len(example) > 1 and not example[-1].get(claim, 1):
                 break
