@@ -295,7 +295,7 @@ class _Memory:
         for row, values in zip(content, calls, strict=True):
             row[: len(fields)] = [values[field.name] & WORD_MASK for field in fields]
         self.outside.place(f"{layer.name}.{CALLS}", content.tobytes())
-        return layer.division.function(calls)
+        return layer.division.function(calls).words
 
     def _call(self, layer: int) -> int:
         """Put outside what tells the host where the results of a layer are, and give its address."""

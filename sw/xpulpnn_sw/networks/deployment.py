@@ -12,9 +12,9 @@ from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.tiling.division import Division, TileStep, schedule
-from xpulpnn_sw.kernels.tiling.maps import MapDivision, divides_by_rows
-from xpulpnn_sw.kernels.tiling.plan import TileOperand, TilePlan, aligned
-from xpulpnn_sw.kernels.tiling.products import ProductDivision
+from xpulpnn_sw.kernels.tiling.kernels import MapDivision, ProductDivision
+from xpulpnn_sw.kernels.tiling.plan import TileOperand, TilePlan, aligned, planned
+from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.networks.kernels import buffer_of, edges, input_pieces
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 
@@ -215,10 +215,9 @@ def tiled_layer(stage: Stage, run: KernelRun, cores: int, memory: int, always: i
     Raises :class:`LayerError`, which names the layer, if it cannot be divided, or no tile is small enough.
     """
     try:
-        division = (
-            MapDivision(run, cores) if divides_by_rows(run) else ProductDivision(run, folded=stage.tensors.folded)
-        )
-        plan = division.planned(cores, memory, always + CALL_SLOTS * _call_bytes(run))
+        is_product = isinstance(run.variant, Variant)
+        division = ProductDivision(run, folded=stage.tensors.folded) if is_product else MapDivision(run, cores)
+        plan = planned(division, cores, memory, always + CALL_SLOTS * _call_bytes(run))
     except LayerError as error:
         raise LayerError(f"{stage.name}: {error}") from None
     steps = tuple(schedule(plan.tiles, overlap=plan.overlap))

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field, replace
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import Ints
-from xpulpnn_sw.kernels.tiling.maps import divides_by_rows
 from xpulpnn_sw.kernels.tiling.plan import aligned
-from xpulpnn_sw.kernels.tiling.products import divides
 from xpulpnn_sw.networks.deployment import (
     DeployedStep,
     Deployment,
@@ -278,7 +276,7 @@ class _Planner:
     def _divided(self, plan: Deployment, step: int) -> bool:
         """Compute the layer in tiles, or in smaller ones."""
         layer = self._layer(plan, step)
-        if layer is None or not (divides(self._runs[layer]) or divides_by_rows(self._runs[layer])):
+        if layer is None:
             return False
         stage = self._network.stages[layer]
         always = sum(aligned(one.size) for one in plan.pieces if one.name in self._always)

@@ -34,7 +34,7 @@ from xpulpnn_sw.kernels.programs.bare import BareClusterProgram, cluster_program
 from xpulpnn_sw.kernels.programs.tiled import TIMES, TiledProgram, Tiling, tiled_program
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.tiling.division import TileStep
-from xpulpnn_sw.kernels.tiling.products import divides
+from xpulpnn_sw.kernels.tiling.kernels import divides
 
 ENGINE = "cluster"  # what ran a kernel, in its record
 

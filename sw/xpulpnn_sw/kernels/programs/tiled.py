@@ -24,8 +24,8 @@ from xpulpnn_sw.kernels.tiling.division import (
     command_words,
     schedule,
 )
+from xpulpnn_sw.kernels.tiling.kernels import ProductDivision
 from xpulpnn_sw.kernels.tiling.plan import TileOperand, TilePlan, aligned, planned
-from xpulpnn_sw.kernels.tiling.products import ProductDivision
 
 OUTSIDE_DATA = L2_BASE + (1 << 20)  # where operands and results lie outside the cluster, behind the text
 TILE_STACK_BYTES = 512  # bytes of a core's stack, for the frame of the function: no interrupt is taken
@@ -167,9 +167,8 @@ def tiled_program(run: KernelRun, cores: int, memory: int, wish: Tiling, *, spec
     inside = _Inside(run, cores, memory)
     division = ProductDivision(run)
     lines = None if wish.rows is None else division.lines_of(wish.rows)
-    plan = planned(
-        division, cores, memory, inside.end - TCDM_BASE, lines=lines, channels=wish.channels, overlap=wish.overlap
-    )
+    fixed = inside.end - TCDM_BASE - division.buffer_bytes(0)
+    plan = planned(division, cores, memory, fixed, lines=lines, channels=wish.channels, overlap=wish.overlap)
     buffers = {
         operand: tuple(inside.reserve(f"{operand.value}{slot}", size) for slot in range(count))
         for operand, (count, size) in plan.buffers.items()
@@ -201,7 +200,7 @@ def tiled_program(run: KernelRun, cores: int, memory: int, wish: Tiling, *, spec
     run = replace(run, image=image, specialised=specialise or run.specialised)
     if specialise:
         calls = [placed.arguments(step.work.tile, step.work.slots) for step in steps if step.work]
-        run = replace(run, function=division.specialised(calls))
+        run = replace(run, function=division.function(calls))
     entry, text = _text(run, inside, cores)
     return TiledProgram(
         entry=entry,

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from xpulpnn.errors import LayerError
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, DmaCommand
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.layout import Image, Symbol, Words
+from xpulpnn_sw.kernels.layout import Image, Symbol
+from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.tiling.plan import (
     DMA_ALIGNMENT,
     Tile,
@@ -17,7 +17,6 @@ from xpulpnn_sw.kernels.tiling.plan import (
     TilePlan,
     TileSizes,
     aligned,
-    planned,
     slots_needed,
 )
 
@@ -219,34 +218,6 @@ class Division(TileSizes):
     run: KernelRun
     inputs: tuple[LineMap, ...]
 
-    def planned(self, cores: int, memory: int, fixed: int) -> TilePlan:
-        """The tiles that take ``cores`` cores the least time in ``memory`` bytes, ``fixed`` of which are taken.
-
-        Data are moved while tiles are computed if there is room for that. Raises :class:`LayerError` if no tile is
-        small enough.
-        """
-        refused: LayerError | None = None
-        for overlap in (True, False):
-            plans: list[TilePlan] = []
-            for lines in self.heights:
-                try:
-                    taken = fixed + self.buffer_bytes(lines)
-                    plans.append(planned(self, cores, memory, taken, lines=lines, overlap=overlap))
-                except LayerError as error:
-                    refused = error
-            if plans:
-                return min(plans, key=lambda plan: plan.estimate)
-        raise refused or AssertionError
-
-    @property
-    def heights(self) -> Sequence[int | None]:
-        """Lines of a tile to try one by one, as something different is fixed for each; None: as it suits."""
-        return (None,)
-
-    @abstractmethod
-    def buffer_bytes(self, lines: int | None) -> int:
-        """Bytes that the kernel needs while it runs, for tiles of so many lines, or of any."""
-
     @abstractmethod
     def filters(self, channels: range) -> Filters:
         """The filters of some of a kernel's channels, laid out as if there were no others."""
@@ -260,8 +231,8 @@ class Division(TileSizes):
         """Arguments that are other ones for a tile, beside addresses and those of its filters."""
 
     @abstractmethod
-    def function(self, calls: Sequence[Mapping[str, int]]) -> Words:
-        """Code of a function for these argument structures."""
+    def function(self, calls: Sequence[Mapping[str, int]]) -> Program:
+        """A function for these argument structures only."""
 
     def place(self, name: str, outside: OutsideMemory, plan: TilePlan, addresses: LayerAddresses) -> "PlacedLayer":
         """Put filters and parameters outside, under names that begin with ``name``."""

@@ -96,6 +96,10 @@ class TileSizes(ABC):
         """Bytes of an output pixel of so many channels."""
 
     @abstractmethod
+    def buffer_bytes(self, lines: int) -> int:
+        """Bytes that the kernel needs while it runs, for tiles of so many lines."""
+
+    @abstractmethod
     def filter_bytes(self, channels: int) -> int:
         """Bytes of filters and parameters of so many channels."""
 
@@ -126,7 +130,7 @@ class TilePlan:
     """A division into tiles of one size."""
 
     sizes: TileSizes
-    fixed: int  # bytes of what there is once for all tiles: im2col buffers, stacks, reports
+    fixed: int  # bytes of what there is once for all tiles, whatever they are: stacks, reports
     cores: int  # that share each tile
     lines: int  # of a tile; those at the ends may have fewer
     channels: int  # of a tile; those at the ends may have fewer
@@ -152,7 +156,11 @@ class TilePlan:
     @property
     def bytes(self) -> int:
         """Bytes of memory that the division needs."""
-        return self.fixed + sum(count * size for count, size in self.buffers.values())
+        return self._always + sum(count * size for count, size in self.buffers.values())
+
+    @property
+    def _always(self) -> int:
+        return self.fixed + self.sizes.buffer_bytes(self.lines)
 
     @property
     def _counts(self) -> tuple[int, int]:
@@ -172,7 +180,7 @@ class TilePlan:
             pad_top=0,
             pixels=min(self.lines * shape.line_pixels, shape.pixels),
         )
-        return self.fixed + sum(
+        return self._always + sum(
             (2 if self.overlap and count > 1 else 1) * self.sizes.size(operand, tile)
             for operand, count in several.items()
         )
@@ -211,12 +219,12 @@ def planned(
     *,
     lines: int | None = None,
     channels: int | None = None,
-    overlap: bool = True,
+    overlap: bool | None = None,
 ) -> TilePlan:
     """The division that fits into ``memory`` bytes, ``fixed`` of which are taken, and takes the least time.
 
-    Tiles have so many lines and channels, or as it suits. Raises :class:`LayerError` if there is none, or for wishes
-    that cannot be met.
+    Tiles have so many lines and channels, or as it suits. With ``overlap`` data are moved while tiles are computed, by
+    default if there is room for that. Raises :class:`LayerError` if there is none, or for wishes that cannot be met.
     """
     shape = sizes.shape
     if lines is not None and not 1 <= lines <= shape.lines:
@@ -236,13 +244,15 @@ def planned(
             lines=height,
             channels=width,
             channels_first=channels_first,
-            overlap=overlap,
+            overlap=overlap is not False,
         )
-        for height in ([lines] if lines else line_counts(shape.lines))
+        for height in ([lines] if lines else dict.fromkeys(_sizes(shape.lines, 1)))
         for width in ([channels] if channels else dict.fromkeys(_sizes(shape.channels, shape.channel_unit)))
         for channels_first in (False, True)
     ]
     fitting = [one for one in candidates if one.most_bytes <= memory]
+    if not fitting and overlap is None:
+        return planned(sizes, cores, memory, fixed, lines=lines, channels=channels, overlap=False)
     if not fitting:
         least = min(one.most_bytes for one in candidates)
         raise LayerError(f"tiles must be at most the TCDM's {memory} bytes with buffers and stacks, not {least}")
@@ -257,8 +267,3 @@ def _sizes(total: int, unit: int) -> Iterator[int]:
         if (following := -(-units // count)) != size and following * unit < total:
             size = following
             yield size * unit
-
-
-def line_counts(lines: int) -> list[int]:
-    """Lines of tiles that differ in the number of tiles, the most first."""
-    return list(dict.fromkeys(_sizes(lines, 1)))

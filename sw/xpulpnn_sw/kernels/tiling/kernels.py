@@ -1,40 +1,119 @@
-"""Layers with filters in tiles: pieces of the input by pieces of the filters."""
+"""Kernels in tiles: rows of the output from rows of maps; pieces of the input by pieces of the filters."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 
 import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD
+from xpulpnn_sw.kernels.channelwise.depthwise_parts import copied_bytes, row_pitch
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.layout import Words, banked_words, padded_channels
+from xpulpnn_sw.kernels.layout import banked_words, padded_channels
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.products import (
-    CONV1D_ARGUMENTS,
-    CONV1D_OUTSIDE_ARGUMENTS,
-    CONV_ARGUMENTS,
-    CONV_OUTSIDE_ARGUMENTS,
-    LINEAR_ARGUMENTS,
     MATMUL_ARGUMENTS,
 )
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.requantised_code import product_program
 from xpulpnn_sw.kernels.tiling.division import BUFFER, Division, DmaTransfer, Filters, LineMap
-from xpulpnn_sw.kernels.tiling.plan import LayerShape, Tile, TilePlan, aligned
+from xpulpnn_sw.kernels.tiling.plan import DMA_ALIGNMENT, LayerShape, Tile, TilePlan, aligned
 from xpulpnn_sw.kernels.variants import BYTE_BITS, Variant
+from xpulpnn_sw.layers.channelwise import DepthwiseLayer, TransposeLayer, WindowLayer
 from xpulpnn_sw.layers.convolution import ImageConvLayer
+
+# symbols that are neither inputs nor what belongs to a layer
+_NOT_CONSTANTS = ("output", BUFFER, "arguments", "stack")
+_MAP_CYCLES = 2  # of each word of a window, or of a map
+
+
+class MapDivision(Division):
+    """Division of a layer whose rows can be computed apart."""
+
+    def __init__(self, run: KernelRun, cores: int) -> None:
+        self.run, self._cores, layer = run, cores, run.layer
+        height, width = layer.out_shape
+        rows, area = {"in_lines": height}, 1
+        if isinstance(layer, WindowLayer):
+            rows = {"in_lines": layer.height, "step": layer.stride[0], "window": layer.kernel_height}
+            rows, area = rows | {"top": layer.padding[0]}, layer.area
+        self.shape = LayerShape(lines=height, line_pixels=width, pixels=height * width, **rows)
+        self.inputs = tuple(self._inputs())
+        size = run.image.symbols["output"].length
+        line = run.arguments["row_bytes"] if isinstance(layer, TransposeLayer) else size // height
+        self._output = LineMap(symbol="output", line=line, planes=size // (height * line), stride=height * line)
+        self.in_line = sum(one.row for one in self.inputs)
+        self.in_spare = sum(aligned(one.ahead) + DMA_ALIGNMENT for one in self.inputs)
+        self.block_cycles = -(-self.in_line // (WORD * width)) * area * _MAP_CYCLES
+        names = {*_NOT_CONSTANTS, *(one.symbol for one in self.inputs)}
+        self._constants = [name for name in run.image.symbols if name not in names]
+
+    def _inputs(self) -> Iterator[LineMap]:
+        layer, arguments, rows = self.run.layer, self.run.arguments, self.shape.in_lines
+        planes = layer.channels if isinstance(layer, DepthwiseLayer) else 1
+        for name, symbol in self.run.image.symbols.items():
+            if name not in ("first", "second", "input"):
+                continue
+            size = symbol.length
+            # of one channel or of all
+            line = arguments["pixel_bytes"] * arguments["width"] if "pixel_bytes" in arguments else size // rows
+            line = arguments["row_bytes"] if isinstance(layer, DepthwiseLayer) else line
+            ahead = size - planes * rows * line
+            yield LineMap(symbol=name, line=line, planes=planes, stride=rows * line, ahead=ahead)
+
+    def pixel_bytes(self, channels: int) -> int:
+        """Bytes of an output pixel."""
+        return channels * -(-self._output.row // self.shape.line_pixels)
+
+    def filter_bytes(self, channels: int) -> int:
+        """Bytes of constants, which are in place of filters."""
+        return channels * sum(self.run.image.symbols[name].length for name in self._constants)
+
+    def _rows_stride(self, lines: int) -> int:
+        """Bytes from the rows of a core to those of the next, where a kernel copies rows."""
+        layer = self.run.layer
+        assert isinstance(layer, DepthwiseLayer)
+        _, _, left, right = layer.padding
+        rows = (lines - 1) * layer.stride[0] + layer.kernel_height
+        size = copied_bytes(rows, row_pitch(layer.width, left, right))
+        return banked_words(-(-size // WORD), self.run.placement) * WORD
+
+    def buffer_bytes(self, lines: int) -> int:
+        """Bytes of the rows that the cores copy."""
+        return aligned(self._cores * self._rows_stride(lines)) if BUFFER in self.run.image.symbols else 0
+
+    def filters(self, channels: range) -> Filters:
+        """The constants."""
+        contents = [self.run.image.view(name).tobytes() for name in self._constants]
+        starts = accumulate(map(len, contents[:-1]), initial=0)
+        return Filters(
+            name="constants", content=b"".join(contents), places=dict(zip(self._constants, starts, strict=False))
+        )
+
+    def store(self, tile: Tile, inside: int, outside: int) -> DmaTransfer:
+        """Move the results of a tile to the map at ``outside``."""
+        return self._output.transfer(tile.lines, inside, outside, inwards=False)
+
+    def tile_arguments(self, tile: Tile, plan: TilePlan) -> dict[str, int]:
+        """Rows of a tile, or elements of so many rows."""
+        layer, arguments, lines = self.run.layer, self.run.arguments, len(tile.lines)
+        if isinstance(layer, WindowLayer):
+            copied = {"buffer_stride": self._rows_stride(plan.lines)} if isinstance(layer, DepthwiseLayer) else {}
+            return {"height": len(tile.in_lines), "out_height": lines, "pad_top": tile.pad_top, **copied}
+        if isinstance(layer, TransposeLayer):
+            return {"height": lines}
+        return {name: arguments[name] // self.shape.lines * lines for name in ("words", "steps") if name in arguments}
+
+    def function(self, calls: Sequence[Mapping[str, int]]) -> Program:
+        """The kernel for maps of any size."""
+        return self.run.function
+
 
 _AHEAD = 2  # words that may be read behind an input
 _BLOCK_CYCLES = 45  # cycles of the accumulators' start, requantisation and stores
 _PIXEL_CYCLES = 40
 _WORD_CYCLES = 2.5  # cycles of the im2col, for a pixel and each of its words
-_MAPS = (CONV_ARGUMENTS, CONV_OUTSIDE_ARGUMENTS, CONV1D_ARGUMENTS, CONV1D_OUTSIDE_ARGUMENTS)  # inputs through im2col
-
-
-def divides(run: KernelRun) -> bool:
-    """Tell whether :class:`ProductDivision` knows the kernel."""
-    return isinstance(run.variant, Variant) and run.structure in (*_MAPS, MATMUL_ARGUMENTS, LINEAR_ARGUMENTS)
 
 
 class ProductDivision(Division):
@@ -48,12 +127,13 @@ class ProductDivision(Division):
 
     def __init__(self, run: KernelRun, *, folded: bool = False) -> None:
         variant, precision, arguments = run.variant, run.precision, run.arguments
-        if not isinstance(variant, Variant) or not divides(run):
+        if not isinstance(variant, Variant):
             raise LayerError(f"layer in tiles must be one with filters, not {run.layer} of {run.name}")
         if run.rule is Rule.QNT:
             raise LayerError("layer in tiles must be requantised by a rule without pv.qnt, not qnt")
         self.run, self._variant, self._blocking = run, variant, Blocking(variant, precision, run.rule, folded=folded)
-        self._is_map, self.group = run.structure in _MAPS, variant.npx
+        # whether inputs go through im2col
+        self._is_map, self.group = BUFFER in arguments, variant.npx
         # output pixels of a line: of a row of the map, of a group, or the only one
         line_pixels = pixels = 1
         self.in_line = run.image.symbols["input"].length
@@ -117,7 +197,7 @@ class ProductDivision(Division):
         stream = banked_words(blocks * self._stream_words, self.run.placement)
         return (variant.weight_streams * stream + variant.nch + blocks * self._parameter_words) * WORD
 
-    def buffer_bytes(self, lines: int | None) -> int:
+    def buffer_bytes(self, lines: int) -> int:
         """Bytes of the im2col buffers."""
         symbol = self.run.image.symbols.get("im2col")
         return 0 if symbol is None else aligned(symbol.length)
@@ -187,14 +267,10 @@ class ProductDivision(Division):
             return {"height": len(tile.in_lines), "out_height": len(tile.lines), "pad_top": tile.pad_top}
         return {"pixels": tile.pixels}
 
-    def specialised(self, calls: Sequence[Mapping[str, int]]) -> Program:
-        """A function for ``calls`` only: fields that are the same in all of these argument structures are constants."""
+    def function(self, calls: Sequence[Mapping[str, int]]) -> Program:
+        """A function whose constants are the fields that are the same in all of these argument structures."""
         run = self.run
         known = {field.name for field in run.structure.fields if not field.pointer}
         constants = {name: calls[0][name] for name in known if len({values[name] for values in calls}) == 1}
         is_image = isinstance(run.layer, ImageConvLayer)
         return product_program(self._blocking, run.structure, constants, inside=is_image)
-
-    def function(self, calls: Sequence[Mapping[str, int]]) -> Words:
-        """Code with what all tiles have in common as constants."""
-        return self.specialised(calls).words
