@@ -1,6 +1,7 @@
 """End of a MatMul block: requantise, pack and store, or store the accumulators."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from xpulpnn_sw.kernels.builder import BY_REGISTER, STORE_BY_BITS, THRESHOLD_BYTES, WORD, ZERO, Builder, Value
@@ -29,27 +30,24 @@ def temporaries(blocking: Blocking) -> int:
     return max(_LEAST, count)
 
 
+@dataclass(eq=False)
 class BlockStore:
     """The end of a block: what its accumulators become, and where it goes.
 
-    ``acc`` are the accumulators of [pixel][channel], which are lost. ``out`` is an output pointer of each pixel, moved
-    past what is stored, or one for all, which goes from pixel to pixel: ``steps`` are then registers with the distances
-    from each pixel to the next, and from the last to the first one's next store. ``parameters`` points to what the rule
-    needs of the block or of each channel, and is moved past it.
+    ``steps`` are, where one output pointer goes from pixel to pixel, registers with the distances from each pixel to
+    the next, and from the last to the first one's next store.
     """
 
-    def __init__(
-        self, b: Builder, blocking: Blocking, acc: list[list[int]], out: list[int], steps: list[int], parameters: int
-    ) -> None:
-        self.b, self.blocking, self.acc, self.out, self.steps, self.parameters = (
-            b,
-            blocking,
-            acc,
-            out,
-            steps,
-            parameters,
-        )
-        self.bits, self.signed, self.channels = blocking.precision.y, blocking.precision.y_signed, len(acc[0])
+    b: Builder
+    blocking: Blocking
+    acc: list[list[int]]  # accumulators of [pixel][channel], which are lost
+    out: list[int]  # an output pointer of each pixel, moved past what is stored, or one for all
+    steps: list[int]
+    parameters: int  # pointer to what the rule needs of the block or of each channel, moved past it
+
+    def __post_init__(self) -> None:
+        precision = self.blocking.precision
+        self.bits, self.signed, self.channels = precision.y, precision.y_signed, len(self.acc[0])
 
     def put(self, pixel: int, register: int, bits: int, offset: int = 0) -> None:
         """Store so many bits of a pixel, without XpulpV2 ``offset`` bytes behind its pointer."""
@@ -59,29 +57,20 @@ class BlockStore:
             self.b.access(STORE_BY_BITS[bits], register, bits // BYTE_BITS, offset, self.out[pixel])
 
 
+@dataclass(eq=False)
 class Store(BlockStore):
     """The end of a block without ``pv.rq``, behind whose biases the parameters of the rule lie.
 
-    Without post-increment the pointer is still before the biases. Of the ``temporaries`` there must be as many as the
-    function tells. ``partial`` are registers that hold an incomplete byte of each pixel between blocks, used only by
-    blocks smaller than a byte.
+    Without post-increment the pointer is still before the biases.
     """
 
-    def __init__(
-        self,
-        b: Builder,
-        blocking: Blocking,
-        acc: list[list[int]],
-        out: list[int],
-        steps: list[int],
-        parameters: int,
-        temporaries: list[int],
-        partial: list[int],
-    ) -> None:
-        super().__init__(b, blocking, acc, out, steps, parameters)
-        self._temporaries, self._partial = temporaries, partial
-        self._rule, self._xpulp, self._biases = blocking.rule, b.xpulp, self.channels * WORD
-        self._stored = [0] * len(acc)  # bytes of the block
+    _temporaries: list[int]  # as many as the function tells, or more
+    _partial: list[int]  # registers with an incomplete byte of each pixel between blocks smaller than a byte
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._rule, self._xpulp, self._biases = self.blocking.rule, self.b.xpulp, self.channels * WORD
+        self._stored = [0] * len(self.acc)  # bytes of the block
 
     def emit(self, first_channel: int, shift: Value) -> None:
         """Store a block whose first channel within the channel step is ``first_channel``."""

@@ -180,22 +180,30 @@ def normalising(after: "AnyRequantisation", channels: int) -> "AnyRequantisation
 AnyRequantisation = Requantisation | WideRequantisation | Multiplication | Shifting | Thresholds
 
 
-def block_parameters(bias: Ints, after: AnyRequantisation | None, channels: int, nch: int) -> Ints:
-    """Parameters by block of ``nch`` channels, of ``channels`` in all: the biases, then what the rule needs."""
+def _by_block(channels: int, nch: int, *fields: Ints | int) -> Ints:
+    """Parameters by block of ``nch`` channels, of ``channels`` in all: words of a block, or of each of its channels."""
     blocks = channels // nch
 
-    def filled(values: Ints) -> Ints:
-        return np.pad(values, ((0, channels - values.shape[0]), (0, 0))).reshape(blocks, -1)
+    def words(field: Ints | int) -> Ints:
+        if isinstance(field, int):
+            return np.full((blocks, 1), field)
+        rows = field.reshape(len(field), -1)
+        return np.pad(rows, ((0, channels - len(rows)), (0, 0))).reshape(blocks, -1)
 
-    fields = [filled(bias[:, np.newaxis])]
+    return np.concatenate([words(field) for field in fields], axis=1)
+
+
+def block_parameters(bias: Ints, after: AnyRequantisation | None, channels: int, nch: int) -> Ints:
+    """Parameters by block of ``nch`` channels, of ``channels`` in all: the biases, then what the rule needs."""
+    fields: list[Ints | int] = [bias]
     if isinstance(after, SearchedThresholds):
         bits = int(after.values.shape[1]).bit_length()
-        fields.append(np.zeros((blocks, gap_bytes(after.rule, bits, nch) // WORD_BYTES), np.int64))
+        fields += [0] * (gap_bytes(after.rule, bits, nch) // WORD_BYTES)
     if isinstance(after, Multiplication):
-        fields.append(np.full((blocks, 1), after.factor))
+        fields.append(after.factor)
     elif isinstance(after, Requantisation | WideRequantisation | Thresholds):
-        fields.append(filled(after.channel_words()))
-    return np.concatenate(fields, axis=1)
+        fields.append(after.channel_words())
+    return _by_block(channels, nch, *fields)
 
 
 RQ_WIDTHS = frozenset({8, 4, 2})  # widths of results that ``pv.rq`` makes
@@ -212,19 +220,14 @@ def scaled_parameters(bias: Ints, after: AnyRequantisation | None, channels: int
     Accumulators begin with 0. What a ``bias`` of each channel adds to a result is part of lambda, modulo ``2**32``. The
     rule must be one of :data:`SCALING_RULES`.
     """
-    missing, blocks = (0, channels - bias.shape[0]), channels // nch
     if isinstance(after, Requantisation):
         kappa, lam = after.kappa.astype(np.int64), after.lam.astype(np.int64)
-        words = np.stack([kappa, lam + kappa * bias], axis=-1)
-        return np.pad(words, (missing, (0, 0))).reshape(blocks, -1)
+        return _by_block(channels, nch, np.stack([kappa, lam + kappa * bias], axis=-1))
     assert isinstance(after, Multiplication | Shifting)
-    offsets = np.pad(after.factor * bias, missing).reshape(blocks, nch)
-    return np.pad(offsets, ((0, 0), (1, 0)), constant_values=after.factor)
+    return _by_block(channels, nch, after.factor, after.factor * bias)
 
 
 def one_factor_parameters(bias: Ints, after: AnyRequantisation | None, channels: int, nch: int) -> Ints:
     """Parameters for ``pv.rq`` where accumulators begin with the bias: kappa, a lambda of 0, biases of each block."""
-    starts = np.pad(bias, (0, channels - bias.shape[0])).reshape(channels // nch, nch)
     assert isinstance(after, Multiplication | Shifting)
-    common = np.tile([after.factor, 0], (channels // nch, 1))
-    return np.concatenate([common, starts], axis=1)
+    return _by_block(channels, nch, after.factor, 0, bias)

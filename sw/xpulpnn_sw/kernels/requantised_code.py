@@ -6,11 +6,12 @@ word gather in registers over several blocks, as far as there are registers and 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn_sw.kernels.builder import STORE_BY_BITS, WORD, Builder
+from xpulpnn_sw.kernels.builder import STORE_BY_BITS, WORD
 from xpulpnn_sw.kernels.code import KernelCode
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.im2col import Im2col
@@ -27,28 +28,22 @@ _TEMPORARIES = 3  # that what is around the blocks needs
 _BETWEEN_PLANES = 2  # of them those that are needed between the planes of a block
 
 
+@dataclass(eq=False)
 class RequantisedStore(BlockStore):
     """The end of a block through ``pv.rq``.
 
     Kappa and lambda of a channel are loaded for all pixels of a block. A result that follows at once would wait for
-    them, so that other work comes in between where there is some. ``words`` are registers of the pixels in which
-    results gather over blocks until they are a word; without them they do in an accumulator, and every block stores
-    what it has.
+    them, so that other work comes in between where there is some.
     """
 
-    def __init__(
-        self,
-        b: Builder,
-        blocking: Blocking,
-        acc: list[list[int]],
-        out: list[int],
-        steps: list[int],
-        parameters: int,
-        words: list[int],
-    ) -> None:
-        super().__init__(b, blocking, acc, out, steps, parameters)
-        self._words, self._one_factor = words, blocking.rule in ONE_FACTOR
-        self._stored_bits = WORD_BITS if words else blocking.stored_bits
+    # registers of the pixels in which results gather over blocks until they are a word; without them they do in an
+    # accumulator, and every block stores what it has
+    _words: list[int]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._one_factor = self.blocking.rule in ONE_FACTOR
+        self._stored_bits = WORD_BITS if self._words else self.blocking.stored_bits
 
     def begin(self, channel: int = 0) -> None:
         """Load kappa and lambda of a channel, if there are others than those of the channels before it."""

@@ -168,6 +168,27 @@ def interleave(b: Builder, even: int, odd: int, copy: int, selectors: Sequence[i
     return [even, copy]
 
 
+def side_by_side(
+    b: Builder, words: Sequence[int], copies: Sequence[int], lowers: Sequence[int], selectors: Sequence[int]
+) -> list[int]:
+    """Words with the same bytes of two or four ``words`` side by side, first bytes first.
+
+    ``copies`` are free, a copy of each two words. Of four, ``lowers`` are free when these are interleaved.
+    """
+    pairs = [
+        interleave(b, words[first], words[first + 1], copies[first // 2], selectors)
+        for first in range(0, len(words), 2)
+    ]
+    if len(pairs) == 1:
+        return pairs[0]
+    results: list[int] = []
+    for lower, upper, free in zip(*pairs, lowers, strict=True):
+        b("pv.pack.h", free, upper, lower)
+        b("pv.shuffle2.h", lower, upper, selectors[2])
+        results += [free, lower]
+    return results
+
+
 ELEMENT_SUFFIXES = {16: "h", 8: "b", 4: "n", 2: "c"}  # suffix of the vector instructions by element width
 IMMEDIATE_FORMATS = frozenset({16, 8})  # element widths of vectors whose second operand may be an immediate
 

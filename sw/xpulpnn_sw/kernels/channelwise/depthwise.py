@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
-from xpulpnn_sw.kernels.channelwise.depthwise_parts import copied_bytes, row_pitch
+from xpulpnn_sw.kernels.channelwise.depthwise_parts import rows_stride
 from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps, random_elements
 from xpulpnn_sw.kernels.kernel import (
     OUT_SIZES,
@@ -20,7 +20,7 @@ from xpulpnn_sw.kernels.kernel import (
     window_arguments,
     with_outside,
 )
-from xpulpnn_sw.kernels.layout import Ints, banked_words, pack_words
+from xpulpnn_sw.kernels.layout import Ints, pack_words
 from xpulpnn_sw.kernels.requantisation import (
     MAX_SHIFT,
     Requantisation,
@@ -124,15 +124,13 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     structure = DEPTHWISE_OUTSIDE_ARGUMENTS if is_valued else DEPTHWISE_ARGUMENTS
     memory = request.memory
     maps = PlacedMaps(request, precision.y)
-    top, bottom, left, right = layer.padding
+    top, bottom, _, right = layer.padding
     rows = pack_words(np.ascontiguousarray(tensors.activations.transpose(2, 0, 1)), precision.x)
     rule, after = tensors.rule, tensors.requantisation
     if level.requantises:
         after = normalising(after, layer.channels)
     parameters = _parameters(replace(tensors, requantisation=after)) & _WORD_MASK
-    pitch = row_pitch(layer.width, left, right)
-    buffer_bytes = copied_bytes(layer.height + top + bottom, pitch)
-    buffer_stride = banked_words(-(-buffer_bytes // 4), request.placement) * 4
+    buffer_stride = rows_stride(layer, layer.height + top + bottom, request.placement)
     arguments = {
         "input": memory.place("input", rows, spare=_READ_AHEAD),
         "weights": memory.place("weights", pack_words(tensors.weights, BYTE_BITS)),

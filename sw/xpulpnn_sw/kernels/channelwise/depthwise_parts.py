@@ -14,13 +14,15 @@ from xpulpnn_sw.kernels.channelwise.code import (
     INTERLEAVED,
     UPPER_HALVES,
     ElementBuilder,
-    interleave,
     repeated,
+    side_by_side,
 )
 from xpulpnn_sw.kernels.frame import Frame
+from xpulpnn_sw.kernels.layout import Placement, banked_words
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layers.precision import Precision
 
 # words of a channel's parameters, thresholds besides
@@ -243,19 +245,7 @@ class Strip:
             spare = rest[len(fields) :]
             for number, field in enumerate(fields):
                 self._field(field, word, number, registers[0])
-            pairs = [
-                interleave(b, fields[first], fields[first + 1], copy, (low, high))
-                for first, copy in zip(range(0, len(fields), 2), spare[: len(fields) // 2], strict=True)
-            ]
-            words = pairs[0]
-            if len(pairs) > 1:
-                # the upper halves in place, the lower ones in what is no longer needed
-                free = [word, fields[1]]
-                words = list[int]()
-                for ab, cd, lower in zip(*pairs, free, strict=True):
-                    b("pv.pack.h", lower, cd, ab)
-                    b("pv.shuffle2.h", ab, cd, halves)
-                    words += [lower, ab]
+            words = side_by_side(b, fields, spare, [word, fields[1]], (low, high, halves))
         for register in words:
             b.store(register, write, WORD)
 
@@ -287,11 +277,8 @@ class Strip:
         self.b("addi", write, write, count)
 
 
-def row_pitch(width: int, left: int, right: int) -> int:
-    """Bytes of a row in the buffer."""
-    return -(-(left + width + right) // WORD) * WORD
-
-
-def copied_bytes(rows: int, pitch: int) -> int:
-    """Bytes of the buffer for so many rows."""
-    return rows * pitch + SPARE_BYTES
+def rows_stride(layer: DepthwiseLayer, rows: int, placement: Placement) -> int:
+    """Bytes from so many rows of a core in the buffer to those of the next."""
+    _, _, left, right = layer.padding
+    pitch_words = -(-(left + layer.width + right) // WORD)
+    return banked_words(rows * pitch_words + SPARE_BYTES // WORD, placement) * WORD

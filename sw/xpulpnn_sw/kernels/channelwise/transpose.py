@@ -12,8 +12,8 @@ from xpulpnn_sw.kernels.channelwise.code import (
     INTERLEAVED,
     UPPER_HALVES,
     ElementBuilder,
-    interleave,
     repeated,
+    side_by_side,
 )
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps, random_elements
 from xpulpnn_sw.kernels.frame import FREE, FreeRegisters
@@ -181,20 +181,7 @@ class TransposeCode:
 
     def _together(self, words: list[int], free: int) -> tuple[list[int], int]:
         """Words with the same bytes of all words side by side, first bytes first, and a register that is free then."""
-        b = self._b
         if len(words) == 1:
             return words, free
-        if len(words) == 2:
-            one, other = words
-            interleave(b, one, other, free, self._selectors)
-            return [one, free], other
-        a, second, c, d = words
-        halves = self._selectors[2]
-        interleave(b, a, second, free, self._selectors)
-        interleave(b, c, d, second, self._selectors)
-        results: list[int] = []
-        for lower, upper, spare in ((a, c, d), (free, second, c)):
-            b("pv.pack.h", spare, upper, lower)
-            b("pv.shuffle2.h", lower, upper, halves)
-            results += [spare, lower]
-        return results, second
+        last = words[1]
+        return side_by_side(self._b, words, [free, last], words[:1:-1], self._selectors), last

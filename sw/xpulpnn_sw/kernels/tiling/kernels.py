@@ -7,7 +7,7 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.channelwise.depthwise_parts import copied_bytes, row_pitch
+from xpulpnn_sw.kernels.channelwise.depthwise_parts import rows_stride
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import banked_words, padded_channels
 from xpulpnn_sw.kernels.operands import Blocking
@@ -74,10 +74,7 @@ class MapDivision(Division):
         """Bytes from the rows of a core to those of the next, where a kernel copies rows."""
         layer = self.run.layer
         assert isinstance(layer, DepthwiseLayer)
-        _, _, left, right = layer.padding
-        rows = (lines - 1) * layer.stride[0] + layer.kernel_height
-        size = copied_bytes(rows, row_pitch(layer.width, left, right))
-        return banked_words(-(-size // WORD), self.run.placement) * WORD
+        return rows_stride(layer, (lines - 1) * layer.stride[0] + layer.kernel_height, self.run.placement)
 
     def buffer_bytes(self, lines: int) -> int:
         """Bytes of the rows that the cores copy."""
