@@ -34,7 +34,7 @@ from xpulpnn_sw.kernels.programs.bare import BareClusterProgram, cluster_program
 from xpulpnn_sw.kernels.programs.tiled import TIMES, TiledProgram, Tiling, tiled_program
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.tiling.division import TileStep
-from xpulpnn_sw.kernels.tiling.kernels import divides
+from xpulpnn_sw.kernels.variants import Variant
 
 ENGINE = "cluster"  # what ran a kernel, in its record
 
@@ -143,7 +143,7 @@ class ClusterCase:
             needed = len(cluster_program(kernel, self.cluster.cores).data)
             if needed <= self.cluster.tcdm_bytes:
                 return None
-            if not self.cluster.dma or not divides(kernel):
+            if not self.cluster.dma or not isinstance(kernel.variant, Variant):
                 raise LayerError(
                     f"operands, buffers and stacks must be at most the TCDM's {self.cluster.tcdm_bytes} bytes, "
                     f"not {needed} of {self.name}{'' if self.cluster.dma else ' without DMA'}"
