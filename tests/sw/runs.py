@@ -14,7 +14,15 @@ from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.kernel import Function, KernelCall, KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind, kind_of
-from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.requantisation import (
+    AnyRequantisation,
+    Multiplication,
+    Requantisation,
+    Rule,
+    Shifting,
+    Thresholds,
+    WideRequantisation,
+)
 from xpulpnn_sw.layers.convolution import Layer
 from xpulpnn_sw.layers.precision import Precision
 
@@ -26,6 +34,33 @@ KEPT = {name: 0x5A5A_0000 + register_number(name) for name in ("gp", "tp", *(f"s
 
 OWN = ("buffer", "im2col", "output", "stack")
 """Memory a kernel may write."""
+
+LONG = (1 << 31) - 1
+RULES: dict[str, AnyRequantisation] = {
+    "wraps at 32 bits": Requantisation(kappa=np.full(4, LONG), lam=np.full(4, LONG), shift=23),
+    "no shift": Requantisation(kappa=np.full(4, -1), lam=np.full(4, 100), shift=0),
+    "64 bits by less than a word": WideRequantisation(
+        kappa=np.array([1 << 40, -(1 << 33) - 1, 3, -LONG]), lam=np.array([1 << 60, -1, 1 << 31, 5]), shift=19
+    ),
+    "64 bits by a word": WideRequantisation(
+        kappa=np.array([1 << 20, -(1 << 21), 77, -1]), lam=np.array([LONG, -LONG, 1 << 32, -1]), shift=32
+    ),
+    "64 bits by more": WideRequantisation(
+        kappa=np.array([1 << 48, -(1 << 50) + 1, 1 << 33, -1]), lam=np.array([1 << 62, -(1 << 62), 0, -1]), shift=57
+    ),
+    "64 bits without shift": WideRequantisation(
+        kappa=np.array([1, -1, 1 << 32, LONG]), lam=np.array([100, 3, 1 << 40, 0]), shift=0
+    ),
+    "factor that wraps": Multiplication(factor=LONG, shift=24),
+    "more than 16 bits before they are clipped": Multiplication(factor=3001, shift=1),
+    "negative factor": Multiplication(factor=-9, shift=6),
+    "shift of all bits": Shifting(shift=31),
+    "shift alone": Shifting(shift=5),
+    "thresholds at both ends": Thresholds(
+        values=np.array([[-32768] * 7 + [32767] * 8, [*range(-7, 8)], [0] * 15, [*range(-32768, 32760, 4369)][:15]])
+    ),
+}
+"""Rules at the ends of their ranges, for four channels; thresholds for results of four bits."""
 
 
 def tensors_of(layer: Layer, precision: Precision, seed: int = 0, rule: Rule = Rule.BN32):

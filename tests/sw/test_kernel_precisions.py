@@ -13,22 +13,20 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors, reference
 from xpulpnn_sim.reference.iss.kernel import kernel_memory
 from xpulpnn_sw.kernels.kinds import KINDS, kind
+from xpulpnn_sw.kernels.layout import ImageBuilder
 from xpulpnn_sw.kernels.requantisation import (
-    AnyRequantisation,
-    Multiplication,
     Requantisation,
     Rule,
     SearchedThresholds,
     Shifting,
     Thresholds,
-    WideRequantisation,
 )
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.convolution import ConvLayer, ImageConvLayer
 from xpulpnn_sw.layers.precision import Precision
 
-from .runs import built, check, check_named, run_share
+from .runs import RULES, built, check, check_named, run_share, tensors_of
 
 FULL = replace(preset("xpulpnn-full"), qnt=True)
 CORES = (1, 2, 3, 8)
@@ -124,32 +122,6 @@ def test_extreme_values(text: str, name: str):
     check(
         layer, precision, name, LayerTensors(activations=activations, weights=weights, bias=bias, requantisation=after)
     )
-
-
-LONG = (1 << 31) - 1
-RULES: dict[str, AnyRequantisation] = {
-    "wraps at 32 bits": Requantisation(kappa=np.full(4, LONG), lam=np.full(4, LONG), shift=23),
-    "no shift": Requantisation(kappa=np.full(4, -1), lam=np.full(4, 100), shift=0),
-    "64 bits by less than a word": WideRequantisation(
-        kappa=np.array([1 << 40, -(1 << 33) - 1, 3, -LONG]), lam=np.array([1 << 60, -1, 1 << 31, 5]), shift=19
-    ),
-    "64 bits by a word": WideRequantisation(
-        kappa=np.array([1 << 20, -(1 << 21), 77, -1]), lam=np.array([LONG, -LONG, 1 << 32, -1]), shift=32
-    ),
-    "64 bits by more": WideRequantisation(
-        kappa=np.array([1 << 48, -(1 << 50) + 1, 1 << 33, -1]), lam=np.array([1 << 62, -(1 << 62), 0, -1]), shift=57
-    ),
-    "64 bits without shift": WideRequantisation(
-        kappa=np.array([1, -1, 1 << 32, LONG]), lam=np.array([100, 3, 1 << 40, 0]), shift=0
-    ),
-    "factor that wraps": Multiplication(factor=LONG, shift=24),
-    "more than 16 bits before they are clipped": Multiplication(factor=3001, shift=1),
-    "negative factor": Multiplication(factor=-9, shift=6),
-    "shift alone": Shifting(shift=5),
-    "thresholds at both ends": Thresholds(
-        values=np.array([[-32768] * 7 + [32767] * 8, [*range(-7, 8)], [0] * 15, [*range(-32768, 32760, 4369)][:15]])
-    ),
-}
 
 
 @pytest.mark.parametrize("result", ["u4", "i4"])
@@ -304,6 +276,7 @@ def test_an_image_takes_fewer_products_than_channels_in_words():
 
 
 CONV = ("conv", "3x3x8:4x2x2")
+EIGHT = ConvLayer.parse(CONV[1]), Precision.uniform(8)
 
 
 @pytest.mark.parametrize(
@@ -320,6 +293,14 @@ CONV = ("conv", "3x3x8:4x2x2")
             "inputs and weights of an image",
             lambda: check(ImageConvLayer.parse("4x4x3:4x3x3:image"), Precision.parse("8x4x8"), "nn_4x4"),
         ),
+        ("variant", lambda: built(*CONV, "8x8x8", "nn_8x8")),
+        (
+            "requantisation",
+            lambda: check(ConvLayer.parse(CONV[1]), Precision.parse("8x8xi32"), "nn_4x4", tensors_of(*EIGHT)),
+        ),
+        ("shape of activations", lambda: check(ConvLayer.parse("4x3x8:4x2x2"), EIGHT[1], "nn_4x4", tensors_of(*EIGHT))),
+        ("requantisation", lambda: check(EIGHT[0], Precision(8, 8, 1), "xpulpv2_4x2", tensors_of(*EIGHT))),
+        ("operands", lambda: ImageBuilder().reserve("output", (1 << 27) + 1)),
         ("results of the rule qnt", lambda: check_named(*CONV, "8x8x8", "nn_4x4", rule=Rule.QNT)),
         ("variant of the rule qnt", lambda: check_named(*CONV, "8x8x4", "rv32im_2x2", rule=Rule.QNT)),
     ],

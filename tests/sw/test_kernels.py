@@ -6,20 +6,18 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import XpulpnnError
-from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory
 from xpulpnn_sim.reference.iss.observe import Observer
 from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.frame import SP
 from xpulpnn_sw.kernels.kernel import kernel_call
-from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.layout import Placement
 from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer
 from xpulpnn_sw.layers.precision import Precision
 
-from .runs import KEPT, LIMIT, built, check, check_followed, computed, hart_before
+from .runs import KEPT, LIMIT, built, check, check_followed, check_named, hart_before, run_share
 
 KERNELS = [(name, bits) for name, variant in VARIANTS.items() for bits in sorted(variant.widths - {1})]
 SPLITS = [2, 3, 8]
@@ -60,19 +58,15 @@ def test_shares_of_a_convolution(name: str, bits: int, cores: int):
 @pytest.mark.parametrize("name", ["rv32im_2x2", "nn_4x4"])
 def test_cores_take_turns_that_begin_one_later_each(name: str, cores: int, specialise: bool):
     """What a core writes are the groups of its turns; none is computed twice, nor one that is not there."""
-    layer, precision = ConvLayer.parse("7x6x4:4x2x3:s=1x2"), Precision.uniform(8)
-    tensors = random_tensors(layer, precision, np.random.default_rng(5))
-    run = kind("conv").build(layer, precision, name, tensors, cores=cores, specialise=specialise)
-    output, pixel_bytes = run.image.symbols["output"], run.output.pixel_bytes
+    run = built("conv", "7x6x4:4x2x3:s=1x2", "8x8x8", name, seed=5, cores=cores, specialise=specialise)
+    layer, output, pixel_bytes = run.layer, run.image.symbols["output"], run.output.pixel_bytes
     fill = bytes([255, 0, 255, 0])
     writers: dict[int, list[int]] = {}
     products = 0
     for core in range(cores):
         memory = kernel_memory(run)
         memory.write_bytes(output.address, fill * (output.length // len(fill)))
-        call = kernel_call(run, core, cores)
-        for positions in executed(run, call, memory, limit=LIMIT):
-            products += int(call.program.products[positions].sum())
+        products += run_share(run, core, cores, memory)[0]
         for group in range(-(-layer.pixels // run.variant.npx)):
             size = run.variant.npx * pixel_bytes
             content = memory.read_bytes(output.address + group * size, size)
@@ -88,13 +82,10 @@ def test_cores_take_turns_that_begin_one_later_each(name: str, cores: int, speci
 @pytest.mark.parametrize("name", ["simd_4x2", "cu_4x2", "nn_4x4"])
 def test_pieces_are_so_many_banks_apart(name: str, placement: Placement, banks: int):
     """Weight streams and im2col buffers, of 16 and of 32 banks of words."""
-    layer, precision = ConvLayer.parse("4x4x8:8x3x3"), Precision.uniform(8)
-    tensors = random_tensors(layer, precision, np.random.default_rng(4))
-    run = kind("conv").build(layer, precision, name, tensors, cores=3, placement=placement)
+    run, _, _ = check_named("conv", "4x4x8:8x3x3", "8x8x8", name, seed=4, cores=3, placement=placement)
     strides = [run.arguments["weight_stride"], run.arguments["buffer_stride"]]
     assert [stride // 4 % 32 for stride in strides] == [banks, banks]
     assert run.stack_top(2) - run.stack_top(0) == 2 * (2048 + 8 * banks)
-    np.testing.assert_array_equal(computed(run, 3), reference(layer, tensors, precision))
 
 
 SHAPES = [

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xpulpnn.config import preset
-from xpulpnn.errors import InputError, LayerError
+from xpulpnn.errors import InputError
 from xpulpnn_sim.api.random_layers import random_cases
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors, reference
@@ -130,13 +130,6 @@ def test_words_of_the_loop():
 )
 def test_bad_input(words: str, message: str, refused):
     assert message in refused("cosim", "conv", *words.split())
-
-
-def test_results_of_one_bit_need_thresholds():
-    layer = ConvLayer.parse("3x3x8:4x3x3")
-    tensors = kind("conv").tensors(layer, Precision(1, 1, 2), np.random.default_rng(0), Rule.SHIFT)
-    with pytest.raises(LayerError, match=r"^requantisation must be thresholds for results of one bit, not shift$"):
-        kind("conv").build(layer, ONE, "xpulpv2_4x2", tensors)
 
 
 def test_cores_without_narrow_products_have_them():

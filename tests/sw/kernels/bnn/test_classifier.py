@@ -36,25 +36,6 @@ def weights() -> Weights:
     return random_weights(np.random.default_rng(5))
 
 
-def test_words_of_the_first_filters(weights):
-    words = network.first_filters(weights)
-    assert words.shape == (32, 3)
-    for channel in (0, 31):
-        bits = [int(value > 0) for value in weights.conv1[channel].reshape(-1)]
-        low, middle, high = (int(word) for word in words[31 - channel])
-        assert low | middle << 30 | high << 60 == sum(bit << place for place, bit in enumerate(bits))
-
-
-@pytest.mark.parametrize("together", [1, 2])
-def test_words_of_the_second_filters(weights, together):
-    words = network.second_filters(weights, together)
-    assert words.shape == (32 // together, 25, together)
-    channel, tap = 6, 13
-    expected = sum(1 << c for c in range(32) if weights.conv2[channel, tap // 5, tap % 5, c] > 0)
-    place = 31 - channel
-    assert words[place // together, tap, place % together] == expected
-
-
 def test_the_operations_of_the_network():
     assert network.MACS == 82_954_400
     image = synthetic_image(np.random.default_rng(1))
