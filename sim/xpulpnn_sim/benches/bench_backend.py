@@ -9,12 +9,12 @@ from random import Random
 import cocotb
 from cocotb.triggers import ClockCycles
 
-from xpulpnn.config import CoreConfig, preset
+from xpulpnn.config import CoreConfig
 from xpulpnn.isa.fields import FieldKind, Token
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, pulse_reset, start
-from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.benches.obi import PROMPT, SLOW, ObiResponder, ObiTiming, WordMemory
 from xpulpnn_sim.benches.stream import (
     BOOT_ADDRESS,
@@ -196,13 +196,9 @@ PAUSE = 0.15
 RESET_AFTER = 40
 
 
-def _configuration() -> CoreConfig:
-    return preset(bench_data()["preset"])
-
-
 async def _run_stream(dut: Dut, words: list[int], timing: ObiTiming, pause: float, rng: Random) -> None:
     """Feed ``words`` to a freshly reset back end and check every retirement, the memory, and the costs if ideal."""
-    config, board, memory = _configuration(), Scoreboard(), WordMemory()
+    config, board, memory = configuration(), Scoreboard(), WordMemory()
     stream, driver = list(stream_of(config, words)), StreamDriver(dut, rng, pause)
     with ObiResponder(dut, "data", memory, timing, rng) as bus, RetirementMonitor(dut, "rvfi__") as monitor:
         await driver.run(stream)
@@ -233,7 +229,7 @@ async def dependent_pairs_are_sequential(dut: Dut, timing: ObiTiming) -> None:
     """All pairs of instruction classes times dependences, back to back."""
     rng = await start(dut)
     words = filling(rng)
-    for number, pair in enumerate(dependent_pairs(_configuration(), bench_data()["pairs"], rng)):
+    for number, pair in enumerate(dependent_pairs(configuration(), bench_data()["pairs"], rng)):
         words += pair
         if number % 8 == 0:
             words += filling(rng)[: rng.randrange(8)]
@@ -245,7 +241,7 @@ async def dependent_pairs_are_sequential(dut: Dut, timing: ObiTiming) -> None:
 async def random_sequences_are_sequential(dut: Dut, timing: ObiTiming, pause: float) -> None:
     """Every row of the configuration in random order, with fetch pauses."""
     rng = await start(dut)
-    words = filling(rng) + words_of_every_row(_configuration(), rng)
+    words = filling(rng) + words_of_every_row(configuration(), rng)
     await _run_stream(dut, words, timing, pause, rng)
 
 
@@ -254,7 +250,7 @@ async def reset_in_flight_clears_everything(dut: Dut) -> None:
     """A reset in the middle of a stream, memory accesses outstanding; the next stream finds a clean machine."""
     rng = await start(dut)
     for _ in range(4):
-        stream = stream_of(_configuration(), filling(rng) + words_of_every_row(_configuration(), rng))
+        stream = stream_of(configuration(), filling(rng) + words_of_every_row(configuration(), rng))
         with ObiResponder(dut, "data", WordMemory(), SLOW, rng):
             feeding = cocotb.start_soon(StreamDriver(dut, rng, 0.0).run(stream))
             await ClockCycles(dut.clk, RESET_AFTER + rng.randrange(RESET_AFTER))
@@ -262,4 +258,4 @@ async def reset_in_flight_clears_everything(dut: Dut) -> None:
         dut.insn__valid.value = 0
         await pulse_reset(dut)
         # Without filling, so that a register that kept its value shows.
-        await _run_stream(dut, words_of_every_row(_configuration(), rng)[:RESET_AFTER], SLOW, 0.0, rng)
+        await _run_stream(dut, words_of_every_row(configuration(), rng)[:RESET_AFTER], SLOW, 0.0, rng)

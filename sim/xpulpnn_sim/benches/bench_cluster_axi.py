@@ -6,12 +6,12 @@ import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from xpulpnn.config import TCDM_SPACE, ClusterConfig
+from xpulpnn.config import TCDM_SPACE
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.bench_axi_bridge import AxiMemory, AxiRules, Stalls
 from xpulpnn_sim.benches.cadence import Background, Dut, Together, sample, start, until
-from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.handover import configuration
 from xpulpnn_sim.benches.obi import ObiInitiator, Transfer, WordMemory
 from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.programs import cluster_check as check
@@ -44,7 +44,7 @@ class _Surroundings(Together):
 
     def __init__(self, dut: Dut, rng: Random, stalls: Stalls) -> None:
         self.dut, self.rng = dut, rng
-        self.config = ClusterConfig(**bench_data()["config"])
+        self.config = configuration()
         operands = [rng.getrandbits(32) for _ in range(check.OPERANDS)]
         self.program: ClusterCheck = check.cluster_check(self.config, operands)
         self.l2 = np.array(self.program.image(_L2_WORDS), np.uint32)

@@ -8,11 +8,11 @@ import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from xpulpnn.config import CoreConfig, preset
+from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import DATA_BASE, ENTRY, IRQ_PRIORITY, MACHINE_MODE, TEXT_BASE, VECTORS, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_CODE, WaitCause
 from xpulpnn_sim.benches.cadence import Background, Dut, Scoreboard, Together, drive, pulse_reset, sample, start
-from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.benches.obi import PROMPT, ObiResponder, ObiTiming, WordMemory
 from xpulpnn_sim.benches.stream import RetirementMonitor, check_retirements
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
@@ -285,10 +285,6 @@ class InterruptDriver(Background):
             await RisingEdge(dut.clk)
 
 
-def _configuration() -> CoreConfig:
-    return preset(bench_data()["preset"])
-
-
 async def boot(dut: Dut) -> None:
     """Nothing is fetched before ``fetch_enable``, which need not stay and is ignored once it has been seen."""
     drive(dut, {"boot_addr": ENTRY | 1, "hart_id": HART_ID})
@@ -318,7 +314,7 @@ def interrupt_lines(records: Records, sampled: list[int], taken: list[Acknowledg
 async def _run_program(dut: Dut, around: _Surroundings, rng: Random, *, reset_after: int | None = None) -> None:
     """Run a freshly drawn program to its end and check it, or reset the core on the way."""
     # no access is under way while the core sleeps: its answer would be lost without a clock
-    config, board, memory = _configuration(), Scoreboard(), WordMemory((FAILING,))
+    config, board, memory = configuration(), Scoreboard(), WordMemory((FAILING,))
     executable = _program(config, rng)
     memory.update(words_of(executable))
     data = ObiResponder(dut, "data", memory, around.data, rng, asleep=dut.core_sleep)

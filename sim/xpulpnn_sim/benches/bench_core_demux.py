@@ -11,7 +11,7 @@ from xpulpnn.isa.csr import CLUSTER_EVENTS
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches import obi
 from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, Together, start
-from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.handover import configuration
 from xpulpnn_sim.benches.obi import ObiInitiator, ObiResponder, ObiTiming, Transfer, WordMemory
 from xpulpnn_sim.reference.golden.tcdm import destination, ranges
 
@@ -57,7 +57,7 @@ class PortMemory(WordMemory):
 @cocotb.parametrize(timing=[obi.PROMPT, obi.SLOW])
 async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
     """Each access is seen by its destination alone, and the answer is that of the destination."""
-    config = ClusterConfig(**bench_data()["config"])
+    config = configuration()
     rng, board = await start(dut), Scoreboard()
     ports = ["tcdm", "event_unit", "peripherals", "ext"] + (["dma"] if config.dma else [])
     bad = _failing(config)

@@ -22,7 +22,7 @@ from xpulpnn.isa.csr import (
 )
 from xpulpnn.isa.machine import VECTOR_BYTES, XLEN
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, drive, pulse_reset, run_vectors, start
-from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.reference.iss.csrs import INHIBIT, SimulatedCsrs
 from xpulpnn_sim.reference.stimuli import random_word
 
@@ -136,7 +136,7 @@ EVENTS = len(PERFORMANCE_EVENTS)
 
 def groups() -> frozenset[CsrGroup]:
     """The groups of registers that the unit under test has."""
-    return frozenset(CsrGroup[name] for name in bench_data()["groups"])
+    return configuration().csr_groups
 
 
 def _registers() -> list[Csr]:

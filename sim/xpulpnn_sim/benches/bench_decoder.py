@@ -1,18 +1,16 @@
 """Bench of the decoder: legal words of every row, and illegal neighbours, against the instruction table."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from random import Random
 
 import cocotb
 import numpy as np
 
-from xpulpnn.config import preset
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn.isa.table import INSNS, Decoder, enabled
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, run_vectors, start
-from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.benches.row_batches import rows_with_controls
 from xpulpnn_sim.reference.stimuli import instruction_words
 
@@ -40,7 +38,7 @@ def _words(count: int, neighbours: int, rng: Random) -> Iterator[int]:
 async def words_match_the_table(dut: Dut) -> None:
     """``illegal`` exactly where no enabled row matches, else the control word of the row."""
     rng, data = await start(dut), bench_data()
-    config = replace(preset(data["preset"]), **data["options"])
+    config = configuration()
     rows = [insn for insn in enabled(config.extensions, config.widths) if insn.size == WORD_BYTES]
     controls = {insn.key: control for insn, control in rows_with_controls()}
     decoder = Decoder(rows)

@@ -10,7 +10,7 @@ from xpulpnn.isa.cluster import DMA, L2_BASE, PRIVATE_DMA, TCDM_BASE, Dma, DmaCo
 from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, Together, start
 from xpulpnn_sim.benches.dma_memories import L2_BYTES, TCDM_BYTES, DmaMemories, Memories
-from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.benches.obi import PROMPT, ObiInitiator, ObiTiming, Transfer
 from xpulpnn_sim.reference.golden.dma import moves
 from xpulpnn_sim.reference.stimuli import near_offsets
@@ -42,7 +42,7 @@ class Ports(Together):
         self.dut = dut
         self.memories, self.expected = Memories(rng), Memories(rng)
         self.expected.tcdm[:], self.expected.l2[:] = self.memories.tcdm, self.memories.l2
-        cores = [f"cores__{number}" for number in range(bench_data()["cores"])]
+        cores = [f"cores__{number}" for number in range(configuration().cores)]
         self.initiators = [ObiInitiator(dut, port, wait=False, pause=pause, rng=rng) for port in (*cores, "shared")]
         self.addresses = [PRIVATE_DMA] * len(cores) + [DMA]
         self.memory = DmaMemories(dut, self.memories, rng, *timing)
@@ -83,7 +83,7 @@ class Ports(Together):
 
     def pulses(self) -> tuple[list[int], list[int]]:
         """Counts of how often each core was told, by event and by interrupt."""
-        cores = range(bench_data()["cores"])
+        cores = range(configuration().cores)
         events, interrupts = (
             [sum(row[kind] >> core & 1 for row in self.told.rows) for core in cores] for kind in (0, 1)
         )
@@ -151,7 +151,7 @@ async def one_gets_each(ports: Ports, board: Scoreboard, rng: Random) -> None:
         giving, *waiting = rng.sample(everybody, rng.randint(2, len(everybody)))
         readers = {port: cocotb.start_soon(ports.identifier(port)) for port in waiting}
         while readers:
-            number = rng.randrange(bench_data()["identifiers"])
+            number = rng.randrange(configuration().dma_transfers)
             await ports.free(number, giving)
             await ClockCycles(ports.dut.clk, _GIVING_CYCLES)
             done = [port for port, reader in readers.items() if reader.done()]
@@ -161,7 +161,7 @@ async def one_gets_each(ports: Ports, board: Scoreboard, rng: Random) -> None:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def identifiers(dut: Dut) -> None:
     """The lowest free one is given; without a free one the read waits until one is given back."""
-    rng, board, count = await start(dut), Scoreboard(), bench_data()["identifiers"]
+    rng, board, count = await start(dut), Scoreboard(), configuration().dma_transfers
     with Ports(dut, rng) as ports:
         for number in range(count):
             board.equal(await ports.identifier(), number, "identifier")
@@ -192,7 +192,7 @@ async def identifiers(dut: Dut) -> None:
 
 async def _core_program(ports: Ports, port: int, rng: Random, count: int, told: tuple[list[int], list[int]]) -> None:
     """Commands of one port: some with one identifier, others with more, and the pulses that they must give."""
-    cores = bench_data()["cores"]
+    cores = configuration().cores
     share = TCDM_BYTES // 2 // len(ports.initiators) // 8 * 8
     while count > 0:
         number = await ports.identifier(port)
@@ -216,9 +216,9 @@ async def _core_program(ports: Ports, port: int, rng: Random, count: int, told: 
 async def all_cores_command(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
     """All ports at once: whole commands, and every end is told once, to whom it should be."""
     rng, board = await start(dut), Scoreboard()
-    told = [0] * bench_data()["cores"], [0] * bench_data()["cores"]
+    told = [0] * configuration().cores, [0] * configuration().cores
     with Ports(dut, rng, pause=0.3, timing=timing) as ports:
-        each = bench_data()["commands"]
+        each = bench_data()["transfers"] // 8
         tasks = [
             cocotb.start_soon(_core_program(ports, port, Random(rng.random()), each, told))
             for port in range(len(ports.initiators))

@@ -12,7 +12,7 @@ from xpulpnn.isa.cluster import Barrier, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.cadence import Dut, start
 from xpulpnn_sim.benches.event_unit_ports import EventUnitPorts, Happening
-from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.reference.golden.event_unit import Access
 from xpulpnn_sim.reference.stimuli import OFFSET_BITS, near_offsets, separating_words
 
@@ -51,7 +51,7 @@ def _store(offset: int, data: int) -> Access:
 
 def _ports_of(dut: Dut) -> EventUnitPorts:
     """The unit of this bench, as it is configured."""
-    return EventUnitPorts(dut, ClusterConfig(**bench_data()["cluster"]))
+    return EventUnitPorts(dut, configuration())
 
 
 class RandomTraffic:

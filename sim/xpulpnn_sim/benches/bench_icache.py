@@ -13,7 +13,7 @@ from xpulpnn.isa.cluster import BLOCK_BYTES, ICACHE_LINE_BYTES, Icache, IcacheCo
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.cadence import Background, Dut, Scoreboard, Together, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.fetching import PART_BYTES, ChangingCode, Fetcher, ReadResponder, wandering
-from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.benches.obi import ALL_BYTES, PROMPT, ObiTiming
 from xpulpnn_sim.reference.golden.tcdm import CacheLevel
 from xpulpnn_sim.reference.stimuli import near_offsets
@@ -89,7 +89,7 @@ async def fetch_all(
 ) -> tuple[list[Fetcher], ReadResponder]:
     """Fetch a stream with each core from ``first`` on, check the words, and wait until nothing is under way."""
     fetchers = [Fetcher(dut, f"cores__{first + index}", code, iter(stream)) for index, stream in enumerate(streams)]
-    limit = 2 * bench_data()["banks"]
+    limit = 2 * configuration().icache_shared_banks
     memory = ReadResponder(dut, "refill", code, timing, rng, size=PART_BYTES, outstanding=limit)
     with Together(dut, [memory, *fetchers]), _Flusher(dut, code, rng, fetchers) if flush else nullcontext():
         for fetcher in fetchers:
@@ -114,9 +114,9 @@ def whole(code: ChangingCode, address: int) -> bool:
 
 def walk(streams: list[list[int]], code: ChangingCode, shared: CacheLevel | None = None) -> tuple[int, int]:
     """Hits and misses of the cores' caches, if nothing is fetched ahead; what misses looks in ``shared``."""
-    hits = misses = 0
+    hits, misses, config = 0, 0, configuration()
     for stream in streams:
-        private = CacheLevel(bench_data()["private"], bench_data()["ways"])
+        private = CacheLevel(config.icache_private, config.icache_ways)
         for address in stream:
             if private.look_up(address):
                 continue
@@ -141,8 +141,8 @@ def _first_line(rng: Random) -> int:
 
 def _visits(rng: Random, number: int) -> list[int]:
     """Two words of each of so many lines: more lines than the shared cache holds, or few more than that of a core."""
-    first, data = _first_line(rng), bench_data()
-    spans = [2 * data["shared"] // ICACHE_LINE_BYTES, 3 * data["private"] // 2 // ICACHE_LINE_BYTES]
+    first, config = _first_line(rng), configuration()
+    spans = [2 * config.icache_shared // ICACHE_LINE_BYTES, 3 * config.icache_private // 2 // ICACHE_LINE_BYTES]
     words = range(0, ICACHE_LINE_BYTES, WORD_BYTES)
     lines = [first + rng.randrange(rng.choice(spans)) * ICACHE_LINE_BYTES for _ in range(number)]
     return [(line + at) & WORD_MASK for line in lines for at in rng.sample(words, 2)]
@@ -151,11 +151,10 @@ def _visits(rng: Random, number: int) -> list[int]:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def a_core_alone_is_predicted(dut: Dut) -> None:
     """One core after the other fetches more code than the shared cache holds: every hit and miss of both levels."""
-    rng, board = await _start(dut, prefetch=0)
-    cores, each = bench_data()["cores"], 3 * bench_data()["shared"] // ICACHE_LINE_BYTES // bench_data()["cores"]
-    code, shared = ChangingCode(rng, 0.02), CacheLevel(bench_data()["shared"], bench_data()["ways"])
-    for core in range(cores):
-        stream = _visits(rng, each)
+    (rng, board), config = await _start(dut, prefetch=0), configuration()
+    code, shared = ChangingCode(rng, 0.02), CacheLevel(config.icache_shared, config.icache_ways)
+    for core in range(config.cores):
+        stream = _visits(rng, 3 * config.icache_shared // ICACHE_LINE_BYTES // config.cores)
         await _access(dut, Icache.CLEAR_COUNTERS, 0)
         await fetch_all(dut, rng, code, [stream], ObiTiming(0.7, 1, 5), first=core)
         private = await counters(dut, Icache.PRIVATE_COUNTERS)
@@ -169,15 +168,15 @@ async def a_core_alone_is_predicted(dut: Dut) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_core_fetches_ahead(dut: Dut) -> None:
     """Straight code flows where only the shared cache has it; a loop that a core's cache holds is asked for once."""
-    rng, board = await _start(dut, prefetch=1)
-    some, sets = _first_line(rng), bench_data()["private"] // ICACHE_LINE_BYTES // bench_data()["ways"]
+    (rng, board), config = await _start(dut, prefetch=1), configuration()
+    some, sets = _first_line(rng), config.icache_private_sets
     # from there on a way has other tags in sets whose numbers differ in any one bit
     middle = max(1, sets // 2 - 1) * ICACHE_LINE_BYTES
-    for core, block in product(range(bench_data()["cores"]), (some, ~some & -BLOCK_BYTES & WORD_MASK)):
+    for core, block in product(range(config.cores), (some, ~some & -BLOCK_BYTES & WORD_MASK)):
         first = block + middle
         where = f"core {core} at {first:#x}"
         code = ChangingCode(rng)
-        straight = _lines_of(first, bench_data()["private"] // ICACHE_LINE_BYTES)
+        straight = _lines_of(first, config.icache_private // ICACHE_LINE_BYTES)
         await fetch_all(dut, rng, code, [straight], PROMPT, first=core)
         await _access(dut, Icache.FLUSH_PRIVATE, 1)
         fetchers, _ = await fetch_all(dut, rng, code, [straight], PROMPT, first=core)
@@ -197,11 +196,11 @@ async def every_core_fetches_ahead(dut: Dut) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def reset_forgets_all_lines(dut: Dut) -> None:
     """A way of every set is full, of the cores' caches the first one with what is fetched first after the reset."""
-    rng, _ = await _start(dut, prefetch=0)
-    code, first, number = ChangingCode(rng), _first_line(rng), bench_data()["shared"] // bench_data()["ways"]
-    lines = [first + at & WORD_MASK for at in range(0, number, ICACHE_LINE_BYTES)]
+    (rng, _), config = await _start(dut, prefetch=0), configuration()
+    code, first, way_bytes = ChangingCode(rng), _first_line(rng), config.icache_shared // config.icache_ways
+    lines = [first + at & WORD_MASK for at in range(0, way_bytes, ICACHE_LINE_BYTES)]
     for stream in (lines, lines[::-1]):
-        await fetch_all(dut, rng, code, [stream] * bench_data()["cores"], PROMPT)
+        await fetch_all(dut, rng, code, [stream] * config.cores, PROMPT)
         await pulse_reset(dut)
         code.generation += 1
         code.settle()
@@ -211,7 +210,7 @@ async def reset_forgets_all_lines(dut: Dut) -> None:
 async def a_line_is_read_once_for_all(dut: Dut) -> None:
     """All cores want the same lines at the same time; then again when only the shared cache has them."""
     rng, board = await _start(dut, prefetch=0)
-    code, cores = ChangingCode(rng), bench_data()["cores"]
+    code, cores = ChangingCode(rng), configuration().cores
     lines = _lines_of(0x1C00_0000, 4)
     _, memory = await fetch_all(dut, rng, code, [lines] * cores, ObiTiming(1.0, 20, 20))
     board.equal(sorted(memory.requests), lines[::2], "each line once, in two parts")
@@ -267,7 +266,7 @@ async def nothing_else_is_a_register(dut: Dut) -> None:
 async def counters_count_far(dut: Dut) -> None:
     """Hits in every cycle, then waits in every cycle, of all cores."""
     rng, board = await _start(dut, prefetch=0)
-    code, cores, far, line = ChangingCode(rng), bench_data()["cores"], bench_data()["far"], _first_line(rng)
+    code, cores, far, line = ChangingCode(rng), configuration().cores, bench_data()["far"], _first_line(rng)
     await fetch_all(dut, rng, code, [[line]] * cores, PROMPT)
     await _access(dut, Icache.CLEAR_COUNTERS, 0)
     requests = [f"cores__{core}__req" for core in range(cores)]
@@ -296,7 +295,7 @@ async def words_and_counters_are_right(dut: Dut, timing: ObiTiming, prefetch: in
     rng, board = await _start(dut, prefetch=prefetch)
     code = ChangingCode(rng, failing)
     seed = rng.random()
-    streams = [list(wandering(Random(seed), _FETCHES, idle=0.3 * core)) for core in range(bench_data()["cores"])]
+    streams = [list(wandering(Random(seed), _FETCHES, idle=0.3 * core)) for core in range(configuration().cores)]
     fetchers, memory = await fetch_all(dut, rng, code, streams, timing)
     private, shared = [await counters(dut, first) for first in (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)]
     fetches = [fetch for fetcher in fetchers for fetch in fetcher.fetches]
@@ -320,6 +319,6 @@ async def flushed_code_is_not_seen_again(dut: Dut, prefetch: int, timing: ObiTim
     rng, _ = await _start(dut, prefetch=prefetch)
     for _ in range(2):
         code = ChangingCode(rng, 0.05)
-        streams = [list(wandering(rng, _FETCHES, idle=0.1, spread=1)) for _ in range(bench_data()["cores"])]
+        streams = [list(wandering(rng, _FETCHES, idle=0.1, spread=1)) for _ in range(configuration().cores)]
         await fetch_all(dut, rng, code, streams, timing, flush=True)
         await pulse_reset(dut)

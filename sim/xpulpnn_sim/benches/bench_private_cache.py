@@ -13,7 +13,7 @@ from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches import cadence
 from xpulpnn_sim.benches.cadence import Background, Dut, PortMonitor, Scoreboard, Together, drive
 from xpulpnn_sim.benches.fetching import NEVER, Asked, ChangingCode, Fetch, Fetcher, ReadResponder, wandering
-from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.handover import configuration
 from xpulpnn_sim.benches.obi import PROMPT, ObiTiming
 from xpulpnn_sim.reference.golden.tcdm import CacheLevel
 
@@ -119,7 +119,7 @@ async def _start(dut: Dut, *, prefetch: int = 0) -> Random:
 @cocotb.parametrize(timing=_TIMINGS, prefetch=[0, 1], failing=[0.0, 0.1], flushing=[False, True])
 async def words_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: float, flushing: bool) -> None:
     """Wandering fetches over a memory that stalls, fails and changes: every hit, and every line asked for, in time."""
-    if prefetch and not bench_data()["prefetch"]:
+    if prefetch and not configuration().prefetch:
         return
     rng, board = await _start(dut, prefetch=prefetch), Scoreboard()
     number = _FETCHES if timing.slowest < _SLOW else _FETCHES // 4
@@ -136,7 +136,7 @@ async def words_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: f
         hits, misses, waits = (sum(column) for column in zip(*monitor.rows, strict=True))
         board.equal(hits + misses, len(fetcher.fetches), "hits and misses")
         board.equal(waits, sum(fetch.granted - fetch.requested for fetch in fetcher.fetches), "waits")
-        cache = CacheLevel(bench_data()["size"], bench_data()["ways"])
+        cache = CacheLevel(configuration().icache_private, configuration().icache_ways)
         wanted = asked_lines(cache, fetcher.fetches, line.asked, dict(flusher.flushes), prefetch=bool(prefetch))
         board.equal((hits, misses), (cache.hits, cache.misses), "hits, misses")
         last = fetcher.fetches[-1].answered
@@ -148,7 +148,7 @@ async def words_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: f
 async def a_word_per_cycle(dut: Dut) -> None:
     """A loop as large as the cache: from its second turn on, every fetch is granted at once and answered next."""
     rng, board = await _start(dut), Scoreboard()
-    size = bench_data()["size"]
+    size = configuration().icache_private
     first = _first_line(rng)
     loop = [first + at for at in range(0, size, WORD_BYTES)]
     fetcher, line = await _fetch_all(dut, rng, loop * 3, PROMPT)
@@ -171,7 +171,7 @@ async def a_miss_is_answered_with_its_line(dut: Dut) -> None:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def straight_code_flows(dut: Dut) -> None:
     """Code that only the next level has, in a straight line: behind the first line, a word per cycle."""
-    if not bench_data()["prefetch"]:
+    if not configuration().prefetch:
         return
     rng, board = await _start(dut, prefetch=1), Scoreboard()
     first = _first_line(rng)

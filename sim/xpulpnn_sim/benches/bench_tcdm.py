@@ -11,7 +11,7 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import TCDM_BASE, TEST_SET_BIT
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.benches.cadence import Driven, Dut, Scoreboard, pulse_reset, sample, start
-from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.benches.obi import ALL_BYTES
 from xpulpnn_sim.reference.golden.tcdm import PATIENCE, Request, TcdmModel, place_of
 
@@ -146,7 +146,8 @@ def _bounds(config: ClusterConfig, masters: int) -> Sequence[int]:
 async def traffic_is_served_in_order(dut: Dut) -> None:
     """Every grant, answer and word is that of the model; nobody waits for longer than promised."""
     data = bench_data()
-    config, number = ClusterConfig(**data["config"]), data["masters"]
+    config: ClusterConfig = configuration()
+    number = config.cores + data["others"]
     rng, board = await start(dut), Scoreboard()
     masters, model = Masters(dut, number), TcdmModel(config, number)
     for address in range(0, config.tcdm_bytes, WORD_BYTES):
@@ -172,7 +173,8 @@ async def traffic_is_served_in_order(dut: Dut) -> None:
 async def test_and_set_is_one_step(dut: Dut) -> None:
     """All masters test and set one free word at once: one finds it free, and nobody is between its read and write."""
     data = bench_data()
-    config, number = ClusterConfig(**data["config"]), data["masters"]
+    config: ClusterConfig = configuration()
+    number = config.cores + data["others"]
     await start(dut)
     board, masters = Scoreboard(), Masters(dut, number)
     lock = (config.banks + 1) * WORD_BYTES

@@ -5,7 +5,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import ToolError
+from xpulpnn.settings import apply_settings
 
 SEED_VARIABLE = "XPULPNN_SEED"
 DATA_VARIABLE = "XPULPNN_BENCH_DATA"
@@ -24,3 +26,14 @@ def seed_from_environment() -> int:
 def bench_data() -> dict[str, Any]:
     """The unit's name, its ports and the values of its bench (``data`` of ``run_bench``)."""
     return json.loads(Path(os.environ[DATA_VARIABLE]).read_text())
+
+
+def configured(design: str) -> Any:
+    """The configuration of a core or cluster: the name of a preset, and settings ``KEY=VALUE`` behind it."""
+    base, *settings = design.split()
+    return apply_settings({**PRESETS, **CLUSTER_PRESETS}[base], dict(text.split("=") for text in settings))
+
+
+def configuration() -> Any:
+    """The configuration of the unit."""
+    return configured(bench_data()["design"])
