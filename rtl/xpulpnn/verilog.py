@@ -14,7 +14,7 @@ from typing import Any, Literal
 from amaranth.lib import wiring
 
 from xpulpnn.emit import rtlil
-from xpulpnn.emit.hierarchy import Emitted, ForeignOutputs, ModulePort, component_ports, walk_modules
+from xpulpnn.emit.hierarchy import Emitted, ForeignOutputs, ModulePort, ModuleWalk, component_ports
 from xpulpnn.emit.layout import Interface, Style, is_reset_port
 from xpulpnn.emit.members import member_fields, member_meanings, summary
 from xpulpnn.emit.module import ModuleText, ModuleWriter
@@ -236,7 +236,7 @@ def emit(
     top = f"{prefix}{name}"
     emission = _Emission(component, top, style)
     with _uncollected():
-        walk_modules(component, emission.build)
+        ModuleWalk(emission.build).convert(component)
     configuration = plain(config)
     modules = {
         module: "".join(f"{line}\n" for line in written.summary) + f"module {module}{written.text}"

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from xpulpnn.emit.expr import verilog_literal
-from xpulpnn.emit.layout import INDENT, Style, declared_range
+from xpulpnn.emit.layout import INDENT, declared_range
 from xpulpnn.emit.nets import Nets
 from xpulpnn.emit.process import Note, ProcessPrinter, guarded, if_else
 from xpulpnn.emit.rtlil import (
@@ -15,7 +15,6 @@ from xpulpnn.emit.rtlil import (
     MEMORY_WRITE,
     Assign,
     Cell,
-    Module,
     Sig,
     Slice,
     Statement,
@@ -114,15 +113,13 @@ class _Block:
 class Clocked:
     """The registers and memories of a module."""
 
-    def __init__(self, module: Module, nets: Nets, style: Style, note: Note) -> None:
-        self._module = module
+    def __init__(self, nets: Nets, note: Note) -> None:
         self._nets = nets
-        self._style = style
         self._cells = nets.registers()
-        self._reads = [cell for cell in module.cells if cell.type == MEMORY_READ and cell.is_clocked]
-        self._writes = [cell for cell in module.cells if cell.type == MEMORY_WRITE]
+        self._reads = [cell for cell in nets.module.cells if cell.type == MEMORY_READ and cell.is_clocked]
+        self._writes = [cell for cell in nets.module.cells if cell.type == MEMORY_WRITE]
         self.targets = {cell.result for cell in (*self._cells, *self._reads)}
-        self._print = ProcessPrinter(nets.printer, nets.enumerations, nets.target, "<=", note)
+        self._print = ProcessPrinter(nets, "<=", note)
         self._blocks = {cell.result: self._block(cell) for cell in self._cells}
         self._index = ""
         self.arrays: dict[str, tuple[ArrayOfRegisters, int]] = {}
@@ -158,7 +155,7 @@ class Clocked:
         nets = self._nets
         rows = [
             f"reg {declared_range(memory.width)}{nets.memories[memory.name]} [0:{memory.depth - 1}];"
-            for memory in self._module.memories.values()
+            for memory in nets.module.memories.values()
         ]
         kinds: dict[int, list[str]] = {}
         for wire in (*self._blocks, *(cell.result for cell in self._reads)):
@@ -181,7 +178,7 @@ class Clocked:
     def initial(self) -> list[str]:
         """Values before the first clock edge."""
         nets, rows = self._nets, []
-        if self._style.initial:
+        if nets.style.initial:
             for cell in self._cells:
                 wire = nets.wires[cell.result]
                 if wire.init is not None and wire.name not in self.arrays:
@@ -191,7 +188,7 @@ class Clocked:
                 init = nets.wires[name].init
                 if init is not None:
                     rows += self._loop(array, [f"{array.name}[{self._index}] = {verilog_literal(init)};"])
-        for memory in self._module.memories.values():
+        for memory in nets.module.memories.values():
             words = [memory.init[at : at + memory.width] for at in range(0, len(memory.init), memory.width)]
             name = nets.memories[memory.name]
             if len(set(words)) == 1 and len(words) >= MIN_ELEMENTS:
@@ -250,7 +247,7 @@ class Clocked:
 
     def _event(self, cell: Cell) -> str:
         edge = "posedge" if cell.flag("CLK_POLARITY") else "negedge"
-        edge = "edge" if self._style.both_edges else edge
+        edge = "edge" if self._nets.style.both_edges else edge
         return f"{edge} {self._nets.printer.sig(cell.ports['CLK']).text}"
 
     def _body(self, block: _Block) -> list[str]:

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from xpulpnn.emit.clocked import ArrayOfRegisters
 from xpulpnn.emit.expr import verilog_literal
 from xpulpnn.emit.layout import COLUMNS, INDENT, TextPiece, declared_range
-from xpulpnn.emit.netlist import Netlist
 from xpulpnn.emit.nets import Nets
 from xpulpnn.emit.process import Note, ProcessPrinter
-from xpulpnn.emit.rtlil import Assign, Module, Sig, Slice, process_target, sig_width, statement_sigs, wires_of
+from xpulpnn.emit.rtlil import Assign, Sig, Slice, process_target, sig_width, statement_sigs, wires_of
 from xpulpnn.emit.tree import PRIORITY_WIDTH, ChoiceNode, Node, covers_all, disjoint, merged, tree, without_repeats
 
 _MAX_ARMS = 3  # conditions in one conditional expression, beyond which `if` reads better
@@ -26,26 +25,16 @@ class _Block:
 class Combinational:
     """The combinational processes of a module."""
 
-    def __init__(
-        self,
-        module: Module,
-        netlist: Netlist,
-        nets: Nets,
-        arrays: Mapping[str, tuple[ArrayOfRegisters, int]],
-        note: Note,
-    ) -> None:
-        self._arrays = arrays
-        self._module = module
-        self._netlist = netlist
-        self._nets = nets
-        self._print = ProcessPrinter(nets.printer, nets.enumerations, nets.target, "=", note)
+    def __init__(self, nets: Nets, arrays: Mapping[str, tuple[ArrayOfRegisters, int]], note: Note) -> None:
+        self._nets, self._arrays = nets, arrays
+        self._print = ProcessPrinter(nets, "=", note)
         self.targets: set[str] = set()
 
     def pieces(self) -> list[TextPiece]:
         """One statement for each process or group of processes."""
         pieces: list[TextPiece] = []
         blocks: list[_Block] = []
-        for process in self._module.processes:
+        for process in self._nets.module.processes:
             target = process_target(process)
             if target in self._nets.next_state:
                 continue
@@ -178,17 +167,17 @@ class Combinational:
 
     def _dependencies(self) -> dict[str, set[str]]:
         reads: dict[str, set[str]] = {}
-        for cell in self._module.cells:
+        for cell in self._nets.module.cells:
             if cell.is_operator:
-                reads[cell.result] = _wires(*self._netlist.inputs(cell))
-        for process in self._module.processes:
+                reads[cell.result] = _wires(*self._nets.netlist.inputs(cell))
+        for process in self._nets.module.processes:
             reads[process_target(process)] = _wires(*statement_sigs(process))
         for name, sig in (*self._nets.aliases.items(), *self._nets.fields.items()):
             reads.setdefault(name, _wires(sig))
         # what an instance drives may follow anything that it reads
-        for cell in self._module.cells:
+        for cell in self._nets.module.cells:
             if cell.is_submodule:
-                inputs, outputs = _wires(*self._netlist.inputs(cell)), self._netlist.cell_outputs(cell)
+                inputs, outputs = _wires(*self._nets.netlist.inputs(cell)), self._nets.netlist.cell_outputs(cell)
                 for wire in wires_of(*(sig for port, sig in cell.ports.items() if port in outputs)):
                     reads[wire] = reads.get(wire, set()) | inputs
         return reads

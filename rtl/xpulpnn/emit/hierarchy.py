@@ -5,9 +5,9 @@ the surroundings. Here each component is converted on its own with the ports of 
 instantiates it by name; two instances of equal components then share one module.
 """
 
+import pickle
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from enum import Enum
+from dataclasses import dataclass
 from typing import Any
 
 from amaranth.back import rtlil
@@ -60,7 +60,7 @@ def _component_of(fragment: Fragment) -> wiring.Component | None:
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """Module name and implicit clock and reset ports of one component, told by the caller of :func:`walk_modules`."""
+    """Module name and implicit clock and reset ports of one component, told by who builds it."""
 
     module: str
     clocking: tuple[str, ...]
@@ -72,45 +72,25 @@ _LIBRARY = tuple(f"_{base.__name__}__" for base in wiring.Component.__mro__)
 """Beginnings of the names of attributes that Amaranth's classes keep to themselves."""
 
 
-class _VariableError(Exception):
-    """A value that may change, or of which nothing is known."""
-
-
-def _constant(value: Any) -> Hashable:
-    """An immutable value with its types, so that 1 and True differ; raises :class:`_VariableError` for any other."""
-    kind: Any = type(value)
-    if value is None or kind in (bool, int, str):
-        return kind, value
-    if kind in (tuple, frozenset):
-        return kind, kind(map(_constant, value))
-    if isinstance(value, Enum):
-        return kind, value.name
-    if is_dataclass(value) and not isinstance(value, type):
-        return kind, tuple(_constant(getattr(value, item.name)) for item in fields(value))
-    raise _VariableError
-
-
-def _identity(port: ModulePort) -> Hashable:
-    """All there is to a port; raises :class:`_VariableError` if it is not the signal that the signature made."""
-    if not isinstance(port.value, Signal) or port.value.name != port.name:
-        raise _VariableError
-    return port.name, port.direction, repr(port.value.shape()), port.value.init
-
-
-class _Walk:
+class ModuleWalk:
     """Converts a hierarchy; components that elaborate alike are converted once.
 
-    Two components count as alike if they have the same type, the same immutable attributes and ports, the same
-    children under the same names, and statements that read the same. A component with any other attribute (a signal, a
-    list, a function), with a clock domain or a memory of its own is like none.
+    Two components count as alike if they have the same type, attributes and ports, the same children under the same
+    names, and statements that read the same. A component with an attribute that cannot be pickled, another signal in
+    the place of a port, a clock domain or a memory of its own is like none.
     """
 
     def __init__(self, build: Callable[[wiring.Component, str, ForeignOutputs], Emitted]) -> None:
+        # called with a component, its RTLIL text and the outputs of the foreign modules in it
         self._build = build
         self._known: dict[Hashable, Emitted] = {}
 
-    def convert(self, component: wiring.Component, fragment: Fragment) -> Emitted:
-        """Convert a component and everything inside it, children first."""
+    def convert(self, component: wiring.Component, fragment: Fragment | None = None) -> Emitted:
+        """Convert a component and everything inside it, children first; bare modules become a part of what is around.
+
+        ``fragment`` is the component if it has been elaborated.
+        """
+        fragment = fragment or Fragment.get(component, None)
         _flatten(component, fragment)
         children: list[tuple[str, str | None]] = []
         foreign: dict[str, frozenset[str]] = {}
@@ -135,16 +115,20 @@ class _Walk:
     @staticmethod
     def _key(component: wiring.Component, fragment: Fragment, children: list[tuple[str, str | None]]) -> Hashable:
         """Return a key that components share if they elaborate alike; None if nothing is like this one."""
-        members = component.signature.members
-        own = {name: v for name, v in vars(component).items() if name not in members and not name.startswith(_LIBRARY)}
-        try:
-            ports = tuple(map(_identity, component_ports(component)))
-            attributes = tuple((name, _constant(value)) for name, value in own.items())
-        except _VariableError:
-            return None
+        members, values = component.signature.members, vars(component)
+        own = {name: value for name, value in values.items() if name not in members and not name.startswith(_LIBRARY)}
+        ports: list[Hashable] = []
+        for port in component_ports(component):
+            if not isinstance(port.value, Signal) or port.value.name != port.name:
+                return None
+            ports.append((port.name, port.direction, repr(port.value.shape()), port.value.init))
         if fragment.domains or any(module is None for _name, module in children):
             return None
-        return type(component), attributes, ports, tuple(children), repr(fragment.statements)
+        try:
+            attributes = pickle.dumps(own)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            return None
+        return type(component), attributes, tuple(ports), tuple(children), repr(fragment.statements)
 
 
 def _instance(emitted: Emitted, component: wiring.Component) -> Instance:
@@ -176,14 +160,3 @@ def _flatten(component: wiring.Component, fragment: Fragment) -> None:
             fragment.add_statements(domain, statements)
         kept += [(inner, f"{name}_{own}" if own else None, loc) for inner, own, loc in child.subfragments]
     fragment.subfragments = kept
-
-
-def walk_modules(
-    component: wiring.Component, build: Callable[[wiring.Component, str, ForeignOutputs], Emitted]
-) -> None:
-    """Convert a component and everything inside it, children first; bare modules become a part of what is around them.
-
-    Calls ``build(component, RTLIL text, outputs of the foreign modules in it)`` once for all components of the
-    hierarchy that are alike, last for ``component`` itself.
-    """
-    _Walk(build).convert(component, Fragment.get(component, None))

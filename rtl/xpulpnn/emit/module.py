@@ -37,23 +37,20 @@ class ModuleWriter:
         style: Style,
         note: Note = no_note,
     ) -> None:
-        self._style = style
-        self._known = known
-        self._module = module
+        self._known, self._note = known, note
         self._meanings = meanings  # of the ports, in their order
-        self._netlist = Netlist(module, {name: interface.outputs for name, interface in known.items()})
-        self._nets = Nets(module, self._netlist, list(meanings), clocking, style)
-        self._note = note
+        netlist = Netlist(module, {name: interface.outputs for name, interface in known.items()})
+        self._nets = Nets(netlist, list(meanings), clocking, style)
 
     def write(self, summary: str) -> ModuleText:
         """The text of the module."""
         nets = self._nets
         meanings = [self._meanings[port[1:]] for port in nets.ports]
         nets.settle()
-        clocked = Clocked(self._module, nets, self._style, self._note)
-        combinational = Combinational(self._module, self._netlist, nets, clocked.arrays, self._note)
-        submodules = [cell for cell in self._module.cells if cell.is_submodule]
-        operators = [cell for cell in self._module.cells if cell.is_operator]
+        clocked = Clocked(nets, self._note)
+        combinational = Combinational(nets, clocked.arrays, self._note)
+        submodules = [cell for cell in nets.module.cells if cell.is_submodule]
+        operators = [cell for cell in nets.module.cells if cell.is_operator]
         pieces = [self._instance(cell) for cell in submodules]
         pieces += [self._operator(cell) for cell in operators if cell.result not in nets.inlined]
         pieces += combinational.pieces()
@@ -112,12 +109,12 @@ class ModuleWriter:
         for port, sig in cell.ports.items():
             if not sig:
                 continue
-            if port in interface.resets and self._style.is_asynchronous:
+            if port in interface.resets and nets.style.is_asynchronous:
                 wire = nets.whole(sig)
                 text = nets.names[wire] if wire and nets.is_inverted(wire) else f"~{nets.printer.sig(sig).operand}"
                 if wire:
                     nets.note_read(Slice(wire, 0, 1))
-                rows.append(f"{INDENT}.{self._style.clocking_name(port)}({text})")
+                rows.append(f"{INDENT}.{nets.style.clocking_name(port)}({text})")
             elif port in interface.outputs:
                 rows.append(f"{INDENT}.{port_name(port)}({self._driven(sig)})")
             else:
@@ -125,7 +122,7 @@ class ModuleWriter:
         settings = ", ".join(f".{name}({_parameter(value)})" for name, value in cell.params.items())
         head = f"{cell.type[1:]} #({settings})" if settings else cell.type[1:]
         lines = [f"{head} {nets.names[cell.name]} (", *",\n".join(rows).split("\n"), ");"]
-        return TextPiece("", lines, nets.sources(self._netlist.inputs(cell)))
+        return TextPiece("", lines, nets.sources(nets.netlist.inputs(cell)))
 
     def _driven(self, sig: Sig) -> str:
         chunks = [self._nets.target(chunk) for chunk in sig if isinstance(chunk, Slice)]
@@ -134,7 +131,7 @@ class ModuleWriter:
     def _operator(self, cell: Cell) -> TextPiece:
         nets = self._nets
         text = nets.printer.cell(cell, nets.enumerations.of(cell.ports[cell.result_port])).text
-        return nets.piece(cell.result, text, nets.sources(self._netlist.inputs(cell)))
+        return nets.piece(cell.result, text, nets.sources(nets.netlist.inputs(cell)))
 
     def _aliases(self) -> list[TextPiece]:
         nets, pieces = self._nets, []

@@ -8,7 +8,7 @@ from xpulpnn.emit.layout import Style, TextPiece, declared_range, is_reset_port
 from xpulpnn.emit.names import Enumerations, NameSpace, field_base, is_private, plain_name, port_name
 from xpulpnn.emit.netlist import Netlist, Purposes
 from xpulpnn.emit.operators import COMPARISONS, REDUCTIONS
-from xpulpnn.emit.rtlil import MEMORY_WRITE, REGISTER, Cell, Module, Sig, Slice, Statement, process_target, wires_of
+from xpulpnn.emit.rtlil import MEMORY_WRITE, REGISTER, Cell, Sig, Slice, Statement, process_target, wires_of
 
 _MAX_OPERATORS = 6  # operators in one expression, beyond which an intermediate net reads better
 _MAX_COPIES = 3  # places where a single operator is repeated rather than given a net
@@ -17,20 +17,16 @@ _MAX_COPIES = 3  # places where a single operator is repeated rather than given 
 class Nets:
     """Names of one module."""
 
-    def __init__(
-        self, module: Module, netlist: Netlist, port_names: Sequence[str], clocking: Sequence[str], style: Style
-    ) -> None:
-        self._style = style
-        self._module = module
-        self._netlist = netlist
-        self.wires = module.wires
+    def __init__(self, netlist: Netlist, port_names: Sequence[str], clocking: Sequence[str], style: Style) -> None:
+        self.module, self.netlist, self.style = netlist.module, netlist, style
+        self.wires = self.module.wires
         self.ports = [f"\\{name}" for name in port_names]
         self.clocking = {f"\\{name}" for name in clocking}
         self.names = {
             port: style.clocking_name(port[1:]) if port in self.clocking else port_name(port[1:]) for port in self.ports
         }
         self.space = NameSpace(self.names.values())
-        shown = {name: sig for name, sig in module.connects.items() if not is_private(name)}
+        shown = {name: sig for name, sig in self.module.connects.items() if not is_private(name)}
         self.aliases = {name: sig for name, sig in shown.items() if field_base(name) is None}
         self.fields = {name: sig for name, sig in shown.items() if field_base(name) is not None}
         self.enumerations = Enumerations(self.wires, shown, self.space)
@@ -44,10 +40,10 @@ class Nets:
 
     def settle(self) -> None:
         """Decide on everything."""
-        submodules = [cell for cell in self._module.cells if cell.is_submodule]
+        submodules = [cell for cell in self.module.cells if cell.is_submodule]
         for cell in submodules:
             self.names[cell.name] = self.space.take(plain_name(cell.name))
-        self.memories |= {name: self.space.take(plain_name(name)) for name in self._module.memories}
+        self.memories |= {name: self.space.take(plain_name(name)) for name in self.module.memories}
         for cell in submodules:
             self._name_connections(cell)
         self._adopt_aliases()
@@ -58,7 +54,7 @@ class Nets:
 
     def is_inverted(self, wire: str | None) -> bool:
         """Return whether a port has the opposite level of the net that it stands for."""
-        return wire is not None and self._style.is_asynchronous and wire in self.clocking and is_reset_port(wire[1:])
+        return wire is not None and self.style.is_asynchronous and wire in self.clocking and is_reset_port(wire[1:])
 
     def whole(self, sig: Sig) -> str | None:
         """The net of which a value is every bit."""
@@ -110,8 +106,8 @@ class Nets:
                 composed.setdefault(sig, name)
             elif len(sig) == 1 and isinstance(sig[0], Slice) and sig[0].width < self.wires[sig[0].wire].width:
                 self._part_names.setdefault(sig[0], name)
-        self._netlist.share(composed)
-        used = set(wires_of(*self._netlist.sigs()))
+        self.netlist.share(composed)
+        used = set(wires_of(*self.netlist.sigs()))
         self.shown_fields += [name for name in self.fields if name in used]
 
     def _name_rest(self) -> None:
@@ -126,7 +122,7 @@ class Nets:
                 if isinstance(chunk, Slice) and chunk.width == self.wires[chunk.wire].width:
                     high = low + chunk.width - 1
                     places[chunk.wire] = f"{self.names[name]}_{high}" + (f"_{low}" if low < high else "")
-        purposes = Purposes(self._netlist, self.names, self.aliases)
+        purposes = Purposes(self.netlist, self.names, self.aliases)
         for name in self.driven():
             if name not in self.names and name not in self.inlined and name not in self.next_state:
                 self.names[name] = self.space.take(places.get(name) or purposes.name(name))
@@ -139,9 +135,9 @@ class Nets:
 
     def driven(self) -> list[str]:
         """Nets with a driver, in the order of the RTLIL."""
-        driven = {process_target(process) for process in self._module.processes}
-        for cell in self._module.cells:
-            driven.update(wires_of(*(cell.ports.get(port, ()) for port in self._netlist.cell_outputs(cell))))
+        driven = {process_target(process) for process in self.module.processes}
+        for cell in self.module.cells:
+            driven.update(wires_of(*(cell.ports.get(port, ()) for port in self.netlist.cell_outputs(cell))))
         return [name for name in self.wires if name in driven]
 
     def shown(self) -> list[str]:
@@ -208,7 +204,7 @@ class Nets:
                 if cell is None:
                     found.add(self._part_names.get(chunk, chunk.wire))
                 else:
-                    stack += self._netlist.inputs(cell)
+                    stack += self.netlist.inputs(cell)
         return found
 
     def piece(self, wire: str, text: str, sources: set[str]) -> TextPiece:
@@ -220,16 +216,16 @@ class Nets:
 
     def _uses(self) -> Counter[str]:
         shown = [self.fields[name] for name in self.shown_fields]
-        return Counter(wires_of(*self._netlist.sigs(), *self.aliases.values(), *shown))
+        return Counter(wires_of(*self.netlist.sigs(), *self.aliases.values(), *shown))
 
     def registers(self) -> list[Cell]:
         """The registers."""
-        return [cell for cell in self._module.cells if cell.type == REGISTER]
+        return [cell for cell in self.module.cells if cell.type == REGISTER]
 
     def _claim_next_states(self) -> None:
         """Move processes that compute nothing but a register's next state into the register's block."""
         uses = self._uses()
-        processes = {process_target(process): process for process in self._module.processes}
+        processes = {process_target(process): process for process in self.module.processes}
         for cell in self.registers():
             wire = self.whole(cell.ports["D"])
             if wire in processes and is_private(wire) and wire not in self.names and uses[wire] == 1:
@@ -239,10 +235,10 @@ class Nets:
         """Write operators where they are read: up to a readable size if once, single ones also if a few times."""
         uses = self._uses()
         sizes: dict[str, int] = {}
-        cells = {cell.result: cell for cell in self._module.cells if cell.is_operator}
-        clocked = (cell for cell in self._module.cells if cell.is_clocked or cell.type == MEMORY_WRITE)
+        cells = {cell.result: cell for cell in self.module.cells if cell.is_operator}
+        clocked = (cell for cell in self.module.cells if cell.is_clocked or cell.type == MEMORY_WRITE)
         held = set(wires_of(*(cell.ports["CLK"] for cell in clocked)))
-        for sig in (*self._netlist.sigs(), *self.aliases.values(), *self.fields.values()):
+        for sig in (*self.netlist.sigs(), *self.aliases.values(), *self.fields.values()):
             held |= {chunk.wire for chunk in sig if isinstance(chunk, Slice) and self.whole((chunk,)) is None}
 
         def size(name: str) -> int:
@@ -251,7 +247,7 @@ class Nets:
                 cell = cells.get(name)
                 sizes[name] = 0
                 if cell is not None and is_private(name) and name not in self.names and name not in held:
-                    count = 1 + sum(map(size, wires_of(*self._netlist.inputs(cell))))
+                    count = 1 + sum(map(size, wires_of(*self.netlist.inputs(cell))))
                     if self_width(cell) == self.wires[name].width and self._fits(cell, count, uses[name]):
                         sizes[name] = count
             return sizes[name]

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from xpulpnn.emit.expr import Printer, verilog_literal
+from xpulpnn.emit.expr import verilog_literal
 from xpulpnn.emit.layout import COLUMNS, INDENT
-from xpulpnn.emit.names import Enumerations
-from xpulpnn.emit.rtlil import Assign, Sig, Slice, bits, sig_width
+from xpulpnn.emit.nets import Nets
+from xpulpnn.emit.rtlil import Assign, Sig, bits, sig_width
 from xpulpnn.emit.tree import PRIORITY_WIDTH, Case, ChoiceNode, Node, covers_all, disjoint, grouped, is_empty
 
 _NOTE = 16  # Columns below which a note that is cut off says too little
@@ -23,19 +23,9 @@ def no_note(path: Path) -> Sequence[str]:
 class ProcessPrinter:
     """Writes statements."""
 
-    def __init__(
-        self,
-        printer: Printer,
-        enumerations: Enumerations,
-        target: Callable[[Slice], str],
-        operator: str,
-        note: Note = no_note,
-    ) -> None:
-        self._printer = printer
-        self._enumerations = enumerations
-        self._target = target
-        self._operator = operator
-        self._note = note
+    def __init__(self, nets: Nets, operator: str, note: Note) -> None:
+        self._nets, self._printer, self._enumerations = nets, nets.printer, nets.enumerations
+        self._operator, self._note = operator, note
 
     def lines(self, nodes: Sequence[Node], path: Path = ()) -> list[str]:
         """The statements, not indented."""
@@ -44,7 +34,7 @@ class ProcessPrinter:
     def _node(self, node: Node, path: Path) -> list[str]:
         if isinstance(node, Assign):
             value = self._printer.sig(node.value, self._enumerations.of((node.target,))).text
-            return [f"{self._target(node.target)} {self._operator} {value};"]
+            return [f"{self._nets.target(node.target)} {self._operator} {value};"]
         if node.selector is None:
             return self._chain(node.arms, node.default, path)
         return self._choice(node, node.selector, path)

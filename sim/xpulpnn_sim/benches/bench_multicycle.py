@@ -15,7 +15,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import NNRF_ENTRIES, WORD_MASK, XLEN
 from xpulpnn_sim.benches import row_batches as batches
-from xpulpnn_sim.benches.bench_nnrf import accesses, words_read
+from xpulpnn_sim.benches.bench_storage import nn_accesses, nn_words_read
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, drive, pulse_reset, run_vectors, sample, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.row_batches import Batch, OperandColumns
@@ -140,10 +140,10 @@ async def nn_words_match_writes(dut: Dut) -> None:
     if "wb_nn_we" not in bench_data()["inputs"]:
         return
     rng, board = await start(dut), Scoreboard()
-    columns = accesses(NNRF_ENTRIES, _NN_BEATS, rng)
+    columns = nn_accesses(NNRF_ENTRIES, _NN_BEATS, rng)
     ports = {f"wb_nn_{name}": columns[name if name == "we" else f"w{name}"] for name in _NN_WRITES}
     ports |= {f"id_nn_{name}_addr": columns[f"{name}_addr"] for name in _NN_READS}
     ports["valid"] = np.array([rng.randrange(2) for _ in range(_NN_BEATS)])
-    reads = words_read(NNRF_ENTRIES, columns)
+    reads = nn_words_read(NNRF_ENTRIES, columns)
     want = {f"id_nn_{name}": reads[name] for name in _NN_READS}
     board.compare(want, await run_vectors(dut, ports, list(want)), columns, "NN-RF")

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from xpulpnn.isa.formats import Op2Mode
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_MASK, XLEN
 from xpulpnn.isa.table import find
 from xpulpnn_sim.benches.cadence import Scoreboard
 from xpulpnn_sim.benches.handover import bench_data
@@ -28,6 +29,7 @@ from xpulpnn_sim.reference.stimuli import element_width, instruction_words, oper
 
 _MAC_LOAD_STEP = 4
 _SHIFT_MASK = np.uint32(31)
+_NEAR_PROBABILITY = 0.7
 _FIELD_WIDTH_LSB = 5
 _NORMALISING_STEMS = ("addN", "addRN", "subN", "subRN", "adduN", "adduRN", "subuN", "subuRN")
 _BIT_FIELDS = ("extract", "extractu", "insert", "bclr", "bset")
@@ -107,7 +109,7 @@ def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
     """Everything that a unit of the EX stage may receive for ``insn``, its dot product included."""
     # `rs1 rs2 rd` of the dot-product unit are `dotp_a dotp_b op_c` of the stage: factors and accumulator, whatever they
     # come from
-    operands = operands_of(insn, src)
+    operands, zero = operands_of(insn, src), np.zeros_like(src.word)
     first, second = operands["op_a"], operands["op_b"]
     if insn.is_mac_load:
         first, second = src.wgt, src.act if insn.op == "pv.mlsdot" else src.rs2
@@ -120,7 +122,9 @@ def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
     # where they mean nothing they are anything
     columns["nn_kappa"], columns["nn_lambda"] = (src.act, src.wgt) if insn.requantises else (src.loaded, ~src.loaded)
     factors = {"rs1": first, "rs2": second, "rd": src.rd, "dotp_a": first, "dotp_b": second}
-    return operands | columns | factors
+    total = src.act * src.rs1 + src.wgt if insn.requantises else zero
+    requantised = {"sum": total, "places": src.rs2 & _SHIFT_MASK, "lane": src.word >> np.uint32(28), "old": src.rd}
+    return operands | columns | factors | requantised
 
 
 def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
@@ -173,11 +177,26 @@ def rows_with_controls() -> list[ControlledInsn]:
     return [(find(mnemonic, operands), control) for mnemonic, operands, control in bench_data()["rows"]]
 
 
+def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
+    """A sum whose shifted value is often next to a bound, its places shifted out all zeros, all ones or anything."""
+    assert insn.fmt is not None
+    if rng.random() >= _NEAR_PROBABILITY:
+        return rng.getrandbits(XLEN)
+    levels = 1 << insn.fmt.width
+    bound = rng.choice((0, levels - 1, -levels // 2, levels // 2 - 1))
+    dropped = rng.choice((0, -1, rng.getrandbits(XLEN))) & (1 << places) - 1
+    return ((bound + rng.randint(-1, 1) << places) + dropped) & WORD_MASK
+
+
 def sources(insn: Insn, count: int, rng: Random) -> Sources:
     """``count`` executions of a row: corner cases of its element format, then random operands and fields."""
     rs1, rs2, rd = operand_columns(element_width(insn), count, rng)
-    # both parameters of a requantisation meet other operands, whose place they must not take
-    activation, weight = (random_words(rng, count), random_words(rng, count)) if insn.requantises else (rs2, rs1)
+    activation, weight = rs2, rs1
+    if insn.requantises:
+        # both parameters meet other operands, whose place they must not take
+        activation = random_words(rng, count)
+        sums = np.array([_requantised_sum(insn, place, rng) for place in (rs2 & _SHIFT_MASK).tolist()], np.uint32)
+        weight = sums - activation * rs1
     return Sources(
         word=instruction_words(insn, count, rng),
         rs1=rs1,

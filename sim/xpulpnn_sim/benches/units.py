@@ -207,7 +207,7 @@ _LSU_ROWS = _controlled(LsuCtrl, _part("lsu", lambda insn: insn.is_load or insn.
 def _dotp(config: DotpConfig, *simulators: str) -> BenchedUnit:
     core = CoreConfig(mac_load_cu=True, dotp=config)
     return _rows_unit(
-        "dotp", lambda: DotpUnit(config), _controlled(DotpCtrl, dotp_control), 16, *simulators, config=core
+        "rows", lambda: DotpUnit(config), _controlled(DotpCtrl, dotp_control), 16, *simulators, config=core
     )
 
 
@@ -230,7 +230,7 @@ def _decoder(design: str) -> BenchedUnit:
 def _requantiser(vectors: int, design: str, *simulators: str) -> BenchedUnit:
     rows = _controlled(RequantiseCtrl, lambda insn: requantise_control(insn) if insn.requantises else None)
     told = {"valid": _control_port(RequantiseCtrl, {"valid": True})["ctrl"], "vectors_per_row": vectors}
-    return _configured("requantiser", Requantiser, design, *simulators, rows=rows, **told)
+    return _configured("rows", Requantiser, design, *simulators, rows=rows, **told)
 
 
 def _csr_file(design: str, *simulators: str) -> BenchedUnit:
@@ -271,11 +271,11 @@ _SMALL_CLUSTER = "cluster-ri5cy xpulpv2=off cores=2 banks=4 tcdm_bytes=2048 icac
 
 UNITS: Mapping[str, BenchedUnit] = {
     # in Icarus, which reads the same Verilog, one of several structures that are written with the same operators
-    "nnrf-6": _plain("nnrf", lambda: NnRf(6), entries=6),
-    "nnrf-4": _plain("nnrf", lambda: NnRf(4), "verilator", entries=4),
-    "nnrf-8": _plain("nnrf", lambda: NnRf(8), "verilator", entries=8),
-    "regfile": BenchedUnit("regfile", RegFile),
-    "regfile-array": BenchedUnit("regfile", lambda: RegFile("array")),
+    "nnrf-6": _plain("storage", lambda: NnRf(6), entries=6),
+    "nnrf-4": _plain("storage", lambda: NnRf(4), "verilator", entries=4),
+    "nnrf-8": _plain("storage", lambda: NnRf(8), "verilator", entries=8),
+    "regfile": BenchedUnit("storage", RegFile),
+    "regfile-array": BenchedUnit("storage", lambda: RegFile("array")),
     "dotp-shared": _dotp(DotpConfig()),
     "dotp-shared-inferred": _dotp(DotpConfig(adders="inferred")),
     "dotp-register": _dotp(_REGISTERED),
@@ -283,10 +283,10 @@ UNITS: Mapping[str, BenchedUnit] = {
     "dotp-and-inferred": _dotp(replace(_REGISTERED, isolation="and", adders="inferred"), "verilator"),
     "dotp-none-inferred": _dotp(_INFERRED_DOTP, "verilator"),
     "dotp-two-widths": _dotp(replace(_REGISTERED, widths=frozenset({8, 2})), "verilator"),
-    "alu": _rows_unit("alu", lambda: Alu(FULL), _ALU_ROWS, 20, "verilator"),
-    "alu-part": _rows_unit("alu", lambda: Alu(FULL), _ALU_ROWS, 5, "icarus"),
-    "simd-alu": _rows_unit("alu", lambda: SimdAlu(FULL), _LANE_ROWS, 20, "verilator"),
-    "simd-alu-part": _rows_unit("alu", lambda: SimdAlu(FULL), _LANE_ROWS, 5, "icarus"),
+    "alu": _rows_unit("rows", lambda: Alu(FULL), _ALU_ROWS, 20, "verilator"),
+    "alu-part": _rows_unit("rows", lambda: Alu(FULL), _ALU_ROWS, 5, "icarus"),
+    "simd-alu": _rows_unit("rows", lambda: SimdAlu(FULL), _LANE_ROWS, 20, "verilator"),
+    "simd-alu-part": _rows_unit("rows", lambda: SimdAlu(FULL), _LANE_ROWS, 5, "icarus"),
     "mult": _mult("booth"),
     "mult-inferred": _mult("inferred"),
     "div": _rows_unit("multicycle", Divider, _controlled(DivCtrl, div_control), 40),

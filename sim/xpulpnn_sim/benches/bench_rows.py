@@ -1,4 +1,4 @@
-"""Bench of the dot-product unit: every dot product and Mac&Load row of the configured formats."""
+"""Bench of the units of one step, ALU, dot products, requantiser: every row of the instruction table they execute."""
 
 from random import Random
 
@@ -7,9 +7,10 @@ import numpy as np
 
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, run_vectors, start
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.row_batches import Batch, batch_of_rows
+from xpulpnn_sim.benches.row_batches import Batch, alu_expectation, batch_of_rows, value_of_rd
 
-IDLE_PROBABILITY = 0.25
+_IDLE_PROBABILITY = 0.25
+_INVALID_PROBABILITY = 0.1
 
 
 def with_latency(batch: Batch, rng: Random) -> Batch:
@@ -21,7 +22,7 @@ def with_latency(batch: Batch, rng: Random) -> Batch:
     enable: list[int] = []
     for vector in range(count):
         # The last result needs one beat more to appear.
-        idle = int(rng.random() < IDLE_PROBABILITY or vector == count - 1)
+        idle = int(rng.random() < _IDLE_PROBABILITY or vector == count - 1)
         sampled += [vector] + [rng.randrange(count)] * idle
         shown += [max(vector - 1, 0)] + [vector] * idle
         enable += [1] + [0] * idle
@@ -38,10 +39,15 @@ def with_latency(batch: Batch, rng: Random) -> Batch:
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-async def products_match_golden(dut: Dut) -> None:
-    """All rows interleaved, so that every product follows one of another format."""
-    rng = await start(dut)
-    batch = batch_of_rows(rng)
-    if "enable" in bench_data()["inputs"]:
+async def rows_match_golden(dut: Dut) -> None:
+    """All rows interleaved, corner cases and random operands, so that every result follows one of another row."""
+    rng, data = await start(dut), bench_data()
+    batch = batch_of_rows(rng, alu_expectation if hasattr(dut, "comparison") else value_of_rd)
+    if "enable" in data["inputs"]:
         batch = with_latency(batch, rng)
+    if "valid" in data:
+        # without that bit of the control word the result is 0 whatever the other inputs are
+        invalid = [beat for beat in range(len(batch.row)) if rng.random() < _INVALID_PROBABILITY]
+        batch.stimulus["ctrl"][invalid] &= ~data["valid"]
+        batch.expected["result"][invalid] = 0
     batch.check(Scoreboard(), await run_vectors(dut, batch.stimulus, list(batch.expected)))
