@@ -168,7 +168,7 @@ def masked(before: npt.NDArray[np.uint8], request: _Request) -> npt.NDArray[np.u
     return np.where(chosen, np.frombuffer(request.value.to_bytes(size, "little"), np.uint8), before)
 
 
-def run(rng: Random, base: int, reach: int, size: int, *, write: bool, single: bool) -> deque[_Request]:
+def run_of_transfers(rng: Random, base: int, reach: int, size: int, *, write: bool, single: bool) -> deque[_Request]:
     """A run within an aligned block of 256 bytes, somewhere in ``reach`` bytes from ``base``."""
     block = base + rng.randrange(0, reach, RUN_BYTES)
     windows = RUN_BYTES // size
@@ -288,7 +288,7 @@ def random_traffic(rng: Random, runs: int, first: int) -> _Traffic:
         base = first + _HALF * write
         if not bench_data()["writes"]:
             return line(base + rng.randrange(0, _HALF, 2 * size), size)
-        return run(rng, base, _HALF, size, write=write, single=not bench_data()["runs"])
+        return run_of_transfers(rng, base, _HALF, size, write=write, single=not bench_data()["runs"])
 
     kinds = (False, True) if bench_data()["writes"] else (False,)
     number = runs if bench_data()["runs"] else 8 * runs

@@ -84,7 +84,7 @@ class OperationDriver:
         raise AssertionError(f"no result within {_CYCLE_LIMIT} cycles of {operation}")
 
 
-async def run(dut: Dut, batch: Batch, rng: Random, board: Scoreboard) -> None:
+async def execute_batch(dut: Dut, batch: Batch, rng: Random, board: Scoreboard) -> None:
     """Execute a batch, and compare results and cycles."""
     driver = OperationDriver(dut)
     columns = (column.tolist() for column in batch.stimulus.values())
@@ -109,7 +109,7 @@ async def results_match_golden(dut: Dut) -> None:
     """All rows interleaved, with flushes, waiting results and gaps; then a part of them after a reset in flight."""
     rng, board, rows = await start(dut), Scoreboard(), batches.rows_with_controls()
     for chosen in (rows, rng.sample(rows, -(-len(rows) // _PARTS))):
-        await run(dut, batches.batch_of_rows(rng, _result, chosen), rng, board)
+        await execute_batch(dut, batches.batch_of_rows(rng, _result, chosen), rng, board)
         # EX is not empty in the reset
         getattr(dut, bench_data()["handshake"][0]).value = 1
         await pulse_reset(dut)
@@ -131,7 +131,7 @@ async def divisors_have_every_length(dut: Dut) -> None:
             rs2 = np.array(divisors if unsigned else [~divisor & WORD_MASK for divisor in divisors], dtype=np.uint32)
             drawn.append((insn, control, replace(batches.sources(insn, len(mine), rng), rs2=rs2)))
     if drawn:
-        await run(dut, batches.batch_of(drawn, rng), rng, Scoreboard())
+        await execute_batch(dut, batches.batch_of(drawn, rng), rng, Scoreboard())
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

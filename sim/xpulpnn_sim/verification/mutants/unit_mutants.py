@@ -7,9 +7,8 @@ from pathlib import Path
 
 import xpulpnn_sim.benches
 from xpulpnn.verilog import EmittedVerilog
-from xpulpnn_sim.benches.benched import BenchedUnit
 from xpulpnn_sim.benches.runner import run_bench
-from xpulpnn_sim.benches.units import UNITS
+from xpulpnn_sim.benches.units import UNITS, BenchedUnit
 from xpulpnn_sim.proofs.units.mutated_gates import SELECT, read_mutated
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.yosys import Yosys
