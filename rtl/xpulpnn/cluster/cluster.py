@@ -151,8 +151,7 @@ class Cluster(Component):
         m.d.comb += [
             control.boot_addr.eq(self.boot_addr),
             enabled.eq(control.fetch_enable | self.fetch_enable.replicate(config.cores)),
-            self.eoc.eq(control.eoc),
-            self.return_value.eq(control.return_value),
+            *following(self, control, "eoc", "return_value"),
             self.busy.eq((started & self.core_clock_en).any() | busy),
             event_unit.timer_events.eq(timer.events),
             event_unit.cluster_events.eq(self.events),

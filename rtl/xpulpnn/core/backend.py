@@ -85,8 +85,7 @@ class Backend(Component):
             ex_fires.eq(id_ex.valid & ex_done & lsu.wb_done),
             ex_ready.eq(lsu.wb_done & (~id_ex.valid | ex_done)),
             self.busy.eq(id_ex.valid | ~lsu.wb_done | wb_stage.wb.we),
-            self.flow.id_leaves.eq(id_stage.id_leaves),
-            self.flow.id_late.eq(id_stage.id_late),
+            *following(self.flow, id_stage, "id_leaves", "id_late"),
             self.flow.ex_granted.eq(lsu.ex_granted),
             self.flow.ex_leaves.eq(ex_fires),
             self.flow.wb_leaves.eq(lsu.wb_done),
@@ -97,8 +96,7 @@ class Backend(Component):
             id_stage.ex_result.eq(ex_stage.result),
             id_stage.ex_write.eq(ex_fires & id_ex.ex_we),
             id_stage.kill.eq(self.branch.valid),
-            id_stage.wb_write.eq(wb_stage.wb_write),
-            id_stage.wb_wdata.eq(wb_stage.wb_wdata),
+            *following(id_stage, wb_stage, "wb_write", "wb_wdata"),
             wb_stage.ex_ready.eq(ex_ready),
             wb_stage.ex_base.eq(ex_stage.sum),
             wb_stage.lsu_done.eq(lsu.wb_done),
@@ -176,8 +174,7 @@ class Backend(Component):
         events = self.events
         granted = self.flow.ex_granted
         m.d.comb += [
-            events.load_use_stall.eq(id_stage.load_use_stall),
-            events.jump_register_stall.eq(id_stage.jump_register_stall),
+            *following(events, id_stage, "load_use_stall", "jump_register_stall"),
             events.load.eq(granted & ~self.data.we),
             events.store.eq(granted & self.data.we),
             events.jump.eq(self.jump.valid),

@@ -81,11 +81,9 @@ class Core(Component):
             connect(m, getattr(backend, name), getattr(controller, name))
         insn, flow = if_stage.insn, backend.flow
         m.d.comb += [
-            if_stage.redirect.eq(controller.redirect),
-            if_stage.target.eq(controller.target),
+            *following(if_stage, controller, "redirect", "target"),
             backend.hold.eq(controller.hold),
-            controller.fetch_enable.eq(self.fetch_enable),
-            controller.boot_addr.eq(self.boot_addr),
+            *following(controller, self, "fetch_enable", "boot_addr"),
             controller.busy.eq(backend.busy),
             controller.fetch_idle.eq(if_stage.idle),
             controller.id_valid.eq(insn.valid),
@@ -100,8 +98,7 @@ class Core(Component):
             csr_file.retire_final.eq(flow.wb_leaves),
             csr_file.retire_cancel.eq(backend.fault.valid),
             *following(csr_file, controller, "enter", "enter_pc", "enter_interrupt", "enter_cause", "leave"),
-            self.irq_ack.eq(controller.irq_ack),
-            self.irq_id.eq(controller.irq_id),
+            *following(self, controller, "irq_ack", "irq_id"),
             self.core_sleep.eq(controller.asleep),
         ]
         if self.config.xpulpv2:
@@ -124,8 +121,7 @@ class Core(Component):
             if_stage.loop_start.eq(loops.if_start),
             loops.id_valid.eq(insn.valid),
             loops.id_pc.eq(insn.payload.pc),
-            loops.id_after.eq(if_stage.id_after),
-            loops.id_looped.eq(if_stage.id_looped),
+            *following(loops, if_stage, "id_after", "id_looped"),
             loops.id_follows.eq(backend.intent.follows),
             *following(loops, backend.flow, "id_leaves", "id_late", "ex_leaves"),
             loops.ex_taken.eq(backend.branch.valid),

@@ -103,15 +103,13 @@ class ExStage(Component):
         m.d.comb += [
             alu.ctrl.eq(self.ctrl.alu),
             *following(alu, self, "op_a", "op_b", "op_c", "shamt"),
-            self.sum.eq(alu.sum),
-            self.comparison.eq(alu.comparison),
+            *following(self, alu, "sum", "comparison"),
             mult.ctrl.eq(self.ctrl.mult),
             *following(mult, self, "op_a", "op_b", "op_c", "shamt"),
             mult.start.eq(self.valid & (self.ctrl.unit == Unit.MULT)),
             mult.take.eq(self.advance),
             div.ctrl.eq(self.ctrl.div),
-            div.op_a.eq(self.op_a),
-            div.op_b.eq(self.op_b),
+            *following(div, self, "op_a", "op_b"),
             div.start.eq(self.valid & (self.ctrl.unit == Unit.DIV)),
             div.take.eq(self.advance),
         ]

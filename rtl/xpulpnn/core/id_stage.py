@@ -175,8 +175,7 @@ class IdStage(Component):
         payload = self.insn.payload
         m.submodules.immediates = immediates = Immediates()
         m.d.comb += [
-            immediates.word.eq(payload.word),
-            immediates.compressed.eq(payload.compressed),
+            *following(immediates, payload, "word", "compressed"),
             immediates.sel.eq(ctrl.imm),
             immediates.target_sel.eq(ctrl.target),
         ]
@@ -274,8 +273,7 @@ class IdStage(Component):
                 id_ex.ex_addr.eq(ex_addr),
                 id_ex.wb_we.eq(wb_we),
                 id_ex.wb_addr.eq(wb_addr),
-                id_ex.branch.eq(ctrl.branch),
-                id_ex.csr.eq(ctrl.csr),
+                *following(id_ex, ctrl, "branch", "csr"),
                 id_ex.csr_write.eq(self._csr_writes(ctrl)),
             ]
             with m.If(uses_c):
@@ -294,6 +292,5 @@ class IdStage(Component):
                     id_ex.dotp_fmt.eq(self.dotp_ctrl.fmt),
                     id_ex.dotp_a_signed.eq(self.dotp_ctrl.a_signed),
                     id_ex.dotp_b_signed.eq(self.dotp_ctrl.b_signed),
-                    id_ex.dotp_a.eq(self.dotp_a),
-                    id_ex.dotp_b.eq(self.dotp_b),
+                    *following(id_ex, self, "dotp_a", "dotp_b"),
                 ]

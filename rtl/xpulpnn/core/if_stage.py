@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Mux, Signal
 
-from xpulpnn.component import Component, In, Out, connect, flipped
+from xpulpnn.component import Component, In, Out, connect, flipped, following
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.core.obi import InstructionPortSignature
@@ -52,13 +52,11 @@ class IfStage(Component):
         take = Signal()
         m.d.comb += [
             expand.word.eq(prefetch.word),
-            self.pc.eq(prefetch.pc),
-            self.idle.eq(prefetch.idle),
+            *following(self, prefetch, "pc", "idle"),
             # what is taken with a redirect, which comes late in the cycle, is not valid in ID
             take.eq(prefetch.valid & (~insn.valid | insn.ready)),
             prefetch.take.eq(take),
-            prefetch.redirect.eq(self.redirect),
-            prefetch.target.eq(self.target),
+            *following(prefetch, self, "redirect", "target"),
         ]
         with m.If(self.redirect):
             m.d.sync += insn.valid.eq(0)

@@ -74,8 +74,7 @@ class SimdAlu(Component):
             adder.carry.eq(self.ctrl.subtract & ~select[AluResult.ABS]),
             *following(comparator, self.ctrl, "fmt", "compare", "signed"),
             comparator.left.eq(self.op_a),
-            comparator.alike.eq(adder.alike),
-            comparator.carries.eq(adder.carries),
+            *following(comparator, adder, "alike", "carries"),
             self.comparison.eq(comparator.holds),
             self.sum.eq(adder.sum),
         ]
@@ -159,8 +158,7 @@ class SimdAlu(Component):
             *following(bit_field, self.ctrl, "field", "place", "signed"),
             bit_field.start.eq(shifter.amounts),
             bit_field.width_m1.eq(self.op_b[INDEX_BITS:]),
-            bit_field.op_a.eq(self.op_a),
-            bit_field.op_c.eq(self.op_c),
+            *following(bit_field, self, "op_a", "op_c"),
         ]
         for keep, field in ((shifter.keep_right, AluField.EXTRACT), (shifter.keep_left, AluField.INSERT)):
             with m.If(selected & (self.ctrl.field == field)):
@@ -170,8 +168,7 @@ class SimdAlu(Component):
     def _move(self, m: Module) -> Value:
         m.submodules.lane_move = lane_move = LaneMove(self.config)
         m.d.comb += [
-            lane_move.fmt.eq(self.ctrl.fmt),
-            lane_move.move.eq(self.ctrl.move),
+            *following(lane_move, self.ctrl, "fmt", "move"),
             *following(lane_move, self, "op_a", "op_b", "op_c"),
         ]
         return lane_move.moved

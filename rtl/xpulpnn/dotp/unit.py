@@ -7,7 +7,7 @@ from amaranth.hdl import Module, Signal, Value
 
 from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
-from xpulpnn.component import Component, In, Out, follow_case
+from xpulpnn.component import Component, In, Out, follow_case, following
 from xpulpnn.config import DotpConfig
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.region import DotpRegion
@@ -73,8 +73,7 @@ class DotpUnit(Component):
             array.fmt.eq(self.ctrl.fmt),
             array.a.eq(self.rs1),
             array.b.eq(self.rs2),
-            array.a_signed.eq(self.ctrl.a_signed),
-            array.b_signed.eq(self.ctrl.b_signed),
+            *following(array, self.ctrl, "a_signed", "b_signed"),
             array.acc.eq(self.rd & self.ctrl.accumulate.replicate(XLEN)),
             self.result.eq(array.result),
         ]

@@ -4,7 +4,6 @@ Builds are kept under a cache folder by a hash of the Verilog, so that a second 
 Two processes may ask for the same build: a file lock lets one of them make it.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -19,6 +18,7 @@ from cocotb_tools import runner as cocotb_runner
 from cocotb_tools.check_results import get_results
 
 from xpulpnn.errors import ToolError
+from xpulpnn.user_cache import alone
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.benches.handover import DATA_VARIABLE, SEED_VARIABLE
 from xpulpnn_sim.tools.verilator import MAKE_VARIABLES, require_verilator, verilator_folder
@@ -97,14 +97,6 @@ def available(simulator: str) -> bool:
     return verilator_folder() is not None if simulator == "verilator" else shutil.which("iverilog") is not None
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def _make_runner(simulator: str, runtime: Path) -> cocotb_runner.Runner:
     return PortsOnlyVerilator(runtime) if simulator == "verilator" else cocotb_runner.Icarus()
 
@@ -127,7 +119,8 @@ def compile_design(design: EmittedVerilog, simulator: str, cache: Path) -> Path:
     digest = hashlib.sha256("".join(sources.values()).encode()).hexdigest()[:16]
     folder = cache / f"{top}-{simulator}-{digest}"
     done = folder / "built"
-    with _locked(cache / f"{folder.name}.lock"):
+    cache.mkdir(parents=True, exist_ok=True)
+    with alone(cache / f"{folder.name}.lock"):
         if done.exists():
             return folder
         shutil.rmtree(folder, ignore_errors=True)
@@ -149,7 +142,7 @@ def _runtime_of(cache: Path) -> Iterator[Path]:
     runtime.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         if not complete.exists():
-            stack.enter_context(_locked(cache / f"{runtime.name}.lock"))
+            stack.enter_context(alone(cache / f"{runtime.name}.lock"))
             if not complete.exists():
                 # of a build that was killed
                 (runtime / f"{_HEADERS}.fast.gch").unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from xpulpnn.cluster.dma.engine import Engine
 from xpulpnn.cluster.dma.identifiers import Identifiers, number_shape
 from xpulpnn.cluster.dma.queue import CommandQueue, flag
 from xpulpnn.cluster.ports import DmaPortSignature
-from xpulpnn.component import Component, In, Out, connect, flipped
+from xpulpnn.component import Component, In, Out, connect, flipped, following
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import DmaCommand
@@ -55,17 +55,14 @@ class Dma(Component):
         current = Signal(tag)
         event, interrupt = Signal(), Signal()
         m.d.comb += [
-            queue.write.eq(commands.write),
-            queue.word.eq(commands.word),
+            *following(queue, commands, "write", "word"),
             queue.tag.cores.eq(Mux(flag(commands.word, DmaCommand.BROADCAST), (1 << cores) - 1, commands.port)),
             queue.tag.number.eq(commands.number),
-            commands.last.eq(queue.last),
-            commands.full.eq(queue.full),
+            *following(commands, queue, "last", "full"),
             commands.available.eq(identifiers.available),
             commands.available_number.eq(identifiers.number),
             commands.status.eq(identifiers.status),
-            identifiers.allocate.eq(commands.allocate),
-            identifiers.free.eq(commands.free),
+            *following(identifiers, commands, "allocate", "free"),
             identifiers.begins.eq(queue.begins),
             identifiers.begin_number.eq(commands.number),
             identifiers.ends.eq(engine.done),
