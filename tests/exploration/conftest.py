@@ -31,5 +31,5 @@ def fake_flows(fakes, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(loop, "emit_design", fakes.emit)
-    monkeypatch.setattr(exploration, "flow_steps", lambda request, top: list(fakes.steps))
+    monkeypatch.setattr(exploration, "flow_steps", lambda options: list(fakes.steps))
     return fakes

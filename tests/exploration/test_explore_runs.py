@@ -26,7 +26,7 @@ from xpulpnn_sim.exploration import exploration, loop
 
 act, *words = sys.argv[1:]
 step = fake_steps.FakeStep("a", Path("diary"), act, "xpulpnn")
-exploration.flow_steps = lambda request, top: [step]
+exploration.flow_steps = lambda options: [step]
 loop.emit_design = fake_steps.emit
 sys.exit(cli.main(["explore", "--top", "dotp", "--preset", "ri5cy,xpulpnn", "-o", "out", "--jobs", "1", *words]))
 """

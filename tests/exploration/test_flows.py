@@ -7,8 +7,9 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration.cache import emit_design
-from xpulpnn_sim.exploration.flows import FlowRequest, FlowStep, flow_steps, parse_clock
+from xpulpnn_sim.exploration.flows import FlowStep, flow_steps, parse_clock
 from xpulpnn_sim.exploration.library import FlowError, flow_folder
+from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult
 from xpulpnn_sim.exploration.space import build_space
 from xpulpnn_sim.exploration.task import StepOutcome, run_step
@@ -75,8 +76,7 @@ def test_structures_that_the_user_chose_stay() -> None:
     flow = SeeingFlow("ecp5")
     FlowStep(flow, frozenset({"multiplier"})).run(emit_design("mult", preset("xpulpnn")))
     assert flow.seen[0].config.multiplier == "booth"
-    asked = FlowRequest(flows=("ecp5",), scripts=(), liberty=None, seeds=1, chosen=frozenset({"adders"}))
-    (step,) = flow_steps(asked)
+    (step,) = flow_steps(ExploreOptions(flow="ecp5", settings=("dotp.adders=inferred",)))
     assert step.structures == {"multipliers": "replicated", "multiplier": "inferred"}
 
 

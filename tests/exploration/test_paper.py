@@ -4,7 +4,7 @@ import pytest
 from tests.exploration.made_up import energy, flow, point
 
 from xpulpnn_sim.exploration import paper
-from xpulpnn_sim.exploration.flows import FlowRequest
+from xpulpnn_sim.exploration.options import ExploreOptions
 
 pytestmark = pytest.mark.unit
 
@@ -58,16 +58,15 @@ def rows(table):
 
 
 def test_points_and_steps(monkeypatch):
-    monkeypatch.setattr(paper, "flow_steps", lambda request: list(request.scripts))
-    monkeypatch.setattr(paper, "library", lambda request: "cells")
+    monkeypatch.setattr(paper, "flow_steps", lambda options: ["area", "speed"])
+    monkeypatch.setattr(paper, "library", lambda liberty: "cells")
     monkeypatch.setattr(
         paper,
         "EnergyStep",
         lambda cells, spec, core=False, yosys="", window=0: (cells, spec and str(spec), core, window),
     )
     monkeypatch.setattr(paper, "KernelStep", str)
-    request = FlowRequest(flows=("builtin",), scripts=("area", "speed"), liberty=None, seeds=1)
-    space, steps = paper.paper_points(request, energy=True)
+    space, steps = paper.paper_points(ExploreOptions(paper=True))
     assert [point.label for point in space.points] == list(AREAS)
     assert [(point.preset, point.top) for point in space.points] == [tuple(label.split()) for label in AREAS]
     assert steps[:3] == [["area", "speed"]] * 3
@@ -82,7 +81,7 @@ def test_points_and_steps(monkeypatch):
             *(f"conv:{bits}:{variant}:16x16x32:64x3x3" for bits in (8, 4, 2)),
             *(("cells", f"conv:{bits}:{variant}:4x16x32:64x3x3", True, 32768) for bits in (8, 4, 2)),
         ]
-    assert paper.paper_points(request, energy=False)[1] == [["area", "speed"]] * 6
+    assert paper.paper_points(ExploreOptions(paper=True, no_energy=True))[1] == [["area", "speed"]] * 6
 
 
 def test_overheads_beside_the_paper():

@@ -7,7 +7,7 @@ from tests.exploration.made_up import flow, point
 
 from xpulpnn.config import CLUSTER_PRESETS
 from xpulpnn_sim.exploration import paper
-from xpulpnn_sim.exploration.flows import FlowRequest
+from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.report.headlines import REST, block_areas, block_of, cluster_tables
 from xpulpnn_sim.exploration.results import CriticalPath, FlowResult, GrantPath, ModuleArea, PointResult
 
@@ -70,12 +70,11 @@ def test_without_clusters_there_are_no_blocks() -> None:
 
 
 def test_points_of_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paper, "flow_steps", lambda request, top: [f"{top}-{one}" for one in request.scripts])
-    request = FlowRequest(flows=("builtin",), scripts=("area", "speed"), liberty=None, seeds=1)
-    space, steps = paper.cluster_points(request)
+    monkeypatch.setattr(paper, "flow_steps", lambda options: [options.component])
+    space, steps = paper.cluster_points(ExploreOptions(paper=True, top="cluster"))
     assert [point.label for point in space.points] == ["cluster-ri5cy", "cluster", "cluster-bf4", "cluster2"]
     assert [point.config for point in space.points] == [CLUSTER_PRESETS[point.label] for point in space.points]
-    assert steps == [["cluster-area", "cluster-speed"]] * 4
+    assert steps == [["cluster"]] * 4
 
 
 def test_overheads_beside_those_of_the_paper() -> None:

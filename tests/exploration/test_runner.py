@@ -40,7 +40,8 @@ class Run:
             if report is not None:
                 report(label, step)
 
-        return run_points(tasks, self.folder, self.fakes.emit, told, jobs=jobs, timeout_s=timeout_s)
+        results = dict(run_points(tasks, self.folder, self.fakes.emit, told, jobs=jobs, timeout_s=timeout_s))
+        return [results[number] for number in sorted(results)]
 
     def record(self, name):
         return json.loads((self.folder / "points" / name / "result.json").read_text())
@@ -204,7 +205,7 @@ if __name__ == "__main__":
     step = fake_steps.FakeStep("slow", folder / "diary", "hang")
     (point,) = build_space("dotp", ["ri5cy"], [], []).points
     task = plan(point, [(step, step.settings())], folder)
-    run_points([task], folder, fake_steps.emit, lambda *told: None)
+    list(run_points([task], folder, fake_steps.emit, lambda *told: None))
 """
 
 

@@ -33,7 +33,7 @@ if __name__ == "__main__":
     acts, *words = sys.argv[1:]
     names = [word.partition("=") for word in acts.split(",")]
     steps = [fake_steps.FakeStep(name, Path("diary").resolve(), act) for name, _, act in names]
-    exploration.flow_steps = lambda request, top: steps
+    exploration.flow_steps = lambda options: steps
     loop.emit_design = fake_steps.emit
     sys.exit(cli.main(["explore", "--top", "dotp", "--no-report", *words]))
 """

@@ -8,30 +8,23 @@ from time import perf_counter
 from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration.finished_run import FinishedRun, require_report_packages
 from xpulpnn_sim.exploration.flows import (
-    FLOWS,
-    INFERRED,
     EnergyStep,
-    FlowRequest,
     FlowStep,
     KernelSpec,
     KernelStep,
     flow_steps,
     library,
-    parse_clock,
 )
-from xpulpnn_sim.exploration.library import SCRIPTS
 from xpulpnn_sim.exploration.loop import ExplorationLoop, Watcher
 from xpulpnn_sim.exploration.options import CLUSTER, WHOLE_CLUSTERS, ExploreOptions
 from xpulpnn_sim.exploration.paper import cluster_paper_table, cluster_points, paper_points, paper_table
 from xpulpnn_sim.exploration.report.headlines import cluster_tables
-from xpulpnn_sim.exploration.report.tables import RunInfo
 from xpulpnn_sim.exploration.results import Configuration
 from xpulpnn_sim.exploration.search import PRESET, Search, objectives, pareto_table, structures
-from xpulpnn_sim.exploration.space import Point, Space, build_space, parse_space, plain_key
+from xpulpnn_sim.exploration.space import Point, Space, build_space, parse_space
 from xpulpnn_sim.exploration.task import PointStep
 from xpulpnn_sim.tools.dask_workers import require_dask
 from xpulpnn_sim.tools.files import folder_lock, require_folder
-from xpulpnn_sim.tools.lists import chosen_names
 from xpulpnn_sim.tools.named_table import NamedTable
 
 
@@ -91,11 +84,9 @@ def _sweep(options: ExploreOptions, notes: list[str]) -> Plan:
             raise InputError(f"baseline must be one of {', '.join(labels)}, not {options.baseline}")
         steps = _figures(options).steps(space.points, notes)
     else:
-        request = _requested(options, ("asic" if options.liberty is not None else "builtin",), SCRIPTS)
-        if options.component == CLUSTER:
-            table, (space, steps) = cluster_paper_table, cluster_points(request)
-        else:
-            table, (space, steps) = paper_table, paper_points(request, energy=not options.no_energy)
+        is_cluster = options.component == CLUSTER
+        table = cluster_paper_table if is_cluster else paper_table
+        space, steps = cluster_points(options) if is_cluster else paper_points(options)
 
     def plan(loop: ExplorationLoop) -> tuple[Space, tuple[NamedTable, ...]]:
         loop.sweep(space.points, steps)
@@ -142,7 +133,7 @@ def _finished(
     what = "Search" if options.search else "Exploration"
     title = "Table II of the XpulpNN paper" if options.paper else f"{what} of {space.points[0].top}"
     tools = [one.tools for result in loop.results for one in (*result.flows, *result.energies)]
-    info = RunInfo(
+    return FinishedRun(
         title=f"{title} (incomplete: {loop.interrupted})" if loop.interrupted else title,
         command=options.command,
         date=datetime.now().astimezone().isoformat(sep=" ", timespec="minutes"),
@@ -150,32 +141,12 @@ def _finished(
         tools={name: version for one in tools for name, version in one.items()},
         wall_s=wall_s,
         cached=loop.cached,
-    )
-    return FinishedRun(
-        info=info,
         points=tuple(loop.results),
         skipped=space.skipped,
         notes=tuple(notes),
         extra=(*extra, *cluster_tables(loop.results)),
         interrupted=loop.interrupted,
         lost=loop.lost,
-    )
-
-
-def _requested(options: ExploreOptions, flows: tuple[str, ...], scripts: tuple[str, ...]) -> FlowRequest:
-    keys = [text.partition("=")[0].strip() for text in (*options.settings, *options.sweep)]
-    if options.search is not None and not options.sweep:
-        # the search chooses all structures itself
-        keys += INFERRED
-    return FlowRequest(
-        flows=flows,
-        scripts=scripts,
-        liberty=options.liberty,
-        seeds=options.seeds,
-        repeat=options.repeat,
-        clock_ns=None if options.clock is None else parse_clock(options.clock),
-        yosys=options.yosys,
-        chosen=frozenset(plain_key(key) for key in keys),
     )
 
 
@@ -211,15 +182,10 @@ class _Figures:
 
 def _figures(options: ExploreOptions) -> _Figures:
     specs = list(dict.fromkeys(map(KernelSpec.parse, options.kernel)))
-    names = tuple(chosen_names(options.flow or ("builtin" if options.liberty is None else "asic"), FLOWS, "flow"))
-    if "asic" in names and options.liberty is None:
-        raise InputError("liberty must be given for the flow asic")
-    script = options.script or SCRIPTS[0]
-    request = _requested(options, names, SCRIPTS if script == "both" else (script,))
     runs: list[tuple[KernelSpec | None, PointStep]] = [(spec, KernelStep(spec)) for spec in specs]
     if options.energy or options.general:
-        cells = library(request)
+        cells = library(options.liberty)
         on_core = options.component in ("core", *WHOLE_CLUSTERS)
         runs += [(spec, EnergyStep(cells, spec, on_core, options.yosys)) for spec in specs if options.energy]
         runs += [(None, EnergyStep(cells, None, yosys=options.yosys))] if options.general else []
-    return _Figures(flows=flow_steps(request, options.component), runs=runs)
+    return _Figures(flows=flow_steps(options), runs=runs)

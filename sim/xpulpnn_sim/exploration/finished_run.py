@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import util
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from rich.text import Text
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.report import comparison, tables
 from xpulpnn_sim.exploration.report.headlines import best_table, headline_table, headlines, netlist_of
-from xpulpnn_sim.exploration.report.tables import RunInfo
 from xpulpnn_sim.exploration.results import FlowResult, PointResult
 from xpulpnn_sim.exploration.space import Skipped
 from xpulpnn_sim.exploration.task import UNFINISHED
@@ -28,15 +27,14 @@ _Value = str | float | int | None
 _SETTINGS_SEPARATOR = ";"
 
 
-def write_csv(path: Path, points: Sequence[PointResult], info: RunInfo | None = None) -> None:
-    """Write one row per point and flow, in one step.
+def write_csv(path: Path, points: Sequence[PointResult], run: Mapping[str, str]) -> None:
+    """Write one row per point and flow, in one step; what is known of the ``run`` ends each.
 
     A point without any flow result has one row with empty flow columns. Columns of kernels and energies repeat in each
     row of a point; their headings name kernel or workload and unit. Missing figures are empty. Tools and conditions
     of each figure are in its row.
     """
-    run = {"command": info.command, "date": info.date} if info else {}
-    rows = [_row(points, point, flow) | run for point in points for flow in (point.flows or [None])]
+    rows = [{**_row(points, point, flow), **run} for point in points for flow in (point.flows or [None])]
     text = io.StringIO()
     if rows:
         writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
@@ -126,9 +124,15 @@ def require_report_packages() -> None:
 class FinishedRun:
     """A finished run, or what there is of one that was interrupted."""
 
-    info: RunInfo  # circumstances
-    points: tuple[PointResult, ...]  # results, failed ones included
-    skipped: tuple[Skipped, ...]  # combinations that cannot be built
+    title: str  # heading of the report
+    command: str  # the command line that repeats the run
+    date: str  # as it is to be printed
+    baseline: str = ""  # label of the point that overheads are relative to; empty for none
+    tools: Mapping[str, str] = field(default_factory=dict[str, str])  # version of each tool, by name
+    wall_s: float = 0.0  # seconds the run took
+    cached: int = 0  # number of results read from the cache
+    points: tuple[PointResult, ...] = ()  # results, failed ones included
+    skipped: tuple[Skipped, ...] = ()  # combinations that cannot be built
     notes: tuple[str, ...] = ()  # remarks on what the points could not do
     extra: tuple[NamedTable, ...] = ()  # tables to show before all others
     interrupted: str = ""  # how far the run came before it was interrupted; empty if it was not
@@ -137,11 +141,11 @@ class FinishedRun:
     def record(self) -> dict[str, Any]:
         """The run as JSON types."""
         return {
-            "command": self.info.command,
-            "date": self.info.date,
-            "baseline": self.info.baseline,
-            "wall_s": round(self.info.wall_s, 3),
-            "cached": self.info.cached,
+            "command": self.command,
+            "date": self.date,
+            "baseline": self.baseline,
+            "wall_s": round(self.wall_s, 3),
+            "cached": self.cached,
             "complete": not self.interrupted,
             "skipped": [{"label": one.label, "rule": one.rule} for one in self.skipped],
             "notes": list(self.notes),
@@ -155,20 +159,20 @@ class FinishedRun:
     def write(self, folder: Path, *, report: bool) -> None:
         """Write the files of the run into its folder."""
         write_text(folder / FILES[0], json.dumps(self.record(), indent=2) + "\n")
-        write_csv(folder / FILES[1], self.points, self.info)
+        write_csv(folder / FILES[1], self.points, {"command": self.command, "date": self.date})
         if report:
             # its packages take a while to import
             from xpulpnn_sim.exploration.report.html import write_report
 
-            write_report(folder / REPORT, self.points, self.info, self.extra)
+            write_report(folder / REPORT, self)
 
     def show(self, console: Console) -> None:
         """Print tables, conditions, and what went wrong."""
-        overheads = tables.overhead_table(self.points, self.info)
+        overheads = tables.overhead_table(self.points, self.baseline)
         rates, best = self._results()
         if rates is not None and len(rates.rows) > _SHOWN_RATES:
             rates = replace(rates, rows=[], notes=[f"{len(rates.rows)} rows: see results.json or the report."])
-        for table in (*self.extra, tables.figure_table(self.points, self.info), rates, best, overheads):
+        for table in (*self.extra, tables.figure_table(self.points, self.baseline), rates, best, overheads):
             if table is not None:
                 console.print(TerminalTable(table))
                 console.print()
@@ -193,7 +197,7 @@ class FinishedRun:
         # not the error that is that of the interrupted run
         errors = [point for point in self.points if point.error and not point.error.startswith(UNFINISHED)]
         lines += [f"failed: {point.label}: {point.error}" for point in errors]
-        lines.append(f"{self.info.wall_s:.1f} s, {self.info.cached} results known from earlier runs")
+        lines.append(f"{self.wall_s:.1f} s, {self.cached} results known from earlier runs")
         return lines
 
 

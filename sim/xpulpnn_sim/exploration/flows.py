@@ -18,10 +18,12 @@ from xpulpnn_sim.exploration.builtin import builtin_library
 from xpulpnn_sim.exploration.cache import cached_flow, emit_design
 from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, part
 from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, FpgaFlow
-from xpulpnn_sim.exploration.library import Library, load_library
-from xpulpnn_sim.exploration.options import WHOLE_CLUSTERS
+from xpulpnn_sim.exploration.library import SCRIPTS, Library, load_library
+from xpulpnn_sim.exploration.options import WHOLE_CLUSTERS, ExploreOptions
 from xpulpnn_sim.exploration.results import Configuration, EmittedDesign, Flow
+from xpulpnn_sim.exploration.space import plain_key
 from xpulpnn_sim.exploration.task import ResultField, StepOutcome
+from xpulpnn_sim.tools.lists import chosen_names
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.convolution import ConvLayer, Layer, MatmulLayer
@@ -194,21 +196,6 @@ _NS_MHZ = 1e3
 _CLOCK = re.compile(r"(?P<number>\d+(\.\d*)?|\.\d+) *(?P<unit>ns|mhz|)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowRequest:
-    """Flows that are asked for."""
-
-    flows: tuple[str, ...]
-    scripts: tuple[str, ...]  # out of SCRIPTS, for the flows that have them
-    liberty: Path | None  # Liberty file of the flow `asic`
-    seeds: int  # placements of the FPGA flows
-    repeat: int = 1  # runs of the ASIC flows, each with cells and nets in another order
-    clock_ns: float | None = None  # clock period to reach
-    yosys: str = ""  # which Yosys (see find_yosys)
-    # parameters of the configurations that the user has chosen, which no flow may change
-    chosen: frozenset[str] = frozenset()
-
-
 def parse_clock(text: str) -> float:
     """A clock as a period in ns: ``5``, ``5ns`` or ``200MHz``; raises :class:`InputError` for anything else."""
     found = _CLOCK.fullmatch(text.strip())
@@ -258,24 +245,32 @@ class FlowStep:
         return StepOutcome(result=result, cached=hit, files={f"{design.top}.v": changed.verilog, **output.files})
 
 
-def library(request: FlowRequest) -> Library:
+def library(liberty: Path | None) -> Library:
     """The user's library, or the built-in one without one."""
-    return builtin_library() if request.liberty is None else load_library(request.liberty)
+    return builtin_library() if liberty is None else load_library(liberty)
 
 
-def flow_steps(request: FlowRequest, top: str = "") -> list[FlowStep]:
-    """A step for each flow and script."""
-    steps: list[FlowStep] = []
-    for name in request.flows:
+def flow_steps(options: ExploreOptions) -> list[FlowStep]:
+    """A step for each flow and script that the options ask for."""
+    names = chosen_names(options.flow or ("builtin" if options.liberty is None else "asic"), FLOWS, "flow")
+    if "asic" in names and options.liberty is None:
+        raise InputError("liberty must be given for the flow asic")
+    script = "both" if options.paper else options.script or SCRIPTS[0]
+    clock_ns, top = None if options.clock is None else parse_clock(options.clock), options.component
+    chosen = [text.partition("=")[0].strip() for text in (*options.settings, *options.sweep)]
+    if options.search is not None and not options.sweep:
+        # the search chooses all structures itself
+        chosen += INFERRED
+    flows: list[Flow] = []
+    for name in names:
         if name in DEVICE_FAMILIES:
             if top in CLUSTER_NAMES:
                 raise InputError(f"flow must be asic or builtin for {top}, not {name}")
-            flows: list[Flow] = [FpgaFlow(name, request.seeds, clock_ns=request.clock_ns, yosys=request.yosys)]
-        else:
-            cells = library(replace(request, liberty=None) if name == "builtin" else request)
-            keep = top in WHOLE_CLUSTERS
-            how = {"repeat": request.repeat, "clock_ns": request.clock_ns, "yosys": request.yosys, "keep": keep}
-            mapping = [AsicFlow(cells, name, script, **how) for script in request.scripts]
-            flows = [ClusterFlow(flow) for flow in mapping] if keep else [*mapping]
-        steps += [FlowStep(flow, request.chosen) for flow in flows]
-    return steps
+            flows.append(FpgaFlow(name, options.seeds, clock_ns=clock_ns, yosys=options.yosys))
+            continue
+        cells, keep = library(None if name == "builtin" else options.liberty), top in WHOLE_CLUSTERS
+        for one in SCRIPTS if script == "both" else (script,):
+            how = {"repeat": options.repeat, "clock_ns": clock_ns, "yosys": options.yosys, "keep": keep}
+            flow = AsicFlow(cells, name, one, **how)
+            flows.append(ClusterFlow(flow) if keep else flow)
+    return [FlowStep(flow, frozenset(map(plain_key, chosen))) for flow in flows]

@@ -18,14 +18,15 @@ from xpulpnn_sim.exploration.search import Search
 from xpulpnn_sim.exploration.space import Point, Space
 from xpulpnn_sim.exploration.task import (
     POINTS,
-    InterruptedRun,
     PointStep,
     Task,
     earlier_files,
     plan,
     run_points,
+    unfinished,
     with_known,
 )
+from xpulpnn_sim.tools.dask_workers import WorkersLostError
 from xpulpnn_sim.tools.results import cached_results
 
 _DEFAULTS_S = {"flows": 30.0, "kernels": 20.0, "energies": 60.0}
@@ -163,13 +164,16 @@ class ExplorationLoop:
         """Results of a round; an interrupted one is noted in :attr:`interrupted`."""
         options = self._options
         where = {"jobs": options.jobs, "timeout_s": options.timeout, "dask": options.dask}
+        ended: dict[int, PointResult] = {}
         try:
-            results = run_points(tasks, options.output, emit_design, self._report, **where)
-        except InterruptedRun as stopped:
-            done = len(self.results) + stopped.finished
-            results = stopped.results
-            self.interrupted = f"interrupted after {done} of {len(self.results) + len(tasks)} points"
-            self.lost = stopped.lost
+            # one by one: those that have ended count if there is an interrupt
+            for one in run_points(tasks, options.output, emit_design, self._report, **where):
+                ended.update([one])
+        except (KeyboardInterrupt, WorkersLostError) as stop:
+            done, whole = len(self.results) + len(ended), len(self.results) + len(tasks)
+            self.interrupted = f"interrupted after {done} of {whole} points"
+            self.lost = str(stop) if isinstance(stop, WorkersLostError) else ""
+        results = [ended.get(number) or unfinished(task, options.output) for number, task in enumerate(tasks)]
         self.results += results
         remember(tasks, options.output)
         return results

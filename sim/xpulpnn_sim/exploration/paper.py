@@ -7,13 +7,12 @@ from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn_sim.exploration.flows import (
     WINDOW_CYCLES,
     EnergyStep,
-    FlowRequest,
     KernelSpec,
     KernelStep,
     flow_steps,
     library,
 )
-from xpulpnn_sim.exploration.options import CLUSTER
+from xpulpnn_sim.exploration.options import CLUSTER, ExploreOptions
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.results import EnergyResult, FlowResult, PointResult
 from xpulpnn_sim.exploration.space import Point, Space
@@ -64,22 +63,22 @@ def own(preset: str, bits: int, workload: tuple[str, str]) -> KernelSpec:
     return KernelSpec.parse(f"{kernel}:{bits}:{VARIANTS[preset]}:{layer}")
 
 
-def paper_points(request: FlowRequest, *, energy: bool) -> tuple[Space, list[list[PointStep]]]:
+def paper_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]:
     """The points of the comparison and the steps of each."""
-    flows = flow_steps(request)
+    flows = flow_steps(options)
     points: list[Point] = []
     steps: list[list[PointStep]] = []
     for top in PAPER_TOPS:
         for name in COMPARED:
             label = f"{name} {top}"
             points.append(Point(label=label, top=top, preset=name, settings={}, config=PRESETS[name]))
-            steps.append([*flows, *(_runs(request, name) if energy and top == "core" else [])])
+            steps.append([*flows, *(_runs(options, name) if top == "core" and not options.no_energy else [])])
     return Space(points=tuple(points), skipped=()), steps
 
 
-def _runs(request: FlowRequest, preset: str) -> list[PointStep]:
+def _runs(options: ExploreOptions, preset: str) -> list[PointStep]:
     """Workloads of a core: the same programs as the others, then its own kernels."""
-    cells, yosys = library(request), request.yosys
+    cells, yosys = library(options.liberty), options.yosys
     return [
         EnergyStep(cells, KernelSpec.parse(MATMUL), core=True, yosys=yosys),
         EnergyStep(cells, None, yosys=yosys),
@@ -183,11 +182,11 @@ CLUSTERS_COMPARED: Mapping[tuple[str, str], tuple[str, float | None]] = {
 """Difference of two presets, and the percent of area that it costs in the paper, if it knows it."""
 
 
-def cluster_points(request: FlowRequest) -> tuple[Space, list[list[PointStep]]]:
+def cluster_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]:
     """The clusters that are compared and the steps of each."""
     names = dict.fromkeys(name for pair in CLUSTERS_COMPARED for name in pair)
     points = [Point(label=name, top=CLUSTER, preset=name, settings={}, config=CLUSTER_PRESETS[name]) for name in names]
-    flows = flow_steps(request, CLUSTER)
+    flows = flow_steps(options)
     return Space(points=tuple(points), skipped=()), [list[PointStep](flows) for _ in points]
 
 

@@ -23,7 +23,6 @@ from xpulpnn_sim.exploration.results import (
     from_json,
 )
 from xpulpnn_sim.exploration.space import Point, folder_name
-from xpulpnn_sim.tools.dask_workers import WorkersLostError
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.interrupts import single_interrupt
 from xpulpnn_sim.tools.jobs import Call, executor, versions_of
@@ -223,16 +222,6 @@ Report = Callable[[str, str, bool], None]
 UNFINISHED = "interrupted before the end of"  # how the error of a point begins that an interrupted run did not finish
 
 
-class InterruptedRun(KeyboardInterrupt):
-    """A run that was interrupted, or that lost the machines it ran on."""
-
-    def __init__(self, lost: str, results: list[PointResult], finished: int) -> None:
-        super().__init__(lost or "interrupted")
-        self.lost = lost
-        self.results = results
-        self.finished = finished
-
-
 def run_points(
     tasks: Sequence[Task],
     output: Path,
@@ -242,32 +231,25 @@ def run_points(
     jobs: int = 2,
     timeout_s: float = 3600.0,
     dask: str = "",
-) -> list[PointResult]:
-    """Results of all tasks, in their order; a point that failed has its error.
+) -> Iterator[tuple[int, PointResult]]:
+    """Numbers and results of all tasks, as they end; a point that failed has its error.
 
     Steps run in ``jobs`` processes, or on the workers of the Dask scheduler at the address ``dask``; one that takes
     longer than ``timeout_s`` fails. Points without missing steps cost nothing; no process is started if none has any.
     """
-    results = {number: task.result() for number, task in enumerate(tasks) if not task.missing}
-    for task in tasks:
+    for number, task in enumerate(tasks):
         for key in task.steps:
             if key in task.known:
                 report(task.point.label, task.steps[key].name, True)
-    if len(results) < len(tasks):
-        waiting = {number: task for number, task in enumerate(tasks) if task.missing}
-        try:
-            with single_interrupt():
-                # one by one: those that have ended count if there is an interrupt
-                for ended in _run(waiting, output, emit, report, jobs=jobs, timeout_s=timeout_s, dask=dask):
-                    results.update([ended])
-        except (KeyboardInterrupt, WorkersLostError) as stop:
-            listed = [results.get(number) or _unfinished(task, output) for number, task in enumerate(tasks)]
-            lost = str(stop) if isinstance(stop, WorkersLostError) else ""
-            raise InterruptedRun(lost, listed, len(results)) from None
-    return [results[number] for number in range(len(tasks))]
+        if not task.missing:
+            yield number, task.result()
+    waiting = {number: task for number, task in enumerate(tasks) if task.missing}
+    if waiting:
+        with single_interrupt():
+            yield from _run(waiting, output, emit, report, jobs=jobs, timeout_s=timeout_s, dask=dask)
 
 
-def _unfinished(task: Task, output: Path) -> PointResult:
+def unfinished(task: Task, output: Path) -> PointResult:
     """Result of a point that an interrupted run did not finish."""
     found = with_known(task, output / task.folder_name)
     names = ", ".join(found.steps[key].name for key in found.missing)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from xpulpnn_sim.exploration.finished_run import FinishedRun
 from xpulpnn_sim.exploration.report.html import write_report
-from xpulpnn_sim.exploration.report.tables import RunInfo
 from xpulpnn_sim.exploration.results import (
     CriticalPath,
     EnergyResult,
@@ -158,7 +158,7 @@ def sweep() -> list[PointResult]:
     return points
 
 
-INFO = RunInfo(
+RUN = FinishedRun(
     title="EX stage: multipliers, isolation and recoding",
     command="xpulpnn explore --top ex-stage --sweep dotp.multipliers=replicated,shared --flow asic,ecp5",
     date="2026-11-21",
@@ -196,8 +196,8 @@ def points() -> list[PointResult]:
 
 
 @pytest.fixture
-def info() -> RunInfo:
-    return INFO
+def run(points: list[PointResult]) -> FinishedRun:
+    return replace(RUN, points=tuple(points))
 
 
 @pytest.fixture
@@ -209,5 +209,5 @@ def paper() -> NamedTable:
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The HTML report of all of it."""
     path = tmp_path_factory.mktemp("report") / "report.html"
-    write_report(path, sweep(), INFO, [PAPER])
+    write_report(path, replace(RUN, points=tuple(sweep()), extra=(PAPER,)))
     return path

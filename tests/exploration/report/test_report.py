@@ -27,8 +27,8 @@ def printed(table: object, width: int = 160) -> list[str]:
     return console.export_text().splitlines()
 
 
-def test_main_table(points, info):
-    lines = printed(TerminalTable(tables.figure_table(points, info)))
+def test_main_table(points, run):
+    lines = printed(TerminalTable(tables.figure_table(points, run.baseline)))
     first = next(line for line in lines if "ri5cy replicated none tool" in line)
     assert first.split() == ["1", "ri5cy", "replicated", "none", "tool", "21.07", "-", "88.4", "-", "5198", "-"]
     speed = [line.split() for line in lines if "ri5cy replicated none tool" in line][1]
@@ -40,17 +40,17 @@ def test_main_table(points, info):
     repeated = next(line for line in lines if "ri5cy replicated none booth" in line)
     assert repeated.split()[5:11] == ["19.24", "18.74..19.49", "91.8", "90.8..93.8", "5398", "+102"]
     assert "* asic-area: clock of 5.5 ns met by 2." in [line.strip() for line in lines]
-    headings = {column.heading for column in tables.figure_table(points, info).columns if column.better}
+    headings = {column.heading for column in tables.figure_table(points, run.baseline).columns if column.better}
     assert headings == {
         "area \u2193", "delay \u2193", "slack \u2191", "LUT \u2193", "FF \u2193", "DSP \u2193", "fmax \u2191",
         "MAC/cycle \u2191", "cycles/sdotp \u2193", "per cycle \u2193", "per MAC \u2193",
     }  # fmt: skip
 
 
-def test_missed_clocks_and_structures_are_told(points, info):
+def test_missed_clocks_and_structures_are_told(points):
     area = points[1].flows[0]
     missed = replace(points[2], flows=[replace(area, clock_ps=5000.0, structures={"adders": "inferred"})])
-    notes = tables.figure_table([points[1], missed], info).notes
+    notes = tables.figure_table([points[1], missed], "").notes
     assert "asic-area: clock of 5 ns, 5.5 ns met by 1; missed by 2." in notes
     assert "asic-area: figures with adders=inferred, whatever the preset has." in notes
 
@@ -100,21 +100,21 @@ def test_best_points(make_point):
 
 
 @pytest.mark.parametrize("width", [80, 120, 160, 300])
-def test_tables_fit_any_terminal(points, info, width):
+def test_tables_fit_any_terminal(points, run, width):
     """Whatever the width, each point and every figure is there, and nothing is cut."""
-    text = "\n".join(printed(TerminalTable(tables.figure_table(points[:9], info)), width))
+    text = "\n".join(printed(TerminalTable(tables.figure_table(points[:9], run.baseline)), width))
     assert "…" not in text
     for figure in ("21.07", "5198", "3846", "31.2", "1.471", "15.10", "4.080", "11.28", "18.74..19.49"):
         assert figure in text
     assert text.count("xpulpnn replicated none tool") == text.count("no.  point")
 
 
-def test_overheads(make_point, info):
+def test_overheads(make_point):
     points = [
         make_point(0, "ri5cy", "replicated", "none", "tool"),
         make_point(0, "xpulpnn", "replicated", "register", "tool"),
     ]
-    table = tables.overhead_table(points, replace(info, baseline=points[0].label))
+    table = tables.overhead_table(points, points[0].label)
     assert table is not None
     headings = [(column.group, column.name, column.unit) for column in table.columns[2:]]
     row = dict(zip(headings, table.rows[1][2:], strict=True))
@@ -125,11 +125,12 @@ def test_overheads(make_point, info):
     assert table.marked == {0}
 
 
-def test_no_overheads_without_a_baseline(points, info):
-    assert tables.overhead_table(points, replace(info, baseline="")) is None
-    assert tables.overhead_table(points, replace(info, baseline=points[9].label)) is not None  # kernels alone
-    assert tables.overhead_table(points[:1], info) is None
-    assert tables.overhead_table([replace(points[0], flows=[], kernels=[], energies=[]), points[1]], info) is None
+def test_no_overheads_without_a_baseline(points):
+    assert tables.overhead_table(points, "") is None
+    assert tables.overhead_table(points, points[9].label) is not None  # kernels alone
+    assert tables.overhead_table(points[:1], points[0].label) is None
+    empty = replace(points[0], flows=[], kernels=[], energies=[])
+    assert tables.overhead_table([empty, points[1]], empty.label) is None
 
 
 def test_named_table(paper):
@@ -139,8 +140,8 @@ def test_named_table(paper):
     assert lines[-1].strip() == "* The paper's figures are from 22FDX after placement."
 
 
-def test_csv(points, info, tmp_path):
-    write_csv(tmp_path / "points.csv", points, info)
+def test_csv(points, run, tmp_path):
+    write_csv(tmp_path / "points.csv", points, {"command": run.command})
     rows = list(csv.DictReader((tmp_path / "points.csv").read_text().splitlines()))
     assert len(rows) == 23 * 2 + 1 + 1
     assert [path.name for path in tmp_path.iterdir()] == ["points.csv"]
@@ -163,7 +164,7 @@ def test_csv(points, info, tmp_path):
     assert repeated["matmul:8: netlist"] == "backend, 50.50 kGE, mapped for area, with clock gates"
     assert float(repeated["matmul 64x288x256 8 bit: gmacs"]) == pytest.approx(2.73e3 / (91.8 * 58.8))
     assert repeated["matmul 64x288x256 8 bit: conditions"].startswith("results checked")
-    assert repeated["command"] == info.command
+    assert repeated["command"] == run.command
     failed = next(row for row in rows if row["error"])
     assert failed["flow"] == ""
     assert failed["matmul 64x288x256 8 bit: macs_per_cycle"] == "3.9"
@@ -172,7 +173,7 @@ def test_csv(points, info, tmp_path):
 
 
 def test_csv_of_nothing(tmp_path):
-    write_csv(tmp_path / "points.csv", [])
+    write_csv(tmp_path / "points.csv", [], {})
     assert (tmp_path / "points.csv").read_text() == ""
 
 
@@ -259,7 +260,7 @@ def test_page_asks_for_nothing(report):
     assert report.stat().st_size < 3e6
 
 
-def test_page_has_everything(report, points, info):
+def test_page_has_everything(report, points):
     page = report.read_text()
     outline = Outline()
     outline.feed(page)
@@ -330,23 +331,24 @@ def test_details_of_a_point_say_what_they_are_of(report, points):
     assert "Longest path of it by other tools: OpenSTA 2.0.17: 5416 ps." in text
 
 
-def test_plotly_missing(points, info, tmp_path, monkeypatch):
+def test_plotly_missing(run, tmp_path, monkeypatch):
     def missing(name: str) -> None:
         raise ModuleNotFoundError(name)
 
     monkeypatch.setattr("importlib.resources.files", missing)
     plotly_script.cache_clear()
     with pytest.raises(ToolError, match=re.escape("plotly must be installed for the HTML report: pip install plotly")):
-        write_report(tmp_path / "report.html", points, info)
+        write_report(tmp_path / "report.html", run)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_text_is_escaped(points, info, tmp_path):
+def test_text_is_escaped(run, tmp_path):
     label = "</script><script>alert(1)</script>"
-    write_report(tmp_path / "report.html", [replace(points[0], label=label)], replace(info, title=label))
+    one = replace(run.points[0], label=label)
+    write_report(tmp_path / "report.html", replace(run, title=label, points=(one,)))
     assert "<script>alert" not in (tmp_path / "report.html").read_text()
 
 
-def test_same_run_same_page(report, points, info, paper, tmp_path):
-    write_report(tmp_path / "again.html", points, info, [paper])
+def test_same_run_same_page(report, run, paper, tmp_path):
+    write_report(tmp_path / "again.html", replace(run, extra=(paper,)))
     assert (tmp_path / "again.html").read_bytes() == report.read_bytes()

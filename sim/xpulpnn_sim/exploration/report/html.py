@@ -5,14 +5,13 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from xpulpnn_sim.exploration.finished_run import FinishedRun
 from xpulpnn_sim.exploration.report import comparison, tables
 from xpulpnn_sim.exploration.report.cluster_plots import clustered, scaling_figure
 from xpulpnn_sim.exploration.report.headlines import best_table, headline_table
 from xpulpnn_sim.exploration.report.hierarchy import area_plots, energy_plots, path_plot, point_name
-from xpulpnn_sim.exploration.report.tables import RunInfo
 from xpulpnn_sim.exploration.report.trade_offs import trade_offs
 from xpulpnn_sim.exploration.results import PointResult
-from xpulpnn_sim.tools.named_table import NamedTable
 from xpulpnn_sim.tools.pages import Page, Plot, choice, chosen_option, controls, hint, notes
 
 _HOW_TO_READ = (
@@ -23,22 +22,21 @@ _HOW_TO_READ = (
 _SEE = hint(Markup('<a href="#conditions">Conditions of these figures</a>'))
 
 
-def write_report(
-    path: Path, points: Sequence[PointResult], info: RunInfo, extra_tables: Sequence[NamedTable] = ()
-) -> None:
-    """Write the report in one step; ``extra_tables`` come first.
+def write_report(path: Path, run: FinishedRun) -> None:
+    """Write the report in one step.
 
     Raises :class:`~xpulpnn.errors.ToolError` if the package ``plotly`` is missing.
     """
-    page = Page(title=info.title, command=info.command, writer="xpulpnn explore", facts=_facts(points, info))
+    points = run.points
+    page = Page(title=run.title, command=run.command, writer="xpulpnn explore", facts=_facts(run))
     failed = [(number, point) for number, point in enumerate(points, 1) if point.error]
     if failed:
         item = Markup("<li><strong>{} {}</strong> <span>{}</span></li>\n")
         listed = Markup().join(item.format(number, point.label, point.error) for number, point in failed)
         page.section("failed", "Failed points", Markup('<ul class="errors">\n{}</ul>').format(listed), link="Failed")
-    for number, extra in enumerate(extra_tables, 1):
+    for number, extra in enumerate(run.extra, 1):
         page.section(f"table-{number}", extra.title, extra)
-    _figures(page, points, info)
+    _figures(page, points, run.baseline)
     _details(page, points)
     kernels, fpga = tables.kernel_table(points), tables.fpga_table(points)
     if kernels:
@@ -52,25 +50,26 @@ def write_report(
     page.write(path)
 
 
-def _facts(points: Sequence[PointResult], info: RunInfo) -> list[tuple[str, str | Markup]]:
+def _facts(run: FinishedRun) -> list[tuple[str, str | Markup]]:
+    points = run.points
     failed = sum(bool(point.error) for point in points)
     count = Markup("{}").format(len(points))
     count += Markup(', <a href="#failed">{} failed</a>').format(failed) if failed else ""
     flows = comparison.flow_names(points)
-    cached = f" ({info.cached} results from the cache)" if info.cached else ""
-    minutes, rest = divmod(round(info.wall_s), 60)
-    duration = f"{minutes} min {rest} s" if info.wall_s >= 60 else f"{info.wall_s:.1f} s"
+    cached = f" ({run.cached} results from the cache)" if run.cached else ""
+    minutes, rest = divmod(round(run.wall_s), 60)
+    duration = f"{minutes} min {rest} s" if run.wall_s >= 60 else f"{run.wall_s:.1f} s"
     return [
-        ("Date", info.date),
+        ("Date", run.date),
         ("Points", count),
-        *([("Baseline", info.baseline)] if info.baseline else []),
+        *([("Baseline", run.baseline)] if run.baseline else []),
         *([("Flows", ", ".join(flows))] if flows else []),
         ("Run time", duration + cached),
-        *([("Tools", ", ".join(" ".join(item) for item in info.tools.items()))] if info.tools else []),
+        *([("Tools", ", ".join(" ".join(item) for item in run.tools.items()))] if run.tools else []),
     ]
 
 
-def _figures(page: Page, points: Sequence[PointResult], info: RunInfo) -> None:
+def _figures(page: Page, points: Sequence[PointResult], baseline: str) -> None:
     """Trade-offs, and the tables of all points."""
     plots = trade_offs(points)
     if plots:
@@ -90,12 +89,12 @@ def _figures(page: Page, points: Sequence[PointResult], info: RunInfo) -> None:
         page.section("scaling", "Kernels over the cores", plot, link="Scaling")
     entries = [*comparison.flow_conditions(points), *comparison.energy_conditions(points)]
     conditions = Markup('<h3 id="conditions">Conditions of these figures</h3>\n{}').format(_conditions(entries))
-    table = tables.figure_table(points, info)
+    table = tables.figure_table(points, baseline)
     page.section("figures", table.title, table, *([conditions] if entries else []), link="Figures")
     for name, link, found in (
         ("rates", "Rates", headline_table(points)),
         ("best", "Best points", best_table(points)),
-        ("overhead", "Overhead", tables.overhead_table(points, info)),
+        ("overhead", "Overhead", tables.overhead_table(points, baseline)),
     ):
         if found:
             page.section(name, found.title, found, _SEE, link=link)

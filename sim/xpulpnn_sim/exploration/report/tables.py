@@ -1,7 +1,7 @@
 """Tables of a run, for terminal and HTML alike."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.report.headlines import netlist_of
@@ -13,28 +13,11 @@ _PS_PER_NS = 1000.0
 _LEAD = [Column(name="no.", digits=0), Column(name=POINT)]  # columns that every table of points begins with
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunInfo:
-    """Circumstances of a run."""
-
-    title: str  # heading of the report
-    command: str  # the command line that repeats the run
-    date: str  # date as it is to be printed; reports never read the clock
-    baseline: str = ""  # label of the point that overheads are relative to; empty for none
-    tools: Mapping[str, str] = field(default_factory=dict[str, str])  # version of each tool, by name
-    wall_s: float = 0.0  # seconds the run took
-    cached: int = 0  # number of results read from the cache
-
-
-def _marked(points: Sequence[PointResult], info: RunInfo) -> frozenset[int]:
-    return frozenset(number for number, point in enumerate(points) if info.baseline and point.label == info.baseline)
-
-
 def _failed(points: Sequence[PointResult]) -> frozenset[int]:
     return frozenset(number for number, point in enumerate(points) if point.error)
 
 
-def figure_table(points: Sequence[PointResult], info: RunInfo) -> NamedTable:
+def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
     """All figures of all points; of several variants of a kernel the fastest one counts."""
     found, failed = comparison.figures(points), _failed(points)
     notes = ["An arrow tells which way is better."]
@@ -64,7 +47,7 @@ def figure_table(points: Sequence[PointResult], info: RunInfo) -> NamedTable:
         columns=[*_LEAD, *errors, *(column for figure in found for column in _columns(figure))],
         rows=rows,
         notes=notes,
-        marked=_marked(points, info),
+        marked=frozenset(number for number, point in enumerate(points) if point.label == baseline),
         failed=failed,
     )
 
@@ -111,34 +94,33 @@ def _energy_notes(points: Sequence[PointResult]) -> list[str]:
     ]
 
 
-def overhead_table(points: Sequence[PointResult], info: RunInfo) -> NamedTable | None:
+def overhead_table(points: Sequence[PointResult], baseline: str) -> NamedTable | None:
     """Every figure in percent of the baseline's; None unless the baseline and another point have figures."""
-    marked = _marked(points, info)
-    if not marked or len(points) < 2:
+    first = next((number for number, point in enumerate(points) if point.label == baseline), None)
+    if first is None or len(points) < 2:
         return None
-    baseline = min(marked)
-    known = [figure for figure in comparison.figures(points) if figure.compared and figure.values[baseline]]
+    known = [figure for figure in comparison.figures(points) if figure.compared and figure.values[first]]
     if not known:
         return None
     rows: list[list[TableCell]] = []
     for number, point in enumerate(points):
         row: list[TableCell] = [number + 1, point.label]
         for figure in known:
-            value, base = figure.values[number], figure.values[baseline]
-            if number == baseline:
+            value, base = figure.values[number], figure.values[first]
+            if number == first:
                 row.append(f"{figure.column.show(base)} {figure.column.unit}".rstrip())
             else:
                 row.append(None if value is None or not base else _PERCENT * (value / base - 1.0))
         rows.append(row)
     return NamedTable(
-        title=f"Overhead against {info.baseline}",
+        title=f"Overhead against {baseline}",
         columns=[*_LEAD, *(replace(one.column, unit="%", digits=1, signed=True) for one in known)],
         rows=rows,
         notes=[
             "Percent of the baseline's figure; the baseline's row has the figures themselves.",
             "An arrow tells which way is better.",
         ],
-        marked=marked,
+        marked=frozenset({first}),
         failed=_failed(points),
     )
 
