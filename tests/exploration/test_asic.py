@@ -190,8 +190,8 @@ def test_mapped_netlists_keep_enables_for_clock_gates(
     library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path))
-    path = clock_gated_netlist(design(), library)
-    assert clock_gated_netlist(design(), library) == path
+    path, files = clock_gated_netlist(design(), library)
+    assert clock_gated_netlist(design(), library) == (path, files)
     cells = read_module(path, "top").cells
     types = Counter(cell.type for cell in cells)
     assert (types[library.flip_flop], types[GATED]) == (0, 8)

@@ -63,7 +63,7 @@ def idle_toggles(isolation: Isolation) -> tuple[float, float]:
     """Transitions per cycle in the 4-bit and in the 2-bit region while only 2-bit operands come."""
     dotp = DotpConfig(widths=frozenset({4, 2}), multipliers="replicated", isolation=isolation)
     library = builtin_library()
-    path = clock_gated_netlist(emit_design("dotp", replace(PRESETS["xpulpnn"], dotp=dotp)), library)
+    path, _ = clock_gated_netlist(emit_design("dotp", replace(PRESETS["xpulpnn"], dotp=dotp)), library)
     circuit = read_circuit(path, "dotp", library.liberty, library.flip_flop)
     rng = np.random.default_rng(5)
     control = [ALL * (ElemFmt.C.value >> bit & 1) for bit in range(2)] + [ALL, ALL, ALL]

@@ -7,7 +7,7 @@ from tests.exploration.made_up import Cells, netlist
 
 from xpulpnn_sim.exploration.builtin import builtin_library
 from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, mapped_module
-from xpulpnn_sim.exploration.origins import SHARED, Shares, with_origins
+from xpulpnn_sim.exploration.origins import SHARED, with_origins
 from xpulpnn_sim.tools.netlists import read_module
 
 pytestmark = pytest.mark.unit
@@ -27,7 +27,7 @@ SOURCE = {
 NAMES = {"one.both": 10, "two.deep.odd": 11, "two.held": 7}
 
 
-def told(folder: Path, cells: Cells) -> tuple[MappedNetlist, Shares]:
+def told(folder: Path, cells: Cells) -> tuple[MappedNetlist, dict[str, float]]:
     source = read_module(netlist(folder, SOURCE, INPUTS, {"y": 13}, NAMES), "top")
     flat = read_module(netlist(folder, cells, INPUTS, {"y": 13}, {"two.held": 7}), "top")
     return with_origins(source, flat, mapped_module(flat, CELLS))
@@ -52,7 +52,7 @@ def test_gates_belong_where_their_functions_come_from(tmp_path: Path) -> None:
     assert paths(mapped) == {
         "nand": "one", "xnor": "two.deep", "nor": "two", "inv": "two", "dff": "two", "mux": "",
     }  # fmt: skip
-    assert shares == Shares(function=1.0, readers=0.0, shared=0.0)
+    assert shares == {"function": 1.0, "readers": 0.0, "shared": 0.0}
     assert mapped.names[20] == "!one.both"
     assert mapped.names[21] == "two.deep.odd"
     assert mapped.names[7] == "two.held"
@@ -77,8 +77,8 @@ def test_gates_without_a_net_of_the_source_belong_to_their_readers(tmp_path: Pat
     found = paths(mapped)
     assert [found[name] for name in ("n1", "n2", "n3", "n4")] == ["two.deep"] * 4
     nand, whole = CELLS["NAND2_X1"].area, sum(gate.cell.area for gate in mapped.gates)
-    assert shares.readers == pytest.approx(3 * nand / whole)
-    assert shares.shared == 0.0
+    assert shares["readers"] == pytest.approx(3 * nand / whole)
+    assert shares["shared"] == 0.0
 
 
 def test_what_serves_several_instances_is_shared_below_the_lowest_above_them(tmp_path: Path) -> None:
@@ -103,4 +103,4 @@ def test_what_serves_several_instances_is_shared_below_the_lowest_above_them(tmp
     assert found["or2"] == "two"
     assert found["inv"] == f"two.{SHARED}"
     assert mapped.names[20] == f"two.{SHARED}.n20"
-    assert shares.shared == pytest.approx(CELLS["NOR3_X1"].area / sum(gate.cell.area for gate in mapped.gates))
+    assert shares["shared"] == pytest.approx(CELLS["NOR3_X1"].area / sum(gate.cell.area for gate in mapped.gates))

@@ -27,7 +27,7 @@ from xpulpnn_sim.exploration.library import (
     write_inputs,
 )
 from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, mapped_module, packed_netlist
-from xpulpnn_sim.exploration.origins import SHARED, VECTORS, Shares, with_origins
+from xpulpnn_sim.exploration.origins import SHARED, VECTORS, with_origins
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, FlowRun, ModuleArea
 from xpulpnn_sim.exploration.timing import find_opensta, longest_path
 from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule, read_module
@@ -83,7 +83,7 @@ class _Run:
         return sum(self.library.cells[kind].area * count for kind, count in sorted(types.items()))
 
     @cached_property
-    def told(self) -> tuple[MappedNetlist, Shares]:
+    def told(self) -> tuple[MappedNetlist, dict[str, float]]:
         """The mapped netlist with the instance of every gate."""
         return with_origins(self.source, self.flat, self.mapped)
 
@@ -154,7 +154,7 @@ class AsicFlow:
             clock_ps=self.clock_ps,
             path=path,
             modules=module_areas(netlist, design, library),
-            origins={"function": shares.function, "readers": shares.readers, "shared": shares.shared},
+            origins=shares,
             runs=[
                 FlowRun(number=run.number, area_kge=run.area / library.ge_area / 1e3, delay_ps=run.delay)
                 for run in runs

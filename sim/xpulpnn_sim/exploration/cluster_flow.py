@@ -3,16 +3,16 @@
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xpulpnn_sim.exploration.asic import AsicFlow
 from xpulpnn_sim.exploration.cache import cached_flow
 from xpulpnn_sim.exploration.library import Library, flow_folder
-from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist, pin_bits, unpacked
+from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, pin_bits, unpacked
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, GrantPath, ModuleArea
 from xpulpnn_sim.exploration.timing import find_opensta, longest_paths
-from xpulpnn_sim.tools.netlists import ONE, ZERO, NetlistCell
+from xpulpnn_sim.tools.netlists import ONE, ZERO
 
 PARTS = frozenset(
     {
@@ -73,32 +73,6 @@ def part(design: EmittedDesign, module: str, apart: frozenset[str] = frozenset()
     )
 
 
-@dataclass(eq=False)
-class _Joined:
-    """Nets that are the same one, by one of them."""
-
-    same: dict[int, int] = field(default_factory=dict[int, int])
-
-    def of(self, net: int) -> int:
-        """The one net that a net is."""
-        path: list[int] = []
-        while net in self.same:
-            path.append(net)
-            net = self.same[net]
-        self.same.update(dict.fromkeys(path, net))
-        return net
-
-    def all(self, nets: Mapping[str, int]) -> dict[str, int]:
-        """Likewise of nets by name."""
-        return {name: self.of(net) for name, net in nets.items()}
-
-    def join(self, net: int, driven_by: int) -> None:
-        """A net is what drives it."""
-        driver = self.of(driven_by)
-        if self.of(net) != driver:
-            self.same[self.of(net)] = driver
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Assembly:
     """A netlist put together."""
@@ -107,53 +81,52 @@ class Assembly:
     pins: dict[str, int]  # net at each bit of the ports of the parts, such as `core0.data__addr[3]`
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Place of a part: the instance it becomes, and the number that its nets follow."""
-
-    instance: str
-    offset: int
-    constants: int = ONE
-
-    def net(self, net: int) -> int:
-        return net if net <= self.constants else net + self.offset
-
-    def path(self, inner: str) -> str:
-        return f"{self.instance}.{inner}" if inner else self.instance
-
-    def gate(self, gate: MappedGate) -> MappedGate:
-        pins = {pin: self.net(net) for pin, net in gate.pins.items()}
-        return MappedGate(gate.name, self.path(gate.path), gate.cell, pins)
-
-    def cell(self, cell: NetlistCell) -> NetlistCell:
-        pins = {pin: [self.net(net) for net in nets] for pin, nets in cell.pins.items()}
-        return replace(cell, name=f"{self.instance}.{cell.name}", pins=pins)
-
-
 def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> Assembly:
     """The netlist of a top whose instances ``apart`` are replaced by those of the parts, by their types.
 
     Instances of other types stay apart.
     """
-    joined = _Joined()
+    driver: dict[int, int] = {}  # the net that a net is joined to
     gates, names, pins = list(top.gates), dict(top.names), dict[str, int]()
     apart = [cell for cell in top.apart if cell.type not in parts]
-    offset = _last(top)
-    for instance in top.apart:
-        if instance.type not in parts:
-            continue
-        part, place = parts[instance.type], _Place(instance.name, offset)
-        offset += _last(part)
-        pins |= dict(pin_bits(instance, outputs=False)) | dict(pin_bits(instance, outputs=True))
-        for name, net in pin_bits(instance, outputs=False):
+    offset = 0
+
+    def one(net: int) -> int:
+        """The one net of all that are joined."""
+        while net in driver:
+            net = driver[net]
+        return net
+
+    def all_of(nets: Mapping[str, int]) -> dict[str, int]:
+        return {name: one(net) for name, net in nets.items()}
+
+    def join(net: int, driven_by: int) -> None:
+        if one(net) != one(driven_by):
+            driver[one(net)] = one(driven_by)
+
+    def moved(net: int) -> int:
+        """A net of the part behind those of all before."""
+        return net + offset if net > ONE else net
+
+    latest = top
+    for instance in (cell for cell in top.apart if cell.type in parts):
+        offset += _last(latest)
+        part = latest = parts[instance.type]
+        entering, leaving = (dict(pin_bits(instance, outputs=outputs)) for outputs in (False, True))
+        pins |= entering | leaving
+        for name, net in entering.items():
             inner = part.inputs.get(name.removeprefix(f"{instance.name}."), ZERO)
             if inner > ONE:
-                joined.join(place.net(inner), net)
-        for name, net in pin_bits(instance, outputs=True):
-            joined.join(net, place.net(part.outputs[name.removeprefix(f"{instance.name}.")]))
-        gates += map(place.gate, part.gates)
-        apart += map(place.cell, part.apart)
-        names |= {place.net(net): place.path(name) for net, name in part.names.items() if net > ONE}
+                join(moved(inner), net)
+        for name, net in leaving.items():
+            join(net, moved(part.outputs[name.removeprefix(f"{instance.name}.")]))
+        for gate in part.gates:
+            path = f"{instance.name}.{gate.path}".rstrip(".")
+            gates.append(replace(gate, path=path, pins={pin: moved(net) for pin, net in gate.pins.items()}))
+        for cell in part.apart:
+            inner_pins = {pin: [moved(net) for net in nets] for pin, nets in cell.pins.items()}
+            apart.append(replace(cell, name=f"{instance.name}.{cell.name}", pins=inner_pins))
+        names |= {moved(net): f"{instance.name}.{name}" for net, name in part.names.items() if net > ONE}
     inputs = {name: net for name, net in top.inputs.items() if name not in pins}
     outputs = {name: net for name, net in top.outputs.items() if name not in pins}
     for cell in apart:
@@ -162,14 +135,14 @@ def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> Assembl
     return Assembly(
         netlist=MappedNetlist(
             module=top.module,
-            gates=[MappedGate(gate.name, gate.path, gate.cell, joined.all(gate.pins)) for gate in gates],
-            inputs=joined.all(inputs),
-            outputs=joined.all(outputs),
+            gates=[replace(gate, pins=all_of(gate.pins)) for gate in gates],
+            inputs=all_of(inputs),
+            outputs=all_of(outputs),
             # the top has its own names for what its instances drive
-            names={joined.of(net): name for net, name in reversed(names.items())},
+            names={one(net): name for net, name in reversed(names.items())},
             apart=apart,
         ),
-        pins=joined.all(pins),
+        pins=all_of(pins),
     )
 
 

@@ -65,7 +65,7 @@ def _flow_columns(flow: FlowResult | None) -> dict[str, _Value]:
         row[f"{name}_min"], row[f"{name}_max"] = min(known, default=None), max(known, default=None)
     clocks = flow.fmax_mhz if flow else []
     row["fmax_mhz_min"] = min(clocks, default=None)
-    row["fmax_mhz_median"] = comparison.fmax(flow) if flow else None
+    row["fmax_mhz_median"] = flow.fmax if flow else None
     row["fmax_mhz_max"] = max(clocks, default=None)
     row |= {name: getattr(flow, name, None) for name in ("clock_ps", "slack_ps")}
     path = flow.path if flow else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.liberty import LibraryCell
-from xpulpnn_sim.tools.netlists import ONE, NetlistCell, NetlistModule, NetlistWire
+from xpulpnn_sim.tools.netlists import ONE, NetlistCell, NetlistModule, NetlistWire, in_order
 
 GATED = "$_DFFE_PP_"
 """Type of the registers that stand behind a clock gate in netlists for energies; their pins are C, D, E, Q."""
@@ -36,7 +36,7 @@ class MappedGate:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CombinationalCells:
-    """Logic between registers: gates, names of the nets that paths start at, nets with the names paths end at."""
+    """Logic between registers: gates in order, names of nets that paths start at, and nets with names of ends."""
 
     gates: list[MappedGate]
     starts: dict[int, str]
@@ -72,9 +72,9 @@ class MappedNetlist:
                 clock = gate.cell.flip_flop.clocked_on if gate.cell.flip_flop else ""
                 entering = [pin.name for pin in gate.cell.inputs if not pin.clock and pin.name != clock]
                 ends += [(gate.pins[pin], name) for pin in entering if gate.pins.get(pin, ONE) > ONE]
-        return CombinationalCells(
-            gates=[gate for gate in self.gates if not gate.cell.sequential], starts=starts, ends=ends
-        )
+        gates = [gate for gate in self.gates if not gate.cell.sequential]
+        ordered = in_order(gates, lambda gate: gate.read, lambda gate: gate.driven)
+        return CombinationalCells(gates=ordered, starts=starts, ends=ends)
 
 
 def mapped_module(

@@ -10,11 +10,12 @@ those belong that read it, or, if they do not agree, that feed it. What serves s
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 
 from xpulpnn_sim.exploration.liberty import expression
 from xpulpnn_sim.exploration.mapped_netlist import (
+    CombinationalCells,
     MappedGate,
     MappedNetlist,
     instance_path,
@@ -32,24 +33,22 @@ _ALL = (1 << VECTORS) - 1
 _DENSITIES = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shares:
-    """Shares of the area by what told the instance: equal function, what reads the gate, or nothing (it is shared)."""
+def with_origins(
+    source: NetlistModule, flat: NetlistModule, mapped: MappedNetlist
+) -> tuple[MappedNetlist, dict[str, float]]:
+    """The mapped netlist with the instance of each gate and the readable name of each net.
 
-    function: float
-    readers: float
-    shared: float
-
-
-def with_origins(source: NetlistModule, flat: NetlistModule, mapped: MappedNetlist) -> tuple[MappedNetlist, Shares]:
-    """The mapped netlist with the instance of each gate and the readable name of each net."""
+    Shares of the area by what told the instance come with it: equal function, what reads the gate, or nothing (it is
+    shared).
+    """
     names = net_names(flat)
     driven = [net for gate in mapped.gates if gate.cell.sequential for net in gate.driven]
     # the one name that all names of each net that leaves a register stand for
     registers = {name: names[net][0] for net in driven if net in names for name in names[net]}
     known = _Source(source, registers, {cell.type for cell in mapped.apart})
-    values = _mapped_values(mapped, known)
-    told = _Telling(mapped, known, values)
+    part = mapped.combinational()
+    values = _mapped_values(part)
+    told = _Telling(mapped, part, known, values)
     gates = [replace(gate, path=told.path(gate)) for gate in mapped.gates]
     readable = dict(mapped.names)
     for gate in gates:
@@ -115,12 +114,11 @@ class _Source:
         return name if found == value else f"!{name}"
 
 
-def _mapped_values(mapped: MappedNetlist, known: _Source) -> dict[int, int]:
+def _mapped_values(part: CombinationalCells) -> dict[int, int]:
     """Values of all nets of the mapped netlist."""
-    part = mapped.combinational()
     values = {ZERO: 0, ONE: _ALL, DONT_CARE: 0}
     values |= {net: _random(name) for net, name in part.starts.items()}
-    for gate in in_order(part.gates, lambda gate: gate.read, lambda gate: gate.driven):
+    for gate in part.gates:
         inputs = {pin.name: values.get(gate.pins.get(pin.name, ZERO), 0) for pin in gate.cell.inputs}
         for pin in gate.cell.outputs:
             if pin.name in gate.pins:
@@ -143,7 +141,9 @@ def _look_up(table: int, inputs: Sequence[int]) -> int:
 class _Telling:
     """Instances of all gates of a mapped netlist."""
 
-    def __init__(self, mapped: MappedNetlist, known: _Source, values: Mapping[int, int]) -> None:
+    def __init__(
+        self, mapped: MappedNetlist, part: CombinationalCells, known: _Source, values: Mapping[int, int]
+    ) -> None:
         self._area: defaultdict[str, float] = defaultdict(float)
         self._paths: dict[MappedGate, frozenset[str]] = {}
         self._readers: defaultdict[int, list[MappedGate]] = defaultdict(list)
@@ -151,10 +151,8 @@ class _Telling:
         above: defaultdict[int, set[str]] = defaultdict(set)
         for name, net in mapped.outputs.items():
             above[net].add(instance_path(pins[name].name) if name in pins else "")
-        part = mapped.combinational()
-        gates = in_order(part.gates, lambda gate: gate.read, lambda gate: gate.driven)
         registers = [gate for gate in mapped.gates if gate.cell.sequential]
-        for gate in (*gates, *registers):
+        for gate in (*part.gates, *registers):
             for net in gate.read:
                 self._readers[net].append(gate)
         for gate in registers:
@@ -162,20 +160,20 @@ class _Telling:
                 known.register_path[name] for net in gate.driven if (name := part.starts[net]) in known.register_path
             }
             self._tell(gate, named, "function")
-        for gate in gates:
+        for gate in part.gates:
             by_function = set[str]().union(*(known.instances.get(_function(values[net]), ()) for net in gate.driven))
             self._tell(gate, by_function, "function")
-        for gate in (*reversed(gates), *registers):
+        for gate in (*reversed(part.gates), *registers):
             if len(self._paths[gate]) != 1:
                 ports = set[str]().union(*(above.get(net, ()) for net in gate.driven))
                 readers = (reader for net in gate.driven for reader in self._readers[net])
                 self._choose(gate, ports.union(*(self._paths[reader] for reader in readers)))
-        drivers = {net: gate for gate in (*gates, *registers) for net in gate.driven}
-        for gate in gates:
+        drivers = {net: gate for gate in (*part.gates, *registers) for net in gate.driven}
+        for gate in part.gates:
             if len(self._paths[gate]) != 1:
                 feeding = set[str]().union(*(self._paths[drivers[net]] for net in gate.read if net in drivers))
                 self._narrow(gate, feeding)
-        for gate in (*gates, *registers):
+        for gate in (*part.gates, *registers):
             if len(self._paths[gate]) != 1:
                 self._area["shared"] += gate.cell.area
 
@@ -209,7 +207,7 @@ class _Telling:
             common.append(parts[0])
         return ".".join([*common, SHARED])
 
-    def shares(self) -> Shares:
+    def shares(self) -> dict[str, float]:
         """Shares of the area."""
         whole = sum(self._area.values()) or 1.0
-        return Shares(**{name: self._area[name] / whole for name in ("function", "readers", "shared")})
+        return {name: self._area[name] / whole for name in ("function", "readers", "shared")}

@@ -14,7 +14,7 @@ from xpulpnn_sim.exploration.flows import (
 )
 from xpulpnn_sim.exploration.options import CLUSTER, ExploreOptions
 from xpulpnn_sim.exploration.report import comparison
-from xpulpnn_sim.exploration.results import EnergyResult, FlowResult, PointResult
+from xpulpnn_sim.exploration.results import EnergyResult, PointResult
 from xpulpnn_sim.exploration.space import Point, Space
 from xpulpnn_sim.exploration.task import PointStep
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
@@ -120,9 +120,9 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
         rows.append([*row, *authors, overhead(*authors)] if reference else row)
 
     for (top, what, script), authors in _AUTHORS.items():
-        figure, paper = (comparison.size, _OVERHEADS[top]) if "area" in what else (comparison.delay, "same clock")
+        figure, paper = ("size", _OVERHEADS[top]) if "area" in what else ("delay", "same clock")
         results = [comparison.flow_of(found[f"{name} {top}"], flows.get(script, "")) for name in COMPARED]
-        add(f"{top}, {what}, {script} script", list(map(figure, results)), paper, authors)
+        add(f"{top}, {what}, {script} script", comparison.of(results, figure), paper, authors)
     if any(point.energies or point.kernels for point in points):
         _add_runs(add, [found[f"{name} core"] for name in COMPARED])
     authors = ["Authors' RTL: their Verilog through the same scripts and library, with Yosys 0.23 and its ABC."]
@@ -194,18 +194,14 @@ def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
     """Ours beside the paper's overheads."""
     found = {point.label: point for point in points}
     names = comparison.flow_names(points)
-    figures: tuple[tuple[str, Callable[[FlowResult | None], float | None]], ...] = (
-        ("area [kGE]", comparison.size),
-        ("delay [FO4]", comparison.delay),
-        ("grant path [FO4]", comparison.grant),
-    )
     rows: list[list[TableCell]] = []
     for (smaller, larger), (what, paper) in CLUSTERS_COMPARED.items():
-        for figure, value in figures:
+        for figure in ("area [kGE]", "delay [FO4]", "grant path [FO4]"):
             for name in names:
-                ours = [value(comparison.flow_of(found[label], name)) for label in (smaller, larger)]
+                flows = [comparison.flow_of(found[label], name) for label in (smaller, larger)]
+                ours = comparison.of(flows, {"area [kGE]": "size", "delay [FO4]": "delay"}.get(figure, "grant_fo4"))
                 more = overhead(*ours)
-                published = paper if value is comparison.size else None
+                published = paper if figure == "area [kGE]" else None
                 ratio = more / published if more is not None and published else None
                 rows.append([what, f"{figure}, {name}", *ours, more, published, ratio])
     return NamedTable(

@@ -1,7 +1,8 @@
 """Results of flows, energy estimation and kernels for a configuration; plain data that goes into JSON and back."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, is_dataclass
+from statistics import median_low
 from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 
 from xpulpnn.config import ClusterConfig, CoreConfig
@@ -9,6 +10,16 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 Configuration = CoreConfig | ClusterConfig  # of a point: of a component of a core, or of one of a cluster
 
 _Record = TypeVar("_Record")
+
+Spread = tuple[float, float]  # the least and the largest of several runs
+
+_NS_MHZ = 1000.0  # nanoseconds times megahertz in one cycle
+
+
+def spread(values: Iterable[float | None]) -> Spread | None:
+    """Least and largest of several known values."""
+    known = [value for value in values if value is not None]
+    return (min(known), max(known)) if len(known) > 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +133,46 @@ class FlowResult:
     def name(self) -> str:
         """Flow and script, such as ``asic-speed``."""
         return f"{self.flow}-{self.script}" if self.script else self.flow
+
+    @property
+    def is_fpga(self) -> bool:
+        """Whether look-up tables are counted instead of cells."""
+        return self.luts is not None
+
+    @property
+    def fmax(self) -> float | None:
+        """Median clock in MHz over the placement seeds, of two in the middle the lower one."""
+        return median_low(self.fmax_mhz) if self.fmax_mhz else None
+
+    @property
+    def size(self) -> float | None:
+        """Area in kGE, or look-up tables."""
+        return self.luts if self.is_fpga else self.area_kge
+
+    @property
+    def delay(self) -> float | None:
+        """Longest path in FO4, or the clock period in ns at the median clock."""
+        if not self.is_fpga:
+            return self.delay_fo4
+        return _NS_MHZ / self.fmax if self.fmax else None
+
+    @property
+    def size_spread(self) -> Spread | None:
+        """Least and largest area in kGE over the runs; None for one run."""
+        return spread(run.area_kge for run in self.runs)
+
+    @property
+    def delay_spread(self) -> Spread | None:
+        """Least and largest delay in FO4 over the runs, or clock period in ns over the placements."""
+        if self.is_fpga:
+            return spread(_NS_MHZ / clock for clock in self.fmax_mhz)
+        unit = self.delay_fo4 / self.delay_ps if self.delay_fo4 and self.delay_ps else 0.0
+        return spread(None if run.delay_ps is None else run.delay_ps * unit for run in self.runs)
+
+    @property
+    def grant_fo4(self) -> float | None:
+        """Path from a core's request through a grant in FO4."""
+        return self.grant and self.grant.fo4
 
     @property
     def slack_ps(self) -> float | None:

@@ -15,7 +15,6 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.exploration.options import WHOLE_CLUSTERS
-from xpulpnn_sim.exploration.report.comparison import fmax
 from xpulpnn_sim.exploration.results import Configuration, PointResult
 from xpulpnn_sim.exploration.space import Point, Skipped, Space, make_point
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
@@ -68,7 +67,7 @@ class Objective:
         if flow is None:
             return None
         delay = flow.delay_ps / _PS_PER_NS if flow.delay_ps else None
-        return {"area": flow.area_kge, "delay": delay, "luts": flow.luts, "fmax": fmax(flow)}[self.name]
+        return {"area": flow.area_kge, "delay": delay, "luts": flow.luts, "fmax": flow.fmax}[self.name]
 
     def column(self) -> Column:
         """Heading of the figure in a table."""

@@ -23,7 +23,7 @@ from xpulpnn_sim.exploration.liberty import LibraryCell, Table, TimingArc
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import CombinationalCells, MappedGate, MappedNetlist
 from xpulpnn_sim.exploration.results import CriticalPath, PathStep
-from xpulpnn_sim.tools.netlists import ONE, in_order
+from xpulpnn_sim.tools.netlists import ONE
 
 _TIMEOUT_S = 600.0
 _QUIET: Mapping[str, Any] = {
@@ -186,7 +186,6 @@ class _Analysis:
         self.part = netlist.combinational()
         self.load = self._loads()
         self.known_arcs: dict[tuple[str, str], list[_Arc]] = {}
-        self.gates = in_order(self.part.gates, lambda gate: gate.read, lambda gate: gate.driven)
         self.fixed: frozenset[int] = frozenset()
         self.before: _Analysis | None = None
         self._start()
@@ -217,7 +216,7 @@ class _Analysis:
         return on
 
     def _propagate(self) -> None:
-        for gate in self.gates:
+        for gate in self.part.gates:
             for pin in gate.cell.outputs:
                 if pin.name in gate.pins and gate.pins[pin.name] not in self.fixed:
                     self._reach(gate, gate.pins[pin.name], self.arcs(gate.cell, pin.name))

@@ -1,6 +1,5 @@
 """Energy of a workload on a configuration, which its gate-level netlist runs, results checked as ever."""
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
-from xpulpnn.user_cache import cache_directory, counts, store_file
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import (
     Case,
@@ -41,7 +39,7 @@ from xpulpnn_sim.exploration.library import (
 from xpulpnn_sim.exploration.mapped_netlist import GATED
 from xpulpnn_sim.exploration.results import EmittedDesign, EnergyResult
 from xpulpnn_sim.reference.programs.elf import Executable
-from xpulpnn_sim.tools.results import digest
+from xpulpnn_sim.tools.results import cached_results, digest
 from xpulpnn_sim.tools.yosys import find_yosys
 from xpulpnn_sw.kernels.programs.bare import bare_program
 
@@ -164,12 +162,13 @@ _GATED_BOX = f"(* blackbox *) module {_DFF}(input C, input D, input E, output Q)
 _COMMANDS = "modules.abc"
 
 
-def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = "") -> Path:
-    """File with the netlist mapped module by module and flattened after that, as ``write_json`` of Yosys writes it.
+def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = "") -> tuple[Path, dict[str, str]]:
+    """The netlist mapped module by module and flattened after that, as ``write_json`` of Yosys writes it.
 
     Names of cells and nets keep the instance path, as in ``$flatten\\dotp.\\array.$abc$1`` and ``dotp.array.sum``. The
     registers with an enable that clock gates pay for stay cells of the type :data:`GATED` (pins C, D, E, Q), to be seen
-    as D flip-flops behind a clock gate. The file stays in the cache.
+    as D flip-flops behind a clock gate. The file stays in the cache, and with it
+    text by name of scripts and logs.
     """
     tools = find_yosys(yosys)
     lines = [
@@ -194,10 +193,10 @@ def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = ""
     surroundings = [library.sha256, library.driving_cell, library.output_load_ff]
     commands = [abc_commands("area"), lines, list(_gated_registers())]
     key = digest(REVISION, tools.tools, surroundings, commands, design.module, design.code)
-    entry = cache_directory() / "netlists" / f"{design.top}-{key}.json"
-    kept = _files_of(entry)
-    if counts(entry) and counts(kept):
-        return entry
+    kept, name = cached_results("netlists"), f"{design.top}-{key}"
+    entry = kept.folder / name / "mapped.json"
+    if entry.exists() and (known := kept.find(name)) is not None:
+        return entry, known
     files: dict[str, str] = {}
     with flow_folder(files) as folder:
         write_inputs(folder, library, {_COMMANDS: abc_commands("area")}, tools)
@@ -208,13 +207,8 @@ def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = ""
         found = (folder / "mapped.json").read_text()
         # the point has the source
         (folder / DESIGN).unlink()
-    store_file(kept, json.dumps(files))
-    store_file(entry, found)
-    return entry
-
-
-def _files_of(netlist: Path) -> Path:
-    return netlist.with_name(f"{netlist.stem}.files.json")
+    kept.keep(name, files, files={entry.name: found})
+    return entry, files
 
 
 def _gated_registers() -> Iterator[str]:
@@ -255,15 +249,15 @@ def estimate_energy(
     scripts and logs behind it.
     """
     design = emit_design(workload.top, replace(config, rvfi=False))
-    netlist = clock_gated_netlist(design, library, yosys)
+    netlist, files = clock_gated_netlist(design, library, yosys)
     # the design is part of the netlist's name
-    key = digest(workload.top, netlist.stem, library.sha256, workload.key, window, design_sources_digest())
+    key = digest(workload.top, netlist.parent.name, library.sha256, workload.key, window, design_sources_digest())
 
     def make() -> EnergyResult:
         return _estimate(design, netlist, workload, library, window, yosys)
 
     result, _ = cached("energies", key, EnergyResult, make)
-    return result, {f"{design.top}.v": design.verilog, **json.loads(_files_of(netlist).read_text())}
+    return result, {f"{design.top}.v": design.verilog, **files}
 
 
 def _estimate(

@@ -3,16 +3,14 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median_low
 from typing import Any
 
 from xpulpnn_sim.exploration.report.cluster_plots import clustered
-from xpulpnn_sim.exploration.results import EnergyResult, FlowResult, PointResult
+from xpulpnn_sim.exploration.results import EnergyResult, FlowResult, PointResult, Spread, spread
 from xpulpnn_sim.tools.named_table import Column
 from xpulpnn_sw.kernels.variants import VARIANTS
 
 FJ_PER_PJ = 1000.0
-_NS_MHZ = 1000.0  # Nanoseconds times megahertz in one cycle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,41 +36,14 @@ def flow_of(point: PointResult, name: str) -> FlowResult | None:
     return next((flow for flow in point.flows if flow.name == name), None)
 
 
-def is_fpga(flow: FlowResult) -> bool:
-    """Return whether the result counts look-up tables instead of cells."""
-    return flow.luts is not None
+def of(results: Iterable[FlowResult | None], figure: str) -> list[Any]:
+    """A figure of each result; None where there is no result."""
+    return [getattr(result, figure, None) for result in results]
 
 
 def fpga_flows(points: Sequence[PointResult]) -> set[str]:
     """Names of the flows that fill an FPGA."""
-    return {flow.name for point in points for flow in point.flows if is_fpga(flow)}
-
-
-def fmax(flow: FlowResult) -> float | None:
-    """Median clock in MHz over the placement seeds, of two in the middle the lower one."""
-    return median_low(flow.fmax_mhz) if flow.fmax_mhz else None
-
-
-def size(flow: FlowResult | None) -> float | None:
-    """Area in kGE, or look-up tables."""
-    if flow is None:
-        return None
-    return flow.luts if is_fpga(flow) else flow.area_kge
-
-
-def delay(flow: FlowResult | None) -> float | None:
-    """Longest path in FO4, or the clock period in ns at the median clock."""
-    if flow is None:
-        return None
-    if not is_fpga(flow):
-        return flow.delay_fo4
-    clock = fmax(flow)
-    return _NS_MHZ / clock if clock else None
-
-
-def grant(flow: FlowResult | None) -> float | None:
-    """Path from a core's request through a grant in FO4."""
-    return None if flow is None or flow.grant is None else flow.grant.fo4
+    return {flow.name for point in points for flow in point.flows if flow.is_fpga}
 
 
 def kernel_name(record: dict[str, Any]) -> str:
@@ -132,29 +103,6 @@ def kernel_conditions(record: Mapping[str, Any]) -> str:
     )
 
 
-Spread = tuple[float, float]  # the least and the largest of several runs
-
-
-def _spread(values: Iterable[float | None]) -> Spread | None:
-    known = [value for value in values if value is not None]
-    return (min(known), max(known)) if len(known) > 1 else None
-
-
-def size_spread(flow: FlowResult | None) -> Spread | None:
-    """Least and largest area in kGE over the runs of a flow; None for one run."""
-    return None if flow is None else _spread(run.area_kge for run in flow.runs)
-
-
-def delay_spread(flow: FlowResult | None) -> Spread | None:
-    """Least and largest delay in FO4 over the runs of a flow, or clock period in ns over the placements."""
-    if flow is None:
-        return None
-    if is_fpga(flow):
-        return _spread(_NS_MHZ / clock for clock in flow.fmax_mhz)
-    unit = flow.delay_fo4 / flow.delay_ps if flow.delay_fo4 and flow.delay_ps else 0.0
-    return _spread(None if run.delay_ps is None else run.delay_ps * unit for run in flow.runs)
-
-
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A figure of all points."""
@@ -189,19 +137,19 @@ def figures(points: Sequence[PointResult]) -> list[Figure]:
     for name in flow_names(points):
         flows = [flow_of(point, name) for point in points]
         if name in fpga:
-            add("LUT", "", name, 0, (flow and flow.luts for flow in flows))
-            add("FF", "", name, 0, (flow and flow.flip_flops for flow in flows))
-            add("DSP", "", name, 0, (flow and flow.dsps for flow in flows), compared=False)
-            clocks = [_spread(flow.fmax_mhz) if flow else None for flow in flows]
-            add("fmax", "MHz", name, 1, (flow and fmax(flow) for flow in flows), better="more", spreads=clocks)
+            add("LUT", "", name, 0, of(flows, "luts"))
+            add("FF", "", name, 0, of(flows, "flip_flops"))
+            add("DSP", "", name, 0, of(flows, "dsps"), compared=False)
+            clocks = [spread(flow.fmax_mhz) if flow else None for flow in flows]
+            add("fmax", "MHz", name, 1, of(flows, "fmax"), better="more", spreads=clocks)
         else:
-            add("area", "kGE", name, 2, map(size, flows), spreads=map(size_spread, flows))
-            add("delay", "FO4", name, 1, map(delay, flows), spreads=map(delay_spread, flows))
-            add("delay", "ps", name, 0, (flow and flow.delay_ps for flow in flows), compared=False)
-            if any(flow and flow.grant for flow in flows):
-                add("grant path", "FO4", name, 1, map(grant, flows))
-        if any(flow and flow.clock_ps for flow in flows):
-            slacks = [flow and flow.slack_ps for flow in flows]
+            add("area", "kGE", name, 2, of(flows, "size"), spreads=of(flows, "size_spread"))
+            add("delay", "FO4", name, 1, of(flows, "delay"), spreads=of(flows, "delay_spread"))
+            add("delay", "ps", name, 0, of(flows, "delay_ps"), compared=False)
+            if any(of(flows, "grant")):
+                add("grant path", "FO4", name, 1, of(flows, "grant_fo4"))
+        if any(of(flows, "clock_ps")):
+            slacks = of(flows, "slack_ps")
             add("slack", "ps", name, 0, slacks, better="more", compared=False, signed=True)
     for name in kernel_names(points):
         records = [best_record(point, name) or {} for point in points]
@@ -258,9 +206,9 @@ def front(xs: Sequence[float | None], ys: Sequence[float | None], *, more_x: boo
     return kept[::-1] if more_x else kept
 
 
-def _collect(name: str, holders: list[tuple[int, dict[str, str], list[str]]]) -> SharedConditions:
+def _collect(name: str, holders: Sequence[tuple[int, FlowResult | EnergyResult]]) -> SharedConditions:
     """Merge tools and conditions of numbered points; what does not hold for all of them names its points."""
-    everyone = {number for number, _, _ in holders}
+    everyone = {number for number, _ in holders}
 
     def show(told: Iterable[tuple[str, int]]) -> list[str]:
         found: dict[str, set[int]] = {}
@@ -268,8 +216,8 @@ def _collect(name: str, holders: list[tuple[int, dict[str, str], list[str]]]) ->
             found.setdefault(text, set()).add(number)
         return [text if numbers == everyone else f"{text} ({_points(numbers)})" for text, numbers in found.items()]
 
-    tools = ((f"{tool} {version}", number) for number, versions, _ in holders for tool, version in versions.items())
-    sentences = ((sentence, number) for number, _, conditions in holders for sentence in conditions)
+    tools = ((f"{tool} {version}", number) for number, one in holders for tool, version in one.tools.items())
+    sentences = ((sentence, number) for number, one in holders for sentence in one.conditions)
     return SharedConditions(name=name, tools=show(tools), sentences=show(sentences))
 
 
@@ -279,25 +227,16 @@ def _points(numbers: set[int]) -> str:
 
 def flow_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
     """Tools and conditions of each flow."""
-    return [
-        _collect(
-            name,
-            [(i, flow.tools, flow.conditions) for i, point in enumerate(points, 1) if (flow := flow_of(point, name))],
-        )
-        for name in flow_names(points)
-    ]
+    numbered = [(number, flow) for number, point in enumerate(points, 1) for flow in point.flows]
+    return [_collect(name, [one for one in numbered if one[1].name == name]) for name in flow_names(points)]
 
 
 def energy_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
     """Tools and conditions of each workload; workloads under the same ones share an entry."""
     merged: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    numbered = [(number, energy) for number, point in enumerate(points, 1) for energy in point.energies]
     for name in workload_names(points):
-        holders = [
-            (i, energy.tools, energy.conditions)
-            for i, point in enumerate(points, 1)
-            for energy in point.energies
-            if without_variant(energy.workload) == name
-        ]
+        holders = [one for one in numbered if without_variant(one[1].workload) == name]
         entry = _collect(name, holders)
         merged.setdefault((tuple(entry.tools), tuple(entry.sentences)), []).append(name)
     return [

@@ -121,8 +121,8 @@ class Headline:
     @property
     def clock_ghz(self) -> float:
         """One over the delay of the component, or the median clock after routing."""
-        if comparison.is_fpga(self.flow):
-            return (comparison.fmax(self.flow) or 0.0) / _MHZ_PER_GHZ
+        if self.flow.is_fpga:
+            return (self.flow.fmax or 0.0) / _MHZ_PER_GHZ
         return _PS_GHZ / self.flow.delay_ps if self.flow.delay_ps else 0.0
 
     @property
@@ -149,9 +149,8 @@ def headlines(points: Sequence[PointResult]) -> list[Headline]:
             energy = next((one for one in point.energies if one.workload == workload), None)
             for flow in point.flows:
                 # the delays must be those of something that can be built
-                is_fpga = comparison.is_fpga(flow)
-                if flow.delay_ps and (is_fpga or flow.area_um2 is not None):
-                    shown = None if is_fpga else energy
+                if flow.delay_ps and (flow.is_fpga or flow.area_um2 is not None):
+                    shown = None if flow.is_fpga else energy
                     found.append(Headline(number, point.label, point.top, flow, record, shown))
     return found
 

@@ -133,7 +133,7 @@ def _tree(flow: FlowResult, colours: Mapping[str, str]) -> Figure:
 
 def area_note(flow: FlowResult) -> str:
     """Tell the sum of the instances' sizes, and how the instances were told."""
-    whole, figure = flow.modules[0].total_ge / _GE_PER_KGE, comparison.size(flow)
+    whole, figure = flow.modules[0].total_ge / _GE_PER_KGE, flow.size
     if figure is not None and abs(whole - figure) > _DIFFERENT * abs(figure):
         text = f"The instances add up to {whole:.2f} kGE; the tables show {figure:.2f} kGE."
     else:

@@ -184,9 +184,9 @@ def fpga_table(points: Sequence[PointResult]) -> NamedTable | None:
     ]
     rows: list[list[TableCell]] = []
     for number, point in enumerate(points, 1):
-        for flow in filter(comparison.is_fpga, point.flows):
+        for flow in (flow for flow in point.flows if flow.is_fpga):
             clocks = flow.fmax_mhz
-            spread: list[TableCell] = [min(clocks), comparison.fmax(flow), max(clocks)] if clocks else [None] * 3
+            spread: list[TableCell] = [min(clocks), flow.fmax, max(clocks)] if clocks else [None] * 3
             each = ", ".join(f"{clock:.1f}" for clock in clocks)
             counts = [flow.luts, flow.flip_flops, flow.dsps, flow.brams]
             rows.append([number, point.label, flow.name, *counts, *spread, each])

@@ -8,7 +8,7 @@ from typing import Any
 
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.results import PointResult
-from xpulpnn_sim.tools.named_table import LESS, MORE
+from xpulpnn_sim.tools.named_table import Column
 from xpulpnn_sim.tools.pages import INK, PALETTE, SOFT, SYMBOLS, Figure, Plot, layout
 
 _WIDTH = 520  # pixels of the plot's inside, usually; it depends on the window
@@ -102,48 +102,30 @@ _HEIGHT = 400
 _ALL = "all points"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
-    """A figure of every point that has it, with least and largest of several runs."""
-
-    title: str
-    digits: int
-    values: Sequence[float | None]
-    spreads: Sequence[comparison.Spread | None] = ()
-
-    def ends(self, point: int) -> tuple[float, float] | None:
-        """Least and largest value of a point, if they differ."""
-        spread = self.spreads[point] if self.spreads else None
-        return spread if spread is not None and spread[0] < spread[1] else None
-
-    @property
-    def unit(self) -> str:
-        """Text of the title in brackets, else the title without the arrow that tells which way is better."""
-        text = self.title.rstrip(f" {LESS}{MORE}")
-        return text.partition("[")[2].rstrip("]") or text
-
-
-def axes_of(points: Sequence[PointResult]) -> dict[tuple[str, str], Axis]:
+def axes_of(points: Sequence[PointResult]) -> dict[tuple[str, str], comparison.Figure]:
     """Every figure that a plot can show, by its name and what is chosen to have it."""
-    found: dict[tuple[str, str], Axis] = {}
+    found: dict[tuple[str, str], comparison.Figure] = {}
+
+    def add(figure: str, name: str, column: Column, values: list[float | None], spreads: Sequence[Any] = ()) -> None:
+        found[figure, name] = comparison.Figure(column, values, compared=False, spreads=list(spreads))
+
     fpga = comparison.fpga_flows(points)
     for name in comparison.flow_names(points):
         flows = [comparison.flow_of(point, name) for point in points]
         is_fpga = name in fpga
-        for what, title, digits, value, spread in (
-            ("area", *(("area [LUT]", 0) if is_fpga else ("area [kGE]", 2)), comparison.size, comparison.size_spread),
-            ("delay", "clock period [ns]" if is_fpga else "delay [FO4]", 1, comparison.delay, comparison.delay_spread),
-        ):
-            values, spreads = list(map(value, flows)), list(map(spread, flows))
-            found[what, name] = Axis(title=f"{title} {LESS}", digits=digits, values=values, spreads=spreads)
+        area = Column(name="area", unit="LUT" if is_fpga else "kGE", digits=0 if is_fpga else 2, better="less")
+        titles = ("clock period", "ns") if is_fpga else ("delay", "FO4")
+        add("area", name, area, comparison.of(flows, "size"), comparison.of(flows, "size_spread"))
+        delay = Column(name=titles[0], unit=titles[1], digits=1, better="less")
+        add("delay", name, delay, comparison.of(flows, "delay"), comparison.of(flows, "delay_spread"))
     for name in comparison.kernel_names(points):
         records = [comparison.best_record(point, name) for point in points]
         rates = [None if record is None else record["macs_per_cycle"] for record in records]
-        found["rate", name] = Axis(title=f"MAC/cycle {MORE}", digits=2, values=rates)
+        add("rate", name, Column(name="MAC/cycle", digits=2, better="more"), rates)
     for name in comparison.workload_names(points):
         energies = [comparison.per_mac_pj(comparison.best_energy(point, name)) for point in points]
         if any(energy is not None for energy in energies):
-            found["energy", name] = Axis(title=f"energy [pJ/MAC] {LESS}", digits=3, values=energies)
+            add("energy", name, Column(name="energy", unit="pJ/MAC", digits=3, better="less"), energies)
     return found
 
 
@@ -172,13 +154,13 @@ def trade_offs(points: Sequence[PointResult]) -> list[tuple[str, Plot]]:
 
 
 def _figure(
-    points: Sequence[PointResult], axes: tuple[Axis, Axis], groups: Sequence[Any], *, more_x: bool
+    points: Sequence[PointResult], axes: Sequence[comparison.Figure], groups: Sequence[Any], *, more_x: bool
 ) -> tuple[Figure, int]:
     """The plot of two figures, and the number of points that have both."""
     one, other = axes
     front = comparison.front(one.values, other.values, more_x=more_x)
     marks = [
-        Mark(number, (x, y), (one.ends(number), other.ends(number)), is_best=number in front)
+        Mark(number, (x, y), (_ends(one, number), _ends(other, number)), is_best=number in front)
         for number, (x, y) in enumerate(zip(one.values, other.values, strict=True))
         if x is not None and y is not None
     ]
@@ -190,7 +172,7 @@ def _figure(
     line = corners[:1]
     for before, here in pairwise(corners):
         line += [(before[0], here[1]) if more_x else (here[0], before[1]), here]
-    ranges = _range(one, marks, 0), _range(other, marks, 1)
+    ranges = _range(marks, 0), _range(marks, 1)
     names = list(dict.fromkeys(groups))
     margin = {"l": 62, "r": 20, "t": 32, "b": 50 + (28 if len(names) > 1 else 0)}
     texts = placed(marks, line, ranges, _HEIGHT - margin["t"] - margin["b"])
@@ -211,19 +193,30 @@ def _figure(
     legend = {"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom", "font": {"size": 12}}
     shown = layout("", _HEIGHT, margin=margin, legend=legend, hovermode="closest")
     for key, axis, ends in zip(("xaxis", "yaxis"), axes, ranges, strict=True):
-        shown[key] |= {"title": {"text": axis.title, "standoff": 8}, "range": ends, "ticks": "outside"}
+        shown[key] |= {"title": {"text": _title(axis.column), "standoff": 8}, "range": ends, "ticks": "outside"}
     return {"data": traces, "layout": shown}, len(marks)
+
+
+def _ends(figure: comparison.Figure, point: int) -> comparison.Spread | None:
+    spread = figure.spreads[point] if figure.spreads else None
+    return spread if spread and spread[0] < spread[1] else None
+
+
+def _title(column: Column) -> str:
+    arrow = column.heading.removeprefix(column.name)
+    return f"{column.name} [{column.unit}]{arrow}" if column.unit else column.heading
 
 
 def _trace(
     points: Sequence[PointResult],
-    axes: tuple[Axis, Axis],
+    axes: Sequence[comparison.Figure],
     members: Sequence[Mark],
     texts: Mapping[int, tuple[str, str]],
     number: int,
     name: str,
 ) -> dict[str, Any]:
-    lines = [f"%{{{key}:.{axis.digits}f}} {axis.unit}" for key, axis in zip("xy", axes, strict=True)]
+    columns = [axis.column for axis in axes]
+    lines = [f"%{{{key}:.{one.digits}f}} {one.unit or one.name}" for key, one in zip("xy", columns, strict=True)]
     trace: dict[str, Any] = {
         "type": "scatter",
         "mode": "markers+text",
@@ -261,7 +254,7 @@ def _trace(
     return trace
 
 
-def _range(axis: Axis, marks: Sequence[Mark], place: int) -> list[float]:
+def _range(marks: Sequence[Mark], place: int) -> list[float]:
     """An axis begins at zero if figures are within about a factor of two of it, else a little before the smallest."""
     values = [mark.at[place] for mark in marks]
     values += [end for mark in marks for end in mark.ends[place] or ()]
