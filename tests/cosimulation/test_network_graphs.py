@@ -65,7 +65,7 @@ def test_another_input_for_all_that_read_it():
     case = diamond()
     built = build_network(case)
     other = replace(case, image=255 - case.image)
-    first, second = built.run(case), built.run(other)
+    first, second = built.run(), built.fed(other).run()
     assert (first.record["mismatches"], second.record["mismatches"]) == (0, 0)
     assert first.scores.tolist() != second.scores.tolist()
 
@@ -84,7 +84,7 @@ def test_an_input_in_several_orders():
     assert len(input_pieces(case.computed, kernels(case.computed, case.given, case.variants, cores=1))) == 3
     built = build_network(case)
     for image in (case.image, case.image[::-1]):
-        assert built.run(replace(case, image=image)).record["mismatches"] == 0
+        assert built.fed(replace(case, image=image)).run().record["mismatches"] == 0
 
 
 @pytest.mark.cosim

@@ -28,9 +28,9 @@ def case(bits: int, config, layers: int = 7) -> NetworkCase:
 def test_the_program_for_another_input_is_the_one_made_for_it(config):
     first = case(2, config)
     other = replace(first, image=np.flip(first.image, axis=0).copy())
-    made, fed = build_network(other).executable_for(other), build_network(first).executable_for(other)
+    made, fed = build_network(other).executable, build_network(first).fed(other).executable
     assert [one.data for one in fed.segments] == [one.data for one in made.segments]
-    assert made.segments != build_network(first).executable_for(first).segments
+    assert made.segments != build_network(first).executable.segments
 
 
 @pytest.mark.cosim
@@ -38,13 +38,13 @@ def test_another_input_has_other_results_and_what_is_expected_counts():
     first = case(2, FULL, layers=2)
     other = replace(first, image=np.flip(first.image, axis=0).copy())
     expected = [values[0] for values in run_reference(other.network, other.image[np.newaxis])]
-    result = build_network(first).run(replace(other, expected=expected))
+    result = build_network(first).fed(replace(other, expected=expected)).run()
     assert (result.record["mismatches"], result.reports) == (0, [])
     assert result.scores.tolist() == expected[-1].reshape(-1).tolist()
     assert result.scores.tolist() != run_network(first).scores.tolist()
     expected[1] = expected[1].copy()
     expected[1][3, 4, 5] ^= 1
-    wrong = build_network(first).run(replace(other, expected=expected))
+    wrong = build_network(first).fed(replace(other, expected=expected)).run()
     assert [layer["mismatches"] for layer in wrong.record["layers"]] == [0, 1]
     assert wrong.reports[0].startswith("pool1[3][4][5]: expected ")
 
@@ -55,7 +55,7 @@ def test_bytes_loaded_and_stored_are_those_of_the_retirements(config):
     one = case(2, config, layers=3)
     built = build_network(one)
     assert isinstance(built, BuiltChain)
-    layers = built.run(one).record["layers"]
+    layers = built.run().record["layers"]
     text = built.made.function.function
     seen = np.zeros((len(text), 2), np.int64)
 
@@ -66,7 +66,7 @@ def test_bytes_loaded_and_stored_are_those_of_the_retirements(config):
         for side, field in enumerate(("mem_rmask", "mem_wmask")):
             np.add.at(seen[:, side], at[inside], np.bitwise_count(records[field][inside]))
 
-    assert run_program(built.executable_for(one), one.config, one.machine, observer=count).exit.ok
+    assert run_program(built.executable, one.config, one.machine, observer=count).exit.ok
     for layer in layers:
         here = text.region(layer["name"])
         assert (layer["read"], layer["written"]) == tuple(seen[here].sum(axis=0).tolist()), layer["name"]

@@ -115,7 +115,7 @@ class Job:
         """Run it."""
         case = self.case(item)
         expected = [values[0] for values in run_reference(case.network, case.image[np.newaxis])]
-        result = self.built(item).run(replace(case, expected=expected))
+        result = self.built(item).fed(replace(case, expected=expected)).run()
         return NetworkOutcome(
             record=result.record,
             reports=result.reports,

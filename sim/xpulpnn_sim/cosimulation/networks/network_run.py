@@ -1,7 +1,6 @@
 """A network as a program of one core or of a cluster: cycles layer by layer, the results of every layer checked."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -23,12 +22,13 @@ from xpulpnn_sim.cosimulation.networks.network_work import (
     layer_record,
     memory_plan,
     outside_plan,
+    require_memory,
 )
 from xpulpnn_sim.cosimulation.workloads.cluster_run import BEGIN, DONE, READY, RELEASED, moving_cycles, step_end
 from xpulpnn_sim.cosimulation.workloads.workload import Progress, executable_of, function_accounts, image_after
-from xpulpnn_sw.kernels.programs.bare import BareProgram, bare_program
+from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.kernels.tiling.plan import aligned
-from xpulpnn_sw.networks.chain import Chain, chain
+from xpulpnn_sw.networks.chain import chain
 from xpulpnn_sw.networks.deployed_program import DeployedProgram, deployed_program
 from xpulpnn_sw.networks.deployment import Deployment
 from xpulpnn_sw.networks.kernels import OUTPUT, length, weight_bytes
@@ -47,20 +47,22 @@ def deployed_network(case: NetworkCase, cluster: ClusterConfig) -> DeployedProgr
     return deployed_program(case.computed, case.given, case.variants, cores=cluster.cores, memory=cluster.tcdm_bytes)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
 class BuiltDeployment(BuiltNetwork):
     """A network as a program of a cluster."""
 
-    cluster: ClusterConfig
-    program: DeployedProgram
+    def __init__(self, case: NetworkCase, cluster: ClusterConfig) -> None:
+        self.cluster, self.program = cluster, deployed_network(case, cluster)
+        outside = self.program.outside
+        executable = executable_of(self.program, case.network.name, [outside])
+        super().__init__(case, executable, outside.symbols, len(self.program.text) + outside.data.size)
 
-    def results(self, outcome: RunResult) -> LayerResults:
+    def layer_results(self, outcome: RunResult) -> LayerResults:
         """Return the results as the program told them when they were there, the last ones from the memory outside."""
         program = self.program
         stored = program.outside.view(program.outputs[-1].symbol, image_after(outcome, program.outside))
         return [*program.results(outcome.output), program.final(stored.tobytes())]
 
-    def figures(self, case: NetworkCase, outcome: RunResult) -> dict[str, Any]:
+    def target_figures(self, outcome: RunResult) -> dict[str, Any]:
         """Return the part of the record that only clusters have.
 
         Cycles of a layer are those from barrier to barrier, its stalls those of all cores together.
@@ -76,7 +78,7 @@ class BuiltDeployment(BuiltNetwork):
             "cycles": sum(step["cycles"] for step in steps),
             "stalls": stalls_of(rows, devices=True),
             "tcdm_bytes": self.cluster.tcdm_bytes,
-            "l2_latency": case.machine.l2_latency,
+            "l2_latency": self.machine.l2_latency,
             "code_bytes": len(program.text),
             "data_bytes": plan.extent,
             **{name: sum(step[name] for step in steps) for name in ("loaded", "stored", "moving", "waiting")},
@@ -189,36 +191,8 @@ def build_network(case: NetworkCase) -> BuiltNetwork:
     """
     # before anything is made of them
     bits = sum(stage.tensors.weights.size * stage.precision.w for stage in case.network.stages if stage.multiplies)
-    _require_memory(case, bits // BYTE_BITS, "weights")
-    if isinstance(case.config, ClusterConfig):
-        program = deployed_network(case, case.config)
-        built = BuiltDeployment(
-            case=case,
-            cluster=case.config,
-            program=program,
-            executable=executable_of(program, case.network.name, [program.outside]),
-            symbols=program.outside.symbols,
-            bytes_needed=len(program.text) + program.outside.data.size,
-        )
-    else:
-        made = chain(case.computed, case.given, case.variants)
-        alone = bare_program(made.function)
-        built = BuiltChain(
-            case=case,
-            made=made,
-            program=alone,
-            executable=executable_of(alone, case.network.name),
-            symbols=made.function.image.symbols,
-            bytes_needed=len(alone.text) + len(alone.data),
-        )
-    _require_memory(case, built.bytes_needed, "code and data")
-    return built
-
-
-def _require_memory(case: NetworkCase, needed: int, what: str) -> None:
-    most = case.machine.l2_bytes
-    if needed > most:
-        raise InputError(f"{what} of {case.network.name} must be at most the memory's {most} bytes, not {needed}")
+    require_memory(case, bits // BYTE_BITS, "weights")
+    return BuiltDeployment(case, case.config) if isinstance(case.config, ClusterConfig) else BuiltChain(case)
 
 
 def run_network(case: NetworkCase, progress: Progress | None = None) -> NetworkResult:
@@ -228,15 +202,17 @@ def run_network(case: NetworkCase, progress: Progress | None = None) -> NetworkR
     memory outside. ``progress`` takes the cycles from time to time. Raises :class:`~xpulpnn.errors.LayerError` for a
     network that does not fit into the memory of the cluster.
     """
-    return build_network(case).run(case, progress)
+    return build_network(case).run(progress)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
 class BuiltChain(BuiltNetwork):
     """A network as a program of one core."""
 
-    made: Chain
-    program: BareProgram
+    def __init__(self, case: NetworkCase) -> None:
+        self.made = chain(case.computed, case.given, case.variants)
+        self.program = program = bare_program(self.made.function)
+        executable, symbols = executable_of(program, case.network.name), self.made.function.image.symbols
+        super().__init__(case, executable, symbols, len(program.text) + len(program.data))
 
     @cached_property
     def _accesses(self) -> NDArray[np.int64]:
@@ -245,12 +221,12 @@ class BuiltChain(BuiltNetwork):
         widths = [_widths(insn, int(word)) for insn, word in zip(program.insns, program.words, strict=True)]
         return np.array(widths, np.int64).reshape(-1, 2)
 
-    def results(self, outcome: RunResult) -> LayerResults:
+    def layer_results(self, outcome: RunResult) -> LayerResults:
         """Decode the results, each in memory of its own."""
         image, memory = self.made.function.image, outcome.memory[self.program.data_base]
         return [step.results.decode(image, memory).astype(np.int64) for step in self.made.steps]
 
-    def figures(self, case: NetworkCase, outcome: RunResult) -> dict[str, Any]:
+    def target_figures(self, outcome: RunResult) -> dict[str, Any]:
         """Return the part of the record that only one core has."""
         function, text = self.made.function, self.made.function.function
         (rows,) = function_accounts(outcome, text, self.program.text_base)
@@ -261,7 +237,7 @@ class BuiltChain(BuiltNetwork):
             "code_bytes": text.words.nbytes,
             "data_bytes": function.image.data.nbytes,
             "layers": self._layers(rows),
-            "plan": memory_plan(case.computed, function.image.symbols),
+            "plan": memory_plan(self.case.computed, function.image.symbols),
         }
 
     def _layers(self, rows: NDArray[np.uint64]) -> list[dict[str, Any]]:

@@ -1,16 +1,18 @@
 """Networks as workloads: another input for the same program, the results of every layer, the record of a layer."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
-from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn.errors import InputError
+from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.workload import DIGITS, Compared, Progress, Result, Workload
 from xpulpnn_sim.reference.golden.network import run_reference
@@ -222,68 +224,61 @@ class NetworkResult(Result):
     scores: NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class BuiltNetwork(ABC):
-    """The program of a network for a target, made once for all inputs."""
+def require_memory(case: NetworkCase, needed: int, what: str) -> None:
+    """Raise :class:`InputError` if a network needs more memory than its surroundings have."""
+    most = case.machine.l2_bytes
+    if needed > most:
+        raise InputError(f"{what} of {case.network.name} must be at most the memory's {most} bytes, not {needed}")
 
-    case: NetworkCase  # what it was made of
-    executable: Executable  # the program for the input of the case
-    symbols: Mapping[str, Symbol]  # places of the operands, of a cluster in the memory outside
-    bytes_needed: int  # bytes of code and data there
+
+class BuiltNetwork(Workload):
+    """The program of a network for a target, made once for all inputs, with the input of a case."""
+
+    results: LayerResults  # of every layer after a run
+
+    def __init__(self, case: NetworkCase, executable: Executable, symbols: Mapping[str, Symbol], size: int) -> None:
+        # ``symbols`` are places of the operands, of a cluster in the memory outside; ``size`` bytes of code and data
+        # there
+        require_memory(case, size, "code and data")
+        super().__init__(case.config, case.machine, executable, checked=case.checked)
+        self.case, self.symbols = case, symbols
 
     @abstractmethod
-    def results(self, outcome: RunResult) -> LayerResults:
+    def layer_results(self, outcome: RunResult) -> LayerResults:
         """Return the results of every layer after a run."""
 
     @abstractmethod
-    def figures(self, case: NetworkCase, outcome: RunResult) -> dict[str, Any]:
+    def target_figures(self, outcome: RunResult) -> dict[str, Any]:
         """Return the target's own part of the record, ``cycles`` and ``layers`` in it."""
 
-    def executable_for(self, case: NetworkCase) -> Executable:
+    def fed(self, case: NetworkCase) -> Self:
         """The program with the input of ``case``, of the same network on the same target."""
-        if case.image is self.case.image:
-            return self.executable
-        own, given = self.case, replace(self.case, image=case.image).given
-        pieces = packed_input(own.computed, given, own.variants, cores=own.cores)
-        segments = self.executable.segments
-        for name, words in pieces.items():
-            segments = tuple(_patched(one, self.symbols[name], words.tobytes()) for one in segments)
-        return replace(self.executable, segments=segments)
+        other = copy(self)
+        other.case, other.checked = case, case.checked
+        if case.image is not self.case.image:
+            assert isinstance(self.executable, Executable)
+            own, given = self.case, replace(self.case, image=case.image).given
+            pieces = packed_input(own.computed, given, own.variants, cores=own.cores)
+            segments = self.executable.segments
+            for name, words in pieces.items():
+                segments = tuple(_patched(one, self.symbols[name], words.tobytes()) for one in segments)
+            other.executable = replace(self.executable, segments=segments)
+        return other
 
-    def run(self, case: NetworkCase, progress: Progress | None = None) -> NetworkResult:
-        """Run it for the input of ``case`` and compare the results of every layer with the golden model's."""
-        work = _NetworkWork(self, case)
-        result = work.run(progress)
-        last = work.results[-1][..., : case.network.stages[-1].layer.out_channels]
+    def run(self, progress: Progress | None = None, waves: Waves | None = None) -> NetworkResult:
+        """Run it and compare the results of every layer with the golden model's."""
+        result = super().run(progress, waves)
+        last = self.results[-1][..., : self.case.network.stages[-1].layer.out_channels]
         return NetworkResult(record=result.record, reports=result.reports, scores=last.reshape(-1))
-
-
-def _patched(segment: Segment, symbol: Symbol, content: bytes) -> Segment:
-    """``segment`` with other bytes at the beginning of a symbol, which has room for them, if it holds that."""
-    assert len(content) <= symbol.length
-    at, data = symbol.address - segment.address, segment.data
-    if not 0 <= at < len(data):
-        return segment
-    return replace(segment, data=data[:at] + content + data[at + len(content) :])
-
-
-class _NetworkWork(Workload):
-    """A network for one input."""
-
-    results: LayerResults
-
-    def __init__(self, built: BuiltNetwork, case: NetworkCase) -> None:
-        super().__init__(case.config, case.machine, built.executable_for(case), checked=case.checked)
-        self.built, self.case = built, case
 
     def compared(self, outcome: RunResult) -> Iterator[Compared]:
         """Compare the results of every layer with the golden model's."""
-        self.results = self.built.results(outcome)
+        self.results = self.layer_results(outcome)
         return compared(self.case, self.results)
 
     def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
         """Return the record."""
-        network, figures = self.case.network, self.built.figures(self.case, outcome)
+        network, figures = self.case.network, self.target_figures(outcome)
         own = {stage.name: stage for stage in network.stages}
         for layer, found in zip(figures["layers"], compared, strict=True):
             layer["mismatches"] = found.wrong
@@ -297,6 +292,15 @@ class _NetworkWork(Workload):
             "cycles_per_mac": round(figures["cycles"] / max(network.macs, 1), DIGITS),
             **figures,
         }
+
+
+def _patched(segment: Segment, symbol: Symbol, content: bytes) -> Segment:
+    """``segment`` with other bytes at the beginning of a symbol, which has room for them, if it holds that."""
+    assert len(content) <= symbol.length
+    at, data = symbol.address - segment.address, segment.data
+    if not 0 <= at < len(data):
+        return segment
+    return replace(segment, data=data[:at] + content + data[at + len(content) :])
 
 
 def compared(case: NetworkCase, results: LayerResults) -> Iterator[Compared]:

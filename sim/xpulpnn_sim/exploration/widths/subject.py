@@ -312,7 +312,7 @@ class Subject:
     def measure(self, widths: Assignment, image: int = 0) -> MeasuredWidths:
         """Run it on the design, the results of every layer compared with the reference."""
         case = self.case(self.described(widths), self.images.samples[image])
-        result = build_network(case).run(case)
+        result = build_network(case).run()
         found = [(layer["cycles"], layer["weight_bytes"]) for layer in result.record["layers"]]
         # on a cluster there is what is moved before the first layer and behind the last
         rest = [(result.record["cycles"] - sum(cycles for cycles, _ in found), 0)] if self._moves else []
