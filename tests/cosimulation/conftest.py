@@ -1,6 +1,6 @@
 """Programs from assembly text, and runs with everything that a check of them takes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from tests.programs import program_of
 
 from xpulpnn.config import CoreConfig
-from xpulpnn_sim.cosimulation.checks.retirements import Findings
+from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.model.model import Block, Lines, Windows
+from xpulpnn_sim.cosimulation.model.model import Block, Lines
 from xpulpnn_sim.cosimulation.workloads import program_run
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.retirement import Records
@@ -52,7 +52,7 @@ Recording = tuple[Records, NDArray[Any], Lines]
 """Retirements of a hart, the granted accesses (an array of GRANT), and the interrupt lines at each retirement."""
 
 
-class Recorder:
+class Recorder(Checker):
     """Stands for the check of a run: keeps the blocks and finds nothing."""
 
     def __init__(self) -> None:
@@ -60,9 +60,6 @@ class Recorder:
 
     def __call__(self, block: Block) -> Findings:
         self.blocks.append((block.records().copy(), block.grants.copy(), block.lines().copy()))
-        return Findings()
-
-    def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
         return Findings()
 
 

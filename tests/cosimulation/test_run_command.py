@@ -256,7 +256,7 @@ def test_broken_programs(core_elf, capsys, damage, rule):
 )
 def test_bad_arguments(core_elf, tmp_path, capsys, option, value):
     assert run(core_elf(LOOPING), option, value.format(folder=tmp_path)) == 2
-    assert error_of(capsys).startswith(f"error: {option} must ")
+    assert option in error_of(capsys)
 
 
 def test_difference_from_the_reference(core_elf, core_program, tmp_path, capsys, monkeypatch):

@@ -119,7 +119,19 @@ class WrongError(Exception):
         self.order = order
 
 
-class FirstDifference(ABC):
+class Checker(ABC):
+    """Takes the blocks of a run in program order."""
+
+    @abstractmethod
+    def __call__(self, block: Block) -> Findings:
+        """Check the next block."""
+
+    def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
+        """The run has ended well, with this memory and so many retirements of each hart."""
+        return Findings()
+
+
+class FirstDifference(Checker):
     """A checker that the first difference ends: what comes after it follows from it."""
 
     _judges = True
@@ -143,7 +155,7 @@ class FirstDifference(ABC):
         """Raise :class:`WrongError` for the first difference in a block."""
 
 
-class RetirementCheck:
+class RetirementCheck(Checker):
     """Checks the retirements of one run, from the first one on. The cycle and instruction counters, the performance
     counters and mip may read as anything; so may the words through which program and host talk."""
 
@@ -330,14 +342,11 @@ def _csr_row(csr: Csr, config: CoreConfig, boot_address: int, hart_id: int | Non
     return csr.address, flags, (hart_id or 0) if is_hart_id else value, writable
 
 
-Checker = Callable[[Block], Findings]  # Takes blocks in program order
-
-
 class Checks:
     """The checkers of a run, working on one block while the next one is simulated, and what they have found."""
 
     def __init__(self, checkers: Sequence[Checker]) -> None:
-        self._checkers = checkers
+        self.checkers = checkers
         self._pool = ThreadPoolExecutor(1)
         self._pending: Future[None] | None = None
         self.mismatches = 0
@@ -347,7 +356,7 @@ class Checks:
     def feed(self, block: Block) -> None:
         """Check a block, which stays untouched until the next call or :meth:`wait`."""
         self.wait()
-        if self._checkers and any(block.filled):
+        if self.checkers and any(block.filled):
             self._pending = self._pool.submit(self._check, block)
 
     def note(self, findings: Findings) -> None:
@@ -357,7 +366,7 @@ class Checks:
         self.mismatches += findings.count
 
     def _check(self, block: Block) -> None:
-        for checker in self._checkers:
+        for checker in self.checkers:
             self.note(checker(block))
 
     def wait(self) -> None:
@@ -365,6 +374,12 @@ class Checks:
         if self._pending is not None:
             self._pending.result()
             self._pending = None
+
+    def finish(self, memory: Windows, retired: Sequence[int]) -> None:
+        """The run has ended well: let the checkers look at the whole, up to the first difference."""
+        for checker in self.checkers:
+            if not self.mismatches:
+                self.note(checker.finish(memory, retired))
 
     def close(self) -> None:
         """Release the thread."""

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,7 +119,15 @@ class Session:
         # one block is being checked while the other is being filled
         self._blocks = [Block(harts, max(BLOCK_RETIREMENTS // harts, 1) if collects else 1) for _ in range(2)]
         self.model.collect(self._blocks[0])
+        self.accounts: list[NDArray[np.uint64]] = []
         self._started = time.perf_counter()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.checks.close()
+        self.model.close()
 
     def advance(self, limit: int, *, drain: bool = False) -> Event:
         """Run to an event or the cycle ``limit``; full blocks are handed over."""
@@ -189,8 +197,12 @@ class Session:
         return None
 
     def result(self, end: Exit, memory: dict[int, NDArray[np.uint8]], name_of: NameOf, cycles: int) -> RunResult:
-        """Put the figures together once everything is checked."""
+        """Check the rest and put the figures together."""
         checks, harts = self.checks, self.model.harts
+        self.hand_over()
+        checks.wait()
+        if end.reason is Reason.PASS:
+            checks.finish(memory, harts["retired"].tolist())
         if checks.mismatches and end.reason in (Reason.PASS, Reason.DIFFERENCE):
             # where the run has got to meanwhile says nothing
             text = f"differences from the reference: {checks.mismatches}"
@@ -208,10 +220,6 @@ class Session:
             mismatch_position=checks.position,
             trapped=Trapped(at, cause, fetched_word(Memory(memory).read, at)) if cause else None,
             memory=memory,
+            accounts=self.accounts,
             activities=self.model.activities(),
         )
-
-    def close(self) -> None:
-        """Release the model and the thread of the checks."""
-        self.checks.close()
-        self.model.close()

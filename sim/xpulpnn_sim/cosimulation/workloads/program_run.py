@@ -16,14 +16,14 @@ from xpulpnn_sim.cosimulation.checks.events import EventUnitCheck, TimerCheck
 from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings, FirstDifference, RetirementCheck, WrongError
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine, Memory, Target, Waves, load_memory
-from xpulpnn_sim.cosimulation.model.model import Block
+from xpulpnn_sim.cosimulation.model.model import Block, Windows
 from xpulpnn_sim.cosimulation.model.schema import GRANT, OUTSIDE, STALLS, Event
 from xpulpnn_sim.cosimulation.model.session import CHUNK_CYCLES, Observer, Progress, RunResult, Session
 from xpulpnn_sim.reference.iss.cluster_lockstep import ClusterLockstep
 from xpulpnn_sim.reference.iss.lockstep import Difference, Lockstep
 from xpulpnn_sim.reference.programs import exits
 from xpulpnn_sim.reference.programs.elf import Executable, Window
-from xpulpnn_sim.reference.programs.exits import FROMHOST_DONE, Exit, Output, Reason
+from xpulpnn_sim.reference.programs.exits import FROMHOST_DONE, Exit, Output
 from xpulpnn_sim.reference.programs.objects import SourceLines
 from xpulpnn_sim.reference.programs.retirement import RETIREMENT
 from xpulpnn_sim.reference.programs.trace import text_of
@@ -31,32 +31,26 @@ from xpulpnn_sw.toolchain.core_note import core_name, require_core
 
 
 class LockstepCheck(FirstDifference):
-    """The simulator in lock step as a checker of one hart."""
+    """The simulator in lock step as a checker of one hart, or of all cores of a cluster."""
 
-    def __init__(self, reference: Lockstep) -> None:
+    def __init__(self, reference: Lockstep | ClusterLockstep) -> None:
         self._reference = reference
 
     def judge(self, block: Block) -> None:
         """Compare the next block."""
-        _require_equal(self._reference.compare(block.records(), block.lines()))
+        if isinstance(self._reference, ClusterLockstep):
+            records = [block.records(hart) for hart in range(len(self._reference.harts))]
+            _require_equal(self._reference.compare(records, block.grants))
+        else:
+            _require_equal(self._reference.compare(block.records(), block.lines()))
 
-
-class ClusterLockstepCheck(FirstDifference):
-    """The simulator's harts in lock step as a checker of all cores."""
-
-    def __init__(self, reference: ClusterLockstep) -> None:
-        self._reference = reference
-
-    def judge(self, block: Block) -> None:
-        """Compare the next block."""
-        records = [block.records(hart) for hart in range(len(self._reference.harts))]
-        _require_equal(self._reference.compare(records, block.grants))
-
-    def finish(self, retired: Sequence[int]) -> Findings:
-        """The run is over: compare what is left, and the number of retirements of each hart with those compared."""
-        nothing, grants = [np.zeros(0, RETIREMENT) for _ in retired], np.zeros(0, GRANT)
-        findings = self.found(lambda: _require_equal(self._reference.compare(nothing, grants, last=True)))
-        compared = [hart.compared for hart in self._reference.harts]
+    def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
+        """Compare what is left, and the number of retirements of each hart with those compared."""
+        reference, findings = self._reference, Findings()
+        if isinstance(reference, ClusterLockstep):
+            nothing, grants = [np.zeros(0, RETIREMENT) for _ in retired], np.zeros(0, GRANT)
+            findings = self.found(lambda: _require_equal(reference.compare(nothing, grants, last=True)))
+        compared = [hart.compared for hart in reference.harts]
         if findings.count or compared == list(retired):
             return findings
         return Findings(1, f"retirements in lock step must be {list(retired)}, not {compared}")
@@ -91,25 +85,20 @@ def run_program(
     library = library or model_library(target.engine, config, trace=waves is not None)
     memory = load_memory(executable, (*machine.ram, *target.memory))
     checkers: list[Checker] = []
-    checked = None
     if check:
-        checked = retirement_check(executable, target, machine, library)
-        checkers.append(checked)
+        checkers.append(retirement_check(executable, target, machine, library))
         if target.cluster is not None:
             checkers += device_checks(executable, target.cluster, machine)
-    together = None
     if lockstep and target.cluster is not None:
-        together = ClusterLockstepCheck(
-            ClusterLockstep(executable, target.cluster, ram=machine.ram, errors=machine.bus_errors)
-        )
-        checkers.append(together)
+        together = ClusterLockstep(executable, target.cluster, ram=machine.ram, errors=machine.bus_errors)
+        checkers.append(LockstepCheck(together))
     elif lockstep:
-        checkers.append(
-            LockstepCheck(Lockstep(executable, target.core, hart_id=machine.hart_id, errors=machine.bus_errors))
-        )
+        alone = Lockstep(executable, target.core, hart_id=machine.hart_id, errors=machine.bus_errors)
+        checkers.append(LockstepCheck(alone))
     settings = {"boot_addr": executable.entry, "tohost": executable.tohost} | target.settings
     cores = len(target.hart_ids)
-    session = Session(
+    name_of, lines = executable.symbol_at, SourceLines(executable.path)
+    with Session(
         library,
         cores,
         settings,
@@ -119,10 +108,9 @@ def run_program(
         checkers=checkers,
         observer=observer,
         together=target.cluster is not None,
-    )
-    name_of, lines = executable.symbol_at, SourceLines(executable.path)
-    try:
-        accounts = [session.model.account(hart, *text_window(executable)) for hart in range(cores if account else 0)]
+    ) as session:
+        window = text_window(executable)
+        session.accounts = [session.model.account(hart, *window) for hart in range(cores if account else 0)]
         host = _Host(session, executable, memory, output)
         end = None
         while end is None:
@@ -132,18 +120,10 @@ def run_program(
                 end = exits.difference(int(session.model.harts[0]["pc"]), name_of)
             if progress is not None:
                 progress(session.model.cycles)
-        session.hand_over()
-        session.checks.wait()
-        if checked is not None and not session.checks.mismatches and end.reason is Reason.PASS:
-            session.checks.note(checked.finish(memory, session.model.harts["retired"].tolist()))
-        if together is not None and not session.checks.mismatches and end.reason is Reason.PASS:
-            session.checks.note(together.finish(session.model.harts["retired"].tolist()))
         result = session.result(end, memory, name_of, session.model.cycles)
         if closing is not None:
             closing()
-    finally:
-        session.close()
-    result.output, result.accounts = bytes(host.printed), accounts
+    result.output = bytes(host.printed)
     return result
 
 

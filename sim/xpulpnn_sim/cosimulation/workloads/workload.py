@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
-from xpulpnn_sim.cosimulation.checks.retirements import Findings, RetirementCheck
+from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings, RetirementCheck
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine, Memory, Waves
 from xpulpnn_sim.cosimulation.model.model import U32
@@ -62,21 +62,17 @@ def run_stream(
     for base, content in memory.items():
         if base % WORD_BYTES or content.size % WORD_BYTES:
             raise InputError(f"memory window must be whole words, not {content.size} bytes at 0x{base:08x}")
-    checked = None
+    checkers: list[Checker] = []
     held = _with_lookahead(stream.blocks)
     first = next(held, None)
     if check and first is not None:
         copies = {base: content.copy() for base, content in memory.items()}
         entry = int(pcs[first[0][0]])
-        checked = RetirementCheck(library, config, copies, entry=entry, has_front_end=False, sparse=sparse)
-    checkers = [] if checked is None else [checked]
-    settings: dict[str, int] = {"sparse": sparse}
-    machine = machine or Machine()
-    session = Session(library, 1, settings, memory, machine, waves=waves, checkers=checkers, observer=observer)
-    try:
-        accounts = (
-            [session.model.account(0, int(pcs.min()), int(pcs.max() - pcs.min()) + WORD_BYTES)] if account else []
-        )
+        checkers.append(RetirementCheck(library, config, copies, entry=entry, has_front_end=False, sparse=sparse))
+    settings, machine = {"sparse": int(sparse)}, machine or Machine()
+    with Session(library, 1, settings, memory, machine, waves=waves, checkers=checkers, observer=observer) as session:
+        if account:
+            session.accounts = [session.model.account(0, int(pcs.min()), int(pcs.max() - pcs.min()) + WORD_BYTES)]
         text = stream_text(stream.words, pcs)
         session.model.set_program(text)
         if pokes is not None:
@@ -88,18 +84,9 @@ def run_stream(
             end = _fed(session, indices, lookahead, text)
             if progress is not None:
                 progress(len(indices) - lookahead)
-        session.hand_over()
-        session.checks.wait()
-        if end is None:
-            if checked is not None and not session.checks.mismatches:
-                session.checks.note(checked.finish(memory, session.model.harts["retired"].tolist()))
-            end = Exit(Reason.PASS, 0, int(session.model.harts[0]["pc"]), None, "pass")
-        cycles = int(session.model.harts[0]["last_cycle"]) - int(session.model.status["first_offered"])
-        result = session.result(end, memory, _no_name, cycles)
-    finally:
-        session.close()
-    result.accounts = accounts
-    return result
+        last = session.model.harts[0]
+        cycles = int(last["last_cycle"]) - int(session.model.status["first_offered"])
+        return session.result(end or Exit(Reason.PASS, 0, int(last["pc"]), None, "pass"), memory, _no_name, cycles)
 
 
 def _no_name(pc: int) -> str:

@@ -98,6 +98,7 @@ class Lockstep:
         boot = executable.entry if boot_address is None else boot_address
         self.iss = Iss.of(config, boot, hart_id=hart_id, memory=memory)
         self.compared = 0
+        self.harts = (self,)
         self._name_of = executable.symbol_at
         self._context, self._who = context, who
         self._patience = patience

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.cosimulation.checks.retirements import Findings
+from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings
 from xpulpnn_sim.cosimulation.model.machine import Machine, Target, load_memory
 from xpulpnn_sim.cosimulation.model.model import Block, Windows
 from xpulpnn_sim.cosimulation.model.schema import GRANT, OUTSIDE, Event
@@ -56,7 +56,7 @@ class Stream:
         )
 
 
-class _Collector:
+class _Collector(Checker):
     """A checker that keeps what it is given."""
 
     def __init__(self) -> None:
@@ -77,13 +77,10 @@ def _stream_of(executable: Executable, config: CoreConfig, machine: Machine, lib
     memory = load_memory(executable, machine.ram)
     settings = {"boot_addr": executable.entry, "tohost": executable.tohost} | target.settings
     collector = _Collector()
-    session = Session(library, 1, settings, memory, machine, checkers=[collector])
-    try:
+    with Session(library, 1, settings, memory, machine, checkers=[collector]) as session:
         passed = _ended_well(session)
         session.hand_over()
         session.checks.wait()
-    finally:
-        session.close()
     records = np.concatenate([np.zeros(0, RETIREMENT), *collector.records])
     grants = np.concatenate([np.zeros(0, GRANT), *collector.grants])
     return Stream(
