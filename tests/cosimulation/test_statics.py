@@ -6,14 +6,17 @@ from tests.words import encode_line
 
 from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.isa.csr import csr_address
+from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import ExceptionCause
-from xpulpnn.isa.table import INSNS, find
+from xpulpnn.isa.table import find
 from xpulpnn_sim.cosimulation.checks import retirements as check
 from xpulpnn_sim.cosimulation.model.schema import NO_GROUP, Action, CsrFlag, InsnKind, Property
 from xpulpnn_sim.cosimulation.model.statics import Describer, stream_text
+from xpulpnn_sim.reference.iss.fetched import decoding
 
 pytestmark = pytest.mark.unit
 
+DECODE = decoding(frozenset(Extension), frozenset({2, 4, 8, 16}))
 P = Property
 NN_READS = P.READS_RD | P.WRITES_RD | P.READS_ACT | P.READS_WGT
 UPDATE = P.READS_RS1 | P.WRITES_BASE | P.LOADS | P.WRITES_NN
@@ -41,7 +44,7 @@ CASES = {
 
 
 def described(*raws):
-    return Describer(INSNS).describe(np.array(raws, np.uint32))
+    return Describer(DECODE).describe(np.array(raws, np.uint32))
 
 
 def describe(text):
@@ -116,7 +119,7 @@ def test_illegal_words_raise():
 
 def test_groups_are_told_apart_by_what_counts():
     words = [encode_line(f"p.lw x{rd}, 4(x2!)") for rd in (1, 3, 2, 0)]
-    describer = Describer(INSNS)
+    describer = Describer(DECODE)
     groups = describer.describe(np.array(words, np.uint32))["group"].tolist()
     assert groups == [0, 0, 1, 2]
     assert [(group.rd_is_base, group.rd_is_x0) for group in describer.groups] == [

@@ -21,12 +21,12 @@ from xpulpnn.isa.csr import CSRS, MISA_X, MTVEC_BASE, PERFORMANCE_EVENTS, Csr, C
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import XLEN
-from xpulpnn.isa.table import enabled
 from xpulpnn_sim.cosimulation.model.model import U32, Block, RetirementChain, Windows
 from xpulpnn_sim.cosimulation.model.schema import CSR_STATE, KEPT_ERRORS, BusField, CsrFlag
 from xpulpnn_sim.cosimulation.model.statics import Describer, ResultGroup
 from xpulpnn_sim.reference.golden.effects import Effects, Sources
 from xpulpnn_sim.reference.golden.execute import execute
+from xpulpnn_sim.reference.iss.fetched import decoding
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import Window
 from xpulpnn_sim.reference.programs.exits import NameOf, place
@@ -176,7 +176,7 @@ class RetirementCheck(Checker):
     ) -> None:
         self._lines_are_known = not has_tcdm
         self._name_of, self._harts = name_of, range(len(hart_ids))
-        self._describer = Describer(enabled(config.extensions, config.widths))
+        self._describer = Describer(decoding(config.extensions, config.widths))
         self._before = [np.zeros(0, RETIREMENT) for _ in hart_ids]
         self._checked = [0 for _ in hart_ids]
         self.memory = memory

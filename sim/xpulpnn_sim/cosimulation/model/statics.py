@@ -1,28 +1,18 @@
 """Instructions as the compiled driver and checker see them, derived from the instruction table alone."""
 
-from collections.abc import Iterable, Sequence
-from functools import reduce
-from operator import or_
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.isa.compressed import EXPANSIONS
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, REGISTERS, WORD_BYTES, WORD_MASK, ExceptionCause
-from xpulpnn.isa.table import INSNS, Decoder
+from xpulpnn.isa.machine import REGISTERS, WORD_BYTES, WORD_MASK, ExceptionCause
+from xpulpnn.isa.table import INSNS
 from xpulpnn_sim.cosimulation.model.schema import CHECK_INSN, NO_GROUP, STREAM_INSN, Action, InsnKind, Property
-from xpulpnn_sim.reference.golden.dotp import (
-    ACTIVATION_SELECT,
-    RELOADS_ACTIVATION,
-    RELOADS_WEIGHT,
-    WEIGHT_SELECT,
-    WEIGHT_SELECT_LSB,
-)
 from xpulpnn_sim.reference.golden.execute import HANDLERS, SEQUENCER_OPS
+from xpulpnn_sim.reference.iss.fetched import Fetched
 
-_ACCESS_BYTES = {"lb": 1, "lbu": 1, "sb": 1, "lh": 2, "lhu": 2, "sh": 2, "lw": 4, "elw": 4, "sw": 4}
 _FIELD_LSB = {"rs1": 15, "rs2": 20, "rd": 7}
 _MAJOR = 0x7F
 _EXCEPTIONS = {"ecall": ExceptionCause.ENVIRONMENT_CALL, "ebreak": ExceptionCause.BREAKPOINT}
@@ -33,9 +23,6 @@ _LOOP_OPS = {
     "lp.count": Action.SET_LOOP_COUNT,
     "lp.setup": Action.SET_LOOP,
 }
-_UPDATE = Property.READS_RS1 | Property.WRITES_BASE | Property.LOADS | Property.WRITES_NN
-"""Effects that a Mac&Load of the nn form has only with an update bit."""
-
 _RD_IS_BASE, _RD_IS_X0 = 1, 2
 
 _REDIRECTS = {
@@ -61,14 +48,6 @@ def stream_text(words: NDArray[np.uint32], pcs: NDArray[np.uint32]) -> NDArray[A
     return text
 
 
-def expanded_statics(row: Insn, raw: int) -> tuple[Insn, int]:
-    """The 32-bit row and word that do what the word ``raw`` of a row does."""
-    if row.size == WORD_BYTES:
-        return row, raw
-    expansion = EXPANSIONS[row.mnemonic]
-    return expansion.insn, expansion.word(row.decode(raw))
-
-
 class ResultGroup:
     """Instructions whose results are computed together: one row, one length, one set of results that count."""
 
@@ -78,92 +57,64 @@ class ResultGroup:
 
 
 class Describer:
-    """Describes words in memory for the checker."""
+    """Describes words in memory for the checker, as ``decode`` takes them apart."""
 
-    def __init__(self, insns: Sequence[Insn]) -> None:
-        self._decoder = Decoder(insns)
+    def __init__(self, decode: Callable[[int], Fetched | None]) -> None:
+        self._decode = decode
         self.groups: list[ResultGroup] = []
         self._numbers: dict[tuple[int, int, int], int] = {}
 
     def describe(self, raws: NDArray[np.uint32]) -> NDArray[Any]:
         """Array of CHECK_INSN; illegal words raise an exception."""
-        table = np.zeros(len(raws), CHECK_INSN)
-        table["raw"], table["group"] = raws, NO_GROUP
-        legal: list[int] = []
-        rows: list[Insn] = []
-        for at, raw in enumerate(raws.tolist()):
-            row = self._decoder.decode(raw)
-            if row is None:
-                table[at]["action"], table[at]["number"] = Action.RAISE, ExceptionCause.ILLEGAL_INSTRUCTION
-                continue
-            table[at]["length"] = row.size
-            row, word = expanded_statics(row, raw)
-            table[at]["word"] = word
-            for name, value in _action_of(row, word).items():
-                table[name][at] = value & WORD_MASK
-            legal.append(at)
-            rows.append(row)
-        if legal:
-            chosen = table[legal]
-            _fill(chosen, rows)
-            chosen["group"] = self._groups_of(chosen, rows)
-            table[legal] = chosen
-        return table
+        rows = [{"raw": raw} | self._described(self._decode(raw)) for raw in raws.tolist()]
+        return np.array([tuple(row.get(name, 0) for name in CHECK_INSN.names or ()) for row in rows], CHECK_INSN)
 
-    def _groups_of(self, table: NDArray[Any], rows: Sequence[Insn]) -> list[int]:
-        registers = (table["rd"] == 0) * _RD_IS_X0 + (table["rd"] == table["rs1"]) * _RD_IS_BASE
-        groups: list[int] = []
-        for row, kind, length in zip(rows, registers.tolist(), table["length"].tolist(), strict=True):
-            if row.op in SEQUENCER_OPS or row.op not in HANDLERS:
-                groups.append(NO_GROUP)
-                continue
-            number = self._numbers.setdefault((id(row), kind, length), len(self.groups))
-            if number == len(self.groups):
-                self.groups.append(ResultGroup(row, kind, length))
-            groups.append(number)
-        return groups
+    def _described(self, fetched: Fetched | None) -> dict[str, int]:
+        if fetched is None:
+            return {"action": Action.RAISE, "number": ExceptionCause.ILLEGAL_INSTRUCTION, "group": NO_GROUP}
+        row, access = fetched.insn, fetched.access
+        return {
+            "word": fetched.word,
+            "length": fetched.length,
+            "rs1": fetched.rs1,
+            "rs2": fetched.rs2,
+            "rd": fetched.rd,
+            "properties": _properties(fetched),
+            "access": 0 if access is None else access.size,
+            "act": fetched.nn_activation or 0,
+            "wgt": fetched.nn_weight or 0,
+            "reloaded": fetched.nn_loaded or 0,
+            "group": self._group(fetched),
+            **{name: value & WORD_MASK for name, value in _action_of(row, fetched.word).items()},
+        }
+
+    def _group(self, fetched: Fetched) -> int:
+        row = fetched.insn
+        if row.op in SEQUENCER_OPS or row.op not in HANDLERS:
+            return NO_GROUP
+        registers = (fetched.rd == 0) * _RD_IS_X0 + (fetched.rd == fetched.rs1) * _RD_IS_BASE
+        number = self._numbers.setdefault((id(row), registers, fetched.length), len(self.groups))
+        if number == len(self.groups):
+            self.groups.append(ResultGroup(row, registers, fetched.length))
+        return number
 
 
-def _fill(table: NDArray[Any], rows: Sequence[Insn]) -> None:
-    for name, lsb in _FIELD_LSB.items():
-        table[name] = table["word"] >> lsb & (REGISTERS - 1)
-
-    def of_rows(values: Iterable[int]) -> NDArray[np.uint32]:
-        return np.array(list(values), np.uint32)
-
-    access = of_rows(
-        WORD_BYTES if row.is_mac_load or row.loads_parameter else _ACCESS_BYTES.get(row.op, 0) for row in rows
-    )
-    properties = of_rows(int(_properties(row)) for row in rows)
-    selector = table["rs2"].astype(np.uint32)
-    nn_form = (properties & Property.READS_ACT) != 0
-    idle = nn_form & ((selector & (RELOADS_ACTIVATION | RELOADS_WEIGHT)) == 0)
-    # C&U rows name their entry in the mnemonic, others have none
-    entries = of_rows(row.entry or 0 for row in rows)
-    weight = np.where(nn_form, selector >> WEIGHT_SELECT_LSB & WEIGHT_SELECT, 0) + FIRST_WEIGHT + entries
-    table["act"], table["wgt"] = selector & ACTIVATION_SELECT, weight
-    other = of_rows(row.reloads_other for row in rows)
-    reloaded = np.where(nn_form & ((selector & RELOADS_ACTIVATION) != 0), table["act"] ^ other, weight)
-    table["reloaded"] = np.where(of_rows(row.loads_parameter for row in rows), FIRST_PARAMETER + selector, reloaded)
-    table["access"] = np.where(idle, 0, access)
-    table["properties"] = np.where(idle, properties & ~np.uint32(_UPDATE), properties)
-
-
-def _properties(insn: Insn) -> Property:
+def _properties(fetched: Fetched) -> int:
+    insn, access = fetched.insn, fetched.access
     flags = {
-        Property.READS_RS1: "rs1" in insn.reads,
-        Property.READS_RS2: "rs2" in insn.reads,
-        Property.READS_RD: "rd" in insn.reads,
+        Property.READS_RS1: "rs1" in fetched.reads,
+        Property.READS_RS2: "rs2" in fetched.reads,
+        Property.READS_RD: "rd" in fetched.reads,
         Property.WRITES_RD: insn.writes_rd,
-        Property.WRITES_BASE: insn.writes_base,
-        Property.LOADS: insn.is_load or insn.is_mac_load or insn.loads_parameter,
+        Property.WRITES_BASE: access is not None and access.updates_base,
+        Property.LOADS: access is not None and not insn.is_store,
         Property.STORES: insn.is_store,
         Property.READS_ACT: insn.is_nn_form,
         Property.READS_WGT: insn.is_mac_load,
-        Property.WRITES_NN: insn.is_mac_load or insn.loads_parameter,
+        Property.WRITES_NN: fetched.nn_loaded is not None,
         Property.READS_PARAMETERS: insn.requantises,
     }
-    return reduce(or_, (flag for flag, present in flags.items() if present), Property(0))
+    return sum(flag for flag, present in flags.items() if present)
 
 
 def _action_of(row: Insn, word: int) -> dict[str, int]:

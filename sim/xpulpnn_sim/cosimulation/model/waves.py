@@ -16,11 +16,11 @@ from typing import Any
 from vcd.gtkw import GTKWSave, make_translation_filter
 
 from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.isa.compressed import expand_compressed
 from xpulpnn.isa.csr import CSR_BY_ADDRESS
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_INTERRUPT
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
-from xpulpnn_sim.cosimulation.model.statics import expanded_statics
 from xpulpnn_sim.cosimulation.model.testbench import TOP
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.trace import EXCEPTIONS, decode
@@ -246,7 +246,7 @@ def instruction_names(executable: Executable) -> dict[int, str]:
     for raw in _program_words(executable):
         row = decode(raw)
         if row is not None:
-            word = expanded_statics(row, raw)[1]
+            word = expand_compressed(raw) if row.size == HALF_BYTES else raw
             names |= {raw: disassemble(raw), word: disassemble(word)}
     return dict(sorted(names.items()))
 

@@ -26,6 +26,7 @@ from xpulpnn_sim.cosimulation.networks.network_work import (
 )
 from xpulpnn_sim.cosimulation.workloads.cluster_run import BEGIN, DONE, READY, RELEASED, moving_cycles, step_end
 from xpulpnn_sim.cosimulation.workloads.workload import Progress, executable_of, function_accounts, image_after
+from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.kernels.tiling.plan import aligned
 from xpulpnn_sw.networks.chain import chain
@@ -167,20 +168,12 @@ def _step(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64]
     }
 
 
-_BYTES = {"b": 1, "h": HALF_BYTES, "w": WORD_BYTES}
-_RELOADS = 0b11000  # bits of the selector of a Mac&Load of which one loads an entry
-
-
 def _widths(insn: Insn, word: int) -> tuple[int, int]:
-    if insn.is_store:
-        return 0, _BYTES[insn.op[1]]
-    if insn.is_load:
-        return _BYTES["w" if insn.op == "elw" else insn.op[1]], 0
     if insn.op == "pv.qnt" and insn.fmt is not None:
         return HALF_BYTES * QUANTISED_PIXELS * insn.fmt.width, 0
-    if insn.is_nn_form and not insn.reloads_other:
-        return (WORD_BYTES if insn.decode(word)["nnimm5"] & _RELOADS else 0), 0
-    return (WORD_BYTES if insn.is_mac_load or insn.loads_parameter else 0), 0
+    access = Fetched(word, insn, word, WORD_BYTES).access
+    size = 0 if access is None else access.size
+    return (0, size) if insn.is_store else (size, 0)
 
 
 def build_network(case: NetworkCase) -> BuiltNetwork:

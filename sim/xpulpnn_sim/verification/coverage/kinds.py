@@ -15,7 +15,9 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_PARAMETER, WORD_BYTES
 from xpulpnn.isa.table import Decoder, enabled
 from xpulpnn_sim.cosimulation.model.schema import Property
-from xpulpnn_sim.cosimulation.model.statics import Describer, expanded_statics
+from xpulpnn_sim.cosimulation.model.statics import Describer
+from xpulpnn_sim.reference.iss.core import ALL_WIDTHS
+from xpulpnn_sim.reference.iss.fetched import decoding
 
 _SYSTEM = frozenset({"ecall", "ebreak", "mret", "wfi", "fence", "fence.i"})
 
@@ -146,9 +148,9 @@ ENTRIES = ("activation", "weight", "kappa", "lambda")
 
 def reads_of(row: Insn) -> RegisterReads:
     """The operands of a row; those that are x0 in every word are none."""
-    full, word = expanded_statics(row, _sample(row))
-    lsb = {"rs1": 15, "rs2": 20, "rd": 7}
-    slots = tuple(slot for slot in SLOTS if slot in full.reads and word >> lsb[slot] & 31)
+    fetched = decoding(frozenset(Extension), ALL_WIDTHS)(_sample(row))
+    assert fetched is not None
+    slots = tuple(slot for slot in SLOTS if slot in fetched.insn.reads and getattr(fetched, slot))
     entries = ("activation", "weight") if row.is_nn_form else ("weight",) if row.is_mac_load else ()
     return RegisterReads(slots, ENTRIES[2:] if row.requantises else entries)
 
@@ -182,7 +184,7 @@ class Words:
         self.rows = enabled(config.extensions, config.widths)
         self._numbers = {row.key: number for number, row in enumerate(self.rows)}
         self._decoder = Decoder(self.rows)
-        self._describer = Describer(self.rows)
+        self._describer = Describer(decoding(config.extensions, config.widths))
         self._restricted = [row for row in self.rows if row.restricted]
         csrs = [csr for csr in CSRS if csr.group in config.csr_groups]
         self._csrs = {csr.address: number for number, csr in enumerate(csrs)}
