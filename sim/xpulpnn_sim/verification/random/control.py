@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from xpulpnn_sim.verification.random.draw import Draw, Group
 from xpulpnn_sim.verification.random.layout import COUNTER, LINK, RA, SCRATCH, SHORT_COUNTER
 from xpulpnn_sim.verification.random.memory_run import OPTIONAL, STYLES, MemoryRun
-from xpulpnn_sim.verification.random.program import ProgramBlock, count_statements, total_bytes
+from xpulpnn_sim.verification.random.program import RETURN, ProgramBlock, count_statements, total_bytes
 from xpulpnn_sim.verification.random.system import INNER, LONGEST_BODY, OUTER, LoopWriter, SystemBlocks
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
@@ -98,7 +98,7 @@ class ControlBlocks:
         context = Context(loops=loops, links=frozenset({LINK}), counters=frozenset(), depth=1)
         body = self.blocks(context, 3)
         self.functions[name] = budget - self.left + 1
-        return ProgramBlock("function", (f"{name}:",), body, (f"jalr zero, 0({_RA})",))
+        return ProgramBlock("function", (f"{name}:",), body, (RETURN,))
 
     def _arithmetic(self) -> ProgramBlock:
         draw, rng = self._draw, self._rng

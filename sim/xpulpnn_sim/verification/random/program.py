@@ -269,7 +269,10 @@ def random_executable(
 
 def names_of(functions: Iterable[ProgramBlock]) -> set[str]:
     """Labels of functions that a program may call."""
-    return {line[:-1] for block in functions for line in block.head[:1]}
+    return {line[:-1] for block in functions for line in block.head[:1] if is_label(line)}
+
+
+RETURN = f"jalr zero, 0({ABI_NAMES[layout.RA]})"  # the last line of a function
 
 
 class BareProgram(ABC):

@@ -1,16 +1,17 @@
 """From a failing program to a minimal one: delta debugging over the blocks, then over the machine."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from xpulpnn.errors import EncodingError
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.verification.random.program import PLAIN, ProgramBlock, RandomProgram
+from xpulpnn_sim.verification.random.program import PLAIN, RETURN, ProgramBlock, RandomProgram, names_of
 
 T = TypeVar("T")
 RUNS = 1500  # candidates that are tried before the best one so far is accepted
 _SMALL_NUMBERS = (0, 1, 2, 4)
+_KEPT = ("max_cycles", "bus_errors")  # fields of the machine that stay
 _RATES = (0.2, 0.05, 0.01)  # Interrupt rates that let a failure come early
 
 
@@ -49,12 +50,10 @@ class Shrinker:
         self,
         fails: Callable[[ShrinkCase], bool],
         *,
-        keep: frozenset[str] = frozenset({"max_cycles", "bus_errors"}),
         progress: Callable[[int], None] | None = None,
         runs: int = RUNS,
     ) -> None:
-        self._fails, self._keep, self._progress = fails, keep, progress
-        self._runs = runs
+        self._fails, self._progress, self._runs = fails, progress, runs
         self._known: dict[tuple[str, Any, int | None], bool] = {}
         self.tried = 0
 
@@ -93,7 +92,7 @@ class Shrinker:
         defaults = {
             field.name: field.default
             for field in fields(case.machine)
-            if field.name not in self._keep and getattr(case.machine, field.name) != field.default
+            if field.name not in _KEPT and getattr(case.machine, field.name) != field.default
         }
         plain = ShrinkCase(case.program, replace(case.machine, **defaults))
         if self._try(plain):
@@ -106,93 +105,42 @@ class Shrinker:
 
     def _skeleton(self, case: ShrinkCase) -> ShrinkCase:
         """The simplest handlers, zeros as data."""
-        program = case.program
-        handlers = program.handlers
-        for simpler in (
-            PLAIN,
-            replace(handlers, nests=False, loops=False, filler=()),
-            replace(handlers, nests=False),
-            replace(handlers, loops=False),
-            replace(handlers, filler=()),
-        ):
-            if simpler != handlers:
-                case = self._first(case, _with(case, handlers=simpler))
-            if case.program.handlers != handlers:
-                break
-        if case.program.data_seed is not None:
-            case = self._first(case, _with(case, data_seed=None))
-        return case
+        case = self._first(case, _with(case, handlers=PLAIN))
+        for name in ("nests", "loops", "filler"):
+            simpler = replace(case.program.handlers, **{name: getattr(PLAIN, name)})
+            case = self._first(case, _with(case, handlers=simpler))
+        return self._first(case, _with(case, data_seed=None))
 
     def _blocks(self, case: ShrinkCase) -> ShrinkCase:
-        main = self._reduce(case.program.main, lambda blocks: self._try(_with(case, main=blocks)))
-        case = _with(case, main=main)
-        called = case.program.functions
-        bodies = tuple(child for block in called for child in block.children)
-        for inlined in ((*main, *bodies), _without_calls(main, called) + bodies):
-            candidate = _with(case, main=inlined, functions=())
-            if bodies and self._try(candidate):
-                return candidate
-        functions = self._reduce(called, lambda blocks: self._try(_with(case, functions=blocks)), hoist=False)
-        return _with(case, functions=functions)
-
-    def _reduce(
-        self, blocks: tuple[ProgramBlock, ...], fails: Callable[[tuple[ProgramBlock, ...]], bool], *, hoist: bool = True
-    ) -> tuple[ProgramBlock, ...]:
-        """Leave blocks out, put children in the place of their parents, then the same inside each block."""
-        blocks = minimise_list(blocks, fails)
-        position = 0
-        while position < len(blocks):
-            before, block, after = blocks[:position], blocks[position], blocks[position + 1 :]
-            if hoist and block.children and fails(before + block.children + after):
-                blocks = minimise_list(before + block.children + after, fails)
-                position = 0
-                continue
-
-            block = self._inside(block, lambda changed, before=before, after=after: fails((*before, changed, *after)))
-            blocks = (*before, block, *after)
-            position += 1
-        return blocks
-
-    def _inside(self, block: ProgramBlock, fails: Callable[[ProgramBlock], bool]) -> ProgramBlock:
-        children = self._reduce(block.children, lambda blocks: fails(replace(block, children=blocks)))
-        block = replace(block, children=children)
-        if len(block.head) + len(block.tail) < 2:
-            return block
-        for name in ("head", "tail"):
-            lines = minimise_list(
-                getattr(block, name), lambda lines, name=name, block=block: fails(replace(block, **{name: lines}))
+        """Leave blocks out, then single lines of what is left; functions move into the program if they can."""
+        for name in ("main", "functions"):
+            case = self._part(case, name, getattr(case.program, name))
+        if names := names_of(case.program.functions):
+            bodies = (block for block in _by_line(case.program.functions) if block.head[0] != RETURN)
+            plain = (
+                one for one in case.program.main if not any(name in line for line in one.lines() for name in names)
             )
-            block = replace(block, **{name: lines})
-        return block
+            case = self._first(case, _with(case, main=(*plain, *bodies), functions=()))
+        for name in ("main", "functions"):
+            case = self._part(case, name, _by_line(getattr(case.program, name)))
+        return case
+
+    def _part(self, case: ShrinkCase, name: str, blocks: tuple[ProgramBlock, ...]) -> ShrinkCase:
+        """The case with as few of the blocks in a part of the program as fail."""
+        return _with(case, **{name: minimise_list(blocks, lambda kept: self._try(_with(case, **{name: kept})))})
 
     def _numbers(self, case: ShrinkCase) -> ShrinkCase:
         """Constants as small as possible: loop counts and register values."""
-        return _with(case, main=self._smaller(case.program.main, lambda blocks: self._try(_with(case, main=blocks))))
-
-    def _smaller(
-        self, blocks: tuple[ProgramBlock, ...], fails: Callable[[tuple[ProgramBlock, ...]], bool]
-    ) -> tuple[ProgramBlock, ...]:
-        for position, block in enumerate(blocks):
-            before, after = blocks[:position], blocks[position + 1 :]
-            for index, line in enumerate(block.head):
-                for simpler in _simpler_lines(line):
-                    head = (*block.head[:index], simpler, *block.head[index + 1 :])
-                    if fails((*before, replace(block, head=head), *after)):
-                        block = replace(block, head=head)
-                        break
-            children = self._smaller(
-                block.children,
-                lambda found, block=block, before=before, after=after: fails(
-                    (*before, replace(block, children=found), *after)
-                ),
-            )
-            blocks = (*before, replace(block, children=children), *after)
-        return blocks
+        for at, block in enumerate(case.program.main):
+            before, after = case.program.main[:at], case.program.main[at + 1 :]
+            lines = (replace(block, head=(line,)) for line in _simpler_lines(block.head[0]))
+            case = self._first(case, *(_with(case, main=(*before, line, *after)) for line in lines))
+        return case
 
 
-def _without_calls(blocks: tuple[ProgramBlock, ...], functions: tuple[ProgramBlock, ...]) -> tuple[ProgramBlock, ...]:
-    names = [block.head[0].removesuffix(":") for block in functions if block.head]
-    return tuple(block for block in blocks if not any(name in line for name in names for line in block.lines()))
+def _by_line(blocks: Iterable[ProgramBlock]) -> tuple[ProgramBlock, ...]:
+    """The same lines, each a block of its own."""
+    return tuple(ProgramBlock(block.kind, (line,)) for block in blocks for line in block.lines())
 
 
 def _simpler_lines(line: str) -> Iterator[str]:
