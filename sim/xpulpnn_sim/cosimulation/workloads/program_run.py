@@ -75,16 +75,18 @@ def run_program(
     waves: Waves | None = None,
     library: Path | None = None,
     closing: Callable[[], None] | None = None,
+    also: Sequence[Checker] = (),
 ) -> RunResult:
-    """Run a program on the core, or on all cores of a cluster, until it ends. Raises :class:`InputError` for a program
-    or surroundings that do not fit, :class:`ToolError` if the model cannot be built."""
+    """Run a program on the core, or on all cores of a cluster, until it ends, with checkers ``also`` of the caller.
+    Raises :class:`InputError` for a program or surroundings that do not fit, :class:`ToolError` if the model cannot be
+    built."""
     machine = machine or Machine()
     target = Target.of(config, machine)
     require_core(executable.cores, target.core, str(executable.path), core_name(target.core))
     target.require(executable, machine.ram)
     library = library or model_library(target.engine, config, trace=waves is not None)
     memory = load_memory(executable, (*machine.ram, *target.memory))
-    checkers: list[Checker] = []
+    checkers = [*also]
     if check:
         checkers.append(retirement_check(executable, target, machine, library))
         if target.cluster is not None:

@@ -2,13 +2,13 @@
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import NoReturn
 
-from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.tools.forks import Forks, limit_computing, silence
 from xpulpnn_sim.tools.jobs import executor
@@ -19,8 +19,8 @@ from xpulpnn_sim.verification.mutants.campaign import Judged, MutationSettings, 
 from xpulpnn_sim.verification.mutants.core_design import MutatedCore, mutated_core
 from xpulpnn_sim.verification.mutants.programs import (
     TIME,
+    CoreModel,
     Found,
-    ProgramJudge,
     cost_programs,
     directed_programs,
     random_programs,
@@ -58,13 +58,10 @@ def run_programs(work: Work) -> None:
 
 
 def _judge_all(work: Work) -> None:
-    config: CoreConfig = work.plan.config
+    core = CoreModel(work.plan.config, work.core.library)
     work.core.choose(0)
-    programs = [
-        *random_programs(work.plan, work.instructions, work.core.library),
-        *directed_programs(config, work.core.library),
-    ]
-    found = cost_programs(config, work.core.library)
+    programs = [*random_programs(work.plan, work.instructions, core), *directed_programs(core)]
+    found = cost_programs(core)
     if found.how:
         raise ToolError(f"{found.test} must pass on the core itself, but: {found.text}")
 
@@ -76,30 +73,22 @@ def _judge_all(work: Work) -> None:
     forks = Forks(work.settings.jobs, ended)
     for mutant in work.waiting:
         if forks.start(mutant):
-            _judge_one(work, mutant, programs)
+            _judge_one(work, mutant, [*(one.judge for one in programs), partial(cost_programs, core)])
     forks.wait()
 
 
-def _judge_one(work: Work, mutant: int, programs: Sequence[ProgramJudge]) -> NoReturn:
+def _judge_one(work: Work, mutant: int, judges: Sequence[Callable[[], Found]]) -> NoReturn:
     """One mutant, until something finds it; ends the process."""
     code = 1
     try:
         silence()
         limit_computing(work.settings.limit_s)
         work.core.choose(mutant)
-        _tell(work, mutant, _found(work, programs))
+        found = (judge() for judge in judges)
+        _tell(work, mutant, next((one for one in found if one.how), Found()))
         code = _ENDED
     finally:
         os._exit(code)
-
-
-def _found(work: Work, programs: Sequence[ProgramJudge]) -> Found:
-    config, library = work.plan.config, work.core.library
-    for program in programs:
-        found = program.judge(config, library)
-        if found.how:
-            return found
-    return cost_programs(config, library)
 
 
 def _tell(work: Work, mutant: int, found: Found) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,106 +13,68 @@ from numpy.typing import NDArray
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings
-from xpulpnn_sim.cosimulation.model.machine import Machine, Target, load_memory
-from xpulpnn_sim.cosimulation.model.model import Block, Windows
-from xpulpnn_sim.cosimulation.model.schema import GRANT, OUTSIDE, Event
-from xpulpnn_sim.cosimulation.model.session import RunResult, Session
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.model.model import Block
+from xpulpnn_sim.cosimulation.model.schema import GRANT
+from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program, text_window
 from xpulpnn_sim.reference.programs.elf import Executable
-from xpulpnn_sim.reference.programs.exits import TOHOST_PASS, Reason
+from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.reference.programs.retirement import RETIREMENT, WIDE_FIELDS
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import CostRow, cost_program, measure
 from xpulpnn_sim.verification.directed.case import Directed
 from xpulpnn_sim.verification.directed.programs import programs_of
 from xpulpnn_sim.verification.random.layout import BUS_ERRORS
+from xpulpnn_sim.verification.random.program import RandomProgram
 from xpulpnn_sim.verification.random.trials import Plan
 
-_FIRST_WORD = 2 * len(WIDE_FIELDS)
-_CYCLE_WORDS = 2
+
+class CoreModel(NamedTuple):
+    """The model that holds a core and its mutants."""
+
+    config: CoreConfig
+    library: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
-    """Record of all that a run has shown."""
-
-    passed: bool  # whether the program has reported success
-    retired: NDArray[np.uint32]  # the records without number and cycle
-    cycles: NDArray[np.uint64]  # when they retired
-    lines: NDArray[np.uint32]
-    grants: NDArray[np.uint32]  # accesses on the data bus, without their cycles
-    memory: Windows  # final memory by base address
-
-    def retires_as(self, other: "Stream") -> bool:
-        """Return whether both have passed and retired the same, interrupts under the same lines."""
-        same = self.passed and other.passed and np.array_equal(self.retired, other.retired)
-        return same and np.array_equal(self.lines, other.lines)
-
-    def shows_as(self, other: "Stream") -> bool:
-        """Return whether nothing outside the core tells them apart but the time."""
-        return (
-            self.retires_as(other)
-            and np.array_equal(self.grants, other.grants)
-            and all(np.array_equal(self.memory[base], content) for base, content in other.memory.items())
-        )
-
-
-class _Collector(Checker):
+class _Keeper(Checker):
     """A checker that keeps what it is given."""
 
     def __init__(self) -> None:
-        self.records: list[NDArray[np.void]] = []
-        self.lines: list[NDArray[np.uint32]] = []
-        self.grants: list[NDArray[np.void]] = []
+        self.blocks = [(np.zeros(0, RETIREMENT), np.zeros(0, np.uint32), np.zeros(0, GRANT))]
 
     def __call__(self, block: Block) -> Findings:
-        self.records.append(block.records().copy())
-        self.lines.append(block.lines().copy())
-        self.grants.append(block.grants.copy())
+        self.blocks.append((block.records().copy(), block.lines().copy(), block.grants.copy()))
         return Findings()
 
 
-def _stream_of(executable: Executable, config: CoreConfig, machine: Machine, library: Path) -> Stream:
-    """Run a program on a model until it reports an end, or goes wrong, or has taken ``machine.max_cycles``."""
-    target = Target.of(config, machine)
-    memory = load_memory(executable, machine.ram)
-    settings = {"boot_addr": executable.entry, "tohost": executable.tohost} | target.settings
-    collector = _Collector()
-    with Session(library, 1, settings, memory, machine, checkers=[collector]) as session:
-        passed = _ended_well(session)
-        session.hand_over()
-        session.checks.wait()
-    records = np.concatenate([np.zeros(0, RETIREMENT), *collector.records])
-    grants = np.concatenate([np.zeros(0, GRANT), *collector.grants])
-    return Stream(
-        passed=passed,
-        retired=_words(records)[:, _FIRST_WORD:].copy(),
-        cycles=records["cycle"].copy(),
-        lines=np.concatenate([np.zeros(0, np.uint32), *collector.lines]),
-        grants=_words(grants)[:, _CYCLE_WORDS:].copy(),
-        memory=memory,
-    )
+class Stream:
+    """All that a run of a program on a core shows."""
+
+    def __init__(self, executable: Executable, machine: Machine, core: CoreModel) -> None:
+        keeper = _Keeper()
+        self.result = run_program(executable, core.config, machine, library=core.library, also=[keeper])
+        self.records, self.lines, self.grants = map(np.concatenate, zip(*keeper.blocks, strict=True))
+
+    def retires_as(self, other: "Stream") -> bool:
+        """Return whether both have passed and retired the same, interrupts under the same lines."""
+        passed = self.result.exit.ok and other.result.exit.ok
+        return passed and _same(self.records, other.records) and np.array_equal(self.lines, other.lines)
+
+    def shows_as(self, other: "Stream") -> bool:
+        """Return whether nothing outside the core tells them apart but the time."""
+        mine, its = self.result.memory, other.result.memory
+        return (
+            self.retires_as(other)
+            and _same(self.grants, other.grants)
+            and all(np.array_equal(mine[base], content) for base, content in its.items())
+        )
 
 
-def _words(rows: NDArray[np.void]) -> NDArray[np.uint32]:
-    """Structs as a row of words each."""
-    return rows.view(np.uint32).reshape(len(rows), rows.dtype.itemsize // 4)
-
-
-def _ended_well(session: Session) -> bool:
-    """Run to the end: whether it is one that the program has reported, a success."""
-    model = session.model
-    while True:
-        session.advance(session.limit)
-        if Event.TOHOST in model.events and not model.events & OUTSIDE:
-            passed = int(model.status["value"]) == TOHOST_PASS
-            retired = int(model.harts[0]["retired"])
-            # the store that reports the end has been granted, but not retired
-            while int(model.harts[0]["retired"]) == retired and Event.STUCK not in model.events:
-                session.advance(model.cycles + 1)
-            return passed
-        if session.ended(lambda pc: "") is not None:
-            return False
+def _same(mine: NDArray[Any], its: NDArray[Any]) -> bool:
+    """Compare structs but for their numbers and cycles."""
+    names = [name for name in mine.dtype.names or () if name not in WIDE_FIELDS]
+    return len(mine) == len(its) and all(np.array_equal(mine[name], its[name]) for name in names)
 
 
 CHECK, TIME = "check", "time"  # what a program finds: something wrong, or no end
@@ -148,90 +111,71 @@ class Found:
     text: str = ""  # the first line of the report
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramJudge:
-    """A program, and what it shows on the core itself, where every retirement is as the simulator says."""
+    """A program, and what it shows on the core itself, where every retirement is as the simulator says.
 
-    name: str
-    executable: Executable
-    machine: Machine
-    right: Stream
-    case: Directed | None = None  # the directed program that it is: then results, memory and bus are checked as well
+    Of a directed program, the ``case``, results, memory and bus are checked as well. Raises :class:`ToolError` if it
+    finds something on the core itself.
+    """
 
-    @classmethod
-    def made(
-        cls,
-        name: str,
-        executable: Executable,
-        machine: Machine,
-        config: CoreConfig,
-        library: Path,
-        case: Directed | None = None,
-    ) -> "ProgramJudge":
-        """Run the program on the core itself; raises :class:`ToolError` if it finds something there."""
-        right = _stream_of(executable, config, machine, library)
-        made = cls(name=name, executable=executable, machine=machine, right=right, case=case)
-        found = made.checked(config, machine, library)
+    def __init__(
+        self, name: str, program: RandomProgram, machine: Machine, core: CoreModel, case: Directed | None = None
+    ) -> None:
+        self._name, self._machine, self._core, self._case = name, machine, core, case
+        self._executable = program.executable()
+        self.right = Stream(self._executable, machine, core)
+        found = self._checked(machine)
         if found.how:
             raise ToolError(f"{name} must pass on the core itself, but: {found.text}")
-        return made
 
-    def judge(self, config: CoreConfig, library: Path) -> Found:
+    def judge(self) -> Found:
         """Run the program on the mutant that is chosen; what is not as on the core itself is checked in full."""
-        limit = 2 * int(self.right.cycles[-1]) + _SPARE_CYCLES
-        short = replace(self.machine, max_cycles=min(limit, self.machine.max_cycles))
-        stream = _stream_of(self.executable, config, short, library)
-        if stream.shows_as(self.right) if self.case else stream.retires_as(self.right):
+        limit = 2 * self.right.result.cycles + _SPARE_CYCLES
+        short = replace(self._machine, max_cycles=min(limit, self._machine.max_cycles))
+        stream = Stream(self._executable, short, self._core)
+        if stream.shows_as(self.right) if self._case else stream.retires_as(self.right):
             return Found()
-        found = self.checked(config, short, library)
-        if found.how == TIME and short.max_cycles < self.machine.max_cycles:
-            found = self.checked(config, self.machine, library)
+        found = self._checked(short)
+        if found.how == TIME and short.max_cycles < self._machine.max_cycles:
+            found = self._checked(self._machine)
         return found
 
-    def checked(self, config: CoreConfig, machine: Machine, library: Path) -> Found:
+    def _checked(self, machine: Machine) -> Found:
         """Run the program with the checks that ``verify``, or the tests of directed programs, make."""
-        check = self.case is not None
-        result = run_program(self.executable, config, machine, lockstep=True, check=check, library=library)
-        found = _compared(self.name, result)
-        if self.case is not None and not found.how and (problems := self.case.problems(result.read)):
-            return Found(CHECK, self.name, problems[0])
-        return found
+        check, (config, library) = self._case is not None, self._core
+        result = run_program(self._executable, config, machine, lockstep=True, check=check, library=library)
+        if result.mismatches:
+            lines = [line.strip() for line in (result.difference or result.exit.text).splitlines()]
+            return Found(CHECK, self._name, ": ".join(lines[:3]))
+        problems = self._case.problems(result.read) if self._case and result.exit.ok else []
+        return Found(CHECK, self._name, problems[0]) if problems else _found_at(result, self._name)
 
 
-def _compared(name: str, result: RunResult) -> Found:
-    if result.mismatches:
-        return Found(CHECK, name, _first_lines(result.difference or result.exit.text))
+def _found_at(result: RunResult, name: str) -> Found:
+    """Finding of the end of a run."""
     if result.exit.ok:
         return Found()
     return Found(TIME if result.exit.reason in _LATE else CHECK, name, result.exit.text)
 
 
-def _first_lines(text: str) -> str:
-    """Describe a difference and its place in one line."""
-    lines = [line.strip() for line in text.splitlines()]
-    return ": ".join(lines[:3])
-
-
-def random_programs(plan: Plan, instructions: int, library: Path) -> Iterator[ProgramJudge]:
+def random_programs(plan: Plan, instructions: int, core: CoreModel) -> Iterator[ProgramJudge]:
     """The programs that ``xpulpnn verify`` runs for so many instructions."""
     done = 0
     for seed in count():
         case = plan.case(seed)
-        executable, machine = case.program.executable(), case.machine
-        judge = ProgramJudge.made(f"random program {seed}", executable, machine, plan.config, library)
+        judge = ProgramJudge(f"random program {seed}", case.program, case.machine, core)
         yield judge
-        done += len(judge.right.retired)
+        done += len(judge.right.records)
         if done >= instructions:
             return
 
 
-def directed_programs(config: CoreConfig, library: Path) -> Iterator[ProgramJudge]:
+def directed_programs(core: CoreModel) -> Iterator[ProgramJudge]:
     """The directed programs, with fast memory and then with slow memory."""
     for timing, (machine, rate) in _TIMINGS.items():
-        for case in programs_of(config):
+        for case in programs_of(core.config):
             surroundings = replace(machine, irq_rate=rate * case.interrupts)
-            name = f"{case.name}, {timing}"
-            yield ProgramJudge.made(name, case.program().executable(), surroundings, config, library, case)
+            yield ProgramJudge(f"{case.name}, {timing}", case.program(), surroundings, core, case)
 
 
 @cache
@@ -241,14 +185,13 @@ def _costs(config: CoreConfig) -> tuple[tuple[CostRow, ...], Executable]:
     return tuple(rows), cost_program(rows).executable()
 
 
-def cost_programs(config: CoreConfig, library: Path) -> Found:
+def cost_programs(core: CoreModel) -> Found:
     """Measure the cycle costs, each wait under its cause."""
-    rows, executable = _costs(config)
-    machine = Machine(max_cycles=_DIRECTED_CYCLES)
-    result = run_program(executable, config, machine, account=True, library=library)
-    name = "cycle costs"
+    rows, executable = _costs(core.config)
+    machine, name = Machine(max_cycles=_DIRECTED_CYCLES), "cycle costs"
+    result = run_program(executable, core.config, machine, account=True, library=core.library)
     if not result.exit.ok:
-        return Found(TIME if result.exit.reason in _LATE else CHECK, name, result.exit.text)
+        return _found_at(result, name)
     for one in measure(rows, executable, result.accounts[0], text_window(executable)[0]):
         if not one.ok:
             return Found(CHECK, name, f"{one.row.group}: {one.row.name}: {one.cycles} cycles")
