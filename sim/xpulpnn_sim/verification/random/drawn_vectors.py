@@ -7,17 +7,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
-
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn.isa.machine import FIRST_PARAMETER, WORD_BYTES, XLEN
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.cosimulation.checks.vectors import VECTOR_REGISTERS
-from xpulpnn_sim.reference.golden.dotp import ACTIVATION_SELECT, WEIGHT_SELECT, WEIGHT_SELECT_LSB
-from xpulpnn_sim.reference.golden.effects import Sources
-from xpulpnn_sim.reference.golden.execute import execute
+from xpulpnn_sim.cosimulation.checks.vectors import VECTOR_REGISTERS, Vector, states_after
 from xpulpnn_sim.reference.stimuli import corner_words, random_word
 from xpulpnn_sim.tools.files import write_bytes
 from xpulpnn_sim.verification.random.memory_run import aimed_run
@@ -34,15 +29,6 @@ def _word(rng: Random, width: int) -> int:
     return rng.choice(corner_words(width)) if rng.random() < _CORNER_CHANCE else random_word(rng)
 
 
-def _memory(rng: Random, address: int) -> tuple[dict[str, int], int]:
-    """Aligned words around an address, and the one at the address itself."""
-    first = address & -WORD_BYTES
-    places = [first] if first == address else [first, (first + WORD_BYTES) & WORD_MASK]
-    words = [random_word(rng) for _ in places]
-    held = b"".join(word.to_bytes(WORD_BYTES, "little") for word in words)[address % WORD_BYTES :]
-    return dict(zip(map(str, places), words, strict=True)), int.from_bytes(held[:WORD_BYTES], "little")
-
-
 def _vector(insn: Insn, entries: int, rng: Random) -> dict[str, Any]:
     width = XLEN if insn.fmt is None else insn.fmt.width
     before = [_word(rng, width) for _ in range(entries)]
@@ -56,20 +42,11 @@ def _vector(insn: Insn, entries: int, rng: Random) -> dict[str, Any]:
     chosen["rd"] = 0 if rng.random() < _X0_CHANCE else VECTOR_REGISTERS["rd"]
     fields = [token.field for token in insn.tokens]
     word = insn.encode(**{one.name: chosen.get(one.name, rng.randint(one.low, one.high)) for one in fields})
-    first, second = selector & ACTIVATION_SELECT, FIRST_WEIGHT + (selector >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
-    if insn.requantises:
-        first, second = FIRST_PARAMETER, FIRST_PARAMETER + 1
-    memory, loaded = _memory(rng, rs1)
-    read = {"word": word, "rs1": rs1, "rs2": rs2, "rd": rd_in, "loaded": loaded}
-    read |= {"act": before[first], "wgt": before[second]} if insn.fmt is not None else {}
-    columns: dict[str, Any] = {name: np.array([value], np.uint32) for name, value in read.items()}
-    effects = execute(insn, Sources(**columns))
-    after = [*before]
-    accessed = effects.accessed is not None and bool(effects.accessed[0])
-    if effects.nn_index is not None and effects.nn_written is not None and effects.nn_written[0]:
-        after[int(effects.nn_index[0])] = loaded
-    moved = effects.base is not None and effects.base_written is not None and bool(effects.base_written[0])
-    written = effects.rd is not None and chosen["rd"] > 0
+    # the aligned words around the address
+    memory = {at % (1 << XLEN): random_word(rng) for at in range(rs1 & -WORD_BYTES, rs1 + WORD_BYTES, WORD_BYTES)}
+    vector = Vector(insn=insn, word=word, rs1=rs1, rs2=rs2, rd_in=rd_in, nnrf_in=before, mem=memory)
+    (after,) = states_after([vector])
+    accesses = insn.loads_parameter or (insn.is_mac_load and selector & _BOTH)
     return {
         "insn": insn.mnemonic,
         "word": word,
@@ -79,10 +56,8 @@ def _vector(insn: Insn, entries: int, rng: Random) -> dict[str, Any]:
         "rd_in": rd_in,
         **({"rd_is_x0": not chosen["rd"]} if insn.writes_rd else {}),
         "nnrf_in": before,
-        **({"mem": memory} if accessed else {}),
-        "rd_out": int(effects.rd[0]) if effects.rd is not None and written else rd_in,
-        "rs1_out": int(effects.base[0]) if effects.base is not None and moved else rs1,
-        "nnrf_out": after,
+        **({"mem": {str(at): value for at, value in memory.items()}} if accesses else {}),
+        **(after if chosen["rd"] and insn.writes_rd else after | {"rd_out": rd_in}),
     }
 
 
