@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, permutations
 from pathlib import Path
 from random import Random
 from struct import pack
@@ -33,8 +34,6 @@ class _Operation(NamedTuple):
 
 Thread = tuple[_Operation, ...]
 Outcome = tuple[int, ...]  # what all reads have found, thread after thread, then what the variables hold in the end
-_State = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, ...], ...]]
-"""Operations done by each thread, the memory, what each thread has read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,39 +66,25 @@ class Litmus:
 
     def allowed(self) -> set[Outcome]:
         """All outcomes of sequential consistency: every interleaving of the threads, one access after the other."""
-        found: set[Outcome] = set()
-        seen: set[_State] = set()
-        nothing = tuple(tuple[int, ...]() for _ in self.threads)
-        waiting: list[_State] = [((0,) * len(self.threads), (0,) * self.variables, nothing)]
-        while waiting:
-            state = waiting.pop()
-            if state in seen:
-                continue
-            seen.add(state)
-            places, memory, reads = state
-            if all(place == len(thread) for place, thread in zip(places, self.threads, strict=True)):
-                found.add((*(value for values in reads for value in values), *memory))
-            for number, thread in enumerate(self.threads):
-                if places[number] < len(thread):
-                    waiting.append(_after(state, number, thread[places[number]]))
-        return found
+        turns = [number for number, thread in enumerate(self.threads) for _ in thread]
+        return {self._outcome(order) for order in set(permutations(turns))}
+
+    def _outcome(self, order: Sequence[int]) -> Outcome:
+        """The outcome if the threads take turns in this order."""
+        memory, reads = [0] * self.variables, [list[int]() for _ in self.threads]
+        left = [iter(thread) for thread in self.threads]
+        for number in order:
+            kind, variable, value = next(left[number])
+            if kind != "W":
+                reads[number].append(memory[variable])
+            if kind != "R":
+                memory[variable] = MARK if kind == "T" else value
+        return (*chain(*reads), *memory)
 
     def forbidden(self, counts: Mapping[Outcome, int]) -> dict[Outcome, int]:
         """Rounds, of those by outcome, with outcomes that must not be."""
         allowed = self.allowed()
         return {outcome: count for outcome, count in counts.items() if outcome not in allowed}
-
-
-def _after(state: _State, number: int, operation: _Operation) -> _State:
-    places, memory, reads = state
-    old = memory[operation.variable]
-    new = {"W": operation.value, "R": old, "T": MARK}[operation.kind]
-    found = () if operation.kind == "W" else (old,)
-    return (
-        tuple(place + (at == number) for at, place in enumerate(places)),
-        tuple(new if at == operation.variable else value for at, value in enumerate(memory)),
-        tuple((*values, *found) if at == number else values for at, values in enumerate(reads)),
-    )
 
 
 def _value(value: int) -> str:
