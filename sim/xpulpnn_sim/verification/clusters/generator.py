@@ -14,12 +14,13 @@ from xpulpnn_sim.verification.clusters.program import (
     Phase,
     barrier_lines,
     set_barrier_lines,
+    store_lines,
 )
 from xpulpnn_sim.verification.clusters.shared_blocks import SharedBlocks, Transfers
 from xpulpnn_sim.verification.random.control import Context, ControlBlocks
 from xpulpnn_sim.verification.random.draw import Draw
 from xpulpnn_sim.verification.random.generator import initial_registers, weights_of
-from xpulpnn_sim.verification.random.program import Handlers, ProgramBlock
+from xpulpnn_sim.verification.random.program import Handlers, ProgramBlock, block_of
 
 _UNIT = f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}"
 _MOST_WORDS = 4
@@ -44,7 +45,7 @@ class Meetings:
     def _waiting(self, lines: Sequence[int]) -> tuple[str, ...]:
         """Wait for one of these event lines; they are cleared by the wait or after it."""
         mask = sum(1 << line for line in lines)
-        head = (_UNIT, f"li s0, 0x{mask:x}", f"sw s0, {EventRegister.MASK}(t1)")
+        head = store_lines(isa.PRIVATE_EVENT_UNIT, (EventRegister.MASK, mask))
         if self._rng.randrange(2):
             return (*head, f"p.elw s2, 0x{EventRegister.WAIT_CLEAR:x}(t1)")
         return (*head, f"p.elw s2, 0x{EventRegister.WAIT:x}(t1)", f"sw s0, 0x{EventRegister.BUFFER_CLEAR:x}(t1)")
@@ -70,18 +71,15 @@ class Meetings:
         setting = ProgramBlock("sets barrier", tuple(set_barrier_lines(number, mask)))
         for hart, part in enumerate(parts):
             if hart in harts:
-                head = (_UNIT, f"li s0, 0x{1 << EventLine.BARRIER:x}", f"sw s0, {EventRegister.MASK}(t1)")
-                clear, wait = (
-                    f"sw s0, 0x{EventRegister.BUFFER_CLEAR:x}(t1)",
-                    f"p.elw s2, 0x{EventRegister.WAIT_CLEAR:x}(t1)",
-                )
+                head = store_lines(isa.PRIVATE_EVENT_UNIT, (EventRegister.MASK, 1 << EventLine.BARRIER))
+                wait = f"p.elw s2, 0x{EventRegister.WAIT_CLEAR:x}(t1)"
                 ways = (
-                    (f"p.elw s2, 0x{at + Barrier.TRIGGER_WAIT_CLEAR:x}(t1)",),
-                    (f"p.elw s2, 0x{at + Barrier.TRIGGER_WAIT:x}(t1)", clear),
-                    (f"lw s2, 0x{at + Barrier.TRIGGER_SELF:x}(t1)", wait),
-                    (f"li s3, 0x{1 << hart:x}", f"sw s3, 0x{at + Barrier.TRIGGER:x}(t1)", wait),
+                    f"p.elw s2, 0x{at + Barrier.TRIGGER_WAIT_CLEAR:x}(t1)",
+                    f"p.elw s2, 0x{at + Barrier.TRIGGER_WAIT:x}(t1); sw s0, 0x{EventRegister.BUFFER_CLEAR:x}(t1)",
+                    f"lw s2, 0x{at + Barrier.TRIGGER_SELF:x}(t1); {wait}",
+                    f"li s3, 0x{1 << hart:x}; sw s3, 0x{at + Barrier.TRIGGER:x}(t1); {wait}",
                 )
-                self._insert(part, ProgramBlock("barrier", (*head, *rng.choice(ways))))
+                self._insert(part, block_of("barrier", ";".join([*head, rng.choice(ways)])))
             # nobody is at the barrier before all know of it
             part.insert(0, ProgramBlock("all meet", tuple(barrier_lines(0))))
             if hart == leader:
@@ -96,9 +94,9 @@ class Meetings:
         place, at = rng.choice(
             ((isa.PRIVATE_EVENT_UNIT, EventRegister.SW_TRIGGER), (isa.EVENT_UNIT, isa.SHARED_SW_TRIGGERS))
         )
-        lines = (f"li t1, 0x{place:x}", f"li s0, 0x{mask:x}", f"sw s0, 0x{at + WORD_BYTES * event:x}(t1)")
+        lines = store_lines(place, (at + WORD_BYTES * event, mask))
         waiting = ProgramBlock("waits for event", self._waiting([event]))
-        self._led(parts, harts, waiting, sender, ProgramBlock("sends event", lines))
+        self._led(parts, harts, waiting, sender, ProgramBlock("sends event", tuple(lines)))
 
     def _tasks(self, parts: Parts) -> None:
         """One hart pushes words into the dispatch queue, which the harts of the team take."""
@@ -107,9 +105,8 @@ class Meetings:
         number = rng.randrange(1, min(_MOST_WORDS, self._config.dispatch_depth) + 1)
         words = [rng.getrandbits(32) for _ in range(number)]
         team = sum(1 << hart for hart in harts)
-        lines = [_UNIT, f"li s0, 0x{team:x}", f"sw s0, 0x{EventRegister.DISPATCH_TEAM:x}(t1)"]
-        for word in words:
-            lines += [f"li s0, 0x{word:x}", f"sw s0, 0x{EventRegister.DISPATCH_FIFO:x}(t1)"]
+        pushes = ((EventRegister.DISPATCH_FIFO, word) for word in words)
+        lines = store_lines(isa.PRIVATE_EVENT_UNIT, (EventRegister.DISPATCH_TEAM, team), *pushes)
         taking = (_UNIT, *(f"p.elw s{rng.randrange(2, 8)}, 0x{EventRegister.DISPATCH_FIFO:x}(t1)" for _ in words))
         task = ProgramBlock("takes tasks", taking)
         self._led(parts, harts, task, master, ProgramBlock("gives tasks", tuple(lines)))
@@ -126,17 +123,11 @@ class Meetings:
         period = rng.randrange(1, 400)
         if rng.randrange(3) == 0:
             settings |= isa.TimerConfig.PRESCALER | rng.randrange(5) << 8
-        lines = (
-            f"li t1, 0x{isa.TIMER:x}",
-            f"li s0, {period}",
-            f"sw s0, 0x{compare:x}(t1)",
-            f"li s0, 0x{settings:x}",
-            f"sw s0, 0x{config:x}(t1)",
-        )
+        lines = store_lines(isa.TIMER, (compare, period), (config, settings))
         waiting = ProgramBlock(
             "waits for timer", self._waiting([EventLine.TIMER_HIGH if high else EventLine.TIMER_LOW])
         )
-        self._led(parts, harts, waiting, starter, ProgramBlock("starts timer", lines))
+        self._led(parts, harts, waiting, starter, ProgramBlock("starts timer", tuple(lines)))
 
 
 BUDGET = 16_000  # instructions that a program of eight harts executes, about

@@ -144,26 +144,26 @@ def _all(blocks: Iterator[ProgramBlock]) -> Iterator[ProgramBlock]:
         yield from _all(iter(block.children))
 
 
+def store_lines(base: int, *stores: tuple[int, int]) -> list[str]:
+    """Store words at offsets from ``base``, which is in t1 then; the last word stays in s0."""
+    lines = [f"li t1, 0x{base:x}"]
+    for at, word in stores:
+        lines += [f"li s0, 0x{word:x}", f"sw s0, 0x{at:x}(t1)"]
+    return lines
+
+
 def set_barrier_lines(number: int, harts: int) -> list[str]:
     """Barrier ``number`` becomes one of ``harts``, a bit each; leaves them in s0."""
     at = EventRegister.BARRIER + isa.BARRIER_BYTES * number
-    return [
-        f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}",
-        f"li s0, 0x{harts:x}",
-        f"sw s0, 0x{at + Barrier.TRIGGER_MASK:x}(t1)",
-        f"sw s0, 0x{at + Barrier.TARGET_MASK:x}(t1)",
-    ]
+    mask = store_lines(isa.PRIVATE_EVENT_UNIT, (at + Barrier.TRIGGER_MASK, harts))
+    return [*mask, f"sw s0, 0x{at + Barrier.TARGET_MASK:x}(t1)"]
 
 
 def barrier_lines(number: int) -> list[str]:
     """Meet the others at barrier ``number``."""
     at = EventRegister.BARRIER + isa.BARRIER_BYTES * number
-    return [
-        f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}",
-        f"li s0, 0x{1 << EventLine.BARRIER:x}",
-        f"sw s0, {EventRegister.MASK}(t1)",
-        f"p.elw s0, 0x{at + Barrier.TRIGGER_WAIT_CLEAR:x}(t1)",
-    ]
+    mask = store_lines(isa.PRIVATE_EVENT_UNIT, (EventRegister.MASK, 1 << EventLine.BARRIER))
+    return [*mask, f"p.elw s0, 0x{at + Barrier.TRIGGER_WAIT_CLEAR:x}(t1)"]
 
 
 @cache

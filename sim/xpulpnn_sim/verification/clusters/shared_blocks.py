@@ -7,7 +7,7 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.verification.clusters import program as layout
 from xpulpnn_sim.verification.random.draw import Draw
 from xpulpnn_sim.verification.random.layout import BASE
-from xpulpnn_sim.verification.random.program import ProgramBlock
+from xpulpnn_sim.verification.random.program import ProgramBlock, block_of
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _LONGEST = 300
@@ -110,40 +110,27 @@ class SharedBlocks:
         """A counter counted up under a lock that is taken by test&set."""
         rng, number = self._rng, self._rng.randrange(TEST_SET_LOCKS)
         load, store = ("lw", "sw") if number < TEST_SET_LOCKS - 1 else ("lbu", "sb")
-        again = self._draw.label("lock")
-        lines = (
-            f"li t1, 0x{(layout.LOCKS + WORD_BYTES * number) | 1 << isa.TEST_SET_BIT:x}",
-            f"{again}: {load} s0, 0(t1)",
-            f"bne s0, zero, {again}",
-            *self._count(number),
-            f"li t1, 0x{layout.LOCKS + WORD_BYTES * number | (rng.randrange(2) << isa.TEST_SET_BIT):x}",
-            f"{store} zero, 0(t1)",
-        )
-        return ProgramBlock(f"{layout.COUNTS}{number}", lines)
+        again, word = self._draw.label("lock"), layout.LOCKS + WORD_BYTES * number
+        text = f"""
+        li t1, 0x{word | 1 << isa.TEST_SET_BIT:x}; {again}: {load} s0, 0(t1); bne s0, zero, {again}
+        {self._count(number)}
+        li t1, 0x{word | rng.randrange(2) << isa.TEST_SET_BIT:x}; {store} zero, 0(t1)"""
+        return block_of(f"{layout.COUNTS}{number}", text)
 
     def mutex(self) -> ProgramBlock:
         """A counter counted up under a mutex of the event unit, whose message changes."""
         number = self._rng.randrange(self._config.mutexes)
         at = EventRegister.MUTEX + WORD_BYTES * number
-        lines = (
-            f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}",
-            f"p.elw s2, 0x{at:x}(t1)",
-            *self._count(TEST_SET_LOCKS + number),
-            f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}",
-            "addi s2, s2, 3",
-            f"sw s2, 0x{at:x}(t1)",
-        )
-        return ProgramBlock(f"{layout.COUNTS}{TEST_SET_LOCKS + number}", lines)
+        text = f"""
+        li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}; p.elw s2, 0x{at:x}(t1)
+        {self._count(TEST_SET_LOCKS + number)}
+        li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}; addi s2, s2, 3; sw s2, 0x{at:x}(t1)"""
+        return block_of(f"{layout.COUNTS}{TEST_SET_LOCKS + number}", text)
 
-    def _count(self, counter: int) -> tuple[str, ...]:
-        between = ("addi s3, s3, 1",) * self._rng.randrange(4)
-        return (
-            f"li t1, 0x{layout.COUNTERS + WORD_BYTES * counter:x}",
-            "lw s0, 0(t1)",
-            *between,
-            "addi s0, s0, 1",
-            "sw s0, 0(t1)",
-        )
+    def _count(self, counter: int) -> str:
+        between = "addi s3, s3, 1; " * self._rng.randrange(4)
+        at = layout.COUNTERS + WORD_BYTES * counter
+        return f"li t1, 0x{at:x}; lw s0, 0(t1); {between}addi s0, s0, 1; sw s0, 0(t1)"
 
     def noise(self) -> ProgramBlock:
         """Software events that nobody waits for, sent and cleared, and looks at the event unit."""
@@ -184,20 +171,13 @@ class SharedBlocks:
         rng = self._rng
         event = rng.choice(self.others)
         group = rng.choice((EventRegister.SW_TRIGGER_WAIT, EventRegister.SW_TRIGGER_WAIT_CLEAR))
-        lines = [
-            "csrrs s0, mhartid, zero",
-            "andi s0, s0, 15",
-            "addi s1, zero, 1",
-            "sll s1, s1, s0",
-            f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}",
-            f"sw s1, 0x{EventRegister.SW_EVENTS_MASK:x}(t1)",
-            f"li s0, 0x{1 << event:x}",
-            f"sw s0, {EventRegister.MASK}(t1)",
-            f"p.elw s2, 0x{group + WORD_BYTES * event:x}(t1)",
-        ]
-        if group == EventRegister.SW_TRIGGER_WAIT:
-            lines.append(f"sw s0, 0x{EventRegister.BUFFER_CLEAR:x}(t1)")
-        return ProgramBlock("own event", tuple(lines))
+        clear = f"sw s0, 0x{EventRegister.BUFFER_CLEAR:x}(t1)" if group == EventRegister.SW_TRIGGER_WAIT else ""
+        text = f"""
+        csrrs s0, mhartid, zero; andi s0, s0, 15; addi s1, zero, 1; sll s1, s1, s0
+        li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}; sw s1, 0x{EventRegister.SW_EVENTS_MASK:x}(t1)
+        li s0, 0x{1 << event:x}; sw s0, {EventRegister.MASK}(t1)
+        p.elw s2, 0x{group + WORD_BYTES * event:x}(t1); {clear}"""
+        return block_of("own event", text)
 
     def registers(self) -> ProgramBlock:
         """Loads of timer and control registers; now and then the caches are emptied."""

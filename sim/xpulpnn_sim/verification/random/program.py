@@ -224,6 +224,11 @@ class ProgramBlock:
         return sum(map(_bytes, self.lines()))
 
 
+def block_of(kind: str, text: str) -> ProgramBlock:
+    """A block of the instructions of a text, which stand on lines of their own or behind semicolons."""
+    return ProgramBlock(kind, tuple(filter(None, map(str.strip, text.replace("\n", ";").split(";")))))
+
+
 def indented(lines: Iterable[str]) -> list[str]:
     """Labels at the margin, everything else behind it."""
     return [f"{'' if is_label(line) else '    '}{line.strip()}" for line in lines]
