@@ -5,7 +5,8 @@ hundred turns, so the same text gives the same number on every machine.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 ARRAYS = {"b": "int8_t", "c": "uint8_t", "s": "int16_t", "t": "uint16_t", "w": "int32_t", "x": "uint32_t"}
 """Type of the array ``g_NAME`` by name; each has more elements than any access reaches."""
@@ -43,11 +44,12 @@ class _Piece:
         self._fresh += 1
         return f"{stem}{self._fresh}"
 
-    def _block(self, head: str, body: Callable[[], object], tail: str = "}") -> None:
+    @contextmanager
+    def _block(self, head: str, tail: str = "}") -> Iterator[None]:
         self._say(head)
         self._depth += 1
         known = list(self._variables)
-        body()
+        yield
         self._variables = known
         self._depth -= 1
         self._say(tail)
@@ -91,7 +93,8 @@ class _Piece:
             name = self._rng.choice(list(ARRAYS))
             self._say(f"g_{name}[{self._expression(1)} & 255] = ({ARRAYS[name]})({self._expression()});")
         elif pick < 0.62:
-            self._block(f"if ({self._condition()}) {{", lambda: self._say(f"ADD({self._expression()});"))
+            with self._block(f"if ({self._condition()}) {{"):
+                self._say(f"ADD({self._expression()});")
         elif pick < 0.68 and self._in_loop:
             self._say(f"if ({self._condition()}) {self._rng.choice(['break', self._in_loop[-1]])};")
         elif pick < 0.70 and self._in_loop:
@@ -139,32 +142,32 @@ class _Piece:
         elif form in ("down0", "while", "do"):
             self._say(f"{'int32_t' if form == 'down0' else kind} {counter};")
 
-        def body() -> None:
-            self._variables.append(counter)
-            if form in ("up", "to") and rng.random() < 0.15:
-                self._say(f"if ({self._condition()}) {counter}++;")
-            self._body()
-
+        tail = "}"
         match form:
-            case "up":
-                self._block(f"for ({declared} {counter} = 0; {counter} < {bound}; {counter} += {step}) {{", body)
-            case "to":
-                start = rng.randint(0, 3)
-                self._block(f"for ({declared} {counter} = {start}; {counter} <= {bound}; {counter} += {step}) {{", body)
+            case "up" | "to":
+                first, relation = (rng.randint(0, 3), "<=") if form == "to" else (0, "<")
+                head = f"for ({declared} {counter} = {first}; {counter} {relation} {bound}; {counter} += {step}) {{"
             case "down":
-                self._block(f"for ({declared} {counter} = {bound}; {counter} > 0; {counter}--) {{", body)
+                head = f"for ({declared} {counter} = {bound}; {counter} > 0; {counter}--) {{"
             case "down0":
-                self._block(f"for ({counter} = {bound}; {counter}-- > 0;) {{", body)
+                head = f"for ({counter} = {bound}; {counter}-- > 0;) {{"
             case "while":
                 self._say(f"{counter} = {bound};")
-                self._block(f"while ({counter}) {{", lambda: (self._say(f"{counter}--;"), self._body()))
+                head = f"while ({counter}) {{"
             case "do":
                 self._say(f"{counter} = ({kind})({bound} + 1);")
-                self._block("do {", lambda: self._body(continues=False), f"}} while (--{counter});")
+                head, tail = "do {", f"}} while (--{counter});"
             case _:
                 self._say(f"{bound} = ({kind})({bound} * {step} + 2);")
                 head = f"for ({declared} {counter} = 2; {counter} != {bound}; {counter} += {step}) {{"
-                self._block(head, self._body)
+        with self._block(head, tail):
+            if form in ("up", "to", "down", "down0"):
+                self._variables.append(counter)
+            if form in ("up", "to") and rng.random() < 0.15:
+                self._say(f"if ({self._condition()}) {counter}++;")
+            if form == "while":
+                self._say(f"{counter}--;")
+            self._body(continues=form != "do")
         if outside:
             self._say(f"ADD({counter});")
 
@@ -184,7 +187,20 @@ class _Piece:
         step, end = rng.choice([1, 1, 1, 2, 3, 4]), self._new("e")
         first, kind = pointers[0]
 
-        def body() -> None:
+        count, tail = f"{step} * ({self._count(31)})", "}"
+        match rng.choice(["unequal", "less", "count", "do"]):
+            case "unequal":
+                self._say(f"const {kind} *{end} = {first} + {count};")
+                head = f"while ({first} != {end}) {{"
+            case "less":
+                self._say(f"const {kind} *{end} = {first} + {self._count(63)};")
+                head = f"while ({first} < {end}) {{"
+            case "count":
+                head = f"for (int32_t {end} = {self._count(31)}; {end} > 0; {end}--) {{"
+            case _:
+                self._say(f"const {kind} *{end} = {first} + {self._count(63)};")
+                head, tail = "do {", f"}} while ({first} < {end});"
+        with self._block(head, tail):
             for pointer, _ in pointers:
                 for offset in rng.sample(range(step + 1), rng.randint(1, min(2, step + 1))):
                     self._say(f"ADD({pointer}[{offset}]);")
@@ -192,20 +208,6 @@ class _Piece:
                 self._body(continues=False, most=1)
             for pointer, _ in pointers:
                 self._say(f"{pointer} += {step};")
-
-        count = f"{step} * ({self._count(31)})"
-        match rng.choice(["unequal", "less", "count", "do"]):
-            case "unequal":
-                self._say(f"const {kind} *{end} = {first} + {count};")
-                self._block(f"while ({first} != {end}) {{", body)
-            case "less":
-                self._say(f"const {kind} *{end} = {first} + {self._count(63)};")
-                self._block(f"while ({first} < {end}) {{", body)
-            case "count":
-                self._block(f"for (int32_t {end} = {self._count(31)}; {end} > 0; {end}--) {{", body)
-            case _:
-                self._say(f"const {kind} *{end} = {first} + {self._count(63)};")
-                self._block("do {", body, f"}} while ({first} < {end});")
         self._say(f"ADD({first} - g_{next(n for n, t in ARRAYS.items() if t == kind)});")
 
     def _copy(self) -> None:
@@ -217,14 +219,12 @@ class _Piece:
         self._say(f"int32_t {count} = {self._count(63)};")
         value = rng.choice([f"*{source}++", f"*{source}++ + 1", f"(*{source}++ ^ (int32_t)h) >> 1"])
         if rng.random() < 0.5:
-            self._block(f"while ({count}-- > 0) {{", lambda: self._say(f"*{target}++ = ({kind})({value});"))
-            return
-
-        def body() -> None:
-            self._say(f"{kind} old = *{target};")
-            self._say(f"*{target}++ = ({kind})({value}); ADD(old);")
-
-        self._block(f"for (int32_t j = 0; j < {count}; j++) {{", body)
+            with self._block(f"while ({count}-- > 0) {{"):
+                self._say(f"*{target}++ = ({kind})({value});")
+        else:
+            with self._block(f"for (int32_t j = 0; j < {count}; j++) {{"):
+                self._say(f"{kind} old = *{target};")
+                self._say(f"*{target}++ = ({kind})({value}); ADD(old);")
 
     def _matrix(self) -> None:
         rng = self._rng
@@ -233,18 +233,14 @@ class _Piece:
         i, j, k = (self._new(stem) for stem in "ijk")
         inner = rng.choice([f"{k} < (int32_t)(u & 15)", f"{k} < 12", f"{k} < {j}"])
 
-        def innermost() -> None:
-            self._say(f"acc += (uint32_t)g_{a}[{i} * 16 + {k}] * (uint32_t)g_{b}[{j} * 16 + {k}];")
-
-        def middle() -> None:
+        with (
+            self._block(f"for (int32_t {i} = 0; {i} < (int32_t)(n & 7); {i}++) {{"),
+            self._block(f"for (int32_t {j} = 0; {j} < (int32_t)(m & 7); {j}++) {{"),
+        ):
             self._say("uint32_t acc = h;")
-            self._block(f"for (int32_t {k} = 0; {inner}; {k}++) {{", innermost)
+            with self._block(f"for (int32_t {k} = 0; {inner}; {k}++) {{"):
+                self._say(f"acc += (uint32_t)g_{a}[{i} * 16 + {k}] * (uint32_t)g_{b}[{j} * 16 + {k}];")
             self._say(f"g_{c}[{i} * 8 + {j}] = ({ARRAYS[c]})acc; ADD(acc);")
-
-        def outer() -> None:
-            self._block(f"for (int32_t {j} = 0; {j} < (int32_t)(m & 7); {j}++) {{", middle)
-
-        self._block(f"for (int32_t {i} = 0; {i} < (int32_t)(n & 7); {i}++) {{", outer)
 
     def _dots(self) -> None:
         """Dot products of several rows, as kernels of neural networks do."""
@@ -258,16 +254,12 @@ class _Piece:
         self._say(f"int32_t {', '.join(f'{name} = {i}' for i, name in enumerate(sums))};")
         uses_next = rng.random() < 0.3
 
-        def body() -> None:
-            values: list[str] = []
-            for name in names:
-                values.append(self._new("v"))
-                read = f"NEXT({name})" if uses_next else f"(uint32_t)*{name}++"
-                self._say(f"uint32_t {values[-1]} = {read};")
+        with self._block(f"for (int32_t j = 0; j < {self._count(31)}; j++) {{"):
+            values = [self._new("v") for _ in names]
+            for value, name in zip(values, names, strict=True):
+                self._say(f"uint32_t {value} = {f'NEXT({name})' if uses_next else f'(uint32_t)*{name}++'};")
             for total, value in zip(sums, values[1:], strict=True):
                 self._say(f"{total} = DOT({values[0]}, {value}, {total});")
-
-        self._block(f"for (int32_t j = 0; j < {self._count(31)}; j++) {{", body)
         for name in sums:
             self._say(f"ADD({name});")
 
@@ -276,12 +268,10 @@ class _Piece:
         name = self._new("r")
         end = self._rng.choice([f"{name} != g_i + (n & 31)", f"{name} < g_i + (m & 31)"])
 
-        def body() -> None:
+        with self._block(f"for (item_t *{name} = g_i; {end}; {name}++) {{"):
             self._say(f"ADD({name}->a + {name}->b); {name}->e += (int32_t)h; {name}->c ^= {name}->d;")
             if self._rng.random() < 0.4:
                 self._body(most=1)
-
-        self._block(f"for (item_t *{name} = g_i; {end}; {name}++) {{", body)
 
     def _backwards(self) -> None:
         """A pointer that goes down, counted in one way or the other."""
@@ -291,9 +281,8 @@ class _Piece:
         kind, step = ARRAYS[name], self._rng.choice([1, 1, 2, 4])
         self._say(f"{kind} *{start} = g_{name} + {self._rng.randint(0, 60)};")
         self._say(f"{kind} *{pointer} = {start} + {step} * ({self._count(31)});")
-        body = f"{pointer} -= {step}; ADD(*{pointer}); *{pointer} = ({kind})(h >> 3);"
-        relation = self._rng.choice(["!=", ">"])
-        self._block(f"while ({pointer} {relation} {start}) {{", lambda: self._say(body))
+        with self._block(f"while ({pointer} {self._rng.choice(['!=', '>'])} {start}) {{"):
+            self._say(f"{pointer} -= {step}; ADD(*{pointer}); *{pointer} = ({kind})(h >> 3);")
 
     def _ordered(self) -> None:
         """A test at the end that may fail from the start, with bounds on both sides of zero."""
@@ -311,14 +300,12 @@ class _Piece:
         self._variables.append(counter)
         move = f"{counter} {'+' if up else '-'}= {step};"
         if rng.random() < 0.5:
-            self._block(
-                "do {",
-                lambda: (self._body(continues=False, most=2), self._say(move)),
-                f"}} while ({counter} {relation} {last});",
-            )
+            with self._block("do {", f"}} while ({counter} {relation} {last});"):
+                self._body(continues=False, most=2)
+                self._say(move)
         else:
-            head = f"for (; {counter} {relation} {last}; {move[:-1]}) {{"
-            self._block(head, lambda: self._body(most=2))
+            with self._block(f"for (; {counter} {relation} {last}; {move[:-1]}) {{"):
+                self._body(most=2)
         self._say(f"ADD({counter});")
 
     def _own_loop(self) -> None:
@@ -338,10 +325,8 @@ class _Piece:
         kind, low = rng.choice([("uint32_t", 4_294_967_280), ("uint8_t", 240), ("uint16_t", 65_520)])
         step = rng.choice([1, 1, 3, 5]) if kind == "uint8_t" else 1
         self._say(f"{kind} {counter} = ({kind})({low}u + (u & 7));")
-        self._block(
-            f"while ({counter} != ({kind})(n & 15)) {{",
-            lambda: self._say(f"ADD({counter}); {counter} += {step}; if (h % 251 == 9) break;"),
-        )
+        with self._block(f"while ({counter} != ({kind})(n & 15)) {{"):
+            self._say(f"ADD({counter}); {counter} += {step}; if (h % 251 == 9) break;")
         self._say(f"ADD({counter});")
 
 
