@@ -15,8 +15,7 @@ from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.yosys import find_yosys
 from xpulpnn_sim.verification.mutants import core_mutants
 from xpulpnn_sim.verification.mutants.campaign import MutationSettings
-from xpulpnn_sim.verification.mutants.core_design import MutatedCore, chosen_places, command_in, write_part
-from xpulpnn_sim.verification.mutants.core_mutants import Work
+from xpulpnn_sim.verification.mutants.core_mutants import MutatedCore, Work, chosen_places, command_in, write_part
 from xpulpnn_sim.verification.random.trials import Plan
 
 SMALL = ("xpulpv2=false", "multiplier=inferred", "shifter=inferred")

@@ -12,7 +12,7 @@ from xpulpnn_sim.benches.runner import available
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.proofs.units.mutant_proof import GatePort, Held, Situation
-from xpulpnn_sim.verification.mutants.provers import handshakes_of
+from xpulpnn_sim.verification.mutants.unit_mutants import handshakes_of
 
 
 @pytest.mark.unit

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
@@ -195,28 +194,33 @@ class MutationSettings:
     proof_s: int  # seconds for each search of a proof of a mutant that nothing finds; 0 for no proofs
 
 
-class MutantProver(ABC):
-    """Compares mutants with the design; what is found is kept as it comes."""
+class MutantProver:
+    """Compares mutants with the design; what is found is kept as it comes.
 
-    def __init__(self, mutants: Sequence[Mutant], results: Results, key: str, timeout_s: int) -> None:
+    ``gates`` makes the design with some mutants at least, ``compare`` verdicts as they come; both raise
+    :class:`ToolError` if a tool fails.
+    """
+
+    def __init__(
+        self,
+        mutants: Sequence[Mutant],
+        results: Results,
+        key: str,
+        timeout_s: int,
+        gates: Callable[[Sequence[Mutant]], MutatedGates],
+        compare: Callable[[Sequence[Mutant]], Iterator[tuple[Mutant, Proof]]],
+    ) -> None:
         self._mutants, self._results, self._key, self._timeout_s = mutants, results, key, timeout_s
+        self._gates, self._compare = gates, compare
         # what is known to occur may have changed, or how it is searched
         self._method = digest(xpulpnn_sim.proofs.units, xpulpnn_sim.verification.mutants)
-
-    @abstractmethod
-    def gates(self, mutants: Sequence[Mutant]) -> MutatedGates:
-        """The design with some mutants at least."""
-
-    @abstractmethod
-    def compare(self, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
-        """Verdicts as they come; raises :class:`ToolError` if ABC fails."""
 
     def proved(self) -> dict[int, Proof]:
         """Mutants that are known to change nothing, by number, on which no test need run."""
         numbers = self._results.find(_UNCHANGED, self._key)
         if numbers is None:
             # equal gates are one
-            gates = self.gates(self._mutants)
+            gates = self._gates(self._mutants)
             numbers = [mutant.number for mutant in self._mutants if not gates.differences(mutant.number)]
             self._results.keep(_UNCHANGED, numbers, self._key)
         known = ((mutant.number, self._known(mutant)) for mutant in self._mutants)
@@ -227,7 +231,7 @@ class MutantProver(ABC):
         """Verdicts of the mutants that were proved, by number."""
         known = {mutant.number: proof for mutant in left if (proof := self._known(mutant))}
         told("proofs", len(known), len(left))
-        for mutant, proof in self.compare([mutant for mutant in left if mutant.number not in known]):
+        for mutant, proof in self._compare([mutant for mutant in left if mutant.number not in known]):
             known[mutant.number] = proof
             row = {"proof": proof.verdict, "example": proof.example, "proof_s": self._timeout_s, "method": self._method}
             self._results.keep(str(mutant.number), row, self._key)

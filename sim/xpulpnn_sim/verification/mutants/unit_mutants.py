@@ -1,24 +1,40 @@
 """Mutants of a unit, all in one design: an input of it says which of them it is; its bench on each of them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import xpulpnn_sim.benches
+from xpulpnn.config import CoreConfig
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.benches.runner import run_bench
-from xpulpnn_sim.benches.units import UNITS, BenchedUnit
+from xpulpnn_sim.benches.units import FULL, UNITS, BenchedUnit
+from xpulpnn_sim.proofs.units.mutant_proof import (
+    EVERYWHERE,
+    REACHED,
+    GatePort,
+    Held,
+    Judge,
+    MutantComparison,
+    Occurring,
+    Situation,
+)
 from xpulpnn_sim.proofs.units.mutated_gates import SELECT, read_mutated
+from xpulpnn_sim.proofs.units.situations import OCCURRING
 from xpulpnn_sim.tools.results import Results, digest
-from xpulpnn_sim.tools.yosys import Yosys
+from xpulpnn_sim.tools.yosys import Yosys, find_abc
 from xpulpnn_sim.verification.mutants.campaign import (
     BASE,
+    EQUIVALENT,
+    LEGAL,
     LINT_OFF,
     RESULT,
     Judged,
     Mutant,
+    MutantProver,
     MutationSettings,
+    Proof,
     Told,
     apply_all,
     find_places,
@@ -26,7 +42,131 @@ from xpulpnn_sim.verification.mutants.campaign import (
     mutant_of,
     places,
 )
-from xpulpnn_sim.verification.mutants.provers import UnitProver, occurring_at
+
+_SEEN_WITH: Mapping[str, Sequence[str]] = {
+    "req": ("addr", "we", "be", "beats"),
+    "rvalid": ("rdata", "err"),
+    "arvalid": ("arid", "araddr", "arlen", "arsize", "arburst", "arlock", "arcache", "arprot"),
+    "awvalid": ("awid", "awaddr", "awlen", "awsize", "awburst", "awlock", "awcache", "awprot"),
+    "wvalid": ("wdata", "wstrb", "wlast"),
+}
+"""Last parts of the names of ports: what says that there is something, and what goes with it."""
+
+_WRITTEN = ("req", "we", "wdata")
+_ASKED = ("addr", "we", "be", "wdata", "beats")
+_PAYLOAD = "payload"
+
+_OF_UNITS: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "prefetch": {"valid": ("word", "error")},
+    "hwloops": {"if_back": ("if_start",), "id_valid": ("hold", "wrong", "id_next")},
+    "quantiser": {"request": ("address",), "done": ("result",)},
+}
+"""The same for benches of units whose ports have names of their own."""
+
+
+_ALLOWED: Mapping[str, Sequence[Mapping[str, set[int]]]] = {"prefetch": ({"take": {0}}, {"valid": {1}})}
+"""Values of ports by benches of units, of which some are there in every cycle."""
+
+_ALONE = ("core_demux", "funnelled")  # benches of units whose initiators have one request outstanding at most
+
+
+def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str]) -> Occurring:
+    """When each output is looked at, and which inputs stay or come only after others."""
+    pairs = list(_pairs(outputs)) + [
+        ({guard: {1}}, tuple(payload)) for guard, payload in _OF_UNITS.get(bench, {}).items()
+    ]
+    guarded = {name for _, payload in pairs for name in payload}
+    always = tuple(name for name in outputs if name not in guarded)
+    held = [
+        Held(words=tuple(f"{bundle}{part}" for part in _ASKED if f"{bundle}{part}" in inputs), during=name, until=gnt)
+        for name in inputs
+        for bundle in [name.removesuffix("req")]
+        for gnt in [(f"{bundle}gnt",)]
+        if name.endswith("__req") and gnt[0] in outputs
+    ]
+    alone = list(_ports(inputs, outputs)) if bench in _ALONE else []
+    allowed = _ALLOWED.get(bench, [{}])
+    looks = [({}, always), *pairs] if pairs or bench in _ALLOWED else []
+    return Occurring(
+        situations=[Situation(values={**some, **values}, outputs=seen) for values, seen in looks for some in allowed],
+        held=held,
+        answered=list(_ports(outputs, inputs)),
+        alone=alone,
+    )
+
+
+def _ports(asking: Collection[str], answering: Collection[str]) -> Iterator[GatePort]:
+    """Request, grant and answer of the OBI ports with the request among ``asking``, if an answer is to one request."""
+    for name in asking:
+        bundle = name.removesuffix("req")
+        port = GatePort(name, f"{bundle}gnt", f"{bundle}rvalid")
+        several = f"{bundle}beats" in asking
+        if name.endswith("__req") and not several and {*port[1:]} <= set(answering):
+            yield port
+
+
+def _pairs(outputs: Collection[str]) -> Iterator[tuple[dict[str, set[int]], tuple[str, ...]]]:
+    """Values of ports, and the outputs that they let be looked at."""
+    for name in outputs:
+        bundle, _, last = name.rpartition("__")
+        if bundle and last in _SEEN_WITH:
+            payload = tuple(f"{bundle}__{part}" for part in _SEEN_WITH[last] if f"{bundle}__{part}" in outputs)
+            if payload:
+                yield {name: {1}}, payload
+        if bundle and last == _WRITTEN[0] and f"{bundle}__{_WRITTEN[2]}" in outputs:
+            yield {f"{bundle}__{part}": {1} for part in _WRITTEN[:2]}, (f"{bundle}__{_WRITTEN[2]}",)
+        if bundle and last == "valid":
+            payload = tuple(other for other in outputs if other.startswith(f"{bundle}__{_PAYLOAD}__"))
+            if payload:
+                yield {name: {1}}, payload
+
+
+_SHOWN_PORTS = 12
+
+_EVERYTHING = replace(FULL, mac_load_cu=True, requantise=True)
+"""Whose control words occur; a core with less has some of them."""
+
+_OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
+    "alu": ("alu", FULL),
+    "mult": ("mult", _EVERYTHING),
+    "mult-inferred": ("mult", _EVERYTHING),
+    "div": ("div", FULL),
+    "lsu": ("lsu", FULL),
+    "requantiser": ("requantiser", _EVERYTHING),
+    **{
+        f"dotp-{structure}": ("dotp", _EVERYTHING)
+        for structure in ("shared", "shared-inferred", "register", "and", "and-inferred", "none-inferred")
+    },
+}
+"""Units about whose inputs something is known: name of what occurs at them, and in which core."""
+
+
+def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Occurring:
+    """Inputs that occur at a unit with a bench."""
+    if name not in _OCCURS:
+        return handshakes_of(UNITS[name].bench, inputs, outputs)
+    what, config = _OCCURS[name]
+    return OCCURRING[what](config)
+
+
+def _compared(judge: Judge, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
+    """Verdicts of a unit's mutants as they come."""
+    for mutant in waiting:
+        found = judge.compare(mutant.number)
+        verdict = found.verdict
+        if verdict == EQUIVALENT and found.scope != EVERYWHERE:
+            verdict = LEGAL if judge.assumes or found.scope != REACHED else EQUIVALENT
+        yield mutant, Proof(verdict=verdict, example=_shown(found) if found.example else "")
+
+
+def _shown(found: MutantComparison) -> str:
+    """Words that are not 0 in the last cycle of a counterexample, and a bit that is wrong then."""
+    cycles: Sequence[Mapping[str, int]] = found.example
+    given = [f"{name}={value:#x}" for name, value in cycles[-1].items() if value]
+    more = ["..."] if len(given) > _SHOWN_PORTS else []
+    what = " ".join([*given[:_SHOWN_PORTS], *more]) or "all inputs 0"
+    return f"cycle {len(cycles)}: {what}: {found.signal} ({found.scope})"
+
 
 _PLACES_PER_MUTANT = 2
 
@@ -71,7 +211,10 @@ def judge_unit(
         gates = read_mutated(folder / BASE, mutated.design.manifest["top"], changes, yosys)
         outputs = [port["name"] for port in mutated.design.manifest["ports"] if port["direction"] == "output"]
         occurring = occurring_at(unit, mutated.inputs, outputs)
-        prover = UnitProver(mutated.mutants, proofs, key, settings.proof_s, gates, occurring)
+        proof = Judge(gates=gates, abc=find_abc(), timeout_s=settings.proof_s, occurring=occurring)
+        prover = MutantProver(
+            mutated.mutants, proofs, key, settings.proof_s, lambda _: gates, lambda waiting: _compared(proof, waiting)
+        )
     benches = digest(xpulpnn_sim.benches)
 
     def run(waiting: Sequence[int]) -> None:
