@@ -1,19 +1,108 @@
-"""Hardware configurations and their named presets.
+"""Hardware configurations, their named presets, and their fields as text: ``KEY=VALUE``.
 
 Configurations are frozen dataclasses; every constructor of a component takes one. An impossible combination raises
 :class:`~xpulpnn.errors.ConfigError` on construction, before any gate exists.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from enum import EnumType
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES, MAX_CORES
 from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 from xpulpnn.isa.machine import NNRF_ENTRIES, NNRF_PARAMETERS, NNRF_WEIGHTS, WORD_BYTES
-from xpulpnn.settings import check_choices
+
+Config = TypeVar("Config")
+
+
+def _require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{name} must be one of {', '.join(choices)}, not {value or 'empty'}")
+
+
+def check_choices(config: Any) -> None:
+    """Raise :class:`~xpulpnn.errors.ConfigError` for a field of ``Literal`` type with another value."""
+    for item in fields(config):
+        if get_origin(item.type) is Literal:
+            _require_choice(item.name, getattr(config, item.name), get_args(item.type))
+
+
+_TRUTH = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
+
+
+def parse_value(name: str, text: str, kind: Any) -> Any:
+    """The value that ``text`` spells for a field of type ``kind``: bool, int, set of int, enum or ``Literal`` word.
+
+    Raises :class:`ConfigError` naming the field and the rule.
+    """
+    if kind is bool:
+        if text.lower() not in _TRUTH:
+            raise ConfigError(f"{name} must be true or false, not {text}")
+        return _TRUTH[text.lower()]
+    if kind is int or get_origin(kind) is frozenset:
+        try:
+            return int(text, 0) if kind is int else frozenset(int(part, 0) for part in re.split("[,+]", text))
+        except ValueError:
+            rule = "an integer" if kind is int else "a list of integers such as 16,8"
+            raise ConfigError(f"{name} must be {rule}, not {text or 'empty'}") from None
+    if isinstance(kind, EnumType):
+        _require_choice(name, text, tuple(kind.__members__))
+        return kind[text]
+    _require_choice(name, text, get_args(kind))
+    return text
+
+
+def _settings(config: Any) -> dict[str, tuple[tuple[str, ...], Any]]:
+    """Path and type of every field by the names of its setting: its own, also after that of the configuration it is
+    in (``dotp.widths``)."""
+    found: dict[str, tuple[tuple[str, ...], Any]] = {}
+    for item in fields(config):
+        inner = getattr(config, item.name)
+        if is_dataclass(inner):
+            for name, (path, kind) in _settings(inner).items():
+                found[name] = found[f"{item.name}.{name}"] = (item.name, *path), kind
+        else:
+            found[item.name] = (item.name,), item.type
+    return found
+
+
+def with_setting(config: object, key: str, text: str) -> dict[str, Any]:
+    """Parse one ``KEY=VALUE`` setting of the command line by the type of its field.
+
+    Returns a mapping for :func:`apply_settings`, nested as the fields are. ``KEY`` may have hyphens for underscores;
+    keys of :class:`DotpConfig` may be written with or without the prefix ``dotp.``.
+    """
+    known = _settings(config)
+    name = key.replace("-", "_")
+    if name not in known:
+        shown = sorted(setting for setting in known if "." not in setting)
+        raise ConfigError(f"setting must be one of {', '.join(shown)}, not {key}")
+    path, kind = known[name]
+    change = parse_value(path[-1], text, kind)
+    for part in reversed(path):
+        change = {part: change}
+    return change
+
+
+def _changed(config: Any, changes: Iterable[Mapping[str, Any]]) -> Any:
+    values: dict[str, Any] = {}
+    inner: dict[str, list[Any]] = {}
+    for name, value in (item for change in changes for item in change.items()):
+        if is_dataclass(getattr(config, name)):
+            inner.setdefault(name, []).append(value)
+        else:
+            values[name] = value
+    return replace(config, **values, **{name: _changed(getattr(config, name), found) for name, found in inner.items()})
+
+
+def apply_settings(config: Config, settings: Mapping[str, str]) -> Config:
+    """``config`` with ``KEY=VALUE`` settings applied together; raises :class:`ConfigError`."""
+    return _changed(config, [with_setting(config, key, text) for key, text in settings.items()])
+
 
 Multipliers = Literal["replicated", "shared"]
 Isolation = Literal["none", "and", "register"]

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from xpulpnn.config import preset
+from xpulpnn.config import apply_settings, preset
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn.settings import apply_settings
 from xpulpnn_sim.exploration.asic import AsicFlow, shuffled
 from xpulpnn_sim.exploration.cache import emit_design
 from xpulpnn_sim.exploration.energy.estimate import clock_gated_netlist

@@ -7,9 +7,8 @@ from time import sleep
 
 import pytest
 
-from xpulpnn.config import CoreConfig, preset
+from xpulpnn.config import CoreConfig, apply_settings, preset
 from xpulpnn.errors import ConfigError
-from xpulpnn.settings import apply_settings
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.exploration.cache import cached_flow, emit_design

@@ -6,9 +6,8 @@ from typing import Literal
 
 import pytest
 
-from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig, DotpConfig, preset
+from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig, DotpConfig, apply_settings, preset
 from xpulpnn.errors import ConfigError
-from xpulpnn.settings import apply_settings
 
 pytestmark = pytest.mark.unit
 

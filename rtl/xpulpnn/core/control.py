@@ -1,11 +1,18 @@
-"""Control words that the decoder gives to the ID and EX stages."""
+"""Control words that the decoder gives to the ID and EX stages, and that of every row of the instruction table."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from amaranth.lib import data, enum
 
-from xpulpnn.core.alu_ctrl import AluCtrl
-from xpulpnn.core.div import DivCtrl
-from xpulpnn.core.mult import MultCtrl
-from xpulpnn.dotp.ctrl import DotpCtrl, FmtField
+from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
+from xpulpnn.core.div import DivCtrl, div_control
+from xpulpnn.core.mult import MultCtrl, mult_control
+from xpulpnn.core.quantiser import quantiser_control
+from xpulpnn.core.requantiser import requantise_control
+from xpulpnn.dotp.ctrl import DotpCtrl, FmtField, dotp_control
+from xpulpnn.isa.formats import Op2Mode
+from xpulpnn.isa.table import Insn
 
 
 class OpASel(enum.Enum, shape=3):
@@ -145,3 +152,155 @@ class IdCtrl(data.Struct):
     csr: CsrOp
     hwloop: HwLoopOp
     elw: 1  #: p.elw, for the performance counters.
+
+
+Fields = dict[str, Any]
+
+_MEMORY = {
+    **dict.fromkeys(("lb", "lbu", "sb"), MemSize.BYTE),
+    **dict.fromkeys(("lh", "lhu", "sh"), MemSize.HALF),
+    **dict.fromkeys(("lw", "elw", "sw"), MemSize.WORD),
+}
+
+_SYSTEM = {kind.name.lower().replace("_", "."): kind for kind in System if kind is not System.NONE}
+
+_CSR: Mapping[str, CsrOp] = {"csrrw": CsrOp.WRITE, "csrrs": CsrOp.SET, "csrrc": CsrOp.CLEAR}
+
+_HWLOOP = {f"lp.{op.name.lower()}": op for op in HwLoopOp if op is not HwLoopOp.NONE}
+
+_IMMEDIATES: Mapping[str, ImmSel] = {
+    "imm12": ImmSel.I_TYPE,
+    "uimm5": ImmSel.I_TYPE,
+    "uimm20": ImmSel.U_TYPE,
+    "simm5": ImmSel.SIMM5,
+}
+"""Immediates recognised by their operand token; the others depend on the operation."""
+
+_NORMALISING = frozenset({"addN", "addRN", "subN", "subRN", "adduN", "adduRN", "subuN", "subuRN"})
+_BIT_FIELDS = frozenset({"extract", "extractu", "insert", "bclr", "bset"})
+_LANE_SELECT = frozenset({"pv.extract", "pv.extractu", "pv.insert"})
+
+
+def control_fields(insn: Insn) -> Fields:
+    """Fields of :class:`~xpulpnn.core.control.IdCtrl` for a 32-bit row; those not named are 0."""
+    fields: Fields = {f"{name}_used": name in insn.reads for name in ("rs1", "rs2", "rd")}
+    fields |= _unit(insn)
+    if insn.op in _MEMORY:
+        fields |= _memory(insn)
+    elif insn.is_branch:
+        fields |= {"branch": True, "op_c": OpCSel.TARGET, "target": TargetSel.BRANCH}
+        fields |= _second_operand(insn)
+    elif insn.is_jump:
+        fields |= {"jump": True, "op_a": OpASel.PC, "op_b": OpBSel.IMM, "imm": ImmSel.LINK}
+        fields |= {"target": TargetSel.JALR if insn.op == "jalr" else TargetSel.JAL, "ex_write": WriteSel.RD}
+    elif insn.is_mac_load:
+        fields |= _mac_load(insn)
+    elif insn.op == "pv.qnt":
+        fields |= _quantisation(insn)
+    elif insn.loads_parameter or insn.requantises:
+        fields |= _requantisation(insn)
+    elif insn.op in _SYSTEM:
+        fields["system"] = _SYSTEM[insn.op]
+    elif insn.op in _CSR:
+        immediate = "zimm5" in insn.operands
+        fields |= {"csr": _CSR[insn.op], "op_a": OpASel.ZIMM if immediate else OpASel.RS1, "ex_write": WriteSel.RD}
+        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.I_TYPE}
+    elif insn.op in _HWLOOP:
+        fields["hwloop"] = _HWLOOP[insn.mnemonic]
+        fields["target"] = TargetSel.LOOP_SHORT if insn.mnemonic == "lp.setupi" else TargetSel.LOOP
+    else:
+        fields |= _arithmetic(insn)
+    return fields
+
+
+def _unit(insn: Insn) -> Fields:
+    controls = {
+        Unit.MULT: ("mult", mult_control(insn)),
+        Unit.DIV: ("div", div_control(insn)),
+        Unit.DOTP: ("dotp", dotp_control(insn)),
+    }
+    fields: Fields = {"ex.unit": Unit.CSR if insn.op in _CSR else Unit.ALU}
+    for unit, (name, control) in controls.items():
+        if control is not None:
+            fields |= {"ex.unit": unit} | {f"ex.{name}.{key}": value for key, value in control.items()}
+    fields |= {f"ex.alu.{key}": value for key, value in (alu_control(insn) or {}).items()}
+    return fields
+
+
+def _second_operand(insn: Insn) -> Fields:
+    """Operand b of instructions whose second operand is rs2 or an immediate of the base formats."""
+    for token in insn.tokens:
+        if token.field.name in _IMMEDIATES:
+            return {"op_b": OpBSel.IMM, "imm": _IMMEDIATES[token.field.name]}
+    return {"op_b": OpBSel.RS2}
+
+
+def _memory(insn: Insn) -> Fields:
+    """Loads and stores: base in operand a, offset in operand b, store data in operand c."""
+    fields: Fields = {"lsu.valid": True, "lsu.we": insn.is_store, "lsu.size": _MEMORY[insn.op]}
+    fields["lsu.signed"] = insn.op in ("lb", "lh")
+    fields["elw"] = insn.op == "elw"
+    fields |= {"lsu.post": insn.writes_base, "ex_write": WriteSel.RS1 if insn.writes_base else WriteSel.NONE}
+    if insn.is_store:
+        register = "rs3" in insn.operands
+        fields |= {"op_c": OpCSel.RS2, "op_b": OpBSel.RD if register else OpBSel.IMM, "imm": ImmSel.S_TYPE}
+    else:
+        register = "imm12" not in insn.operands
+        fields |= {"wb_write": WriteSel.RD, "op_b": OpBSel.RS2 if register else OpBSel.IMM, "imm": ImmSel.I_TYPE}
+    return fields
+
+
+def _mac_load(insn: Insn) -> Fields:
+    """Mac&Load: the dot product leaves through port B, the incremented base one cycle later through port A."""
+    return {
+        # what the product replaces, too: an access fault restores it
+        "rd_used": True,
+        "mac_load": MacLoad.NN if insn.is_nn_form else MacLoad.CU,
+        "lsu.size": MemSize.WORD,
+        "lsu.post": True,
+        "op_b": OpBSel.IMM,
+        "imm": ImmSel.WORD_BYTES,
+        "ex_write": WriteSel.RD,
+        "wb_write": WriteSel.RS1,
+    }
+
+
+def _quantisation(insn: Insn) -> Fields:
+    """pv.qnt: the quantiser asks the load-store unit for half-words at addresses of its own."""
+    control = {f"quantise.{name}": value for name, value in (quantiser_control(insn) or {}).items()}
+    return control | {"lsu.size": MemSize.HALF, "lsu.post": True, "op_b": OpBSel.RS2, "ex_write": WriteSel.RD}
+
+
+def _requantisation(insn: Insn) -> Fields:
+    """pv.rqld: a load whose word goes to the NN-RF. pv.rq*: a multiplication whose result port A writes."""
+    fields = {f"requantise.{name}": value for name, value in (requantise_control(insn) or {}).items()}
+    if insn.loads_parameter:
+        fields |= {"lsu.valid": True, "lsu.size": MemSize.WORD, "lsu.post": True, "ex_write": WriteSel.RS1}
+        return fields | {"op_b": OpBSel.IMM, "imm": ImmSel.WORD_BYTES}
+    return fields | {"wb_write": WriteSel.RD, "op_b": OpBSel.RS1, "shamt_rs2": True}
+
+
+def _arithmetic(insn: Insn) -> Fields:
+    fields: Fields = {"ex_write": WriteSel.RD}
+    if insn.op in {"lui", "auipc"}:
+        fields["op_a"] = OpASel.ZERO if insn.op == "lui" else OpASel.PC
+    if insn.op in _NORMALISING and "Is3" not in insn.operands:
+        fields |= {"op_a": OpASel.RD, "op_b": OpBSel.RS1, "shamt_rs2": True}
+    elif insn.op in _BIT_FIELDS and "Is2" in insn.operands:
+        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.FIELD}
+    elif insn.op in {"clip", "clipu"} and "Is2" in insn.operands:
+        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.CLIP}
+    elif insn.op in _LANE_SELECT:
+        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.IMM6_UNSIGNED}
+    elif insn.op == "pv.shufflei":
+        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.SHUFFLE_B}
+    elif insn.op == "pv.shuffle" and "uimm6" in insn.operands:
+        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.SHUFFLE_H}
+    elif insn.mode is Op2Mode.SCI:
+        unsigned = "uimm6" in insn.operands
+        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.IMM6_UNSIGNED if unsigned else ImmSel.IMM6_SIGNED}
+    else:
+        fields |= _second_operand(insn)
+    if insn.mode in {Op2Mode.SC, Op2Mode.SCI} and not insn.op.startswith("pv.shuffle"):
+        fields |= {"replicate": True, "fmt": insn.fmt}
+    return fields

@@ -1,7 +1,12 @@
-"""Instruction decoder, generated from the instruction table."""
+"""Instruction decoder, generated from the instruction table, and the two-level covers of its outputs.
+
+A cover has few wide bit patterns in place of one per instruction: strings over ``0``, ``1`` and ``-``, as in the table
+and in Amaranth's ``Case``. Words that are no instruction may decode to anything (``illegal`` covers them), so a pattern
+may grow until it touches an instruction that needs another value: the expand step of the Espresso method.
+"""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -10,12 +15,77 @@ from amaranth.lib import data
 
 from xpulpnn.component import Component, In, Out
 from xpulpnn.config import CoreConfig
-from xpulpnn.core.control import IdCtrl
-from xpulpnn.core.control_rows import control_fields
-from xpulpnn.core.cover import expanded_cover, meet, merged_cover
+from xpulpnn.core.control import IdCtrl, control_fields
 from xpulpnn.core.quantiser import QuantiserCtrl
 from xpulpnn.core.requantiser import RequantiseCtrl
 from xpulpnn.isa.table import Insn, enabled
+
+
+def meet(one: str, other: str) -> bool:
+    """Return whether some word matches both patterns."""
+    return all(a == b or "-" in (a, b) for a, b in zip(one, other, strict=True))
+
+
+class Cube(NamedTuple):
+    """The words ``w`` with ``w & mask == match``."""
+
+    mask: int
+    match: int
+
+    @classmethod
+    def of(cls, pattern: str) -> "Cube":
+        """The cube of a pattern string."""
+        fixed = pattern.replace("0", "1").replace("-", "0")
+        return cls(int(fixed, 2), int(pattern.replace("-", "0"), 2))
+
+    def pattern(self, width: int) -> str:
+        """The pattern string, ``width`` characters from the most significant bit down."""
+        bits = (("-", "-"), ("0", "1"))
+        return "".join(bits[self.mask >> i & 1][self.match >> i & 1] for i in reversed(range(width)))
+
+    def apart(self, other: "Cube") -> int:
+        """The bits that are fixed in both cubes, each to another value; 0 if some word lies in both."""
+        return (self.match ^ other.match) & self.mask & other.mask
+
+    def contains(self, other: "Cube") -> bool:
+        """Return whether every word of ``other`` lies in this cube."""
+        return not self.mask & ~other.mask and not (self.match ^ other.match) & self.mask
+
+
+def expanded_cover(on: Iterable[str], off: Iterable[str]) -> list[str]:
+    """Patterns that hold every word of ``on`` and none of ``off``; the rest is free. Patterns share one width."""
+    on = list(on)
+    width = len(on[0])
+    blocked = [Cube.of(pattern) for pattern in off]
+    cover: list[Cube] = []
+    for cube in map(Cube.of, on):
+        if any(wide.contains(cube) for wide in cover):
+            continue
+        mask = cube.mask
+        # the bits that tell each blocked cube from this one: the last of them has to stay
+        apart = {cube.apart(other) for other in blocked}
+        for bit in range(width):
+            flag = 1 << bit
+            if mask & flag and apart.isdisjoint((0, flag)):
+                mask &= ~flag
+                apart = {bits & ~flag for bits in apart}
+        cover.append(Cube(mask, cube.match & mask))
+    return [cube.pattern(width) for cube in cover]
+
+
+def merged_cover(patterns: Sequence[str]) -> list[str]:
+    """Fewer patterns that hold exactly the same words: pairs that differ in one fixed bit become one."""
+    width = len(patterns[0])
+    cubes = {Cube.of(pattern) for pattern in patterns}
+    for bit in range(width):
+        flag = 1 << bit
+        for cube in sorted(cubes):
+            twin = Cube(cube.mask, cube.match ^ flag)
+            if cube.mask & flag and cube in cubes and twin in cubes:
+                cubes -= {cube, twin}
+                cubes.add(Cube(cube.mask & ~flag, cube.match & ~flag))
+    return [cube.pattern(width) for cube in sorted(cubes)]
+
 
 OPCODE_BITS = 7
 WORD_BITS = 32

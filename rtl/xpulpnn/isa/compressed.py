@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from xpulpnn.errors import EncodingError
-from xpulpnn.isa.base import INTEGER_ROWS, SYSTEM_ROWS
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.scalar import INTEGER_ROWS, SYSTEM_ROWS
 
 
 class _Row(NamedTuple):

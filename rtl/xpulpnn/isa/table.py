@@ -8,12 +8,11 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 
 from xpulpnn.errors import EncodingError
-from xpulpnn.isa.base import INTEGER_ROWS, SYSTEM_ROWS
 from xpulpnn.isa.compressed import COMPRESSED_ROWS, expand_compressed
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.scalar import INTEGER_ROWS, SCALAR_ROWS, SYSTEM_ROWS
 from xpulpnn.isa.xpulpnn import MAC_LOAD_ROWS, QUANTISATION_ROWS, SIMD_ROWS, XPULPNN2_ROWS
-from xpulpnn.isa.xpulpv2 import SCALAR_ROWS
 
 __all__ = ["INSNS", "Decoder", "Insn", "by_mnemonic", "enabled", "expand_compressed", "find"]
 

@@ -26,8 +26,7 @@ from xpulpnn.core.alu import Alu
 from xpulpnn.core.alu_ctrl import AluCtrl, AluResult, alu_control
 from xpulpnn.core.backend import Backend
 from xpulpnn.core.compressed_decoder import CompressedDecoder
-from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, IdCtrl, LsuCtrl
-from xpulpnn.core.control_rows import control_fields
+from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, IdCtrl, LsuCtrl, control_fields
 from xpulpnn.core.core import Core
 from xpulpnn.core.csr_file import CsrFile
 from xpulpnn.core.decoder import Decoder

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
-from xpulpnn.config import CLUSTER_PRESETS, CoreConfig
+from xpulpnn.config import CLUSTER_PRESETS, CoreConfig, apply_settings
 from xpulpnn.errors import InputError
-from xpulpnn.settings import apply_settings
 from xpulpnn_sim.cli.common import FAILED, OK, output, tell, write_json
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.kernels import CompilerChoice

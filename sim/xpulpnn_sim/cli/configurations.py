@@ -7,9 +7,8 @@ from typing import Annotated, TypeVar
 
 from cyclopts import Parameter, Token
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, preset
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, apply_settings, preset
 from xpulpnn.errors import ConfigError, InputError
-from xpulpnn.settings import apply_settings
 from xpulpnn_sim.cli.options import (
     Count,
     Fresh,

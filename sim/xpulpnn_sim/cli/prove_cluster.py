@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
-from xpulpnn.config import CLUSTER_PRESETS
-from xpulpnn.settings import apply_settings
+from xpulpnn.config import CLUSTER_PRESETS, apply_settings
 from xpulpnn_sim.cli.common import finish, output, progress_bar, table, tell
 from xpulpnn_sim.cli.configurations import Settings
 from xpulpnn_sim.cli.options import Json, Seconds, Timeout, arguments, command

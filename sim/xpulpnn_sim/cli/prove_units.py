@@ -9,10 +9,9 @@ from typing import Annotated, Any, get_args
 from cyclopts import Parameter
 from rich.table import Table
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig, Multiplier, preset
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig, Multiplier, apply_settings, preset
 from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn.settings import apply_settings
 from xpulpnn_sim.cli.common import finish, output, progress_bar, table, tell
 from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Configuration
 from xpulpnn_sim.cli.options import Json, Seconds, Timeout, Words, arguments, command, listed

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.config import ClusterConfig, CoreConfig, apply_settings
 from xpulpnn.errors import InputError, LayerError, XpulpnnError
-from xpulpnn.settings import apply_settings
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, run_cluster_case

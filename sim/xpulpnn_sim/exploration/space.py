@@ -8,9 +8,18 @@ from itertools import product
 from math import prod
 from typing import get_args, get_origin, get_type_hints
 
-from xpulpnn.config import ALL_WIDTHS, CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, DotpConfig, preset
+from xpulpnn.config import (
+    ALL_WIDTHS,
+    CLUSTER_PRESETS,
+    PRESETS,
+    ClusterConfig,
+    CoreConfig,
+    DotpConfig,
+    apply_settings,
+    preset,
+    with_setting,
+)
 from xpulpnn.errors import ConfigError, InputError
-from xpulpnn.settings import apply_settings, with_setting
 from xpulpnn_sim.exploration.results import Configuration
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
 

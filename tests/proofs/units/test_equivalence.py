@@ -6,10 +6,9 @@ from typing import Any, get_args
 
 import pytest
 
-from xpulpnn.config import Adders, preset
+from xpulpnn.config import Adders, apply_settings, preset
 from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn.settings import apply_settings
 from xpulpnn_sim.cli import prove_units
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute_command

@@ -12,9 +12,8 @@ from xpulpnn.emit.members import declared_meanings
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import Barrier, Control, EventRegister, Timer, TimerConfig
 from xpulpnn.isa.csr import CSRS
-from xpulpnn.isa.cycles import cycles
 from xpulpnn.isa.formats import BASE_EXTENSIONS
-from xpulpnn.isa.machine import ExceptionCause
+from xpulpnn.isa.machine import ExceptionCause, cycles
 from xpulpnn.isa.semantics import statements
 from xpulpnn.isa.table import INSNS, enabled, find
 from xpulpnn_sim.cli.tree import COMMANDS, commands

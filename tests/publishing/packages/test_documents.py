@@ -11,10 +11,9 @@ from tempfile import gettempdir
 
 import pytest
 
-from xpulpnn.config import PRESETS, ClusterConfig, CoreConfig
+from xpulpnn.config import PRESETS, ClusterConfig, CoreConfig, apply_settings
 from xpulpnn.emit.members import member_meanings
 from xpulpnn.errors import ConfigError
-from xpulpnn.settings import apply_settings
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.publishing.packages import ipxact
 from xpulpnn_sim.publishing.packages.assemble import package_files

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from xpulpnn.core.control_rows import control_fields
+from xpulpnn.core.control import control_fields
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BITS
 from xpulpnn.isa.table import enabled

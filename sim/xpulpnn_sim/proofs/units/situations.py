@@ -9,8 +9,7 @@ from amaranth.lib import data
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluCtrl
-from xpulpnn.core.control import LsuCtrl, OpBSel, Unit
-from xpulpnn.core.control_rows import control_fields
+from xpulpnn.core.control import LsuCtrl, OpBSel, Unit, control_fields
 from xpulpnn.core.div import DivCtrl
 from xpulpnn.core.mult import MultCtrl
 from xpulpnn.core.requantiser import RequantiseCtrl

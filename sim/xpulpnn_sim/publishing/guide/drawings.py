@@ -161,7 +161,7 @@ HOUSE = (
         ("xpulpnn.cluster", "xpulpnn.core", "xpulpnn.dotp", "xpulpnn.arith", "xpulpnn.emit"),
         "gates and their emission (Amaranth)",
     ),
-    HouseLayer(("xpulpnn.isa", "xpulpnn.config", "xpulpnn.settings", "xpulpnn.errors"), "facts: standard library only"),
+    HouseLayer(("xpulpnn.isa", "xpulpnn.config", "xpulpnn.config", "xpulpnn.errors"), "facts: standard library only"),
 )
 """The house from the top: what is higher may import what is lower, never the other way round."""
 

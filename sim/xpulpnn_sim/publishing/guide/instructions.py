@@ -6,10 +6,10 @@ from typing import Any
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
-from xpulpnn.isa.cycles import Cycles, cycles
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import Cycles, cycles
 from xpulpnn.isa.semantics import phrase, statements
 from xpulpnn.isa.table import INSNS, enabled, find
 from xpulpnn_sim.publishing.guide import html

@@ -10,8 +10,7 @@ from typing import Any
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluResult, AluShift
-from xpulpnn.core.control import ImmSel, OpBSel, Unit
-from xpulpnn.core.control_rows import control_fields
+from xpulpnn.core.control import ImmSel, OpBSel, Unit, control_fields
 from xpulpnn.core.mult import MultOp
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import ElemFmt, Extension, Op2Mode

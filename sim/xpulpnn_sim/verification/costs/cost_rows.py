@@ -7,9 +7,8 @@ measured between two markers; what counts are the cycles beyond one per instruct
 from collections.abc import Iterator, Mapping
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.cycles import cycles
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import WORD_MASK, XLEN, Cost, division_cycles
+from xpulpnn.isa.machine import WORD_MASK, XLEN, Cost, cycles, division_cycles
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.verification.costs.measurement import FREE, CostRow
