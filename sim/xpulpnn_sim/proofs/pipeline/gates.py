@@ -1,7 +1,7 @@
 """A property and the core as one graph of gates; signals of the core that properties see, by their emitted names."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,8 +11,7 @@ from xpulpnn.core.prefetch import DEPTH
 from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_WEIGHTS, REGISTERS
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
-from xpulpnn_sim.proofs.engine.aiger import Aiger, ClockedGraph, Named, at, read_named
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE
+from xpulpnn_sim.proofs.engine.aiger import Named, read_named
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
 from xpulpnn_sim.proofs.pipeline.rules import PipelineRule
 from xpulpnn_sim.tools.yosys import Yosys
@@ -215,33 +214,10 @@ def _seen_wires(name: str, rule: PipelineRule, scene: SceneGates) -> list[str]:
     ]
 
 
-def latches(end: str, folder: Path, above: int = 0) -> frozenset[int]:
-    """Numbers of the latches of a register, from a bit on, by the end of its path."""
-    rows = re.findall(r"^latch (\d+) (\d+) (.*)$", (folder / "rule.map").read_text(), re.MULTILINE)
-    return frozenset(int(number) for number, bit, name in rows if name.endswith(end) and int(bit) >= above)
-
-
-def narrowed(rule: PipelineRule, graph: Named, parts: Sequence[str], folder: Path) -> Aiger:
-    """The graph that is searched, with 0 in the upper bits of narrow registers.
-
-    It has an output before the others: whether a part that is looked at is wrong.
-    """
-    kept = list(graph.graph.latches)
-    for end, bits in rule.narrow.items():
-        for number in latches(end, folder, above=bits):
-            kept[number] = (FALSE, 0)
-    made = ClockedGraph()
-    inputs = made.inputs(graph.graph.inputs)
-    state = [made.latch(reset) for _, reset in kept]
-    copied = made.copy(graph.graph, [*inputs, *state])
-    for latch, (following, _) in zip(state, kept, strict=True):
-        made.follow(latch, at(copied, following))
-    shown = [at(copied, literal) for literal in graph.graph.outputs]
-    numbers = graph.outputs[PARTS]
-    looked_at = [
-        shown[numbers[bit]] for bit, name in enumerate(parts) if name not in rule.unsearched and bit in numbers
-    ]
-    return made.aiger([made.any(looked_at), *shown])
+def latches(end: str, folder: Path) -> frozenset[int]:
+    """Numbers of the latches of a register, by the end of its path."""
+    rows = re.findall(r"^latch (\d+) \d+ (.*)$", (folder / "rule.map").read_text(), re.MULTILINE)
+    return frozenset(int(number) for number, name in rows if name.endswith(end))
 
 
 def build_graph(rule: PipelineRule, scene: SceneGates, folder: Path, yosys: Yosys) -> Named:

@@ -5,12 +5,11 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from xpulpnn_sim.proofs.engine.aiger import Aiger, ClockedGraph, Named, at, read_witness
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, PROVED, UNDECIDED, Ledger, Outcome
-from xpulpnn_sim.proofs.engine.solvers import WITNESS, search_cycles
+from xpulpnn_sim.proofs.engine.solvers import WITNESS, Searched, search_cycles
 from xpulpnn_sim.proofs.pipeline.gates import (
     BROKEN,
     INVARIANTS,
@@ -19,7 +18,6 @@ from xpulpnn_sim.proofs.pipeline.gates import (
     SceneGates,
     build_graph,
     latches,
-    narrowed,
     scene_top_text,
     script,
 )
@@ -29,7 +27,7 @@ from xpulpnn_sim.tools.yosys import Yosys
 
 
 def from_any_state(graph: Aiger, wrong: int, *, found: int | None = None, zero: Collection[int] = ()) -> Aiger:
-    """The same from any state in which nothing is wrong."""
+    """The same from any state in which nothing is wrong; what is looked for is the last output."""
     made = ClockedGraph()
     inputs = made.inputs(graph.inputs)
     later, began_well = made.latch(0), made.latch(0)
@@ -46,15 +44,7 @@ def from_any_state(graph: Aiger, wrong: int, *, found: int | None = None, zero: 
     made.follow(later, TRUE)
     made.follow(began_well, made.mux(later, at(copied, wrong) ^ 1, began_well))
     shown = [at(copied, literal) for literal in graph.outputs]
-    return made.aiger([made.and_(began_well, at(copied, wrong if found is None else found)), *shown])
-
-
-class _Found(NamedTuple):
-    """The outcome of a search: the cycle that fails, if any, the last one searched to its end, inputs of each cycle."""
-
-    cycle: int | None
-    deepest: int
-    inputs: Sequence[Sequence[int]]
+    return made.aiger([*shown, made.and_(began_well, at(copied, wrong if found is None else found))])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,22 +86,19 @@ class Prover:
     ) -> Outcome:
         """Nothing is wrong in the first cycle, nor in one behind a cycle in which nothing is."""
         began = time.monotonic()
-        wrong = graph.graph.outputs[graph.outputs[BROKEN][0]]
+        wrong, part = (graph.graph.outputs[graph.outputs[name][0]] for name in (BROKEN, WRONG))
         searches = [
-            ("first", replace(graph.graph, outputs=[wrong]), 0),
+            ("first", replace(graph.graph, outputs=[*graph.graph.outputs, wrong]), 0),
             ("step", from_any_state(graph.graph, wrong), 1),
         ]
         if rule.within:
-            part = graph.graph.outputs[graph.outputs[WRONG][0]]
             within = from_any_state(graph.graph, wrong, found=part, zero=latches(rule.counts, folder))
             searches.append(("within", within, rule.within))
         for name, searched, depth in searches:
-            found = self._explore(name, searched, folder, depth)
-            if found.cycle is not None:
-                shown = replace(graph, graph=searched, outputs=_moved(graph.outputs))
-                last = (graph if name == "first" else shown).replay(found.inputs)[-1]
+            found, trace = self._explore(name, replace(graph, graph=searched), folder, depth)
+            if trace:
                 parts, invariants = names
-                broken = [*_set(parts, last.get(PARTS, 0)), *_set(invariants, last.get(INVARIANTS, 0))]
+                broken = [*_set(parts, trace[-1].get(PARTS, 0)), *_set(invariants, trace[-1].get(INVARIANTS, 0))]
                 return Outcome(name=rule.name, verdict=UNDECIDED, seconds=0, broken=broken)
             if found.deepest < depth:
                 return Outcome(name=rule.name, verdict=UNDECIDED, seconds=0)
@@ -120,28 +107,27 @@ class Prover:
     def _search(self, rule: PipelineRule, graph: Named, parts: Sequence[str], folder: Path, depth: int) -> Outcome:
         """The cycles from reset."""
         began = time.monotonic()
-        searched = narrowed(rule, graph, parts, folder)
-        found = self._explore(WRONG, searched, folder, depth)
+        wrong = graph.graph.outputs[graph.outputs[WRONG][0]]
+        searched = replace(graph, graph=replace(graph.graph, outputs=[*graph.graph.outputs, wrong]))
+        found, trace = self._explore(WRONG, searched, folder, depth)
         seconds = time.monotonic() - began
-        if found.cycle is not None:
-            trace = replace(graph, graph=searched, outputs=_moved(graph.outputs)).replay(found.inputs)
-            wrong = _set(parts, trace[-1][PARTS])
-            return Outcome(name=rule.name, verdict=FAILED, cycle=found.cycle, seconds=seconds, parts=wrong, trace=trace)
+        if found.failing is not None:
+            seen, cycle = _set(parts, trace[-1][PARTS]), found.failing
+            return Outcome(name=rule.name, verdict=FAILED, cycle=cycle, seconds=seconds, parts=seen, trace=trace)
         verdict = PASSED if found.deepest >= depth else UNDECIDED
         return Outcome(name=rule.name, verdict=verdict, cycle=found.deepest, seconds=seconds)
 
-    def _explore(self, name: str, searched: Aiger, folder: Path, depth: int) -> "_Found":
-        (folder / f"{name}.aig").write_bytes(replace(searched, outputs=searched.outputs[:1]).binary())
+    def _explore(
+        self, name: str, searched: Named, folder: Path, depth: int
+    ) -> tuple[Searched, Sequence[Mapping[str, int]]]:
+        """Search for cycles in which the last output is 1; returns the outputs in each of them, too."""
+        graph = searched.graph
+        (folder / f"{name}.aig").write_bytes(replace(graph, outputs=graph.outputs[-1:]).binary())
         read = f"read_aiger {name}.aig; strash; scleanup; dc2; "
-        log = f"{name}.log"
-        found = search_cycles(self.abc, read, folder, last=depth, timeout_s=self.timeout_s, log=log)
-        inputs = [] if found.failing is None else read_witness((folder / WITNESS).read_text(), searched.inputs)
-        return _Found(found.failing, found.deepest, inputs)
-
-
-def _moved(outputs: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, int]]:
-    """Numbers of outputs behind another one."""
-    return {name: {bit: index + 1 for bit, index in bits.items()} for name, bits in outputs.items()}
+        found = search_cycles(self.abc, read, folder, last=depth, timeout_s=self.timeout_s, log=f"{name}.log")
+        if found.failing is None:
+            return found, ()
+        return found, searched.replay(read_witness((folder / WITNESS).read_text(), graph.inputs))
 
 
 def _set(names: Sequence[str], bits: int) -> list[str]:

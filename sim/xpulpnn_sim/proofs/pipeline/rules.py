@@ -6,9 +6,6 @@ from dataclasses import dataclass, field
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 
-ADDRESS_BITS, COUNT_BITS = 6, 3
-"""Bits that addresses of instructions and counts of loops have where ``loops`` is searched."""
-
 WINDOW = 16
 """Cycles in which something retires with prompt memories, in ``progress``, but for those in which a unit computes."""
 
@@ -25,10 +22,6 @@ class PipelineRule:
     cutpoints: tuple[str, ...]
     # registers that start with any values: their bits, `x` for any, by `MODULE/w:REGISTER`
     first: Mapping[str, str] = field(default_factory=dict[str, str])
-    # registers of which a search keeps some low bits only, 0 above: how many, by the end of the path
-    narrow: Mapping[str, int] = field(default_factory=dict[str, int])
-    # parts that a search does not look at, because they compare what is narrow with what is not
-    unsearched: tuple[str, ...] = ()
     prompt: bool = False  # the memories grant at once and answer in the next cycle
     # at one address the instruction memory holds always the same, the data memory what was stored there
     holds: bool = False
@@ -49,7 +42,6 @@ _ALU = ("ex_stage/alu",)
 _NNRF = ("ex_stage/nnrf",)
 _LOADED = ("lsu/w:aligned",)
 _LOOPS = ("hw_loops/w:lp*",)
-_LOOP_REGISTERS = tuple(f"{name}{loop}" for loop in range(2) for name in ("lpstart", "lpend", "lpcount"))
 
 
 def _any(high: int, low: int = 0) -> str:
@@ -65,16 +57,6 @@ _LOOPS_RULE = PipelineRule(
         **{f"hw_loops/w:{name}{loop}": _any(32, 1) for name in ("lpstart", "lpend") for loop in range(2)},
         **{f"hw_loops/w:lpcount{loop}": _any(32) for loop in range(2)},
     },
-    narrow={
-        "prefetch.position": ADDRESS_BITS - 1,
-        "scene.loops_expected": ADDRESS_BITS,
-        **{
-            f"{kept}{name}": COUNT_BITS if name.startswith("lpcount") else ADDRESS_BITS
-            for kept in ("hwloops.", "scene.kept_")
-            for name in _LOOP_REGISTERS
-        },
-    },
-    unsearched=("mepc",),
 )
 
 _NN_RULE = PipelineRule(
