@@ -31,7 +31,7 @@ from xpulpnn_sim.cli.options import Jobs, arguments, command
 from xpulpnn_sim.cli.proof_options import is_found, outcome_record, workplace
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, Ledger, Outcome
-from xpulpnn_sim.proofs.instructions.backend import Source, backend_fields, backend_gates, source_of
+from xpulpnn_sim.proofs.instructions.backend import BackendGates, backend_fields
 from xpulpnn_sim.proofs.instructions.instruction_proofs import Proofs, proof_name, provable, seeded
 from xpulpnn_sim.proofs.instructions.instruction_proofs import run as run_proofs
 from xpulpnn_sim.tools.yosys import Yosys
@@ -89,7 +89,7 @@ def _wrong_gates(
     def attempt(fault: Any, concerned: Sequence[Insn]) -> _Seed:
         with fault.seeded():
             core = emit_top("core", replace(config, rvfi=True))
-        backend = backend_gates(source_of(core.text, core.manifest["hierarchy"]), yosys)
+        backend = BackendGates(core.text, core.manifest["hierarchy"], yosys)
         outcomes = [replace(proofs, backend=backend).instruction(row) for row in concerned]
         return _Seed(fault.name, fault.module, next(filter(is_found, outcomes), outcomes[0]))
 
@@ -132,20 +132,19 @@ def prove_instructions_command(options: InstructionOptions) -> int:
         return OK
     with workplace(options, "formal") as work:
         verilog, manifest = cached_emission("core", replace(config, rvfi=True))
-        source = source_of(verilog, manifest["hierarchy"])
         modules = manifest["modules"]
         control = {
             name: backend_fields(modules[unit]["ports"]) for name, unit in (("dotp", "dotp_unit"), ("mult", "mult"))
         }
         with progress_bar("gates", None):
-            backend = backend_gates(source, work.yosys)
+            backend = BackendGates(verilog, manifest["hierarchy"], work.yosys)
         proofs = Proofs(backend=backend, control=control, abc=work.abc, timeout_s=options.timeout)
         if options.self_test:
             return self_test(options, proofs, config, chosen, work.yosys)
-        return _run(options, proofs, chosen, source, work.folder)
+        return _run(options, proofs, chosen, verilog, work.folder)
 
 
-def _run(options: InstructionOptions, proofs: Proofs, chosen: Sequence[Insn], source: Source, folder: Path) -> int:
+def _run(options: InstructionOptions, proofs: Proofs, chosen: Sequence[Insn], verilog: str, folder: Path) -> int:
     """The proofs, and what came of them."""
     provers = [row for row in chosen if provable(row)]
     found: dict[str, Outcome] = {}
@@ -153,7 +152,7 @@ def _run(options: InstructionOptions, proofs: Proofs, chosen: Sequence[Insn], so
     ledger = Ledger(folder / "instructions", options.timeout, not options.fresh)
     with progress_bar("instructions", len(provers)) as bar, interruptible() as stop:
         granted += proofs.granted()
-        results = run_proofs(proofs, provers, source, ledger, options.jobs)
+        results = run_proofs(proofs, provers, verilog, ledger, options.jobs)
         for verdict in bar.each(results, lambda one: one.name):
             found[verdict.name] = verdict
     output().print(f"instructions of {options.title} against their statements")

@@ -11,7 +11,6 @@ from xpulpnn_sim.proofs.engine.gate_graph import FALSE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import Integers
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, UNDECIDED, Ledger, Outcome
 from xpulpnn_sim.proofs.engine.solvers import NEVER, SOMETIMES, find_case
-from xpulpnn_sim.proofs.instructions.backend import source_of
 from xpulpnn_sim.tools.yosys import ABC_PROGRAMS
 
 ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")
@@ -60,8 +59,6 @@ def test_outcomes_of_an_earlier_run_count_under_the_same_key(tmp_path: Path):
     # more time may bring an answer
     assert Ledger(tmp_path, 20, resume=True).known(UNDECIDED, "core") is None
     assert Ledger(tmp_path, 10, resume=False).known(PROVED, "core") is None
-    modules = "module a(\n);\nendmodule\nmodule b(\n);\nendmodule\n"
-    assert list(source_of(modules, {"core": "a"}).modules) == ["a", "b"]
 
 
 @pytest.mark.flow

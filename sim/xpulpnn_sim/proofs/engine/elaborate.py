@@ -1,19 +1,21 @@
 """Gate graphs of emitted Verilog, cycle by cycle."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, OPERATIONS, TRUE, GateGraph, Word, extended
 from xpulpnn_sim.tools.netlists import DONT_CARE, ONE, ZERO, NetlistCell, NetlistModule, in_order, read_module
-from xpulpnn_sim.tools.yosys import find_yosys
+from xpulpnn_sim.tools.yosys import Yosys, find_yosys
 
 _SCRIPT = """read_verilog design.v
 hierarchy -check -top {module}
+{left_out}
 proc
 flatten
+{expose}
 pmuxtree
 simplemap
 techmap t:$sh* t:$lt t:$le t:$gt t:$ge
@@ -31,7 +33,8 @@ class ClockedGates:
     """
 
     def __init__(self, module: NetlistModule) -> None:
-        self.ports = {name: wire.nets for name, wire in (module.inputs | module.outputs).items()}
+        self.inputs = {name: wire.nets for name, wire in module.inputs.items()}
+        self.ports = self.inputs | {name: wire.nets for name, wire in module.outputs.items()}
         self.words = {name: wire.nets for name, wire in module.wires.items()}
         self.registers = {cell.pins["Q"][0]: cell.pins["D"][0] for cell in module.cells if cell.type == _REGISTER}
         gates = [cell for cell in module.cells if cell.type != _REGISTER]
@@ -43,10 +46,17 @@ class ClockedGates:
 @cache
 def clocked_gates(verilog: str, module: str) -> ClockedGates:
     """The gates of a module; raises :class:`ToolError` if Yosys does not make them."""
+    return gates_between(verilog, module, (), find_yosys())
+
+
+def gates_between(verilog: str, module: str, left_out: Collection[str], yosys: Yosys) -> ClockedGates:
+    """The same without modules ``left_out``: the pins of their instances are ports, like all signals inside."""
+    cuts = (f"blackbox {' '.join(left_out)}", "expose -evert") if left_out else ("", "")
     with tempfile.TemporaryDirectory(prefix="xpulpnn-proof-") as name:
         folder = Path(name)
         (folder / "design.v").write_text(verilog)
-        find_yosys().run(_SCRIPT.format(module=module), folder, what=module, results=["netlist.json"])
+        script = _SCRIPT.format(module=module, left_out=cuts[0], expose=cuts[1])
+        yosys.run(script, folder, what=module, results=["netlist.json"])
         return ClockedGates(read_module(folder / "netlist.json", module))
 
 

@@ -3,18 +3,12 @@
 The units left out have proofs of their own; what goes in and comes out of them is seen here.
 """
 
-import re
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates
+from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, gates_between
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, GateGraph
-from xpulpnn_sim.tools.netlists import NetlistModule, read_module
 from xpulpnn_sim.tools.yosys import Yosys
 
 LEFT_OUT = ("ex_stage.mult", "ex_stage.div", "ex_stage.dotp", "ex_stage.quantiser", "id_stage.regfile")
@@ -24,90 +18,27 @@ _IN_EX = ("id_stage.id_ex__", "rvfi_tap.ex_", "rvfi_tap.wb_valid_value")
 _IN_WB = ("wb_stage.", "rvfi_tap.wb_", "lsu.wb_")
 """Beginnings of the names of the registers that follow an instruction through EX, and through WB."""
 
-_MODULE = re.compile(r"^module (?P<name>\w+).*?^endmodule$", re.MULTILINE | re.DOTALL)
-
-_SCRIPT = """read_verilog design.v
-hierarchy -check -top {top}
-blackbox {units}
-proc
-flatten
-expose -evert
-opt_expr
-pmuxtree
-simplemap
-techmap t:$sh* t:$lt t:$le t:$gt t:$ge
-opt_expr
-simplemap
-clean
-write_json netlist.json
-"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """An emitted core."""
-
-    modules: Mapping[str, str]  # Verilog of each module by its name
-    hierarchy: Mapping[str, str]  # module of each instance by its place in the core
-
-    @property
-    def place(self) -> str:
-        """Instance path of the back end."""
-        return f"{next(iter(self.hierarchy))}.backend"
-
-    @property
-    def left_out(self) -> list[str]:
-        """Modules of the units left out."""
-        places = (f"{self.place}.{unit}" for unit in LEFT_OUT)
-        return [self.hierarchy[place] for place in places if place in self.hierarchy]
-
-
-def source_of(verilog: str, hierarchy: Mapping[str, str]) -> Source:
-    """An emitted core from its text and the hierarchy in its manifest."""
-    found = {match["name"]: match[0] for match in _MODULE.finditer(verilog)}
-    return Source(modules=found, hierarchy=hierarchy)
-
 
 class BackendGates:
     """Gates and registers of a back end, with its signals by their names."""
 
-    def __init__(self, module: NetlistModule) -> None:
-        self._module = module
-        self.gates = ClockedGates(module)
-        self.inputs: Mapping[str, Sequence[int]] = {name: wire.nets for name, wire in module.inputs.items()}
+    def __init__(self, verilog: str, hierarchy: Mapping[str, str], yosys: Yosys) -> None:
+        core = next(iter(hierarchy))
+        places = (f"{core}.backend.{unit}" for unit in LEFT_OUT)
+        left_out = [hierarchy[place] for place in places if place in hierarchy]
+        self.gates = gates_between(verilog, hierarchy[f"{core}.backend"], left_out, yosys)
+        self.in_ex = self._registers(_IN_EX)
+        self.in_wb = [net for net in self._registers(_IN_WB) if net not in set(self.in_ex)]
 
-    def registers(self, beginnings: Iterable[str]) -> list[int]:
+    def _registers(self, beginnings: tuple[str, ...]) -> list[int]:
         """Nets of registers whose names begin so."""
-        found: dict[int, None] = {}
-        for name, wire in self._module.outputs.items():
-            if name.startswith(tuple(beginnings)):
-                found |= dict.fromkeys(net for net in wire.nets if net in self.gates.registers)
-        return list(found)
-
-    @cached_property
-    def in_ex(self) -> list[int]:
-        """Registers that follow an instruction through EX."""
-        return self.registers(_IN_EX)
-
-    @cached_property
-    def in_wb(self) -> list[int]:
-        """Registers that follow an instruction through WB."""
-        return [net for net in self.registers(_IN_WB) if net not in set(self.in_ex)]
+        names = (name for name in self.gates.ports if name.startswith(beginnings))
+        nets = dict.fromkeys(net for name in names for net in self.gates.ports[name])
+        return [net for net in nets if net in self.gates.registers]
 
     def has(self, name: str) -> bool:
         """Return whether there is a signal of this name."""
         return name in self.gates.ports
-
-
-def backend_gates(source: Source, yosys: Yosys) -> BackendGates:
-    """The back end of a core as gates; raises :class:`ToolError` if Yosys does not make them."""
-    with tempfile.TemporaryDirectory(prefix="xpulpnn-backend-") as name:
-        folder = Path(name)
-        (folder / "design.v").write_text("\n".join(source.modules.values()))
-        top = source.hierarchy[source.place]
-        script = _SCRIPT.format(top=top, units=" ".join(source.left_out))
-        yosys.run(script, folder, what=top, results=["netlist.json"])
-        return BackendGates(read_module(folder / "netlist.json", top))
 
 
 class BackendFrame:
@@ -122,7 +53,9 @@ class BackendFrame:
     ) -> None:
         self._backend = backend
         self.graph = graph
-        self._inputs = {name: graph.inputs(len(nets)) for name, nets in backend.inputs.items() if name not in given}
+        self._inputs = {
+            name: graph.inputs(len(nets)) for name, nets in backend.gates.inputs.items() if name not in given
+        }
         self._inputs |= {name: list(literals) for name, literals in given.items()}
         self._inputs["rst"] = list(given.get("rst", [FALSE]))
         self._state = dict(state or {})
@@ -140,10 +73,6 @@ class BackendFrame:
         cases = [self.bit(name) ^ value ^ 1 for name, value in values.items()]
         given = self._inputs | {name: [value] for name, value in values.items()}
         return BackendFrame(self.graph, self._backend, given, self._state), cases
-
-    def has(self, name: str) -> bool:
-        """Return whether there is a signal of this name."""
-        return self._backend.has(name)
 
     def bit(self, name: str) -> int:
         """Literal of a signal of one bit."""

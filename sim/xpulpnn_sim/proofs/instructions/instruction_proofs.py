@@ -13,7 +13,7 @@ from xpulpnn.isa.semantics import definition, statements
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, REFUTED, UNDECIDED, Ledger, Outcome, spelt
 from xpulpnn_sim.proofs.engine.solvers import NEVER, SOMETIMES, UNKNOWN, find_case
-from xpulpnn_sim.proofs.instructions.backend import BackendGates, Source
+from xpulpnn_sim.proofs.instructions.backend import BackendGates
 from xpulpnn_sim.proofs.instructions.claims import equalities
 from xpulpnn_sim.proofs.instructions.execution import understood
 from xpulpnn_sim.proofs.instructions.passage import Layout, Passage, waiting
@@ -115,9 +115,9 @@ def _example(passage: Passage, found: Sequence[Equality], ones: frozenset[int]) 
     return lines
 
 
-def run(proofs: Proofs, insns: Sequence[Insn], source: Source, ledger: Ledger, jobs: int) -> Iterator[Outcome]:
+def run(proofs: Proofs, insns: Sequence[Insn], verilog: str, ledger: Ledger, jobs: int) -> Iterator[Outcome]:
     """The verdicts, as they come."""
-    common = digest(xpulpnn_sim.proofs.instructions, source.modules)
+    common = digest(xpulpnn_sim.proofs.instructions, verilog)
 
     def key(insn: Insn) -> str:
         return digest(common, insn.pattern, insn.mnemonic, insn.operands, statements(insn))

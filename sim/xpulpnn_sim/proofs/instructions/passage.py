@@ -50,7 +50,7 @@ def _dot_product(frame: BackendFrame, layout: Layout, z: Integers) -> list[int]:
     return low(found, XLEN)
 
 
-def product(frame: BackendFrame, layout: Layout, z: Integers) -> list[int]:
+def product(frame: BackendFrame, layout: Layout, z: Integers, *, requantises: bool) -> list[int]:
     """Products of the multiplier by its control word."""
     pins = {name: frame.word(f"ex_stage.mult.{name}") for name in ("op_a", "op_b", "op_c", "shamt", "ctrl")}
     ctrl = {name: pins["ctrl"][where] for name, where in layout.items()}
@@ -66,7 +66,7 @@ def product(frame: BackendFrame, layout: Layout, z: Integers) -> list[int]:
     if kind(_WORD_OP) != FALSE:
         whole = z.multiply(op_a, op_b)
         words = z.choose(subtract, z.subtract(old, whole), z.add(old, whole))
-        if frame.has("ex_stage.mult.requantise"):
+        if requantises:
             kappa, summand = (unsigned(frame.word(f"ex_stage.mult.nn_{name}")) for name in ("kappa", "lambda"))
             scaled = z.add(z.multiply(kappa, op_b), summand)
             words = z.choose(frame.bit("ex_stage.mult.requantise"), scaled, words)
@@ -157,7 +157,9 @@ class Passage:
         found: dict[str, list[int]] = {}
         # of other instructions the results are any
         if z.equal(unit, constant(_MULT)) != FALSE:
-            found["ex_stage.mult.result"] = product(frame, control["mult"], z)
+            found["ex_stage.mult.result"] = product(
+                frame, control["mult"], z, requantises=self._backend.has("ex_stage.mult.requantise")
+            )
         if z.equal(unit, constant(_DIVIDER)) != FALSE:
             found["ex_stage.div.result"] = division(frame, _DIV, z)
         if z.equal(unit, constant(_DOTP)) != FALSE and self._backend.has("ex_stage.dotp.result"):
