@@ -1,4 +1,4 @@
-"""Whole runs of the explorer's command line: two at once, interrupted, fresh, too large."""
+"""Whole runs of the explorer: two at once, interrupted, fresh, too large; what a fresh one removes."""
 
 import json
 import os
@@ -11,8 +11,7 @@ import pytest
 from tests.processes import PATIENCE_S, all_gone, wait_for
 
 from xpulpnn_sim.cli import main as cli
-
-pytestmark = pytest.mark.flow
+from xpulpnn_sim.exploration.loop import remove_earlier
 
 HERE = Path(__file__).parent
 
@@ -43,6 +42,7 @@ def start(folder, act="", *words):
     )
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_run_reports_and_goes_on(tmp_path, number):
     process = start(tmp_path, "hang")
@@ -86,6 +86,7 @@ def run(*words, output="out"):
     return cli.main(["explore", "--top", "dotp", "-o", output, "--no-report", "--jobs", "1", *words])
 
 
+@pytest.mark.flow
 def test_large_runs_are_asked_for(fake_flows, capsys, tmp_path):
     words = ("--sweep", "widths=16,8,4", "--max-points", "2")
     assert run(*words) == 2
@@ -98,6 +99,7 @@ def test_large_runs_are_asked_for(fake_flows, capsys, tmp_path):
     assert run(*words) == 0
 
 
+@pytest.mark.flow
 def test_times_of_steps_are_remembered(fake_flows, capsys, tmp_path):
     fake_flows.steps = [fake_flows.FakeStep("a", tmp_path / "diary", wall_s=7.0)]
     assert run() == 0
@@ -106,12 +108,14 @@ def test_times_of_steps_are_remembered(fake_flows, capsys, tmp_path):
     assert "(3 points to run, 3 steps, about 21 s with 1 process)" in capsys.readouterr().err
 
 
+@pytest.mark.flow
 def test_space_too_large_to_look_at(fake_flows, capsys):
     sweep = f"widths={','.join(f'16+{width}' for width in range(100_001))}"
     assert run("--sweep", sweep) == 2
     assert "widths must be" in capsys.readouterr().err
 
 
+@pytest.mark.flow
 def test_fresh_removes_what_runs_left(fake_flows, capsys, tmp_path):
     assert run("--sweep", "widths=16,8") == 0
     points = tmp_path / "out" / "points"
@@ -129,6 +133,7 @@ def test_fresh_removes_what_runs_left(fake_flows, capsys, tmp_path):
     assert (tmp_path / "diary").read_text().count("a") == 4
 
 
+@pytest.mark.flow
 def test_fresh_uses_no_result_of_the_cache(fake_flows, tmp_path):
     fake_flows.steps = [fake_flows.FakeStep("a", tmp_path / "diary", "cached")]
     words = ("--sweep", "widths=16,8")
@@ -138,3 +143,50 @@ def test_fresh_uses_no_result_of_the_cache(fake_flows, tmp_path):
     # both points of a fresh run share what it made itself
     assert run(*words, "--fresh") == 0
     assert (tmp_path / "diary").read_text() == "made\n" * 2
+
+
+def files(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def write(folder, **texts):
+    for name, text in texts.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def point(folder, *names, **extra):
+    record = {"keys": {"flows": ["k"]}, "files": [*names, "result.json"], **extra}
+    write(folder, **dict.fromkeys(names, ""), **{"result.json": json.dumps(record)})
+
+
+@pytest.mark.unit
+def test_only_what_runs_wrote_goes(tmp_path):
+    point(tmp_path / "points" / "gone", "dotp.v", "asic-area/netlist.v")
+    point(tmp_path / "points" / "kept", "dotp.v")
+    write(tmp_path / "points" / "kept", **{"notes.txt": "mine"})
+    write(tmp_path / "points" / "other", **{"result.json": "{}", "dotp.v": ""})
+    write(tmp_path, **{"results.json": json.dumps({"command": "xpulpnn explore --top dotp", "points": []})})
+    write(tmp_path, **{"results.csv": "", "report.html": "", "thesis.tex": ""})
+    remove_earlier(tmp_path)
+    assert files(tmp_path) == ["points/kept/notes.txt", "points/other/dotp.v", "points/other/result.json", "thesis.tex"]
+    assert not (tmp_path / "points" / "gone").exists()
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("text", ["{}", "[]", "no json", '{"points": [], "command": "make all"}'])
+def test_tables_of_somebody_else_stay(tmp_path, text):
+    write(tmp_path, **{"results.json": text, "results.csv": "", "report.html": ""})
+    remove_earlier(tmp_path)
+    assert files(tmp_path) == ["report.html", "results.csv", "results.json"]
+
+
+@pytest.mark.unit
+def test_nothing_outside_the_folder_is_ever_meant(tmp_path):
+    point(tmp_path / "run" / "points" / "a")
+    write(tmp_path, precious="")
+    record = {"keys": {"flows": []}, "files": ["../../../precious", str(tmp_path / "precious"), "result.json"]}
+    write(tmp_path / "run" / "points" / "a", **{"result.json": json.dumps(record)})
+    remove_earlier(tmp_path / "run")
+    assert files(tmp_path) == ["precious"]

@@ -1,4 +1,4 @@
-"""The FPGA flow: figures of small components, and its errors."""
+"""The FPGA flow: its registered wrapper, figures of small components, and its errors."""
 
 import importlib.util
 import re
@@ -10,7 +10,7 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.cache import emit_design
-from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, FpgaFlow
+from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, WRAPPER, FpgaFlow, wrap
 from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult, from_json
 
 PORTS = ("clk", "input", 1), ("a", "input", 8), ("y", "output", 8)
@@ -122,3 +122,30 @@ def test_missing_tool_names_the_command(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.unit
 def test_settings_tell_the_seeds_apart():
     assert FpgaFlow("ecp5", seeds=1).settings() != FpgaFlow("ecp5", seeds=2).settings()
+
+
+def manifest(*ports: tuple[str, str, int]) -> dict[str, object]:
+    return {"top": "thing", "ports": [{"name": n, "direction": d, "width": w} for n, d, w in ports]}
+
+
+ALL_PORTS = (("clk", "input", 1), ("rst", "input", 1), ("a", "input", 3), ("go", "input", 1), ("y", "output", 2))
+
+
+@pytest.mark.unit
+def test_every_port_bit_has_its_own_register():
+    wrapper = wrap(manifest(*ALL_PORTS))
+    assert wrapper.input_bits == ("a[0]", "a[1]", "a[2]", "go")
+    assert wrapper.output_bits == ("y[0]", "y[1]")
+    connected = dict(re.findall(r"\.(\w+)\((.*?)\)", wrapper.verilog.partition("thing design (")[2]))
+    assert connected == {
+        "clk": "clk", "rst": "reset", "a": "driven[2:0]", "go": "driven[3:3]", "y": "result[1:0]",
+    }  # fmt: skip
+
+
+@pytest.mark.unit
+def test_the_wrapper_has_four_pins_and_names_its_registers():
+    wrapper = wrap(manifest(*ALL_PORTS))
+    header = next(line for line in wrapper.verilog.splitlines() if f"module {WRAPPER}" in line)
+    assert header == f"module {WRAPPER} (input clk, input rst, input serial_in, output serial_out);"
+    assert "4 inputs, its 2 outputs" in wrapper.condition
+    assert "clk(" not in wrap(manifest(*ALL_PORTS[2:])).verilog.partition("thing design (")[2]
