@@ -8,9 +8,8 @@ from typing import Any
 from sphinx.application import Sphinx
 
 from xpulpnn_sim.cli.tree import commands
-from xpulpnn_sim.publishing.guide.docstrings import members_section, with_remarks_first
 from xpulpnn_sim.publishing.guide.instructions import records
-from xpulpnn_sim.publishing.guide.pages import expand_page
+from xpulpnn_sim.publishing.guide.pages import expand_page, members_section, with_remarks_first
 
 project = "xpulpnn"
 author = "the xpulpnn authors"

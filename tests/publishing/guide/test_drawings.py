@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.publishing.guide.drawings import HOUSE, house, pipeline, timing
+from xpulpnn_sim.publishing.guide.drawings import HOUSE, nnrf, pipeline, timing
 
 pytestmark = pytest.mark.unit
 
@@ -21,7 +21,7 @@ def test_every_folder_is_drawn():
 
 
 def test_drawings_are_whole():
-    for drawing in (house(), pipeline(), timing("obi")):
+    for drawing in (nnrf(), pipeline(), timing("obi")):
         assert drawing.startswith("```{raw} html\n<div")
         assert drawing.count("<svg") == drawing.count("</svg>") == 1
 

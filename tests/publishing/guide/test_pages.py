@@ -17,8 +17,7 @@ from xpulpnn.isa.machine import ExceptionCause, cycles
 from xpulpnn.isa.semantics import statements
 from xpulpnn.isa.table import INSNS, enabled, find
 from xpulpnn_sim.cli.tree import COMMANDS, commands
-from xpulpnn_sim.publishing.guide import machine, settings
-from xpulpnn_sim.publishing.guide.docstrings import with_remarks_first
+from xpulpnn_sim.publishing.guide import settings
 from xpulpnn_sim.publishing.guide.instructions import (
     GROUPS,
     anchor,
@@ -28,7 +27,8 @@ from xpulpnn_sim.publishing.guide.instructions import (
     records,
     shown_cycles,
 )
-from xpulpnn_sim.publishing.guide.pages import expand_page
+from xpulpnn_sim.publishing.guide.machine import TABLES
+from xpulpnn_sim.publishing.guide.pages import expand_page, with_remarks_first
 from xpulpnn_sim.publishing.guide.settings import ports
 from xpulpnn_sim.tools.tops import TOPS
 from xpulpnn_sw.toolchain.headers.generate import headers
@@ -130,27 +130,27 @@ def test_cycles_in_words(mnemonic, text):
 
 
 def test_every_csr_and_every_exception_has_its_row():
-    shown = re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td>", machine.csrs())
+    shown = re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td>", TABLES["csrs"])
     addresses: list[int] = []
     for cell, names in shown:
         ends = [int(text, 16) for text in re.findall(r"0x([0-9a-f]+)", cell)]
         addresses += range(ends[0], ends[-1] + 1)
         assert all(csr.name in names for csr in CSRS if csr.address in ends)
     assert sorted(addresses) == sorted(csr.address for csr in CSRS)
-    assert all(f"<tr><td>{cause.value}</td>" in machine.causes() for cause in ExceptionCause)
+    assert all(f"<tr><td>{cause.value}</td>" in TABLES["causes"] for cause in ExceptionCause)
 
 
 def test_signs_are_those_of_the_table():
-    text = machine.signs()
+    text = TABLES["signs"]
     assert re.search(r"pv.\(s\)dotusp.*?rs1: unsigned.*?immediate: <strong>signed", text)
     assert re.search(r"pv.mlsdotsup</code></td><td>weight: <strong>signed</strong></td><td>activation: unsigned", text)
 
 
 def test_selectors():
-    text = machine.selectors()
+    text = TABLES["selectors"]
     assert text.count("nothing") == 8
     assert "<td>NN[5] * NN[1]</td><td>NN[5]</td>" in text
-    assert re.search(r"30<.*?11110<.*?<td>NN\[5\] \* NN\[0\]</td><td>NN\[1\]</td>", machine.other_selectors())
+    assert re.search(r"30<.*?11110<.*?<td>NN\[5\] \* NN\[0\]</td><td>NN\[1\]</td>", TABLES["other-selectors"])
     assert '<code class="docutils literal">24</code>' not in text
 
 
@@ -173,7 +173,7 @@ def test_every_command_is_in_the_reference():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("% generated: nothing", "generated must be one of addresses, .*, not % generated: nothing"),
+        ("% generated: nothing", "generated must be one of fields, .*, not % generated: nothing"),
         ("% generated: instructions rv64", "instructions must be one of rv32i, .*, not rv64"),
         ("% generated: settings Core", "settings must be of a class of xpulpnn.config, not Core"),
         ("% generated: ports soc", "ports must be of one of dotp, .*, not soc"),

@@ -141,7 +141,7 @@ class HouseLayer(NamedTuple):
 
 
 HOUSE = (
-    HouseLayer(("xpulpnn_sim.cli",), "the command line, a file for each command"),
+    HouseLayer(("xpulpnn_sim.cli",), "the command line"),
     HouseLayer(("xpulpnn_sim.publishing",), "IP packages, the papers' tables, this guide"),
     HouseLayer(("xpulpnn_sim.api",), "the same jobs as Python functions"),
     HouseLayer(("xpulpnn_sim.verification",), "programs at random and directed, coverage, mutants"),
@@ -168,17 +168,8 @@ HOUSE = (
 
 def house() -> str:
     """The folders in layers."""
-    parts: list[str] = []
-    for row, layer in enumerate(HOUSE):
-        y, count = 8 + 46 * row, len(layer.folders)
-        width = (560 - 8 * (count - 1)) // count
-        for column, folder in enumerate(layer.folders):
-            name = folder.removeprefix("xpulpnn_sim.") if count > 2 else folder
-            parts.append(_box(8 + column * (width + 8), y, width, 34, [name]))
-        parts.append(_text(582, y + 21, layer.what, "start"))
-    parts.append(_arrow((876, 14), (876, 8 + 46 * len(HOUSE) - 14)))
-    parts.append(_text(868, 8 + 23 * len(HOUSE), "imports", "end"))
-    return _svg(890, 46 * len(HOUSE) + 8, parts, "Folders in layers; imports go downwards only")
+    rows = ((", ".join(map(html.code, layer.folders)), escape(layer.what)) for layer in HOUSE)
+    return html.table(("folders; imports go downwards only", "what"), rows)
 
 
 class Wave(NamedTuple):

@@ -1,8 +1,9 @@
 """Tables of the core (formats, fields, CSRs, exceptions, costs) and of the cluster (addresses, registers, events)."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn.isa import cluster
 from xpulpnn.isa.cluster import Barrier, Control, EventLine, EventRegister, Timer, TimerConfig
@@ -41,11 +42,6 @@ def address(value: int) -> str:
     return html.code(f"0x{value >> 16:04X}_{value & 0xFFFF:04X}")
 
 
-def addresses() -> str:
-    """Return the table of the cluster's addresses."""
-    return html.table(("address", "what"), [[address(base), escape(what)] for base, what in _BLOCKS])
-
-
 def registers(block: str) -> str:
     """Registers of a block by offset; raises :class:`InputError` for an unknown one."""
     if block not in _REGISTERS:
@@ -57,94 +53,14 @@ def registers(block: str) -> str:
     return html.table(("offset", "register", "meaning"), rows)
 
 
-def timer_settings() -> str:
-    """Bits of the timer's configuration."""
-    rows = [
-        [str(flag.bit_length() - 1), html.code(str(flag.name)), escape(meaning)]
-        for flag, meaning in comments_beside(TimerConfig).items()
-    ]
-    return html.table(("bit", "name", "meaning"), rows)
-
-
-def event_lines() -> str:
-    """Event lines of a core."""
-    rows = [["0 to 7", "software events"]]
-    for line, meaning in comments_beside(EventLine).items():
-        last = line + _LINES_OF_A_KIND.get(line, 1) - 1
-        rows.append([str(line.value) if last == line else f"{line.value} to {last}", escape(meaning)])
-    return html.table(("line", "event"), rows)
-
-
-def cluster_presets() -> str:
-    """Named clusters."""
-    rows = [
-        [html.code(name), str(config.cores), str(config.banks), str(config.tcdm_bytes // 1024), _core(name)]
-        for name, config in CLUSTER_PRESETS.items()
-    ]
-    return html.table(("preset", "cores", "banks", "TCDM, KiB", "core"), rows)
-
-
 def _core(name: str) -> str:
     """The preset of a core that a cluster has."""
     return ", ".join(html.code(known) for known, config in PRESETS.items() if config == CLUSTER_PRESETS[name].core)
 
 
-def extensions() -> str:
-    """Extensions with the number of their instructions and the presets that have them."""
-    rows: list[list[str]] = []
-    for extension, content in comments_beside(Extension).items():
-        count = sum(insn.extension is extension and not insn.alias for insn in INSNS)
-        has = [name for name, config in PRESETS.items() if extension in config.extensions]
-        shown = "every core" if extension in BASE_EXTENSIONS else ", ".join(has) or "none yet"
-        rows.append([escape(extension.value), escape(content), str(count), escape(shown)])
-    return html.table(("extension", "content", "instructions", "presets"), rows)
-
-
 def _funct3(fmt: ElemFmt, mode: Op2Mode) -> str:
     row = next((insn for insn in INSNS if insn.op == "pv.add" and insn.fmt is fmt and insn.mode is mode), None)
     return html.code(encoding(row).split()[-3]) if row else "none"
-
-
-def formats() -> str:
-    """Element formats with their widths and codes."""
-    rows = [
-        [
-            html.code(f".{fmt.suffix}"),
-            {ElemFmt.H: "half-word", ElemFmt.B: "byte", ElemFmt.N: "nibble", ElemFmt.C: "crumb"}[fmt],
-            str(fmt.width),
-            str(fmt.lanes),
-            " / ".join(_funct3(fmt, mode) for mode in Op2Mode),
-            {ElemFmt.N: "0", ElemFmt.C: "1"}.get(fmt, "ignored, or imm6[0]"),
-            html.code(encoding(find(f"pv.mlsdotup.{fmt.suffix}")).split()[-3]),
-        ]
-        for fmt in ElemFmt
-    ]
-    headings = ("suffix", "name", "bits", "lanes", "funct3 vector / .sc / .sci", "bit 25", "funct3 of Mac&Load")
-    return html.table(headings, rows)
-
-
-def signs() -> str:
-    """Signed factors of a dot product, as the table has them."""
-    shown = (
-        *((f"pv.dot{signs}.b", "rs1", "rs2 or immediate") for signs in ("up", "usp", "sp")),
-        *((f"pv.mlsdot{signs}.b", "weight", "activation") for signs in ("up", "usp", "sup", "sp")),
-        *((f"pv.cusdot{signs}.b.0", "weight (NN-RF)", "rs2") for signs in ("up", "usp", "sp")),
-    )
-    words = {True: "<strong>signed</strong>", False: "unsigned"}
-    rows: list[list[str]] = []
-    for mnemonic, first, second in shown:
-        insn = find(mnemonic, "rd,rs1,rs2" if mnemonic.startswith("pv.dot") else None)
-        names = ".".join(mnemonic.split(".")[:2]).replace("pv.dot", "pv.(s)dot")
-        aliases = sorted(
-            {
-                other.mnemonic.rsplit(".", 1)[0]
-                for other in INSNS
-                if other.alias and other.match == insn.match and other.mask == insn.mask
-            }
-        )
-        factors = (f"{first}: {words[insn.a_signed]}", f"{second}: {words[insn.b_signed]}")
-        rows.append([html.code(names), *factors, ", ".join(map(html.code, aliases))])
-    return html.table(("instruction", "first factor", "second factor", "second name"), rows)
 
 
 def _bit_list(text: str) -> str:
@@ -158,8 +74,7 @@ def _field_row(name: str, field: Field) -> list[str]:
     return [html.code(name), field.kind.value, _bit_list(field.word_bits), value, sign, escape(field.rule)]
 
 
-def fields() -> str:
-    """Operand fields of 32-bit and of 16-bit instructions."""
+def _fields() -> str:
     headings = ("operand", "kind", "instruction bits", "bits of the value", "", "values")
     wide = html.table(headings, [_field_row(name, field) for name, field in WORD_FIELDS.items()])
     narrow = html.table(headings, [_field_row(name, field) for name, field in HALF_FIELDS.items()])
@@ -171,25 +86,20 @@ def fields() -> str:
     return f"{wide}\n{note}\n\nIn compressed instructions:\n\n{narrow}"
 
 
-def selectors() -> str:
+def _selectors() -> Iterator[list[str]]:
     """The legal selectors of the nn form with what each does."""
     field = WORD_FIELDS["nnimm5"]
     token = next(token for token in find("pv.mlsdotup.b").tokens if token.field is field)
-    rows: list[list[str]] = []
     for value in range(field.high + 1):
         if token.accepts(value):
             activation, weight = _entries(value)
-            reload = f"NN[{activation}]" if value & 8 else f"NN[{weight}]" if value & 16 else "nothing"
-            rows.append(_selector(value, reload))
-    return _in_two_columns(rows)
+            yield _selector(value, f"NN[{activation}]" if value & 8 else f"NN[{weight}]" if value & 16 else "nothing")
 
 
-def other_selectors() -> str:
+def _other_selectors() -> Iterator[list[str]]:
     """The selectors with both update bits."""
     field = WORD_FIELDS["nnimm5'"]
-    return _in_two_columns(
-        [_selector(value, f"NN[{_entries(value)[0] ^ 1}]") for value in range(field.low, field.high + 1)]
-    )
+    return (_selector(value, f"NN[{_entries(value)[0] ^ 1}]") for value in range(field.low, field.high + 1))
 
 
 def _entries(selector: int) -> tuple[int, int]:
@@ -202,7 +112,8 @@ def _selector(value: int, reload: str) -> list[str]:
     return [html.code(str(value)), html.code(f"{value:05b}"), f"NN[{weight}] * NN[{activation}]", reload]
 
 
-def _in_two_columns(rows: list[list[str]]) -> str:
+def _in_two_columns(selectors: Iterable[list[str]]) -> str:
+    rows = list(selectors)
     half = (len(rows) + 1) // 2
     pairs = [[*rows[i], *rows[i + half]] for i in range(half)]
     return html.table(("selector", "bits", "product", "reload") * 2, pairs)
@@ -228,64 +139,6 @@ def _runs() -> list[tuple[Csr, Csr]]:
 
 def _span(first: str, last: str) -> str:
     return html.code(first) if first == last else f"{html.code(first)} to {html.code(last)}"
-
-
-def csrs() -> str:
-    """All control and status registers."""
-    rows = [
-        [
-            _span(f"0x{first.address:03x}", f"0x{last.address:03x}"),
-            _span(first.name, last.name),
-            first.access.name,
-            _reset(first),
-            html.code(f"0x{first.writable:08x}") if first.writable else "",
-            escape(first.group.value),
-        ]
-        for first, last in _runs()
-    ]
-    return html.table(("address", "name", "access", "after reset", "writable bits", "present"), rows)
-
-
-def events() -> str:
-    """Events of the performance counters."""
-    rows = [
-        [str(k), html.code(f"pccr{k}"), escape(name.replace("_", " "))] for k, name in enumerate(PERFORMANCE_EVENTS)
-    ]
-    return html.table(("bit of pcer", "counter", "event"), rows)
-
-
-def causes() -> str:
-    """Return the table of traps, with mcause and mepc."""
-    rows = [
-        [str(cause.value), escape(meaning), "address of the instruction"]
-        for cause, meaning in comments_beside(ExceptionCause).items()
-    ]
-    rows.append(["0x80000000 + id", "interrupt of line id", "address of the next instruction"])
-    return html.table(("mcause", "event", "mepc"), rows)
-
-
-def costs() -> str:
-    """Every cost beyond one cycle per instruction."""
-    rows = [[escape(cost.meaning), f"+{cost.cycles}", html.code(cost.cause.name.lower())] for cost in Cost]
-    return html.table(("when", "cycles", "shown as"), rows)
-
-
-def waits() -> str:
-    """Causes of a cycle without retirement."""
-    rows = [
-        [str(cause.value), html.code(cause.name.lower()), escape(text)]
-        for cause, text in comments_beside(WaitCause).items()
-    ]
-    return html.table(("rvfi_wait", "cause", "meaning"), rows)
-
-
-def retirement() -> str:
-    """Ports of the retirement port."""
-    rows = [
-        [html.code(f"rvfi_{field.name}"), str(field.width), escape(field.meaning)]
-        for field in (VALID, WAIT, *RETIREMENT_FIELDS)
-    ]
-    return html.table(("port", "bits", "meaning"), rows)
 
 
 _SAMPLES: tuple[tuple[str, str | None, str, dict[str, int]], ...] = (
@@ -315,35 +168,154 @@ _SAMPLES: tuple[tuple[str, str | None, str, dict[str, int]], ...] = (
 )
 
 
-def samples() -> str:
-    """Instructions with their words."""
-    rows = [
-        [html.code(text), html.code(f"0x{find(mnemonic, form).encode(**values):08X}")]
-        for mnemonic, form, text, values in _SAMPLES
-    ]
-    return html.table(("assembly", "word"), rows)
+def _event_lines() -> Iterator[Sequence[str]]:
+    yield "0 to 7", "software events"
+    for line, meaning in comments_beside(EventLine).items():
+        last = line + _LINES_OF_A_KIND.get(line, 1) - 1
+        yield str(line.value) if last == line else f"{line.value} to {last}", escape(meaning)
 
 
-def intrinsics() -> str:
-    """The functions and macros of ``xpulpnn.h`` for the widest configuration, by name."""
-    rows: list[list[str]] = []
+def _extensions() -> Iterator[Sequence[str]]:
+    for extension, content in comments_beside(Extension).items():
+        count = sum(insn.extension is extension and not insn.alias for insn in INSNS)
+        has = [name for name, config in PRESETS.items() if extension in config.extensions]
+        shown = "every core" if extension in BASE_EXTENSIONS else ", ".join(has) or "none yet"
+        yield escape(extension.value), escape(content), str(count), escape(shown)
+
+
+def _formats() -> Iterator[Sequence[str]]:
+    for fmt in ElemFmt:
+        yield (
+            html.code(f".{fmt.suffix}"),
+            {ElemFmt.H: "half-word", ElemFmt.B: "byte", ElemFmt.N: "nibble", ElemFmt.C: "crumb"}[fmt],
+            str(fmt.width),
+            str(fmt.lanes),
+            " / ".join(_funct3(fmt, mode) for mode in Op2Mode),
+            {ElemFmt.N: "0", ElemFmt.C: "1"}.get(fmt, "ignored, or imm6[0]"),
+            html.code(encoding(find(f"pv.mlsdotup.{fmt.suffix}")).split()[-3]),
+        )
+
+
+def _signs() -> Iterator[Sequence[str]]:
+    """Signed factors of a dot product, as the table has them."""
+    shown = (
+        *((f"pv.dot{signs}.b", "rs1", "rs2 or immediate") for signs in ("up", "usp", "sp")),
+        *((f"pv.mlsdot{signs}.b", "weight", "activation") for signs in ("up", "usp", "sup", "sp")),
+        *((f"pv.cusdot{signs}.b.0", "weight (NN-RF)", "rs2") for signs in ("up", "usp", "sp")),
+    )
+    words = {True: "<strong>signed</strong>", False: "unsigned"}
+    for mnemonic, first, second in shown:
+        insn = find(mnemonic, "rd,rs1,rs2" if mnemonic.startswith("pv.dot") else None)
+        names = ".".join(mnemonic.split(".")[:2]).replace("pv.dot", "pv.(s)dot")
+        same = (other for other in INSNS if other.alias and (other.match, other.mask) == (insn.match, insn.mask))
+        aliases = sorted({other.mnemonic.rsplit(".", 1)[0] for other in same})
+        factors = (f"{first}: {words[insn.a_signed]}", f"{second}: {words[insn.b_signed]}")
+        yield html.code(names), *factors, ", ".join(map(html.code, aliases))
+
+
+def _csrs() -> Iterator[Sequence[str]]:
+    for first, last in _runs():
+        yield (
+            _span(f"0x{first.address:03x}", f"0x{last.address:03x}"),
+            _span(first.name, last.name),
+            first.access.name,
+            _reset(first),
+            html.code(f"0x{first.writable:08x}") if first.writable else "",
+            escape(first.group.value),
+        )
+
+
+def _intrinsics() -> Iterator[Sequence[str]]:
     for insn in INSNS:
         call = "" if insn.reloads_other else c_call(insn)
         if call:
-            rows.append([html.code(call), html.code(insn.mnemonic), escape(insn.extension.value)])
-    return html.table(("C", "instruction", "extension"), rows)
+            yield html.code(call), html.code(insn.mnemonic), escape(insn.extension.value)
 
 
-def presets() -> str:
-    """Presets with what differs from the first."""
-    names = ("xpulpv2", "xpulpnn", "mac_load_nn", "mac_load_cu", "mac_load_cross", "mac_load_dot", "requantise")
-    names += ("widths", "nnrf_entries")
+_SHOWN_SETTINGS = (
+    *("xpulpv2", "xpulpnn", "mac_load_nn", "mac_load_cu", "mac_load_cross", "mac_load_dot", "requantise"),
+    *("widths", "nnrf_entries"),
+)
 
-    def shown(config: CoreConfig, name: str) -> str:
-        value = getattr(config, name)
-        if isinstance(value, frozenset):
-            return ", ".join(map(str, sorted(value, reverse=True)))
-        return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
-    rows = [[html.code(name), *(shown(config, item) for item in names)] for name, config in PRESETS.items()]
-    return html.table(("preset", *names), rows)
+def _setting(value: object) -> str:
+    if isinstance(value, frozenset):
+        return ", ".join(map(str, sorted(value, reverse=True)))
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+TABLES = {
+    "fields": _fields(),
+    "selectors": _in_two_columns(_selectors()),
+    "other-selectors": _in_two_columns(_other_selectors()),
+    "addresses": html.table(("address", "what"), ((address(base), escape(what)) for base, what in _BLOCKS)),
+    "causes": html.table(
+        ("mcause", "event", "mepc"),
+        [
+            *(
+                (str(cause.value), escape(meaning), "address of the instruction")
+                for cause, meaning in comments_beside(ExceptionCause).items()
+            ),
+            ("0x80000000 + id", "interrupt of line id", "address of the next instruction"),
+        ],
+    ),
+    "cluster-presets": html.table(
+        ("preset", "cores", "banks", "TCDM, KiB", "core"),
+        (
+            (html.code(name), str(config.cores), str(config.banks), str(config.tcdm_bytes // 1024), _core(name))
+            for name, config in CLUSTER_PRESETS.items()
+        ),
+    ),
+    "costs": html.table(
+        ("when", "cycles", "shown as"),
+        ((escape(cost.meaning), f"+{cost.cycles}", html.code(cost.cause.name.lower())) for cost in Cost),
+    ),
+    "csrs": html.table(("address", "name", "access", "after reset", "writable bits", "present"), _csrs()),
+    "event-lines": html.table(("line", "event"), _event_lines()),
+    "events": html.table(
+        ("bit of pcer", "counter", "event"),
+        ((str(k), html.code(f"pccr{k}"), escape(name.replace("_", " "))) for k, name in enumerate(PERFORMANCE_EVENTS)),
+    ),
+    "extensions": html.table(("extension", "content", "instructions", "presets"), _extensions()),
+    "formats": html.table(
+        ("suffix", "name", "bits", "lanes", "funct3 vector / .sc / .sci", "bit 25", "funct3 of Mac&Load"), _formats()
+    ),
+    "intrinsics": html.table(("C", "instruction", "extension"), _intrinsics()),
+    "presets": html.table(
+        ("preset", *_SHOWN_SETTINGS),
+        (
+            (html.code(name), *(_setting(getattr(config, item)) for item in _SHOWN_SETTINGS))
+            for name, config in PRESETS.items()
+        ),
+    ),
+    "retirement": html.table(
+        ("port", "bits", "meaning"),
+        (
+            (html.code(f"rvfi_{field.name}"), str(field.width), escape(field.meaning))
+            for field in (VALID, WAIT, *RETIREMENT_FIELDS)
+        ),
+    ),
+    "samples": html.table(
+        ("assembly", "word"),
+        (
+            (html.code(text), html.code(f"0x{find(mnemonic, form).encode(**values):08X}"))
+            for mnemonic, form, text, values in _SAMPLES
+        ),
+    ),
+    "signs": html.table(("instruction", "first factor", "second factor", "second name"), _signs()),
+    "timer-settings": html.table(
+        ("bit", "name", "meaning"),
+        (
+            (str(flag.bit_length() - 1), html.code(str(flag.name)), escape(meaning))
+            for flag, meaning in comments_beside(TimerConfig).items()
+        ),
+    ),
+    "waits": html.table(
+        ("rvfi_wait", "cause", "meaning"),
+        (
+            (str(cause.value), html.code(cause.name.lower()), escape(text))
+            for cause, text in comments_beside(WaitCause).items()
+        ),
+    ),
+}
+"""Tables of the guide without an argument, as HTML by name."""
