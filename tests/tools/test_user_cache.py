@@ -8,15 +8,7 @@ import pytest
 
 from xpulpnn import user_cache
 from xpulpnn.errors import ToolError
-from xpulpnn.user_cache import (
-    cache_directory,
-    cache_place,
-    cache_size,
-    clean_cache,
-    counts,
-    ignore_before,
-    store_file,
-)
+from xpulpnn.user_cache import cache_directory, cache_place, cache_size, clean_cache, counts, ignore_before, store_file
 
 pytestmark = pytest.mark.unit
 

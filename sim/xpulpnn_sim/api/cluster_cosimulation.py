@@ -6,14 +6,7 @@ from itertools import product
 
 from xpulpnn.config import CLUSTER_PRESETS, Arbiter, ClusterConfig, CoreConfig, preset
 from xpulpnn.errors import InputError
-from xpulpnn_sim.api.cosimulation import (
-    BEYOND_CONFIG,
-    DEFAULT_CONFIG,
-    DEFAULT_WIDTHS,
-    MOST_CYCLES,
-    kernel_cases,
-    told,
-)
+from xpulpnn_sim.api.cosimulation import BEYOND_CONFIG, DEFAULT_CONFIG, DEFAULT_WIDTHS, MOST_CYCLES, kernel_cases, told
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, run_cluster_case

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from xpulpnn.config import Arbiter, ClusterConfig
 from xpulpnn_sim.api.cluster_cosimulation import cluster_cases, run_cluster_cases
-from xpulpnn_sim.cli.common import Columns, output, progress_bar, record_table, table, tell
+from xpulpnn_sim.cli.common import Columns, output, quotient, record_table, run_results, table
 from xpulpnn_sim.cli.configurations import IDEAL, Icache
 from xpulpnn_sim.cli.options import Count, Jobs, Numbers, Report, arguments, listed
 from xpulpnn_sim.cosimulation.model.schema import DeviceWait
@@ -117,12 +117,9 @@ def run_on_clusters(wanted: ClusterRuns, cluster: ClusterConfig, cases: Sequence
         icache=wanted.icache or 0,
         tiling=wanted.tiling,
     )
-    records: list[dict[str, Any]] = []
-    with progress_bar("kernels", len(clustered)) as bar:
-        for case, result in zip(clustered, bar.each(run_cluster_cases(clustered, wanted.jobs)), strict=True):
-            records.append(result.record)
-            for report in result.reports:
-                tell(case.name, report, "")
+    name = "{0[kernel]} {0[layer]} {0[precision]} {0[variant]} on {0[cores]} cores".format
+    results = run_results("kernels", run_cluster_cases(clustered, wanted.jobs), len(clustered), name)
+    records = [result.record for result in results]
     console = output()
     console.print(_table(records))
     for record in records:
@@ -145,7 +142,7 @@ _COLUMNS: Columns = {
     "cycles": "{[cycles]}",
     "cyc/sdotp": "{[cycles_per_sdotp]:.3f}",
     "MAC/cyc": "{[macs_per_cycle]:.2f}",
-    "speed-up": lambda record: "-" if record["speed-up"] is None else f"{record['speed-up']:.2f}",
+    "speed-up": lambda record: quotient(record["speed-up"], 1),
     "conflicts": lambda record: _share(record, record["stalls"].get(_CONFLICT, 0)),
     "last core": lambda record: _share(record, record["barrier"]),
     "errors": "{[mismatches]}",

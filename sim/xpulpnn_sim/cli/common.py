@@ -201,6 +201,22 @@ class Bar:
         self.progress.reset(self.task, total=total)
 
 
+def quotient(above: float | None, below: float) -> str:
+    """The cell of a figure over another, if that is known."""
+    return "-" if above is None else f"{above / below:.2f}"
+
+
+def run_results(what: str, results: Iterable[Any], count: int, name: Callable[[dict[str, Any]], str]) -> list[Any]:
+    """The results of runs, with a bar of ``what``; tells what each reports below the name of its record."""
+    found: list[Any] = []
+    with progress_bar(what, count) as bar:
+        for result in bar.each(results):
+            found.append(result)
+            for report in result.reports:
+                tell(name(result.record), report, "")
+    return found
+
+
 @contextmanager
 def progress_bar(description: str, total: int | None) -> Generator[Bar]:
     """A progress bar on the error output; where that is no terminal, a line from time to time."""

@@ -9,6 +9,7 @@ from cyclopts import Parameter, Token
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, apply_settings, preset
 from xpulpnn.errors import ConfigError, InputError
+from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.cli.options import (
     Count,
     Fresh,
@@ -19,12 +20,15 @@ from xpulpnn_sim.cli.options import (
     Timeout,
     YosysChoice,
     arguments,
+    listed,
 )
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
 
 DEFAULT_PRESET = "xpulpnn2"  # the core where neither a command nor a program says otherwise
 
 BOTH_FORMS = "xpulpnn-full"  # the core of commands whose result depends on having both forms of Mac&Load
+
+CoreCounts = Annotated[tuple[str, ...], listed(tuple(str(count) for count in range(1, MAX_CORES + 1)))]
 
 IDEAL = "ideal"  # instructions are fetched without delay
 
@@ -188,6 +192,13 @@ class Simulated(Configuration, Exact):
     def simulated_core(self) -> CoreConfig:
         """The core, in the structure that models have."""
         return self.simulated(self.core)
+
+    def with_cores(self, cores: int | None) -> CoreConfig | ClusterConfig:
+        """The core by itself for 1, a cluster for more, and for no number what the preset describes."""
+        if cores is None:
+            return self.cluster if self.preset in CLUSTER_PRESETS else self.simulated_core
+        cluster = self.cluster
+        return cluster.core if cores == 1 else replace(cluster, cores=cores)
 
 
 @arguments

@@ -21,7 +21,7 @@ from xpulpnn_sim.api.cosimulation import (
 )
 from xpulpnn_sim.api.random_layers import covered, random_cases, turns
 from xpulpnn_sim.cli.cluster_runs import ClusterRuns, run_on_clusters
-from xpulpnn_sim.cli.common import Columns, cells_of, finish, output, progress_bar, record_table, table, tell
+from xpulpnn_sim.cli.common import Columns, cells_of, finish, output, quotient, record_table, run_results, table, tell
 from xpulpnn_sim.cli.configurations import DataTiming, Simulated
 from xpulpnn_sim.cli.kernels import FORMS, Kernel, Precisions, Requantising, Specialising
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, Seed, Words, arguments, command
@@ -44,11 +44,6 @@ def _public(record: Mapping[str, Any]) -> int | None:
     return public_cycles(record["kernel"], record["layer"], record["bits"])
 
 
-def _ratio(record: Mapping[str, Any]) -> str:
-    public = _public(record)
-    return "-" if public is None else f"{public / record['cycles']:.2f}"
-
-
 _TITLE = "public: cycles of PULP-NN's kernels in C, compiled, on one such core; elements: read by windows"
 _COLUMNS: Columns = {
     "layer": "{[layer]}",
@@ -56,7 +51,7 @@ _COLUMNS: Columns = {
     "variant": "{[variant]}",
     "cycles": "{[cycles]}",
     "public": lambda record: _public(record) or "-",
-    "public/ours": _ratio,
+    "public/ours": lambda record: quotient(_public(record), record["cycles"]),
     "instructions": "{[instructions]}",
     "elements/cyc": "{[macs_per_cycle]:.2f}",
     "errors": "{[mismatches]}",
@@ -170,12 +165,8 @@ def cosim_kernel_command(options: CosimOptions) -> int:
 
 def _run(options: CosimOptions, cases: list[Case], window: tuple[int, int] | None) -> list[dict[str, Any]]:
     """The records of the cases on one core."""
-    results: list[Result] = []
-    with progress_bar("kernels", len(cases)) as bar:
-        results.extend(bar.each(run_cases(cases, options.engine, options.jobs)))
-    for result in results:
-        for report in result.reports:
-            tell("{kernel} {layer} {precision} {variant}".format(**result.record), report, "")
+    name = "{0[kernel]} {0[layer]} {0[precision]} {0[variant]}".format
+    results = run_results("kernels", run_cases(cases, options.engine, options.jobs), len(cases), name)
     shown = channelwise_table if isinstance(cases[0].layer, MapLayer | WindowLayer) else _table
     output().print(shown([result.record for result in results]))
     if options.waves is not None:

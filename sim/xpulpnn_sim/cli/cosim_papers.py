@@ -9,7 +9,6 @@ from rich.table import Table
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, MOST_CYCLES
 from xpulpnn_sim.api.packed_sweeps import SWEEPS, USUAL_MATMUL, USUAL_PAIRS, Wanted, sweep_points
 from xpulpnn_sim.cli.common import (
@@ -18,14 +17,15 @@ from xpulpnn_sim.cli.common import (
     Columns,
     finish,
     output,
-    progress_bar,
+    quotient,
     record_table,
+    run_results,
     table,
     tell,
     write_json,
 )
-from xpulpnn_sim.cli.configurations import GrantStalls, Simulated
-from xpulpnn_sim.cli.network_report import Manner, NetworkRuns, run_networks
+from xpulpnn_sim.cli.configurations import CoreCounts, GrantStalls, Simulated
+from xpulpnn_sim.cli.network_runs import NetworkRuns, run_networks
 from xpulpnn_sim.cli.options import Count, Jobs, Json, Preset, Report, Seed, arguments, command, listed
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks.images import read_images
@@ -103,16 +103,10 @@ def cosim_ulppack_command(options: UlppackOptions) -> int:
     points = [point for point in everything if point.runs_on(config)]
     if not points:
         raise InputError("--isa must be one that the configuration can run, not " + ",".join(wanted.isas))
-    records: list[dict[str, Any]] = []
+    results = run_sweep_points(points, config, machine, check=options.check == "all", jobs=options.jobs)
+    name = "W{0[weights]}A{0[activations]} {0[isa]} {0[product]} {0[scheme]} {0[depth]}".format
+    records = [one.record for one in run_results("products", results, len(points), name)]
     console = output()
-    with progress_bar("products", len(points)) as bar:
-        for result in bar.each(
-            run_sweep_points(points, config, machine, check=options.check == "all", jobs=options.jobs)
-        ):
-            records.append(result.record)
-            for report in result.reports:
-                title = "W{weights}A{activations} {isa} {product} {scheme} {depth}".format(**result.record)
-                tell(f"{title}\n{report}\n")
     if "table" in names:
         console.print(_packed_table([record for record in records if record["sweep"] == "table"]))
     for grid in grids(records):
@@ -186,8 +180,8 @@ def cosim_cifar10_command(options: Cifar10Options) -> int:
         raise InputError(f"--{given} must be given together with --{missing}, not by itself")
     if options.network is not None and options.bits:
         raise InputError("--bits must be left out with --network")
-    manner = Manner(check="all" if options.check == "all" else "none", jobs=options.jobs)
-    return run_networks(options, _tasks(options), manner, _PAPER_CYCLES)
+    check = "all" if options.check == "all" else "none"
+    return run_networks(options, _tasks(options), check=check, jobs=options.jobs, paper_cycles=_PAPER_CYCLES)
 
 
 def _tasks(options: Cifar10Options) -> list[NetworkTask]:
@@ -222,9 +216,6 @@ _PAPER_OPERATIONS = {"xor": 3_302_048, "compare": 2_553_032}
 _MILLION = 1e6
 
 
-_CORE_COUNTS = tuple(str(count) for count in range(1, MAX_CORES + 1))
-
-
 @arguments
 class BnnOptions(Simulated, GrantStalls, Seed, Json):
     """Options of the command, which always runs programs on whole cores."""
@@ -236,7 +227,7 @@ class BnnOptions(Simulated, GrantStalls, Seed, Json):
     crumbs of two bits in the second convolution (default all, with --cores all but window)."""
     popcount: Annotated[tuple[str, ...], listed(POPCOUNTS)] = ()
     """Count of bits, by hardware or software (default all, with --cores hardware)."""
-    cores: Annotated[tuple[str, ...], listed(_CORE_COUNTS)] = ()
+    cores: CoreCounts = ()
     """Run on clusters of so many cores; 1 and without it one core by itself."""
     check: Literal["results", "all"] = "all"
     """Comparison: the results in memory, or every instruction too."""
@@ -258,18 +249,11 @@ def cosim_bnn_command(options: BnnOptions) -> int:
             checked=options.check == "all",
         )
         for variant, popcount in ways
-        for count in options.cores or _CORE_COUNTS[:1]
+        for count in options.cores or (1,)
     ]
-    records: list[dict[str, Any]] = []
-    console = output()
-    with progress_bar("classifications", len(cases)) as bar:
-        for case in bar.each(cases):
-            result = run_bnn(case)
-            records.append(result.record)
-            for report in result.reports:
-                name = f"{case.variant}, {case.popcount} popcount, {case.cores} cores"
-                tell(f"{name}\n{report}\n")
-    console.print(_classifier_table(records))
+    name = "{0[variant]}, {0[popcount]} popcount, {0[cores]} cores".format
+    records = [one.record for one in run_results("classifications", map(run_bnn, cases), len(cases), name)]
+    output().print(_classifier_table(records))
     return finish(options.json, records, good=not any(record["mismatches"] for record in records))
 
 
@@ -310,10 +294,10 @@ def _classifier_table(records: list[dict[str, Any]]) -> Table:
         blank = [""] * (len(layers) + 3)
         rows.append(["paper", popcount, "1", *_millions(instructions, _PAPER_OPERATIONS, cycles), *blank])
     for record in records:
-        single, (_, paper) = alone.get(_way_of(record)), _PAPER_CLASSIFIER[record["popcount"]]
+        paper, cycles = _PAPER_CLASSIFIER[record["popcount"]][1], record["cycles"]
         rows.append([*_way_of(record), str(record["cores"])])
-        rows[-1] += _millions(record["instructions"], record["operations"], record["cycles"])
-        rows[-1] += [f"{paper / record['cycles']:.2f}", "-" if single is None else f"{single / record['cycles']:.2f}"]
+        rows[-1] += _millions(record["instructions"], record["operations"], cycles)
+        rows[-1] += [quotient(paper, cycles), quotient(alone.get(_way_of(record)), cycles)]
         rows[-1] += [*(f"{record['layers'][name] / _MILLION:.3f}" for name in layers), str(record["mismatches"])]
     headings = ("variant", "popcount", "cores", "Minsn", "Mxor", "Mcompare", "Mcycles", "paper", "speed-up")
     return table((*headings, *layers, "errors"), rows, title=title)

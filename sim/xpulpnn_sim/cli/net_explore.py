@@ -1,12 +1,12 @@
 """``xpulpnn net explore``: bits of the layers of a model in floating point, by accuracy and cycles."""
 
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.cli.common import FAILED, OK, output, progress_bar, tell, write_json
@@ -71,20 +71,12 @@ class NetExploreOptions(Simulated, Samples, Report, Json):
     output: Annotated[NewFolder | None, Parameter(alias="-o")] = None
     """Write the networks of the front as net run reads them."""
 
-    @property
-    def target(self) -> CoreConfig | ClusterConfig:
-        """The core, or the cluster of so many."""
-        if self.cores is None:
-            return self.cluster if self.preset in CLUSTER_PRESETS else self.simulated_core
-        cluster = self.cluster
-        return cluster.core if self.cores == 1 else replace(cluster, cores=self.cores)
-
 
 @command
 def net_explore_command(asked: NetExploreOptions) -> int:
     """Search, show and write; fails if a run on the design does."""
     _check(asked)
-    config = asked.target
+    config = asked.with_cores(asked.cores)
     bits = tuple(int(name) for name in asked.bits)
     calibrating, deciding, test = _images(asked)
     subject = _subject(asked, calibrating, deciding, config)

@@ -1,4 +1,4 @@
-"""``xpulpnn net import``, ``reference`` and ``generate``; options about the images of networks."""
+"""``xpulpnn net import`` and ``generate``; options about the images of networks."""
 
 import re
 import sys
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import field
 from fractions import Fraction
 from pathlib import Path
-from time import perf_counter
 from typing import Annotated
 
 import numpy as np
@@ -17,11 +16,9 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.common import FAILED, OK, output, progress_bar, remark, table, tell, write_json
 from xpulpnn_sim.cli.configurations import Cores
 from xpulpnn_sim.cli.kernels import CompilerChoice, Specialising
-from xpulpnn_sim.cli.network_report import class_table
 from xpulpnn_sim.cli.options import Count, Json, NewFile, NewFolder, Seed, arguments, command
 from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
 from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkProgram, network_program, program_options
-from xpulpnn_sim.cosimulation.networks.summary import classified
 from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text
 from xpulpnn_sw.networks.form import read_network, written
 from xpulpnn_sw.networks.importers.registry import READERS, ImportOptions, import_model, request_of
@@ -29,42 +26,6 @@ from xpulpnn_sw.networks.kernels import weight_bytes
 from xpulpnn_sw.networks.network import Described
 from xpulpnn_sw.toolchain.build import build
 from xpulpnn_sw.toolchain.compilers import CompileError, find_compiler
-
-_DIGITS = 4
-_MOST_CLASSES = 20  # of which a table is shown
-
-
-@arguments
-class ReferenceOptions(Json):
-    """Options of the command."""
-
-    network: Path = field(kw_only=False)
-    """The network, FILE.json, its weights in the npz beside it."""
-    images: Annotated[Path, Parameter(help=f"Classify these: {FORMS}.", metavar="PATH")]
-    labels: Path | None = None
-    """IDX file with the classes of the images (default: the one beside them called labels-idx1)."""
-    limit: Count | None = None
-    """Only the first N images."""
-
-
-@command
-def net_reference_command(options: ReferenceOptions) -> int:
-    """Compute the network for every image, and show how many answers are right."""
-    described = read_network(options.network)
-    images = read_images(options.images, options.labels).first(options.limit)
-    started = perf_counter()
-    with progress_bar("images", len(images.samples)) as bar:
-        result = classified(described, images, bar.reach)
-    wall = perf_counter() - started
-    console = output()
-    if described.classes <= _MOST_CLASSES:
-        console.print(class_table(result.classes))
-    console.print(
-        f"{result.right} of {len(result.labels)} images classified as labelled: {result.accuracy:.2%}, {wall:.1f} s"
-    )
-    write_json(options.json, result.record() | {"wall_s": round(wall, _DIGITS)})
-    return OK
-
 
 _IMAGES = Parameter(help=f"Images, with labels for answers to be counted: {FORMS}.", metavar="PATH")
 

@@ -51,14 +51,14 @@ cosim bnn [sim] in cosim_papers: run the binarised vehicle classifier, random we
 cosim cifar10 [sim] in cosim_papers: run the CIFAR-10 network of the PULP-NN paper, all layers in one program
   xpulpnn cosim cifar10 --bits 8+4  # the CIFAR-10 network layer by layer, random weights
   xpulpnn cosim cifar10 --bits 8 --cores 1+8 --report build/net.html  # shared by eight cores; its memory
-net run [sim]: run a network on the design, layer by layer; net FILE.json means net run FILE.json
+net run [sim] in network_runs: run a network on the design, layer by layer; net FILE.json means net run FILE.json
   xpulpnn net digits.json  # a network for a random input, on one core
   xpulpnn net run digits.json --images pictures --cores 1+8  # for images with labels, also on eight cores
 net import [sim] in networks: make a network out of a model of a training framework
   xpulpnn net import model.tflite -o build/model.json  # a quantised model as layers of integers
   xpulpnn net import model.onnx -o build/model.json --quantise 4 --images calibration.npz  # a model in floating \
 point, quantised here
-net reference [sim] in networks: count how many images a network classifies as labelled, by integers in numpy
+net reference [sim] in network_runs: count how many images a network classifies as labelled, by integers in numpy
   xpulpnn net reference digits.json --images t10k-images-idx3-ubyte  # how many are right
 net generate [sim] in networks: write a network as a C program, which checks itself for examples
   xpulpnn net generate digits.json -o build/digits --build  # a C program, compiled

@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from xpulpnn_sim.cli.network_report import layer_table
+from xpulpnn_sim.cli.network_runs import layer_table
 
 pytestmark = pytest.mark.unit
 

