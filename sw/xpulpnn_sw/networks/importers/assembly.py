@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.kernels.requantisation import MAX_SHIFT
+from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
 from xpulpnn_sw.networks.build import NetworkBuilder
-from xpulpnn_sw.networks.importers.levels import Channel, Levels, fitted, inner_results, step_sums
+from xpulpnn_sw.networks.importers.levels import ELEMENT_WIDTHS, Channel, Levels, fitted, inner_results
 from xpulpnn_sw.networks.importers.plans import (
     LayerPlan,
     RuleFit,
@@ -113,7 +113,9 @@ class NetworkAssembly:
             again = identity(Map.of(behind, self._add(added), sums.shape, sums.places))
             channels = tuple(replace(other, low=one.low, high=one.high) for other in again.channels)
             return self.quantised(replace(again, channels=channels), levels)
-        if not plan.is_good and levels.bits != SIGN_BITS and not levels.is_free:
+        # thresholds of 8 bits take longer than another layer
+        is_slow = plan.fit.rule is Rule.THRESHOLDS and levels.bits == max(ELEMENT_WIDTHS)
+        if (plan.fit.moved or is_slow) and levels.bits != SIGN_BITS and not levels.is_free:
             ends = inner_results(levels, sums.channels)
             if ends is not None and ends != (levels.results.start - 1, levels.results.stop - 1):
                 return self._clipped(sums, levels.within(*ends))
@@ -156,21 +158,18 @@ class NetworkAssembly:
                 "differently inside the range of its numbers"
             )
         if plan.fit.moved:
-            self.note(f"{sums.name}: {plan.fit.moved} of {plan.fit.total} {plan.what}, by 1 at the most")
+            steps, pairs = "steps of its quantiser are at other sums", "pairs of numbers have another sum"
+            what = steps if sums.factors is None else pairs
+            self.note(f"{sums.name}: {plan.fit.moved} of {plan.fit.total} {what}, by 1 at the most")
         return self._after(sums, self._add(plan), levels)
 
     def _scaled_input(self, sums: Sums, levels: Levels) -> Map | None:
         """The input itself behind a quantiser; None if no factors, summands and shift have its steps."""
         if any(one.a <= 0 for one in sums.channels):
             return None
-        ranges = [*zip(sums.channels, sums.least, sums.most, strict=True)]
-        found = [step_sums(levels, one, number, least, most) for number, (one, least, most) in enumerate(ranges)]
+        channels = [Channel.of(levels, one, number) for number, one in enumerate(sums.channels)]
         if levels.bits == SIGN_BITS:
-            return self._input(sums, levels, Scaling(add=by_colour([-first for (first,) in found])))
-        channels = [
-            Channel(least=least, most=most, slope=one.a / levels.scale, steps=own)
-            for own, (one, least, most) in zip(found, ranges, strict=True)
-        ]
+            return self._input(sums, levels, Scaling(add=by_colour([-one.steps[0] for one in channels])))
         rule = fitted(channels, levels.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, is_free=levels.is_free)
         if rule is None:
             return None

@@ -131,10 +131,12 @@ def _between(value: Fraction, low: Fraction | None, high: Fraction | None) -> Fr
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Affine:
-    """Real numbers of the integer sums of a channel: ``a * sum + b``, clipped to ``low`` and ``high``."""
+    """Real numbers of the sums of a channel, ``least..most``: ``a * sum + b``, clipped to ``low`` and ``high``."""
 
     a: Fraction
     b: Fraction
+    least: int
+    most: int
     low: Fraction | None = None
     high: Fraction | None = None
 
@@ -143,13 +145,13 @@ class Affine:
         low, high = (None if end is None else end * factor + summand for end in (self.low, self.high))
         if factor < 0:
             low, high = high, low
-        return Affine(a=self.a * factor, b=self.b * factor + summand, low=low, high=high)
+        return replace(self, a=self.a * factor, b=self.b * factor + summand, low=low, high=high)
 
     def clamped(self, low: Fraction | None, high: Fraction | None) -> "Affine":
         """The same, clipped."""
         least = low if self.low is None else _between(self.low, low, high)
         most = high if self.high is None else _between(self.high, low, high)
-        return Affine(a=self.a, b=self.b, low=least, high=most)
+        return replace(self, low=least, high=most)
 
     def at(self, value: int) -> Fraction:
         """Return the number that a sum stands for."""
@@ -168,11 +170,12 @@ def inner_results(levels: Levels, channels: Sequence[Affine]) -> tuple[int, int]
     return ends.pop() if len(ends) == 1 else None
 
 
-def step_sums(levels: Levels, affine: Affine, channel: int, least: int, most: int) -> list[int]:
-    """For each of the results the least sum that gives it, of sums in ``least..most``; none does: ``most + 1``.
+def step_sums(levels: Levels, affine: Affine, channel: int) -> list[int]:
+    """For each of the results the least sum that gives it; none does: one more than there is.
 
     The factor of the sums must not be negative.
     """
+    least, most = affine.least, affine.most
     # whole numbers instead of fractions, which would be reduced for every result of every channel
     factor, divisor = affine.a.numerator, affine.a.denominator
     summand, unit = affine.b.numerator, affine.b.denominator
@@ -205,6 +208,12 @@ class Channel:
     most: int
     slope: Fraction  # what q rises by for one more, roughly
     steps: Sequence[int]
+
+    @classmethod
+    def of(cls, levels: Levels, one: Affine, number: int) -> "Channel":
+        """The sums of channel ``number`` behind a quantiser."""
+        slope = one.a / levels.scale if levels.bits != SIGN_BITS else Fraction(0)
+        return cls(least=one.least, most=one.most, slope=slope, steps=step_sums(levels, one, number))
 
 
 def fitted(

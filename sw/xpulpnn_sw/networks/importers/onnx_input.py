@@ -69,8 +69,8 @@ class ModelInput:
         found = moved(image, [1 / std for _, std in spread], [-mean / std for mean, std in spread])
         if isinstance(found, Map) or assembly.policy is None:
             return found
-        sums, most = zip(found.channels, found.least, found.most, strict=True), (1 << (SAMPLE_BITS - 1)) - 1
-        scale = max(abs(one.at(end)) for one, least, greatest in sums for end in (least, greatest)) / most
+        most = (1 << (SAMPLE_BITS - 1)) - 1
+        scale = max(abs(one.at(end)) for one in found.channels for end in (one.least, one.most)) / most
         return assembly.quantised(found, uniform_levels(scale, Fraction(0), -most - 1, most, "ROUND").freely())
 
     def _codes(self, options: ImportOptions, assembly: NetworkAssembly, stored: Shape, places: Any) -> Map:

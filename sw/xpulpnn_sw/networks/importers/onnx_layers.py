@@ -88,17 +88,16 @@ def _average(net: NetworkAssembly, node: OnnxNode, value: Value | None, kernel: 
         raise InputError("inputs of an average must have two bits at least, not one")
     if any(window.pads) and (not node.number("count_include_pad", 0) or source.offset):
         raise InputError("pads of an average must count, and be zeros in memory, not others")
-    after, elements, channels = (*window.results, shape[2]), prod(window.reach), shape[2]
+    after, elements = (*window.results, shape[2]), prod(window.reach)
     low = min(source.low, 0) if any(window.pads) else source.low
+    scale, ends = source.scale / Fraction(elements), (low * elements, source.high * elements)
     places = standard_places(after)
     return Sums(
         name=node.name,
         kernel="avgpool",
         layer=f"{window.text(shape, f'{window.reach[0]}x{window.reach[1]}')}:scaled",
         sources=(source,),
-        channels=(Affine(a=source.scale / Fraction(elements), b=source.offset),) * channels,
-        least=(low * elements,) * channels,
-        most=(source.high * elements,) * channels,
+        channels=(Affine(a=scale, b=source.offset, least=ends[0], most=ends[1]),) * shape[2],
         shape=after,
         places=places if axes == places.ndim else places[:, :, 0],
         area=elements,
@@ -167,9 +166,10 @@ def _products(
             raise InputError("padding must be a number that the inputs can be, not 0 of a scale without 0")
     whole = rows.sum(axis=1)
     positive, negative = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
+    least, most = positive * source.low + negative * source.high, positive * source.high + negative * source.low
     channels = tuple(
-        Affine(a=source.scale * scale, b=source.offset * scale * int(total))
-        for scale, total in zip(scales[:, 0], whole, strict=True)
+        Affine(a=source.scale * scale, b=source.offset * scale * total, least=low, most=high)
+        for scale, total, low, high in zip(scales[:, 0], whole.tolist(), least.tolist(), most.tolist(), strict=True)
     )
     return Sums(
         name=node.name,
@@ -180,8 +180,6 @@ def _products(
         weight_bits=_weight_bits(weights.values, source),
         pad=pad,
         channels=channels,
-        least=tuple((positive * source.low + negative * source.high).tolist()),
-        most=tuple((positive * source.high + negative * source.low).tolist()),
         shape=shape,
         places=places,
     )
@@ -324,17 +322,14 @@ def add_maps(net: NetworkAssembly, node: OnnxNode, given: Given, sign: int) -> V
         raise InputError(f"maps must have one shape, not {first.places.shape} and {second.places.shape}")
     if SIGN_BITS in (first.bits, second.bits):
         raise InputError("summands must have two bits at least, not one")
-    channels = first.shape[2]
-    common = Affine(a=Fraction(1), b=first.offset + sign * second.offset)
+    common = Affine(a=Fraction(1), b=first.offset + sign * second.offset, least=0, most=0)
     return Sums(
         name=node.name,
         kernel="add",
         layer=f"{dims(first.shape)}:shift",
         sources=(first, second),
-        channels=(common,) * channels,
+        channels=(common,) * first.shape[2],
         factors=(first.scale, sign * second.scale),
-        least=(0,) * channels,
-        most=(0,) * channels,
         shape=first.shape,
         places=first.places,
     )

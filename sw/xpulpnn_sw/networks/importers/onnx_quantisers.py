@@ -34,15 +34,11 @@ def _rounded(values: Any, mode: str) -> Any:
 
 
 def _end(value: Value | None, levels: Levels, net: NetworkAssembly) -> Value:
-    if isinstance(value, Map) and all(
-        _result(levels, value.scale * q + value.offset) == value.scale * q + value.offset for q in _range(value)
-    ):
-        return value
+    if isinstance(value, Map):
+        codes = [-1, 1] if value.bits == 1 else range(value.low, value.high + 1)
+        if all(_result(levels, real) == real for real in (value.scale * q + value.offset for q in codes)):
+            return value
     return net.quantised(sums_of(live(value)), levels)
-
-
-def _range(value: Map) -> list[int]:
-    return [-1, 1] if value.bits == 1 else list(range(value.low, value.high + 1))
 
 
 def _result(levels: Levels, real: Fraction) -> Fraction | None:
@@ -59,10 +55,9 @@ def quant(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     value, scale, zero, width = given[:4]
     bits = _number(width, "bit width")
     mode = node.text("rounding_mode", "ROUND").upper()
-    is_signed, is_narrow = bool(node.number("signed", 1)), bool(node.number("narrow", 0))
     if bits.denominator != 1 or not 1 <= bits <= 32:
         raise InputError(f"bit width must be a whole number up to 32, not {float(bits)}")
-    low, high = _limits_of(int(bits), signed=is_signed, narrow=is_narrow)
+    low, high = _ends(node, int(bits))
     if isinstance(value, np.ndarray):
         return _constants(value, scale, zero, (low, high), mode)
     levels = uniform_levels(_number(scale, "scale"), _number(zero, "zero point"), low, high, mode)
@@ -152,14 +147,9 @@ def truncation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
         raise InputError(f"Trunc must take bits away, not add {-lower}")
     sums = sums_of(live(value))
     if is_second:
-        is_signed, is_narrow = bool(node.number("signed", 1)), bool(node.number("narrow", 0))
-        low, high = _limits_of(int(after), signed=is_signed, narrow=is_narrow)
+        low, high = _ends(node, int(after))
     else:
-        reals = [
-            one.at(end)
-            for one, least, most in zip(sums.channels, sums.least, sums.most, strict=True)
-            for end in (least, most)
-        ]
+        reals = [one.at(end) for one in sums.channels for end in (one.least, one.most)]
         low, high = (floor((end / scale + zero) / (1 << lower)) for end in (min(reals), max(reals)))
         high += int(mode != "FLOOR")
     bits, signed = narrowest(low, high)
@@ -203,7 +193,8 @@ def _truncated(scale: Fraction, zero: Fraction, unit: int, mode: str) -> Callabl
     return bound
 
 
-def _limits_of(bits: int, *, signed: bool, narrow: bool) -> tuple[int, int]:
+def _ends(node: OnnxNode, bits: int) -> tuple[int, int]:
+    signed, narrow = bool(node.number("signed", 1)), bool(node.number("narrow", 0))
     high = (1 << (bits - signed)) - 1 - (narrow and not signed)
     return (-(1 << (bits - 1)) + narrow if signed else 0), high
 

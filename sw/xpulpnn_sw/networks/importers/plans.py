@@ -84,8 +84,8 @@ def _expected(first: Ints, second: Ints, factors: tuple[Fraction, Fraction], com
     if sum(ends).bit_length() > _EXACT_BITS:
         raise InputError("scales of both maps must be in proportion of numbers with 50 bits, not of longer ones")
     sums = whole[0] * first[:, np.newaxis].astype(np.int64) + whole[1] * second.astype(np.int64)
-    moved = Affine(a=unit * divisor, b=common.b, low=common.low, high=common.high)
-    found = step_sums(levels, moved, 0, int(sums.min()), int(sums.max()))
+    moved = replace(common, a=unit * divisor, least=int(sums.min()), most=int(sums.max()))
+    found = step_sums(levels, moved, 0)
     return np.searchsorted(np.array(found, np.int64), sums, side="right") + levels.results.start - 1
 
 
@@ -156,7 +156,6 @@ def distance(found: Fit, channels: Sequence[Channel], results: range, area: int 
 
 
 _BYTE = 8
-_STEPS, _PAIRS = "steps of its quantiser are at other sums", "pairs of numbers have another sum"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -166,13 +165,6 @@ class LayerPlan:
     sums: Sums
     precision: str  # text of the precision, as on the command line
     fit: RuleFit
-    what: str = _STEPS  # was compared
-    is_slow: bool = False  # whether results come of thresholds of 8 bits
-
-    @property
-    def is_good(self) -> bool:
-        """Return whether it is exact, and by what takes no longer than another layer."""
-        return not self.fit.moved and not self.is_slow
 
 
 def _letter(bits: int, *, signed: bool, usual: bool) -> str:
@@ -201,7 +193,6 @@ def plan_products(sums: Sums, levels: Levels) -> LayerPlan:
         sums=sums,
         precision=precision_text(sums.sources[0], sums.weight_bits, levels.bits, signed=levels.signed),
         fit=replace(fit, arrays=arrays, total=len(channels) * len(levels.results)),
-        is_slow=fit.rule is Rule.THRESHOLDS and levels.bits == _BYTE,
     )
 
 
@@ -213,12 +204,9 @@ def _rising(sums: Sums, weights: Any, levels: Levels) -> tuple[Any, list[Channel
     signs = np.where(falls & ~stuck, -1, 1).reshape(-1, *[1] * (weights.ndim - 1))
     channels: list[Channel] = []
     for number, one in enumerate(sums.channels):
-        least, most = sums.least[number], sums.most[number]
         if falls[number]:
-            one, least, most = replace(one, a=-one.a), -most, -least
-        slope = one.a / levels.scale if levels.bits != SIGN_BITS else Fraction(0)
-        found = step_sums(levels, one, number, least, most)
-        channels.append(Channel(least=least, most=most, slope=slope, steps=found))
+            one = replace(one, a=-one.a, least=-one.most, most=-one.least)
+        channels.append(Channel.of(levels, one, number))
     return weights * signs, channels, stuck
 
 
@@ -234,10 +222,9 @@ def plan_average(sums: Sums, levels: Levels) -> LayerPlan:
         raise InputError("what follows an average must be one factor for all channels, not negative")
     if levels.bits == SIGN_BITS:
         raise InputError("results of an average must have two bits at least, not one")
-    found = [step_sums(levels, one, number, sums.least[0], sums.most[0]) for number in range(len(sums.channels))]
-    if any(other != found[0] for other in found):
+    channel, *others = (Channel.of(levels, one, number) for number in range(len(sums.channels)))
+    if any(other.steps != channel.steps for other in others):
         raise InputError("quantiser of an average must be the same for all channels, not different ones")
-    channel = Channel(least=sums.least[0], most=sums.most[0], slope=one.a / levels.scale, steps=found[0])
     moved = worst = 0
     rule = fitted([channel], levels.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, area=sums.area)
     if rule is None:
@@ -266,7 +253,7 @@ def plan_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels
         raise InputError("factor of a sum must be other than 0, not 0")
     fit = addition((first, second), (factors[0] * one.a, factors[1] * one.a), one, levels)
     precision = precision_text(first, 0, levels.bits, signed=levels.signed, second=second)
-    return LayerPlan(sums=sums, precision=precision, fit=fit, what=_PAIRS)
+    return LayerPlan(sums=sums, precision=precision, fit=fit)
 
 
 def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[LayerPlan, Levels] | None:

@@ -103,14 +103,17 @@ class _Assembly(NetworkAssembly):
             factors = [float(factor / levels.scale) for factor in sums.factors]
             arrays = shifted_sum(factors, [(Range(one.low, one.high), _zero(one)) for one in sums.sources], zero)
         elif sums.kernel == "avgpool":
-            sum_range = Range(sums.least[0], sums.most[0])
+            sum_range = Range(sums.channels[0].least, sums.channels[0].most)
             arrays = shifted_mean(float(source.scale / levels.scale), sum_range, sums.area, _zero(source), zero)
         else:
             # with the zero point of the inputs, which is around the map too
-            bias = np.array([int(one.b / one.a) for one in sums.channels], np.int64)
-            ranges = sum_ranges(sums.least, sums.most, bias.tolist())
+            least, most, bias = zip(*((one.least, one.most, int(one.b / one.a)) for one in sums.channels), strict=True)
+            ranges = sum_ranges(least, most, bias)
             found = fixed_point([float(one.a / levels.scale) for one in sums.channels], zero, ranges, wide=self.wide)
-            arrays, rule = {"weights": sums.weights, "bias": bias, **found}, Rule.BN64 if self.wide else Rule.BN32
+            arrays, rule = (
+                {"weights": sums.weights, "bias": np.array(bias, np.int64), **found},
+                Rule.BN64 if self.wide else Rule.BN32,
+            )
         second = None if sums.factors is None else sums.sources[1]
         precision = precision_text(source, _BYTE, _BYTE, signed=levels.signed, second=second)
         arrays = {name: np.asarray(values) for name, values in arrays.items()}

@@ -79,9 +79,7 @@ class Sums:
     weights: Ints | None = None  # as the kernel takes them
     weight_bits: int = 8
     pad: int = 0  # what is around the map
-    channels: tuple[Affine, ...]  # what the sums stand for
-    least: tuple[int, ...]  # least sum of each channel
-    most: tuple[int, ...]  # greatest sum of each channel
+    channels: tuple[Affine, ...]  # what the sums of each channel are and stand for
     pools: tuple[str, ...] = ()  # maximum poolings of the results
     shape: Shape  # Rows, columns and channels of the results, after the poolings
     places: Ints  # as of Map
@@ -195,9 +193,7 @@ def identity(value: Map) -> Sums:
         sources=(value,),
         weights=np.ones((channels, 1, 1), np.int64),
         weight_bits=2,
-        channels=(Affine(a=value.scale, b=value.offset),) * channels,
-        least=(value.low,) * channels,
-        most=(value.high,) * channels,
+        channels=(Affine(a=value.scale, b=value.offset, least=value.low, most=value.high),) * channels,
         shape=value.shape,
         places=value.places,
     )

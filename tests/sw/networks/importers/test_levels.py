@@ -45,9 +45,7 @@ def test_channels_whose_factor_is_negative(factor: Fraction, weights: list[int],
         sources=(taken,),
         weights=np.array([weights]),
         weight_bits=4,
-        channels=(Affine(a=factor, b=summand),),
-        least=(sum(map(min, ends)),),
-        most=(sum(map(max, ends)),),
+        channels=(Affine(a=factor, b=summand, least=sum(map(min, ends)), most=sum(map(max, ends))),),
         shape=(1, 1, 1),
         places=np.array([[0]]),
     )
@@ -67,7 +65,9 @@ def test_additions_are_right_for_every_pair(factors: tuple[Fraction, Fraction], 
     """What is clipped where the results do not end cannot be right, and is counted."""
     first, second = source(0, 15, 4, signed=False), source(-8, 7, 4, signed=True)
     levels = uniform_levels(Fraction(4, 5), Fraction(3), -8, 7, "ROUND")
-    found = addition((first, second), factors, Affine(a=Fraction(1), b=Fraction(1, 7), low=low), levels)
+    found = addition(
+        (first, second), factors, Affine(a=Fraction(1), b=Fraction(1, 7), low=low, least=0, most=0), levels
+    )
     first_factor, second_factor = found.arrays["factors"]
     wrong = 0
     for x0 in range(16):

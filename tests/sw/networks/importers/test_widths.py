@@ -6,7 +6,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.networks.importers.registry import LayerWidths, ReadingLayer, WidthRequest, request_of, widths_of
 
 READERS = (
-    ReadingLayer(name="first", inputs=("image",), weights="w0", is_first=True),
+    ReadingLayer(name="first", inputs=("image",), weights="w0"),
     ReadingLayer(name="second", inputs=("a",), weights="w1"),
     ReadingLayer(name="sum", inputs=("a", "b")),
     ReadingLayer(name="third", inputs=("c",), weights="w2"),
