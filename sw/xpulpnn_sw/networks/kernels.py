@@ -164,10 +164,10 @@ def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun
         fits = is_dense or (pixels == 1 and before.precision.y != SIGN_BITS)
     elif (taken := stage.input_shapes[inputs_of(read).index(symbol)][-1]) != channels:
         # a row that is read as a map
-        fits = is_dense and _distance(stage, read, symbol) * BYTE_BITS == taken * before.precision.y
+        fits = is_dense and pixel_distance(stage, read, symbol) * BYTE_BITS == taken * before.precision.y
     else:
         # channels that fill a word up have no part in what is read but for single bits, of which each is a number
-        fits = distance == _distance(stage, read, symbol) and (is_dense or before.precision.y != SIGN_BITS)
+        fits = distance == pixel_distance(stage, read, symbol) and (is_dense or before.precision.y != SIGN_BITS)
     if not fits:
         raise LayerError(f"channels of {before.name} must fill whole words, not {channels}")
 
@@ -182,10 +182,11 @@ def _way(stage: Stage, run: KernelRun, symbol: str) -> tuple[object, ...]:
     shape = stage.input_shapes[inputs_of(run).index(symbol)]
     bits, _ = stage.input_elements[inputs_of(run).index(symbol)]
     dense = shape[-1] * bits // BYTE_BITS
-    return ("pixel by pixel", dense if isinstance(layer, LinearLayer) else _distance(stage, run, symbol))
+    return ("pixel by pixel", dense if isinstance(layer, LinearLayer) else pixel_distance(stage, run, symbol))
 
 
-def _distance(stage: Stage, run: KernelRun, symbol: str) -> int:
+def pixel_distance(stage: Stage, run: KernelRun, symbol: str) -> int:
+    """Bytes from one pixel to the next of a map as a kernel reads it."""
     for name in ("pixel_bytes", "row_stride"):
         if name in run.arguments:
             return run.arguments[name]

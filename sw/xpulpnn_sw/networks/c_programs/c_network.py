@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from xpulpnn_sw.networks.kernels import (
     inputs_of,
     kernels,
     length,
+    pixel_distance,
     weight_bytes,
 )
 from xpulpnn_sw.networks.network import Network, Stage
@@ -82,10 +83,7 @@ class InputLayout:
         if isinstance(layer, DepthwiseLayer):
             row_bits = run.arguments["row_bytes"] * BYTE_BITS
             return replace(known, row_bits=row_bits, pixel_bits=bits, channel_bits=layer.height * row_bits)
-        distance = next(
-            (run.arguments[name] for name in ("pixel_bytes", "row_stride") if name in run.arguments),
-            size // prod(shape[:-1]),
-        )
+        distance = pixel_distance(stage, run, symbol)
         return replace(known, row_bits=known.columns * distance * BYTE_BITS, pixel_bits=distance * BYTE_BITS)
 
     @property
@@ -103,16 +101,14 @@ class InputLayout:
         """The words of an input, put where this says."""
         words = pack_words(np.full(self.size * BYTE_BITS // self.bits, self.around), self.bits)
         elements = pack_words(values.reshape(-1, 1), self.bits).reshape(self.rows, self.columns, self.channels)
-        for row in range(self.rows):
-            for column in range(self.columns):
-                for channel in range(self.channels):
-                    bit = self.bit(row, column, channel)
-                    kept = int(words[bit // WORD_BITS]) & ~(((1 << self.bits) - 1) << bit % WORD_BITS)
-                    words[bit // WORD_BITS] = kept | int(elements[row, column, channel]) << bit % WORD_BITS
+        bits = self.bit(*np.ogrid[: self.rows, : self.columns, : self.channels])
+        place, shift = bits // WORD_BITS, (bits % WORD_BITS).astype(np.uint32)
+        np.bitwise_and.at(words, place, ~(np.uint32((1 << self.bits) - 1) << shift))
+        np.bitwise_or.at(words, place, elements << shift)
         return words
 
-    def bit(self, row: int, column: int, channel: int) -> int:
-        """Return the bit at which an element begins."""
+    def bit(self, row: Any, column: Any, channel: Any) -> Any:
+        """Return the bit at which an element begins, or the bits for arrays of places."""
         return (self.top + row) * self.row_bits + (self.left + column) * self.pixel_bits + channel * self.channel_bits
 
     def describes(self, values: Ints, words: Words) -> bool:
