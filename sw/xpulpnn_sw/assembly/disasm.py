@@ -78,6 +78,12 @@ def render(insn: Insn, word: int, pc: int | None = None) -> str:
     return text
 
 
+def insn_directive(word: int) -> str:
+    """The directive of stock assemblers for a 32-bit word, whatever instruction it is."""
+    rd, rs1, rs2 = (f"x{word >> low & 0x1F}" for low in (7, 15, 20))
+    return f".insn r {word & 0x7F:#x}, {word >> 12 & 7}, {word >> 25:#x}, {rd}, {rs1}, {rs2}"
+
+
 _ALL = Decoder(INSNS)
 
 

@@ -20,15 +20,11 @@ from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled
 from xpulpnn_sw.assembly.asm import candidates, of_same_shape, operand_texts, select, statement_parts, token_value
+from xpulpnn_sw.assembly.disasm import insn_directive
 from xpulpnn_sw.assembly.expressions import evaluate
 from xpulpnn_sw.toolchain.headers.intrinsics import (
     BRANCH_OFFSET,
-    FUNCT3,
-    FUNCT7,
     LOAD_OFFSET,
-    OPCODE,
-    RD,
-    RS1,
     RS2,
     STORE_OFFSET,
     InsnPart,
@@ -240,7 +236,7 @@ class _Translation:
             if token.field.name in values:
                 token.encode(values[token.field.name])
         if not written:
-            return numeric(insn.encode(**values))
+            return insn_directive(insn.encode(**values))
         for name in _LOOP_SHIFTS.keys() & written.keys():
             return self._loop_setup(insn, values, name, written[name])
         return _symbolic(insn, values, written)
@@ -267,12 +263,6 @@ class _Translation:
         self._loops.append(_Loop(label, self._line, token.field.high, insn.mnemonic, _INSN_BYTES))
         shift = _LOOP_SHIFTS[field]
         return f".option push; .option norelax; {place}: .word {word:#x} + (({label} - {place}) << {shift})"
-
-
-def numeric(word: int) -> str:
-    """The directive of a 32-bit word, whatever instruction it is."""
-    registers = ", ".join(f"x{slot.bits(word)}" for slot in (RD, RS1, RS2))
-    return f".insn r {OPCODE.bits(word):#x}, {FUNCT3.bits(word)}, {FUNCT7.bits(word):#x}, {registers}"
 
 
 def _chosen(mnemonic: str, operands: tuple[str, ...]) -> tuple[Insn, tuple[str, ...]]:

@@ -3,6 +3,7 @@
 import pytest
 from tests.words import encode_line
 
+from xpulpnn_sw.assembly.disasm import insn_directive
 from xpulpnn_sw.assembly.looppass.operation import FlowKind, parse_operation
 
 from .test_loops import turned
@@ -12,9 +13,7 @@ A0, A1, A2 = 10, 11, 12
 
 def operation(text: str):
     """The operation as the headers write it: a directive of numbers."""
-    word = encode_line(text)
-    slots = word & 0x7F, word >> 12 & 7, word >> 25, *(word >> low & 31 for low in (7, 15, 20))
-    return parse_operation(".insn r {:#x}, {}, {:#x}, x{}, x{}, x{}".format(*slots))
+    return parse_operation(insn_directive(encode_line(text)))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from xpulpnn_sw.assembly.disasm import render
 from xpulpnn_sw.assembly.expressions import evaluate
 from xpulpnn_sw.toolchain import compilers
 from xpulpnn_sw.toolchain.core_note import CoreNote, core_name, core_note, read_notes, require_core
-from xpulpnn_sw.toolchain.stock_assembly import SourcePlaces, assembly_statements, numeric, translate
+from xpulpnn_sw.toolchain.stock_assembly import SourcePlaces, assembly_statements, translate
 
 FULL = PRESETS["xpulpnn-full"]
 SEED = 5
@@ -106,10 +106,6 @@ start: P.LW a0, STEP/2(a1!); pv.dotsp.n.sc a2, a0, a1 /* both */
     ]
     code = assembled(kind, text, tmp_path)
     assert [int.from_bytes(code[place : place + 4], "little") for place in range(0, 4 * len(words), 4)] == words
-
-
-def test_the_word_of_any_instruction_as_a_directive():
-    assert numeric(find("pv.sdotsp.n").encode(rd=10, rs1=11, rs2=12)) == ".insn r 0x57, 2, 0x5c, x10, x11, x12"
 
 
 PROBLEMS = (

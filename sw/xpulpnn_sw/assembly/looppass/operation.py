@@ -14,7 +14,7 @@ from xpulpnn.isa.fields import WORD_FIELDS, Field, FieldKind, Token
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import INSNS, Decoder, find
 from xpulpnn_sw.assembly.asm import MEMORY, expand, operand_texts, select, statement_parts, token_value
-from xpulpnn_sw.assembly.disasm import ABI_NAMES, is_register, register_number, render
+from xpulpnn_sw.assembly.disasm import insn_directive, is_register, register_number, render
 from xpulpnn_sw.assembly.expressions import evaluate
 
 RA, SP, GP, TP = 1, 2, 3, 4
@@ -282,20 +282,6 @@ def _matched(text: str, mnemonic: str, operands: tuple[str, ...], origin: int) -
     return _row(text, insn, values, target, origin)
 
 
-def _directive_text(insn: Insn, word: int) -> str:
-    """An instruction of the extensions as every assembler takes it."""
-    opcode, funct3 = word & 0x7F, word >> 12 & 7
-    rd, rs1, rs2 = (ABI_NAMES[word >> low & 0x1F] for low in (7, 15, 20))
-    values = insn.decode(word)
-    if "imm12" in values:
-        text = f"i 0x{opcode:02x}, {funct3}, {rd}, {rs1}, {values['imm12']}"
-    elif "stimm12" in values:
-        text = f"s 0x{opcode:02x}, {funct3}, {rs2}, {values['stimm12']}({rs1})"
-    else:
-        text = f"r 0x{opcode:02x}, {funct3}, 0x{word >> 25:02x}, {rd}, {rs1}, {rs2}"
-    return f".insn {text}  # {render(insn, word)}"
-
-
 def make(mnemonic: str, operands: str | None = None, *, origin: int = -1, **values: int) -> ListedOperation:
     """The operation of a row of the table with these operand values.
 
@@ -304,5 +290,5 @@ def make(mnemonic: str, operands: str | None = None, *, origin: int = -1, **valu
     insn = find(mnemonic, operands)
     word = insn.encode(**values)
     standard = insn.extension.value in ("RV32I", "RV32M")
-    text = render(insn, word) if standard else _directive_text(insn, word)
+    text = render(insn, word) if standard else f"{insn_directive(word)}  # {render(insn, word)}"
     return _row(text, insn, insn.decode(word), "", origin)

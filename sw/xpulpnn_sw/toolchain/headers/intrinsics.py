@@ -23,10 +23,6 @@ class Slot(NamedTuple):
     low: int
     width: int
 
-    def bits(self, word: int) -> int:
-        """Bits of a word at this place."""
-        return word >> self.low & (1 << self.width) - 1
-
 
 OPCODE, RD, FUNCT3, RS1, RS2, FUNCT7 = Slot(0, 7), Slot(7, 5), Slot(12, 3), Slot(15, 5), Slot(20, 5), Slot(25, 7)
 _REGISTER_SLOTS = {"rd": RD, "rs1": RS1, "rs2": RS2, "rs3": RD}

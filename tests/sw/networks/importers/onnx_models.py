@@ -22,58 +22,51 @@ from xpulpnn_sw.networks.network import Described
 
 IMAGES = 6
 
-DOMAIN = "qonnx.custom_op.general"
+DOMAIN, MICROSOFT = "qonnx.custom_op.general", "com.microsoft"
 
 
-class Quant(OpRun):
-    op_domain = DOMAIN
+def operator(domain: str, name: str) -> Callable[[Any], Any]:
+    """A function of the inputs and attributes as an operator of onnx's evaluation."""
 
-    def _run(self, x, scale, zero, bits, narrow=None, rounding_mode=None, signed=None):
-        levels = 2 ** int(bits)
-        low, high = (-levels // 2 + narrow, levels // 2 - 1) if signed else (0, levels - 1 - narrow)
-        whole = np.rint(np.clip(x.astype(np.float64) / scale + zero, low, high))
-        return (((whole - zero) * scale).astype(np.float32),)
-
-
-class BipolarQuant(OpRun):
-    op_domain = DOMAIN
-
-    def _run(self, x, scale):
-        return (np.where(x >= 0, scale, -scale).astype(np.float32),)
-
-
-class MultiThreshold(OpRun):
-    op_domain = DOMAIN
-
-    def _run(self, x, table, out_bias=None, out_scale=None):
-        counts = (np.moveaxis(x, 1, -1)[..., np.newaxis] >= table).sum(axis=-1)
-        return ((np.moveaxis(counts, -1, 1) * out_scale + out_bias).astype(np.float32),)
-
-
-class Trunc(OpRun):
-    op_domain = DOMAIN
-
-    def _run(self, x, scale, zero, before, after, rounding_mode=None):
-        return ((np.floor((np.rint(x / scale + zero)) / 2 ** (before - after)) - zero).astype(np.float32) * scale,)
-
-
-class TruncTo(OpRun):
-    """The second version of ``Trunc``."""
-
-    op_domain = DOMAIN
-
-    def _run(self, x, scale, zero, before, behind, after, narrow=None, rounding_mode=None, signed=None):
-        unit = 2.0 ** np.round(np.log2(behind / scale))
-        low, high = (
-            (-(2 ** (int(after) - 1)) + narrow, 2 ** (int(after) - 1) - 1) if signed else (0, 2 ** int(after) - 1)
+    def made(compute: Any) -> Any:
+        return type(
+            name, (OpRun,), {"op_domain": domain, "_run": lambda _, *inputs, **rest: (compute(*inputs, **rest),)}
         )
-        rounded = {"FLOOR": np.floor, "CEIL": np.ceil, "ROUND": np.rint}[rounding_mode]
-        whole = rounded(np.clip(np.rint(x.astype(np.float64) / scale + zero) / unit, low, high))
-        return (((whole - zero / unit) * behind).astype(np.float32),)
+
+    return made
 
 
-# operators are found by the names of their classes
-TruncTo.__name__ = "Trunc"
+@operator(DOMAIN, "Quant")
+def quant(x, scale, zero, bits, narrow, signed, rounding_mode):
+    levels = 2 ** int(bits)
+    low, high = (-levels // 2 + narrow, levels // 2 - 1) if signed else (0, levels - 1 - narrow)
+    whole = np.rint(np.clip(x.astype(np.float64) / scale + zero, low, high))
+    return ((whole - zero) * scale).astype(np.float32)
+
+
+@operator(DOMAIN, "BipolarQuant")
+def bipolar_quant(x, scale):
+    return np.where(x >= 0, scale, -scale).astype(np.float32)
+
+
+@operator(DOMAIN, "MultiThreshold")
+def multi_threshold(x, table, out_bias, out_scale):
+    counts = (np.moveaxis(x, 1, -1)[..., np.newaxis] >= table).sum(axis=-1)
+    return (np.moveaxis(counts, -1, 1) * out_scale + out_bias).astype(np.float32)
+
+
+@operator(DOMAIN, "Trunc")
+def trunc(x, scale, zero, before, *more, rounding_mode, narrow=0, signed=1):
+    """Both versions: the second also takes the scale behind it."""
+    if len(more) == 1:
+        whole = np.floor(np.rint(x / scale + zero) / 2 ** (before - more[0]))
+        return (whole - zero).astype(np.float32) * scale
+    behind, after = more
+    unit = 2.0 ** np.round(np.log2(behind / scale))
+    low, high = (-(2 ** (int(after) - 1)) + narrow, 2 ** (int(after) - 1) - 1) if signed else (0, 2 ** int(after) - 1)
+    rounded = {"FLOOR": np.floor, "CEIL": np.ceil, "ROUND": np.rint}[rounding_mode]
+    whole = rounded(np.clip(np.rint(x.astype(np.float64) / scale + zero) / unit, low, high))
+    return ((whole - zero / unit) * behind).astype(np.float32)
 
 
 def reals(values, scale, zero):
@@ -85,50 +78,40 @@ def codes(values, scale, zero):
     return np.clip(np.rint(values / np.float64(scale)) + zero, ends.min, ends.max).astype(zero.dtype)
 
 
-class QLinearAdd(OpRun):
-    op_domain = "com.microsoft"
-
-    def _run(self, a, a_scale, a_zero, b, b_scale, b_zero, scale, zero):
-        return (codes(reals(a, a_scale, a_zero) + reals(b, b_scale, b_zero), scale, zero),)
+@operator(MICROSOFT, "QLinearAdd")
+def q_linear_add(a, a_scale, a_zero, b, b_scale, b_zero, scale, zero):
+    return codes(reals(a, a_scale, a_zero) + reals(b, b_scale, b_zero), scale, zero)
 
 
-class QLinearGlobalAveragePool(OpRun):
-    op_domain = "com.microsoft"
-
-    def _run(self, x, x_scale, x_zero, scale, zero, channels_last=None):
-        return (codes(reals(x, x_scale, x_zero).mean(axis=(2, 3), keepdims=True), scale, zero),)
+@operator(MICROSOFT, "QLinearGlobalAveragePool")
+def q_linear_global_average_pool(x, x_scale, x_zero, scale, zero, channels_last):
+    return codes(reals(x, x_scale, x_zero).mean(axis=(2, 3), keepdims=True), scale, zero)
 
 
-class QLinearAveragePool(OpRun):
-    op_domain = "com.microsoft"
-
-    def _run(self, x, x_scale, x_zero, scale, zero, channels_last=None, kernel_shape=None, strides=None):
-        seen = np.lib.stride_tricks.sliding_window_view(reals(x, x_scale, x_zero), kernel_shape, axis=(2, 3))
-        return (codes(seen[:, :, :: strides[0], :: strides[1]].mean(axis=(4, 5)), scale, zero),)
+@operator(MICROSOFT, "QLinearAveragePool")
+def q_linear_average_pool(x, x_scale, x_zero, scale, zero, channels_last, kernel_shape, strides):
+    seen = np.lib.stride_tricks.sliding_window_view(reals(x, x_scale, x_zero), kernel_shape, axis=(2, 3))
+    return codes(seen[:, :, :: strides[0], :: strides[1]].mean(axis=(4, 5)), scale, zero)
 
 
-class QGemm(OpRun):
-    op_domain = "com.microsoft"
-
-    def _run(self, a, a_scale, a_zero, b, b_scale, b_zero, c, scale, zero, **attributes):
-        weights = reals(b.T if attributes["transB"] else b, b_scale, b_zero)
-        sums = reals(a, a_scale, a_zero) @ weights + c * np.float64(a_scale) * np.float64(b_scale)
-        return (codes(sums, scale, zero),)
+@operator(MICROSOFT, "QGemm")
+def q_gemm(a, a_scale, a_zero, b, b_scale, b_zero, c, scale, zero, **attributes):
+    weights = reals(b.T if attributes["transB"] else b, b_scale, b_zero)
+    sums = reals(a, a_scale, a_zero) @ weights + c * np.float64(a_scale) * np.float64(b_scale)
+    return codes(sums, scale, zero)
 
 
-class BatchNormalization(OpRun):
+@operator("", "BatchNormalization")
+def batch_normalization(x, scale, bias, mean, variance, epsilon=1e-5, **attributes):
     """Of early versions, in which onnx takes the means of the input."""
-
-    op_domain = ""
-
-    def _run(self, x, scale, bias, mean, variance, epsilon=None, **attributes):
-        column = (-1, *(1,) * (x.ndim - 2))
-        deviation = np.sqrt(variance.astype(np.float64) + epsilon)
-        real = (x - mean.reshape(column)) / deviation.reshape(column) * scale.reshape(column) + bias.reshape(column)
-        return (real.astype(np.float32),)
+    column = (-1, *(1,) * (x.ndim - 2))
+    deviation = np.sqrt(variance.astype(np.float64) + epsilon)
+    real = (x - mean.reshape(column)) / deviation.reshape(column) * scale.reshape(column) + bias.reshape(column)
+    return real.astype(np.float32)
 
 
-OPERATORS = [Quant, BipolarQuant, MultiThreshold, QLinearAdd, QLinearGlobalAveragePool, QLinearAveragePool, QGemm]
+OPERATORS = [quant, bipolar_quant, multi_threshold, trunc, batch_normalization]
+OPERATORS += [q_linear_add, q_linear_global_average_pool, q_linear_average_pool, q_gemm]
 
 
 class Model:
@@ -137,12 +120,10 @@ class Model:
     ``shape`` of an input of ``kind``; the first size may be a name, for as many images as there are.
     """
 
-    def __init__(
-        self, shape: Sequence[Any], kind: int = TensorProto.FLOAT, trunc: Any = Trunc, opset: int = 21
-    ) -> None:
+    def __init__(self, shape: Sequence[Any], kind: int = TensorProto.FLOAT, opset: int = 21) -> None:
         self.nodes: list[Any] = []
         self.tensors: list[Any] = []
-        self.shape, self.kind, self.trunc, self.opset = list(shape), kind, trunc, opset
+        self.shape, self.kind, self.opset = list(shape), kind, opset
         self.last = "image"
 
     def pair(self, scale: float, zero: int, kind: Any, source: str | None = None) -> str:
@@ -188,10 +169,7 @@ class Model:
         image = helper.make_tensor_value_info("image", self.kind, self.shape)
         output = helper.make_tensor_value_info(self.last, TensorProto.FLOAT, None)
         graph = helper.make_graph(self.nodes, "model", [image], [output], self.tensors)
-        versions = [
-            helper.make_opsetid("", self.opset),
-            *(helper.make_opsetid(one, 1) for one in (DOMAIN, "com.microsoft")),
-        ]
+        versions = [helper.make_opsetid(*one) for one in (("", self.opset), (DOMAIN, 1), (MICROSOFT, 1))]
         return helper.make_model(graph, opset_imports=versions, ir_version=10)
 
     def saved(self, path: Path) -> Path:
@@ -199,7 +177,7 @@ class Model:
         return path
 
     def computed(self, image: NDArray[Any]) -> NDArray[Any]:
-        evaluator = ReferenceEvaluator(self.proto(), new_ops=[*OPERATORS, self.trunc, BatchNormalization])
+        evaluator = ReferenceEvaluator(self.proto(), new_ops=OPERATORS)
         results: Any = evaluator.run(None, {"image": image.astype(helper.tensor_dtype_to_np_dtype(self.kind))})
         return np.asarray(results[0])
 

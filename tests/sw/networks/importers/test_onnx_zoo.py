@@ -13,9 +13,7 @@ from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.networks.importers.onnx_file import import_onnx
 from xpulpnn_sw.networks.importers.registry import ImportOptions
 
-from .onnx_models import DOMAIN, IMAGES, Model, TruncTo, check, conv, imported, normalised, samples
-
-MICROSOFT = "com.microsoft"
+from .onnx_models import DOMAIN, IMAGES, MICROSOFT, Model, check, conv, imported, normalised, samples
 
 
 def kinds(described: Any) -> list[str]:
@@ -268,7 +266,7 @@ def test_batch_normalisation_of_the_input(tmp_path: Path) -> None:
 def test_truncation_to_a_scale(tmp_path: Path, mode: str) -> None:
     """The second version of ``Trunc``, behind sums that are no multiples of its scale, with a zero point."""
     rng = np.random.default_rng(19)
-    model = Model((1, 4, 4, 4), trunc=TruncTo)
+    model = Model((1, 4, 4, 4))
     model.quant(1.0, 8, signed=False)
     model.node("AveragePool", kernel_shape=[2, 2], strides=[2, 2])
     numbers = [model.constant(one) for one in (0.5, 8, 9, 4.0, 6)]
