@@ -16,7 +16,7 @@ from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.program import REGIONS, Program
 from xpulpnn_sw.kernels.tensors import random_tensors
-from xpulpnn_sw.kernels.variants import VARIANTS, variant
+from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.convolution import ConvLayer
 from xpulpnn_sw.layers.precision import Precision
 
@@ -100,7 +100,7 @@ def test_inner_loop(name: str, bits: int):
     instructions, products = INNER[name, bits]
     program = kernel(name, bits).function
     # narrow blocks are repeated until they fill an output byte, or a word and once more for what is left
-    copies = max(1, 8 // bits // variant(name).nch)
+    copies = max(1, 8 // bits // VARIANTS[name].nch)
     if name.startswith("x2"):
         copies = {8: 1, 4: 2 + 1, 2: 4 + 1}[bits]
     assert int(program.inner.sum()) == instructions * copies

@@ -31,9 +31,9 @@ from xpulpnn_sw.kernels.channelwise.elementwise import (
     random_relu,
     relu_kernel,
 )
-from xpulpnn_sw.kernels.channelwise.maps import same_form
+from xpulpnn_sw.kernels.channelwise.maps import random_maps, same_form
 from xpulpnn_sw.kernels.channelwise.maxpool import MAXPOOL_ARGUMENTS, maxpool_kernel, random_maxpool
-from xpulpnn_sw.kernels.channelwise.transpose import TRANSPOSE_ARGUMENTS, random_transpose, transpose_kernel
+from xpulpnn_sw.kernels.channelwise.transpose import TRANSPOSE_ARGUMENTS, transpose_kernel
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun, Structure
 from xpulpnn_sw.kernels.layout import Placement
@@ -304,7 +304,7 @@ _KINDS = (
         *("16x16x32", transpose_kernel),
         variants=TRANSPOSE_LEVELS,
         usual_variants=tuple(TRANSPOSE_LEVELS),
-        random=random_transpose,
+        random=random_maps,
         drawn=lambda rng: _sizes(rng, 5, 20, 2 * _MOST_CHANNELS),
         structures=(TRANSPOSE_ARGUMENTS,),
     ),

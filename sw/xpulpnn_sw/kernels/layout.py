@@ -6,7 +6,7 @@ the next layer's input and no kernel meets a partial word.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -137,19 +137,25 @@ class OutputLayout:
     shape: tuple[int, ...]  # shape of the decoded array, channels last
     pixel_bytes: int  # distance of two pixels
     signed: bool = False  # whether narrower results are in two's complement
+    planes: bool = False  # whether they lie channel by channel, each row of a channel in words of its own
 
     @property
     def results_bytes(self) -> int:
         """Bytes from the first to behind the last."""
-        return int(np.prod(self.shape[:-1])) * self.pixel_bytes
+        return int(np.prod(self.in_rows.shape[:-1])) * self.pixel_bytes
 
     @property
     def in_rows(self) -> "OutputLayout":
         """The same results as pixels with what lies in words one after the other."""
-        return self
+        if not self.planes:
+            return self
+        rows, columns, channels = self.shape
+        return replace(self, shape=(channels, rows, columns), planes=False)
 
     def decode(self, image: Image, memory: NDArray[np.uint8]) -> NDArray[np.int64]:
         """The results found in ``memory``, which was loaded from ``image.data``."""
+        if self.planes:
+            return self.in_rows.decode(image, memory).transpose(1, 2, 0)
         pixels = image.view(self.symbol, memory).reshape(-1, self.pixel_bytes)
         count = int(np.prod(self.shape[:-1]))
         elements = unpack_elements(np.ascontiguousarray(pixels[:count]), self.bits)[:, : self.shape[-1]]
@@ -161,28 +167,6 @@ class OutputLayout:
             half = 1 << (self.bits - 1)
             elements = (elements ^ half) - half
         return elements.reshape(self.shape)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanesLayout(OutputLayout):
-    """Results in memory channel by channel, each row of a channel in words of its own."""
-
-    @property
-    def results_bytes(self) -> int:
-        """Bytes from the first to behind the last."""
-        rows, _, channels = self.shape
-        return channels * rows * self.pixel_bytes
-
-    def decode(self, image: Image, memory: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """The results found in ``memory``, which was loaded from ``image.data``."""
-        return self.in_rows.decode(image, memory).transpose(1, 2, 0)
-
-    @property
-    def in_rows(self) -> OutputLayout:
-        """The rows of the planes."""
-        rows, columns, channels = self.shape
-        fields: dict[str, Any] = asdict(self) | {"shape": (channels, rows, columns)}
-        return OutputLayout(**fields)
 
 
 FOLDED_COLUMNS = 4  # pixels that are folded together, of which one less is stored

@@ -166,41 +166,31 @@ _NN = _V2 | {Extension.XPULPNN}
 _X2 = _NN | {Extension.XPULPML_NN, Extension.XPULPML_CROSS, Extension.XPULPML_DOT, Extension.XPULPRQ}
 
 
-def _variant(
-    name: str, style: LoopStyle, nch: int, npx: int, extensions: frozenset[Extension], widths: frozenset[int]
-) -> Variant:
-    return Variant(name=f"{name}_{nch}x{npx}", nch=nch, npx=npx, style=style, extensions=extensions, widths=widths)
-
-
-VARIANTS: Mapping[str, Variant] = {
-    variant.name: variant
-    for variant in (
-        _variant("rv32im", LoopStyle.SCALAR, 2, 2, frozenset(), _NARROW),
-        _variant("xpulpv2", LoopStyle.XPULPV2, 1, 2, _V2, _NARROW),
-        _variant("xpulpv2", LoopStyle.XPULPV2, 2, 2, _V2, _NARROW),
-        _variant("xpulpv2", LoopStyle.XPULPV2, 4, 2, _V2, _NARROW),
-        _variant("simd", LoopStyle.SIMD, 4, 2, _NN, _ALL),
-        _variant("cu", LoopStyle.CU, 4, 2, _NN | {Extension.XPULPML_CU}, _ALL),
-        _variant("nn", LoopStyle.NN, 4, 2, _NN | {Extension.XPULPML_NN}, _ALL),
-        _variant("nn", LoopStyle.NN, 4, 4, _NN | {Extension.XPULPML_NN}, _ALL),
-        _variant("x2", LoopStyle.CROSS, 4, 2, _X2, _ALL),
-        _variant("x2", LoopStyle.CROSS, 4, 4, _X2, _ALL),
-    )
+# by family: style, what the core must have, operand widths
+_FAMILIES = {
+    "rv32im": (LoopStyle.SCALAR, frozenset[Extension](), _NARROW),
+    "xpulpv2": (LoopStyle.XPULPV2, _V2, _NARROW),
+    "simd": (LoopStyle.SIMD, _NN, _ALL),
+    "cu": (LoopStyle.CU, _NN | {Extension.XPULPML_CU}, _ALL),
+    "nn": (LoopStyle.NN, _NN | {Extension.XPULPML_NN}, _ALL),
+    "x2": (LoopStyle.CROSS, _X2, _ALL),
 }
+
+
+def _variants(names: str) -> Mapping[str, Variant]:
+    found: dict[str, Variant] = {}
+    for name in names.split():
+        family, _, blocking = name.partition("_")
+        style, extensions, widths = _FAMILIES[family]
+        nch, npx = map(int, blocking.split("x"))
+        found[name] = Variant(name=name, nch=nch, npx=npx, style=style, extensions=extensions, widths=widths)
+    return found
+
+
+VARIANTS = _variants("rv32im_2x2 xpulpv2_1x2 xpulpv2_2x2 xpulpv2_4x2 simd_4x2 cu_4x2 nn_4x2 nn_4x4 x2_4x2 x2_4x4")
 """All variants by name, slowest first."""
 
-ONE_PIXEL: Mapping[str, Variant] = {
-    variant.name: variant
-    for style, extensions, widths in (
-        (("rv32im", LoopStyle.SCALAR), frozenset[Extension](), _NARROW),
-        (("xpulpv2", LoopStyle.XPULPV2), _V2, _NARROW),
-        (("simd", LoopStyle.SIMD), _NN, _ALL),
-        (("cu", LoopStyle.CU), _NN | {Extension.XPULPML_CU}, _ALL),
-        (("nn", LoopStyle.NN), _NN | {Extension.XPULPML_NN}, _ALL),
-        (("x2", LoopStyle.CROSS), _X2, _ALL),
-    )
-    for variant in (_variant(*style, nch, 1, extensions, widths) for nch in (2, CHANNELS_PER_BLOCK))
-}
+ONE_PIXEL = _variants(" ".join(f"{family}_{nch}x1" for family in _FAMILIES for nch in (2, CHANNELS_PER_BLOCK)))
 """Variants of layers with a single pixel, by name; with blocks of two channels cores share few of them more evenly."""
 
 
@@ -209,14 +199,6 @@ def for_pixels(chosen: Variant, pixels: int) -> Variant:
     if pixels > 1:
         return chosen
     return next(one for one in ONE_PIXEL.values() if one.style is chosen.style and one.nch == CHANNELS_PER_BLOCK)
-
-
-def variant(name: str) -> Variant:
-    """The variant called ``name``; raises :class:`LayerError` for an unknown one."""
-    try:
-        return VARIANTS[name]
-    except KeyError:
-        raise LayerError(f"variant must be one of {', '.join(VARIANTS)}, not {name}") from None
 
 
 _ELEMENT_WIDTHS = frozenset({8, 4, 2})

@@ -8,7 +8,7 @@ import numpy as np
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.layout import Ints, PlanesLayout, Words
+from xpulpnn_sw.kernels.layout import Ints, Words
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layers.convolution import ImageConvLayer, LinearLayer
@@ -152,7 +152,7 @@ def structure(run: KernelRun, places: Mapping[str, int]) -> list[int]:
 def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun, symbol: str) -> None:
     """Raise :class:`LayerError` unless a layer finds the results of another where it looks for them."""
     orders = "pixel by pixel", "channel by channel"
-    wanted, found = isinstance(stage.layer, DepthwiseLayer), isinstance(written.output, PlanesLayout)
+    wanted, found = isinstance(stage.layer, DepthwiseLayer), written.output.planes
     if wanted != found:
         raise LayerError(f"inputs of {stage.name} must be {orders[wanted]}, not {orders[found]} as of {before.name}")
     if wanted:

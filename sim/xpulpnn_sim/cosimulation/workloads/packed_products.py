@@ -27,12 +27,12 @@ from xpulpnn_sim.cosimulation.workloads.workload import (
 from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sw.kernels.kernel import Function
+from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.kernels.ulppack.bit_serial import BLOCK, bit_serial_gemm
 from xpulpnn_sw.kernels.ulppack.gemm import packed_gemm
 from xpulpnn_sw.kernels.ulppack.packing import ISAS, largest
 from xpulpnn_sw.kernels.ulppack.plan import PackedPlan
-from xpulpnn_sw.kernels.variants import variant
 from xpulpnn_sw.layers.convolution import MatmulLayer
 from xpulpnn_sw.toolchain.core_note import core_name
 
@@ -98,14 +98,14 @@ class SweepPoint:
     def isa(self) -> str:
         """Instruction set."""
         if self.variant is not None:
-            needs_more = Extension.XPULPNN in variant(self.variant).extensions
+            needs_more = Extension.XPULPNN in KINDS["matmul"].variant(self.variant).extensions
             return "xpulpnn" if needs_more else self.variant.split("_")[0]
         return ISAS[-1] if self.plan is None else self.plan.method.isa
 
     def runs_on(self, config: CoreConfig) -> bool:
         """Return whether the core has the instructions."""
         if self.variant is not None:
-            chosen = variant(self.variant)
+            chosen = KINDS["matmul"].variant(self.variant)
             return chosen.extensions <= config.extensions and (not chosen.xpulp or self.w in config.widths)
         return self.isa == ISAS[0] or Extension.XPULPV2 in config.extensions
 

@@ -36,7 +36,7 @@ from xpulpnn_sw.kernels.kernel import Function, finished_function
 from xpulpnn_sw.kernels.layout import ImageBuilder, OutputLayout, Placement, Words, banked_words, pack_words
 from xpulpnn_sw.kernels.loops import NnLoop
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, variant
+from xpulpnn_sw.kernels.variants import BYTE_BITS, VARIANTS, WORD_BITS
 from xpulpnn_sw.layers.precision import Precision
 
 LEFT = 2 * WORD  # bytes before a row of the image in its frame, which begins with a word
@@ -217,7 +217,7 @@ class WindowClassifierCode(ClassifierCode):
 
 
 CRUMBS = Precision(2, 2, 32, x_signed=True, y_signed=True)
-VARIANT = variant("nn_4x4")
+VARIANT = VARIANTS["nn_4x4"]
 PIXEL_WORDS = 2  # words of a pixel's crumbs
 ROW_WORDS = TAPS * PIXEL_WORDS
 _PLACEMENT: Placement = "padded"

@@ -24,11 +24,12 @@ from xpulpnn_sw.kernels.kernel import (
     ArgumentField,
     KernelRequest,
     KernelRun,
+    Structure,
     structure,
 )
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.terms import Argument, Term
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.channelwise import AvgPoolLayer
 from xpulpnn_sw.layers.precision import Precision
 
@@ -88,7 +89,7 @@ def random_avgpool(layer: AvgPoolLayer, precision: Precision, rng: np.random.Gen
 
 def avgpool_kernel(request: KernelRequest) -> KernelRun:
     """An average pooling of ``input`` to ``output`` (both HWC); the function is for the layer's windows and strides."""
-    layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
+    layer, precision, tensors = request.layer, request.precision, request.tensors
     maps = PlacedMaps(request, precision.x, precision.y)
     arguments = maps.place_pool(tensors.activations) | {
         "factor": tensors.factor,
@@ -97,20 +98,18 @@ def avgpool_kernel(request: KernelRequest) -> KernelRun:
     }
     name = f"{'avgpool_scaled' if layer.scaled else 'avgpool'}_{window_name(layer)}"
     structure = AVGPOOL_SCALED_ARGUMENTS if layer.scaled else AVGPOOL_ARGUMENTS
-    return maps.finish(name, structure, arguments, lambda known: _AvgPooling(level, precision, layer, known).write())
+    return maps.finish(name, structure, arguments, lambda known: _AvgPooling(request, structure, known).write())
 
 
 class _AvgPooling(Pooling):
-    def __init__(
-        self, level: ElementLevel, precision: Precision, layer: AvgPoolLayer, known: Mapping[str, int]
-    ) -> None:
-        structure = AVGPOOL_SCALED_ARGUMENTS if layer.scaled else AVGPOOL_ARGUMENTS
-        super().__init__(level, precision, layer, structure, known, repeats_rows=False)
+    repeats_rows = False
+
+    def __init__(self, request: KernelRequest, structure: Structure, known: Mapping[str, int]) -> None:
+        super().__init__(request, structure, known)
+        layer, precision, level = request.layer, request.precision, request.level
         self._scaled, self._bits = layer.scaled, precision.x
-        greatest, self._half = (
-            layer.area * ((1 << precision.x) - 1),
-            1 << (precision.x - 1) if precision.x_signed else 0,
-        )
+        greatest = layer.area * ((1 << precision.x) - 1)
+        self._half = 1 << (precision.x - 1) if precision.x_signed else 0
         # fields as narrow as possible in which whole windows add up
         self._width = next(width for width in _FIELD_BITS if width > precision.x and greatest < 1 << width)
         take = self.registers.take

@@ -150,5 +150,5 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     kept = layer.kernel_height if is_kept else None
     function = "depthwise_outside" if is_valued else "depthwise"
     name = function if kept is None else f"{function}_{kept}x{_MOST_KEPT}_s1"
-    code = partial(DepthwiseCode, level, precision, structure)
-    return maps.finish(name, structure, arguments, lambda known: code(known, kept, after.rule).write(), rule=rule)
+    code = partial(DepthwiseCode, request, structure, rows=kept, rule=after.rule)
+    return maps.finish(name, structure, arguments, lambda known: code(known).write(), rule=rule)

@@ -23,12 +23,11 @@ from xpulpnn_sw.kernels.channelwise.depthwise_parts import (
     parameter_bytes,
 )
 from xpulpnn_sw.kernels.frame import FreeRegisters
-from xpulpnn_sw.kernels.kernel import Structure
+from xpulpnn_sw.kernels.kernel import KernelRequest, Structure
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Term, even_share, positive
-from xpulpnn_sw.kernels.variants import BYTE_BITS, ElementLevel
-from xpulpnn_sw.layers.precision import Precision
+from xpulpnn_sw.kernels.variants import BYTE_BITS
 
 _USUAL_PARAMETERS = 2  # registers for parameters that the copy of the rows leaves unused
 _REGISTER_FIELD = 5  # bits of a position in ``p.insert``, below those of the length
@@ -38,15 +37,10 @@ class DepthwiseCode:
     """Writes the function."""
 
     def __init__(
-        self,
-        level: ElementLevel,
-        precision: Precision,
-        structure: Structure,
-        known: Mapping[str, int],
-        rows: int | None,
-        rule: Rule,
+        self, request: KernelRequest, structure: Structure, known: Mapping[str, int], rows: int | None, rule: Rule
     ) -> None:
-        self._b, self._precision, self._kept, self._rule = ElementBuilder(level), precision, rows, rule
+        precision = request.precision
+        self._b, self._precision, self._kept, self._rule = ElementBuilder(request.level), precision, rows, rule
         self._lanes, self._parameter_bytes = BYTE_BITS // precision.y, parameter_bytes(rule, precision.y)
         is_valued = any(field.name == "outside" for field in structure.fields)
         self._strip = Strip(self._b, precision.x, precision.x_signed, is_valued)

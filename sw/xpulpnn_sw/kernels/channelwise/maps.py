@@ -83,6 +83,11 @@ def same_form(layer: Any, precision: Precision) -> Precision:
     return precision
 
 
+def random_maps(layer: MapLayer, precision: Precision, rng: np.random.Generator) -> MapTensors:
+    """Elements over their whole range."""
+    return MapTensors(activations=random_elements(layer, precision.x, rng, signed=precision.x_signed))
+
+
 def random_elements(layer: MapLayer | WindowLayer, bits: int, rng: np.random.Generator, *, signed: bool) -> Ints:
     """A map of elements over their whole range."""
     return random_values(bits, rng, (layer.height, layer.width, layer.channels), signed=signed)

@@ -10,10 +10,9 @@ from xpulpnn_sw.kernels.builder import Held
 from xpulpnn_sw.kernels.channelwise.code import Packed
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps
 from xpulpnn_sw.kernels.channelwise.pooling import POOL, Pooling, window_name
-from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun, structure
+from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun, Structure, structure
 from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, fold, takes_folded
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
-from xpulpnn_sw.kernels.variants import ElementLevel
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer, WindowLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
@@ -44,23 +43,21 @@ def random_maxpool(layer: MaxPoolLayer, precision: Precision, rng: np.random.Gen
 
 def maxpool_kernel(request: KernelRequest) -> KernelRun:
     """A maximum pooling of ``input`` to ``output`` (both HWC); the function is for windows and strides of the layer."""
-    layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
+    layer, tensors = request.layer, request.tensors
     if tensors.folded and not takes_folded(layer):
         raise LayerError(f"pooling of a folded map must be 3x3:s=2,p=0x1x0x1 of whole fours of columns, not {layer}")
-    maps = PlacedMaps(request, precision.x)
+    maps = PlacedMaps(request, request.precision.x)
     arguments = maps.place_pool(fold(tensors.activations) if tensors.folded else tensors.activations)
     name = f"maxpool{'_relu' * layer.relu}{'_folded' * tensors.folded}_{window_name(layer)}"
     pooling = _FoldedMaxPooling if tensors.folded else _MaxPooling
-    return maps.finish(
-        name, MAXPOOL_ARGUMENTS, arguments, lambda known: pooling(level, precision, layer, known).write()
-    )
+    structure = MAXPOOL_ARGUMENTS
+    return maps.finish(name, structure, arguments, lambda known: pooling(request, structure, known).write())
 
 
 class _MaxPooling(Pooling):
-    def __init__(
-        self, level: ElementLevel, precision: Precision, layer: MaxPoolLayer, known: Mapping[str, int]
-    ) -> None:
-        super().__init__(level, precision, layer, MAXPOOL_ARGUMENTS, known, repeats_rows=True)
+    def __init__(self, request: KernelRequest, structure: Structure, known: Mapping[str, int]) -> None:
+        super().__init__(request, structure, known)
+        layer, precision = request.layer, request.precision
         self._relu, self._best = layer.relu, self.registers.one()
         common = max(0, layer.kernel_width - layer.stride[1]) if self.is_unrolled else 0
         self._common = self.registers.take(common)

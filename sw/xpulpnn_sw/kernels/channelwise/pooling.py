@@ -13,12 +13,11 @@ from functools import partial
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder
 from xpulpnn_sw.kernels.frame import RA, FreeRegisters
-from xpulpnn_sw.kernels.kernel import OUT_SIZES, SIZES, ArgumentField, Structure, window_arguments
+from xpulpnn_sw.kernels.kernel import OUT_SIZES, SIZES, ArgumentField, KernelRequest, Structure, window_arguments
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive, quotient, shared
-from xpulpnn_sw.kernels.variants import WORD_BITS, ElementLevel
+from xpulpnn_sw.kernels.variants import WORD_BITS
 from xpulpnn_sw.layers.channelwise import WindowLayer
-from xpulpnn_sw.layers.precision import Precision
 
 # from a pixel, row, output pixel and window inside to the next, in bytes
 _DISTANCES: tuple[str, ...] = ("pixel_bytes", "row_bytes", "out_pixel", "next_window")
@@ -51,18 +50,11 @@ def window_name(layer: WindowLayer) -> str:
 class Pooling(ABC):
     """Writes the function for one window and stride."""
 
-    def __init__(
-        self,
-        level: ElementLevel,
-        precision: Precision,
-        layer: WindowLayer,
-        structure: Structure,
-        known: Mapping[str, int],
-        *,
-        repeats_rows: bool,
-    ) -> None:
-        self.b, self.precision, self.layer = ElementBuilder(level), precision, layer
-        self._structure, self._repeats_rows = structure, repeats_rows
+    repeats_rows = True  # whether a row below the map is the last one again
+
+    def __init__(self, request: KernelRequest, structure: Structure, known: Mapping[str, int]) -> None:
+        self.b, self.precision, self.layer = ElementBuilder(request.level), request.precision, request.layer
+        self._structure, layer = structure, self.layer
         arguments = window_arguments(layer)
         self._known = {**known, **{name: arguments[name] for name in _WINDOW}}
         self.is_unrolled = max(layer.kernel_height, layer.kernel_width) <= _UNROLLED
@@ -163,7 +155,7 @@ class Pooling(ABC):
             "source": Argument("input") + word * WORD,
             "target": Argument("output") + oy * (out_width * out_pixel) + word * out_step,
             "out_row": (out_width - 1) * out_pixel,
-            **({} if self.is_unrolled and self._repeats_rows else {"out_width": out_width}),
+            **({} if self.is_unrolled and self.repeats_rows else {"out_width": out_width}),
             "left_edge": out_width - positive(out_width - before),
             "inner": positive((inside + (stride_x - 1)) // stride_x - left),
             "right_edge": out_width - left - inner,
@@ -222,7 +214,7 @@ class Pooling(ABC):
         if not self.is_unrolled:
             self._at_edge("out_width")
             return
-        if self._repeats_rows:
+        if self.repeats_rows:
             self._whole_windows()
             return
         b("addi", self.values[0], self._rows, -self.layer.kernel_height)
@@ -256,7 +248,7 @@ class Pooling(ABC):
         b("sub", negative, ZERO, self._rows)
         for number, pointer in enumerate(others, 1):
             above = self._pointers[number - 1]
-            if not self._repeats_rows:
+            if not self.repeats_rows:
                 b("add", pointer, above, self._row_bytes)
                 continue
             b("addi", work, negative, number)

@@ -1,10 +1,8 @@
 """A feature map channel by channel, as depthwise convolutions read it, out of one pixel by pixel."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
-
-import numpy as np
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
 from xpulpnn_sw.kernels.channelwise.code import (
@@ -15,15 +13,12 @@ from xpulpnn_sw.kernels.channelwise.code import (
     repeated,
     side_by_side,
 )
-from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps, random_elements
+from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps
 from xpulpnn_sw.kernels.frame import FREE, FreeRegisters
-from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, Structure, structure
-from xpulpnn_sw.kernels.layout import PlanesLayout
+from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, structure
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, even_share
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel
-from xpulpnn_sw.layers.channelwise import TransposeLayer
-from xpulpnn_sw.layers.precision import Precision
 
 TRANSPOSE_ARGUMENTS = structure(
     "transpose",
@@ -38,11 +33,6 @@ The output is [channel][row][column], as the input of a depthwise convolution: e
 elements may be anything behind those of the row, and a channel for each of an input pixel, those that fill it up too.
 Behind the input up to three pixels may be read, of elements of 4 and 2 bits up to seven.""",
 )
-
-
-def random_transpose(layer: TransposeLayer, precision: Precision, rng: np.random.Generator) -> MapTensors:
-    """Elements over their whole range."""
-    return MapTensors(activations=random_elements(layer, precision.x, rng, signed=precision.x_signed))
 
 
 def transpose_kernel(request: KernelRequest) -> KernelRun:
@@ -62,9 +52,9 @@ def transpose_kernel(request: KernelRequest) -> KernelRun:
         "pixel_bytes": pixel_bytes,
         "row_bytes": row_bytes,
     }
-    code = partial(TransposeCode, level, precision.x, TRANSPOSE_ARGUMENTS)
+    code = partial(TransposeCode, level, precision.x)
     run = maps.finish("transpose", TRANSPOSE_ARGUMENTS, arguments, lambda known: code(known).write())
-    return replace(run, output=PlanesLayout(**asdict(run.output) | {"pixel_bytes": row_bytes}))
+    return replace(run, output=replace(run.output, pixel_bytes=row_bytes, planes=True))
 
 
 # bytes of a row that a turn makes, by the width of the elements: as many as there are registers for
@@ -84,7 +74,7 @@ def turn_pixels(level: ElementLevel, bits: int) -> int:
 class TransposeCode:
     """Writes the function."""
 
-    def __init__(self, level: ElementLevel, bits: int, structure: Structure, known: Mapping[str, int]) -> None:
+    def __init__(self, level: ElementLevel, bits: int, known: Mapping[str, int]) -> None:
         self._b, self._bits = ElementBuilder(level), bits
         # words of a group of pixels whose elements share bytes
         self._lanes, self._groups = BYTE_BITS // bits, _groups(level, bits)
@@ -101,7 +91,7 @@ class TransposeCode:
         self._steps = dict(zip(steps, registers.take(len(steps)), strict=True))
         homes = {**self._steps, "source": self._source, "target": self._target, "left": self._left}
         wanted = ("turns", "height", "source_wrap", "target_wrap")
-        self._frame = self._b.frame(structure, known, self._terms(), homes, registers, wanted)
+        self._frame = self._b.frame(TRANSPOSE_ARGUMENTS, known, self._terms(), homes, registers, wanted)
 
     def _terms(self) -> dict[str, Term]:
         height, width, pixel, row = (Argument(name) for name in ("height", "width", "pixel_bytes", "row_bytes"))

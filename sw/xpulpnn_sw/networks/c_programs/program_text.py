@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn_sw.kernels.layout import OutputLayout, PlanesLayout, Words, pack_words
+from xpulpnn_sw.kernels.layout import OutputLayout, Words, pack_words
 from xpulpnn_sw.kernels.programs.c_program import ARGUMENTS_HEADER, arguments_header, kernel_function
 from xpulpnn_sw.library.packed_layer import word_lines
 from xpulpnn_sw.library.write import KERNELS_HEADER, kernels_header
@@ -170,7 +170,7 @@ def files(network: CNetwork, examples: Sequence[Example], target: ProgramTarget,
 
 def _checksum(output: OutputLayout, results: NDArray[Any]) -> int:
     """Return the checksum that ``main.c`` must find of the results of a layer in memory."""
-    if isinstance(output, PlanesLayout):
+    if output.planes:
         results = results.transpose(2, 0, 1)
     rows = output.in_rows
     words = pack_words(results.reshape(-1, rows.shape[-1]).astype(np.int64), rows.bits)
