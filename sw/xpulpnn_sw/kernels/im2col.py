@@ -12,10 +12,8 @@ behind the other, the one of the uppermost bits first (:mod:`xpulpnn_sw.kernels.
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.rows import RowForm
-from xpulpnn_sw.kernels.same_row import LOST, STATE, SameRow, group_terms
+from xpulpnn_sw.kernels.same_row import STATE, SameRow, group_terms
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
-from xpulpnn_sw.kernels.variants import Variant
-from xpulpnn_sw.layers.precision import Precision
 
 SPARE_WORDS = 16  # words after the rows of a buffer that may be written: copies and clears overrun the last row
 _UNROLLED_PAIRS, _UNROLLED_SCALAR = 5, 12
@@ -31,28 +29,10 @@ _PER_PIXEL = (
 WANTED = (*STATE, *_PER_PIXEL)  # what is best kept in registers for good, by what that saves
 # groups between two in consecutive turns, fewer than there are cores: the core's last one and that of the turn
 _PASSED = 2
-_NAMED = 13  # registers by name of :class:`_Group`
 
 
 class Im2col(RowForm):
     """The copy for one pixel group."""
-
-    def __init__(
-        self,
-        variant: Variant,
-        precision: Precision,
-        *,
-        dilated: bool = False,
-        inside: bool = False,
-        valued: bool = False,
-    ) -> None:
-        super().__init__(variant, precision, valued=valued)
-        self.dilated, self.inside = dilated, inside
-        # whether planes are cleared by words of their own
-        self.clears_planes = self.planes > 1 and valued
-        self.by_groups = variant.xpulp and variant.npx > 1 and self.is_plain and not dilated
-        # those by name, of the copy by groups with the state and the target, and temporaries to copy with
-        self.registers = (4 + LOST if self.by_groups else _NAMED) + self.temporaries
 
     @property
     def run_words(self) -> Term:
@@ -108,7 +88,7 @@ class Im2col(RowForm):
             "x_back": Number(0) - out_width * stride_x,
             "line_step": stride_y * line_bytes - out_width * stride_x * pixel_bytes,
             **self.outside_terms(),
-            **(group_terms(self.variant, inside=self.inside) if self.by_groups else {}),
+            **(group_terms(self) if self.by_groups else {}),
         }
 
     def _written(self, words: Term) -> Term:
@@ -126,8 +106,7 @@ class _Group(SameRow):
     """Writes the copy."""
 
     def __init__(self, im2col: Im2col, b: Builder, frame: Frame, registers: list[int]) -> None:
-        spare = im2col.registers - _NAMED - im2col.temporaries
-        super().__init__(b, frame, im2col, registers, inside=im2col.inside, spare=spare)
+        super().__init__(b, frame, im2col, registers)
         self.im2col, self.xpulp = im2col, im2col.variant.xpulp
         self._columns, self._top, self._left = self._above, self._first, self._start
         self._held: dict[str, Held] = {}

@@ -57,6 +57,7 @@ def activation_rows(activations: Ints, chosen: Variant, precision: Precision, wo
 
 
 PAIR = 2  # words copied at a time
+_NAMED = 13  # registers by name of the copy
 _BYTES = WORD_BITS // BYTE_BITS
 
 
@@ -65,10 +66,14 @@ def _repeated(value: int, distance: int) -> int:
 
 
 class RowForm:
-    """The form of input words in activation rows; if ``valued``, a value of the frame lies around the map."""
+    """The form of input words in activation rows.
 
-    def __init__(self, variant: Variant, precision: Precision, *, valued: bool = False) -> None:
-        self.variant, self.valued = variant, valued
+    If ``valued``, a value of the frame lies around the map. Of filters that are ``dilated`` the rows are apart; fields
+    ``inside`` never reach beyond the input.
+    """
+
+    def __init__(self, variant: Variant, precision: Precision, *, dilated: bool, inside: bool, valued: bool) -> None:
+        self.variant, self.dilated, self.inside, self.valued = variant, dilated, inside, valued
         self.bits, self.is_signed, self.row_bits = precision.x, precision.x_negative, variant.row_bits(precision.w)
         # words of a row for a word of the input, rows for a row of the input
         self.expansion, self.planes = variant.expansion(precision), variant.planes(precision)
@@ -84,6 +89,11 @@ class RowForm:
         elif self.expansion > 1 and variant.xpulp:
             # elements of a word and the word, or the word, a mask and the signs
             self.temporaries += _BYTES + 1 if variant.unpacks else 3
+        # whether planes are cleared by words of their own
+        self.clears_planes = self.planes > 1 and valued
+        self.by_groups = variant.xpulp and variant.npx > 1 and self.is_plain and not dilated
+        self.spare = 2 if self.by_groups else 0
+        self.registers = _NAMED + self.spare + self.temporaries
 
     def outside_terms(self) -> dict[str, Term]:
         """The words around the map, of each plane, of the argument ``outside``; none if what lies there is known."""

@@ -16,17 +16,15 @@ from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.rows import PAIR, RowForm, RowWords
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
-from xpulpnn_sw.kernels.variants import Variant
 
 STATE = ("y", "x", "source")  # row, column and address at which the next pixel's receptive field starts
 _UNROLLED_PAIRS = 5  # up to so many pairs of words are copied without a loop, if their number is known
-LOST = 11  # registers of the copy, besides those with the state, the target and the words
 _NO_BORDER = -1  # in place of the number of filter rows above the input
 
 
-def group_terms(variant: Variant, *, inside: bool) -> dict[str, Term]:
+def group_terms(form: RowForm) -> dict[str, Term]:
     """Numbers that the copy of a group derives from arguments and from names of the copy pixel by pixel."""
-    npx = variant.npx
+    npx = form.variant.npx
     stride_x, stride_x_bytes, line_bytes = Name("stride_x"), Name("stride_x_bytes"), Name("line_bytes")
     kernel_width, pixel_bytes = Argument("kernel_width"), Argument("pixel_bytes")
     terms: dict[str, Term] = {
@@ -34,9 +32,9 @@ def group_terms(variant: Variant, *, inside: bool) -> dict[str, Term]:
         "row_end": Name("x_end") - stride_x * (npx - 1),
         "group_x": stride_x * npx,
         "group_source": stride_x_bytes * npx,
-        "pixel_gap": Number(WORD) if variant.interleaved else Argument("row_stride"),
+        "pixel_gap": Number(WORD) if form.variant.interleaved else Argument("row_stride"),
     }
-    if inside:
+    if form.inside:
         return terms
     pixel_words, beside = Name("pixel_words"), Argument("stride_x") - 1
     return terms | {
@@ -58,17 +56,15 @@ def group_terms(variant: Variant, *, inside: bool) -> dict[str, Term]:
 class SameRow:
     """Writes the copy of a group."""
 
-    def __init__(
-        self, b: Builder, frame: Frame, form: RowForm, registers: list[int], *, inside: bool, spare: int
-    ) -> None:
-        self._b, self._frame, self._inside = b, frame, inside
+    def __init__(self, b: Builder, frame: Frame, form: RowForm, registers: list[int]) -> None:
+        self._b, self._frame, self._inside = b, frame, form.inside
         self._npx, self._interleaved, self._step = form.variant.npx, form.variant.interleaved, form.step
         registers = list(registers)
         self._y, self._x, self._source = (frame.home(name) or registers.pop(0) for name in STATE)
         self._target, self._pixels, *registers = registers
         self._pointer, self._place, self._rows, self._above, self._first, self._start, *registers = registers
         self._work, self._counter, *registers = registers
-        self._spare, registers = registers[:spare], registers[spare:]
+        self._spare, registers = registers[: form.spare], registers[form.spare :]
         self._words = RowWords(b, form, registers[: form.temporaries])
         self._unused, self._outside = registers[form.temporaries :], ZERO
 

@@ -29,8 +29,7 @@ from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sw.kernels.kernel import Function
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.programs.bare import bare_program
-from xpulpnn_sw.kernels.ulppack.bit_serial import BLOCK, bit_serial_gemm
-from xpulpnn_sw.kernels.ulppack.gemm import packed_gemm
+from xpulpnn_sw.kernels.ulppack.gemm import SERIAL_BLOCK, bit_serial_gemm, packed_gemm
 from xpulpnn_sw.kernels.ulppack.packing import ISAS, largest
 from xpulpnn_sw.kernels.ulppack.plan import PackedPlan
 from xpulpnn_sw.layers.convolution import MatmulLayer
@@ -116,7 +115,7 @@ class SweepPoint:
             block = self.variant.split("_")[-1]
             return {"product": self.variant, "scheme": None, "depth": 1, "iterations": None, "block": block}
         if self.plan is None:
-            return {"product": "p.cnt", "scheme": None, "depth": 1, "iterations": None, "block": str(BLOCK)}
+            return {"product": "p.cnt", "scheme": None, "depth": 1, "iterations": None, "block": str(SERIAL_BLOCK)}
         plan = self.plan
         return {
             "product": plan.method.product,

@@ -10,8 +10,7 @@ from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.frame import SP
 from xpulpnn_sw.kernels.kernel import Function, kernel_call
-from xpulpnn_sw.kernels.ulppack.bit_serial import bit_serial_gemm
-from xpulpnn_sw.kernels.ulppack.gemm import packed_gemm
+from xpulpnn_sw.kernels.ulppack.gemm import bit_serial_gemm, packed_gemm
 from xpulpnn_sw.kernels.ulppack.packing import (
     ISAS,
     METHODS,
