@@ -21,7 +21,7 @@ from xpulpnn_sw.kernels.tiling.plan import TileOperand, tiles_of
 from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer
 from xpulpnn_sw.layers.precision import Precision
 
-from .runs import run_share
+from .runs import built, run_share
 
 TCDM = 1 << 17
 CORES = 4
@@ -57,12 +57,7 @@ def random_layer(rng):
 def test_tiles_cover_the_output_once_with_the_inputs_that_it_needs(seed):
     rng = random.Random(seed)
     layer = random_layer(rng)
-    run = kind_of(layer).build(
-        layer,
-        Precision.uniform(8),
-        "nn_4x4",
-        kind_of(layer).random(layer, Precision.uniform(8), np.random.default_rng(0)),
-    )
+    run = built("conv", str(layer), "8x8x8", "nn_4x4")
     shape = ProductDivision(run).shape
     tiles = tiles_of(
         shape, rng.randint(1, shape.lines), 4 * rng.randint(1, 5), channels_first=rng.choice((False, True))
@@ -130,16 +125,16 @@ class Stepped:
             run_share(placed, core, CORES, self.memory)
 
 
-@pytest.mark.parametrize("moves_first", [False, True], ids=["moves-last", "moves-first"])
 @pytest.mark.parametrize(
-    ("text", "bits", "tiling"),
+    ("text", "bits", "tiling", "moves_first"),
     [
-        ("7x5x6:9x3x3:p=1x2x0x1", 8, Tiling(rows=2, channels=4)),
-        ("9x4x5:20x3x2:s=2x1", 2, Tiling(rows=2, channels=16)),
-        ("6x4x8:8x3x3", 4, Tiling(rows=1)),
-        ("6x4x8:16x3x3", 4, Tiling(channels=8)),
-        ("6x4x8:16x1x1:p=0", 8, Tiling(rows=4, channels=4, overlap=False)),
-        ("2x3x4:4x1x1:p=5x4x0x0", 8, Tiling(rows=2)),
+        ("7x5x6:9x3x3:p=1x2x0x1", 8, Tiling(rows=2, channels=4), False),
+        ("7x5x6:9x3x3:p=1x2x0x1", 8, Tiling(rows=2, channels=4), True),
+        ("9x4x5:20x3x2:s=2x1", 2, Tiling(rows=2, channels=16), True),
+        ("6x4x8:8x3x3", 4, Tiling(rows=1), False),
+        ("6x4x8:16x3x3", 4, Tiling(channels=8), True),
+        ("6x4x8:16x1x1:p=0", 8, Tiling(rows=4, channels=4, overlap=False), False),
+        ("2x3x4:4x1x1:p=5x4x0x0", 8, Tiling(rows=2), True),
     ],
 )
 def test_moves_and_arguments_give_the_layer(text, bits, tiling, moves_first):
@@ -171,11 +166,10 @@ def test_tiles_fit_with_everything_else(text, memory):
 
 @pytest.mark.parametrize("kind", [KINDS["conv"], KINDS["matmul"]], ids=["conv", "matmul"])
 def test_frames_of_all_variants_fit_into_the_stack(kind):
-    layer = kind.layer.parse("4x4x4:4x3x3" if kind.name == "conv" else "4x16x8")
     for name in kind.variants:
-        precision = kind.uniform(8)
-        tensors = kind.random(layer, precision, np.random.default_rng(0))
-        function = kind.build(layer, precision, name, tensors).function
+        function = built(
+            kind.name, "4x4x4:4x3x3" if kind.name == "conv" else "4x16x8", str(kind.uniform(8)), name
+        ).function
         # addi sp, sp, -size
         size = (1 << 12) - (int(function.words[0]) >> 20)
         assert 0 < size <= TILE_STACK_BYTES

@@ -33,30 +33,11 @@ MAPS = {
     (Scheme.P1, 32): ["8654443", "6544332", "5443322", "4433222", "4332222", "4322222", "3222222"],
 }
 
-ITERATIONS = {
-    (Scheme.P1, 16, 2, 1, 1): 127,
-    (Scheme.P1, 16, 3, 2, 2): 1,
-    (Scheme.P1, 16, 2, 3, 3): 2,
-    (Scheme.P2, 16, 3, 2, 2): 4,
-    (Scheme.P2, 16, 2, 4, 4): 9,
-    (Scheme.P2, 16, 2, 3, 6): 1,
-    (Scheme.P2, 16, 2, 5, 5): 1,
-    (Scheme.P1, 32, 6, 1, 1): 5,
-    (Scheme.P1, 32, 4, 2, 2): 7,
-    (Scheme.P1, 32, 3, 3, 3): 6,
-    (Scheme.P1, 32, 2, 4, 4): 145,
-}
-"""Scheme, register, depth, bits of weights and activations: how often may be added up, worked out by hand."""
-
 
 @pytest.mark.parametrize(("scheme", "register"), MAPS)
 def test_largest_depths_are_those_of_the_paper(scheme, register):
     found = ["".join(str(most_depth(scheme, register, w, a)) for a in range(1, 8)) for w in range(1, 8)]
     assert found == MAPS[scheme, register]
-
-
-def test_iterations():
-    assert {key: most_iterations(*key) for key in ITERATIONS} == ITERATIONS
 
 
 def field(packing: Packing, total: int) -> int:
