@@ -9,7 +9,8 @@ from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.tools.jobs import executor
-from xpulpnn_sw.kernels.kinds import Kind, kind
+from xpulpnn_sw.kernels.kernel import Kind
+from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
 

@@ -14,7 +14,8 @@ from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.api.cosimulation import core_for
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_tensors, largest_share, reference
-from xpulpnn_sw.kernels.kinds import Kind, kind
+from xpulpnn_sw.kernels.kernel import Kind
+from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 

@@ -29,7 +29,8 @@ from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.tools.lists import chosen_names
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp, public_cycles
-from xpulpnn_sw.kernels.kinds import USUAL_VARIANTS, Kind, kind
+from xpulpnn_sw.kernels.kernel import Kind
+from xpulpnn_sw.kernels.kinds import USUAL_VARIANTS, kind
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.channelwise import MapLayer, WindowLayer
 from xpulpnn_sw.layers.convolution import ConvLayer

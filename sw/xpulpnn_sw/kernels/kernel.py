@@ -1,12 +1,14 @@
-"""A kernel: a function with its argument structure, a layer to call it for, and what the harness must know of them."""
+"""Kernels: what they compute and from what, a function with its argument structure, a layer to call it for."""
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Any
 
 import numpy as np
 
+from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.builder import WORD, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STACK_ALIGNMENT
@@ -16,7 +18,7 @@ from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import Level
 from xpulpnn_sw.layers.convolution import Layer
 from xpulpnn_sw.layers.precision import Precision
-from xpulpnn_sw.layers.text import Windows
+from xpulpnn_sw.layers.text import Windows, random_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,80 @@ class KernelRequest:
             placement=self.placement,
             rule=rule,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kernel that the command line knows."""
+
+    name: str
+    help: str  # what it computes, in a few words
+    layer: type[Layer]  # layers it computes; no two kinds have the same
+    usual: str  # layer unless another is given
+    write: Callable[[KernelRequest], KernelRun]
+    variants: Mapping[str, Level]  # ways to write it, by name
+    usual_variants: tuple[str, ...]  # those meant by none
+    # operands for a layer and a precision out of a generator; for a `rule`, a keyword, if there are `rules`
+    random: Callable[..., Any]
+    usual_tiny: str | None = None  # the same in a cluster, into whose TCDM it fits, where that is another
+    uniform: Callable[[int], Precision] = Precision.uniform  # the precision that one width for all means
+    # the precision for a layer: as given, unless the layer itself says what its results are
+    precision: Callable[[Any, Precision], Precision] = lambda _, precision: precision
+    rules: tuple[Rule, ...] = ()  # how its results may come of accumulators; none: there is no choice
+    drawn: Callable[[Random], str] = lambda rng: random_sizes(rng, 5, 5, 40)  # a random layer, as written
+    structures: tuple[Structure, ...] = ()  # of the arguments of its functions, unless another kernel has them
+    # layers for which the functions differ; all others have the function of one of these. Pools have a function for
+    # each window.
+    samples: tuple[str, ...] = ("4x4x4",)
+    # the same with another value than 0 around the map, where no other kernel has them
+    outside_samples: tuple[str, ...] = ()
+
+    @property
+    def has_weights(self) -> bool:
+        """Tell whether it has weights, or a second map, whose width and sign a precision names in their place."""
+        return bool(self.rules) or getattr(self.layer, "operands", 1) > 1
+
+    @property
+    def form(self) -> str:
+        """The form in which a layer is written."""
+        return self.layer.form
+
+    @property
+    def usual_in_cluster(self) -> str:
+        """Layer unless another is given, in a cluster."""
+        return self.usual_tiny or self.usual
+
+    def tensors(self, layer: Any, precision: Precision, rng: np.random.Generator, rule: Rule = Rule.BN32) -> Any:
+        """Random operands of a layer whose results come by a rule."""
+        return self.random(layer, precision, rng, rule=rule) if self.rules else self.random(layer, precision, rng)
+
+    def variant(self, name: str) -> Level:
+        """The variant called ``name``; raises :class:`LayerError` for an unknown one."""
+        try:
+            return self.variants[name]
+        except KeyError:
+            raise LayerError(f"variant must be one of {', '.join(self.variants)}, not {name}") from None
+
+    def build(
+        self,
+        layer: Any,
+        precision: Precision,
+        name: str,
+        tensors: Any,
+        *,
+        cores: int = 1,
+        specialise: bool = False,
+        placement: Placement = "padded",
+    ) -> KernelRun:
+        """Write the kernel for a layer by the variant ``name``, and lay out its operands ``tensors``.
+
+        Buffers and stacks are for ``cores`` cores. A specialised function is for this layer only. ``placement`` is that
+        of what cores read side by side.
+        """
+        level = self.variant(name)
+        level.check_precision(precision)
+        chosen = self.precision(layer, precision)
+        return self.write(KernelRequest(layer, chosen, level, tensors, cores, specialise, placement))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from random import Random
 from typing import Any, ClassVar, Self
 
 from xpulpnn.errors import LayerError
@@ -33,6 +34,11 @@ def _number(digits: str) -> int:
 def join(values: tuple[int, ...]) -> str:
     """Numbers joined by x, or one that all are."""
     return str(values[0]) if len(set(values)) == 1 else "x".join(map(str, values))
+
+
+def random_sizes(rng: Random, *most: int) -> str:
+    """Random sizes up to these, joined by x."""
+    return "x".join(str(rng.randint(1, one)) for one in most)
 
 
 @dataclass(frozen=True, slots=True)

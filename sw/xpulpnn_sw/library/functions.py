@@ -9,8 +9,8 @@ import numpy as np
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.formats import Extension
-from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.kinds import KINDS, Kind, kind_of
+from xpulpnn_sw.kernels.kernel import KernelRun, Kind
+from xpulpnn_sw.kernels.kinds import KINDS, kind_of
 from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.products import CONV_ARGUMENTS, CONV_OUTSIDE_ARGUMENTS
 from xpulpnn_sw.kernels.requantisation import Rule

@@ -12,8 +12,7 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
 from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors, Scale
-from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.kinds import Kind
+from xpulpnn_sw.kernels.kernel import KernelRun, Kind
 from xpulpnn_sw.kernels.layout import Ints, Words
 from xpulpnn_sw.kernels.requantisation import (
     MAX_SHIFT,

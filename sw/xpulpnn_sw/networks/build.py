@@ -6,7 +6,8 @@ from math import prod
 from typing import Any
 
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sw.kernels.kinds import Kind, kind, kind_of
+from xpulpnn_sw.kernels.kernel import Kind
+from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.convolution import ImageConvLayer, Layer
 from xpulpnn_sw.layers.precision import Precision

@@ -9,7 +9,8 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
-from xpulpnn_sw.kernels.kinds import Kind, kind_of
+from xpulpnn_sw.kernels.kernel import Kind
+from xpulpnn_sw.kernels.kinds import kind_of
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.convolution import ImageConvLayer, Layer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision

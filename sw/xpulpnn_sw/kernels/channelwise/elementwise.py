@@ -13,15 +13,23 @@ from numpy.typing import NDArray
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder, Packed
-from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps, random_elements
+from xpulpnn_sw.kernels.channelwise.maps import (
+    MOST_CHANNELS,
+    MapTensors,
+    PlacedMaps,
+    element_kind,
+    random_elements,
+    same_kind,
+)
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, structure
 from xpulpnn_sw.kernels.layout import Ints, Words, pack_words
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.terms import Argument, Name, even_share
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel
+from xpulpnn_sw.kernels.variants import BYTE_BITS, PLAIN_LEVELS, WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.channelwise import AddLayer, ReluLayer
 from xpulpnn_sw.layers.precision import Precision
+from xpulpnn_sw.layers.text import random_sizes
 
 _UNROLLED = 4  # words of one turn of the loop, so that none waits for its load
 
@@ -326,3 +334,21 @@ class _Addition:
             if self._summand is not None:
                 b("add", value, value, self._summand)
             b("sra", value, value, self._shift)
+
+
+RELU = same_kind(
+    *("relu", "negative elements become 0", ReluLayer, "16x16x32", relu_kernel),
+    variants=PLAIN_LEVELS,
+    uniform=lambda bits: Precision(bits, bits, bits, x_signed=True, y_signed=True),
+    random=random_relu,
+    structures=(RELU_ARGUMENTS,),
+)
+
+
+ADD = element_kind(
+    *("add", "sum of two feature maps, each scaled", AddLayer, "16x16x32", add_kernel),
+    random=random_add,
+    drawn=lambda rng: random_sizes(rng, 5, 5, 2 * MOST_CHANNELS) + rng.choice(("", ":shift")),
+    structures=(ADD_ARGUMENTS, ADD_SHIFT_ARGUMENTS),
+    samples=("4x4x4", "4x4x4:shift"),
+)

@@ -2,19 +2,21 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from random import Random
 from typing import Any
 
 import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun, Structure, window_arguments
+from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun, Kind, Structure, window_arguments
 from xpulpnn_sw.kernels.layout import Ints, pack_words, pad_axis, padded_channels
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import random_values
-from xpulpnn_sw.kernels.variants import BYTE_BITS
+from xpulpnn_sw.kernels.variants import BYTE_BITS, ELEMENT_LEVELS
 from xpulpnn_sw.layers.channelwise import MapLayer, ReluLayer, WindowLayer
-from xpulpnn_sw.layers.precision import Precision
+from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -91,3 +93,31 @@ def random_maps(layer: MapLayer, precision: Precision, rng: np.random.Generator)
 def random_elements(layer: MapLayer | WindowLayer, bits: int, rng: np.random.Generator, *, signed: bool) -> Ints:
     """A map of elements over their whole range."""
     return random_values(bits, rng, (layer.height, layer.width, layer.channels), signed=signed)
+
+
+MOST_CHANNELS = 20  # More than two words of the widest elements, and than one of the narrowest
+_MOST_WINDOW = 5
+"""Rows and columns; pools have loops of their own up to three, depthwise convolutions keep filters up to three."""
+
+
+def drawn_window(rng: Random, most_channels: int) -> str:
+    """A random layer with windows, as it is written."""
+    channels = rng.randint(1, most_channels)
+    ky, kx = (rng.choice((1, 2, 3, 3, rng.randint(4, _MOST_WINDOW))) for _ in range(2))
+    top, bottom = (rng.randint(0, min(2, ky - 1)) for _ in range(2))
+    left, right = (rng.randint(0, min(2, kx - 1)) for _ in range(2))
+    height = rng.randint(max(1, ky - top - bottom), 9)
+    width = rng.randint(max(1, kx - left - right), 9)
+    stride = f"{rng.randint(1, 3)}x{rng.randint(1, 3)}"
+    return f"{height}x{width}x{channels}:{ky}x{kx}:s={stride},p={top}x{bottom}x{left}x{right}"
+
+
+def _unsigned(bits: int) -> Precision:
+    """Unsigned elements of one width, of one bit -1 and +1."""
+    return Precision(bits, bits, bits, w_signed=bits == SIGN_BITS)
+
+
+# kernels of maps; of elements alike in all operands; whose results are elements of the input
+map_kind = partial(Kind, variants=ELEMENT_LEVELS, usual_variants=("xpulpv2", "xpulpnn"))
+element_kind = partial(map_kind, uniform=_unsigned)
+same_kind = partial(element_kind, precision=same_form)

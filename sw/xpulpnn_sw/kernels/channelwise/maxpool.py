@@ -8,11 +8,12 @@ import numpy as np
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import Held
 from xpulpnn_sw.kernels.channelwise.code import Packed
-from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps
+from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, MapTensors, PlacedMaps, drawn_window, same_kind
 from xpulpnn_sw.kernels.channelwise.pooling import POOL, Pooling, window_name
 from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun, Structure, structure
 from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, fold, takes_folded
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
+from xpulpnn_sw.kernels.variants import POOL_LEVELS
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer, WindowLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
@@ -184,3 +185,15 @@ class _FoldedMaxPooling(_MaxPooling):
 
     def _windows_at_edge(self) -> None:
         """No window is cut off by columns: what lies beyond is in none of the folded ones."""
+
+
+MAXPOOL = same_kind(
+    *("maxpool", "maximum pooling, with or without ReLU", MaxPoolLayer),
+    # the first pooling of the CIFAR-10 network, whose windows are cut off at the right and lower edge
+    *("32x32x32:3x3:s=2,p=0x1x0x1", maxpool_kernel),
+    variants=POOL_LEVELS,
+    random=random_maxpool,
+    drawn=lambda rng: drawn_window(rng, MOST_CHANNELS),
+    structures=(MAXPOOL_ARGUMENTS,),
+    samples=("{side}x{side}x4:{window}",),
+)

@@ -13,12 +13,14 @@ from xpulpnn_sw.kernels.channelwise.code import (
     repeated,
     side_by_side,
 )
-from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps
+from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, PlacedMaps, random_maps, same_kind
 from xpulpnn_sw.kernels.frame import FREE, FreeRegisters
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, structure
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, even_share
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, ElementLevel
+from xpulpnn_sw.kernels.variants import BYTE_BITS, TRANSPOSE_LEVELS, WORD_BITS, ElementLevel
+from xpulpnn_sw.layers.channelwise import TransposeLayer
+from xpulpnn_sw.layers.text import random_sizes
 
 TRANSPOSE_ARGUMENTS = structure(
     "transpose",
@@ -175,3 +177,14 @@ class TransposeCode:
             return words, free
         last = words[1]
         return side_by_side(self._b, words, [free, last], words[:1:-1], self._selectors), last
+
+
+TRANSPOSE = same_kind(
+    *("transpose", "a map pixel by pixel comes to lie channel by channel", TransposeLayer),
+    *("16x16x32", transpose_kernel),
+    variants=TRANSPOSE_LEVELS,
+    usual_variants=tuple(TRANSPOSE_LEVELS),
+    random=random_maps,
+    drawn=lambda rng: random_sizes(rng, 5, 20, 2 * MOST_CHANNELS),
+    structures=(TRANSPOSE_ARGUMENTS,),
+)
