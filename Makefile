@@ -17,8 +17,8 @@ test: $(READY) ## Run all tests
 	@sh scripts/debian_tools.sh iverilog gcc-riscv64-unknown-elf=riscv64-unknown-elf-gcc opensta=sta berkeley-abc chromium && $(BIN)/python -m pytest -n 3 --dist worksteal -q $(ARGS)
 quick: $(READY) ## Check style, types and units in a minute, before a commit
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint unit
-unit: $(READY) ## Run the tests that need no external tool
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -q -m unit $(ARGS)
+unit: $(READY) ## Run the tests that need no external tool and little time
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "unit and not flow" $(ARGS)
 bench: $(READY) ## Measure simulation and checking speed
 	@$(BIN)/python benchmarks/speed.py $(ARGS)
 lint: $(READY) ## Check style and types

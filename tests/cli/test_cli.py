@@ -236,6 +236,7 @@ def without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.unit
+@pytest.mark.flow
 def test_generate_needs_no_extra(tmp_path):
     done = without_extras("generate", "mult", "-o", str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")

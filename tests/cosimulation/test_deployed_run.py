@@ -98,6 +98,7 @@ def test_filters_come_while_a_layer_before_is_computed(kib, meanwhile):
 
 
 @pytest.mark.unit
+@pytest.mark.flow
 def test_a_network_that_does_not_fit():
     network, image = random_network(8, seed=8)
     case = NetworkCase(network=network, image=image, config=ClusterConfig(core=FULL), machine=Machine())

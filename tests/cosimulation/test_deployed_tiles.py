@@ -108,6 +108,7 @@ LEAVING = 17_000
 
 
 @pytest.mark.unit
+@pytest.mark.flow
 def test_a_map_leaves_and_comes_back():
     case = case_of(RESIDUAL)
     program = planned(case, LEAVING)
@@ -183,6 +184,7 @@ def test_a_tile_too_few_is_found(monkeypatch):
         ),
     ],
 )
+@pytest.mark.flow
 def test_layers_of_every_kind(layers, memory, divided):
     case = case_of(layers)
     program = planned(case, memory)
@@ -200,6 +202,7 @@ def test_the_line_for_a_layer_that_no_tile_is_small_enough_for():
 
 @pytest.mark.unit
 @pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.flow
 def test_random_networks_in_ever_less_memory(seed, monkeypatch):
     """Until no tile of a layer is small enough."""
     monkeypatch.setattr(random_graphs, "_PIXELS", (16, 13))
@@ -217,6 +220,7 @@ def test_random_networks_in_ever_less_memory(seed, monkeypatch):
 
 
 @pytest.mark.unit
+@pytest.mark.flow
 def test_many_layers():
     """More than an instruction can step over where the cores report."""
     case = replace(case_of([("relu", "2x2x16", "i8xi8xi8")] * 40), config=replace(FOUR, cores=16))

@@ -202,6 +202,7 @@ def drawn():
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.flow
 def test_drawn_vectors_pass(drawn, check, engine):
     code, result, _ = check(drawn, "--engine", engine, "--preset", "xpulpnn2")
     assert (code, result["vectors"], result["mismatches"], result["skipped"]) == (0, DRAWN, 0, 0)

@@ -75,6 +75,7 @@ def test_training(tmp_path):
 
 
 @pytest.mark.unit
+@pytest.mark.flow
 def test_other_data_is_refused(tmp_path):
     data = tmp_path / "digits.csv.gz"
     data.write_bytes(b"0,1,2")

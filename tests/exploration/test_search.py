@@ -59,12 +59,14 @@ def labels(found):
     return [point.label for point in found.points]
 
 
+@pytest.mark.flow
 def test_the_same_seed_proposes_the_same_points():
     first, second, other = (search(seed=seed).run(Bench(), lambda: False) for seed in (1, 1, 2))
     assert labels(first) == labels(second) != labels(other)
     assert len(set(labels(first))) == 24
 
 
+@pytest.mark.flow
 def test_impossible_points_are_told_and_do_not_count():
     found = search(points=32).run(Bench(), lambda: False)
     assert len(found.points) == 32
@@ -83,6 +85,7 @@ def test_every_point_of_a_small_space():
     assert all(point.settings["widths"] == "8" for point in found.points)
 
 
+@pytest.mark.flow
 def test_good_values_are_proposed_more_often():
     found = search(points=40, seed=1).run(Bench(), lambda: False)
     late = [point.settings["widths"] for point in found.points[16:]]

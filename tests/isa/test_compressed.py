@@ -50,6 +50,7 @@ def test_every_row_has_a_sample():
     assert {compressed_insn(half) for half, _ in SAMPLES} == set(COMPRESSED_ROWS)
 
 
+@pytest.mark.flow
 def test_every_legal_word_expands_to_the_operation_of_its_row():
     decoder = Decoder(INSNS)
     legal = 0

@@ -39,6 +39,7 @@ def distinct_users(config: CoreConfig) -> list[Insn]:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.flow
 def test_every_instruction(name: str) -> None:
     rng, dut = random.Random(SEED), Alu(CONFIGS[name])
     ports = Cat(getattr(dut, port) for port in PORTS)

@@ -78,6 +78,7 @@ def operate(config: DotpConfig, count: int) -> None:
 
 
 @pytest.mark.parametrize("widths", SUBSETS, ids=lambda widths: "+".join(map(str, sorted(widths))))
+@pytest.mark.flow
 def test_formats_of_every_set_of_widths(widths: frozenset[int]) -> None:
     """The benches run every structure, and ``xpulpnn prove units`` proves them equal."""
     operate(DotpConfig(widths=widths, multipliers="replicated", isolation="register"), 10)
@@ -85,6 +86,7 @@ def test_formats_of_every_set_of_widths(widths: frozenset[int]) -> None:
 
 @pytest.mark.parametrize("adders", ADDERS)
 @pytest.mark.parametrize("isolation", ["and", "register"])
+@pytest.mark.flow
 def test_idle_regions_are_quiet(isolation: str, adders: str, monkeypatch: pytest.MonkeyPatch) -> None:
     regions: list[DotpRegion] = []
 

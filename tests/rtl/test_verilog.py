@@ -299,6 +299,7 @@ def test_output_named_as_that_of_a_submodule_is_driven():
 
 
 @pytest.mark.unit
+@pytest.mark.flow
 def test_same_configuration_gives_same_bytes():
     script = "from test_verilog import mixture; import sys; sys.stdout.write(mixture())"
     texts = {

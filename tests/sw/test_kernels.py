@@ -165,6 +165,7 @@ def test_a_trap_is_not_taken_for_execution():
         list(executed(run, kernel_call(run), kernel_memory(run)))
 
 
+@pytest.mark.flow
 def test_a_call_leaves_no_garbage():
     """What the simulator made of instructions goes with the call; a search for it took half the time of short calls."""
     run = built("matmul", "4x8x4", "8x8x8", "nn_4x4")

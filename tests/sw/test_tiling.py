@@ -137,6 +137,7 @@ class Stepped:
         ("2x3x4:4x1x1:p=5x4x0x0", 8, Tiling(rows=2), True),
     ],
 )
+@pytest.mark.flow
 def test_moves_and_arguments_give_the_layer(text, bits, tiling, moves_first):
     """Whether moves come before or after the tile of their step, which they must not touch."""
     layer = ConvLayer.parse(text)

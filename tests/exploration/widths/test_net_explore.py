@@ -72,6 +72,7 @@ def test_front_of_all_assignments(model: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.unit
+@pytest.mark.flow
 def test_processes_give_what_one_gives(model: Path) -> None:
     proto = OnnxModel.read(model)
     images = read_images(model.parent / "images.npz")
@@ -92,6 +93,7 @@ def test_processes_give_what_one_gives(model: Path) -> None:
 
 @pytest.mark.unit
 @pytest.mark.usefixtures("own_store")
+@pytest.mark.flow
 def test_a_wrong_result_of_the_design_fails(model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     def measure(subject: Subject, widths: Any) -> MeasuredWidths:
         layers = tuple((key, 100, 10) for key in subject.study(widths).layers)

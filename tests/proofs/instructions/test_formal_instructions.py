@@ -37,6 +37,7 @@ def test_solver_tells_equal_from_unequal():
 
 @pytest.mark.unit
 @needs_abc
+@pytest.mark.flow
 def test_products_of_equal_words_are_made_alike():
     graph = GateGraph()
     z, x, y, other = Integers(graph), graph.inputs(14), graph.inputs(14), graph.input()

@@ -183,6 +183,7 @@ def test_exceptions():
     assert found(cycles) == [wrong.get(number, []) for number in range(len(cycles))]
 
 
+@pytest.mark.flow
 def test_fence_i():
     leaves = {"id_leaves": 1, "id_raw": _FENCE_I, "id_valid": 1}
     dropped, stale = {"under_way": 2, "fetch_drops": 2}, {"req": 1, "fetch_held": 1, "fetch_stale": 1}

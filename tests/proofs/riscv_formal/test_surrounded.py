@@ -121,6 +121,7 @@ class Memories:
 LUI, ADDI, CSRRW, SH, C_LI = 0x12345_0B7, 0x00110_113, 0x340090F3, 0x0020_9123, 0x4505
 
 
+@pytest.mark.flow
 def test_retirements():
     """lui x1, 0x12345; addi x2, x2, 1; csrrw x1, mscratch, x1; sh x2, 2(x1); c.li x10, 1."""
     core = SurroundedCore(replace(preset("ri5cy"), rvfi=True))
@@ -175,6 +176,7 @@ def test_top():
     assert "_check" not in text
 
 
+@pytest.mark.flow
 def test_cuts_have_their_wires(design):
     """Every wire that is cut is in the largest core of the suite, so that a new name is noticed."""
     modules = design.modules

@@ -61,6 +61,7 @@ def modules(*faults: CoreFault) -> dict[str, str]:
 
 
 @pytest.mark.unit
+@pytest.mark.flow
 def test_every_fault_has_its_place_and_changes_its_module_alone():
     faults = (*CORE_FAULTS, *INSTRUCTION_FAULTS, *PARAMETER_FAULTS, *SEQUENCE_FAULTS)
     right, wrong = modules(), modules(*faults)

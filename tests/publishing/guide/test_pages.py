@@ -165,6 +165,7 @@ def test_ports_have_a_row_each(top):
     assert ports(top).count("<tr>") > 3
 
 
+@pytest.mark.flow
 def test_every_command_is_in_the_reference():
     text = expand_page((DOCS / "commands.md").read_text(), commands=commands)
     assert all(f"\n## {name}\n" in text and f"Usage: xpulpnn {name}" in text for name in COMMANDS)

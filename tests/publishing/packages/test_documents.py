@@ -75,6 +75,7 @@ def check_meanings(meanings: dict[str, str]) -> None:
     assert not {text: names for text, names in by_text.items() if len(names) > 1}
 
 
+@pytest.mark.flow
 def test_instance_and_table_have_every_port_once(files):
     ports = [port["name"] for port in json.loads(files["doc/core.json"])["ports"]]
     assert re.findall(r"^    \.(\w+)\(\),?$", files["doc/core_inst.v"], re.MULTILINE) == ports
@@ -128,6 +129,7 @@ def test_a_part_of_a_cluster_is_packaged_without_a_testbench():
     assert "tb/sram.v" in files["README.md"]
 
 
+@pytest.mark.flow
 def test_constraints_follow_clock_and_reset():
     synchronous = package_files(design("nnrf"))["constraints/nnrf.sdc"]
     assert "set clock_period 4\n" in synchronous
@@ -138,6 +140,7 @@ def test_constraints_follow_clock_and_reset():
     assert "create_clock -name clk -period $clock_period\n" in package_files(design("dotp"))["constraints/dotp.sdc"]
 
 
+@pytest.mark.flow
 def test_package_needs_no_extra(tmp_path):
     # as after a plain `pip install .`: Amaranth and rich alone
     code = (
@@ -151,6 +154,7 @@ def test_package_needs_no_extra(tmp_path):
     assert (tmp_path / "README.md").is_file()
 
 
+@pytest.mark.flow
 def test_buses_of_arrays_and_their_side():
     root = ElementTree.fromstring(package_files(design("dma", SMALL))["doc/dma.xml"])
     space = {"x": NAMESPACE}

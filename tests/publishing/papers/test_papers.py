@@ -123,6 +123,7 @@ def test_records_are_kept_unless_they_are_wrong():
 
 @pytest.mark.unit
 @pytest.mark.parametrize("name", TABLES)
+@pytest.mark.flow
 def test_commands_of_a_table_are_valid(name):
     table = TABLES[name]
     figures = [one.figure for one in table.rows]

@@ -324,6 +324,7 @@ def test_names_are_declared_once_and_aliases_are_of_one_function():
     assert {"xpulp_nn_conv_u4_u2_i8_4x4", "pulp_nn_linear_u4_i32_i8", "pulp_nn_conv_HoWo_parallel"} < set(names)
 
 
+@pytest.mark.flow
 def test_kappa_of_64_bits_has_functions_of_the_same_names():
     narrow, wide = (
         {function.name: function for function in PublicFunctions([Precision.parse("8x8x8")], rule, CORE)}

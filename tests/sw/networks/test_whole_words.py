@@ -63,6 +63,7 @@ def test_random_networks_compute_the_same():
 
 
 @pytest.mark.parametrize("core", ["ri5cy", "xpulpnn2"])
+@pytest.mark.flow
 def test_kernels_find_pixels_where_others_left_them(core):
     """As they lay out their maps themselves: the same distance from pixel to pixel, without gaps where none may be."""
     config = preset(core)

@@ -47,6 +47,7 @@ def test_the_operations_of_the_network():
     ("variant", "popcount"),
     [*product(("window", "dense"), ("hardware", "software")), ("crumbs", "hardware")],
 )
+@pytest.mark.flow
 def test_the_share_of_a_core(variant: str, popcount: str, weights):
     """A row of the second map and the two of the first that it begins with, from what the other cores would leave."""
     image = synthetic_image(np.random.default_rng(1))

@@ -20,6 +20,7 @@ def kinds(described: Any) -> list[str]:
     return [stage.kind.name for stage in described.network.stages]
 
 
+@pytest.mark.flow
 def test_depthwise_separable_with_zero_points(tmp_path: Path) -> None:
     """QDQ as of static quantisation: no map has its 0 at an end, pads differ, ReLU6, Softmax between quantisers."""
     rng = np.random.default_rng(11)
