@@ -67,7 +67,7 @@ def prove_pipeline_command(options: PipelineOptions) -> int:
         if not options.self_test:
             return _run(options, prover, chosen, [None])
         # Amaranth takes long to import
-        from xpulpnn_sim.proofs.faults.sequencing import SEQUENCE_FAULTS
+        from xpulpnn_sim.proofs.faults.core import SEQUENCE_FAULTS
 
         return _run(options, prover, chosen, [fault for fault in SEQUENCE_FAULTS if fault.check in names])
 

@@ -9,7 +9,7 @@ import pytest
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.proofs.engine.aiger import Aiger
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PROVED
-from xpulpnn_sim.proofs.faults.sequencing import SEQUENCE_FAULTS
+from xpulpnn_sim.proofs.faults.core import SEQUENCE_FAULTS
 from xpulpnn_sim.proofs.pipeline.gates import SceneGates, emit_scene, latches
 from xpulpnn_sim.proofs.pipeline.proof import Prover, from_any_state
 from xpulpnn_sim.proofs.pipeline.rules import PipelineRule, rules

@@ -14,9 +14,8 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.pipeline.gates import seen_signals
-from xpulpnn_sim.proofs.pipeline.properties.fetching import HeldWord
+from xpulpnn_sim.proofs.pipeline.properties.held_values import HeldBit, HeldWord
 from xpulpnn_sim.proofs.pipeline.properties.invariants import InvariantWord
-from xpulpnn_sim.proofs.pipeline.properties.register_values import HeldBit
 from xpulpnn_sim.proofs.pipeline.properties.scene import watch_bus, watch_progress
 from xpulpnn_sim.proofs.pipeline.properties.system import watch_system
 

@@ -10,7 +10,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.proofs.engine.outcomes import PASSED, PROVED, Outcome
-from xpulpnn_sim.proofs.faults.sequencing import SEQUENCE_FAULTS
+from xpulpnn_sim.proofs.faults.core import SEQUENCE_FAULTS
 from xpulpnn_sim.proofs.pipeline.proof import Prover
 from xpulpnn_sim.proofs.pipeline.rules import rules
 

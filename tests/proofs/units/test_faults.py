@@ -10,10 +10,9 @@ from xpulpnn.core.core import Core
 from xpulpnn.core.lsu import Lsu
 from xpulpnn.errors import ToolError
 from xpulpnn.verilog import emit
-from xpulpnn_sim.proofs.faults.core import CORE_FAULTS
+from xpulpnn_sim.proofs.faults.core import CORE_FAULTS, SEQUENCE_FAULTS
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
 from xpulpnn_sim.proofs.faults.instructions import INSTRUCTION_FAULTS, PARAMETER_FAULTS
-from xpulpnn_sim.proofs.faults.sequencing import SEQUENCE_FAULTS
 from xpulpnn_sim.proofs.units.situations import OCCURRING
 
 

@@ -9,8 +9,14 @@ from pathlib import Path
 
 from xpulpnn.emit.names import plain_name, port_name
 from xpulpnn.verilog import EmittedVerilog
-from xpulpnn_sim.proofs.emitter.correspondence import CorrespondenceTask, NetDifference, Pair, net_difference
-from xpulpnn_sim.proofs.emitter.module_logic import ModuleLogic, Pin
+from xpulpnn_sim.proofs.emitter.correspondence import (
+    CorrespondenceTask,
+    ModuleLogic,
+    NetDifference,
+    Pair,
+    Pin,
+    net_difference,
+)
 from xpulpnn_sim.proofs.engine import solvers
 from xpulpnn_sim.proofs.engine.gate_graph import GateGraph
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError

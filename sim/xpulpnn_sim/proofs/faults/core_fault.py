@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Elaboratable, Fragment, Signal, Value
+from amaranth.hdl import Elaboratable, Fragment, Mux, Signal, Value
 from amaranth.hdl._ast import Assign, Slice, Statement, Switch
 from amaranth.lib import wiring
 
@@ -118,7 +118,7 @@ class CoreFault:
 
     name: str  # what goes wrong
     unit: type[Any]  # component that has it
-    # by the signal: what is assigned instead, of the right value and of the unit's signals, see `seeding.Unit`
+    # by the signal: what is assigned instead, of the right value and of the unit's signals, see `_Unit`
     wrong: Mapping[str, Callable[[Any, Any], Any]]
     check: str  # what must find it
 
@@ -136,3 +136,8 @@ class CoreFault:
             yield
         finally:
             self.unit.elaborate = elaborate
+
+
+def where(signal: str, value: Any, wrong: Wrong) -> Wrong:
+    """Make something wrong where a signal of the unit has a value."""
+    return lambda right, u: Mux(u(signal) == value, wrong(right, u), right)

@@ -19,8 +19,7 @@ from xpulpnn.core.simd_comparator import SimdComparator
 from xpulpnn.core.simd_shifter import SimdShifter
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn_sim.proofs.faults.core import where
-from xpulpnn_sim.proofs.faults.core_fault import CoreFault
+from xpulpnn_sim.proofs.faults.core_fault import CoreFault, where
 
 
 def _format(u, fmt):

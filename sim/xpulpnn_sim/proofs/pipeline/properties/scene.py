@@ -7,7 +7,14 @@ from amaranth.lib.wiring import In, Out
 from xpulpnn.core.core import Core
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import WIDTHS
-from xpulpnn_sim.proofs.pipeline.properties.fetching import HeldWord, hold_word, watch_fetches
+from xpulpnn_sim.proofs.pipeline.properties.held_values import (
+    HeldBit,
+    HeldWord,
+    hold_word,
+    watch_data,
+    watch_fetches,
+    watch_registers,
+)
 from xpulpnn_sim.proofs.pipeline.properties.invariants import (
     Watched,
     access_invariants,
@@ -18,7 +25,6 @@ from xpulpnn_sim.proofs.pipeline.properties.invariants import (
 )
 from xpulpnn_sim.proofs.pipeline.properties.loops import watch_loops
 from xpulpnn_sim.proofs.pipeline.properties.nn_entries import watch_nn_entries
-from xpulpnn_sim.proofs.pipeline.properties.register_values import HeldBit, watch_data, watch_registers
 from xpulpnn_sim.proofs.pipeline.properties.system import watch_interrupts, watch_system
 from xpulpnn_sim.proofs.pipeline.rules import WINDOW, rules
 
