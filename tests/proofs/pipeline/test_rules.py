@@ -33,7 +33,7 @@ def test_rules_follow_from_the_core():
     ("words", "text"),
     [
         (["mac_load", "--preset", "ri5cy"], f"PROPERTY must be one of {', '.join(_OF_RI5CY)}"),
-        (["--depth", "3"], "--depth must be at least 5, not 3"),
+        (["--depth", "3"], 'Invalid value "3" for --depth. It must be at least 5.'),
         (["--self-test", "--preset", "ri5cy"], "--preset must be xpulpnn2 with --self-test, not ri5cy"),
     ],
 )

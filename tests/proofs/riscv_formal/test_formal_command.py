@@ -49,7 +49,7 @@ def test_checks_follow_from_core_and_suite(small: Path):
     ("words", "text"),
     [
         (["--checks", "insn_mul"], "--checks must be names of checks (--list shows them), not insn_mul"),
-        (["--depth", "3"], "--depth must be 6 to 200, not 3"),
+        (["--depth", "3"], 'Invalid value "3" for --depth. It must be 6 to 200.'),
     ],
 )
 def test_bad_input(small: Path, words: list[str], text: str, capsys: pytest.CaptureFixture[str]):

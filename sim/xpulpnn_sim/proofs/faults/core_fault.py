@@ -138,6 +138,6 @@ class CoreFault:
             self.unit.elaborate = elaborate
 
 
-def where(signal: str, value: Any, wrong: Wrong) -> Wrong:
+def where(signal, value, wrong):
     """Make something wrong where a signal of the unit has a value."""
     return lambda right, u: Mux(u(signal) == value, wrong(right, u), right)
