@@ -15,10 +15,10 @@ import pytest
 from xpulpnn import user_cache
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.cosimulation.model import build
+from xpulpnn_sim.cosimulation.model.build import Adapter, Rig
 from xpulpnn_sim.cosimulation.model.libraries import backend_rig, core_rig
 from xpulpnn_sim.cosimulation.model.model import Block, Model
 from xpulpnn_sim.cosimulation.model.schema import HART, Event
-from xpulpnn_sim.cosimulation.model.testbench import Adapter, Rig
 
 PORTS = {
     "input": "clk rst insn__valid data__gnt data__rvalid data__err surplus",

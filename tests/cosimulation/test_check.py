@@ -16,8 +16,7 @@ from xpulpnn_sim.cosimulation.model.machine import Machine, load_memory
 from xpulpnn_sim.cosimulation.model.model import Lines, Windows
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.programs.elf import Executable, FunctionSymbol, Segment
-from xpulpnn_sim.reference.programs.retirement import Records
-from xpulpnn_sim.reference.programs.trace import text_of
+from xpulpnn_sim.reference.programs.trace import Records, text_of
 from xpulpnn_sw.assembly.asm import assemble
 
 pytestmark = pytest.mark.cosim

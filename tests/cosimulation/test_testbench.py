@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 from tests.designs import PAIR
 
-from xpulpnn_sim.cosimulation.model.build import ALIKE_FLAGS
+from xpulpnn_sim.cosimulation.model.build import ALIKE_FLAGS, CONTROL_FILE, TOP
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, cluster_rig
-from xpulpnn_sim.cosimulation.model.testbench import CONTROL_FILE, TOP
 from xpulpnn_sim.tools.verilator import require_verilator
 
 pytestmark = pytest.mark.cosim

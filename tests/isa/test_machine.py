@@ -5,7 +5,7 @@ import pytest
 from xpulpnn.isa import machine
 from xpulpnn.isa.machine import Cost, ExceptionCause, Interrupt, division_cycles
 from xpulpnn.isa.retirement import ORDER_BITS, RETIREMENT_FIELDS, WIDTHS, WaitCause
-from xpulpnn_sim.reference.programs.retirement import RETIREMENT, WORD_FIELDS
+from xpulpnn_sim.reference.programs.trace import RETIREMENT, WORD_FIELDS
 
 pytestmark = pytest.mark.unit
 

@@ -7,7 +7,7 @@ import pytest
 
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory
-from xpulpnn_sim.reference.iss.observe import Observer
+from xpulpnn_sim.reference.iss.session import Observer
 from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.frame import SP
 from xpulpnn_sw.kernels.kernel import kernel_call

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.isa.machine import Cost
 from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory
-from xpulpnn_sim.reference.iss.observe import Observer
+from xpulpnn_sim.reference.iss.session import Observer
 from xpulpnn_sw.kernels.figures import PAPER_LAYER, PAPER_OPEF, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind

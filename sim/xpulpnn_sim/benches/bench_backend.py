@@ -27,7 +27,7 @@ from xpulpnn_sim.benches.stream import (
     stream_of,
 )
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
-from xpulpnn_sim.reference.iss.observe import Retired
+from xpulpnn_sim.reference.iss.session import Retired
 from xpulpnn_sim.reference.programs.elf import Executable
 
 REGISTER_POOL = range(8, 16)

@@ -17,7 +17,7 @@ from xpulpnn_sim.benches.obi import PROMPT, ObiResponder, ObiTiming, WordMemory
 from xpulpnn_sim.benches.stream import RetirementMonitor, check_retirements
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
-from xpulpnn_sim.reference.programs.retirement import Records
+from xpulpnn_sim.reference.programs.trace import Records
 from xpulpnn_sw.assembly.asm import assemble
 
 DATA_WORDS = 64

@@ -28,8 +28,8 @@ from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.iss.memory import Memory
-from xpulpnn_sim.reference.iss.observe import Observer, Retired
-from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
+from xpulpnn_sim.reference.iss.session import Observer, Retired
+from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 
 
 class RetirementMonitor(PortMonitor):

@@ -20,8 +20,7 @@ from xpulpnn_sim.cli.common import RESULTS_ON_OUTPUT, Columns, finish, output, p
 from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Cores
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, arguments, between, command
 from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
-from xpulpnn_sim.reference.iss.observe import Retired
-from xpulpnn_sim.reference.iss.session import IssSession
+from xpulpnn_sim.reference.iss.session import IssSession, Retired
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.cluster_program import load_for
 from xpulpnn_sim.reference.programs.elf import Executable, Window, load, parse_number, parse_ram, windows

@@ -35,7 +35,7 @@ from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine, Target, 
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.program_run import MEANING, Profile, run_program
 from xpulpnn_sim.reference.programs import trace
-from xpulpnn_sim.reference.programs.retirement import Records
+from xpulpnn_sim.reference.programs.trace import Records
 from xpulpnn_sim.tools.files import require_folder, require_writable
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xpulpnn_sim.reference.golden import binary
+from xpulpnn_sim.reference.golden import network as binary
 
 pytestmark = pytest.mark.unit
 

@@ -13,7 +13,6 @@ from xpulpnn_sim.reference.golden.layers import (
     quantise_bn,
     quantise_multiply,
     quantise_shift,
-    quantise_thresholds,
 )
 
 pytestmark = pytest.mark.unit
@@ -75,13 +74,6 @@ def test_one_factor_and_plain_shift():
     assert quantise_shift(acc, 1, 2).tolist() == [0, 2, 3]
 
 
-def test_thresholds_count_values_strictly_below():
-    thresholds = np.array([[-5, 0, 5], [10, 10, 20]])
-    acc = np.array([[-5, 10], [6, 11], [0, 9], [1, 21]])
-    assert quantise_thresholds(acc, thresholds).tolist() == [[0, 0], [3, 2], [1, 0], [2, 3]]
-    assert quantise_thresholds(acc, thresholds, signed=True).tolist() == [[-2, -2], [1, 0], [-1, -2], [0, 1]]
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -103,10 +95,6 @@ def test_thresholds_count_values_strictly_below():
             "`pads` must be at least 0, not -1",
         ),
         (lambda: quantise_shift(np.zeros(1, int), 32, 8), "`shift` must be 0 to 31, not 32"),
-        (
-            lambda: quantise_thresholds(np.zeros(1, int), np.array([[2, 1, 3]])),
-            "`thresholds` must be ascending in every channel, not falling",
-        ),
     ],
 )
 def test_wrong_layers_are_refused(call, message):

@@ -11,7 +11,8 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
-from xpulpnn_sim.reference.golden.network import COMPUTED, products, run_reference, run_scores
+from xpulpnn_sim.reference.golden.layers import products
+from xpulpnn_sim.reference.golden.network import COMPUTED, run_reference, run_scores
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision

@@ -7,9 +7,8 @@ from xpulpnn.config import PRESETS
 from xpulpnn.isa.table import find
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.lockstep import HISTORY, Lockstep
-from xpulpnn_sim.reference.iss.observe import Observer
-from xpulpnn_sim.reference.iss.session import HostChannel, loaded_memory
-from xpulpnn_sim.reference.programs.retirement import RETIREMENT
+from xpulpnn_sim.reference.iss.session import HostChannel, Observer, loaded_memory
+from xpulpnn_sim.reference.programs.trace import RETIREMENT
 
 pytestmark = pytest.mark.unit
 

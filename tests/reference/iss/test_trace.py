@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from xpulpnn_sim.reference.programs import trace
-from xpulpnn_sim.reference.programs.retirement import RETIREMENT
+from xpulpnn_sim.reference.programs.trace import RETIREMENT
 from xpulpnn_sw.assembly.asm import assemble
 
 pytestmark = pytest.mark.unit

@@ -30,8 +30,7 @@ from xpulpnn_sim.reference.iss.fetched import decoding
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import Window
 from xpulpnn_sim.reference.programs.exits import NameOf, place
-from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
-from xpulpnn_sim.reference.programs.trace import decode
+from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records, decode
 
 
 def lanes(word: int, insn: Insn, *, signed: bool) -> list[int]:

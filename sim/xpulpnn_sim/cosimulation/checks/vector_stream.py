@@ -30,7 +30,7 @@ from xpulpnn_sim.cosimulation.checks.vectors import VECTOR_REGISTERS, Vector, Ve
 from xpulpnn_sim.cosimulation.model.schema import POKE
 from xpulpnn_sim.cosimulation.workloads.workload import ExecutedStream, run_stream
 from xpulpnn_sim.reference.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT, WEIGHT_SELECT_LSB
-from xpulpnn_sim.reference.programs.retirement import Records
+from xpulpnn_sim.reference.programs.trace import Records
 
 CHUNK = 8192  # Vectors per stream
 

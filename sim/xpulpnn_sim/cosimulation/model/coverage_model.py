@@ -9,10 +9,9 @@ from typing import Any
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.retirement import WAIT, WaitCause
-from xpulpnn_sim.cosimulation.model.build import build_model
+from xpulpnn_sim.cosimulation.model.build import Rig, build_model
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, core_rig
 from xpulpnn_sim.cosimulation.model.schema import RETIRE
-from xpulpnn_sim.cosimulation.model.testbench import Rig
 
 WAITED = "halt"
 """Column of the records of this model: a bit for each :class:`WaitCause` met since the retirement before. No core

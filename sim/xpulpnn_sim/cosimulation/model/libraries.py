@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 import xpulpnn
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.user_cache import alone
-from xpulpnn_sim.cosimulation.model.build import build_model
+from xpulpnn_sim.cosimulation.model.build import Adapter, Rig, build_model
 from xpulpnn_sim.cosimulation.model.schema import BANK, DATA, DMA, FETCH, HART, LINES, REFILL, RETIRE, STREAM, PortKind
-from xpulpnn_sim.cosimulation.model.testbench import Adapter, Rig
 from xpulpnn_sim.tools.results import cached_results, digest
 
 _STREAM_PORTS = {

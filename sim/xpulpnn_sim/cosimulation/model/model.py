@@ -27,7 +27,7 @@ from xpulpnn_sim.cosimulation.model.schema import (
     VALUE_FIELDS,
     Event,
 )
-from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
+from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 
 Windows = Mapping[int, NDArray[np.uint8]]  # memory by base address; bases and sizes are multiples of 4
 

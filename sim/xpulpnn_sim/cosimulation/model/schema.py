@@ -14,7 +14,7 @@ from xpulpnn.isa import cluster, csr, machine
 from xpulpnn.isa.csr import csr_address
 from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, WaitCause
-from xpulpnn_sim.reference.programs.retirement import RETIREMENT, WORD_FIELDS
+from xpulpnn_sim.reference.programs.trace import RETIREMENT, WORD_FIELDS
 
 KEPT_ERRORS = 64  # differences of a block whose details are kept
 

@@ -20,8 +20,8 @@ from xpulpnn.isa.compressed import expand_compressed
 from xpulpnn.isa.csr import CSR_BY_ADDRESS
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_INTERRUPT
+from xpulpnn_sim.cosimulation.model.build import TOP
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
-from xpulpnn_sim.cosimulation.model.testbench import TOP
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.trace import EXCEPTIONS, decode
 from xpulpnn_sim.tools.files import write_text

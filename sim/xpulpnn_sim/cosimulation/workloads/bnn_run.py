@@ -19,7 +19,7 @@ from xpulpnn_sim.cosimulation.workloads.workload import (
     executable_of,
     function_accounts,
 )
-from xpulpnn_sim.reference.golden import binary
+from xpulpnn_sim.reference.golden.network import classify
 from xpulpnn_sw.kernels.bnn import network
 from xpulpnn_sw.kernels.bnn.classifier import Classifier, classifier
 from xpulpnn_sw.kernels.bnn.code import MAP_SIDE
@@ -109,7 +109,7 @@ class BnnWork(Workload):
 
 
 def _expected(weights: network.Weights, image: NDArray[np.uint8]) -> Mapping[str, NDArray[np.int64]]:
-    stages = binary.classify(image, (weights.conv1, weights.conv2), (weights.fc1, weights.fc2, weights.fc3))
+    stages = classify(image, (weights.conv1, weights.conv2), (weights.fc1, weights.fc2, weights.fc3))
     names = ("map1", "map2", "hidden1", "hidden2", "output")
     found = dict(zip(names, stages, strict=True))
     return {name: values if name == "output" else (values > 0).astype(np.int64) for name, values in found.items()}

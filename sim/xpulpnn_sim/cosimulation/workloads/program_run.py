@@ -25,8 +25,7 @@ from xpulpnn_sim.reference.programs import exits
 from xpulpnn_sim.reference.programs.elf import Executable, Window
 from xpulpnn_sim.reference.programs.exits import FROMHOST_DONE, Exit, Output
 from xpulpnn_sim.reference.programs.objects import SourceLines
-from xpulpnn_sim.reference.programs.retirement import RETIREMENT
-from xpulpnn_sim.reference.programs.trace import text_of
+from xpulpnn_sim.reference.programs.trace import RETIREMENT, text_of
 from xpulpnn_sw.toolchain.core_note import core_name, require_core
 
 

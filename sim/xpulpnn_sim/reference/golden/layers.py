@@ -1,7 +1,6 @@
 """Quantised layers on plain integers: what the kernels must compute, whatever instructions they use.
 
 Feature maps are ``[..., height, width, channel]``, weights ``[out, ky, kx, in]``, accumulators 32-bit and wrapping.
-Tensors of narrow elements in memory: element j of a byte occupies bits ``[j*b, (j+1)*b)``, little end first.
 """
 
 from collections.abc import Iterator
@@ -11,51 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
-from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sim.reference.golden.effects import I32, I64
 
-Bytes = NDArray[np.uint8]
 AnyInt = NDArray[np.integer[Any]]
-
-ELEMENT_BITS = (1, 2, 4, 8, 16, 32)  # widths that divide a byte or are whole bytes
 
 
 def element_range(bits: int, *, signed: bool) -> tuple[int, int]:
     """Least and greatest value of a ``bits``-bit element."""
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
-
-
-def _check_bits(bits: int) -> None:
-    if bits not in ELEMENT_BITS:
-        raise LayerError(f"`bits` must be one of {', '.join(map(str, ELEMENT_BITS))}, not {bits}")
-
-
-def pack_map(values: AnyInt, bits: int, *, signed: bool) -> Bytes:
-    """Bytes of ``values``, packed along the last axis, which must fill whole bytes. Raises :class:`LayerError` for a
-    width or row length that cannot be packed and for values out of range."""
-    _check_bits(bits)
-    least, greatest = element_range(bits, signed=signed)
-    if values.size and not least <= int(values.min()) <= int(values.max()) <= greatest:
-        offender = int(values.min()) if int(values.min()) < least else int(values.max())
-        raise LayerError(f"`values` must be in [{least}, {greatest}], not {offender}")
-    row = values.shape[-1]
-    if row * bits % BYTE_BITS:
-        raise LayerError(f"`values` must fill whole bytes, not {row} elements of {bits} bits")
-    planes = (values.astype(np.int64)[..., None] >> np.arange(bits)) & 1
-    return np.packbits(planes.astype(np.uint8).reshape(*values.shape[:-1], row * bits), axis=-1, bitorder="little")
-
-
-def unpack_map(data: Bytes, bits: int, *, signed: bool) -> I32:
-    """Elements of packed bytes; the last axis grows by ``8 / bits``. The inverse of :func:`pack_map`."""
-    _check_bits(bits)
-    row = data.shape[-1] * BYTE_BITS
-    if row % bits:
-        raise LayerError(f"`data` must hold whole elements, not {data.shape[-1]} bytes of {bits}-bit elements")
-    planes = np.unpackbits(data, axis=-1, bitorder="little").reshape(*data.shape[:-1], row // bits, bits)
-    weights = np.int64(1) << np.arange(bits, dtype=np.int64)
-    if signed:
-        weights[-1] = -weights[-1]
-    return (planes * weights).sum(axis=-1).astype(np.int32)
 
 
 ACCUMULATOR_BITS = 32
@@ -120,6 +82,28 @@ def views(maps: AnyInt, window: Window, outside: int) -> Iterator[tuple[tuple[in
         yield (y, x), seen[..., :rows, :columns, :]
 
 
+_EXACT = ((np.float32, 24), (np.float64, 53))  # Floating point, and the bits of the integers that it has all of
+
+
+def products(rows: AnyInt, weights: AnyInt, most: int) -> I64:
+    """``sum_k rows[r, k] * weights[c, k]``, exact; ``most`` is how far an element of the rows may be from 0."""
+    greatest = int(np.abs(weights.astype(np.int64)).sum(axis=1).max()) * most
+    for kind, bits in _EXACT:
+        # sums of any part of the products are not greater
+        if greatest <= 1 << bits:
+            return (rows.astype(kind) @ weights.astype(kind).T).astype(np.int64)
+    return rows.astype(np.int64) @ weights.astype(np.int64).T
+
+
+def windowed_sums(maps: AnyInt, weights: AnyInt, window: Window, outside: int, most: int) -> I64:
+    """Sums of the products of filters and maps with ``outside`` around them, ``[image][row][column][out]``."""
+    if weights.shape[-1] != maps.shape[-1]:
+        raise LayerError(f"`weights` must have {maps.shape[-1]} input channels, not {weights.shape[-1]}")
+    seen = np.stack([view for _, view in views(maps, window, outside)], axis=-2)
+    sums = products(seen.reshape(-1, weights[0].size), weights.reshape(len(weights), -1), most)
+    return sums.reshape(*seen.shape[:3], len(weights))
+
+
 def conv(
     image: AnyInt,
     weights: AnyInt,
@@ -128,34 +112,12 @@ def conv(
     pads: Pads = NO_PADS,
     outside: int = 0,
 ) -> I32:
-    """Convolution with ``outside`` around the map, ``acc[oy, ox, o]``. ``bias[o] + sum_{ky,kx,c} weights[o, ky, kx, c]
-    * image[oy*sy - top + ky, ox*sx - left + kx, c]``, formed as one strided product per kernel position."""
-    return _convolution(image, weights, bias, Window(weights.shape[1], weights.shape[2], stride, pads), outside)
-
-
-def conv1d(
-    sequence: AnyInt,
-    weights: AnyInt,
-    bias: AnyInt | None = None,
-    stride: int = 1,
-    pads: tuple[int, int] = (0, 0),
-    dilation: int = 1,
-    outside: int = 0,
-) -> I32:
-    """Convolution along one direction with ``outside`` around the sequence, ``acc[t, o]``. ``bias[o] + sum_{k,c}
-    weights[o, k, c] * sequence[t*stride - before + k*dilation, c]``."""
-    if dilation < 1:
-        raise LayerError(f"`dilation` must be at least 1, not {dilation}")
-    window = Window(weights.shape[1], 1, (stride, 1), Pads(*pads), (dilation, 1))
-    return _convolution(sequence[:, np.newaxis], weights[:, :, np.newaxis], bias, window, outside)[:, 0]
-
-
-def _convolution(image: AnyInt, weights: AnyInt, bias: AnyInt | None, window: Window, outside: int) -> I32:
-    if weights.shape[3] != image.shape[2]:
-        raise LayerError(f"`weights` must have {image.shape[2]} input channels, not {weights.shape[3]}")
-    wide = weights.astype(np.int64)
-    total = sum(view @ wide[:, y, x].T for (y, x), view in views(image.astype(np.int64), window, outside))
-    return _wrap(np.asarray(total, np.int64) + (0 if bias is None else bias.astype(np.int64)))
+    """Convolution with ``outside`` around the map, ``acc[oy, ox, o]``: ``bias[o] + sum_{ky,kx,c} weights[o, ky, kx, c]
+    * image[oy*sy - top + ky, ox*sx - left + kx, c]``."""
+    window = Window(weights.shape[1], weights.shape[2], stride, pads)
+    most = max(int(np.abs(image.astype(np.int64)).max()), abs(outside))
+    sums = windowed_sums(image[np.newaxis], weights, window, outside, most)[0]
+    return _wrap(sums + (0 if bias is None else bias.astype(np.int64)))
 
 
 def _shift_and_clip(value: I32, shift: int, bits: int, *, signed: bool) -> I32:
@@ -188,20 +150,6 @@ def quantise_bn64(acc: AnyInt, kappa: AnyInt, lam: AnyInt, shift: int, bits: int
 def quantise_multiply(acc: AnyInt, factor: int, shift: int, bits: int, signed: bool = False) -> I32:
     """``clip(int32(factor * acc) >> shift)``: one factor for the whole layer."""
     return _shift_and_clip(_wrap(acc.astype(np.int64) * factor), shift, bits, signed=signed)
-
-
-def quantise_thresholds(acc: AnyInt, thresholds: AnyInt, signed: bool = False) -> I32:
-    """Number of thresholds below each accumulator, minus half the levels for signed results."""
-    if np.any(np.diff(thresholds, axis=1) < 0):
-        raise LayerError("`thresholds` must be ascending in every channel, not falling")
-    levels = thresholds.shape[1] + 1
-    below = (acc[..., None] > thresholds).sum(axis=-1)
-    return (below - (levels // 2 if signed else 0)).astype(np.int32)
-
-
-def quantise_sign(acc: AnyInt, thresholds: AnyInt) -> I32:
-    """+1 for accumulators above the threshold of their channel, -1 for all others."""
-    return np.where(acc > thresholds, 1, -1).astype(np.int32)
 
 
 def depthwise(maps: AnyInt, weights: AnyInt, bias: AnyInt | None, window: Window, outside: int = 0) -> I32:

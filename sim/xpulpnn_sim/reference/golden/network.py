@@ -1,4 +1,5 @@
-"""Networks computed on plain integers, many images at once, by nothing that the kernels are made of."""
+"""Networks computed on plain integers, many images at once, by nothing that the kernels are made of; the binarised
+classifier on numbers +1 and -1, without words of bits."""
 
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
@@ -10,26 +11,47 @@ from numpy.typing import NDArray
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sim.reference.golden.effects import I32, I64
-from xpulpnn_sim.reference.golden.layers import AnyInt, Pads, Window, element_range, views
-
-_EXACT = ((np.float32, 24), (np.float64, 53))  # Floating point, and the bits of the integers that it has all of
+from xpulpnn_sim.reference.golden.layers import AnyInt, Pads, Window, element_range
 
 
-def products(rows: AnyInt, weights: AnyInt, most: int) -> I64:
-    """``sum_k rows[r, k] * weights[c, k]``, exact."""
-    greatest = int(np.abs(weights.astype(np.int64)).sum(axis=1).max()) * most
-    for kind, bits in _EXACT:
-        # sums of any part of the products are not greater
-        if greatest <= 1 << bits:
-            return (rows.astype(kind) @ weights.astype(kind).T).astype(np.int64)
-    return rows.astype(np.int64) @ weights.astype(np.int64).T
+def signs(values: AnyInt) -> I64:
+    """+1 for positive numbers, -1 for all others."""
+    return np.where(values > 0, 1, -1)
 
 
-def _windowed_sums(maps: AnyInt, weights: AnyInt, window: Window, outside: int, most: int) -> I64:
-    """Sums of the products of filters and maps, ``[image][row][column][out]``."""
-    seen = np.stack([view for _, view in views(maps, window, outside)], axis=-2)
-    sums = products(seen.reshape(-1, weights[0].size), weights.reshape(len(weights), -1), most)
-    return sums.reshape(*seen.shape[:3], len(weights))
+def binary_image(image: NDArray[np.uint8], offsets: tuple[int, ...] = (-127, -100, -70)) -> I64:
+    """The image [y, x, colour] of the binarised vehicle classifier, each colour with an offset of its own."""
+    return signs(image.astype(np.int64) + np.array(offsets))
+
+
+def convolution(values: AnyInt, weights: AnyInt) -> I64:
+    """Products of a map [y, x, channel] with filters [out, ky, kx, channel] at all its pixels, -1 outside it."""
+    _, height, width, _ = weights.shape
+    window = Window(height, width, pads=Pads(height // 2, height // 2, width // 2, width // 2))
+    return layers.windowed_sums(values[np.newaxis], weights, window, -1, 1)[0]
+
+
+def pooled(values: AnyInt) -> I32:
+    """The largest of each 2 x 2 window."""
+    return layers.max_pool(values, Window(2, 2, (2, 2)))
+
+
+def classify(
+    image: NDArray[np.uint8],
+    filters: tuple[AnyInt, ...],
+    connected: tuple[AnyInt, ...],
+) -> list[I64]:
+    """The results of every layer for an image, with the filters of the convolutions and the weights of the others."""
+    values, found = binary_image(image), list[I64]()
+    for weights in filters:
+        values = signs(pooled(convolution(values, weights)))
+        found.append(values)
+    values = values.reshape(-1)
+    *hidden, last = connected
+    for weights in hidden:
+        values = signs(weights @ values)
+        found.append(values)
+    return [*found, (last @ values).astype(np.int64)]
 
 
 def below(accumulators: I32, thresholds: AnyInt) -> I32:
@@ -127,7 +149,7 @@ def _window(layer: Any) -> Window:
 
 
 def _conv(stage: _Stage, maps: I32) -> I32:
-    sums = _windowed_sums(maps, stage.tensors.weights, _window(stage.layer), _outside(stage), _most(stage))
+    sums = layers.windowed_sums(maps, stage.tensors.weights, _window(stage.layer), _outside(stage), _most(stage))
     return _requantised(stage, sums)
 
 
@@ -135,7 +157,7 @@ def _conv1d(stage: _Stage, sequences: I32) -> I32:
     layer = stage.layer
     window = Window(layer.kernel, 1, (layer.stride, 1), Pads(*layer.padding), (layer.dilation, 1))
     weights = stage.tensors.weights[:, :, np.newaxis]
-    sums = _windowed_sums(sequences[:, :, np.newaxis], weights, window, _outside(stage), _most(stage))
+    sums = layers.windowed_sums(sequences[:, :, np.newaxis], weights, window, _outside(stage), _most(stage))
     return _requantised(stage, sums[:, :, 0])
 
 
@@ -145,7 +167,7 @@ def _depthwise(stage: _Stage, maps: I32) -> I32:
 
 
 def _linear(stage: _Stage, rows: I32) -> I32:
-    return _requantised(stage, products(rows, stage.tensors.weights, _most(stage)))
+    return _requantised(stage, layers.products(rows, stage.tensors.weights, _most(stage)))
 
 
 def _add(stage: _Stage, first: I32, second: I32) -> I32:

@@ -16,7 +16,7 @@ from xpulpnn_sim.reference.iss.memory import AccessError
 from xpulpnn_sim.reference.iss.session import fill_memory
 from xpulpnn_sim.reference.programs.cluster_program import cluster_windows
 from xpulpnn_sim.reference.programs.elf import Executable, Window
-from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
+from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 
 _NAMES = RETIREMENT.names or ()
 _ADDRESS, _RDATA, _RMASK, _WMASK = (_NAMES.index(f"mem_{name}") for name in ("addr", "rdata", "rmask", "wmask"))

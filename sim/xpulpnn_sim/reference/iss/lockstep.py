@@ -11,12 +11,10 @@ from xpulpnn.isa.machine import ADDRESS_SPACE, IRQ_BITS, IRQ_PRIORITY, VECTOR_BY
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT
 from xpulpnn_sim.reference.iss.core import CSR_OPS, Iss
 from xpulpnn_sim.reference.iss.memory import Memory
-from xpulpnn_sim.reference.iss.observe import Observer
-from xpulpnn_sim.reference.iss.session import HostChannel, loaded_memory
+from xpulpnn_sim.reference.iss.session import HostChannel, Observer, loaded_memory
 from xpulpnn_sim.reference.programs.elf import Executable, Window
 from xpulpnn_sim.reference.programs.exits import place
-from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
-from xpulpnn_sim.reference.programs.trace import digits_of, line_of, register_name, text_of
+from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records, digits_of, line_of, register_name, text_of
 
 Record = tuple[int, ...]
 

@@ -2,13 +2,28 @@
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_MASK, LENGTH_MASK, ExceptionCause
-from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT
+from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, CYCLE, ORDER_BITS, RETIREMENT_FIELDS
 from xpulpnn.isa.table import INSNS, Decoder
-from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
 from xpulpnn_sw.assembly.disasm import ABI_NAMES, render
+
+WIDE_FIELDS = (*(field.name for field in RETIREMENT_FIELDS if field.width == ORDER_BITS), CYCLE.name)
+"""64-bit fields: number of the retirement and the clock cycle it happened in."""
+
+WORD_FIELDS = tuple(field.name for field in RETIREMENT_FIELDS if field.width < ORDER_BITS)
+"""32-bit fields; narrower ports are zero-extended."""
+
+RETIREMENT = np.dtype([(name, np.uint64) for name in WIDE_FIELDS] + [(name, np.uint32) for name in WORD_FIELDS])
+"""One retirement, the fields of :data:`~xpulpnn.isa.retirement.RETIREMENT_FIELDS` in their order, without gaps."""
+
+Records = NDArray[Any]  # a block of retirements: an array of `RETIREMENT`
+
 
 TRACE_HEADER = f"{'cycle':>12} {'pc':>8} {'word':>8}  {'instruction':<40} effects"
 

@@ -9,7 +9,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import IRQ_PRIORITY, ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE
 from xpulpnn_sim.cosimulation.model.coverage_model import WAITED
-from xpulpnn_sim.reference.programs.retirement import Records
+from xpulpnn_sim.reference.programs.trace import Records
 from xpulpnn_sim.verification.coverage.crosses import (
     CAUSES,
     DISTANCES,

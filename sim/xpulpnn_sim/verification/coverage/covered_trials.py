@@ -23,7 +23,7 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.model.coverage_model import coverage_library, covered_design, write_coverage
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
-from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
+from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 from xpulpnn_sim.verification.coverage.aims import SKIPPING, Aims
 from xpulpnn_sim.verification.coverage.collector import Collector
 from xpulpnn_sim.verification.coverage.crosses import SLOW, Crosses, crosses_of

@@ -20,7 +20,7 @@ from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program, text_window
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Reason
-from xpulpnn_sim.reference.programs.retirement import RETIREMENT, WIDE_FIELDS
+from xpulpnn_sim.reference.programs.trace import RETIREMENT, WIDE_FIELDS
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import CostRow, cost_program, measure
 from xpulpnn_sim.verification.directed.case import Directed

@@ -17,11 +17,10 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program, text_win
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.iss.memory import AccessError
-from xpulpnn_sim.reference.iss.observe import Observer, Retired
-from xpulpnn_sim.reference.iss.session import HostChannel, loaded_memory
+from xpulpnn_sim.reference.iss.session import HostChannel, Observer, Retired, loaded_memory
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Exit, Reason, bad_access, bad_fetch, out_of_time, reported
-from xpulpnn_sim.reference.programs.retirement import RETIREMENT, Records
+from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 from xpulpnn_sim.verification.costs.measurement import CostRow, Measured, cost_program, measure
 from xpulpnn_sim.verification.random.layout import BUS_ERRORS
 

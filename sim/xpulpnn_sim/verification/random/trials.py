@@ -21,7 +21,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.retirement import CAUSE_CODE
 from xpulpnn.isa.table import Decoder, enabled
 from xpulpnn_sim.reference.programs.exits import Reason
-from xpulpnn_sim.reference.programs.retirement import Records
+from xpulpnn_sim.reference.programs.trace import Records
 from xpulpnn_sim.tools.jobs import Pool, executor, versions_of
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.verification.random.designs import DESIGNS, Design, Verdict, random_machine, shown_machine

@@ -15,7 +15,7 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads import bnn_run
 from xpulpnn_sim.cosimulation.workloads.bnn_run import BnnCase, run_bnn
 from xpulpnn_sim.cosimulation.workloads.workload import Result
-from xpulpnn_sim.reference.golden import binary
+from xpulpnn_sim.reference.golden import network as binary
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sw.assembly.disasm import register_number
