@@ -22,7 +22,7 @@ from xpulpnn.user_cache import CACHE_VARIABLE
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cosimulation.model.build import build_model, compiler
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, cluster_rig, simulated
-from xpulpnn_sim.cosimulation.workloads.cluster_run import ENGINE, ClusterCase, run_cluster_case
+from xpulpnn_sim.cosimulation.workloads.cluster_run import ENGINE, run_cluster_case
 from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, run_case
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import execute
@@ -76,17 +76,16 @@ def cluster_compilation() -> float:
 
 def cluster_simulation(checked: bool) -> float:
     """Cycles per second of the same kernel on that cluster."""
-    cluster = _cluster()
     case = Case(
         layer=ConvLayer.parse(LAYER),
         precision=Precision.uniform(8),
         variant="nn_4x4",
-        config=cluster.core,
+        config=_cluster(),
         checked=checked,
     )
     record = {}
     for _ in range(2):
-        record = run_cluster_case(ClusterCase(case=case, cluster=cluster)).record
+        record = run_cluster_case(case).record
         if record["mismatches"]:
             sys.exit(f"cluster found {record['mismatches']} mismatches")
     return record["sim_cycles_per_s"]

@@ -235,6 +235,16 @@ class CoreConfig:
         return self.mac_load_nn or self.mac_load_cu
 
     @property
+    def core(self) -> "CoreConfig":
+        """Itself, as a cluster has the configuration of its cores."""
+        return self
+
+    @property
+    def cores(self) -> int:
+        """Number of cores."""
+        return 1
+
+    @property
     def nnrf_entries(self) -> int:
         """Words in the NN-RF: 6 with the nn form, 8 with the requantisation, 4 with Compute&Update alone, else 0."""
         if self.mac_load_nn:

@@ -1,10 +1,12 @@
 """Channel-wise kernels on the RTL: every retirement and result right, whatever the memory and the interrupts do."""
 
+from dataclasses import replace
+
 import pytest
 from tests.designs import FOUR, FULL
 
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, run_cluster_case
+from xpulpnn_sim.cosimulation.workloads.cluster_run import run_cluster_case
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case
 from xpulpnn_sw.kernels.kinds import kind
 
@@ -50,6 +52,5 @@ def test_interrupts_at_any_time(number: int, name: str):
 @pytest.mark.cosim
 @pytest.mark.parametrize("name", LAYERS)
 def test_on_four_cores(name: str):
-    chosen = ClusterCase(case=case(name, 2, "xpulpnn"), cluster=FOUR)
-    result = run_cluster_case(chosen)
+    result = run_cluster_case(replace(case(name, 2, "xpulpnn"), config=FOUR))
     assert result.record["mismatches"] == 0, result.reports

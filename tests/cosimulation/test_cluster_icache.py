@@ -5,8 +5,8 @@ from tests.designs import PAIR, kernel_case
 
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, run_cluster_case
-from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors
+from xpulpnn_sim.cosimulation.workloads.cluster_run import cluster_executable, run_cluster_case
+from xpulpnn_sim.cosimulation.workloads.kernel_run import case_kernel, case_tensors
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sw.kernels.programs.bare import cluster_program
 
@@ -15,15 +15,14 @@ pytestmark = pytest.mark.cosim
 
 def test_second_pass_hits():
     machine = Machine(l2_latency=20, max_cycles=100_000)
-    alone = kernel_case("conv", "6x6x8:8x3x3", 8, "xpulpv2_4x2", PAIR.core, machine=machine, checked=True)
-    case = ClusterCase(case=alone, cluster=PAIR)
+    case = kernel_case("conv", "6x6x8:8x3x3", 8, "xpulpv2_4x2", PAIR, machine=machine, checked=True)
     result = run_cluster_case(case)
     assert not result.reports
     figures = result.record
     assert (figures["icache"], figures["l2_latency"], figures["mismatches"]) == (512, 20, 0)
     # once only, from memory: the same work takes longer
-    program = cluster_program(case.kernel(case_tensors(alone)), PAIR.cores)
-    first = run_program(case.executable(program), PAIR, machine, account=True)
+    program = cluster_program(case_kernel(case, case_tensors(case)), PAIR.cores)
+    first = run_program(cluster_executable(case, program), PAIR, machine, account=True)
     cold = program.measured(first.memory[TCDM_BASE])
     lines = len(program.text) // 16
     assert cold > figures["cycles"] + lines * machine.l2_latency / 2

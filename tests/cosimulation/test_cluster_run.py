@@ -9,25 +9,20 @@ from tests.designs import BEYOND, FOUR, FULL, kernel_case
 from xpulpnn.config import preset
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, run_cluster_case
-from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
+from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, run_cluster_case
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case
 from xpulpnn_sw.kernels.programs import bare
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layers.convolution import ConvLayer, Layer, MatmulLayer
 
-CONV = ConvLayer.parse("6x6x8:8x3x3")
-MATMUL = MatmulLayer.parse("8x32x14")
-
-
-def case(
-    layer: Layer, bits: int, variant: str, *, checked: bool = True, config=FOUR, placement="padded"
-) -> ClusterCase:
-    precision = short_precision("conv" if isinstance(layer, ConvLayer) else "matmul", bits)
-    alone = Case(layer=layer, precision=precision, variant=variant, config=config.core, checked=checked)
-    return ClusterCase(case=alone, cluster=config, placement=placement)
+CONV = "6x6x8:8x3x3"
+MATMUL = "8x32x14"
 
 
-def figures_of(chosen: ClusterCase) -> dict[str, Any]:
+def case(text: str, bits: int, variant: str, config=FOUR, **options: Any) -> Case:
+    return kernel_case("conv" if ":" in text else "matmul", text, bits, variant, config, **options)
+
+
+def figures_of(chosen: Case) -> dict[str, Any]:
     result = run_cluster_case(chosen)
     assert not result.reports
     return result.record
@@ -41,7 +36,7 @@ def test_every_variant(number, name):
     assert figures["mismatches"] == 0
     assert (figures["cores"], figures["banks"], figures["engine"]) == (4, 16, "cluster")
     config = FULL if VARIANTS[name].extensions <= FULL.extensions else BEYOND
-    alone = run_case(replace(case(layer, figures["bits"], name).case, config=config, checked=False), "core").record
+    alone = run_case(case(layer, figures["bits"], name, config, checked=False), "core").record
     assert figures["sdotp"] == alone["sdotp"]
     assert 0.8 * alone["instructions"] <= figures["instructions"] <= 1.6 * alone["instructions"]
     assert figures["cycles"] < alone["cycles"] / 1.5
@@ -61,8 +56,7 @@ def test_every_variant(number, name):
     ],
 )
 def test_other_layers_and_precisions(kernel, text, precision, variant):
-    alone = kernel_case(kernel, text, precision, variant, FOUR.core)
-    figures = figures_of(ClusterCase(case=alone, cluster=FOUR))
+    figures = figures_of(kernel_case(kernel, text, precision, variant, FOUR))
     assert figures["mismatches"] == 0
     assert all(share > 0 for share in figures["shares"])
 
@@ -82,9 +76,9 @@ def test_every_cycle_of_every_core_has_a_reason():
 
 @pytest.mark.cosim
 def test_aligned_operands_conflict_more():
-    layer = ConvLayer.parse("6x8x16:16x3x3")
     padded, aligned = (
-        figures_of(case(layer, 8, "cu_4x2", checked=False, placement=placement)) for placement in ("padded", "aligned")
+        figures_of(case("6x8x16:16x3x3", 8, "cu_4x2", checked=False, placement=placement))
+        for placement in ("padded", "aligned")
     )
     assert padded["mismatches"] == aligned["mismatches"] == 0
     assert (padded["placement"], aligned["placement"]) == ("padded", "aligned")
@@ -102,8 +96,7 @@ def test_a_share_that_nobody_takes_is_reported(monkeypatch, name):
 
 @pytest.mark.cosim
 def test_a_core_that_does_not_come_to_the_barrier_is_reported():
-    waiting = case(CONV, 8, "nn_4x4", checked=False)
-    result = run_cluster_case(replace(waiting, case=replace(waiting.case, machine=Machine(max_cycles=500))))
+    result = run_cluster_case(case(CONV, 8, "nn_4x4", checked=False, machine=Machine(max_cycles=500)))
     assert result.record["mismatches"] >= 1
     assert any("not finished after 500 cycles" in report for report in result.reports)
 
@@ -114,7 +107,7 @@ def test_a_core_that_does_not_come_to_the_barrier_is_reported():
     [
         (CONV, replace(FOUR, core=preset("ri5cy")), r"variant must be one that the configuration can run, not nn_4x4 "),
         (
-            ConvLayer.parse("3x2000x64:4x3x3"),
+            "3x2000x64:4x3x3",
             FOUR,
             r"tiles must be at most the TCDM's 131072 bytes with buffers and stacks, not \d+$",
         ),
@@ -122,4 +115,4 @@ def test_a_core_that_does_not_come_to_the_barrier_is_reported():
 )
 def test_rejected(layer, config, message):
     with pytest.raises(XpulpnnError, match=f"^{message}"):
-        case(layer, 8, "nn_4x4", config=config).check()
+        check_cluster_case(case(layer, 8, "nn_4x4", config))

@@ -12,11 +12,9 @@ from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer
 from xpulpnn_sw.layers.precision import Precision
 
-CONV = ConvLayer.parse("5x6x8:8x3x3")
-MATMUL = MatmulLayer.parse("8x32x8")
+CONV, MATMUL = "5x6x8:8x3x3", "8x32x8"
 CALL = 16
 """Cycles between the two readings of mcycle that are not the function's."""
 
@@ -26,12 +24,10 @@ def config_of(variant: str) -> CoreConfig:
     return FULL if known is None or known.extensions <= FULL.extensions else BEYOND
 
 
-def case(layer, bits: int, variant: str, *, checked: bool = False, config=None, **timing) -> Case:
-    config = config or config_of(variant)
-    kernel = "conv" if isinstance(layer, ConvLayer) else "matmul"
+def case(text: str, bits: int, variant: str, *, checked: bool = False, config=None, **timing) -> Case:
+    kernel = "conv" if ":" in text else "matmul"
     machine = Machine(**timing)
-    precision = short_precision(kernel, bits)
-    return Case(layer=layer, precision=precision, variant=variant, config=config, machine=machine, checked=checked)
+    return kernel_case(kernel, text, bits, variant, config or config_of(variant), machine=machine, checked=checked)
 
 
 @pytest.mark.cosim
@@ -95,7 +91,7 @@ def test_a_wrong_result_is_reported(monkeypatch, engine):
     monkeypatch.setattr(
         "xpulpnn_sim.reference.golden.network.products", lambda rows, weights, most: 1 + rows @ weights.T
     )
-    result = run_case(case(MatmulLayer.parse("4x8x4"), 8, "simd_4x2"), engine)
+    result = run_case(case("4x8x4", 8, "simd_4x2"), engine)
     assert result.record["mismatches"] == 4 * 4
     assert result.reports[0].startswith("output[0][0]: expected ")
 

@@ -9,8 +9,13 @@ from tests.designs import FOUR, kernel_case
 
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, run_cluster_case
-from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_tensors, compared_results
+from xpulpnn_sim.cosimulation.workloads.cluster_run import (
+    check_cluster_case,
+    cluster_executable,
+    run_cluster_case,
+    tiles_of,
+)
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, compared_results
 from xpulpnn_sim.reference.iss.cluster import ClusterSession
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.programs import tiled
@@ -18,13 +23,12 @@ from xpulpnn_sw.kernels.programs.tiled import Tiling
 from xpulpnn_sw.layers.precision import Precision
 
 
-def case(text, bits, variant, tiling=None, *, checked=True, config=FOUR, machine=None) -> ClusterCase:
+def case(text, bits, variant, tiling=None, *, config=FOUR, **options) -> Case:
     kernel = "conv" if ":" in text else "matmul"
-    alone = kernel_case(kernel, text, bits, variant, config.core, checked=checked, machine=machine or Machine())
-    return ClusterCase(case=alone, cluster=config, tiling=tiling)
+    return kernel_case(kernel, text, bits, variant, config, tiling=tiling, **options)
 
 
-def figures_of(chosen: ClusterCase) -> dict[str, Any]:
+def figures_of(chosen: Case) -> dict[str, Any]:
     result = run_cluster_case(chosen)
     assert not result.reports
     assert result.record["mismatches"] == 0
@@ -63,32 +67,24 @@ def test_tiles_give_the_layer(text, bits, variant, tiling):
     ],
 )
 def test_other_layers_with_filters_on_the_simulator(kernel, text, precision, variant, tiling):
-    kind = KINDS[kernel]
-    layer = kind.layer.parse(text)
-    alone = Case(
-        layer=layer,
-        precision=kind.precision(layer, Precision.parse(precision)),
-        variant=variant,
-        config=FOUR.core,
-    )
-    chosen = ClusterCase(case=alone, cluster=FOUR, tiling=tiling)
-    tensors = case_tensors(alone)
-    program = chosen.tiles(chosen.kernel(tensors))
+    widths = KINDS[kernel].precision(KINDS[kernel].layer.parse(text), Precision.parse(precision))
+    chosen = kernel_case(kernel, text, str(widths), variant, FOUR, tiling=tiling)
+    tensors = case_tensors(chosen)
+    program = tiles_of(chosen, case_kernel(chosen, tensors))
     assert program is not None
     assert len(program.plan.tiles) > 1
-    session = ClusterSession(chosen.executable(program), FOUR, output=lambda _: None)
+    session = ClusterSession(cluster_executable(chosen, program), FOUR, output=lambda _: None)
     assert session.run(200_000).ok
     image = program.run.image
     outside = np.frombuffer(session.memory.read_bytes(image.base, image.data.size), np.uint8)
-    assert not compared_results(program.run, outside, alone, tensors).wrong
+    assert not compared_results(program.run, outside, chosen, tensors).wrong
 
 
 @pytest.mark.cosim
 @pytest.mark.parametrize("specialise", [False, True])
 def test_what_does_not_fit_comes_in_tiles(specialise):
-    chosen = case("8x512x300", 8, "nn_4x4", checked=False)
-    chosen = replace(chosen, case=replace(chosen.case, specialise=specialise))
-    chosen.check()
+    chosen = case("8x512x300", 8, "nn_4x4", checked=False, specialise=specialise)
+    check_cluster_case(chosen)
     figures = figures_of(chosen)
     tiling = figures["tiling"]
     assert tiling["tiles"] > 1
@@ -153,4 +149,4 @@ def test_faults_of_the_program_are_reported(monkeypatch, correct, wrong, report)
 )
 def test_rejected(config, tiling, message):
     with pytest.raises(XpulpnnError, match=f"^{message}"):
-        case("32x32x64:64x3x3", 8, "nn_4x4", tiling, config=config).check()
+        check_cluster_case(case("32x32x64:64x3x3", 8, "nn_4x4", tiling, config=config))

@@ -5,8 +5,8 @@ import pytest
 
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.isa.cluster import TCDM_BASE
-from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase
-from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_tensors, reference, short_precision
+from xpulpnn_sim.cosimulation.workloads.cluster_run import cluster_executable
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, reference, short_precision
 from xpulpnn_sw.kernels.programs import bare
 from xpulpnn_sw.kernels.programs.bare import cluster_program
 from xpulpnn_sw.kernels.variants import VARIANTS
@@ -22,12 +22,12 @@ def results(layer, variant: str, cores: int, quantum: int, placement="padded") -
     bits = 4
     precision = short_precision("conv" if isinstance(layer, ConvLayer) else "matmul", bits)
     config = preset("xpulpnn2") if variant.startswith("x2") else FULL
-    case = Case(layer=layer, precision=precision, variant=variant, config=config)
-    clustered = ClusterCase(case=case, cluster=ClusterConfig(core=config, cores=cores), placement=placement)
+    cluster = ClusterConfig(core=config, cores=cores)
+    case = Case(layer=layer, precision=precision, variant=variant, config=cluster, placement=placement)
     tensors = case_tensors(case)
-    kernel = clustered.kernel(tensors)
+    kernel = case_kernel(case, tensors)
     program = cluster_program(kernel, cores)
-    ran = run(clustered.executable(program), clustered.cluster, quantum=quantum)
+    ran = run(cluster_executable(case, program), cluster, quantum=quantum)
     memory = np.frombuffer(ran.session.memory.read_bytes(TCDM_BASE, len(program.data)), np.uint8)
     return ran.end.text, kernel.output.decode(kernel.image, memory), reference(layer, tensors, precision)
 

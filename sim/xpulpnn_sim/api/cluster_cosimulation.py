@@ -9,7 +9,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import BEYOND_CONFIG, DEFAULT_CONFIG, DEFAULT_WIDTHS, MOST_CYCLES, kernel_cases, told
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, run_cluster_case
+from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, run_cluster_case
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, Result
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sw.kernels.kinds import kind
@@ -134,7 +134,7 @@ def cluster_cases(
     placements: Sequence[Placement],
     icache: int | None = None,
     tiling: Tiling | None = None,
-) -> list[ClusterCase]:
+) -> list[Case]:
     """Every combination on variations of ``cluster``, checked before anything runs.
 
     Other parameters and errors as in :func:`cosim_cluster`.
@@ -144,18 +144,18 @@ def cluster_cases(
             raise InputError(f"placement must be one of {', '.join(PLACEMENTS)}, not {placement}")
     if icache is not None:
         cluster = replace(cluster, icache_private=icache)
-    clustered: list[ClusterCase] = []
+    clustered: list[Case] = []
     for case in cases:
         variations = product(banks or [cluster.banks], arbiters or [cluster.arbiter], placements, cores)
         for number, arbiter, placement, count in variations:
-            varied = replace(cluster, core=case.config, cores=count, banks=number, arbiter=arbiter)
-            clustered.append(ClusterCase(case=case, cluster=varied, placement=placement, tiling=tiling))
+            varied = replace(cluster, core=case.config.core, cores=count, banks=number, arbiter=arbiter)
+            clustered.append(replace(case, config=varied, placement=placement, tiling=tiling))
     for chosen in clustered:
-        chosen.check()
+        check_cluster_case(chosen)
     return clustered
 
 
-def run_cluster_cases(cases: Sequence[ClusterCase], jobs: int) -> Iterator[Result]:
+def run_cluster_cases(cases: Sequence[Case], jobs: int) -> Iterator[Result]:
     """Run cases on ``jobs`` processes, results in order; models are compiled as they are needed."""
     with executor(min(jobs, max(len(cases), 1))) as pool:
         yield from pool.map(run_cluster_case, cases)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from xpulpnn.config import ClusterConfig, CoreConfig, apply_settings
+from xpulpnn.config import ClusterConfig, apply_settings
 from xpulpnn.errors import InputError, LayerError, XpulpnnError
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterCase, run_cluster_case
+from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, run_cluster_case
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.exploration.asic import AsicFlow
 from xpulpnn_sim.exploration.builtin import builtin_library
@@ -80,26 +80,20 @@ class KernelSpec:
     def __str__(self) -> str:
         return f"{self.kernel}:{self.bits}:{self.variant}:{self.layer}"
 
-    def case(self, config: CoreConfig) -> Case:
-        """The kernel on a configuration, every instruction checked."""
+    def case(self, config: Configuration) -> Case:
+        """The kernel on a core or on all cores of a cluster, every instruction checked."""
         return Case(
             layer=self.layer,
             precision=short_precision(self.kernel, self.bits),
             variant=self.variant,
             config=simulated(replace(config, rvfi=False)),
+            machine=Machine(max_cycles=_MOST_CYCLES) if isinstance(config, ClusterConfig) else Machine(),
         )
-
-    def cluster_case(self, config: ClusterConfig) -> ClusterCase:
-        """The kernel on all cores of a cluster, every instruction checked."""
-        cluster = simulated(replace(config, rvfi=False))
-        case = replace(self.case(config.core), config=cluster.core, machine=Machine(max_cycles=_MOST_CYCLES))
-        return ClusterCase(case=case, cluster=cluster)
 
     def obstacle(self, config: Configuration) -> str:
         """Why a configuration cannot run the kernel; empty if it can."""
-        case = self.cluster_case(config) if isinstance(config, ClusterConfig) else self.case(config)
         try:
-            case.check()
+            (check_cluster_case if isinstance(config, ClusterConfig) else Case.check)(self.case(config))
         except XpulpnnError as error:
             return str(error)
         return ""
@@ -123,11 +117,8 @@ class KernelStep:
 
     def run(self, design: EmittedDesign) -> StepOutcome:
         """Cycles of the kernel; its results are compared with the reference."""
-        config = design.config
-        if isinstance(config, ClusterConfig):
-            result = run_cluster_case(self.spec.cluster_case(config))
-        else:
-            result = run_case(self.spec.case(config))
+        run = run_cluster_case if isinstance(design.config, ClusterConfig) else run_case
+        result = run(self.spec.case(design.config))
         wrong = result.record["mismatches"]
         error = f"results must equal the reference, not differ {wrong} times" if wrong else ""
         return StepOutcome(result=result.record, error=error)

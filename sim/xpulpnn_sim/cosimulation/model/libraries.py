@@ -128,7 +128,7 @@ def cached_emission(
     return known["verilog"], known["manifest"]
 
 
-Config = TypeVar("Config", CoreConfig, ClusterConfig)
+Config = TypeVar("Config", CoreConfig, ClusterConfig, CoreConfig | ClusterConfig)
 
 
 def simulated(config: Config) -> Config:

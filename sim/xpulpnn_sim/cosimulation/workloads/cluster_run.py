@@ -1,7 +1,6 @@
 """Kernels as workloads of a cluster, in the TCDM or in tiles, and when tiles were computed and moved."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ from xpulpnn_sim.cosimulation.workloads.workload import (
 )
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.layout import Placement
 from xpulpnn_sw.kernels.programs.bare import BareClusterProgram, cluster_program
 from xpulpnn_sw.kernels.programs.tiled import TIMES, TiledProgram, Tiling, tiled_program
 from xpulpnn_sw.kernels.tensors import LayerTensors
@@ -107,63 +105,45 @@ def _ends(numbers: range) -> list[int]:
     return [numbers.start, numbers.stop]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterCase:
-    """A kernel to run on a cluster."""
-
-    case: Case  # the kernel, its configuration that of every core, and the surroundings of the cluster
-    cluster: ClusterConfig  # the cluster, with the same core
-    placement: Placement = "padded"  # how what the cores read side by side lies in the banks
-    # the tiles that the layer is computed in, its operands outside the cluster; None: none if it fits into the TCDM,
-    # else as it takes least time
-    tiling: Tiling | None = None
-
-    @property
-    def name(self) -> str:
-        """Name of the case in reports."""
-        return f"{self.case.name} on {self.cluster.cores} cores"
-
-    def kernel(self, tensors: LayerTensors) -> KernelRun:
-        """The kernel with room for all cores."""
-        return case_kernel(self.case, tensors, cores=self.cluster.cores, placement=self.placement)
-
-    def check(self) -> None:
-        """Raise an error unless the cores have the instructions and the TCDM has the room."""
-        self.case.check()
-        tensors = case_tensors(self.case)
-        kernel = self.kernel(tensors)
-        program = self.tiles(kernel) or cluster_program(kernel, self.cluster.cores)
-        target = Target.of(self.cluster, self.case.machine)
-        target.require(self.executable(program), self.case.machine.ram)
-
-    def tiles(self, kernel: KernelRun) -> TiledProgram | None:
-        """The program that computes the layer in tiles; None if it shall not, and need not. Raises :class:`LayerError`
-        if it needs tiles and cannot have them."""
-        if self.tiling is None:
-            needed = len(cluster_program(kernel, self.cluster.cores).data)
-            if needed <= self.cluster.tcdm_bytes:
-                return None
-            if not self.cluster.dma or not isinstance(kernel.variant, Variant):
-                raise LayerError(
-                    f"operands, buffers and stacks must be at most the TCDM's {self.cluster.tcdm_bytes} bytes, "
-                    f"not {needed} of {self.name}{'' if self.cluster.dma else ' without DMA'}"
-                )
-        elif not self.cluster.dma:
-            raise InputError("dma of the cluster must be true for tiles, not false")
-        return tiled_program(
-            kernel,
-            self.cluster.cores,
-            self.cluster.tcdm_bytes,
-            self.tiling or Tiling(),
-            specialise=self.case.specialise,
-        )
-
-    def executable(self, program: BareClusterProgram | TiledProgram) -> Executable:
-        """The program as the runner takes it."""
-        return executable_of(program, self.name, [program.run.image] if isinstance(program, TiledProgram) else [])
+def cluster_of(case: Case) -> ClusterConfig:
+    """The cluster that a case runs on."""
+    assert isinstance(case.config, ClusterConfig)
+    return case.config
 
 
-def run_cluster_case(case: ClusterCase, progress: Progress | None = None) -> Result:
+def check_cluster_case(case: Case) -> None:
+    """Raise an error unless the cores have the instructions and the TCDM has the room."""
+    case.check()
+    cluster, kernel = cluster_of(case), case_kernel(case, case_tensors(case))
+    program = tiles_of(case, kernel) or cluster_program(kernel, cluster.cores)
+    Target.of(cluster, case.machine).require(cluster_executable(case, program), case.machine.ram)
+
+
+def tiles_of(case: Case, kernel: KernelRun) -> TiledProgram | None:
+    """The program that computes the layer in tiles; None if it shall not, and need not. Raises :class:`LayerError` if
+    it needs tiles and cannot have them."""
+    cluster = cluster_of(case)
+    if case.tiling is None:
+        needed = len(cluster_program(kernel, cluster.cores).data)
+        if needed <= cluster.tcdm_bytes:
+            return None
+        if not cluster.dma or not isinstance(kernel.variant, Variant):
+            raise LayerError(
+                f"operands, buffers and stacks must be at most the TCDM's {cluster.tcdm_bytes} bytes, "
+                f"not {needed} of {case.name}{'' if cluster.dma else ' without DMA'}"
+            )
+    elif not cluster.dma:
+        raise InputError("dma of the cluster must be true for tiles, not false")
+    tiling = case.tiling or Tiling()
+    return tiled_program(kernel, cluster.cores, cluster.tcdm_bytes, tiling, specialise=case.specialise)
+
+
+def cluster_executable(case: Case, program: BareClusterProgram | TiledProgram) -> Executable:
+    """The program as the runner takes it."""
+    return executable_of(program, case.name, [program.run.image] if isinstance(program, TiledProgram) else [])
+
+
+def run_cluster_case(case: Case, progress: Progress | None = None) -> Result:
     """Run a case, in tiles if they are asked for or needed, and check it.
 
     The memory afterwards is compared with the reference layer, on request every retirement is checked. With instruction
@@ -171,9 +151,9 @@ def run_cluster_case(case: ClusterCase, progress: Progress | None = None) -> Res
     ``cycles`` are those from the release of the barrier before the kernel to that of the barrier after it; in tiles
     from the first command of the DMA engine until all results are in the memory outside.
     """
-    tensors = case_tensors(case.case)
-    kernel = case.kernel(tensors)
-    tiles = case.tiles(kernel)
+    tensors = case_tensors(case)
+    kernel = case_kernel(case, tensors)
+    tiles = tiles_of(case, kernel)
     work = ClusterWork(case, tensors, kernel) if tiles is None else TiledWork(case, tensors, tiles)
     return work.run(progress)
 
@@ -181,22 +161,17 @@ def run_cluster_case(case: ClusterCase, progress: Progress | None = None) -> Res
 class _OnCluster(KernelWork):
     engine = ENGINE
 
-    def __init__(
-        self, case: ClusterCase, tensors: LayerTensors, kernel: KernelRun, program: BareClusterProgram | TiledProgram
-    ) -> None:
-        self.cluster, self.clustered = case.cluster, case
-        super().__init__(case.case, tensors, kernel, case.cluster, case.executable(program))
-
     def fields(self, outcome: RunResult, cycles: int, shares: list[int]) -> dict[str, Any]:
         """Return the record from the cycles of all and those that each core worked."""
         # the function lies before what calls it
         rows = function_accounts(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
+        cluster = cluster_of(self.case)
         return self.kernel_figures(rows, cycles) | {
-            "banks": self.cluster.banks,
-            "arbiter": self.cluster.arbiter,
-            "placement": self.clustered.placement,
+            "banks": cluster.banks,
+            "arbiter": cluster.arbiter,
+            "placement": self.case.placement,
             "l2_latency": self.machine.l2_latency,
-            "icache": self.cluster.icache_private,
+            "icache": cluster.icache_private,
             "shares": shares,
             "barrier": cycles * len(shares) - sum(shares),  # cycles that cores waited for the last one
             "stalls_by_core": [stalls_of(account, devices=True) for account in rows],
@@ -206,10 +181,11 @@ class _OnCluster(KernelWork):
 class ClusterWork(_OnCluster):
     """A kernel that the cores of a cluster share, its operands in the TCDM."""
 
-    def __init__(self, case: ClusterCase, tensors: LayerTensors, kernel: KernelRun) -> None:
+    def __init__(self, case: Case, tensors: LayerTensors, kernel: KernelRun) -> None:
         # in two passes if instruction caches are to be warm
-        self.program = cluster_program(kernel, case.cluster.cores, passes=1 + (case.cluster.icache_private > 0))
-        super().__init__(case, tensors, kernel, self.program)
+        self.cached = cluster_of(case).icache_private > 0
+        self.program = cluster_program(kernel, case.config.cores, passes=1 + self.cached)
+        super().__init__(case, tensors, kernel, cluster_executable(case, self.program))
 
     def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
         """Return the TCDM after a run."""
@@ -217,8 +193,8 @@ class ClusterWork(_OnCluster):
 
     def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
         """Return the record; the cycles are those from barrier to barrier."""
-        if self.cluster.icache_private and outcome.exit.ok:
-            once = self.clustered.executable(cluster_program(self.kernel, self.cluster.cores))
+        if self.cached and outcome.exit.ok:
+            once = cluster_executable(self.case, cluster_program(self.kernel, self.config.cores))
             first = run_program(once, self.config, self.machine, account=True)
             outcome.accounts = [both - one for both, one in zip(outcome.accounts, first.accounts, strict=True)]
         memory = self.memory(outcome)
@@ -228,9 +204,9 @@ class ClusterWork(_OnCluster):
 class TiledWork(_OnCluster):
     """A layer in tiles, its operands in the memory outside."""
 
-    def __init__(self, case: ClusterCase, tensors: LayerTensors, tiles: TiledProgram) -> None:
+    def __init__(self, case: Case, tensors: LayerTensors, tiles: TiledProgram) -> None:
         self.tiled = tiles
-        super().__init__(case, tensors, tiles.run, tiles)
+        super().__init__(case, tensors, tiles.run, cluster_executable(case, tiles))
 
     def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
         """Return the memory outside after a run."""

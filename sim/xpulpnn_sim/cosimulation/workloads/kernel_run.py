@@ -25,11 +25,13 @@ from xpulpnn_sim.cosimulation.workloads.workload import (
 )
 from xpulpnn_sim.reference.golden.network import stage_results
 from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory
+from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.layout import Ints, Placement
 from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.programs.bare import bare_program
+from xpulpnn_sw.kernels.programs.tiled import Tiling
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.convolution import Layer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
@@ -93,7 +95,7 @@ class Case:
     layer: Layer
     precision: Precision  # widths of inputs, weights and results
     variant: str
-    config: CoreConfig  # on which core
+    config: CoreConfig | ClusterConfig  # the core, or the cluster all of whose cores share the work
     # with which memory and interrupts; its seed is also that of the tensors
     machine: Machine = field(default_factory=Machine)
     checked: bool = True  # whether every retirement is checked
@@ -102,6 +104,10 @@ class Case:
     # threshold
     rule: Rule = Rule.BN32
     extreme: bool = False  # whether all elements of the operands are at the ends of their ranges
+    placement: Placement = "padded"  # how what the cores of a cluster read side by side lies in the banks
+    # the tiles of a cluster that the layer is computed in, its operands outside; None: none if it fits into the TCDM,
+    # else as it takes least time
+    tiling: Tiling | None = None
 
     @property
     def bits(self) -> int:
@@ -116,7 +122,8 @@ class Case:
     @property
     def name(self) -> str:
         """Name of the case in reports."""
-        return f"{self.kernel} {self.layer} {self.precision} {self.variant}"
+        where = f" on {self.config.cores} cores" if isinstance(self.config, ClusterConfig) else ""
+        return f"{self.kernel} {self.layer} {self.precision} {self.variant}{where}"
 
     def check(self) -> None:
         """Raise an error unless the variant has the precision and the core the instructions."""
@@ -124,26 +131,26 @@ class Case:
             raise InputError(
                 f"interrupt rate must be a probability from 0 to {MAX_IRQ_RATE}, not {self.machine.irq_rate}"
             )
-        computing = kind_of(self.layer)
+        computing, core = kind_of(self.layer), self.config.core
         if self.rule is not Rule.BN32 and self.rule not in computing.rules:
             if not computing.rules:
                 raise InputError(f"requantisation must be left out with {computing.name}")
             known = ", ".join(rule.value for rule in computing.rules)
             raise InputError(f"requantisation must be one of {known} with {computing.name}, not {self.rule.value}")
-        if self.rule is Rule.QNT and Extension.XPULPQNT not in self.config.extensions:
+        if self.rule is Rule.QNT and Extension.XPULPQNT not in core.extensions:
             raise InputError("requantisation must be a rule without pv.qnt, unless the core has qnt, not qnt")
         if self.precision.y == SIGN_BITS and self.rule not in (Rule.BN32, Rule.THRESHOLDS):
             raise InputError(f"requantisation must be thresholds for results of one bit, not {self.rule.value}")
         chosen = computing.variant(self.variant)
         chosen.check_precision(self.precision)
         check_rule(chosen, self.precision, self.rule)
-        missing = sorted(extension.value for extension in chosen.extensions - self.config.extensions)
+        missing = sorted(extension.value for extension in chosen.extensions - core.extensions)
         if missing:
             raise InputError(
                 f"variant must be one that the configuration can run, not {chosen.name} (needs {missing[0]})"
             )
-        if chosen.vectors(self.precision) - self.config.widths:
-            shown = ",".join(map(str, sorted(self.config.widths, reverse=True)))
+        if chosen.vectors(self.precision) - core.widths:
+            shown = ",".join(map(str, sorted(core.widths, reverse=True)))
             raise InputError(f"bits of {chosen.name} must be among the configuration's {shown}, not {self.bits}")
 
 
@@ -163,10 +170,8 @@ class KernelWork(Workload):
 
     engine = ""
 
-    def __init__(
-        self, case: Case, tensors: Any, kernel: KernelRun, config: CoreConfig | ClusterConfig, executable: Any
-    ) -> None:
-        super().__init__(config, case.machine, executable, checked=case.checked)
+    def __init__(self, case: Case, tensors: Any, kernel: KernelRun, executable: Executable | ExecutedStream) -> None:
+        super().__init__(case.config, case.machine, executable, checked=case.checked)
         self.case, self.tensors, self.kernel = case, tensors, kernel
 
     def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
@@ -213,7 +218,7 @@ class KernelStream(KernelWork):
     engine = ENGINES[0]
 
     def __init__(self, case: Case, tensors: Any, kernel: KernelRun) -> None:
-        super().__init__(case, tensors, kernel, case.config, kernel_stream(kernel))
+        super().__init__(case, tensors, kernel, kernel_stream(kernel))
 
     def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
         """Return the record; the cycles are those of the function's instructions."""
@@ -235,7 +240,7 @@ class KernelProgram(KernelWork):
 
     def __init__(self, case: Case, tensors: Any, kernel: KernelRun) -> None:
         self.program = bare_program(kernel)
-        super().__init__(case, tensors, kernel, case.config, executable_of(self.program, case.name))
+        super().__init__(case, tensors, kernel, executable_of(self.program, case.name))
 
     def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
         """Return the record; the cycles are those of mcycle around the call."""
@@ -250,16 +255,16 @@ def case_tensors(case: Case) -> Any:
     return at_the_ends(tensors, case.precision, rng) if case.extreme else tensors
 
 
-def case_kernel(case: Case, tensors: Any, *, cores: int = 1, placement: Placement = "padded") -> KernelRun:
-    """The kernel of a case, with room for ``cores`` cores."""
+def case_kernel(case: Case, tensors: Any) -> KernelRun:
+    """The kernel of a case, with room for all cores."""
     return kind_of(case.layer).build(
         case.layer,
         case.precision,
         case.variant,
         tensors,
-        cores=cores,
+        cores=case.config.cores,
         specialise=case.specialise,
-        placement=placement,
+        placement=case.placement,
     )
 
 

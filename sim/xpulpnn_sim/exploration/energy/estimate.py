@@ -99,7 +99,9 @@ def _kernel_on_backend(case: Case) -> Callable[[Path], None]:
 
     def run_kernel(library: Path) -> None:
         memory = {base: content.copy() for base, content in stream.memory.items()}
-        outcome = run_stream(replace(stream, memory=memory), case.config, case.machine, check=False, library=library)
+        outcome = run_stream(
+            replace(stream, memory=memory), case.config.core, case.machine, check=False, library=library
+        )
         wrong = compared_results(kernel, memory[kernel.image.base], case, tensors).report
         if wrong or not outcome.exit.ok:
             what = wrong or outcome.exit.text
@@ -115,7 +117,7 @@ def _kernel_on_core(case: Case) -> Callable[[Path], None]:
     executable = executable_of(program, case.name)
 
     def run_kernel(library: Path) -> None:
-        memory = run_on_gates(executable, case.config, library)
+        memory = run_on_gates(executable, case.config.core, library)
         if wrong := compared_results(kernel, memory[program.data_base], case, tensors).report:
             raise ToolError(f"the netlist must compute what the reference does, not {wrong}")
 
