@@ -37,7 +37,7 @@ def case_of(layers, *, checked: bool = False, l2_latency: int = 1) -> NetworkCas
 
 
 def planned(case: NetworkCase, memory: int) -> DeployedProgram:
-    return deployed_program(case.computed, case.given, case.variants, cores=case.cores, memory=memory)
+    return deployed_program(case.computed, case.given, case.variants, cores=case.config.cores, memory=memory)
 
 
 def require_apart(program: DeployedProgram, memory: int) -> None:

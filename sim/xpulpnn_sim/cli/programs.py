@@ -86,7 +86,7 @@ def with_named_core(options: Running) -> Running:
 def load_program(options: ProgramOptions, config: CoreConfig | ClusterConfig) -> Executable:
     """The program; raises :class:`InputError` also for one for another core or another number of cores."""
     executable = load_for(options.program, config, options.windows)
-    core = config.core if isinstance(config, ClusterConfig) else config
+    core = config.core
     require_core(executable.cores, core, str(executable.path), options.title)
     return executable
 
@@ -214,7 +214,7 @@ def iss_command(options: IssOptions) -> int:
     """Run the program; fails unless it reports success."""
     options = with_named_core(options)
     target = options.target
-    config = target.core if isinstance(target, ClusterConfig) else target
+    config = target.core
     _require_turns(options, target)
     executable = load_program(options, target)
     pieces = dumps(options, executable, [(TCDM_BASE, target.tcdm_bytes)] if isinstance(target, ClusterConfig) else [])

@@ -159,7 +159,7 @@ class EnergyStep:
         from xpulpnn_sim.exploration.energy.estimate import estimate_energy, kernel_workload, program_workload
         from xpulpnn_sim.exploration.energy.programs import general_code
 
-        config = design.config.core if isinstance(design.config, ClusterConfig) else design.config
+        config = design.config.core
         if self.spec is None:
             workload = program_workload(general_code(), config)
         else:

@@ -179,7 +179,7 @@ class Target:
     @property
     def core(self) -> CoreConfig:
         """Configuration of each core."""
-        return self.config.core if isinstance(self.config, ClusterConfig) else self.config
+        return self.config.core
 
     @property
     def engine(self) -> str:

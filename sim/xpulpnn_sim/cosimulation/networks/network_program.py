@@ -76,9 +76,8 @@ def program_options(config: CoreConfig | ClusterConfig, **others: Any) -> Option
 
 
 def _c_network(original: Network, image: Ints, config: CoreConfig | ClusterConfig, *, specialise: bool) -> CNetwork:
-    core = config.core if isinstance(config, ClusterConfig) else config
     network = suited(original)
-    variants = [stage.fastest(core.extensions, core.widths) for stage in network.stages]
+    variants = [stage.fastest(config.core.extensions, config.core.widths) for stage in network.stages]
     if isinstance(config, CoreConfig):
         return c_network(original, network, image, variants, specialise=specialise)
     layout = ClusterLayout(cores=config.cores, tcdm=config.tcdm_bytes)

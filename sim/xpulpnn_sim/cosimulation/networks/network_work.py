@@ -125,16 +125,6 @@ class NetworkCase:
     expected: Sequence[NDArray[Any]] | None = None
 
     @property
-    def cores(self) -> int:
-        """Cores that share the work."""
-        return self.config.cores if isinstance(self.config, ClusterConfig) else 1
-
-    @property
-    def core(self) -> CoreConfig:
-        """One of them."""
-        return self.config.core if isinstance(self.config, ClusterConfig) else self.config
-
-    @property
     def computed(self) -> Network:
         """The network as it is computed: layers may have more channels, or others between them for the order in memory.
 
@@ -150,7 +140,10 @@ class NetworkCase:
     @property
     def variants(self) -> list[str]:
         """The fastest variant of each layer, as it is computed, that the core can run."""
-        return [stage.fastest(self.core.extensions, self.core.widths) for stage in _suited(self.network).stages]
+        return [
+            stage.fastest(self.config.core.extensions, self.config.core.widths)
+            for stage in _suited(self.network).stages
+        ]
 
 
 @lru_cache(_KEPT)
@@ -258,7 +251,7 @@ class BuiltNetwork(Workload):
         if case.image is not self.case.image:
             assert isinstance(self.executable, Executable)
             own, given = self.case, replace(self.case, image=case.image).given
-            pieces = packed_input(own.computed, given, own.variants, cores=own.cores)
+            pieces = packed_input(own.computed, given, own.variants, cores=own.config.cores)
             segments = self.executable.segments
             for name, words in pieces.items():
                 segments = tuple(_patched(one, self.symbols[name], words.tobytes()) for one in segments)
@@ -287,7 +280,7 @@ class BuiltNetwork(Workload):
                 layer |= _size(stage, layer["cycles"]) | {"computed": layer["layer"], "layer": str(stage.layer)}
         return {
             "kernel": network.name,
-            "cores": self.case.cores,
+            "cores": self.config.cores,
             "macs": network.macs,
             "cycles_per_mac": round(figures["cycles"] / max(network.macs, 1), DIGITS),
             **figures,

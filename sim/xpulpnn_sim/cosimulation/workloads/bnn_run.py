@@ -47,11 +47,6 @@ class BnnCase:
     machine: Machine  # its surroundings; its seed is also that of weights and image
     checked: bool = True  # whether every retirement is checked
 
-    @property
-    def cores(self) -> int:
-        """Cores that share the work."""
-        return self.config.cores if isinstance(self.config, ClusterConfig) else 1
-
 
 def run_bnn(case: BnnCase) -> Result:
     """Classify a synthetic image with random weights and compare every layer's results with the golden model's.
@@ -67,10 +62,10 @@ class BnnWork(Workload):
         weights, image = random_weights(random), synthetic_image(random)
         self.case, self.expected = case, _expected(weights, image)
         software = case.popcount == SOFTWARE
-        self.built = classifier(weights, image, variant=case.variant, software=software, cores=case.cores)
+        self.built = classifier(weights, image, variant=case.variant, software=software, cores=case.config.cores)
         alone = not isinstance(case.config, ClusterConfig)
         function = self.built.function
-        self.program = bare_program(function) if alone else cluster_program(function, case.cores)
+        self.program = bare_program(function) if alone else cluster_program(function, case.config.cores)
         outside = Image(
             self.built.outside_base, np.ascontiguousarray(self.built.outside, "<u4").view(np.uint8).reshape(-1), {}
         )
@@ -93,7 +88,7 @@ class BnnWork(Workload):
             "kernel": "bnn",
             "variant": self.case.variant,
             "popcount": self.case.popcount,
-            "cores": self.case.cores,
+            "cores": self.case.config.cores,
             "instructions": int(totals[:, WaitCause.NONE].sum()),
             "cycles": cycles,
             "operations": {name: self._executed(totals, names) for name, names in _OPERATIONS.items()},
