@@ -309,7 +309,7 @@ def verify_coverage_command(options: CoverageOptions) -> int:
 def _reached(total: Total) -> dict[str, Any]:
     """All of it for ``--json``."""
     collector, families = total.collector, total.families()
-    modules = covered.module_table(total.points, total.used, total.components)
+    modules = covered.module_table(total.used_points, total.components)
     verilog: dict[str, dict[str, int]] = {}
     for kind in ("lines", "branches", "changes"):
         pairs = [getattr(module, kind) for module in modules]

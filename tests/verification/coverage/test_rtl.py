@@ -11,6 +11,7 @@ from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.verification.coverage.covered_trials import (
     CoveragePoint,
     ModuleCoverage,
+    merged,
     module_table,
     read_counts,
     read_points,
@@ -64,11 +65,11 @@ def test_points_and_counts(file):
 
 @pytest.mark.unit
 def test_instances_count_together(file):
-    points, used = read_points(file), read_counts(file) > 0
-    table = module_table(points, used, {"alu": "xpulpnn.core.alu.Alu"})
+    points = merged(read_points(file), read_counts(file) > 0)
+    table = module_table(points, {"alu": "xpulpnn.core.alu.Alu"})
     assert table == [ModuleCoverage("alu", "xpulpnn.core.alu.Alu", (1, 1), (1, 2), (1, 5))]
-    assert unused_lines(points, used, VERILOG) == [("alu", [(3, "if (a) c = 1;", "if")])]
-    assert unused_bits(points, used) == [("alu", [("valid", "never falls"), ("w__x", "3, 1:0 never rises")])]
+    assert unused_lines(points, VERILOG) == [("alu", [[3, "if (a) c = 1;", "if"]])]
+    assert unused_bits(points) == [("alu", [("valid", "never falls"), ("w__x", "3, 1:0 never rises")])]
 
 
 @pytest.mark.unit

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache, partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -93,61 +95,54 @@ class ModuleCoverage:
     changes: tuple[int, int]  # used and counted
 
 
-def _merged(points: Sequence[CoveragePoint], used: NDArray[np.bool_]) -> dict[CoveragePoint, bool]:
+UsedPoints = Mapping[CoveragePoint, bool]  # Points of the core with whether they were used
+
+
+def merged(points: Sequence[CoveragePoint], used: NDArray[np.bool_]) -> UsedPoints:
     """Points of the core, those of several instances of a module together."""
-    merged: dict[CoveragePoint, bool] = {}
+    found: dict[CoveragePoint, bool] = {}
     for point, was_used in zip(points, used.tolist(), strict=True):
         if point.module not in _OWN and point.name != _DROPPED:
-            merged[point] = merged.get(point, False) or was_used
-    return merged
-
-
-def module_table(
-    points: Sequence[CoveragePoint], used: NDArray[np.bool_], components: Mapping[str, str]
-) -> list[ModuleCoverage]:
-    """Used parts of each module, in the order of the Verilog."""
-    tallies: dict[str, dict[str, list[int]]] = {}
-    firsts: dict[str, int] = {}
-    for point, was_used in _merged(points, used).items():
-        tally = tallies.setdefault(point.module, {kind: [0, 0] for kind in ("line", "branch", "toggle")})[point.kind]
-        tally[0] += was_used
-        tally[1] += 1
-        firsts[point.module] = min(firsts.get(point.module, point.line), point.line)
-    found: list[ModuleCoverage] = []
-    for name in sorted(tallies, key=firsts.__getitem__):
-        lines, branches, changes = ((tally[0], tally[1]) for tally in tallies[name].values())
-        found.append(ModuleCoverage(name, components.get(name, ""), lines, branches, changes))
+            found[point] = found.get(point, False) or was_used
     return found
 
 
-def unused_lines(
-    points: Sequence[CoveragePoint], used: NDArray[np.bool_], verilog: str
-) -> list[tuple[str, list[tuple[int, str, str]]]]:
+def module_table(points: UsedPoints, components: Mapping[str, str]) -> list[ModuleCoverage]:
+    """Used parts of each module, in the order of the Verilog."""
+    tallies: dict[str, dict[str, tuple[int, int]]] = {}
+    for point in sorted(points, key=lambda point: point.line):
+        tally = tallies.setdefault(point.module, dict.fromkeys(("line", "branch", "toggle"), (0, 0)))
+        used, counted = tally[point.kind]
+        tally[point.kind] = used + points[point], counted + 1
+    return [ModuleCoverage(name, components.get(name, ""), *tally.values()) for name, tally in tallies.items()]
+
+
+def unused_lines(points: UsedPoints, verilog: str) -> list[tuple[str, list[list[Any]]]]:
     """Lines and branches of each module that were never used: number, text, and which branch."""
-    text = verilog.splitlines()
-    found: dict[str, list[tuple[int, str, str]]] = {}
-    for point, was_used in _merged(points, used).items():
-        if point.kind != "toggle" and not was_used:
-            line = text[point.line - 1].strip() if point.line <= len(text) else ""
-            found.setdefault(point.module, []).append((point.line, line, point.name.replace("_", " ")))
-    return [(module, sorted(lines)) for module, lines in sorted(found.items())]
+    text = dict(enumerate(map(str.strip, verilog.splitlines()), 1))
+    never = sorted(
+        (point.module, point.line, text.get(point.line, ""), point.name.replace("_", " "))
+        for point, used in points.items()
+        if point.kind != "toggle" and not used
+    )
+    return [(module, [line for _, *line in lines]) for module, lines in groupby(never, key=itemgetter(0))]
 
 
-def unused_bits(points: Sequence[CoveragePoint], used: NDArray[np.bool_]) -> list[tuple[str, list[tuple[str, str]]]]:
+def unused_bits(points: UsedPoints) -> list[tuple[str, list[tuple[str, str]]]]:
     """Signals of each module with bits that never rose, or never fell: name and which bits."""
-    missing: dict[str, dict[str, dict[str, list[int]]]] = {}
-    for point, was_used in _merged(points, used).items():
-        if point.kind == "toggle" and not was_used:
-            signals = missing.setdefault(point.module, {})
-            signals.setdefault(point.name, {}).setdefault(point.change, []).append(point.bit)
-    return [
-        (module, [(name, _bits_text(changes)) for name, changes in sorted(signals.items())])
-        for module, signals in sorted(missing.items())
-    ]
+    never = sorted(
+        (point.module, point.name, point.change, point.bit)
+        for point, used in points.items()
+        if point.kind == "toggle" and not used
+    )
+    found: dict[str, list[tuple[str, str]]] = {}
+    for (module, name), signal in groupby(never, key=itemgetter(0, 1)):
+        bits = {change: [bit for *_, bit in each] for change, each in groupby(signal, key=itemgetter(2))}
+        found.setdefault(module, []).append((name, _bits_text(bits.get("0->1", []), bits.get("1->0", []))))
+    return [*found.items()]
 
 
-def _bits_text(changes: Mapping[str, list[int]]) -> str:
-    rising, falling = (sorted(changes.get(change, ())) for change in ("0->1", "1->0"))
+def _bits_text(rising: Sequence[int], falling: Sequence[int]) -> str:
     if rising == falling:
         return f"{_ranges(rising)}never changes"
     parts = [f"{_ranges(bits)}never {verb}" for bits, verb in ((rising, "rises"), (falling, "falls")) if bits]
@@ -156,15 +151,12 @@ def _bits_text(changes: Mapping[str, list[int]]) -> str:
 
 def _ranges(bits: Sequence[int]) -> str:
     """Bit numbers as ranges; nothing for a signal of one bit."""
-    if bits and bits[0] < 0:
+    if bits[0] < 0:
         return ""
-    spans: list[list[int]] = []
-    for bit in bits:
-        if spans and bit == spans[-1][1] + 1:
-            spans[-1][1] = bit
-        else:
-            spans.append([bit, bit])
-    return ", ".join(f"{high}:{low}" if high > low else str(low) for low, high in reversed(spans)) + " "
+    # neighbours are as far from their places in the list
+    runs = groupby(enumerate(bits), key=lambda one: one[1] - one[0])
+    spans = [[bit for _, bit in run] for _, run in runs]
+    return ", ".join(f"{one[-1]}:{one[0]}" if len(one) > 1 else str(one[0]) for one in reversed(spans)) + " "
 
 
 BATCH = 16  # programs of a batch
@@ -351,6 +343,11 @@ class Total:
         covered = result.coverage
         self.collector.counts[covered.crosses] += covered.times
         self.used |= covered.points
+
+    @property
+    def used_points(self) -> UsedPoints:
+        """Lines and bits of the core with whether programs used them."""
+        return merged(self.points, self.used)
 
     def families(self) -> dict[str, dict[str, int]]:
         """Crosses to reach, crosses reached and places out of reach of each family."""

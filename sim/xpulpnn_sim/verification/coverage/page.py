@@ -159,7 +159,8 @@ def _of(pair: tuple[int, int]) -> str:
 
 
 def _verilog(total: Total) -> Iterator[Markup | NamedTable]:
-    modules = module_table(total.points, total.used, total.components)
+    points = total.used_points
+    modules = module_table(points, total.components)
     pairs = {
         "lines": [one.lines for one in modules],
         "branches": [one.branches for one in modules],
@@ -172,11 +173,9 @@ def _verilog(total: Total) -> Iterator[Markup | NamedTable]:
         pairs,
     )
     yield shown
-    lines = unused_lines(total.points, total.used, total.verilog)
-    bits = unused_bits(total.points, total.used)
     for title, what, found in (
-        ("Lines and branches never used", "", lines),
-        ("Bits that never change", " signals", bits),
+        ("Lines and branches never used", "", unused_lines(points, total.verilog)),
+        ("Bits that never change", " signals", unused_bits(points)),
     ):
         yield Markup("<h3>{}</h3>").format(title)
         for module, rows in found:
