@@ -21,6 +21,8 @@ _NEAR = 16
 _BOTH = 0b11000
 _LOADS = (0b01000, 0b10000)
 _MPIE = 128
+_SP_AGAIN = f"li {ABI_NAMES[layout.SP]}, 0x{layout.FRAME:x}"
+_FEW_TURNS = {"rs1": "4"}
 CONSUMER, PRODUCER = (layout.SCRATCH, layout.SHORT_COUNTER), (layout.COUNTER, layout.LINK)
 """Registers for addresses of what is placed, one in reach of few and one of compressed instructions, and of what comes
 before it.
@@ -35,7 +37,8 @@ class Placed:
     text: str
     after: list[str] = field(default_factory=list[str])  # lines directly behind it
     values: dict[str, int] = field(default_factory=dict[str, int])
-    base_value: int = 0  # what its base register must hold, if that was chosen by the caller
+    # what operands must hold whose registers the caller has chosen, numbers or labels; of one that is implied under ""
+    needs: dict[str, str] = field(default_factory=dict[str, str])
 
     def behind(self, lines: Sequence[str] = ()) -> list[str]:
         """All lines, with others right before the instruction."""
@@ -131,8 +134,7 @@ class Placer:
         if row.size == WORD_BYTES:
             pins["imm12"] = 0
         placed = self._plain(row, pins, {*keep, pins["rs1"]})
-        # the label is what the base must hold
-        return Placed(before, placed.text, [self.filler(keep), f"{over}:"], placed.values)
+        return Placed(before, placed.text, [self.filler(keep), f"{over}:"], placed.values, {"rs1": over})
 
     def _loop(self, row: Insn, pins: dict[str, int], keep: Collection[int]) -> Placed:
         """Loops that end at once: no other count is left behind."""
@@ -155,10 +157,10 @@ class Placer:
         if row.op != "lp.setup":
             # the count may be anything
             body = [f"{end}:"] if targets else []
-            return Placed([off, *before], text, [off, *body, self.filler(keep)], placed.values)
+            return Placed([off, *before], text, [off, *body, self.filler(keep)], placed.values, _FEW_TURNS)
         # a count that is not chosen here may be large
         body = [self.filler(keep), self.filler(keep), self.filler(keep) if before or counts else off]
-        return Placed(before, text, [*body, f"{end}:", self.filler(keep), off], placed.values)
+        return Placed(before, text, [*body, f"{end}:", self.filler(keep), off], placed.values, _FEW_TURNS)
 
     def _system(self, row: Insn) -> Placed | None:
         scratch = ABI_NAMES[layout.SCRATCH]
@@ -198,25 +200,23 @@ class Placer:
         address = layout.FAILING[0] + WORD_BYTES if fails else _SAFE + rng.randrange(_SPAN)
         if crosses_word:
             address |= WORD_BYTES - 1
-        value = address - offset
-        before: list[str] = []
-        base = layout.SP
-        if operand.base is not None:
+        value, before, needs = f"0x{address - offset:x}", list[str](), dict[str, str]()
+        if operand.base is None:
+            if fails or crosses_word:
+                # sp is put back
+                return Placed([f"li {ABI_NAMES[layout.SP]}, {value}"], self._plain(row, pins, keep).text, [_SP_AGAIN])
+            base, needs[""] = layout.SP, f"0x{layout.FRAME:x}"
+        else:
             name = operand.base.field.name
             if name not in pins:
                 pins[name] = scratch[operand.base.field.low >= layout.POOL[0]]
-                before.append(f"li {ABI_NAMES[pins[name]]}, 0x{value:x}")
-            base = pins[name]
-        elif fails or crosses_word:
-            # the base is sp, which is put back
-            text = self._plain(row, pins, keep).text
-            return Placed(
-                [f"li {ABI_NAMES[layout.SP]}, 0x{value:x}"], text, [f"li {ABI_NAMES[layout.SP]}, 0x{layout.FRAME:x}"]
-            )
-        else:
-            value = layout.FRAME
+                before.append(f"li {ABI_NAMES[pins[name]]}, {value}")
+            base, needs[name] = pins[name], value
+            if operand.value is not None and not base:
+                # the offset alone is the address
+                needs[operand.value.field.name] = f"0x{_SAFE + rng.randrange(_SPAN):x}"
         placed = self._plain(row, pins, {*keep, base})
-        return Placed(before, placed.text, [], placed.values, value)
+        return Placed(before, placed.text, [], placed.values, needs)
 
     def _offset(self, token: Token) -> int:
         """A small immediate, or x0 as a register."""

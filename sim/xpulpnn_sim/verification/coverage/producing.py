@@ -10,8 +10,8 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT
 from xpulpnn_sim.verification.coverage.crosses import Crosses
 from xpulpnn_sim.verification.coverage.kinds import MEMORY, CrossKind, Producer, cross_kind_of, producers_of
-from xpulpnn_sim.verification.coverage.placing import PRODUCER, Placed, Placer, placed_destination, token_of
-from xpulpnn_sim.verification.random.layout import BASE, COUNTER, FRAME, LINK, POOL, RA, SP, WINDOW
+from xpulpnn_sim.verification.coverage.placing import PRODUCER, Placer, placed_destination, token_of
+from xpulpnn_sim.verification.random.layout import BASE, COUNTER, FRAME, LINK, POOL, RA, SP
 from xpulpnn_sim.verification.random.memory_run import memory_operand
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
@@ -50,36 +50,31 @@ class Producing:
         self, row: Insn, slot: str, producer: Producer, pins: Mapping[str, int] | None = None
     ) -> ProducedPair | None:
         """A pair whose second instruction reads what the first one writes in the operand ``slot``."""
-        token = token_of(row, slot)
+        token, chosen = token_of(row, slot), dict(pins or {})
         register = SP if token is None else self._register(token.field.low, token.field.high)
-        kind, chosen = cross_kind_of(row), dict(pins or {})
-        if token is not None:
-            chosen[token.field.name] = register
-        role = self._role(row, slot)
-        if role and producer is Producer.LINK and kind in MEMORY:
-            # the address is that of a word behind a jump
+        name = "" if token is None else token.field.name
+        if cross_kind_of(row) in MEMORY:
             operand = memory_operand(row)
             if operand.value is not None and not operand.increment:
-                chosen.setdefault(operand.value.field.name, 0)
-        if role == "offset":
-            base = memory_operand(row).base
-            assert base is not None
-            chosen[base.field.name] = 0
+                if operand.base is not None and token == operand.value:
+                    # the offset alone is the address
+                    chosen[operand.base.field.name] = 0
+                elif producer is Producer.LINK:
+                    # the address is that of a word behind a jump
+                    chosen.setdefault(operand.value.field.name, 0)
+        if token is not None:
+            chosen[name] = register
         placed = self._placer.place(row, chosen, () if token is None else {register})
         if placed is None:
             return None
-        back = [f"li {_SP}, 0x{FRAME:x}"] if token is None else []
-        consumer = [placed.text, *placed.after, *back]
-        keep = {register} | placed.registers(row)
-        if role:
-            made = self._valued(producer, register, self._needed(role, placed), role)
-        else:
-            made = self._free(producer, register)
+        consumer = [placed.text, *placed.after, *([] if token else [f"li {_SP}, 0x{FRAME:x}"])]
+        value = placed.needs.get(name)
+        made = self._valued(producer, register, value) if value else self._free(producer, register)
         if made is None:
             return None
-        if role == "target" and producer is Producer.LINK:
+        if value and not value[0].isdigit() and producer is Producer.LINK:
             consumer.append(f"{self._out}:")
-        return ProducedPair([*placed.before, *made[0]], made[1], consumer, keep)
+        return ProducedPair([*placed.before, *made[0]], made[1], consumer, {register} | placed.registers(row))
 
     def overwritten(self, row: Insn, producer: Producer) -> ProducedPair | None:
         """A pair that writes the same register, which the second instruction does not read."""
@@ -103,36 +98,13 @@ class Producing:
     def _register(self, low: int, high: int) -> int:
         return self._rng.choice([register for register in POOL if low <= register <= high])
 
-    @staticmethod
-    def _role(row: Insn, slot: str) -> str:
-        """Role of the operand: an address, the offset that is one alone, a target or a count; empty: anything."""
-        kind = cross_kind_of(row)
-        if kind is CrossKind.JUMP:
-            return "target"
-        if kind is CrossKind.LOOP:
-            return "count"
-        if kind not in MEMORY:
-            return ""
-        operand, token = memory_operand(row), token_of(row, slot)
-        if token is None or (operand.base is not None and token == operand.base):
-            return "address"
-        is_offset = operand.value is not None and token == operand.value and not operand.increment
-        return "offset" if is_offset else ""
-
-    def _needed(self, role: str, placed: Placed) -> str:
-        if role == "target":
-            return placed.after[-1].removesuffix(":")
-        if role == "count":
-            return str(_STEP)
-        return f"0x{placed.base_value:x}" if role == "address" else f"0x{WINDOW + 0x80 + self._rng.randrange(0x40):x}"
-
     def _free(self, producer: Producer, register: int) -> tuple[list[str], list[str]] | None:
         """Something that writes anything into a register: what prepares it, and what ends with it."""
         if producer is Producer.LINK:
             over = self._placer.draw.label("over")
             return [], [f"jal {ABI_NAMES[register]}, {over}", self._placer.filler({register}), f"{over}:"]
         if register == SP:
-            return self._valued(producer, register, f"0x{FRAME:x}", "address")
+            return self._valued(producer, register, f"0x{FRAME:x}")
         is_base = producer in (Producer.BASE, Producer.MAC_LOAD_BASE)
         for _ in range(_ATTEMPTS):
             row = self._rng.choice(self._rows[producer])
@@ -146,14 +118,15 @@ class Producing:
             placed = self._placer.place(row, pins, {register}, scratch=PRODUCER)
             if placed is None:
                 continue
-            ahead = [f"li {ABI_NAMES[register]}, 0x{placed.base_value:x}"] if is_base else []
+            ahead = [f"li {ABI_NAMES[register]}, {placed.needs[token.field.name]}"] if is_base else []
             return [*placed.before, *ahead], [placed.text]
         return None
 
-    def _valued(self, producer: Producer, register: int, value: str, role: str) -> tuple[list[str], list[str]] | None:
+    def _valued(self, producer: Producer, register: int, value: str) -> tuple[list[str], list[str]] | None:
         """The same with a value: a number or a label."""
         name = ABI_NAMES[register]
-        load = f"la {_T2}, {value}" if role == "target" else f"li {_T2}, {value}"
+        is_label = not value[0].isdigit()
+        load = f"{'la' if is_label else 'li'} {_T2}, {value}"
         slot = f"{_SLOT}({_TP})"
         # the divisor is larger than all values, and takes the fewest cycles
         ways: dict[Producer, tuple[list[str], str]] = {
@@ -173,7 +146,7 @@ class Producing:
             case Producer.LINK:
                 # the link leads to a word that may be overwritten, or on
                 over, self._out = self._placer.draw.label("over"), self._placer.draw.label("out")
-                behind = f"jal zero, {self._out}" if role == "target" else ".word 0x00000013"
+                behind = f"jal zero, {self._out}" if is_label else ".word 0x00000013"
                 return [], [f"jal {name}, {over}", behind, f"{over}:"]
             case Producer.MAC_LOAD | Producer.MAC_LOAD_BASE:
                 return self._mac_load(producer, name, load)
