@@ -16,8 +16,7 @@ from xpulpnn_sim.reference.golden.dotp import (
 )
 from xpulpnn_sim.verification.coverage.crosses import Crosses
 from xpulpnn_sim.verification.coverage.kinds import ENTRIES, CrossKind, Producer, cross_kind_of, reserved_words
-from xpulpnn_sim.verification.coverage.placing import PRODUCER, Placed, Placer
-from xpulpnn_sim.verification.coverage.producing import ProducedPair, Producing
+from xpulpnn_sim.verification.coverage.placing import PRODUCER, Placed, Placer, ProducedPair
 from xpulpnn_sim.verification.random.layout import BASE, COUNTER, FAILING, LINK
 from xpulpnn_sim.verification.random.program import ProgramBlock
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
@@ -53,11 +52,10 @@ class Aims:
     def __init__(self, crosses: Crosses, placer: Placer) -> None:
         self._crosses, self._placer = crosses, placer
         self._rng: Random = placer.draw.rng
-        self._producing = Producing(crosses, placer)
         self._writers: Mapping[str, Callable[..., Lines]] = {
             "instruction": lambda row: self._alone(placer.place(row)),
             "operand": self._operand,
-            "overwrite": lambda row, *how: self._apart(self._producing.overwritten(row, how[0]), how[1]),
+            "overwrite": lambda row, *how: self._apart(self._placer.overwritten(row, how[0]), how[1]),
             "NN-RF": self._entry,
             "wait": self._wait,
             "interrupt": self._interrupt,
@@ -95,7 +93,7 @@ class Aims:
         return [*pair.before, *ahead, *pair.producer, *fillers, *pair.consumer]
 
     def _operand(self, row: Insn, slot: str, producer: Producer, distance: int) -> Lines:
-        return self._apart(self._producing.pair(row, slot, producer), distance)
+        return self._apart(self._placer.pair(row, slot, producer), distance)
 
     def _entry(self, row: Insn, entry: str, distance: int) -> Lines:
         loader = self._loader(row, entry)
@@ -237,7 +235,7 @@ class Aims:
         if when != "at once" or producer is not Producer.LINK:
             return self._operand(row, slot, producer, distance)
         # while this load waits, fetching starts again unseen
-        return self._apart(self._producing.pair(row, slot, producer), distance, f"lw zero, 0({ABI_NAMES[BASE]})")
+        return self._apart(self._placer.pair(row, slot, producer), distance, f"lw zero, 0({ABI_NAMES[BASE]})")
 
     def _across_interrupt(self, kind: CrossKind, producer: Producer) -> Lines:
         if not self._placer.interrupts:
@@ -251,7 +249,7 @@ class Aims:
     def _across_loop(self, kind: CrossKind, producer: Producer) -> Lines:
         row, slot = self._rng.choice(self._rows_of(kind))
         number = self._rng.randrange(2)
-        pair = self._producing.pair(row, slot, producer, pins={"L": 1 - number} if kind is CrossKind.LOOP else {})
+        pair = self._placer.pair(row, slot, producer, pins={"L": 1 - number} if kind is CrossKind.LOOP else {})
         if pair is None or kind is CrossKind.SYSTEM:
             return None
         end = self._placer.draw.label("end")

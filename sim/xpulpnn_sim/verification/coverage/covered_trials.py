@@ -195,7 +195,7 @@ class AimedPlan(Plan):
         machine = replace(random_machine(seed, self.chosen), **settings)
         interrupts, draw = machine.irq_rate > 0, Draw(Random(f"aimed program {seed}"), self.config)
         registers = initial_registers(draw)
-        aims = Aims(crosses, Placer(draw, interrupts=interrupts))
+        aims = Aims(crosses, Placer(draw, crosses.rows, interrupts=interrupts))
         blocks = [block for number in self.aims if (block := aims.block(number)) is not None]
         handlers = Handlers(watches_loops=draw.has_xpulp)
         if interrupts:
