@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.cache import cached
-from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult
+from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult, cached
 from xpulpnn_sim.exploration.task import StepOutcome
 
 LONG_S = 600

@@ -11,12 +11,11 @@ import pytest
 from xpulpnn.config import apply_settings, preset
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.exploration.asic import AsicFlow, shuffled
-from xpulpnn_sim.exploration.cache import emit_design
 from xpulpnn_sim.exploration.energy.estimate import clock_gated_netlist
 from xpulpnn_sim.exploration.library import FlowError, Library, abc_commands
 from xpulpnn_sim.exploration.mapped_netlist import GATED, instance_path, mapped_module
 from xpulpnn_sim.exploration.options import ExploreOptions
-from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult, from_json
+from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult, emit_design, from_json
 from xpulpnn_sim.tools.netlists import read_module
 from xpulpnn_sim.tools.yosys import find_yosys
 

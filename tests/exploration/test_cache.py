@@ -11,8 +11,16 @@ from xpulpnn.config import CoreConfig, apply_settings, preset
 from xpulpnn.errors import ConfigError
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
-from xpulpnn_sim.exploration.cache import cached_flow, emit_design
-from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, ModuleArea, PathStep
+from xpulpnn_sim.exploration.results import (
+    CriticalPath,
+    EmittedDesign,
+    FlowOutput,
+    FlowResult,
+    ModuleArea,
+    PathStep,
+    cached_flow,
+    emit_design,
+)
 
 pytestmark = pytest.mark.unit
 

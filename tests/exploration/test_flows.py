@@ -9,13 +9,12 @@ from tests.exploration.made_up import energy
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration import flows
-from xpulpnn_sim.exploration.cache import emit_design
 from xpulpnn_sim.exploration.energy import estimate
 from xpulpnn_sim.exploration.flows import EnergyStep, FlowStep, KernelSpec, KernelStep, flow_steps, parse_clock
 from xpulpnn_sim.exploration.library import FlowError, flow_folder
 from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.report.comparison import kernel_conditions
-from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult
+from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult, emit_design
 from xpulpnn_sim.exploration.space import build_space
 from xpulpnn_sim.exploration.task import StepOutcome, run_step
 

@@ -9,9 +9,8 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.cache import emit_design
 from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, WRAPPER, FpgaFlow, wrap
-from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult, from_json
+from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResult, emit_design, from_json
 
 PORTS = ("clk", "input", 1), ("a", "input", 8), ("y", "output", 8)
 

@@ -9,10 +9,10 @@ from xpulpnn.config import preset
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.asic import AsicFlow
 from xpulpnn_sim.exploration.builtin import builtin_library
-from xpulpnn_sim.exploration.cache import emit_design
 from xpulpnn_sim.exploration.liberty import Table, TimingArc
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist
+from xpulpnn_sim.exploration.results import emit_design
 from xpulpnn_sim.exploration.timing import TOOL, OpenSta, find_opensta, longest_path
 
 CELLS = builtin_library().cells

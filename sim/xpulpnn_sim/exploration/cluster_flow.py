@@ -7,10 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from xpulpnn_sim.exploration.asic import AsicFlow
-from xpulpnn_sim.exploration.cache import cached_flow
 from xpulpnn_sim.exploration.library import Library, flow_folder
 from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, pin_bits, unpacked
-from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, GrantPath, ModuleArea
+from xpulpnn_sim.exploration.results import (
+    CriticalPath,
+    EmittedDesign,
+    FlowOutput,
+    FlowResult,
+    GrantPath,
+    ModuleArea,
+    cached_flow,
+)
 from xpulpnn_sim.exploration.timing import find_opensta, longest_paths
 from xpulpnn_sim.tools.netlists import ONE, ZERO
 

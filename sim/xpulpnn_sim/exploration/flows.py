@@ -14,12 +14,11 @@ from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, r
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.exploration.asic import AsicFlow
 from xpulpnn_sim.exploration.builtin import builtin_library
-from xpulpnn_sim.exploration.cache import cached_flow, emit_design
 from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, part
 from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, FpgaFlow
 from xpulpnn_sim.exploration.library import SCRIPTS, Library, load_library
 from xpulpnn_sim.exploration.options import WHOLE_CLUSTERS, ExploreOptions
-from xpulpnn_sim.exploration.results import Configuration, EmittedDesign, Flow
+from xpulpnn_sim.exploration.results import Configuration, EmittedDesign, Flow, cached_flow, emit_design
 from xpulpnn_sim.exploration.space import plain_key
 from xpulpnn_sim.exploration.task import ResultField, StepOutcome
 from xpulpnn_sim.tools.lists import chosen_names

@@ -10,10 +10,9 @@ from pathlib import Path
 from statistics import fmean
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.exploration.cache import emit_design
 from xpulpnn_sim.exploration.finished_run import FILES
 from xpulpnn_sim.exploration.options import WHOLE_CLUSTERS, ExploreOptions
-from xpulpnn_sim.exploration.results import PointResult
+from xpulpnn_sim.exploration.results import PointResult, emit_design
 from xpulpnn_sim.exploration.search import Search
 from xpulpnn_sim.exploration.space import Point, Space
 from xpulpnn_sim.exploration.task import (

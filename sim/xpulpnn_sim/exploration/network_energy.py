@@ -73,7 +73,7 @@ def piece_workload(piece: WorkPiece, variant: str, config: CoreConfig) -> Energy
             raise ToolError(f"the netlist must compute what the reference does in {stage.name}, not another result")
 
     macs = float(stage.layer.macs) if stage.multiplies else 0.0
-    return EnergyWorkload(name=name, top="core", key=repr(executable), macs=macs, prepare=lambda: run)
+    return EnergyWorkload(name=name, top="core", key=repr(executable), macs=macs, run=run)
 
 
 def add_energies(record: dict[str, Any], energies: Mapping[str, LayerEnergy]) -> None:

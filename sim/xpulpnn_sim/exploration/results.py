@@ -1,11 +1,17 @@
-"""Results of flows, energy estimation and kernels for a configuration; plain data that goes into JSON and back."""
+"""Designs, and results of flows, energy estimation and kernels for them: plain data that goes into JSON and back.
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, is_dataclass
+Both are kept on disk under a hash of everything that determines them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, is_dataclass
 from statistics import median_low
 from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 
 from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn_sim.cosimulation.model.libraries import cached_emission
+from xpulpnn_sim.tools.results import cached_results, digest, sources_digest
 
 Configuration = CoreConfig | ClusterConfig  # of a point: of a component of a core, or of one of a cluster
 
@@ -281,3 +287,41 @@ def _typed(hint: Any, value: Any) -> Any:
     if record is None or value is None:
         return value
     return [from_json(record, item) for item in value] if isinstance(value, list) else from_json(record, value)
+
+
+_SHOWS_ONLY = frozenset({"benches", "cli", "proofs", "publishing", "report", "verification"})
+"""Folders of sources that no result depends on."""
+
+
+def design_sources_digest() -> str:
+    """Hash of the sources of generator, kernels and simulation, and of the version of the hardware language."""
+    return sources_digest(_SHOWS_ONLY)
+
+
+def emit_design(top: str, config: Configuration) -> EmittedDesign:
+    """Verilog and manifest of the component ``top``, one of ``top_names.ALL_TOPS``, through the cache.
+
+    Raises :class:`~xpulpnn.errors.ConfigError` if the configuration has no such component.
+    """
+    verilog, manifest = cached_emission(top, config)
+    return EmittedDesign(top=top, module=manifest["top"], config=config, verilog=verilog, manifest=manifest)
+
+
+_Kept = TypeVar("_Kept", FlowOutput, EnergyResult)
+
+
+def cached(folder: str, key: str, kind: type[_Kept], make: Callable[[], _Kept]) -> tuple[_Kept, bool]:
+    """The result kept as ``key``, and whether it was there; an entry that cannot be read is made anew."""
+    kept = cached_results(folder)
+    if (found := kept.find(key)) is not None:
+        with suppress(ValueError, TypeError, KeyError, AttributeError):
+            return from_json(kind, found), True
+    result = make()
+    kept.keep(key, asdict(result))
+    return result, False
+
+
+def cached_flow(flow: Flow, design: EmittedDesign) -> tuple[FlowOutput, bool]:
+    """Result and files of a flow, and whether it came from the cache; raises what :meth:`Flow.run` raises."""
+    key = digest(flow.name, flow.script, flow.settings(), design.module, design.code, design.memories)
+    return cached("flows", key, FlowOutput, lambda: flow.run(design))

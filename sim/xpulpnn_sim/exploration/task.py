@@ -12,7 +12,6 @@ from typing import Any, Literal, Protocol
 
 from xpulpnn.errors import XpulpnnError
 from xpulpnn.user_cache import ignore_before
-from xpulpnn_sim.exploration.cache import design_sources_digest
 from xpulpnn_sim.exploration.library import FlowError
 from xpulpnn_sim.exploration.results import (
     Configuration,
@@ -20,6 +19,7 @@ from xpulpnn_sim.exploration.results import (
     EnergyResult,
     FlowResult,
     PointResult,
+    design_sources_digest,
     from_json,
 )
 from xpulpnn_sim.exploration.space import Point, folder_name

@@ -84,12 +84,12 @@ def test_pieces_run_and_what_they_compute_is_checked(monkeypatch):
         for (*_, piece), variant in zip(pieces(2, 0.01), one.variants, strict=True)
     ]
     for workload, piece in found:
-        workload.prepare()(library)
+        workload.run(library)
         assert (workload.top, workload.macs) == ("core", piece.stage.layer.macs if piece.stage.multiplies else 0)
     right = energy.reference
     monkeypatch.setattr(energy, "reference", lambda *operands: right(*operands) ^ 1)
     with pytest.raises(ToolError, match=r"^the netlist must compute what the reference does in conv1, not another"):
-        found[0][0].prepare()(library)
+        found[0][0].run(library)
 
 
 @pytest.mark.cosim
@@ -103,7 +103,7 @@ def test_pieces_of_graphs_run():
         graph, inputs = random_graph(seed, images=1)
         one = NetworkCase(network=graph, image=inputs[0], config=config, machine=Machine(), checked=False)
         for stage, maps, variant in energy.layers(one):
-            piece_workload(piece_of(stage, maps, 0.4), variant, config).prepare()(library)
+            piece_workload(piece_of(stage, maps, 0.4), variant, config).run(library)
             kinds.add(stage.kind.name)
     assert wanted <= kinds
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
@@ -22,7 +23,6 @@ from xpulpnn_sim.cosimulation.workloads.kernel_run import (
 )
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.cosimulation.workloads.workload import executable_of, run_stream
-from xpulpnn_sim.exploration.cache import cached, design_sources_digest, emit_design
 from xpulpnn_sim.exploration.energy.charges import Charges
 from xpulpnn_sim.exploration.energy.model import Circuit, GateModel, read_circuit
 from xpulpnn_sim.exploration.energy.toggles import BITS, activity, pack_cycles, quantised
@@ -37,7 +37,7 @@ from xpulpnn_sim.exploration.library import (
     write_inputs,
 )
 from xpulpnn_sim.exploration.mapped_netlist import GATED
-from xpulpnn_sim.exploration.results import EmittedDesign, EnergyResult
+from xpulpnn_sim.exploration.results import EmittedDesign, EnergyResult, cached, design_sources_digest, emit_design
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.tools.results import cached_results, digest
 from xpulpnn_sim.tools.yosys import find_yosys
@@ -67,18 +67,16 @@ class EnergyWorkload:
     top: Top  # `backend` or `core`: the netlist
     key: str  # text that is the same for the same workload
     macs: float  # Multiply-accumulates; 0 for general code
-    # returns what runs it on a compiled model, and raises ToolError if the results are wrong
-    prepare: Callable[[], Callable[[Path], object]]
+    # runs it on the compiled model in a file, and raises ToolError if the results are wrong
+    run: Callable[[Path], object]
 
 
 def kernel_workload(case: Case, top: Top) -> EnergyWorkload:
     """A kernel on the back end, or as a program on the core; raises InputError if the configuration cannot run it."""
     case.check()
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
-    prepare = _kernel_on_core if top == "core" else _kernel_on_backend
-    return EnergyWorkload(
-        name=name, top=top, key=f"{name} {case.machine}", macs=float(case.layer.macs), prepare=lambda: prepare(case)
-    )
+    run = partial(_kernel_on_core if top == "core" else _kernel_on_backend, case)
+    return EnergyWorkload(name=name, top=top, key=f"{name} {case.machine}", macs=float(case.layer.macs), run=run)
 
 
 def program_workload(executable: Executable, config: CoreConfig) -> EnergyWorkload:
@@ -88,40 +86,27 @@ def program_workload(executable: Executable, config: CoreConfig) -> EnergyWorklo
         top="core",
         key=repr(executable),
         macs=0.0,
-        prepare=lambda: lambda model: run_on_gates(executable, config, model),
+        run=partial(run_on_gates, executable, config),
     )
 
 
-def _kernel_on_backend(case: Case) -> Callable[[Path], None]:
+def _kernel_on_backend(case: Case, library: Path) -> None:
     tensors = case_tensors(case)
     kernel = case_kernel(case, tensors)
     stream = kernel_stream(kernel)
-
-    def run_kernel(library: Path) -> None:
-        memory = {base: content.copy() for base, content in stream.memory.items()}
-        outcome = run_stream(
-            replace(stream, memory=memory), case.config.core, case.machine, check=False, library=library
-        )
-        wrong = compared_results(kernel, memory[kernel.image.base], case, tensors).report
-        if wrong or not outcome.exit.ok:
-            what = wrong or outcome.exit.text
-            raise ToolError(f"the netlist must compute what the reference does, not {what}")
-
-    return run_kernel
+    outcome = run_stream(stream, case.config.core, case.machine, check=False, library=library)
+    wrong = compared_results(kernel, stream.memory[kernel.image.base], case, tensors).report
+    if wrong or not outcome.exit.ok:
+        raise ToolError(f"the netlist must compute what the reference does, not {wrong or outcome.exit.text}")
 
 
-def _kernel_on_core(case: Case) -> Callable[[Path], None]:
+def _kernel_on_core(case: Case, library: Path) -> None:
     tensors = case_tensors(case)
     kernel = case_kernel(case, tensors)
     program = bare_program(kernel)
-    executable = executable_of(program, case.name)
-
-    def run_kernel(library: Path) -> None:
-        memory = run_on_gates(executable, case.config.core, library)
-        if wrong := compared_results(kernel, memory[program.data_base], case, tensors).report:
-            raise ToolError(f"the netlist must compute what the reference does, not {wrong}")
-
-    return run_kernel
+    memory = run_on_gates(executable_of(program, case.name), case.config.core, library)
+    if wrong := compared_results(kernel, memory[program.data_base], case, tensors).report:
+        raise ToolError(f"the netlist must compute what the reference does, not {wrong}")
 
 
 def run_on_gates(executable: Executable, config: CoreConfig, library: Path) -> dict[int, NDArray[np.uint8]]:
@@ -137,8 +122,8 @@ def capture(circuit: Circuit, workload: EnergyWorkload, window: int) -> Captured
 
     Raises :class:`ToolError` if the run fails.
     """
-    model, run_workload = GateModel(circuit), workload.prepare()
-    cycles = model.count(run_workload)
+    model = GateModel(circuit)
+    cycles = model.count(workload.run)
     chunk = min(_CHUNK_CYCLES, cycles // BITS * BITS)
     if not chunk:
         raise ToolError(f"workload must take at least {BITS} cycles, not {cycles}")
@@ -146,7 +131,7 @@ def capture(circuit: Circuit, workload: EnergyWorkload, window: int) -> Captured
     starts = [(cycles - chunk) * number // max(count - 1, 1) for number in range(count)]
     if count == 1:
         starts = [(cycles - chunk) // 2]
-    rows = model.watch(run_workload, starts, chunk)
+    rows = model.watch(workload.run, starts, chunk)
     sources = len(circuit.sources)
     return CapturedWindow(sources=rows[:, :sources], states=rows[:, sources:], chunk_cycles=chunk, run_cycles=cycles)
 

@@ -50,7 +50,7 @@ class Evaluation:
             if (found := self._kept.find(self._layer_key(key))) is not None:
                 self._layers[key] = (int(found[0]), int(found[1]))
         while chosen := self._cover(runnable):
-            self._measure(chosen)
+            self.measure(chosen)
         return [self._point(one) for one in wanted]
 
     def each(self, subject: Subject, method: str, wanted: Sequence[Assignment]) -> Iterator[Any]:
@@ -75,7 +75,7 @@ class Evaluation:
             yield one, result
 
     def _study(self, wanted: Sequence[Assignment]) -> None:
-        keys = {one: digest(self.subject.study_key(one)) for one in wanted}
+        keys = {one: digest(self.subject.identity, self.subject.design, widths_text(one)) for one in wanted}
         for one, found in self._kept_each(self.subject, "study", keys):
             self._studies[one] = Studied(right=found["right"], layers=tuple(found["layers"]), problem=found["problem"])
             self._tell()
@@ -96,11 +96,8 @@ class Evaluation:
             missing -= {*self._studies[best].layers}
         return chosen
 
-    def runs(self, points: Sequence[WidthPoint]) -> list[tuple[WidthPoint, MeasuredWidths]]:
+    def measure(self, wanted: Sequence[Assignment]) -> list[MeasuredWidths]:
         """Whole networks on the design, the results of every layer compared with the reference."""
-        return list(zip(points, self._measure([point.widths for point in points]), strict=True))
-
-    def _measure(self, wanted: Sequence[Assignment]) -> list[MeasuredWidths]:
         if wanted:
             # compiled once, before several processes need it
             config = self.subject.config
@@ -217,7 +214,8 @@ def explore_widths(
         chosen = cheapest(points, settings.floor) if settings.floor else None
         widest = [point for point in points if point.widths == space.uniform()[0] and not point.problem]
         shown = list(dict.fromkeys([*found, *widest]))
-        measured = {point.widths: run.cycles for point, run in evaluation.runs(verified(shown, chosen, settings.runs))}
+        run = [point.widths for point in verified(shown, chosen, settings.runs)]
+        measured = {widths: one.cycles for widths, one in zip(run, evaluation.measure(run), strict=True)}
         tested = evaluation.right(replace(subject, images=test), [point.widths for point in shown])
     closely = [
         Best(point=point, right=right, measured=measured.get(point.widths))
@@ -303,50 +301,44 @@ def front_table(found: Exploration) -> NamedTable:
 def cycles_figure(found: Exploration) -> dict[str, Any]:
     """Accuracy over cycles: all points, the front, those that were run as whole networks, the chosen one."""
     runnable = [point for point in found.points if not point.problem]
-    best = [one.point for one in found.best]
-    whole = [one for one in found.best if one.measured is not None]
+    whole = [((one.measured or 0) / _MILLION, one.point) for one in found.best if one.measured is not None]
+    shade = {
+        "color": [point.weight_bytes / _KIB for point in runnable],
+        "colorbar": {"title": {"text": "KiB of weights"}},
+    }
     traces = [
-        _dots("assignments", [(point.cycles / _MILLION, point) for point in runnable], "#9aa5b1", 7)
-        | {
-            "marker": {
-                "size": 7,
-                "color": [point.weight_bytes / _KIB for point in runnable],
-                "colorscale": "Viridis",
-                "colorbar": {"title": {"text": "KiB of weights"}},
-                "opacity": 0.7,
-            }
-        },
-        _dots("front", [(point.cycles / _MILLION, point) for point in best], _FRONT, 9) | _stairs(_FRONT),
-        _dots("whole network on the RTL", [((one.measured or 0) / _MILLION, one.point) for one in whole], INK, 15)
-        | {"marker": {"symbol": "circle-open", "size": 15, "color": INK, "line": {"width": 2}}},
+        _dots("assignments", _placed(runnable, "cycles"), size=7, opacity=0.7, **shade),
+        _dots("front", _placed([one.point for one in found.best], "cycles"), size=9, color=_FRONT) | _stairs(_FRONT),
+        _dots("whole network on the RTL", whole, symbol="circle-open", size=15, color=INK, line={"width": 2}),
     ]
     if found.chosen is not None:
-        star = {"marker": {"symbol": "star", "size": 15, "color": _CHOSEN}}
-        traces.append(_dots("chosen", [(found.chosen.cycles / _MILLION, found.chosen)], _CHOSEN, 15) | star)
+        traces.append(_dots("chosen", _placed([found.chosen], "cycles"), symbol="star", size=15, color=_CHOSEN))
     return {"data": traces, "layout": _layout("Mcycles of an image")}
 
 
 def weights_figure(found: Exploration) -> dict[str, Any]:
     """Accuracy over the memory of the weights, with a front of its own."""
-
-    def dots(name: str, points: Sequence[WidthPoint], colour: str, size: int) -> dict[str, Any]:
-        return _dots(name, [(point.weight_bytes / _KIB, point) for point in points], colour, size)
-
     runnable = [point for point in found.points if not point.problem]
-    lightest = widths_front(runnable, lambda point: point.weight_bytes)
+    lightest = _placed(widths_front(runnable, lambda point: point.weight_bytes), "weight_bytes")
+    fastest = _placed([one.point for one in found.best], "weight_bytes")
     traces = [
-        dots("assignments", runnable, "#9aa5b1", 6),
-        dots("front by memory", lightest, _CHOSEN, 9) | _stairs(_CHOSEN),
-        dots("front by cycles", [one.point for one in found.best], _FRONT, 9),
+        _dots("assignments", _placed(runnable, "weight_bytes"), color="#9aa5b1", size=6),
+        _dots("front by memory", lightest, color=_CHOSEN, size=9) | _stairs(_CHOSEN),
+        _dots("front by cycles", fastest, color=_FRONT, size=9),
     ]
     return {"data": traces, "layout": _layout("KiB of weights and parameters")}
+
+
+def _placed(points: Sequence[WidthPoint], cost: str) -> list[tuple[float, WidthPoint]]:
+    """Points with their places: Mcycles or KiB."""
+    return [(getattr(point, cost) / (_MILLION if cost == "cycles" else _KIB), point) for point in points]
 
 
 def _stairs(colour: str) -> dict[str, Any]:
     return {"mode": "lines+markers", "line": {"shape": "hv", "color": colour, "width": 2}}
 
 
-def _dots(name: str, placed: Sequence[tuple[float, WidthPoint]], colour: str, size: int) -> dict[str, Any]:
+def _dots(name: str, placed: Sequence[tuple[float, WidthPoint]], **marker: Any) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",
@@ -354,7 +346,7 @@ def _dots(name: str, placed: Sequence[tuple[float, WidthPoint]], colour: str, si
         "x": [place for place, _ in placed],
         "y": [_PERCENT * point.accuracy for _, point in placed],
         "customdata": [[widths_text(point.widths), point.weight_bytes / _KIB] for _, point in placed],
-        "marker": {"color": colour, "size": size},
+        "marker": marker,
         "hovertemplate": "%{customdata[0]}<br>%{y:.2f} %, %{x:.3f}<br>%{customdata[1]:.1f} KiB"
         "<extra>%{fullData.name}</extra>",
     }

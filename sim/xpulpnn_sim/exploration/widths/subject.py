@@ -341,10 +341,6 @@ class Subject:
         """Digest of all else that the cycles of a layer depend on."""
         return digest(self.config, sources_digest(_SHOWS_ONLY))
 
-    def study_key(self, widths: Assignment) -> str:
-        """Name under which the study of an assignment is kept."""
-        return f"{self.identity} {self.design} {widths_text(widths)}"
-
 
 def _key(stage: Stage, variant: str) -> str:
     """All that the cycles of a layer depend on but the core."""
