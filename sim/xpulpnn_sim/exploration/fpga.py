@@ -195,11 +195,11 @@ class FpgaFlow:
         files: dict[str, str] = {}
         with flow_folder(files) as folder:
             netlist = self._synthesise(design, wrapper, folder)
-            counts = _Counts.of(netlist, self._family)
-            if counts.luts > self._family.capacity:
+            kinds, whole, wrapped = _counts(netlist, self._family)
+            if whole["luts"] > self._family.capacity:
                 raise ToolError(
                     f"{design.top} must fit the {self._family.part} with {self._family.capacity} look-up tables, "
-                    f"not need {counts.luts}"
+                    f"not need {whole['luts']}"
                 )
             names = _Names(netlist, wrapper)
             placed = [self._place(folder, seed, names) for seed in range(1, self.seeds + 1)]
@@ -209,12 +209,12 @@ class FpgaFlow:
         result = FlowResult(
             flow=self.name,
             tools=tools,
-            conditions=self._conditions(wrapper, counts),
-            cells=counts.cells - counts.wrapper_luts - counts.wrapper_flip_flops,
-            luts=counts.luts - counts.wrapper_luts,
-            flip_flops=counts.flip_flops - counts.wrapper_flip_flops,
-            dsps=counts.dsps,
-            brams=counts.brams,
+            conditions=self._conditions(wrapper, kinds, wrapped),
+            cells=kinds.total() - sum(wrapped.values()),
+            luts=whole["luts"] - wrapped["luts"],
+            flip_flops=whole["flip_flops"] - wrapped["flip_flops"],
+            dsps=whole["dsps"],
+            brams=whole["brams"],
             fmax_mhz=[clock for clock, _ in placed],
             delay_ps=path.delay_ps,
             clock_ps=None if self.clock_ns is None else self.clock_ns * _PS,
@@ -223,10 +223,10 @@ class FpgaFlow:
         )
         return FlowOutput(result=result, files=files)
 
-    def _conditions(self, wrapper: Wrapper, counts: "_Counts") -> list[str]:
+    def _conditions(self, wrapper: Wrapper, counted: Mapping[str, int], wrapped: Mapping[str, int]) -> list[str]:
         family = self._family
-        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(counts.kinds.items()))
-        own = f"{counts.wrapper_flip_flops} registers and {counts.wrapper_luts} look-up tables"
+        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(counted.items()))
+        own = f"{wrapped['flip_flops']} registers and {wrapped['luts']} look-up tables"
         clock = f"Clock after routing for {self._target_mhz:g} MHz, placement seeds 1 to {self.seeds}"
         return [
             f"Part: {family.part}.",
@@ -272,40 +272,27 @@ class FpgaFlow:
         return round(clock, 2), names.path(routed["path"], tool)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Counts:
-    """Cells of the whole netlist, and those of the wrapper alone."""
+def _counts(module: NetlistModule, family: DeviceFamily) -> tuple[Counter[str], dict[str, int], dict[str, int]]:
+    """Cells by type, resources of the netlist, and those of the wrapper, known by the registers they belong to."""
+    kinds = Counter(cell.type for cell in module.cells)
 
-    kinds: Mapping[str, int]
-    cells: int
-    luts: int
-    flip_flops: int
-    dsps: int
-    brams: int
-    wrapper_flip_flops: int
-    wrapper_luts: int
+    def nets(*names: str) -> set[int]:
+        return {net for name in names if name in module.wires for net in module.wires[name].nets}
 
-    @classmethod
-    def of(cls, module: NetlistModule, family: DeviceFamily) -> "_Counts":
-        """Count the cells; the wrapper's are known by the registers they belong to."""
-        kinds = Counter(cell.type for cell in module.cells)
-
-        def nets(*names: str) -> set[int]:
-            return {net for name in names if name in module.wires for net in module.wires[name].nets}
-
-        flip_flops = [cell for cell in module.cells if family.flip_flops.fullmatch(cell.type)]
-        own, fold = nets(INPUTS, OUTPUTS, FOLD, RESET), nets(FOLD)
-        folded = {_data(cell) for cell in flip_flops if cell.pins["Q"][0] in fold}
-        return cls(
-            kinds=kinds,
-            cells=kinds.total(),
-            luts=sum(kinds[kind] * weight for kind, weight in family.luts.items()),
-            flip_flops=len(flip_flops),
-            dsps=kinds[family.dsps],
-            brams=kinds[family.brams],
-            wrapper_flip_flops=sum(cell.pins["Q"][0] in own for cell in flip_flops),
-            wrapper_luts=sum(cell.type in family.luts and not folded.isdisjoint(cell.driven) for cell in module.cells),
-        )
+    flip_flops = [cell for cell in module.cells if family.flip_flops.fullmatch(cell.type)]
+    own, fold = nets(INPUTS, OUTPUTS, FOLD, RESET), nets(FOLD)
+    folded = {_data(cell) for cell in flip_flops if cell.pins["Q"][0] in fold}
+    whole = {
+        "luts": sum(kinds[kind] * weight for kind, weight in family.luts.items()),
+        "flip_flops": len(flip_flops),
+        "dsps": kinds[family.dsps],
+        "brams": kinds[family.brams],
+    }
+    wrapper = {
+        "luts": sum(cell.type in family.luts and not folded.isdisjoint(cell.driven) for cell in module.cells),
+        "flip_flops": sum(cell.pins["Q"][0] in own for cell in flip_flops),
+    }
+    return kinds, whole, wrapper
 
 
 def _data(flip_flop: NetlistCell) -> int:

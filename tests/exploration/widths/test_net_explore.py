@@ -12,6 +12,7 @@ from xpulpnn.config import preset
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cosimulation.networks.images import read_images
+from xpulpnn_sim.exploration.widths import exploration
 from xpulpnn_sim.exploration.widths.exploration import Evaluation
 from xpulpnn_sim.exploration.widths.subject import MeasuredWidths, Subject
 from xpulpnn_sim.reference.golden.network import run_reference
@@ -71,7 +72,6 @@ def test_front_of_all_assignments(model: Path, monkeypatch: pytest.MonkeyPatch, 
     assert read_results(again)[0]["points"] == found["points"]
 
 
-@pytest.mark.unit
 @pytest.mark.flow
 def test_processes_give_what_one_gives(model: Path) -> None:
     proto = OnnxModel.read(model)
@@ -100,6 +100,7 @@ def test_a_wrong_result_of_the_design_fails(model: Path, monkeypatch: pytest.Mon
         return MeasuredWidths(cycles=300, layers=layers, reports=("third[0]: expected 1, got 2 (1 wrong results)",))
 
     monkeypatch.setattr(Subject, "measure", measure)
+    monkeypatch.setattr(exploration, "model_library", lambda top, config: None)
     assert cli.main(split(model, *CORE, "--bits", "8")) == 1
     assert "third[0]: expected 1, got 2" in capsys.readouterr().out
 

@@ -31,20 +31,8 @@ def _detailed(points: Sequence[PointResult]) -> Iterator[tuple[tuple[str, str], 
             yield (flow.name, str(number)), flow
 
 
-def parents_of(modules: Sequence[ModuleArea]) -> list[int]:
-    """Position of the nearest instance above each one; -1 for the top."""
-    positions = {module.path: number for number, module in enumerate(modules)}
-    parents: list[int] = []
-    for number, module in enumerate(modules):
-        above = module.path.rpartition(".")[0]
-        while above and above not in positions:
-            above = above.rpartition(".")[0]
-        parents.append(positions.get(above, 0) if number else -1)
-    return parents
-
-
-def _leaf(path: str) -> str:
-    return path.rpartition(".")[2]
+def _above(path: str) -> str:
+    return path.rpartition(".")[0]
 
 
 def blocks_of(points: Sequence[PointResult], name: str) -> list[tuple[str, list[float]]]:
@@ -53,9 +41,10 @@ def blocks_of(points: Sequence[PointResult], name: str) -> list[tuple[str, list[
     for number, point in enumerate(points):
         flow = comparison.flow_of(point, name)
         modules = flow.modules if flow is not None else []
-        for module, parent in zip(modules, parents_of(modules), strict=True):
-            if parent <= 0:
-                part, size = (_ITSELF, module.own_ge) if parent < 0 else (_leaf(module.path), module.total_ge)
+        for module in modules:
+            above, _, leaf = module.path.rpartition(".")
+            if "." not in above:
+                part, size = (leaf, module.total_ge) if above else (_ITSELF, module.own_ge)
                 part = block_of(part) if is_cluster(flow) else part
                 parts.setdefault(part, [0.0] * len(points))[number] += size / _GE_PER_KGE
     rounded = {part: [round(size, 4) for size in sizes] for part, sizes in parts.items()}
@@ -84,11 +73,10 @@ def area_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
 
 def _tree(flow: FlowResult, colours: Mapping[str, str]) -> Figure:
     """The hierarchy as nested boxes; cells of an instance itself are a box beside those of its parts."""
-    modules, parents = flow.modules, parents_of(flow.modules)
-    whole = modules[0].total_ge or 1.0
-    inner = set(parents)
+    numbers = {module.path: str(number) for number, module in enumerate(flow.modules)}
+    whole = flow.modules[0].total_ge or 1.0
+    inner = {_above(path) for path in numbers}
     boxes: list[tuple[str, str, str, float, str, list[Any]]] = []
-    lineage: list[tuple[str, int]] = []
 
     def add(key: str, label: str, above: str, value: float, colour: str, size: float, module: ModuleArea) -> None:
         size_text, share = f"{size / _GE_PER_KGE:.2f} kGE", f"{100 * size / whole:.1f} %"
@@ -96,18 +84,16 @@ def _tree(flow: FlowResult, colours: Mapping[str, str]) -> Figure:
         details = [size_text, share, module.module, module.own_cells, label]
         boxes.append((key, shown, above, round(value / _GE_PER_KGE, 4), colour, details))
 
-    for number, (module, above) in enumerate(zip(modules, parents, strict=True)):
-        name = _leaf(module.path)
-        part, depth = ("", 0) if above < 0 else (name, 1) if above == 0 else (lineage[above][0], lineage[above][1] + 1)
-        lineage.append((part, depth))
+    for path, module in zip(numbers, flow.modules, strict=True):
+        depth, part = path.count("."), f"{path}.".split(".")[1]
         shade = colours.get(block_of(part) if is_cluster(flow) else part, PALETTE[0])
-        has_parts = number in inner
-        own = 0.0 if has_parts else module.own_ge
+        own = 0.0 if path in inner else module.own_ge
         colour = _paler(shade, depth - 1) if depth else _TOP_COLOUR
-        add(str(number), name, "" if above < 0 else str(above), own, colour, module.total_ge, module)
-        if has_parts and module.own_ge > 0:
+        name, above = path.rpartition(".")[2], numbers.get(_above(path), "")
+        add(numbers[path], name, above, own, colour, module.total_ge, module)
+        if path in inner and module.own_ge > 0:
             own_colour = _paler(shade, depth + 1) if depth else _OWN_COLOUR
-            add(f"{number}.own", "(own cells)", str(number), module.own_ge, own_colour, module.own_ge, module)
+            add(f"{numbers[path]}.own", "(own cells)", numbers[path], module.own_ge, own_colour, module.own_ge, module)
     keys, labels, above, values, fills, details = zip(*boxes, strict=True)
     trace = {
         "type": "treemap",
