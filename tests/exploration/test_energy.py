@@ -14,7 +14,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.energy.charges import Charges
 from xpulpnn_sim.exploration.energy.model import Circuit, read_circuit
 from xpulpnn_sim.exploration.energy.programs import general_code
-from xpulpnn_sim.exploration.energy.toggles import BITS, Activity, activity, pack_cycles, quantised
+from xpulpnn_sim.exploration.energy.toggles import BITS, Activity, pack_cycles, quantised
 from xpulpnn_sim.exploration.liberty import Liberty, read_liberty
 from xpulpnn_sim.exploration.mapped_netlist import GATED
 from xpulpnn_sim.reference.iss.session import IssSession
@@ -116,7 +116,7 @@ GATES: Cells = {
 def test_energy_of_three_gates(tmp_path: Path, liberty: Liberty) -> None:
     design = circuit(tmp_path, liberty, GATES, {"a": 2, "b": 3}, {"y": 6})
     # a: 0 1 0 0, b: 1 1 1 0 -> inv: 1 0 1 1, nand: 0 1 0 1, xor: 0 0 0 1
-    seen = activity(design, bits([0, 1, 0, 0], [1, 1, 1, 0]), none(), BITS, None)
+    seen = Activity(design, bits([0, 1, 0, 0], [1, 1, 1, 0]), none(), BITS, None)
     assert seen.toggles[2:7].tolist() == [2, 1, 2, 3, 1]
     assert seen.transitions == BITS - 1
     top, left = charges(design, liberty).modules(seen, {"top": "top", "top.left": "left"})
@@ -154,16 +154,16 @@ def test_chunks_do_not_touch(tmp_path: Path, liberty: Liberty) -> None:
     states = counted(2, BITS)
     twice = np.concatenate((states, ~states), axis=1)
     with pytest.raises(ToolError, match="next state of register 0 must be what the simulation did next, not another"):
-        activity(design, np.zeros((1, 2), np.uint64), twice, 2 * BITS, None)
+        Activity(design, np.zeros((1, 2), np.uint64), twice, 2 * BITS, None)
     backwards = np.concatenate((states, states), axis=1)
-    seen = activity(design, np.zeros((1, 2), np.uint64), backwards, BITS, None)
+    seen = Activity(design, np.zeros((1, 2), np.uint64), backwards, BITS, None)
     assert seen.toggles[10:12].tolist() == [2 * (BITS - 1), 2 * (BITS // 2 - 1)]
     assert seen.transitions == 2 * (BITS - 1)
 
 
 def test_energy_of_clocks(tmp_path: Path, liberty: Liberty) -> None:
     free = circuit(tmp_path, liberty, counter(1, gated=False), {"clk": 2, "en": 3}, {"y": 10})
-    seen = activity(free, bits([0]), counted(1, BITS), BITS, None)
+    seen = Activity(free, bits([0]), counted(1, BITS), BITS, None)
     (module,) = charges(free, liberty).modules(seen, {"top": "top"})
     # C V^2 per cycle; D = 1 and Q = 0 in every other cycle: 0 + 4, else 1 + 2
     assert module.clock == pytest.approx(1.5 * VOLTAGE**2 + (4 + 3) / 2)
@@ -173,7 +173,7 @@ def test_energy_of_clocks(tmp_path: Path, liberty: Liberty) -> None:
     gated = circuit(tmp_path, liberty, counter(1, gated=True), {"clk": 2, "en": 3}, {"y": 10})
     enable = [0, 1] * (BITS // 2)
     states = [cycle // 2 % 2 for cycle in range(BITS)]
-    seen = activity(gated, bits(enable), bits(states), BITS, None)
+    seen = Activity(gated, bits(enable), bits(states), BITS, None)
     assert seen.clocked.sum() == BITS // 2
     (module,) = charges(gated, liberty).modules(seen, {"top": "top"})
     register = (1.5 * VOLTAGE**2 + (4 + 3) / 2) / 2
@@ -196,7 +196,7 @@ def test_glitches(tmp_path: Path, liberty: Liberty, delays: list[int], glitches:
     """Where a rises, the NAND of a and its inverse falls for the delay of the inverter, unless it is slower itself."""
     design = circuit(tmp_path, liberty, HAZARD, {"a": 2}, {"y": 5})
     ordered = np.array([delays[gate.output - 3] for gate in design.gates])
-    seen = activity(design, bits([0, 0, 1, 1, 0, 1]), none(), BITS, ordered)
+    seen = Activity(design, bits([0, 0, 1, 1, 0, 1]), none(), BITS, ordered)
     assert seen.settled[2:6].tolist() == [3, 3, 0, 0]
     # a rises twice; the last gate of the last case swallows what the one before lets pass
     assert seen.toggles[5] == 2 * glitches
@@ -206,7 +206,7 @@ def test_glitches(tmp_path: Path, liberty: Liberty, delays: list[int], glitches:
 def random_activity(design: Circuit, delays: NDArray[np.int64] | None) -> Activity:
     rng = np.random.default_rng(3)
     sources = rng.integers(0, 1 << 64, (len(design.sources), 4), dtype=np.uint64)
-    return activity(design, sources, np.zeros((0, 4), np.uint64), 2 * BITS, delays)
+    return Activity(design, sources, np.zeros((0, 4), np.uint64), 2 * BITS, delays)
 
 
 def test_modules_add_up(tmp_path: Path, liberty: Liberty) -> None:

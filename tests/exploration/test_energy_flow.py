@@ -12,7 +12,7 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.exploration.builtin import builtin_library
 from xpulpnn_sim.exploration.energy.estimate import METHOD, clock_gated_netlist, estimate_energy, kernel_workload
 from xpulpnn_sim.exploration.energy.model import Circuit, read_circuit
-from xpulpnn_sim.exploration.energy.toggles import BITS, activity
+from xpulpnn_sim.exploration.energy.toggles import BITS, Activity
 from xpulpnn_sim.exploration.flows import KernelSpec
 from xpulpnn_sim.exploration.liberty import expression
 from xpulpnn_sim.exploration.results import EnergyResult, emit_design, from_json
@@ -76,7 +76,7 @@ def idle_toggles(isolation: Isolation) -> tuple[float, float]:
     ]
     seen = simulated(circuit, stimuli)
     sources, states = by_lane([row for row, _ in seen]), by_lane([row for _, row in seen])
-    found = activity(circuit, sources, states, CYCLES, None)
+    found = Activity(circuit, sources, states, CYCLES, None)
 
     def inside(region: str) -> float:
         nets = [gate.output for gate in circuit.gates if gate.path == region]

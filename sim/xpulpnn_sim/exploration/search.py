@@ -69,10 +69,6 @@ class Objective:
         delay = flow.delay_ps / _PS_PER_NS if flow.delay_ps else None
         return {"area": flow.area_kge, "delay": delay, "luts": flow.luts, "fmax": flow.fmax}[self.name]
 
-    def column(self) -> Column:
-        """Heading of the figure in a table."""
-        return replace(_HEADINGS[self.name], group=self.flow)
-
 
 def objectives(names: str, flows: Sequence[str], *, kernels: bool, energies: bool) -> list[Objective]:
     """The objectives of a search."""
@@ -92,17 +88,22 @@ def objectives(names: str, flows: Sequence[str], *, kernels: bool, energies: boo
     return list(dict.fromkeys(listed))
 
 
+def measured(point: PointResult, wanted: Sequence[Objective]) -> list[float] | None:
+    """All figures of a point; None if it failed, or lacks one."""
+    known = [value for objective in wanted if (value := objective.value(point)) is not None]
+    return known if len(known) == len(wanted) and not point.error else None
+
+
 def pareto_front(points: Sequence[PointResult], wanted: Sequence[Objective]) -> list[int]:
     """Numbers of the points that no other one is at least as good as in all objectives, and better in one."""
-    costs: dict[int, tuple[float, ...]] = {}
-    for number, point in enumerate(points):
-        values = [objective.value(point) for objective in wanted]
-        known = [value for value in values if value is not None]
-        if len(known) == len(values) and not point.error:
-            signs = [-1 if objective.direction == "maximize" else 1 for objective in wanted]
-            costs[number] = tuple(sign * value for sign, value in zip(signs, known, strict=True))
+    signs = [-1 if objective.direction == "maximize" else 1 for objective in wanted]
+    costs = {
+        number: [sign * value for sign, value in zip(signs, known, strict=True)]
+        for number, point in enumerate(points)
+        if (known := measured(point, wanted)) is not None
+    }
 
-    def beaten(mine: tuple[float, ...]) -> bool:
+    def beaten(mine: list[float]) -> bool:
         return any(other != mine and all(a <= b for a, b in zip(other, mine, strict=True)) for other in costs.values())
 
     return [number for number, mine in costs.items() if not beaten(mine)]
@@ -116,7 +117,7 @@ def pareto_table(points: Sequence[PointResult], wanted: Sequence[Objective]) -> 
     names = " and ".join(f"{'most' if one.direction == 'maximize' else 'least'} {one.name}" for one in wanted)
     return NamedTable(
         title=f"Pareto front: {len(front)} of {len(points)} points",
-        columns=[Column(name="point"), *(one.column() for one in wanted)],
+        columns=[Column(name="point"), *(replace(_HEADINGS[one.name], group=one.flow) for one in wanted)],
         rows=rows,
         notes=[f"No other point of the search is at least as good in all of {names}, and better in one."],
     )
@@ -213,9 +214,7 @@ class Search:
                 break
             results = evaluate([point for _, _, point in batch])
             for (trial, key, _), result in zip(batch, results, strict=True):
-                values = [objective.value(result) for objective in self._objectives]
-                known = [value for value in values if value is not None]
-                self._known[key] = known if len(known) == len(values) and not result.error else None
+                self._known[key] = measured(result, self._objectives)
                 self._tell(trial, key)
         if not self._points:
             raise InputError(f"search must be of a space with possible points, not none of {self.size}")

@@ -25,7 +25,7 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.cosimulation.workloads.workload import executable_of, run_stream
 from xpulpnn_sim.exploration.energy.charges import Charges
 from xpulpnn_sim.exploration.energy.model import Circuit, GateModel, read_circuit
-from xpulpnn_sim.exploration.energy.toggles import BITS, activity, pack_cycles, quantised
+from xpulpnn_sim.exploration.energy.toggles import BITS, Activity, pack_cycles, quantised
 from xpulpnn_sim.exploration.library import (
     DESIGN,
     LIBRARY,
@@ -256,7 +256,7 @@ def _estimate(
     window = capture(circuit, workload, window_cycles)
     charges = Charges(circuit, library.liberty, library.clock_gate, slew_ns=SLEW_FO4 * fo4_ns, period_ns=PERIOD_NS)
     delays = quantised(charges.delays_ns(), STEP_FO4 * fo4_ns)
-    seen = activity(circuit, pack_cycles(window.sources), pack_cycles(window.states), window.chunk_cycles, delays)
+    seen = Activity(circuit, pack_cycles(window.sources), pack_cycles(window.states), window.chunk_cycles, delays)
     modules = charges.modules(seen, design.manifest["hierarchy"])
     total = sum(module.total for module in modules)
     macs = workload.macs

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +21,6 @@ _ONE = np.uint64(1)
 _TOP = np.uint64(BITS - 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Activity:
-    """Activity of the nets."""
-
-    cycles: int  # clock cycles seen
-    transitions: int  # pairs of consecutive cycles among them, in which transitions were counted
-    toggles: NDArray[np.int64]  # transitions of each net
-    settled: NDArray[np.int64]  # those of them that zero-delay logic would make
-    clocked: NDArray[np.int64]  # cycles in which the clock reached a register, by its next and its present state
-
-
 def pack_cycles(states: NDArray[np.uint8]) -> NetWords:
     """Bits [cycles, nets] as words [nets, cycles / 64]; the number of cycles must be a multiple of 64."""
     packed = np.packbits(states.T, axis=1, bitorder="little")
@@ -44,60 +32,51 @@ def ones(words: NetWords) -> int:
     return int(np.bitwise_count(words).sum(dtype=np.int64))
 
 
-def activity(
-    circuit: Circuit, sources: NetWords, states: NetWords, chunk_cycles: int, delays: NDArray[np.int64] | None
-) -> Activity:
-    """Count the transitions of every net.
+class Activity:
+    """Transitions of every net, counted in blocks of whole chunks of cycles that follow each other.
 
-    Raises :class:`ToolError` unless the next states computed here are the states that follow.
+    Without ``delays`` of the gates, in steps of time, there are no glitches. Raises :class:`ToolError` unless the next
+    states computed here are the states that follow.
     """
-    chunk = chunk_cycles // BITS
-    cycles = states.shape[1] * BITS
-    counter = _Counter(circuit, chunk, delays)
-    step = max(BLOCK_WORDS // chunk, 1) * chunk
-    for first in range(0, states.shape[1], step):
-        counter.add(sources[:, first : first + step], states[:, first : first + step])
-    return Activity(
-        cycles=cycles,
-        transitions=cycles - states.shape[1] // chunk,
-        toggles=counter.toggles,
-        settled=counter.settled,
-        clocked=counter.clocked,
-    )
 
-
-class _Counter:
-    """Adds up the activity of blocks of whole chunks."""
-
-    def __init__(self, circuit: Circuit, chunk: int, delays: NDArray[np.int64] | None) -> None:
-        self.circuit, self.chunk, self.delays = circuit, chunk, delays
-        self.toggles = np.zeros(circuit.net_count, np.int64)
-        self.settled = np.zeros(circuit.net_count, np.int64)
+    def __init__(
+        self, circuit: Circuit, sources: NetWords, states: NetWords, chunk_cycles: int, delays: NDArray[np.int64] | None
+    ) -> None:
+        self._circuit, self._chunk, self._delays = circuit, chunk_cycles // BITS, delays
+        self._functions = [expression(gate.cell.pins[gate.pin].function) for gate in circuit.gates]
+        self.cycles = states.shape[1] * BITS  # clock cycles seen
+        # pairs of consecutive cycles among them, in which transitions were counted
+        self.transitions = self.cycles - states.shape[1] // self._chunk
+        self.toggles = np.zeros(circuit.net_count, np.int64)  # transitions of each net
+        self.settled = np.zeros(circuit.net_count, np.int64)  # those of them that zero-delay logic would make
+        # cycles in which the clock reached a register, by its next and its present state
         self.clocked = np.zeros((len(circuit.registers), 2, 2), np.int64)
-        self.functions = [expression(gate.cell.pins[gate.pin].function) for gate in circuit.gates]
+        step = max(BLOCK_WORDS // self._chunk, 1) * self._chunk
+        for first in range(0, states.shape[1], step):
+            self._add(sources[:, first : first + step], states[:, first : first + step])
 
-    def add(self, sources: NetWords, states: NetWords) -> None:
+    def _add(self, sources: NetWords, states: NetWords) -> None:
         values = self._settle(sources, states)
         self._check(values, states)
         before = np.empty_like(values)
         for net, words in enumerate(values):
             before[net] = self._delayed(words)
             self.settled[net] += ones(words ^ before[net])
-        if self.delays is None:
+        if self._delays is None:
             self.toggles = self.settled
         else:
-            self._glitches(values, before, self.delays)
+            self._glitches(values, before, self._delays)
 
     def _settle(self, sources: NetWords, states: NetWords) -> NetWords:
         """Values at the end of every cycle."""
-        circuit = self.circuit
+        circuit = self._circuit
         values = np.zeros((circuit.net_count, states.shape[1]), np.uint64)
         values[ONE] = _ONES
         values[circuit.sources] = sources
         for register, state in zip(circuit.registers, states, strict=True):
             for _, net, inverted in register.outputs:
                 values[net] = ~state if inverted else state
-        for gate, function in zip(circuit.gates, self.functions, strict=True):
+        for gate, function in zip(circuit.gates, self._functions, strict=True):
             values[gate.output] = function.evaluate({pin: values[net] for pin, net in gate.inputs.items()}, _ONES)
         return values
 
@@ -105,16 +84,16 @@ class _Counter:
         """Values in the cycle before; those of the cycle itself at the start of a chunk."""
         late = words << _ONE
         late[1:] |= words[:-1] >> _TOP
-        late[:: self.chunk] = late[:: self.chunk] & ~_ONE | words[:: self.chunk] & _ONE
+        late[:: self._chunk] = late[:: self._chunk] & ~_ONE | words[:: self._chunk] & _ONE
         return late
 
     def _check(self, values: NetWords, states: NetWords) -> None:
         """Compare the states with those that the cycle before computed; count clocked states."""
-        for number, (register, state) in enumerate(zip(self.circuit.registers, states, strict=True)):
+        for number, (register, state) in enumerate(zip(self._circuit.registers, states, strict=True)):
             data, enable = values[register.data], values[register.enable]
             following = data & enable | state & ~enable
             late = self._delayed(following)
-            late[:: self.chunk] = late[:: self.chunk] & ~_ONE | state[:: self.chunk] & _ONE
+            late[:: self._chunk] = late[:: self._chunk] & ~_ONE | state[:: self._chunk] & _ONE
             if (late != state).any():
                 names = " ".join(filter(None, (register.path, str(number))))
                 raise ToolError(f"next state of register {names} must be what the simulation did next, not another")
@@ -124,14 +103,14 @@ class _Counter:
 
     def _glitches(self, values: NetWords, before: NetWords, delays: NDArray[np.int64]) -> None:
         """Walk through the gates with the waveforms of a clock cycle, in which sources change at time 0."""
-        circuit = self.circuit
+        circuit = self._circuit
         uses = Counter(net for gate in circuit.gates for net in set(gate.inputs.values()))
         waves: dict[int, tuple[int, NetWords]] = {}
         for net in {*circuit.sources, *(net for item in circuit.registers for _, net, _ in item.outputs)}:
             if changes := ones(values[net] ^ before[net]):
                 waves[net] = (0, values[net : net + 1])
                 self.toggles[net] += changes
-        for gate, function, delay in zip(circuit.gates, self.functions, delays.tolist(), strict=True):
+        for gate, function, delay in zip(circuit.gates, self._functions, delays.tolist(), strict=True):
             wave, changes = _gate_wave(gate, function, delay, waves, values, before)
             if wave is not None:
                 waves[gate.output] = wave
