@@ -147,11 +147,10 @@ def test_a_kernel_runs_on_all_cores_of_the_point(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(flows, "run_cluster_case", run)
     outcome = KernelStep(SPEC).run(design(ClusterConfig(cores=4, banks=8, arbiter="strict")))
     (case,) = seen
-    assert (case.cluster.cores, case.cluster.banks, case.cluster.arbiter, case.cluster.icache_private) == (
+    assert (case.config.cores, case.config.banks, case.config.arbiter, case.config.icache_private) == (
         4, 8, "strict", 512,
     )  # fmt: skip
-    assert case.case.config == case.cluster.core
-    assert case.case.checked
+    assert case.checked
     assert outcome.error == "results must equal the reference, not differ 3 times"
 
 

@@ -105,7 +105,7 @@ class OnnxModel:
     @property
     def readers(self) -> tuple[ReadingLayer, ...]:
         """The layers that read maps, in their order."""
-        live = {self.input.name}
+        live, samples = {self.input.name}, {self.input.name}
         sources: dict[str, str] = {}
         found: list[ReadingLayer] = []
         for node in self.nodes:
@@ -117,12 +117,15 @@ class OnnxModel:
             if node.operator == "Pad":
                 # what is behind reads what is before
                 sources |= dict.fromkeys(node.outputs, sources.get(node.inputs[0], node.inputs[0]))
+            is_first = samples.issuperset(given)
             given = tuple(sources.get(name, name) for name in given)
             reads = OPERATORS[node.operator].reads if node.operator in OPERATORS else None
             if reads is Reads.WITH_WEIGHTS and node.inputs[0] in live and not {*node.inputs[1:]} & live:
-                found.append(ReadingLayer(name=node.name, inputs=given, weights=node.inputs[1]))
+                found.append(ReadingLayer(name=node.name, inputs=given, weights=node.inputs[1], is_first=is_first))
             elif reads is Reads.ALONE or (reads is Reads.BOTH and len(given) > 1):
-                found.append(ReadingLayer(name=node.name, inputs=given))
+                found.append(ReadingLayer(name=node.name, inputs=given, is_first=is_first))
+            elif is_first:
+                samples.update(node.outputs)
         return tuple(found)
 
     def calibration(self, options: ImportOptions) -> Calibration:

@@ -33,6 +33,7 @@ class ReadingLayer:
     name: str
     inputs: tuple[str, ...]  # the tensors that it reads, without its weights
     weights: str = ""  # the tensor of its weights; empty: it has none
+    is_first: bool = False  # whether it reads the samples of images
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
