@@ -10,8 +10,7 @@ from xpulpnn_sim.cli import bench
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import parsed
-from xpulpnn_sim.publishing.papers.measure import TABLES, measure_tables, runs_of
-from xpulpnn_sim.publishing.papers.report.page import charts
+from xpulpnn_sim.publishing.papers.measure import TABLES, charts, measure_tables, runs_of
 from xpulpnn_sim.publishing.papers.runs import PaperRun
 from xpulpnn_sim.publishing.papers.table import (
     MeasuredRow,

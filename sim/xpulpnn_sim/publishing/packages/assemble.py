@@ -8,12 +8,10 @@ from typing import NamedTuple
 from xpulpnn.errors import InputError
 from xpulpnn_sim.publishing.packages import ipxact
 from xpulpnn_sim.publishing.packages.cluster_testbench import cluster_testbench
-from xpulpnn_sim.publishing.packages.core_testbench import core_testbench
-from xpulpnn_sim.publishing.packages.design import CLOCK, GENERATED, LICENCE, RESETS, Design
+from xpulpnn_sim.publishing.packages.core_testbench import core_testbench, unit_testbench
+from xpulpnn_sim.publishing.packages.design import CLOCK, GENERATED, LICENCE, RESETS, Design, fill, template
 from xpulpnn_sim.publishing.packages.fusesoc import VERILATOR_BINARY, VERILATOR_MAKE, core_file
 from xpulpnn_sim.publishing.packages.ipxact import instance, port_table
-from xpulpnn_sim.publishing.packages.listing import fill, template
-from xpulpnn_sim.publishing.packages.unit_testbench import unit_testbench
 from xpulpnn_sim.publishing.packages.units import BUILDERS
 from xpulpnn_sim.tools.files import write_text
 

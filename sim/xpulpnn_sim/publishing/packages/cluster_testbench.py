@@ -10,11 +10,10 @@ from xpulpnn.isa.cluster import CONTROL, L2_BASE, Control
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.publishing.packages.core_testbench import SIMULATED_NS, described_testbench, sparse_hex
-from xpulpnn_sim.publishing.packages.design import Design, Port, clocking
-from xpulpnn_sim.publishing.packages.listing import fill, hex_words, listing, template
+from xpulpnn_sim.publishing.packages.design import Design, Port, connections, fill, hex_words, listing, template
 from xpulpnn_sw.kernels.programs.cluster_check import OPERANDS, RESULTS_AT, cluster_check
 
-_ELEMENT = re.compile(r"(?P<group>\w+?)__(?P<place>\d+)__(?P<signal>\w+)")
+_ELEMENT = re.compile(r"(?P<group>\w+?)__(?P<place>\d+)__\w+")
 
 
 @dataclass(frozen=True)
@@ -30,44 +29,33 @@ class _Nets:
 
     def elements(self, group: str) -> int:
         """Return the number of elements of an array of ports."""
-        places = {int(match["place"]) for match in self._matches() if match is not None and match["group"] == group}
-        return len(places)
-
-    def _matches(self) -> list[re.Match[str] | None]:
-        return [_ELEMENT.fullmatch(port.name) for port in self.design.ports]
+        found = map(_ELEMENT.fullmatch, self.design.by_name)
+        return len({match["place"] for match in found if match is not None and match["group"] == group})
 
     def declarations(self) -> str:
         """Declarations of the nets."""
         rows: dict[str, tuple[str, int]] = {}
-        for port, match in zip(self.design.ports, self._matches(), strict=True):
+        for port in self.design.ports:
             if port.is_clocking:
                 continue
-            name = _net(port, match)
-            group = match["group"] if match else port.name.partition("__")[0]
+            name, group = _net(port), port.name.partition("__")[0]
             kind = "reg" if port.is_input and group in self.driven else "wire"
             rows[name] = kind, rows.get(name, (kind, 0))[1] + port.width
         # one bit has a range too, so that a testbench may have an index for any number of cores
         lines = (f"    {kind:4} {f'[{width - 1}:0]':9} {name};" for name, (kind, width) in rows.items())
         return "\n".join(lines) + "\n"
 
-    def connections(self) -> str:
-        """Connections of the instance, one port per line."""
-        rows: list[str] = []
-        for port, match in zip(self.design.ports, self._matches(), strict=True):
-            rows.append(f"        .{port.name}({self._connection(port, match)})")
-        return ",\n".join(rows)
-
-    def _connection(self, port: Port, match: re.Match[str] | None) -> str:
-        if port.is_clocking:
-            return clocking(port)
-        name = _net(port, match)
+    def connection(self, port: Port) -> str:
+        """The net, or the slice of one, that a port is connected to."""
+        match = _ELEMENT.fullmatch(port.name)
+        name = _net(port)
         if match is None or self.elements(match["group"]) == 1:
             return name
         return f"{name}[{int(match['place']) * port.width} +: {port.width}]"
 
 
-def _net(port: Port, match: re.Match[str] | None) -> str:
-    return f"{match['group']}_{match['signal']}" if match else port.name.replace("__", "_")
+def _net(port: Port) -> str:
+    return re.sub(r"__(\d+__)?", "_", port.name, count=1)
 
 
 _SEED = 20
@@ -85,7 +73,7 @@ def cluster_testbench(design: Design) -> dict[str, str]:
     program = cluster_check(config, [rng.getrandbits(32) for _ in range(OPERANDS)])
     nets = _Nets(design, _DRIVEN)
     has_axi = design.top == "cluster-axi"
-    outside = (axi_outside if has_axi else obi_outside)(nets, config)
+    outside = _outside(nets, config, has_axi=has_axi)
     insns = tuple(enabled(config.core.extensions, config.core.widths))
     texts = [*(f"sum of core {core}" for core in range(config.cores)), "sum of all"]
     files = {
@@ -108,7 +96,7 @@ def cluster_testbench(design: Design) -> dict[str, str]:
             wires=nets.declarations(),
             memories=f"{outside.instances}\n{banks(nets, config)}",
             leaves=outside.leaves,
-            connections=nets.connections(),
+            connections=connections(design.ports, nets.connection),
             writes=outside.writes,
         ),
         f"{design.top}_program.hex": sparse_hex(program.image(_WORDS)),
@@ -150,7 +138,6 @@ def obi_port(
     place: int | None = None,
     accept: str = "",
     fails: str = "1'b0",
-    has_err: bool = True,
 ) -> str:
     """The responder of one port, or of element ``place`` of an array of several.
 
@@ -164,7 +151,7 @@ def obi_port(
         number=number,
         slice1=slices[0],
         slice=slices[1],
-        err=f"{name}_err{slices[0]}" if has_err else "",
+        err=f"{name}_err{slices[0]}",
         accept=accept,
         word=word,
         fails=fails,
@@ -244,41 +231,28 @@ def _write(name: str, size: int, condition: str, enables: str, place: str) -> st
     return _WRITE.format(name=name, size=size, condition=condition, enables=enables, place=place, index=index)
 
 
-def axi_outside(nets: _Nets, config: ClusterConfig) -> Outside:
-    """AXI4 ports."""
-    ports = {"ext": (32, True)} | ({"dma": (64, True)} if config.dma else {})
-    ports |= {"refill": (64, False)} if config.icache_private else {}
-    texts: list[str] = []
-    writes: list[str] = []
-    for number, (name, (width, has_writes)) in enumerate(ports.items()):
-        texts.append(_AXI_NETS.format(name=name) + (_AXI_WRITE_NETS.format(name=name) if has_writes else ""))
-        channels = _AXI_WRITES if has_writes else _NO_AXI_WRITES
-        word = _word(f"{name}_rplace", width)
-        texts.append(
-            _AXI_PORT.format(name=name, width=width, number=number, word=word, writes=channels.format(name=name))
-        )
-        if has_writes:
-            writes.append(_write(name, width // 8, f"{name}_accept", "wstrb", f"{name}_wplace"))
-    texts += [] if config.icache_private else [_fetch_ports(nets)]
-    leaves = "ext_accept && ext_wplace >= WORDS || ext_rvalid && ext_rresp[1]"
-    return Outside("\n".join(texts), "\n".join(writes), leaves)
-
-
-def obi_outside(nets: _Nets, config: ClusterConfig) -> Outside:
-    """The ports that the cluster has inside."""
+def _outside(nets: _Nets, config: ClusterConfig, *, has_axi: bool) -> Outside:
+    """The ports of a cluster, with AXI4 or those that it has inside."""
     ports = {"ext": 32} | ({"dma": 64} if config.dma else {}) | ({"refill": 64} if config.icache_private else {})
     texts: list[str] = []
     writes: list[str] = []
     for number, (name, width) in enumerate(ports.items()):
-        place = f"{name}_place"
-        texts.append(f"    wire [31:0] {place} = ({name}_addr - BASE) >> 2;\n    wire        {name}_accept;\n")
-        texts.append(
-            obi_port(name, width, _word(place, width), number, accept=f"{name}_accept", fails=f"{place} >= WORDS")
-        )
-        if name != "refill":
-            writes.append(_write(name, width // 8, f"{name}_accept && {name}_we", "be", place))
+        has_writes, accept = name != "refill", f"{name}_accept"
+        place = f"{name}_wplace" if has_axi else f"{name}_place"
+        if has_axi:
+            texts.append(_AXI_NETS.format(name=name) + (_AXI_WRITE_NETS.format(name=name) if has_writes else ""))
+            channels = (_AXI_WRITES if has_writes else _NO_AXI_WRITES).format(name=name)
+            word = _word(f"{name}_rplace", width)
+            texts.append(_AXI_PORT.format(name=name, width=width, number=number, word=word, writes=channels))
+        else:
+            texts.append(f"    wire [31:0] {place} = ({name}_addr - BASE) >> 2;\n    wire        {accept};\n")
+            texts.append(obi_port(name, width, _word(place, width), number, accept=accept, fails=f"{place} >= WORDS"))
+        if has_writes:
+            condition, enables = (accept, "wstrb") if has_axi else (f"{accept} && {name}_we", "be")
+            writes.append(_write(name, width // 8, condition, enables, place))
     texts += [] if config.icache_private else [_fetch_ports(nets)]
-    return Outside("\n".join(texts), "\n".join(writes), "ext_accept && ext_place >= WORDS")
+    leaves = "ext_accept && ext_wplace >= WORDS || ext_rvalid && ext_rresp[1]"
+    return Outside("\n".join(texts), "\n".join(writes), leaves if has_axi else "ext_accept && ext_place >= WORDS")
 
 
 def _fetch_ports(nets: _Nets) -> str:

@@ -19,7 +19,7 @@ from xpulpnn_sim.publishing.packages.arithmetic import (
     check_places,
     hart,
 )
-from xpulpnn_sim.publishing.packages.listing import listing, little_endian_words
+from xpulpnn_sim.publishing.packages.design import listing, little_endian_words
 from xpulpnn_sim.publishing.packages.units import dot_product_vectors
 from xpulpnn_sim.reference.statements.text import sx, zx
 from xpulpnn_sw.assembly.asm import Assembled, assemble

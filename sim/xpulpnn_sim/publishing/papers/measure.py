@@ -1,13 +1,175 @@
-"""The tables, and their runs, each once; records are kept, so that what was interrupted goes on where it was."""
+"""The papers' tables measured, each run once, and their page; records are kept, so that an interrupted run goes on."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
 
 from xpulpnn_sim.publishing.papers.runs import Record, Run
-from xpulpnn_sim.publishing.papers.table import PaperTable
+from xpulpnn_sim.publishing.papers.table import MeasuredRow, MeasuredTable, PaperTable, RowVerdict
 from xpulpnn_sim.publishing.papers.tables import classifier, pulp_nn, ulppack, xpulpnn
 from xpulpnn_sim.tools import results
 from xpulpnn_sim.tools.jobs import completed, executor
+from xpulpnn_sim.tools.named_table import Column, NamedTable
+from xpulpnn_sim.tools.pages import INK, PALETTE, Page, Plot, layout
 from xpulpnn_sim.tools.results import cached_results, digest
+
+_TONES = {"better": "good", "worse": "bad", RowVerdict.WRONG.value: "bad"}
+
+
+def named_table(measured: MeasuredTable) -> NamedTable:
+    """Figure, paper, ours, their ratio, verdict and place; summary and conditions as notes."""
+    reference = measured.table.reference
+    columns = [
+        Column(name="figure"),
+        Column(name="unit"),
+        Column(name=reference, digits=2),
+        Column(name="ours", digits=2),
+        Column(name=f"ours / {reference}", digits=2),
+        Column(name="verdict", tones=_TONES),
+        Column(name=f"of the {reference}"),
+    ]
+    rows = [
+        [
+            one.row.figure,
+            one.row.unit,
+            one.row.published and one.row.published.text,
+            f"{one.ours:.{one.row.digits}f}",
+            one.ratio,
+            one.verdict.value,
+            one.row.published and one.row.published.where,
+        ]
+        for one in measured.rows
+    ]
+    return NamedTable(
+        title=measured.table.title,
+        columns=columns,
+        rows=rows,
+        notes=[f"{measured.summary}.", *measured.table.notes, f"Paper: {measured.table.printed_by}."],
+        failed=frozenset(number for number, row in enumerate(measured.rows) if row.verdict is RowVerdict.WRONG),
+    )
+
+
+_PRINTED = "#9aa3ae"
+_FAINT = 0.4  # of printed bars beside ours in the same colour
+_VERDICTS: Mapping[RowVerdict, tuple[str, str]] = {
+    RowVerdict.BETTER: ("#0072b2", "circle"),
+    RowVerdict.EQUAL: ("#5b5b5b", "square"),
+    RowVerdict.WORSE: ("#d55e00", "diamond"),
+    RowVerdict.WRONG: ("#a3260b", "x"),
+}
+_ROW_HEIGHT, _FRAME, _BARS_HEIGHT = 24, 120, 400
+_NARROWEST = 1.25  # ends of the axis of ratios at least, the same to both sides
+_MARGIN = 1.05
+_TICKS = (0.25, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 4, 6, 8)
+
+
+def charts(measured: MeasuredTable) -> list[dict[str, Any]]:
+    """The plots of a table: bars where its rows say so, then how many times better ours is, row by row."""
+    titles = dict.fromkeys(row.row.place.chart for row in measured.rows if row.row.place is not None)
+    found = [_bars(measured, title) for title in titles]
+    compared = [row for row in measured.rows if row.advantage is not None]
+    return [*found, _advantages(compared)] if compared else found
+
+
+def _bars(measured: MeasuredTable, title: str) -> dict[str, Any]:
+    """A group of bars for each place along the axis; printed figures that several series share are there once."""
+    ours = _series(measured.rows, title, lambda row: row.ours)
+    printed = _series(measured.rows, title, lambda row: row.row.published and row.row.published.value)
+    reference = measured.table.reference
+    pairs = [pair for values in printed.values() for pair in values.items()]
+    common = dict(pairs) if len(set(pairs)) == len(dict(pairs)) else {}
+    traces = [_trace(reference, common, _PRINTED)] if common else []
+    for number, (name, values) in enumerate(ours.items()):
+        colour = PALETTE[number % len(PALETTE)]
+        if not common and name in printed:
+            traces.append(_trace(f"{name}, {reference}", printed[name], colour) | {"opacity": _FAINT})
+        traces.append(_trace(name, values, colour))
+    shown = layout(title, _BARS_HEIGHT, barmode="group", showlegend=True)
+    shown["xaxis"] |= {"type": "category"}
+    shown["yaxis"] |= {"rangemode": "tozero"}
+    return {"data": traces, "layout": shown}
+
+
+def _series(
+    rows: Sequence[MeasuredRow], title: str, value: Callable[[MeasuredRow], float | None]
+) -> dict[str, dict[str, float]]:
+    """The figures of a chart by series and place, without those that are missing."""
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        place, figure = row.row.place, value(row)
+        if place is not None and place.chart == title and figure is not None:
+            found.setdefault(place.series, {})[place.at] = figure
+    return found
+
+
+def _trace(name: str, values: Mapping[str, float], colour: str) -> dict[str, Any]:
+    return {
+        "type": "bar",
+        "name": name,
+        "x": list(values),
+        "y": list(values.values()),
+        "marker": {"color": colour},
+        "hovertemplate": f"%{{x}}: %{{y:.4g}}<extra>{name}</extra>",
+    }
+
+
+def _advantages(rows: Sequence[MeasuredRow]) -> dict[str, Any]:
+    """A row for each figure: to the right of 1 ours is better."""
+    traces: list[dict[str, Any]] = []
+    for verdict, (colour, symbol) in _VERDICTS.items():
+        shown = [row for row in rows if row.verdict is verdict]
+        if shown:
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "name": verdict.value,
+                    "x": [row.advantage for row in shown],
+                    "y": [row.row.figure for row in shown],
+                    "marker": {"color": colour, "symbol": symbol, "size": 10},
+                    "hovertemplate": "%{y}: %{x:.2f} times as good<extra></extra>",
+                }
+            )
+    shown = layout("how many times as good ours is; to the right of 1 it is better", _FRAME + _ROW_HEIGHT * len(rows))
+    shown |= {"showlegend": True, "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0}}
+    shown["title"] |= {"yref": "container", "y": 0.98, "yanchor": "top"}
+    ends = [*(row.advantage for row in rows if row.advantage), _NARROWEST, 1 / _NARROWEST]
+    shown["xaxis"] |= {"range": [math.log10(min(ends) / _MARGIN), math.log10(max(ends) * _MARGIN)]}
+    shown["xaxis"] |= {"type": "log", "tickvals": list(_TICKS), "ticktext": [f"{tick:g}" for tick in _TICKS]}
+    names = [row.row.figure for row in rows]
+    shown["yaxis"] |= {"type": "category", "categoryarray": names[::-1], "automargin": True}
+    shown["yaxis"] |= {"range": [-0.7, len(rows) - 0.3], "tickfont": {"size": 11}}
+    line = {"type": "line", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1, "line": {"color": INK, "width": 1}}
+    shown["shapes"] = [line]
+    return {"data": traces, "layout": shown}
+
+
+def write_papers_page(path: Path, tables: Sequence[MeasuredTable], *, command: str, conditions: Sequence[str]) -> None:
+    """Write the page in one step: tables, plots, and for every row the commands that repeat it."""
+    link = Markup('<a href="#{0}">{0}</a>')
+    facts = [(link.format(one.table.name), one.summary) for one in tables]
+    page = Page(
+        title="Papers' tables",
+        heading="The papers' tables, measured",
+        command=command,
+        writer="xpulpnn bench",
+        facts=[("Date", datetime.now().astimezone().isoformat(sep=" ", timespec="minutes")), *facts],
+        notes=conditions,
+    )
+    for number, measured in enumerate(tables):
+        name = measured.table.name
+        plots = [Plot(name=f"{number}-{place}", variants={(): chart}) for place, chart in enumerate(charts(measured))]
+        shown = named_table(measured)
+        rows = [[*cells, "\n".join(row.row.commands)] for cells, row in zip(shown.rows, measured.rows, strict=True)]
+        columns = [*shown.columns, Column(name="repeated by", commands=True)]
+        page.section(name, measured.table.title, page.grid(plots), replace(shown, columns=columns, rows=rows))
+    page.write(path)
+
 
 TABLES: Mapping[str, PaperTable] = {
     table.name: table
@@ -16,7 +178,7 @@ TABLES: Mapping[str, PaperTable] = {
 """All tables by name, in the order shown."""
 
 _WITHOUT = frozenset(
-    {"benches", "cli", "exploration", "guide", "packages", "proofs", "report", "tables", "verification"}
+    {"benches", "cli", "exploration", "guide", "packages", "measure.py", "proofs", "tables", "verification"}
 )
 """Folders of sources that no record depends on."""
 

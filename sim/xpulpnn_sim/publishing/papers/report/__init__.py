@@ -1,1 +1,0 @@
-"""Measured tables in the terminal and as a page."""
