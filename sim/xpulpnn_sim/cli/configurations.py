@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, TypeVar
 
 from cyclopts import Parameter, Token
@@ -12,13 +11,9 @@ from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.cli.options import (
     Count,
-    Fresh,
-    Json,
     Preset,
     Probability,
     Repeated,
-    Timeout,
-    YosysChoice,
     arguments,
     listed,
 )
@@ -227,15 +222,3 @@ class MemoryTiming(DataTiming):
     """Probability of a withheld grant of a fetch."""
     fetch_latency: Count = 1
     """Fetched words take 1 to N cycles."""
-
-
-@arguments
-class ProofOptions(Configuration, Fresh, Timeout, YosysChoice, Json):
-    """Options of all proofs about a core."""
-
-    self_test: bool = False
-    """Instead, put faults into the core, one by one, and see whether what must find each does."""
-    listing: Annotated[bool, Parameter(name="--list")] = False
-    """Show what there is to prove, and go."""
-    output: Annotated[Path | None, Parameter(alias="-o", metavar="DIR")] = None
-    """Folder for outcomes and examples (default build/NAME/PRESET)."""

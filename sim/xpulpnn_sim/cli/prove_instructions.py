@@ -26,9 +26,8 @@ from xpulpnn_sim.cli.common import (
     table,
     tell,
 )
-from xpulpnn_sim.cli.configurations import ProofOptions
 from xpulpnn_sim.cli.options import Jobs, arguments, command
-from xpulpnn_sim.cli.proof_options import is_found, outcome_record, workplace
+from xpulpnn_sim.cli.prove_core import ProofOptions, is_found, outcome_record, workplace
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, Ledger, Outcome
 from xpulpnn_sim.proofs.instructions.backend import BackendGates, backend_fields

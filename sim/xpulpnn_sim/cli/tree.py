@@ -130,14 +130,14 @@ prove instructions [explore]: prove instructions of the core against the stateme
 memories of any timing
   xpulpnn prove instructions 'pv.add.*'  # the packed additions
   xpulpnn prove instructions --self-test  # whether the proofs find wrong statements and faults
-prove pipeline [explore]: prove what must hold between instructions, with memories of any timing
+prove pipeline [explore] in prove_core: prove what must hold between instructions, with memories of any timing
   xpulpnn prove pipeline --list  # the properties, and what they leave out
   xpulpnn prove pipeline mac_load --preset xpulpnn2  # one of them
   xpulpnn prove pipeline --self-test  # whether they find faults put into the core
 prove cluster [explore]: prove what the arbiters and the event unit of a cluster promise
   xpulpnn prove cluster  # what arbiters and event unit of the 8-core cluster promise
   xpulpnn prove cluster event-unit --set cores=16 --json build/proofs.json  # of another cluster
-prove riscv-formal [explore]: run the checks of riscv-formal on the emitted core
+prove riscv-formal [explore] in prove_core: run the checks of riscv-formal on the emitted core
   xpulpnn prove riscv-formal --riscv-formal ~/riscv-formal --checks insn_add+pc_fwd  # two checks of the paper's core
   xpulpnn prove riscv-formal --preset ri5cy --jobs 4  # all checks, those of an earlier run as they came out
   xpulpnn prove riscv-formal --checks 'insn_c_*' --depth 12  # the compressed instructions, to cycle 12

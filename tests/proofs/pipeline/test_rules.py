@@ -54,8 +54,8 @@ def test_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
         "loops": Outcome(name="loops", verdict=PASSED, cycle=15, seconds=2, broken=("EX counts late",)),
     }
     monkeypatch.setattr(Prover, "prove", lambda self, rule, scene, depth: found[rule.name])
-    monkeypatch.setattr("xpulpnn_sim.cli.prove_pipeline.emit_scene", lambda config: None)
-    monkeypatch.setattr("xpulpnn_sim.cli.proof_options.find_abc", lambda: "abc")
+    monkeypatch.setattr("xpulpnn_sim.cli.prove_core.emit_scene", lambda config: None)
+    monkeypatch.setattr("xpulpnn_sim.cli.prove_core.find_abc", lambda: "abc")
     words = ["sequences", "obi", "loops", "-o", str(tmp_path), "--json", str(tmp_path / "found.json")]
     assert cli.main(words) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]

@@ -200,5 +200,5 @@ def test_a_memory_too_small_for_the_program_is_named():
 @pytest.mark.parametrize("value", ["0", "-1", "inf", "nan"])
 def test_clock_must_be_a_period(value, tmp_path, capsys):
     assert cli.main(["generate", "nnrf", "--package", f"--clock={value}", "-o", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"error: --clock must be positive, not {value}\n"
+    assert "for --clock. It must be positive." in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
