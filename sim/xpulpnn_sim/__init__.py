@@ -5,9 +5,9 @@ from xpulpnn.lazy import loader
 HOMES = {
     "ExploreOptions": "xpulpnn_sim.exploration.options",
     "Machine": "xpulpnn_sim.cosimulation.model.machine",
-    "check_vectors": "xpulpnn_sim.api.vectors",
+    "check_vectors": "xpulpnn_sim.api.programs",
     "cosim": "xpulpnn_sim.api.cosimulation",
-    "cosim_cluster": "xpulpnn_sim.api.cluster_cosimulation",
+    "cosim_cluster": "xpulpnn_sim.api.cosimulation",
     "explore": "xpulpnn_sim.exploration.exploration",
     "run": "xpulpnn_sim.api.programs",
     "simulate": "xpulpnn_sim.api.programs",

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from xpulpnn.config import Arbiter, ClusterConfig
-from xpulpnn_sim.api.cluster_cosimulation import cluster_cases, run_cluster_cases
+from xpulpnn_sim.api.cosimulation import cluster_cases, run_cluster_cases
 from xpulpnn_sim.cli.common import Columns, output, quotient, record_table, run_results, table
 from xpulpnn_sim.cli.configurations import IDEAL, Icache
 from xpulpnn_sim.cli.options import Count, Jobs, Numbers, Report, arguments, listed

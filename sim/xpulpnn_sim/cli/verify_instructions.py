@@ -11,7 +11,7 @@ from rich.table import Table
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.api.vectors import DEFAULT_CONFIG, ENGINES, check_vectors
+from xpulpnn_sim.api.programs import ENGINES, VECTOR_CONFIG, check_vectors
 from xpulpnn_sim.cli.common import finish, output, progress_bar, table, tell
 from xpulpnn_sim.cli.configurations import BOTH_FORMS, Configuration
 from xpulpnn_sim.cli.options import CorePreset, Count, Json, Seed, arguments, command
@@ -29,7 +29,7 @@ class VectorOptions(Configuration, Seed, Json):
 
     files: Annotated[tuple[Path, ...], Parameter(metavar="FILE.jsonl[.gz]")] = field(kw_only=False)
     """Vector files, JSON lines."""
-    preset: CorePreset = DEFAULT_CONFIG
+    preset: CorePreset = VECTOR_CONFIG
     """Configuration to start from, for both forms of Mac&Load."""
     draw: Count | None = None
     """First write the file: N random vectors of the Mac&Loads with both factors from the NN-RF and of the

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from xpulpnn.config import ClusterConfig, CoreConfig, preset
-from xpulpnn_sim.api.cluster_cosimulation import cosim_cluster
-from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, MOST_CYCLES, cosim
+from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, MOST_CYCLES, cosim, cosim_cluster
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks.network_run import run_network
