@@ -17,8 +17,10 @@ from xpulpnn_sim.tools.top_names import ALL_TOPS
 
 pytestmark = pytest.mark.flow
 
+TOPS = '", "'.join(ALL_TOPS)
+
 BAD_INPUT = {
-    "top": (["--top", "soc"], f'Invalid value "soc" for --top. Choose from: "{ALL_TOPS[0]}", '),
+    "top": (["--top", "soc"], f'Invalid value "soc" for --top. Choose from: "{TOPS}".'),
     "flow": (["--flow", "builtin,xilinx"], "flow must be a list out of asic,builtin,ecp5,ice40, not xilinx"),
     "asic without library": (["--flow", "asic"], "liberty must be given for the flow asic"),
     "no library": (["--liberty", "absent.lib"], "liberty must be a file, not absent.lib"),

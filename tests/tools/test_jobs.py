@@ -9,12 +9,15 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from tests.processes import gone
 
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.worker_process import CallError
 
 pytestmark = pytest.mark.unit
+
+HERE = Path(__file__).parent
 
 
 def double(value):
@@ -76,16 +79,6 @@ def tool_of(folder, patience_s=30):
         assert time.monotonic() < until
         time.sleep(0.05)
     return int(found[0].stem)
-
-
-def is_gone(number, patience_s=10):
-    until = time.monotonic() + patience_s
-    while time.monotonic() < until:
-        state = Path(f"/proc/{number}/stat")
-        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
-            return True
-        time.sleep(0.05)
-    return False
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -157,7 +150,7 @@ def test_a_late_call_is_killed_with_its_tools(tmp_path, function):
         late = pool.submit(function, tmp_path)
         with pytest.raises(CallError, match=r"must end within 8 s, not be stopped then"):
             late.result()
-        assert is_gone(tool_of(tmp_path))
+        assert gone(tool_of(tmp_path))
         # the killed process is replaced
         assert pool.submit(double, 1).result() == 2
 
@@ -173,27 +166,54 @@ def test_leaving_kills_what_runs(tmp_path):
     with executor(2) as pool:
         pool.submit(hang, tmp_path)
         tool = tool_of(tmp_path)
-    assert is_gone(tool)
+    assert gone(tool)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_tools_die_with_whoever_started_them(tmp_path, number):
     script = (
-        "import signal, sys; sys.path.insert(0, sys.argv[2])\n"
+        "import signal, sys; sys.path[:0] = sys.argv[2:]\n"
         "import test_jobs; from xpulpnn_sim.tools.jobs import executor\n"
         # whoever runs tests in the background ignores it
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "with executor(2) as pool: pool.submit(test_jobs.hang, sys.argv[1]).result()\n"
     )
     parent = subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path), str(Path(__file__).parent)], stderr=subprocess.DEVNULL
+        [sys.executable, "-c", script, str(tmp_path), str(HERE), str(HERE.parents[1])], stderr=subprocess.DEVNULL
     )
     tool = tool_of(tmp_path)
     parent.send_signal(number)
     assert parent.wait(timeout=20) != 0
-    assert is_gone(tool)
+    assert gone(tool)
 
 
 def test_there_must_be_a_job():
     with pytest.raises(InputError, match="jobs must be at least 1, not 0"):
         executor(0)
+
+
+COPIES = """
+import os, signal
+from xpulpnn_sim.tools.forks import Forks, limit_computing, silence
+
+ended = {}
+forks = Forks(2, ended.__setitem__)
+for number in range(4):
+    if forks.start(number):
+        silence()
+        print("unheard", flush=True)
+        if number == 3:
+            limit_computing(0.1)
+            while True:
+                pass
+        os._exit(number)
+forks.wait()
+print(sorted(ended.items()))
+assert ended[3] == -signal.SIGPROF
+"""
+
+
+def test_copies_tell_their_exit_codes():
+    # in a process of a single thread
+    done = subprocess.run([sys.executable, "-c", COPIES], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[(0, 0), (1, 1), (2, 2), (3, -27)]\n"

@@ -56,6 +56,10 @@ def test_entries_from_before_a_fresh_run_do_not_count(tmp_path, monkeypatch):
 
 
 def test_emptying_leaves_what_is_not_ours(tmp_path, monkeypatch):
+    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path / "none"))
+    assert cache_size() == (0, 0)
+    clean_cache()
+    assert list(tmp_path.iterdir()) == []
     monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path))
     ours = ["a.so", "b.a", "a.lock", "building-x/a.cpp", "designs/a.json", "flows/b.json", "times/steps.json"]
     theirs = ["notes.txt", "photos/cat.jpg"]
@@ -66,10 +70,3 @@ def test_emptying_leaves_what_is_not_ours(tmp_path, monkeypatch):
     clean_cache()
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == theirs
     assert cache_size() == (0, 0)
-
-
-def test_looking_makes_no_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path / "none"))
-    assert cache_size() == (0, 0)
-    clean_cache()
-    assert list(tmp_path.iterdir()) == []

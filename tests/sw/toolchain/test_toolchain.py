@@ -187,7 +187,7 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch):
     ("arguments", "named"),
     [
         ("", "FILE"),
-        ("main.c --compiler tcc", "--compiler"),
+        ("main.c --compiler tcc", 'Invalid value "tcc" for --compiler'),
         ("none.c", "source must be an existing file, not none.c"),
         ("main.py", "source must end in one of .c"),
         ("main.c --ram 0", "--ram"),
