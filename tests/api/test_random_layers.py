@@ -37,7 +37,9 @@ def test_as_many_layers_as_turns_meet_them_all(kernel):
     names = tuple(KINDS[kernel].variants)[-1:]
     count = len(turns(kernel, FULL, variants=names, beyond=BEYOND))
     cases = random_cases(kernel, count, config=FULL, machine=Machine(seed=5), variants=names, beyond=BEYOND)
-    assert {case.config for case in cases} == {FULL if KINDS[kernel].variants[names[0]].extensions <= FULL.extensions else BEYOND}
+    assert {case.config for case in cases} == {
+        FULL if KINDS[kernel].variants[names[0]].extensions <= FULL.extensions else BEYOND
+    }
     assert covered(cases) == count
     assert covered(cases[1:]) == count - 1
 

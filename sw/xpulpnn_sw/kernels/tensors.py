@@ -92,30 +92,16 @@ def _shapes(layer: FilterLayer) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (layer.pixels, layer.reduction), (layer.out_channels, layer.reduction)
 
 
-def _met(layer: ConvLayer) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _met(layer: ProductLayer, axis: int) -> NDArray[np.float64]:
+    """Fractions of the input that are met, not padding: by each weight of a filter (axis 0), or by each pixel (1)."""
+    if not isinstance(layer, ConvLayer):
+        return np.ones(1)
     top, _, left, _ = layer.padding
     taps = np.linspace(0, layer.reach - 1, layer.kernel_height).round().astype(np.int64)
     y = np.arange(layer.out_height)[:, np.newaxis] * layer.stride[0] - top + taps
     x = np.arange(layer.out_width)[:, np.newaxis] * layer.stride[1] - left + np.arange(layer.kernel_width)
-    return (y >= 0) & (y < layer.height), (x >= 0) & (x < layer.width)
-
-
-def _coverage(layer: ProductLayer) -> NDArray[np.float64]:
-    """In how many of the receptive fields each weight of a filter meets the input, as a fraction; else padding."""
-    if not isinstance(layer, ConvLayer):
-        return np.ones(1)
-    rows, columns = _met(layer)
-    met: NDArray[np.float64] = rows.mean(axis=0)[:, np.newaxis] * columns.mean(axis=0)
-    return met[:, :, np.newaxis]
-
-
-def _inside(layer: ProductLayer) -> NDArray[np.float64]:
-    """The fraction of the receptive field of each pixel that lies inside the input."""
-    if not isinstance(layer, ConvLayer):
-        return np.ones(1)
-    rows, columns = _met(layer)
-    inside: NDArray[np.float64] = rows.mean(axis=1)[:, np.newaxis] * columns.mean(axis=1)
-    return inside
+    rows, columns = (y >= 0) & (y < layer.height), (x >= 0) & (x < layer.width)
+    return np.outer(rows.mean(axis=axis), columns.mean(axis=axis))[:, :, np.newaxis]
 
 
 def random_values(bits: int, rng: np.random.Generator, shape: tuple[int, ...], *, signed: bool) -> Ints:
@@ -158,12 +144,12 @@ def random_tensors(
     if not precision.w_signed:
         # sums grow with the part of a receptive field that lies inside
         whole = weights.reshape(layer.out_channels, -1).sum(axis=1).mean() * (1 << precision.x) / 2
-        spread = int(np.hypot(spread, 0 if precision.x_signed else whole * _inside(layer).std()))
+        spread = int(np.hypot(spread, 0 if precision.x_signed else whole * _met(layer, 1).std()))
     offsets = rng.integers(-spread, spread, layer.out_channels, endpoint=True) if bias else None
     operands = partial(LayerTensors, activations=activations, weights=weights)
     if not precision.requantised:
         return operands(bias=offsets)
-    coverage = _coverage(layer)
+    coverage = _met(layer, 0)
     # twice the mean of an activation
     middle = 0 if precision.x == SIGN_BITS else -1 if precision.x_signed else (1 << precision.x) - 1
     outside = precision.around(layer.outside) if isinstance(layer, ConvLayer) else 0

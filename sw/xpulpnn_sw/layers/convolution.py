@@ -56,6 +56,7 @@ class ConvLayer(Windows):
     out_channels: int  # number of filters
     padding: tuple[int, int, int, int] = (1, 1, 1, 1)  # as of Windows; a window is what a filter meets
     outside: int = 0  # the value around the map, in the range of the inputs; 0 means -1 where these have one bit
+    dilation: int = 1  # distance of the input rows that filter rows meet
 
     def __post_init__(self) -> None:
         # dataclasses with slots are other classes than the one that super() would mean
@@ -63,6 +64,11 @@ class ConvLayer(Windows):
         check_size("out channels", self.out_channels)
         check_elements("weights", self.out_channels * self.reduction)
         check_elements("output", self.pixels * self.out_channels)
+
+    @property
+    def reach(self) -> int:
+        """Input rows from the first to the last that a filter meets."""
+        return (self.kernel_height - 1) * self.dilation + 1
 
     @property
     def pixels(self) -> int:
@@ -185,18 +191,6 @@ class LinearLayer(LayerText):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DilatedLayer(ConvLayer):
-    """Convolution whose filter rows meet rows of the input that are apart."""
-
-    dilation: int = 1  # distance of the pixels that a filter meets
-
-    @property
-    def reach(self) -> int:
-        """Input rows from the first to the last that a filter meets."""
-        return (self.kernel_height - 1) * self.dilation + 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Conv1dLayer(LayerText):
     """Convolution of a sequence of pixels, all channels to all channels.
 
@@ -224,22 +218,21 @@ class Conv1dLayer(LayerText):
     @property
     def geometry(self) -> ConvLayer:
         """The same in two directions: in a row, so that a filter meets neighbours, or if it does not, in a column."""
-        before, behind = self.padding
-        same = {"channels": self.channels, "out_channels": self.out_channels, "outside": self.outside}
-        if self.dilation == 1:
-            padding, stride = (0, 0, before, behind), (1, self.stride)
-            return ConvLayer(
-                height=1,
-                width=self.length,
-                kernel_height=1,
-                kernel_width=self.kernel,
-                stride=stride,
-                padding=padding,
-                **same,
-            )
-        padding, stride = (before, behind, 0, 0), (self.stride, 1)
-        sizes = {"height": self.length, "width": 1, "kernel_height": self.kernel, "kernel_width": 1}
-        return DilatedLayer(**sizes, **same, stride=stride, padding=padding, dilation=self.dilation)
+        (before, behind), in_row = self.padding, self.dilation == 1
+        height, width = (1, self.length) if in_row else (self.length, 1)
+        kernel_height, kernel_width = (1, self.kernel) if in_row else (self.kernel, 1)
+        return ConvLayer(
+            height=height,
+            width=width,
+            channels=self.channels,
+            out_channels=self.out_channels,
+            kernel_height=kernel_height,
+            kernel_width=kernel_width,
+            stride=(1, self.stride) if in_row else (self.stride, 1),
+            padding=(0, 0, before, behind) if in_row else (before, behind, 0, 0),
+            outside=self.outside,
+            dilation=self.dilation,
+        )
 
     @property
     def out_shape(self) -> tuple[int, ...]:
