@@ -1,6 +1,5 @@
 """The binarised classifier: its words, and its layers on the RTL."""
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -65,6 +64,8 @@ def test_the_share_of_a_core(variant: str, popcount: str, weights):
     path = call(run, memory, core=PIECE, cores=network.LAST, trace=variant == "crumbs")
     after = np.frombuffer(memory.read_bytes(run.function.image.base, run.function.image.data.size), np.uint8)
     found = bnn_run._found(BnnCase(variant=variant, popcount=popcount, config=FULL, machine=Machine()), run, after)
+    # what is compared after a whole run
+    assert variant != "dense" or {*found} == {*bnn_run._expected(weights, image)}
     mine = slice(2 * PIECE, 2 * PIECE + 2)
     np.testing.assert_array_equal(found["map1"][mine], first[mine] > 0)
     np.testing.assert_array_equal(found["map2"][PIECE], second[PIECE] > 0)
@@ -117,24 +118,6 @@ def test_every_layer_is_right_and_soon():
     assert (result.record["mismatches"], result.reports) == (0, [])
     assert result.record["cycles"] <= MOST_CYCLES
     assert sum(result.record["layers"].values()) == pytest.approx(result.record["cycles"], abs=64)
-
-
-def test_a_wrong_layer_is_named(weights):
-    """What is compared, without a run: all maps are there and one bit makes a difference."""
-    image = synthetic_image(np.random.default_rng(1))
-    stages = bnn_run._expected(weights, image)
-    assert {name: values.shape for name, values in stages.items()} == {
-        "map1": (48, 48, 32),
-        "map2": (24, 24, 32),
-        "hidden1": (100,),
-        "hidden2": (100,),
-        "output": (4,),
-    }
-    turned = weights.conv1.copy()
-    turned[3] *= -1
-    other = bnn_run._expected(replace(weights, conv1=turned), image)
-    assert not np.array_equal(stages["map1"][..., 3], other["map1"][..., 3])
-    assert np.array_equal(np.delete(stages["map1"], 3, axis=2), np.delete(other["map1"], 3, axis=2))
 
 
 @pytest.mark.parametrize(
