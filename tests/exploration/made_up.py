@@ -5,7 +5,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from xpulpnn_sim.exploration.results import EnergyResult, FlowResult, PointResult
+from xpulpnn_sim.exploration.results import (
+    CriticalPath,
+    EmittedDesign,
+    EnergyResult,
+    FlowOutput,
+    FlowResult,
+    ModuleArea,
+    PathStep,
+    PointResult,
+)
 
 
 def flow(**fields: Any) -> FlowResult:
@@ -20,6 +29,25 @@ def energy(**fields: Any) -> EnergyResult:
 def point(label: str, **fields: Any) -> PointResult:
     empty = {"top": "dotp", "preset": label, "settings": {}, "configuration": {}, "folder": ""}
     return PointResult(label=label, **{**empty, **fields})
+
+
+class MadeUpFlow:
+    """A flow that remembers the designs it sees."""
+
+    def __init__(self, name: str = "asic", script: str = "", **settings: str) -> None:
+        self.name, self.script, self._settings = name, script, settings
+        self.seen: list[EmittedDesign] = []
+
+    def settings(self) -> dict[str, str]:
+        return self._settings
+
+    def run(self, design: EmittedDesign) -> FlowOutput:
+        self.seen.append(design)
+        step = PathStep(net="n", cell="c", delay_ps=1, arrival_ps=1)
+        path = CriticalPath(tool="t", netlist="flat", start="x", end="y", delay_ps=1.5, steps=[step])
+        area = ModuleArea(path="a", module="a", own_ge=1.0, total_ge=2.0, own_cells=3)
+        result = flow(flow=self.name, script=self.script, conditions=["Made up."], path=path, modules=[area])
+        return FlowOutput(result=result, files={"run1/tool.log": "said\n"})
 
 
 Cells = Mapping[str, tuple[str, Mapping[str, int | str]]]

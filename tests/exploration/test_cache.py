@@ -6,18 +6,14 @@ from pathlib import Path
 from time import sleep
 
 import pytest
+from tests.exploration.made_up import MadeUpFlow
 
 from xpulpnn.config import CoreConfig, apply_settings, preset
 from xpulpnn.errors import ConfigError
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.exploration.results import (
-    CriticalPath,
     EmittedDesign,
-    FlowOutput,
-    FlowResult,
-    ModuleArea,
-    PathStep,
     cached_flow,
     emit_design,
 )
@@ -27,27 +23,6 @@ pytestmark = pytest.mark.unit
 DESIGN = EmittedDesign(
     top="a", module="a", config=preset("ri5cy"), verilog="module a; endmodule", manifest={"top": "a"}
 )
-STEP = PathStep(net="n", cell="c", delay_ps=1, arrival_ps=1)
-PATH = CriticalPath(tool="t", netlist="flat", start="x", end="y", delay_ps=1.5, steps=[STEP])
-AREA = ModuleArea(path="a", module="a", own_ge=1.0, total_ge=2.0, own_cells=3)
-
-
-class CountingFlow:
-    """A flow that counts its runs."""
-
-    def __init__(self, name: str = "asic", script: str = "area", **settings: str) -> None:
-        self.name = name
-        self.script = script
-        self.given = settings
-        self.runs = 0
-
-    def settings(self) -> dict[str, str]:
-        return self.given
-
-    def run(self, design: EmittedDesign) -> FlowOutput:
-        self.runs += 1
-        result = FlowResult(flow=self.name, script=self.script, tools={}, conditions=["c"], path=PATH, modules=[AREA])
-        return FlowOutput(result=result, files={"log": "said\n"})
 
 
 @pytest.fixture(autouse=True)
@@ -56,31 +31,31 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_second_run_is_read() -> None:
-    flow = CountingFlow()
+    flow = MadeUpFlow()
     first, hit = cached_flow(flow, DESIGN)
     assert not hit
     assert cached_flow(flow, DESIGN) == (first, True)
-    assert flow.runs == 1
+    assert len(flow.seen) == 1
 
 
 @pytest.mark.parametrize(
     ("flow", "design"),
     [
-        (CountingFlow(version="2"), DESIGN),
-        (CountingFlow(script="speed"), DESIGN),
-        (CountingFlow(name="builtin"), DESIGN),
-        (CountingFlow(), replace(DESIGN, verilog="module a; wire b; endmodule")),
+        (MadeUpFlow(version="2"), DESIGN),
+        (MadeUpFlow(script="speed"), DESIGN),
+        (MadeUpFlow(name="builtin"), DESIGN),
+        (MadeUpFlow(), replace(DESIGN, verilog="module a; wire b; endmodule")),
     ],
 )
-def test_whatever_determines_the_result_is_in_the_key(flow: CountingFlow, design: EmittedDesign) -> None:
-    cached_flow(CountingFlow(), DESIGN)
+def test_whatever_determines_the_result_is_in_the_key(flow: MadeUpFlow, design: EmittedDesign) -> None:
+    cached_flow(MadeUpFlow(), DESIGN)
     assert not cached_flow(flow, design)[1]
-    assert flow.runs == 1
+    assert len(flow.seen) == 1
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"flow": "asic"}', '{"tools": {}, "conditions": [], "path": 1}'])
 def test_broken_entries_are_made_anew(tmp_path: Path, text: str) -> None:
-    flow = CountingFlow()
+    flow = MadeUpFlow()
     first, _ = cached_flow(flow, DESIGN)
     (entry,) = (tmp_path / "flows").iterdir()
     entry.write_text(text)
@@ -89,7 +64,7 @@ def test_broken_entries_are_made_anew(tmp_path: Path, text: str) -> None:
 
 
 def test_comments_do_not_count() -> None:
-    flow = CountingFlow()
+    flow = MadeUpFlow()
     first, _ = cached_flow(flow, DESIGN)
     told = replace(DESIGN, verilog="// widths = 8\nmodule a; endmodule\n  // end")
     assert cached_flow(flow, told) == (first, True)

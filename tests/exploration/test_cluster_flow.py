@@ -120,8 +120,6 @@ def test_areas_are_the_sums_of_the_parts(output: FlowOutput, library: Library) -
 @pytest.mark.flow
 def test_paths_go_through_all_parts(output: FlowOutput, library: Library) -> None:
     path, grant = output.result.path, output.result.grant
-    assert path is not None
-    assert grant is not None
     assert 0 < grant.request_ps < grant.grant_ps < grant.path.delay_ps <= path.delay_ps
     assert grant.fo4 == pytest.approx(grant.path.delay_ps / library.fo4_ps)
     assert grant.path.start.startswith(("core0.", "core1."))

@@ -66,7 +66,6 @@ def test_units_are_ns_ff_fj_and_nw(tmp_path: Path) -> None:
     assert nand.leakage_nw == pytest.approx(2000)
     # 0.1 V squared times 10 fF is 0.1 fJ
     power = nand.pins["Y"].internal_power[0].rise_power
-    assert power is not None
     assert power.at(0.05, 99) == pytest.approx(0.6)
 
 
@@ -75,7 +74,6 @@ def test_tables_are_bilinear_whatever_the_order_of_their_axes(tmp_path: Path) ->
     assert [arc.related_pin for arc in arcs] == ["A", "B"]
     assert {arc.timing_sense for arc in arcs} == {"negative_unate"}
     table = arcs[0].cell_rise
-    assert table is not None
     assert table.at(0.0, 10) == pytest.approx(0.01)
     assert table.at(0.1, 10) == pytest.approx(0.02)
     assert table.at(0.0, 30) == pytest.approx(0.03)
@@ -86,7 +84,6 @@ def test_tables_are_bilinear_whatever_the_order_of_their_axes(tmp_path: Path) ->
 def test_registers_and_pins(tmp_path: Path) -> None:
     cells = library(tmp_path).cells
     register = cells["DFF"].flip_flop
-    assert register is not None
     assert (register.state, register.next_state, register.clocked_on, register.clear) == ("IQ", "D", "CK", "!R")
     assert [pin.name for pin in cells["DFF"].pins.values() if pin.clock] == ["CK"]
     assert cells["NAND"].truth_table() == 0b0111
@@ -206,7 +203,6 @@ def test_efforts_and_parasitics_are_those_of_the_textbook(library: Library, kind
     cell = library.cells[f"{kind}_X1"]
     assert cell.pins[name].capacitance_ff == pytest.approx(effort / 3)
     rise = next(arc for arc in cell.pins["Y"].timing if arc.related_pin == name).cell_rise
-    assert rise is not None
     assert rise.at(0.1, 0.0) == pytest.approx(0.010 * parasitic / 3)
     assert rise.at(0.1, 6.0) == pytest.approx(0.010 * (parasitic / 3 + 6))
 
@@ -225,8 +221,6 @@ def test_larger_cells_are_larger_and_drive_more(library: Library) -> None:
             unit = library.cells[name.replace("_X2", "_X1")]
             assert cell.area > unit.area, name
             slow, fast = (gate.outputs[0].timing[0].cell_rise for gate in (unit, cell))
-            assert slow is not None
-            assert fast is not None
             assert fast.at(0, 20) < slow.at(0, 20), name
 
 
@@ -238,7 +232,6 @@ def test_units_of_the_flows(library: Library) -> None:
 
 def test_energy_of_an_inverter_edge_is_half_its_parasitic_capacitance(library: Library) -> None:
     (power,) = library.cells["INV_X4"].pins["Y"].internal_power
-    assert power.rise_power is not None
     assert power.rise_power.at(0.1, 7) == pytest.approx(4 / 2)
     assert all(cell.leakage_nw > 0 for cell in library.cells.values())
 

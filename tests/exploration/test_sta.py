@@ -43,7 +43,6 @@ def opensta() -> OpenSta:
 @pytest.mark.unit
 def test_the_estimate_is_the_sum_of_the_tables(library: Library) -> None:
     path = longest_path(NETLIST, library)
-    assert path is not None
     assert (path.start in {"a", "b"}, path.end) == (True, "y")
     assert [step.net for step in path.steps] == ["n5", "n6", "y"]
     assert [step.cell for step in path.steps] == ["NAND2_X1", "INV_X2", "NOR2_X1"]
@@ -57,7 +56,6 @@ def test_registers_are_cut(library: Library) -> None:
     path = longest_path(
         MappedNetlist(module="chain", gates=gates, inputs=NETLIST.inputs, outputs={"y": 8}, names=NAMES), library
     )
-    assert path is not None
     assert (path.end, len(path.steps)) == ("held", 2)
 
 
@@ -82,7 +80,6 @@ def test_opensta_abc_and_the_estimate_agree_on_a_component(
     design = emit_design("nnrf", preset("xpulpnn"))
     timed = AsicFlow(library, "builtin", "area").run(design)
     path = timed.result.path
-    assert path is not None
     assert path.tool == TOOL
     assert path.others[f"OpenSTA {opensta.version}"] == pytest.approx(path.delay_ps, abs=0.05)
     assert path.others["ABC"] == timed.result.delay_ps
@@ -116,7 +113,6 @@ def test_the_worst_of_several_arcs_counts_with_the_sense_of_the_first(library: L
         MappedNetlist(module="two", gates=gates, inputs={"a": 3}, outputs={"y": 7}, names={3: "a", 5: "n", 7: "y"}),
         replace(library, output_load_ff=0.0),
     )
-    assert path is not None
     # 3 ns rising twice, with the driver's load in front
     assert [step.delay_ps for step in path.steps][1:] == [3000.0]
     assert path.delay_ps == pytest.approx(6000.0, abs=50)
