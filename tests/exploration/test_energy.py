@@ -78,10 +78,8 @@ library (tiny) {
 
 
 @pytest.fixture(name="liberty")
-def fixture_liberty(tmp_path: Path) -> Liberty:
-    path = tmp_path / "tiny.lib"
-    path.write_text(LIBRARY)
-    return read_liberty(path)
+def fixture_liberty() -> Liberty:
+    return read_liberty(LIBRARY, "tiny.lib")
 
 
 def circuit(

@@ -16,10 +16,7 @@ leakage is proportional to device width: units of no technology, good for compar
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xpulpnn.user_cache import cache_directory
-from xpulpnn_sim.exploration.library import Library, load_library
-from xpulpnn_sim.tools.files import write_text
-from xpulpnn_sim.tools.results import digest
+from xpulpnn_sim.exploration.library import Library, library_of
 
 LIBRARY_NAME = "xpulpnn_builtin"
 TAU_PS = 10.0
@@ -267,9 +264,6 @@ def liberty_text() -> str:
 
 
 def builtin_library() -> Library:
-    """The library, its Liberty file written to the cache if it is not there yet."""
-    text = liberty_text()
-    path = cache_directory() / "liberty" / f"{LIBRARY_NAME}-{digest(text)}.lib"
-    if not path.exists():
-        write_text(path, text)
-    return load_library(path, name="built-in (logical effort, no technology)", physical=False)
+    """The library with the units of flows."""
+    name = "built-in (logical effort, no technology)"
+    return library_of(liberty_text().encode(), LIBRARY_NAME, name=name, physical=False)

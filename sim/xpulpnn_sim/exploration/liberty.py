@@ -9,7 +9,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -271,16 +270,12 @@ class Liberty:
     cells: dict[str, LibraryCell]
 
 
-def read_liberty(path: Path) -> Liberty:
-    """The library in a Liberty file; raises :class:`ToolError` with one line if it is none."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise ToolError(f"liberty must be a Liberty file, not {path} ({error.strerror})") from error
+def read_liberty(text: str, source: object) -> Liberty:
+    """The library in a Liberty file; raises :class:`ToolError` with one line, which names its source, if it is none."""
     try:
         return _Reader(parse_library(text)).liberty()
     except (ValueError, LookupError) as error:
-        raise ToolError(f"liberty must be a Liberty file, not {path} ({error})") from error
+        raise ToolError(f"liberty must be a Liberty file, not {source} ({error})") from error
 
 
 class _Reader:

@@ -6,14 +6,11 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from xpulpnn.errors import ToolError
-from xpulpnn.user_cache import cache_directory
 from xpulpnn_sim.exploration.liberty import Liberty, LibraryCell, TimingArc, read_liberty
-from xpulpnn_sim.tools.files import write_bytes
 from xpulpnn_sim.tools.yosys import Yosys
 
 _INVERTER = 0b01
@@ -26,7 +23,7 @@ _FO4_STEPS = 100
 class Library:
     """A cell library as the flows use it."""
 
-    path: Path  # Liberty file
+    content: bytes  # Liberty file
     liberty: Liberty
     name: str  # what reports call it
     physical: bool  # whether areas are in um2; the built-in library has areas in NAND2 equivalents alone
@@ -51,31 +48,25 @@ class Library:
         """Cells by name."""
         return self.liberty.cells
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """A library travels to other processes and machines with its file."""
-        values = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "path"}
-        return _arrived, (str(self.path), self.path.read_bytes(), values)
+
+def load_library(path: Path) -> Library:
+    """The library in a Liberty file; raises :class:`ToolError` as :func:`library_of` does."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ToolError(f"liberty must be a Liberty file, not {path} ({error.strerror})") from error
+    return library_of(content, path)
 
 
-def _arrived(place: str, content: bytes, values: dict[str, Any]) -> Library:
-    """A library from another process; its file is the one there was there, or a copy in the cache."""
-    path = Path(place)
-    if not path.is_file() or path.read_bytes() != content:
-        path = cache_directory() / "liberty" / f"{values['sha256'][:32]}.lib"
-        if not path.exists() or path.read_bytes() != content:
-            write_bytes(path, content)
-    return Library(path=path, **values)
-
-
-def load_library(path: Path, *, name: str = "", physical: bool = True) -> Library:
-    """Reads a Liberty file; raises :class:`ToolError` if it is none or lacks a cell that no flow can do without."""
-    liberty = read_liberty(path)
+def library_of(content: bytes, source: object, *, name: str = "", physical: bool = True) -> Library:
+    """Raises :class:`ToolError` if it is no library, or lacks a cell that no flow can do without."""
+    liberty = read_liberty(content.decode(errors="replace"), source)
     usable = [cell for cell in liberty.cells.values() if not cell.dont_use and cell.area > 0]
 
     def require(what: str, cells: Iterable[LibraryCell]) -> list[LibraryCell]:
         found = sorted(cells, key=lambda cell: (cell.area, len(cell.pins), cell.name))
         if not found:
-            raise ToolError(f"liberty must hold {what}, not none as {path}")
+            raise ToolError(f"liberty must hold {what}, not none as {source}")
         return found
 
     def by_table(table: int, inputs: int) -> Iterable[LibraryCell]:
@@ -89,11 +80,11 @@ def load_library(path: Path, *, name: str = "", physical: bool = True) -> Librar
     inverter = inverters[min(1, len(inverters) - 1)]
     default, smallest = liberty.default_input_pin_cap_ff, inverters[0].inputs[0].capacitance_ff
     return Library(
-        path=path,
+        content=content,
         liberty=liberty,
         name=name or liberty.name,
         physical=physical,
-        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        sha256=hashlib.sha256(content).hexdigest(),
         nand2=nand2.name,
         ge_area=nand2.area,
         fo4_ps=round(fo4_delay_ps(inverter), 1),
@@ -207,14 +198,8 @@ def abc_commands(script: str, clock_ps: float | None = None) -> str:
 
 
 def write_inputs(folder: Path, library: Library, scripts: Mapping[str, str], yosys: Yosys) -> None:
-    """Write library, constraints and the files of ABC commands, by name, that the scripts read.
-
-    Raises :class:`ToolError` if the library cannot be read.
-    """
-    try:
-        (folder / LIBRARY).write_bytes(library.path.read_bytes())
-    except OSError as error:
-        raise ToolError(f"liberty must be readable, not {library.path} ({error.strerror})") from error
+    """Write library, constraints and the files of ABC commands, by name, that the scripts read."""
+    (folder / LIBRARY).write_bytes(library.content)
     for name, commands in scripts.items():
         lines = [*([_NATIVE_ALIAS] if yosys.native else []), *commands.replace(_TIMED, f"{_TIMED} -d").split("; ")]
         (folder / name).write_text("\n".join(lines) + "\n")

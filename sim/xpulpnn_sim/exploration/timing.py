@@ -73,7 +73,7 @@ class OpenSta:
         if not part.starts or not part.ends:
             return None
         (folder / "timing.v").write_text(_verilog(part))
-        liberty = library.path.read_text(encoding="utf-8", errors="replace")
+        liberty = library.content.decode(errors="replace")
         (folder / _LIBRARY).write_text(_WIRE_LOAD.sub("", liberty), encoding="utf-8")
         driver = library.cells[library.driving_cell]
         pin, load = driver.outputs[0].name, library.output_load_ff / 1e3
