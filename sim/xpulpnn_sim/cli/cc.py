@@ -162,8 +162,8 @@ def cc_command(asked: CcOptions) -> int:
     if asked.headers is not None:
         require_folder(asked.headers, "--headers")
         names = write_all(asked.headers, config, asked.title, _cluster(asked))
-        tell("\n".join(str(path) for path in names))
-        write_json(asked.json, {"files": [str(path) for path in names]})
+        tell(*names)
+        write_json(asked.json, {"files": names})
         return OK
     if not asked.files:
         raise InputError("FILE must be given at least once, not left out")
@@ -195,10 +195,10 @@ def cc_command(asked: CcOptions) -> int:
         return FAILED
     sys.stderr.write(printed)
     if results:
-        tell("\n".join(map(str, results)))
+        tell(*results)
     if asked.loop_report:
         show_loops(report)
-    record = {"files": [str(path) for path in results], "compiler": compiler.kind}
+    record = {"files": results, "compiler": compiler.kind}
     write_json(asked.json, record | ({"loop_pass": loop_record(report)} if asked.loop_report else {}))
     return OK
 

@@ -38,7 +38,7 @@ SCHEMA = 1  # version of the form of all results as JSON
 
 
 def write_json(path: Path | None, result: Any) -> None:
-    """Write a result, or a list of them, if a file was asked for."""
+    """Write a result, or a list of them, if a file was asked for; paths are texts in it."""
     if path is None:
         return
     document = {
@@ -48,7 +48,7 @@ def write_json(path: Path | None, result: Any) -> None:
         "version": version("xpulpnn"),
         "results": result if isinstance(result, list) else [result],
     }
-    text = json.dumps(document, indent=2) + "\n"
+    text = json.dumps(document, indent=2, default=str) + "\n"
     if path == STANDARD_OUTPUT:
         sys.stdout.write(text)
     else:

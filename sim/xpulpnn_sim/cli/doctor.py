@@ -112,12 +112,6 @@ TOOLS: tuple[Tool, ...] = (
 """In the order they are shown."""
 
 
-def survey() -> list[tuple[Tool, str, str]]:
-    """Every tool with its version and place; both empty if it is missing."""
-    found = [(tool, tool.find() or ("", "")) for tool in TOOLS]
-    return [(tool, version, place) for tool, (version, place) in found]
-
-
 _MB = 1e6
 
 
@@ -134,7 +128,7 @@ def doctor_command(options: DoctorOptions) -> int:
     """Print the table; fails if a tool that co-simulation needs is missing."""
     if options.clean_cache:
         clean_cache()
-    findings = survey()
+    findings = [(tool, *(tool.find() or ("", ""))) for tool in TOOLS]
     rows = ((tool.name, tool.purpose, version or "-", place or _missing(tool)) for tool, version, place in findings)
     shown = table(("tool", "for", "version", "where"), rows)
     for column in shown.columns:
@@ -143,7 +137,6 @@ def doctor_command(options: DoctorOptions) -> int:
     (place, said_by), (files, size) = cache_place(), cache_size()
     told = f"set by {said_by}" if said_by != DEFAULT else f"by default; {CACHE_VARIABLE} sets another"
     tell(f"cache: {place} ({told}), {files} files, {size / _MB:.1f} MB; --clean-cache empties it")
-    cache = {"tool": "cache", "needed": False, "version": None, "path": str(place), "install": None}
     records: list[dict[str, Any]] = [
         {
             "tool": tool.name,

@@ -85,7 +85,7 @@ def generate_command(options: GenerateOptions) -> int:
         write_text(options.output / name, text)
     manifest = options.output / f"{top}.json"
     tell(f"{shown} and {manifest}: module {emitted.manifest['top']}")
-    write_json(options.json, {"top": top, "files": [str(options.output / name) for name in files]})
+    write_json(options.json, {"top": top, "files": [options.output / name for name in files]})
     return OK
 
 
@@ -95,5 +95,5 @@ def _package(options: GenerateOptions, emitted: EmittedVerilog) -> int:
     files = write_package(design, options.output)
     readme = options.output / "README.md"
     tell(f"{readme}: package of module {design.module}, {len(files)} files")
-    write_json(options.json, {"top": options.top, "files": [str(path) for path in files]})
+    write_json(options.json, {"top": options.top, "files": files})
     return OK

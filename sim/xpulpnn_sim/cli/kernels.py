@@ -145,8 +145,8 @@ def kernel_command(options: KernelOptions) -> int:
         except CompileError as error:
             print(error.messages, file=sys.stderr)
             return FAILED
-    tell("\n".join(str(path) for path in written))
-    write_json(options.json, {"function": program.name, "files": [str(path) for path in written]})
+    tell(*written)
+    write_json(options.json, {"function": program.name, "files": written})
     return OK
 
 
@@ -220,12 +220,12 @@ def library_command(options: LibraryOptions) -> int:
     for name, text in texts(list(functions.values()), options.title, options.command_words, public).items():
         write_text(options.output / name, text)
         written.append(options.output / name)
-    tell("\n".join(str(path) for path in written))
+    tell(*written)
     names = [name for function in public for name in function.names]
     tell(f"{len(functions)} functions" + (f", {len(names)} public names" if names else ""))
     write_json(
         options.json,
-        {"functions": list(functions), "public": names, "files": [str(path) for path in written]},
+        {"functions": list(functions), "public": names, "files": written},
     )
     return OK
 
@@ -274,12 +274,12 @@ def pack_command(options: PackOptions) -> int:
     arrays = {} if options.weights is None else npz_arrays(options.weights, "weights")
     result = packed(computing, layer, precision, variant, arrays, options.rule)
     written = _write_layer(result, path)
-    tell("\n".join(str(file) for file in written))
+    tell(*written)
     write_json(
         options.json,
         {
             "function": result.run.name,
-            "files": [str(file) for file in written],
+            "files": written,
             **{f"{name}_bytes": words.nbytes for name, words in result.contents.items()},
             **result.sizes,
             "arguments": result.constants,

@@ -188,8 +188,8 @@ def _write(asked: NetExploreOptions, subject: Subject, found: Exploration) -> No
         write_widths_page(asked.report, asked.model.name, found)
         files.append(asked.report)
     if files:
-        tell("\n".join(map(str, files)))
-    write_json(asked.json, found.record() | {"model": asked.model.name, "files": list(map(str, files))})
+        tell(*files)
+    write_json(asked.json, found.record() | {"model": asked.model.name, "files": files})
 
 
 def _name(model: str, widths: Assignment) -> str:

@@ -143,7 +143,7 @@ def net_import_command(asked: ImportArguments) -> int:
     tell(path, weights)
     layers = [stage.name for stage in described.network.stages]
     record = {"network": described.network.name, "macs": described.network.macs, "layers": layers, "notes": notes}
-    write_json(asked.json, record | {"files": [str(path), str(weights)]})
+    write_json(asked.json, record | {"files": [path, weights]})
     return OK
 
 
@@ -224,7 +224,7 @@ def net_generate_command(asked: NetGenerateOptions) -> int:
             return FAILED
         sys.stderr.write(printed)
         written.append(folder / _PROGRAM)
-    tell("\n".join(map(str, written)))
+    tell(*written)
     write_json(asked.json, _record(program, written))
     return OK
 
@@ -245,7 +245,7 @@ def _record(program: NetworkProgram, written: Sequence[Path]) -> dict[str, objec
     return {
         "name": network.name,
         "cores": network.cores or 1,
-        "files": [str(path) for path in written],
+        "files": written,
         "memory_bytes": network.plan.extent,
         "outside": network.outside,
         "weight_bytes": sum(weight_bytes(layer.run) for layer in network.layers),

@@ -222,9 +222,8 @@ def complete(words: Sequence[str]) -> list[str]:
     """The words with the usual command of a group where none is named."""
     if not words or words[0] not in GROUPS or words[1:2] in (["--help"], ["-h"]):
         return list(words)
-    known = {name.partition(" ")[2] for name in COMMANDS if name.startswith(f"{words[0]} ")}
     usual = GROUPS[words[0]].usual
-    if not usual or (len(words) > 1 and words[1] in known):
+    if not usual or " ".join(words[:2]) in COMMANDS:
         return list(words)
     return [words[0], usual, *words[1:]]
 

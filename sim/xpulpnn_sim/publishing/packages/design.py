@@ -128,8 +128,8 @@ _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 def template(name: str) -> str:
     """The text of the file ``name`` under ``templates``, with the head and the parts that several of them share."""
-    text = _source(name).replace("{{generated}}", GENERATED)
-    for part in ("fail", "options"):
+    text = re.sub(r"^(\S+) {{generated}}$", rf"\1 {GENERATED}\n\1 {LICENCE}", _source(name), flags=re.MULTILINE)
+    for part in ("fail", "options", "parameters", "waves"):
         text = text.replace(f"{{{{{part}}}}}\n", _source(f"{part}.v"))
     return text
 
