@@ -10,8 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cosimulation.networks import job
+from xpulpnn_sim.cosimulation.networks.images import picture
 from xpulpnn_sim.cosimulation.networks.job import Job
-from xpulpnn_sim.tools.png import picture
 
 LAYERS = [
     {"name": "first", "kernel": "conv", "layer": "4x4x3:4x3x3:image", "precision": "8x8x8", "requantise": "shift"},

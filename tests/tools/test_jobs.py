@@ -194,7 +194,7 @@ def test_there_must_be_a_job():
 
 COPIES = """
 import os, signal
-from xpulpnn_sim.tools.forks import Forks, limit_computing, silence
+from xpulpnn_sim.tools.processes import Forks, limit_computing, silence
 
 ended = {}
 forks = Forks(2, ended.__setitem__)

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.tools.png import read_png
+from xpulpnn_sim.cosimulation.networks.images import read_png
 
 pytestmark = pytest.mark.unit
 

@@ -17,7 +17,7 @@ from cocotb.triggers import with_timeout
 
 from xpulpnn_sim.benches.cadence import Dut
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.tools.forks import Forks, limit_computing, silence
+from xpulpnn_sim.tools.processes import Forks, limit_computing, silence
 from xpulpnn_sim.tools.results import Results
 
 _PASSED = 42  # Exit status of a process whose test has passed: no simulator ends with it by itself

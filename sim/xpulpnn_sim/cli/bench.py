@@ -6,7 +6,7 @@ from xpulpnn_sim.cli.common import finish, output, progress_bar, tell
 from xpulpnn_sim.cli.options import Checking, Jobs, Json, Report, arguments, command, listed
 from xpulpnn_sim.publishing.papers.measure import TABLES, measure_tables, named_table, runs_of, write_papers_page
 from xpulpnn_sim.publishing.papers.table import MeasuredTable, RowVerdict, measured
-from xpulpnn_sim.tools.terminal_table import TerminalTable
+from xpulpnn_sim.tools.named_table import TerminalTable
 
 
 @arguments

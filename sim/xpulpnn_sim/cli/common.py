@@ -22,7 +22,7 @@ from rich.table import Table
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.options import STANDARD_OUTPUT
 from xpulpnn_sim.tools.files import write_text
-from xpulpnn_sim.tools.interrupts import single_interrupt
+from xpulpnn_sim.tools.processes import single_interrupt
 
 OK = 0
 FAILED = 1  # Exit code when a check failed

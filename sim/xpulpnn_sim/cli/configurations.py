@@ -9,14 +9,7 @@ from cyclopts import Parameter, Token
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, apply_settings, preset
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.isa.cluster import MAX_CORES
-from xpulpnn_sim.cli.options import (
-    Count,
-    Preset,
-    Probability,
-    Repeated,
-    arguments,
-    listed,
-)
+from xpulpnn_sim.cli.options import Count, Preset, Probability, Repeated, arguments, listed
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
 
 DEFAULT_PRESET = "xpulpnn2"  # the core where neither a command nor a program says otherwise

@@ -23,7 +23,7 @@ from xpulpnn_sim.exploration.widths.exploration import (
 )
 from xpulpnn_sim.exploration.widths.subject import Assignment, Subject, widths_text
 from xpulpnn_sim.tools.files import write_bytes, write_text
-from xpulpnn_sim.tools.terminal_table import TerminalTable
+from xpulpnn_sim.tools.named_table import TerminalTable
 from xpulpnn_sw.networks.form import written
 from xpulpnn_sw.networks.importers.onnx_file import OnnxModel, import_onnx
 from xpulpnn_sw.networks.importers.onnx_operators import QUANTISERS

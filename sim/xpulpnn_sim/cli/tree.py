@@ -124,7 +124,7 @@ explore [explore]: show area, timing, energy and cycles of configurations side b
   xpulpnn explore --top cluster --sweep banks=16,32 --kernel conv:8:nn_4x4  # whole clusters, minutes each
 prove units [explore]: prove units equal to their definitions
   xpulpnn prove units  # all structures of the dot-product unit against its definition
-prove emitter [explore]: prove each module of the emitted Verilog equal to its RTLIL
+prove emitter [explore] in prove_modules: prove each module of the emitted Verilog equal to its RTLIL
   xpulpnn prove emitter --preset ri5cy  # the emitted Verilog against Amaranth's own
 prove instructions [explore]: prove instructions of the core against the statements of the instruction table, with \
 memories of any timing
@@ -134,7 +134,7 @@ prove pipeline [explore] in prove_core: prove what must hold between instruction
   xpulpnn prove pipeline --list  # the properties, and what they leave out
   xpulpnn prove pipeline mac_load --preset xpulpnn2  # one of them
   xpulpnn prove pipeline --self-test  # whether they find faults put into the core
-prove cluster [explore]: prove what the arbiters and the event unit of a cluster promise
+prove cluster [explore] in prove_modules: prove what the arbiters and the event unit of a cluster promise
   xpulpnn prove cluster  # what arbiters and event unit of the 8-core cluster promise
   xpulpnn prove cluster event-unit --set cores=16 --json build/proofs.json  # of another cluster
 prove riscv-formal [explore] in prove_core: run the checks of riscv-formal on the emitted core

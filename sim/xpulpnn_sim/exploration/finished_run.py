@@ -19,8 +19,7 @@ from xpulpnn_sim.exploration.results import FlowResult, PointResult
 from xpulpnn_sim.exploration.space import Skipped
 from xpulpnn_sim.exploration.task import UNFINISHED
 from xpulpnn_sim.tools.files import write_text
-from xpulpnn_sim.tools.named_table import NamedTable
-from xpulpnn_sim.tools.terminal_table import TerminalTable
+from xpulpnn_sim.tools.named_table import NamedTable, TerminalTable
 
 _Value = str | float | int | None
 

@@ -1,8 +1,14 @@
-"""Tables as data: headings, rows and remarks."""
+"""Tables as data, headings, rows and remarks; and as the terminal shows them, as wide as it is."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from textwrap import wrap
 from typing import Literal
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
 
 LESS, MORE = "\u2193", "\u2191"  # tell which way is better
 
@@ -54,3 +60,87 @@ class NamedTable:
     notes: Sequence[str] = ()  # conditions and remarks, printed with the table
     marked: frozenset[int] = frozenset()  # rows to set off: the baseline, and points that failed
     failed: frozenset[int] = frozenset()  # rows to set off: the baseline, and points that failed
+
+
+_ERROR_WIDTH = 44
+_GROUP_WIDTH = 16
+_GAP = 2  # characters in the terminal: a line of an error, a line of a group's heading, the space between columns
+
+
+class TerminalTable:
+    """A table for a rich console of any width: units and groups in the headings, notes below.
+
+    Columns that do not fit go to further tables below the first, which repeat number and name of the points.
+    """
+
+    def __init__(self, table: NamedTable) -> None:
+        self._table = table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Title, tables and notes."""
+        yield Text(self._table.title, style="bold")
+        for columns in _blocks(self._table, options.max_width):
+            yield _block(self._table, columns)
+        for note in self._table.notes:
+            yield Text(f"* {note}")
+
+
+def _headings(table: NamedTable, column: int) -> list[str]:
+    """Lines of a heading without its group."""
+    lines = [table.columns[column].heading]
+    if any(other.unit for other in table.columns):
+        unit = table.columns[column].unit
+        lines.append(f"[{unit}]" if unit else "")
+    return lines
+
+
+def _group_lines(column: Column) -> list[str]:
+    return wrap(column.group, _GROUP_WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def _width(table: NamedTable, column: int) -> int:
+    """Characters that a column needs, with the gap after it; errors are folded."""
+    heading = table.columns[column]
+    cells = [heading.show(row[column]) for row in table.rows]
+    if heading.name == ERROR:
+        cells = [cell[:_ERROR_WIDTH] for cell in cells]
+    return max(map(len, [*_headings(table, column), *_group_lines(heading), *cells])) + _GAP
+
+
+def _blocks(table: NamedTable, width: int) -> list[list[int]]:
+    """Columns of each table: those of a group stay together if they fit, the leading ones without one are repeated."""
+    groups = [list(members) for _, members in groupby(range(len(table.columns)), key=lambda i: table.columns[i].group)]
+    lead = groups.pop(0) if len(groups) > 1 and not table.columns[0].group else []
+    blocks = [list(lead)]
+
+    def fits(columns: Sequence[int], more: Sequence[int]) -> bool:
+        return sum(_width(table, column) for column in (*columns, *more)) <= width
+
+    for group in groups:
+        for columns in [group] if fits(lead, group) else [[column] for column in group]:
+            if not fits(blocks[-1], columns) and len(blocks[-1]) > len(lead):
+                blocks.append(list(lead))
+            blocks[-1] += columns
+    return blocks
+
+
+def _block(table: NamedTable, columns: Sequence[int]) -> Table:
+    shown = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    above = max(len(_group_lines(table.columns[i])) for i in columns)
+    previous = ""
+    for i in columns:
+        column = table.columns[i]
+        group = _group_lines(column) if column.group != previous else []
+        previous = column.group
+        error = column.name == ERROR
+        shown.add_column(
+            Text("\n".join([*group, *[""] * (above - len(group)), *_headings(table, i)])),
+            justify="left" if column.digits is None else "right",
+            no_wrap=not error,
+            overflow="fold",
+            max_width=_ERROR_WIDTH if error else None,
+        )
+    for number, row in enumerate(table.rows):
+        style = "bold" if number in table.marked else "red" if number in table.failed else ""
+        shown.add_row(*(Text(table.columns[i].show(row[i])) for i in columns), style=style)
+    return shown

@@ -7,11 +7,11 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.networks.images import picture, read_png
 from xpulpnn_sim.cosimulation.networks.job import Item, Job, NetworkOutcome, NetworkTarget, NetworkTask
 from xpulpnn_sim.cosimulation.networks.page import is_picture, write_network_page
 from xpulpnn_sim.cosimulation.networks.summary import mean_of, summary_records
 from xpulpnn_sim.tools.pages import plots_of
-from xpulpnn_sim.tools.png import picture, read_png
 
 from .test_job_run import network
 

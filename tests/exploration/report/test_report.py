@@ -14,8 +14,8 @@ from xpulpnn_sim.exploration.finished_run import write_csv
 from xpulpnn_sim.exploration.report import comparison, tables
 from xpulpnn_sim.exploration.report.headlines import best_table, headline_table
 from xpulpnn_sim.exploration.report.html import write_report
+from xpulpnn_sim.tools.named_table import TerminalTable
 from xpulpnn_sim.tools.pages import plotly_script, plots_of
-from xpulpnn_sim.tools.terminal_table import TerminalTable
 
 pytestmark = pytest.mark.unit
 

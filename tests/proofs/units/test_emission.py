@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.verilog import EmittedVerilog, Reset, emit
-from xpulpnn_sim.cli import prove_emitter
+from xpulpnn_sim.cli import prove_modules
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.proofs.emitter.emission import (
@@ -195,7 +195,7 @@ def test_command_fails_and_names_module_signal_and_case(
         design = emit(Words(), "words", config={})
         return replace(design, modules={"words": BY_HAND.replace("data[6:1]", "data[7:2]")})
 
-    monkeypatch.setattr(prove_emitter, "emit_top", faulty)
+    monkeypatch.setattr(prove_modules, "emit_top", faulty)
     assert run("emitter") == 1
     found = re.search(r"^words: word is 0x\w+, must be 0x\w+ (.*) when index=0x", capsys.readouterr().out, re.MULTILINE)
     assert found is not None

@@ -6,7 +6,7 @@ import pytest
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.cli import prove_cluster
+from xpulpnn_sim.cli import prove_modules
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.proofs.cluster.cluster import PARTS, arbiter
@@ -117,7 +117,7 @@ def test_command_writes_table_and_records(tmp_path, capsys):
 
 def test_command_fails_and_shows_the_cycles(monkeypatch, capsys):
     monkeypatch.setattr(
-        prove_cluster, "PARTS", {"arbiter": lambda _: [replace(arbiter(2, "fixed"), refuted=frozenset())]}
+        prove_modules, "PARTS", {"arbiter": lambda _: [replace(arbiter(2, "fixed"), refuted=frozenset())]}
     )
     assert run([]) == 1
     shown = capsys.readouterr().out

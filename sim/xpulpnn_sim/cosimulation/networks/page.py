@@ -10,10 +10,10 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from xpulpnn_sim.cosimulation.networks.figures import confusion_figure, energy_figure, layers_figure, memory_figure
+from xpulpnn_sim.cosimulation.networks.images import picture
 from xpulpnn_sim.cosimulation.networks.job import Job, NetworkTask
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 from xpulpnn_sim.tools.pages import Figure, Page, Plot, hint, notes
-from xpulpnn_sim.tools.png import picture
 
 
 def is_picture(samples: NDArray[Any]) -> bool:

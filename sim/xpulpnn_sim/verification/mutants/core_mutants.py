@@ -37,8 +37,8 @@ from xpulpnn_sim.proofs.units.mutant_proof import (
 )
 from xpulpnn_sim.proofs.units.mutated_gates import MutatedGates, read_mutated
 from xpulpnn_sim.proofs.units.situations import OCCURRING
-from xpulpnn_sim.tools.forks import Forks, limit_computing, silence
 from xpulpnn_sim.tools.jobs import executor
+from xpulpnn_sim.tools.processes import Forks, limit_computing, silence
 from xpulpnn_sim.tools.results import Results, digest, sources_digest
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.tools.yosys import Yosys, find_abc

@@ -9,8 +9,8 @@ import pytest
 import tflite
 
 from xpulpnn.errors import InputError, XpulpnnError
+from xpulpnn_sim.cosimulation.networks.images import read_png
 from xpulpnn_sim.reference.golden.network import run_reference
-from xpulpnn_sim.tools.png import read_png
 from xpulpnn_sw.networks.form import read_network, written
 from xpulpnn_sw.networks.importers.tflite_file import TfliteOperator, TfliteTensor, read_graph
 
