@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -48,8 +48,12 @@ def core_elf(core_program: Callable[..., Executable], tmp_path: Path) -> Callabl
     return build
 
 
-Recording = tuple[Records, NDArray[Any], Lines]
-"""Retirements of a hart, the granted accesses (an array of GRANT), and the interrupt lines at each retirement."""
+class Recording(NamedTuple):
+    """Retirements of a hart, the granted accesses (an array of GRANT), and the interrupt lines at each retirement."""
+
+    records: Records
+    grants: NDArray[Any]
+    lines: Lines
 
 
 class Recorder(Checker):
@@ -59,7 +63,7 @@ class Recorder(Checker):
         self.blocks: list[Recording] = []
 
     def __call__(self, block: Block) -> Findings:
-        self.blocks.append((block.records().copy(), block.grants.copy(), block.lines().copy()))
+        self.blocks.append(Recording(block.records().copy(), block.grants.copy(), block.lines().copy()))
         return Findings()
 
 
@@ -73,7 +77,6 @@ def recorded() -> Callable[[Executable, CoreConfig, Machine], Recording]:
             patch.setattr(program_run, "retirement_check", lambda *arguments, **options: recorder)
             result = program_run.run_program(program, config, machine, check=True)
         assert result.exit.ok, result.exit.text
-        records, grants, lines = (np.concatenate(parts) for parts in zip(*recorder.blocks, strict=True))
-        return records, grants, lines
+        return Recording(*map(np.concatenate, zip(*recorder.blocks, strict=True)))
 
     return record

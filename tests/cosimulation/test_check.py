@@ -1,19 +1,20 @@
 """The check of every retirement: silent on a good run, and every kind of wrong retirement and access found."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.cosimulation.conftest import Recording
 
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn_sim.cosimulation.checks.retirements import Findings, RetirementCheck
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine, load_memory
-from xpulpnn_sim.cosimulation.model.model import Lines, Windows
+from xpulpnn_sim.cosimulation.model.model import Windows
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.programs.elf import Executable, FunctionSymbol, Segment
 from xpulpnn_sim.reference.programs.trace import Records, text_of
@@ -62,22 +63,14 @@ MACHINES = (
 )
 
 
-class Recording(NamedTuple):
-    """Retirements, granted accesses, and the interrupt lines at each retirement."""
-
-    records: Records
-    grants: NDArray[Any]
-    lines: Lines
-
-
 @pytest.fixture(scope="module")
 def library() -> Path:
     return model_library("core", CONFIG)
 
 
 @pytest.fixture(scope="module")
-def good(recorded: Callable[..., tuple[Any, ...]]) -> Recording:
-    return Recording(*recorded(executable(), CONFIG, MACHINES[1]))
+def good(recorded: Callable[..., Recording]) -> Recording:
+    return recorded(executable(), CONFIG, MACHINES[1])
 
 
 def checker(
@@ -109,7 +102,7 @@ def judged(check: RetirementCheck, records: Records, grants: NDArray[Any]) -> tu
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_good_run_has_no_difference(machine: Machine, library: Path, recorded: Callable[..., tuple[Any, ...]]) -> None:
+def test_good_run_has_no_difference(machine: Machine, library: Path, recorded: Callable[..., Recording]) -> None:
     records, grants, lines = recorded(executable(), CONFIG, machine)
     assert records["intr"].sum() >= 3
     assert records["trap"].sum() == 5
@@ -134,31 +127,26 @@ def texts(records: Records) -> list[str]:
     return ["interrupt" if intr else text_of(raw, pc) for raw, pc, intr in pairs]
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(NamedTuple):
     """A field of one retirement changed."""
 
     where: str  # text of the instruction
     field: str
     flip: int = 1  # bits that change
-    found: str = ""  # the field in which the first difference is seen; empty: the same
+    reported: str = ""  # the field in which the first difference is seen
     number: int = 0  # among the instructions with this text
 
-    @classmethod
-    def parse(cls, where: str, text: str) -> "Fault":
-        """``field[=flip][>found]`` of the instruction ``text [#number]``."""
-        place, _, number = where.partition(" #")
-        change, _, found = text.partition(">")
-        field, _, flip = change.partition("=")
-        return cls(place, field, int(flip or "1", 0), found, int(number or "0"))
 
-    @property
-    def reported(self) -> str:
-        return self.found or self.field
+def fault_of(where: str, text: str) -> Fault:
+    """``field[=flip][>found]`` of the instruction ``text [#number]``."""
+    place, _, number = where.partition(" #")
+    change, _, found = text.partition(">")
+    field, _, flip = change.partition("=")
+    return Fault(place, field, int(flip or "1", 0), found or field, int(number or "0"))
 
 
 FAULTS = tuple(
-    Fault.parse(where, text)
+    fault_of(where, text)
     for where, _, faults in (
         line.partition(": ")
         for line in Path(__file__).with_name("check_faults.txt").read_text().splitlines()

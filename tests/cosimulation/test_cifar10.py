@@ -177,23 +177,6 @@ def test_files_without_the_network(tmp_path):
         trained(path)
 
 
-@pytest.mark.unit
-def test_the_arithmetic_of_trained_weights(tmp_path):
-    """All ones: by hand, away from the edge, ``(75 x + (1 << 6) + 256) >> 9``."""
-    path = tmp_path / "weights.npz"
-    np.savez(path, **arrays())
-    network = trained(path)
-    assert [stage.name for stage in network.stages] == [
-        *(f"{name}{number}" for number in (1, 2, 3) for name in ("conv", "pool")),
-        "classify",
-    ]
-    stage = network.stages[0]
-    results = reference(stage.layer, stage.fed(np.full((32, 32, 3), -40)), stage.precision)
-    assert results[16, 16].tolist() == [(75 * -40 + 64 + 256) // 512] * 32
-    # at the corner nine of the 25 places are on the map
-    assert results[0, 0].tolist() == [(27 * -40 + 64 + 256) // 512] * 32
-
-
 BY_HAND = {"conv1": (75, -40, 6, 9), "conv2": (800, 3, 4, 9), "conv3": (400, -2, 1, 7), "classify": (512, -1, 1, 8)}
 """Products summed up, all inputs, shifts of biases to the left and of sums to the right."""
 

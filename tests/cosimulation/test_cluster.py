@@ -92,23 +92,22 @@ def test_every_retirement_is_right(library, machine, tohost):
     assert result.memory[L2][: 4 * CORES].view("<u4").tolist() == [ROUNDS] * CORES
 
 
-@pytest.mark.parametrize(("rounds", "machine"), [(200, {}), (100, {"l2_latency": 6, "grant_stalls": 0.2, "seed": 9})])
-def test_words_that_all_cores_draw(library, rounds, machine):
-    result = run(library, program(RANDOM, rounds=rounds), fetch_latency=2, **machine)
+@pytest.mark.parametrize(
+    ("source", "rounds", "block", "machine"),
+    [
+        (RANDOM, 200, 0, {"fetch_latency": 2}),
+        (RANDOM, 100, 0, {"fetch_latency": 2, "l2_latency": 6, "grant_stalls": 0.2, "seed": 9}),
+        # the shared view of the event unit is judged
+        (SHARED, 40, 256, {"fetch_latency": 3, "fetch_grant_stalls": 0.2, "seed": 4}),
+        # blocks end anywhere
+        (PROGRAM, 5, 16, {"l2_latency": 5}),
+    ],
+)
+def test_words_that_all_cores_draw_and_share(library, monkeypatch, source, rounds, block, machine):
+    monkeypatch.setattr(session, "BLOCK_RETIREMENTS", block or session.BLOCK_RETIREMENTS)
+    result = run(library, program(source, rounds=rounds), **machine)
     assert (result.exit.text, result.mismatches, result.difference) == ("pass", 0, None)
-    assert result.instructions > 1000 * rounds
-
-
-def test_the_shared_view_of_the_event_unit_is_judged(library, monkeypatch):
-    monkeypatch.setattr(session, "BLOCK_RETIREMENTS", 256)
-    result = run(library, program(SHARED, rounds=40), fetch_latency=3, fetch_grant_stalls=0.2, seed=4)
-    assert (result.exit.text, result.mismatches, result.difference) == ("pass", 0, None)
-
-
-def test_blocks_end_anywhere(library, monkeypatch):
-    monkeypatch.setattr(session, "BLOCK_RETIREMENTS", 16)
-    result = run(library, program(rounds=5), l2_latency=5)
-    assert (result.exit.text, result.mismatches, result.difference) == ("pass", 0, None)
+    assert source != RANDOM or result.instructions > 1000 * rounds
 
 
 @pytest.mark.parametrize(

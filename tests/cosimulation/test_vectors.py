@@ -257,6 +257,11 @@ def test_drawn_vectors_become_a_file(tmp_path, capsys):
     assert path.read_bytes() == first
 
 
+def golden_mismatches(folder, vector):
+    (folder / "one.jsonl").write_text(json.dumps(vector))
+    return check_golden(VectorReader(preset("xpulpnn2")).read(folder / "one.jsonl"))
+
+
 @pytest.mark.unit
 @pytest.mark.parametrize(
     ("mnemonic", "before", "after", "rule"),
@@ -272,13 +277,11 @@ def test_entries_of_a_core_with_requantisation(tmp_path, mnemonic, before, after
     operands = {"uimm1": 0} if mnemonic == "pv.rqld" else {"rd": 10, "nnimm5": 0}
     vector = {"insn": mnemonic, "word": find(mnemonic).encode(rs1=11, **operands), "rs1": 0, "rd_in": 0, "rd_out": 0}
     vector |= {"rs1_out": 4 if mnemonic == "pv.rqld" else 0, "nnrf_in": [0] * before, "nnrf_out": [0] * after}
-    path = tmp_path / "one.jsonl"
-    path.write_text(json.dumps(vector))
     if rule is None:
-        assert check_golden(VectorReader(preset("xpulpnn2")).read(path)) == []
+        assert golden_mismatches(tmp_path, vector) == []
         return
     with pytest.raises(InputError) as caught:
-        list(VectorReader(preset("xpulpnn2")).read(path))
+        golden_mismatches(tmp_path, vector)
     assert str(caught.value).endswith(f"line 1: {rule}")
 
 
@@ -286,7 +289,5 @@ def test_entries_of_a_core_with_requantisation(tmp_path, mnemonic, before, after
 def test_a_wrong_parameter_is_found(tmp_path):
     vector = {"insn": "pv.rqld", "word": find("pv.rqld").encode(uimm1=1, rs1=11), "rs1": 16, "rd_in": 0, "rd_out": 0}
     vector |= {"rs1_out": 20, "nnrf_in": list(range(8)), "nnrf_out": [*range(7), 9], "mem": {"16": 5}}
-    path = tmp_path / "one.jsonl"
-    path.write_text(json.dumps(vector))
-    (found,) = check_golden(VectorReader(preset("xpulpnn2")).read(path))
+    (found,) = golden_mismatches(tmp_path, vector)
     assert (found.what, found.expected, found.got) == ("nnrf_out[7]", 9, 5)

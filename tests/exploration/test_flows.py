@@ -127,9 +127,8 @@ def test_a_kernel_runs_on_all_cores_of_the_point(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(flows, "run_cluster_case", run)
     outcome = KernelStep(SPEC).run(design(ClusterConfig(cores=4, banks=8, arbiter="strict")))
     (case,) = seen
-    assert (case.config.cores, case.config.banks, case.config.arbiter, case.config.icache_private) == (
-        4, 8, "strict", 512,
-    )  # fmt: skip
+    config = case.config
+    assert (config.cores, config.banks, config.arbiter, config.icache_private) == (4, 8, "strict", 512)
     assert case.checked
     assert outcome.error == "results must equal the reference, not differ 3 times"
 

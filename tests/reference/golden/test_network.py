@@ -1,7 +1,6 @@
 """The reference of networks: against loops over single elements, by hand, and against those of single kernels."""
 
 import itertools
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -10,15 +9,11 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
-from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.reference.golden.layers import products
 from xpulpnn_sim.reference.golden.network import COMPUTED, run_reference, run_scores
 from xpulpnn_sw.kernels.kinds import KINDS
-from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.functions import Selection, library_functions
-from xpulpnn_sw.networks.build import NETWORK_KERNELS, NetworkBuilder
-from xpulpnn_sw.networks.network import Network, Stage
+from xpulpnn_sw.networks.build import NetworkBuilder
 
 pytestmark = pytest.mark.unit
 
@@ -125,25 +120,6 @@ def test_thresholds_by_hand():
         assert (result - least).tolist() == [[0, 1], [1, 3], [3, 1]]
 
 
-LAYERS = {
-    "conv": ("5x6x8:3x3x2:s=1x2,p=2x0x1x1", "5x6x3:8x5x3:s=2:image"),
-    "pointwise": ("5x6x8:3", "5x6x8:3:s=2,p=1"),
-    "conv1d": ("9x8:3x3:s=2,p=2x0", "9x8:3x3:p=3,d=3"),
-    "linear": ("40:6", "40:6:raw"),
-    "depthwise": ("6x5x4:3x2:s=2,p=1x0x0x1",),
-    "add": ("3x4x8", "3x4x8:shift"),
-    "avgpool": ("6x5x4:3x2:s=2,p=1x0x0x1", "6x5x4:2x2:scaled"),
-    "maxpool": ("6x5x4:3x2:s=2,p=1x0x0x1", "6x5x4:2x2:relu"),
-    "relu": ("3x4x8",),
-}
-PRECISIONS = {
-    "add": ("8xu8x8", "i4xi4xi4"),
-    "avgpool": ("8xu8x8", "i4xi4xi4"),
-    "maxpool": ("i4xi4xi4", "i8xi8xi8"),
-    "relu": ("i4xi4xi4",),
-}
-
-
 @pytest.mark.unit
 def test_every_kernel_has_a_reference_and_is_in_the_guide():
     guide = Path("docs/kernels.md").read_text()
@@ -152,32 +128,6 @@ def test_every_kernel_has_a_reference_and_is_in_the_guide():
     assert {run.name.split("_")[1] for run in library_functions(Selection(), preset("xpulpnn2"))} >= {*KINDS} - {
         "pointwise"
     }
-
-
-@pytest.mark.parametrize("kernel", NETWORK_KERNELS)
-def test_layers_as_the_references_of_kernels_compute_them(kernel):
-    """Those look at one image, and are what runs on the design are compared with."""
-    rng = np.random.default_rng(SEED)
-    for text, precision in itertools.product(LAYERS[kernel], PRECISIONS.get(kernel, ("8x8x8", "i4x4xi4", "8x2x4"))):
-        if text.endswith(":image"):
-            builder = NetworkBuilder("image")
-            weights = rng.integers(-128, 128, (8, 5, 3, 3))
-            layer = builder.add("image", "conv", text, "8x8x8", shift(weights, 9), requantise="shift").layer
-        else:
-            layer = KINDS[kernel].layer.parse(text)
-        widths = KINDS[kernel].precision(layer, Precision.parse(precision))
-        for rule in [rule for rule in KINDS[kernel].rules if rule is not Rule.QNT] or [Rule.BN32]:
-            tensors = KINDS[kernel].tensors(layer, widths, rng, rule)
-            # an addition adds the input to itself
-            maps, sources = (("first", "second"), ("input", "input")) if kernel == "add" else (("activations",), ())
-            stage = Stage(name="only", layer=layer, precision=widths, tensors=tensors, sources=sources)
-            images = [getattr(tensors, maps[0]), getattr(tensors, maps[0])[::-1]]
-            (got,) = run_reference(Network(name="one", stages=(stage,)), np.stack([*images, images[0]]))
-            for number, image in enumerate(images):
-                expected = reference(layer, replace(tensors, **dict.fromkeys(maps, image)), widths)
-                np.testing.assert_array_equal(got[number], expected.reshape(got[number].shape), f"{text} {rule}")
-            np.testing.assert_array_equal(got[0], got[2])
-            assert got.max() > got.min(), f"{text} {precision} {rule}"
 
 
 @pytest.mark.parametrize("bits", [8, 16, 24, 31])

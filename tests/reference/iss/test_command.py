@@ -34,11 +34,6 @@ def test_pass(elf_file, tmp_path, capsys):
     assert (result["engine"], result["reason"], result["code"], result["instructions"]) == ("iss", "pass", 0, 210)
 
 
-def test_fail(elf_file, capsys):
-    assert run(elf_file(looping(9))) == 1
-    assert "fail: the program reports code 4 at 0x1c0000ac (loop+0x20)" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("option", ["--max-instructions", "--max-cycles"])
 def test_limit(elf_file, capsys, option):
     assert run(elf_file(looping()), option, 50) == 1

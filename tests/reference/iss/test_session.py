@@ -7,7 +7,7 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.reference.iss.session import IssSession
-from xpulpnn_sim.reference.programs.exits import Reason, host_call
+from xpulpnn_sim.reference.programs.exits import Reason
 
 pytestmark = pytest.mark.unit
 
@@ -104,33 +104,13 @@ def test_a_call_must_be_aligned(session):
         call_block(length=0x1000),
         call_block(buffer=1 << 32),
         call_block(length=1 << 40),
+        call_block(buffer=(1 << 32) - 4),
     ],
 )
 def test_other_even_values_are_failures(session, block):
     made = session(PRINT, data=block)
     end = made.run(100)
     assert (end.reason, end.code, made.printed) == (Reason.FAIL, DATA >> 1, [])
-
-
-def test_host_calls_are_decoded():
-    memory = bytearray(call_block() + bytes(16))
-
-    def read(address, size):
-        return bytes(memory[address : address + size])
-
-    def inside(address, size):
-        return address + size <= len(memory)
-
-    memory[16:24] = (0x100).to_bytes(8, "little")
-    assert host_call(0, read, inside) is None
-    assert host_call(4, read, inside) is None
-    assert host_call(0x1000, read, inside) is None
-    memory[:32], memory[64:96] = bytes(32), memory[:32]
-    assert host_call(64, read, inside).data == b"hello"
-    memory[80:88] = ((1 << 32) - 4).to_bytes(8, "little")
-    assert host_call(64, read, lambda address, size: True) is None
-    memory[88:96] = bytes(8)
-    assert host_call(64, read, inside).data == b""
 
 
 NEVER = ", no interrupt can end it"
