@@ -157,15 +157,11 @@ class SettledEventUnit:
         self._unit = EventUnitModel(config)
         self._answers: dict[int | None, Answer] = {}
 
-    def read(self, core: int, offset: int) -> int | None:
-        """Load from a core's private view: what it finds, or None if it waits."""
-        self._pass({core: Access(offset)})
+    def access(self, core: int, offset: int, value: int | None) -> int | None:
+        """A load from a private view, or a store of ``value``: what is found, 0 for a store; None if it waits for an
+        event, or for room in the dispatch queue."""
+        self._pass({core: Access(offset, value is not None, value or 0)})
         return self.answer(core)
-
-    def write(self, core: int, offset: int, value: int) -> bool:
-        """Store to a core's private view; False if it waits for room in the dispatch queue, until it has an answer."""
-        self._pass({core: Access(offset, True, value)})
-        return self.answer(core) is not None
 
     def answer(self, core: int) -> int | None:
         """The answer of an access that waited, once; None if there is none. Stores are answered with 0."""
@@ -224,17 +220,19 @@ class Devices:
         self._cores = config.cores
         self._outstanding: dict[int, int] = {}
         """Address of the access of each core that waits, or is answered and has not taken the answer."""
-        self._control: dict[int, int] = {
-            Control.EOC: 0,
-            Control.FETCH_ENABLE: 0,
-            Control.CLOCK_GATE: 1,
-            Control.RETURN: 0,
-        }
-        self._cache: dict[int, int] = {Icache.ENABLE: 1, Icache.COUNT: 0}
-        self._cache |= {Icache.PREFETCH: 1} if config.prefetch else {}
-        first = Control.BOOT_ADDRESS
-        self._control |= {first + WORD_BYTES * core: boot_address for core in range(config.cores)}
-        self._widths: dict[int, int] = {Control.EOC: 1, Control.CLOCK_GATE: 1, Control.FETCH_ENABLE: config.cores}
+        boot = [CONTROL + Control.BOOT_ADDRESS + WORD_BYTES * core for core in range(config.cores)]
+        # plain registers by address: the bits that are stored, and the values that are not 0
+        self._masks = dict.fromkeys([CONTROL + Control.CONFIG, CONTROL + Control.DEBUG_STATUS], 0)
+        self._masks |= dict.fromkeys([CONTROL + Control.RETURN, *boot], WORD_MASK)
+        self._masks |= {CONTROL + Control.EOC: 1, CONTROL + Control.CLOCK_GATE: 1}
+        self._masks[CONTROL + Control.FETCH_ENABLE] = (1 << config.cores) - 1
+        self._values = dict.fromkeys(boot, boot_address) | {CONTROL + Control.CLOCK_GATE: 1}
+        if config.icache_private:
+            # there are no caches here, so their counters stay 0
+            self._masks |= {ICACHE_CONTROL + offset: 0 for offset in _CACHE_REGISTERS}
+            enabled = [Icache.ENABLE, *([Icache.PREFETCH] if config.prefetch else [])]
+            self._masks |= {ICACHE_CONTROL + offset: 1 for offset in (*enabled, Icache.COUNT)}
+            self._values |= {ICACHE_CONTROL + offset: 1 for offset in enabled}
 
     def connect_dma(self, move: Callable[[Moves], None]) -> None:
         """Make the DMA engine, if there is one, with what makes its transfers."""
@@ -269,28 +267,18 @@ class Devices:
         """A load, or a store of ``value``, of the word at ``address``: the word, 0 for a store; None if it waits. An
         access that waited is answered when it is made again. Raises ``LookupError`` where there is nothing."""
         if PRIVATE_EVENT_UNIT <= address < PRIVATE_EVENT_UNIT + BLOCK_BYTES:
-            return self._private(core, address, value)
+            again = core in self._outstanding
+            found = self.events.answer(core) if again else self.events.access(core, address - PRIVATE_EVENT_UNIT, value)
+            return self._held(core, address, found)
         if self._dma_at(core, address) is not None:
             return self._commanded(core, address, value)
-        if CONTROL <= address < CONTROL + BLOCK_BYTES:
-            return self._controlled(address - CONTROL, value)
+        if address in self._masks:
+            return self._plain(address, value)
         if TIMER <= address < TIMER + BLOCK_BYTES:
             return self._timed(address - TIMER, value)
-        if self._config.icache_private and ICACHE_CONTROL <= address < DMA:
-            return self._cached(address - ICACHE_CONTROL, value)
         if EVENT_UNIT <= address < ICACHE_CONTROL:
             return self.events.shared(address - EVENT_UNIT, value)
         raise LookupError
-
-    def _private(self, core: int, address: int, value: int | None) -> int | None:
-        offset = address - PRIVATE_EVENT_UNIT
-        if core in self._outstanding:
-            found = self.events.answer(core)
-        elif value is None:
-            found = self.events.read(core, offset)
-        else:
-            found = 0 if self.events.write(core, offset, value) else None
-        return self._held(core, address, found)
 
     def _held(self, core: int, address: int, found: int | None) -> int | None:
         """An answer; without one the access is held."""
@@ -315,22 +303,11 @@ class Devices:
                     self.events.pulse(listener, line)
         return 0
 
-    def _controlled(self, offset: int, value: int | None) -> int:
-        if offset not in self._control and offset not in (Control.CONFIG, Control.DEBUG_STATUS):
-            raise LookupError
+    def _plain(self, address: int, value: int | None) -> int:
         if value is None:
-            return self._control.get(offset, 0)
-        if offset in self._control:
-            self._control[offset] = value & ((1 << self._widths[offset]) - 1 if offset in self._widths else WORD_MASK)
+            return self._values.get(address, 0)
+        self._values[address] = value & self._masks[address]
         return 0
-
-    def _cached(self, offset: int, value: int | None) -> int:
-        """Control of the caches: there are none here, so their counters stay 0."""
-        if offset not in _CACHE_REGISTERS:
-            raise LookupError
-        if value is not None and offset in self._cache:
-            self._cache[offset] = value & 1
-        return 0 if value is not None else self._cache.get(offset, 0)
 
     def _timed(self, offset: int, value: int | None) -> int:
         if offset not in _TIMER_REGISTERS:
