@@ -1,4 +1,4 @@
-"""The cache of compiled models: with the compiler replaced, and with two of them at work or one killed."""
+"""The cache of compiled models: with the compiler replaced, and with two of them at work or one killed; wrappers."""
 
 import os
 import re
@@ -7,18 +7,21 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.designs import PAIR
 
 from xpulpnn import user_cache
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.cosimulation.model import build
-from xpulpnn_sim.cosimulation.model.build import Adapter, Rig
-from xpulpnn_sim.cosimulation.model.libraries import backend_rig, core_rig
+from xpulpnn_sim.cosimulation.model.build import ALIKE_FLAGS, CONTROL_FILE, TOP, Adapter, Rig
+from xpulpnn_sim.cosimulation.model.libraries import backend_rig, cached_emission, cluster_rig, core_rig
 from xpulpnn_sim.cosimulation.model.model import Block, Model
 from xpulpnn_sim.cosimulation.model.schema import HART, Event
+from xpulpnn_sim.tools.verilator import require_verilator
 
 PORTS = {
     "input": "clk rst insn__valid data__gnt data__rvalid data__err surplus",
@@ -260,3 +263,28 @@ def test_a_killed_build_and_two_at_once(tmp_path):
     assert model.advance(100, drain=True) == Event.STREAM_DONE
     assert int(model.harts[0]["retired"]) == 5
     model.close()
+
+
+@pytest.mark.cosim
+def test_all_cores_run_the_same_function_once_a_cycle(tmp_path):
+    rig = replace(
+        cluster_rig(*cached_emission("cluster", replace(PAIR, rvfi=True, memories="ports"), both_edges=True)),
+        both_edges=True,
+    )
+    for name, text in {"design.v": rig.verilog, **rig.sources()}.items():
+        (tmp_path / name).write_text(text)
+    root = require_verilator()
+    command = (str(root / "bin" / "verilator"), "--cc", "-O3", *ALIKE_FLAGS, "-Wno-fatal", "-Wno-lint", "-Wno-style")
+    done = subprocess.run(
+        (*command, "--top-module", TOP, "-Mdir", "obj", CONTROL_FILE, f"{TOP}.sv", "design.v"),
+        cwd=tmp_path,
+        env={**os.environ, "VERILATOR_ROOT": str(root)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # a loop through bits of one variable would be evaluated until nothing changes any more
+    assert "UNOPTFLAT" not in done.stdout + done.stderr
+    text = "".join(path.read_text() for path in (tmp_path / "obj").glob("*.cpp"))
+    functions = set(re.findall(r"^void V\w+_core\w*nba\w+DOT__core(\d)__\d+\(", text, re.MULTILINE))
+    assert functions == {"0"}

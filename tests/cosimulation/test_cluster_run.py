@@ -4,14 +4,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.designs import BEYOND, FOUR, FULL, kernel_case
+from tests.designs import BEYOND, FOUR, FULL, PAIR, kernel_case
 
 from xpulpnn.config import preset
 from xpulpnn.errors import XpulpnnError
+from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, run_cluster_case
-from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case
+from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, cluster_executable, run_cluster_case
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, run_case
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sw.kernels.programs import bare
+from xpulpnn_sw.kernels.programs.bare import cluster_program
 from xpulpnn_sw.kernels.variants import VARIANTS
 
 CONV = "6x6x8:8x3x3"
@@ -116,3 +119,22 @@ def test_a_core_that_does_not_come_to_the_barrier_is_reported():
 def test_rejected(layer, config, message):
     with pytest.raises(XpulpnnError, match=f"^{message}"):
         check_cluster_case(case(layer, 8, "nn_4x4", config))
+
+
+@pytest.mark.cosim
+def test_second_pass_hits():
+    machine = Machine(l2_latency=20, max_cycles=100_000)
+    case = kernel_case("conv", "6x6x8:8x3x3", 8, "xpulpv2_4x2", PAIR, machine=machine, checked=True)
+    result = run_cluster_case(case)
+    assert not result.reports
+    figures = result.record
+    assert (figures["icache"], figures["l2_latency"], figures["mismatches"]) == (512, 20, 0)
+    # once only, from memory: the same work takes longer
+    program = cluster_program(case_kernel(case, case_tensors(case)), PAIR.cores)
+    first = run_program(cluster_executable(case, program), PAIR, machine, account=True)
+    cold = program.measured(first.memory[TCDM_BASE])
+    lines = len(program.text) // 16
+    assert cold > figures["cycles"] + lines * machine.l2_latency / 2
+    # all the code is in the shared cache, and a fetch from there takes three cycles
+    assert 0 < figures["stalls"]["fetch"] < figures["instructions"] / 20
+    assert figures["instructions"] < first.instructions < 2 * figures["instructions"]

@@ -1,4 +1,4 @@
-"""Layer references against element-by-element loops and values worked out by hand."""
+"""Layer references, those of the binarised classifier too, against loops and values worked out by hand."""
 
 from random import Random
 
@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import LayerError
+from xpulpnn_sim.reference.golden import layers as golden
+from xpulpnn_sim.reference.golden import network as binary
 from xpulpnn_sim.reference.golden.layers import (
     Pads,
+    Window,
     conv,
     matmul,
     quantise_bn,
@@ -101,3 +104,89 @@ def test_wrong_layers_are_refused(call, message):
     with pytest.raises(LayerError) as refusal:
         call()
     assert str(refusal.value) == message
+
+
+IMAGE = np.random.default_rng(7).integers(-8, 8, (6, 5, 3))
+WINDOWS = [
+    Window(3, 3),
+    Window(2, 3, (2, 1), Pads(1, 0, 2, 1)),
+    Window(3, 1, (1, 3), Pads(0, 2, 0, 0)),
+    Window(4, 2, (3, 2), Pads(3, 3, 1, 1)),
+]
+
+
+def elements(window: Window, oy: int, ox: int) -> list[tuple[int, int, int, int]]:
+    """Places in the window and in the image of the elements that the image has."""
+    found = []
+    for ky in range(window.height):
+        for kx in range(window.width):
+            y, x = oy * window.stride[0] - window.pads.top + ky, ox * window.stride[1] - window.pads.left + kx
+            if 0 <= y < IMAGE.shape[0] and 0 <= x < IMAGE.shape[1]:
+                found.append((ky, kx, y, x))
+    return found
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_windows(window: Window):
+    rng = np.random.default_rng(1)
+    weights, bias = rng.integers(-8, 8, (3, window.height, window.width)), rng.integers(-99, 99, 3)
+    convolved = golden.depthwise(IMAGE, weights, bias, window)
+    greatest, sums = golden.max_pool(IMAGE, window), golden.window_sums(IMAGE, window)
+    assert convolved.shape == greatest.shape == sums.shape
+    for oy, ox, channel in np.ndindex(*convolved.shape):
+        seen = elements(window, oy, ox)
+        values = [int(IMAGE[y, x, channel]) for _, _, y, x in seen]
+        products = [int(weights[channel, ky, kx] * IMAGE[y, x, channel]) for ky, kx, y, x in seen]
+        assert convolved[oy, ox, channel] == bias[channel] + sum(products)
+        assert greatest[oy, ox, channel] == max(values)
+        assert sums[oy, ox, channel] == sum(values)
+
+
+def test_averages_are_rounded_towards_zero():
+    sums = np.array([-9, -8, -7, -1, 0, 1, 7, 8, 9])
+    np.testing.assert_array_equal(golden.average(sums, 4, 8, signed=True), [-2, -2, -1, 0, 0, 0, 1, 2, 2])
+    np.testing.assert_array_equal(golden.average(sums, 3, 2, signed=True), [-2, -2, -2, 0, 0, 0, 1, 1, 1])
+
+
+def test_a_scaled_average_divides_the_product():
+    """(7 * 5 / 4 + 3) >> 1 is (8 + 3) >> 1; the factor divided first would give 5."""
+    assert golden.scaled_average(np.array([7]), 4, (5, 3, 1), 8, signed=False).tolist() == [5]
+    # -35 / 4 is -8 towards zero, and (-8 + 3) >> 1 is -3 downwards
+    assert golden.scaled_average(np.array([-7]), 4, (5, 3, 1), 8, signed=True).tolist() == [-3]
+    assert golden.scaled_average(np.array([99]), 9, (7, 0, 2), 4, signed=False).tolist() == [15]
+
+
+def test_sums_and_relu():
+    assert golden.add(np.array([200, -5]), np.array([100, 3]), 8, signed=False).tolist() == [255, 0]
+    shifted = golden.add_shifted((np.array([3, -3]), np.array([1, 1])), (5, -2), 1, 4, signed=True)
+    assert shifted.tolist() == [6, -8]
+    shifted = golden.add_shifted((np.array([3, -3]), np.array([1, 1])), (5, -2), 1, 8, signed=True, summand=11)
+    assert shifted.tolist() == [12, -3]
+    assert golden.scaled(np.array([3, -3]), (5, 1, 2), 2, signed=True).tolist() == [1, -2]
+    assert golden.relu(np.array([-2, 0, 1])).tolist() == [0, 0, 1]
+
+
+def test_an_image_is_above_its_thresholds():
+    image = np.array([[[127, 100, 70], [128, 101, 71]], [[0, 255, 70], [255, 0, 255]]], np.uint8)
+    assert binary.binary_image(image).tolist() == [[[-1, -1, -1], [1, 1, 1]], [[-1, 1, -1], [1, -1, 1]]]
+
+
+def test_a_convolution_has_a_border_of_minus_one():
+    values = np.ones((2, 3, 1), np.int64)
+    weights = np.ones((1, 3, 3, 1), np.int64)
+    # of 9 taps 4, 6 and 4 are inside
+    assert binary.convolution(values, weights)[..., 0].tolist() == [[-1, 3, -1], [-1, 3, -1]]
+
+
+def test_a_convolution_is_not_mirrored():
+    values = -np.ones((3, 3, 2), np.int64)
+    values[1, 2, 1] = 1
+    weights = np.zeros((1, 3, 3, 2), np.int64)
+    weights[0, 1, 2, 1] = 1
+    assert binary.convolution(values, weights)[..., 0].tolist() == [[-1, -1, -1], [-1, 1, -1], [-1, -1, -1]]
+
+
+def test_pooling_comes_before_the_sign():
+    values = np.array([[[-4], [0]], [[-2], [-8]]])
+    assert binary.pooled(values).tolist() == [[[0]]]
+    assert binary.signs(binary.pooled(values)).tolist() == [[[-1]]]
