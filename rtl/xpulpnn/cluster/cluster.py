@@ -10,13 +10,12 @@ from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.cluster.external_port import ExternalPort
 from xpulpnn.cluster.fetch_watch import FetchWatch
 from xpulpnn.cluster.hole import Hole
-from xpulpnn.cluster.icache.ports import RefillSignature
 from xpulpnn.cluster.icache.unit import InstructionCache
 from xpulpnn.cluster.one_access import OneAccess
 from xpulpnn.cluster.peripherals.bus import PeripheralBus
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
-from xpulpnn.cluster.ports import BankSignature, DmaPortSignature
+from xpulpnn.cluster.ports import BankSignature, DmaPortSignature, RefillSignature
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.component import Component, In, Out, connect, flipped, following
 from xpulpnn.config import ClusterConfig

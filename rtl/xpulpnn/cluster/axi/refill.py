@@ -5,7 +5,7 @@ from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.axi.address_channel import AddressChannel
 from xpulpnn.cluster.axi.ports import AxiSignature, constants, failed
-from xpulpnn.cluster.icache.ports import LINE_BEATS, LINE_OFFSET_BITS, REFILL_BITS, REFILL_BYTES, RefillSignature
+from xpulpnn.cluster.ports import LINE_BEATS, LINE_OFFSET_BITS, REFILL_BITS, REFILL_BYTES, RefillSignature
 from xpulpnn.component import Component, In, Out
 
 OUTSTANDING = 16  # transfers that are under way at most

@@ -4,9 +4,8 @@ from amaranth.hdl import Mux, Signal
 from amaranth.lib import enum
 from amaranth.utils import exact_log2
 
-from xpulpnn.cluster.icache.ports import LINE_BEATS, LINE_BITS, LINE_NUMBER_BITS, REFILL_BITS, CacheControlSignature
 from xpulpnn.cluster.icache.ways import CacheWays
-from xpulpnn.cluster.ports import chosen
+from xpulpnn.cluster.ports import LINE_BEATS, LINE_BITS, LINE_NUMBER_BITS, REFILL_BITS, CacheControlSignature, chosen
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.component import Component, In, Out, connect, flipped
 from xpulpnn.config import ClusterConfig

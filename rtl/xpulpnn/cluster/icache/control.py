@@ -2,8 +2,8 @@
 
 from amaranth.hdl import Const, Mux, Signal
 
-from xpulpnn.cluster.icache.ports import LINE_OFFSET_BITS, CacheControlSignature
 from xpulpnn.cluster.peripherals.registers import serve, written_value
+from xpulpnn.cluster.ports import LINE_OFFSET_BITS, CacheControlSignature
 from xpulpnn.component import Component, In, Out
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature

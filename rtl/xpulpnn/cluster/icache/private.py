@@ -4,9 +4,8 @@ from amaranth.hdl import Mux, Signal
 from amaranth.lib import enum
 from amaranth.utils import exact_log2
 
-from xpulpnn.cluster.icache.ports import LINE_BITS, LINE_OFFSET_BITS, CacheControlSignature, LineSignature
 from xpulpnn.cluster.icache.ways import CacheWays
-from xpulpnn.cluster.ports import chosen
+from xpulpnn.cluster.ports import LINE_BITS, LINE_OFFSET_BITS, CacheControlSignature, LineSignature, chosen
 from xpulpnn.component import Component, In, Out, connect, flipped
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import InstructionPortSignature

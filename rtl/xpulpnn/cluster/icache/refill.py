@@ -3,8 +3,7 @@
 from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.lib.fifo import SyncFIFO
 
-from xpulpnn.cluster.icache.ports import LINE_BEATS, LINE_NUMBER_BITS, LINE_OFFSET_BITS, RefillSignature
-from xpulpnn.cluster.ports import chosen
+from xpulpnn.cluster.ports import LINE_BEATS, LINE_NUMBER_BITS, LINE_OFFSET_BITS, RefillSignature, chosen
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.component import Component, In, Out
 

@@ -4,9 +4,8 @@ from amaranth.hdl import Cat
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.icache.bank import CacheBank
-from xpulpnn.cluster.icache.ports import CacheControlSignature, LineSignature, RefillSignature
 from xpulpnn.cluster.icache.refill import RefillPort
-from xpulpnn.cluster.ports import chosen
+from xpulpnn.cluster.ports import CacheControlSignature, LineSignature, RefillSignature, chosen
 from xpulpnn.component import Component, In, Out, connect, flipped, following
 from xpulpnn.config import ClusterConfig
 

@@ -1,9 +1,9 @@
 """Instruction caches of the cluster."""
 
 from xpulpnn.cluster.icache.control import CacheControl
-from xpulpnn.cluster.icache.ports import RefillSignature
 from xpulpnn.cluster.icache.private import PrivateCache
 from xpulpnn.cluster.icache.shared import SharedCache
+from xpulpnn.cluster.ports import RefillSignature
 from xpulpnn.component import Component, In, Out, connect, flipped
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature

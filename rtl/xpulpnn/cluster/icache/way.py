@@ -3,7 +3,7 @@
 from amaranth.hdl import Signal
 from amaranth.lib.memory import Memory
 
-from xpulpnn.cluster.icache.ports import LINE_BITS
+from xpulpnn.cluster.ports import LINE_BITS
 from xpulpnn.component import Component, In, Out
 
 

@@ -4,8 +4,8 @@ from amaranth.hdl import Cat, Signal
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.icache.fill import CacheFill
-from xpulpnn.cluster.icache.ports import LINE_BITS, LINE_NUMBER_BITS, CacheControlSignature
 from xpulpnn.cluster.icache.way import CacheWay
+from xpulpnn.cluster.ports import LINE_BITS, LINE_NUMBER_BITS, CacheControlSignature
 from xpulpnn.component import Component, In, Out
 
 
