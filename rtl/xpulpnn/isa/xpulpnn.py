@@ -46,36 +46,14 @@ class _Lanes(NamedTuple):
     b_signed: bool = False
 
 
-_LANE_WISE = (
-    _Lanes("add", "000000"),
-    _Lanes("sub", "000010"),
-    _Lanes("avg", "000100"),
-    _Lanes("avgu", "000110", "uimm6"),
-    _Lanes("min", "001000"),
-    _Lanes("minu", "001010", "uimm6"),
-    _Lanes("max", "001100"),
-    _Lanes("maxu", "001110", "uimm6"),
-    _Lanes("srl", "010000"),
-    _Lanes("sra", "010010"),
-    _Lanes("sll", "010100"),
-    _Lanes("or", "010110"),
-    _Lanes("xor", "011000"),
-    _Lanes("and", "011010"),
-)
+def _in_twos(first: int, names: str) -> tuple[_Lanes, ...]:
+    """Operations whose funct6 goes up by two; the immediate of those that end in ``u`` is unsigned."""
+    rows = enumerate(names.split())
+    return tuple(_Lanes(op, f"{first + 2 * row:06b}", "uimm6" if op.endswith("u") else "imm6") for row, op in rows)
 
-_COMPARES = (
-    _Lanes("cmpeq", "000001"),
-    _Lanes("cmpne", "000011"),
-    _Lanes("cmpgt", "000101"),
-    _Lanes("cmpge", "000111"),
-    _Lanes("cmplt", "001001"),
-    _Lanes("cmple", "001011"),
-    _Lanes("cmpgtu", "001101", "uimm6"),
-    _Lanes("cmpgeu", "001111", "uimm6"),
-    _Lanes("cmpltu", "010001", "uimm6"),
-    _Lanes("cmpleu", "010011", "uimm6"),
-)
 
+_LANE_WISE = _in_twos(0b000000, "add sub avg avgu min minu max maxu srl sra sll or xor and")
+_COMPARES = _in_twos(0b000001, "cmpeq cmpne cmpgt cmpge cmplt cmple cmpgtu cmpgeu cmpltu cmpleu")
 _DOTS = (
     _Lanes("dotup", "100000", "uimm6"),
     _Lanes("dotusp", "100010", b_signed=True),
@@ -145,12 +123,11 @@ _NN_FORM = (
     _MacLoad("nnsdotsp", "1111100", a_signed=True, b_signed=True, alias=True),
 )
 
-_NN_PRODUCT = (
-    # bit 25 leaves out the accumulation
-    _MacLoad("mldotup", "1110001", a_signed=False, b_signed=False, op="pv.mldot"),
-    _MacLoad("mldotusp", "1110101", a_signed=False, b_signed=True, op="pv.mldot"),
-    _MacLoad("mldotsup", "1101101", a_signed=True, b_signed=False, op="pv.mldot"),
-    _MacLoad("mldotsp", "1111101", a_signed=True, b_signed=True, op="pv.mldot"),
+# bit 25 leaves out the accumulation
+_NN_PRODUCT = tuple(
+    family._replace(name=family.name.replace("mls", "ml"), code=f"{family.code[:-1]}1", op="pv.mldot")
+    for family in _NN_FORM
+    if not family.alias
 )
 
 _CU_FORM = (
