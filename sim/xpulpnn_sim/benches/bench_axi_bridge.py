@@ -14,7 +14,7 @@ from cocotbext.axi import AxiReadBus, AxiSlaveRead, AxiSlaveWrite, AxiWriteBus
 from xpulpnn.isa.cluster import L2_BASE
 from xpulpnn_sim.benches.cadence import Dut, Stepwise, Together, sample, start
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.obi import Requester
+from xpulpnn_sim.benches.obi import ObiInitiator, Transfer
 
 BOUNDARY = 4096  # No burst crosses a multiple of it
 
@@ -151,71 +151,46 @@ RUN_BYTES = 256
 BLOCK_BYTES = 64  # No other request comes between writes of a run to such an aligned block
 
 
-class _Request(NamedTuple):
-    """A transfer: aligned address, whether it writes, bytes, data, transfers left of its run."""
-
-    address: int
-    write: int
-    enables: int
-    value: int
-    beats: int
-
-
-def masked(before: npt.NDArray[np.uint8], request: _Request) -> npt.NDArray[np.uint8]:
+def masked(before: npt.NDArray[np.uint8], request: Transfer) -> npt.NDArray[np.uint8]:
     """Bytes at the address of a write afterwards."""
     size = len(before)
     chosen = np.array([request.enables >> byte & 1 for byte in range(size)], np.bool_)
     return np.where(chosen, np.frombuffer(request.value.to_bytes(size, "little"), np.uint8), before)
 
 
-def run_of_transfers(rng: Random, base: int, reach: int, size: int, *, write: bool, single: bool) -> deque[_Request]:
+Run = deque[Transfer]  # transfers to consecutive addresses
+
+
+def run_of_transfers(rng: Random, base: int, reach: int, size: int, *, write: bool, single: bool) -> Run:
     """A run within an aligned block of 256 bytes, somewhere in ``reach`` bytes from ``base``."""
     block = base + rng.randrange(0, reach, RUN_BYTES)
     windows = RUN_BYTES // size
     first = rng.randrange(windows)
     count = 1 if single else rng.choice((windows - first, rng.randint(1, windows - first)))
     whole = (1 << size) - 1
-    requests = deque[_Request]()
+    requests = Run()
     for number in range(count):
         enables = whole if 0 < number < count - 1 else rng.randrange(1, whole + 1)
-        value = rng.getrandbits(8 * size)
-        requests.append(_Request(block + (first + number) * size, int(write), enables, value, count - number))
+        value, address = rng.getrandbits(8 * size), block + (first + number) * size
+        requests.append(Transfer(address, int(write), enables, value, beats=count - number))
     return requests
 
 
-def line(address: int, size: int) -> deque[_Request]:
-    """A line of instructions, two reads."""
-    whole = (1 << size) - 1
-    return deque([_Request(address, 0, whole, 0, 2), _Request(address + size, 0, whole, 0, 1)])
+def _ends(transfer: Transfer) -> bool:
+    """Return whether a write is the last one of its run to an aligned block."""
+    return transfer.beats == 1 or (transfer.address + _size()) % BLOCK_BYTES == 0
 
 
-class _Traffic:
-    """Runs of several kinds, which take turns at random."""
-
-    def __init__(self, rng: Random, kinds: Sequence[Sequence[deque[_Request]]], size: int) -> None:
-        self._rng, self._size = rng, size
-        self._kinds = [deque(request for one in runs for request in one) for runs in kinds]
-        self._within: deque[_Request] | None = None
-        self.made: list[_Request] = []
-
-    @property
-    def ended(self) -> bool:
-        """Return whether there is nothing more to be made."""
-        return not any(self._kinds)
-
-    def next(self) -> _Request | None:
-        """The next request, if there is one."""
-        choice = self._within or self._rng.choice([kind for kind in self._kinds if kind] or [deque[_Request]()])
-        if not choice:
-            return None
-        request = choice.popleft()
-        self._within = choice if request.write and not self.ends(request) else None
-        self.made.append(request)
-        return request
-
-    def ends(self, request: _Request) -> bool:
-        """Return whether a write is the last one of its run to an aligned block."""
-        return request.beats == 1 or (request.address + self._size) % BLOCK_BYTES == 0
+def interleaved(rng: Random, kinds: Sequence[Sequence[Run]]) -> list[Transfer]:
+    """Runs of several kinds, which take turns at random, but not within writes to an aligned block."""
+    waiting = [Run(request for one in runs for request in one) for runs in kinds]
+    made: list[Transfer] = []
+    while left := [kind for kind in waiting if kind]:
+        choice = rng.choice(left)
+        made.append(choice.popleft())
+        while made[-1].write and not _ends(made[-1]):
+            made.append(choice.popleft())
+    return made
 
 
 ADDRESSES = 1 << 32
@@ -223,36 +198,30 @@ _BYTES = 1 << 14
 _HALF = _BYTES // 2
 """Reads are in the lower half, writes in the upper one: AXI does not order the ones among the others."""
 
-_STALLS = {"prompt": (Stalls(), 0.6), "slow": (Stalls(3, 3), 0.2), "jerky": (Stalls(25, 12), 0.0)}
+_STALLS = {"prompt": (Stalls(), 0.6), "slow": (Stalls(3, 3), 0.2), "jerky": (Stalls(40, 40), 0.0)}
 """Stalls of the memory, and the probability of a cycle in which the initiator pauses."""
 
 _RUNS = 30
-_LIMIT = 16  # transfers that the bridge lets under way at most; the initiator would have twice as many
-_PATIENCE = 600  # cycles without a grant or an answer that count as a hang
+_LIMIT = 16  # transfers that the bridge lets under way at most; the initiator would have any number
 
 
-class Initiator(Requester[_Request]):
-    """Makes the requests of a :class:`_Traffic` and keeps the answers."""
+def _size() -> int:
+    """Bytes of a transfer."""
+    return bench_data()["bits"] // 8
 
-    def __init__(self, dut: Dut, traffic: _Traffic, rng: Random, pause: float) -> None:
-        super().__init__(dut, "port", under_way=2 * _LIMIT, patience=_PATIENCE)
-        self._dut, self._traffic, self._rng, self._pause = dut, traffic, rng, pause
-        self.answers: list[tuple[_Request, int, int]] = []
 
-    def _next(self) -> _Request | None:
-        return self._traffic.next() if self._rng.random() >= self._pause else None
+class Initiator(ObiInitiator):
+    """Makes transfers, and follows the answers of AXI."""
 
-    def _fields(self, request: _Request) -> dict[str, int]:
-        fields = {"addr": request.address}
-        if bench_data()["writes"]:
-            fields |= {"we": request.write, "be": request.enables, "wdata": request.value}
+    def __init__(self, dut: Dut, rng: Random, pause: float = 0.0) -> None:
+        super().__init__(dut, "port", wait=False, pause=pause, rng=rng)
+        self._dut = dut
+
+    def _fields(self, request: Transfer) -> dict[str, int]:
+        fields = super()._fields(request) if bench_data()["writes"] else {"addr": request.address}
         return fields | ({"beats": request.beats} if bench_data()["runs"] else {})
 
-    def _answered(self, request: _Request) -> None:
-        data = 0 if request.write else sample(self._seen["rdata"])
-        self.answers.append((request, data, sample(self._seen["err"])))
-
-    def _look(self, answered: _Request | None) -> None:
+    def _look(self, answered: Transfer | None) -> None:
         """Answers come from AXI in this cycle, and those of AXI are taken with the last transfer that they answer."""
         dut, channels = self._dut, ["r"] + ["b"] * bench_data()["writes"]
         there = {name for name in channels if sample(getattr(dut, f"axi__{name}valid"))}
@@ -262,37 +231,33 @@ class Initiator(Requester[_Request]):
             return
         channel = "b" if answered.write else "r"
         assert channel in there, f"{answered} is answered before AXI answers"
-        ends = not answered.write or not bench_data()["runs"] or self._traffic.ends(answered)
+        ends = not answered.write or not bench_data()["runs"] or _ends(answered)
         assert taken == ({channel} if ends else set()), f"{taken} taken with the answer to {answered}"
-
-    async def finish(self) -> int:
-        """Wait until everything is answered; returns the cycles."""
-        while not (self.idle and self._traffic.ended):
-            await RisingEdge(self._clk)
-        return self.cycle
 
 
 def longest() -> dict[str, int]:
     """Bytes of a burst at most."""
-    size = bench_data()["bits"] // 8
+    size = _size()
     if not bench_data()["writes"]:
         return {"ar": 2 * size}
     return {"ar": RUN_BYTES, "aw": 64} if bench_data()["runs"] else {"ar": size, "aw": size}
 
 
-def random_traffic(rng: Random, runs: int, first: int) -> _Traffic:
+def random_traffic(rng: Random, runs: int, first: int) -> list[Transfer]:
     """Runs of reads and writes, where there are such, in a memory from the address ``first`` on."""
-    size = bench_data()["bits"] // 8
+    size = _size()
 
-    def one(*, write: bool) -> deque[_Request]:
+    def one(*, write: bool) -> Run:
         base = first + _HALF * write
         if not bench_data()["writes"]:
-            return line(base + rng.randrange(0, _HALF, 2 * size), size)
+            # a line of instructions, two reads
+            address = base + rng.randrange(0, _HALF, 2 * size)
+            return Run((Transfer(address, beats=2), Transfer(address + size)))
         return run_of_transfers(rng, base, _HALF, size, write=write, single=not bench_data()["runs"])
 
     kinds = (False, True) if bench_data()["writes"] else (False,)
     number = runs if bench_data()["runs"] else 8 * runs
-    return _Traffic(rng, [[one(write=write) for _ in range(number)] for write in kinds], size)
+    return interleaved(rng, [[one(write=write) for _ in range(number)] for write in kinds])
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
@@ -310,25 +275,23 @@ async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
     timing, pause = _STALLS[stalls]
     AxiMemory(dut, "axi", content, first, timing, rng, hole)
     rules = AxiRules(dut, "axi", longest())
-    traffic = random_traffic(rng, _RUNS, first)
-    size = bench_data()["bits"] // 8
-    initiator = Initiator(dut, traffic, rng, pause)
+    traffic, size = random_traffic(rng, _RUNS, first), _size()
+    initiator = Initiator(dut, rng, pause)
     with Together(dut, [initiator, rules]):
-        await initiator.finish()
+        await initiator.make(traffic)
     assert initiator.most <= _LIMIT, f"{initiator.most} transfers under way"
     assert stalls != "jerky" or initiator.most == _LIMIT, f"never more than {initiator.most} transfers under way"
-    assert len(initiator.answers) == len(traffic.made), "not every request is answered"
-    for (answered, data, error), made in zip(initiator.answers, traffic.made, strict=True):
-        assert answered is made
+    assert initiator.done == traffic, "not every request is answered"
+    for made in traffic:
         place = made.address - first
         if not made.write:
             word = int.from_bytes(expected[place : place + size].tobytes(), "little")
-            assert error == int(made.address in hole), made
-            assert error or data == word, f"{made}: {data:#x}, must be {word:#x}"
+            assert made.failed == (made.address in hole), made
+            assert made.failed or made.data == word, f"{made}: {made.data:#x}, must be {word:#x}"
             continue
         # one failing transfer fails the whole burst
         block = made.address & -longest()["aw"]
-        assert error == int(block in hole), made
+        assert made.failed == (block in hole), made
         if made.address not in hole:
             expected[place : place + size] = masked(expected[place : place + size], made)
     assert (content == expected).all(), "the memory differs"
@@ -345,11 +308,11 @@ async def valid_waits_for_no_ready(dut: Dut) -> None:
     for channel in channels:
         getattr(dut, f"axi__{channel}ready").value = 0
         assert not sample(getattr(dut, f"axi__{channel}valid")), f"{channel}valid after reset"
-    size = bench_data()["bits"] // 8
-    for write in (False, True)[: 1 + bench_data()["writes"]]:
-        traffic = _Traffic(rng, [[deque([_Request(L2_BASE, int(write), (1 << size) - 1, 1, 1)])]], size)
-        with Initiator(dut, traffic, rng, 0):
+    for write in (0, 1)[: 1 + bench_data()["writes"]]:
+        with Initiator(dut, rng) as initiator:
+            making = cocotb.start_soon(initiator.make([Transfer(L2_BASE, write, (1 << _size()) - 1, 1)]))
             await ClockCycles(dut.clk, 6)
+            making.cancel()
     await FallingEdge(dut.clk)
     for channel in channels:
         assert sample(getattr(dut, f"axi__{channel}valid")), f"{channel}valid waits for ready"
@@ -361,15 +324,18 @@ async def nothing_is_lost_between_bursts(dut: Dut) -> None:
     rng = await start(dut)
     content = np.zeros(_BYTES, np.uint8)
     AxiMemory(dut, "axi", content, L2_BASE, Stalls(), rng)
-    size = bench_data()["bits"] // 8
+    size = _size()
     per_run = RUN_BYTES // size if bench_data()["runs"] else 1
     for write in (0, 1)[: 1 + bench_data()["writes"]]:
         places = range(L2_BASE, L2_BASE + BOUNDARY // 2, size)
-        requests = deque(
-            _Request(at, write, (1 << size) - 1, at, per_run - number % per_run) for number, at in enumerate(places)
-        )
-        with Initiator(dut, _Traffic(rng, [[requests]], size), rng, 0) as initiator:
-            cycles = await initiator.finish()
+        requests = [
+            Transfer(at, write, (1 << size) - 1, at, beats=per_run - number % per_run)
+            for number, at in enumerate(places)
+        ]
+        with Initiator(dut, rng) as initiator:
+            await initiator.make(requests)
+            await RisingEdge(dut.clk)
+        cycles = initiator.cycle
         cocotb.log.info("%d transfers (write %d) take %d cycles", len(places), write, cycles)
         if bench_data()["runs"]:
             assert cycles < len(places) * bench_data()["slack"], f"{cycles} cycles for {len(places)} transfers"

@@ -222,6 +222,7 @@ class Transfer:
     enables: int = ALL_BYTES
     value: int = 0
     gap: int = 0  # cycles without a request before it
+    beats: int = 1  # transfers left of its run, where ports have runs
     # cycles from the beginning to the first request, the grant and the answer
     requested: int = -1
     granted: int = -1
