@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
@@ -75,11 +76,6 @@ def _prototype(name: str, given: Sequence[Parameter]) -> str:
     return f"void {name}({', '.join(one.text for one in given)})"
 
 
-def usual_precisions() -> list[Precision]:
-    """All of 8, 4 and 2 bits with the usual signs."""
-    return [Precision(x, w, y) for x in _WIDTHS for y in _WIDTHS for w in _WIDTHS]
-
-
 def _element(bits: int, *, signed: bool) -> str:
     return f"{'' if signed else 'u'}int{max(bits, BYTE_BITS)}_t"
 
@@ -107,7 +103,8 @@ class PublicFunctions:
         for one in precisions:
             if not one.w_signed or not {one.x, one.w, one.y} <= set(_WIDTHS):
                 raise InputError(f"--precision with --pulp-nn must be 8, 4 or 2 bits, weights signed, not {one}")
-        self._precisions = list(precisions) or usual_precisions()
+        # all of 8, 4 and 2 bits with the usual signs
+        self._precisions = list(precisions) or [Precision(x, w, y) for x, y, w in product(_WIDTHS, repeat=3)]
         self._rule, self._config, self._windows = rule, config, windows
 
     def __iter__(self) -> Iterator[PublicFunction]:

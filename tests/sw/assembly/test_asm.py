@@ -55,11 +55,8 @@ def test_unlisted_bits_do_not_hinder():
 @pytest.mark.parametrize(
     ("word", "text"),
     [
-        (0x0045_A50B, "p.lw a0, 4(a1!)"),
         (0xE095_8077, "pv.mlsdotup.h zero, (a1!), 9"),
         (0xE0C5_A557, "pv.qnt.n a0, a1, (a2)"),
-        (0xE1F5_9577, "pv.mlsdotup.b a0, (a1!), 31"),
-        (0x78C5_E577, "pv.rqs.n a0, a1, a2, 7"),
         (0x3403_12F3, "csrrw t0, mscratch, t1"),
         (0x0310_000F, "fence rw, w"),
         (0x40B2, "c.lwsp ra, 12(sp)"),

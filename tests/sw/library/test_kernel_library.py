@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from xpulpnn.config import preset
-from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
@@ -76,6 +75,7 @@ def test_a_missing_compiler_is_told_before_anything_is_written(tmp_path, monkeyp
         ("--kernels conv,", "--kernel"),
         ("--precision 8x8", "precision"),
         ("--variant nn_4x4 --preset ri5cy", "--variant"),
+        ("--windows 3", "layer"),
     ],
 )
 def test_what_no_library_has(words, named, tmp_path, refused):
@@ -151,6 +151,10 @@ NOT_PACKED = (
     ("add 4x4x8:shift", {"factors": [1], "shift": 1}, "factors must be [2], a number for each map, not of"),
     ("avgpool 4x4x8:2x2:scaled", {"factor": -1, "summand": 0, "shift": 1}, "factor must be at least 0, not -1"),
     ("maxpool 4x4x8:2x2 --requantise shift", {}, "requantisation must be left out with maxpool, not shift"),
+    ("linear 8:2", ARRAYS | {"weights": ARRAYS["weights"] * 100}, "weights must be -128..127, not -800"),
+    ("linear 8:2", ARRAYS | {"weights": ARRAYS["weights"] * 1.0}, "weights must be integers, not float64"),
+    ("linear 8:2", ARRAYS | {"kappa": ARRAYS["kappa"][:1]}, "shape of kappa must be (2,), not (1,)"),
+    ("linear 8:2", ARRAYS | {"shift": np.array(32)}, "shift must be 0..31, not 32"),
     ("conv 4x4x8:4x3x3", {}, "arrays must be weights, bias, kappa, lambda, shift (bias if there is one), not wi"),
 )
 
@@ -286,34 +290,3 @@ def test_functions_of_another_rule_have_other_names():
     other = replace(chosen, rule=Rule.THRESHOLDS)
     first, second = ({run.name for run in library_functions(one, FULL)} for one in (chosen, other))
     assert first.isdisjoint(second)
-
-
-@pytest.mark.parametrize(
-    ("selection", "named"),
-    [
-        (Selection(kernels=["convolution"]), "--kernels"),
-        (Selection(variants=["nn_4x4"]), "--variant"),
-        (Selection(kernels=["maxpool"], windows=["3"]), "layer"),
-    ],
-)
-def test_what_no_library_can_have(selection, named):
-    with pytest.raises(XpulpnnError, match=f"^{named} must be "):
-        list(library_functions(selection, preset("ri5cy")))
-
-
-GOOD = saved(*tensors_of(LAYERS[1])[1:])
-
-
-@pytest.mark.parametrize(
-    ("named", "changes"),
-    [
-        ("weights", {"weights": GOOD["weights"] + 8}),
-        ("weights", {"weights": GOOD["weights"] * 1.0}),
-        ("shape of kappa", {"kappa": GOOD["kappa"][:1]}),
-        ("shift", {"shift": np.array(32)}),
-    ],
-)
-def test_arrays_that_do_not_fit(named, changes):
-    kind, layer, precision, _ = tensors_of(LAYERS[1])
-    with pytest.raises(XpulpnnError, match=f"^{named} must be "):
-        packed(kind, layer, precision, "nn_4x2", GOOD | changes, Rule.BN32)

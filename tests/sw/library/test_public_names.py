@@ -15,7 +15,7 @@ from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
-from xpulpnn_sw.library.public import PREFIXES, PublicFunctions, usual_precisions
+from xpulpnn_sw.library.public import PREFIXES, PublicFunctions
 from xpulpnn_sw.library.write import public_header
 from xpulpnn_sw.toolchain.build import build
 from xpulpnn_sw.toolchain.build_options import ClusterLayout, Options
@@ -334,10 +334,6 @@ def test_kappa_of_64_bits_has_functions_of_the_same_names():
     for name, wanted in (("pulp_nn_conv_u8_u8_i8", "int64_t *kappa"), ("pulp_nn_avgpool_u8_u8", "int64_t lambda")):
         assert wanted in wide[name].prototype(name)
         assert wanted not in narrow[name].prototype(name)
-
-
-def test_all_usual_precisions_have_a_convolution():
-    assert len({(one.x, one.w, one.y) for one in usual_precisions()}) == 3**3
 
 
 @pytest.mark.parametrize(

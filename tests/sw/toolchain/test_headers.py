@@ -11,7 +11,7 @@ from elftools.elf.elffile import ELFFile
 
 from xpulpnn.config import PRESETS
 from xpulpnn.isa.fields import FieldKind
-from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
+from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import INSNS, Decoder, expand_compressed, find
 from xpulpnn_sw.assembly.disasm import disassemble
@@ -273,10 +273,3 @@ def test_signs_of_results():
     signed = {item.name for item in INTRINSICS if "int32_t xp_rd" in "".join(item.lines()).replace("uint32_t", "")}
     assert {"xp_lb_post", "xp_clip", "xp_addNi", "xp_mulhhsNR", "xp_mlsdotsup_c", "xp_dotusp_h"} <= signed
     assert not {"xp_lbu_post", "xp_clipu", "xp_adduNi", "xp_mulhhuNR", "xp_mlsdotup_c", "xp_dotup_h"} & signed
-
-
-def test_quantisation_is_declared_where_it_exists():
-    text = intrinsics_header(insn for insn in INSNS if insn.extension is Extension.XPULPQNT)
-    assert "xp_qnt_n(" in text
-    assert "xp_qnt_c(" in text
-    assert "xp_add_b" not in text

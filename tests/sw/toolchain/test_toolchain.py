@@ -156,13 +156,6 @@ def test_command(kind: str, written, tmp_path: Path, capfd: pytest.CaptureFixtur
     assert not Path("broken.elf").exists()
 
 
-@pytest.mark.flow
-def test_instructions_of_another_core_are_not_declared(compiler: str, written, capfd: pytest.CaptureFixture[str]):
-    main = written("main.c", "#include <xpulpnn.h>\nint main(void) { return xp_sdotsp_n(0, 0, 0); }")
-    assert command(main, "--compiler", compiler, "--preset", "ri5cy") == 1
-    assert "xp_sdotsp_n" in capfd.readouterr().err
-
-
 def test_headers_only(written, capfd: pytest.CaptureFixture[str]):
     assert command("--headers", "headers", "--preset", "ri5cy", "--set", "performance-counters=on") == 0
     names = set(capfd.readouterr().out.split())

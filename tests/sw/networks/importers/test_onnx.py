@@ -150,19 +150,6 @@ def test_damaged_files(tmp_path: Path) -> None:
             import_onnx(path, ImportOptions(name="model"))
 
 
-def test_attributes_of_other_types(tmp_path: Path) -> None:
-    for attributes, message in (
-        ({"strides": 2}, "strides must be whole numbers, not 2"),
-        ({"group": [1, 1]}, r"group must be a whole number below 2147483648, not \[1, 1\]"),
-        ({"pads": [1.0, 1.0, 1.0, 1.0]}, "pads must be a whole number below 2147483648, not 1.0"),
-        ({"auto_pad": "SAME"}, "auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, not SAME"),
-    ):
-        model = Model((1, 2, 4, 4))
-        model.node("Conv", model.constant(np.ones((1, 2, 2, 2))), **attributes)
-        with pytest.raises(InputError, match=f"^Conv conv0: {message}$"):
-            imported(model, tmp_path)
-
-
 def test_tensors_in_files_that_are_missing(tmp_path: Path) -> None:
     model = floating(np.random.default_rng(0))
     tensor = model.tensors[0]

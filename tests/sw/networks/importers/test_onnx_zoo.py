@@ -10,8 +10,6 @@ from onnx import TensorProto
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.reference.golden.network import run_reference
-from xpulpnn_sw.networks.importers.onnx_file import import_onnx
-from xpulpnn_sw.networks.importers.registry import ImportOptions
 
 from .onnx_models import DOMAIN, IMAGES, MICROSOFT, Model, check, conv, imported, normalised, samples
 
@@ -378,12 +376,12 @@ def test_floating_point_of_mobile_networks(tmp_path: Path) -> None:
     assert "add" in kinds(described)
 
 
-def refused(*nodes: tuple[Any, ...], shape: tuple[int, ...] = (1, 2, 4, 4)) -> Model:
+def refused(*nodes: tuple[Any, ...], shape: tuple[int, ...] = (1, 2, 4, 4), kind: int = TensorProto.FLOAT) -> Model:
     """A quantised input, and nodes with constants behind it."""
-    model = Model(shape)
+    model = Model(shape, kind)
     model.quant(1.0, 8, signed=False)
     for operator, constants, attributes in nodes:
-        model.node(operator, *(model.constant(values, kind) for values, kind in constants), **attributes)
+        model.node(operator, *(model.constant(*constant) for constant in constants), **attributes)
     return model
 
 
@@ -409,7 +407,11 @@ REFUSED = {
     "MaxPool maxpool1: dilations of a pooling": refused(("MaxPool", (), WINDOW | {"dilations": [2, 2]})),
     "MaxPool maxpool1: pads of a pooling": refused(("MaxPool", (), WINDOW | {"pads": [2] * 4})),
     "Conv conv1: weights must go with 2 channels in 2 groups": refused(("Conv", (ONES,), {"group": 2})),
-    "Conv conv1: strides": refused(("Conv", (ONES,), {"strides": [0, 1]})),
+    "Conv conv1: strides must be two numbers of 1": refused(("Conv", (ONES,), {"strides": [0, 1]})),
+    "Conv conv1: strides must be whole numbers, not 2": refused(("Conv", (ONES,), {"strides": 2})),
+    r"Conv conv1: group must be a whole number below 2147483648, not \[": refused(("Conv", (ONES,), {"group": [1, 1]})),
+    "Conv conv1: pads must be a whole number below .*, not 1.0": refused(("Conv", (ONES,), {"pads": [1.0] * 4})),
+    "Conv conv1: auto_pad must be NOTSET, VALID, ": refused(("Conv", (ONES,), {"auto_pad": "SAME"})),
     r"Conv conv1: weights must be \[out\]\[channel\]\[row\]\[column\]": refused(("Conv", (COLUMN,), {})),
     "Pad pad1: value around the map": refused(("Pad", (AROUND, (1, np.float32)), {}), ("Conv", (ONES,), {})),
     "AveragePool averagepool2: padding": refused(("Pad", (AROUND,), {}), ("AveragePool", (), WINDOW)),
@@ -421,6 +423,7 @@ REFUSED = {
     "Relu relu1: inputs must be those of DequantizeLinear": codes_without_scale(),
     "QuantizeLinear quantizelinear1: quantised numbers": refused(("QuantizeLinear", SHORTS, {})),
     "input image must be one image of known size": refused(shape=(2, 2, 4, 4)),
+    "input image must be of FLOAT, UINT8 or INT8, not INT64$": refused(("Relu", (), {}), kind=TensorProto.INT64),
     "output of the model must depend on its input": refused(),
 }
 
@@ -437,10 +440,3 @@ def test_nodes_without_results_are_named(tmp_path: Path) -> None:
     model.nodes[1].ClearField("output")
     with pytest.raises(InputError, match=r"^Conv conv1: outputs must be one at least, not none$"):
         imported(model, tmp_path)
-
-
-def test_types_of_inputs(tmp_path: Path) -> None:
-    model = Model((1, 2, 4, 4), TensorProto.INT64)
-    model.node("Cast", to=TensorProto.FLOAT)
-    with pytest.raises(InputError, match=r"^input image must be of FLOAT, UINT8 or INT8, not INT64$"):
-        import_onnx(model.saved(tmp_path / "model.onnx"), ImportOptions(name="model"))
