@@ -136,14 +136,12 @@ class Scaling:
 
         Raises :class:`LayerError` unless there is one number for all, or one for each.
         """
-        columns: list[tuple[int, ...]] = []
         given = {"subtract": self.subtract or 0, "multiply": self.multiply, "add": self.add}
-        for name, numbers in given.items():
-            column = (numbers,) * colours if isinstance(numbers, int) else numbers
+        columns = {name: (own,) * colours if isinstance(own, int) else own for name, own in given.items()}
+        for name, column in columns.items():
             if len(column) != colours:
                 raise LayerError(f"{name} must have {colours} numbers, not {len(column)}")
-            columns.append(column)
-        return [(subtract, multiply, add) for subtract, multiply, add in zip(*columns, strict=True)]
+        return [(subtract, multiply, add) for subtract, multiply, add in zip(*columns.values(), strict=True)]
 
     def scaled(self, samples: Ints, bits: int, *, signed: bool) -> Ints:
         """The samples, channels last, as inputs of so many bits; of one bit -1 for what is below 0, and 1."""

@@ -75,8 +75,9 @@ _UNCHANGED = (
 
 def import_onnx(path: Path, options: ImportOptions) -> Described:
     """The network of an ONNX model: QONNX, QDQ, or floating point with ``options.quantise``."""
-    model, request = OnnxModel.read(path), options.request
-    return model.network(options, None if request is None else model.calibration(options).policy(request))
+    model = OnnxModel.read(path)
+    policy = None if options.quantise is None else model.calibration(options).policy(options.quantise)
+    return model.network(options, policy)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -44,11 +44,6 @@ class ModelInput:
             raise InputError(f"input {proto.name} must be of FLOAT, UINT8 or INT8, not {type_}")
         return cls(name=proto.name, shape=(1, *sizes[1:]), type=type_)
 
-    @property
-    def whole(self) -> bool:
-        """Return whether the model takes integers."""
-        return self.type in _SIGNED
-
     def value(self, options: ImportOptions, assembly: NetworkAssembly) -> Value:
         """The samples of an image; raises :class:`InputError` for options that are none of this input.
 
@@ -57,12 +52,13 @@ class ModelInput:
         stored, is_last = _stored_shape(self.shape)
         ordered = standard_places(stored)
         places = np.arange(prod(stored)).reshape(self.shape) if is_last else ordered
-        if self.whole:
+        if self.type in _SIGNED:
             return self._codes(options, assembly, stored, places)
-        if options.high <= options.low:
-            raise InputError(f"range of the input must be ascending, not {float(options.low)}..{float(options.high)}")
-        levels = uniform_levels(Fraction(options.high - options.low, _SAMPLES), Fraction(0), 0, _SAMPLES, "ROUND")
-        image = replace(Map.of(levels, INPUT, stored, places), offset=Fraction(options.low))
+        low, high = options.ends
+        if high <= low:
+            raise InputError(f"range of the input must be ascending, not {float(low)}..{float(high)}")
+        levels = uniform_levels(Fraction(high - low, _SAMPLES), Fraction(0), 0, _SAMPLES, "ROUND")
+        image = replace(Map.of(levels, INPUT, stored, places), offset=Fraction(low))
         spread = options.by_colour(stored[2])
         if not spread:
             return image

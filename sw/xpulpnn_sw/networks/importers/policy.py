@@ -129,8 +129,8 @@ class Calibration:
         if options.images is None or not len(options.images):
             raise InputError("calibration must have images, not none")
         images = options.images if options.images.ndim == 4 else options.images[..., np.newaxis]
-        factor = float(options.high - options.low) / 255
-        real = images.astype(np.float64) * factor + float(options.low)
+        low, high = options.ends
+        real = images.astype(np.float64) * (float(high - low) / 255) + float(low)
         if spread := options.by_colour(images.shape[-1]):
             means, deviations = np.array(spread, np.float64).T
             real = (real - means) / deviations

@@ -57,11 +57,6 @@ class WidthRequest:
     # of layers by name, before those of the list
     named: Mapping[str, LayerWidths] = field(default_factory=dict[str, LayerWidths])
 
-    @classmethod
-    def uniform(cls, bits: int) -> "WidthRequest":
-        """So many bits everywhere; raises :class:`InputError` for others than kernels have."""
-        return cls(listed=(widths_of(str(bits)),))
-
     def tensors(self, readers: Sequence[ReadingLayer]) -> TensorWidths:
         """Bits of all tensors of a model with these layers; a tensor that several of them read has the most.
 
@@ -145,22 +140,16 @@ class ImportOptions:
     # mean and standard deviation, by colour or one for all, which the model's inputs are brought to 0 and 1 with behind
     # that; empty: none
     normalisation: Sequence[tuple[Fraction, Fraction]] = ()
-    # bits of a model in floating point, 8, 4 or 2: of each layer, or of all; None: models are quantised already
-    quantise: WidthRequest | int | None = None
+    quantise: WidthRequest | None = None  # bits of a model in floating point; None: models are quantised already
     # for `quantise`, `[image][row][column][colour]` or without colours: what the ranges of activations are taken from
     images: NDArray[Any] | None = None
     wide: bool = False  # whether requantisation may take 64 bits
     note: Callable[[str], None] = _silent  # is told, in a line each, what the network has not of the model
 
     @property
-    def low(self) -> Fraction:
-        """The number that the sample 0 stands for in a model in floating point."""
-        return Fraction(0) if self.samples is None else self.samples[0]
-
-    @property
-    def high(self) -> Fraction:
-        """The number that the sample 255 stands for."""
-        return Fraction(1) if self.samples is None else self.samples[1]
+    def ends(self) -> tuple[Fraction, Fraction]:
+        """The numbers that the samples 0 and 255 stand for in a model in floating point."""
+        return self.samples or (Fraction(0), Fraction(1))
 
     def by_colour(self, colours: int) -> list[tuple[Fraction, Fraction]]:
         """Mean and standard deviation of each colour, empty if there are none.
@@ -173,11 +162,6 @@ class ImportOptions:
         if any(deviation <= 0 for _, deviation in found):
             raise InputError("deviations must be greater than 0, not others")
         return found
-
-    @property
-    def request(self) -> WidthRequest | None:
-        """The bits that ``quantise`` asks for; raises :class:`~xpulpnn.errors.InputError` for others."""
-        return WidthRequest.uniform(self.quantise) if isinstance(self.quantise, int) else self.quantise
 
 
 Importer = Callable[[Path, ImportOptions], Described]

@@ -218,7 +218,7 @@ class _Import:
         spread = self._options.by_colour(colours)
         if self._options.samples is None and not spread:
             return Scaling(add=_LEAST) if start.signed else Scaling()
-        low, high, half = self._options.low, self._options.high, Fraction(1, 2)
+        (low, high), half = self._options.ends, Fraction(1, 2)
         units = [(mean, start.scale * deviation) for mean, deviation in spread or [(Fraction(0), Fraction(1))]]
         one = 1 << _SAMPLE_SHIFT
         multiply = by_colour([round((high - low) / 255 / unit * one) for _, unit in units])

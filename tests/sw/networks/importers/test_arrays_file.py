@@ -10,7 +10,7 @@ import pytest
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cosimulation.networks.images import read_images
 from xpulpnn_sim.reference.golden.network import run_reference
-from xpulpnn_sw.networks.importers.registry import ImportOptions, import_model
+from xpulpnn_sw.networks.importers.registry import ImportOptions, import_model, request_of
 
 CHANNELS = (3, 5, 8, 6, 7, 9, 16)
 OUTPUTS = (12, 10, 16)
@@ -103,7 +103,7 @@ def test_other_arrays_are_named(tmp_path, named):
 
 def test_what_npz_files_say_themselves(tmp_path):
     np.savez(tmp_path / "cnv.npz", **cnv(np.random.default_rng(0)))
-    for options in ({"samples": (Fraction(0), Fraction(1))}, {"quantise": 8}):
+    for options in ({"samples": (Fraction(0), Fraction(1))}, {"quantise": request_of("8")}):
         with pytest.raises(InputError, match=r"^(samples, mean and deviation|bits) must be left out with an npz"):
             imported(tmp_path / "cnv.npz", **options)
 

@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 from xpulpnn.errors import InputError, XpulpnnError
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.networks.importers.onnx_file import import_onnx
-from xpulpnn_sw.networks.importers.registry import ImportOptions
+from xpulpnn_sw.networks.importers.registry import ImportOptions, request_of
 
 from .onnx_models import DOMAIN, IMAGES, OPERATORS, Model, check, conv, imported, normalised, samples
 
@@ -105,7 +105,7 @@ def test_ranges_behind_normalisations_of_early_versions(tmp_path: Path) -> None:
     model.node("Flatten")
     model.node("MatMul", model.constant(rng.normal(0, 0.1, (64, 5))))
     images = samples(model, rng)
-    found = imported(model, tmp_path, quantise=8, images=images)
+    found = imported(model, tmp_path, quantise=request_of("8"), images=images)
     scores = run_reference(found.network, found.batch(images))[-1].reshape(IMAGES, -1)
     real = [model.computed(one.transpose(2, 0, 1)[np.newaxis])[0] for one in images]
     assert np.corrcoef(scores.ravel(), np.array(real).ravel())[0, 1] > 0.999
@@ -117,7 +117,7 @@ def test_floating_point_quantised(tmp_path: Path, bits: int, least: float) -> No
     rng = np.random.default_rng(4)
     model = floating(rng)
     images, notes = samples(model, rng), list[str]()
-    described = imported(model, tmp_path, quantise=bits, images=images, note=notes.append)
+    described = imported(model, tmp_path, quantise=request_of(str(bits)), images=images, note=notes.append)
     found = run_reference(described.network, described.batch(images))[-1]
     model.nodes.pop()
     model.last = model.nodes[-1].output[0]

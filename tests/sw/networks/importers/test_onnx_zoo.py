@@ -10,6 +10,7 @@ from onnx import TensorProto
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.reference.golden.network import run_reference
+from xpulpnn_sw.networks.importers.registry import request_of
 
 from .onnx_models import DOMAIN, IMAGES, MICROSOFT, Model, check, conv, imported, normalised, samples
 
@@ -364,9 +365,13 @@ def test_floating_point_of_mobile_networks(tmp_path: Path) -> None:
     model.node("ReduceMean", model.constant([2, 3], np.int64), keepdims=0)
     model.node("Gemm", model.constant(rng.normal(0, 0.3, (16, 5))), model.constant(rng.normal(0, 0.1, 5)))
     images = samples(model, rng)
-    rest = {"normalisation": [(Fraction("0.48"), Fraction("0.23")), (Fraction("0.45"), Fraction("0.22"))] * 2}
+    rest: dict[str, Any] = {
+        "normalisation": [(Fraction("0.48"), Fraction("0.23")), (Fraction("0.45"), Fraction("0.22"))] * 2
+    }
     rest["normalisation"].pop()
-    described = imported(model, tmp_path, quantise=8, images=images, samples=(Fraction(0), Fraction(1)), **rest)
+    described = imported(
+        model, tmp_path, quantise=request_of("8"), images=images, samples=(Fraction(0), Fraction(1)), **rest
+    )
     found = run_reference(described.network, described.batch(images))[-1].reshape(IMAGES, -1)
     means, deviations = np.array(rest["normalisation"], np.float64).T
     given = ((images / 255 - means) / deviations).transpose(0, 3, 1, 2)

@@ -3,7 +3,7 @@
 import pytest
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.networks.importers.registry import LayerWidths, ReadingLayer, WidthRequest, request_of, widths_of
+from xpulpnn_sw.networks.importers.registry import LayerWidths, ReadingLayer, request_of, widths_of
 
 READERS = (
     ReadingLayer(name="first", inputs=("image",), weights="w0"),
@@ -60,4 +60,4 @@ def test_a_layer_without_weights_at_the_end() -> None:
     assert request_of("8,4,4,mean=8").tensors(readers).tensors["d"] == 8
     with pytest.raises(InputError, match="must name mean, behind which no layer has weights"):
         request_of("8,4,4").tensors(readers)
-    assert WidthRequest.uniform(4).tensors(readers).tensors["d"] == 4
+    assert request_of("4").tensors(readers).tensors["d"] == 4
