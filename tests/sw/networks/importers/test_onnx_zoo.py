@@ -365,15 +365,11 @@ def test_floating_point_of_mobile_networks(tmp_path: Path) -> None:
     model.node("ReduceMean", model.constant([2, 3], np.int64), keepdims=0)
     model.node("Gemm", model.constant(rng.normal(0, 0.3, (16, 5))), model.constant(rng.normal(0, 0.1, 5)))
     images = samples(model, rng)
-    rest: dict[str, Any] = {
-        "normalisation": [(Fraction("0.48"), Fraction("0.23")), (Fraction("0.45"), Fraction("0.22"))] * 2
-    }
-    rest["normalisation"].pop()
-    described = imported(
-        model, tmp_path, quantise=request_of("8"), images=images, samples=(Fraction(0), Fraction(1)), **rest
-    )
+    spread = [(Fraction(mean, 100), Fraction(deviation, 100)) for mean, deviation in ((48, 23), (45, 22), (48, 23))]
+    options = {"normalisation": spread, "quantise": request_of("8"), "samples": (Fraction(0), Fraction(1))}
+    described = imported(model, tmp_path, images=images, **options)
     found = run_reference(described.network, described.batch(images))[-1].reshape(IMAGES, -1)
-    means, deviations = np.array(rest["normalisation"], np.float64).T
+    means, deviations = np.array(spread, np.float64).T
     given = ((images / 255 - means) / deviations).transpose(0, 3, 1, 2)
     expected = np.array([model.computed(one[np.newaxis])[0] for one in given])
     assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.995
