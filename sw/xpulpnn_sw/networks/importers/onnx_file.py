@@ -283,13 +283,8 @@ def _folded(node: OnnxNode, given: Mapping[str, Value], model: Any) -> list[NDAr
     from onnx import ValueInfoProto, helper
 
     arrays = {name: _plain(value) for name, value in given.items()}
-    types = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
-        for name, value in arrays.items()
-    ]
-    results = [ValueInfoProto(name=name) for name in node.outputs if name]
-    graph = helper.make_graph([node.proto], "constant", types, [])
-    graph.output.extend(results)
+    inputs, outputs = ([ValueInfoProto(name=name) for name in names if name] for names in (arrays, node.outputs))
+    graph = helper.make_graph([node.proto], "constant", inputs, outputs)
     try:
         whole = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
         return evaluated(whole)(arrays)
