@@ -129,13 +129,13 @@ def test_a_buffer_on_one_in_use_is_found(monkeypatch):
 @pytest.mark.cosim
 def test_filters_that_come_too_late_are_found(monkeypatch):
     """Commanded as soon as the layer begins that needs them."""
-    right = planning.steps_of
+    right = planning.Planner.steps
 
     def late(*arguments):
         first, conv, pool, other, *rest = right(*arguments)
         return (first, replace(conv, loads=()), pool, replace(other, loads=(*conv.loads, *other.loads)), *rest)
 
-    monkeypatch.setattr(planning, "steps_of", late)
+    monkeypatch.setattr(planning.Planner, "steps", late)
     result = run_network(small_case(l2_latency=100))
     wrong = {layer["name"]: layer["mismatches"] for layer in result.record["layers"]}
     assert (wrong["conv0"], wrong["maxpool1"]) == (0, 0)

@@ -134,8 +134,10 @@ def test_a_map_that_comes_back_from_slow_memory(within):
 @pytest.mark.unit
 def test_a_map_that_is_not_stored_is_found(monkeypatch):
     """It comes back as it was outside before."""
-    right = planning.steps_of
-    monkeypatch.setattr(planning, "steps_of", lambda *given: tuple(replace(one, stores=()) for one in right(*given)))
+    right = planning.Planner.steps
+    monkeypatch.setattr(
+        planning.Planner, "steps", lambda *given: tuple(replace(one, stores=()) for one in right(*given))
+    )
     case = case_of(RESIDUAL)
     wrong = wrong_on_the_simulator(case, planned(case, LEAVING))
     assert wrong[:3] == [0, 0, 0]
@@ -145,10 +147,10 @@ def test_a_map_that_is_not_stored_is_found(monkeypatch):
 @pytest.mark.unit
 def test_a_lifetime_too_short_is_found(monkeypatch):
     """By one step: the results of the layer that reads a map lie on that map."""
-    right = planning.pieces_of
+    right = planning.Planner.pieces
     monkeypatch.setattr(
-        planning,
-        "pieces_of",
+        planning.Planner,
+        "pieces",
         lambda *given: tuple(
             replace(one, last=max(one.first, one.last - one.name.endswith(".output"))) for one in right(*given)
         ),

@@ -32,125 +32,10 @@ from xpulpnn_sw.networks.kernels import ARGUMENTS, buffer_of, input_pieces, kern
 from xpulpnn_sw.networks.network import Network
 
 # when filters are fetched: while the layer with filters before is computed, while the layer before is, or between the
-# layers. Maps know the last two.
+# layers
 SOONEST, BEFORE, BETWEEN = range(3)
 # names and bytes of what is needed all the time, with room for the reports of so many steps
 Fixed = Callable[[int], Mapping[str, int]]
-
-
-@dataclass(slots=True)
-class FetchChoices:
-    """Choices that may change where memory is short."""
-
-    filters: list[int]  # when those of each layer are fetched
-    # when a map is fetched for a layer, unless while the layer before is computed
-    maps: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
-    # maps that are fetched for a layer although they have been in the memory before
-    away: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
-    # results that are stored before the next layer begins, not while it is computed
-    at_once: set[str] = field(default_factory=set[str])
-    budgets: dict[int, int] = field(default_factory=dict[int, int])  # bytes for the layers in tiles
-
-
-def steps_of(
-    network: Network, runs: Sequence[KernelRun], maps: Maps, tiled: Mapping[int, TiledLayer], choices: FetchChoices
-) -> tuple[DeployedStep, ...]:
-    """Input and first filters, the layers, the results; between them what can come no sooner.
-
-    What a layer leaves is stored, if it must be, while the next one is computed.
-    """
-    during, between = _fetches(network, runs, maps, tiled, choices)
-    contents = {one.name: one.content for one in maps.residences}
-    steps = [DeployedStep(loads=(ARGUMENTS, *during[-1]))]
-    waiting: tuple[str, ...] = ()
-    for number, stage in enumerate(network.stages):
-        needed = {contents.get(name, name) for name in between[number]}
-        if number in tiled:
-            needed |= {name for (layer, _), name in maps.inputs.items() if layer == number}
-        if needed & {*waiting}:
-            steps.append(DeployedStep(stores=waiting))
-            waiting = ()
-        if between[number]:
-            steps.append(DeployedStep(loads=tuple(between[number]), stores=waiting))
-            waiting = ()
-        last = len(tiled[number].steps) - 1 if number in tiled else 0
-        for part in range(last + 1):
-            tile, loads = (part if number in tiled else None), (tuple(during[number]) if part == last else ())
-            steps.append(DeployedStep(layer=number, tile=tile, loads=loads, stores=waiting))
-            waiting = ()
-        if results_name(stage.name) in maps.stored:
-            waiting = (results_name(stage.name),)
-        if results_name(stage.name) in choices.at_once:
-            steps.append(DeployedStep(stores=waiting))
-            waiting = ()
-    return (*steps, DeployedStep(stores=waiting)) if waiting else tuple(steps)
-
-
-def _fetches(
-    network: Network, runs: Sequence[KernelRun], maps: Maps, tiled: Mapping[int, TiledLayer], choices: FetchChoices
-) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
-    """Return the pieces fetched during a layer, -1 for before the first, and the pieces fetched between two layers."""
-    during: dict[int, list[str]] = {number: [] for number in range(-1, len(runs))}
-    between: dict[int, list[str]] = {number: [] for number in range(len(runs))}
-    writers = {results_name(stage.name): number for number, stage in enumerate(network.stages)}
-    for one in maps.residences:
-        if one.writer is not None:
-            continue
-        reader = one.readers[0]
-        is_late = choices.maps.get((one.content, reader), BEFORE) == BETWEEN
-        writer = writers.get(one.content, -2)
-        # results leave while the next layer is computed, or have left with the last tile
-        if reader and (is_late or reader - 1 < (writer + 1 if writer in tiled else writer + 2 if writer >= 0 else -1)):
-            between[reader].append(one.name)
-        else:
-            during[reader - 1].append(one.name)
-    before = -1
-    for number, run in enumerate(runs):
-        if not weight_bytes(run):
-            continue
-        if number not in tiled:
-            name, when = weights_name(network.stages[number].name), choices.filters[number]
-            if when == BETWEEN and number:
-                between[number].append(name)
-            else:
-                during[before if when == SOONEST else number - 1].append(name)
-        before = number
-    return during, between
-
-
-def pieces_of(
-    network: Network,
-    runs: Sequence[KernelRun],
-    maps: Maps,
-    tiled: Mapping[int, TiledLayer],
-    steps: Sequence[DeployedStep],
-    fixed: Fixed,
-) -> tuple[Piece, ...]:
-    """Return the pieces of memory of the cluster and the steps that need them."""
-    last = len(steps) - 1
-    loaded = {name: number for number, step in enumerate(steps) for name in step.loads}
-    stored = {name: number for number, step in enumerate(steps) for name in step.stores}
-    # the argument structures of all layers that are computed as a whole
-    words = sum(length(run, ARGUMENTS) for number, run in enumerate(runs) if number not in tiled)
-    always = {ARGUMENTS: words, **fixed(report_slots(len(steps), is_tiled=bool(tiled)))}
-    pieces = [Piece(name=name, size=size, first=0, last=last) for name, size in always.items()]
-    sizes = {name: content.nbytes for name, (content, _) in input_pieces(network, runs).items()}
-    written = map_bytes(network, runs)
-    sizes |= {results_name(stage.name): written[stage.name] for stage in network.stages}
-    for one in maps.residences:
-        first = loaded[one.name] if one.writer is None else first_step(steps, one.writer)
-        ends = [first, stored.get(one.name, first), *(last_step(steps, reader) for reader in one.readers)]
-        pieces.append(Piece(name=one.name, size=sizes[one.content], first=first, last=max(ends)))
-    for number, (run, stage) in enumerate(zip(runs, network.stages, strict=True)):
-        first, after = first_step(steps, number), last_step(steps, number)
-        if number in tiled:
-            pieces += [Piece(name=name, size=size, first=first, last=after) for name, size in tiled[number].pieces()]
-            continue
-        if (name := weights_name(stage.name)) in loaded:
-            pieces.append(Piece(name=name, size=weight_bytes(run), first=loaded[name], last=after))
-        if (shared := buffer_of(run)) is not None:
-            pieces.append(Piece(name=f"{stage.name}.{shared}", size=length(run, shared), first=first, last=after))
-    return tuple(pieces)
 
 
 _SHRINKING = 7 / 8  # part of their memory that tiles are left with if they find no room
@@ -164,13 +49,11 @@ def deployed(
     ``fixed`` has the bytes of what is needed all the time. Raises :class:`LayerError` for layers that do not fit
     together, or into the memory.
     """
-    runs = kernels(network, image, variants, cores=cores)
-    choices = FetchChoices([SOONEST for _ in runs])
-    return _Planner(network, variants, runs, cores, memory, fixed, choices, {ARGUMENTS, *fixed(1)}).found()
+    return Planner(network, variants, kernels(network, image, variants, cores=cores), cores, memory, fixed).found()
 
 
 @dataclass(eq=False)
-class _Planner:
+class Planner:
     """Tries, and changes what memory is short for."""
 
     _network: Network
@@ -179,11 +62,20 @@ class _Planner:
     _cores: int
     _memory: int
     _fixed: Fixed
-    _choices: FetchChoices
-    _always: set[str]  # pieces that are needed all the time
+    # maps that are fetched for a layer between the layers, not while the one before is computed
+    _late: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    # maps that are fetched for a layer although they have been in the memory before
+    _away: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    # results that are stored before the next layer begins, not while it is computed
+    _at_once: set[str] = field(default_factory=set[str])
+    _budgets: dict[int, int] = field(default_factory=dict[int, int])  # bytes for the layers in tiles
     _tiled: dict[int, TiledLayer] = field(default_factory=dict[int, TiledLayer])
     _general: dict[tuple[int, int], KernelRun] = field(default_factory=dict[tuple[int, int], KernelRun])
     _refused: LayerError | None = None
+
+    def __post_init__(self) -> None:
+        # when the filters of each layer are fetched
+        self._filters = [SOONEST for _ in self._runs]
 
     def found(self) -> Deployment:
         """The first attempt that fits."""
@@ -199,9 +91,9 @@ class _Planner:
 
     def _plan(self) -> Deployment:
         network, runs, tiled = self._network, self._runs, dict(self._tiled)
-        maps = located(network, runs, tiled.keys(), self._choices.away)
-        steps = steps_of(network, runs, maps, tiled, self._choices)
-        pieces = pieces_of(network, runs, maps, tiled, steps, self._fixed)
+        maps = located(network, runs, tiled.keys(), self._away)
+        steps = self.steps(maps)
+        pieces = self.pieces(maps, steps)
         return Deployment(network=network, runs=runs, maps=maps, tiled=tiled, steps=steps, pieces=pieces, places={})
 
     def _relieved(self, plan: Deployment) -> bool:
@@ -226,7 +118,7 @@ class _Planner:
         stage, run = plan.network.stages[layer], plan.runs[layer]
         inputs = {name for (reader, _), name in plan.maps.inputs.items() if reader == layer}
         names = {weights_name(stage.name), f"{stage.name}.{buffer_of(run)}", results_name(stage.name), *inputs}
-        used = [one for one in plan.pieces if one.name in names or one.name in self._always]
+        used = [one for one in plan.pieces if one.name in names or one.name in {ARGUMENTS, *self._fixed(1)}]
         return demand(used, step)
 
     def _delayed(self, plan: Deployment, step: int) -> bool:
@@ -236,20 +128,20 @@ class _Planner:
         for number, stage in enumerate(plan.network.stages):
             own = pieces.get(weights_name(stage.name))
             # filters that only this step fetches need memory nowhere else
-            if own and self._choices.filters[number] < BETWEEN and own.first <= step < first_step(plan.steps, number):
+            if own and self._filters[number] < BETWEEN and own.first <= step < first_step(plan.steps, number):
                 waiting.append((own.size, number, None))
         for one in plan.maps.residences:
             reader, own = (one.readers or [0])[0], pieces[one.name]
-            level = self._choices.maps.get((one.content, reader), BEFORE)
-            if one.writer is None and level < BETWEEN and own.first <= step < first_step(plan.steps, reader):
+            is_late = (one.content, reader) in self._late
+            if one.writer is None and not is_late and own.first <= step < first_step(plan.steps, reader):
                 waiting.append((own.size, reader, one))
         if not waiting:
             return False
         _, number, found = max(waiting, key=lambda one: one[:2])
         if found is None:
-            self._choices.filters[number] += 1
+            self._filters[number] += 1
         else:
-            self._choices.maps[found.content, number] = BETWEEN
+            self._late.add((found.content, number))
         return True
 
     def _sent_away(self, plan: Deployment, step: int) -> bool:
@@ -266,11 +158,11 @@ class _Planner:
         if not candidates:
             return False
         _, one, reader = max(candidates, key=lambda one: one[0])
-        self._choices.away.add((one.content, reader))
+        self._away.add((one.content, reader))
         if one.writer is not None and first_step(plan.steps, one.writer) + 1 == step:
-            self._choices.at_once.add(one.content)
+            self._at_once.add(one.content)
         if here is not None and reader - 1 <= here:
-            self._choices.maps[one.content, reader] = BETWEEN
+            self._late.add((one.content, reader))
         return True
 
     def _divided(self, plan: Deployment, step: int) -> bool:
@@ -279,16 +171,16 @@ class _Planner:
         if layer is None:
             return False
         stage = self._network.stages[layer]
-        always = sum(aligned(one.size) for one in plan.pieces if one.name in self._always)
+        always = sum(aligned(one.size) for one in plan.pieces if one.name in {ARGUMENTS, *self._fixed(1)})
         budget, is_smaller = self._memory, layer in self._tiled
         if is_smaller:
-            budget = min(int(self._choices.budgets[layer] * _SHRINKING), self._tiled[layer].plan.bytes - 1)
+            budget = min(int(self._budgets[layer] * _SHRINKING), self._tiled[layer].plan.bytes - 1)
         refused: LayerError | None = None
         cores = self._cores
         while cores:
             try:
                 self._tiled[layer] = tiled_layer(stage, self._kernel(layer, cores), cores, budget, always)
-                self._choices.budgets[layer] = budget
+                self._budgets[layer] = budget
                 return True
             except LayerError as error:
                 # buffers of fewer cores take less
@@ -304,6 +196,98 @@ class _Planner:
                 stage.layer, stage.precision, self._variants[layer], stage.tensors, cores=cores
             )
         return self._general[layer, cores]
+
+    def steps(self, maps: Maps) -> tuple[DeployedStep, ...]:
+        """Input and first filters, the layers, the results; between them what can come no sooner.
+
+        What a layer leaves is stored, if it must be, while the next one is computed.
+        """
+        tiled, (during, between) = self._tiled, self._fetches(maps)
+        contents = {one.name: one.content for one in maps.residences}
+        steps = [DeployedStep(loads=(ARGUMENTS, *during[-1]))]
+        waiting: tuple[str, ...] = ()
+        for number, stage in enumerate(self._network.stages):
+            needed = {contents.get(name, name) for name in between[number]}
+            if number in tiled:
+                needed |= {name for (layer, _), name in maps.inputs.items() if layer == number}
+            if needed & {*waiting}:
+                steps.append(DeployedStep(stores=waiting))
+                waiting = ()
+            if between[number]:
+                steps.append(DeployedStep(loads=tuple(between[number]), stores=waiting))
+                waiting = ()
+            last = len(tiled[number].steps) - 1 if number in tiled else 0
+            for part in range(last + 1):
+                tile, loads = (part if number in tiled else None), (tuple(during[number]) if part == last else ())
+                steps.append(DeployedStep(layer=number, tile=tile, loads=loads, stores=waiting))
+                waiting = ()
+            if results_name(stage.name) in maps.stored:
+                waiting = (results_name(stage.name),)
+            if results_name(stage.name) in self._at_once:
+                steps.append(DeployedStep(stores=waiting))
+                waiting = ()
+        return (*steps, DeployedStep(stores=waiting)) if waiting else tuple(steps)
+
+    def _fetches(self, maps: Maps) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
+        """The pieces fetched during a layer, -1 for before the first, and those fetched between two layers."""
+        network, runs, tiled = self._network, self._runs, self._tiled
+        during: dict[int, list[str]] = {number: [] for number in range(-1, len(runs))}
+        between: dict[int, list[str]] = {number: [] for number in range(len(runs))}
+        writers = {results_name(stage.name): number for number, stage in enumerate(network.stages)}
+        for one in maps.residences:
+            if one.writer is not None:
+                continue
+            reader = one.readers[0]
+            is_late = (one.content, reader) in self._late
+            writer = writers.get(one.content, -2)
+            # results leave while the next layer is computed, or have left with the last tile
+            if reader and (
+                is_late or reader - 1 < (writer + 1 if writer in tiled else writer + 2 if writer >= 0 else -1)
+            ):
+                between[reader].append(one.name)
+            else:
+                during[reader - 1].append(one.name)
+        before = -1
+        for number, run in enumerate(runs):
+            if not weight_bytes(run):
+                continue
+            if number not in tiled:
+                name, when = weights_name(network.stages[number].name), self._filters[number]
+                if when == BETWEEN and number:
+                    between[number].append(name)
+                else:
+                    during[before if when == SOONEST else number - 1].append(name)
+            before = number
+        return during, between
+
+    def pieces(self, maps: Maps, steps: Sequence[DeployedStep]) -> tuple[Piece, ...]:
+        """Return the pieces of memory of the cluster and the steps that need them."""
+        network, runs, tiled, last = self._network, self._runs, self._tiled, len(steps) - 1
+        loaded = {name: number for number, step in enumerate(steps) for name in step.loads}
+        stored = {name: number for number, step in enumerate(steps) for name in step.stores}
+        # the argument structures of all layers that are computed as a whole
+        words = sum(length(run, ARGUMENTS) for number, run in enumerate(runs) if number not in tiled)
+        always = {ARGUMENTS: words, **self._fixed(report_slots(len(steps), is_tiled=bool(tiled)))}
+        pieces = [Piece(name=name, size=size, first=0, last=last) for name, size in always.items()]
+        sizes = {name: content.nbytes for name, (content, _) in input_pieces(network, runs).items()}
+        written = map_bytes(network, runs)
+        sizes |= {results_name(stage.name): written[stage.name] for stage in network.stages}
+        for one in maps.residences:
+            first = loaded[one.name] if one.writer is None else first_step(steps, one.writer)
+            ends = [first, stored.get(one.name, first), *(last_step(steps, reader) for reader in one.readers)]
+            pieces.append(Piece(name=one.name, size=sizes[one.content], first=first, last=max(ends)))
+        for number, (run, stage) in enumerate(zip(runs, network.stages, strict=True)):
+            first, after = first_step(steps, number), last_step(steps, number)
+            if number in tiled:
+                pieces += [
+                    Piece(name=name, size=size, first=first, last=after) for name, size in tiled[number].pieces()
+                ]
+                continue
+            if (name := weights_name(stage.name)) in loaded:
+                pieces.append(Piece(name=name, size=weight_bytes(run), first=loaded[name], last=after))
+            if (shared := buffer_of(run)) is not None:
+                pieces.append(Piece(name=f"{stage.name}.{shared}", size=length(run, shared), first=first, last=after))
+        return tuple(pieces)
 
 
 def _too_much(found: Deployment, memory: int) -> str:
