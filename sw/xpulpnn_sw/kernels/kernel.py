@@ -168,7 +168,6 @@ class KernelRequest:
         structure: Structure,
         arguments: dict[str, int],
         write: Callable[[Mapping[str, int]], Program],
-        *,
         pixel_bytes: int,
         rule: Rule | None = None,
     ) -> KernelRun:

@@ -94,36 +94,35 @@ class Image:
 
 
 class ImageBuilder:
-    """Lays out operands one after the other from :data:`DATA_BASE`, each at a word address or as asked for."""
+    """Lays out pieces of memory one after the other from ``base`` on, each at a multiple of a unit or as asked for."""
 
-    def __init__(self) -> None:
-        self._symbols: dict[str, Symbol] = {}
-        self._contents: list[tuple[Symbol, Words]] = []
-        self._end = DATA_BASE
+    def __init__(self, base: int = DATA_BASE, unit: int = WORD_BYTES) -> None:
+        self.base, self.end, self._unit = base, base, unit
+        self.symbols: dict[str, Symbol] = {}
+        self._contents: list[tuple[int, NDArray[np.uint8]]] = []
 
     def reserve(self, name: str, length: int, *, alignment: int = WORD_BYTES) -> int:
         """Reserve ``length`` zero bytes and return their address, a multiple of ``alignment``."""
-        self._end = -(-self._end // alignment) * alignment
-        if self._end + length - DATA_BASE > MAX_DATA:
-            raise LayerError(f"operands must be at most {MAX_DATA} bytes, not {self._end + length - DATA_BASE}")
-        symbol = self._symbols[name] = Symbol(self._end, length)
-        self._end += -(-length // WORD_BYTES) * WORD_BYTES
-        return symbol.address
+        address = -(-self.end // alignment) * alignment
+        if address + length - self.base > MAX_DATA:
+            raise LayerError(f"operands must be at most {MAX_DATA} bytes, not {address + length - self.base}")
+        self.symbols[name] = Symbol(address, length)
+        self.end = address + -(-length // self._unit) * self._unit
+        return address
 
-    def place(self, name: str, words: Words, *, spare: int = 0, alignment: int = WORD_BYTES) -> int:
+    def place(self, name: str, content: Words | bytes, *, spare: int = 0, alignment: int = WORD_BYTES) -> int:
         """Reserve and fill memory, followed by ``spare`` zero words that belong to it; return its address."""
-        address = self.reserve(name, (words.size + spare) * WORD_BYTES, alignment=alignment)
-        self._contents.append((self._symbols[name], words))
+        data = content if isinstance(content, bytes) else np.ascontiguousarray(content, dtype="<u4").tobytes()
+        address = self.reserve(name, len(data) + spare * WORD_BYTES, alignment=alignment)
+        self._contents.append((address - self.base, np.frombuffer(data, np.uint8)))
         return address
 
     def finish(self) -> Image:
         """The image."""
-        data = np.zeros(self._end - DATA_BASE, dtype=np.uint8)
-        for symbol, words in self._contents:
-            start = symbol.address - DATA_BASE
-            content = np.ascontiguousarray(words, dtype="<u4").view(np.uint8).reshape(-1)
+        data = np.zeros(self.end - self.base, dtype=np.uint8)
+        for start, content in self._contents:
             data[start : start + content.size] = content
-        return Image(DATA_BASE, data, self._symbols)
+        return Image(self.base, data, self.symbols)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

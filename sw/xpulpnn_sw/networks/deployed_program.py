@@ -13,10 +13,11 @@ from xpulpnn.isa.table import find
 from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
 from xpulpnn_sw.kernels.kernel import STACK_BYTES, STACK_STRIDE, KernelRun
-from xpulpnn_sw.kernels.layout import Image, Ints, OutputLayout, Symbol, Words
+from xpulpnn_sw.kernels.layout import Image, ImageBuilder, Ints, OutputLayout, Symbol, Words
 from xpulpnn_sw.kernels.programs.bare import CLUSTER_ADDRESSES, BareProgram
 from xpulpnn_sw.kernels.programs.tiled import CORE_START, OUTSIDE_DATA, TILE_STACK_BYTES, TIMES
-from xpulpnn_sw.kernels.tiling.division import DmaTransfer, LayerAddresses, OutsideMemory, PlacedLayer, command_words
+from xpulpnn_sw.kernels.tiling.division import DmaTransfer, LayerAddresses, PlacedLayer, command_words
+from xpulpnn_sw.kernels.tiling.plan import DMA_ALIGNMENT
 from xpulpnn_sw.networks.deployment import (
     CALL_SLOTS,
     CALLS,
@@ -211,7 +212,7 @@ def deployed_program(
         tohost=places.tohost,
         cycles=places.inside[REPORTS],
         deployment=plan,
-        outside=places.outside.image(),
+        outside=places.outside.finish(),
         outputs=tuple(
             replace(run.output, symbol=results_name(stage.name))
             for run, stage in zip(plan.runs, network.stages, strict=True)
@@ -230,7 +231,7 @@ class _Memory:
         network, runs = plan.network, plan.runs
         self._plan, self._report_bytes = plan, report_bytes
         self.inside = {name: TCDM_BASE + offset for name, offset in plan.places.items()}
-        self.outside = OutsideMemory(OUTSIDE_DATA)
+        self.outside = ImageBuilder(OUTSIDE_DATA, DMA_ALIGNMENT)
         self.tohost = self.outside.place("tohost", bytes(WORD_BYTES))
         # with less places than steps, reports are stored outside, all but the last
         self._stores_reports = plan.report_slots < len(plan.steps)

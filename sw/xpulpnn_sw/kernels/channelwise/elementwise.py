@@ -61,7 +61,13 @@ def relu_kernel(request: KernelRequest) -> KernelRun:
         "output": maps.reserve("output", pixels, precision.y),
         "words": pixels * maps.pixel_bytes(precision.x) // WORD,
     }
-    return maps.finish("relu", RELU_ARGUMENTS, arguments, lambda known: _write(level, precision.x, known))
+    return request.finish(
+        "relu",
+        RELU_ARGUMENTS,
+        arguments,
+        lambda known: _write(level, precision.x, known),
+        maps.pixel_bytes(precision.y),
+    )
 
 
 def _write(level: ElementLevel, bits: int, known: Mapping[str, int]) -> Program:
@@ -220,8 +226,12 @@ def add_kernel(request: KernelRequest) -> KernelRun:
             table = add_table(scale, bits, signed=signed, result_signed=precision.y_signed)
             arguments[operand] = memory.place(operand, table)
     name, structure = ("add_shift", ADD_SHIFT_ARGUMENTS) if layer.shifted else ("add", ADD_ARGUMENTS)
-    return maps.finish(
-        name, structure, arguments, lambda known: _Addition(level, precision, shifted=layer.shifted).write(known)
+    return request.finish(
+        name,
+        structure,
+        arguments,
+        lambda known: _Addition(level, precision, shifted=layer.shifted).write(known),
+        maps.pixel_bytes(precision.y),
     )
 
 

@@ -1,6 +1,5 @@
 """Feature maps as operands of the kernels that keep channels apart."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -9,10 +8,8 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun, Kind, Structure, window_arguments
+from xpulpnn_sw.kernels.kernel import KernelRequest, Kind, window_arguments
 from xpulpnn_sw.kernels.layout import Ints, pack_words, pad_axis, padded_channels
-from xpulpnn_sw.kernels.program import Program
-from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import random_values
 from xpulpnn_sw.kernels.variants import BYTE_BITS, ELEMENT_LEVELS
 from xpulpnn_sw.layers.channelwise import MapLayer, ReluLayer, WindowLayer
@@ -56,18 +53,6 @@ class PlacedMaps:
             "out_pixel_bytes": self.pixel_bytes(precision.y),
             **window_arguments(layer),
         }
-
-    def finish(
-        self,
-        name: str,
-        structure: Structure,
-        arguments: dict[str, int],
-        write: Callable[[Mapping[str, int]], Program],
-        rule: Rule | None = None,
-    ) -> KernelRun:
-        """The kernel, as of :meth:`KernelRequest.finish`, whose output is a map."""
-        size = self.pixel_bytes(self._request.precision.y)
-        return self._request.finish(name, structure, arguments, write, pixel_bytes=size, rule=rule)
 
 
 def same_form(layer: Any, precision: Precision) -> Precision:

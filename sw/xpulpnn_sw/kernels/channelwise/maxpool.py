@@ -52,7 +52,13 @@ def maxpool_kernel(request: KernelRequest) -> KernelRun:
     name = f"maxpool{'_relu' * layer.relu}{'_folded' * tensors.folded}_{window_name(layer)}"
     pooling = _FoldedMaxPooling if tensors.folded else _MaxPooling
     structure = MAXPOOL_ARGUMENTS
-    return maps.finish(name, structure, arguments, lambda known: pooling(request, structure, known).write())
+    return request.finish(
+        name,
+        structure,
+        arguments,
+        lambda known: pooling(request, structure, known).write(),
+        maps.pixel_bytes(request.precision.y),
+    )
 
 
 class _MaxPooling(Pooling):

@@ -13,19 +13,18 @@ from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
 from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
-from xpulpnn_sw.kernels.layout import Symbol
+from xpulpnn_sw.kernels.layout import ImageBuilder, Symbol
 from xpulpnn_sw.kernels.programs.bare import CLUSTER_ADDRESSES, BareProgram
 from xpulpnn_sw.kernels.tiling.division import (
     MOST_TRANSFER_BYTES,
     DmaTransfer,
     LayerAddresses,
-    OutsideMemory,
     TileStep,
     command_words,
     schedule,
 )
 from xpulpnn_sw.kernels.tiling.kernels import ProductDivision
-from xpulpnn_sw.kernels.tiling.plan import TileOperand, TilePlan, aligned, planned
+from xpulpnn_sw.kernels.tiling.plan import DMA_ALIGNMENT, TileOperand, TilePlan, aligned, planned
 
 OUTSIDE_DATA = L2_BASE + (1 << 20)  # where operands and results lie outside the cluster, behind the text
 TILE_STACK_BYTES = 512  # bytes of a core's stack, for the frame of the function: no interrupt is taken
@@ -174,7 +173,7 @@ def tiled_program(run: KernelRun, cores: int, memory: int, wish: Tiling, *, spec
         for operand, (count, size) in plan.buffers.items()
     }
     steps = schedule(plan.tiles, overlap=plan.overlap)
-    outside = OutsideMemory(OUTSIDE_DATA)
+    outside = ImageBuilder(OUTSIDE_DATA, DMA_ALIGNMENT)
     output = outside.place("output", bytes(run.image.symbols["output"].length))
     sources = (outside.place("input", run.image.view("input").tobytes()),)
     addresses = LayerAddresses(sources=sources, output=output, buffers=buffers, buffer=inside.buffer)
@@ -192,11 +191,10 @@ def tiled_program(run: KernelRun, cores: int, memory: int, wish: Tiling, *, spec
         described = np.array([*head, *arguments, *words], np.uint32)
         content[number, : len(described)] = described
         moved.append((sum(one.bytes for one in own if one.inwards), sum(one.bytes for one in own if not one.inwards)))
-    image = outside.image()
+    image = outside.finish()
     image.view("steps")[:] = content.astype("<u4").view(np.uint8).reshape(-1)
-    data = np.zeros(inside.end - TCDM_BASE, np.uint8)
-    first = inside.address("step0") - TCDM_BASE
-    data[first : first + inside.description_bytes] = content[0].astype("<u4").view(np.uint8)
+    first = inside.finish()
+    first.view("step0")[:] = content[0].astype("<u4").view(np.uint8)
     run = replace(run, image=image, specialised=specialise or run.specialised)
     if specialise:
         calls = [placed.arguments(step.work.tile, step.work.slots) for step in steps if step.work]
@@ -207,7 +205,7 @@ def tiled_program(run: KernelRun, cores: int, memory: int, wish: Tiling, *, spec
         text_base=int(run.function.pcs[0]),
         text=text,
         data_base=TCDM_BASE,
-        data=data.tobytes(),
+        data=first.data.tobytes(),
         tohost=inside.address("tohost"),
         cycles=inside.address(f"report{(len(steps) - 1) % 2}"),
         run=run,
@@ -216,16 +214,15 @@ def tiled_program(run: KernelRun, cores: int, memory: int, wish: Tiling, *, spec
         steps=tuple(steps),
         moved=tuple(moved),
         cores=cores,
-        places=inside.places,
+        places=inside.symbols,
     )
 
 
-class _Inside:
+class _Inside(ImageBuilder):
     """Places in the memory of the cluster, one after the other; first what does not depend on the tiles."""
 
     def __init__(self, run: KernelRun, cores: int, memory: int) -> None:
-        self.places: dict[str, Symbol] = {}
-        self.end = TCDM_BASE
+        super().__init__(TCDM_BASE, DMA_ALIGNMENT)
         self.report_bytes = cores * len(TIMES) * WORD_BYTES
         # operands, each with a rest; what the steps need themselves
         commands = _COMMAND_WORDS * (len(TileOperand) + 2 * memory // MOST_TRANSFER_BYTES + 2)
@@ -239,13 +236,8 @@ class _Inside:
         buffer = run.image.symbols.get("im2col")
         self.buffer = self.reserve("im2col", buffer.length) if buffer else None
 
-    def reserve(self, name: str, size: int) -> int:
-        symbol = self.places[name] = Symbol(self.end, size)
-        self.end += aligned(size)
-        return symbol.address
-
     def address(self, name: str) -> int:
-        return self.places[name].address
+        return self.symbols[name].address
 
     def upkeep(self, number: int, steps: int, descriptions: int, reports: int) -> list[DmaTransfer]:
         """Transfers of a step beside operands: the description of the next step, the reports of the one before."""

@@ -4,11 +4,9 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, DmaCommand
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.layout import Image, Symbol
+from xpulpnn_sw.kernels.layout import ImageBuilder
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.tiling.plan import (
     DMA_ALIGNMENT,
@@ -21,29 +19,6 @@ from xpulpnn_sw.kernels.tiling.plan import (
 )
 
 MOST_TRANSFER_BYTES = (1 << DMA_LENGTH_BITS) - DMA_ALIGNMENT  # of a transfer
-
-
-class OutsideMemory:
-    """Memory outside the cluster, filled from ``base`` on with what belongs to a layer."""
-
-    def __init__(self, base: int) -> None:
-        self.base, self._end = base, base
-        self._pieces: list[tuple[int, bytes]] = []
-        self.symbols: dict[str, Symbol] = {}
-
-    def place(self, name: str, content: bytes) -> int:
-        """Add a piece and return its address."""
-        symbol = self.symbols[name] = Symbol(self._end, len(content))
-        self._pieces.append((symbol.address, content))
-        self._end = self.base + aligned(self._end - self.base + len(content))
-        return symbol.address
-
-    def image(self) -> Image:
-        """Everything."""
-        data = np.zeros(self._end - self.base, np.uint8)
-        for address, content in self._pieces:
-            data[address - self.base : address - self.base + len(content)] = np.frombuffer(content, np.uint8)
-        return Image(self.base, data, self.symbols)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +209,7 @@ class Division(TileSizes):
     def function(self, calls: Sequence[Mapping[str, int]]) -> Program:
         """A function for these argument structures only."""
 
-    def place(self, name: str, outside: OutsideMemory, plan: TilePlan, addresses: LayerAddresses) -> "PlacedLayer":
+    def place(self, name: str, outside: ImageBuilder, plan: TilePlan, addresses: LayerAddresses) -> "PlacedLayer":
         """Put filters and parameters outside, under names that begin with ``name``."""
         filters = {channels: self.filters(channels) for channels in dict.fromkeys(one.channels for one in plan.tiles)}
         places = {channels: outside.place(f"{name}{one.name}", one.content) for channels, one in filters.items()}
