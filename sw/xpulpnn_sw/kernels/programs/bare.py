@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from xpulpnn.isa.cluster import MAX_CORES, PRIVATE_DMA, PRIVATE_EVENT_UNIT, Barrier, Dma, EventLine, EventRegister
 from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.kernel import SharedFunction
+from xpulpnn_sw.kernels.program import Program
 
 DATA_ALIGNMENT = 8
 _VECTOR_ALIGNMENT = 256  # of the address in mtvec
@@ -86,14 +87,23 @@ class BareProgram:
         return (after - before) & 0xFFFF_FFFF
 
 
-def _with_caller(
+def with_caller(function: Program, caller: str, after: int, **numbers: object) -> tuple[int, bytes]:
+    """First instruction of a caller, a text with these numbers, and the text of the function with it at ``after``."""
+    base = int(function.pcs[0])
+    rest = assemble(caller.format(function=base, **numbers), after)
+    return rest.labels["start"], function.words.astype("<u4").tobytes().ljust(after - base, b"\0") + rest.to_bytes()
+
+
+def _reporting(
     run: SharedFunction, caller: str, after: int, report: bytes, kept: Mapping[str, int], **numbers: object
 ) -> dict[str, Any]:
     """Fields of the program of a function with ``caller`` at ``after`` and ``report`` behind the data."""
     function, image, cycles = run.function, run.image, _report_address(run)
-    base, tohost = int(function.pcs[0]), cycles - DATA_ALIGNMENT
-    text = caller.format(
-        function=base,
+    tohost = cycles - DATA_ALIGNMENT
+    entry, text = with_caller(
+        function,
+        caller,
+        after,
         stack=run.stack_top(),
         arguments=image.symbols["arguments"].address,
         mark="; ".join(f"li {name}, {value}" for name, value in KEPT.items()),
@@ -102,11 +112,10 @@ def _with_caller(
         tohost=tohost,
         **numbers,
     )
-    rest = assemble(text, after)
     return {
-        "entry": rest.labels["start"],
-        "text_base": base,
-        "text": function.words.astype("<u4").tobytes().ljust(after - base, b"\0") + rest.to_bytes(),
+        "entry": entry,
+        "text_base": int(function.pcs[0]),
+        "text": text,
         "data_base": image.base,
         "data": image.data.tobytes().ljust(cycles - image.base, b"\0") + report,
         "tohost": tohost,
@@ -133,7 +142,7 @@ def bare_program(run: SharedFunction) -> BareProgram:
         "interrupts": interrupts,
     }
     kept = KEPT | {"sp": run.stack_top(), "gp": interrupts}
-    return BareProgram(**_with_caller(run, _CALLER, after, bytes(2 * DATA_ALIGNMENT), kept, **numbers))
+    return BareProgram(**_reporting(run, _CALLER, after, bytes(2 * DATA_ALIGNMENT), kept, **numbers))
 
 
 # words that each core reports: mcycle when it starts with its share, has done it, and all have done theirs
@@ -250,4 +259,4 @@ def cluster_program(run: SharedFunction, cores: int, passes: int = 1) -> BareClu
         "report_bytes": report_bytes,
     }
     reports = passes.to_bytes(report_bytes, "little") * cores
-    return BareClusterProgram(cores=cores, **_with_caller(run, CLUSTER_CALLER, after, reports, KEPT, **numbers))
+    return BareClusterProgram(cores=cores, **_reporting(run, CLUSTER_CALLER, after, reports, KEPT, **numbers))

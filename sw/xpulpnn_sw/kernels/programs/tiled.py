@@ -10,11 +10,10 @@ from xpulpnn.isa.cluster import (
     TCDM_BASE,
 )
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
 from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
 from xpulpnn_sw.kernels.layout import ImageBuilder, Symbol
-from xpulpnn_sw.kernels.programs.bare import CLUSTER_ADDRESSES, BareProgram
+from xpulpnn_sw.kernels.programs.bare import CLUSTER_ADDRESSES, BareProgram, with_caller
 from xpulpnn_sw.kernels.tiling.division import (
     MOST_TRANSFER_BYTES,
     DmaTransfer,
@@ -256,9 +255,10 @@ class _Inside(ImageBuilder):
 
 def _text(run: KernelRun, inside: _Inside, cores: int) -> tuple[int, bytes]:
     """First instruction, and the function with its caller."""
-    base = int(run.function.pcs[0])
-    caller = _CALLER.format(
-        function=base,
+    return with_caller(
+        run.function,
+        _CALLER,
+        int(run.function.pcs[0]) + run.function.words.nbytes,
         stack_stride=inside.stack_stride,
         stack=inside.address("stacks") + TILE_STACK_BYTES & -STACK_ALIGNMENT,
         **CLUSTER_ADDRESSES,
@@ -274,5 +274,3 @@ def _text(run: KernelRun, inside: _Inside, cores: int) -> tuple[int, bytes]:
         cores=cores,
         tohost=inside.address("tohost"),
     )
-    rest = assemble(caller, base + run.function.words.nbytes)
-    return rest.labels["start"], run.function.words.astype("<u4").tobytes() + rest.to_bytes()

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 
 from xpulpnn.errors import LayerError
@@ -236,16 +236,9 @@ def planned(
                 f"channels of a tile must be a multiple of {shape.channel_unit} up to the layer's {shape.channels}, "
                 f"or all, not {channels}"
             )
+    divided = partial(TilePlan, sizes=sizes, fixed=fixed, cores=cores, overlap=overlap is not False)
     candidates = [
-        TilePlan(
-            sizes=sizes,
-            fixed=fixed,
-            cores=cores,
-            lines=height,
-            channels=width,
-            channels_first=channels_first,
-            overlap=overlap is not False,
-        )
+        divided(lines=height, channels=width, channels_first=channels_first)
         for height in ([lines] if lines else dict.fromkeys(_sizes(shape.lines, 1)))
         for width in ([channels] if channels else dict.fromkeys(_sizes(shape.channels, shape.channel_unit)))
         for channels_first in (False, True)
