@@ -96,19 +96,14 @@ def remove_earlier(output: Path) -> None:
     for folder in sorted((output / POINTS).glob("*/")):
         for name in earlier_files(folder):
             (folder / name).unlink(missing_ok=True)
-    for folder in sorted((output / POINTS).rglob("*/"), reverse=True):
-        _remove_empty(folder)
-    _remove_empty(output / POINTS)
+    for folder in [*sorted((output / POINTS).rglob("*/"), reverse=True), output / POINTS]:
+        with suppress(OSError):
+            folder.rmdir()
     with suppress(OSError, ValueError, TypeError, LookupError):
         record = json.loads((output / FILES[0]).read_text())
         if "points" in record and str(record["command"]).startswith("xpulpnn explore"):
             for name in FILES:
                 (output / name).unlink(missing_ok=True)
-
-
-def _remove_empty(folder: Path) -> None:
-    with suppress(OSError):
-        folder.rmdir()
 
 
 _WORTH_TELLING_S = 60.0  # Estimated time from which the size of a run is told before it starts

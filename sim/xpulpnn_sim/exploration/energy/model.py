@@ -17,7 +17,7 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn_sim.cosimulation.model.build import build_model
 from xpulpnn_sim.cosimulation.model.libraries import backend_rig, core_rig
-from xpulpnn_sim.exploration.liberty import Liberty, LibraryCell, expression
+from xpulpnn_sim.exploration.liberty import FlipFlop, Liberty, LibraryCell, expression
 from xpulpnn_sim.exploration.mapped_netlist import GATED, instance_path
 from xpulpnn_sim.tools.netlists import ONE, ZERO, in_order, read_module
 
@@ -76,24 +76,28 @@ def read_circuit(path: Path, module: str, liberty: Liberty, flip_flop: str) -> C
     for one in found.cells:
         where = instance_path(one.name)
         nets = {pin: max(bits[0], ZERO) for pin, bits in one.pins.items()}
-        if one.type == GATED:
-            cell = liberty.cells[flip_flop]
-            data, clock = _data_and_clock(cell)
-            pins = {data: nets["D"], clock: nets["C"], cell.outputs[0].name: nets["Q"]}
-            registers.append(_register(where, cell, pins, nets["E"]))
-            continue
-        cell = liberty.cells.get(one.type)
+        cell = liberty.cells.get(flip_flop if one.type == GATED else one.type)
         if cell is None:
             raise ToolError(f"cells of the netlist must be in the library {liberty.name}, not {one.type}")
-        if cell.flip_flop is not None:
-            _check_reset(cell, nets)
-            registers.append(_register(where, cell, nets, ONE))
+        output, state = cell.outputs[0].name, cell.flip_flop
+        if state is not None:
+            data, clock, enable = state.next_state, state.clocked_on, ONE
+            if data not in cell.pins or clock not in cell.pins:
+                raise ToolError(f"flip-flop must take one pin at the rising edge of another, not {cell.name}")
+            if one.type == GATED:
+                nets, enable = {data: nets["D"], clock: nets["C"], output: nets["Q"]}, nets["E"]
+            else:
+                _check_reset(cell.name, state, nets)
+            outputs = [
+                (pin.name, nets[pin.name], expression(pin.function).inputs[0] == state.state_inverse)
+                for pin in cell.outputs
+                if pin.name in nets
+            ]
+            registers.append(Register(where, cell, nets[data], data, clock, enable, outputs))
         elif cell.truth_table() is None:
             raise ToolError(f"cells of the netlist must be gates or flip-flops, not {one.type}")
-        else:
-            inputs = {pin.name: nets[pin.name] for pin in cell.inputs}
-            output = cell.outputs[0].name
-            gates += [Gate(where, cell, output, nets[output], inputs)] if output in nets else []
+        elif output in nets:
+            gates.append(Gate(where, cell, output, nets[output], {pin.name: nets[pin.name] for pin in cell.inputs}))
     ports = [
         {name: [max(net, ZERO) for net in wire.nets] for name, wire in group.items()}
         for group in (found.inputs, found.outputs)
@@ -111,34 +115,12 @@ def read_circuit(path: Path, module: str, liberty: Liberty, flip_flop: str) -> C
     )
 
 
-def _register(path: str, cell: LibraryCell, nets: Mapping[str, int], enable: int) -> Register:
-    state = cell.flip_flop
-    assert state is not None
-    data, clock = _data_and_clock(cell)
-    outputs = [
-        (pin.name, nets[pin.name], expression(pin.function).inputs[0] == state.state_inverse)
-        for pin in cell.outputs
-        if pin.name in nets
-    ]
-    return Register(path, cell, nets[data], data, clock, enable, outputs)
-
-
-def _check_reset(cell: LibraryCell, nets: Mapping[str, int]) -> None:
+def _check_reset(cell: str, state: FlipFlop, nets: Mapping[str, int]) -> None:
     """Raise :class:`ToolError` unless the asynchronous inputs are tied off."""
-    state = cell.flip_flop
-    assert state is not None
     for text in filter(None, (state.clear, state.preset)):
         values = {name: {ZERO: False, ONE: True}.get(nets[name]) for name in expression(text).inputs}
         if None in values.values() or expression(text).evaluate(values):
-            raise ToolError(f"asynchronous reset of {cell.name} must be tied off, not used")
-
-
-def _data_and_clock(cell: LibraryCell) -> tuple[str, str]:
-    state = cell.flip_flop
-    assert state is not None
-    if state.next_state not in cell.pins or state.clocked_on not in cell.pins:
-        raise ToolError(f"flip-flop must take one pin at the rising edge of another, not {cell.name}")
-    return state.next_state, state.clocked_on
+            raise ToolError(f"asynchronous reset of {cell} must be tied off, not used")
 
 
 _SOURCE = Path(__file__).with_name("gate_model.cpp")
