@@ -62,8 +62,8 @@ def result(output: FlowOutput) -> FlowResult:
 
 @pytest.fixture(scope="module")
 def repeated(library: Library) -> FlowOutput:
-    """A dot-product unit of one width, mapped three times."""
-    unit = emit_design("dotp", apply_settings(preset("ri5cy"), {"widths": "8"}))
+    """A dot-product unit of 2 bits, mapped three times."""
+    unit = emit_design("dotp", apply_settings(preset("xpulpnn"), {"widths": "2"}))
     return AsicFlow(library, "builtin", "area", repeat=3, clock_ns=1.0).run(unit)
 
 
