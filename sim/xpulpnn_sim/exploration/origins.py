@@ -9,7 +9,7 @@ those belong that read it, or, if they do not agree, that feed it. What serves s
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -48,14 +48,14 @@ def with_origins(
     known = _Source(source, registers, {cell.type for cell in mapped.apart})
     part = mapped.combinational()
     values = _mapped_values(part)
-    told = _Telling(mapped, part, known, values)
-    gates = [replace(gate, path=told.path(gate)) for gate in mapped.gates]
+    told, shares = _told(mapped, part, known, values)
+    gates = [replace(gate, path=_lowest_above(told[gate])) for gate in mapped.gates]
     readable = dict(mapped.names)
     for gate in gates:
         for net in gate.driven:
             if readable[net] == f"n{net}":
                 readable[net] = known.name(values[net], gate.path) or f"{gate.path}.n{net}".lstrip(".")
-    return replace(mapped, gates=gates, names=readable), told.shares()
+    return replace(mapped, gates=gates, names=readable), shares
 
 
 def _random(name: str) -> int:
@@ -138,76 +138,59 @@ def _look_up(table: int, inputs: Sequence[int]) -> int:
     return (_look_up(low, inputs[:-1]) & ~chosen) | (_look_up(high, inputs[:-1]) & chosen)
 
 
-class _Telling:
-    """Instances of all gates of a mapped netlist."""
+def _told(
+    mapped: MappedNetlist, part: CombinationalCells, known: _Source, values: Mapping[int, int]
+) -> tuple[dict[MappedGate, frozenset[str]], dict[str, float]]:
+    """Instances that each gate may belong to, one if that is told; and shares of the area by what told it."""
+    told: dict[MappedGate, frozenset[str]] = {}
+    area: dict[str, float] = dict.fromkeys(("function", "readers", "shared"), 0.0)
 
-    def __init__(
-        self, mapped: MappedNetlist, part: CombinationalCells, known: _Source, values: Mapping[int, int]
-    ) -> None:
-        self._area: defaultdict[str, float] = defaultdict(float)
-        self._paths: dict[MappedGate, frozenset[str]] = {}
-        self._readers: defaultdict[int, list[MappedGate]] = defaultdict(list)
-        pins = {name: cell for cell in mapped.apart for name, _ in pin_bits(cell, outputs=False)}
-        above: defaultdict[int, set[str]] = defaultdict(set)
-        for name, net in mapped.outputs.items():
-            above[net].add(instance_path(pins[name].name) if name in pins else "")
-        registers = [gate for gate in mapped.gates if gate.cell.sequential]
-        for gate in (*part.gates, *registers):
-            for net in gate.read:
-                self._readers[net].append(gate)
-        for gate in registers:
-            named = {
-                known.register_path[name] for net in gate.driven if (name := part.starts[net]) in known.register_path
-            }
-            self._tell(gate, named, "function")
-        for gate in part.gates:
-            by_function = set[str]().union(*(known.instances.get(_function(values[net]), ()) for net in gate.driven))
-            self._tell(gate, by_function, "function")
-        for gate in (*reversed(part.gates), *registers):
-            if len(self._paths[gate]) != 1:
-                ports = set[str]().union(*(above.get(net, ()) for net in gate.driven))
-                readers = (reader for net in gate.driven for reader in self._readers[net])
-                self._choose(gate, ports.union(*(self._paths[reader] for reader in readers)))
-        drivers = {net: gate for gate in (*part.gates, *registers) for net in gate.driven}
-        for gate in part.gates:
-            if len(self._paths[gate]) != 1:
-                feeding = set[str]().union(*(self._paths[drivers[net]] for net in gate.read if net in drivers))
-                self._narrow(gate, feeding)
-        for gate in (*part.gates, *registers):
-            if len(self._paths[gate]) != 1:
-                self._area["shared"] += gate.cell.area
+    def tell(gate: MappedGate, paths: Iterable[str], what: str) -> None:
+        told[gate] = frozenset(paths)
+        if len(told[gate]) == 1:
+            area[what] += gate.cell.area
 
-    def _tell(self, gate: MappedGate, paths: set[str], what: str) -> None:
-        self._paths[gate] = frozenset(paths)
-        if len(paths) == 1:
-            self._area[what] += gate.cell.area
+    registers = [gate for gate in mapped.gates if gate.cell.sequential]
+    for gate in registers:
+        names = {part.starts[net] for net in gate.driven}
+        tell(gate, {known.register_path[name] for name in names if name in known.register_path}, "function")
+    for gate in part.gates:
+        by_function = set[str]().union(*(known.instances.get(_function(values[net]), ()) for net in gate.driven))
+        tell(gate, by_function, "function")
+    pins = {name: cell for cell in mapped.apart for name, _ in pin_bits(cell, outputs=False)}
+    above: defaultdict[int, set[str]] = defaultdict(set)
+    for name, net in mapped.outputs.items():
+        above[net].add(instance_path(pins[name].name) if name in pins else "")
+    readers: defaultdict[int, list[MappedGate]] = defaultdict(list)
+    for gate in (*part.gates, *registers):
+        for net in gate.read:
+            readers[net].append(gate)
+    for gate in (*reversed(part.gates), *registers):
+        if len(told[gate]) != 1:
+            reading = set[str]().union(*(above.get(net, ()) for net in gate.driven))
+            reading = reading.union(*(told[reader] for net in gate.driven for reader in readers[net]))
+            both = told[gate] & reading
+            if len(both) == 1 or not told[gate]:
+                tell(gate, both or reading, "readers")
+    drivers = {net: gate for gate in (*part.gates, *registers) for net in gate.driven}
+    for gate in part.gates:
+        if len(told[gate]) != 1:
+            feeding = set[str]().union(*(told[drivers[net]] for net in gate.read if net in drivers))
+            both = told[gate] & feeding
+            if both or len(feeding) == 1:
+                tell(gate, both or feeding, "readers")
+    area["shared"] = sum(gate.cell.area for gate in (*part.gates, *registers) if len(told[gate]) != 1)
+    whole = sum(area.values()) or 1.0
+    return told, {what: one / whole for what, one in area.items()}
 
-    def _choose(self, gate: MappedGate, paths: set[str]) -> None:
-        so_far = self._paths[gate]
-        both = so_far & paths
-        if len(both) == 1:
-            self._tell(gate, set(both), "readers")
-        elif not so_far:
-            self._tell(gate, paths, "readers")
 
-    def _narrow(self, gate: MappedGate, feeding: set[str]) -> None:
-        both = self._paths[gate] & feeding
-        if both or len(feeding) == 1:
-            self._tell(gate, set(both or feeding), "readers")
-
-    def path(self, gate: MappedGate) -> str:
-        """Instance path of a gate; the lowest one above all that it may belong to, with :data:`SHARED`, if several."""
-        paths = self._paths[gate]
-        if len(paths) == 1:
-            return next(iter(paths))
-        common: list[str] = []
-        for parts in zip(*(path.split(".") if path else [] for path in paths), strict=False):
-            if len(set(parts)) > 1:
-                break
-            common.append(parts[0])
-        return ".".join([*common, SHARED])
-
-    def shares(self) -> dict[str, float]:
-        """Shares of the area."""
-        whole = sum(self._area.values()) or 1.0
-        return {name: self._area[name] / whole for name in ("function", "readers", "shared")}
+def _lowest_above(paths: frozenset[str]) -> str:
+    """The path itself; the lowest instance above all that a gate may belong to, with :data:`SHARED`, if several."""
+    if len(paths) == 1:
+        return next(iter(paths))
+    common: list[str] = []
+    for parts in zip(*(path.split(".") if path else [] for path in paths), strict=False):
+        if len(set(parts)) > 1:
+            break
+        common.append(parts[0])
+    return ".".join([*common, SHARED])
