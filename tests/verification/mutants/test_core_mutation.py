@@ -105,23 +105,6 @@ def test_a_mutant_of_a_unit_is_one_of_the_unit_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--instructions", "0"], 'Invalid value "0" for --instructions. It must be at least 1.'),
-        (["--mutants", "0"], 'Invalid value "0" for --mutants. It must be at least 1.'),
-        (
-            ["--preset", "huge"],
-            "--preset must be a list out of ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2, not huge",
-        ),
-    ],
-)
-def test_bad_input_is_told_in_one_line(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["mutate", "core", *options]) == 2
-    assert capsys.readouterr().err == f"error: {message}\n"
-
-
-@pytest.mark.unit
 def test_what_was_not_found_runs_again_when_there_is_more_to_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ from xpulpnn_sim.verification.mutants.unit_mutants import handshakes_of
         (["nothing"], "UNIT must be all, or one that --list shows, not nothing"),
         ([], "UNIT must be given: all, or one or more that --list shows"),
         (["--summary", "-o", "nowhere"], "folder must hold results of campaigns, not none: nowhere"),
+        (["core", "--instructions", "0"], "--instructions must be at least 1, not 0"),
     ],
 )
 def test_bad_input_is_told_in_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,6 @@ from xpulpnn_sim.verification.random.designs import random_machine, run_referenc
 from xpulpnn_sim.verification.random.generator import generate
 from xpulpnn_sim.verification.random.program import elf_bytes
 from xpulpnn_sim.verification.random.trials import Coverage, Plan
-from xpulpnn_sw.assembly.asm import assemble
 
 FULL = PRESETS["xpulpnn-full"]
 EVERYTHING = replace(FULL, qnt=True, mac_load_cross=True, mac_load_dot=True, requantise=True)
@@ -74,13 +73,6 @@ def test_machines_differ_and_can_be_chosen():
     assert len(shown) > 15
     fixed = random_machine(3, {"grant_stalls": 0.25, "irq_rate": 0.0})
     assert (fixed.grant_stalls, fixed.irq_rate) == (0.25, 0.0)
-
-
-@pytest.mark.unit
-def test_the_listing_assembles_to_the_same_words():
-    program = generate(FULL, 5, interrupts=True)
-    words = assemble(program.listing(["a heading"]), 0x1C000000).words
-    assert words == program.assembled().words
 
 
 @pytest.mark.unit
