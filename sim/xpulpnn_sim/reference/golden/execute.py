@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from xpulpnn.errors import EncodingError
-from xpulpnn.isa.insn import NN_FORM_OPS, REQUANTISE_OPS, Insn
+from xpulpnn.isa.insn import DOT_PRODUCT_OPS, NN_FORM_OPS, REQUANTISE_OPS, Insn
 from xpulpnn_sim.reference.golden import dotp, scalar, simd
 from xpulpnn_sim.reference.golden.effects import I64, U32, Effects, Sources, is3
 from xpulpnn_sim.reference.golden.scalar import SHIFT_MASK, exact, low_word
@@ -105,14 +105,8 @@ HANDLERS: dict[str, Handler] = {
     **MULTIPLICATIONS,
     **_all(scalar.LOADS, scalar.load),
     **_all(scalar.STORES, scalar.store),
-    **_all(simd.OPERATIONS, simd.lane_wise),
-    "pv.abs": simd.absolute,
-    **_all(("pv.extract", "pv.extractu"), simd.extract),
-    "pv.insert": simd.insert,
-    **_all(("pv.shuffle", "pv.shufflei"), simd.shuffle),
-    "pv.shuffle2": simd.shuffle2,
-    **_all(simd.PACK_LANES, simd.pack_elements),
-    **_all((f"pv.{s}dot{signs}" for s in ("", "s") for signs in ("up", "usp", "sp")), dotp.dot_product),
+    **simd.HANDLERS,
+    **_all(DOT_PRODUCT_OPS, dotp.dot_product),
     **_all(NN_FORM_OPS, dotp.mac_load_nn),
     "pv.cusdot": dotp.mac_load_cu,
     "pv.rqld": dotp.load_parameter,

@@ -139,3 +139,17 @@ def pack_elements(insn: Insn, src: Sources) -> Effects:
     lanes[from_rs1] = unpack(src.rs1, fmt, signed=False)[0]
     lanes[from_rs2] = unpack(src.rs2, fmt, signed=False)[0]
     return Effects(rd=pack(lanes, fmt))
+
+
+HANDLERS: dict[str, Callable[[Insn, Sources], Effects]] = {
+    **dict.fromkeys(OPERATIONS, lane_wise),
+    "pv.abs": absolute,
+    "pv.extract": extract,
+    "pv.extractu": extract,
+    "pv.insert": insert,
+    "pv.shuffle": shuffle,
+    "pv.shufflei": shuffle,
+    "pv.shuffle2": shuffle2,
+    **dict.fromkeys(PACK_LANES, pack_elements),
+}
+"""Function of each table op."""
