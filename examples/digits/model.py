@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from xpulpnn_sw.networks.build import NetworkBuilder
+from xpulpnn_sw.networks.form import NetworkBuilder
 from xpulpnn_sw.networks.network import Described, Scaling
 from xpulpnn_sw.networks.normalisation import largest_sums, normalised
 

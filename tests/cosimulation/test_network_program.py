@@ -22,8 +22,7 @@ from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs.cluster_program import load_for
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sim.reference.programs.exits import Exit
-from xpulpnn_sw.networks.build import NetworkBuilder
-from xpulpnn_sw.networks.form import read_network
+from xpulpnn_sw.networks.form import NetworkBuilder, read_network
 from xpulpnn_sw.networks.network import Scaling
 from xpulpnn_sw.toolchain import compilers
 from xpulpnn_sw.toolchain.build import build

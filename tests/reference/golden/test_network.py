@@ -13,7 +13,7 @@ from xpulpnn_sim.reference.golden.layers import products
 from xpulpnn_sim.reference.golden.network import COMPUTED, run_reference, run_scores
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.library.functions import Selection, library_functions
-from xpulpnn_sw.networks.build import NetworkBuilder
+from xpulpnn_sw.networks.form import NetworkBuilder
 
 pytestmark = pytest.mark.unit
 

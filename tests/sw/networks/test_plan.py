@@ -8,9 +8,9 @@ import pytest
 from tests.random_graphs import random_graph
 
 from xpulpnn.config import preset
-from xpulpnn_sw.networks.build import NetworkBuilder
 from xpulpnn_sw.networks.c_programs.c_network import c_identifiers, c_string, comment_text
 from xpulpnn_sw.networks.c_programs.plan import MemoryPlan, planned_memory
+from xpulpnn_sw.networks.form import NetworkBuilder
 from xpulpnn_sw.networks.kernels import edges, kernels, length, weight_bytes
 from xpulpnn_sw.networks.network import NETWORK_INPUT
 from xpulpnn_sw.networks.suited import filled_input, suited

@@ -9,7 +9,7 @@ from tests.random_graphs import random_graph
 from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.reference.golden.network import run_reference
-from xpulpnn_sw.networks.build import NetworkBuilder
+from xpulpnn_sw.networks.form import NetworkBuilder
 from xpulpnn_sw.networks.kernels import kernels
 from xpulpnn_sw.networks.network import NETWORK_INPUT
 from xpulpnn_sw.networks.suited import filled_input, in_whole_words, suited

@@ -12,8 +12,7 @@ from xpulpnn_sw.kernels.kinds import KINDS, kind_of
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layers.convolution import Conv1dLayer, ConvLayer, ImageConvLayer, PointwiseLayer
 from xpulpnn_sw.layers.precision import Precision
-from xpulpnn_sw.networks.build import NetworkBuilder
-from xpulpnn_sw.networks.form import written
+from xpulpnn_sw.networks.form import NetworkBuilder, written
 from xpulpnn_sw.networks.kernels import kernels
 from xpulpnn_sw.networks.network import Described, Network, Scaling
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.npz import npz_arrays
-from xpulpnn_sw.networks.build import NetworkBuilder
+from xpulpnn_sw.networks.form import NetworkBuilder
 from xpulpnn_sw.networks.importers.registry import ImportOptions
 from xpulpnn_sw.networks.network import Described, Scaling
 

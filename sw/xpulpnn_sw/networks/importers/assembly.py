@@ -11,7 +11,7 @@ import numpy as np
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
-from xpulpnn_sw.networks.build import NetworkBuilder
+from xpulpnn_sw.networks.form import NetworkBuilder
 from xpulpnn_sw.networks.importers.levels import ELEMENT_WIDTHS, Channel, Levels, fitted, inner_results
 from xpulpnn_sw.networks.importers.plans import (
     LayerPlan,

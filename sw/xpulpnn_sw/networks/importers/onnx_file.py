@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
-from xpulpnn_sw.networks.importers.onnx_input import ModelInput
-from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, OnnxNode, window_of
+from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, ModelInput, OnnxNode, window_of
 from xpulpnn_sw.networks.importers.onnx_operators import OPERATORS, Reads
 from xpulpnn_sw.networks.importers.policy import Calibration, Policy, Probed, Tensors, evaluated, reason_of
 from xpulpnn_sw.networks.importers.registry import ImportOptions, ReadingLayer

@@ -21,9 +21,8 @@ from xpulpnn_sw.networks.importers.onnx_layers import (
     mean,
     onnx_convolution,
 )
-from xpulpnn_sw.networks.importers.onnx_node import Given, OnnxNode, OnnxOperator
+from xpulpnn_sw.networks.importers.onnx_node import INPUT_CODES, Given, OnnxNode, OnnxOperator
 from xpulpnn_sw.networks.importers.onnx_quantisers import (
-    INPUT_CODES,
     bipolar,
     dequantise,
     multi_threshold,

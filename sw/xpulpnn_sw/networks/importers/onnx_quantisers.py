@@ -13,10 +13,8 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
 from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
 from xpulpnn_sw.networks.importers.levels import Bound, Levels, narrowest, sign_levels, uniform_levels
-from xpulpnn_sw.networks.importers.onnx_node import Given, OnnxNode
+from xpulpnn_sw.networks.importers.onnx_node import INPUT_CODES, Given, OnnxNode
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Value, constant_value, exact_number, live, sums_of
-
-INPUT_CODES = (Fraction(1), Fraction(0))  # of a model's input of integers, until the model says what they stand for
 
 
 def _number(value: Value | None, what: str) -> Fraction:
