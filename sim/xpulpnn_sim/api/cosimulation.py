@@ -58,10 +58,8 @@ def resolved(config: CoreConfig | str, *, exact: bool = True) -> CoreConfig:
 
 def resolved_target(config: CoreConfig | ClusterConfig | str, *, exact: bool = True) -> CoreConfig | ClusterConfig:
     """As :func:`resolved`, of one core or of a cluster, which may be the name of a preset of clusters."""
-    chosen = CLUSTER_PRESETS.get(config, config) if isinstance(config, str) else config
-    if isinstance(chosen, ClusterConfig):
-        return chosen if exact else simulated(chosen)
-    return resolved(chosen, exact=exact)
+    chosen = CLUSTER_PRESETS.get(config) or preset(config) if isinstance(config, str) else config
+    return chosen if exact else simulated(chosen)
 
 
 DEFAULT_WIDTHS = (8, 4, 2)
@@ -319,11 +317,9 @@ def cluster_of(config: ClusterConfig | CoreConfig | str, *, exact: bool) -> Clus
 
     Raises :class:`~xpulpnn.errors.ConfigError` for an unknown preset.
     """
-    if isinstance(config, str):
-        config = CLUSTER_PRESETS.get(config) or preset(config)
-    if isinstance(config, CoreConfig):
-        config = ClusterConfig(core=config)
-    return config if exact else simulated(config)
+    target = resolved_target(config)
+    cluster = target if isinstance(target, ClusterConfig) else ClusterConfig(core=target)
+    return cluster if exact else simulated(cluster)
 
 
 def cluster_cases(

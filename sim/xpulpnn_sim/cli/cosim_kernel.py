@@ -1,6 +1,6 @@
 """``xpulpnn cosim KERNEL``: kernels on the design, every retirement checked, and their cycles beside the papers'."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -34,11 +34,6 @@ from xpulpnn_sw.kernels.kinds import USUAL_VARIANTS, kind
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.channelwise import MapLayer, WindowLayer
 from xpulpnn_sw.layers.convolution import ConvLayer
-
-
-def channelwise_table(records: Sequence[Mapping[str, Any]]) -> Table:
-    """Return a table with a row for every run."""
-    return record_table(_COLUMNS, records, title=_TITLE)
 
 
 def _public(record: Mapping[str, Any]) -> int | None:
@@ -168,11 +163,12 @@ def _run(options: CosimOptions, cases: list[Case], window: tuple[int, int] | Non
     """The records of the cases on one core."""
     name = "{0[kernel]} {0[layer]} {0[precision]} {0[variant]}".format
     results = run_results("kernels", run_cases(cases, options.engine, options.jobs), len(cases), name)
-    shown = channelwise_table if isinstance(cases[0].layer, MapLayer | WindowLayer) else _table
-    output().print(shown([result.record for result in results]))
+    records = [result.record for result in results]
+    is_channelwise = isinstance(cases[0].layer, MapLayer | WindowLayer)
+    output().print(record_table(_COLUMNS, records, title=_TITLE) if is_channelwise else _table(records))
     if options.waves is not None:
         _write_waves(options.waves, window, cases, results)
-    return [result.record for result in results]
+    return records
 
 
 def _cases(options: CosimOptions, config: CoreConfig, beyond: CoreConfig | None) -> list[Case]:

@@ -1,5 +1,6 @@
 """``xpulpnn mutate units`` and ``core``: faults that benches of units, or programs on a core, would miss."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -154,12 +155,13 @@ def _report(found: Mapping[str, Sequence[Judged]]) -> None:
     tell_survivors(found)
 
 
-def _counts(judged: Sequence[Judged]) -> dict[str, int]:
-    """Return the number of mutants with each outcome; outcomes that only cores know are there if one was found."""
-    counts = dict.fromkeys(_NUMBERS, 0) | {"mutants": len(judged)}
-    for each in judged:
-        counts[each.outcome] = counts.get(each.outcome, 0) + 1
-    return counts
+def _counts(
+    judged: Sequence[Judged],
+    names: Sequence[str] = _NUMBERS,
+    kind: Callable[[Judged], str] = lambda each: each.outcome,
+) -> dict[str, int]:
+    """The number of mutants of each kind; kinds that are not among ``names`` are there if one was found."""
+    return dict.fromkeys(names, 0) | Counter(map(kind, judged)) | {"mutants": len(judged)}
 
 
 def _table(found: Mapping[str, Sequence[Judged]]) -> Table:
@@ -248,10 +250,7 @@ def _kind_of(each: Judged) -> str:
 
 
 def _core_counts(judged: Sequence[Judged]) -> dict[str, int]:
-    counts = dict.fromkeys(_CORE_NUMBERS, 0) | {"mutants": len(judged)}
-    for each in judged:
-        counts[_kind_of(each)] += 1
-    return counts
+    return _counts(judged, _CORE_NUMBERS, _kind_of)
 
 
 def _core_record(judged: Sequence[Judged]) -> dict[str, object]:

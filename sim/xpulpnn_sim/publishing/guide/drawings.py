@@ -172,47 +172,40 @@ def house() -> str:
     return html.table(("folders; imports go downwards only", "what"), rows)
 
 
-class Wave(NamedTuple):
-    """A signal over the cycles: ``p`` clock, ``0`` ``1`` levels, ``.`` as before, ``x`` anything, a letter a value."""
-
-    name: str
-    levels: str
-
-
 class Timing(NamedTuple):
-    """A drawing of signals."""
+    """A drawing of signals over the cycles: ``p`` clock, ``0`` ``1`` levels, ``.`` as before, ``x`` any, a letter a value."""
 
     label: str
-    waves: tuple[Wave, ...]  # from top to bottom
+    waves: dict[str, str]  # levels by signal, from top to bottom
     values: dict[str, str]  # what the letters stand for
 
 
 TIMINGS = {
     "obi": Timing(
         "A load is granted in its second cycle and answered two cycles later, when a store is requested and granted",
-        (
-            Wave("clk", "ppppppp"),
-            Wave("data__req", "01.0100"),
-            Wave("data__gnt", "x01x1xx"),
-            Wave("data__addr", "xA.xBxx"),
-            Wave("data__we", "x0.x1xx"),
-            Wave("data__be", "xE.xFxx"),
-            Wave("data__wdata", "xxxxDxx"),
-            Wave("data__rvalid", "0...1.0"),
-            Wave("data__rdata", "xxxxRxx"),
-        ),
+        {
+            "clk": "ppppppp",
+            "data__req": "01.0100",
+            "data__gnt": "x01x1xx",
+            "data__addr": "xA.xBxx",
+            "data__we": "x0.x1xx",
+            "data__be": "xE.xFxx",
+            "data__wdata": "xxxxDxx",
+            "data__rvalid": "0...1.0",
+            "data__rdata": "xxxxRxx",
+        },
         {"A": "0x100", "B": "0x104", "E": "1111", "F": "0011", "D": "data", "R": "word"},
     ),
     "fetch": Timing(
         "A memory that answers after two cycles: further words are requested before the first is there",
-        (
-            Wave("clk", "pppppp"),
-            Wave("instr__req", "01...."),
-            Wave("instr__gnt", "x1...."),
-            Wave("instr__addr", "xABCDE"),
-            Wave("instr__rvalid", "0..1.."),
-            Wave("instr__rdata", "xxxIJK"),
-        ),
+        {
+            "clk": "pppppp",
+            "instr__req": "01....",
+            "instr__gnt": "x1....",
+            "instr__addr": "xABCDE",
+            "instr__rvalid": "0..1..",
+            "instr__rdata": "xxxIJK",
+        },
         {
             "A": "0x1C000080",
             "B": "0x1C000084",
@@ -226,27 +219,27 @@ TIMINGS = {
     ),
     "sleep": Timing(
         "wfi: the core sleeps, a line rises, core_sleep falls with it, the interrupt is taken",
-        (
-            Wave("clk", "ppp..ppp"),
-            Wave("core_sleep", "01...0.."),
-            Wave("irq[7]", "0....1.."),
-            Wave("irq_ack", "0.....10"),
-            Wave("irq_id", "xxxxxxSx"),
-            Wave("instr__req", "0.....1."),
-            Wave("instr__addr", "xxxxxxAB"),
-        ),
+        {
+            "clk": "ppp..ppp",
+            "core_sleep": "01...0..",
+            "irq[7]": "0....1..",
+            "irq_ack": "0.....10",
+            "irq_id": "xxxxxxSx",
+            "instr__req": "0.....1.",
+            "instr__addr": "xxxxxxAB",
+        },
         {"S": "7", "A": "0x1C00001C", "B": "0x1C000020"},
     ),
     "start": Timing(
         "Reset, then the core waits for fetch_enable",
-        (
-            Wave("clk", "ppppppp"),
-            Wave("rst", "1.0...."),
-            Wave("boot_addr", "xxxxA.."),
-            Wave("fetch_enable", "0...1.."),
-            Wave("instr__req", "0...1.."),
-            Wave("instr__addr", "xxxxABx"),
-        ),
+        {
+            "clk": "ppppppp",
+            "rst": "1.0....",
+            "boot_addr": "xxxxA..",
+            "fetch_enable": "0...1..",
+            "instr__req": "0...1..",
+            "instr__addr": "xxxxABx",
+        },
         {"A": "0x1C000080", "B": "0x1C000084"},
     ),
 }
@@ -255,11 +248,11 @@ TIMINGS = {
 _CYCLE, _ROW, _LEFT = 74, 30, 110
 
 
-def _wave(wave: Wave, y: int, values: dict[str, str]) -> list[str]:
-    parts = [_text(_LEFT - 12, y + 15, wave.name, "end", 'font-family="var(--font-stack--monospace)"')]
+def _wave(name: str, levels: str, y: int, values: dict[str, str]) -> list[str]:
+    parts = [_text(_LEFT - 12, y + 15, name, "end", 'font-family="var(--font-stack--monospace)"')]
     low, high, level = y + 20, y + 4, "x"
     previous: float | None = None
-    for cycle, letter in enumerate(wave.levels):
+    for cycle, letter in enumerate(levels):
         x = _LEFT + cycle * _CYCLE
         first = letter != "."
         level = letter if first else level
@@ -267,7 +260,7 @@ def _wave(wave: Wave, y: int, values: dict[str, str]) -> list[str]:
         if level == "p" and letter == "p":
             middle = x + _CYCLE / 2
             parts.append(_arrow((x, low), (x, high), (middle, high), (middle, low), (end, low), tip=False))
-        elif wave.levels[0] == "p":
+        elif levels[0] == "p":
             parts.append(_arrow((x, low), (end, low), tip=False))
         elif level in "01":
             height = high if level == "1" else low
@@ -278,7 +271,7 @@ def _wave(wave: Wave, y: int, values: dict[str, str]) -> list[str]:
         elif level == "x":
             parts.append(f'<rect x="{x}" y="{high}" width="{_CYCLE}" height="{low - high}" fill="url(#any)"/>')
         elif first:
-            run = len(wave.levels[cycle + 1 :]) - len(wave.levels[cycle + 1 :].lstrip("."))
+            run = len(levels[cycle + 1 :]) - len(levels[cycle + 1 :].lstrip("."))
             width = _CYCLE * (run + 1)
             parts.append(f'<rect x="{x}" y="{high}" width="{width}" height="{low - high}" rx="5" {_STYLE["box"]}/>')
             parts.append(_text(x + width / 2, y + 16, values[level], extra='font-size="11"'))
@@ -291,7 +284,7 @@ def timing(name: str) -> str:
     if name not in TIMINGS:
         raise InputError(f"timing must be one of {', '.join(TIMINGS)}, not {name}")
     drawn = TIMINGS[name]
-    cycles = len(drawn.waves[0].levels)
+    cycles = len(next(iter(drawn.waves.values())))
     height = _ROW * len(drawn.waves) + 8
     hatching = '<path d="M0 6 L6 0" stroke="var(--color-foreground-border)"/>'
     parts = [
@@ -301,6 +294,6 @@ def timing(name: str) -> str:
             for cycle in range(cycles + 1)
         ),
     ]
-    for row, wave in enumerate(drawn.waves):
-        parts += _wave(wave, 4 + row * _ROW, drawn.values)
+    for row, wave in enumerate(drawn.waves.items()):
+        parts += _wave(*wave, 4 + row * _ROW, drawn.values)
     return _svg(_LEFT + cycles * _CYCLE + 8, height, parts, drawn.label)
