@@ -173,7 +173,7 @@ def house() -> str:
 
 
 class Timing(NamedTuple):
-    """A drawing of signals over the cycles: ``p`` clock, ``0`` ``1`` levels, ``.`` as before, ``x`` any, a letter a value."""
+    """A drawing of signals: ``p`` clock, ``0`` ``1`` levels, ``.`` as before, ``x`` anything, a letter a value."""
 
     label: str
     waves: dict[str, str]  # levels by signal, from top to bottom
