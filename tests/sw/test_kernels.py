@@ -149,7 +149,7 @@ def test_calling_convention(name: str, bits: int):
         assert hart.executed < LIMIT
         seen.add(hart.state.regs[SP])
         # below sp is what an interrupt handler may overwrite
-        assert retired.address is None or not stack.address <= retired.address < hart.state.regs[SP]
+        assert not stack.address <= retired.record.get("mem_addr", 0) < hart.state.regs[SP]
         assert all(hart.state.regs[register] == kept[register] for register in untouched)
     # two values: that of the caller and that below the frame
     assert len(seen) == 2

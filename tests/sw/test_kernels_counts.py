@@ -220,9 +220,8 @@ def test_reads_the_input_only(text: str):
     }
     while hart.state.pc != int(call.program.pcs[-1]):
         _, retired = observer.step()
-        if retired.pc in copies:
-            assert retired.address is not None
-            seen.add(retired.address - source.address)
+        if retired.record["pc_rdata"] in copies:
+            seen.add(retired.record["mem_addr"] - source.address)
     layer = run.layer
     size = layer.height * layer.width * layer.channels * 4 // 8
     assert {*range(0, size, 4)} <= seen <= {*range(0, size + 4, 4)}

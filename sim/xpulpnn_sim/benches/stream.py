@@ -116,7 +116,7 @@ def stream_of(config: CoreConfig, words: Sequence[int]) -> Iterator[Retired]:
 
 def word_of(item: Retired) -> int:
     """The word that the back end receives: expanded."""
-    return item.raw if item.fetched is None else item.fetched.word
+    return item.record["insn"] if item.fetched is None else item.fetched.word
 
 
 def name_of(item: Retired) -> str:
@@ -126,7 +126,7 @@ def name_of(item: Retired) -> str:
 
 def is_compressed(item: Retired) -> bool:
     """Return whether it was fetched as a half-word."""
-    return item.raw & LENGTH_MASK != LENGTH_MASK
+    return item.record["insn"] & LENGTH_MASK != LENGTH_MASK
 
 
 def is_branch(item: Retired) -> bool:
@@ -136,15 +136,15 @@ def is_branch(item: Retired) -> bool:
 
 def sequel_of(item: Retired) -> int:
     """Address of the instruction behind it in memory."""
-    return (item.pc + (HALF_BYTES if is_compressed(item) else WORD_BYTES)) & WORD_MASK
+    return (item.record["pc_rdata"] + (HALF_BYTES if is_compressed(item) else WORD_BYTES)) & WORD_MASK
 
 
 def redirect_of(item: Retired) -> int | None:
     """Target to which it transfers control, None if it does not; a trap is no transfer."""
     if item.fetched is None or item.cause is not None:
         return None
-    taken = item.fetched.insn.is_jump or (is_branch(item) and item.next_pc != sequel_of(item))
-    return item.next_pc if taken else None
+    after = item.record["pc_wdata"]
+    return after if item.fetched.insn.is_jump or (is_branch(item) and after != sequel_of(item)) else None
 
 
 class StreamDriver:
@@ -167,9 +167,9 @@ class StreamDriver:
 
     def _offer(self, item: Retired) -> None:
         # of a branch the front end knows only what follows in memory
-        after = sequel_of(item) if is_branch(item) else item.next_pc
-        compressed = is_compressed(item)
-        self._show(word_of(item), item.pc, valid=True, compressed=compressed, raw=item.raw, after=after)
+        pc, raw, following = (item.record[name] for name in ("pc_rdata", "insn", "pc_wdata"))
+        after = sequel_of(item) if is_branch(item) else following
+        self._show(word_of(item), pc, valid=True, compressed=is_compressed(item), raw=raw, after=after)
 
     async def _cycle(self) -> None:
         await RisingEdge(self.dut.clk)
@@ -204,7 +204,7 @@ class StreamDriver:
         raise AssertionError(f"no branch within {ACCEPT_LIMIT} cycles")
 
     def _check_redirects(self, item: Retired, target: int | None) -> None:
-        dut, where = self.dut, f"with {name_of(item)} at {item.pc:#x}"
+        dut, where = self.dut, f"with {name_of(item)} at {item.record['pc_rdata']:#x}"
         assert not sample(dut.branch__valid), f"unexpected branch {where}"
         assert sample(dut.trap__valid) == (item.cause is not None), f"trap {where}"
         if item.cause is not None:
@@ -268,9 +268,10 @@ def execution_cycles(item: Retired) -> int:
     """Cycles the instruction occupies EX; of one that raises an exception, ID."""
     if item.fetched is None or item.cause is not None:
         return 1
-    if item.address is None:
-        return arithmetic_cycles(item.fetched.insn, item.reads.get("rs2", 0))
-    crosses = item.address % WORD_BYTES + item.size > WORD_BYTES
+    access = item.fetched.access
+    if access is None:
+        return arithmetic_cycles(item.fetched.insn, item.record.get("rs2_rdata", 0))
+    crosses = item.record["mem_addr"] % WORD_BYTES + access.size > WORD_BYTES
     return 1 + (Cost.MISALIGNED_ACCESS.cycles if crosses else 0)
 
 
@@ -300,7 +301,7 @@ class PipelineTiming:
                 cycle = max(cycle, self._accessed)
             cycles.append(cycle)
             free = leaves = cycle + execution_cycles(item)
-            if item.address is not None:
+            if "mem_addr" in item.record:
                 self._accessed = leaves + 1
             if fetched is None or item.cause is not None:
                 self._drained = max(self._drained, leaves)

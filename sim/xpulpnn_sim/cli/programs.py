@@ -276,4 +276,4 @@ def _tracing(path: Path) -> Generator[Callable[[Retired], None]]:
     blank, numbers = dict.fromkeys(trace.RECORD_FIELDS, 0), count()
     with replacing(path) as temporary, temporary.open("w") as file:
         file.write(trace.TRACE_HEADER + "\n")
-        yield lambda retired: print(trace.line_of(blank | retired.fields() | {"cycle": next(numbers)}), file=file)
+        yield lambda retired: print(trace.line_of(blank | retired.record | {"cycle": next(numbers)}), file=file)

@@ -60,7 +60,7 @@ class Design:
             _, retired = self.observer.step()
             if retired is not None:
                 number = len(self.rows)
-                self.rows.append({"order": number, "cycle": 3 * number} | retired.fields())
+                self.rows.append({"order": number, "cycle": 3 * number} | retired.record)
         return self
 
     def records(self):

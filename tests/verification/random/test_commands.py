@@ -23,9 +23,9 @@ def test_enough_instructions_and_no_difference(tmp_path, capsys):
 @pytest.mark.flow
 def test_a_failure_is_shrunk_and_written(tmp_path, capsys, monkeypatch):
     def wrong_sum(iss, retired):
-        if retired.fetched is not None and retired.fetched.insn.op == "pv.sdotsp" and retired.rd:
-            iss.state.regs[retired.rd] ^= 1
-            retired.rd_value ^= 1
+        if retired.fetched is not None and retired.fetched.insn.op == "pv.sdotsp" and "rd_addr" in retired.record:
+            iss.state.regs[retired.record["rd_addr"]] ^= 1
+            retired.record["rd_wdata"] ^= 1
 
     monkeypatch.setitem(DESIGNS, "iss", lambda: reference_design(wrong_sum))
     path = tmp_path / "result.json"

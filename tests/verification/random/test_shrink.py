@@ -27,16 +27,17 @@ def stale_accumulator():
         if before is None or before.fetched is None or retired.fetched is None:
             return
         both = before.fetched.insn.is_mac_load and retired.fetched.insn.is_mac_load
-        if both and before.nn is not None and retired.rd and retired.rd == before.rd:
-            iss.state.regs[retired.rd] ^= 1
-            retired.rd_value ^= 1
+        rd = retired.record.get("rd_addr")
+        if both and "nn_addr" in before.record and rd and rd == before.record.get("rd_addr"):
+            iss.state.regs[rd] ^= 1
+            retired.record["rd_wdata"] ^= 1
 
     return fault
 
 
 def clobbered_by_interrupt(iss, retired):
     """The first instruction of an interrupt handler changes a register."""
-    if retired.interrupt is not None:
+    if "intr" in retired.record:
         iss.state.regs[10] ^= 1
 
 

@@ -17,9 +17,9 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program, text_win
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.iss.memory import AccessError
-from xpulpnn_sim.reference.iss.session import HostChannel, Observer, Retired, loaded_memory
+from xpulpnn_sim.reference.iss.session import HostChannel, Observer, Retired, loaded_memory, outside_memory
 from xpulpnn_sim.reference.programs.elf import Executable
-from xpulpnn_sim.reference.programs.exits import Exit, Reason, bad_access, bad_fetch, out_of_time, reported
+from xpulpnn_sim.reference.programs.exits import Exit, Reason, out_of_time, reported
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 from xpulpnn_sim.verification.costs.measurement import CostRow, Measured, cost_program, measure
 from xpulpnn_sim.verification.random.layout import BUS_ERRORS
@@ -109,17 +109,14 @@ def run_reference_core(
         try:
             step, retired = observer.step()
         except AccessError as error:
-            if error.kind == "fetch":
-                end = bad_fetch(pc, iss.last_pc, name_of)
-            else:
-                end = bad_access(error.kind, error.address, error.size, pc, name_of)
+            end = outside_memory(error, iss, name_of)
             break
         if step.cause is not None and step.cause & MCAUSE_INTERRUPT:
             iss.csrs.irq &= ~(1 << (step.cause & ~MCAUSE_INTERRUPT))
         if retired is not None:
             if fault is not None:
                 fault(iss, retired)
-            values = {**retired.fields(), "order": len(rows), "cycle": number}
+            values = retired.record | {"order": len(rows), "cycle": number}
             rows.append(tuple(values.get(name, 0) for name in names))
         if channel.final is not None:
             end = reported(channel.final, pc, name_of)
