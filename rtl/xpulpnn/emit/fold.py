@@ -137,37 +137,32 @@ def known_result(cell: Cell) -> Sig | None:
     return None
 
 
-def masked_once(cell: Cell, driver: Cell, port: str) -> None:
-    """Take two literals, one at an operator and one at that which drives its operand ``port``, together."""
+def absorb_literals(cell: Cell, driver: Cell, port: str) -> None:
+    """Take together two literals, one at an operator and one at that which drives its operand ``port``.
+
+    One of two bitwise operations of a kind is left; of a value that is masked and compared the bits themselves are.
+    """
     other = "AB"[port == "A"]
     literal = const_bits(cell.ports[other])
-    if cell.type != driver.type or cell.type not in BITWISE or literal is None:
+    alike = cell.type == driver.type and cell.type in BITWISE
+    compared = cell.type in ("$eq", "$ne") and driver.type == "$and"
+    if literal is None or not (alike or compared):
         return
     for inner, kept in (("A", "B"), ("B", "A")):
-        bits_ = const_bits(driver.ports[inner])
-        if bits_ is not None and len(bits_) == len(literal) == sig_width(driver.ports[kept]):
-            value = _OPERATIONS[cell.type](int(literal, 2), int(bits_, 2))
-            cell.ports[other] = (Const(f"{value:0{len(literal)}b}"),)
-            cell.ports[port] = driver.ports[kept]
-            return
-
-
-def unmasked(cell: Cell, driver: Cell, port: str) -> None:
-    """Compare the bits themselves where a value is masked with a literal and compared with one."""
-    other = "AB"[port == "A"]
-    literal = const_bits(cell.ports[other])
-    if cell.type not in ("$eq", "$ne") or driver.type != "$and" or literal is None:
-        return
-    for inner, kept in (("A", "B"), ("B", "A")):
-        mask = const_bits(driver.ports[inner])
-        if mask is None or len(mask) != len(literal) or any(m < bit for m, bit in zip(mask, literal, strict=True)):
+        mask, value = const_bits(driver.ports[inner]), driver.ports[kept]
+        if mask is None or len(mask) != len(literal):
             continue
-        places = [place for place, bit in enumerate(reversed(mask)) if bit == "1"]
-        taken = joined(tuple(chunk for place in reversed(places) for chunk in bits(driver.ports[kept], place, 1)))
-        if places and len(taken) <= _MAX_PIECES:
-            cell.ports[port] = taken
-            cell.ports[other] = (Const("".join(bit for m, bit in zip(mask, literal, strict=True) if m == "1")),)
+        if alike and len(literal) == sig_width(value):
+            both = _OPERATIONS[cell.type](int(literal, 2), int(mask, 2))
+            cell.ports[other], cell.ports[port] = (Const(f"{both:0{len(literal)}b}"),), value
             return
+        if compared and all(m >= bit for m, bit in zip(mask, literal, strict=True)):
+            places = [place for place, bit in enumerate(reversed(mask)) if bit == "1"]
+            taken = joined(tuple(chunk for place in reversed(places) for chunk in bits(value, place, 1)))
+            if places and len(taken) <= _MAX_PIECES:
+                wanted = "".join(bit for m, bit in zip(mask, literal, strict=True) if m == "1")
+                cell.ports[port], cell.ports[other] = taken, (Const(wanted),)
+                return
 
 
 def inverted(cell: Cell, driver: Cell) -> Sig | None:

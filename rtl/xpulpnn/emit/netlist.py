@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-from xpulpnn.emit.fold import inverted, joined, known_result, masked_once, normalise, unmasked
+from xpulpnn.emit.fold import absorb_literals, inverted, joined, known_result, normalise
 from xpulpnn.emit.names import is_private
 from xpulpnn.emit.operators import ARITHMETIC, BITWISE, COMPARISONS, LOW_BITS_SUFFICE, REDUCTIONS, UNARY
 from xpulpnn.emit.rtlil import (
@@ -144,8 +144,7 @@ class Netlist:
             for port in ("A", "B") if cell.type in BITWISE or cell.type in COMPARISONS else ():
                 driver = self._driver(cell.ports[port], drivers)
                 if driver is not None:
-                    masked_once(cell, driver, port)
-                    unmasked(cell, driver, port)
+                    absorb_literals(cell, driver, port)
             value = known_result(cell)
             if value is None and cell.type == "$not":
                 driver = self._driver(cell.ports["A"], drivers)
