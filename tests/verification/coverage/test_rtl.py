@@ -98,18 +98,7 @@ def test_programs_on_the_core(tmp_path, capsys):
     start, family = crosses.starts["wait"], crosses.families["wait"]
     numbers = [number for number in range(start, start + family.states.size) if crosses.label(number) in names]
     assert len(numbers) == len(names)
-    options = [
-        "--preset",
-        "ri5cy",
-        "--instructions",
-        "1",
-        "--jobs",
-        "1",
-        "--coverage",
-        str(page),
-        "--json",
-        str(record),
-    ]
+    options = f"--preset ri5cy --instructions 1 --jobs 1 --coverage {page} --json {record}".split()
     assert main(["verify", *options, "--aim", ",".join(map(str, numbers))]) == 0
     found = read_results(record)[0]["coverage"]
     assert not {*names} & {*found["holes"]}

@@ -21,17 +21,16 @@ from xpulpnn_sim.verification.random.trials import Plan
 SMALL = ("xpulpv2=false", "multiplier=inferred", "shifter=inferred")
 """Settings of a core that is compiled in less time than others."""
 
-INNER = """module \\core.lsu.inner
+
+def inverter(name: str, source: str, result: str) -> str:
+    sizes = "".join(f"    parameter \\{size}\n" for size in ("A_SIGNED 0", "A_WIDTH 1", "Y_WIDTH 1"))
+    return f"  cell $not {name}\n{sizes}    connect \\A \\{source}\n    connect \\Y \\{result}\n  end\n"
+
+
+INNER = f"""module \\core.lsu.inner
   wire input 1 \\a
   wire output 2 \\y
-  cell $not $1
-    parameter \\A_SIGNED 0
-    parameter \\A_WIDTH 1
-    parameter \\Y_WIDTH 1
-    connect \\A \\a
-    connect \\Y \\y
-  end
-end
+{inverter("$1", "a", "y")}end
 module \\core.lsu
   wire input 1 \\a
   wire output 2 \\y
@@ -41,21 +40,7 @@ module \\core.lsu
     connect \\a \\a
     connect \\y \\b
   end
-  cell $not $2
-    parameter \\A_SIGNED 0
-    parameter \\A_WIDTH 1
-    parameter \\Y_WIDTH 1
-    connect \\A \\b
-    connect \\Y \\y
-  end
-  cell $not $3
-    parameter \\A_SIGNED 0
-    parameter \\A_WIDTH 1
-    parameter \\Y_WIDTH 1
-    connect \\A \\b
-    connect \\Y \\unused
-  end
-end
+{inverter("$2", "b", "y")}{inverter("$3", "b", "unused")}end
 module \\core
   wire input 1 \\a
   wire output 2 \\y
