@@ -129,7 +129,7 @@ def _ignored_bits(insn: Insn) -> int:
 
 
 @cache
-def _rows_of(config: CoreConfig) -> tuple[Decoder, dict[tuple[str, str], Insn], dict[Group, list[Insn]]]:
+def rows_of(config: CoreConfig) -> tuple[Decoder, dict[tuple[str, str], Insn], dict[Group, list[Insn]]]:
     """The decoder of a configuration, its rows by key and by group: all its programs share them."""
     rows = enabled(config.extensions, config.widths)
     groups: dict[Group, list[Insn]] = {group: [] for group in Group}
@@ -144,7 +144,7 @@ class Draw:
 
     def __init__(self, rng: Random, config: CoreConfig) -> None:
         self.rng, self.config = rng, config
-        self.decoder, self.rows, groups = _rows_of(config)
+        self.decoder, self.rows, groups = rows_of(config)
         self.decks = {group: Deck(rng, rows) for group, rows in groups.items()}
         self._pool, self._recent, self._labels = POOL, POOL[0], 0
         shifts = SHIFTS.values() if self.decks[Group.REQUANTISE] else ()

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
 from itertools import cycle, islice, repeat, tee
 from time import perf_counter
 from typing import Any, Generic, Self, TypeVar
@@ -19,12 +18,12 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.retirement import CAUSE_CODE
-from xpulpnn.isa.table import Decoder, enabled
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.reference.programs.trace import Records
 from xpulpnn_sim.tools.jobs import Pool, executor, versions_of
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.verification.random.designs import DESIGNS, Design, Verdict, random_machine, shown_machine
+from xpulpnn_sim.verification.random.draw import rows_of
 from xpulpnn_sim.verification.random.generator import BUDGET, generate
 from xpulpnn_sim.verification.random.program import indented
 from xpulpnn_sim.verification.random.shrink import RUNS, ShrinkCase, Shrinker
@@ -48,16 +47,6 @@ class Tally:
 Key = tuple[str, str]  # Mnemonic and operands of a row
 
 
-@cache
-def _rows(config: CoreConfig) -> tuple[Insn, ...]:
-    return enabled(config.extensions, config.widths)
-
-
-@cache
-def _decoder(config: CoreConfig) -> Decoder:
-    return Decoder(_rows(config))
-
-
 @dataclass(slots=True)
 class Coverage(Tally):
     """Counts of events in retirement records."""
@@ -75,7 +64,8 @@ class Coverage(Tally):
     def add(self, records: Records, config: CoreConfig) -> None:
         """Count the events of a block of records of a core with this configuration."""
         words, which, counts = np.unique(records["insn"], return_inverse=True, return_counts=True)
-        found = [_decoder(config).decode(int(word)) for word in words]
+        decoder, _, _ = rows_of(config)
+        found = [decoder.decode(int(word)) for word in words]
         for row, count in zip(found, counts.tolist(), strict=True):
             if row is not None:
                 self.rows[row.key] += count
@@ -113,12 +103,12 @@ class Coverage(Tally):
 
     def missing(self, config: CoreConfig) -> list[Key]:
         """Rows of the configuration that were never executed."""
-        return [row.key for row in _rows(config) if row.key not in self.rows]
+        return [key for key in rows_of(config)[1] if key not in self.rows]
 
     def by_extension(self, config: CoreConfig) -> Mapping[str, tuple[int, int, int]]:
         """Rows, rows executed and retirements of each extension."""
         table: dict[str, tuple[int, int, int]] = {}
-        for row in _rows(config):
+        for row in rows_of(config)[1].values():
             rows, executed, total = table.get(row.extension.value, (0, 0, 0))
             count = self.rows[row.key]
             table[row.extension.value] = rows + 1, executed + bool(count), total + count
