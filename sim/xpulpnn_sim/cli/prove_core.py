@@ -278,6 +278,7 @@ def prove_riscv_formal_command(options: RiscvFormalOptions) -> int:
     with workplace(options, "formal") as work:
         campaign = CoreChecks(
             suite=suite,
+            config=config,
             design=emit_cut_design(config, suite.masks),
             folder=work.folder,
             yosys=work.yosys,

@@ -152,6 +152,24 @@ class Diagrams:
         x, y = operands
         return self.choose(x, y, 0) if kind is GateKind.AND else self.choose(x, self.inverted(y, 1), y)
 
+    def of(self, graph: GateGraph, literal: int, known: dict[int, int]) -> int | None:
+        """The function of a literal over nodes that are known; None if it depends on any other input."""
+        stack = [literal >> 1]
+        while stack:
+            node = stack[-1]
+            if node in known:
+                stack.pop()
+                continue
+            kind, operands = graph.nodes[node]
+            if kind is GateKind.INPUT:
+                return None
+            missing = [one >> 1 for one in operands if one >> 1 not in known]
+            if missing:
+                stack += missing
+                continue
+            known[node] = self.gate(kind, [self.inverted(known[one >> 1], one & 1) for one in operands])
+        return self.inverted(known[literal >> 1], literal & 1)
+
     def _halves(self, node: int, top: int) -> tuple[int, int]:
         """The function with variable ``top`` 0 and 1."""
         variable, low, high = self._nodes[node]
@@ -208,7 +226,7 @@ class _Recogniser:
 
     def _column(self, chain: _Chain, bit: int) -> Iterator[_Chain]:
         """The chain one column on, for each way to read the column's operands."""
-        whole = self._function(chain, bit)
+        whole = self._diagrams.of(self._graph, bit, chain.functions)
         if whole is not None and chain.carry in (whole, self._diagrams.inverted(whole, 1)):
             yield from self._extended(chain, () if whole == chain.carry else (TRUE,))
         if not self._is_sum(bit):
@@ -216,7 +234,7 @@ class _Recogniser:
         nodes = self._graph.nodes
         x, y = nodes[bit >> 1].operands
         for carry, other in ((x, y), (y, x)):
-            function = self._function(chain, carry)
+            function = self._diagrams.of(self._graph, carry, chain.functions)
             if function is None:
                 continue
             flip = bit & 1
@@ -247,25 +265,6 @@ class _Recogniser:
             yield _Chain(
                 self._diagrams.majority(x, y, chain.carry), functions, (*chain.columns, (column[0] ^ 1, column[1] ^ 1))
             )
-
-    def _function(self, chain: _Chain, literal: int) -> int | None:
-        """Decision diagram of a literal over the operands; None if it depends on anything else."""
-        graph, diagrams, known = self._graph, self._diagrams, chain.functions
-        stack = [literal >> 1]
-        while stack:
-            node = stack[-1]
-            if node in known:
-                stack.pop()
-                continue
-            kind, operands = graph.nodes[node]
-            if kind is GateKind.INPUT:
-                return None
-            missing = [one >> 1 for one in operands if one >> 1 not in known]
-            if missing:
-                stack += missing
-                continue
-            known[node] = diagrams.gate(kind, [diagrams.inverted(known[one >> 1], one & 1) for one in operands])
-        return self._diagrams.inverted(known[literal >> 1], literal & 1)
 
 
 def plain_adders(graph: GateGraph, bits: Sequence[int]) -> Iterator[list[int]]:

@@ -42,19 +42,13 @@ def _is_always(graph: GateGraph, wanted: int, value: int) -> bool:
     cone = graph.cone([wanted << 1])
     if len(cone) > _MOST_GATES:
         return False
-    diagrams = Diagrams()
-    known = {0: 0}
+    diagrams, nodes = Diagrams(), graph.nodes
+    read = [one >> 1 for node in cone for one in nodes[node].operands]
+    inputs = {node: diagrams.variable(node) for node in read if nodes[node].kind is GateKind.INPUT}
     try:
-        for node in cone:
-            kind, operands = graph.nodes[node]
-            for one in operands:
-                if graph.nodes[one >> 1].kind is GateKind.INPUT:
-                    known[one >> 1] = diagrams.variable(one >> 1)
-            if operands:
-                known[node] = diagrams.gate(kind, [diagrams.inverted(known[one >> 1], one & 1) for one in operands])
+        return diagrams.of(graph, wanted << 1, {0: 0, **inputs}) == value
     except TooLargeError:
         return False
-    return known[wanted] == value
 
 
 Monomial = frozenset[int]  # product of nodes; the empty one is 1

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from xpulpnn.config import CoreConfig
+from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.proofs.engine.aiger import Named
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, Ledger, Outcome
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
 from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     GATES,
-    CutDesign,
     Cutpoint,
     cut_commands,
     emit_cut_design,
@@ -33,7 +34,8 @@ class CoreChecks:
     """Checks of a core, and the tools that run them."""
 
     suite: Suite  # riscv-formal
-    design: CutDesign
+    config: CoreConfig
+    design: EmittedVerilog  # the core as it is checked
     folder: Path  # gets the gates, and a folder for each check
     yosys: Yosys  # makes the gates
     abc: str
@@ -146,7 +148,7 @@ def find_faults(
     for fault in faults:
         folder = checked.folder / "faults" / fault.name.replace(" ", "-")
         with fault.seeded():
-            design = emit_cut_design(checked.design.config, checked.design.masks)
+            design = emit_cut_design(checked.config, checked.suite.masks)
         faulty = replace(checked, design=design, folder=folder, like=gates, changed=fault.module)
         for outcome in faulty.run([by_name[fault.check]], 1, resume=resume):
             yield fault, outcome

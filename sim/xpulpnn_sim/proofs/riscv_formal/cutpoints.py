@@ -13,7 +13,7 @@ from typing import Any
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn.verilog import emit
+from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.proofs.engine.aiger import Named, read_named
 from xpulpnn_sim.tools.yosys import Yosys
 
@@ -220,22 +220,7 @@ write_aiger -map {NAMES} {GRAPH}
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CutDesign:
-    """Core that is checked."""
-
-    config: CoreConfig
-    masks: Mapping[str, int]  # of the stand-ins for multiplier and divider
-    modules: Mapping[str, str]  # Verilog of each module by its name, submodules first
-    manifest: Mapping[str, Any]  # ports of the top, and hierarchy
-
-    @property
-    def text(self) -> str:
-        """The source as one file."""
-        return "\n".join(self.modules.values())
-
-
-def emit_cut_design(config: CoreConfig, masks: Mapping[str, int]) -> CutDesign:
+def emit_cut_design(config: CoreConfig, masks: Mapping[str, int]) -> EmittedVerilog:
     """The emitted core between its memories, with stand-ins for multiplier and divider."""
     # Amaranth takes long to import, and a run that resumes may not need it
     from xpulpnn_sim.proofs.riscv_formal.hardware.surrounded import SurroundedCore
@@ -250,10 +235,10 @@ def emit_cut_design(config: CoreConfig, masks: Mapping[str, int]) -> CutDesign:
     for unit, component in stand_ins.items():
         name = emitted.manifest["hierarchy"][f"{MODULE}.core.backend.ex_stage.{unit}"]
         modules |= emit(component, name, config={}).modules
-    return CutDesign(config=config, masks=masks, modules=modules, manifest=emitted.manifest)
+    return replace(emitted, modules=modules)
 
 
-def make_gates(design: CutDesign, folder: Path, yosys: Yosys, like: Path | None = None, changed: str = "") -> None:
+def make_gates(design: EmittedVerilog, folder: Path, yosys: Yosys, like: Path | None = None, changed: str = "") -> None:
     """Write the gates of a design to :data:`GATES` in ``folder``."""
     modules = {changed: design.modules[changed]} if like else design.modules
     (folder / "core.v").write_text("\n".join(modules.values()))
@@ -270,7 +255,7 @@ def make_gates(design: CutDesign, folder: Path, yosys: Yosys, like: Path | None 
     yosys.run(script, folder, what="the core", results=[GATES], name="core")
 
 
-def make_graph(design: CutDesign, cutpoints: Sequence[Cutpoint], gates: Path, folder: Path, yosys: Yosys) -> Named:
+def make_graph(design: EmittedVerilog, cutpoints: Sequence[Cutpoint], gates: Path, folder: Path, yosys: Yosys) -> Named:
     """The core as a graph, with some wires cut."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / GRAPH).exists():
