@@ -149,9 +149,9 @@ def prove_emitter_command(options: EmitterOptions) -> int:
         bar.restart(len(presets))
         for batch in batches:
             bar.describe("reading")
-            for one in bar.each(elaborate(batch) if batch else (), lambda one: one.source.name):
+            for one in bar.each(elaborate(batch) if batch else (), lambda one: one[0].name):
                 found = prove_emission(one, timeout_s=options.timeout, initial=options.initial == "on")
-                outcomes.append((one.source, found))
+                outcomes.append((one[0], found))
     output().print(_table(outcomes, presets, len(designs)))
     for source, outcome in outcomes:
         if outcome.verdict != EQUAL:

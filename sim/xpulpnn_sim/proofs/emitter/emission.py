@@ -84,13 +84,7 @@ def emission_sources(design: EmittedVerilog) -> list[EmissionSource]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Elaborated:
-    """A source and the logic of both its texts."""
-
-    source: EmissionSource
-    definition: ModuleLogic
-    image: ModuleLogic
+Elaborated = tuple[EmissionSource, ModuleLogic, ModuleLogic]  # a source and the logic of its RTLIL and its Verilog
 
 
 def elaborate(wanted: Sequence[EmissionSource]) -> Iterator[Elaborated]:
@@ -110,7 +104,7 @@ def elaborate(wanted: Sequence[EmissionSource]) -> Iterator[Elaborated]:
         directions: dict[str, dict[str, str]] = {module: {} for _, module in source.instances}
         for module, port, direction in source.ports:
             directions[module][port] = direction
-        yield Elaborated(source, ModuleLogic(definition, _original(directions)), ModuleLogic(image, directions))
+        yield source, ModuleLogic(definition, _original(directions)), ModuleLogic(image, directions)
 
 
 def _original(directions: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
@@ -124,7 +118,7 @@ def _original(directions: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str
 def prove_emission(elaborated: Elaborated, *, timeout_s: float, initial: bool = True) -> EmissionOutcome:
     """Compare the two texts of a module."""
     began = time.monotonic()
-    definition = elaborated.definition
+    _, definition, _ = elaborated
     by_sat = 0
 
     def prover(graph: GateGraph, pairs: Sequence[tuple[int, int]]) -> frozenset[int] | None:
@@ -159,8 +153,8 @@ class _UnequalError(Exception):
 
 
 def _task(elaborated: Elaborated, initial: bool) -> CorrespondenceTask:
-    definition, image = elaborated.definition, elaborated.image
-    names = _instances(elaborated)
+    source, definition, image = elaborated
+    names = _instances(source, image.instances)
     return CorrespondenceTask(
         definition=definition,
         image=image,
@@ -171,11 +165,10 @@ def _task(elaborated: Elaborated, initial: bool) -> CorrespondenceTask:
     )
 
 
-def _instances(elaborated: Elaborated) -> dict[str, str]:
+def _instances(source: EmissionSource, emitted: Mapping[str, str]) -> dict[str, str]:
     """Name in the Verilog of each instance; the empty name is the module itself."""
-    written = {found["name"]: found["type"] for found in _INSTANCE.finditer(elaborated.source.rtlil)}
-    emitted = elaborated.image.instances
-    order = [name for name, _ in elaborated.source.instances if name in emitted]
+    written = {found["name"]: found["type"] for found in _INSTANCE.finditer(source.rtlil)}
+    order = [name for name, _ in source.instances if name in emitted]
     if sorted(written.values()) != sorted(emitted.values()) or len(order) != len(emitted):
         raise _UnequalError(f"instances must be of {sorted(written.values())}, not of {sorted(emitted.values())}")
     if written == emitted:
