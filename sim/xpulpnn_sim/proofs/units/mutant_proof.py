@@ -198,13 +198,10 @@ class Judge:
         ones = self._graph.random_case([(literal, FALSE)], _CASES, self._generator)
         if ones is None:
             verdict, ones = find_case(self._abc, self._graph, literal, timeout_s=self._timeout_s)
+            if verdict == UNKNOWN:
+                return MutantComparison(verdict=UNDECIDED)
             if verdict != SOMETIMES:
-                undecided = verdict == UNKNOWN
-                return (
-                    MutantComparison(verdict=UNDECIDED)
-                    if undecided
-                    else MutantComparison(verdict=EQUIVALENT, scope=scope)
-                )
+                return MutantComparison(verdict=EQUIVALENT, scope=scope)
         signal = self._wrong(bits, dict.fromkeys(ones, 1))
         return MutantComparison(verdict=DIFFERENT, scope=ANY_STATE, example=[self._words(ones)], signal=signal)
 
