@@ -48,7 +48,7 @@ class Structure:
         return {field.name: arguments[field.name] for field in self.fields if not field.pointer}
 
 
-def structure(name: str, *fields: ArgumentField, notes: str) -> Structure:
+def argument_structure(name: str, *fields: ArgumentField, notes: str) -> Structure:
     """The argument structure of the kernel ``name``."""
     return Structure(f"xp_{name}_arguments", fields, notes)
 

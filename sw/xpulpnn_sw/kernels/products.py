@@ -22,7 +22,7 @@ from xpulpnn_sw.kernels.kernel import (
     KernelRequest,
     KernelRun,
     Structure,
-    structure,
+    argument_structure,
     window_arguments,
     with_outside,
 )
@@ -68,7 +68,7 @@ _RESULTS = (
     ArgumentField("row_stride", "bytes from one activation row to the next"),
     SHIFT,
 )
-CONV_ARGUMENTS = structure(
+CONV_ARGUMENTS = argument_structure(
     "conv",
     *_OPERANDS,
     ArgumentField("buffer", "im2col rows of core 0, then those of the others", pointer=True),
@@ -86,7 +86,7 @@ Input: one word behind it may be read. Buffer: buffer_stride for each core, at l
 row_stride and {SPARE_WORDS} words; best 2 words more than a multiple of 32, so that cores meet in no bank.""",
 )
 CONV_OUTSIDE_ARGUMENTS = with_outside(CONV_ARGUMENTS)
-CONV1D_ARGUMENTS = structure(
+CONV1D_ARGUMENTS = argument_structure(
     "conv1d",
     *CONV_ARGUMENTS.fields,
     ArgumentField("dilation", "input rows from one filter row to the next"),
@@ -95,7 +95,7 @@ Dilated: the sequence runs along the rows, width and kernel_width are 1. Otherwi
 {_PRODUCT}""",
 )
 CONV1D_OUTSIDE_ARGUMENTS = with_outside(CONV1D_ARGUMENTS)
-MATMUL_ARGUMENTS = structure(
+MATMUL_ARGUMENTS = argument_structure(
     "matmul",
     *_OPERANDS,
     *_RESULTS,
@@ -108,7 +108,7 @@ and x2_4x4, of two with x2_4x2; those of inputs wider than the weights are cut i
 products they are bytes.
 {_PRODUCT}""",
 )
-LINEAR_ARGUMENTS = structure(
+LINEAR_ARGUMENTS = argument_structure(
     "linear",
     *_OPERANDS,
     ArgumentField("out_channels", "output neurons"),

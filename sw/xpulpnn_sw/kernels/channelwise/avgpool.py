@@ -25,7 +25,7 @@ from xpulpnn_sw.kernels.kernel import (
     KernelRequest,
     KernelRun,
     Structure,
-    structure,
+    argument_structure,
 )
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.terms import Argument, Term
@@ -38,12 +38,12 @@ _TURNS = 0x06020400  # selector of ``pv.shuffle2.b`` for the even bytes of two w
 _FACTOR_BITS = 8  # of random factors
 
 
-AVGPOOL_ARGUMENTS = structure(
+AVGPOOL_ARGUMENTS = argument_structure(
     "avgpool",
     *POOL,
     notes="For the window and stride in the name only: the sum over the window's area, towards zero.",
 )
-AVGPOOL_SCALED_ARGUMENTS = structure(
+AVGPOOL_SCALED_ARGUMENTS = argument_structure(
     "avgpool_scaled",
     *POOL,
     ArgumentField("factor", "factor of a window's sum, not negative"),

@@ -16,7 +16,7 @@ from xpulpnn_sw.kernels.kernel import (
     ArgumentField,
     KernelRequest,
     KernelRun,
-    structure,
+    argument_structure,
     window_arguments,
     with_outside,
 )
@@ -41,7 +41,7 @@ _DEVIATIONS = 4  # standard deviations that fill the range of the results
 _UNIFORM_VARIANCE = 1 / 12  # of a number out of an interval of length 1
 
 
-DEPTHWISE_ARGUMENTS = structure(
+DEPTHWISE_ARGUMENTS = argument_structure(
     "depthwise",
     ArgumentField("input", "activations, a feature map of one channel after the other", pointer=True),
     ArgumentField("weights", "filter rows, each of whole words of bytes", pointer=True),

@@ -22,7 +22,7 @@ from xpulpnn_sw.kernels.channelwise.maps import (
     same_kind,
 )
 from xpulpnn_sw.kernels.frame import FreeRegisters
-from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, structure
+from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, argument_structure
 from xpulpnn_sw.kernels.layout import Ints, Words, pack_words
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.terms import Argument, Name, even_share
@@ -34,7 +34,7 @@ from xpulpnn_sw.layers.text import random_sizes
 _UNROLLED = 4  # words of one turn of the loop, so that none waits for its load
 
 
-RELU_ARGUMENTS = structure(
+RELU_ARGUMENTS = argument_structure(
     "relu",
     ArgumentField("input", "feature map", pointer=True),
     ArgumentField("output", "results, may be the input", pointer=True),
@@ -116,7 +116,7 @@ _MAPS = (
     ArgumentField("output", "results", pointer=True),
 )
 _STEPS = ArgumentField("steps", "elements of a map over those of a word of the widest one")
-ADD_ARGUMENTS = structure(
+ADD_ARGUMENTS = argument_structure(
     "add",
     *_MAPS,
     ArgumentField("first_table", "scaled values of the first map's elements, a byte each", pointer=True),
@@ -126,7 +126,7 @@ ADD_ARGUMENTS = structure(
 Of two maps and the result, each pixel has as many channels as the narrowest one needs for whole words. The weights'
 width and sign in the name are those of the second map. A table has a byte for each bit pattern of an element.""",
 )
-ADD_SHIFT_ARGUMENTS = structure(
+ADD_SHIFT_ARGUMENTS = argument_structure(
     "add_shift",
     *_MAPS,
     ArgumentField("first_factor", "factor of the first map"),

@@ -10,14 +10,14 @@ from xpulpnn_sw.kernels.builder import Held
 from xpulpnn_sw.kernels.channelwise.code import Packed
 from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, MapTensors, PlacedMaps, drawn_window, same_kind
 from xpulpnn_sw.kernels.channelwise.pooling import POOL, Pooling, window_name
-from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun, Structure, structure
+from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun, Structure, argument_structure
 from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, fold, takes_folded
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import POOL_LEVELS
 from xpulpnn_sw.layers.channelwise import MaxPoolLayer, WindowLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
-MAXPOOL_ARGUMENTS = structure(
+MAXPOOL_ARGUMENTS = argument_structure(
     "maxpool",
     *POOL,
     notes="For the window and stride in the name only. What lies outside the map is not looked at.",
