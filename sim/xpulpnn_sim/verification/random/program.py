@@ -218,11 +218,6 @@ class ProgramBlock:
             yield from child.lines()
         yield from self.tail
 
-    @property
-    def bytes(self) -> int:
-        """An upper bound of the bytes of the block."""
-        return sum(map(_bytes, self.lines()))
-
 
 def block_of(kind: str, text: str) -> ProgramBlock:
     """A block of the instructions of a text, which stand on lines of their own or behind semicolons."""
@@ -236,7 +231,7 @@ def indented(lines: Iterable[str]) -> list[str]:
 
 def total_bytes(blocks: tuple[ProgramBlock, ...]) -> int:
     """An upper bound of the bytes of several blocks."""
-    return sum(block.bytes for block in blocks)
+    return sum(_bytes(line) for block in blocks for line in block.lines())
 
 
 def count_statements(blocks: Iterable[ProgramBlock]) -> int:
