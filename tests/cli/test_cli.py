@@ -20,6 +20,7 @@ from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.old_names import current
 from xpulpnn_sim.cli.tree import COMMANDS, GROUPS, complete
 from xpulpnn_sim.cosimulation.model import build
+from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.pages import plots_of
 from xpulpnn_sim.tools.top_names import ALL_TOPS
@@ -422,10 +423,8 @@ def test_cosim_without_checks_gives_the_same_cycles(tmp_path, capsys):
 
 @pytest.mark.cosim
 def test_wrong_result_in_memory_fails(capsys, monkeypatch):
-    from xpulpnn_sim.reference.golden import network
-
-    right = network.products
-    monkeypatch.setattr("xpulpnn_sim.reference.golden.network.products", lambda *operands: right(*operands) + 1)
+    right = layers.products
+    monkeypatch.setattr(layers, "products", lambda *operands: right(*operands) + 1)
     arguments = ["cosim", "matmul", "--layer", "4x8x2", "--bits", "8", "--variant", "nn_4x2", "--no-check"]
     assert cli.main(arguments) == 1
     assert "output[0][0]: expected" in capsys.readouterr().out
