@@ -75,10 +75,13 @@ FUNCTIONS: dict[str, tuple[Callable[..., float], int]] = {
     "pow": (math.pow, 2),
     "atan2": (math.atan2, 2),
     "copysign": (math.copysign, 0),
+    # the other number where one is none
+    "fmin": (lambda x, y: y if math.isnan(x) else min(x, y), 0),
+    "fmax": (lambda x, y: y if math.isnan(x) else max(x, y), 0),
 }
 """Reference in double precision and largest error in units of the last place."""
 
-OF_TWO = ("fmod", "pow", "atan2", "copysign")
+OF_TWO = ("fmod", "pow", "atan2", "copysign", "fmin", "fmax")
 SPECIAL = (
     0.0,
     -0.0,
