@@ -49,10 +49,6 @@ class Levels:
                 self._known[key].append((result, real, (0, 1) if real is None else real.as_integer_ratio(), is_above))
         return self._known[key]
 
-    def freely(self) -> "Levels":
-        """The same as the importer's."""
-        return replace(self, is_free=True)
-
     @property
     def results(self) -> range:
         """Results above the least that memory can hold."""

@@ -250,7 +250,8 @@ class ModelInput:
             return found
         most = (1 << (SAMPLE_BITS - 1)) - 1
         scale = max(abs(one.at(end)) for one in found.channels for end in (one.least, one.most)) / most
-        return assembly.quantised(found, uniform_levels(scale, Fraction(0), -most - 1, most, "ROUND").freely())
+        levels = uniform_levels(scale, Fraction(0), -most - 1, most, "ROUND")
+        return assembly.quantised(found, replace(levels, is_free=True))
 
     def _codes(self, options: ImportOptions, assembly: NetworkAssembly, stored: Shape, places: Any) -> Map:
         if options.samples is not None or options.normalisation or options.quantise is not None:

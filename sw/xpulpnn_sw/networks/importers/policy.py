@@ -1,7 +1,7 @@
 """Quantisers for models in floating point: ranges by images, least squared errors."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -186,7 +186,7 @@ class Policy:
         is_positive = float(values.min()) >= 0 or all(one.low is not None and one.low >= 0 for one in sums.channels)
         low, high = (0, (1 << bits) - 1) if is_positive else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
         scale = Fraction(self.calibration.scale(tensor, low, high))
-        return uniform_levels(scale, Fraction(0), low, high, "ROUND").freely()
+        return replace(uniform_levels(scale, Fraction(0), low, high, "ROUND"), is_free=True)
 
     def weights(self, tensor: str, values: NDArray[Any], channel_axis: int | None) -> Quantised:
         """Constants as integers, a scale for each number of an axis or for all."""
