@@ -89,7 +89,7 @@ def test_a_specialised_kernel_takes_fewer_cycles():
 @pytest.mark.parametrize("engine", ["stream", "core"])
 def test_a_wrong_result_is_reported(monkeypatch, engine):
     monkeypatch.setattr(
-        "xpulpnn_sim.reference.golden.network.products", lambda rows, weights, most: 1 + rows @ weights.T
+        "xpulpnn_sim.reference.golden.layers.products", lambda rows, weights, most: 1 + rows @ weights.T
     )
     result = run_case(case("4x8x4", 8, "simd_4x2"), engine)
     assert result.record["mismatches"] == 4 * 4
