@@ -59,19 +59,11 @@ def test_every_legal_word_expands_to_the_operation_of_its_row():
         assert decoder.decode(half) is row
         assert sum(other.matches(half) for other in COMPRESSED_ROWS) == (row is not None)
         if row is None:
-            with pytest.raises(EncodingError):
+            with pytest.raises(EncodingError) as caught:
                 expand_compressed(half)
+            assert str(caught.value) == f"compressed word must be a legal RV32C encoding, not 0x{half:04x}"
             continue
         legal += 1
         assert decoder.decode(expand_compressed(half)) is EXPANSIONS[row.mnemonic].insn
         assert row.op == EXPANSIONS[row.mnemonic].insn.op
     assert legal == 28823
-
-
-@pytest.mark.parametrize(
-    "half", [0x0000, 0x0004, 0x6101, 0x6081, 0x4002, 0x8002, 0x1502, 0x9C01, 0x2000, 0x8000, 0x9001]
-)
-def test_reserved_words(half: int):
-    with pytest.raises(EncodingError) as caught:
-        expand_compressed(half)
-    assert str(caught.value) == f"compressed word must be a legal RV32C encoding, not 0x{half:04x}"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from amaranth.sim import SimulatorContext
-from tests.isa.test_csr import BASE, HWLOOP, PERFORMANCE
+from tests.isa.test_machine import BASE, HWLOOP, PERFORMANCE
 from tests.rtl.replay import simulate
 
 from xpulpnn.config import CoreConfig, preset

@@ -1,11 +1,11 @@
-"""Programs from start to end: exit channel, every way to end, memory windows."""
+"""Programs from start to end: exit channel, every way to end, memory and its windows."""
 
 import struct
-from dataclasses import replace
 
 import pytest
 
 from xpulpnn.config import PRESETS
+from xpulpnn_sim.reference.iss.memory import AccessError, Memory
 from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs.exits import Reason
 
@@ -113,25 +113,28 @@ def test_other_even_values_are_failures(session, block):
     assert (end.reason, end.code, made.printed) == (Reason.FAIL, DATA >> 1, [])
 
 
-NEVER = ", no interrupt can end it"
+FIRST, SECOND = f"0x{ENTRY:08x} (main)", f"0x{ENTRY + 4:08x} (main+0x4)"
+STUCK = "endless loop at {}, no interrupt can end it"
 TRAPS = f"trap loop: the exception handler at 0x{CODE:08x} traps at its first instruction (mcause "
+OUTSIDE = "execution outside memory: pc 0x{:08x}, coming from {}"
 ENDS = {
-    "nop; here: j pc+0": (Reason.ENDLESS_LOOP, f"endless loop at 0x{ENTRY + 4:08x} (here){NEVER}"),
-    "nop; here: beq x0, x0, pc+0": (Reason.ENDLESS_LOOP, f"endless loop at 0x{ENTRY + 4:08x} (here){NEVER}"),
-    "nop; here: c.j pc+0": (Reason.ENDLESS_LOOP, f"endless loop at 0x{ENTRY + 4:08x} (here){NEVER}"),
-    "nop; here: auipc x5, 0; jalr x0, 4(x5)": (
+    "main: nop; j pc+0": (Reason.ENDLESS_LOOP, STUCK.format(SECOND)),
+    "main: nop; beq x0, x0, pc+0": (Reason.ENDLESS_LOOP, STUCK.format(SECOND)),
+    "main: nop; c.j pc+0": (Reason.ENDLESS_LOOP, STUCK.format(SECOND)),
+    "main: auipc x5, 0; jalr x0, 4(x5)": (Reason.ENDLESS_LOOP, STUCK.format(SECOND)),
+    "main: auipc x5, 0; addi x5, x5, 8; c.jr x5": (
         Reason.ENDLESS_LOOP,
-        f"endless loop at 0x{ENTRY + 8:08x} (here+0x4){NEVER}",
+        STUCK.format(f"0x{ENTRY + 8:08x} (main+0x8)"),
     ),
-    "main: wfi; nop": (Reason.ENDLESS_LOOP, f"endless loop at 0x{ENTRY:08x} (main){NEVER}"),
+    "main: wfi; nop": (Reason.ENDLESS_LOOP, STUCK.format(FIRST)),
     # the handler's first instruction traps: it would do so for ever
     "ecall|ecall": (Reason.TRAP_LOOP, f"{TRAPS}11)"),
     "ecall|ebreak": (Reason.TRAP_LOOP, f"{TRAPS}3)"),
     "ecall|.word 0": (Reason.TRAP_LOOP, f"{TRAPS}2)"),
-    "main: csrrw x0, mtvec, x0; ecall": (
-        Reason.BAD_FETCH,
-        f"execution outside memory: pc 0x00000000, coming from 0x{ENTRY + 4:08x} (main+0x4)",
-    ),
+    "main: csrrw x0, mtvec, x0; ecall": (Reason.BAD_FETCH, OUTSIDE.format(0, SECOND)),
+    "main: nop; jr x0": (Reason.BAD_FETCH, OUTSIDE.format(0, SECOND)),
+    "main: lui x5, 0x70000; jalr x1, 6(x5)": (Reason.BAD_FETCH, OUTSIDE.format(0x7000_0006, SECOND)),
+    "main: nop": (Reason.BAD_FETCH, OUTSIDE.format(ENTRY + 4, FIRST)),
 }
 """Programs, with what is at the vectors behind a bar, and how they end."""
 
@@ -182,28 +185,6 @@ def test_the_last_bytes_of_memory_are_usable(session):
     assert made.run(100).ok
 
 
-def test_ram_extends_memory(session):
-    made = session("li x8, 0x20000000; li x5, 77; sw x5, 0(x8); lw x6, 0(x8);" + EXIT.format(1), ram=[(1 << 29, 4)])
-    assert made.run(100).ok
-    assert made.iss.state.regs[6] == 77
-    assert session("li x8, 0x20000004; sb x5, 0(x8)", ram=[(1 << 29, 4)]).run(9).reason is Reason.BAD_ACCESS
-
-
-@pytest.mark.parametrize(
-    ("source", "pc", "origin"),
-    [
-        ("main: nop; jr x0", 0, "main+0x4"),
-        ("main: li x5, 0x70000000; jalr x1, 6(x5)", 0x7000_0006, "main+0x4"),
-        ("main: nop", ENTRY + 4, "main"),
-    ],
-)
-def test_execution_outside_memory(session, source, pc, origin):
-    end = session(source).run(100)
-    assert (end.reason, end.pc) == (Reason.BAD_FETCH, pc)
-    assert end.text.startswith(f"execution outside memory: pc 0x{pc:08x}, coming from 0x1c0000")
-    assert end.text.endswith(f"({origin})")
-
-
 def test_half_a_word_at_the_end_of_memory(session):
     """A compressed instruction may be the last half-word, a long one may not begin there."""
     source = "c.nop; j pc+4; .half {}"
@@ -229,16 +210,37 @@ def test_progress_is_told_now_and_then(session, source, monkeypatch):
     assert told == sorted(told)
 
 
-def test_configuration_and_hart(session):
-    made = session("csrrs x5, mhartid, x0; csrrs x6, misa, x0;" + EXIT.format(1), hart_id=0x25)
-    assert made.run(100).ok
-    assert made.iss.state.regs[5:7] == [0x25, 0x4080_1104]
-    plain = replace(PRESETS["ri5cy"], xpulpv2=False)
-    end = session("main: lp.counti 0, 3", vectors="ecall", config=plain).run(100)
-    assert end.reason is Reason.TRAP_LOOP
+def test_memory_is_sparse_little_endian_and_wraps():
+    memory = Memory()
+    memory.write(0xFFF, 4, 0x4433_2211)
+    assert memory.read_bytes(0xFFE, 6) == bytes([0, 0x11, 0x22, 0x33, 0x44, 0])
+    assert memory.read(0x1000, 2) == 0x3322
+    memory.write(0xFFFF_FFFF, 2, 0xABCD)
+    assert (memory.read(0, 1), memory.read(0xFFFF_FFFF, 2)) == (0xAB, 0xABCD)
+    assert memory.read(0x8000_0000, 4) == 0
 
 
-def test_entry_decides_the_vector_table(session):
-    made = session("csrrs x5, mtvec, x0;" + EXIT.format(1))
-    made.run(100)
-    assert made.iss.state.regs[5] == CODE | 1
+def test_memory_across_pages_that_exist():
+    memory = Memory()
+    for page in (0x1000, 0x2000):
+        memory.write(page, 1, 0)
+    memory.write(0x1FFE, 4, 0x4433_2211)
+    memory.write(0x2FFF, 2, 0x6655)
+    assert memory.read_bytes(0x1FFD, 6) == bytes([0, 0x11, 0x22, 0x33, 0x44, 0])
+    assert memory.read_bytes(0x2FFE, 4) == bytes([0, 0x55, 0x66, 0])
+    assert memory.read(0x1FFF, 2) == 0x3322
+
+
+def test_memory_with_windows():
+    """Only what lies in one window is accessible, to the byte; the rest reads as zeros for the host."""
+    memory = Memory([(0x1004, 0x1FFA), (0xFFFF_FFFE, 2), (0, 4)])
+    memory.write(0x1004, 1, 1)
+    memory.write(0x2FFD, 1, 2)
+    memory.write(0xFFFF_FFFE, 4, 0x8765_4321)
+    assert (memory.read(0x1004, 2), memory.read(0x2FFC, 2), memory.read(0xFFFF_FFFF, 2)) == (1, 0x200, 0x6543)
+    for address, size in ((0x1003, 2), (0x1003, 1), (0x2FFE, 1), (0x2FFC, 4), (0x5000, 4), (0xFFFF_FFFD, 1), (3, 2)):
+        for kind in ("load", "store"):
+            with pytest.raises(AccessError) as caught:
+                memory.read(address, size) if kind == "load" else memory.write(address, size, 0)
+            assert (caught.value.kind, caught.value.address, caught.value.size) == (kind, address, size)
+    assert memory.read_bytes(0x1000, 6) == bytes([0, 0, 0, 0, 1, 0])

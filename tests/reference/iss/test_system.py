@@ -1,6 +1,7 @@
-"""CSRs, traps, interrupts and wfi (guide, "Machine state")."""
+"""Absent instructions, CSRs, traps, interrupts and wfi (guide, "Machine state")."""
 
 import pytest
+from tests.isa.test_machine import BASE, HWLOOP
 
 from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
 from xpulpnn_sw.assembly.asm import assemble
@@ -24,27 +25,30 @@ def write_and_read(machine):
 
 
 @pytest.mark.parametrize(
-    ("csr", "reset", "after"),
+    ("csr", "access", "reset", "writable"),
+    [row for row in {**BASE, **HWLOOP}.values() if not row[0].startswith(("mcycle", "minstret"))],
+)
+def test_fields_and_reset_values(write_and_read, csr, access, reset, writable):
+    assert write_and_read(csr) == (ILLEGAL if access == "RO" else (reset, reset & ~writable | writable))
+
+
+@pytest.mark.parametrize(
+    ("word", "settings"),
     [
-        ("mstatus", 0x1800, 0x1888),
-        ("misa", 0x4080_1104, 0x4080_1104),
-        ("mie", 0, 0xFFFF_0888),
-        ("mtvec", 0x0100_0001, 0xFFFF_FF01),
-        ("mcountinhibit", 0, 5),
-        ("mscratch", 0, 0xFFFF_FFFF),
-        ("mepc", 0, 0xFFFF_FFFE),
-        ("mcause", 0, 0x8000_001F),
-        ("mtval", 0, 0),
-        ("mip", 0, 0),
-        ("lpend0", 0, 0xFFFF_FFFE),
-        ("lpcount1", 0, 0xFFFF_FFFF),
+        (0xA8C5_9557, {"extensions": BASE_EXTENSIONS}),
+        (0xA8C5_A557, {"extensions": BASE_EXTENSIONS | {Extension.XPULPV2}}),
+        (0xA8C5_9557, {"widths": frozenset({4, 2})}),
+        (0xE0C5_A557, {}),
+        (0x0000_0000, {}),
+        (0x0000_8002, {}),
     ],
 )
-def test_fields_and_reset_values(write_and_read, csr, reset, after):
-    assert write_and_read(csr, boot_address=0x0100_0080) == (reset, after)
+def test_absent_instructions_trap(machine, word, settings):
+    iss = machine(f".word {word}", **settings)
+    assert (iss.step().cause, iss.csrs["mepc"], iss.state.pc) == (2, 0x80, 0)
 
 
-@pytest.mark.parametrize("csr", ["0x7ff", "pcer", "mhartid", "instret"])
+@pytest.mark.parametrize("csr", ["0x7ff", "pcer"])
 def test_forbidden_accesses_trap(write_and_read, csr):
     assert write_and_read(csr) == ILLEGAL
 
