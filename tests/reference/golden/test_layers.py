@@ -1,7 +1,5 @@
 """Layer references, those of the binarised classifier too, against loops and values worked out by hand."""
 
-from random import Random
-
 import numpy as np
 import pytest
 
@@ -32,36 +30,6 @@ def test_accumulators_wrap():
     assert matmul(np.array([[2**31 - 1, 1]]), np.array([[1, 1]])).tolist() == [[-(2**31)]]
 
 
-@pytest.mark.parametrize(
-    ("size", "kernel", "stride", "pads"),
-    [
-        ((5, 7, 3), (3, 3), (1, 1), Pads(1, 1, 1, 1)),
-        ((5, 7, 3), (3, 2), (2, 3), Pads(0, 2, 1, 0)),
-        ((4, 4, 1), (1, 1), (1, 1), Pads()),
-        ((6, 3, 2), (5, 3), (3, 1), Pads(2, 0, 0, 3)),
-        ((1, 1, 4), (3, 3), (2, 2), Pads(1, 1, 1, 1)),
-    ],
-)
-def test_convolution(size, kernel, stride, pads):
-    generator = Random(SEED)
-    outputs = 3
-    image = np.array([generator.randrange(256) for _ in range(np.prod(size))]).reshape(size)
-    weights = np.array([generator.randrange(-128, 128) for _ in range(outputs * kernel[0] * kernel[1] * size[2])])
-    weights = weights.reshape(outputs, *kernel, size[2])
-    bias = np.array([generator.randrange(-1000, 1000) for _ in range(outputs)])
-    rows = (size[0] + pads.top + pads.bottom - kernel[0]) // stride[0] + 1
-    columns = (size[1] + pads.left + pads.right - kernel[1]) // stride[1] + 1
-    result = conv(image, weights, bias, stride, pads)
-    assert result.shape == (rows, columns, outputs)
-    for oy, ox, o in np.ndindex(rows, columns, outputs):
-        expected = int(bias[o])
-        for ky, kx, c in np.ndindex(*kernel, size[2]):
-            y, x = oy * stride[0] - pads.top + ky, ox * stride[1] - pads.left + kx
-            if 0 <= y < size[0] and 0 <= x < size[1]:
-                expected += int(weights[o, ky, kx, c]) * int(image[y, x, c])
-        assert result[oy, ox, o] == expected, f"seed {SEED}: {oy}, {ox}, {o}"
-
-
 def test_batch_normalisation_floors_wraps_and_clips():
     acc = np.array([[-1, 100], [1, -100]])
     kappa, lam = np.array([3, 10]), np.array([0, -4])
@@ -77,27 +45,19 @@ def test_one_factor_and_plain_shift():
     assert quantise_shift(acc, 1, 2).tolist() == [0, 2, 3]
 
 
+def ones(*shape: int) -> np.ndarray:
+    return np.ones(shape, int)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: matmul(np.ones((2, 3), int), np.ones((2, 4), int)), "`weights` must have rows of 4 elements, not 3"),
-        (
-            lambda: conv(np.ones((3, 3, 2), int), np.ones((1, 1, 1, 3), int)),
-            "`weights` must have 2 input channels, not 3",
-        ),
-        (
-            lambda: conv(np.ones((3, 3, 1), int), np.ones((1, 4, 1, 1), int)),
-            "`kernel` must be 1 to 3 here, not 4",
-        ),
-        (
-            lambda: conv(np.ones((3, 3, 1), int), np.ones((1, 1, 1, 1), int), stride=(0, 1)),
-            "`stride` must be at least 1, not 0",
-        ),
-        (
-            lambda: conv(np.ones((3, 3, 1), int), np.ones((1, 1, 1, 1), int), pads=Pads(left=-1)),
-            "`pads` must be at least 0, not -1",
-        ),
-        (lambda: quantise_shift(np.zeros(1, int), 32, 8), "`shift` must be 0 to 31, not 32"),
+        (lambda: matmul(ones(2, 3), ones(2, 4)), "`weights` must have rows of 4 elements, not 3"),
+        (lambda: conv(ones(3, 3, 2), ones(1, 1, 1, 3)), "`weights` must have 2 input channels, not 3"),
+        (lambda: conv(ones(3, 3, 1), ones(1, 4, 1, 1)), "`kernel` must be 1 to 3 here, not 4"),
+        (lambda: conv(ones(3, 3, 1), ones(1, 1, 1, 1), stride=(0, 1)), "`stride` must be at least 1, not 0"),
+        (lambda: conv(ones(3, 3, 1), ones(1, 1, 1, 1), pads=Pads(left=-1)), "`pads` must be at least 0, not -1"),
+        (lambda: quantise_shift(ones(1), 32, 8), "`shift` must be 0 to 31, not 32"),
     ],
 )
 def test_wrong_layers_are_refused(call, message):
@@ -106,40 +66,52 @@ def test_wrong_layers_are_refused(call, message):
     assert str(refusal.value) == message
 
 
-IMAGE = np.random.default_rng(7).integers(-8, 8, (6, 5, 3))
 WINDOWS = [
     Window(3, 3),
+    Window(1, 1),
+    Window(3, 3, (1, 1), Pads(1, 1, 1, 1)),
     Window(2, 3, (2, 1), Pads(1, 0, 2, 1)),
     Window(3, 1, (1, 3), Pads(0, 2, 0, 0)),
+    Window(3, 2, (2, 3), Pads(0, 2, 1, 0)),
     Window(4, 2, (3, 2), Pads(3, 3, 1, 1)),
+    Window(5, 3, (3, 1), Pads(2, 0, 0, 3)),
 ]
+CASES = [((6, 5, 3), window) for window in WINDOWS] + [((1, 1, 4), Window(3, 3, (2, 2), Pads(1, 1, 1, 1)))]
 
 
-def elements(window: Window, oy: int, ox: int) -> list[tuple[int, int, int, int]]:
+def elements(window: Window, oy: int, ox: int, shape: tuple[int, ...]) -> list[tuple[int, int, int, int]]:
     """Places in the window and in the image of the elements that the image has."""
     found = []
-    for ky in range(window.height):
-        for kx in range(window.width):
-            y, x = oy * window.stride[0] - window.pads.top + ky, ox * window.stride[1] - window.pads.left + kx
-            if 0 <= y < IMAGE.shape[0] and 0 <= x < IMAGE.shape[1]:
-                found.append((ky, kx, y, x))
+    for ky, kx in np.ndindex(window.height, window.width):
+        y, x = oy * window.stride[0] - window.pads.top + ky, ox * window.stride[1] - window.pads.left + kx
+        if 0 <= y < shape[0] and 0 <= x < shape[1]:
+            found.append((ky, kx, y, x))
     return found
 
 
-@pytest.mark.parametrize("window", WINDOWS)
-def test_windows(window: Window):
-    rng = np.random.default_rng(1)
-    weights, bias = rng.integers(-8, 8, (3, window.height, window.width)), rng.integers(-99, 99, 3)
-    convolved = golden.depthwise(IMAGE, weights, bias, window)
-    greatest, sums = golden.max_pool(IMAGE, window), golden.window_sums(IMAGE, window)
-    assert convolved.shape == greatest.shape == sums.shape
-    for oy, ox, channel in np.ndindex(*convolved.shape):
-        seen = elements(window, oy, ox)
-        values = [int(IMAGE[y, x, channel]) for _, _, y, x in seen]
-        products = [int(weights[channel, ky, kx] * IMAGE[y, x, channel]) for ky, kx, y, x in seen]
-        assert convolved[oy, ox, channel] == bias[channel] + sum(products)
-        assert greatest[oy, ox, channel] == max(values)
-        assert sums[oy, ox, channel] == sum(values)
+@pytest.mark.parametrize(("shape", "window"), CASES)
+def test_windows(shape: tuple[int, ...], window: Window):
+    rng, size = np.random.default_rng(SEED), (window.height, window.width)
+    image, bias = rng.integers(-128, 256, shape), rng.integers(-999, 999, 4)
+    weights, deep = rng.integers(-128, 128, (shape[2], *size)), rng.integers(-128, 128, (4, *size, shape[2]))
+    rows = (shape[0] + window.pads.top + window.pads.bottom - window.height) // window.stride[0] + 1
+    columns = (shape[1] + window.pads.left + window.pads.right - window.width) // window.stride[1] + 1
+    convolved = golden.depthwise(image, weights, bias[: shape[2]], window)
+    greatest, sums = golden.max_pool(image, window), golden.window_sums(image, window)
+    assert convolved.shape == greatest.shape == sums.shape == (rows, columns, shape[2])
+    mixed = conv(image, deep, bias, window.stride, window.pads)
+    assert mixed.shape == (rows, columns, 4)
+    for oy, ox in np.ndindex(rows, columns):
+        seen = [(ky, kx, image[y, x].tolist()) for ky, kx, y, x in elements(window, oy, ox, shape)]
+        for channel in range(shape[2]):
+            values = [pixel[channel] for _, _, pixel in seen]
+            products = [int(weights[channel, ky, kx]) * pixel[channel] for ky, kx, pixel in seen]
+            assert convolved[oy, ox, channel] == bias[channel] + sum(products), f"seed {SEED}"
+            assert sums[oy, ox, channel] == sum(values), f"seed {SEED}"
+            assert not values or greatest[oy, ox, channel] == max(values), f"seed {SEED}"
+        for o in range(4):
+            products = [int(w) * v for ky, kx, pixel in seen for w, v in zip(deep[o, ky, kx], pixel, strict=True)]
+            assert mixed[oy, ox, o] == bias[o] + sum(products), f"seed {SEED}"
 
 
 def test_averages_are_rounded_towards_zero():

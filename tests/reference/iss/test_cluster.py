@@ -112,18 +112,47 @@ def test_loads_that_wait_are_executed_once(passes, instruction):
     assert executed < 40
 
 
-def test_post_incremented_stores_to_peripherals_move_their_base_once(passes):
+PROGRAMS = {
     # the first store enables the timer, the second clears the lower event mask
-    source = """
-        bne x5, x0, stay
+    "post-incremented stores to peripherals move their base once": """
         addi x6, x23, 0; li x7, 1; p.sw x7, 4(x6!)
         addi x8, x23, 4; bne x6, x8, wrong
         li x9, 8; addi x6, x23, 0; p.sw x0, x9(x6!)
         addi x8, x23, 8; bne x6, x8, wrong
         lw x10, 8(x23); beq x10, x0, wrong
         lw x11, 8(x23); bne x10, x11, wrong
-    """
-    passes(source)
+    """,
+    # code in the TCDM, changed through its alias between two calls
+    "stores to code in the other view are seen": f"""
+        li x6, 0x02a00513; sw x6, 0(x22)
+        li x6, 0x00008067; sw x6, 4(x22)
+        jalr x1, x22, 0; addi x11, x10, 0
+        li x6, 0x02b00513; li x7, {WORK - 0x1000_0000}; sw x6, 0(x7)
+        jalr x1, x22, 0; addi x11, x11, -42; bne x11, x0, wrong
+        addi x10, x10, -43; bne x10, x0, wrong
+    """,
+    "control registers": f"""
+        li x6, 0x10200000
+        lw x7, 0x44(x6); li x8, {ENTRY}; bne x7, x8, wrong
+        li x7, -1; sw x7, 0(x6); lw x8, 0(x6); li x9, 1; bne x8, x9, wrong
+        sw x7, 8(x6); lw x8, 8(x6); li x9, 15; bne x8, x9, wrong
+        sh x7, 0x102(x6); lw x8, 0x100(x6); li x9, 0xffff0000; bne x8, x9, wrong
+        lbu x8, 0x103(x6); li x9, 0xff; bne x8, x9, wrong
+        lw x8, 0x18(x6); bne x8, x0, wrong
+    """,
+    "control of caches": """
+        li x6, 0x10201400; lw x7, 0(x6); li x8, 1; bne x7, x8, wrong
+        sw x0, 0x18(x6); lw x7, 0x18(x6); bne x7, x0, wrong
+        sw x8, 4(x6); lw x7, 4(x6); bne x7, x0, wrong
+        lw x7, 0x34(x6); bne x7, x0, wrong
+    """,
+}
+"""What the first core does, and goes to ``wrong`` unless it finds what it must."""
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_core(passes, name):
+    passes(f"bne x5, x0, stay; {PROGRAMS[name]}", config={"icache_private": 512})
 
 
 def test_time_is_exact_within_a_turn_and_the_same_for_all(passes):
@@ -185,34 +214,6 @@ def test_interrupts_of_the_event_unit(session):
     assert [made.memory.read(WORK + 4 * index, 4) for index in range(2)] == [0x8000_000B, 4]
 
 
-def test_stores_to_code_in_the_other_view_are_seen(passes):
-    """Code in the TCDM, changed through its alias between two calls."""
-    source = f"""
-        bne x5, x0, stay
-        li x6, 0x02a00513; sw x6, 0(x22)
-        li x6, 0x00008067; sw x6, 4(x22)
-        jalr x1, x22, 0; addi x11, x10, 0
-        li x6, 0x02b00513; li x7, {WORK - 0x1000_0000}; sw x6, 0(x7)
-        jalr x1, x22, 0; addi x11, x11, -42; bne x11, x0, wrong
-        addi x10, x10, -43; bne x10, x0, wrong
-    """
-    passes(source)
-
-
-def test_control_registers(passes):
-    source = f"""
-        bne x5, x0, stay
-        li x6, 0x10200000
-        lw x7, 0x44(x6); li x8, {ENTRY}; bne x7, x8, wrong
-        li x7, -1; sw x7, 0(x6); lw x8, 0(x6); li x9, 1; bne x8, x9, wrong
-        sw x7, 8(x6); lw x8, 8(x6); li x9, 15; bne x8, x9, wrong
-        sh x7, 0x102(x6); lw x8, 0x100(x6); li x9, 0xffff0000; bne x8, x9, wrong
-        lbu x8, 0x103(x6); li x9, 0xff; bne x8, x9, wrong
-        lw x8, 0x18(x6); bne x8, x0, wrong
-    """
-    passes(source)
-
-
 def test_deadlock(session):
     source = (
         ALL_WAIT_FOR_BARRIERS.format(mask=0xF)
@@ -270,17 +271,6 @@ def test_where_nothing_is_the_bus_answers_with_an_error(passes, address, access,
     handler = f"csrrs x8, mcause, x0; li x9, {cause}; bne x8, x9, bad; li x9, {address}; bne x6, x9, bad; li x30, 1\n"
     handler += "tell: sw x30, 0(x31)\nhang: j hang\nbad: li x30, 5; j tell"
     passes(source, vectors=handler, config={"tcdm_bytes": 4096, "icache_private": 0})
-
-
-def test_the_control_of_caches_is_there_with_them(passes):
-    source = """
-        bne x5, x0, stay
-        li x6, 0x10201400; lw x7, 0(x6); li x8, 1; bne x7, x8, wrong
-        sw x0, 0x18(x6); lw x7, 0x18(x6); bne x7, x0, wrong
-        sw x8, 4(x6); lw x7, 4(x6); bne x7, x0, wrong
-        lw x7, 0x34(x6); bne x7, x0, wrong
-    """
-    passes(source, config={"icache_private": 512})
 
 
 def test_the_limit_is_that_of_all_cores_together(session):

@@ -31,24 +31,6 @@ def counts(iss):
     return {name: value for name, value in values.items() if value}
 
 
-def test_they_exist_only_on_request():
-    iss = Iss(BASE)
-    iss.memory.write(BASE, 4, assemble("csrrs x6, 0x780, x0").words[0])
-    assert iss.step().cause == 2
-
-
-def test_reset_values_and_fields(run):
-    iss = run(
-        "csrrw x6, 0xcc0, x5; csrrw x7, 0xcc1, x5; csrrs x9, 0xcc0, x0; csrrwi x0, 0xcc0, 0; csrrs x10, 0xcc1, x0"
-    )
-    assert iss.state.regs[6:8] == [0, 3]
-    assert iss.state.regs[9:11] == [ALL, 3]
-
-
-def test_nothing_counts_before_it_is_enabled(run):
-    assert counts(run("lw x6, 0(x8); addi x6, x6, 1; lw x6, 0(x8)")) == {}
-
-
 BODY = """
     lw x6, 0(x8)
     lh x6, 3(x8)
@@ -82,14 +64,52 @@ def test_every_event(run):
     }
 
 
-def test_chosen_events_only(run):
-    iss = run(f"li x6, 0x42; csrrw x0, 0xcc0, x6; {BODY}; csrrwi x0, 0xcc0, 0")
-    assert set(counts(iss)) == {"instructions", "stores"}
+@pytest.mark.parametrize(
+    ("source", "counted"),
+    [
+        # nothing counts before it is enabled
+        ("lw x6, 0(x8); addi x6, x6, 1; lw x6, 0(x8)", {}),
+        (f"li x6, 0x42; csrrw x0, 0xcc0, x6; {BODY}; csrrwi x0, 0xcc0, 0", {"instructions": 17, "stores": 4}),
+        (f"csrrw x0, 0xcc0, x5; csrrwi x0, 0xcc1, 0; {BODY}", {"cycles": 1, "instructions": 1}),
+    ],
+    ids=["disabled", "chosen", "stopped"],
+)
+def test_only_what_is_enabled_counts(run, source, counted):
+    assert counts(run(source)) == counted
 
 
-def test_the_global_enable_stops_all(run):
-    iss = run(f"csrrw x0, 0xcc0, x5; csrrwi x0, 0xcc1, 0; {BODY}")
-    assert counts(iss) == {"cycles": 1, "instructions": 1}
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        (
+            "csrrw x6, pcer, x5; csrrw x7, pcmr, x5; csrrs x9, pcer, x0; csrrwi x0, pcer, 0; csrrs x10, pcmr, x0",
+            {6: 0, 7: 3, 9: ALL, 10: 3},
+        ),
+        # a written counter keeps the value
+        ("csrrwi x0, 0xcc0, 2; csrrwi x0, 0x781, 9; csrrs x6, 0x781, x0; nop; csrrs x7, 0x781, x0", {6: 9, 7: 11}),
+        (
+            "li x6, 77; csrrw x7, 0x79f, x6; csrrs x9, 0x79f, x0",
+            {7: 0, 9: 0} | {f"pccr{event}": 77 for event in range(17)},
+        ),
+        *(
+            (
+                f"csrrwi x0, pcmr, {mode}; li x6, -2; csrrw x0, pccr1, x6; csrrwi x0, pcer, 2; nop; nop; nop",
+                {"pccr1": end},
+            )
+            for mode, end in ((3, 0xFFFF_FFFF), (1, 1))
+        ),
+        # bursts count the machine counters, which carry into the upper half
+        (
+            "li x6, 7; lp.setupi 0, 100, pc+4; addi x6, x6, 1; csrrs x9, minstret, x0; csrrs x10, mcycle, x0",
+            {9: 102, 10: 103},
+        ),
+        ("csrrw x0, minstret, x5; nop; nop; csrrs x6, minstreth, x0; csrrs x7, minstret, x0", {6: 1, 7: 2}),
+    ],
+    ids=["fields", "written", "all", "saturating", "wrapping", "burst", "carry"],
+)
+def test_values(run, source, found):
+    iss = run(source)
+    assert {key: iss.csrs[key] if isinstance(key, str) else iss.state.regs[key] for key in found} == found
 
 
 def test_instructions_that_trap_are_not_counted(run):
@@ -101,36 +121,6 @@ def test_instructions_that_trap_are_not_counted(run):
     iss.run(8)
     assert counts(iss) == {"cycles": 7, "instructions": 6}
     assert iss.csrs["minstret"] == 7
-
-
-def test_a_written_counter_keeps_the_value(run):
-    iss = run("csrrwi x0, 0xcc0, 2; csrrwi x0, 0x781, 9; csrrs x6, 0x781, x0; nop; csrrs x7, 0x781, x0")
-    assert iss.state.regs[6:8] == [9, 11]
-
-
-def test_write_all(run):
-    iss = run("li x6, 77; csrrw x7, 0x79f, x6; csrrs x9, 0x79f, x0; csrrs x10, 0x78b, x0")
-    assert iss.state.regs[7] == 0
-    assert iss.state.regs[9:11] == [0, 77]
-    assert [iss.csrs[f"pccr{event}"] for event in range(17)] == [77] * 17
-
-
-@pytest.mark.parametrize(("mode", "value"), [(3, 0xFFFF_FFFF), (1, 1)])
-def test_saturation(run, mode, value):
-    iss = run(
-        f"csrrwi x0, 0xcc1, {mode}; li x6, -2; csrrw x0, 0x781, x6; csrrwi x0, 0xcc0, 2; nop; nop; csrrwi x0, 0xcc0, 0"
-    )
-    assert iss.csrs["pccr1"] == value
-
-
-def test_bursts_count_the_machine_counters(run):
-    iss = run("li x6, 7; lp.setupi 0, 100, pc+4; addi x6, x6, 1; csrrs x9, minstret, x0; csrrs x10, mcycle, x0")
-    assert iss.state.regs[9:11] == [102, 103]
-
-
-def test_machine_counters_carry_into_the_upper_half(run):
-    iss = run("csrrw x0, minstret, x5; nop; nop; csrrs x6, minstreth, x0; csrrs x7, minstret, x0")
-    assert iss.state.regs[6:8] == [1, 2]
 
 
 def test_sleep_counts_cycles_only(run):

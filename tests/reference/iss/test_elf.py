@@ -1,5 +1,6 @@
 """Executables: what is read of them, and one clear line for everything that is wrong with one."""
 
+import re
 import shutil
 import subprocess
 from contextlib import suppress
@@ -98,39 +99,27 @@ def test_global_symbols_hide_local_ones(elf, elf_bytes, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("header", "rule"),
-    [
-        ({"klass": 2}, "must be a 32-bit little-endian ELF file, not 64-bit little-endian"),
-        ({"data": 2}, "must be a 32-bit little-endian ELF file, not 32-bit big-endian"),
-        ({"type": 1}, "must be an executable, not a relocatable object: link it"),
-        ({"machine": 40}, "must be a RISC-V program, not for machine EM_ARM"),
-        ({"phnum": 0}, "must have something to load, not no segment"),
-        ({"phoff": 0xFFFF_0000}, "must be a whole ELF file, not truncated before its program headers"),
-    ],
-)
-def test_wrong_headers(elf, header, rule):
-    assert refused(elf(**header)) == rule
-
-
-@pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        ({"symbols": {}}, "must define the symbol tohost, not end without telling its result"),
-        ({"symbols": {"tohost": (CODE + 0x1024, 8, LABEL)}}, "must have its tohost inside memory, not at 0x80001024"),
-        (
-            {"symbols": {"tohost": (CODE + 0x1002, 8, LABEL)}},
-            "must have its tohost at a multiple of 4, not at 0x80001002",
-        ),
-        ({"entry": CODE + 64}, "must have its entry inside memory, not at 0x80000040"),
+        ({"klass": 2}, "a 32-bit little-endian ELF file, not 64-bit little-endian"),
+        ({"data": 2}, "a 32-bit little-endian ELF file, not 32-bit big-endian"),
+        ({"type": 1}, "an executable, not a relocatable object: link it"),
+        ({"machine": 40}, "a RISC-V program, not for machine EM_ARM"),
+        ({"phnum": 0}, "something to load, not no segment"),
+        ({"phoff": 0xFFFF_0000}, "a whole ELF file, not truncated before its program headers"),
+        ({"symbols": {}}, "the symbol tohost, not end without telling its result"),
+        ({"symbols": {"tohost": (CODE + 0x1024, 8, LABEL)}}, "its tohost inside memory, not at 0x80001024"),
+        ({"symbols": {"tohost": (CODE + 0x1002, 8, LABEL)}}, "its tohost at a multiple of 4, not at 0x80001002"),
+        ({"entry": CODE + 64}, "its entry inside memory, not at 0x80000040"),
         (
             {"segments": [(CODE, TEXT, 64), (CODE + 60, b"", 16)]},
-            "must have segments apart from each other, not two at 0x8000003c",
+            "segments apart from each other, not two at 0x8000003c",
         ),
-        ({"segments": [(CODE, TEXT, 60), DATA_SEGMENT]}, "must have segments that hold their content, not 0x80000000"),
+        ({"segments": [(CODE, TEXT, 60), DATA_SEGMENT]}, "segments that hold their content, not 0x80000000"),
     ],
 )
-def test_wrong_content(elf, changes, rule):
-    assert refused(elf(**changes)) == rule
+def test_wrong_files(elf, changes, rule):
+    assert re.fullmatch(f"must (be|have|define) {rule}", refused(elf(**changes)))
 
 
 def test_ram_may_hold_the_exit_channel_and_the_last_byte_of_the_address_space_is_usable(elf):
@@ -175,7 +164,7 @@ def test_damage_is_one_clear_error_or_harmless(elf):
 @pytest.mark.parametrize(
     ("text", "window"),
     [
-        ("0x80000000:1M", (0x8000_0000, 1 << 20)),
+        ("0x80000000:1M", (1 << 31, 1 << 20)),
         ("4096:0x20", (4096, 32)),
         ("64k:2K", (1 << 16, 2048)),
         ("0:4G", (0, 1 << 32)),
