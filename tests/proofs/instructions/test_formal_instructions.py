@@ -18,12 +18,6 @@ needs_abc = pytest.mark.skipif(not ABC, reason="needs abc: apt-get install berke
 
 
 @pytest.mark.unit
-def test_bad_input(capsys: pytest.CaptureFixture[str]):
-    assert cli.main(["formal", "--instructions", "pv.add.q"]) == 2
-    assert capsys.readouterr().err == "error: MNEMONIC must be one or more that the core has, not pv.add.q\n"
-
-
-@pytest.mark.unit
 @needs_abc
 def test_solver_tells_equal_from_unequal():
     graph = GateGraph()

@@ -1,29 +1,76 @@
-"""What the properties see and find wrong: in records of instructions, on buses, in memories and words."""
+"""The properties: what a core has of them, the command; what they see and find wrong in records, on buses, in words."""
 
 import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from amaranth.hdl import Const, Module, Signal
-from amaranth.sim import Simulator
+from tests.rtl.replay import simulate
 
 from xpulpnn.config import preset
 from xpulpnn.core.obi import ObiSignature
+from xpulpnn.errors import InputError, ToolError
 from xpulpnn.isa.retirement import WIDTHS
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cosimulation.model.libraries import cached_emission
+from xpulpnn_sim.proofs.engine.outcomes import PASSED, PROVED, Outcome
+from xpulpnn_sim.proofs.faults.core import SEQUENCE_FAULTS
 from xpulpnn_sim.proofs.pipeline.gates import seen_signals
+from xpulpnn_sim.proofs.pipeline.proof import Prover
 from xpulpnn_sim.proofs.pipeline.properties.held_values import HeldBit, HeldWord
 from xpulpnn_sim.proofs.pipeline.properties.scene import watch_bus, watch_progress
 from xpulpnn_sim.proofs.pipeline.properties.system import watch_system
+from xpulpnn_sim.proofs.pipeline.rules import rules
 
 pytestmark = pytest.mark.unit
 
 
-def simulate(module: Module, bench, *, clocked: bool = True) -> None:
-    simulator = Simulator(module)
-    if clocked:
-        simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+_OF_RI5CY = ("loops", "obi", "fetches", "interrupts", "registers", "data", "system", "progress")
+
+
+def test_rules_follow_from_the_core():
+    names = {name: [rule.name for rule in rules(preset(name))] for name in ("ri5cy", "xpulpnn2")}
+    assert names["xpulpnn2"] == ["loops", "mac_load", *_OF_RI5CY[1:]]
+    assert set(names["xpulpnn2"]) - set(names["ri5cy"]) == {"mac_load"}
+    counts = {name: sum(fault.check == name for fault in SEQUENCE_FAULTS) for name in names["xpulpnn2"]}
+    assert min(counts.values()) >= 2
+    with pytest.raises(InputError, match=r"^qnt must be false for these properties, not true$"):
+        rules(replace(preset("xpulpnn"), qnt=True))
+
+
+def test_list(capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["sequences", "--list", "--preset", "ri5cy"]) == 0
+    shown = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert shown == ["property", *_OF_RI5CY]
+
+
+def test_what_a_core_with_its_unit_does_not_have_is_told(monkeypatch: pytest.MonkeyPatch):
+    verilog, manifest = cached_emission("core", replace(preset("ri5cy"), rvfi=True))
+    renamed = json.loads(json.dumps(manifest).replace('"late"', '"later"'))
+    monkeypatch.setattr("xpulpnn_sim.proofs.pipeline.gates.cached_emission", lambda top, config: (verilog, renamed))
+    with pytest.raises(ToolError, match=r"^the emitted core must have core\.hwloops\.late, which is seen as late$"):
+        seen_signals(preset("ri5cy"))
+
+
+def test_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    found = {
+        "obi": Outcome(name="obi", verdict=PROVED, cycle=-1, seconds=1.5),
+        "loops": Outcome(name="loops", verdict=PASSED, cycle=15, seconds=2, broken=("EX counts late",)),
+    }
+    monkeypatch.setattr(Prover, "prove", lambda self, rule, scene, depth: found[rule.name])
+    monkeypatch.setattr("xpulpnn_sim.cli.prove_core.emit_scene", lambda config: None)
+    monkeypatch.setattr("xpulpnn_sim.cli.prove_core.find_abc", lambda: "abc")
+    words = ["sequences", "obi", "loops", "-o", str(tmp_path), "--json", str(tmp_path / "found.json")]
+    assert cli.main(words) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert {"loops 15 2.0 passes", "obi any 1.5 proved"} <= {*lines}
+    assert "loops is not proved of every cycle: EX counts late" in lines
+    records = read_results(tmp_path / "found.json")[0]["properties"]
+    assert [(each["property"], each["verdict"]) for each in records] == [("loops", "passes"), ("obi", "proved")]
 
 
 def stepped(module: Module, inputs: dict[str, Signal], cycles: list[dict[str, int]], wrong) -> list[list[str]]:
@@ -37,7 +84,7 @@ def stepped(module: Module, inputs: dict[str, Signal], cycles: list[dict[str, in
             shown.append([name for name, value in wrong.items() if ctx.get(value)])
             await ctx.tick()
 
-    simulate(module, bench)
+    simulate(module, bench, clocked=True)
     return shown
 
 
@@ -66,17 +113,8 @@ def test_progress():
     class Port:
         rvfi_valid, irq_ack = Signal(), Signal()
 
-    names = (
-        "sleeping",
-        "any_pending",
-        "ex_valid",
-        "ex_access",
-        "ex_done",
-        "booted",
-        "fetch_running",
-        "late",
-        "gives_back",
-    )
+    names = ("ex_valid", "ex_access", "ex_done", "booted", "fetch_running", "late", "gives_back")
+    names += ("sleeping", "any_pending")
     module, seen = Module(), {name: Signal(name=name) for name in names}
     watched = watch_progress(module, Port, seen, 3)
     inputs = {"valid": Port.rvfi_valid, **seen}
@@ -84,8 +122,7 @@ def test_progress():
     cycles = [{"valid": 1}, *[{}] * 3, {"valid": 1}, *[{"sleeping": 1}] * 6, *[computing] * 6, *[accessing] * 5]
     shown = stepped(module, inputs, cycles, watched.wrong)
     assert shown == [*([[]] * 21), ["nothing retires"]]
-    cycles = [*[{"sleeping": 1, "any_pending": 1}] * 5]
-    assert stepped(module, inputs, cycles, watched.wrong)[-1] == ["nothing retires"]
+    assert stepped(module, inputs, [{"sleeping": 1, "any_pending": 1}] * 5, watched.wrong)[-1] == ["nothing retires"]
     cycles = [{"booted": 1}, {"booted": 1, "fetch_running": 1, "late": 1}]
     assert stepped(module, inputs, cycles, watched.invariants) == [
         ["what counts late is in EX"],
@@ -119,8 +156,7 @@ def found(cycles: list[dict[str, int]]) -> list[list[str]]:
     record = {name: Signal(width, name=f"rvfi_{name}") for name, width in WIDTHS.items()}
     for name, signal in record.items():
         setattr(core, f"rvfi_{name}", signal)
-    config = preset("ri5cy")
-    seen = {name: Signal(one.width, name=name) for name, one in seen_signals(config).items()}
+    seen = {name: Signal(one.width, name=name) for name, one in seen_signals(preset("ri5cy")).items()}
     under_way = Signal(3)
     watched = watch_system(module, core, seen, Const(_BOOT, 32), under_way)
     inputs = record | seen | {"irq_ack": core.irq_ack, "irq_id": core.irq_id, "under_way": under_way}
@@ -238,7 +274,7 @@ def test_an_instruction_is_held(address: int, halves: tuple[int, int]):
         assert ctx.get(held.is_at(Const(address, 32))) == 1
         assert ctx.get(held.is_at(Const(address ^ 2, 32))) == 0
 
-    simulate(module, bench, clocked=False)
+    simulate(module, bench)
 
 
 def test_a_bit_of_data_is_held():
@@ -269,4 +305,4 @@ def test_a_bit_of_data_is_held():
         assert await access(0x44, be=0b0011) == 0
         assert await access(0x40) == 0
 
-    simulate(module, bench)
+    simulate(module, bench, clocked=True)

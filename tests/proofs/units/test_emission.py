@@ -10,7 +10,7 @@ from amaranth.hdl import Array, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from xpulpnn.errors import InputError, ToolError
+from xpulpnn.errors import ToolError
 from xpulpnn.verilog import EmittedVerilog, Reset, emit
 from xpulpnn_sim.cli import prove_modules
 from xpulpnn_sim.cli.common import read_results
@@ -200,10 +200,3 @@ def test_command_fails_and_names_module_signal_and_case(
     found = re.search(r"^words: word is 0x\w+, must be 0x\w+ (.*) when index=0x", capsys.readouterr().out, re.MULTILINE)
     assert found is not None
     assert found[1] == "(no register of the Verilog is word0, word1, word2, word3)"
-
-
-@pytest.mark.unit
-@pytest.mark.parametrize(("options", "message"), [(("emitter", "--top", "alu"), 'Invalid value "alu" for --top')])
-def test_options_that_mean_nothing_are_refused(options: tuple[str, ...], message: str):
-    with pytest.raises(InputError, match=f"^{message}"):
-        run(*options)

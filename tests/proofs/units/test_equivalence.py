@@ -7,7 +7,6 @@ from typing import Any, get_args
 import pytest
 
 from xpulpnn.config import Adders, apply_settings, preset
-from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.cli import prove_units
 from xpulpnn_sim.cli.common import read_results
@@ -187,16 +186,3 @@ def test_command_fails_on_a_difference(monkeypatch: pytest.MonkeyPatch, capsys: 
         run("--set", "isolation=none", "--set", "adders=inferred", "--set", "multipliers=shared", "--formats", "h") == 1
     )
     assert re.search(r"rs1=0x\w{8} .*: result must be 0x\w{8}, not 0x\w{8}", capsys.readouterr().out)
-
-
-@pytest.mark.unit
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--preset", "ri5cy", "--formats", "n"), "--formats must be a list out of h,b, not n"),
-        (("--method", "hope"), "--method must be a list out of algebra,sat,exhaustive,random, not hope"),
-    ],
-)
-def test_bad_options(options: tuple[str, ...], message: str):
-    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
-        run(*options)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from xpulpnn.config import ClusterConfig
-from xpulpnn.errors import InputError, ToolError
+from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli import prove_modules
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute_command
@@ -122,15 +122,3 @@ def test_command_fails_and_shows_the_cycles(monkeypatch, capsys):
     assert run([]) == 1
     shown = capsys.readouterr().out
     assert "a request that stays waits for at most inputs - 1 grants: refuted\n  cycle 0: " in shown
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["dma"], "PART must be one of arbiter, event-unit, not dma"),
-        (["--preset", "ri5cy"], "--preset must be one of cluster, cluster-bf4, cluster-ri5cy, cluster2, not ri5cy"),
-    ],
-)
-def test_bad_options_are_refused(words, message):
-    with pytest.raises(InputError, match=f"^{message}$"):
-        run(words)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.config import PRESETS, preset
-from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
@@ -164,15 +163,3 @@ def test_parts_of_the_cluster():
     obligation = arbiter(3, "counter")
     assert verdicts(promises(obligation, obligation.emit().text)) == {EQUAL}
     assert [verdicts(wrong) for wrong in broken_promises(obligation)] == [{DIFFERENT}]
-
-
-@pytest.mark.unit
-def test_units_that_a_preset_does_not_have():
-    with pytest.raises(InputError, match=r"^preset must have the unit requantiser, not be ri5cy$"):
-        run("requantiser", "--preset", "ri5cy")
-
-
-@pytest.mark.unit
-def test_options_of_other_proofs_are_refused():
-    with pytest.raises(InputError, match=r"^--formats, --method and --all-widths must be left out for mult$"):
-        run("mult", "--formats", "b")

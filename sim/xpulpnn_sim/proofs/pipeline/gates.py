@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.prefetch import DEPTH
+from xpulpnn.errors import ToolError
 from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_WEIGHTS, REGISTERS
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
@@ -57,6 +58,16 @@ _JOINED = {
 """Words of several signals, lowest bits first."""
 
 
+_NNRF, _ID_STAGE, _WB_STAGE = "core.backend.ex_stage.nnrf", "core.backend.id_stage", "core.backend.wb_stage"
+_ONLY_WITH = {
+    "xpulpv2": ("core.hwloops.", "core.if_stage.id_looped"),
+    "mac_load": (f"{_NNRF}.", f"{_ID_STAGE}.id_ex__nn_", f"{_ID_STAGE}.id_ex__wb_base", f"{_WB_STAGE}.nn_pending"),
+    "mac_load_nn": (f"{_NNRF}.nn_act",),
+    "requantise": (f"{_NNRF}.nn_kappa", f"{_NNRF}.nn_lambda", f"{_ID_STAGE}.id_ex__requantise"),
+}
+"""Beginnings of the signals that a core need not have, by the setting without which it need not."""
+
+
 class Seen(NamedTuple):
     """A signal of the core."""
 
@@ -65,7 +76,10 @@ class Seen(NamedTuple):
 
 
 def seen_signals(config: CoreConfig) -> Mapping[str, Seen]:
-    """The signals by the names that the properties give them; a core without a unit has none of its signals."""
+    """The signals by the names that the properties give them; a core without a unit has none of its signals.
+
+    Raises :class:`ToolError` for a signal that is not there although the core has its unit.
+    """
     _, manifest = cached_emission("core", replace(config, rvfi=True))
     widths = {
         f"{place}.{net['name']}": net["width"]
@@ -73,14 +87,20 @@ def seen_signals(config: CoreConfig) -> Mapping[str, Seen]:
         for kind in ("ports", "registers", "signals")
         for net in manifest["modules"][module][kind]
     }
-    paths = dict(_JOINED)
-    for place, names in _SINGLE.items():
-        for name, _, inside in (each.partition("=") for each in names.split()):
-            paths.setdefault(name, [])
-            if f"{place}.{inside or name}" in widths:
-                paths[name] = [f"{place}.{inside or name}"]
-    there = {name: tuple(path for path in each if path in widths) for name, each in paths.items()}
-    return {name: Seen(sum(widths[path] for path in each), each) for name, each in there.items() if each}
+    # of each part of a signal the names that it may have
+    parts = {name: [[path] for path in paths] for name, paths in _JOINED.items()}
+    for place, written in _SINGLE.items():
+        for name, _, inside in (each.partition("=") for each in written.split()):
+            parts.setdefault(name, [[]])[0].append(f"{place}.{inside or name}")
+    absent = tuple(path for setting, paths in _ONLY_WITH.items() if not getattr(config, setting) for path in paths)
+    found: dict[str, tuple[str, ...]] = {}
+    for name, names in ((name, names) for name, each in parts.items() for names in each):
+        there = next((each for each in names if each in widths), "")
+        if there:
+            found[name] = (*found.get(name, ()), there)
+        elif not names[0].startswith(absent):
+            raise ToolError(f"the emitted core must have {' or '.join(names)}, which is seen as {name}")
+    return {name: Seen(sum(widths[path] for path in each), each) for name, each in found.items()}
 
 
 MODULE = "scene"  # module of the core, its memories and the properties
