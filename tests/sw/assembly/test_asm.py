@@ -52,23 +52,8 @@ def test_unlisted_bits_do_not_hinder():
             assert insn.decode(again) == insn.decode(half)
 
 
-@pytest.mark.parametrize(
-    ("word", "text"),
-    [
-        (0xE095_8077, "pv.mlsdotup.h zero, (a1!), 9"),
-        (0xE0C5_A557, "pv.qnt.n a0, a1, (a2)"),
-        (0x3403_12F3, "csrrw t0, mscratch, t1"),
-        (0x0310_000F, "fence rw, w"),
-        (0x40B2, "c.lwsp ra, 12(sp)"),
-    ],
-)
-def test_text(word: int, text: str):
-    assert disassemble(word) == text
-
-
 def test_targets():
     assert disassemble(0xFEB5_0EE3, pc=0x104) == "beq a0, a1, pc-4  # 0x100"
-    assert disassemble(0xFEB5_0EE3) == "beq a0, a1, pc-4"
 
 
 def test_illegal_words():
@@ -88,33 +73,33 @@ def test_subset_of_the_table(make):
     ("text", "word"),
     [
         # the manual's sample encodings
-        ("p.lw x10, 4(x11!)", 0x0045_A50B),
-        ("p.lw x10, x12(x11!)", 0x20C5_F50B),
-        ("p.sw x12, x10(x11!)", 0x00C5_E52B),
-        ("p.sb x12, -1(x11!)", 0xFEC5_8FAB),
-        ("lp.setup 0, x11, pc+16", 0x0085_C07B),
-        ("p.beqimm x11, -3, pc+8", 0x01D5_A463),
-        ("p.subRN x10, x11, x12", 0x40C5_F55B),
-        ("p.mulhhsNR x10, x11, x12, 15", 0xDEC5_C55B),
-        ("pv.add.sci.b x10, x11, -3", 0x03E5_F557),
-        ("pv.sdotusp.b x10, x11, x12", 0xA8C5_9557),
-        ("pv.mlsdotsup.b x10, (x11!), 17", 0xD915_9577),
-        ("pv.mlsdotup.h x0, (x11!), 9", 0xE095_8077),
-        ("pv.cusdotusp.b.2 x10, (x11!), x12", 0xACC5_9577),
-        ("pv.qnt.n x10, x11, (x12)", 0xE0C5_A557),
-        ("pv.mlsdotup.b x10, (x11!), 24", 0xE185_9577),
-        ("pv.mldotsup.n x10, (x11!), 7", 0xDA75_A577),
-        ("pv.rqld 1, (x11!)", 0x0015_C077),
-        ("pv.rqs.c x10, x11, x12, 15", 0xF8C5_F577),
+        ("p.lw a0, 4(a1!)", 0x0045_A50B),
+        ("p.lw a0, a2(a1!)", 0x20C5_F50B),
+        ("p.sw a2, a0(a1!)", 0x00C5_E52B),
+        ("p.sb a2, -1(a1!)", 0xFEC5_8FAB),
+        ("lp.setup 0, a1, pc+16", 0x0085_C07B),
+        ("p.beqimm a1, -3, pc+8", 0x01D5_A463),
+        ("p.subRN a0, a1, a2", 0x40C5_F55B),
+        ("p.mulhhsNR a0, a1, a2, 15", 0xDEC5_C55B),
+        ("pv.add.sci.b a0, a1, -3", 0x03E5_F557),
+        ("pv.sdotusp.b a0, a1, a2", 0xA8C5_9557),
+        ("pv.mlsdotsup.b a0, (a1!), 17", 0xD915_9577),
+        ("pv.mlsdotup.h zero, (a1!), 9", 0xE095_8077),
+        ("pv.cusdotusp.b.2 a0, (a1!), a2", 0xACC5_9577),
+        ("pv.qnt.n a0, a1, (a2)", 0xE0C5_A557),
+        ("pv.mlsdotup.b a0, (a1!), 24", 0xE185_9577),
+        ("pv.mldotsup.n a0, (a1!), 7", 0xDA75_A577),
+        ("pv.rqld 1, (a1!)", 0x0015_C077),
+        ("pv.rqs.c a0, a1, a2, 15", 0xF8C5_F577),
         # base instructions, as the GNU assembler encodes them
-        ("lui a0, 0xfffff", 0xFFFF_F537),
+        ("lui a0, 1048575", 0xFFFF_F537),
         ("auipc t0, 1", 0x0000_1297),
         ("jal ra, pc+2048", 0x0010_00EF),
         ("beq a0, a1, pc-4", 0xFEB5_0EE3),
         ("srai a0, a0, 31", 0x41F5_5513),
         ("fence rw, w", 0x0310_000F),
         ("csrrw t0, mscratch, t1", 0x3403_12F3),
-        ("csrrsi x0, 0x300, 8", 0x3004_6073),
+        ("csrrsi zero, mstatus, 8", 0x3004_6073),
         ("c.addi16sp -64", 0x7139),
         ("c.lwsp ra, 12(sp)", 0x40B2),
         ("c.beqz a0, pc+6", 0xC119),
@@ -123,6 +108,7 @@ def test_subset_of_the_table(make):
 )
 def test_words(text: str, word: int):
     assert f"{encode_line(text):08x}" == f"{word:08x}"
+    assert disassemble(word) == text
 
 
 @pytest.mark.parametrize(
@@ -192,23 +178,17 @@ def test_words(text: str, word: int):
         ("li a0, -2048", "addi a0, x0, -2048"),
         ("li a0, 0xffffffff", "addi a0, x0, -1"),
         ("li a0, 0x12345000", "lui a0, 0x12345"),
+        ("li a0, 2048", "lui a0, 1; addi a0, a0, -2048"),
+        ("li a0, 0x7fffffff", "lui a0, 0x80000; addi a0, a0, -1"),
+        ("li a0, -0x80000000", "lui a0, 0x80000"),
+        ("li a0, 0xdeadbeef", "lui a0, 0xdeadc; addi a0, a0, -273"),
+        ("la a0, there; .equ there, 0x10000ffc", "auipc a0, 0x10001; addi a0, a0, -4"),
+        # local labels look strictly ahead and back
+        ("1: j 1b; 1: j 1f; j 1b; 1: nop", "j 0; j 8; j -4; nop"),
     ],
 )
 def test_other_spellings(text: str, same: str):
-    assert encode_line(text) == encode_line(same)
-
-
-@pytest.mark.parametrize(
-    ("value", "lines"),
-    [
-        ("2048", ["lui a0, 1", "addi a0, a0, -2048"]),
-        ("0x7fffffff", ["lui a0, 0x80000", "addi a0, a0, -1"]),
-        ("-0x80000000", ["lui a0, 0x80000"]),
-        ("0xdeadbeef", ["lui a0, 0xdeadc", "addi a0, a0, -273"]),
-    ],
-)
-def test_li_of_large_values(value: str, lines: list[str]):
-    assert assemble(f"li a0, {value}").words == [encode_line(line) for line in lines]
+    assert assemble(text).words == assemble(same).words
 
 
 PROGRAM = """
@@ -261,16 +241,6 @@ def test_program():
     assert program.to_bytes()[:8] == bytes.fromhex("9302 3000 0100 9382")
 
 
-def test_local_labels_look_strictly_ahead_and_back():
-    program = assemble("1: j 1b; 1: j 1f; j 1b; 1: nop")
-    assert program.words == [encode_line(line) for line in ("j 0", "j 8", "j -4", "nop")]
-
-
-def test_far_addresses():
-    program = assemble("la a0, there\n.equ there, 0x20000ffc", base=0x1000_0000)
-    assert program.words == [encode_line("auipc a0, 0x10001"), encode_line("addi a0, a0, -4")]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -289,6 +259,7 @@ def test_far_addresses():
         (".half 65536", ".half must be a 16-bit value, not 65536"),
         ("a0: nop", "label must be a name that is no register, not a0"),
         (".word", "operands of .word must be values, not none"),
+        ("b: b: nop", "label must be defined once, not again as b"),
         ("lui a0, %mid(4)", "operand part must be %hi, %lo, %pcrel_hi or %pcrel_lo, not %mid"),
     ],
 )
@@ -296,8 +267,3 @@ def test_messages(text: str, message: str):
     with pytest.raises(EncodingError) as caught:
         assemble(f"nop\n1: nop\n{text}")
     assert str(caught.value) == f"line 3: {message}"
-
-
-def test_a_label_is_defined_once():
-    with pytest.raises(EncodingError, match=r"^line 2: label must be defined once, not again as a$"):
-        assemble("a: nop\na: nop")
