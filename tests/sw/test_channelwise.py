@@ -10,7 +10,6 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sim.reference.iss.kernel import kernel_memory
 from xpulpnn_sw.kernels.channelwise.code import reciprocal
 from xpulpnn_sw.kernels.channelwise.elementwise import Scale
-from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import ELEMENT_LEVELS, PLAIN_LEVELS
@@ -292,22 +291,6 @@ def test_transpositions(element: str, level: str):
     for number, text in enumerate(("4x16x16", "3x5x9", "1x1x1", "2x9x33", "5x3x2")):
         options = {"cores": (1, 2, 3, 8, 1)[number], "specialise": number % 2 == 0}
         check_named("transpose", text, f"{element}x8x{element}", level, seed=7, **options)
-
-
-def test_what_a_depthwise_convolution_reads_is_a_transposed_map():
-    """Its input in memory, word by word, is the output of the transposition."""
-    (depthwise, transpose), precision = map(kind, ("depthwise", "transpose")), Precision.parse("4x4x4")
-    layer = depthwise.layer.parse("5x7x8:3x3")
-    tensors = depthwise.random(layer, precision, np.random.default_rng(8))
-    wanted = depthwise.build(layer, precision, "xpulpnn", tensors).image.view("input")
-    map_ = MapTensors(activations=tensors.activations)
-    run = transpose.build(transpose.layer.parse("5x7x8"), Precision(4, 4, 4), "xpulpv2", map_)
-    memory, output = kernel_memory(run), run.image.symbols["output"]
-    run_share(run, 0, 1, memory)
-    found = np.frombuffer(memory.read_bytes(output.address, output.length), np.uint8)
-    # what is behind a row counts for neither
-    rows, mask = (8 * 5, 4), np.array([255, 255, 255, 15], np.uint8)
-    np.testing.assert_array_equal(found.reshape(rows) & mask, wanted[: 8 * 5 * 4].reshape(rows) & mask)
 
 
 @pytest.mark.parametrize(("bits", "alone"), [(8, 10_300), (4, 8_400), (2, 6_400)])

@@ -1,4 +1,4 @@
-"""C programs for the cores of a cluster and their copies by DMA: with every compiler, simulated and on the design."""
+"""Programs for the cores of a cluster, simulated and on the design: kernels, C with every compiler, copies by DMA."""
 
 import re
 from dataclasses import replace
@@ -7,17 +7,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xpulpnn.config import PRESETS, ClusterConfig
+from xpulpnn.config import PRESETS, ClusterConfig, preset
 from xpulpnn.errors import InputError
+from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.isa.csr import PERFORMANCE_EVENTS
 from xpulpnn_sim import simulate as simulate_program
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.cluster_run import cluster_executable
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, reference, short_precision
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sim.reference.programs.exits import Reason
+from xpulpnn_sw.kernels.programs import bare
+from xpulpnn_sw.kernels.programs.bare import cluster_program
+from xpulpnn_sw.kernels.variants import VARIANTS
+from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer
 from xpulpnn_sw.toolchain import build as toolchain
 from xpulpnn_sw.toolchain import compilers
 from xpulpnn_sw.toolchain.build import Options
@@ -162,30 +169,6 @@ def test_counters_are_those_of_the_core(build: ClusterBuild):
 def test_public_names_of_events_are_as_many_as_there_are():
     names = re.findall(r"PREFIX##(\w+)", (compilers.RUNTIME / "include/pmsis.h").read_text())
     assert names[len(PERFORMANCE_EVENTS) - 1 :] == ["TCDM_CONT", "CYCLES"]
-
-
-MISSING = """
-static void work(void *argument) {
-    if (xp_core() != 2)
-        xp_barrier();
-}
-int main(void) {
-    xp_fork(4, work, 0);
-    return 0;
-}
-"""
-
-
-@pytest.mark.flow
-def test_a_missing_barrier_is_a_deadlock_that_names_everybody(build: ClusterBuild):
-    end = simulate(build(MISSING, cores=4), 4).end
-    # core 2 has ended its work and waits for all to do so, which frees the others; then it waits for the next one
-    assert end.reason is Reason.DEADLOCK
-    assert end.text.startswith("deadlock: core 0: waits for barrier 0 at 0x1c")
-    assert "cores 1, 3: waits for barrier 0 at" in end.text
-    assert "core 2: waits for a dispatched task at" in end.text
-    assert "(xp_worker" in end.text
-    assert "cluster.c:" in end.text
 
 
 KEPT = """
@@ -381,3 +364,65 @@ def test_without_identifiers_there_is_a_deadlock(build: ClusterBuild):
     end = simulate(build(EXHAUSTED, cores=2), 2).end
     assert end.reason is Reason.DEADLOCK
     assert "core 0: waits for an identifier of the DMA engine at 0x1c" in end.text
+
+
+FULL = preset("xpulpnn-full")
+
+
+def results(layer, variant: str, cores: int, quantum: int, placement="padded") -> tuple[str, np.ndarray, np.ndarray]:
+    """How the program ends, what it leaves as its results, and what they must be."""
+    bits = 4
+    precision = short_precision("conv" if isinstance(layer, ConvLayer) else "matmul", bits)
+    config = preset("xpulpnn2") if variant.startswith("x2") else FULL
+    cluster = ClusterConfig(core=config, cores=cores)
+    case = Case(layer=layer, precision=precision, variant=variant, config=cluster, placement=placement)
+    tensors = case_tensors(case)
+    kernel = case_kernel(case, tensors)
+    program = cluster_program(kernel, cores)
+    ran = run(cluster_executable(case, program), cluster, quantum=quantum)
+    memory = np.frombuffer(ran.session.memory.read_bytes(TCDM_BASE, len(program.data)), np.uint8)
+    return ran.end.text, kernel.output.decode(kernel.image, memory), reference(layer, tensors, precision)
+
+
+@pytest.mark.parametrize(
+    ("text", "variant", "cores", "quantum"),
+    [
+        ("5x6x8:8x3x3", "nn_4x4", 1, 64),
+        ("5x6x8:8x3x3", "nn_4x4", 8, 1),
+        ("5x6x8:8x3x3", "nn_4x4", 8, 1000),
+        ("5x6x8:8x3x3", "rv32im_2x2", 3, 7),
+        ("7x4x8:4x2x3:s=2x1", "cu_4x2", 16, 5),
+        ("4x16x13", "nn_4x2", 8, 3),
+        *(("4x3x8:4x3x3", variant, 3, 5) for variant in VARIANTS),
+    ],
+)
+def test_cores_compute_the_layer_together(text, variant, cores, quantum):
+    layer = ConvLayer.parse(text) if ":" in text else MatmulLayer.parse(text)
+    end, got, expected = results(layer, variant, cores, quantum)
+    assert end == "pass"
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_a_program_without_its_barrier_ends_too_early(monkeypatch):
+    """Core 0 is done first and reports at once; the shares of the others are not there yet."""
+    waits = "    p.elw t0, {barrier}(gp)\n"
+    begin, *others, end = bare.CLUSTER_CALLER.split(waits)
+    assert len(others) == 2
+    monkeypatch.setattr(bare, "CLUSTER_CALLER", begin + waits + "".join(others) + end)
+    end, got, expected = results(ConvLayer.parse("5x6x8:8x3x3"), "nn_4x4", 8, 10_000)
+    assert end == "pass"
+    assert (got != expected).any()
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "ends"),
+    [
+        ("bne a1, zero, set", "bne a1, zero, sleep", r"deadlock.*waits for barrier 0"),
+        # another value in a register of the caller
+        ("csrr s1, mcycle", "csrr s1, mcycle; li s2, 5", "core 0: fail"),
+    ],
+)
+def test_wrong_callers_are_noticed(monkeypatch, right, wrong, ends):
+    monkeypatch.setattr(bare, "CLUSTER_CALLER", bare.CLUSTER_CALLER.replace(right, wrong))
+    end, _, _ = results(ConvLayer.parse("5x6x8:8x3x3"), "nn_4x4", 4, 64)
+    assert re.match(ends, end, re.DOTALL), end

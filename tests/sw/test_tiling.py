@@ -16,7 +16,6 @@ from xpulpnn_sw.kernels.kinds import KINDS, kind_of
 from xpulpnn_sw.kernels.layout import Symbol
 from xpulpnn_sw.kernels.programs.tiled import TILE_STACK_BYTES, Tiling, tiled_program
 from xpulpnn_sw.kernels.tiling.division import MOST_TRANSFER_BYTES, DmaTransfer, schedule
-from xpulpnn_sw.kernels.tiling.kernels import ProductDivision
 from xpulpnn_sw.kernels.tiling.plan import TileOperand, tiles_of
 from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer
 from xpulpnn_sw.layers.precision import Precision
@@ -51,31 +50,6 @@ def random_layer(rng):
             )
         except LayerError:
             continue
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_tiles_cover_the_output_once_with_the_inputs_that_it_needs(seed):
-    rng = random.Random(seed)
-    layer = random_layer(rng)
-    run = built("conv", str(layer), "8x8x8", "nn_4x4")
-    shape = ProductDivision(run).shape
-    tiles = tiles_of(
-        shape, rng.randint(1, shape.lines), 4 * rng.randint(1, 5), channels_first=rng.choice((False, True))
-    )
-    computed = np.zeros((layer.out_height, layer.out_channels), int)
-    for tile in tiles:
-        computed[tile.lines.start : tile.lines.stop, tile.channels.start : tile.channels.stop] += 1
-        assert tile.pixels == len(tile.lines) * layer.out_width
-        for number, line in enumerate(tile.lines):
-            for row in range(layer.kernel_height):
-                wanted = line * layer.stride[0] - layer.padding[0] + row
-                found = number * layer.stride[0] - tile.pad_top + row
-                if 0 <= wanted < layer.height:
-                    assert tile.in_lines[found] == wanted
-                    assert found >= 0
-                else:
-                    assert not 0 <= found < len(tile.in_lines)
-    assert (computed == 1).all()
 
 
 class Stepped:
@@ -125,6 +99,13 @@ class Stepped:
             run_share(placed, core, CORES, self.memory)
 
 
+def check_steps(layer, bits, tiling, *, moves_first):
+    """Whether moves come before or after the tile of their step, which they must not touch."""
+    tensors, program = program_of(layer, bits=bits, tiling=tiling)
+    got = Stepped(program).run(moves_first=moves_first)
+    np.testing.assert_array_equal(got, reference(layer, tensors, Precision.uniform(bits)), f"{layer} {tiling}")
+
+
 @pytest.mark.parametrize(
     ("text", "bits", "tiling", "moves_first"),
     [
@@ -133,17 +114,22 @@ class Stepped:
         ("9x4x5:20x3x2:s=2x1", 2, Tiling(rows=2, channels=16), True),
         ("6x4x8:8x3x3", 4, Tiling(rows=1), False),
         ("6x4x8:16x3x3", 4, Tiling(channels=8), True),
-        ("6x4x8:16x1x1:p=0", 8, Tiling(rows=4, channels=4, overlap=False), False),
+        # all channels of some lines before the next lines
+        ("6x20x8:16x1x1:p=0", 8, Tiling(rows=4, channels=4, overlap=False), False),
         ("2x3x4:4x1x1:p=5x4x0x0", 8, Tiling(rows=2), True),
     ],
 )
 @pytest.mark.flow
 def test_moves_and_arguments_give_the_layer(text, bits, tiling, moves_first):
-    """Whether moves come before or after the tile of their step, which they must not touch."""
-    layer = ConvLayer.parse(text)
-    tensors, program = program_of(layer, bits=bits, tiling=tiling)
-    got = Stepped(program).run(moves_first=moves_first)
-    np.testing.assert_array_equal(got, reference(layer, tensors, Precision.uniform(bits)))
+    check_steps(ConvLayer.parse(text), bits, tiling, moves_first=moves_first)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_layers_in_tiles(seed):
+    rng = random.Random(seed)
+    layer = random_layer(rng)
+    tiling = Tiling(rows=rng.randint(1, layer.out_height), channels=min(4 * rng.randint(1, 5), layer.out_channels))
+    check_steps(layer, 8, tiling, moves_first=rng.choice((False, True)))
 
 
 def test_what_tiles_have_in_common_is_moved_once():

@@ -1,15 +1,30 @@
-"""Hardware loops for compiled code: right numbers of turns, and no loop where it would not be the same."""
+"""Hardware loops and accesses that increment for compiled code: turns, what must not change, whole C programs."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.words import encode_line
 
 from xpulpnn.config import PRESETS
+from xpulpnn_sim.cli.common import read_results
+from xpulpnn_sim.cli.main import execute_command
+from xpulpnn_sim.cosimulation.model.libraries import simulated
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.reference.iss.session import IssSession
+from xpulpnn_sim.reference.programs.elf import load
+from xpulpnn_sim.reference.programs.exits import Output, Reason
+from xpulpnn_sw.assembly.disasm import insn_directive
+from xpulpnn_sw.assembly.looppass import optimise as loop_pass
+from xpulpnn_sw.assembly.looppass.operation import FlowKind, parse_operation
 from xpulpnn_sw.assembly.looppass.optimise import PassReport, has_volatile, optimise
+from xpulpnn_sw.layers.convolution import MatmulLayer
 from xpulpnn_sw.toolchain.build import Options, build
 
-from ..elf import run
+from ..elf import SOURCES, run
 from . import turns
 
 CORE = PRESETS["xpulpnn"]
@@ -178,3 +193,190 @@ def test_volatile():
     assert has_volatile("static volatile int x;")
     assert has_volatile("_Atomic int x;")
     assert not has_volatile('__asm__ volatile("nop"); asm __volatile__ ("nop"); int x;')
+
+
+A0, A1, A2 = 10, 11, 12
+
+
+def operation(text: str):
+    """The operation as the headers write it: a directive of numbers."""
+    return parse_operation(insn_directive(encode_line(text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "reads", "writes", "step", "loads"),
+    [
+        ("pv.mlsdotup.b a0, (a1!), 8", {A0, A1}, {A0, A1}, 4, True),
+        ("pv.mlsdotup.b a0, (a1!), 24", {A0, A1}, {A0, A1}, 4, True),
+        ("pv.mlsdotup.b a0, (a1!), 0", {A0, A1}, {A0}, None, True),
+        ("pv.mldotsp.c a0, (a1!), 25", {A1}, {A0, A1}, 4, True),
+        ("pv.mldotsp.c a0, (a1!), 1", {A1}, {A0}, None, True),
+        # the sum stays
+        ("pv.mldotsp.c a1, (a1!), 25", {A1}, {A1}, None, True),
+        ("pv.rqld 1, (a1!)", {A1}, {A1}, 4, True),
+        ("pv.rqu.b a0, a1, a2, 3", {A0, A1, A2}, {A0}, None, False),
+        ("pv.rqs.c a0, a1, a2, 15", {A0, A1, A2}, {A0}, None, False),
+    ],
+)
+def test_mac_load_and_requantisation(text, reads, writes, step, loads):
+    found = operation(text)
+    assert (found.kind, found.reads, found.writes) == (FlowKind.PLAIN, reads, writes)
+    assert (found.step(A1), found.is_load, found.is_store) == (step, loads, False)
+    # entries of the NN-RF are no registers that the pass follows
+    assert found.is_fixed
+
+
+def test_other_instructions_may_move():
+    assert not operation("pv.sdotup.b a0, a1, a2").is_fixed
+
+
+def change(body: str, **options) -> list[str]:
+    lines, _ = turned(f"{body}\nret", **options)
+    return lines[1:-1]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("lw a1,0(a0)\naddi a0,a0,4", ["p.lw a1,4(a0!)"]),
+        ("addi a0,a0,-2\nlhu a1,2(a0)", ["p.lhu a1,-2(a0!)"]),
+        ("sb a1,0(a0)\naddi a0,a0,1", ["p.sb a1,1(a0!)"]),
+        # other accesses follow the pointer
+        ("lw a1,4(a0)\nlw a2,0(a0)\nlw a3,8(a0)\naddi a0,a0,12", ["lw a1,4(a0)", "p.lw a2,12(a0!)", "lw a3,-4(a0)"]),
+        ("sw a1,0(a0)\naddi a0,a0,8\nsw a2,-4(a0)", ["p.sw a1,8(a0!)", "sw a2,-4(a0)"]),
+        ("lw a1,0(a0)\naddi a2,a0,4\naddi a0,a0,8", ["p.lw a1,8(a0!)", "addi a2,a0,-4"]),
+        # two steps, two accesses
+        ("lb a1,0(a0)\naddi a0,a0,1\nlb a2,0(a0)\naddi a0,a0,1", ["p.lb a1,1(a0!)", "p.lb a2,1(a0!)"]),
+        # the sum of two registers as an address
+        ("add a5,a0,a1\nlw a5,0(a5)", ["p.lw a5,a1(a0)"]),
+        ("add a5,a0,a1\nsw a2,0(a5)\nli a5,0", ["p.sw a2,a1(a0)", "li a5,0"]),
+    ],
+)
+def test_accesses_that_increment(body, expected):
+    assert change(body) == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "lw a0,0(a0)\naddi a0,a0,4",  # the load replaces the base
+        "lw a1,0(a0)\nadd a1,a1,a0\naddi a0,a0,4",  # the old base is read in between
+        "lw a1,4(a0)\naddi a0,a0,4\nmv a2,a0",  # no access at the base itself
+        "sw a0,0(a0)\naddi a0,a0,4",  # the base is what is stored
+        "lw a1,0(sp)\naddi sp,sp,16",  # the stack is shared with handlers
+        "lw a1,0(a0)\nlw a2,-2048(a0)\naddi a0,a0,4",  # an offset would be too large
+        "lw a1,%lo(x)(a0)\naddi a0,a0,4",  # the linker knows the offset
+        "sw a1,0(a0)\ncall g\naddi a0,a0,4",  # the call reads or writes it
+        "add a5,a0,a1\nlw a2,0(a5)\nmv a0,a5",  # the sum is read again
+        "add a5,a0,a1\naddi a0,a0,4\nsw a2,0(a5)\nmv a3,a0\nli a5,0\nlw a4,0(a5)\nmv a0,a4\nadd a0,a0,a3",
+        "add a5,a0,a1\nlw a5,4(a5)",  # an offset beside the sum
+    ],
+)
+def test_accesses_that_stay(body):
+    changed = change(body)
+    assert not [line for line in changed if line.startswith("p.") and "!" in line]
+    if "add a5" not in body or "li a5" not in body:
+        assert [line.split() for line in changed] == [line.split() for line in body.replace("\t", " ").splitlines()]
+
+
+def test_loads_change_places_only_if_they_may():
+    body = "lw a1,0(a0)\nadd a5,a0,a2\nlw a3,0(a5)\nli a5,0\naddi a0,a0,4"
+    assert change(body, swap_loads=True) == ["p.lw a3,a2(a0)", "p.lw a1,4(a0!)", "li a5,0"]
+    assert change(body) == ["lw a1,0(a0)", "p.lw a3,a2(a0)", "li a5,0", "addi a0,a0,4"]
+
+
+def test_no_access_passes_a_store():
+    body = "lw a1,0(a0)\nsw a4,0(a2)\nadd a5,a0,a2\nlw a3,0(a5)\nli a5,0\naddi a0,a0,4"
+    assert "p.lw a1,4(a0!)" not in change(body, swap_loads=True)
+
+
+def test_in_a_loop_the_reader_waits_no_longer():
+    body = ".L2:\nlw a4,0(a1)\nadd a2,a2,a4\nxor a3,a3,a1\nbne a3,a5,.L2"
+    lines = change(body)
+    assert [line for line in lines if not line.startswith(".")][:3] == ["lw a4,0(a1)", "xor a3,a3,a1", "add a2,a2,a4"]
+
+
+FULL = PRESETS["xpulpnn-full"]
+LAYER = MatmulLayer.parse("64x288x2")
+MOST = 1.15
+"""Cycles of compiled kernels over those of generated ones."""
+LIMIT = 1_000_000
+
+
+def compiled(path: Path, kind: str, source: str, *define: str, **options) -> Path:
+    chosen = Options(config=FULL, define=define, **options)
+    build([SOURCES / source], path, compiler=kind, options=chosen)
+    return path
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize(
+    ("kind", "bits", "variant", "define"),
+    [
+        ("gcc", 8, "xpulpv2_4x2", ()),
+        ("gcc", 4, "simd_4x2", ()),
+        ("gcc", 4, "nn_4x2", ("MAC_LOAD",)),
+        ("zig", 8, "xpulpv2_4x2", ()),
+    ],
+)
+def test_public_matmul_takes_the_cycles_of_the_generated_one(kind, bits, variant, define, tmp_path: Path):
+    path = compiled(tmp_path / "p.elf", kind, "matmul_public.c", f"BITS={bits}", *define)
+    core = simulated(FULL)
+    printed: list[Output] = []
+    result = run_program(load(path), core, output=printed.append)
+    text = b"".join(one.data for one in printed).decode()
+    assert result.exit.ok, text
+    case = Case(layer=LAYER, precision=short_precision("matmul", bits), variant=variant, config=core, machine=Machine())
+    generated = run_case(case).record["cycles"]
+    taken = int(text.split()[0])
+    assert 0.95 * generated < taken <= MOST * generated
+
+
+def interrupted(path: Path) -> str:
+    """What the program prints while line 7 rises again and again."""
+    printed: list[Output] = []
+    session = IssSession(load(path), FULL, output=printed.append)
+    count, end = 0, None
+    while end is None or end.reason is Reason.MAX_CYCLES:
+        assert count < LIMIT
+        session.iss.csrs.irq = 0 if session.iss.csrs.irq else 1 << 7
+        count += 6 if session.iss.csrs.irq else 97
+        end = session.run(count)
+    return b"".join(one.data for one in printed).decode()
+
+
+@pytest.mark.flow
+def test_a_handler_keeps_the_loops(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    printed = interrupted(compiled(tmp_path / "p.elf", kind, "loops_and_interrupts.c"))
+    assert re.fullmatch(r"\d{2,} taken, 0 wrong\n", printed), printed
+    # without that, the interrupted loop goes on as the handler left it
+    monkeypatch.setattr(loop_pass, "keep_loops", lambda function: False)
+    printed = interrupted(compiled(tmp_path / "bad.elf", kind, "loops_and_interrupts.c"))
+    assert not printed.endswith(" 0 wrong\n")
+
+
+def command(*arguments: object) -> int:
+    return execute_command(["cc", *map(str, arguments)])
+
+
+@pytest.mark.flow
+def test_report_of_the_command(compiler: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    source = tmp_path / "main.c"
+    loops = "".join(f"for (int i = 0; i < n; i++)\n s += {term};\n" for term in ("p[i]", "g(i)"))
+    source.write_text(f"int g(int);\nint f(const int *p, int n) {{\nint s = 0;\n{loops}return s;\n}}\n")
+    common = ("-S", source, "-o", tmp_path / "main.s", "--compiler", compiler, "--json", tmp_path / "cc.json")
+    assert command(*common, "--loop-report") == 0
+    record = read_results(tmp_path / "cc.json")[0]["loop_pass"]
+    assert (record["hardware_loops"], record["refusals"], record["skipped_functions"]) == (
+        1,
+        {"calls a function": 1},
+        {},
+    )
+    first, second = sorted(record["loops"], key=lambda loop: loop["source"])
+    assert re.search(r"main\.c:[45]$", first["source"])
+    assert re.search(r"main\.c:[67]$", second["source"])
+    assert (first["level"], second["level"]) == (0, None)
+    assert "calls a function" in capsys.readouterr().out
+    assert "lp.setup" in (tmp_path / "main.s").read_text()
+    assert command(*common, "--no-loop-pass") == 0
+    assert "lp.setup" not in (tmp_path / "main.s").read_text()
