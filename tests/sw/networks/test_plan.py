@@ -1,6 +1,8 @@
 """Memory of networks in C: nothing lies on what is still needed, and weights are there before their layer."""
 
+import random
 import re
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +11,8 @@ from tests.random_graphs import random_graph
 
 from xpulpnn.config import preset
 from xpulpnn_sw.networks.c_programs.c_network import c_identifiers, c_string, comment_text
-from xpulpnn_sw.networks.c_programs.plan import MemoryPlan, planned_memory
+from xpulpnn_sw.networks.c_programs.plan import planned_memory
+from xpulpnn_sw.networks.deployment import Piece, arranged, demand, extent
 from xpulpnn_sw.networks.form import NetworkBuilder
 from xpulpnn_sw.networks.kernels import edges, kernels, length, weight_bytes
 from xpulpnn_sw.networks.network import NETWORK_INPUT
@@ -33,15 +36,38 @@ def chain(*widths: int):
     return network, runs_of(network, np.zeros(widths[0], int))
 
 
-def owners(plan: MemoryPlan, step: int) -> dict[int, str]:
+def owners(pieces: Sequence[Piece], places: Mapping[str, int], step: int) -> dict[int, str]:
     """Whose the bytes in use are in a step; fails if one is of two."""
     found: dict[int, str] = {}
-    for piece in plan.pieces:
+    for piece in pieces:
         if piece.first <= step <= piece.last:
-            for address in range(plan.places[piece.name], plan.places[piece.name] + piece.size):
+            for address in range(places[piece.name], places[piece.name] + piece.size):
                 assert address not in found, (piece.name, found[address])
                 found[address] = piece.name
     return found
+
+
+def test_results_take_turns():
+    """A chain of layers: where the results of one are, those of the one after the next can be."""
+    pieces = [Piece(name=f"layer{number}", size=100, first=number, last=number + 1) for number in range(6)]
+    places = arranged(pieces)
+    assert all(owners(pieces, places, step) for step in range(7))
+    assert extent(pieces, places) == 2 * 104
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_lifetimes(seed: int):
+    rng = random.Random(seed)
+    pieces: list[Piece] = []
+    for number in range(rng.randint(1, 12)):
+        size, first = rng.choice([1, 7, 8, 30, 64, 100]), rng.randint(0, 6)
+        pieces.append(Piece(name=str(number), size=size, first=first, last=rng.randint(first, 7)))
+    places = arranged(pieces)
+    least = max(demand(pieces, step) for step in range(8))
+    for step in range(8):
+        owners(pieces, places, step)
+    assert all(address % 8 == 0 for address in places.values())
+    assert least <= extent(pieces, places) <= 1.5 * least
 
 
 @pytest.mark.parametrize("seed", [5, 49])
@@ -56,7 +82,7 @@ def test_what_a_layer_needs_is_there(seed: int, memory: int | None):
     present: dict[int, str] = {}
     weights: dict[str, bool] = {}
     for number, step in enumerate(plan.steps):
-        mine = owners(plan, number)
+        mine = owners(plan.pieces, plan.places, number)
         # bytes that have another owner now have lost their content
         present = {address: name for address, name in present.items() if mine.get(address, name) == name}
         if step.layer is None:
@@ -106,8 +132,7 @@ def test_the_largest_stays_outside_where_there_is_too_little_room():
     none = planned_memory(network, runs, 0)
     assert (none.left, none.extent, none.pieces) == ((0, 1, 2), 0, ())
     assert {piece.name for piece in none.outside} == {"input", "row0.output", "row1.output", "row2.output"}
-    both = MemoryPlan(steps=none.steps, pieces=none.outside, places=none.outside_places)
-    assert all(owners(both, step) for step in range(len(both.steps)))
+    assert all(owners(none.outside, none.outside_places, step) for step in range(len(none.steps)))
 
 
 def test_the_input_comes_before_a_layer_without_weights():

@@ -1,6 +1,7 @@
 """ONNX models as networks: the reference of the network against onnx's own evaluation of the model."""
 
 from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,11 @@ from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.networks.importers.onnx_file import import_onnx
 from xpulpnn_sw.networks.importers.registry import ImportOptions, request_of
 
-from .onnx_models import DOMAIN, IMAGES, OPERATORS, Model, check, conv, imported, normalised, samples
+from .onnx_models import DOMAIN, IMAGES, MICROSOFT, OPERATORS, Model, check, conv, imported, normalised, samples
+
+
+def kinds(described: Any) -> list[str]:
+    return [stage.kind.name for stage in described.network.stages]
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
@@ -40,9 +45,7 @@ def test_convolutions_of_a_few_bits(tmp_path: Path, bits: int) -> None:
     model.node("Gemm", model.weights(weights, 0.25, 2), model.constant(rng.normal(0, 1, 5).round(3)), transB=1)
     model.quant(0.0625, 8, signed=True)
     described = check(model, tmp_path, 0.0625, rng)
-    assert [stage.kind.name for stage in described.network.stages] == [
-        *("conv", "maxpool", "depthwise", "pointwise", "maxpool", "linear")
-    ]
+    assert kinds(described) == ["conv", "maxpool", "depthwise", "pointwise", "maxpool", "linear"]
 
 
 def test_signs(tmp_path: Path) -> None:
@@ -179,3 +182,427 @@ def test_tfc(nets: Path) -> None:
         scores = np.asarray(real[0]).ravel()
         factor = np.ptp(scores) / np.ptp(own)
         np.testing.assert_allclose(own * factor - scores, (own * factor - scores)[0], atol=1e-4)
+
+
+@pytest.mark.flow
+def test_depthwise_separable_with_zero_points(tmp_path: Path) -> None:
+    """QDQ as of static quantisation: no map has its 0 at an end, pads differ, ReLU6, Softmax between quantisers."""
+    rng = np.random.default_rng(11)
+    model = Model(("images", 3, 11, 9))
+    model.pair(0.5, 77, np.uint8)
+    before = 0.5
+
+    def layer(shape: tuple[int, ...], scale: float, zero: int, **attributes: Any) -> None:
+        nonlocal before
+        # of every channel such that results spread over the range
+        size = int(np.prod(shape[1:]))
+        scales = 2.0 ** (rng.integers(-1, 1, shape[0]) + np.round(np.log2(scale / before / size**0.5 / 40)))
+        weights = model.integers(rng.integers(-128, 128, shape), scales, np.int8)
+        bias = model.integers(rng.integers(-900, 900, shape[0]), scales * before, np.int32)
+        model.node("Conv", weights, bias, kernel_shape=shape[2:], **attributes)
+        model.node("Clip", model.constant(0), model.constant(6 * scale * 40))
+        model.pair(scale, zero, np.int8)
+        before = scale
+
+    layer((8, 3, 3, 3), 0.7, -100, strides=[2, 2], pads=[0, 0, 1, 1])
+    layer((8, 1, 3, 3), 0.6, -90, pads=[1, 1, 1, 1], group=8)
+    layer((12, 8, 1, 1), 1.3, -128)
+    layer((12, 1, 3, 3), 0.7, 3, strides=[2, 1], pads=[1, 0, 0, 2], group=12)
+    layer((6, 12, 1, 1), 1.1, -20)
+    model.node("GlobalAveragePool")
+    model.pair(0.45, -77, np.int8)
+    model.node("Flatten")
+    weights = model.integers(rng.integers(-128, 128, (5, 6)), 2.0 ** rng.integers(-9, -7, 5), np.int8)
+    model.node("Gemm", weights, transB=1)
+    model.pair(1.5, 20, np.uint8)
+    described = check(model, tmp_path, 1.5, rng, zero=20)
+    layers = ("conv", "depthwise", "pointwise", "depthwise", "pointwise")
+    assert [kind for kind in kinds(described) if kind != "avgpool"] == [*layers, "linear"]
+    # five ends of ranges and the mean
+    assert kinds(described).count("avgpool") == 6
+    pads = [stage.pad for stage in described.network.stages if stage.multiplies]
+    assert [bool(pad) for pad in pads] == [True, True, False, True, False, False]
+    model.node("Softmax")
+    model.pair(1 / 256, 0, np.uint8)
+    notes: list[str] = []
+    again = imported(model, tmp_path, note=notes.append)
+    assert kinds(again) == kinds(described)
+    assert [note.split(" is left out")[0] for note in notes if "left out" in note] == [
+        f"Softmax {model.nodes[-3].name}"
+    ]
+
+
+@pytest.mark.parametrize("bits", [2, 3])
+def test_few_bits_with_branches(tmp_path: Path, bits: int) -> None:
+    """QONNX of W2A2: filters that are not square, a branch of its own, their sum, a pool, a product."""
+    rng = np.random.default_rng(bits)
+    model = Model((1, 1, 9, 12))
+    model.quant(64.0, 2, signed=False)
+    conv(model, (8, 1, 5, 3), 2, rng, strides=[1, 2], pads=[2, 0, 2, 1])
+    model.node("Relu")
+    first = model.quant(32.0, bits, signed=False)
+    conv(model, (8, 8, 1, 7), 2, rng, pads=[0, 4, 0, 2])
+    model.node("BatchNormalization", *(model.constant(np.full(8, one)) for one in (-0.5, 3.0, 1.0, 4.0)), epsilon=0.0)
+    second = model.quant(8.0, bits, signed=True)
+    conv(model, (8, 8, 1, 1), 2, rng)
+    third = model.quant(4.0, bits, signed=True)
+    model.node("Add", third, source=second)
+    model.quant(6.0, bits, signed=True)
+    model.node("Sub", first)
+    model.quant(24.0, 4, signed=True)
+    model.node("MaxPool", kernel_shape=[3, 2], strides=[2, 2], pads=[1, 1, 0, 0])
+    model.node("Flatten")
+    shape = (8 * 4 * 3, 6)
+    model.node("MatMul", model.weights(rng.integers(-1, 2, shape) * 0.5, 0.5, 2))
+    model.quant(8.0, 8, signed=True)
+    described = check(model, tmp_path, 8.0, rng)
+    assert kinds(described).count("add") == 2
+
+
+@pytest.mark.parametrize("integers", [False, True])
+def test_perceptron_with_residual_additions(tmp_path: Path, *, integers: bool) -> None:
+    """Products of rows, and sums of what is before and behind two of them; QONNX of 4 bits, QDQ with zero points."""
+    rng = np.random.default_rng(12)
+    model = Model((1, 6, 8))
+    model.node("Reshape", model.constant([1, -1], np.int64))
+
+    def quantised(scale: float, zero: int) -> str:
+        return model.pair(scale, zero, np.int8) if integers else model.quant(scale * 16, 4, signed=True)
+
+    def product(shape: tuple[int, int], scale: float, zero: int) -> str:
+        if integers:
+            weights = model.integers(rng.integers(-100, 101, shape), np.full(shape[1], 2.0**-8), np.int8, axis=1)
+        else:
+            weights = model.weights(rng.integers(-7, 8, shape) * 2.0**-4, 2.0**-4, 4)
+        model.node("MatMul", weights)
+        model.node("Add", model.constant(rng.integers(-20, 20, shape[1])))
+        return quantised(scale, zero)
+
+    product((48, 32), 4.1 if integers else 4.0, -30)
+    for scale, zero in ((2.1, 9), (3.3, -4)) if integers else ((2.0, 0), (4.0, 0)):
+        before = model.last
+        product((32, 24), scale, zero - 5)
+        product((24, 32), scale, zero)
+        model.node("Add", before)
+        model.node("Relu")
+        quantised(scale * 2, -100)
+    product((32, 5), 4.1 if integers else 4.0, 11)
+    described = check(model, tmp_path, 4.1 if integers else 64.0, rng, zero=11 if integers else 0, near=2 * integers)
+    # besides a layer where a ReLU clips inside the range of the numbers, or where halves go to even numbers
+    extra = "avgpool" if integers else "depthwise"
+    assert extra in kinds(described)
+    assert [kind for kind in kinds(described) if kind != extra] == [
+        "linear",
+        *["linear", "linear", "add"] * 2,
+        "linear",
+    ]
+
+
+def test_integers_of_fewer_bits_than_their_type(tmp_path: Path) -> None:
+    """QDQ with a clip between, as Brevitas writes 4 and 3 bits: weights and maps of that width."""
+    rng = np.random.default_rng(23)
+    model = Model((1, 3, 6, 5))
+
+    def clipped(scale: Any, kind: Any, low: int, high: int, source: str | None = None, **attributes: Any) -> str:
+        numbers = (model.constant(scale), model.constant(np.zeros(np.shape(scale)), kind))
+        model.node("QuantizeLinear", *numbers, source=source, **attributes)
+        model.node("Clip", model.constant(low, kind), model.constant(high, kind))
+        return model.node("DequantizeLinear", *numbers, **attributes)
+
+    def weights(shape: tuple[int, ...]) -> str:
+        last = model.last
+        scales = 2.0 ** rng.integers(-3, 0, shape[0])
+        values = rng.normal(0, 1, shape)
+        found = clipped(scales, np.int8, -7, 7, model.constant(values), axis=0)
+        model.last = last
+        return found
+
+    clipped(17.37, np.uint8, 0, 15)
+    model.node("Conv", weights((8, 3, 3, 3)), pads=[1, 1, 1, 1])
+    clipped(22.31, np.int8, -4, 3)
+    model.node("Conv", weights((4, 8, 2, 2)))
+    clipped(9.73, np.int8, -128, 127)
+    described = check(model, tmp_path, 9.73, rng)
+    assert [str(stage.precision) for stage in described.network.stages] == ["4x4xi4", "i4x4xi8"]
+
+
+def test_gaps_and_groups(tmp_path: Path) -> None:
+    """Convolutions with gaps, depthwise too, of groups, and of several filters for each channel."""
+    rng = np.random.default_rng(13)
+    model = Model((1, 4, 10, 9))
+    conv(model, (6, 2, 3, 2), 4, rng, group=2, dilations=[2, 3], pads=[2, 1, 1, 3], strides=[1, 2])
+    model.quant(16.0, 4, signed=True)
+    conv(model, (6, 1, 3, 3), 4, rng, group=6, dilations=[1, 2], pads=[1, 2, 1, 2])
+    model.quant(8.0, 4, signed=True)
+    conv(model, (12, 1, 2, 2), 4, rng, group=6, auto_pad="SAME_LOWER")
+    model.quant(4.0, 8, signed=True)
+    notes: list[str] = []
+    described = check(model, tmp_path, 4.0, rng, note=notes.append)
+    assert kinds(described) == ["conv", "depthwise", "conv"]
+    assert str(described.network.stages[0].layer).startswith("10x9x4:6x5x4")
+    assert len(notes) == 4
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_sequences(tmp_path: Path, *, last: bool) -> None:
+    """Convolutions and poolings in one direction, channels of the input in its rows or in its columns."""
+    rng = np.random.default_rng(14)
+    model = Model((1, 12, 5) if last else (1, 5, 12))
+    if last:
+        model.node("Transpose", perm=[0, 2, 1])
+    conv(model, (8, 5, 3), 4, rng, pads=[1, 2], strides=[1])
+    model.node("Relu")
+    model.quant(64.0, 4, signed=False)
+    model.node("MaxPool", kernel_shape=[2], strides=[2])
+    conv(model, (8, 1, 3), 4, rng, group=8, dilations=[2], pads=[2, 2])
+    model.quant(16.0, 8, signed=True)
+    model.node("AveragePool", kernel_shape=[3], strides=[3])
+    model.quant(8.0, 8, signed=True)
+    check(model, tmp_path, 8.0, rng)
+
+
+def test_as_frameworks_write_them(tmp_path: Path) -> None:
+    """Channels last in the file, a node for the pads, shapes that are computed, a mean over axes, images counted -1."""
+    rng = np.random.default_rng(15)
+    model = Model(("N", 3, 8, 7))
+    model.quant(1.0, 8, signed=False)
+    model.node("Pad", model.constant([0, 0, 1, 0, 0, 0, 2, 1], np.int64), model.constant(0), mode="constant")
+    conv(model, (4, 3, 3, 3), 4, rng, strides=[2, 2])
+    model.node("Clip", model.constant(0), model.constant(600))
+    model.quant(16.3, 8, signed=False)
+    model.node("Pad", model.constant([0, 0, 0, 1, 0, 0, 1, 0], np.int64))
+    model.node("MaxPool", kernel_shape=[2, 2], strides=[1, 1])
+    before = model.last
+    model.node("Shape")
+    model.node("Gather", model.constant([0], np.int64), axis=0)
+    batch = model.node("Concat", model.constant([-1], np.int64), axis=0)
+    model.node("Reshape", batch, source=before)
+    model.node("Gemm", model.constant(rng.integers(-8, 8, (60, 6))), model.constant(rng.integers(-900, 900, 6)))
+    model.quant(250.7, 8, signed=True)
+    check(model, tmp_path, 250.7, rng)
+
+
+def test_means_over_axes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(16)
+    model = Model((1, 4, 4, 4))
+    model.quant(1.0, 8, signed=False)
+    model.node("ReduceMean", model.constant([-1, -2], np.int64), keepdims=0)
+    model.quant(0.77, 8, signed=False)
+    model.node("MatMul", model.constant(rng.integers(-8, 8, (4, 6))))
+    model.quant(8.3, 8, signed=True)
+    assert kinds(check(model, tmp_path, 8.3, rng)) == ["avgpool", "linear"]
+
+
+MEANS, DEVIATIONS = (96.0, 128.0, 80.0), (64.0, 32.0, 128.0)
+
+
+@pytest.mark.parametrize("nodes", [False, True])
+def test_normalisation_by_colour(tmp_path: Path, *, nodes: bool) -> None:
+    """By nodes or by the caller, it becomes that of the samples, before a quantiser of the model."""
+    rng = np.random.default_rng(17)
+    model = Model((1, 3, 6, 5))
+    mean, deviation = (np.reshape(one, (1, 3, 1, 1)) for one in (MEANS, DEVIATIONS))
+    if nodes:
+        model.node("Sub", model.constant(mean))
+        model.node("Div", model.constant(deviation))
+    model.pair(0.0617, -3, np.int8)
+    weights = model.integers(rng.integers(-128, 128, (4, 3, 3, 3)), np.full(4, 2.0**-6), np.int8)
+    model.node("Conv", weights, pads=[1, 1, 1, 1])
+    model.pair(0.5, 4, np.int8)
+    options = {} if nodes else {"normalisation": [*zip(map(Fraction, MEANS), map(Fraction, DEVIATIONS), strict=True)]}
+    given = (lambda image: image) if nodes else (lambda image: (image - mean[0]) / deviation[0])
+    described = check(model, tmp_path, 0.5, rng, zero=4, given=given, **options)
+    assert kinds(described) == ["conv"]
+    assert isinstance(described.scaling.multiply, tuple)
+
+
+def test_batch_normalisation_of_the_input(tmp_path: Path) -> None:
+    """Before the first layer and its quantiser: a layer by itself where factors are not of one sign."""
+    rng = np.random.default_rng(18)
+    model = Model((1, 3, 6, 5))
+    normalised(model, 3, 64.0, rng)
+    model.quant(0.25, 4, signed=True)
+    conv(model, (4, 3, 2, 2), 4, rng)
+    model.quant(0.5, 8, signed=True)
+    assert kinds(check(model, tmp_path, 0.5, rng)) == ["depthwise", "conv"]
+
+
+@pytest.mark.parametrize("mode", ["FLOOR", "CEIL", "ROUND"])
+def test_truncation_to_a_scale(tmp_path: Path, mode: str) -> None:
+    """The second version of ``Trunc``, behind sums that are no multiples of its scale, with a zero point."""
+    rng = np.random.default_rng(19)
+    model = Model((1, 4, 4, 4))
+    model.quant(1.0, 8, signed=False)
+    model.node("AveragePool", kernel_shape=[2, 2], strides=[2, 2])
+    numbers = [model.constant(one) for one in (0.5, 8, 9, 4.0, 6)]
+    attributes = {"rounding_mode": mode, "signed": 1, "narrow": 0}
+    model.node("Trunc", *numbers, domain=DOMAIN, **attributes)
+    check(model, tmp_path, 4.0, rng, zero=None, near=mode == "ROUND")
+
+
+def test_operators_on_integers(tmp_path: Path) -> None:
+    """As of ONNX Runtime's QOperator format: convolutions, a sum, poolings and products that take and give integers."""
+    rng = np.random.default_rng(20)
+    model = Model((1, 3, 8, 8))
+
+    def scaled(scale: Any, zero: Any, kind: Any = np.uint8) -> tuple[str, str]:
+        return model.constant(scale), model.constant(zero, kind)
+
+    image = scaled(2.1, 9)
+    model.node("QuantizeLinear", *image)
+
+    def convolution(shape: tuple[int, ...], before: Any, behind: Any, **attributes: Any) -> None:
+        scales = 2.0 ** rng.integers(-9, -7, shape[0])
+        values = model.constant(rng.integers(-128, 128, shape), np.int8)
+        weights = (values, *scaled(scales, np.zeros(shape[0]), np.int8))
+        bias = model.constant(rng.integers(-2000, 2000, shape[0]), np.int32)
+        model.node("QLinearConv", *before, *weights, *behind, bias, kernel_shape=shape[2:], **attributes)
+
+    first = scaled(3.0, 30)
+    convolution((8, 3, 3, 3), image, first, pads=[1, 1, 1, 1])
+    model.node("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
+    branch = model.last
+    second = scaled(2.5, 140)
+    convolution((8, 1, 3, 3), first, second, pads=[1, 1, 1, 1], group=8)
+    total = scaled(5.0, 70)
+    model.node("QLinearAdd", *second, branch, *first, *total, domain=MICROSOFT)
+    average = scaled(4.0, 60)
+    model.node(
+        *("QLinearAveragePool", *total, *average),
+        domain=MICROSOFT,
+        kernel_shape=[2, 2],
+        strides=[1, 1],
+        channels_last=0,
+    )
+    mean = scaled(1.5, 10)
+    model.node("QLinearGlobalAveragePool", *average, *mean, domain=MICROSOFT, channels_last=0)
+    model.node("Flatten")
+    values = model.constant(rng.integers(-128, 128, (16, 8)), np.int8)
+    rest, products = (values, *scaled(2.0**-6, 0, np.int8)), scaled(2.0, 110)
+    bias = model.constant(rng.integers(-2000, 2000, 16), np.int32)
+    model.node("QGemm", *mean, *rest, bias, *products, domain=MICROSOFT, alpha=1.0, transA=0, transB=1)
+    values = model.constant(rng.integers(-128, 128, (16, 5)), np.int8)
+    end = scaled(8.0, 128)
+    weights = (values, *scaled(2.0**-7, 0, np.int8))
+    model.node("QLinearMatMul", *products, *weights, *end)
+    model.node("DequantizeLinear", *end)
+    described = check(model, tmp_path, 8.0, rng, zero=128, near=2)
+    assert kinds(described) == [*("conv", "maxpool", "depthwise", "add", "avgpool", "avgpool", "linear", "linear")]
+    assert [stage.pad for stage in described.network.stages[:3]] == [9, 0, 30]
+
+
+@pytest.mark.parametrize("kind", [TensorProto.UINT8, TensorProto.INT8])
+def test_inputs_that_are_integers(tmp_path: Path, kind: int) -> None:
+    """Samples are the codes, less 128 where these are signed."""
+    rng = np.random.default_rng(21)
+    is_signed = kind == TensorProto.INT8
+    model = Model((1, 2, 5, 5), kind)
+    model.node("DequantizeLinear", model.constant(0.5), model.constant(7, np.int8 if is_signed else np.uint8))
+    weights = model.integers(rng.integers(-128, 128, (4, 2, 2, 2)), np.full(4, 2.0**-6), np.int8)
+    model.node("Conv", weights, pads=[1, 0, 0, 0])
+    model.pair(1.0, 4, np.int8)
+    check(model, tmp_path, 1.0, rng, zero=4, given=lambda image: image - 128 * is_signed)
+    with pytest.raises(InputError, match=r"^samples, normalisation and bits must be left out with an input of "):
+        imported(model, tmp_path, samples=(Fraction(0), Fraction(1)))
+
+
+def test_floating_point_of_mobile_networks(tmp_path: Path) -> None:
+    """Depthwise separable with batch normalisation and ReLU6, a sum, a mean, normalised colours."""
+    rng = np.random.default_rng(22)
+    model = Model((1, 3, 12, 12))
+
+    def layer(shape: tuple[int, ...], **attributes: Any) -> str:
+        deviation = (2 / np.prod(shape[1:])) ** 0.5
+        model.node("Conv", model.constant(rng.normal(0, deviation, shape)), kernel_shape=shape[2:], **attributes)
+        parameters = (
+            rng.uniform(0.8, 1.2, shape[0]),
+            rng.normal(0.3, 0.2, shape[0]),
+            *np.tile([[0.0], [1.0]], shape[0]),
+        )
+        model.node("BatchNormalization", *map(model.constant, parameters))
+        return model.node("Clip", model.constant(0), model.constant(6))
+
+    layer((8, 3, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1])
+    layer((8, 1, 3, 3), group=8, pads=[1, 1, 1, 1])
+    first = layer((16, 8, 1, 1))
+    layer((16, 1, 5, 3), group=16, pads=[2, 1, 2, 1])
+    model.node("Add", layer((16, 16, 1, 1)), source=first)
+    model.node("ReduceMean", model.constant([2, 3], np.int64), keepdims=0)
+    model.node("Gemm", model.constant(rng.normal(0, 0.3, (16, 5))), model.constant(rng.normal(0, 0.1, 5)))
+    images = samples(model, rng)
+    spread = [(Fraction(mean, 100), Fraction(deviation, 100)) for mean, deviation in ((48, 23), (45, 22), (48, 23))]
+    options = {"normalisation": spread, "quantise": request_of("8"), "samples": (Fraction(0), Fraction(1))}
+    described = imported(model, tmp_path, images=images, **options)
+    found = run_reference(described.network, described.batch(images))[-1].reshape(IMAGES, -1)
+    means, deviations = np.array(spread, np.float64).T
+    given = ((images / 255 - means) / deviations).transpose(0, 3, 1, 2)
+    expected = np.array([model.computed(one[np.newaxis])[0] for one in given])
+    assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.995
+    assert "depthwise" in kinds(described)
+    assert "add" in kinds(described)
+
+
+def refused(*nodes: tuple[Any, ...], shape: tuple[int, ...] = (1, 2, 4, 4), kind: int = TensorProto.FLOAT) -> Model:
+    """A quantised input, and nodes with constants behind it."""
+    model = Model(shape, kind)
+    model.quant(1.0, 8, signed=False)
+    for operator, constants, attributes in nodes:
+        model.node(operator, *(model.constant(*constant) for constant in constants), **attributes)
+    return model
+
+
+def two_maps(operator: str) -> Model:
+    model = refused()
+    model.node(operator, model.last, **({"axis": 1} if operator == "Concat" else {}))
+    return model
+
+
+def codes_without_scale() -> Model:
+    model = Model((1, 2, 4, 4))
+    model.node("QuantizeLinear", model.constant(1), model.constant(0, np.uint8))
+    model.node("Relu")
+    return model
+
+
+ONES, WINDOW = (np.ones((2, 2, 2, 2)), np.float32), {"kernel_shape": [2, 2]}
+THIRDS, COLUMN = (np.full((1, 2, 1, 1), 0.3), np.float32), (np.ones((1, 2, 1, 1, 1)), np.float32)
+AROUND, SHORTS = ([0, 0, 1, 1, 0, 0, 1, 1], np.int64), ((1, np.float32), (0, np.int16))
+REFUSED = {
+    "operator of a node must be one of .*, not Concat concat1": two_maps("Concat"),
+    "Mul mul1: one factor must be a constant": two_maps("Mul"),
+    "MaxPool maxpool1: dilations of a pooling": refused(("MaxPool", (), WINDOW | {"dilations": [2, 2]})),
+    "MaxPool maxpool1: pads of a pooling": refused(("MaxPool", (), WINDOW | {"pads": [2] * 4})),
+    "Conv conv1: weights must go with 2 channels in 2 groups": refused(("Conv", (ONES,), {"group": 2})),
+    "Conv conv1: strides must be two numbers of 1": refused(("Conv", (ONES,), {"strides": [0, 1]})),
+    "Conv conv1: strides must be whole numbers, not 2": refused(("Conv", (ONES,), {"strides": 2})),
+    r"Conv conv1: group must be a whole number below 2147483648, not \[": refused(("Conv", (ONES,), {"group": [1, 1]})),
+    "Conv conv1: pads must be a whole number below .*, not 1.0": refused(("Conv", (ONES,), {"pads": [1.0] * 4})),
+    "Conv conv1: auto_pad must be NOTSET, VALID, ": refused(("Conv", (ONES,), {"auto_pad": "SAME"})),
+    r"Conv conv1: weights must be \[out\]\[channel\]\[row\]\[column\]": refused(("Conv", (COLUMN,), {})),
+    "Pad pad1: value around the map": refused(("Pad", (AROUND, (1, np.float32)), {}), ("Conv", (ONES,), {})),
+    "AveragePool averagepool2: padding": refused(("Pad", (AROUND,), {}), ("AveragePool", (), WINDOW)),
+    "ReduceMean reducemean1: axes": refused(("ReduceMean", (([1], np.int64),), {})),
+    "Conv conv1: domain": refused(("Conv", (ONES,), {"domain": "qonnx.custom_op.channels_last"})),
+    "Conv conv1: constant3 must come from a quantiser": refused(("Conv", (THIRDS,), {})),
+    "Conv conv3: relu2 must come": refused(("Conv", (ONES,), {}), ("Relu", (), {}), ("Conv", (ONES,), {})),
+    "Conv conv1: inputs": refused(("Conv", (), {})),
+    "Relu relu1: inputs must be those of DequantizeLinear": codes_without_scale(),
+    "QuantizeLinear quantizelinear1: quantised numbers": refused(("QuantizeLinear", SHORTS, {})),
+    "input image must be one image of known size": refused(shape=(2, 2, 4, 4)),
+    "input image must be of FLOAT, UINT8 or INT8, not INT64$": refused(("Relu", (), {}), kind=TensorProto.INT64),
+    "output of the model must depend on its input": refused(),
+}
+
+
+@pytest.mark.parametrize("named", REFUSED)
+def test_what_no_layer_stands_for_is_named(tmp_path: Path, named: str) -> None:
+    with pytest.raises(InputError, match=f"^{named}") as found:
+        imported(REFUSED[named], tmp_path)
+    assert "\n" not in str(found.value)
+
+
+def test_nodes_without_results_are_named(tmp_path: Path) -> None:
+    model = refused(("Conv", (ONES,), {}), ("Relu", (), {}))
+    model.nodes[1].ClearField("output")
+    with pytest.raises(InputError, match=r"^Conv conv1: outputs must be one at least, not none$"):
+        imported(model, tmp_path)
