@@ -8,7 +8,7 @@ import pytest
 
 from xpulpnn.errors import InputError, LayerError, XpulpnnError
 from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
-from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
+from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.networks.form import read_network
 from xpulpnn_sw.networks.form import written as contents
 from xpulpnn_sw.networks.network import Described, Scaling
@@ -20,7 +20,7 @@ LAYERS = [
 ]
 
 
-def written(folder, *, layers=None, changes=None, **others):
+def written(folder, *, layers=LAYERS, changes=None, **others):
     """A network by hand: a filter of ones, and sums of halves of all."""
     arrays = {
         "first.weights": np.ones((8, 3, 3, 4), np.int8),
@@ -30,23 +30,24 @@ def written(folder, *, layers=None, changes=None, **others):
     }
     arrays = {name: values for name, values in (arrays | (changes or {})).items() if values is not None}
     np.savez(folder / "weights.npz", **arrays)
-    content = {"name": "hand", "arrays": "weights.npz", "layers": LAYERS if layers is None else layers} | others
+    content = {"name": "hand", "arrays": "weights.npz", "layers": layers} | others
     path = folder / "hand.json"
     path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
     return path
 
 
-def results(network, image):
-    found = [image]
-    for stage in network.stages:
-        found.append(reference(stage.layer, stage.fed(found[-1]), stage.precision).astype(np.int64))
-    return found[1:]
+def again(described, folder, name="again"):
+    """Written and read again."""
+    text, arrays = contents(described, f"{name}.npz")
+    (folder / f"{name}.json").write_text(text)
+    (folder / f"{name}.npz").write_bytes(arrays)
+    return text, read_network(folder / f"{name}.json")
 
 
 def test_a_network_by_hand(tmp_path):
     network = read_network(written(tmp_path)).network
     assert [stage.name for stage in network.stages] == ["first", "pool", "last"]
-    first, pool, last = results(network, np.full((4, 4, 4), 5))
+    first, pool, last = (result[0] for result in run_reference(network, np.full((1, 4, 4, 4), 5)))
     # 36 products inside, 16 at the corner, biases by channel, shifted by 3
     assert first[1, 1].tolist() == [(36 * 5 + bias) >> 3 for bias in range(8)]
     assert first[0, 0].tolist() == [(16 * 5 + bias) >> 3 for bias in range(8)]
@@ -58,14 +59,10 @@ def test_a_network_by_hand(tmp_path):
 def test_round_trip(tmp_path, bits):
     network, image = random_network(bits, seed=3)
     scaling = Scaling(subtract=(125, 123, 114), multiply=128, add=128, shift=8)
-    text, arrays = contents(Described(network=network, scaling=scaling), "net.npz")
-    (tmp_path / "net.json").write_text(text)
-    (tmp_path / "net.npz").write_bytes(arrays)
-    again = read_network(tmp_path / "net.json")
-    assert again.scaling == scaling
-    for one, other, right, got in zip(
-        network.stages, again.network.stages, results(network, image), results(again.network, image), strict=True
-    ):
+    _, read = again(Described(network=network, scaling=scaling), tmp_path)
+    assert read.scaling == scaling
+    found = (run_reference(one, image[np.newaxis]) for one in (network, read.network))
+    for one, other, right, got in zip(network.stages, read.network.stages, *found, strict=True):
         assert (str(one.layer), one.precision, one.name) == (str(other.layer), other.precision, other.name)
         np.testing.assert_array_equal(got, right)
 
@@ -94,31 +91,22 @@ OF_GRAPH = {
 }
 
 
-def graph(folder, *, layers=None, **others):
+def graph(folder, *, layers=GRAPH, **others):
     """Two layers of one map, numbers of one bit at the end."""
     others = {"version": 2, "classes": ["a", "b", "c"]} | others
-    return written(folder, layers=layers or GRAPH, changes=OF_GRAPH, **others)
+    return written(folder, layers=layers, changes=OF_GRAPH, **others)
 
 
 def test_a_graph_is_read_as_it_was_written(tmp_path):
     described = read_network(graph(tmp_path))
     stages = described.network.stages
-    assert [described.network.sources(number) for number in range(len(stages))] == [
-        ("input",),
-        ("first",),
-        ("second", "first"),
-        ("sum",),
-        ("mean",),
-        ("sign",),
-    ]
+    sources = [" ".join(described.network.sources(number)) for number in range(len(stages))]
+    assert sources == ["input", "first", "second first", "sum", "mean", "sign"]
     assert [stage.pad for stage in stages] == [7, 0, 0, 0, 0, 0]
     assert (described.labels, described.classes, described.random_input(0).shape) == (("a", "b", "c"), 3, (4, 4, 4))
-    text, arrays = contents(described, "again.npz")
-    (tmp_path / "again.json").write_text(text)
-    (tmp_path / "again.npz").write_bytes(arrays)
-    again = read_network(tmp_path / "again.json")
-    assert contents(again, "again.npz")[0] == text
-    assert again.labels == described.labels
+    text, read = again(described, tmp_path)
+    assert contents(read, "again.npz")[0] == text
+    assert read.labels == described.labels
     assert [entry["name"] for entry in json.loads(text)["layers"]] == [stage.name for stage in stages]
     before, after = (np.load(tmp_path / name) for name in ("weights.npz", "again.npz"))
     with before, after:
@@ -126,32 +114,6 @@ def test_a_graph_is_read_as_it_was_written(tmp_path):
         assert {*after.files} == {*before.files, "second.bias"}
         for name in before.files:
             np.testing.assert_array_equal(after[name], before[name], name)
-
-
-def but(layers, number, **changes):
-    return [layer | changes if position == number else layer for position, layer in enumerate(layers)]
-
-
-BAD_GRAPHS = {
-    "version of the network": {"version": 3},
-    "inputs of second": {"layers": but(GRAPH, 1, inputs=["sum"])},
-    "inputs of sum must be 2": {"layers": but(GRAPH, 2, inputs=["first"])},
-    "inputs of sum must be 4x4x8 of u8": {"layers": but(GRAPH, 2, layer="2x8x8")},
-    "inputs of last must be 4 of 1 bit": {"layers": but(GRAPH, 5, precision="8x1xi32")},
-    "pad of first must be 0..255": {"layers": but(GRAPH, 0, pad=256)},
-    "pad of mean must be left out": {"layers": but(GRAPH, 3, pad=1)},
-    "inputs of second must be a list": {"layers": but(GRAPH, 1, inputs="first")},
-    "classes": {"classes": ["a", "b"]},
-    "names of layers must be different, not input": {"layers": but(GRAPH, 0, name="input")},
-    "layers[0]": {"version": None, "classes": None},
-}
-
-
-@pytest.mark.parametrize("named", BAD_GRAPHS)
-def test_bad_graphs(tmp_path, named):
-    path = graph(tmp_path, **BAD_GRAPHS[named])
-    with pytest.raises(XpulpnnError, match=f"^{re.escape(named)}"):
-        read_network(path)
 
 
 def test_one_bit_of_an_image_is_its_sign():
@@ -178,24 +140,41 @@ def test_images_are_scaled(tmp_path):
         described.inputs(image[:, :, :3])
 
 
+def but(layers, number, **changes):
+    return {"layers": [layer | changes if position == number else layer for position, layer in enumerate(layers)]}
+
+
 BAD = {
     "layers": {"layers": []},
     "network must be an object with name": {"name": None},
-    "kernel of first": {"layers": but(LAYERS, 0, kernel="matmul")},
-    "first: layer": {"layers": but(LAYERS, 0, layer="4x4")},
-    "names of layers": {"layers": [LAYERS[0], LAYERS[0]]},
+    "kernel of first": but(LAYERS, 0, kernel="matmul"),
+    "first: layer": but(LAYERS, 0, layer="4x4"),
+    "names of layers must be": {"layers": [LAYERS[0], LAYERS[0]]},
     "weights must be an existing file": {"arrays": "none.npz"},
     "first: shape of bias": {"changes": {"first.bias": np.zeros(3, np.int64)}},
     "last: arrays": {"changes": {"last.weights": None}},
     "arrays must be called LAYER.NAME": {"changes": {"weights": np.zeros(3)}},
-    "pool: arrays": {"layers": but(LAYERS, 1, layer="4x4x8:2x2:s=2:scaled")},
+    "pool: arrays": but(LAYERS, 1, layer="4x4x8:2x2:s=2:scaled"),
     "input": {"input": {"multiply": 1.5}},
+}
+BAD_GRAPHS = {
+    "version of the network": {"version": 3},
+    "inputs of second": but(GRAPH, 1, inputs=["sum"]),
+    "inputs of sum must be 2": but(GRAPH, 2, inputs=["first"]),
+    "inputs of sum must be 4x4x8 of u8": but(GRAPH, 2, layer="2x8x8"),
+    "inputs of last must be 4 of 1 bit": but(GRAPH, 5, precision="8x1xi32"),
+    "pad of first must be 0..255": but(GRAPH, 0, pad=256),
+    "pad of mean must be left out": but(GRAPH, 3, pad=1),
+    "inputs of second must be a list": but(GRAPH, 1, inputs="first"),
+    "classes": {"classes": ["a", "b"]},
+    "names of layers must be different, not input": but(GRAPH, 0, name="input"),
+    "layers[0]": {"version": None, "classes": None},
 }
 
 
-@pytest.mark.parametrize("named", BAD)
+@pytest.mark.parametrize("named", [*BAD, *BAD_GRAPHS])
 def test_bad_files(tmp_path, named):
-    path = written(tmp_path, **BAD[named])
+    path = written(tmp_path, **BAD[named]) if named in BAD else graph(tmp_path, **BAD_GRAPHS[named])
     with pytest.raises(XpulpnnError, match=f"^{re.escape(named)}"):
         read_network(path)
 
