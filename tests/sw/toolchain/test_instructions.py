@@ -1,4 +1,4 @@
-"""The generated headers: every instruction compiled by every compiler and read back from the object code."""
+"""Our instructions with stock compilers: in the generated headers, and by their mnemonics in assembly."""
 
 import random
 import re
@@ -14,15 +14,19 @@ from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import INSNS, Decoder, expand_compressed, find
-from xpulpnn_sw.assembly.disasm import disassemble
+from xpulpnn_sw.assembly.disasm import disassemble, render
+from xpulpnn_sw.assembly.expressions import evaluate
 from xpulpnn_sw.toolchain import compilers
 from xpulpnn_sw.toolchain.compilers import header_flags
+from xpulpnn_sw.toolchain.core_note import CoreNote, core_name, core_note, read_notes, require_core
 from xpulpnn_sw.toolchain.headers.generate import GENERATOR, config_header, headers, intrinsics_header
 from xpulpnn_sw.toolchain.headers.intrinsics import Intrinsic, c_name, intrinsics
 from xpulpnn_sw.toolchain.headers.pulp import BUILTINS, pulp_header
+from xpulpnn_sw.toolchain.stock_assembly import SourcePlaces, assembly_statements, translate
 
 INTRINSICS = intrinsics(INSNS)
 FULL = PRESETS["xpulpnn-full"]
+OURS = [insn for insn in INSNS if insn.extension not in BASE_EXTENSIONS and insn.extension in FULL.extensions]
 ARGUMENTS = ("rs1", "rs2", "rd", "rs3")
 """Parameters of the test functions, in a0 to a3."""
 
@@ -43,30 +47,29 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def compile_text(kind: str, text: str, folder: Path, include: Path, level: str = "-O1") -> subprocess.CompletedProcess:
-    found = compilers.find_compiler(kind)
+def compile_text(kind: str, text: str, folder: Path, include: Path) -> subprocess.CompletedProcess:
     source = folder / "source.c"
     source.write_text(text)
-    flags = [
-        *compilers.target_flags(kind),
-        level,
-        f"-I{include}",
-        f"-I{compilers.RUNTIME / 'include'}",
-        *header_flags(),
-        "-Wall",
-    ]
-    command = [*found.command, *flags, "-Werror", "-c", str(source), "-o", str(folder / "object.o")]
+    folders = (f"-I{include}", f"-I{compilers.RUNTIME / 'include'}", *header_flags())
+    flags = (*compilers.target_flags(kind), "-O1", *folders, "-Wall", "-Werror")
+    command = [*compilers.find_compiler(kind).command, *flags, "-c", str(source), "-o", str(folder / "object.o")]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def values_of(insn: Insn, rng: random.Random) -> dict[str, int]:
-    """A legal value for every operand that is no register."""
+def sections(folder: Path) -> dict[str, bytes]:
+    """What has been compiled."""
+    with (folder / "object.o").open("rb") as file:
+        return {section.name: section.data() for section in ELFFile(file).iter_sections()}
+
+
+def drawn(insn: Insn, rng: random.Random, *, registers: bool) -> dict[str, int]:
+    """A legal value for every operand, or for those that are no registers."""
     values: dict[str, int] = {}
     for token in insn.tokens:
         field = token.field
-        if field.kind is not FieldKind.REGISTER:
+        if registers or field.kind is not FieldKind.REGISTER:
             legal = [value for value in range(field.low, field.high + 1, field.step) if token.accepts(value)]
-            values[field.name] = rng.choice([legal[0], legal[-1], *rng.sample(legal, min(4, len(legal)))])
+            values[field.name] = rng.choice([legal[0], legal[-1], rng.choice(legal)])
     return values
 
 
@@ -139,7 +142,7 @@ def traced(words: list[int], decoder: Decoder) -> list[tuple[Insn, int, dict[int
 @pytest.mark.flow
 def test_every_instruction_compiles_to_its_word(kind: str, tmp_path: Path, include: Path):
     rng = random.Random(SEED)
-    chosen = [(number, item, values_of(item.insn, rng)) for number, item in enumerate(INTRINSICS)]
+    chosen = [(number, item, drawn(item.insn, rng, registers=False)) for number, item in enumerate(INTRINSICS)]
     with_macro = [entry for entry in chosen if entry[1].assembler_macro()]
     lines = ["#include <xpulpnn.h>", "extern volatile uint32_t place[];"]
     lines += [use(*entry) for entry in chosen] + [in_assembly(*entry) for entry in with_macro]
@@ -147,9 +150,7 @@ def test_every_instruction_compiles_to_its_word(kind: str, tmp_path: Path, inclu
     assert done.returncode == 0, done.stderr[:2000]
 
     decoder = Decoder(INSNS)
-    with (tmp_path / "object.o").open("rb") as file:
-        elf = ELFFile(file)
-        code = {section.name: section.data() for section in elf.iter_sections()}
+    code = sections(tmp_path)
     for number, item, values in chosen:
         insn = item.insn
         found = traced(words_of(code[f".text.use{number}"]), decoder)
@@ -209,8 +210,7 @@ def test_both_update_bits_where_the_core_has_them(kind: str, tmp_path: Path, inc
         return xp_rqs_c(x, x, 15, x);
     }"""
     assert compile_text(kind, text, tmp_path, include / "cross").returncode == 0
-    with (tmp_path / "object.o").open("rb") as file:
-        words = words_of(ELFFile(file).get_section_by_name(".text.f").data())
+    words = words_of(sections(tmp_path)[".text.f"])
     found = [disassemble(word).split() for word in words if word & 0x7F == 0x77]
     assert [line[0] for line in found] == ["pv.mlsdotsp.b", "pv.mldotsup.n", "pv.rqld", "pv.rqs.c"]
     assert [found[0][-1], found[1][-1], found[2][1], found[3][-1]] == ["24", "31", "1,", "15"]
@@ -222,15 +222,9 @@ def test_names_are_unique_and_cover_the_table():
     names = [item.name for item in INTRINSICS]
     rows = {insn.mnemonic + insn.operands.removesuffix("'") for insn in INSNS if insn.extension not in BASE_EXTENSIONS}
     assert len(set(names)) == len(names) == len(rows)
-    assert [
-        c_name(find(*key)) for key in (("p.lw", "rd,imm12(rs1!)"), ("p.lw", "rd,rs2(rs1!)"), ("p.sw", "rs2,rs3(rs1)"))
-    ] == [
-        "xp_lw_post",
-        "xp_lw_postr",
-        "xp_sw_rr",
-    ]
-    assert c_name(find("pv.cusdotup.b.2")) == "xp_cusdotup_b_2"
-    assert c_name(find("p.mulsNR")) == "xp_mulsNR"
+    keys = (("p.lw", "rd,imm12(rs1!)"), ("p.lw", "rd,rs2(rs1!)"), ("p.sw", "rs2,rs3(rs1)"), ("pv.cusdotup.b.2",))
+    spelled = [c_name(find(*key)) for key in (*keys, ("p.mulsNR",))]
+    assert spelled == ["xp_lw_post", "xp_lw_postr", "xp_sw_rr", "xp_cusdotup_b_2", "xp_mulsNR"]
 
 
 def test_headers_declare_what_the_core_has():
@@ -273,3 +267,133 @@ def test_signs_of_results():
     signed = {item.name for item in INTRINSICS if "int32_t xp_rd" in "".join(item.lines()).replace("uint32_t", "")}
     assert {"xp_lb_post", "xp_clip", "xp_addNi", "xp_mulhhsNR", "xp_mlsdotsup_c", "xp_dotusp_h"} <= signed
     assert not {"xp_lbu_post", "xp_clipu", "xp_adduNi", "xp_mulhhuNR", "xp_mlsdotup_c", "xp_dotup_h"} & signed
+
+
+def assembled(kind: str, text: str, folder: Path) -> list[int]:
+    """The words of assembly text, translated."""
+    translated, problems = translate(text, FULL)
+    assert problems == []
+    assert translated.count("\n") == text.count("\n")
+    source = folder / "text.s"
+    source.write_text(translated)
+    compiler = compilers.find_compiler(kind)
+    command = [*compiler.command, *compilers.TARGETS[kind], "-c", str(source), "-o", str(folder / "object.o")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:2000]
+    return words_of(sections(folder)[".text"])
+
+
+@pytest.mark.flow
+def test_every_instruction_is_assembled(kind: str, tmp_path: Path):
+    """Targets as distances and as labels; what is assembled are the words, and the nops after them."""
+    rng = random.Random(SEED)
+    lines: list[str] = [".option norvc"]
+    words: list[int] = []
+    nop = find("addi").encode(rd=0, rs1=0, imm12=0)
+    for number, insn in enumerate(OURS):
+        targets = {token.field.name: 8 for token in insn.tokens if token.field.kind is FieldKind.TARGET}
+        word = insn.encode(**drawn(insn, rng, registers=True) | targets)
+        text = render(insn, word)
+        lines.append(f" {text} # {number}")
+        words.append(word)
+        if "pc+8" in text:
+            lines += [f" {text.replace('pc+8', f'end{number}')}; nop", f"end{number}: nop"]
+            lines += [f"\t{text.replace('pc+8', '7f')}", " nop", "7:\tnop # here"]
+            words += [word, nop, nop] * 2
+    assert len(words) > 480
+    assert assembled(kind, "\n".join(lines), tmp_path) == words
+
+
+@pytest.mark.flow
+def test_spellings(kind: str, tmp_path: Path):
+    text = """
+    .equ STEP, 4 * 2
+    COUNT = (1 << 4) + 3
+    .macro multiply to, from
+        p.mac \\to, \\from, a0   # in a macro
+        p.lw \\to, 4(\\from!)
+    .endm
+start: P.LW a0, STEP/2(a1!); pv.dotsp.n.sc a2, a0, a1 /* both */
+    multiply a3, s0
+    lp.counti x1, COUNT
+    p.clip a0, a1, 5
+    p.beqimm a0, -3, start
+    p.sw a0, -STEP(a1!)
+    csrr a0, lpcount1
+    .word 7 ; /* two
+    lines p.lw */ pv.qq_is_a_label: nop
+    """
+    words = [
+        find("p.lw", "rd,imm12(rs1!)").encode(rd=10, rs1=11, imm12=4),
+        find("pv.dotsp.sc.n").encode(rd=12, rs1=10, rs2=11),
+        find("p.mac").encode(rd=13, rs1=8, rs2=10),
+        find("p.lw", "rd,imm12(rs1!)").encode(rd=13, rs1=8, imm12=4),
+        find("lp.counti").encode(L=1, lpcnt12=19),
+        find("p.clipi").encode(rd=10, rs1=11, Is2=5),
+        find("p.beqimm").encode(rs1=10, simm5=-3, boff13=-24),
+        find("p.sw", "rs2,stimm12(rs1!)").encode(rs2=10, rs1=11, stimm12=-8),
+        find("csrrs").encode(rd=10, rs1=0, csr=0x7C6),
+        7,
+    ]
+    assert assembled(kind, text, tmp_path)[: len(words)] == words
+
+
+PROBLEMS = (
+    ("p.lw a0, 5000(a1!)", "imm12 must be -2048..2047, not 5000"),
+    ("p.beqimm a0, 99, before", "simm5 must be -16..15, not 99"),
+    ("p.lw a0", "operands of p.lw must be rd,imm12(rs1!) or rd,rs2(rs1!) or rd,rs2(rs1), not a0"),
+    ("p.clip a0, a1, unknown", "symbol must be a label or constant of the program, not unknown"),
+    ("lp.setup x0, a0, before", "end of lp.setup must be a label after it, not before"),
+    (
+        "lp.setupi x0, 5, far\n" + " nop\n" * 16 + "far: nop",
+        "end of lp.setupi must be at most 62 bytes behind it, not 68",
+    ),
+    (
+        "pv.cusdotsp.b.0 a0, (a1!), a2",
+        "pv.cusdotsp.b.0 must be an instruction of the core, which has no XpulpMLcu with elements of 8 bits",
+    ),
+)
+
+
+@pytest.mark.parametrize(("text", "rule"), PROBLEMS)
+def test_problems(text: str, rule: str):
+    _, problems = translate(f"before: nop\n {text}\n", PRESETS["xpulpnn"])
+    assert [(problem.line, problem.text) for problem in problems] == [(2, rule)]
+
+
+def test_other_text_stays_as_it_is():
+    text = '\t.loc 1 2 3\nname:\tlw a0, 4(a1) # p.lw\n\t.ascii "; p.lw a0; \\"pv.x"\n# 5 "p.lw.c"\n\t.p2align 1\n'
+    assert translate(text, FULL) == (text, [])
+    mixed = text + " p.abs a0, a1\n"
+    assert translate(mixed, FULL)[0].startswith(text)
+    assert assembly_statements('a "x;#" ; b # c') == ['a "x;#" ', " b "]
+
+
+def test_expressions():
+    values = {"2+3*4": 14, "(2+3)*-4": -20, "1<<4|1": 17, "-7%4": -3, "~0x0f & 0xff": 0xF0}
+    assert {text: evaluate(text, {}, 0) for text in values} == values
+
+
+def test_places():
+    text = '\t.file 1 "/src" "a.c"\n\t.loc 1 7 2\n\tnop\n#APP\n# 9 "b.c" 1\n\tone\n\ttwo\n# 0 "" 2\n\tthree'
+    places = SourcePlaces(text, Path("a.c"))
+    assert [places.of(line) for line in (1, 3, 6, 7, 9)] == ["a.c", "/src/a.c:7", "b.c:9", "b.c:10", "b.c:12"]
+    messages = "/out/x.s:3:4: error: no\n/out/x.s: Assembler messages:\nother: x\n"
+    expected = "/src/a.c:7: error: no\na.c: Assembler messages:\nother: x\n"
+    assert places.in_messages(messages, Path("/out/x.s")) == expected
+
+
+def test_notes_of_cores():
+    cores = {name: CoreNote.of(config, name) for name, config in PRESETS.items()}
+    for name, config in PRESETS.items():
+        (line,) = re.findall(r'"(core .*)\\n"', core_note(config, name))
+        assert read_notes(f"{line}\n{line}\nrubbish; x\n\0".encode()) == (cores[name],)
+        assert core_name(config) == name
+        require_core([cores["ri5cy"]], config, "a.elf", name)
+    assert cores["ri5cy"].lacks(cores["xpulpnn"]) == [
+        "XpulpNN",
+        "XpulpMLnn",
+        "elements of 4 bits",
+        "elements of 2 bits",
+    ]
+    assert cores["xpulpnn-cu"].lacks(cores["xpulpnn"]) == ["XpulpMLnn"]
