@@ -59,11 +59,7 @@ def test_slow_memory_is_part_of_the_machine():
         ({"config": "riscy"}, ConfigError, "preset must be one of"),
         ({"layers": ["1x2"]}, LayerError, "layer must be"),
         ({"jobs": 0}, InputError, "jobs must be at least 1, not 0"),
-        (
-            {"config": preset("ri5cy"), "variants": ["nn_4x4"]},
-            InputError,
-            "variant must be one that the configuration can run, not nn_4x4",
-        ),
+        ({"config": preset("ri5cy"), "variants": ["nn_4x4"]}, InputError, "variant must be one that the configuration"),
     ],
 )
 def test_bad_arguments_are_told_before_anything_is_built(changed, error, text):

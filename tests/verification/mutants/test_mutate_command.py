@@ -15,21 +15,6 @@ from xpulpnn_sim.proofs.units.mutant_proof import GatePort, Held, Situation
 from xpulpnn_sim.verification.mutants.unit_mutants import handshakes_of
 
 
-@pytest.mark.unit
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["nothing"], "UNIT must be all, or one that --list shows, not nothing"),
-        ([], "UNIT must be given: all, or one or more that --list shows"),
-        (["--summary", "-o", "nowhere"], "folder must hold results of campaigns, not none: nowhere"),
-        (["core", "--instructions", "0"], "--instructions must be at least 1, not 0"),
-    ],
-)
-def test_bad_input_is_told_in_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["mutate", *words]) == 2
-    assert capsys.readouterr().err == f"error: {message}\n"
-
-
 @pytest.mark.bench
 def test_the_bench_of_the_control_registers_finds_its_mutants(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
@@ -100,8 +85,5 @@ def test_what_goes_with_requests_and_answers() -> None:
     assert found.held == [Held(words=("core__addr",), during="core__req", until=("core__gnt",))]
     assert found.answered == [GatePort("ext__req", "ext__gnt", "ext__rvalid")]
     assert found.alone == [GatePort("core__req", "core__gnt", "core__rvalid")]
-
-
-@pytest.mark.unit
-def test_initiators_of_other_benches_may_have_several_requests() -> None:
+    # initiators of other benches may have several requests
     assert not handshakes_of("icache", INPUTS, OUTPUTS).alone
