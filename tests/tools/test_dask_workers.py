@@ -41,24 +41,14 @@ if __name__ == "__main__":
 FOUR = ("--preset", "ri5cy,xpulpnn", "--sweep", "multipliers=shared,replicated")
 
 
-def environment(cache, **more):
+def start(command, cwd, *, told=subprocess.PIPE, **more):
     paths = os.pathsep.join([*sys.path, str(FAKES)])
-    return {**os.environ, "PYTHONPATH": paths, "XPULPNN_CACHE": str(cache), **more}
+    variables = {**os.environ, "PYTHONPATH": paths, "XPULPNN_CACHE": str(cwd / "cache"), **more}
+    return subprocess.Popen([sys.executable, *command], cwd=cwd, env=variables, stdout=told, stderr=told, text=True)
 
 
-def start(command, cache, cwd, **more):
-    return subprocess.Popen(
-        [sys.executable, *command],
-        cwd=cwd,
-        env=environment(cache, **more),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def run(command, cache, cwd):
-    process = start(command, cache, cwd)
+def run(command, cwd):
+    process = start(command, cwd)
     out, error = process.communicate(timeout=PATIENCE_S)
     # on a busy machine there are lines of progress too
     told = [line for line in error.splitlines() if not re.match(r"\d\d:\d\d:\d\d \d+/\d+ |\d+ points? to run", line)]
@@ -90,13 +80,7 @@ class Farm:
             time.sleep(0.1)
 
     def started(self, module, *words, **more):
-        process = subprocess.Popen(
-            [sys.executable, "-m", module, *words],
-            cwd=self.folder,
-            env=environment(self.folder / "cache", **more),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        process = start(["-m", module, *words], self.folder, told=subprocess.DEVNULL, **more)
         self.processes.append(process)
         return process
 
@@ -148,7 +132,7 @@ def points(folder):
 
 def test_a_killed_worker_loses_nothing(farm, tmp_path, script):
     victim = farm.worker()
-    process = start([script, "a=slow,b", *FOUR, "-o", "out", "--dask", farm.address], tmp_path / "cache", tmp_path)
+    process = start([script, "a=slow,b", *FOUR, "-o", "out", "--dask", farm.address], tmp_path)
     wait_for(tmp_path / "diary", 3)
     victim.kill()
     out, error = process.communicate(timeout=PATIENCE_S)
@@ -158,7 +142,7 @@ def test_a_killed_worker_loses_nothing(farm, tmp_path, script):
     assert cached == 0
     # one step at most ran twice
     assert len(lines(tmp_path / "diary")) in (8, 9)
-    code, _, _ = run([script, "a,b", *FOUR, "-o", "here"], tmp_path / "cache", tmp_path)
+    code, _, _ = run([script, "a,b", *FOUR, "-o", "here"], tmp_path)
     assert code == 0
     assert points(tmp_path / "here")[0] == found
     for point in found:
@@ -169,17 +153,17 @@ def test_a_killed_worker_loses_nothing(farm, tmp_path, script):
             assert (folder / name).read_text() == (local / name).read_text()
     # a run on machines goes on here, and the other way round
     (tmp_path / "diary").unlink()
-    assert run([script, "a,b", *FOUR, "-o", "out"], tmp_path / "cache", tmp_path)[0] == 0
+    assert run([script, "a,b", *FOUR, "-o", "out"], tmp_path)[0] == 0
     assert points(tmp_path / "out") == (found, 8)
     more = [script, "a,b,c", *FOUR[:2], "--sweep", "multipliers=shared", "-o", "here"]
-    assert run([*more, "--dask", farm.address], tmp_path / "cache", tmp_path)[0] == 0
+    assert run([*more, "--dask", farm.address], tmp_path)[0] == 0
     assert sorted(lines(tmp_path / "diary")) == ["c ri5cy", "c xpulpnn"]
 
 
 def test_failures_are_told_as_those_of_a_run_here(farm, tmp_path, script):
     steps = "a,tool=tool,bug=bug,wrong=wrong,kill=kill,exit=exit,hang=hang,c"
     words = [script, steps, "--preset", "ri5cy", "--timeout", "3", "-o", "out"]
-    code, out, error = run([*words, "--dask", farm.address], tmp_path / "cache", tmp_path)
+    code, out, error = run([*words, "--dask", farm.address], tmp_path)
     assert (code, error) == (1, ""), out
     (found,), _ = points(tmp_path / "out")
     assert [flow["flow"] for flow in found["flows"]] == ["a", "wrong", "c"]
@@ -196,14 +180,14 @@ def test_failures_are_told_as_those_of_a_run_here(farm, tmp_path, script):
     assert all_gone(tmp_path / "diary.pid")
     # what was wrong runs again, what was right does not
     (tmp_path / "diary").unlink()
-    assert run([script, "a,wrong,c", *words[2:]], tmp_path / "cache", tmp_path)[0] == 0
+    assert run([script, "a,wrong,c", *words[2:]], tmp_path)[0] == 0
     assert lines(tmp_path / "diary") == ["wrong ri5cy"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_whoever_ends_the_run_ends_its_tools(farm, tmp_path, script, number):
     words = [script, "a,slow=hang", "--preset", "ri5cy", "-o", "out", "--dask", farm.address]
-    process = start(words, tmp_path / "cache", tmp_path)
+    process = start(words, tmp_path)
     wait_for(tmp_path / "diary.pid")
     process.send_signal(number)
     process.communicate(timeout=PATIENCE_S)
@@ -215,7 +199,7 @@ def test_whoever_ends_the_run_ends_its_tools(farm, tmp_path, script, number):
 
 def test_worker_with_another_tool_is_refused(farm, tmp_path, script):
     worker = farm.worker(FAKE_TOOL="2.0")
-    code, out, error = run([script, "a", "-o", "out", "--dask", farm.address], tmp_path / "cache", tmp_path)
+    code, out, error = run([script, "a", "-o", "out", "--dask", farm.address], tmp_path)
     worker.kill()
     worker.wait()
     assert (code, out) == (2, "")
@@ -228,7 +212,7 @@ def test_random_programs_are_the_same_anywhere(farm, tmp_path):
     verify = ["-m", "xpulpnn_sim", "verify", "--engine", "iss", "--instructions", "8000"]
     found = []
     for name, words in (("one", ["--jobs", "1"]), ("two", ["--jobs", "2"]), ("dask", ["--dask", farm.address])):
-        code, _, error = run([*verify, *words, "--json", f"{name}.json"], tmp_path / "cache", tmp_path)
+        code, _, error = run([*verify, *words, "--json", f"{name}.json"], tmp_path)
         assert (code, error) == (0, "")
         (record,) = read_results(tmp_path / f"{name}.json")
         assert record.pop("instructions_per_s")
@@ -241,26 +225,23 @@ def test_random_programs_are_the_same_anywhere(farm, tmp_path):
 def test_no_scheduler_is_told_at_once(command, tmp_path):
     address = f"127.0.0.1:{free_port()}"
     started = time.monotonic()
-    code, out, error = run(["-m", "xpulpnn_sim", command, "--dask", address], tmp_path / "cache", tmp_path)
-    assert (code, out) == (2, "")
+    done = run(["-m", "xpulpnn_sim", command, "--dask", address], tmp_path)
     text = f"Dask address must be that of a running scheduler, not {address} (Connection refused)"
-    assert error == f"error: {text}"
+    assert done == (2, "", f"error: {text}")
     assert not (tmp_path / "build").exists()
     assert time.monotonic() - started < 20
 
 
 def test_what_is_no_address(tmp_path):
-    code, _, error = run(["-m", "xpulpnn_sim", "verify", "--dask", "machine"], tmp_path, tmp_path)
+    code, _, error = run(["-m", "xpulpnn_sim", "verify", "--dask", "machine"], tmp_path)
     assert (code, error) == (2, "error: Dask address must be HOST:PORT of a scheduler, not machine")
 
 
 def test_scheduler_without_workers(tmp_path):
     farm = Farm(tmp_path)
     try:
-        code, _, error = run(["-m", "xpulpnn_sim", "verify", "--dask", farm.address], tmp_path, tmp_path)
+        code, _, error = run(["-m", "xpulpnn_sim", "verify", "--dask", farm.address], tmp_path)
     finally:
         farm.end()
-    assert (code, error) == (
-        2,
-        f"error: Dask address must be that of a scheduler with workers, not {farm.address} without any",
-    )
+    text = f"error: Dask address must be that of a scheduler with workers, not {farm.address} without any"
+    assert (code, error) == (2, text)

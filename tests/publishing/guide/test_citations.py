@@ -24,16 +24,6 @@ def sources() -> list[Path]:
     ]
 
 
-def headings() -> set[str]:
-    """Titles of all sections of the guide."""
-    return {
-        line.lstrip("#").strip()
-        for page in sorted((ROOT / "docs").rglob("*.md"))
-        for line in page.read_text().splitlines()
-        if re.match("#+ ", line)
-    }
-
-
 def plain(path: Path) -> str:
     """The text with line breaks and the marks of comments behind them as single blanks."""
     return re.sub(r"\s*\n\s*(?:#|//|\*)?\s*", " ", path.read_text())
@@ -46,7 +36,8 @@ def cited_sections(path: Path) -> set[str]:
 def test_sections_of_the_guide():
     cited = {(str(path.relative_to(ROOT)), title) for path in sources() for title in cited_sections(path)}
     assert len(cited) > 40
-    titles = headings()
+    pages = [page.read_text() for page in (ROOT / "docs").rglob("*.md")]
+    titles = {title.strip() for page in pages for title in re.findall("^#+ (.*)", page, re.MULTILINE)}
     assert not {(path, title) for path, title in cited if title not in titles}
 
 

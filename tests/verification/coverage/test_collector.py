@@ -20,14 +20,8 @@ ADDI, ADD, LW = "addi rd,rs1,imm12", "add rd,rs1,rs2", "lw rd,imm12(rs1)"
 
 def run(text, config=CONFIG):
     """Retirements of the instructions between two labels of a program on the simulator."""
-    program = RandomProgram(
-        (
-            ProgramBlock(
-                "directed", ("begin:", *filter(None, map(str.strip, text.replace("\n", ";").split(";"))), "done:")
-            ),
-        )
-    )
-    executable = program.executable()
+    lines = filter(None, map(str.strip, text.replace("\n", ";").split(";")))
+    executable = RandomProgram((ProgramBlock("directed", ("begin:", *lines, "done:")),)).executable()
     end, records, _ = run_reference_core(config, executable, limit=2000)
     assert end.ok, end.text
     pcs = records["pc_rdata"]
@@ -207,8 +201,5 @@ def test_interrupts_at_the_end_of_a_loop():
     records = records[[1, 2, 0, 3, 4]]
     records["intr"][2] = 1
     records["cause"][2] = CAUSE_INTERRUPT | 11
-    found, _ = counted(records, "interrupt in a loop")
-    assert found == {"ALU, behind it": 1}
-    records = records[[0, 2, 1, 3, 4]]
-    found, _ = counted(records, "interrupt in a loop")
-    assert found == {"ALU, before it": 1}
+    assert counted(records, "interrupt in a loop")[0] == {"ALU, behind it": 1}
+    assert counted(records[[0, 2, 1, 3, 4]], "interrupt in a loop")[0] == {"ALU, before it": 1}

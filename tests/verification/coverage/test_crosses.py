@@ -121,8 +121,7 @@ def test_each_place_out_of_reach_has_a_reason():
         assert all(reason and reason[0].islower() for reason in family.reasons)
 
 
-CONFIG = PRESETS["xpulpnn2"]
-PLAN = Plan(config=CONFIG, label="--preset xpulpnn2")
+PLAN = Plan(config=LARGEST, label="--preset xpulpnn2")
 AIMS = 90
 SURE = ("instruction", "operand", "overwrite", "NN-RF", "access fault", "across a loop end")
 """Families whose crosses depend on nothing but the program."""
@@ -132,33 +131,31 @@ LUCKY = ("wait", "interrupt", "loop end", "timing", "across an interrupt", "inte
 
 
 def reachable(family):
-    crosses = crosses_of(CONFIG)
+    crosses = crosses_of(LARGEST)
     grid, start = crosses.families[family], crosses.starts[family]
     return [start + place for place in np.flatnonzero(grid.states.ravel() == REACHABLE).tolist()]
 
 
 def chosen(family, needs, most):
     """Some crosses of a family that are likely on one kind of machine."""
-    numbers = [number for number in reachable(family) if need(crosses_of(CONFIG), number) is needs]
+    numbers = [number for number in reachable(family) if need(crosses_of(LARGEST), number) is needs]
     return tuple(Random(family).sample(numbers, min(most, len(numbers))))
 
 
 def run(plan, seed):
     """What the program reaches on the simulator."""
     case = plan.case(seed)
-    stress = case.machine
-    end, records, _ = run_reference_core(
-        CONFIG, case.program.executable(), limit=60_000, irq_rate=stress.irq_rate, seed=seed
-    )
-    assert end.ok, end.text
-    collector = Collector(CONFIG)
+    executable, rate = case.program.executable(), case.machine.irq_rate
+    end, records, _ = run_reference_core(LARGEST, executable, limit=60_000, irq_rate=rate, seed=seed)
+    assert end.ok, f"seed {seed}: {end.text}"
+    collector = Collector(LARGEST)
     collector.add(records)
     return collector
 
 
 @pytest.mark.parametrize("family", SURE)
 def test_what_is_aimed_at_is_reached(family):
-    crosses = crosses_of(CONFIG)
+    crosses = crosses_of(LARGEST)
     aims = chosen(family, Need.ANY, AIMS)
     collector = run(aimed(PLAN, aims), 5)
     assert [crosses.label(number) for number in aims if not collector.counts[number]] == []
@@ -172,7 +169,7 @@ def test_programs_that_need_luck_end_well(family):
 
 
 def test_batches_depend_on_holes_alone():
-    collectors = [Collector(CONFIG), Collector(CONFIG)]
+    collectors = [Collector(LARGEST), Collector(LARGEST)]
     first, second = (batch(PLAN, collector, 32) for collector in collectors)
     assert first == second
     assert len(first) == BATCH
@@ -185,7 +182,7 @@ def test_batches_depend_on_holes_alone():
 
 
 def test_few_holes_are_aimed_at_by_several_programs():
-    collector = Collector(CONFIG)
+    collector = Collector(LARGEST)
     collector.counts[:] = 1
     hole = reachable("operand")[77]
     collector.counts[hole] = 0

@@ -1,0 +1,221 @@
+"""What is kept in files: the cache, the store of finished results, and one run at a time in a folder."""
+
+import fcntl
+import multiprocessing
+import os
+import signal
+import time
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xpulpnn_sim.tools.results
+from xpulpnn import user_cache
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn.user_cache import cache_directory, cache_place, cache_size, clean_cache, counts, ignore_before, store_file
+from xpulpnn_sim.tools.files import LOCK, folder_lock, write_text
+from xpulpnn_sim.tools.results import Results, digest
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.mark.parametrize(
+    ("environment", "place", "said_by"),
+    [
+        ({"XPULPNN_CACHE": "here", "XDG_CACHE_HOME": "/xdg"}, "here", "XPULPNN_CACHE"),
+        ({"XPULPNN_CACHE": "", "XDG_CACHE_HOME": "/xdg"}, "/xdg/xpulpnn", "XDG_CACHE_HOME"),
+        ({"XDG_CACHE_HOME": "relative"}, "/home/somebody/.cache/xpulpnn", "default"),
+        ({}, "/home/somebody/.cache/xpulpnn", "default"),
+    ],
+)
+def test_place_of_the_cache(environment, place, said_by, monkeypatch):
+    for name in ("XPULPNN_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/home/somebody")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert cache_place() == (Path(place), said_by)
+
+
+@pytest.mark.parametrize("variable", ["XPULPNN_CACHE", "XDG_CACHE_HOME"])
+def test_place_must_be_writable(variable, monkeypatch):
+    monkeypatch.delenv("XPULPNN_CACHE", raising=False)
+    monkeypatch.setenv(variable, "/proc/none")
+    folder = cache_place()[0]
+    with pytest.raises(ToolError) as caught:
+        cache_directory()
+    assert str(caught.value) == f"{variable} must be a writable folder, not {folder}"
+
+
+def test_entries_from_before_a_fresh_run_do_not_count(tmp_path, monkeypatch):
+    monkeypatch.setattr(user_cache, "_started", 0.0)
+    entry = tmp_path / "entry.json"
+    assert not counts(entry)
+    store_file(entry, "text")
+    os.utime(entry, (1, 1))
+    assert counts(entry)
+    ignore_before(time.time() - 5)
+    assert not counts(entry)
+    # the same text again is an entry of this run
+    store_file(entry, "text")
+    assert counts(entry)
+
+
+def test_emptying_leaves_what_is_not_ours(tmp_path, monkeypatch):
+    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path / "none"))
+    assert cache_size() == (0, 0)
+    clean_cache()
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path))
+    ours = ["a.so", "b.a", "a.lock", "building-x/a.cpp", "designs/a.json", "flows/b.json", "times/steps.json"]
+    theirs = ["notes.txt", "photos/cat.jpg"]
+    for name in (*ours, *theirs):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("12345")
+    assert cache_size() == (len(ours), 5 * len(ours))
+    clean_cache()
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == theirs
+    assert cache_size() == (0, 0)
+
+
+class Colour(Enum):
+    RED = 1
+    BLUE = 2
+
+
+@dataclass
+class Setting:
+    widths: tuple[int, ...]
+    colour: Colour = Colour.RED
+
+
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
+    done = []
+
+    def run(stop_at):
+        results = Results(tmp_path / "results")
+        for name in ("a", "b/c", "d e"):
+            if (found := results.find(name, digest(name))) is None:
+                if name == stop_at:
+                    raise KeyboardInterrupt
+                done.append(name)
+                results.keep(name, found := {"name": name}, digest(name))
+            assert found == {"name": name}
+
+    with pytest.raises(KeyboardInterrupt):
+        run("d e")
+    run("")
+    assert done == ["a", "b/c", "d e"]
+    assert len(Results(tmp_path / "results")) == 3
+
+
+def test_a_record_of_another_key_is_replaced(tmp_path):
+    results = Results(tmp_path)
+    results.keep("a", 1, "old", files={"log.txt": "first"})
+    assert (results.find("a", "old"), results.find("a", "new")) == (1, None)
+    results.keep("a", 2, "new")
+    assert (results.find("a", "old"), results.find("a", "new")) == (None, 2)
+    assert (tmp_path / "a" / "log.txt").read_text() == "first"
+
+
+def test_fresh_runs_find_nothing(tmp_path, monkeypatch):
+    Results(tmp_path / "one").keep("a", 1, "key")
+    assert Results(tmp_path / "one", fresh=True).find("a", "key") is None
+    results = Results(tmp_path / "one")
+    results.keep("a", 1, "key")
+    monkeypatch.setattr("xpulpnn.user_cache._started", 0.0)
+    ignore_before(2e10)
+    assert results.find("a", "key") is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"key": "key"}', '{"value": 1}'])
+def test_a_file_that_is_no_record_is_none(tmp_path, text):
+    (tmp_path / "a.json").write_text(text)
+    assert Results(tmp_path).find("a", "key") is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((1, 2), (12,)),
+        (("a", "b"), ("ab",)),
+        (([1], [2]), ([1, 2],)),
+        ((Colour.RED,), (Colour.BLUE,)),
+        ((Setting((8, 4)),), (Setting((8, 2)),)),
+        ((Setting((8, 4)),), (Setting((8, 4), Colour.BLUE),)),
+        (({"a": 1},), ({"a": 2},)),
+        (({"a": 1},), ({"b": 1},)),
+        ((np.array([1, 2]),), (np.array([2, 1]),)),
+        ((np.array([[1, 2]]),), (np.array([[1], [2]]),)),
+        ((np.array([1], np.int8),), (np.array([1], np.int32),)),
+        ((xpulpnn_sim.tools.results,), (pytest,)),
+        ((1,), ("1",)),
+    ],
+)
+def test_a_digest_tells_apart_whatever_differs(one, other):
+    assert digest(*one) != digest(*other)
+
+
+def test_a_digest_is_the_same_whatever_the_order_of_a_set():
+    assert digest({3, 1, 2}, {"a": 1, "b": 2}) == digest({2, 3, 1}, {"b": 2, "a": 1})
+    assert len(digest()) == 32
+
+
+def test_a_second_run_is_refused_and_told_who_is_there(tmp_path):
+    with folder_lock(tmp_path, "--output"):
+        with pytest.raises(InputError) as caught, folder_lock(tmp_path, "--output"):
+            pass
+        text = f"--output must be a folder that no other run uses, not {tmp_path} (process {os.getpid()} on"
+        assert str(caught.value).startswith(text)
+    assert list(tmp_path.iterdir()) == []
+    with folder_lock(tmp_path, "--output"):
+        pass
+
+
+def hold(folder, ready):
+    with folder_lock(folder, "--output"):
+        ready.set()
+        signal.pause()
+
+
+def test_a_killed_run_holds_nothing(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    process = context.Process(target=hold, args=(tmp_path, ready))
+    process.start()
+    assert ready.wait(20)
+    with pytest.raises(InputError), folder_lock(tmp_path, "--output"):
+        pass
+    process.kill()
+    process.join()
+    assert (tmp_path / LOCK).exists()
+    with folder_lock(tmp_path, "--output"):
+        pass
+    assert not (tmp_path / LOCK).exists()
+
+
+def test_a_file_that_its_last_owner_removes_meanwhile_is_no_lock(tmp_path, monkeypatch):
+    lock = fcntl.flock
+
+    def after_removal(file, how):
+        monkeypatch.setattr(fcntl, "flock", lock)
+        (tmp_path / LOCK).unlink()
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", after_removal)
+    with folder_lock(tmp_path, "--output"), pytest.raises(InputError), folder_lock(tmp_path, "--output"):
+        pass
+
+
+def test_files_are_replaced_in_one_step(tmp_path):
+    path = tmp_path / "result.json"
+    write_text(path, "1")
+    before = path.stat().st_ino
+    write_text(path, "1")
+    assert path.stat().st_ino == before  # unchanged files are left alone
+    write_text(path, "2")
+    assert path.read_text() == "2"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
