@@ -1,8 +1,9 @@
-"""What all tests share: a cache that is not the user's, and little garbage collection."""
+"""What all tests share: a cache not the user's, little garbage collection, refused commands, networks of others."""
 
 import gc
 import os
-from collections.abc import Generator
+import re
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -22,3 +23,29 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         # as in the command line
         gc.set_threshold(20_000)
+
+
+@pytest.fixture
+def refused(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a command that must end with exit code 2 and one line; returns the line behind ``error:``."""
+    from xpulpnn_sim.cli import main as cli
+
+    def run(*words: object) -> str:
+        capfd.readouterr()
+        assert cli.main([*map(str, words)]) == 2
+        printed = capfd.readouterr()
+        found = re.fullmatch(r"error: (.*)\n", printed.err)
+        assert found, printed.err
+        assert printed.out == ""
+        return found[1]
+
+    return run
+
+
+@pytest.fixture
+def nets() -> Path:
+    """The folder XPULPNN_NETS: TFC_1W1A.onnx, resnet8_int8.tflite, cnv_w1a1_cifar10.npz, cmsis_cifar10.npz, cifar20."""
+    folder = os.environ.get("XPULPNN_NETS")
+    if folder is None:
+        pytest.skip("XPULPNN_NETS names no folder")
+    return Path(folder)

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, compared
+from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
 from xpulpnn_sim.cosimulation.workloads.workload import executable_of
 from xpulpnn_sim.reference.iss.cluster import ClusterSession
 from xpulpnn_sw.kernels.kinds import kind, kind_of
@@ -12,6 +14,8 @@ from xpulpnn_sw.layers.convolution import ImageConvLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.deployed_program import DeployedProgram
 from xpulpnn_sw.networks.network import Network, Stage
+
+from .designs import FULL
 
 
 def stage(name: str, kernel: str, text: str, precision: str, *sources: str, rng: np.random.Generator) -> Stage:
@@ -28,6 +32,12 @@ def network_of(layers: Sequence[Sequence[str]], seed: int = 0) -> tuple[Network,
     rng = np.random.default_rng(seed)
     stages = tuple(stage(f"{layer[0]}{number}", *layer, rng=rng) for number, layer in enumerate(layers))
     return Network(name="net", stages=stages), stages[0].tensors.activations
+
+
+def cifar10_case(bits: int, config=FULL) -> NetworkCase:
+    """The network for CIFAR-10 with random weights; retirements are not checked."""
+    network, image = random_network(bits, seed=bits)
+    return NetworkCase(network=network, image=image, config=config, machine=Machine(), checked=False)
 
 
 def wrong_on_the_simulator(case: NetworkCase, program: DeployedProgram) -> list[int]:

@@ -1,26 +1,22 @@
 """The CIFAR-10 network: its layers on the RTL, with random weights and with trained ones where there are any."""
 
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.designs import FOUR, FULL
+from tests.designs import FOUR
+from tests.networks import cifar10_case
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cosimulation.model.libraries import simulated
-from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks.images import read_images
 from xpulpnn_sim.cosimulation.networks.network_run import run_network
-from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase
 from xpulpnn_sim.cosimulation.workloads import cifar10
-from xpulpnn_sim.cosimulation.workloads.cifar10 import normalised_images, random_network, trained
+from xpulpnn_sim.cosimulation.workloads.cifar10 import normalised_images, trained
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
-from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.layers.channelwise import ReluLayer
@@ -33,20 +29,12 @@ from xpulpnn_sw.networks.network import Network, Stage
 MACS = 1024 * 32 * 75 + 256 * 16 * 800 + 64 * 32 * 400 + 512 * 10
 MOST_CYCLES = {8: 2_300_000, 4: 1_700_000}
 MOST_CYCLES_OF_FOUR = 1_400_000 / 3.75
-NETS = os.environ.get("XPULPNN_NETS")
-
-needs_nets = pytest.mark.skipif(NETS is None, reason="XPULPNN_NETS names no folder with cmsis_cifar10.npz and cifar20")
-
-
-def random_case(bits: int) -> NetworkCase:
-    network, image = random_network(bits, seed=bits)
-    return NetworkCase(network=network, image=image, config=FULL, machine=Machine(max_cycles=1 << 40), checked=False)
 
 
 @pytest.mark.cosim
 @pytest.mark.parametrize("bits", MOST_CYCLES)
 def test_every_layer_is_right_and_soon(bits):
-    result = run_network(random_case(bits))
+    result = run_network(cifar10_case(bits))
     record, layers = result.record, result.record["layers"]
     assert (record["mismatches"], result.reports) == (0, [])
     assert record["cycles"] <= MOST_CYCLES[bits]
@@ -58,7 +46,7 @@ def test_every_layer_is_right_and_soon(bits):
 
 @pytest.mark.cosim
 def test_every_layer_is_faster_where_the_core_requantises():
-    case = random_case(2)
+    case = cifar10_case(2)
     layers, faster = (run_network(one).record for one in (case, replace(case, config=simulated(preset("xpulpnn2")))))
     assert layers["mismatches"] == faster["mismatches"] == 0
     assert [layer["folded"] for layer in faster["layers"]] == [True, False] * 3 + [False]
@@ -68,29 +56,17 @@ def test_every_layer_is_faster_where_the_core_requantises():
 
 @pytest.mark.cosim
 def test_cores_share_every_layer():
-    result = run_network(replace(random_case(2), config=FOUR))
+    result = run_network(replace(cifar10_case(2), config=FOUR))
     assert (result.record["mismatches"], result.reports) == (0, [])
     assert result.record["cycles"] <= MOST_CYCLES_OF_FOUR
     assert (result.record["cores"], result.record["tcdm_bytes"]) == (4, FOUR.tcdm_bytes)
     assert result.record["stalls"]["bank_conflict"] > 0
 
 
-@pytest.mark.cosim
-def test_a_wrong_layer_is_named():
-    """One result of one layer is expected to be another."""
-    case = random_case(2)
-    expected = [batch[0] for batch in run_reference(case.network, case.image[np.newaxis])]
-    right = int(expected[5][1, 2, 3])
-    expected[5][1, 2, 3] ^= 1
-    result = run_network(replace(case, expected=expected))
-    assert [layer["mismatches"] for layer in result.record["layers"]] == [0, 0, 0, 0, 0, 1, 0]
-    assert result.reports == [f"pool3[1][2][3]: expected {right ^ 1}, got {right} (1 wrong results)"]
-
-
 @pytest.mark.unit
 @pytest.mark.parametrize("bits", cifar10.WIDTHS)
 def test_random_results_spread(bits):
-    case = random_case(bits)
+    case = cifar10_case(bits)
     current = case.image
     for stage in case.network.stages:
         current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
@@ -100,7 +76,7 @@ def test_random_results_spread(bits):
 
 @pytest.mark.unit
 def test_every_layer_is_computed_by_the_fastest_variant():
-    stages = random_case(4).network.stages
+    stages = cifar10_case(4).network.stages
     names = {
         name: [
             stage.fastest(preset(name).extensions, preset(name).widths) for stage in (stages[0], stages[1], stages[-1])
@@ -120,7 +96,7 @@ def test_every_layer_is_computed_by_the_fastest_variant():
 @pytest.mark.parametrize(("bits", "name"), [(8, "ri5cy"), (4, "xpulpnn-cu"), (2, "xpulpnn2")])
 def test_layers_of_every_level_fit_together(bits, name):
     """The results of one are where the next one reads, also for kernels that copy their inputs first."""
-    case = replace(random_case(bits), config=preset(name))
+    case = replace(cifar10_case(bits), config=preset(name))
     made = chain(case.computed, case.image, case.variants)
     symbols = made.function.image.symbols
     words = made.function.image.view("arguments").view("<u4").tolist()
@@ -138,25 +114,24 @@ def relu(name: str, channels: int, bits: int = 8) -> Stage:
 
 @pytest.mark.unit
 def test_layers_that_do_not_fit_together():
-    network = Network(name="two", stages=(relu("a", 8), relu("b", 8, 4)))
-    with pytest.raises(LayerError, match=r"^inputs of b must be 2x2x8 of i8 as a leaves them, not 2x2x8 of i4$"):
-        chain(network, np.zeros((2, 2, 8), np.int64), ["xpulpnn", "xpulpnn"])
-
-
-@pytest.mark.unit
-def test_channels_that_leave_gaps():
-    """Between layers that read pixel by pixel they may, but a fully connected one reads everything."""
-    network = Network(name="two", stages=(relu("a", 6), relu("b", 6)))
-    assert chain(network, np.zeros((2, 2, 6), np.int64), ["xpulpnn", "xpulpnn"]).steps[0].results.pixel_bytes == 8
-    with pytest.raises(LayerError, match=r"^inputs of a must be \(2, 2, 6\), not \(2, 2, 5\)$"):
-        chain(network, np.zeros((2, 2, 5), np.int64), ["xpulpnn", "xpulpnn"])
-    precision = Precision.parse("i8x8xi32")
-    layer = LinearLayer(inputs=24, outputs=2, raw=True)
+    """Between layers that read pixel by pixel channels may leave gaps; a fully connected one reads everything."""
+    layer, precision = LinearLayer(inputs=24, outputs=2, raw=True), Precision.parse("i8x8xi32")
     tensors = kind("linear").tensors(layer, precision, np.random.default_rng(0))
     last = Stage(name="c", layer=layer, precision=precision, tensors=tensors)
-    network = replace(network, stages=(*network.stages, last))
-    with pytest.raises(LayerError, match=r"^channels of b must fill whole words, not 6$"):
-        chain(network, np.zeros((2, 2, 6), np.int64), ["xpulpnn", "xpulpnn", "nn_4x1"])
+
+    def chained(*stages, channels):
+        variants = ["nn_4x1" if stage is last else "xpulpnn" for stage in stages]
+        return chain(Network(name="few", stages=stages), np.zeros((2, 2, channels), np.int64), variants)
+
+    gaps = (relu("a", 6), relu("b", 6))
+    assert chained(*gaps, channels=6).steps[0].results.pixel_bytes == 8
+    for stages, channels, message in (
+        ((relu("a", 8), relu("b", 8, 4)), 8, r"inputs of b must be 2x2x8 of i8 as a leaves them, not 2x2x8 of i4"),
+        (gaps, 5, r"inputs of a must be \(2, 2, 6\), not \(2, 2, 5\)"),
+        ((*gaps, last), 6, "channels of b must fill whole words, not 6"),
+    ):
+        with pytest.raises(LayerError, match=f"^{message}$"):
+            chained(*stages, channels=channels)
 
 
 @pytest.mark.unit
@@ -203,12 +178,10 @@ def test_the_shifts_of_trained_weights(tmp_path, name):
     assert by_hand(left, right) not in {by_hand(left - 1, right), by_hand(left + 1, right), by_hand(left, right - 1)}
 
 
-@needs_nets
 @pytest.mark.cosim
-def test_trained_weights():
-    folder = Path(NETS or "")
-    network = trained(folder / "cmsis_cifar10.npz")
-    images = read_images(folder / "cifar20")
+def test_trained_weights(nets):
+    network = trained(nets / "cmsis_cifar10.npz")
+    images = read_images(nets / "cifar20")
     right = 0
     labels = images.known(10)
     for samples, label in zip(images.samples, labels, strict=True):
@@ -217,7 +190,7 @@ def test_trained_weights():
             current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
         right += int(current.reshape(-1).argmax()) == label
     assert (right, len(labels)) == (19, 20)
-    result = run_network(replace(random_case(8), network=network, image=normalised_images(images.samples[0])))
+    result = run_network(replace(cifar10_case(8), network=network, image=normalised_images(images.samples[0])))
     assert (result.record["mismatches"], result.reports) == (0, [])
     assert result.record["cycles"] <= MOST_CYCLES[8]
     assert int(result.scores.argmax()) == labels[0]
@@ -225,21 +198,16 @@ def test_trained_weights():
 
 @pytest.mark.unit
 @pytest.mark.parametrize(("words", "named"), [("--network a.npz", "--network"), ("--bits 16", "--bits")])
-def test_bad_input_is_one_line_and_code_2(words, named, capsys):
-    assert cli.main(["cosim", "cifar10", *words.split()]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"error: {named} must ")
-    assert error.count("\n") == 1
+def test_bad_input(words, named, refused):
+    assert refused("cosim", "cifar10", *words.split()).startswith(f"{named} must ")
 
 
 @pytest.mark.unit
-def test_images_of_another_size(tmp_path, capsys):
+def test_images_of_another_size(tmp_path, refused):
     np.savez(tmp_path / "weights.npz", **arrays())
     np.savez(tmp_path / "small.npz", images=np.zeros((1, 16, 16, 3), np.uint8), labels=np.array([1]))
-    words = ["--network", str(tmp_path / "weights.npz"), "--images", str(tmp_path / "small.npz")]
-    assert cli.main(["cosim", "cifar10", *words]) == 2
-    expected = f"error: images must be 32x32x3, not 16x16x3, in {tmp_path / 'small.npz'}\n"
-    assert capsys.readouterr().err == expected
+    words = ("--network", tmp_path / "weights.npz", "--images", tmp_path / "small.npz")
+    assert refused("cosim", "cifar10", *words) == f"images must be 32x32x3, not 16x16x3, in {words[-1]}"
 
 
 @pytest.mark.cosim

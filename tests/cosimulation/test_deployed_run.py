@@ -1,44 +1,73 @@
-"""A network on a cluster: memory shared by lifetime, weights by DMA, and what goes wrong if either is."""
+"""Networks on clusters: memory shared by lifetime, weights by DMA, tiles where it is too small; and faults in that."""
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from tests import random_graphs
 from tests.designs import FOUR, FULL
-from tests.networks import network_of, wrong_on_the_simulator
+from tests.networks import cifar10_case, network_of, wrong_on_the_simulator
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.networks import network_run
 from xpulpnn_sim.cosimulation.networks.network_run import deployed_network, run_network
 from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase
-from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
-from xpulpnn_sw.networks import planning
-from xpulpnn_sw.networks.deployed_program import deployed_program
+from xpulpnn_sw.networks import deployment, planning
+from xpulpnn_sw.networks.deployed_program import DeployedProgram, deployed_program
 
 LAYERS = (
-    ("conv", "8x8x16:16x3x3"),
-    ("maxpool", "8x8x16:2x2:s=2"),
-    ("conv", "4x4x16:32x3x3"),
-    ("relu", "4x4x32"),
-    ("linear", "512:10"),
+    ("conv", "8x8x16:16x3x3", "i8x8xi8"),
+    ("maxpool", "8x8x16:2x2:s=2", "i8x8xi8"),
+    ("conv", "4x4x16:32x3x3", "i8x8xi8"),
+    ("relu", "4x4x32", "i8x8xi8"),
+    ("linear", "512:10", "i8x8xi8"),
 )
 WEIGHTS = ("conv0", "conv2", "linear4")
 
+BRANCHES = (
+    ("conv", "12x13x3:16x3x3:p=1x1x0x1:image", "i8x8xi8"),
+    ("maxpool", "12x12x16:3x3:s=1,p=1", "i8xi8xi8"),
+    ("add", "12x12x16:shift", "i8xi8x8", "conv0", "maxpool1"),
+    ("avgpool", "12x12x16:2x2:s=2:scaled", "8x8x8"),
+    ("pointwise", "6x6x16:16", "8x8x8"),
+    ("linear", "576:32", "8x8x8"),
+    ("linear", "32:10:raw", "8x8x8"),
+)
+"""Of 43 KiB, at most 9 of which are needed for a layer."""
 
-def small_case(layers=LAYERS, *, checked: bool = False, l2_latency: int = 1) -> NetworkCase:
-    network, image = network_of([(*layer, "i8x8xi8") for layer in layers], seed=8)
+
+def case_of(layers, *, checked: bool = False, l2_latency: int = 1) -> NetworkCase:
+    network, image = network_of(layers)
     machine = Machine(l2_latency=l2_latency)
     return NetworkCase(network=network, image=image, config=FOUR, machine=machine, checked=checked)
 
 
+EIGHT = ClusterConfig(core=FULL)
+
+
+def planned(case: NetworkCase, memory: int) -> DeployedProgram:
+    return deployed_program(case.computed, case.given, case.variants, cores=case.config.cores, memory=memory)
+
+
+def require_apart(program: DeployedProgram, memory: int) -> None:
+    """No two pieces of memory that are needed in the same step have a byte in common."""
+    plan = program.deployment
+    for step in range(len(plan.steps)):
+        here = sorted((plan.places[one.name], one.size) for one in plan.pieces if one.first <= step <= one.last)
+        assert all(at + size <= after for (at, size), (after, _) in pairwise(here))
+        assert all(at + size <= memory for at, size in here)
+
+
 @pytest.mark.cosim
 def test_layers_and_their_accounts():
-    result = run_network(small_case(checked=True, l2_latency=20))
+    result = run_network(case_of(LAYERS, checked=True, l2_latency=20))
     record, steps = result.record, result.record["steps"]
     assert (record["mismatches"], result.reports) == (0, [])
-    assert [step["name"] for step in steps] == ["load", *(f"{name}{n}" for n, (name, _) in enumerate(LAYERS)), "store"]
+    assert [step["name"] for step in steps] == ["load", *(f"{name}{n}" for n, (name, *_) in enumerate(LAYERS)), "store"]
     assert record["cycles"] == sum(step["cycles"] for step in steps)
     assert all(step["begin"] == sum(one["cycles"] for one in steps[:n]) for n, step in enumerate(steps))
     weights = {layer["name"]: layer["weight_bytes"] for layer in record["layers"] if layer["weight_bytes"]}
@@ -58,15 +87,11 @@ def test_layers_and_their_accounts():
 @pytest.mark.unit
 @pytest.mark.parametrize("bits", [8, 2])
 def test_the_usual_memory_holds_the_network(bits):
-    network, image = random_network(bits, seed=bits)
-    case = NetworkCase(network=network, image=image, config=ClusterConfig(core=FULL), machine=Machine())
+    case = cifar10_case(bits, EIGHT)
     program = deployed_network(case, case.config)
-    plan = program.deployment
-    assert len(program.data) == plan.extent <= {8: 96, 2: 32}[bits] << 10
+    assert len(program.data) == program.deployment.extent <= {8: 96, 2: 32}[bits] << 10
     assert case.config.tcdm_bytes == 128 << 10
-    for step in range(len(plan.steps)):
-        here = sorted((plan.places[one.name], one.size) for one in plan.pieces if one.first <= step <= one.last)
-        assert all(at + size <= after for (at, size), (after, _) in pairwise(here))
+    require_apart(program, case.config.tcdm_bytes)
 
 
 LATE = {
@@ -80,8 +105,8 @@ LATE = {
 @pytest.mark.parametrize("memory", LATE)
 def test_filters_wait_where_memory_is_short(memory):
     """The less memory, the later they come; the results are right, on the instruction-set simulator."""
-    case = small_case((("relu", "16x16x16"), ("linear", "4096:4")))
-    program = deployed_program(case.network, case.image, case.variants, cores=4, memory=memory)
+    case = case_of((("relu", "16x16x16", "i8x8xi8"), ("linear", "4096:4", "i8x8xi8")))
+    program = planned(case, memory)
     assert [step.loads for step in program.deployment.steps] == LATE[memory]
     assert len(program.data) <= memory
     assert wrong_on_the_simulator(case, program) == [0, 0]
@@ -90,28 +115,15 @@ def test_filters_wait_where_memory_is_short(memory):
 @pytest.mark.unit
 @pytest.mark.parametrize(("kib", "meanwhile"), [(128, "conv1"), (60, "pool1")])
 def test_filters_come_while_a_layer_before_is_computed(kib, meanwhile):
-    network, image = random_network(8, seed=8)
-    case = NetworkCase(network=network, image=image, config=ClusterConfig(core=FULL), machine=Machine())
-    plan = deployed_program(network, image, case.variants, cores=8, memory=kib << 10).deployment
-    (step,) = (step for step in plan.steps if "conv2.weights" in step.loads)
-    assert network.stages[step.layer].name == meanwhile
-
-
-@pytest.mark.unit
-@pytest.mark.flow
-def test_a_network_that_does_not_fit():
-    network, image = random_network(8, seed=8)
-    case = NetworkCase(network=network, image=image, config=ClusterConfig(core=FULL), machine=Machine())
-    # even a row of four channels by a single core
-    with pytest.raises(LayerError) as error:
-        deployed_network(case, replace(case.config, tcdm_bytes=1 << 13))
-    assert str(error.value) == "conv3: tiles must be at most the TCDM's 8192 bytes with buffers and stacks, not 9136"
+    case = cifar10_case(8, EIGHT)
+    (step,) = (step for step in planned(case, kib << 10).deployment.steps if "conv2.weights" in step.loads)
+    assert case.network.stages[step.layer].name == meanwhile
 
 
 @pytest.mark.unit
 def test_a_cluster_without_dma():
     with pytest.raises(InputError, match=r"^dma of the cluster must be true for networks, not false$"):
-        deployed_network(small_case(), replace(FOUR, dma=False))
+        deployed_network(case_of(LAYERS), replace(FOUR, dma=False))
 
 
 @pytest.mark.cosim
@@ -121,7 +133,7 @@ def test_a_buffer_on_one_in_use_is_found(monkeypatch):
     monkeypatch.setattr(
         planning, "arranged", lambda pieces: (places := right(pieces)) | {"conv0.output": places["conv2.weights"]}
     )
-    result = run_network(small_case())
+    result = run_network(case_of(LAYERS))
     assert result.record["mismatches"] > 0
     assert result.reports[0].startswith("conv2[")
 
@@ -136,7 +148,7 @@ def test_filters_that_come_too_late_are_found(monkeypatch):
         return (first, replace(conv, loads=()), pool, replace(other, loads=(*conv.loads, *other.loads)), *rest)
 
     monkeypatch.setattr(planning.Planner, "steps", late)
-    result = run_network(small_case(l2_latency=100))
+    result = run_network(case_of(LAYERS, l2_latency=100))
     wrong = {layer["name"]: layer["mismatches"] for layer in result.record["layers"]}
     assert (wrong["conv0"], wrong["maxpool1"]) == (0, 0)
     assert wrong["conv2"] > 0
@@ -145,6 +157,192 @@ def test_filters_that_come_too_late_are_found(monkeypatch):
 
 @pytest.mark.unit
 def test_the_beginning_of_memory_is_noise():
-    program = deployed_network(small_case(), FOUR)
+    program = deployed_network(case_of(LAYERS), FOUR)
     assert set(program.data) == {0xA5}
     assert program.data_base == TCDM_BASE
+
+
+@pytest.fixture
+def within(monkeypatch):
+    """Programs for less memory than the cluster has."""
+
+    def limit(memory: int) -> None:
+        right = network_run.deployed_program
+        monkeypatch.setattr(
+            network_run, "deployed_program", lambda *given, **named: right(*given, **named | {"memory": memory})
+        )
+
+    return limit
+
+
+MEMORY = 6656
+
+
+@pytest.mark.cosim
+def test_most_layers_in_tiles(within):
+    within(MEMORY)
+    result = run_network(case_of(BRANCHES, checked=True, l2_latency=20))
+    record = result.record
+    assert (record["mismatches"], result.reports) == (0, [])
+    tiles = {layer["name"]: layer["tiles"] for layer in record["layers"]}
+    assert min(tiles[name] for name in ("conv0", "maxpool1", "add2", "linear5")) > 1
+    assert tiles["linear6"] == 0
+    assert record["data_bytes"] <= MEMORY
+    # what is stored is there: each map that leaves does so once, row by row
+    moved = {layer["name"]: (layer["loaded"], layer["stored"]) for layer in record["layers"]}
+    assert moved["maxpool1"][1] == moved["add2"][1] == 12 * 12 * 16
+    assert moved["add2"][0] >= 2 * 12 * 12 * 16
+    assert moved["linear5"][0] > 32 * 576
+    assert record["cycles"] == sum(step["cycles"] for step in record["steps"])
+    last = len(record["steps"]) - 1
+    assert all(0 <= piece["first"] <= piece["last"] <= last for piece in record["plan"])
+
+
+@pytest.mark.cosim
+def test_fewer_cores_where_the_rows_of_all_are_too_large(within):
+    """A core copies four pixels of 576 bytes each."""
+    within(12_200)
+    record = run_network(case_of((("conv", "5x5x64:8x3x3", "8x8x8"), ("linear", "200:4:raw", "8x8x8")))).record
+    assert record["mismatches"] == 0
+    assert [layer["cores"] for layer in record["layers"]] == [2, 4]
+
+
+RESIDUAL = (
+    ("conv", "8x8x16:16x3x3", "8x8x8"),
+    ("conv", "8x8x16:32x3x3", "8x8x8"),
+    ("conv", "8x8x32:16x3x3", "8x8x8"),
+    ("add", "8x8x16", "8xu8x8", "conv0", "conv2"),
+    ("linear", "1024:4:raw", "8x8x8"),
+)
+"""Most is needed in the third layer; the map of the first one is needed behind it."""
+
+LEAVING = 17_000
+"""Bytes that are too few for it to stay."""
+
+
+@pytest.mark.unit
+@pytest.mark.flow
+def test_a_map_leaves_and_comes_back():
+    case = case_of(RESIDUAL)
+    program = planned(case, LEAVING)
+    steps = program.deployment.steps
+    assert not program.deployment.tiled
+    (stored,) = (number for number, step in enumerate(steps) if "conv0.output" in step.stores)
+    (fetched,) = (number for number, step in enumerate(steps) if "conv0.output.1" in step.loads)
+    (needy,) = (number for number, step in enumerate(steps) if step.layer == 2)
+    assert stored < needy < fetched
+    require_apart(program, LEAVING)
+    assert wrong_on_the_simulator(case, program) == [0] * len(RESIDUAL)
+    assert not any("conv0.output" in step.stores for step in planned(case, LEAVING * 2).deployment.steps)
+
+
+@pytest.mark.cosim
+def test_a_map_that_comes_back_from_slow_memory(within):
+    within(LEAVING)
+    record = run_network(case_of(RESIDUAL, l2_latency=100)).record
+    assert record["mismatches"] == 0
+    assert [step["name"] for step in record["steps"]].count("load") > 1
+
+
+@pytest.mark.unit
+def test_a_map_that_is_not_stored_is_found(monkeypatch):
+    """It comes back as it was outside before."""
+    right = planning.Planner.steps
+    monkeypatch.setattr(
+        planning.Planner, "steps", lambda *given: tuple(replace(one, stores=()) for one in right(*given))
+    )
+    case = case_of(RESIDUAL)
+    wrong = wrong_on_the_simulator(case, planned(case, LEAVING))
+    assert wrong[:3] == [0, 0, 0]
+    assert wrong[3] > 0
+
+
+@pytest.mark.unit
+def test_a_lifetime_too_short_is_found(monkeypatch):
+    """By one step: the results of the layer that reads a map lie on that map."""
+    right = planning.Planner.pieces
+    monkeypatch.setattr(
+        planning.Planner,
+        "pieces",
+        lambda *given: tuple(
+            replace(one, last=max(one.first, one.last - one.name.endswith(".output"))) for one in right(*given)
+        ),
+    )
+    case = case_of(BRANCHES)
+    assert sum(wrong_on_the_simulator(case, planned(case, 1 << 16))) > 0
+
+
+@pytest.mark.unit
+def test_a_tile_too_few_is_found(monkeypatch):
+    right = deployment.schedule
+    monkeypatch.setattr(deployment, "schedule", lambda tiles, *, overlap: right(tiles[:-1], overlap=overlap))
+    case = case_of(BRANCHES)
+    wrong = wrong_on_the_simulator(case, planned(case, 1 << 14))
+    assert wrong[:5] == [0] * 5
+    assert wrong[5] > 0
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("layers", "memory", "divided"),
+    [
+        ((("linear", "512:512", "8x8x8"), ("linear", "512:10:raw", "8x8x8")), 32 << 10, {"linear0"}),
+        (
+            (("depthwise", "24x23x8:3x3:s=2,v=7", "8x8x4"), ("pointwise", "12x12x8:16", "4x4x4")),
+            8 << 10,
+            {"depthwise0"},
+        ),
+        (
+            (("pointwise", "16x15x8:8", "4x4x4"), ("depthwise", "16x15x8:5x3:p=2x2x1x1", "4x8x2")),
+            4000,
+            {"pointwise0", "pointwise0.planes", "depthwise1"},
+        ),
+    ],
+)
+@pytest.mark.flow
+def test_layers_of_every_kind(layers, memory, divided):
+    case = case_of(layers)
+    program = planned(case, memory)
+    names = [stage.name for stage in case.computed.stages]
+    assert {names[number] for number in program.deployment.tiled} >= divided
+    assert sum(wrong_on_the_simulator(case, program)) == 0
+
+
+@pytest.mark.unit
+@pytest.mark.flow
+def test_layers_that_no_tile_is_small_enough_for():
+    """Not even a row of four channels by a single core."""
+    for case, layer, least in (
+        (cifar10_case(8, EIGHT), "conv3", "9136"),
+        (case_of((("linear", "4096:8", "8x8x8"),)), "linear0", r"2\d{4}"),
+    ):
+        message = rf"^{layer}: tiles must be at most the TCDM's 8192 bytes with buffers and stacks, not {least}$"
+        with pytest.raises(LayerError, match=message):
+            deployed_network(case, replace(case.config, tcdm_bytes=8 << 10))
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.flow
+def test_random_networks_in_ever_less_memory(seed, monkeypatch):
+    """Until no tile of a layer is small enough."""
+    monkeypatch.setattr(random_graphs, "_PIXELS", (16, 13))
+    network, inputs = random_graphs.random_graph(seed, images=1)
+    case = NetworkCase(network=network, image=inputs[0], config=replace(FOUR, cores=2), machine=Machine())
+    program, memory = planned(case, FOUR.tcdm_bytes), 0
+    assert not program.deployment.tiled
+    while program.deployment.extent != memory:
+        memory = program.deployment.extent
+        with suppress(LayerError):
+            program = planned(case, memory * 7 // 8)
+        require_apart(program, memory)
+    assert program.deployment.tiled
+    assert sum(wrong_on_the_simulator(case, program)) == 0
+
+
+@pytest.mark.unit
+@pytest.mark.flow
+def test_many_layers():
+    """More than an instruction can step over where the cores report."""
+    case = replace(case_of([("relu", "2x2x16", "i8xi8xi8")] * 40), config=replace(FOUR, cores=16))
+    assert wrong_on_the_simulator(case, planned(case, FOUR.tcdm_bytes)) == [0] * 40

@@ -1,34 +1,131 @@
-"""A network's program for several inputs, and the bytes that its layers load and store."""
+"""Networks of any shape: what layers compute, load and store, and programs for several inputs."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests import networks
 from tests.designs import BEYOND, FOUR, FULL
-from tests.networks import network_of
+from tests.random_graphs import random_graph
 
 from xpulpnn.config import ClusterConfig
+from xpulpnn.errors import LayerError
 from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.networks.images import read_images
 from xpulpnn_sim.cosimulation.networks.network_run import BuiltChain, build_network, run_network
 from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, memory_plan, outside_plan
-from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
+from xpulpnn_sim.cosimulation.networks.summary import classified
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.kernels.layout import Symbol
 from xpulpnn_sw.kernels.tiling.division import DmaTransfer
-from xpulpnn_sw.networks.network import Network
+from xpulpnn_sw.networks import chain
+from xpulpnn_sw.networks.importers.registry import ImportOptions, import_model
+from xpulpnn_sw.networks.kernels import input_pieces, kernels
+from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 
 
-def case(bits: int, config, layers: int = 7) -> NetworkCase:
-    network, image = random_network(bits, seed=bits)
-    short = Network(name="short", stages=network.stages[:layers])
-    return NetworkCase(network=short, image=image, config=config, machine=Machine(max_cycles=1 << 40), checked=False)
+def case_of(network: Network, image: np.ndarray, config=BEYOND) -> NetworkCase:
+    return NetworkCase(network=network, image=image, config=config, machine=Machine(), checked=False)
+
+
+def stage(name: str, kernel: str, layer: str, precision: str, *sources: str) -> Stage:
+    return networks.stage(name, kernel, layer, precision, *sources, rng=np.random.default_rng(len(name)))
+
+
+DIAMOND = (
+    stage("left", "conv", "5x6x8:8x3x3", "8x8x8", NETWORK_INPUT),
+    stage("right", "pointwise", "5x6x8:8", "8x8x8", NETWORK_INPUT),
+    stage("both", "add", "5x6x8", "8xu8x8", "left", "right"),
+    stage("again", "add", "5x6x8:shift", "8xu8x8", "both", NETWORK_INPUT),
+    stage("last", "linear", "240:4", "8x8x8", "again"),
+)
+
+
+def diamond(stages: tuple[Stage, ...] = DIAMOND) -> NetworkCase:
+    image = np.random.default_rng(1).integers(0, 256, (5, 6, 8))
+    return case_of(Network(name="diamond", stages=stages), image)
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("first", range(0, 12, 6))
+def test_random_networks(first):
+    """Every layer of each, of any kernels, widths, rules, channels and branches."""
+    for seed in range(first, first + 6):
+        network, images = random_graph(seed)
+        result = run_network(case_of(network, images[0]))
+        assert (seed, result.record["mismatches"], result.reports) == (seed, 0, [])
+
+
+@pytest.mark.cosim
+def test_an_input_in_several_orders():
+    """With margins, without for two layers, and channel by channel."""
+    stages = (
+        stage("margins", "conv", "5x6x4:4x3x3:image", "8x8x8", NETWORK_INPUT),
+        stage("without", "pointwise", "5x6x4:4", "8x8x8", NETWORK_INPUT),
+        stage("apart", "depthwise", "5x6x4:3x3", "8x8x8", NETWORK_INPUT),
+        stage("two", "add", "5x6x4", "8xu8x8", "margins", "without"),
+        stage("three", "add", "5x6x4", "8xu8x8", "two", "apart"),
+        stage("four", "add", "5x6x4", "8xu8x8", "three", NETWORK_INPUT),
+    )
+    case = case_of(Network(name="orders", stages=stages), np.random.default_rng(2).integers(0, 256, (5, 6, 4)))
+    assert len(input_pieces(case.computed, kernels(case.computed, case.given, case.variants, cores=1))) == 3
+    built = build_network(case)
+    for image in (case.image, case.image[::-1]):
+        assert built.fed(replace(case, image=image)).run().record["mismatches"] == 0
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("others", [0, 1])
+def test_results_are_folded_for_a_pooling_alone(others):
+    wide = stage("wide", "conv", "8x8x16:16x3x3", "8x8x8")
+    pool = stage("pool", "maxpool", "8x8x16:3x3:s=2,p=0x1x0x1", "8xu8x8", "wide")
+    other = stage("other", "maxpool", "8x8x16:2x2:s=2", "8xu8x8", "wide")
+    both = stage("both", "add", "4x4x16", "8xu8x8", "pool", "other" if others else "pool")
+    network = Network(name="pools", stages=(wide, pool, *[other] * others, both))
+    result = run_network(case_of(network, np.random.default_rng(3).integers(0, 256, (8, 8, 16))))
+    assert (result.record["mismatches"], result.record["layers"][0]["folded"]) == (0, not others)
+
+
+@pytest.mark.cosim
+def test_a_wrong_source_is_found():
+    """A sum of other maps; what does not depend on it stays right."""
+    case = diamond()
+    expected = [batch[0] for batch in run_reference(case.network, case.image[np.newaxis])]
+    wrong = replace(DIAMOND[3], sources=("both", "left"))
+    result = run_network(replace(diamond((*DIAMOND[:3], wrong, DIAMOND[4])), expected=expected))
+    found = {layer["name"]: layer["mismatches"] > 0 for layer in result.record["layers"]}
+    assert found == {"left": False, "right": False, "both": False, "again": True, "last": True}
+
+
+@pytest.mark.cosim
+def test_a_map_that_is_too_short_is_found(monkeypatch):
+    """Its end and the beginning of what lies behind it are at the same place."""
+    right = chain.map_bytes
+    monkeypatch.setattr(
+        chain, "map_bytes", lambda *of: {name: size - 64 * (name == "left") for name, size in right(*of).items()}
+    )
+    found = run_network(diamond()).record
+    assert {layer["name"] for layer in found["layers"] if layer["mismatches"]} >= {"both", "last"}
+
+
+@pytest.mark.cosim
+def test_many_layers():
+    """More argument structures than an immediate reaches, and no product."""
+    stages = [stage(f"pool{number}", "maxpool", "1x1x4:1x1", "8x8x8") for number in range(40)]
+    result = run_network(case_of(Network(name="pools", stages=tuple(stages)), np.array([3, 4, 5, 128])))
+    assert (result.record["mismatches"], result.scores.tolist()) == (0, [3, 4, 5, 128])
+
+
+def first_layers(bits: int, config, layers: int = 7) -> NetworkCase:
+    case = networks.cifar10_case(bits, config)
+    return replace(case, network=replace(case.network, stages=case.network.stages[:layers]))
 
 
 @pytest.mark.unit
 @pytest.mark.parametrize("config", [FULL, FOUR], ids=["core", "cluster"])
 def test_the_program_for_another_input_is_the_one_made_for_it(config):
-    first = case(2, config)
+    first = first_layers(2, config)
     other = replace(first, image=np.flip(first.image, axis=0).copy())
     made, fed = build_network(other).executable, build_network(first).fed(other).executable
     assert [one.data for one in fed.segments] == [one.data for one in made.segments]
@@ -37,7 +134,7 @@ def test_the_program_for_another_input_is_the_one_made_for_it(config):
 
 @pytest.mark.cosim
 def test_another_input_has_other_results_and_what_is_expected_counts():
-    first = case(2, FULL, layers=2)
+    first = first_layers(2, FULL, layers=2)
     other = replace(first, image=np.flip(first.image, axis=0).copy())
     expected = [values[0] for values in run_reference(other.network, other.image[np.newaxis])]
     result = build_network(first).fed(replace(other, expected=expected)).run()
@@ -48,13 +145,14 @@ def test_another_input_has_other_results_and_what_is_expected_counts():
     expected[1][3, 4, 5] ^= 1
     wrong = build_network(first).fed(replace(other, expected=expected)).run()
     assert [layer["mismatches"] for layer in wrong.record["layers"]] == [0, 1]
-    assert wrong.reports[0].startswith("pool1[3][4][5]: expected ")
+    told = f"pool1[3][4][5]: expected {expected[1][3, 4, 5]}, got {expected[1][3, 4, 5] ^ 1} (1 wrong results)"
+    assert wrong.reports == [told]
 
 
 @pytest.mark.cosim
 @pytest.mark.parametrize("config", [FULL, BEYOND], ids=["full", "beyond"])
 def test_bytes_loaded_and_stored_are_those_of_the_retirements(config):
-    one = case(2, config, layers=3)
+    one = first_layers(2, config, layers=3)
     built = build_network(one)
     assert isinstance(built, BuiltChain)
     layers = built.run().record["layers"]
@@ -77,7 +175,7 @@ def test_bytes_loaded_and_stored_are_those_of_the_retirements(config):
 
 @pytest.mark.unit
 def test_memory_by_lifetime():
-    network = case(2, FULL).network
+    network = first_layers(2, FULL).network
     names = ("im2col", "input", "conv1.output", "conv1.ahead", "conv1.weights", "pool1.output", "stack")
     symbols = {name: Symbol(64 * number, 64 * (name != "conv1.ahead")) for number, name in enumerate(names)}
     found = {
@@ -123,7 +221,7 @@ LAYERS = (
 def test_every_layer(config: ClusterConfig, bits: int):
     """All are as the reference says, and transpositions take less than a fifth of what is behind them."""
     image = np.random.default_rng(9).integers(0, 256, (8, 8, 3))
-    network, _ = network_of(
+    network, _ = networks.network_of(
         [(name, layer, precision.format(bits=bits)) for name, layer, precision in LAYERS], seed=bits
     )
     result = run_network(NetworkCase(network=network, image=image, config=config, machine=Machine()))
@@ -135,3 +233,34 @@ def test_every_layer(config: ClusterConfig, bits: int):
     ]
     for before, after in (("conv0.planes", "depthwise1"), ("pointwise2.planes", "depthwise3")):
         assert layers[before]["cycles"] < layers[after]["cycles"] / 5
+
+
+TOO_LARGE = {"_MOST_CODE": "code of diamond must be at most 100 bytes, not ", "_MOST_DATA": "data of diamond must be "}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_networks_larger_than_memory(name, monkeypatch):
+    monkeypatch.setattr(chain, name, 100)
+    with pytest.raises(LayerError, match=f"^{TOO_LARGE[name]}"):
+        build_network(diamond())
+
+
+LIMITS = {
+    "resnet8_int8.tflite": (4_300_000, 18),
+    "cnv_w1a1_cifar10.npz": (7_500_000, 20),
+}
+"""Of a model the most cycles for an image, and how many of the 20 are classified as labelled."""
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("name", LIMITS)
+def test_models(name, nets):
+    cycles, least = LIMITS[name]
+    described = import_model(nets / name, ImportOptions(name="model"))
+    images = read_images(nets / "cifar20")
+    assert classified(described, images).right >= least
+    image = described.inputs(images.samples[0])
+    result = run_network(case_of(described.network, image))
+    assert (result.record["mismatches"], result.reports) == (0, [])
+    assert result.record["cycles"] <= cycles

@@ -1,6 +1,5 @@
-"""The C compilers that are installed, files in a working directory, and commands that refuse their input."""
+"""The C compilers that are installed, and files in a working directory."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.cli import main as cli
 from xpulpnn_sw.toolchain import build as toolchain
 from xpulpnn_sw.toolchain import compilers
 from xpulpnn_sw.toolchain.build import Options
@@ -77,19 +75,3 @@ def build(tmp_path: Path) -> ClusterBuild:
         return tmp_path / "main.elf"
 
     return compiled
-
-
-@pytest.fixture
-def refused(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Runs a command that must end with exit code 2 and one line; returns the line behind ``error:``."""
-
-    def run(*words: object) -> str:
-        capfd.readouterr()
-        assert cli.main([*map(str, words)]) == 2
-        printed = capfd.readouterr()
-        found = re.fullmatch(r"error: (.*)\n", printed.err)
-        assert found, printed.err
-        assert printed.out == ""
-        return found[1]
-
-    return run

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.designs import BEYOND, FULL
+from tests.networks import cifar10_case
 from tests.random_graphs import random_graph
 
 from xpulpnn.config import preset
@@ -12,7 +13,6 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, piece_of
-from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.exploration import network_energy as energy
 from xpulpnn_sim.exploration.network_energy import LayerEnergy, add_energies, layer_energies, piece_workload
@@ -20,13 +20,8 @@ from xpulpnn_sim.exploration.results import EnergyResult, ModuleEnergy
 from xpulpnn_sim.reference.golden.network import run_reference
 
 
-def case(bits: int, config=FULL) -> NetworkCase:
-    network, image = random_network(bits, seed=bits)
-    return NetworkCase(network=network, image=image, config=config, machine=Machine(), checked=False)
-
-
 def pieces(bits: int, share: float, config=FULL):
-    one = case(bits, config)
+    one = cifar10_case(bits, config)
     results = [values[0] for values in run_reference(one.network, one.image[np.newaxis])]
     inputs = [one.image, *results[:-1]]
     for stage, found, whole in zip(one.computed.stages, inputs, results, strict=True):
@@ -78,7 +73,7 @@ def test_a_layer_that_is_short_stays_whole():
 @pytest.mark.cosim
 def test_pieces_run_and_what_they_compute_is_checked(monkeypatch):
     library = model_library("core", FULL)
-    one = case(2)
+    one = cifar10_case(2)
     found = [
         (piece_workload(piece, variant, FULL), piece)
         for (*_, piece), variant in zip(pieces(2, 0.01), one.variants, strict=True)
@@ -150,7 +145,7 @@ def test_every_layer_is_estimated_by_a_piece_of_its_length(monkeypatch):
         return result(1.0), {}
 
     monkeypatch.setattr(energy, "estimate_energy", estimate)
-    one = case(4)
+    one = cifar10_case(4)
     cycles = {stage.name: 60_000 for stage in one.network.stages} | {"classify": 1000}
     told = []
     config = replace(preset("xpulpnn-full"))

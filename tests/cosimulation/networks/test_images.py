@@ -64,6 +64,11 @@ def test_the_first_of_them_and_their_classes(mnist):
         images.known(7)
 
 
+def require_refused(path, message):
+    with pytest.raises(InputError, match=f"^{re.escape(message)}"):
+        read_images(path)
+
+
 def replaced(content):
     return lambda path: path.write_bytes(content)
 
@@ -85,8 +90,7 @@ BAD = {
 def test_bad_idx(mnist, case):
     change, message = BAD[case]
     change(mnist)
-    with pytest.raises(InputError, match=f"^{re.escape(message)}"):
-        read_images(mnist)
+    require_refused(mnist, message)
 
 
 BAD_NPZ = {
@@ -100,12 +104,10 @@ BAD_NPZ = {
 def test_bad_npz(tmp_path, case):
     arrays, message = BAD_NPZ[case]
     np.savez(tmp_path / "bad.npz", **arrays)
-    with pytest.raises(InputError, match=f"^{re.escape(message)}"):
-        read_images(tmp_path / "bad.npz")
+    require_refused(tmp_path / "bad.npz", message)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\3\4 no zip"])
 def test_no_npz_at_all(tmp_path, content):
     (tmp_path / "bad.npz").write_bytes(content)
-    with pytest.raises(InputError, match=f"^{re.escape(f'images must be {FORMS}, not ')}"):
-        read_images(tmp_path / "bad.npz")
+    require_refused(tmp_path / "bad.npz", f"images must be {FORMS}, not ")

@@ -1,5 +1,6 @@
-"""Runs of many images: nothing is run twice after an interrupt, nothing of another job is taken."""
+"""Runs of many images: nothing is run twice after an interrupt, nothing of another job taken; means and answers."""
 
+import base64
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.networks.images import picture, read_png
 from xpulpnn_sim.cosimulation.networks.job import (
     FOLDER,
     Item,
@@ -18,6 +20,9 @@ from xpulpnn_sim.cosimulation.networks.job import (
     run_items,
     run_job,
 )
+from xpulpnn_sim.cosimulation.networks.page import is_picture, write_network_page
+from xpulpnn_sim.cosimulation.networks.summary import mean_of, summary_records
+from xpulpnn_sim.tools.pages import plots_of
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layers.convolution import LinearLayer
@@ -150,3 +155,136 @@ def test_what_was_found_before_an_error_stays(cache):
     second = job()
     run(second)
     assert second.ran == [2, 3, 4]
+
+
+def outcome(cycles: int, answer: int, *, wrong: int = 0, wall_s: float = 1.0) -> NetworkOutcome:
+    layer = {
+        "name": "only",
+        "layer": "4:2:raw",
+        "precision": "8x8xi32",
+        "variant": "nn_4x1",
+        "folded": False,
+        "cycles": cycles - 10,
+        "macs": 1000,
+        "macs_per_cycle": 0.0,
+        "stalls": {"jump": cycles // 10},
+        "weight_bytes": 8,
+        "result_bytes": 8,
+        "read": 40,
+        "written": 8,
+        "mismatches": wrong,
+    }
+    plan = [{"name": "only.weights", "address": 64, "bytes": 8, "first": 0, "last": 0}]
+    record = {
+        "kernel": "net",
+        "cores": 1,
+        "macs": 1000,
+        "cycles": cycles,
+        "stalls": {"jump": cycles // 10},
+        "code_bytes": 300,
+        "data_bytes": 400,
+        "layers": [layer],
+        "plan": plan,
+        "mismatches": wrong,
+        "wall_s": wall_s,
+        "sim_cycles_per_s": round(cycles / wall_s),
+    }
+    return NetworkOutcome(record=record, reports=[], answer=answer, reference=answer, checked=not wrong)
+
+
+def labelled() -> Job:
+    samples = np.zeros((4, 2, 2), np.uint8)
+    samples[1] = [[1, 2], [3, 255]]
+    task = NetworkTask(
+        network=network(),
+        inputs=np.zeros((4, 4), np.int64),
+        labels=np.array([0, 1, 1, 1]),
+        classes=("cat", "dog"),
+        samples=samples,
+    )
+    target = NetworkTarget(config=preset("xpulpnn"), machine=Machine(), title="a core")
+    return Job(tasks=[task], targets=[target])
+
+
+OUTCOMES = [outcome(100, 0), outcome(200, 0, wrong=3), outcome(300, 1, wall_s=0.5), outcome(120, 1)]
+
+
+def summarised(count: int = 4):
+    return summary_records(labelled(), {Item(0, 0, image): OUTCOMES[image] for image in range(count)})
+
+
+def test_means_extremes_and_sums():
+    (record,) = summarised()
+    assert (record["cycles"], record["cycles_least"], record["cycles_most"]) == (180, 100, 300)
+    assert record["mismatches"] == 3
+    (layer,) = record["layers"]
+    assert (layer["cycles"], layer["cycles_least"], layer["cycles_most"]) == (170, 90, 290)
+    assert (layer["stalls"], layer["macs_per_cycle"], layer["mismatches"]) == ({"jump": 18}, 5.8824, 3)
+    assert (record["wall_s"], record["sim_cycles_per_s"]) == (3.5, round(720 / 3.5))
+    assert (record["images"], record["checked_images"]) == (4, 3)
+
+
+def test_answers():
+    (record,) = summarised()
+    assert (record["right"], record["accuracy"], record["same_as_reference"]) == (3, 0.75, 4)
+    assert [(one["name"], one["images"], one["right"], one["other"], one["count"]) for one in record["classes"]] == [
+        ("cat", 1, 1, "", 0),
+        ("dog", 3, 2, "cat", 1),
+    ]
+    assert [(run["image"], run["label"], run["answer"]) for run in record["runs"]] == [
+        (0, 0, 0),
+        (1, 1, 0),
+        (2, 1, 1),
+        (3, 1, 1),
+    ]
+
+
+def test_images_that_were_not_run_do_not_count():
+    (record,) = summarised(2)
+    assert (record["images"], record["right"], record["accuracy"]) == (2, 1, 0.5)
+    # nor need those that were be the first ones
+    (record,) = summary_records(labelled(), {Item(0, 0, image): OUTCOMES[image] for image in (2, 3)})
+    assert (record["images"], record["right"]) == (2, 2)
+
+
+def test_what_differs_and_is_no_number():
+    values = [{"a": 1, "b": [1, 2.5], "c": "x"}, {"a": 2, "b": [4, 3.0], "c": "y"}, {"a": 2, "b": [1, 3.0], "c": "x"}]
+    assert mean_of(values) == {"a": 2, "b": [2, 2.8333], "c": "x"}
+    assert mean_of([[1], [1, 2]]) == [1]
+
+
+def test_the_page_is_complete_and_the_same_again(tmp_path):
+    job, shown = labelled(), summarised()
+    texts = []
+    for name in ("one.html", "two.html"):
+        write_network_page(tmp_path / name, job, shown, command="xpulpnn net", conditions=["Run by hand <&>."])
+        texts.append((tmp_path / name).read_text())
+    assert texts[0] == texts[1]
+    page = texts[0].partition('<script type="application/gzip"')[0]
+    for text in (
+        "3 of 4 images right, 75.00 %",
+        "180 (100 to 300)",
+        "Run by hand &lt;&amp;&gt;.",
+        '<td class="text">cat (1)</td>',
+    ):
+        assert text in page
+    # a row for each label
+    confusion = next(one for one in plots_of(texts[0]) if one["name"] == "answers-0")["variants"][""]
+    assert confusion["data"][0]["z"] == [[1, 0], [1, 2]]
+    # the wrong one first
+    first = page.index("labelled dog")
+    assert first < page.index('alt="image 0"')
+    assert page.count("<img") == 4
+    assert 'src="http' not in page
+    assert "link" not in page.partition("<main>")[0].partition("</style>")[2]
+
+
+def test_pictures(tmp_path):
+    samples = np.array([[0, 300], [-1, 7], [9, 255]])
+    for values in (samples, np.stack([samples, samples, samples], axis=-1)):
+        path = tmp_path / "one.png"
+        content = picture(values).partition("base64,")[2]
+        path.write_bytes(base64.b64decode(content))
+        assert read_png(path).reshape(values.shape).tolist() == np.clip(values, 0, 255).tolist()
+    assert is_picture(np.zeros((2, 2)))
+    assert not any(is_picture(np.zeros(shape)) for shape in ((4,), (2, 2, 2), (1, 9, 1)))
