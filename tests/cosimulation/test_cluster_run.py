@@ -1,8 +1,9 @@
-"""Kernels on the cores of a cluster: right results, figures that add up, and faults that are reported."""
+"""Kernels on the cores of a cluster, in tiles too: right results, figures that add up, and faults that are reported."""
 
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.designs import BEYOND, FOUR, FULL, PAIR, kernel_case
 
@@ -10,12 +11,21 @@ from xpulpnn.config import preset
 from xpulpnn.errors import XpulpnnError
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, cluster_executable, run_cluster_case
-from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, run_case
+from xpulpnn_sim.cosimulation.workloads.cluster_run import (
+    check_cluster_case,
+    cluster_executable,
+    run_cluster_case,
+    tiles_of,
+)
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, compared_results, run_case
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
-from xpulpnn_sw.kernels.programs import bare
+from xpulpnn_sim.reference.iss.cluster import ClusterSession
+from xpulpnn_sw.kernels.kinds import KINDS
+from xpulpnn_sw.kernels.programs import bare, tiled
 from xpulpnn_sw.kernels.programs.bare import cluster_program
+from xpulpnn_sw.kernels.programs.tiled import Tiling
 from xpulpnn_sw.kernels.variants import VARIANTS
+from xpulpnn_sw.layers.precision import Precision
 
 CONV = "6x6x8:8x3x3"
 MATMUL = "8x32x14"
@@ -28,6 +38,7 @@ def case(text: str, bits: int, variant: str, config=FOUR, **options: Any) -> Cas
 def figures_of(chosen: Case) -> dict[str, Any]:
     result = run_cluster_case(chosen)
     assert not result.reports
+    assert result.record["mismatches"] == 0
     return result.record
 
 
@@ -36,7 +47,6 @@ def figures_of(chosen: Case) -> dict[str, Any]:
 def test_every_variant(number, name):
     layer = (CONV, MATMUL)[number // 3 % 2]
     figures = figures_of(case(layer, (8, 4, 2)[number % 3], name))
-    assert figures["mismatches"] == 0
     assert (figures["cores"], figures["banks"], figures["engine"]) == (4, 16, "cluster")
     config = FULL if VARIANTS[name].extensions <= FULL.extensions else BEYOND
     alone = run_case(case(layer, figures["bits"], name, config, checked=False), "core").record
@@ -59,9 +69,7 @@ def test_every_variant(number, name):
     ],
 )
 def test_other_layers_and_precisions(kernel, text, precision, variant):
-    figures = figures_of(kernel_case(kernel, text, precision, variant, FOUR))
-    assert figures["mismatches"] == 0
-    assert all(share > 0 for share in figures["shares"])
+    assert min(figures_of(kernel_case(kernel, text, precision, variant, FOUR))["shares"]) > 0
 
 
 @pytest.mark.cosim
@@ -83,7 +91,6 @@ def test_aligned_operands_conflict_more():
         figures_of(case("6x8x16:16x3x3", 8, "cu_4x2", checked=False, placement=placement))
         for placement in ("padded", "aligned")
     )
-    assert padded["mismatches"] == aligned["mismatches"] == 0
     assert (padded["placement"], aligned["placement"]) == ("padded", "aligned")
     assert 0 < padded["stalls"]["bank_conflict"] < aligned["stalls"]["bank_conflict"]
 
@@ -106,29 +113,30 @@ def test_a_core_that_does_not_come_to_the_barrier_is_reported():
 
 @pytest.mark.unit
 @pytest.mark.parametrize(
-    ("layer", "config", "message"),
+    ("layer", "config", "tiling", "message"),
     [
-        (CONV, replace(FOUR, core=preset("ri5cy")), r"variant must be one that the configuration can run, not nn_4x4 "),
+        (CONV, replace(FOUR, core=preset("ri5cy")), None, r"variant must .* can run, not nn_4x4 "),
+        ("3x2000x64:4x3x3", FOUR, None, r"tiles must be at most the TCDM's 131072 bytes with .*, not \d+$"),
+        (CONV, replace(FOUR, dma=False), Tiling(), "dma of the cluster must be true for tiles, not false"),
         (
-            "3x2000x64:4x3x3",
-            FOUR,
-            r"tiles must be at most the TCDM's 131072 bytes with buffers and stacks, not \d+$",
+            "32x32x64:64x3x3",
+            replace(FOUR, dma=False),
+            None,
+            r"operands, buffers and stacks must .* 131072 bytes, not \d+ of .* 4 cores without DMA$",
         ),
     ],
 )
-def test_rejected(layer, config, message):
+def test_rejected(layer, config, tiling, message):
     with pytest.raises(XpulpnnError, match=f"^{message}"):
-        check_cluster_case(case(layer, 8, "nn_4x4", config))
+        check_cluster_case(case(layer, 8, "nn_4x4", config, tiling=tiling))
 
 
 @pytest.mark.cosim
 def test_second_pass_hits():
     machine = Machine(l2_latency=20, max_cycles=100_000)
     case = kernel_case("conv", "6x6x8:8x3x3", 8, "xpulpv2_4x2", PAIR, machine=machine, checked=True)
-    result = run_cluster_case(case)
-    assert not result.reports
-    figures = result.record
-    assert (figures["icache"], figures["l2_latency"], figures["mismatches"]) == (512, 20, 0)
+    figures = figures_of(case)
+    assert (figures["icache"], figures["l2_latency"]) == (512, 20)
     # once only, from memory: the same work takes longer
     program = cluster_program(case_kernel(case, case_tensors(case)), PAIR.cores)
     first = run_program(cluster_executable(case, program), PAIR, machine, account=True)
@@ -138,3 +146,104 @@ def test_second_pass_hits():
     # all the code is in the shared cache, and a fetch from there takes three cycles
     assert 0 < figures["stalls"]["fetch"] < figures["instructions"] / 20
     assert figures["instructions"] < first.instructions < 2 * figures["instructions"]
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize(
+    ("text", "bits", "variant", "tiling"),
+    [
+        ("7x5x8:9x3x3:p=2x1x0x1", 8, "nn_4x4", Tiling(rows=2, channels=4)),
+        ("6x5x5:20x3x2:s=2x1", 2, "simd_4x2", Tiling(rows=1, channels=16)),
+        ("5x4x8:8x3x3", 4, "xpulpv2_1x2", Tiling(rows=3)),
+        ("4x4x4:6x2x2", 4, "rv32im_2x2", Tiling(rows=1)),
+        ("13x40x19", 8, "nn_4x4", Tiling(rows=8, channels=4)),
+        ("10x37x9", 2, "cu_4x2", Tiling(rows=4)),
+    ],
+)
+def test_tiles_give_the_layer(text, bits, variant, tiling):
+    figures = figures_of(case(text, bits, variant, tiling=tiling, machine=Machine(l2_latency=5, response_latency=3)))
+    tiling_figures = figures["tiling"]
+    assert tiling_figures["tiles"] == len([step for step in tiling_figures["steps"] if step["tile"] is not None]) > 1
+    assert tiling_figures["overlap"]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("kernel", "text", "precision", "variant", "tiling"),
+    [
+        ("pointwise", "3x2x20:22", "8x2xi2", "xpulpv2_1x2", Tiling(rows=4, channels=16)),
+        ("pointwise", "6x4x12:8:s=2,p=1", "8x8x8", "nn_4x4", Tiling(rows=1)),
+        ("conv", "7x6x8:24x3x3", "4x4x4", "x2_4x4", Tiling(rows=2, channels=16)),
+        ("conv1d", "15x6:8x3:s=2,p=2,d=2", "4x8x8", "nn_4x4", Tiling(rows=3)),
+        ("linear", "33:24", "8x4x8", "nn_4x1", Tiling(channels=8)),
+        ("linear", "50:40:raw", "8x8x8", "cu_4x1", Tiling(channels=16, overlap=False)),
+    ],
+)
+def test_other_layers_with_filters_on_the_simulator(kernel, text, precision, variant, tiling):
+    widths = KINDS[kernel].precision(KINDS[kernel].layer.parse(text), Precision.parse(precision))
+    chosen = kernel_case(kernel, text, str(widths), variant, FOUR, tiling=tiling)
+    tensors = case_tensors(chosen)
+    program = tiles_of(chosen, case_kernel(chosen, tensors))
+    assert program is not None
+    assert len(program.plan.tiles) > 1
+    session = ClusterSession(cluster_executable(chosen, program), FOUR, output=lambda _: None)
+    assert session.run(200_000).ok
+    image = program.run.image
+    outside = np.frombuffer(session.memory.read_bytes(image.base, image.data.size), np.uint8)
+    assert not compared_results(program.run, outside, chosen, tensors).wrong
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("specialise", [False, True])
+def test_what_does_not_fit_comes_in_tiles(specialise):
+    chosen = case("8x512x300", 8, "nn_4x4", checked=False, specialise=specialise)
+    check_cluster_case(chosen)
+    figures = figures_of(chosen)
+    tiling = figures["tiling"]
+    assert tiling["tiles"] > 1
+    assert tiling["tcdm_bytes"] <= FOUR.tcdm_bytes
+    weights = max(place["bytes"] for place in tiling["tcdm"] if place["name"] == "weights0")
+    assert tiling["loaded"] == 300 * 512 + weights
+    assert tiling["stored"] == 300 * 8 * 4
+    assert 4 < tiling["bytes_per_cycle"] <= 16
+    assert sum(figures["shares"]) + figures["barrier"] == 4 * figures["cycles"]
+    for before, after in zip(tiling["steps"][:-1], tiling["steps"][1:], strict=True):
+        assert before["begin"] <= before["computed"] <= before["end"] <= after["begin"] <= before["end"] + 40
+        assert before["moving"] <= after["begin"] - before["begin"]
+    assert tiling["waiting"] == sum(step["end"] - step["computed"] for step in tiling["steps"])
+
+
+@pytest.mark.cosim
+def test_moving_meanwhile_saves_time():
+    text = "12x8x16:16x3x3"
+    figures = [
+        figures_of(case(text, 8, "nn_4x4", tiling=Tiling(rows=2, overlap=overlap), checked=False))
+        for overlap in (True, False)
+    ]
+    together, apart = (one["tiling"] for one in figures)
+    assert (together["tiles"], apart["tiles"], together["overlap"], apart["overlap"]) == (6, 6, True, False)
+    assert apart["tcdm_bytes"] < together["tcdm_bytes"]
+    assert figures[0]["cycles"] < figures[1]["cycles"]
+    assert together["waiting"] < apart["waiting"] / 2
+    assert not any(step["loaded"] + step["stored"] for step in apart["steps"] if step["tile"] is not None)
+    assert all(step["loaded"] + step["stored"] for step in together["steps"])
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize(
+    ("correct", "wrong", "report"),
+    [
+        # the tile before the one that is computed comes out, when the results of the next are there
+        ("    bne t1, zero, wait\n", "", "output["),
+        ("    mv s4, t0\n", "    mv s4, s3\n", ""),
+    ],
+    ids=["not-awaited", "old-description"],
+)
+def test_faults_of_the_program_are_reported(monkeypatch, correct, wrong, report):
+    assert tiled._CALLER.count(correct) == 1
+    monkeypatch.setattr(tiled, "_CALLER", tiled._CALLER.replace(correct, wrong))
+    machine = Machine(l2_latency=200, max_cycles=60_000)
+    chosen = case("6x4x4:4x1x1:p=0", 8, "nn_4x4", tiling=Tiling(rows=1), checked=False, machine=machine)
+    result = run_cluster_case(chosen)
+    assert result.record["mismatches"] > 0
+    assert any(text.startswith(report) for text in result.reports)

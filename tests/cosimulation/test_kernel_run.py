@@ -4,12 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.designs import BEYOND, FULL, kernel_case
+from tests.designs import BEYOND, FOUR, FULL, kernel_case
 
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
+from xpulpnn_sim.cosimulation.workloads.cluster_run import run_cluster_case
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
+from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.precision import Precision
@@ -167,3 +169,49 @@ def test_cases_that_cannot_run(chosen, message):
 def test_one_width_for_all():
     assert short_precision("conv", 4) == Precision(4, 4, 4)
     assert short_precision("matmul", 4) == Precision(4, 4, 32, y_signed=True)
+
+
+CHANNELWISE = {
+    "depthwise": "5x6x5:3x3",
+    "add": "2x3x9",
+    "maxpool": "6x7x9:3x3:s=2,p=1",
+    "avgpool": "5x6x9:2x2:s=2,p=1:scaled",
+    "relu": "3x3x9",
+    "transpose": "3x7x9",
+}
+
+
+def channelwise(name: str, bits: int, level: str, **timing) -> Case:
+    chosen = kind(name)
+    return Case(
+        layer=chosen.layer.parse(CHANNELWISE[name]),
+        precision=chosen.uniform(bits),
+        variant=level if level in chosen.variants else "xpulpv2",
+        config=FULL,
+        machine=Machine(**timing),
+    )
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize(("number", "name"), list(enumerate(CHANNELWISE)))
+def test_channelwise_kernels_in_slow_memory(number: int, name: str):
+    chosen = (8, 4, 2)[number % 3], ("xpulpnn", "xpulpv2", "rv32im")[number // 2]
+    quick = run_case(channelwise(name, *chosen))
+    slow = run_case(channelwise(name, *chosen, grant_stalls=0.4, response_latency=4, seed=number))
+    assert (quick.reports, slow.reports) == ([], [])
+    assert quick.record["mismatches"] == slow.record["mismatches"] == 0
+    assert slow.record["cycles"] > quick.record["cycles"]
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize(("number", "name"), list(enumerate(CHANNELWISE)))
+def test_channelwise_kernels_and_interrupts(number: int, name: str):
+    result = run_case(channelwise(name, (2, 8, 4)[number % 3], "xpulpnn", irq_rate=0.02), "core")
+    assert result.record["mismatches"] == 0, result.reports
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("name", CHANNELWISE)
+def test_channelwise_kernels_on_four_cores(name: str):
+    result = run_cluster_case(replace(channelwise(name, 2, "xpulpnn"), config=FOUR))
+    assert result.record["mismatches"] == 0, result.reports
