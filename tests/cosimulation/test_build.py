@@ -84,6 +84,13 @@ def compiler(tmp_path, monkeypatch):
     return links
 
 
+def choose_another(monkeypatch):
+    """Another compiler than so far."""
+    other = next(name for name in build.MODEL_COMPILERS if name != build.compiler())
+    monkeypatch.setattr(build, "_zig", lambda: Path("zig"))
+    monkeypatch.setenv(build.COMPILER_VARIABLE, other)
+
+
 @pytest.mark.unit
 def test_models_share_their_runtime(compiler, tmp_path, monkeypatch):
     build.build_model(RIG)
@@ -91,9 +98,7 @@ def test_models_share_their_runtime(compiler, tmp_path, monkeypatch):
     [runtime] = tmp_path.glob("*.a")
     # not with those that write waveforms, nor between compilers
     build.build_model(RIG, trace=True)
-    other = next(name for name in build.MODEL_COMPILERS if name != build.compiler())
-    monkeypatch.setattr(build, "_zig", lambda: Path("zig"))
-    monkeypatch.setenv(build.COMPILER_VARIABLE, other)
+    choose_another(monkeypatch)
     build.build_model(RIG)
     linked = [next(part for part in command if part.endswith(".a")) for command in compiler]
     assert linked[:2] == [str(runtime)] * 2
@@ -126,9 +131,7 @@ def test_models_are_reused_until_something_changes(compiler, monkeypatch, tmp_pa
     with monkeypatch.context() as changed:
         changed.setattr(build, "NATIVE", driver)
         assert build.build_model(RIG) != first
-    other = next(name for name in build.MODEL_COMPILERS if name != build.compiler())
-    monkeypatch.setattr(build, "_zig", lambda: Path("zig"))
-    monkeypatch.setenv(build.COMPILER_VARIABLE, other)
+    choose_another(monkeypatch)
     assert build.build_model(RIG) != first
     assert len(compiler) == done + 6
 
@@ -148,14 +151,6 @@ def test_failed_build_leaves_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.unit
-def test_cache_must_be_writable(monkeypatch):
-    monkeypatch.setenv(user_cache.CACHE_VARIABLE, "/proc/none")
-    with pytest.raises(ToolError) as caught:
-        user_cache.cache_directory()
-    assert str(caught.value) == "XPULPNN_CACHE must be a writable folder, not /proc/none"
-
-
-@pytest.mark.unit
 def test_what_a_killed_build_left_goes_in_time(compiler, tmp_path):
     old, new = tmp_path / "building-old", tmp_path / "building-new"
     for folder in (old, new):
@@ -168,42 +163,29 @@ def test_what_a_killed_build_left_goes_in_time(compiler, tmp_path):
 
 
 @pytest.mark.unit
-class TestCompiler:
-    def test_clang_unless_it_is_absent(self, monkeypatch):
-        monkeypatch.delenv(build.COMPILER_VARIABLE, raising=False)
-        monkeypatch.setattr(build, "_zig", lambda: Path("zig"))
+def test_clang_unless_it_is_absent(monkeypatch):
+    monkeypatch.delenv(build.COMPILER_VARIABLE, raising=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "_zig", lambda: Path("zig"))
         assert build.compiler() == "clang"
-        monkeypatch.setattr(build, "_zig", lambda: None)
-        assert build.compiler() == "g++"
-
-    def test_absence_is_found_out_without_the_wheel(self, monkeypatch):
-        monkeypatch.delenv(build.COMPILER_VARIABLE, raising=False)
-        monkeypatch.setattr(build.util, "find_spec", lambda name: None)
-        assert build.compiler() == "g++"
-
-    @pytest.mark.parametrize(
-        ("chosen", "error", "message"),
-        [
-            ("clang", ToolError, "ziglang must be installed for XPULPNN_COMPILER=clang: pip install ziglang"),
-            ("tcc", InputError, "XPULPNN_COMPILER must be clang or g++, not tcc"),
-        ],
-    )
-    def test_asking_for_what_is_absent_or_unknown(self, monkeypatch, chosen, error, message):
+    # found out without the wheel
+    monkeypatch.setattr(build.util, "find_spec", lambda name: None)
+    assert build.compiler() == "g++"
+    for chosen, error, message in (
+        ("clang", ToolError, r"^ziglang must be installed for XPULPNN_COMPILER=clang: pip install ziglang$"),
+        ("tcc", InputError, r"^XPULPNN_COMPILER must be clang or g\+\+, not tcc$"),
+    ):
         monkeypatch.setenv(build.COMPILER_VARIABLE, chosen)
-        monkeypatch.setattr(build, "_zig", lambda: None)
-        with pytest.raises(error) as caught:
+        with pytest.raises(error, match=message):
             build.compiler()
-        assert str(caught.value) == message
 
 
 @pytest.mark.unit
 class TestRig:
     def test_inputs_are_driven_or_tied(self):
         text = RIG.sources()["testbench.sv"]
-        assert ".clk(clk)" in text
-        assert ".surplus(1'd0)" in text
-        assert ".insn__payload__word(driven[" in text
-        assert "always @* if (rvfi__valid & driven[" in text
+        for part in (".clk(clk)", ".surplus(1'd0)", ".insn__payload__word(driven[", "if (rvfi__valid & driven["):
+            assert part in text
 
     def test_one_field_may_drive_several_ports(self):
         raw = {"name": "info__raw", "direction": "input", "width": 32}
@@ -216,10 +198,9 @@ class TestRig:
 
     def test_missing_port_is_named(self):
         ports = [port for port in MANIFEST["ports"] if port["name"] != "branch__valid"]
-        with pytest.raises(ToolError) as caught:
+        told = "^module backend must have the port branch__valid to be simulated, not lack it$"
+        with pytest.raises(ToolError, match=told):
             backend_rig(VERILOG, {**MANIFEST, "ports": ports})
-        text = "module backend must have the port branch__valid to be simulated, not lack it"
-        assert str(caught.value) == text
         with pytest.raises(ToolError):
             core_rig(VERILOG, MANIFEST)
         with pytest.raises(ToolError):

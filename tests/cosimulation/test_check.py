@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,11 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from tests.cosimulation.conftest import Recording
 
-from xpulpnn.config import CoreConfig, preset
+from xpulpnn.config import preset
 from xpulpnn_sim.cosimulation.checks.retirements import Findings, RetirementCheck
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine, load_memory
-from xpulpnn_sim.cosimulation.model.model import Windows
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.programs.elf import Executable, FunctionSymbol, Segment
 from xpulpnn_sim.reference.programs.trace import Records, text_of
@@ -63,7 +63,7 @@ MACHINES = (
 )
 
 
-@pytest.fixture(scope="module")
+@cache
 def library() -> Path:
     return model_library("core", CONFIG)
 
@@ -73,17 +73,10 @@ def good(recorded: Callable[..., Recording]) -> Recording:
     return recorded(executable(), CONFIG, MACHINES[1])
 
 
-def checker(
-    library: Path,
-    program: Executable | None = None,
-    *,
-    hart_id: int | None = 3,
-    memory: Windows | None = None,
-    config: CoreConfig = CONFIG,
-) -> RetirementCheck:
+def checker(program: Executable | None = None, *, hart_id=3, memory=None, config=CONFIG) -> RetirementCheck:
     program = program or executable()
     return RetirementCheck(
-        library,
+        library(),
         config,
         load_memory(program) if memory is None else memory,
         entry=program.entry,
@@ -102,11 +95,11 @@ def judged(check: RetirementCheck, records: Records, grants: NDArray[Any]) -> tu
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_good_run_has_no_difference(machine: Machine, library: Path, recorded: Callable[..., Recording]) -> None:
+def test_good_run_has_no_difference(machine: Machine, recorded: Callable[..., Recording]) -> None:
     records, grants, lines = recorded(executable(), CONFIG, machine)
     assert records["intr"].sum() >= 3
     assert records["trap"].sum() == 5
-    check = checker(library)
+    check = checker()
     # the state goes on from block to block
     bounds = [block[-1]["cycle"] for block in np.array_split(records, 97)][:-1]
     granted = np.split(grants, np.searchsorted(grants["cycle"], bounds, "right"))
@@ -174,12 +167,10 @@ def corrupted(good: Records, fault: Fault) -> tuple[Records, int]:
     return records, at
 
 
-@pytest.mark.parametrize(
-    "fault", FAULTS, ids=lambda fault: f"{fault.where}-{fault.field}-{fault.number}-{fault.flip:x}"
-)
-def test_wrong_field_is_found(fault: Fault, good: Recording, library: Path) -> None:
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: "-".join(map(str, fault)))
+def test_wrong_field_is_found(fault: Fault, good: Recording) -> None:
     records, at = corrupted(good.records, fault)
-    _, text = judged(checker(library), records, good.grants)
+    _, text = judged(checker(), records, good.grants)
     lines = text.splitlines()
     assert lines[0].startswith(f"difference at retirement {records['order'][at]}, cycle {records['cycle'][at]}, pc 0x")
     if fault.field not in ("insn", "pc_rdata"):
@@ -232,22 +223,22 @@ def grants_of(good: Recording, at: int) -> list[int]:
         ("lhu", "address", 8, "bus_addr"),
     ],
 )
-def test_wrong_access_is_found(where: str, field: str, flip: int, found: str, good: Recording, library: Path) -> None:
+def test_wrong_access_is_found(where: str, field: str, flip: int, found: str, good: Recording) -> None:
     at, grants = place_of(good.records, where), good.grants.copy()
     grants[field][grants_of(good, at)[-1]] ^= flip
-    _, text = judged(checker(library), good.records, grants)
+    _, text = judged(checker(), good.records, grants)
     lines = text.splitlines()
     assert lines[0].startswith(f"difference at retirement {good.records['order'][at]},")
     assert lines[2].startswith(f"  {found} must be 0x")
     assert lines[2].endswith(f", address 0x{good.records['mem_addr'][at]:08x}")
 
 
-def test_lanes_that_are_not_stored_do_not_matter(good: Recording, library: Path) -> None:
+def test_lanes_that_are_not_stored_do_not_matter(good: Recording) -> None:
     grants = good.grants.copy()
     number = grants_of(good, place_of(good.records, "sb"))[0]
     grants["wdata"][number] ^= 0xFFFF_00FF
     grants["be"][grants_of(good, place_of(good.records, "lw"))[0]] ^= 0xF
-    assert checker(library).check([good.records], grants) == Findings()
+    assert checker().check([good.records], grants) == Findings()
 
 
 def late(grants: NDArray[Any], number: int, retired: int) -> NDArray[Any]:
@@ -279,18 +270,17 @@ def test_wrong_order_of_accesses_is_found(
     found: str,
     skipped: int,
     good: Recording,
-    library: Path,
 ) -> None:
     at = place_of(good.records, where)
     grants = spoil(good.grants.copy(), grants_of(good, at)[0], int(good.records["cycle"][at]))
     seen = [i for i in range(at, at + 20) if grants_of(good, i)][skipped]
-    _, text = judged(checker(library), good.records, grants)
+    _, text = judged(checker(), good.records, grants)
     assert text.startswith(f"difference at retirement {good.records['order'][seen]},")
     assert text.splitlines()[2].startswith(f"  {found}")
 
 
-def test_memory_after_the_run_is_compared(good: Recording, library: Path) -> None:
-    check = checker(library)
+def test_memory_and_retirements_after_the_run_are_compared(good: Recording) -> None:
+    check = checker()
     assert check.check([good.records], good.grants) == Findings()
     memory = {base: content.copy() for base, content in check.memory.items()}
     assert check.finish(memory, [len(good.records)]) == Findings()
@@ -299,13 +289,9 @@ def test_memory_after_the_run_is_compared(good: Recording, library: Path) -> Non
     assert (found.count, found.position) == (1, None)
     assert found.text is not None
     assert found.text.startswith(f"memory word at 0x{DATA + 0x120:08x} must be 0x")
-
-
-def test_retirements_that_nobody_checked_are_found(good: Recording, library: Path) -> None:
-    check, count = checker(library), len(good.records)
-    check.check([good.records], good.grants)
-    text = f"retirements checked must be {[count + 1]}, not {[count]}"
-    assert check.finish(check.memory, [count + 1]) == Findings(1, text)
+    unchecked = [len(good.records) + 1]
+    told = f"retirements checked must be {unchecked}, not {[len(good.records)]}"
+    assert check.finish(check.memory, unchecked) == Findings(1, told)
 
 
 def without(records: Records, first: int, count: int) -> Records:
@@ -315,7 +301,7 @@ def without(records: Records, first: int, count: int) -> Records:
     return rest
 
 
-def test_missing_retirements_are_found(good: Recording, library: Path) -> None:
+def test_missing_retirements_are_found(good: Recording) -> None:
     named = texts(good.records)
     loop = [at for at, text in enumerate(named) if text.startswith("pv.mlsdotsup.n")]
     handler = named.index("interrupt")
@@ -324,18 +310,18 @@ def test_missing_retirements_are_found(good: Recording, library: Path) -> None:
         (loop[2], loop[3] - loop[2], "rs1_rdata"),
         (handler, 1, "pc_rdata"),
     ):
-        _, text = judged(checker(library), without(good.records, first, count), good.grants)
+        _, text = judged(checker(), without(good.records, first, count), good.grants)
         assert expected in text.splitlines()[2], text
         assert f"retirement {first}," in text
 
 
-def test_loop_left_too_early_is_found(good: Recording, library: Path) -> None:
+def test_loop_left_too_early_is_found(good: Recording) -> None:
     named = texts(good.records)
     last = max(at for at, text in enumerate(named) if text.startswith("pv.mlsdotsup.n"))
     records = good.records.copy()
     records["pc_wdata"][last - 1] = records["pc_rdata"][last - 1] + 4
     records = without(records, last, 3)
-    _, text = judged(checker(library), records, good.grants)
+    _, text = judged(checker(), records, good.grants)
     start = int(good.records["pc_rdata"][last])
     assert f"retirement {last - 1}," in text
     assert text.splitlines()[2] == f"  pc_wdata must be 0x{start:x}, not 0x{start + 10:x}"
@@ -344,42 +330,42 @@ def test_loop_left_too_early_is_found(good: Recording, library: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "shown"), [("csrsi mstatus, 8", "csrrsi zero, mstatus"), ("csrw mie, a0", "csrrw zero, mie")]
 )
-def test_interrupt_while_disabled_is_found(line: str, shown: str, good: Recording, library: Path) -> None:
+def test_interrupt_while_disabled_is_found(line: str, shown: str, good: Recording) -> None:
     records = good.records.copy()
     # the design forgets the write that enables interrupts, and takes them nevertheless
     enabling = next(at for at, text in enumerate(texts(records)) if text.startswith(shown))
     for field, value in (("insn", NOP), ("rs1_addr", 0), ("rs1_rdata", 0)):
         records[field][enabling] = value
     program = executable(PROGRAM.replace(line, "nop"))
-    _, text = judged(checker(library, program), records, good.grants)
+    _, text = judged(checker(program), records, good.grants)
     assert text.splitlines()[2] == "  intr must be 0x0, not 0x1"
 
 
-def test_memory_that_differs_is_found(good: Recording, library: Path) -> None:
+def test_memory_that_differs_is_found(good: Recording) -> None:
     for address, field in ((DATA + 0x44, "mem_rdata"), (ENTRY + 1, "insn")):
         memory = load_memory(executable())
         base = max(base for base in memory if base <= address)
         memory[base][address - base] ^= 1
-        _, text = judged(checker(library, memory=memory), good.records, good.grants)
+        _, text = judged(checker(memory=memory), good.records, good.grants)
         assert text.splitlines()[2].startswith(f"  {field} must be")
 
 
-def test_instruction_the_configuration_lacks_must_trap(good: Recording, library: Path) -> None:
-    _, text = judged(checker(library, config=preset("ri5cy")), good.records, good.grants)
+def test_instruction_the_configuration_lacks_must_trap(good: Recording) -> None:
+    _, text = judged(checker(config=preset("ri5cy")), good.records, good.grants)
     assert "pv.add.sc.n" in text.splitlines()[1]
     assert text.splitlines()[2] == "  trap must be 0x1, not 0x0"
 
 
-def test_any_hart_id_is_accepted_if_none_is_given(good: Recording, library: Path) -> None:
-    assert checker(library, hart_id=None).check([good.records], good.grants) == Findings()
-    _, text = judged(checker(library, hart_id=4), good.records, good.grants)
+def test_any_hart_id_is_accepted_if_none_is_given(good: Recording) -> None:
+    assert checker(hart_id=None).check([good.records], good.grants) == Findings()
+    _, text = judged(checker(hart_id=4), good.records, good.grants)
     assert "rd_wdata must be 0x4, not 0x3" in text
     assert "csrrs a0, mhartid" in text
 
 
-def test_report_names_the_place_and_what_came_before(good: Recording, library: Path) -> None:
+def test_report_names_the_place_and_what_came_before(good: Recording) -> None:
     records, at = corrupted(good.records, Fault("sub", "rd_wdata", 4))
-    check = checker(library)
+    check = checker()
     assert check.check([records[: at - 2]], good.grants) == Findings()
     _, text = judged(check, records[at - 2 :], good.grants[:0])
     lines = text.splitlines()

@@ -314,21 +314,17 @@ def test_stalls_are_told_apart(library):
 
 
 def test_programs_and_surroundings_must_fit():
-    def refusal(config: ClusterConfig, machine: Machine, executable: Executable) -> str:
-        with pytest.raises(InputError) as raised:
+    core, ram = preset("xpulpnn"), Machine(ram=((TCDM_BASE + TCDM_BYTES, 16),))
+    large, alias = (Segment(TCDM_BASE, b"", TCDM_BYTES + 4),), (Segment(0x100, b"", 16),)
+    for config, machine, executable, message in (
+        (CONFIG, Machine(), replace(program(), segments=large), "must fit into the TCDM"),
+        (CONFIG, Machine(), replace(program(), segments=alias), "must keep out of the alias of the TCDM"),
+        (CONFIG, ram, program(), "^ram must fit into the TCDM, which ends at 0x10010000"),
+        (CONFIG, Machine(hart_id=1), program(), "hart number must be left out for a cluster"),
+        (core, Machine(l2_latency=2), program(), "latency of the L2 must be 1 without a cluster, not 2"),
+    ):
+        with pytest.raises(InputError, match=message):
             Target.of(config, machine).require(executable, machine.ram)
-        return str(raised.value)
-
-    large = replace(program(), segments=(Segment(TCDM_BASE, b"", TCDM_BYTES + 4),))
-    assert "must fit into the TCDM" in refusal(CONFIG, Machine(), large)
-    alias = replace(program(), segments=(Segment(0x100, b"", 16),))
-    assert "must keep out of the alias of the TCDM" in refusal(CONFIG, Machine(), alias)
-    ram = Machine(ram=((TCDM_BASE + TCDM_BYTES, 16),))
-    assert refusal(CONFIG, ram, program()).startswith("ram must fit into the TCDM, which ends at 0x10010000")
-    with pytest.raises(InputError, match="hart number must be left out for a cluster"):
-        Target.of(CONFIG, Machine(hart_id=1))
-    with pytest.raises(InputError, match="latency of the L2 must be 1 without a cluster, not 2"):
-        Target.of(preset("xpulpnn"), Machine(l2_latency=2))
 
 
 @pytest.fixture
@@ -339,17 +335,8 @@ def cluster_command(library, tmp_path, monkeypatch) -> Callable[..., int]:
 
     def execute(executable: Executable, *options: str) -> int:
         path.write_bytes(elf_bytes(replace(executable, symbols={"tohost": executable.tohost})))
-        fixed = (
-            "--preset",
-            "ri5cy",
-            "--cores",
-            str(CORES),
-            "--banks",
-            str(BANKS),
-            "--set",
-            f"tcdm_bytes={TCDM_BYTES}",
-        )
-        return main(["run", str(path), *fixed, *options])
+        design = f"--preset ri5cy --cores {CORES} --banks {BANKS} --set tcdm_bytes={TCDM_BYTES}"
+        return main(["run", str(path), *design.split(), *options])
 
     return execute
 
@@ -396,8 +383,7 @@ def test_bad_options_are_told(cluster_command, capfd, options, told):
 def test_waveforms_have_a_view_for_each_core(emitted, monkeypatch):
     monkeypatch.setattr(waves, "cached_emission", lambda *_arguments: (emitted.text, emitted.manifest))
     groups, _ = waves.contents(program(), CONFIG)
-    views = {group.partition("/")[0] for group in groups if "/" in group}
-    assert views == {f"core {core}" for core in range(CORES)}
+    assert {group.partition("/")[0] for group in groups if "/" in group} == {f"core {core}" for core in range(CORES)}
     assert {shown.name for shown in groups["cluster"]} >= {"core_clock_en", "ext__req", "barrier_0_events"}
     instances = {
         shown.instance for group, signals in groups.items() if group.startswith("core 1/") for shown in signals

@@ -32,14 +32,6 @@ def run(*arguments):
     return main(["run", "--preset", "xpulpnn-full", *(str(argument) for argument in arguments)])
 
 
-def error_of(capsys):
-    """The one line of a bad call."""
-    text = capsys.readouterr().err
-    assert text.startswith("error: ")
-    assert text.count("\n") == 1
-    return text
-
-
 def test_pass(core_elf, tmp_path, capfd):
     record = tmp_path / "out.json"
     assert run(core_elf(LOOPING), "--json", record, "--profile", "--check", "--lockstep") == 0
@@ -186,9 +178,7 @@ def test_slow_memory_and_interrupts(core_elf, tmp_path):
     slow = results[0]
     assert slow["interrupts"] > 2
     assert slow["cycles"] > ideal["cycles"]
-    assert slow["stalls"]["response"] > 0
-    assert slow["stalls"]["grant"] > 0
-    assert slow["stalls"]["fetch"] > 0
+    assert min(slow["stalls"][cause] for cause in ("response", "grant", "fetch")) > 0
     assert sum(slow["stalls"].values()) + slow["instructions"] == slow["cycles"]
     assert [result["cycles"] for result in results] == [slow["cycles"]] * 2
 
@@ -236,11 +226,10 @@ def test_every_program_ends(core_elf, capsys, source, options, line, checks):
     ],
     ids=["empty", "tohost"],
 )
-def test_broken_programs(core_elf, capsys, damage, rule):
+def test_broken_programs(core_elf, refused, damage, rule):
     path = core_elf(LOOPING)
     path.write_bytes(damage(path.read_bytes()))
-    assert run(path) == 2
-    assert rule in error_of(capsys)
+    assert rule in refused("run", path)
 
 
 @pytest.mark.parametrize(
@@ -254,9 +243,8 @@ def test_broken_programs(core_elf, capsys, damage, rule):
         ("--json", "/proc/none/out.json"),
     ],
 )
-def test_bad_arguments(core_elf, tmp_path, capsys, option, value):
-    assert run(core_elf(LOOPING), option, value.format(folder=tmp_path)) == 2
-    assert option in error_of(capsys)
+def test_bad_arguments(core_elf, tmp_path, refused, option, value):
+    assert option in refused("run", core_elf(LOOPING), option, value.format(folder=tmp_path))
 
 
 def test_difference_from_the_reference(core_elf, core_program, tmp_path, capsys, monkeypatch):

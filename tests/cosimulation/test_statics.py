@@ -57,49 +57,41 @@ def test_properties_and_access_size(text):
     assert (Property(int(row["properties"])), row["access"]) == CASES[text]
 
 
+MEPC, MSTATUS = csr_address("mepc"), csr_address("mstatus")
+
+
 @pytest.mark.parametrize(
-    ("text", "entries"),
+    ("text", "fields"),
     [
         ("pv.mlsdotup.n x1, (x2!), 13", {"act": 1, "wgt": 4, "reloaded": 1}),
         ("pv.mlsdotup.n x1, (x2!), 21", {"act": 1, "wgt": 4, "reloaded": 4}),
         ("pv.mlsdotup.n x1, (x2!), 29", {"act": 1, "wgt": 4, "reloaded": 0}),
         ("pv.cusdotsp.c.3 x1, (x2!), x3", {"wgt": 5, "reloaded": 5}),
         ("pv.rqld 1, (x2!)", {"reloaded": 7}),
+        ("add x1, x2, x3", {"action": Action.NO_ACTION}),
+        ("bne x1, x2, pc+8", {"action": Action.TRANSFER}),
+        ("jalr x1, 8(x2)", {"action": Action.TRANSFER}),
+        ("mret", {"action": Action.RETURN}),
+        ("pv.qnt.n x1, x2, (x3)", {"action": Action.QUANTISE, "number": 4}),
+        ("ecall", {"action": Action.RAISE, "number": ExceptionCause.ENVIRONMENT_CALL}),
+        ("ebreak", {"action": Action.RAISE, "number": ExceptionCause.BREAKPOINT}),
+        ("csrrw x0, mepc, x0", {"action": Action.CSR_WRITE, "number": MEPC, "is_constant": 0}),
+        ("csrrs x1, mepc, x0", {"action": Action.CSR_READ, "number": MEPC}),
+        ("csrrci x1, mstatus, 9", {"action": Action.CSR_CLEAR, "number": MSTATUS, "is_constant": 1, "constant": 9}),
+        ("csrrsi x1, mstatus, 0", {"action": Action.CSR_READ, "number": MSTATUS}),
+        ("lp.starti 1, pc+20", {"action": Action.SET_LOOP_START, "number": 1, "offset": 20}),
+        ("lp.endi 1, pc+24", {"action": Action.SET_LOOP_END, "number": 1, "offset": 24}),
+        ("lp.count 1, x2", {"action": Action.SET_LOOP_COUNT, "number": 1, "is_constant": 0}),
+        ("lp.counti 0, 100", {"action": Action.SET_LOOP_COUNT, "number": 0, "is_constant": 1, "constant": 100}),
+        ("lp.setup 1, x2, pc+40", {"action": Action.SET_LOOP, "number": 1, "offset": 40, "is_constant": 0}),
+        (
+            "lp.setupi 1, 9, pc+12",
+            {"action": Action.SET_LOOP, "number": 1, "offset": 12, "is_constant": 1, "constant": 9},
+        ),
     ],
 )
-def test_entries(text, entries):
+def test_entries_and_actions(text, fields):
     row = describe(text)
-    assert {name: row[name] for name in entries} == entries
-
-
-MEPC, MSTATUS = csr_address("mepc"), csr_address("mstatus")
-
-
-@pytest.mark.parametrize(
-    ("text", "action", "fields"),
-    [
-        ("add x1, x2, x3", Action.NO_ACTION, {}),
-        ("bne x1, x2, pc+8", Action.TRANSFER, {}),
-        ("jalr x1, 8(x2)", Action.TRANSFER, {}),
-        ("mret", Action.RETURN, {}),
-        ("pv.qnt.n x1, x2, (x3)", Action.QUANTISE, {"number": 4}),
-        ("ecall", Action.RAISE, {"number": ExceptionCause.ENVIRONMENT_CALL}),
-        ("ebreak", Action.RAISE, {"number": ExceptionCause.BREAKPOINT}),
-        ("csrrw x0, mepc, x0", Action.CSR_WRITE, {"number": MEPC, "is_constant": 0}),
-        ("csrrs x1, mepc, x0", Action.CSR_READ, {"number": MEPC}),
-        ("csrrci x1, mstatus, 9", Action.CSR_CLEAR, {"number": MSTATUS, "is_constant": 1, "constant": 9}),
-        ("csrrsi x1, mstatus, 0", Action.CSR_READ, {"number": MSTATUS}),
-        ("lp.starti 1, pc+20", Action.SET_LOOP_START, {"number": 1, "offset": 20}),
-        ("lp.endi 1, pc+24", Action.SET_LOOP_END, {"number": 1, "offset": 24}),
-        ("lp.count 1, x2", Action.SET_LOOP_COUNT, {"number": 1, "is_constant": 0}),
-        ("lp.counti 0, 100", Action.SET_LOOP_COUNT, {"number": 0, "is_constant": 1, "constant": 100}),
-        ("lp.setup 1, x2, pc+40", Action.SET_LOOP, {"number": 1, "offset": 40, "is_constant": 0}),
-        ("lp.setupi 1, 9, pc+12", Action.SET_LOOP, {"number": 1, "offset": 12, "is_constant": 1, "constant": 9}),
-    ],
-)
-def test_actions(text, action, fields):
-    row = describe(text)
-    assert row["action"] == action
     assert {name: row[name] for name in fields} == fields
 
 

@@ -125,10 +125,9 @@ def test_every_spoilt_field_is_found(check, engine):
             ]
     code, result, _ = check(spoilt, "--engine", engine)
     assert (code, result["mismatches"]) == (1, len(spoilt))
-    assert result["first"][0]["field"] == "rd_out"
-    assert result["first"][0]["expected"] == GOOD[0]["rd_out"] ^ 4
-    assert result["first"][0]["got"] == GOOD[0]["rd_out"]
-    assert result["first"][0]["line"] == 1
+    right = GOOD[0]["rd_out"]
+    told = {"field": "rd_out", "expected": right ^ 4, "got": right, "line": 1}
+    assert told.items() <= result["first"][0].items()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -176,8 +175,7 @@ MALFORMED = {
 def test_malformed_lines_are_named(check, case):
     line, text = MALFORMED[case]
     code, result, error = check([GOOD[0], line], "--engine", "golden")
-    assert (code, result) == (2, None)
-    assert error.count("\n") == 1
+    assert (code, result, error.count("\n")) == (2, None, 1)
     assert f"vectors.jsonl line 2: {text}" in error
 
 
@@ -185,11 +183,10 @@ def test_malformed_lines_are_named(check, case):
 @pytest.mark.parametrize(
     ("name", "content"), [("v.jsonl.gz", b"\x1f\x8b\x08broken"), ("v.jsonl.gz", b"plain"), ("v.jsonl", b"\xff\xfe\xfd")]
 )
-def test_unreadable_files_are_named(tmp_path, capsys, name, content):
-    path = tmp_path / name
-    path.write_bytes(content)
-    assert main(["check-vectors", "--engine", "golden", str(path)]) == 2
-    assert capsys.readouterr().err.startswith(f"error: vector file must be readable text or gzip, not {path}")
+def test_unreadable_files_are_named(tmp_path, refused, name, content):
+    (tmp_path / name).write_bytes(content)
+    told = refused("check-vectors", "--engine", "golden", tmp_path / name)
+    assert told.startswith(f"vector file must be readable text or gzip, not {tmp_path / name}")
 
 
 DRAWN = 3000
