@@ -18,10 +18,11 @@ from xpulpnn.isa.retirement import MEANINGS, WIDTHS, WaitCause
 class Core(Component):
     """In-order single-issue core with the stages IF, ID, EX and WB (RI5CY).
 
-    Cycles of an instruction with memories that grant at once and answer in the next cycle: one, and those of
-    :class:`~xpulpnn.isa.machine.Cost`; hardware loops add none; an access fault takes 3 from the answer of the memory;
-    exceptions, system instructions and hardware-loop set-up wait 1 right behind an access.
-    Interrupts are precise, exceptions too: an instruction that the bus could not read
+    Cycles of an instruction with memories that grant at once and answer in the next cycle: as in ``Backend``; branch
+    taken 3, jump 2, both one more if the target is a 32-bit instruction across a word boundary; trap entry and mret 2;
+    fence.i 2 from when everything older is complete; an instruction behind a CSR write waits 1; hardware loops add
+    none; an access fault 3 from the answer of the memory; exceptions, system instructions and hardware-loop set-up wait
+    1 right behind an access. Interrupts are precise, exceptions too: an instruction that the bus could not read
     (``instr.err``) traps where it would be executed, a load or store that failed (``data.err``) leaves everything as it
     was, but for the first half of a store across a word boundary whose second half fails. Reset is synchronous; then
     the core waits for ``fetch_enable``.

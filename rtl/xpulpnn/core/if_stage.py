@@ -16,10 +16,10 @@ COMPRESSED_HALVES, WORD_HALVES = 1, 2  # length of an instruction in half-words
 class IfStage(Component):
     """Delivers the instructions at the program counter to ID.
 
-    With a memory that grants at once and answers in the next cycle, the target of a ``redirect`` is in ID after the
-    cycles of a jump, and later as :class:`~xpulpnn.isa.machine.Cost` says of misaligned targets. ``loop_back``
-    redirects behind the instruction that enters ID, so that the first instruction of a hardware loop follows the last
-    without a bubble. Reset empties the stage; fetching starts with the first redirect.
+    With a memory that grants at once and answers in the next cycle, the target of a ``redirect`` made in cycle t is in
+    ID in t + 2, one later if it is a 32-bit instruction that crosses a word boundary. ``loop_back`` redirects behind
+    the instruction that enters ID, so that the first instruction of a hardware loop follows the last without a bubble.
+    Reset empties the stage; fetching starts with the first redirect.
     """
 
     def __init__(self, config: CoreConfig):  # ``rvfi`` keeps the instruction as it was fetched.
