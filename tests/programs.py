@@ -26,6 +26,12 @@ loop: addi x9, x9, -1
 """206 instructions that leave 7 and the number of the hart in memory."""
 
 
+def encode_line(text: str) -> int:
+    """The word of one instruction."""
+    (word,) = assemble(text).words
+    return word
+
+
 def program_of(source: str, vectors: str = "", data: bytes = b"", data_bytes: int = 0x1000) -> Executable:
     """A program at ENTRY whose labels are functions, behind a table of vectors.
 

@@ -89,10 +89,5 @@ def test_completion_names_commands_and_options(shell: str, capsys: pytest.Captur
     script = capsys.readouterr().out
     assert all(word in script for name in COMMANDS for word in name.split())
     assert all(word in script for word in ("grant-stalls", "clean-cache", "xpulpnn-full", "riscv-formal"))
-
-
-@pytest.mark.unit
-def test_completion_script_is_valid_bash(capsys: pytest.CaptureFixture[str]):
-    assert cli.main(["completion", "bash"]) == 0
-    script = capsys.readouterr().out
-    assert subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=True).stderr == ""
+    if shell == "bash":
+        assert subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=True).stderr == ""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.words import encode_line
+from tests.programs import encode_line
 
 from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.isa.csr import csr_address

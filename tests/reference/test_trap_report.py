@@ -1,7 +1,7 @@
 """What an exception was, in words."""
 
 import pytest
-from tests.words import encode_line
+from tests.programs import encode_line
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError

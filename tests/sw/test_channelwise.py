@@ -117,28 +117,16 @@ def test_what_public_libraries_get_wrong(name: str):
 @pytest.mark.parametrize("first", ELEMENTS)
 def test_additions_of_every_precision(first: str):
     for number, precision in enumerate(triples(first)):
-        shift = ":shift" if number // 3 % 2 else ""
-        check_named(
-            "add",
-            f"1x2x{(5, 16)[number % 2]}{shift}",
-            precision,
-            level_of(number + number // 6),
-            specialise=number % 4 == 0,
-        )
+        text = f"1x2x{(5, 16)[number % 2]}" + (":shift" if number // 3 % 2 else "")
+        check_named("add", text, precision, level_of(number + number // 6), specialise=number % 4 == 0)
 
 
 @pytest.mark.parametrize("first", ELEMENTS)
 @pytest.mark.parametrize("form", ["", ":scaled"])
 def test_averages_of_every_precision(first: str, form: str):
     for number, last in enumerate(ELEMENTS):
-        text = ("3x4x3:3x3:p=1x0x0x2", "2x4x16:2x2:s=2")[(number + ELEMENTS.index(first)) % 2]
-        check_named(
-            "avgpool",
-            text + form,
-            Precision.parse(f"{first}x{first}x{last}"),
-            level_of(number),
-            specialise=number % 2 > 0,
-        )
+        text = ("3x4x3:3x3:p=1x0x0x2", "2x4x16:2x2:s=2")[(number + ELEMENTS.index(first)) % 2] + form
+        check_named("avgpool", text, f"{first}x{first}x{last}", level_of(number), specialise=number % 2 > 0)
 
 
 @pytest.mark.parametrize("level", PLAIN_LEVELS)

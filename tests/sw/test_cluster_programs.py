@@ -33,21 +33,13 @@ from xpulpnn_sw.toolchain.headers.generate import cluster_map
 
 from .elf import FORK, SOURCES, ClusterBuild, run, simulate
 
-SEED = 3
-
-CORE = PRESETS["xpulpnn"]
+DESIGN = simulated(ClusterConfig(icache_private=0))
 
 
 @pytest.mark.flow
 @pytest.mark.parametrize(
     ("kind", "cores", "quanta"),
-    [
-        ("gcc", 1, (64,)),
-        ("gcc", 3, (1, 3)),
-        ("gcc", 8, (7, 1000)),
-        ("gcc", 16, (64,)),
-        ("zig", 8, (64,)),
-    ],
+    [("gcc", 1, (64,)), ("gcc", 3, (1, 3)), ("gcc", 8, (7, 1000)), ("gcc", 16, (64,)), ("zig", 8, (64,))],
 )
 def test_teams(build: ClusterBuild, kind: str, cores: int, quanta: tuple[int, ...]):
     path = build("cluster_team.c", cores=cores, kind=kind)
@@ -64,10 +56,7 @@ def test_teams(build: ClusterBuild, kind: str, cores: int, quanta: tuple[int, ..
 
 @pytest.mark.cosim
 def test_teams_on_the_design(build: ClusterBuild):
-    path = build("cluster_team.c", kind=None)
-    result = run_program(
-        load(path), simulated(ClusterConfig(icache_private=0)), Machine(max_cycles=200_000), check=True
-    )
+    result = run_program(load(build("cluster_team.c")), DESIGN, Machine(max_cycles=200_000), check=True)
     assert result.exit.ok, result.exit.text
     assert result.mismatches == 0
 
@@ -77,7 +66,7 @@ HEIGHT, WIDTH, CHANNELS, OUTPUTS, KERNEL, MULTIPLIER, SHIFT = 6, 4, 8, 4, 3, 5, 
 
 def layer_data() -> str:
     """Tensors of a layer, and its results by numpy."""
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(3)
     image = rng.integers(0, 256, (HEIGHT, WIDTH, CHANNELS))
     filters = rng.integers(-128, 128, (OUTPUTS, KERNEL, KERNEL, CHANNELS))
     sums = layers.conv(image, filters, None, (1, 1), layers.Pads(1, 1, 1, 1)).astype(np.int64)
@@ -155,7 +144,7 @@ int main(void) {
 
 @pytest.mark.flow
 def test_counters_are_those_of_the_core(build: ClusterBuild):
-    core = replace(CORE, performance_counters=True)
+    core = replace(PRESETS["xpulpnn"], performance_counters=True)
     ran = simulate(build(COUNTED, cores=3, core=core), 3, core=core)
     assert ran.end.ok, ran.end.text
     counts = [list(map(int, line.split())) for line in ran.output.splitlines()]
@@ -334,13 +323,7 @@ def test_copies(build: ClusterBuild, cores: int, quantum: int):
 def test_copies_on_the_design(build: ClusterBuild):
     executable, printed = load(build(COPIES)), []
     machine = Machine(max_cycles=400_000, l2_latency=4)
-    result = run_program(
-        executable,
-        simulated(ClusterConfig(icache_private=0)),
-        machine,
-        check=True,
-        output=lambda output: printed.append(output.data),
-    )
+    result = run_program(executable, DESIGN, machine, check=True, output=lambda output: printed.append(output.data))
     assert result.exit.ok, f"{result.exit.text}: line of {COPIES}"
     assert result.mismatches == 0
     cycles = int(b"".join(printed).split()[-2])
@@ -351,7 +334,7 @@ def test_copies_on_the_design(build: ClusterBuild):
 @pytest.mark.cosim
 def test_copies_from_nowhere_end_the_run(build: ClusterBuild):
     path = build(OUTSIDE)
-    result = run_program(load(path), simulated(ClusterConfig(icache_private=0)), Machine(max_cycles=100_000))
+    result = run_program(load(path), DESIGN, Machine(max_cycles=100_000))
     assert result.exit.reason is Reason.BAD_ACCESS
     assert result.exit.text == "the DMA engine reads outside memory: address 0x30000000"
     end = simulate(path, 8).end

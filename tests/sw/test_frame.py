@@ -44,9 +44,7 @@ def random_terms(rng: Random) -> dict[str, Term]:
     for number in range(12):
         x, y, divisor = rng.choice(parts), rng.choice(parts), Argument(rng.choice("abc"))
         shares = [quotient(positive(x + 3), Argument("cores")), quotient(positive(y), divisor), positive(x) // divisor]
-        chosen = rng.choice(
-            [x + y, x - y, (x & 255) * (y & 255), lesser(x, y), positive(x - y), x & 1023, *shares],
-        )
+        chosen = rng.choice([x + y, x - y, (x & 255) * (y & 255), lesser(x, y), positive(x - y), x & 1023, *shares])
         terms[f"n{number}"] = chosen
         parts += [chosen, Name(f"n{number}")]
     return terms

@@ -326,10 +326,8 @@ def test_other_layers_and_widths_of_single_bits(kernel: str, text: str, precisio
 def test_counts_that_are_normalised():
     """The accumulators of counts are those of any other kernel."""
     layer, precision = MatmulLayer.parse("5x40x3"), Precision(1, 1, 4)
-    tensors = replace(
-        tensors_of(layer, SUMS, SEED),
-        requantisation=Requantisation(kappa=np.arange(3, 8), lam=np.full(5, 64), shift=4),
-    )
+    after = Requantisation(kappa=np.arange(3, 8), lam=np.full(5, 64), shift=4)
+    tensors = replace(tensors_of(layer, SUMS, SEED), requantisation=after)
     for name in ("rv32im_2x2", "xpulpv2_1x2"):
         check(layer, precision, name, tensors)
 

@@ -38,16 +38,8 @@ def program_of(layer, variant="nn_4x4", bits=8, tiling=None, *, memory=TCDM, see
 def random_layer(rng):
     while True:
         try:
-            return ConvLayer(
-                height=rng.randint(1, 12),
-                width=rng.randint(1, 4),
-                channels=4,
-                out_channels=rng.randint(1, 20),
-                kernel_height=rng.randint(1, 5),
-                kernel_width=1,
-                stride=(rng.randint(1, 3), 1),
-                padding=(rng.randint(0, 6), rng.randint(0, 6), 0, 0),
-            )
+            size = f"{rng.randint(1, 12)}x{rng.randint(1, 4)}x4:{rng.randint(1, 20)}x{rng.randint(1, 5)}x1"
+            return ConvLayer.parse(f"{size}:s={rng.randint(1, 3)}x1,p={rng.randint(0, 6)}x{rng.randint(0, 6)}x0x0")
         except LayerError:
             continue
 
@@ -151,12 +143,10 @@ def test_tiles_fit_with_everything_else(text, memory):
     assert all(end <= start for (_, end), (start, _) in pairwise(ends))
 
 
-@pytest.mark.parametrize("kind", [KINDS["conv"], KINDS["matmul"]], ids=["conv", "matmul"])
-def test_frames_of_all_variants_fit_into_the_stack(kind):
-    for name in kind.variants:
-        function = built(
-            kind.name, "4x4x4:4x3x3" if kind.name == "conv" else "4x16x8", str(kind.uniform(8)), name
-        ).function
+@pytest.mark.parametrize(("kernel", "text"), [("conv", "4x4x4:4x3x3"), ("matmul", "4x16x8")])
+def test_frames_of_all_variants_fit_into_the_stack(kernel, text):
+    for name in KINDS[kernel].variants:
+        function = built(kernel, text, str(KINDS[kernel].uniform(8)), name).function
         # addi sp, sp, -size
         size = (1 << 12) - (int(function.words[0]) >> 20)
         assert 0 < size <= TILE_STACK_BYTES

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Sequence
 
 import pytest
-from tests.words import encode_line
+from tests.programs import encode_line
 
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.insn import Insn

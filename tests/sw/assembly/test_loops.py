@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.words import encode_line
+from tests.programs import encode_line
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli.common import read_results
