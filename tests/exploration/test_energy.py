@@ -207,7 +207,7 @@ def random_activity(design: Circuit, delays: NDArray[np.int64] | None) -> Activi
     return Activity(design, sources, np.zeros((0, 4), np.uint64), 2 * BITS, delays)
 
 
-def test_modules_add_up(tmp_path: Path, liberty: Liberty) -> None:
+def test_modules_add_up_and_a_wide_step_loses_no_settled_transition(tmp_path: Path, liberty: Liberty) -> None:
     design = circuit(tmp_path, liberty, GATES, {"a": 2, "b": 3}, {"y": 6})
     seen = random_activity(design, quantised([0.1, 0.1, 0.1], 0.1))
     whole = charges(design, liberty).modules(seen, {"top": "top"})
@@ -216,10 +216,6 @@ def test_modules_add_up(tmp_path: Path, liberty: Liberty) -> None:
     assert len(parts) == 2
     assert sum(part.total for part in parts) == pytest.approx(whole[0].total)
     assert parts[1].total > 0
-
-
-def test_a_wide_step_loses_no_settled_transition(tmp_path: Path, liberty: Liberty) -> None:
-    design = circuit(tmp_path, liberty, GATES, {"a": 2, "b": 3}, {"y": 6})
     seen = random_activity(design, np.array([2, 1, 3]))
     assert (seen.toggles >= seen.settled).all()
     assert ((seen.toggles - seen.settled) % 2 == 0).all()

@@ -220,17 +220,12 @@ def test_larger_cells_are_larger_and_drive_more(library: Library) -> None:
             assert fast.at(0, 20) < slow.at(0, 20), name
 
 
-def test_units_of_the_flows(library: Library) -> None:
+def test_units_and_energies(library: Library) -> None:
     assert (library.ge_area, library.fo4_ps, library.nand2) == (1, 50, "NAND2_X1")
     assert (library.flip_flop, library.clock_gate, library.driving_cell) == ("DFF_X1", "CLKGATE_X1", "BUF_X4")
     assert not library.physical
-
-
-def test_energy_of_an_inverter_edge_is_half_its_parasitic_capacitance(library: Library) -> None:
+    assert "xpulpnn_sim.exploration.builtin" in liberty_text().splitlines()[0]
+    # the energy of an inverter's edge is half its parasitic capacitance
     (power,) = library.cells["INV_X4"].pins["Y"].internal_power
     assert power.rise_power.at(0.1, 7) == pytest.approx(4 / 2)
     assert all(cell.leakage_nw > 0 for cell in library.cells.values())
-
-
-def test_the_file_names_its_generator() -> None:
-    assert "xpulpnn_sim.exploration.builtin" in liberty_text().splitlines()[0]

@@ -65,11 +65,11 @@ def rows(table):
 def test_points_and_steps(monkeypatch):
     monkeypatch.setattr(paper, "flow_steps", lambda options: ["area", "speed"])
     monkeypatch.setattr(paper, "library", lambda liberty: "cells")
-    monkeypatch.setattr(
-        paper,
-        "EnergyStep",
-        lambda cells, spec, core=False, yosys="", window=0: (cells, spec and str(spec), core, window),
-    )
+
+    def energy_step(cells, spec, core=False, yosys="", window=0):
+        return cells, spec and str(spec), core, window
+
+    monkeypatch.setattr(paper, "EnergyStep", energy_step)
     monkeypatch.setattr(paper, "KernelStep", str)
     space, steps = paper.paper_points(ExploreOptions(paper=True))
     assert [point.label for point in space.points] == list(AREAS)
@@ -137,16 +137,14 @@ FO4_PS = 50.0
 
 def whole(scale: float = 1.0) -> FlowResult:
     sizes = {f"cluster.{name}": scale * size for name, size in INSTANCES.items()}
-    modules = [
-        ModuleArea(path="cluster", module="cluster", own_ge=100, total_ge=100 + sum(sizes.values()), own_cells=9)
-    ]
-    for path, size in sizes.items():
+    total = 100 + sum(sizes.values())
+    modules = [ModuleArea(path="cluster", module="cluster", own_ge=100, total_ge=total, own_cells=9)]
+    for path, size in {**sizes, "cluster.core0.lsu": 7e3}.items():
         modules.append(ModuleArea(path=path, module="m", own_ge=size, total_ge=size, own_cells=1))
-    modules.append(ModuleArea(path="cluster.core0.lsu", module="lsu", own_ge=7e3, total_ge=7e3, own_cells=1))
     path = CriticalPath(tool="t", netlist="mapped", start="a", end="b", delay_ps=5000.0 * scale)
     return flow(
         script="area",
-        area_kge=modules[0].total_ge / 1e3,
+        area_kge=total / 1e3,
         delay_ps=6000.0 * scale,
         delay_fo4=6000.0 * scale / FO4_PS,
         modules=modules,
@@ -176,14 +174,9 @@ def test_blocks_add_up() -> None:
     assert (named["sum"], named["memories"]) == (pytest.approx(173.6), 2048.0)
     assert paths.rows[0][3:7] == pytest.approx([20, 30, 50, 100])
     assert paths.rows[0][7:] == ["a", "b"]
-
-
-def test_blocks_of_instances() -> None:
-    found = {name: block_of(name) for name in ("core12", "host_demux", "timer", "control", "icache", "bridge")}
-    assert list(found.values()) == ["cores", "demuxes, ports", "peripherals", "peripherals", "caches", "bridge"]
-
-
-def test_without_clusters_there_are_no_blocks() -> None:
+    names = ("core12", "host_demux", "timer", "control", "icache", "bridge")
+    blocks = ["cores", "demuxes, ports", "peripherals", "peripherals", "caches", "bridge"]
+    assert [block_of(name) for name in names] == blocks
     assert cluster_tables([replace(cluster("core"), flows=[])]) == []
 
 

@@ -36,10 +36,8 @@ def test_front_of_all_assignments(model: Path, monkeypatch: pytest.MonkeyPatch, 
     folder = model.parent
     record, page = folder / "found.json", folder / "found.html"
     command = split(model, *CORE, "--bits", "8,2", "--floor", "90")
-    assert (
-        cli.main([*command, "--verify", "9", "-o", str(folder / "out"), "--plot", str(page), "--json", str(record)])
-        == 0
-    )
+    output = ["-o", str(folder / "out"), "--plot", str(page), "--json", str(record)]
+    assert cli.main([*command, "--verify", "9", *output]) == 0
     found = read_results(record)[0]
     # weights of 8 bits for the image in any case, four ways for each of the other two layers
     assert (len(found["points"]), found["layers"]) == (16, ["first", "second", "third"])
@@ -77,13 +75,8 @@ def test_processes_give_what_one_gives(model: Path) -> None:
     proto = OnnxModel.read(model)
     images = read_images(model.parent / "images.npz")
     options = ImportOptions(name="small", images=images.samples[:10])
-    subject = Subject(
-        model=proto,
-        calibration=proto.calibration(options),
-        options=options,
-        images=images,
-        config=preset("xpulpnn-full"),
-    )
+    calibration, config = proto.calibration(options), preset("xpulpnn-full")
+    subject = Subject(model=proto, calibration=calibration, options=options, images=images, config=config)
     wanted = subject.space((4, 8)).uniform()
     with executor(2) as pool:
         found = list(Evaluation(subject, pool, lambda points, runs: None).each(subject, "study", wanted))
@@ -174,17 +167,17 @@ def test_import_with_bits_of_every_layer(model: Path, bits: str, precisions: lis
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--quantise", "8"], "--quantise must come with --images, not alone"),
-        (["--images", "images.npz"], "--images must come with --quantise, not alone"),
-        (["--quantise", "6", "--images", "images.npz"], "widths of 2, 4, 8, or two of them as 4/8, not 6"),
-        (["--quantise", "8,4", "--images", "images.npz"], "3 layers with weights (first, second, third), not 2"),
-        (["--quantise", "8,last=4", "--images", "images.npz"], "must name one of first, second, third, not last"),
+        ("--quantise 8", "--quantise must come with --images, not alone"),
+        ("--images images.npz", "--images must come with --quantise, not alone"),
+        ("--quantise 6 --images images.npz", "widths of 2, 4, 8, or two of them as 4/8, not 6"),
+        ("--quantise 8,4 --images images.npz", "3 layers with weights (first, second, third), not 2"),
+        ("--quantise 8,last=4 --images images.npz", "must name one of first, second, third, not last"),
     ],
 )
 def test_import_refuses_other_bits(
-    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, options: list[str], message: str
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, options: str, message: str
 ) -> None:
     monkeypatch.chdir(model.parent)
-    assert cli.main(["net", "import", str(model), "-o", "net.json", *options]) == 2
+    assert cli.main(["net", "import", str(model), "-o", "net.json", *options.split()]) == 2
     assert message in capsys.readouterr().err
     assert not Path("net.json").exists()
