@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sw.kernels.kinds import KINDS, kind_of
 from xpulpnn_sw.layers.channelwise import DepthwiseLayer
 from xpulpnn_sw.layers.convolution import Conv1dLayer, ConvLayer, ImageConvLayer, PointwiseLayer
@@ -65,13 +64,6 @@ def test_other_layers(layer: Any):
         assert "_outside_" in run.name
 
 
-def test_the_reference_is_not_the_padding_of_zeros():
-    """A map of one value with that value around it looks the same everywhere."""
-    image, weights = np.full((4, 5, 2), -7), np.arange(3 * 9 * 2).reshape(3, 3, 3, 2)
-    acc = layers.conv(image, weights, None, (1, 1), layers.Pads(1, 1, 1, 1), outside=-7)
-    np.testing.assert_array_equal(acc, np.broadcast_to(-7 * weights.sum(axis=(1, 2, 3)), acc.shape))
-
-
 def test_margins_of_an_image():
     layer = ImageConvLayer.parse("5x6x3:4x3x3:v=-128:image")
     run, _, _ = check(layer, Precision.parse("i8x8x8"), "nn_4x2")
@@ -98,10 +90,11 @@ def test_values_that_no_input_has(widths: str, outside: int):
 def test_pad_of_a_network():
     """The pad of a layer is what its kernel has around the map, and what the file says."""
     arrays = {"weights": np.ones((4, 3, 3, 4), int), "shift": np.array(2)}
-    stage = NetworkBuilder("padded").add(
-        "first", "conv", "4x4x4:4x3x3", "i8x8xi8", arrays, requantise="shift", pad=-128
-    )
-    same = NetworkBuilder("padded").add("first", "conv", "4x4x4:4x3x3:v=-128", "i8x8xi8", arrays, requantise="shift")
+
+    def added(layer: str, **pad: int) -> Any:
+        return NetworkBuilder("padded").add("first", "conv", layer, "i8x8xi8", arrays, requantise="shift", **pad)
+
+    stage, same = added("4x4x4:4x3x3", pad=-128), added("4x4x4:4x3x3:v=-128")
     assert stage.layer == same.layer
     assert stage.pad == same.pad == -128
     network = Network(name="padded", stages=(stage,))
@@ -109,6 +102,4 @@ def test_pad_of_a_network():
     assert np.all(computed(run) == -128)
     assert '"layer": "4x4x4:4x3x3"' in written(Described(network=network, scaling=Scaling()), "padded.npz")[0]
     with pytest.raises(InputError, match=r"^first: pad must be that of the layer 4x4x4:4x3x3:v=-128, not 3$"):
-        NetworkBuilder("padded").add(
-            "first", "conv", "4x4x4:4x3x3:v=-128", "i8x8xi8", arrays, requantise="shift", pad=3
-        )
+        added("4x4x4:4x3x3:v=-128", pad=3)
