@@ -1,7 +1,7 @@
 """Functions with the public names of PULP-NN: calls and programs in its manner, and the headers that they include."""
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,8 @@ class Call:
     text: str
     operands: dict[str, bytes]
     expected: bytes
+    values: np.ndarray
     offset: int = 0
-    values: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     @property
     def name(self) -> str:
@@ -54,6 +54,10 @@ def packed(values: np.ndarray, bits: int) -> bytes:
     each = 8 // bits
     lanes = values.reshape(-1, each).astype(np.int64) & ((1 << bits) - 1)
     return (lanes << np.arange(each) * bits).sum(axis=1).astype(np.uint8).tobytes()
+
+
+def called(text: str, operands: dict[str, bytes], results: np.ndarray, bits: int) -> Call:
+    return Call(text=text, operands=operands, expected=packed(results, bits), values=results)
 
 
 def apart(values: np.ndarray, bits: int) -> np.ndarray:
@@ -93,7 +97,7 @@ def conv(rng: np.random.Generator, name: str, text: str) -> Call:
     operands |= {"IN": packed(tensors.activations, precision.x), "W": packed(tensors.weights, precision.w)}
     sizes = sizes_of(layer, layer.out_channels)
     call = f"{name}(IN, NULL, BIAS, OUT, W, KAPPA, LAMBDA, 0, {after.shift}, {sizes}, 1, 1)"
-    return Call(text=call, operands=operands, expected=packed(results, precision.y), values=results)
+    return called(call, operands, results, precision.y)
 
 
 def depthwise(rng: np.random.Generator, name: str, text: str) -> Call:
@@ -104,7 +108,7 @@ def depthwise(rng: np.random.Generator, name: str, text: str) -> Call:
     operands |= {"IN": packed(maps, precision.x), "W": packed(apart(tensors.weights, precision.w), precision.w)}
     scale = f"NULL, NULL, NULL, {after.factor}, {after.shift}"
     call = f"{name}(IN, NULL, BIAS, OUT, W, {scale}, {sizes_of(layer, layer.channels)}, 1, 0)"
-    return Call(text=call, operands=operands, expected=packed(results, precision.y), values=results)
+    return called(call, operands, results, precision.y)
 
 
 def linear(rng: np.random.Generator, name: str, inputs: int, outputs: int) -> Call:
@@ -116,7 +120,7 @@ def linear(rng: np.random.Generator, name: str, inputs: int, outputs: int) -> Ca
         call = f"{name}(IN, BIAS, OUT, W, NULL, NULL, 0, {shift}, {inputs}, {outputs}, 0, 0)"
     else:
         call = f"{name}(IN, NULL, OUT, W, {inputs}, {outputs})"
-    return Call(text=call, operands=operands, expected=packed(results, precision.y), values=results)
+    return called(call, operands, results, precision.y)
 
 
 def pools(rng: np.random.Generator, channels: int, bits: int) -> list[Call]:
@@ -125,41 +129,28 @@ def pools(rng: np.random.Generator, channels: int, bits: int) -> list[Call]:
     operands, sizes = {"IN": packed(image, bits)}, f"6, 7, {channels}"
     window = layers.Window(3, 3, (2, 2), layers.Pads(0, 1, 1, 0))
     most = layers.max_pool(image, window)
-    calls = [
-        Call(
-            text=f"pulp_nn_maxpool_u{bits}(IN, OUT, {sizes}, {most.shape[1]}, {most.shape[0]}, 3, 3, 0, 1, 1, 0, 2, 2)",
-            operands=operands,
-            expected=packed(most, bits),
-            values=most,
-        )
-    ]
+    sides = f"{most.shape[1]}, {most.shape[0]}, 3, 3, 0, 1, 1, 0, 2, 2"
+    calls = [called(f"pulp_nn_maxpool_u{bits}(IN, OUT, {sizes}, {sides})", operands, most, bits)]
     for rows, columns, step, factor in ((2, 2, 2, 1030), (3, 2, 1, 901)):
         window = layers.Window(rows, columns, (step, step), layers.Pads(1, 0, 0, 1))
         sums = layers.window_sums(image, window)
         means = np.clip(sums * (factor // (rows * columns)) + 300 >> 10, 0, (1 << bits) - 1)
         sides = f"{means.shape[1]}, {means.shape[0]}, {columns}, {rows}, 1, 0, 0, 1, {step}, {step}"
         call = f"xpulp_nn_avgpool_u{bits}_u{bits}(IN, OUT, {factor}, 10, 300, {sizes}, {sides}, 1)"
-        calls.append(Call(text=call, operands=operands, expected=packed(means, bits), values=means))
+        calls.append(called(call, operands, means, bits))
     return calls
 
 
 def add(rng: np.random.Generator, *, requantised: bool) -> Call:
     first, second = random(rng, 8, 3, 4, 6), random(rng, 4, 3, 4, 6)
     scales = (140, 90, 8), (1800, 200, 8)
-    total = sum(
-        layers.scaled(values, scale, 8, signed=False).astype(int)
-        for values, scale in zip((first, second), scales, strict=True)
-    )
+    pairs = zip((first, second), scales, strict=True)
+    total = sum(layers.scaled(values, scale, 8, signed=False).astype(int) for values, scale in pairs)
     total = total * 3 + 5 >> 3 if requantised else total
     results = np.clip(total, 0, 255)
     numbers = ", ".join(str(number) for scale in scales for number in scale)
     call = f"pulp_nn_add_u8_u4_u8(IN, W, OUT, {numbers}, 3, 5, 3, 4, 3, 6, {requantised:d})"
-    return Call(
-        text=call,
-        operands={"IN": packed(first, 8), "W": packed(second, 4)},
-        expected=packed(results, 8),
-        values=results,
-    )
+    return called(call, {"IN": packed(first, 8), "W": packed(second, 4)}, results, 8)
 
 
 def calls_of(rng: np.random.Generator) -> list[Call]:

@@ -148,14 +148,7 @@ def test_command(kind: str, written, tmp_path: Path, capfd: pytest.CaptureFixtur
 
     assert cc(main, "-S", *options) == 0
     assert "main:" in Path("main.s").read_text()
-
-    broken = written("broken.c", "int main(void) { return oops; }\n")
-    assert cc(broken, "--compiler", kind) == 1
-    out, error = capfd.readouterr()
-    assert out == "main.s\n"
-    assert re.match(r"broken\.c:", error)
-    assert "oops" in error
-    assert not Path("broken.elf").exists()
+    assert capfd.readouterr() == ("main.s\n", "")
 
 
 def test_headers_only(written, capfd: pytest.CaptureFixture[str]):
