@@ -45,12 +45,9 @@ def test_convolutions_that_fold(widths: str, rule: Rule):
     chosen, precision = kind("conv"), Precision.parse(widths)
     layer = chosen.layer.parse("3x4x8:20x3x3")
     tensors = chosen.tensors(layer, precision, np.random.default_rng(3), rule)
-    whole = reference(layer, tensors, precision)
+    whole, tensors = reference(layer, tensors, precision), replace(tensors, folded=True)
     for cores in (1, 2):
-        run = chosen.build(
-            layer, precision, "x2_4x4", replace(tensors, folded=True), cores=cores, specialise=cores == 2
-        )
-        got = computed(run, cores)
+        got = computed(chosen.build(layer, precision, "x2_4x4", tensors, cores=cores, specialise=cores == 2), cores)
         np.testing.assert_array_equal(got[:, 0], whole[:, 0])
         np.testing.assert_array_equal(got[:, 1], whole[:, :3].max(axis=1))
         np.testing.assert_array_equal(got[:, 2], whole[:, 2:].max(axis=1))
