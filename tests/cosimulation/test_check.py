@@ -264,13 +264,7 @@ def swapped(grants: NDArray[Any], number: int, retired: int) -> NDArray[Any]:
     ids=["missing", "none from here", "twice", "late", "swapped"],
 )
 @pytest.mark.parametrize("where", ["sw", "sb", "p.sw", "pv.mlsdotsup.n"])
-def test_wrong_order_of_accesses_is_found(
-    where: str,
-    spoil: Callable[[NDArray[Any], int, int], NDArray[Any]],
-    found: str,
-    skipped: int,
-    good: Recording,
-) -> None:
+def test_wrong_order_of_accesses_is_found(where: str, spoil, found: str, skipped: int, good: Recording) -> None:
     at = place_of(good.records, where)
     grants = spoil(good.grants.copy(), grants_of(good, at)[0], int(good.records["cycle"][at]))
     seen = [i for i in range(at, at + 20) if grants_of(good, i)][skipped]

@@ -46,6 +46,7 @@ TOHOST = TCDM_BASE + 0x100
 PROGRAM = Path(__file__).with_suffix(".s").read_text()
 RANDOM = Path(__file__).with_name("test_cluster_random.s").read_text()
 SHARED = Path(__file__).with_name("test_cluster_shared.s").read_text()
+PASS = "li t1, 1\nli t0, tohost\nsw t1, 0(t0)\nrest: j rest"
 ROUNDS = 30
 LATE = 2
 """The core that comes to barriers last."""
@@ -210,12 +211,8 @@ def test_who_waits_for_the_timer_does_not_wait_in_vain(library):
     wait:
         p.elw t1, 0x3c(s2)
         bne s0, x0, rest
-        li t1, 1
-        li t0, tohost
-        sw t1, 0(t0)
-    rest: j rest
     """
-    result = run(library, program(source))
+    result = run(library, program(source + PASS))
     assert (result.exit.text, result.mismatches) == ("pass", 0)
     assert 150_000 < result.cycles < 150_100
 
@@ -292,14 +289,10 @@ def test_stalls_are_told_apart(library):
         lw t1, 0x1c(s2)
         addi t0, t0, -1
         bne t0, x0, more
-        li t1, 1
-        li t0, tohost
-        sw t1, 0(t0)
-    rest: j rest
     """
     costs = {}
     for latency in (1, 21):
-        result = run(library, program(source), check=False, account=True, l2_latency=latency)
+        result = run(library, program(source + PASS), check=False, account=True, l2_latency=latency)
         assert result.exit.ok
         costs[latency] = stalls_of(result.accounts[0], devices=True)
     assert costs[21]["external"] - costs[1]["external"] == 10 * 20
@@ -363,20 +356,16 @@ def test_the_command_tells_of_every_core(cluster_command, tmp_path, capfd):
     assert "ri5cy tcdm_bytes=65536, 4 cores, 8 banks, l2 latency 3, seed 0" in printed.err
 
 
-def test_the_command_fails_with_the_program(cluster_command, capfd):
-    assert cluster_command(program("start: wfi\nj start")) == 1
-    assert "cores 0, 1, 2, 3: sleeps in wfi" in capfd.readouterr().err
-
-
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("source", "options", "code", "told"),
     [
-        (("--cores", "3"), "Parameter --cores specified multiple times."),
-        (("--irq", "3@100"), "interrupts must be left out for a cluster"),
+        ("start: wfi\nj start", (), 1, "cores 0, 1, 2, 3: sleeps in wfi"),
+        (PROGRAM, ("--cores", "3"), 2, "Parameter --cores specified multiple times."),
+        (PROGRAM, ("--irq", "3@100"), 2, "interrupts must be left out for a cluster"),
     ],
 )
-def test_bad_options_are_told(cluster_command, capfd, options, told):
-    assert cluster_command(program(), *options) == 2
+def test_the_command_tells_what_is_wrong(cluster_command, capfd, source, options, code, told):
+    assert cluster_command(program(source), *options) == code
     assert told in capfd.readouterr().err
 
 

@@ -244,42 +244,33 @@ def test_a_map_that_comes_back_from_slow_memory(within):
     assert [step["name"] for step in record["steps"]].count("load") > 1
 
 
-@pytest.mark.unit
-def test_a_map_that_is_not_stored_is_found(monkeypatch):
-    """It comes back as it was outside before."""
-    right = planning.Planner.steps
-    monkeypatch.setattr(
-        planning.Planner, "steps", lambda *given: tuple(replace(one, stores=()) for one in right(*given))
-    )
-    case = case_of(RESIDUAL)
-    wrong = wrong_on_the_simulator(case, planned(case, LEAVING))
-    assert wrong[:3] == [0, 0, 0]
-    assert wrong[3] > 0
+def unstored(right, *given):
+    return tuple(replace(one, stores=()) for one in right(*given))
+
+
+def short_lived(right, *given):
+    return tuple(replace(one, last=max(one.first, one.last - one.name.endswith(".output"))) for one in right(*given))
 
 
 @pytest.mark.unit
-def test_a_lifetime_too_short_is_found(monkeypatch):
-    """By one step: the results of the layer that reads a map lie on that map."""
-    right = planning.Planner.pieces
-    monkeypatch.setattr(
-        planning.Planner,
-        "pieces",
-        lambda *given: tuple(
-            replace(one, last=max(one.first, one.last - one.name.endswith(".output"))) for one in right(*given)
-        ),
-    )
-    case = case_of(BRANCHES)
-    assert sum(wrong_on_the_simulator(case, planned(case, 1 << 16))) > 0
-
-
-@pytest.mark.unit
-def test_a_tile_too_few_is_found(monkeypatch):
-    right = deployment.schedule
-    monkeypatch.setattr(deployment, "schedule", lambda tiles, *, overlap: right(tiles[:-1], overlap=overlap))
-    case = case_of(BRANCHES)
-    wrong = wrong_on_the_simulator(case, planned(case, 1 << 14))
-    assert wrong[:5] == [0] * 5
-    assert wrong[5] > 0
+@pytest.mark.parametrize(
+    ("owner", "name", "wrong", "layers", "memory", "first"),
+    [
+        # the map comes back as it was outside before
+        (planning.Planner, "steps", unstored, RESIDUAL, LEAVING, 3),
+        # the results of the layer that reads a map lie on that map
+        (planning.Planner, "pieces", short_lived, BRANCHES, 1 << 16, None),
+        (deployment, "schedule", lambda right, tiles, **named: right(tiles[:-1], **named), BRANCHES, 1 << 14, 5),
+    ],
+    ids=["not stored", "lifetime too short", "tile too few"],
+)
+def test_faults_are_found(monkeypatch, owner, name, wrong, layers, memory, first):
+    right = getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *given, **named: wrong(right, *given, **named))
+    case = case_of(layers)
+    found = wrong_on_the_simulator(case, planned(case, memory))
+    assert any(found)
+    assert first in (None, next(number for number, count in enumerate(found) if count))
 
 
 @pytest.mark.unit

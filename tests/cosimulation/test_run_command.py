@@ -87,11 +87,10 @@ def test_a_fetch_that_the_bus_answers_with_an_error_is_an_access_fault(core_elf,
     dump = tmp_path / "dump.bin"
     program = core_elf(UNREADABLE, vectors="handler")
     options = ("--bus-error", "0x20000000:4", "--dump", f"{DATA:#x}:8:{dump}")
-    assert run(program, *options, "--check", "--lockstep") == 0
-    assert dump.read_bytes() == b"\x01\0\0\0" + b"\x02\0\0\x20"
-    dump.unlink()
-    assert main(["iss", str(program), *options]) == 0
-    assert dump.read_bytes() == b"\x01\0\0\0" + b"\x02\0\0\x20"
+    for command in (("run", "--check", "--lockstep"), ("iss",)):
+        assert main([command[0], str(program), *options, *command[1:]]) == 0
+        assert dump.read_bytes() == b"\x01\0\0\0" + b"\x02\0\0\x20"
+        dump.unlink()
     capfd.readouterr()
     # without the option a fetch outside memory ends the run
     assert run(program) == 1

@@ -1,6 +1,5 @@
 """Waveforms of the core and their save file: every signal exists, words and states have names."""
 
-import gzip
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,7 +22,8 @@ _start: li x8, data
     csrrw x0, mscratch, x5
 """
 
-HIERARCHY, HIERARCHY_LZ4, HIERARCHY_LZ4_TWICE = 4, 6, 7
+HIERARCHY = 6
+"""Compressed as LZ4."""
 BLOCK_HEADER, LENGTH_BYTES = 9, 8
 SCOPE, SCOPE_END, ATTRIBUTE, ATTRIBUTE_END = 254, 255, 252, 253
 
@@ -70,11 +70,7 @@ def hierarchy(content):
         kind, length = content[at], int.from_bytes(content[at + 1 : at + BLOCK_HEADER], "big")
         body = content[at + BLOCK_HEADER : at + 1 + length]
         if kind == HIERARCHY:
-            return gzip.decompress(body[LENGTH_BYTES:])
-        if kind == HIERARCHY_LZ4:
             return literals(body[LENGTH_BYTES:])
-        if kind == HIERARCHY_LZ4_TWICE:
-            return literals(literals(body[2 * LENGTH_BYTES :]))
         at += 1 + length
     raise AssertionError("the file has no hierarchy")
 
