@@ -156,13 +156,6 @@ def test_other_csrs_are_compared(executable, records):
     assert Lockstep(executable, CONFIG).compare(records).field == "rd_wdata"
 
 
-def test_pending_interrupts_come_from_the_design(program):
-    executable = program("nop; csrrs x5, mip, x0; add x6, x5, x5")
-    records = Design(executable).retire(1).retire(2, 1 << 19).records()
-    assert records["rd_wdata"].tolist() == [0, 1 << 19, 1 << 20]
-    assert Lockstep(executable, CONFIG).compare(records) is None
-
-
 @pytest.mark.parametrize("reported", [False, True])
 def test_an_increment_that_is_lost_may_be_reported(program, reported):
     """The base is rd as well: the loaded value stays."""
@@ -253,28 +246,6 @@ def test_wrong_vector_and_wrong_return(interrupted):
     assert Lockstep(interrupted, CONFIG).compare(records).order == number + 1
 
 
-def test_a_handler_that_traps_at_once(program):
-    """The record then tells the exception and not the interrupt: the vector does, of several that are enabled."""
-    executable = program(
-        "li x5, 0x110000; csrrw x0, mie, x5; csrrsi x0, mstatus, 8; nop; nop", "mret; " + "nop;" * 15 + "ecall"
-    )
-    design = Design(executable).retire(4).retire(1, 1 << 16).retire(1)
-    records = design.records()
-    assert (records["intr"][4], records["trap"][4], records["cause"][4]) == (1, 1, 11)
-    assert Lockstep(executable, CONFIG).compare(records) is None
-
-
-def test_a_common_handler_that_traps_at_once(program):
-    executable = program(
-        "li x5, 0x110000; csrrw x0, mie, x5; csrrwi x0, mtvec, 0; csrrsi x0, mstatus, 8; nop", data=b"", vectors="nop"
-    )
-    design = Design(executable)
-    design.iss.memory._windows = None
-    records = design.retire(5).retire(1, 1 << 16).records()
-    assert (records["pc_rdata"][5], records["intr"][5], records["trap"][5]) == (0, 1, 1)
-    assert Lockstep(executable, CONFIG).compare(records) is None
-
-
 def test_an_interrupt_that_is_never_taken(interrupted):
     records = Design(interrupted).retire(30).records()
     lines = np.zeros(30, np.uint32)
@@ -289,25 +260,54 @@ def test_an_interrupt_that_is_never_taken(interrupted):
     assert Lockstep(interrupted, CONFIG).compare(records, lines) is None
 
 
-def test_sleep_ends_with_the_next_record(program):
-    executable = program("li x5, 0x10000; csrrw x0, mie, x5; wfi; addi x6, x6, 1; addi x6, x6, 1")
-    design = Design(executable).retire(3)
-    records = design.retire(2, 1 << 16).records()
-    assert Lockstep(executable, CONFIG).compare(records) is None
+ENABLING = "li x5, 0x110000; csrrw x0, mie, x5; csrrsi x0, mstatus, 8; nop"
+PRINTED = b"".join(number.to_bytes(8, "little") for number in (64, 1, DATA + 64, 0))
+FOLLOWED = {
+    "pending interrupts": (
+        "nop; csrrs x5, mip, x0; add x6, x5, x5",
+        "",
+        [(1, 0), (2, 1 << 19)],
+        {"rd_wdata": [0, 1 << 19, 1 << 20]},
+    ),
+    # the record tells the exception and not the interrupt: the vector does, of several that are enabled
+    "a handler that traps at once": (
+        f"{ENABLING}; nop",
+        "mret; " + "nop;" * 15 + "ecall",
+        [(4, 0), (1, 1 << 16), (1, 0)],
+        {"intr": [0] * 4 + [1, 0], "trap": [0] * 4 + [1, 0], "cause": [0] * 4 + [11, 0]},
+    ),
+    "a common handler that traps at once": (
+        ENABLING.replace("csrrsi", "csrrwi x0, mtvec, 0; csrrsi"),
+        "nop",
+        [(5, 0), (1, 1 << 16)],
+        {"intr": [0] * 5 + [1], "trap": [0] * 5 + [1], "pc_rdata": [*range(ENTRY, ENTRY + 20, 4), 0]},
+    ),
+    "sleep ends with the next record": (
+        "li x5, 0x10000; csrrw x0, mie, x5; wfi; addi x6, x6, 1; addi x6, x6, 1",
+        "",
+        [(3, 0), (2, 1 << 16)],
+        {"rd_wdata": [0x10000, 0, 0, 1, 2]},
+    ),
+    "printing changes the channel in both": (
+        "li x31, tohost; li x30, data; sw x30, 0(x31); lw x5, 0(x31); lw x6, 8(x31)",
+        "",
+        [(6, 0)],
+        {"mem_rdata": [0] * 5 + [1]},
+    ),
+    "memory outside the program": ("li x5, 0x70000000; sw x5, 0(x5); lw x6, 0(x5)", "", [(3, 0)], {}),
+}
+"""Programs, vectors, how many instructions retire with which interrupt lines, and what the design then reports."""
 
 
-def test_printing_changes_the_channel_in_both(program):
-    block = (64).to_bytes(8, "little") + (1).to_bytes(8, "little") + (DATA + 64).to_bytes(8, "little") + bytes(8)
-    executable = program("li x31, tohost; li x30, data; sw x30, 0(x31); lw x5, 0(x31); lw x6, 8(x31)", data=block)
-    records = Design(executable).retire(6).records()
-    assert records["rd_wdata"][-2:].tolist() == [0, 1]
-    assert Lockstep(executable, CONFIG).compare(records) is None
-
-
-def test_memory_outside_the_program_is_left_to_the_design(program):
-    """The design decides what is outside; the simulator has the whole address space."""
-    executable = program("li x5, 0x70000000; sw x5, 0(x5); lw x6, 0(x5)")
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_what_only_the_design_knows_is_followed(program, name):
+    """Memory outside the program too: the design decides what it is, the simulator has the whole address space."""
+    source, vectors, steps, reported = FOLLOWED[name]
+    executable = program(source, vectors, PRINTED)
     design = Design(executable)
     design.iss.memory._windows = None
-    records = design.retire(3).records()
+    for count, lines in steps:
+        design.retire(count, lines)
+    records = design.records()
+    assert {field: records[field].tolist() for field in reported} == reported
     assert Lockstep(executable, CONFIG).compare(records) is None
