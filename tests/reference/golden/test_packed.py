@@ -5,6 +5,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from tests.reference.golden.executions import many
 
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.formats import Op2Mode
@@ -77,7 +78,7 @@ def test_every_lane_operation_has_its_forms():
 
 
 @pytest.mark.parametrize("insn", LANE_ROWS, ids=lambda insn: insn.mnemonic)
-def test_lanes_stand_alone(many, insn):
+def test_lanes_stand_alone(insn):
     generator = Random(f"{SEED}{insn.mnemonic}")
     name, width = insn.mnemonic.split(".")[1], WIDTHS[insn.mnemonic[-1]]
     ones = (1 << width) - 1
@@ -123,7 +124,7 @@ def words(generator):
 
 
 @pytest.mark.parametrize("insn", DOT_ROWS, ids=lambda insn: insn.mnemonic)
-def test_dot_products(many, insn):
+def test_dot_products(insn):
     generator = Random(f"{SEED}{insn.mnemonic}")
     name, width = insn.mnemonic.split(".")[1], WIDTHS[insn.mnemonic[-1]]
     accumulates = name.startswith("sdot")
@@ -143,7 +144,7 @@ def test_dot_products(many, insn):
 
 
 @pytest.mark.parametrize("insn", NN_ROWS, ids=lambda insn: f"{insn.mnemonic} {insn.operands}")
-def test_mac_load_products_use_the_old_entries(many, insn):
+def test_mac_load_products_use_the_old_entries(insn):
     generator = Random(f"{SEED}{insn.mnemonic}")
     width = WIDTHS[insn.mnemonic[-1]]
     name = insn.mnemonic.split(".")[1]
@@ -159,7 +160,7 @@ def test_mac_load_products_use_the_old_entries(many, insn):
 
 
 @pytest.mark.parametrize("insn", CU_ROWS, ids=lambda insn: insn.mnemonic)
-def test_compute_and_update(many, insn):
+def test_compute_and_update(insn):
     generator = Random(f"{SEED}{insn.mnemonic}")
     _, name, letter, entry = insn.mnemonic.split(".")
     width, signs = WIDTHS[letter], CU_SIGNS[name.removeprefix("cusdot")]
@@ -191,7 +192,7 @@ def element(name, letter, factor, summand, rs1, shift):
 
 @pytest.mark.parametrize("letter", "bnc")
 @pytest.mark.parametrize("name", ["pv.rqu", "pv.rqs"])
-def test_every_lane_and_shift(many, name, letter):
+def test_every_lane_and_shift(name, letter):
     rng = Random(f"{SEED}{name}{letter}")
     width, executions, expected = WIDTHS[letter], [], []
     for lane in range(32 // width):

@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 
 import pytest
+from tests.reference.golden.executions import once
 
 from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn.isa.table import find
@@ -25,7 +26,7 @@ def numbers(text: str) -> dict[str, int | None]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['mnemonic']} {row['given']}")
-def test_references(once, row):
+def test_references(row):
     given, expected = numbers(row["given"]), numbers(row["expected"])
     effects = once(row["mnemonic"], row["operands"] or None, **given)
     assert {name: effects[name] for name in expected} == expected, row["what"]
@@ -44,5 +45,5 @@ def test_statements(row):
 
 
 @pytest.mark.parametrize("mnemonic", ["fence", "fence.i", "ecall", "ebreak", "mret", "wfi", "csrrw", "lp.setup"])
-def test_sequencer_operations_have_no_effect(once, mnemonic):
+def test_sequencer_operations_have_no_effect(mnemonic):
     assert set(once(mnemonic).values()) == {None}

@@ -1,8 +1,8 @@
-from collections.abc import Callable
+"""Instructions executed by the golden models, with operands by name."""
+
 from dataclasses import fields
 
 import numpy as np
-import pytest
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import find
@@ -18,7 +18,7 @@ def _word(insn: Insn, operands: dict[str, int]) -> int:
     return insn.encode(**(defaults | operands))
 
 
-def _many(insn: Insn, executions: list[dict[str, int]], length: int = 4) -> Effects:
+def many(insn: Insn, executions: list[dict[str, int]], length: int = 4) -> Effects:
     """Effects of many executions of a row; register values and other operands of each by name."""
     arrays = {
         name: np.array([execution.get(name, 0) & 0xFFFF_FFFF for execution in executions], np.uint32) for name in VALUES
@@ -30,21 +30,11 @@ def _many(insn: Insn, executions: list[dict[str, int]], length: int = 4) -> Effe
     return execute(insn, Sources(word=np.array(words, np.uint32), length=length, **arrays))
 
 
-def _once(mnemonic: str, form: str | None = None, /, *, length: int = 4, **values: int) -> dict[str, int | None]:
+def once(mnemonic: str, form: str | None = None, /, *, length: int = 4, **values: int) -> dict[str, int | None]:
     """Effects of one execution as integers; register values and other operands by name, or the whole ``word``."""
-    effects = _many(find(mnemonic, form), [values], length)
+    effects = many(find(mnemonic, form), [values], length)
     return {
         item.name: value if value is None or isinstance(value, int) else int(value[0])
         for item in fields(Effects)
         for value in [getattr(effects, item.name)]
     }
-
-
-@pytest.fixture
-def once() -> Callable[..., dict[str, int | None]]:
-    return _once
-
-
-@pytest.fixture
-def many() -> Callable[..., Effects]:
-    return _many
