@@ -1,5 +1,6 @@
 """The statements of every row, executed on gates, give what they give on integers."""
 
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import pytest
@@ -46,24 +47,32 @@ class Columns:
         bits = self.graph.evaluate(self.given, literals, (1 << CASES) - 1)
         return [sum((bit >> case & 1) << place for place, bit in enumerate(bits)) for case in range(CASES)]
 
+    def cases(self, *words: Sequence[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """The numbers that words are in each case, behind the case."""
+        return enumerate(zip(*(self.numbers(list(word)) for word in words), strict=True))
+
 
 def numbers_of_registers(insn: Insn, word: int) -> dict[str, int]:
     fields = (token.field for token in insn.tokens if token.field.kind is FieldKind.REGISTER)
     return {field.name: field.extract(word) for field in fields}
 
 
-def outcome(insn: Insn, word: int, sources: dict[str, int], entries: list[int], loaded: int, pc: int) -> Hart:
-    """What the statements make of a machine, on integers."""
+def registers(insn: Insn, word: int, sources: dict[str, int]) -> list[int]:
     regs = [0] * 32
     for name, number in numbers_of_registers(insn, word).items():
         regs[number] = sources[{"rs3": "rd"}.get(name, name)] if number else 0
+    return regs
+
+
+def outcome(insn: Insn, word: int, sources: dict[str, int], entries: list[int], loaded: int, pc: int) -> Hart:
+    """What the statements make of a machine, on integers."""
     at = []
 
     def read(address: int) -> int:
         at.append(address)
         return loaded >> 8 * (address - at[0] & 3) & 0xFF
 
-    machine = Hart(regs=regs, nn=list(entries), pc=pc, read=read)
+    machine = Hart(regs=registers(insn, word, sources), nn=list(entries), pc=pc, read=read)
     machine.execute(insn, word)
     return machine
 
@@ -76,25 +85,24 @@ def gates(
         {"regs": {}, "pc": (pc + 4) & WORD_MASK, "stored": {}, "nn": {}, "loops": {}} for pc in pcs
     ]
     for name, condition, value in effects.registers:
-        for case, (holds, number) in enumerate(zip(columns.numbers([condition]), columns.numbers(value), strict=True)):
+        for case, (holds, number) in columns.cases([condition], value):
             if holds:
                 found[case]["regs"][numbers_of_registers(insn, words[case])[name]] = number
     for condition, value in effects.pc:
-        for case, (holds, number) in enumerate(zip(columns.numbers([condition]), columns.numbers(value), strict=True)):
+        for case, (holds, number) in columns.cases([condition], value):
             if holds:
                 found[case]["pc"] = number
     for condition, address, size, data in effects.stores:
-        assert set(columns.numbers([condition])) == {1}
-        for case, (first, number) in enumerate(zip(columns.numbers(address), columns.numbers(data), strict=True)):
+        for case, (holds, first, number) in columns.cases([condition], address, data):
+            assert holds
             for byte in range(size):
                 found[case]["stored"][(first + byte) & WORD_MASK] = number >> 8 * byte & 0xFF
     for condition, index, value in effects.entries:
-        rows = zip(columns.numbers([condition]), columns.numbers(index), columns.numbers(value), strict=True)
-        for case, (holds, entry, number) in enumerate(rows):
+        for case, (holds, entry, number) in columns.cases([condition], index, value):
             if holds:
                 found[case]["nn"][entry] = number
     for name, loop, value in effects.loops:
-        for case, (which, number) in enumerate(zip(columns.numbers(loop[:1]), columns.numbers(value), strict=True)):
+        for case, (which, number) in columns.cases(loop[:1], value):
             found[case]["loops"][f"{name}{which}"] = number
     return found
 
@@ -126,9 +134,7 @@ def test_statements_on_gates_are_those_on_integers(insn):
         given = {name: values[case] for name, values in sources.items()}
         old = [values[case] for values in entries]
         wanted = outcome(insn, words[case], given, old, loaded[case], pcs[case])
-        regs = [0] * 32
-        for name, number in numbers_of_registers(insn, words[case]).items():
-            regs[number] = given[{"rs3": "rd"}.get(name, name)]
+        regs = registers(insn, words[case], given)
         for number, value in got["regs"].items():
             regs[number] = value if number else 0
         assert regs == wanted.regs, hex(words[case])

@@ -36,12 +36,7 @@ def test_step():
     assert step.run([[0, 0], [0, 1], [1, 1]]) == [[0, 0], [0, 0], [0, 0]]
     # a state in which something is wrong already says nothing
     assert step.run([[1, 1], [1, 0]]) == [[1, 0], [1, 0]]
-
-
-@pytest.mark.unit
-def test_what_is_looked_for_behind_a_state():
-    # a latch that is what the input was; nothing is wrong in any state
-    graph = Aiger(inputs=1, latches=[(2, 0)], outputs=[4], bad=[], constraints=[], gates=[])
+    # what is looked for behind a state in which nothing is wrong
     within = from_any_state(graph, 0, found=4, zero=[0])
     # it begins with 0, whatever its input for the first cycle says
     assert within.run([[0, 1], [1, 0], [0, 0]]) == [[0, 0], [0, 0], [1, 1]]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -64,9 +65,7 @@ def test_no_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ToolError, match=r"^riscv-formal must be there: git clone https://\S+, then --riscv-formal "):
         find_suite(None)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    with pytest.raises(
-        InputError, match=rf"^{VARIABLE} must be the folder of riscv-formal, with checks and insns, not "
-    ):
+    with pytest.raises(InputError, match=rf"^{VARIABLE} must be the folder of riscv-formal, with checks and insns"):
         find_suite(None)
     with pytest.raises(InputError, match=r"/insns/isa_rv32imc\.txt must be readable, as in riscv-formal, not failing"):
         Suite(tmp_path / "nowhere").checks(preset("ri5cy"))
@@ -82,29 +81,15 @@ def test_no_abc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.unit
 def test_examples_for_readers(tmp_path: Path):
     quiet = {"rvfi_valid": 0, "rvfi_pc_rdata": 0}
-    addi = {
-        "rvfi_valid": 1,
-        "rvfi_insn": 0x00A5_0513,
-        "rvfi_pc_rdata": 0x100,
-        "rvfi_pc_wdata": 0x104,
-        "rvfi_rs1_addr": 10,
-        "rvfi_rs1_rdata": 5,
-        "rvfi_rs2_addr": 0,
-        "rvfi_rd_addr": 10,
-        "rvfi_rd_wdata": 16,
-        "rvfi_mem_rmask": 0,
-        "rvfi_mem_wmask": 0,
-        "rvfi_trap": 0,
-        "rvfi_intr": 1,
-    }
+    fields = {"valid": 1, "insn": 0x00A5_0513, "pc_rdata": 0x100, "pc_wdata": 0x104, "trap": 0, "intr": 1}
+    fields |= {"rs1_addr": 10, "rs1_rdata": 5, "rs2_addr": 0, "rd_addr": 10, "rd_wdata": 16}
+    addi = {f"rvfi_{name}": value for name, value in (fields | {"mem_rmask": 0, "mem_wmask": 0}).items()}
     (line,) = retirements([quiet, addi])
     wanted = "cycle 1: 00000100 00a50513 addi a0, a0, 10 rs1 x10=00000005 x10<-00000010 next 00000104 intr"
     assert " ".join(line.split()) == wanted
     assert "no instruction" in retirements([addi | {"rvfi_insn": 0}])[0]
     write_waveform([quiet, {"rvfi_valid": 1, "rvfi_pc_rdata": 0x10C}], tmp_path / "example.vcd")
-    text = (tmp_path / "example.vcd").read_text()
-    assert "$var wire 9 " in text
-    assert "b100001100 " in text
+    assert re.search(r"\$var wire 9 .*^b100001100 ", (tmp_path / "example.vcd").read_text(), re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.flow

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from amaranth.sim import Simulator
+from tests.rtl.replay import simulate
 
 from xpulpnn.config import preset
 from xpulpnn.core.div import Divider
@@ -60,10 +60,7 @@ def finished(unit, control: dict[str, object]) -> tuple[int, int]:
             cycles += 1
         found.append((ctx.get(unit.result), cycles))
 
-    simulator = Simulator(unit)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(unit, bench, clocked=True)
     return found[0]
 
 
@@ -84,38 +81,26 @@ def test_quotients(name: str):
     assert cycles == 3 < finished(Divider(), control)[1]
 
 
-class Memories:
-    """What the core's memories answer, in a simulation: a program at the word addresses of its words."""
+def retired(core: SurroundedCore, program: dict[int, int]) -> list[dict[str, int]]:
+    """What the port says of each retirement; words of the program by their addresses, accesses to data fail."""
+    found: list[dict[str, int]] = []
+    names = [name for name in core.signature.members if name.startswith(("rvfi_", "csr_"))]
 
-    def __init__(self, core: SurroundedCore, program: dict[int, int]) -> None:
-        self.core, self.program = core, program
+    async def bench(ctx):
+        ctx.set(core.boot_addr, 0x100)
+        ctx.set(core.watched_register, 1)
+        for name in ("instr_gnt", "instr_answer", "data_gnt", "data_answer", "data_err"):
+            ctx.set(getattr(core, name), 1)
+        for _ in range(40):
+            ctx.set(core.instr_rdata, program.get(ctx.get(core.bus_addr) & 0xFFFF_FFFF, 0x13))
+            ctx.set(core.data_rdata, 0x8000_0000)
+            assert not any(ctx.get(wrong) for wrong in (core.data_wrong, core.register_wrong, core.obi_wrong))
+            if ctx.get(core.rvfi_valid):
+                found.append({name: ctx.get(getattr(core, name)) for name in names})
+            await ctx.tick()
 
-    def retired(self, cycles: int, fault_at: int = -1) -> list[dict[str, int]]:
-        """What the port says of each retirement."""
-        found: list[dict[str, int]] = []
-        names = [name for name in self.core.signature.members if name.startswith(("rvfi_", "csr_"))]
-        wrong = ("data_wrong", "register_wrong", "obi_wrong")
-
-        async def bench(ctx):
-            core = self.core
-            ctx.set(core.boot_addr, 0x100)
-            ctx.set(core.watched_register, 1)
-            for name in ("instr_gnt", "instr_answer", "data_gnt", "data_answer"):
-                ctx.set(getattr(core, name), 1)
-            for cycle in range(cycles):
-                ctx.set(core.instr_rdata, self.program.get(ctx.get(core.bus_addr) & 0xFFFF_FFFF, 0x13))
-                ctx.set(core.data_rdata, 0x8000_0000)
-                ctx.set(core.data_err, cycle >= fault_at >= 0)
-                assert not any(ctx.get(getattr(core, name)) for name in wrong)
-                if ctx.get(core.rvfi_valid):
-                    found.append({name: ctx.get(getattr(core, name)) for name in names})
-                await ctx.tick()
-
-        simulator = Simulator(self.core)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(bench)
-        simulator.run()
-        return found
+    simulate(core, bench, clocked=True)
+    return found
 
 
 LUI, ADDI, CSRRW, SH, C_LI = 0x12345_0B7, 0x00110_113, 0x340090F3, 0x0020_9123, 0x4505
@@ -124,9 +109,8 @@ LUI, ADDI, CSRRW, SH, C_LI = 0x12345_0B7, 0x00110_113, 0x340090F3, 0x0020_9123, 
 @pytest.mark.flow
 def test_retirements():
     """lui x1, 0x12345; addi x2, x2, 1; csrrw x1, mscratch, x1; sh x2, 2(x1); c.li x10, 1."""
-    core = SurroundedCore(replace(preset("ri5cy"), rvfi=True))
     program = {0x100: LUI, 0x104: ADDI, 0x108: CSRRW, 0x10C: SH, 0x110: C_LI}
-    lui, addi, csrrw, sh, c_li, *_ = Memories(core, program).retired(40, fault_at=0)
+    lui, addi, csrrw, sh, c_li, *_ = retired(SurroundedCore(replace(preset("ri5cy"), rvfi=True)), program)
     assert (lui["rvfi_rd_addr"], lui["rvfi_rd_wdata"], lui["rvfi_rs1_addr"]) == (1, 0x1234_5000, 0)
     assert (addi["rvfi_rs1_addr"], addi["rvfi_rs2_addr"], addi["rvfi_rd_wdata"]) == (2, 0, 1)
     assert (csrrw["csr_addr"], csrrw["csr_wmask"], csrrw["csr_rdata"]) == (0x340, 0xFFFF_FFFF, 0)
@@ -149,13 +133,9 @@ def test_more_than_the_suite_knows():
 
 
 def test_top():
-    ports = [
-        {"name": "clk", "direction": "input", "width": 1},
-        {"name": "irq", "direction": "input", "width": 32},
-        {"name": "rvfi_valid", "direction": "output", "width": 1},
-        {"name": "rvfi_order", "direction": "output", "width": 64},
-        {"name": "two_writes", "direction": "output", "width": 1},
-    ]
+    ports = [{"name": name, "direction": "input", "width": width} for name, width in (("clk", 1), ("irq", 32))]
+    outputs = {"rvfi_valid": 1, "rvfi_order": 64, "two_writes": 1}
+    ports += [{"name": name, "direction": "output", "width": width} for name, width in outputs.items()]
     check = Check(name="reg", checker="reg", cycle=9, assumed=("XPULPNN_ONE_WRITE",), csr="mscratch")
     text = top_text(check, {"ports": ports})
     for line in (
@@ -203,15 +183,9 @@ def test_a_wire_with_other_names_is_free(tmp_path: Path):
     (tmp_path / "small.v").write_text(_ALIASED)
     cutpoints = cut_commands([Cutpoint("a word", ("prefetch_buffer/first",))], {"prefetch_buffer": _ALIASED})
     lines = ["read_verilog small.v", "hierarchy -top prefetch_buffer", "setattr -set keep 1 w:first", "techmap"]
+    lines += ["opt_clean", *cutpoints, "setattr -unset keep", "opt_clean -purge"]
     # the cut wire has neither input in its cone, whatever it is called
-    lines += [
-        "opt_clean",
-        *cutpoints,
-        "setattr -unset keep",
-        "opt_clean -purge",
-        "select -assert-none o:* %ci* i:* %i",
-        "write_rtlil small.il",
-    ]
+    lines += ["select -assert-none o:* %ci* i:* %i", "write_rtlil small.il"]
     find_yosys().run("\n".join(lines), tmp_path, what="a cut", results=["small.il"])
 
 

@@ -20,10 +20,6 @@ MAJORITIES: dict[str, Callable[[GateGraph, int, int, int], int]] = {
 }
 
 
-def ripple(graph: GateGraph, x: Sequence[int], y: Sequence[int]) -> list[int]:
-    return graph.add(x, y)
-
-
 def prefix(graph: GateGraph, x: Sequence[int], y: Sequence[int]) -> list[int]:
     """Kogge-Stone adder."""
     half = [graph.xor(one, other) for one, other in zip(x, y, strict=True)]
@@ -39,7 +35,7 @@ def prefix(graph: GateGraph, x: Sequence[int], y: Sequence[int]) -> list[int]:
     return [half[0], *(graph.xor(one, carry) for one, carry in zip(half[1:], generate, strict=False))]
 
 
-ADDERS = {"ripple": ripple, "prefix": prefix}
+ADDERS = {"ripple": GateGraph.add, "prefix": prefix}
 
 
 def compressed(

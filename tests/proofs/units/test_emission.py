@@ -106,12 +106,6 @@ def run(*options: str) -> int:
 
 
 @pytest.mark.flow
-def test_text_by_hand_with_an_array_is_equal_although_no_name_is_the_same():
-    outcome = proved(words(), "words", BY_HAND)
-    assert (outcome.verdict, outcome.reason) == (EQUAL, "")
-
-
-@pytest.mark.flow
 @pytest.mark.parametrize(
     ("old", "new", "signal"),
     [
@@ -127,6 +121,8 @@ def test_text_by_hand_with_an_array_is_equal_although_no_name_is_the_same():
         ("if (write) begin", "begin", "count after the clock edge"),
         ("data[6:1]", "data[7:2]", "word"),
         ("            3'b?1?: value = $signed(data) >>> 2;\n", "", "word"),
+        # as it is, with other names than the component
+        ("posedge", "posedge", None),
         ("3'b?1?", "3'b01?", None),
         ("3'b?1?", "3'b??1", "word"),
         ("$signed(data) >>> 2", "data >>> 2", "word"),
@@ -139,11 +135,10 @@ def test_every_fault_is_found_with_a_signal(old: str, new: str, signal: str | No
     assert BY_HAND.count(old) == 1
     outcome = proved(words(), "words", BY_HAND.replace(old, new))
     if signal is None:
-        assert outcome.verdict == EQUAL
+        assert (outcome.verdict, outcome.reason) == (EQUAL, "")
     else:
-        assert outcome.verdict == DIFFERENT
         assert outcome.difference is not None
-        assert outcome.difference.signal == signal
+        assert (outcome.verdict, outcome.difference.signal) == (DIFFERENT, signal)
 
 
 @pytest.mark.flow
@@ -171,9 +166,8 @@ def test_emitted_text_is_equal(reset: Reset, initial: bool):
 @pytest.mark.flow
 def test_registers_that_are_reset_at_the_clock_edge_only_are_found():
     design = emit(Words(), "words", config={}, reset="async-low")
-    text = design.modules["words"]
-    late = text.replace("always @(posedge clk or negedge rst_n)", "always @(posedge clk)")
-    assert late != text
+    late = design.modules["words"].replace("always @(posedge clk or negedge rst_n)", "always @(posedge clk)")
+    assert late != design.modules["words"]
     assert proved(design, "words", late).verdict == DIFFERENT
 
 
@@ -197,6 +191,6 @@ def test_command_fails_and_names_module_signal_and_case(
 
     monkeypatch.setattr(prove_modules, "emit_top", faulty)
     assert run("emitter") == 1
-    found = re.search(r"^words: word is 0x\w+, must be 0x\w+ (.*) when index=0x", capsys.readouterr().out, re.MULTILINE)
-    assert found is not None
-    assert found[1] == "(no register of the Verilog is word0, word1, word2, word3)"
+    names = re.escape("(no register of the Verilog is word0, word1, word2, word3)")
+    shown = rf"^words: word is 0x\w+, must be 0x\w+ {names} when index=0x"
+    assert re.search(shown, capsys.readouterr().out, re.MULTILINE)

@@ -107,8 +107,7 @@ def run(words: list[str]) -> int:
 
 def test_command_writes_table_and_records(tmp_path, capsys):
     assert run(["arbiter", "--set", "cores=2", "--json", str(tmp_path / "proofs.json")]) == 0
-    shown = capsys.readouterr().out
-    assert "refuted, as must be" in shown
+    assert "refuted, as must be" in capsys.readouterr().out
     records = read_results(tmp_path / "proofs.json")
     units = [f"arbiter {kind}, {inputs} inputs" for kind in ("counter", "strict", "fixed") for inputs in (2, 5)]
     assert [record["unit"] for record in records] == units
@@ -116,9 +115,8 @@ def test_command_writes_table_and_records(tmp_path, capsys):
 
 
 def test_command_fails_and_shows_the_cycles(monkeypatch, capsys):
-    monkeypatch.setattr(
-        prove_modules, "PARTS", {"arbiter": lambda _: [replace(arbiter(2, "fixed"), refuted=frozenset())]}
-    )
+    fixed = replace(arbiter(2, "fixed"), refuted=frozenset())
+    monkeypatch.setattr(prove_modules, "PARTS", {"arbiter": lambda _: [fixed]})
     assert run([]) == 1
-    shown = capsys.readouterr().out
-    assert "a request that stays waits for at most inputs - 1 grants: refuted\n  cycle 0: " in shown
+    waits = "a request that stays waits for at most inputs - 1 grants"
+    assert f"{waits}: refuted\n  cycle 0: " in capsys.readouterr().out

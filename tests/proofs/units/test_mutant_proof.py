@@ -93,38 +93,32 @@ def judge(gates: MutatedGates, number: int, *situations: Situation) -> MutantCom
     return Judge(gates=gates, abc=find_abc(), timeout_s=10, occurring=Occurring(situations=situations)).compare(number)
 
 
-def test_output(gates: MutatedGates):
-    found = judge(gates, OR_0)
-    assert (found.verdict, found.scope, found.signal) == (DIFFERENT, OUTPUTS, "z[2]")
-    assert len(found.example) == 1
+THREE = Situation(values={"op": {3}}, outputs={"y"})
 
 
-def test_what_makes_no_difference(gates: MutatedGates):
-    found = judge(gates, LESS)
-    assert (found.verdict, found.scope) == (EQUIVALENT, EVERYWHERE)
+@pytest.mark.parametrize(
+    ("number", "situations", "verdict", "scope", "signal", "cycles"),
+    [
+        (OR_0, [], DIFFERENT, OUTPUTS, "z[2]", 1),
+        (ENDS, [], DIFFERENT, OUTPUTS, "n[0]", 2),
+        (LESS, [], EQUIVALENT, EVERYWHERE, "", 0),
+        (NEVER, [], EQUIVALENT, REACHED, "", 0),
+        # outputs that nobody looks at; words that do not occur
+        (SUM, [Situation(values={}, outputs={"z", "n"})], EQUIVALENT, SITUATIONS, "", 0),
+        (SUM, [Situation(values={"op": {1, 2}}), THREE], EQUIVALENT, SITUATIONS, "", 0),
+    ],
+)
+def test_what_makes_a_difference(
+    gates: MutatedGates, number: int, situations: list[Situation], verdict: str, scope: str, signal: str, cycles: int
+):
+    found = judge(gates, number, *situations)
+    assert (found.verdict, found.scope, found.signal, len(found.example)) == (verdict, scope, signal, cycles)
 
 
-def test_words_that_do_not_occur(gates: MutatedGates):
-    found = judge(gates, SUM, Situation(values={"op": {1, 2}}), Situation(values={"op": {3}}, outputs={"y"}))
-    assert (found.verdict, found.scope) == (EQUIVALENT, SITUATIONS)
+def test_words_that_occur(gates: MutatedGates):
     found = judge(gates, SUM, Situation(values={"op": {1}}), Situation(values={"op": {0}, "a": {9}}, outputs={"y"}))
     assert (found.verdict, found.signal, found.example[-1].get("op", 0)) == (DIFFERENT, "y[0]", 0)
     assert found.example[-1]["a"] == 9
-
-
-def test_outputs_that_nobody_looks_at(gates: MutatedGates):
-    assert judge(gates, SUM, Situation(values={}, outputs={"z", "n"})).scope == SITUATIONS
-
-
-def test_states_that_are_not_reached(gates: MutatedGates):
-    found = judge(gates, NEVER)
-    assert (found.verdict, found.scope) == (EQUIVALENT, REACHED)
-
-
-def test_later_cycles(gates: MutatedGates):
-    found = judge(gates, ENDS)
-    assert (found.verdict, found.scope, found.signal) == (DIFFERENT, OUTPUTS, "n[0]")
-    assert len(found.example) == 2
 
 
 @pytest.mark.parametrize(
