@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
-from xpulpnn_sim.exploration.liberty import expression
+from xpulpnn_sim.exploration.boolean import expression
 from xpulpnn_sim.exploration.mapped_netlist import (
     CombinationalCells,
     MappedGate,

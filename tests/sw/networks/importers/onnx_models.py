@@ -242,3 +242,14 @@ def conv(model: Model, shape: tuple[int, ...], bits: int, rng: np.random.Generat
     scale = 2.0 ** rng.integers(-3, 0, (shape[0], *[1] * len(shape[1:])))
     weights = rng.integers(-most, most, shape, endpoint=True) * scale
     model.node("Conv", model.weights(weights, scale, bits), kernel_shape=shape[2:], **attributes)
+
+
+def kinds(described: Any) -> list[str]:
+    return [stage.kind.name for stage in described.network.stages]
+
+
+def correlation(model: Model, described: Any, images: Any, given: Any) -> float:
+    """Of the results for images with those of the model, which takes what is given, colours first."""
+    found = run_reference(described.network, described.batch(images))[-1]
+    expected = np.array([model.computed(one.transpose(2, 0, 1)[np.newaxis])[0] for one in given])
+    return np.corrcoef(found.ravel(), expected.ravel())[0, 1]

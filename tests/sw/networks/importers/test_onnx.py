@@ -17,11 +17,19 @@ from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.networks.importers.onnx_file import import_onnx
 from xpulpnn_sw.networks.importers.registry import ImportOptions, request_of
 
-from .onnx_models import DOMAIN, IMAGES, MICROSOFT, OPERATORS, Model, check, conv, imported, normalised, samples
-
-
-def kinds(described: Any) -> list[str]:
-    return [stage.kind.name for stage in described.network.stages]
+from .onnx_models import (
+    DOMAIN,
+    IMAGES,
+    OPERATORS,
+    Model,
+    check,
+    conv,
+    correlation,
+    imported,
+    kinds,
+    normalised,
+    samples,
+)
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
@@ -72,13 +80,6 @@ def test_input_in_steps_of_its_own(tmp_path: Path) -> None:
     conv(model, (4, 4, 3, 3), 4, rng)
     model.quant(4.0, 8, signed=True)
     assert kinds(check(model, tmp_path, 4, rng))[0] == "depthwise"
-
-
-def correlation(model: Model, described: Any, images: Any, given: Any) -> float:
-    """Of the results for images with those of the model, which takes what is given, colours first."""
-    found = run_reference(described.network, described.batch(images))[-1]
-    expected = np.array([model.computed(one.transpose(2, 0, 1)[np.newaxis])[0] for one in given])
-    return np.corrcoef(found.ravel(), expected.ravel())[0, 1]
 
 
 def floating(rng: np.random.Generator) -> Model:
@@ -412,183 +413,3 @@ def test_batch_normalisation_of_the_input(tmp_path: Path) -> None:
     conv(model, (4, 3, 2, 2), 4, rng)
     model.quant(0.5, 8, signed=True)
     assert kinds(check(model, tmp_path, 0.5, rng)) == ["depthwise", "conv"]
-
-
-@pytest.mark.parametrize("mode", ["", "FLOOR", "CEIL", "ROUND"])
-def test_truncation(tmp_path: Path, mode: str) -> None:
-    """Of an average times its area; the second version of ``Trunc``, behind sums that are no multiples of its scale."""
-    rng = np.random.default_rng(19)
-    model = Model((1, 4, 4, 4))
-    model.quant(1.0, 8, signed=False)
-    model.node("AveragePool", kernel_shape=[2, 2], strides=[2, 2])
-    if not mode:
-        model.node("Mul", model.constant(4))
-    numbers = [model.constant(one) for one in ((0.5, 8, 9, 4.0, 6) if mode else (1, 0, 10, 8))]
-    attributes = {"signed": 1, "narrow": 0} if mode else {}
-    model.node("Trunc", *numbers, domain=DOMAIN, rounding_mode=mode or "FLOOR", **attributes)
-    check(model, tmp_path, 4.0 if mode else 1, rng, zero=None if mode else 0, near=mode == "ROUND")
-
-
-def test_operators_on_integers(tmp_path: Path) -> None:
-    """As of ONNX Runtime's QOperator format: convolutions, a sum, poolings and products that take and give integers."""
-    rng = np.random.default_rng(20)
-    model = Model((1, 3, 8, 8))
-
-    def scaled(scale: Any, zero: Any, kind: Any = np.uint8) -> tuple[str, str]:
-        return model.constant(scale), model.constant(zero, kind)
-
-    image = scaled(2.1, 9)
-    model.node("QuantizeLinear", *image)
-
-    def convolution(shape: tuple[int, ...], before: Any, behind: Any, **attributes: Any) -> None:
-        scales = 2.0 ** rng.integers(-9, -7, shape[0])
-        values = model.constant(rng.integers(-128, 128, shape), np.int8)
-        weights = (values, *scaled(scales, np.zeros(shape[0]), np.int8))
-        bias = model.constant(rng.integers(-2000, 2000, shape[0]), np.int32)
-        model.node("QLinearConv", *before, *weights, *behind, bias, kernel_shape=shape[2:], **attributes)
-
-    first = scaled(3.0, 30)
-    convolution((8, 3, 3, 3), image, first, pads=[1, 1, 1, 1])
-    model.node("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
-    branch = model.last
-    second = scaled(2.5, 140)
-    convolution((8, 1, 3, 3), first, second, pads=[1, 1, 1, 1], group=8)
-    total = scaled(5.0, 70)
-    model.node("QLinearAdd", *second, branch, *first, *total, domain=MICROSOFT)
-    average = scaled(4.0, 60)
-    model.node(
-        *("QLinearAveragePool", *total, *average),
-        domain=MICROSOFT,
-        kernel_shape=[2, 2],
-        strides=[1, 1],
-        channels_last=0,
-    )
-    mean = scaled(1.5, 10)
-    model.node("QLinearGlobalAveragePool", *average, *mean, domain=MICROSOFT, channels_last=0)
-    model.node("Flatten")
-    values = model.constant(rng.integers(-128, 128, (16, 8)), np.int8)
-    rest, products = (values, *scaled(2.0**-6, 0, np.int8)), scaled(2.0, 110)
-    bias = model.constant(rng.integers(-2000, 2000, 16), np.int32)
-    model.node("QGemm", *mean, *rest, bias, *products, domain=MICROSOFT, alpha=1.0, transA=0, transB=1)
-    values = model.constant(rng.integers(-128, 128, (16, 5)), np.int8)
-    end = scaled(8.0, 128)
-    weights = (values, *scaled(2.0**-7, 0, np.int8))
-    model.node("QLinearMatMul", *products, *weights, *end)
-    model.node("DequantizeLinear", *end)
-    described = check(model, tmp_path, 8.0, rng, zero=128, near=2)
-    assert kinds(described) == [*("conv", "maxpool", "depthwise", "add", "avgpool", "avgpool", "linear", "linear")]
-    assert [stage.pad for stage in described.network.stages[:3]] == [9, 0, 30]
-
-
-@pytest.mark.parametrize("kind", [TensorProto.UINT8, TensorProto.INT8])
-def test_inputs_that_are_integers(tmp_path: Path, kind: int) -> None:
-    """Samples are the codes, less 128 where these are signed."""
-    rng = np.random.default_rng(21)
-    is_signed = kind == TensorProto.INT8
-    model = Model((1, 2, 5, 5), kind)
-    model.node("DequantizeLinear", model.constant(0.5), model.constant(7, np.int8 if is_signed else np.uint8))
-    weights = model.integers(rng.integers(-128, 128, (4, 2, 2, 2)), np.full(4, 2.0**-6), np.int8)
-    model.node("Conv", weights, pads=[1, 0, 0, 0])
-    model.pair(1.0, 4, np.int8)
-    check(model, tmp_path, 1.0, rng, zero=4, given=lambda image: image - 128 * is_signed)
-    with pytest.raises(InputError, match=r"^samples, normalisation and bits must be left out with an input of "):
-        imported(model, tmp_path, samples=(Fraction(0), Fraction(1)))
-
-
-def test_floating_point_of_mobile_networks(tmp_path: Path) -> None:
-    """Depthwise separable with batch normalisation and ReLU6, a sum, a mean, normalised colours."""
-    rng = np.random.default_rng(22)
-    model = Model((1, 3, 12, 12))
-
-    def layer(shape: tuple[int, ...], **attributes: Any) -> str:
-        deviation = (2 / np.prod(shape[1:])) ** 0.5
-        model.node("Conv", model.constant(rng.normal(0, deviation, shape)), kernel_shape=shape[2:], **attributes)
-        parameters = (
-            rng.uniform(0.8, 1.2, shape[0]),
-            rng.normal(0.3, 0.2, shape[0]),
-            *np.tile([[0.0], [1.0]], shape[0]),
-        )
-        model.node("BatchNormalization", *map(model.constant, parameters))
-        return model.node("Clip", model.constant(0), model.constant(6))
-
-    layer((8, 3, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1])
-    layer((8, 1, 3, 3), group=8, pads=[1, 1, 1, 1])
-    first = layer((16, 8, 1, 1))
-    layer((16, 1, 5, 3), group=16, pads=[2, 1, 2, 1])
-    model.node("Add", layer((16, 16, 1, 1)), source=first)
-    model.node("ReduceMean", model.constant([2, 3], np.int64), keepdims=0)
-    model.node("Gemm", model.constant(rng.normal(0, 0.3, (16, 5))), model.constant(rng.normal(0, 0.1, 5)))
-    images = samples(model, rng)
-    spread = [(Fraction(mean, 100), Fraction(deviation, 100)) for mean, deviation in ((48, 23), (45, 22), (48, 23))]
-    options = {"normalisation": spread, "quantise": request_of("8"), "samples": (Fraction(0), Fraction(1))}
-    described = imported(model, tmp_path, images=images, **options)
-    means, deviations = np.array(spread, np.float64).T
-    assert correlation(model, described, images, (images / 255 - means) / deviations) > 0.995
-    assert "depthwise" in kinds(described)
-    assert "add" in kinds(described)
-
-
-def refused(*nodes: tuple[Any, ...], shape: tuple[int, ...] = (1, 2, 4, 4), kind: int = TensorProto.FLOAT) -> Model:
-    """A quantised input, and nodes with constants behind it."""
-    model = Model(shape, kind)
-    model.quant(1.0, 8, signed=False)
-    for operator, constants, attributes in nodes:
-        model.node(operator, *(model.constant(*constant) for constant in constants), **attributes)
-    return model
-
-
-def two_maps(operator: str) -> Model:
-    model = refused()
-    model.node(operator, model.last, **({"axis": 1} if operator == "Concat" else {}))
-    return model
-
-
-def codes_without_scale() -> Model:
-    model = Model((1, 2, 4, 4))
-    model.node("QuantizeLinear", model.constant(1), model.constant(0, np.uint8))
-    model.node("Relu")
-    return model
-
-
-def conv_without_output() -> Model:
-    model = refused(("Conv", (ONES,), {}), ("Relu", (), {}))
-    model.nodes[1].ClearField("output")
-    return model
-
-
-ONES, WINDOW = (np.ones((2, 2, 2, 2)), np.float32), {"kernel_shape": [2, 2]}
-THIRDS, COLUMN = (np.full((1, 2, 1, 1), 0.3), np.float32), (np.ones((1, 2, 1, 1, 1)), np.float32)
-AROUND, SHORTS = ([0, 0, 1, 1, 0, 0, 1, 1], np.int64), ((1, np.float32), (0, np.int16))
-REFUSED = {
-    "operator of a node must be one of .*, not Concat concat1": two_maps("Concat"),
-    "Mul mul1: one factor must be a constant": two_maps("Mul"),
-    "MaxPool maxpool1: dilations of a pooling": refused(("MaxPool", (), WINDOW | {"dilations": [2, 2]})),
-    "MaxPool maxpool1: pads of a pooling": refused(("MaxPool", (), WINDOW | {"pads": [2] * 4})),
-    "Conv conv1: weights must go with 2 channels in 2 groups": refused(("Conv", (ONES,), {"group": 2})),
-    "Conv conv1: strides must be two numbers of 1": refused(("Conv", (ONES,), {"strides": [0, 1]})),
-    "Conv conv1: strides must be whole numbers, not 2": refused(("Conv", (ONES,), {"strides": 2})),
-    r"Conv conv1: group must be a whole number below 2147483648, not \[": refused(("Conv", (ONES,), {"group": [1, 1]})),
-    "Conv conv1: pads must be a whole number below .*, not 1.0": refused(("Conv", (ONES,), {"pads": [1.0] * 4})),
-    "Conv conv1: auto_pad must be NOTSET, VALID, ": refused(("Conv", (ONES,), {"auto_pad": "SAME"})),
-    r"Conv conv1: weights must be \[out\]\[channel\]\[row\]\[column\]": refused(("Conv", (COLUMN,), {})),
-    "Pad pad1: value around the map": refused(("Pad", (AROUND, (1, np.float32)), {}), ("Conv", (ONES,), {})),
-    "AveragePool averagepool2: padding": refused(("Pad", (AROUND,), {}), ("AveragePool", (), WINDOW)),
-    "ReduceMean reducemean1: axes": refused(("ReduceMean", (([1], np.int64),), {})),
-    "Conv conv1: domain": refused(("Conv", (ONES,), {"domain": "qonnx.custom_op.channels_last"})),
-    "Conv conv1: constant3 must come from a quantiser": refused(("Conv", (THIRDS,), {})),
-    "Conv conv3: relu2 must come": refused(("Conv", (ONES,), {}), ("Relu", (), {}), ("Conv", (ONES,), {})),
-    "Conv conv1: inputs": refused(("Conv", (), {})),
-    "Conv conv1: outputs must be one at least, not none$": conv_without_output(),
-    "Relu relu1: inputs must be those of DequantizeLinear": codes_without_scale(),
-    "QuantizeLinear quantizelinear1: quantised numbers": refused(("QuantizeLinear", SHORTS, {})),
-    "input image must be one image of known size": refused(shape=(2, 2, 4, 4)),
-    "input image must be of FLOAT, UINT8 or INT8, not INT64$": refused(("Relu", (), {}), kind=TensorProto.INT64),
-    "output of the model must depend on its input": refused(),
-}
-
-
-@pytest.mark.parametrize("named", REFUSED)
-def test_what_no_layer_stands_for_is_named(tmp_path: Path, named: str) -> None:
-    with pytest.raises(InputError, match=f"^{named}") as found:
-        imported(REFUSED[named], tmp_path)
-    assert "\n" not in str(found.value)
