@@ -47,12 +47,12 @@ def test_every_subcommand_has_examples():
 @pytest.mark.parametrize(("command", "line"), ALL)
 def test_examples_are_valid(command: str, line: str, capsys: pytest.CaptureFixture[str], monkeypatch, tmp_path: Path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
     run, _ = parsed(words(line))
     assert run.__module__ == f"xpulpnn_sim.cli.{COMMANDS[command].module}"
     if line == COMMANDS[command].examples[0][0]:
         assert cli.main([*command.split(), "--help"]) == 0
-        assert line in capsys.readouterr().out
+        # lines end where the terminal does
+        assert line in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.flow
