@@ -302,20 +302,20 @@ def test_matmul_reaches_the_paper(name: str, bits: int, limit: float):
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize(
-    ("name", "bits", "most"),
-    [
-        *(("nn_4x4", bits, most) for bits, most in ((8, 0.9552), (4, 0.9396), (2, 0.9111))),
-        *(("simd_4x2", 4, 1.03), ("cu_4x2", 2, 1.03), ("nn_4x2", 2, 1.03)),
-    ],
-)
-def test_convolution_reaches_the_estimate(name: str, bits: int, most: float):
-    """Never more than the estimate's cycles and a few per cent, which an unintended stall would exceed; of the best
-    kernel not one instruction more in a block."""
+@pytest.mark.parametrize(("bits", "least"), [(8, 3.26), (4, 5.96), (2, 10.2)])
+def test_convolution_reaches_the_estimate(bits: int, least: float):
+    this = counted("nn_4x4", bits, PAPER_LAYER)
+    assert this.run.layer.macs / cycles(this, *REGIONS) >= least
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize(("name", "bits"), [("simd_4x2", 4), ("cu_4x2", 2), ("nn_4x2", 2)])
+def test_close_to_the_estimate(name: str, bits: int):
+    """Never more than the estimate's instructions plus a few per cent, which an unintended stall would exceed."""
     this = counted(name, bits, PAPER_LAYER)
     guess = estimate(this.run.layer, bits, name)
     assert guess is not None
-    assert cycles(this, *REGIONS) <= most * 1000 * guess.kilocycles
+    assert cycles(this, *REGIONS) <= 1.03 * 1000 * guess.kilocycles
 
 
 @pytest.mark.parametrize("name", VARIANTS)
