@@ -415,8 +415,8 @@ def small_results(phi: int, factors: tuple[int, int, int], pixels: tuple[int, in
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("wide", [False, True])
-def test_small_functions_equal_their_definitions(tmp_path, wide):
+@pytest.mark.parametrize(("wide", "core"), [(False, "xpulpnn"), (True, "xpulpnn2")])
+def test_small_functions_equal_their_definitions(tmp_path, wide, core):
     rng = np.random.default_rng(7)
     kinds = [(sign, bits) for sign in "ui" for bits in (8, 4, 2)]
     expected: list[int] = []
@@ -452,8 +452,8 @@ def test_small_functions_equal_their_definitions(tmp_path, wide):
         f"#include <pulp_nn_utils.h>\nint results[{len(calls)}];\nint main(void) {{\n{body}    return 0;\n}}\n"
     )
     elf = tmp_path / "main.elf"
-    build([tmp_path / "main.c"], elf, options=Options(config=CORE, include=(tmp_path,), extra=WARNED))
-    ran = run(elf, CORE)
+    build([tmp_path / "main.c"], elf, options=Options(config=preset(core), include=(tmp_path,), extra=WARNED))
+    ran = run(elf, preset(core))
     assert ran.end.ok
     got = np.frombuffer(ran.read("results", 4 * len(calls)), "<i4").tolist()
     assert list(zip(calls, got, strict=True)) == list(zip(calls, expected, strict=True))
