@@ -26,7 +26,7 @@ from xpulpnn_sim.cosimulation.workloads.cluster_run import ENGINE, run_cluster_c
 from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, run_case
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import execute
-from xpulpnn_sw.layers.convolution import ConvLayer
+from xpulpnn_sw.layers.layer import ConvLayer
 from xpulpnn_sw.layers.precision import Precision
 
 LAYER = "16x16x32:64x3x3"

@@ -10,7 +10,7 @@ from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
 from xpulpnn_sim.cosimulation.workloads.workload import executable_of
 from xpulpnn_sim.reference.iss.cluster import ClusterSession
 from xpulpnn_sw.kernels.kinds import kind, kind_of
-from xpulpnn_sw.layers.convolution import ImageConvLayer
+from xpulpnn_sw.layers.layer import ImageConvLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.deployed_program import DeployedProgram
 from xpulpnn_sw.networks.network import Network, Stage

@@ -19,8 +19,7 @@ from xpulpnn_sim.cosimulation.workloads.cifar10 import normalised_images, traine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.kernels.kinds import kind
-from xpulpnn_sw.layers.channelwise import ReluLayer
-from xpulpnn_sw.layers.convolution import LinearLayer
+from xpulpnn_sw.layers.layer import LinearLayer, ReluLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.chain import chain
 from xpulpnn_sw.networks.importers.arrays_file import CMSIS_SHAPES

@@ -18,7 +18,7 @@ from xpulpnn_sim.tools.pages import plots_of
 from xpulpnn_sw.kernels.ulppack.gemm import packed_gemm
 from xpulpnn_sw.kernels.ulppack.packing import METHODS, methods
 from xpulpnn_sw.kernels.ulppack.plan import PackedPlan, best_plan
-from xpulpnn_sw.layers.convolution import MatmulLayer
+from xpulpnn_sw.layers.layer import MatmulLayer
 
 LAYER = MatmulLayer.parse("32x512x8")
 SMALL = MatmulLayer.parse("4x64x4")

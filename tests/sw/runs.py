@@ -24,7 +24,7 @@ from xpulpnn_sw.kernels.requantisation import (
     Thresholds,
     WideRequantisation,
 )
-from xpulpnn_sw.layers.convolution import Layer
+from xpulpnn_sw.layers.layer import Layer
 from xpulpnn_sw.layers.precision import Precision
 
 LIMIT = 1 << 21

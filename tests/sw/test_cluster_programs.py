@@ -24,7 +24,7 @@ from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sw.kernels.programs import bare
 from xpulpnn_sw.kernels.programs.bare import cluster_program
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer
+from xpulpnn_sw.layers.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.toolchain import build as toolchain
 from xpulpnn_sw.toolchain import compilers
 from xpulpnn_sw.toolchain.build import Options

@@ -17,7 +17,7 @@ from xpulpnn_sw.kernels.layout import ImageBuilder
 from xpulpnn_sw.kernels.requantisation import Requantisation, Rule, SearchedThresholds, Shifting, Thresholds
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS
-from xpulpnn_sw.layers.convolution import ConvLayer, ImageConvLayer, MatmulLayer
+from xpulpnn_sw.layers.layer import ConvLayer, ImageConvLayer, MatmulLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.packed_layer import packed
 

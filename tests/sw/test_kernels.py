@@ -22,7 +22,7 @@ from xpulpnn_sw.kernels.layout import Placement
 from xpulpnn_sw.kernels.program import REGIONS, Program
 from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer
+from xpulpnn_sw.layers.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.layers.precision import Precision
 
 from .runs import KEPT, LIMIT, built, check, check_followed, check_named, hart_before, run_share, tensors_of

@@ -16,7 +16,7 @@ from xpulpnn_sw.kernels.kinds import STRUCTURES, kind
 from xpulpnn_sw.kernels.programs.c_program import CProgram, arguments_header, c_program
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer
+from xpulpnn_sw.layers.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.toolchain.build import CompileError, Options, build
 

@@ -17,7 +17,7 @@ from xpulpnn_sw.kernels.layout import Symbol
 from xpulpnn_sw.kernels.programs.tiled import TILE_STACK_BYTES, Tiling, tiled_program
 from xpulpnn_sw.kernels.tiling.division import MOST_TRANSFER_BYTES, DmaTransfer, schedule
 from xpulpnn_sw.kernels.tiling.plan import TileOperand, tiles_of
-from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer
+from xpulpnn_sw.layers.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.layers.precision import Precision
 
 from .runs import built, run_share

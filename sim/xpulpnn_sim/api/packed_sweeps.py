@@ -18,7 +18,7 @@ from xpulpnn_sw.kernels.ulppack.packing import (
     most_iterations,
 )
 from xpulpnn_sw.kernels.ulppack.plan import PackedPlan, best_plan
-from xpulpnn_sw.layers.convolution import MatmulLayer
+from xpulpnn_sw.layers.layer import MatmulLayer
 
 USUAL_PAIRS = ((1, 1), (1, 2), (2, 2), (2, 4), (3, 3), (4, 4), (7, 7))  # bits of weights and activations in the table
 

@@ -32,8 +32,7 @@ from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate,
 from xpulpnn_sw.kernels.kernel import Kind
 from xpulpnn_sw.kernels.kinds import USUAL_VARIANTS, kind
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layers.channelwise import MapLayer, WindowLayer
-from xpulpnn_sw.layers.convolution import ConvLayer
+from xpulpnn_sw.layers.layer import ConvLayer, MapLayer, WindowLayer
 
 
 def _public(record: Mapping[str, Any]) -> int | None:

@@ -43,7 +43,7 @@ from xpulpnn_sim.cosimulation.workloads.packed_products import run_sweep_points
 from xpulpnn_sim.exploration.report.packed_plots import bytes_cycles, grids, write_packed_plots
 from xpulpnn_sw.kernels.bnn.classifier import CLASSIFIER_VARIANTS
 from xpulpnn_sw.kernels.ulppack.packing import ISAS
-from xpulpnn_sw.layers.convolution import MatmulLayer
+from xpulpnn_sw.layers.layer import MatmulLayer
 
 _WIDTHS = tuple(str(bits) for bits in range(1, 9))
 _PAIRS = " ".join(f"W{w}A{a}" for w, a in USUAL_PAIRS)

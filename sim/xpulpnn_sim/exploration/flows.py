@@ -24,7 +24,7 @@ from xpulpnn_sim.exploration.task import ResultField, StepOutcome
 from xpulpnn_sim.tools.lists import chosen_names
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layers.convolution import ConvLayer, Layer, MatmulLayer
+from xpulpnn_sw.layers.layer import ConvLayer, Layer, MatmulLayer
 
 WINDOW_CYCLES = 4096  # Clock cycles of a workload whose switching is counted, unless told otherwise
 

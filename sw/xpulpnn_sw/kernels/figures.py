@@ -7,7 +7,7 @@ stalls of hand-written kernels with the same inner loops, one core with ideal me
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xpulpnn_sw.layers.convolution import ConvLayer, Layer
+from xpulpnn_sw.layers.layer import ConvLayer, Layer
 
 PAPER_LAYER = "16x16x32:64x3x3"  # layer of the paper's single-core figures
 PAPER_LARGE_LAYER = "32x32x32:64x3x3"  # second layer of its cluster figures

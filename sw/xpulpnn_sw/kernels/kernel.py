@@ -16,7 +16,7 @@ from xpulpnn_sw.kernels.layout import Image, ImageBuilder, OutputLayout, Placeme
 from xpulpnn_sw.kernels.program import Program, joined_programs
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import Level
-from xpulpnn_sw.layers.convolution import Layer
+from xpulpnn_sw.layers.layer import Layer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.layers.text import Windows, random_sizes
 

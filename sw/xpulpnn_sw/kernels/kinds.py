@@ -33,7 +33,7 @@ from xpulpnn_sw.kernels.products import (
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS
-from xpulpnn_sw.layers.convolution import (
+from xpulpnn_sw.layers.layer import (
     Conv1dLayer,
     ConvLayer,
     ImageConvLayer,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import DATA_BASE, WORD_BYTES
 from xpulpnn_sw.kernels.variants import BYTE_BITS, CHANNELS_PER_BLOCK, WORD_BITS
-from xpulpnn_sw.layers.channelwise import MaxPoolLayer
+from xpulpnn_sw.layers.layer import MaxPoolLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
 
 MAX_DATA = 1 << 27  # most bytes of operands: they end well below the text

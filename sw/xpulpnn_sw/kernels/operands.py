@@ -32,7 +32,7 @@ from xpulpnn_sw.kernels.requantisation import (
 )
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Level, Variant
-from xpulpnn_sw.layers.convolution import ProductLayer
+from xpulpnn_sw.layers.layer import ProductLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 _MASK = 0xFFFF_FFFF

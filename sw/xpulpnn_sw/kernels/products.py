@@ -33,7 +33,7 @@ from xpulpnn_sw.kernels.requantised_code import product_program
 from xpulpnn_sw.kernels.rows import activation_rows, element_order, in_lane_order
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant, for_pixels
-from xpulpnn_sw.layers.convolution import (
+from xpulpnn_sw.layers.layer import (
     Conv1dLayer,
     ConvLayer,
     ImageConvLayer,

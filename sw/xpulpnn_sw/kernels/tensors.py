@@ -20,8 +20,7 @@ from xpulpnn_sw.kernels.requantisation import (
     Thresholds,
     WideRequantisation,
 )
-from xpulpnn_sw.layers.channelwise import DepthwiseLayer
-from xpulpnn_sw.layers.convolution import ConvLayer, ProductLayer
+from xpulpnn_sw.layers.layer import ConvLayer, DepthwiseLayer, ProductLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 _MAX_KAPPA = 255

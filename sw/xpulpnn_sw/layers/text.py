@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from itertools import chain
 from random import Random
 from typing import Any, ClassVar, Self
 
@@ -100,7 +101,7 @@ class LayerText:
         match = re.fullmatch(pattern + r"(?::(.*))?" * bool(cls.options), text.removesuffix(mark), re.ASCII)
         if match is None or (marked is None and not text.endswith(mark)):
             raise LayerError(f"layer must be {cls.form}, not {text}")
-        names = [name for group in cls.sizes for name in group]
+        names = [*chain.from_iterable(cls.sizes)]
         values: dict[str, Any] = dict(zip(names, map(_number, match.groups()[: len(names)]), strict=True))
         if marked is not None:
             values[marked] = text.endswith(mark)
@@ -119,6 +120,11 @@ class LayerText:
                 raise LayerError(f"layer options must be {known}, each at most once, not {item or 'empty'} in {text}")
             options[key] = value
         return options
+
+    def check_sizes(self) -> None:
+        """Raise :class:`LayerError` unless all sizes are in their range."""
+        for name in chain.from_iterable(self.sizes):
+            check_size(name.replace("_", " "), getattr(self, name))
 
     def __str__(self) -> str:
         text = ":".join("x".join(str(getattr(self, name)) for name in group) for group in self.sizes)
@@ -147,8 +153,7 @@ class Windows(LayerText):
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     def __post_init__(self) -> None:
-        for name in ("height", "width", "channels", "kernel_height", "kernel_width"):
-            check_size(name.replace("_", " "), getattr(self, name))
+        self.check_sizes()
         for value in self.stride:
             check_size("stride", value)
         for value in self.padding:

@@ -26,8 +26,7 @@ from xpulpnn_sw.kernels.requantisation import (
     WideRequantisation,
     parameter_alignment,
 )
-from xpulpnn_sw.layers.channelwise import AddLayer, AvgPoolLayer, DepthwiseLayer
-from xpulpnn_sw.layers.convolution import Layer
+from xpulpnn_sw.layers.layer import AddLayer, AvgPoolLayer, DepthwiseLayer, Layer
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 from xpulpnn_sw.library.functions import library_run
 from xpulpnn_sw.library.write import KERNELS_HEADER, described

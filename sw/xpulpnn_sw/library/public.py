@@ -13,7 +13,7 @@ from xpulpnn_sw.kernels.programs.c_program import declaration
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.rows import element_order
 from xpulpnn_sw.kernels.variants import BYTE_BITS, ONE_PIXEL, Variant
-from xpulpnn_sw.layers.channelwise import AvgPoolLayer, MaxPoolLayer
+from xpulpnn_sw.layers.layer import AvgPoolLayer, MaxPoolLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.functions import (
     WINDOWS,

@@ -29,7 +29,7 @@ from xpulpnn_sw.kernels.kernel import Kind
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
-from xpulpnn_sw.layers.convolution import ImageConvLayer, Layer
+from xpulpnn_sw.layers.layer import ImageConvLayer, Layer
 from xpulpnn_sw.layers.npz import npz_arrays
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, Precision
 from xpulpnn_sw.library.packed_layer import Arrays, layer_arrays, layer_operands

@@ -10,8 +10,7 @@ from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import Ints, Words
 from xpulpnn_sw.kernels.variants import BYTE_BITS
-from xpulpnn_sw.layers.channelwise import DepthwiseLayer
-from xpulpnn_sw.layers.convolution import ImageConvLayer, LinearLayer
+from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage, check_network
 

@@ -12,7 +12,7 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.kernel import Kind
 from xpulpnn_sw.kernels.kinds import kind_of
 from xpulpnn_sw.kernels.layout import Ints
-from xpulpnn_sw.layers.convolution import ImageConvLayer, Layer, LinearLayer
+from xpulpnn_sw.layers.layer import ImageConvLayer, Layer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 NETWORK_INPUT = "input"  # what layers call the input of the network

@@ -12,8 +12,15 @@ from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, padded_channels, takes_folded
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layers.channelwise import DepthwiseLayer, MapLayer, MaxPoolLayer, TransposeLayer, WindowLayer
-from xpulpnn_sw.layers.convolution import ConvLayer, LinearLayer
+from xpulpnn_sw.layers.layer import (
+    ConvLayer,
+    DepthwiseLayer,
+    LinearLayer,
+    MapLayer,
+    MaxPoolLayer,
+    TransposeLayer,
+    WindowLayer,
+)
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.networks.widened import CRUMB_BITS, Widening, filled, widened_stages

@@ -11,8 +11,7 @@ from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors
 from xpulpnn_sw.kernels.layout import Ints, pad_axis
 from xpulpnn_sw.kernels.requantisation import Requantisation, Thresholds, WideRequantisation, normalising
 from xpulpnn_sw.kernels.tensors import LayerTensors
-from xpulpnn_sw.layers.channelwise import DepthwiseLayer
-from xpulpnn_sw.layers.convolution import LinearLayer
+from xpulpnn_sw.layers.layer import DepthwiseLayer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.network import Stage
 

@@ -25,7 +25,7 @@ from xpulpnn_sim.cosimulation.networks.summary import mean_of, summary_records
 from xpulpnn_sim.tools.pages import plots_of
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sw.kernels.tensors import LayerTensors
-from xpulpnn_sw.layers.convolution import LinearLayer
+from xpulpnn_sw.layers.layer import LinearLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.network import Network, Stage
 

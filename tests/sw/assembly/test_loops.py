@@ -21,7 +21,7 @@ from xpulpnn_sw.assembly.disasm import insn_directive
 from xpulpnn_sw.assembly.looppass import optimise as loop_pass
 from xpulpnn_sw.assembly.looppass.operation import FlowKind, parse_operation
 from xpulpnn_sw.assembly.looppass.optimise import PassReport, has_volatile, optimise
-from xpulpnn_sw.layers.convolution import MatmulLayer
+from xpulpnn_sw.layers.layer import MatmulLayer
 from xpulpnn_sw.toolchain.build import Options, build
 
 from ..elf import SOURCES, run

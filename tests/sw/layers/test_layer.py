@@ -6,14 +6,18 @@ from typing import Any
 import pytest
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.layers.channelwise import AddLayer, AvgPoolLayer, DepthwiseLayer, MaxPoolLayer, ReluLayer
-from xpulpnn_sw.layers.convolution import (
+from xpulpnn_sw.layers.layer import (
+    AddLayer,
+    AvgPoolLayer,
     Conv1dLayer,
     ConvLayer,
+    DepthwiseLayer,
     ImageConvLayer,
     LinearLayer,
     MatmulLayer,
+    MaxPoolLayer,
     PointwiseLayer,
+    ReluLayer,
 )
 from xpulpnn_sw.layers.precision import Precision
 

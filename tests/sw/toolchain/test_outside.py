@@ -8,8 +8,7 @@ import pytest
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.kernels.kinds import KINDS, kind_of
-from xpulpnn_sw.layers.channelwise import DepthwiseLayer
-from xpulpnn_sw.layers.convolution import Conv1dLayer, ConvLayer, ImageConvLayer, PointwiseLayer
+from xpulpnn_sw.layers.layer import Conv1dLayer, ConvLayer, DepthwiseLayer, ImageConvLayer, PointwiseLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.form import NetworkBuilder, written
 from xpulpnn_sw.networks.kernels import kernels

@@ -20,8 +20,7 @@ from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sw.kernels.layout import Ints, Symbol, fold, is_stored
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.tiling.division import DmaTransfer
-from xpulpnn_sw.layers.channelwise import MapLayer
-from xpulpnn_sw.layers.convolution import ConvLayer, LinearLayer
+from xpulpnn_sw.layers.layer import ConvLayer, LinearLayer, MapLayer
 from xpulpnn_sw.layers.text import Windows
 from xpulpnn_sw.networks.kernels import packed_input
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage

@@ -11,8 +11,7 @@ from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Requantisation, Shifting
 from xpulpnn_sw.kernels.tensors import LayerTensors
-from xpulpnn_sw.layers.channelwise import MaxPoolLayer
-from xpulpnn_sw.layers.convolution import ConvLayer, ImageConvLayer, LinearLayer
+from xpulpnn_sw.layers.layer import ConvLayer, ImageConvLayer, LinearLayer, MaxPoolLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.importers.arrays_file import CMSIS, SCALING, network_in
 from xpulpnn_sw.networks.network import Network, Stage

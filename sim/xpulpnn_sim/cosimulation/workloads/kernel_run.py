@@ -33,7 +33,7 @@ from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.kernels.programs.tiled import Tiling
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.layers.convolution import Layer
+from xpulpnn_sw.layers.layer import Layer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 from xpulpnn_sw.networks.network import Stage
 

@@ -32,7 +32,7 @@ from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.kernels.ulppack.gemm import SERIAL_BLOCK, bit_serial_gemm, packed_gemm
 from xpulpnn_sw.kernels.ulppack.packing import ISAS, largest
 from xpulpnn_sw.kernels.ulppack.plan import PackedPlan
-from xpulpnn_sw.layers.convolution import MatmulLayer
+from xpulpnn_sw.layers.layer import MatmulLayer
 from xpulpnn_sw.toolchain.core_note import core_name
 
 

@@ -30,7 +30,7 @@ from xpulpnn_sw.kernels.kernel import (
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.terms import Argument, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
-from xpulpnn_sw.layers.channelwise import AvgPoolLayer
+from xpulpnn_sw.layers.layer import AvgPoolLayer
 from xpulpnn_sw.layers.precision import Precision
 
 _FIELD_BITS = (4, 8, 16, 32)

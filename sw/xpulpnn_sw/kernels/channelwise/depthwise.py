@@ -30,7 +30,7 @@ from xpulpnn_sw.kernels.requantisation import (
 )
 from xpulpnn_sw.kernels.tensors import LayerTensors, Spreading, random_values
 from xpulpnn_sw.kernels.variants import BYTE_BITS
-from xpulpnn_sw.layers.channelwise import DepthwiseLayer
+from xpulpnn_sw.layers.layer import DepthwiseLayer
 from xpulpnn_sw.layers.precision import Precision
 
 _MOST_KEPT = 3  # rows and columns of filters that are kept in registers

@@ -22,7 +22,7 @@ from xpulpnn_sw.kernels.layout import Placement, banked_words
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
-from xpulpnn_sw.layers.channelwise import DepthwiseLayer
+from xpulpnn_sw.layers.layer import DepthwiseLayer
 from xpulpnn_sw.layers.precision import Precision
 
 # words of a channel's parameters, thresholds besides

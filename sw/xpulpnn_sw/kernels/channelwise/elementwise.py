@@ -27,7 +27,7 @@ from xpulpnn_sw.kernels.layout import Ints, Words, pack_words
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.terms import Argument, Name, even_share
 from xpulpnn_sw.kernels.variants import BYTE_BITS, PLAIN_LEVELS, WORD_BITS, ElementLevel
-from xpulpnn_sw.layers.channelwise import AddLayer, ReluLayer
+from xpulpnn_sw.layers.layer import AddLayer, ReluLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.layers.text import random_sizes
 

@@ -14,7 +14,7 @@ from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun, Structure, argum
 from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, fold, takes_folded
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import POOL_LEVELS
-from xpulpnn_sw.layers.channelwise import MaxPoolLayer, WindowLayer
+from xpulpnn_sw.layers.layer import MaxPoolLayer, WindowLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 MAXPOOL_ARGUMENTS = argument_structure(

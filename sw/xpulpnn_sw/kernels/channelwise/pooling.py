@@ -17,7 +17,7 @@ from xpulpnn_sw.kernels.kernel import OUT_SIZES, SIZES, ArgumentField, KernelReq
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive, quotient, shared
 from xpulpnn_sw.kernels.variants import WORD_BITS
-from xpulpnn_sw.layers.channelwise import WindowLayer
+from xpulpnn_sw.layers.layer import WindowLayer
 
 # from a pixel, row, output pixel and window inside to the next, in bytes
 _DISTANCES: tuple[str, ...] = ("pixel_bytes", "row_bytes", "out_pixel", "next_window")

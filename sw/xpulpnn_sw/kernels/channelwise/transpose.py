@@ -19,7 +19,7 @@ from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, a
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, even_share
 from xpulpnn_sw.kernels.variants import BYTE_BITS, TRANSPOSE_LEVELS, WORD_BITS, ElementLevel
-from xpulpnn_sw.layers.channelwise import TransposeLayer
+from xpulpnn_sw.layers.layer import TransposeLayer
 from xpulpnn_sw.layers.text import random_sizes
 
 TRANSPOSE_ARGUMENTS = argument_structure(

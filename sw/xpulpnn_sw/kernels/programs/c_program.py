@@ -14,7 +14,7 @@ from xpulpnn_sw.kernels.layout import pack_words
 from xpulpnn_sw.kernels.requantisation import Requantisation, Rule
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import Variant
-from xpulpnn_sw.layers.convolution import ConvLayer, MatmulLayer
+from xpulpnn_sw.layers.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 ARGUMENTS_HEADER = "xp_arguments.h"

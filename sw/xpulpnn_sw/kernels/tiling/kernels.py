@@ -20,8 +20,7 @@ from xpulpnn_sw.kernels.requantised_code import product_program
 from xpulpnn_sw.kernels.tiling.division import BUFFER, Division, DmaTransfer, Filters, LineMap
 from xpulpnn_sw.kernels.tiling.plan import DMA_ALIGNMENT, LayerShape, Tile, TilePlan, aligned
 from xpulpnn_sw.kernels.variants import BYTE_BITS, Variant
-from xpulpnn_sw.layers.channelwise import DepthwiseLayer, TransposeLayer, WindowLayer
-from xpulpnn_sw.layers.convolution import ImageConvLayer
+from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer, TransposeLayer, WindowLayer
 
 # symbols that are neither inputs nor what belongs to a layer
 _NOT_CONSTANTS = ("output", BUFFER, "arguments", "stack")

@@ -27,7 +27,7 @@ from xpulpnn_sw.kernels.ulppack.activations import ActivationRows
 from xpulpnn_sw.kernels.ulppack.packing import METHODS, ResultBlock, Scheme
 from xpulpnn_sw.kernels.ulppack.plan import SCALAR_WORDS, BlockedProduct, PackedPlan, ProductCode, packed_function
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
-from xpulpnn_sw.layers.convolution import MatmulLayer
+from xpulpnn_sw.layers.layer import MatmulLayer
 
 SERIAL_BLOCK = ResultBlock(4, 2)  # results computed together
 _NIBBLE = 0x0804_0201  # factors that make four bytes of 0 or 1 four bits

@@ -19,7 +19,7 @@ from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, group_shares
 from xpulpnn_sw.kernels.ulppack.packing import Method, Packing, ResultBlock, Scheme, legal_depths
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
-from xpulpnn_sw.layers.convolution import MatmulLayer
+from xpulpnn_sw.layers.layer import MatmulLayer
 
 
 class BlockedProduct:

@@ -12,8 +12,7 @@ import numpy as np
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import Ints, Words, pack_words
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
-from xpulpnn_sw.layers.channelwise import DepthwiseLayer
-from xpulpnn_sw.layers.convolution import ImageConvLayer
+from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer
 from xpulpnn_sw.library.functions import library_run
 from xpulpnn_sw.networks.c_programs.plan import MemoryPlan, planned_memory
 from xpulpnn_sw.networks.deployment import buffer_name, results_name, weights_name

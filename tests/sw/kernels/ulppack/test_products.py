@@ -22,7 +22,7 @@ from xpulpnn_sw.kernels.ulppack.packing import (
     most_iterations,
 )
 from xpulpnn_sw.kernels.ulppack.plan import PackedPlan, best_plan, plans
-from xpulpnn_sw.layers.convolution import MatmulLayer
+from xpulpnn_sw.layers.layer import MatmulLayer
 
 from ...runs import KEPT, hart_before
 

@@ -8,7 +8,7 @@ from xpulpnn_sim.publishing.papers.table import PaperTable, Place, Published, Ta
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.layers.convolution import ConvLayer
+from xpulpnn_sw.layers.layer import ConvLayer
 
 _PAPER = (
     "PULP-NN: Accelerating Quantized Neural Networks on Parallel Ultra-Low-Power RISC-V Processors, "

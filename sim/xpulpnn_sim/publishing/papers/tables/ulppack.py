@@ -13,7 +13,7 @@ from xpulpnn_sim.publishing.papers.runs import Record
 from xpulpnn_sim.publishing.papers.table import PaperTable, Place, Published, TableRow, printed, speed_up
 from xpulpnn_sw.kernels.ulppack.packing import METHODS
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layers.convolution import MatmulLayer
+from xpulpnn_sw.layers.layer import MatmulLayer
 
 BIT_SERIAL, BYTES = "p.cnt", "bytes"  # products of single bits; an element in each byte, with XpulpV2
 
