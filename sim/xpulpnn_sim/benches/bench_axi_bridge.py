@@ -14,7 +14,7 @@ from cocotbext.axi import AxiReadBus, AxiSlaveRead, AxiSlaveWrite, AxiWriteBus
 from xpulpnn.isa.cluster import L2_BASE
 from xpulpnn_sim.benches.cadence import Dut, Stepwise, Together, sample, start
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.obi import ObiInitiator, Transfer
+from xpulpnn_sim.benches.obi import ANY_NUMBER, ObiInitiator, Transfer
 
 BOUNDARY = 4096  # No burst crosses a multiple of it
 
@@ -214,7 +214,7 @@ class Initiator(ObiInitiator):
     """Makes transfers, and follows the answers of AXI."""
 
     def __init__(self, dut: Dut, rng: Random, pause: float = 0.0) -> None:
-        super().__init__(dut, "port", wait=False, pause=pause, rng=rng)
+        super().__init__(dut, "port", under_way=ANY_NUMBER, pause=pause, rng=rng)
         self._dut = dut
 
     def _fields(self, request: Transfer) -> dict[str, int]:

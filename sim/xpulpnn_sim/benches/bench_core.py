@@ -11,7 +11,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import DATA_BASE, ENTRY, IRQ_PRIORITY, MACHINE_MODE, TEXT_BASE, VECTORS, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_CODE, WaitCause
-from xpulpnn_sim.benches.cadence import Background, Dut, Scoreboard, Together, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Stepwise, Together, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.benches.obi import PROMPT, ObiResponder, ObiTiming, WordMemory
 from xpulpnn_sim.benches.stream import RetirementMonitor, check_retirements
@@ -262,27 +262,32 @@ STALLING = _Surroundings(ObiTiming(0.4, 1, 6), ObiTiming(0.5, 1, 4), 0.005)
 Acknowledged = tuple[int, int]  # line of an acknowledged interrupt, and all lines that were high
 
 
-class InterruptDriver(Background):
+class InterruptDriver(Stepwise):
     """Raises lines at random, and one whenever the core sleeps; a line falls when it is acknowledged."""
 
     def __init__(self, dut: Dut, rate: float, rng: Random) -> None:
+        super().__init__(dut)
         self.taken: list[Acknowledged] = []
         self._dut, self._rate, self._rng = dut, rate, rng
+        self._lines = self._asleep = 0
 
-    async def _run(self) -> None:
-        dut, rng = self._dut, self._rng
-        lines = asleep = 0
-        while True:
-            if rng.random() < self._rate or asleep >= IDLE_CYCLES:
-                lines |= 1 << rng.choice(IRQ_PRIORITY)
-            dut.irq.value = lines
-            await FallingEdge(dut.clk)
-            asleep = asleep + 1 if sample(dut.core_sleep) else 0
-            if sample(dut.irq_ack):
-                line = sample(dut.irq_id)
-                self.taken.append((line, lines))
-                lines &= ~(1 << line)
-            await RisingEdge(dut.clk)
+    def show(self) -> None:
+        """Raise a line, or none."""
+        if self._rng.random() < self._rate or self._asleep >= IDLE_CYCLES:
+            self._lines |= 1 << self._rng.choice(IRQ_PRIORITY)
+        self._dut.irq.value = self._lines
+
+    def see(self) -> None:
+        """Follow what the core acknowledges."""
+        self._asleep = self._asleep + 1 if sample(self._dut.core_sleep) else 0
+        if sample(self._dut.irq_ack):
+            line = sample(self._dut.irq_id)
+            self.taken.append((line, self._lines))
+            self._lines &= ~(1 << line)
+
+    def rest(self) -> None:
+        """Raise nothing."""
+        self._dut.irq.value = 0
 
 
 async def boot(dut: Dut) -> None:
@@ -319,11 +324,8 @@ async def _run_program(dut: Dut, around: _Surroundings, rng: Random, *, reset_af
     memory.update(words_of(executable))
     data = ObiResponder(dut, "data", memory, around.data, rng, asleep=dut.core_sleep)
     code = ObiResponder(dut, "instr", memory, around.fetch, rng, asleep=dut.core_sleep)
-    with (
-        Together(dut, [data, code]),
-        InterruptDriver(dut, around.interrupts, rng) as interrupts,
-        RetirementMonitor(dut, "rvfi_", extra=["irq"]) as monitor,
-    ):
+    interrupts, monitor = InterruptDriver(dut, around.interrupts, rng), RetirementMonitor(dut, "rvfi_", extra=["irq"])
+    with Together(dut, [data, code, interrupts, monitor]):
         await boot(dut)
         done = False
         for cycle in range(_CYCLE_LIMIT):
@@ -333,7 +335,6 @@ async def _run_program(dut: Dut, around: _Surroundings, rng: Random, *, reset_af
                 break
         # the store at the end has yet to retire
         await ClockCycles(dut.clk, IDLE_CYCLES)
-    dut.irq.value = 0
     if reset_after is None:
         lockstep = Lockstep(executable, config, hart_id=HART_ID, boot_address=ENTRY, errors=(FAILING,))
         records = monitor.records()

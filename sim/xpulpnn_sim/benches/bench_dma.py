@@ -11,7 +11,7 @@ from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, Together, start
 from xpulpnn_sim.benches.dma_memories import L2_BYTES, TCDM_BYTES, DmaMemories, Memories
 from xpulpnn_sim.benches.handover import bench_data, configuration
-from xpulpnn_sim.benches.obi import PROMPT, ObiInitiator, ObiTiming, Transfer
+from xpulpnn_sim.benches.obi import ANY_NUMBER, PROMPT, ObiInitiator, ObiTiming, Transfer
 from xpulpnn_sim.reference.golden.dma import moves
 from xpulpnn_sim.reference.stimuli import near_offsets
 
@@ -43,7 +43,9 @@ class Ports(Together):
         self.memories, self.expected = Memories(rng), Memories(rng)
         self.expected.tcdm[:], self.expected.l2[:] = self.memories.tcdm, self.memories.l2
         cores = [f"cores__{number}" for number in range(configuration().cores)]
-        self.initiators = [ObiInitiator(dut, port, wait=False, pause=pause, rng=rng) for port in (*cores, "shared")]
+        self.initiators = [
+            ObiInitiator(dut, port, under_way=ANY_NUMBER, pause=pause, rng=rng) for port in (*cores, "shared")
+        ]
         self.addresses = [PRIVATE_DMA] * len(cores) + [DMA]
         self.memory = DmaMemories(dut, self.memories, rng, *timing)
         self.told = PortMonitor(dut, ("events", "interrupts"))

@@ -11,7 +11,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.cluster import BLOCK_BYTES, ICACHE_LINE_BYTES, Icache, IcacheCounter
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.benches.cadence import Background, Dut, Scoreboard, Together, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Together, beside, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.fetching import PART_BYTES, ChangingCode, Fetcher, ReadResponder, wandering
 from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.benches.obi import ALL_BYTES, PROMPT, ObiTiming
@@ -53,51 +53,41 @@ async def counters(dut: Dut, first: int) -> Counts:
     return Counts(*[await _access(dut, first + WORD_BYTES * counter) for counter in order])
 
 
-class _Flusher(Background):
-    """Changes the code and flushes all caches at random: the only user of the registers meanwhile."""
-
-    def __init__(self, dut: Dut, code: ChangingCode, rng: Random, fetchers: list[Fetcher]) -> None:
-        self._dut, self._code, self._rng, self._fetchers = dut, code, rng, fetchers
-
-    async def _run(self) -> None:
-        rng, code = self._rng, self._code
-        while True:
-            await ClockCycles(self._dut.clk, rng.choice((1, 300, 600)))
-            code.generation += 1
-            fetches = rng.choice(self._fetchers).fetches
-            if rng.random() < 0.5 and fetches:
-                address = fetches[-1].address
-                await _access(self._dut, Icache.FLUSH_ADDRESS, address)
-                code.settle(address)
-            else:
-                await _access(self._dut, rng.choice((Icache.FLUSH, Icache.ENABLE)), 1)
-                code.settle()
-
-
-Stream = Sequence[int | None]  # addresses that a core fetches, None for a cycle without
+async def _flush(dut: Dut, code: ChangingCode, rng: Random, fetchers: Sequence[Fetcher]) -> None:
+    """Change the code and flush all caches at random, as the only user of the registers meanwhile."""
+    while True:
+        await ClockCycles(dut.clk, rng.choice((1, 300, 600)))
+        code.generation += 1
+        fetches = rng.choice(fetchers).done
+        if rng.random() < 0.5 and fetches:
+            address = fetches[-1].address
+            await _access(dut, Icache.FLUSH_ADDRESS, address)
+            code.settle(address)
+        else:
+            await _access(dut, rng.choice((Icache.FLUSH, Icache.ENABLE)), 1)
+            code.settle()
 
 
 async def fetch_all(
     dut: Dut,
     rng: Random,
     code: ChangingCode,
-    streams: Sequence[Stream],
+    streams: Sequence[Sequence[int]],
     timing: ObiTiming,
     *,
     first: int = 0,
     flush: bool = False,
+    idle: float = 0.0,
 ) -> tuple[list[Fetcher], ReadResponder]:
-    """Fetch a stream with each core from ``first`` on, check the words, and wait until nothing is under way."""
-    fetchers = [Fetcher(dut, f"cores__{first + index}", code, iter(stream)) for index, stream in enumerate(streams)]
+    """Fetch a stream with each core from ``first`` on, each more idly than the last one, until nothing is under way."""
+    fetchers = [Fetcher(dut, f"cores__{first + at}", code, rng, idle=idle * at) for at in range(len(streams))]
     limit = 2 * configuration().icache_shared_banks
     memory = ReadResponder(dut, "refill", code, timing, rng, size=PART_BYTES, outstanding=limit)
-    with Together(dut, [memory, *fetchers]), _Flusher(dut, code, rng, fetchers) if flush else nullcontext():
-        for fetcher in fetchers:
-            await fetcher.finish()
+    with Together(dut, [memory, *fetchers]), beside(_flush(dut, code, rng, fetchers)) if flush else nullcontext():
+        for task in [cocotb.start_soon(one.fetch(stream)) for one, stream in zip(fetchers, streams, strict=True)]:
+            await task
         await ClockCycles(dut.clk, 4 * timing.slowest + 100)
     dut.port__req.value = 0
-    for fetcher in fetchers:
-        fetcher.check()
     return fetchers, memory
 
 
@@ -181,7 +171,7 @@ async def every_core_fetches_ahead(dut: Dut) -> None:
         await _access(dut, Icache.FLUSH_PRIVATE, 1)
         fetchers, _ = await fetch_all(dut, rng, code, [straight], PROMPT, first=core)
         # the second line is asked for when the first one comes
-        flow = [fetch.granted for fetch in fetchers[0].fetches[2 * ICACHE_LINE_BYTES // WORD_BYTES :]]
+        flow = [fetch.granted for fetch in fetchers[0].done[2 * ICACHE_LINE_BYTES // WORD_BYTES :]]
         board.equal(flow, list(range(flow[0], flow[0] + len(flow))), f"grants of straight code, {where}")
         await _access(dut, Icache.FLUSH_PRIVATE, 1)
         await _access(dut, Icache.CLEAR_COUNTERS, 0)
@@ -217,7 +207,7 @@ async def a_line_is_read_once_for_all(dut: Dut) -> None:
     await _access(dut, Icache.FLUSH_PRIVATE, 1)
     fetchers, memory = await fetch_all(dut, rng, code, [lines], PROMPT)
     board.equal(memory.requests, [], "reads of lines that are in the shared cache")
-    delays = [fetch.answered - fetch.granted for fetch in fetchers[0].fetches]
+    delays = [fetch.answered - fetch.granted for fetch in fetchers[0].done]
     board.equal(delays, [_WARM_LATENCY, 1, 1, 1] * 4, "answers from the shared cache and the core's own")
     await _access(dut, Icache.FLUSH_ADDRESS, lines[0] + 5)
     _, memory = await fetch_all(dut, rng, code, [lines] * cores, PROMPT)
@@ -294,18 +284,17 @@ async def words_and_counters_are_right(dut: Dut, timing: ObiTiming, prefetch: in
     """All cores wander through the same code; without prefetching the hits of their own caches are predicted."""
     rng, board = await _start(dut, prefetch=prefetch)
     code = ChangingCode(rng, failing)
-    seed = rng.random()
-    streams = [list(wandering(Random(seed), _FETCHES, idle=0.3 * core)) for core in range(configuration().cores)]
-    fetchers, memory = await fetch_all(dut, rng, code, streams, timing)
+    streams = [wandering(rng, _FETCHES)] * configuration().cores
+    fetchers, memory = await fetch_all(dut, rng, code, streams, timing, idle=0.3)
     private, shared = [await counters(dut, first) for first in (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)]
-    fetches = [fetch for fetcher in fetchers for fetch in fetcher.fetches]
+    fetches = [fetch for fetcher in fetchers for fetch in fetcher.done]
     board.equal(private.transactions, len(fetches), "fetches")
     board.equal(private.congestion, sum(fetch.granted - fetch.requested for fetch in fetches), "waits of fetches")
     board.equal(private.hits + private.misses, private.transactions, "transactions of the cores' caches")
     board.equal(shared.hits + shared.misses, shared.transactions, "transactions of the shared cache")
     board.equal(len(memory.requests), 2 * shared.misses, "reads of memory")
     if not prefetch:
-        addresses = [[fetch.address for fetch in fetcher.fetches] for fetcher in fetchers]
+        addresses = [[fetch.address for fetch in fetcher.done] for fetcher in fetchers]
         board.equal((private.hits, private.misses), walk(addresses, code), "hits, misses of the cores' caches")
         board.equal(shared.transactions, private.misses, "lines that the shared cache is asked for")
     await _access(dut, Icache.CLEAR_COUNTERS, 0)
@@ -319,6 +308,6 @@ async def flushed_code_is_not_seen_again(dut: Dut, prefetch: int, timing: ObiTim
     rng, _ = await _start(dut, prefetch=prefetch)
     for _ in range(2):
         code = ChangingCode(rng, 0.05)
-        streams = [list(wandering(rng, _FETCHES, idle=0.1, spread=1)) for _ in range(configuration().cores)]
-        await fetch_all(dut, rng, code, streams, timing, flush=True)
+        streams = [wandering(rng, _FETCHES, spread=1) for _ in range(configuration().cores)]
+        await fetch_all(dut, rng, code, streams, timing, flush=True, idle=0.1)
         await pulse_reset(dut)

@@ -9,7 +9,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.cadence import Background, Dut, Scoreboard, drive, pulse_reset, sample, start, until
+from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Stepwise, drive, pulse_reset, sample, start, until
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import PROMPT, SLOW, ObiResponder, ObiTiming, WordMemory
 from xpulpnn_sim.benches.row_batches import operands_of, rows_with_controls, sources
@@ -139,25 +139,22 @@ async def fault_of(dut: Dut, access: LsuAccess, idle: dict[str, int]) -> bool | 
     return None
 
 
-class WritebackMonitor(Background):
+class WritebackMonitor(Stepwise):
     """Follows accesses through WB: the address seen in EX and the loaded value when WB is done."""
 
     def __init__(self, dut: Dut) -> None:
+        super().__init__(dut)
         self.addresses: list[int] = []
         self.values: list[int] = []
         self._dut = dut
 
-    async def _run(self) -> None:
-        in_wb = False
-        while True:
-            await FallingEdge(self._dut.clk)
-            if in_wb and sample(self._dut.wb_done):
-                self.values.append(sample(self._dut.wb_rdata))
-                in_wb = False
-            if sample(self._dut.ex_done):
-                assert not in_wb, "a second access entered WB"
-                self.addresses.append(sample(self._dut.ex_address))
-                in_wb = True
+    def see(self) -> None:
+        """Look at EX and WB."""
+        if len(self.values) < len(self.addresses) and sample(self._dut.wb_done):
+            self.values.append(sample(self._dut.wb_rdata))
+        if sample(self._dut.ex_done):
+            assert len(self.values) == len(self.addresses), "a second access entered WB"
+            self.addresses.append(sample(self._dut.ex_address))
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")

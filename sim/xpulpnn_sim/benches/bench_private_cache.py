@@ -1,7 +1,6 @@
 """Bench of a core's instruction cache: words, hits and misses, their timing, errors, and flushes at any moment."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from random import Random
 
@@ -11,10 +10,10 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches import cadence
-from xpulpnn_sim.benches.cadence import Background, Dut, PortMonitor, Scoreboard, Together, drive
-from xpulpnn_sim.benches.fetching import NEVER, Asked, ChangingCode, Fetch, Fetcher, ReadResponder, wandering
+from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, Stepwise, Together, drive
+from xpulpnn_sim.benches.fetching import ChangingCode, Fetcher, ReadResponder, wandering
 from xpulpnn_sim.benches.handover import configuration
-from xpulpnn_sim.benches.obi import PROMPT, ObiTiming
+from xpulpnn_sim.benches.obi import PROMPT, ObiTiming, Transfer
 from xpulpnn_sim.reference.golden.tcdm import CacheLevel
 
 
@@ -31,8 +30,8 @@ class _Lookup:
 
 def asked_lines(
     cache: CacheLevel,
-    fetches: Sequence[Fetch],
-    requests: Sequence[Asked],
+    fetches: Sequence[Transfer],
+    requests: Sequence[Transfer],
     flushes: Mapping[int, int | None],
     *,
     prefetch: bool,
@@ -57,8 +56,9 @@ def asked_lines(
             elif prefetch and fresh and not look.next_there and asked != look.next_line:
                 line = look.next_line
             if line is not None:
-                number, asked = len(found), line
-                answered, failed = requests[number].answer if number < len(requests) else (NEVER, False)
+                request = requests[len(found)] if len(found) < len(requests) else Transfer(line)
+                asked, failed = line, request.failed
+                answered = _NEVER if request.answered < 0 else request.answered
                 found.append((cycle, line))
         if (fetch := grants.get(cycle)) is not None:
             first = fetch.address & -ICACHE_LINE_BYTES
@@ -78,35 +78,40 @@ def asked_lines(
 
 
 _FETCHES = 250
+_NEVER = 1 << 30  # cycle of an answer that does not come
 _SLOW = 20  # cycles for an answer of a memory from which less is fetched
 _NEXT_LEVEL = ObiTiming(1.0, 2, 2)  # As the shared cache answers a hit
 _TIMINGS = [PROMPT, _NEXT_LEVEL, ObiTiming(0.5, 1, 12), ObiTiming(0.2, 20, 40)]
 _FLUSH_PROBABILITY = 0.01
 
 
-class Flusher(Background):
+class Flusher(Stepwise):
     """Changes the code and flushes the cache at random: the only writer of the flush ports."""
 
     def __init__(self, dut: Dut, code: ChangingCode, rng: Random, fetcher: Fetcher) -> None:
-        self.flushes: list[tuple[int, int | None]] = []
-        self._dut, self._code, self._rng, self._fetcher = dut, code, rng, fetcher
+        super().__init__(dut)
+        self.flushes: dict[int, int | None] = {}  # address of a line, or None for all, by cycle
+        self._code, self._rng, self._fetcher, self._cycle = code, rng, fetcher, 0
+        self._control = cadence.Driven(dut, "control__")
 
-    async def _run(self) -> None:
-        rng, cycle = self._rng, 0
-        control = cadence.Driven(self._dut, "control__")
-        while True:
-            flush = rng.random() < _FLUSH_PROBABILITY
-            recent = self._fetcher.fetches[-1].address if self._fetcher.fetches else 0
+    def show(self) -> None:
+        """Flush a line that is about to be fetched, or all of them, or nothing."""
+        rng = self._rng
+        if self._cycle - 1 in self.flushes:
+            self._code.settle(self.flushes[self._cycle - 1])
+        self.rest()
+        if rng.random() < _FLUSH_PROBABILITY:
+            recent = self._fetcher.done[-1].address if self._fetcher.done else 0
             address = (recent + rng.choice((0, ICACHE_LINE_BYTES))) & WORD_MASK if rng.random() < 0.5 else None
-            if flush:
-                self._code.generation += 1
-                self.flushes.append((cycle, address))
-            control.drive(flush=int(flush and address is None), flush_line=int(flush and address is not None))
-            control.drive(line=(address or 0) // ICACHE_LINE_BYTES)
-            await RisingEdge(self._dut.clk)
-            if flush:
-                self._code.settle(address)
-            cycle += 1
+            self._code.generation += 1
+            self.flushes[self._cycle] = address
+            self._control.drive(**{"flush" if address is None else "flush_line": 1})
+            self._control.drive(line=(address or 0) // ICACHE_LINE_BYTES)
+        self._cycle += 1
+
+    def rest(self) -> None:
+        """Flush nothing."""
+        self._control.drive(flush=0, flush_line=0)
 
 
 async def _start(dut: Dut, *, prefetch: int = 0) -> Random:
@@ -125,22 +130,21 @@ async def words_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: f
     number = _FETCHES if timing.slowest < _SLOW else _FETCHES // 4
     for idle in (0.0, 0.3):
         code = ChangingCode(rng, failing)
-        fetcher = Fetcher(dut, "core", code, wandering(rng, number, idle=idle))
+        fetcher = Fetcher(dut, "core", code, rng, idle=idle)
         flusher = Flusher(dut, code, rng, fetcher)
         line = ReadResponder(dut, "line", code, timing, rng, size=ICACHE_LINE_BYTES, shift=4, outstanding=1)
-        with Together(dut, [line, fetcher]), PortMonitor(dut, ("hit", "miss", "waits")) as monitor:
-            with flusher if flushing else nullcontext():
-                await fetcher.finish()
-            drive(dut, {"control__flush": 0, "control__flush_line": 0})
-        fetcher.check()
+        monitor = PortMonitor(dut, ("hit", "miss", "waits"))
+        with Together(dut, [line, fetcher, monitor, *[flusher] * flushing]):
+            await fetcher.fetch(wandering(rng, number))
         hits, misses, waits = (sum(column) for column in zip(*monitor.rows, strict=True))
-        board.equal(hits + misses, len(fetcher.fetches), "hits and misses")
-        board.equal(waits, sum(fetch.granted - fetch.requested for fetch in fetcher.fetches), "waits")
+        board.equal(hits + misses, len(fetcher.done), "hits and misses")
+        board.equal(waits, sum(fetch.granted - fetch.requested for fetch in fetcher.done), "waits")
         cache = CacheLevel(configuration().icache_private, configuration().icache_ways)
-        wanted = asked_lines(cache, fetcher.fetches, line.asked, dict(flusher.flushes), prefetch=bool(prefetch))
+        wanted = asked_lines(cache, fetcher.done, line.asked, flusher.flushes, prefetch=bool(prefetch))
         board.equal((hits, misses), (cache.hits, cache.misses), "hits, misses")
-        last = fetcher.fetches[-1].answered
-        board.equal([(one.cycle, one.address) for one in line.asked if one.cycle <= last], wanted, "lines asked for")
+        last = fetcher.done[-1].answered
+        found = [(one.requested, one.address) for one in line.asked if one.requested <= last]
+        board.equal(found, wanted, "lines asked for")
         await cadence.pulse_reset(dut)
 
 
@@ -165,7 +169,7 @@ async def a_miss_is_answered_with_its_line(dut: Dut) -> None:
         fetcher, _ = await _fetch_all(
             dut, rng, [first, first + 4 * ICACHE_LINE_BYTES], ObiTiming(1.0, latency, latency)
         )
-        board.equal([fetch.answered - fetch.granted for fetch in fetcher.fetches], [1 + latency] * 2, "latency")
+        board.equal([fetch.answered - fetch.granted for fetch in fetcher.done], [1 + latency] * 2, "latency")
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -200,17 +204,16 @@ def _first_line(rng: Random) -> int:
 async def _fetch_all(dut: Dut, rng: Random, addresses: list[int], timing: ObiTiming) -> tuple[Fetcher, ReadResponder]:
     """Fetch ``addresses``, check the words, and wait until nothing is under way."""
     code = ChangingCode(rng)
-    fetcher = Fetcher(dut, "core", code, iter(addresses))
+    fetcher = Fetcher(dut, "core", code, rng)
     line = ReadResponder(dut, "line", code, timing, rng, size=ICACHE_LINE_BYTES, shift=4, outstanding=1)
     with Together(dut, [line, fetcher]):
-        await fetcher.finish()
+        await fetcher.fetch(addresses)
         await ClockCycles(dut.clk, 2 * timing.slowest)
-    fetcher.check()
     return fetcher, line
 
 
 def _check_flow(fetcher: Fetcher, skipped: int, board: Scoreboard) -> None:
     """But for the first ones, a fetch is granted in every cycle and answered in the next."""
-    flow = fetcher.fetches[skipped:]
+    flow = fetcher.done[skipped:]
     board.equal([fetch.granted for fetch in flow], [flow[0].granted + at for at in range(len(flow))], "grants")
     board.equal({fetch.answered - fetch.granted for fetch in flow}, {1}, "answers")

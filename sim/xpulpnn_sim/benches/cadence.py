@@ -5,8 +5,8 @@ What is sampled there is what the next rising edge sees, on every simulator. A u
 cadence with plain delays.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from random import Random
 from typing import Any, Self
 
@@ -108,25 +108,18 @@ async def run_vectors(dut: Dut, stimulus: Columns, outputs: Sequence[str]) -> di
     return {name: np.array(values) for name, values in observed.items()}
 
 
-class Background(ABC):
-    """A coroutine of a bench that runs beside it inside a ``with`` block."""
-
-    def __enter__(self) -> Self:
-        """Begin in the current cycle."""
-        self._task = cocotb.start_soon(self._run())
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """End at once."""
-        self._task.cancel()
-
-    @abstractmethod
-    async def _run(self) -> None:
-        """Run cycle by cycle, without an end."""
+@contextmanager
+def beside(running: Coroutine[Any, Any, None]) -> Iterator[None]:
+    """Run a coroutine beside a bench, from the current cycle to the end of the block."""
+    task = cocotb.start_soon(running)
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
-class Stepwise(Background):
-    """A part of a bench that drives ports at the beginning of each cycle, and looks at them in the middle of it."""
+class Stepwise:
+    """A part of a bench that runs in a ``with`` block: drives ports when a cycle begins, then looks at them."""
 
     settles = False  # whether it drives ports once more when those that come from registers are stable
 
@@ -145,9 +138,14 @@ class Stepwise(Background):
     def rest(self) -> None:
         """Drive ports as when there is nothing to do."""
 
+    def __enter__(self) -> Self:
+        """Begin in the current cycle."""
+        self._task = cocotb.start_soon(self._run())
+        return self
+
     def __exit__(self, *error: object) -> None:
         """End at once."""
-        super().__exit__(*error)
+        self._task.cancel()
         self.rest()
 
     async def _run(self) -> None:

@@ -1,7 +1,7 @@
 """Fetches of a core, and the memory behind a cache of instructions."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
@@ -9,13 +9,11 @@ from cocotb.triggers import RisingEdge
 
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.cadence import Dut, sample
-from xpulpnn_sim.benches.obi import OUTSTANDING_LIMIT, Grant, ObiTiming, Requester, Responder
+from xpulpnn_sim.benches.cadence import Dut
+from xpulpnn_sim.benches.obi import OUTSTANDING_LIMIT, Grant, ObiInitiator, ObiTiming, Responder, Transfer
 
 PART_BYTES = 8  # what can be read or not as a whole
-NEVER = 1 << 30  # cycle of an answer that does not come
 _SPREAD, _CHANGE = 0x9E37_79B1, 0x85EB_CA6B
-_PATIENCE = 600  # cycles without an answer that count as a hang
 
 
 class ChangingCode:
@@ -57,15 +55,6 @@ class ChangingCode:
         return self._failures[part]
 
 
-@dataclass(slots=True)
-class Asked:
-    """A request for a line: byte address, first cycle of it, and cycle of its answer and whether that was an error."""
-
-    address: int
-    cycle: int
-    answer: tuple[int, bool] = NEVER, False
-
-
 class ReadResponder(Responder):
     """Memory on a read-only port."""
 
@@ -73,7 +62,7 @@ class ReadResponder(Responder):
         self, dut: Dut, port: str, code: ChangingCode, timing: ObiTiming, rng: Random, **transfers: Any
     ) -> None:
         super().__init__(dut, port, timing, rng, **transfers)
-        self.asked: list[Asked] = []
+        self.asked: list[Transfer] = []  # requests from their first cycle on
         self._code, self._answers_given = code, 0
 
     @property
@@ -82,10 +71,11 @@ class ReadResponder(Responder):
         return [grant.address for grant in self.log]
 
     def _asked(self, access: Grant) -> None:
-        self.asked.append(Asked(access.address, self.cycle))
+        self.asked.append(Transfer(access.address, requested=self.cycle))
 
     def _answered(self, error: int) -> None:
-        self.asked[self._answers_given].answer = self.cycle, error > 0
+        asked = self.asked[self._answers_given]
+        asked.answered, asked.failed = self.cycle, error > 0
         self._answers_given += 1
 
     def _serve(self, access: Grant) -> tuple[int, int]:
@@ -94,76 +84,39 @@ class ReadResponder(Responder):
         return self._code.read(access.address, self._size), errors
 
 
-@dataclass(slots=True)
-class Fetch:
-    """A fetch: byte address, cycles of its first request, grant and answer, the answer, and whether it is an error."""
+class Fetcher(ObiInitiator):
+    """The fetches of one core. Rejects what is no word of the code from the grant to the answer."""
 
-    # `oldest` and `newest` are the generations of the code that the word may be of
+    def __init__(self, dut: Dut, port: str, code: ChangingCode, rng: Random, *, idle: float = 0.0) -> None:
+        super().__init__(dut, port, under_way=OUTSTANDING_LIMIT["instr"], pause=idle, rng=rng)
+        self._code = code
+        self._oldest: deque[int] = deque()
 
-    address: int
-    requested: int
-    granted: int = 0
-    oldest: int = 0
-    answered: int = 0
-    newest: int = 0
-    word: int = 0
-    error: int = 0
-
-
-class Fetcher(Requester[Fetch]):
-    """The fetches of one core."""
-
-    def __init__(self, dut: Dut, port: str, code: ChangingCode, addresses: Iterator[int | None]) -> None:
-        super().__init__(dut, port, under_way=OUTSTANDING_LIMIT["instr"], patience=_PATIENCE)
-        self.fetches: list[Fetch] = []
-        self._code, self._addresses, self._ended = code, addresses, False
-
-    def _next(self) -> Fetch | None:
-        for address in self._addresses:
-            return None if address is None else Fetch(address, requested=self.cycle)
-        self._ended = True
-        return None
-
-    def _fields(self, request: Fetch) -> dict[str, int]:
+    def _fields(self, request: Transfer) -> dict[str, int]:
         return {"addr": request.address}
 
-    def _granted(self, request: Fetch) -> None:
-        request.granted, request.oldest = self.cycle, self._code.oldest(request.address)
+    def _granted(self, request: Transfer) -> None:
+        self._oldest.append(self._code.oldest(request.address))
 
-    def _answered(self, request: Fetch) -> None:
-        request.answered, request.newest = self.cycle, self._code.generation
-        request.word, request.error = sample(self._seen["rdata"]), sample(self._seen["err"])
-        self.fetches.append(request)
+    def _answered(self, request: Transfer) -> None:
+        failing, allowed = self._code.fails(request.address), range(self._oldest.popleft(), self._code.generation + 1)
+        assert request.failed == failing, f"{request}: error must be {failing}"
+        words = [self._code.word(request.address, generation) for generation in allowed]
+        assert failing or request.data in words, f"{request}: word must be of {words}"
 
-    async def finish(self) -> None:
-        """Wait until all fetches are answered."""
-        while not (self._ended and self.idle):
-            await RisingEdge(self._clk)
-
-    def check(self) -> None:
-        """Raise ``AssertionError`` for a fetch whose answer is wrong."""
-        for fetch in self.fetches:
-            failing = self._code.fails(fetch.address)
-            assert fetch.error == failing, f"{fetch}: error must be {failing}"
-            allowed = range(fetch.oldest, fetch.newest + 1)
-            words = [self._code.word(fetch.address, generation) for generation in allowed]
-            assert failing or fetch.word in words, f"{fetch}: word must be of {words}"
+    async def fetch(self, addresses: Iterable[int]) -> None:
+        """Fetch words, up to the end of the cycle of the last answer."""
+        await self.make(map(Transfer, addresses))
+        await RisingEdge(self._clk)
 
 
-def wandering(rng: Random, count: int, *, idle: float = 0.0, spread: int = 4) -> Iterator[int | None]:
+def wandering(rng: Random, count: int, *, spread: int = 4) -> list[int]:
     """Addresses as a program fetches them: straight on, short loops, and jumps within ``spread`` stretches of code."""
-    # `count` addresses, with `idle` as the probability of a cycle without one before each
     stretches = [rng.randrange(1 << 20) * ICACHE_LINE_BYTES * 8 + at for at in range(0, spread * 256, 256)]
     stretches.append(WORD_MASK & -64)
-    first = length = turns = 0
-    at = 0
-    for _ in range(count):
-        if at == length:
-            at, turns = 0, turns - 1
-            if turns <= 0:
-                first = rng.choice(stretches) + rng.randrange(64) * WORD_BYTES
-                length, turns = rng.randint(1, 40), rng.choice((1, 1, 3))
-        while rng.random() < idle:
-            yield None
-        yield (first + at * WORD_BYTES) & WORD_MASK
-        at += 1
+    addresses: list[int] = []
+    while len(addresses) < count:
+        first = rng.choice(stretches) + rng.randrange(64) * WORD_BYTES
+        length, turns = rng.randint(1, 40), rng.choice((1, 1, 3))
+        addresses += [(first + at * WORD_BYTES) & WORD_MASK for at in range(length)] * turns
+    return addresses[:count]

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from cocotb.triggers import Event
 
@@ -244,99 +244,30 @@ def expected_data(transfer: Transfer, memory: WordMemory, *, absent: bool) -> in
     return (0 if absent else memory[transfer.address]) & mask | transfer.data & ~mask
 
 
-Request = TypeVar("Request")
+ANY_NUMBER = _PATIENCE  # of accesses under way: the unit must grant nothing that is too much
 
 
-class Requester(Stepwise, Generic[Request]):
-    """An initiator with several accesses under way: the only writer of the request."""
+class ObiInitiator(Stepwise):
+    """Makes transfers in order: the only writer of the request.
 
-    def __init__(self, dut: Dut, port: str, *, under_way: int, patience: int) -> None:
-        super().__init__(dut)
-        self.cycle = 0
-        self.most = 0
-        self._port, self._limit, self._patience = port, under_way, patience
-        self._driven = Driven(dut, f"{port}__")
-        self._seen = {name: getattr(dut, f"{port}__{name}") for name in ("gnt", "rvalid", "rdata", "err")}
-        self._shown: Request | None = None
-        self._under_way: deque[Request] = deque()
-        self._waited = 0
-
-    @abstractmethod
-    def _next(self) -> Request | None:
-        """The request to begin with in this cycle, if there is one."""
-
-    @abstractmethod
-    def _fields(self, request: Request) -> dict[str, int]:
-        """Ports of a request by the rest of their names."""
-
-    def _granted(self, request: Request) -> None:
-        """Note that a request is granted."""
-
-    @abstractmethod
-    def _answered(self, request: Request) -> None:
-        """Take the answer to a request."""
-
-    def _look(self, answered: Request | None) -> None:
-        """Look at other ports in every cycle; ``answered`` is the request that is answered."""
-
-    @property
-    def idle(self) -> bool:
-        """Return whether nothing is under way."""
-        return self._shown is None and not self._under_way
-
-    def show(self) -> None:
-        """Request what comes next, if it is time for it, until it is granted."""
-        if self._shown is None and len(self._under_way) < self._limit:
-            self._shown = self._next()
-        self._show()
-
-    def settle(self) -> None:
-        """Request what comes next in the cycle of the answer that it waits for."""
-        if self._shown is None and len(self._under_way) == self._limit and sample(self._seen["rvalid"]):
-            self._shown = self._next()
-            self._show()
-
-    def _show(self) -> None:
-        if self._shown is not None:
-            self._driven.drive(**self._fields(self._shown))
-        self._driven.drive(req=int(self._shown is not None))
-
-    def rest(self) -> None:
-        """Request nothing."""
-        self._driven.drive(req=0)
-
-    def see(self) -> None:
-        """Take grant and response."""
-        self._waited = 0 if self.idle else self._waited + 1
-        assert self._waited < self._patience, f"{self._port}: {self._shown or self._under_way[0]} waits too long"
-        answered = None
-        if sample(self._seen["rvalid"]):
-            assert self._under_way, f"{self._port}: an answer to nothing in cycle {self.cycle}"
-            answered, self._waited = self._under_way.popleft(), 0
-        self._look(answered)
-        if answered is not None:
-            self._answered(answered)
-        if self._shown is not None and sample(self._seen["gnt"]):
-            self._granted(self._shown)
-            self._under_way.append(self._shown)
-            self.most = max(self.most, len(self._under_way))
-            self._shown, self._waited = None, 0
-        self.cycle += 1
-
-
-class ObiInitiator(Requester[Transfer]):
-    """Makes transfers in order, the next one in the cycle of the answer to the last at the earliest."""
-
-    # one that does not `wait` leaves it to the unit to grant nothing before its answer
+    One of them may be under way, and the next one begins in the cycle of its answer at the earliest; or as many as
+    ``under_way`` says, of which a new one begins behind an answer.
+    """
 
     def __init__(
-        self, dut: Dut, port: str, *, wait: bool = True, pause: float = 0.0, rng: Random | None = None
+        self, dut: Dut, port: str, *, under_way: int = 1, pause: float = 0.0, rng: Random | None = None
     ) -> None:
-        super().__init__(dut, port, under_way=1 if wait else _PATIENCE, patience=_PATIENCE)
-        self.settles = wait
+        super().__init__(dut)
+        self.settles = under_way == 1
+        self.cycle = self.most = 0
         self.done: list[Transfer] = []
+        self.shown: Transfer | None = None  # the request in this cycle
+        self._port, self._limit, self._pause, self._rng = port, under_way, pause, rng or Random(0)
+        self._driven = Driven(dut, f"{port}__")
+        self._seen = {name: getattr(dut, f"{port}__{name}") for name in ("gnt", "rvalid", "rdata", "err")}
         self._waiting: deque[Transfer] = deque()
-        self._pause, self._rng = pause, rng or Random(0)
+        self._under_way: deque[Transfer] = deque()
+        self._waited = 0
 
     async def make(self, transfers: Iterable[Transfer]) -> Transfer:
         """Make transfers behind those that wait, and return the last one in the middle of the cycle of its answer."""
@@ -358,22 +289,64 @@ class ObiInitiator(Requester[Transfer]):
         assert not any(transfer.failed for transfer in transfers), f"error at {address:#x}"
 
     def _next(self) -> Transfer | None:
+        """The request to begin with in this cycle, if there is one."""
         if not self._waiting or (self._pause and self._rng.random() < self._pause):
             return None
         if self._waiting[0].gap:
             self._waiting[0].gap -= 1
             return None
-        self._waiting[0].requested = self.cycle
         return self._waiting.popleft()
 
     def _fields(self, request: Transfer) -> dict[str, int]:
+        """Ports of a request by the rest of their names."""
         return {"addr": request.address, "we": request.write, "be": request.enables, "wdata": request.value}
 
     def _granted(self, request: Transfer) -> None:
-        request.granted = self.cycle
+        """Note that a request is granted."""
 
     def _answered(self, request: Transfer) -> None:
-        request.answered, request.failed = self.cycle, bool(sample(self._seen["err"]))
-        request.data = 0 if request.write else sample(self._seen["rdata"])
-        self.done.append(request)
-        request.ended.set()
+        """Look at a request that has been answered."""
+
+    def _look(self, answered: Transfer | None) -> None:
+        """Look at other ports in every cycle; ``answered`` is the request that is answered."""
+
+    def show(self) -> None:
+        """Request what comes next, if it is time for it, until it is granted."""
+        self._show(begins=len(self._under_way) < self._limit)
+
+    def settle(self) -> None:
+        """Request what comes next in the cycle of the answer that it waits for."""
+        self._show(begins=len(self._under_way) == self._limit and sample(self._seen["rvalid"]) > 0)
+
+    def _show(self, *, begins: bool) -> None:
+        if self.shown is None and begins and (request := self._next()) is not None:
+            request.requested, self.shown = self.cycle, request
+            self._driven.drive(**self._fields(request))
+        self._driven.drive(req=int(self.shown is not None))
+
+    def rest(self) -> None:
+        """Request nothing."""
+        self._driven.drive(req=0)
+
+    def see(self) -> None:
+        """Take grant and response."""
+        self._waited = 0 if self.shown is None and not self._under_way else self._waited + 1
+        assert self._waited < _PATIENCE, f"{self._port}: {self.shown or self._under_way[0]} waits too long"
+        answered = None
+        if sample(self._seen["rvalid"]):
+            assert self._under_way, f"{self._port}: an answer to nothing in cycle {self.cycle}"
+            answered, self._waited = self._under_way.popleft(), 0
+        self._look(answered)
+        if answered is not None:
+            answered.answered, answered.failed = self.cycle, bool(sample(self._seen["err"]))
+            answered.data = 0 if answered.write else sample(self._seen["rdata"])
+            self._answered(answered)
+            self.done.append(answered)
+            answered.ended.set()
+        if self.shown is not None and sample(self._seen["gnt"]):
+            self.shown.granted = self.cycle
+            self._granted(self.shown)
+            self._under_way.append(self.shown)
+            self.most = max(self.most, len(self._under_way))
+            self.shown, self._waited = None, 0
+        self.cycle += 1

@@ -1,7 +1,7 @@
 """The hardware units that have a bench: how each is built and what its bench is told."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from xpulpnn.cluster.peripherals.bus import PeripheralBus
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
-from xpulpnn.config import EXT_DATA_BITS, ClusterConfig, CoreConfig, DotpConfig, Multiplier, preset
+from xpulpnn.config import EXT_DATA_BITS, ClusterConfig, CoreConfig
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.alu_ctrl import AluCtrl, AluResult, alu_control
 from xpulpnn.core.backend import Backend
@@ -56,18 +56,16 @@ ControlledRow = tuple[str, str, dict[str, int]]  # Mnemonic, operands and values
 RowControl = Callable[[Insn], Mapping[str, Any] | None]
 """Fields of a unit's control word for an instruction, None for one that it does not execute."""
 
-ComponentMaker = Callable[[], wiring.Component]
-
 
 @dataclass(frozen=True, slots=True)
 class BenchedUnit:
     """A unit and its bench."""
 
     bench: str  # the bench is the module `bench_<bench>` of this package; the top module is called the same
-    make: ComponentMaker  # builds the component
-    simulators: Sequence[str] = SIMULATORS  # where the bench runs
-    told: Mapping[str, Any] = field(default_factory=dict[str, Any])  # data for the bench
-    rows: Callable[[], Sequence[ControlledRow]] | None = None  # makes those of the instruction table, if it wants any
+    make: Callable[[], wiring.Component]  # builds the component
+    simulators: Sequence[str]  # where the bench runs
+    told: Mapping[str, Any]  # data for the bench
+    rows: Callable[[], Sequence[ControlledRow]] | None  # makes those of the instruction table, if it wants any
 
     def emit(self) -> EmittedVerilog:
         """Verilog and ports."""
@@ -78,9 +76,9 @@ class BenchedUnit:
         return {**self.told, **({} if self.rows is None else {"rows": self.rows()})}
 
 
-def _plain(bench: str, make: ComponentMaker, *simulators: str, **told: Any) -> BenchedUnit:
-    """A unit whose bench is told ``told``."""
-    return BenchedUnit(bench, make, simulators or SIMULATORS, told)
+def _plain(bench: str, make: Callable[[], wiring.Component], *simulators: str, **told: Any) -> BenchedUnit:
+    """A unit without a configuration, whose bench is told ``told``."""
+    return BenchedUnit(bench, make, simulators or SIMULATORS, told, None)
 
 
 def _configured(
@@ -94,9 +92,8 @@ def _configured(
     """A unit of a preset with settings, which its bench is told beside ``told``."""
     config = configured(design)
     make_rows = None if rows is None else partial(rows, config)
-    return BenchedUnit(
-        bench, lambda: component(config), simulators or SIMULATORS, {"design": design, **told}, make_rows
-    )
+    unit = _plain(bench, lambda: component(config), *simulators, design=design, **told)
+    return replace(unit, rows=make_rows)
 
 
 # rows of the instruction table with their control words
@@ -176,50 +173,50 @@ def _decoded_rows(config: CoreConfig) -> list[ControlledRow]:
     return rows
 
 
-FULL = preset("xpulpnn-full")  # the preset with every row the hardware can execute
-_INFERRED_DOTP = DotpConfig(multipliers="replicated", adders="inferred")
-_INFERRED = replace(FULL, multiplier="inferred", shifter="inferred", dotp=_INFERRED_DOTP)
+_FULL = "xpulpnn-full"  # the preset with every row the hardware can execute
+_INFERRED = f"{_FULL} multiplier=inferred shifter=inferred multipliers=replicated adders=inferred"
 """The naive structures, where the other units have those of the presets."""
 
-_REGISTERED = DotpConfig(multipliers="replicated", isolation="register")
 _EVERY_PAIR = 1 << 20
 _SOME_PAIRS = 200
 
 
-def _rows_unit(
-    bench: str,
-    make: ComponentMaker,
+def _alu(component: Callable[[CoreConfig], wiring.Component], control: RowControl) -> dict[str, BenchedUnit]:
+    """An ALU or a part of it, with fewer vectors in Icarus."""
+    rows, name = _controlled(AluCtrl, control), "alu" if component is Alu else "simd-alu"
+    return {
+        name: _configured("rows", component, _FULL, "verilator", rows=rows, vectors_per_row=20),
+        f"{name}-part": _configured("rows", component, _FULL, "icarus", rows=rows, vectors_per_row=5),
+    }
+
+
+def _dotp(settings: str, *simulators: str) -> BenchedUnit:
+    rows, design = _controlled(DotpCtrl, dotp_control), f"xpulpnn mac_load_cu=on {settings}"
+    return _configured("rows", lambda config: DotpUnit(config.dotp), design, *simulators, rows=rows, vectors_per_row=16)
+
+
+def _multicycle(
+    component: Callable[[CoreConfig], wiring.Component],
+    design: str,
     rows: Callable[[CoreConfig], Sequence[ControlledRow]],
     vectors: int,
-    *simulators: str,
-    config: CoreConfig = FULL,
-    **told: Any,
+    handshake: tuple[str, str] = ("start", "take"),
 ) -> BenchedUnit:
-    all_told = {"vectors_per_row": vectors, "handshake": ("start", "take"), **told}
-    return BenchedUnit(bench, make, simulators or SIMULATORS, all_told, partial(rows, config))
+    return _configured("multicycle", component, design, rows=rows, vectors_per_row=vectors, handshake=handshake)
 
 
-_ALU_ROWS, _LANE_ROWS = _controlled(AluCtrl, alu_control), _controlled(AluCtrl, _lanes_control)
-_LSU_ROWS = _controlled(LsuCtrl, _part("lsu", lambda insn: insn.is_load or insn.is_store), "ex_ctrl")
+def _mult(multiplier: str) -> BenchedUnit:
+    design = f"{_FULL} requantise=on multiplier={multiplier}"
+    return _multicycle(lambda config: Mult(config.multiplier, requantises=True), design, _mult_rows, 12)
 
 
-def _dotp(config: DotpConfig, *simulators: str) -> BenchedUnit:
-    core = CoreConfig(mac_load_cu=True, dotp=config)
-    return _rows_unit(
-        "rows", lambda: DotpUnit(config), _controlled(DotpCtrl, dotp_control), 16, *simulators, config=core
-    )
-
-
-def _mult(structure: Multiplier) -> BenchedUnit:
-    config = replace(FULL, requantise=True)
-    return _rows_unit("multicycle", lambda: Mult(structure, requantises=True), _mult_rows, 12, config=config)
-
-
-def _ex_stage(config: CoreConfig) -> BenchedUnit:
+def _ex_stage(design: str) -> BenchedUnit:
     # rows whose value of rd EX makes from register and immediate operands
     control = _part("ex", lambda insn: insn.writes_rd and not insn.is_load and not insn.op.startswith("csr"))
-    rows, handshake = _controlled(ExCtrl, control), ("valid", "advance")
-    return _rows_unit("multicycle", lambda: ExStage(config), rows, 2, config=config, handshake=handshake)
+    return _multicycle(ExStage, design, _controlled(ExCtrl, control), 2, ("valid", "advance"))
+
+
+_LSU_ROWS = _controlled(LsuCtrl, _part("lsu", lambda insn: insn.is_load or insn.is_store), "ex_ctrl")
 
 
 def _decoder(design: str) -> BenchedUnit:
@@ -250,12 +247,12 @@ def _tcdm(cycles: int, settings: str, *simulators: str, others: int = 1) -> Benc
     return _configured("tcdm", make, design, *simulators, others=others, cycles=cycles)
 
 
-def _axi(make: ComponentMaker, bits: int, *, writes: bool = True, runs: bool = False) -> BenchedUnit:
+def _axi(make: Callable[[], wiring.Component], bits: int, *, writes: bool = True, runs: bool = False) -> BenchedUnit:
     return _plain("axi_bridge", make, bits=bits, writes=writes, runs=runs, slack=1.2)
 
 
 def _funnelled(
-    make: ComponentMaker, initiators: Sequence[str], places: Mapping[str, tuple[int, int]], **told: Any
+    make: Callable[[], wiring.Component], initiators: Sequence[str], places: Mapping[str, tuple[int, int]], **told: Any
 ) -> BenchedUnit:
     """``places``: first address and size of what each port leads to."""
     rows = [{"port": port, "base": base, "size": size} for port, (base, size) in places.items()]
@@ -273,35 +270,33 @@ UNITS: Mapping[str, BenchedUnit] = {
     "nnrf-6": _plain("storage", lambda: NnRf(6), entries=6),
     "nnrf-4": _plain("storage", lambda: NnRf(4), "verilator", entries=4),
     "nnrf-8": _plain("storage", lambda: NnRf(8), "verilator", entries=8),
-    "regfile": BenchedUnit("storage", RegFile),
-    "regfile-array": BenchedUnit("storage", lambda: RegFile("array")),
-    "dotp-shared": _dotp(DotpConfig()),
-    "dotp-shared-inferred": _dotp(DotpConfig(adders="inferred")),
-    "dotp-register": _dotp(_REGISTERED),
-    "dotp-and": _dotp(replace(_REGISTERED, isolation="and")),
-    "dotp-and-inferred": _dotp(replace(_REGISTERED, isolation="and", adders="inferred"), "verilator"),
-    "dotp-none-inferred": _dotp(_INFERRED_DOTP, "verilator"),
-    "dotp-two-widths": _dotp(replace(_REGISTERED, widths=frozenset({8, 2})), "verilator"),
-    "alu": _rows_unit("rows", lambda: Alu(FULL), _ALU_ROWS, 20, "verilator"),
-    "alu-part": _rows_unit("rows", lambda: Alu(FULL), _ALU_ROWS, 5, "icarus"),
-    "simd-alu": _rows_unit("rows", lambda: SimdAlu(FULL), _LANE_ROWS, 20, "verilator"),
-    "simd-alu-part": _rows_unit("rows", lambda: SimdAlu(FULL), _LANE_ROWS, 5, "icarus"),
+    "regfile": _plain("storage", RegFile),
+    "regfile-array": _plain("storage", lambda: RegFile("array")),
+    "dotp-shared": _dotp(""),
+    "dotp-shared-inferred": _dotp("adders=inferred"),
+    "dotp-register": _dotp("multipliers=replicated isolation=register"),
+    "dotp-and": _dotp("multipliers=replicated isolation=and"),
+    "dotp-and-inferred": _dotp("multipliers=replicated isolation=and adders=inferred", "verilator"),
+    "dotp-none-inferred": _dotp("multipliers=replicated adders=inferred", "verilator"),
+    "dotp-two-widths": _dotp("multipliers=replicated isolation=register widths=8,2", "verilator"),
+    **_alu(Alu, alu_control),
+    **_alu(SimdAlu, _lanes_control),
     "mult": _mult("booth"),
     "mult-inferred": _mult("inferred"),
-    "div": _rows_unit("multicycle", Divider, _controlled(DivCtrl, div_control), 40),
+    "div": _multicycle(lambda _: Divider(), _FULL, _controlled(DivCtrl, div_control), 40),
     "quantiser": _configured("quantiser", Quantiser, "xpulpnn qnt=on", operations=150),
     "quantiser-crumbs": _configured("quantiser", Quantiser, "xpulpnn qnt=on widths=16,8,2", "icarus", operations=60),
     "requantiser": _requantiser(400, "xpulpnn requantise=on"),
     "requantiser-part": _requantiser(200, "xpulpnn requantise=on widths=16,8,2", "icarus"),
-    "lsu": _rows_unit("lsu", Lsu, _LSU_ROWS, 8, idle={"ex_ctrl": 0}),
-    "ex-stage": _ex_stage(FULL),
+    "lsu": _configured("lsu", lambda _: Lsu(), _FULL, rows=_LSU_ROWS, vectors_per_row=8, idle={"ex_ctrl": 0}),
+    "ex-stage": _ex_stage(_FULL),
     "ex-stage-inferred": _ex_stage(_INFERRED),
     "decoder-ri5cy": _decoder("ri5cy"),
     "decoder-full": _decoder("xpulpnn-full qnt=on mac_load_cross=on mac_load_dot=on requantise=on"),
     "compressed-decoder": _plain("compressed_decoder", CompressedDecoder, "verilator", stride=1),
     "compressed-decoder-part": _plain("compressed_decoder", CompressedDecoder, "icarus", stride=16),
-    "prefetch": BenchedUnit("prefetch", PrefetchBuffer),
-    "if-stage": BenchedUnit("if_stage", lambda: IfStage(FULL)),
+    "prefetch": _plain("prefetch", PrefetchBuffer),
+    "if-stage": _configured("if_stage", IfStage, _FULL),
     "hwloops": _plain("hwloops", HwLoops, ops={op.name: op.value for op in HwLoopOp}),
     "csr-file-counters": _csr_file("xpulpnn-full performance_counters=on"),
     "csr-file-plain": _csr_file("ri5cy xpulpv2=off", "icarus"),
@@ -326,7 +321,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "tcdm-broadcast": _tcdm(400, "broadcast=on bank_hash=on tcdm_bytes=64", "icarus", others=5),
     "core-demux": _configured("core_demux", CoreDemux, "cluster"),
     "core-demux-dma": _configured("core_demux", CoreDemux, "cluster tcdm_bytes=1048576", "icarus"),
-    "cluster-timer": BenchedUnit("cluster_timer", ClusterTimer),
+    "cluster-timer": _plain("cluster_timer", ClusterTimer),
     "cluster-control": _plain("cluster_control", lambda: ClusterControl(3), cores=3),
     "dma": _configured("dma", Dma, "cluster", "verilator", transfers=120, line=1 << DMA_LENGTH_BITS - 1),
     "dma-small": _configured("dma", Dma, "cluster cores=3 dma_transfers=5", "icarus", transfers=40, line=8192),

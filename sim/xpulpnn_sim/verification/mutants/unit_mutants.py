@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import xpulpnn_sim.benches
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import CoreConfig, preset
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.benches.runner import run_bench
-from xpulpnn_sim.benches.units import FULL, UNITS, BenchedUnit
+from xpulpnn_sim.benches.units import UNITS, BenchedUnit
 from xpulpnn_sim.proofs.units.mutant_proof import (
     EVERYWHERE,
     REACHED,
@@ -123,15 +123,16 @@ def _pairs(outputs: Collection[str]) -> Iterator[tuple[dict[str, set[int]], tupl
 
 _SHOWN_PORTS = 12
 
-_EVERYTHING = replace(FULL, mac_load_cu=True, requantise=True)
+_FULL = preset("xpulpnn-full")
+_EVERYTHING = replace(_FULL, requantise=True)
 """Whose control words occur; a core with less has some of them."""
 
 _OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
-    "alu": ("alu", FULL),
+    "alu": ("alu", _FULL),
     "mult": ("mult", _EVERYTHING),
     "mult-inferred": ("mult", _EVERYTHING),
-    "div": ("div", FULL),
-    "lsu": ("lsu", FULL),
+    "div": ("div", _FULL),
+    "lsu": ("lsu", _FULL),
     "requantiser": ("requantiser", _EVERYTHING),
     **{
         f"dotp-{structure}": ("dotp", _EVERYTHING)
