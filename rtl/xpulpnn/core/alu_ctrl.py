@@ -4,12 +4,13 @@ The word is pre-decoded: the decoder in ID resolves an instruction into it, so t
 zeros is a 32-bit addition.
 """
 
+from functools import partial
 from typing import Any
 
 from amaranth.lib import data, enum
 
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn.isa.table import Insn
+from xpulpnn.isa.insn import LOAD_OPS, STORE_OPS, Insn
 
 
 class LaneFmt(enum.Enum, shape=4):
@@ -121,115 +122,92 @@ class AluCtrl(data.Struct):
     move: AluMove
 
 
-def _relation(compare: AluCompare, *, signed: bool, result: AluResult = AluResult.FLAG) -> dict[str, Any]:
-    return {"result": result, "subtract": 1, "signed": int(signed), "compare": compare}
-
-
-def _shift(shift: AluShift, *, signed: bool = False, **fields: Any) -> dict[str, Any]:
-    return {"result": AluResult.SHIFT, "shift": shift, "signed": int(signed), **fields}
-
-
-def _extract(place: AluFieldPlace, *, signed: bool) -> dict[str, Any]:
-    return {"result": AluResult.FIELD, "field": AluField.EXTRACT, "place": place, "signed": int(signed)}
-
-
-def _insert(place: AluFieldPlace) -> dict[str, Any]:
-    return {"result": AluResult.FIELD, "field": AluField.INSERT, "place": place, "shift": AluShift.LEFT}
-
-
-def _count(count: AluCount, **fields: Any) -> dict[str, Any]:
-    return {"result": AluResult.COUNT, "count": count, **fields}
-
-
-def _normalised_sums() -> dict[str, dict[str, Any]]:
+def _relations(
+    prefix: str, names: str, *, signed: bool = True, result: AluResult = AluResult.FLAG
+) -> dict[str, dict[str, Any]]:
+    """Comparisons whose names begin, after ``prefix``, with their relation; unsigned if they end in ``u``."""
     return {
-        f"{stem}{'' if signed else 'u'}{'RN' if rounding else 'N'}": _shift(
-            AluShift.NORMALISE, signed=signed, subtract=subtract, rounding=rounding
+        f"{prefix}{name}": {
+            "result": result,
+            "subtract": 1,
+            "signed": int(signed and name[-1] != "u"),
+            "compare": AluCompare[name[:2].upper()],
+        }
+        for name in names.split()
+    }
+
+
+_shift = partial(dict, result=AluResult.SHIFT)
+_select = partial(dict, result=AluResult.SELECT, subtract=1)
+_clip = partial(dict, subtract=1, signed=1, compare=AluCompare.LE)
+_field = partial(dict, result=AluResult.FIELD)
+_extract = partial(_field, field=AluField.EXTRACT)
+_insert = partial(_field, field=AluField.INSERT, shift=AluShift.LEFT)
+_count = partial(dict, result=AluResult.COUNT)
+_move = partial(dict, result=AluResult.MOVE)
+_OPERAND, _HALF, _BYTE = AluFieldPlace
+
+_LANE_WISE: dict[str, dict[str, Any]] = {
+    "add": {},
+    "sub": {"subtract": 1},
+    "and": {"result": AluResult.AND},
+    "or": {"result": AluResult.OR},
+    "xor": {"result": AluResult.XOR},
+    "sll": _shift(shift=AluShift.LEFT),
+    "srl": _shift(shift=AluShift.RIGHT),
+    "sra": _shift(shift=AluShift.RIGHT, signed=1),
+    "min": _select(compare=AluCompare.LT, signed=1),
+    "minu": _select(compare=AluCompare.LT),
+    "max": _select(compare=AluCompare.GE, signed=1),
+    "maxu": _select(compare=AluCompare.GE),
+    "abs": {"result": AluResult.ABS, "subtract": 1, "signed": 1, "compare": AluCompare.GE},
+}
+"""Operations present both for the word and for packed lanes, by the mnemonic they share."""
+
+_SCALAR: dict[str, dict[str, Any]] = {
+    **_LANE_WISE,
+    **_relations("s", "lt ltu let letu"),
+    **_relations("b", "lt ge ltu geu"),
+    **_relations("b", "eq ne", signed=False),
+    **{
+        f"{stem}{letter}{rounds}N": _shift(
+            shift=AluShift.NORMALISE, signed=int(not letter), subtract=subtract, rounding=len(rounds)
         )
         for subtract, stem in enumerate(("add", "sub"))
-        for signed in (False, True)
-        for rounding in (0, 1)
-    }
-
-
-def _lane_wise() -> dict[str, dict[str, Any]]:
-    """Operations present both for the word and for packed lanes, by the mnemonic they share."""
-    return {
-        "add": {},
-        "sub": {"subtract": 1},
-        "and": {"result": AluResult.AND},
-        "or": {"result": AluResult.OR},
-        "xor": {"result": AluResult.XOR},
-        "sll": _shift(AluShift.LEFT),
-        "srl": _shift(AluShift.RIGHT),
-        "sra": _shift(AluShift.RIGHT, signed=True),
-        "min": _relation(AluCompare.LT, signed=True, result=AluResult.SELECT),
-        "minu": _relation(AluCompare.LT, signed=False, result=AluResult.SELECT),
-        "max": _relation(AluCompare.GE, signed=True, result=AluResult.SELECT),
-        "maxu": _relation(AluCompare.GE, signed=False, result=AluResult.SELECT),
-        "abs": _relation(AluCompare.GE, signed=True, result=AluResult.ABS),
-    }
-
-
-def _scalar() -> dict[str, dict[str, Any]]:
-    clip = {"subtract": 1, "signed": 1, "compare": AluCompare.LE}
-    operand = AluFieldPlace.OPERAND
-    return {
-        **_lane_wise(),
-        **_normalised_sums(),
-        "slt": _relation(AluCompare.LT, signed=True),
-        "sltu": _relation(AluCompare.LT, signed=False),
-        "slet": _relation(AluCompare.LE, signed=True),
-        "sletu": _relation(AluCompare.LE, signed=False),
-        "beq": _relation(AluCompare.EQ, signed=False),
-        "bne": _relation(AluCompare.NE, signed=False),
-        "blt": _relation(AluCompare.LT, signed=True),
-        "bge": _relation(AluCompare.GE, signed=True),
-        "bltu": _relation(AluCompare.LT, signed=False),
-        "bgeu": _relation(AluCompare.GE, signed=False),
-        "clip": {"result": AluResult.CLIP, **clip},
-        "clipu": {"result": AluResult.CLIPU, **clip},
-        "ror": _shift(AluShift.ROTATE),
-        "exths": _extract(AluFieldPlace.HALF, signed=True),
-        "exthz": _extract(AluFieldPlace.HALF, signed=False),
-        "extbs": _extract(AluFieldPlace.BYTE, signed=True),
-        "extbz": _extract(AluFieldPlace.BYTE, signed=False),
-        "extract": _extract(operand, signed=True),
-        "extractu": _extract(operand, signed=False),
-        "insert": _insert(operand),
-        "bclr": {"result": AluResult.FIELD, "field": AluField.CLEAR, "place": operand},
-        "bset": {"result": AluResult.FIELD, "field": AluField.SET, "place": operand},
-        "ff1": _count(AluCount.FF1),
-        "fl1": _count(AluCount.FL1, shift=AluShift.LEFT),
-        "clb": _count(AluCount.CLB, shift=AluShift.LEFT),
-        "cnt": _count(AluCount.CNT),
-    }
-
-
-_ADDRESS_OPS = ("lui", "auipc", "jal", "jalr", "lb", "lh", "lw", "lbu", "lhu", "elw", "sb", "sh", "sw")
-_MAC_LOAD_OPS = ("pv.mlsdot", "pv.cusdot")
-_LANE_COMPARES = {
-    f"cmp{compare.name.lower()}{suffix}": _relation(compare, signed=not suffix, result=AluResult.MASK)
-    for compare in AluCompare
-    for suffix in (("",) if compare in (AluCompare.EQ, AluCompare.NE) else ("", "u"))
+        for letter in ("", "u")
+        for rounds in ("", "R")
+    },
+    "clip": _clip(result=AluResult.CLIP),
+    "clipu": _clip(result=AluResult.CLIPU),
+    "ror": _shift(shift=AluShift.ROTATE),
+    "exths": _extract(place=_HALF, signed=1),
+    "exthz": _extract(place=_HALF),
+    "extbs": _extract(place=_BYTE, signed=1),
+    "extbz": _extract(place=_BYTE),
+    "extract": _extract(place=_OPERAND, signed=1),
+    "extractu": _extract(place=_OPERAND),
+    "insert": _insert(place=_OPERAND),
+    "bclr": _field(field=AluField.CLEAR, place=_OPERAND),
+    "bset": _field(field=AluField.SET, place=_OPERAND),
+    "ff1": _count(count=AluCount.FF1),
+    "fl1": _count(count=AluCount.FL1, shift=AluShift.LEFT),
+    "clb": _count(count=AluCount.CLB, shift=AluShift.LEFT),
+    "cnt": _count(count=AluCount.CNT),
+    **{op: {} for op in ("lui", "auipc", "jal", "jalr", *LOAD_OPS, *STORE_OPS, "pv.mlsdot", "pv.cusdot")},
 }
 _PACKED = {
-    f"pv.{op}": fields
-    for op, fields in {
-        **_lane_wise(),
-        **_LANE_COMPARES,
-        "avg": _shift(AluShift.AVERAGE, signed=True),
-        "avgu": _shift(AluShift.AVERAGE),
-        "shuffle": {"result": AluResult.MOVE, "move": AluMove.SHUFFLE},
-        "shufflei": {"result": AluResult.MOVE, "move": AluMove.SHUFFLE},
-        "shuffle2": {"result": AluResult.MOVE, "move": AluMove.SHUFFLE2},
-        "pack": {"result": AluResult.MOVE, "move": AluMove.PACK},
-        "packhi": {"result": AluResult.MOVE, "move": AluMove.PACKHI},
-        "packlo": {"result": AluResult.MOVE, "move": AluMove.PACKLO},
-    }.items()
+    **{f"pv.{op}": fields for op, fields in _LANE_WISE.items()},
+    **_relations("pv.cmp", "eq ne gt ge lt le gtu geu ltu leu", result=AluResult.MASK),
+    "pv.avg": _shift(shift=AluShift.AVERAGE, signed=1),
+    "pv.avgu": _shift(shift=AluShift.AVERAGE),
+    "pv.shuffle": _move(move=AluMove.SHUFFLE),
+    "pv.shufflei": _move(move=AluMove.SHUFFLE),
+    "pv.shuffle2": _move(move=AluMove.SHUFFLE2),
+    "pv.pack": _move(move=AluMove.PACK),
+    "pv.packhi": _move(move=AluMove.PACKHI),
+    "pv.packlo": _move(move=AluMove.PACKLO),
 }
-_SCALAR = _scalar() | {op: {} for op in (*_ADDRESS_OPS, *_MAC_LOAD_OPS)}
-_LANE_PLACES = {ElemFmt.H: AluFieldPlace.HALF, ElemFmt.B: AluFieldPlace.BYTE}
+_LANE_PLACES = {ElemFmt.H: _HALF, ElemFmt.B: _BYTE}
 
 
 def alu_control(insn: Insn) -> dict[str, Any] | None:
@@ -241,9 +219,9 @@ def alu_control(insn: Insn) -> dict[str, Any] | None:
     """
     match insn.op:
         case "pv.extract" | "pv.extractu":
-            return _extract(_LANE_PLACES[insn.fmt], signed=insn.op == "pv.extract")
+            return _extract(place=_LANE_PLACES[insn.fmt], signed=int(insn.op == "pv.extract"))
         case "pv.insert":
-            return _insert(_LANE_PLACES[insn.fmt])
+            return _insert(place=_LANE_PLACES[insn.fmt])
         case op if op in _PACKED:
             return {"fmt": LaneFmt.of(insn.fmt), **_PACKED[op]}
         case op if op in _SCALAR:

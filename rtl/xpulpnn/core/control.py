@@ -173,12 +173,18 @@ _IMMEDIATES: Mapping[str, ImmSel] = {
     "uimm5": ImmSel.I_TYPE,
     "uimm20": ImmSel.U_TYPE,
     "simm5": ImmSel.SIMM5,
+    "imm6": ImmSel.IMM6_SIGNED,
+    "uimm6": ImmSel.IMM6_UNSIGNED,
+    "Is2": ImmSel.FIELD,
 }
-"""Immediates recognised by their operand token; the others depend on the operation."""
+"""Immediates by their operand token, unless the operation has one of its own."""
 
-_NORMALISING = frozenset({"addN", "addRN", "subN", "subRN", "adduN", "adduRN", "subuN", "subuRN"})
-_BIT_FIELDS = frozenset({"extract", "extractu", "insert", "bclr", "bset"})
-_LANE_SELECT = frozenset({"pv.extract", "pv.extractu", "pv.insert"})
+_OWN_IMMEDIATES: Mapping[str, ImmSel] = {
+    "clip": ImmSel.CLIP,
+    "clipu": ImmSel.CLIP,
+    "pv.shuffle": ImmSel.SHUFFLE_H,
+    "pv.shufflei": ImmSel.SHUFFLE_B,
+}
 
 
 def control_fields(insn: Insn) -> Fields:
@@ -191,7 +197,7 @@ def control_fields(insn: Insn) -> Fields:
         fields |= {"branch": True, "op_c": OpCSel.TARGET, "target": TargetSel.BRANCH}
         fields |= _second_operand(insn)
     elif insn.is_jump:
-        fields |= {"jump": True, "op_a": OpASel.PC, "op_b": OpBSel.IMM, "imm": ImmSel.LINK}
+        fields |= {"jump": True, "op_a": OpASel.PC} | _immediate(ImmSel.LINK)
         fields |= {"target": TargetSel.JALR if insn.op == "jalr" else TargetSel.JAL, "ex_write": WriteSel.RD}
     elif insn.is_mac_load:
         fields |= _mac_load(insn)
@@ -204,7 +210,7 @@ def control_fields(insn: Insn) -> Fields:
     elif insn.op in _CSR:
         immediate = "zimm5" in insn.operands
         fields |= {"csr": _CSR[insn.op], "op_a": OpASel.ZIMM if immediate else OpASel.RS1, "ex_write": WriteSel.RD}
-        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.I_TYPE}
+        fields |= _immediate(ImmSel.I_TYPE)
     elif insn.op in _HWLOOP:
         fields["hwloop"] = _HWLOOP[insn.mnemonic]
         fields["target"] = TargetSel.LOOP_SHORT if insn.mnemonic == "lp.setupi" else TargetSel.LOOP
@@ -228,11 +234,15 @@ def _unit(insn: Insn) -> Fields:
 
 
 def _second_operand(insn: Insn) -> Fields:
-    """Operand b of instructions whose second operand is rs2 or an immediate of the base formats."""
+    """Operand b of instructions whose second operand is rs2 or an immediate."""
     for token in insn.tokens:
         if token.field.name in _IMMEDIATES:
-            return {"op_b": OpBSel.IMM, "imm": _IMMEDIATES[token.field.name]}
+            return _immediate(_OWN_IMMEDIATES.get(insn.op, _IMMEDIATES[token.field.name]))
     return {"op_b": OpBSel.RS2}
+
+
+def _immediate(imm: ImmSel) -> Fields:
+    return {"op_b": OpBSel.IMM, "imm": imm}
 
 
 def _memory(insn: Insn) -> Fields:
@@ -258,10 +268,9 @@ def _mac_load(insn: Insn) -> Fields:
         "mac_load": MacLoad.NN if insn.is_nn_form else MacLoad.CU,
         "lsu.size": MemSize.WORD,
         "lsu.post": True,
-        "op_b": OpBSel.IMM,
-        "imm": ImmSel.WORD_BYTES,
         "ex_write": WriteSel.RD,
         "wb_write": WriteSel.RS1,
+        **_immediate(ImmSel.WORD_BYTES),
     }
 
 
@@ -276,7 +285,7 @@ def _requantisation(insn: Insn) -> Fields:
     fields = {f"requantise.{name}": value for name, value in (requantise_control(insn) or {}).items()}
     if insn.loads_parameter:
         fields |= {"lsu.valid": True, "lsu.size": MemSize.WORD, "lsu.post": True, "ex_write": WriteSel.RS1}
-        return fields | {"op_b": OpBSel.IMM, "imm": ImmSel.WORD_BYTES}
+        return fields | _immediate(ImmSel.WORD_BYTES)
     return fields | {"wb_write": WriteSel.RD, "op_b": OpBSel.RS1, "shamt_rs2": True}
 
 
@@ -284,21 +293,8 @@ def _arithmetic(insn: Insn) -> Fields:
     fields: Fields = {"ex_write": WriteSel.RD}
     if insn.op in {"lui", "auipc"}:
         fields["op_a"] = OpASel.ZERO if insn.op == "lui" else OpASel.PC
-    if insn.op in _NORMALISING and "Is3" not in insn.operands:
+    if insn.op.startswith(("add", "sub")) and insn.op.endswith("N") and "Is3" not in insn.operands:
         fields |= {"op_a": OpASel.RD, "op_b": OpBSel.RS1, "shamt_rs2": True}
-    elif insn.op in _BIT_FIELDS and "Is2" in insn.operands:
-        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.FIELD}
-    elif insn.op in {"clip", "clipu"} and "Is2" in insn.operands:
-        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.CLIP}
-    elif insn.op in _LANE_SELECT:
-        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.IMM6_UNSIGNED}
-    elif insn.op == "pv.shufflei":
-        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.SHUFFLE_B}
-    elif insn.op == "pv.shuffle" and "uimm6" in insn.operands:
-        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.SHUFFLE_H}
-    elif insn.mode is Op2Mode.SCI:
-        unsigned = "uimm6" in insn.operands
-        fields |= {"op_b": OpBSel.IMM, "imm": ImmSel.IMM6_UNSIGNED if unsigned else ImmSel.IMM6_SIGNED}
     else:
         fields |= _second_operand(insn)
     if insn.mode in {Op2Mode.SC, Op2Mode.SCI} and not insn.op.startswith("pv.shuffle"):

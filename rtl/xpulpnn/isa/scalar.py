@@ -4,210 +4,148 @@ Those of XpulpV2 are memory access, hardware loops, bits and multiply (guide, "X
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn, pattern
 
 LOAD, STORE, BRANCH, OP_IMM, OP = "0000011", "0100011", "1100011", "0010011", "0110011"
 LUI, AUIPC, JAL, JALR, MISC_MEM, SYSTEM = "0110111", "0010111", "1101111", "1100111", "0001111", "1110011"
-
-LOADS = {"lb": "000", "lh": "001", "lw": "010", "lbu": "100", "lhu": "101"}  # funct3 of the loads.
-STORES = {"sb": "000", "sh": "001", "sw": "010"}  # funct3 of the stores.
-
-_BRANCHES = {"beq": "000", "bne": "001", "blt": "100", "bge": "101", "bltu": "110", "bgeu": "111"}
-
-_IMMEDIATE = (
-    ("addi", "000", "add"),
-    ("slti", "010", "slt"),
-    ("sltiu", "011", "sltu"),
-    ("xori", "100", "xor"),
-    ("ori", "110", "or"),
-    ("andi", "111", "and"),
-)
-
-_SHIFTS = {"sll": ("0000000", "001"), "srl": ("0000000", "101"), "sra": ("0100000", "101")}
-
-_REGISTER = {
-    "add": ("0000000", "000"),
-    "sub": ("0100000", "000"),
-    "sll": ("0000000", "001"),
-    "slt": ("0000000", "010"),
-    "sltu": ("0000000", "011"),
-    "xor": ("0000000", "100"),
-    "srl": ("0000000", "101"),
-    "sra": ("0100000", "101"),
-    "or": ("0000000", "110"),
-    "and": ("0000000", "111"),
-}
-
-_MULDIV = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")  # In the order of funct3.
-_CSR = {"csrrw": "01", "csrrs": "10", "csrrc": "11"}  # Low bits of funct3; the high bit selects the immediate form.
-
-_PRIVILEGED = {
-    "ecall": ("0000000", "00000"),
-    "ebreak": ("0000000", "00001"),
-    "mret": ("0011000", "00010"),
-    "wfi": ("0001000", "00101"),
-}
-
-
-def _rv32im() -> Iterator[Insn]:
-    ext = Extension.RV32I
-    yield Insn("lui", pattern(LUI), "rd,uimm20", ext, "lui")
-    yield Insn("auipc", pattern(AUIPC), "rd,uimm20", ext, "auipc")
-    yield Insn("jal", pattern(JAL), "rd,joff21", ext, "jal")
-    yield Insn("jalr", pattern(JALR, "000"), "rd,imm12(rs1)", ext, "jalr")
-    for name, funct3 in _BRANCHES.items():
-        yield Insn(name, pattern(BRANCH, funct3), "rs1,rs2,boff13", ext, name)
-    for name, funct3 in LOADS.items():
-        yield Insn(name, pattern(LOAD, funct3), "rd,imm12(rs1)", ext, name)
-    for name, funct3 in STORES.items():
-        yield Insn(name, pattern(STORE, funct3), "rs2,stimm12(rs1)", ext, name)
-    for name, funct3, op in _IMMEDIATE:
-        yield Insn(name, pattern(OP_IMM, funct3), "rd,rs1,imm12", ext, op)
-    for op, (funct7, funct3) in _SHIFTS.items():
-        yield Insn(f"{op}i", pattern(OP_IMM, funct3, funct7), "rd,rs1,uimm5", ext, op)
-    for name, (funct7, funct3) in _REGISTER.items():
-        yield Insn(name, pattern(OP, funct3, funct7), "rd,rs1,rs2", ext, name)
-    yield Insn("fence", pattern(MISC_MEM, "000"), "pred,succ", ext, "fence")
-    for funct3, name in enumerate(_MULDIV):
-        yield Insn(name, pattern(OP, f"{funct3:03b}", "0000001"), "rd,rs1,rs2", Extension.RV32M, name)
-
-
-def _system() -> Iterator[Insn]:
-    for suffix, high, source in (("", "0", "rs1"), ("i", "1", "zimm5")):
-        for op, low in _CSR.items():
-            yield Insn(f"{op}{suffix}", pattern(SYSTEM, high + low), f"rd,csr,{source}", Extension.ZICSR, op)
-    yield Insn("fence.i", pattern(MISC_MEM, "001"), "", Extension.ZIFENCEI, "fence.i")
-    for name, (funct7, rs2) in _PRIVILEGED.items():
-        word = pattern(SYSTEM, "000", funct7, rs2=rs2, rs1="00000", rd="00000")
-        yield Insn(name, word, "", Extension.PRIV, name)
-
-
-INTEGER_ROWS = tuple(_rv32im())  # RV32I and RV32M.
-SYSTEM_ROWS = tuple(_system())  # Zicsr, Zifencei and the privileged instructions.
-
-
 LOAD_POST, STORE_POST, HWLOOP, NORMALISE = "0001011", "0101011", "1111011", "1011011"
 
-_INDEXED_LOADS = {"lb": "0000000", "lh": "0001000", "lw": "0010000", "lbu": "0100000", "lhu": "0101000"}
-"""funct7 of loads with register offset; their funct3 is 111."""
+_TWO, _ONE, _UPDATE, _BITS = "rd,rs1,rs2", "rd,rs1", "rd~,rs1,rs2", "rd,rs1,Is3,Is2"
 
-_INDEXED_STORES = {"sb": "100", "sh": "101", "sw": "110"}  # funct3 of stores with register offset.
-
-_LOOPS = (
-    ("starti", "000", "L,lpoff12", "lp.starti"),
-    ("endi", "001", "L,lpoff12", "lp.endi"),
-    ("count", "010", "L,rs1", "lp.count"),
-    ("counti", "011", "L,lpcnt12", "lp.count"),
-    ("setup", "100", "L,rs1,lpoff12", "lp.setup"),
-    ("setupi", "101", "L,lpcnt12,lpoff5", "lp.setup"),
-)
-
-_TWO, _ONE, _BITS = "rd,rs1,rs2", "rd,rs1", "rd,rs1,Is3,Is2"
-
+_BASE, _MINUS, _MULDIV = "0000000", "0100000", "0000001"
 _COMPARE, _CLIP, _ROTATE, _UNARY, _FIELD = "0000010", "0001010", "0000100", "0001000", "1000000"
 """funct7 of the groups in the OP opcode."""
 
-_ALU = (
-    ("slet", _COMPARE, "010", _TWO),
-    ("sletu", _COMPARE, "011", _TWO),
-    ("min", _COMPARE, "100", _TWO),
-    ("minu", _COMPARE, "101", _TWO),
-    ("max", _COMPARE, "110", _TWO),
-    ("maxu", _COMPARE, "111", _TWO),
-    ("abs", _COMPARE, "000", _ONE),
-    ("exths", _UNARY, "100", _ONE),
-    ("exthz", _UNARY, "101", _ONE),
-    ("extbs", _UNARY, "110", _ONE),
-    ("extbz", _UNARY, "111", _ONE),
-    ("clipi", _CLIP, "001", "rd,rs1,Is2"),
-    ("clipui", _CLIP, "010", "rd,rs1,Is2"),
-    ("clip", _CLIP, "101", _TWO),
-    ("clipu", _CLIP, "110", _TWO),
-    ("ror", _ROTATE, "101", _TWO),
-    ("ff1", _UNARY, "000", _ONE),
-    ("fl1", _UNARY, "001", _ONE),
-    ("clb", _UNARY, "010", _ONE),
-    ("cnt", _UNARY, "011", _ONE),
-)
 
-_BIT_FIELDS = (
-    ("extract", "000", "rd"),
-    ("extractu", "001", "rd"),
-    ("insert", "010", "rd~"),
-    ("bclr", "011", "rd"),
-    ("bset", "100", "rd"),
+def _rows(
+    extension: Extension, names: str, opcode: str, first: int, operands: str, funct7: str = "-------"
+) -> Iterator[Insn]:
+    """Instructions that differ in funct3 alone, which goes up by one from ``first``.
+
+    ``names`` are mnemonics, each with ``=`` and the operation if it is not called like the instruction.
+    """
+    rs2 = "00000" if operands == _ONE else "-----"
+    rd = "0000-" if opcode == HWLOOP else "-----"
+    for funct3, name in enumerate(names.split(), first):
+        mnemonic, _, op = name.partition("=")
+        word = pattern(opcode, f"{funct3:03b}", funct7, rs2=rs2, rd=rd)
+        yield Insn(mnemonic, word, operands, extension, op or mnemonic.removeprefix("p."))
+
+
+def _privileged(name: str, funct7: str, rs2: str) -> Insn:
+    word = pattern(SYSTEM, "000", funct7, rs2=rs2, rs1="00000", rd="00000")
+    return Insn(name, word, "", Extension.PRIV, name)
+
+
+_rv32i = partial(_rows, Extension.RV32I)
+
+INTEGER_ROWS = (
+    Insn("lui", pattern(LUI), "rd,uimm20", Extension.RV32I, "lui"),
+    Insn("auipc", pattern(AUIPC), "rd,uimm20", Extension.RV32I, "auipc"),
+    Insn("jal", pattern(JAL), "rd,joff21", Extension.RV32I, "jal"),
+    *_rv32i("jalr", JALR, 0, "rd,imm12(rs1)"),
+    *_rv32i("beq bne", BRANCH, 0, "rs1,rs2,boff13"),
+    *_rv32i("blt bge bltu bgeu", BRANCH, 4, "rs1,rs2,boff13"),
+    *_rv32i("lb lh lw", LOAD, 0, "rd,imm12(rs1)"),
+    *_rv32i("lbu lhu", LOAD, 4, "rd,imm12(rs1)"),
+    *_rv32i("sb sh sw", STORE, 0, "rs2,stimm12(rs1)"),
+    *_rv32i("addi=add", OP_IMM, 0, "rd,rs1,imm12"),
+    *_rv32i("slti=slt sltiu=sltu xori=xor", OP_IMM, 2, "rd,rs1,imm12"),
+    *_rv32i("ori=or andi=and", OP_IMM, 6, "rd,rs1,imm12"),
+    *_rv32i("slli=sll", OP_IMM, 1, "rd,rs1,uimm5", _BASE),
+    *_rv32i("srli=srl", OP_IMM, 5, "rd,rs1,uimm5", _BASE),
+    *_rv32i("srai=sra", OP_IMM, 5, "rd,rs1,uimm5", _MINUS),
+    *_rv32i("add", OP, 0, _TWO, _BASE),
+    *_rv32i("sub", OP, 0, _TWO, _MINUS),
+    *_rv32i("sll slt sltu xor srl", OP, 1, _TWO, _BASE),
+    *_rv32i("sra", OP, 5, _TWO, _MINUS),
+    *_rv32i("or and", OP, 6, _TWO, _BASE),
+    *_rv32i("fence", MISC_MEM, 0, "pred,succ"),
+    *_rows(Extension.RV32M, "mul mulh mulhsu mulhu div divu rem remu", OP, 0, _TWO, _MULDIV),
 )
+"""RV32I and RV32M."""
+
+SYSTEM_ROWS = (
+    *_rows(Extension.ZICSR, "csrrw csrrs csrrc", SYSTEM, 1, "rd,csr,rs1"),
+    *_rows(Extension.ZICSR, "csrrwi=csrrw csrrsi=csrrs csrrci=csrrc", SYSTEM, 5, "rd,csr,zimm5"),
+    *_rows(Extension.ZIFENCEI, "fence.i", MISC_MEM, 1, ""),
+    _privileged("ecall", "0000000", "00000"),
+    _privileged("ebreak", "0000000", "00001"),
+    _privileged("mret", "0011000", "00010"),
+    _privileged("wfi", "0001000", "00101"),
+)
+"""Zicsr, Zifencei and the privileged instructions."""
+
+_xpulpv2 = partial(_rows, Extension.XPULPV2)
+
+
+def _indexed_loads() -> Iterator[Insn]:
+    """Loads with register offset: funct3 is 111, what it is without is in funct7."""
+    for opcode, base in ((LOAD_POST, "(rs1!)"), (LOAD, "(rs1)")):
+        for op, funct3 in (("lb", "000"), ("lh", "001"), ("lw", "010"), ("lbu", "100"), ("lhu", "101")):
+            word = pattern(opcode, "111", f"0{funct3}000")
+            yield Insn(f"p.{op}", word, f"rd,rs2{base}", Extension.XPULPV2, op)
+
+
+def _normalising_add() -> Iterator[Insn]:
+    """Add or subtract, round, shift; bit 31 unsigned, bit 30 register form, funct3 {round, 1, subtract}."""
+    for name, subtract in (("add", "0"), ("sub", "1")):
+        for sign, unsigned in (("", "0"), ("u", "1")):
+            for suffix, rounding in (("N", "0"), ("RN", "1")):
+                op = f"{name}{sign}{suffix}"
+                for letter, funct7, operands in (("i", "0-----", "rd,rs1,rs2,Is3"), ("", "100000", _UPDATE)):
+                    word = pattern(NORMALISE, f"{rounding}1{subtract}", unsigned + funct7)
+                    yield Insn(f"p.{op}{letter}", word, operands, Extension.XPULPV2, op)
 
 
 _HALVES = (("s", "10"), ("u", "00"), ("hhs", "11"), ("hhu", "01"))
 """Bits 31 and 30 of the half-word products: signed, high half-words."""
 
 
-def _memory() -> Iterator[Insn]:
-    ext = Extension.XPULPV2
-    for op, funct3 in LOADS.items():
-        yield Insn(f"p.{op}", pattern(LOAD_POST, funct3), "rd,imm12(rs1!)", ext, op)
-    for opcode, base in ((LOAD_POST, "(rs1!)"), (LOAD, "(rs1)")):
-        for op, funct7 in _INDEXED_LOADS.items():
-            yield Insn(f"p.{op}", pattern(opcode, "111", funct7), f"rd,rs2{base}", ext, op)
-    for op, funct3 in STORES.items():
-        yield Insn(f"p.{op}", pattern(STORE_POST, funct3), "rs2,stimm12(rs1!)", ext, op)
-    for opcode, base in ((STORE_POST, "(rs1!)"), (STORE, "(rs1)")):
-        for op, funct3 in _INDEXED_STORES.items():
-            yield Insn(f"p.{op}", pattern(opcode, funct3, "0000000"), f"rs2,rs3{base}", ext, op)
-    yield Insn("p.elw", pattern(LOAD, "110"), "rd,imm12(rs1)", ext, "elw")
-
-
-def _control() -> Iterator[Insn]:
-    ext = Extension.XPULPV2
-    for name, funct3, operands, op in _LOOPS:
-        yield Insn(f"lp.{name}", pattern(HWLOOP, funct3, rd="0000-"), operands, ext, op)
-    for op, funct3 in (("beq", "010"), ("bne", "011")):
-        yield Insn(f"p.{op}imm", pattern(BRANCH, funct3), "rs1,simm5,boff13", ext, op)
-
-
-def _alu() -> Iterator[Insn]:
-    ext = Extension.XPULPV2
-    for name, funct7, funct3, operands in _ALU:
-        rs2 = "00000" if operands == _ONE else "-----"
-        op = name.removesuffix("i")
-        yield Insn(f"p.{name}", pattern(OP, funct3, funct7, rs2=rs2), operands, ext, op)
-    for op, funct3, rd in _BIT_FIELDS:
-        yield Insn(f"p.{op}i", pattern(OP, funct3, "11-----"), _BITS.replace("rd", rd), ext, op)
-    for op, funct3, rd in _BIT_FIELDS:
-        yield Insn(f"p.{op}", pattern(OP, funct3, _FIELD), _TWO.replace("rd", rd), ext, op)
-
-
-def _normalising_add() -> Iterator[Insn]:
-    """Add or subtract, round, shift; bit 31 unsigned, bit 30 register form, funct3 {round, 1, subtract}."""
-    ext = Extension.XPULPV2
-    for name, subtract in (("add", "0"), ("sub", "1")):
-        for sign, unsigned in (("", "0"), ("u", "1")):
-            for suffix, rounding in (("N", "0"), ("RN", "1")):
-                op = f"{name}{sign}{suffix}"
-                funct3 = f"{rounding}1{subtract}"
-                immediate = pattern(NORMALISE, funct3, f"{unsigned}0-----")
-                register = pattern(NORMALISE, funct3, f"{unsigned}100000")
-                yield Insn(f"p.{op}i", immediate, "rd,rs1,rs2,Is3", ext, op)
-                yield Insn(f"p.{op}", register, "rd~,rs1,rs2", ext, op)
-
-
-def _multiply() -> Iterator[Insn]:
-    """Half-word products; bit 31 signed, bit 30 high half-words, funct3 {round, 0, accumulate}."""
-    ext = Extension.XPULPV2
-    for name, funct3 in (("mac", "000"), ("msu", "001")):
-        yield Insn(f"p.{name}", pattern(OP, funct3, "0100001"), "rd~,rs1,rs2", ext, name)
-    for name, accumulate, rd in (("mul", "0", "rd"), ("mac", "1", "rd~")):
+def _half_word_products() -> Iterator[Insn]:
+    """Bit 31 signed, bit 30 high half-words, funct3 {round, 0, accumulate}."""
+    for name, accumulate, operands in (("mul", "0", _TWO), ("mac", "1", _UPDATE)):
         for suffix, select in _HALVES:
             stem = f"{name}{suffix}"
             for rounding, bit in (("N", "0"), ("NR", "1")):
                 word = pattern(NORMALISE, f"{bit}0{accumulate}", f"{select}-----")
-                yield Insn(f"p.{stem}{rounding}", word, f"{rd},rs1,rs2,Is3", ext, f"{stem}{rounding}")
+                yield Insn(f"p.{stem}{rounding}", word, f"{operands},Is3", Extension.XPULPV2, f"{stem}{rounding}")
             word = pattern(NORMALISE, f"00{accumulate}", f"{select}00000")
-            yield Insn(f"p.{stem}", word, f"{rd},rs1,rs2", ext, f"{stem}N", alias=True)
+            yield Insn(f"p.{stem}", word, operands, Extension.XPULPV2, f"{stem}N", alias=True)
 
 
-SCALAR_ROWS = (*_memory(), *_control(), *_alu(), *_normalising_add(), *_multiply())
+SCALAR_ROWS = (
+    *_xpulpv2("p.lb p.lh p.lw", LOAD_POST, 0, "rd,imm12(rs1!)"),
+    *_xpulpv2("p.lbu p.lhu", LOAD_POST, 4, "rd,imm12(rs1!)"),
+    *_indexed_loads(),
+    *_xpulpv2("p.sb p.sh p.sw", STORE_POST, 0, "rs2,stimm12(rs1!)"),
+    *_xpulpv2("p.sb p.sh p.sw", STORE_POST, 4, "rs2,rs3(rs1!)", _BASE),
+    *_xpulpv2("p.sb p.sh p.sw", STORE, 4, "rs2,rs3(rs1)", _BASE),
+    *_xpulpv2("p.elw", LOAD, 6, "rd,imm12(rs1)"),
+    *_xpulpv2("lp.starti lp.endi", HWLOOP, 0, "L,lpoff12"),
+    *_xpulpv2("lp.count", HWLOOP, 2, "L,rs1"),
+    *_xpulpv2("lp.counti=lp.count", HWLOOP, 3, "L,lpcnt12"),
+    *_xpulpv2("lp.setup", HWLOOP, 4, "L,rs1,lpoff12"),
+    *_xpulpv2("lp.setupi=lp.setup", HWLOOP, 5, "L,lpcnt12,lpoff5"),
+    *_xpulpv2("p.beqimm=beq p.bneimm=bne", BRANCH, 2, "rs1,simm5,boff13"),
+    *_xpulpv2("p.slet p.sletu p.min p.minu p.max p.maxu", OP, 2, _TWO, _COMPARE),
+    *_xpulpv2("p.abs", OP, 0, _ONE, _COMPARE),
+    *_xpulpv2("p.exths p.exthz p.extbs p.extbz", OP, 4, _ONE, _UNARY),
+    *_xpulpv2("p.clipi=clip p.clipui=clipu", OP, 1, "rd,rs1,Is2", _CLIP),
+    *_xpulpv2("p.clip p.clipu", OP, 5, _TWO, _CLIP),
+    *_xpulpv2("p.ror", OP, 5, _TWO, _ROTATE),
+    *_xpulpv2("p.ff1 p.fl1 p.clb p.cnt", OP, 0, _ONE, _UNARY),
+    *_xpulpv2("p.extracti=extract p.extractui=extractu", OP, 0, _BITS, "11-----"),
+    *_xpulpv2("p.inserti=insert", OP, 2, "rd~,rs1,Is3,Is2", "11-----"),
+    *_xpulpv2("p.bclri=bclr p.bseti=bset", OP, 3, _BITS, "11-----"),
+    *_xpulpv2("p.extract p.extractu", OP, 0, _TWO, _FIELD),
+    *_xpulpv2("p.insert", OP, 2, _UPDATE, _FIELD),
+    *_xpulpv2("p.bclr p.bset", OP, 3, _TWO, _FIELD),
+    *_normalising_add(),
+    *_xpulpv2("p.mac p.msu", OP, 0, _UPDATE, "0100001"),
+    *_half_word_products(),
+)
 """XpulpV2 without the packed-SIMD instructions."""

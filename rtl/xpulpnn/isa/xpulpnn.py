@@ -5,7 +5,8 @@ A family is one row here; it expands over the element formats and the forms of t
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from itertools import product
+from typing import Any, NamedTuple
 
 from xpulpnn.isa.formats import ElemFmt, Extension, Op2Mode
 from xpulpnn.isa.insn import Insn, pattern
@@ -14,6 +15,7 @@ SIMD, MAC_LOAD = "1010111", "1110111"
 
 H, B, N, C = ElemFmt
 VECTOR, SC, SCI = Op2Mode
+_CU, _RQ = Extension.XPULPML_CU, Extension.XPULPRQ
 
 _FUNCT3 = {
     (H, VECTOR): "000",
@@ -35,33 +37,27 @@ _BIT25 = {H: "-", B: "-", N: "0", C: "1"}
 _V2_FORMATS, _NN_FORMATS = (H, B), (N, C)
 
 
-class _Lanes(NamedTuple):
-    """Operations lane by lane, or a dot product, in every form."""
-
-    op: str
-    funct6: str
-    immediate: str = "imm6"
-    rd: str = "rd"
-    a_signed: bool = False
-    b_signed: bool = False
+_SIGNS: dict[str, dict[str, Any]] = {
+    "up": {},
+    "usp": {"b_signed": True},
+    "sup": {"a_signed": True},
+    "sp": {"a_signed": True, "b_signed": True},
+}
+"""Signs of the factors of a product, by their letters in a mnemonic."""
 
 
-def _in_twos(first: int, names: str) -> tuple[_Lanes, ...]:
-    """Operations whose funct6 goes up by two; the immediate of those that end in ``u`` is unsigned."""
-    rows = enumerate(names.split())
-    return tuple(_Lanes(op, f"{first + 2 * row:06b}", "uimm6" if op.endswith("u") else "imm6") for row, op in rows)
+def _in_twos(first: int, names: str) -> dict[str, str]:
+    """Operations whose funct6 goes up by two."""
+    return {name: f"{first + 2 * row:06b}" for row, name in enumerate(names.split())}
 
 
 _LANE_WISE = _in_twos(0b000000, "add sub avg avgu min minu max maxu srl sra sll or xor and")
 _COMPARES = _in_twos(0b000001, "cmpeq cmpne cmpgt cmpge cmplt cmple cmpgtu cmpgeu cmpltu cmpleu")
-_DOTS = (
-    _Lanes("dotup", "100000", "uimm6"),
-    _Lanes("dotusp", "100010", b_signed=True),
-    _Lanes("dotsp", "100110", a_signed=True, b_signed=True),
-    _Lanes("sdotup", "101000", "uimm6", rd="rd~"),
-    _Lanes("sdotusp", "101010", rd="rd~", b_signed=True),
-    _Lanes("sdotsp", "101110", rd="rd~", a_signed=True, b_signed=True),
-)
+_DOTS = {
+    f"{letter}dot{signs}": f"10{bit}{code}"
+    for letter, bit in (("", "0"), ("s", "1"))
+    for signs, code in (("up", "000"), ("usp", "010"), ("sp", "110"))
+}
 
 _ABS = "011100"
 _SELECTOR = "rd,rs1,uimm6"
@@ -101,41 +97,21 @@ _BARE_SELECTOR = frozenset({"extract", "extractu", "insert"})
 """Moves whose immediate names one lane; their mnemonics carry no ``.sci``."""
 
 
-class _MacLoad(NamedTuple):
-    """A Mac&Load in every format; the code fills the top of the word."""
-
-    name: str
-    code: str
-    a_signed: bool
-    b_signed: bool
-    alias: bool = False
-    op: str = "pv.mlsdot"
-
-
 _NN_FORM = (
-    _MacLoad("mlsdotup", "1110000", a_signed=False, b_signed=False),
-    _MacLoad("mlsdotusp", "1110100", a_signed=False, b_signed=True),
-    _MacLoad("mlsdotsup", "1101100", a_signed=True, b_signed=False),
-    _MacLoad("mlsdotsp", "1111100", a_signed=True, b_signed=True),
-    # the paper's names; its usp has signed weights
-    _MacLoad("nnsdotup", "1110000", a_signed=False, b_signed=False, alias=True),
-    _MacLoad("nnsdotusp", "1101100", a_signed=True, b_signed=False, alias=True),
-    _MacLoad("nnsdotsp", "1111100", a_signed=True, b_signed=True, alias=True),
+    ("mlsdotup", "1110000", "up"),
+    ("mlsdotusp", "1110100", "usp"),
+    ("mlsdotsup", "1101100", "sup"),
+    ("mlsdotsp", "1111100", "sp"),
 )
+"""Mac&Load of the nn form in every format: name, funct7, signs."""
+
+# the paper's names; its usp has signed weights
+_NN_ALIASES = (("nnsdotup", "1110000", "up"), ("nnsdotusp", "1101100", "sup"), ("nnsdotsp", "1111100", "sp"))
 
 # bit 25 leaves out the accumulation
-_NN_PRODUCT = tuple(
-    family._replace(name=family.name.replace("mls", "ml"), code=f"{family.code[:-1]}1", op="pv.mldot")
-    for family in _NN_FORM
-    if not family.alias
-)
+_NN_PRODUCT = tuple((name.replace("mls", "ml"), f"{code[:-1]}1", signs) for name, code, signs in _NN_FORM)
 
-_CU_FORM = (
-    _MacLoad("cusdotup", "10100", a_signed=False, b_signed=False),
-    _MacLoad("cusdotusp", "10101", a_signed=True, b_signed=False),
-    _MacLoad("cusdotsp", "10111", a_signed=True, b_signed=True),
-)
-
+_CU_FORM = (("cusdotup", "10100", "up"), ("cusdotusp", "10101", "sup"), ("cusdotsp", "10111", "sp"))
 _CU_ENTRIES = range(4)
 
 
@@ -143,22 +119,18 @@ def _extension(fmt: ElemFmt) -> Extension:
     return Extension.XPULPV2 if fmt in _V2_FORMATS else Extension.XPULPNN
 
 
-def _lanes(families: Iterable[_Lanes], formats: tuple[ElemFmt, ...]) -> Iterator[Insn]:
-    for family in families:
+def _lanes(families: dict[str, str], formats: tuple[ElemFmt, ...]) -> Iterator[Insn]:
+    """Operations lane by lane, or dot products, in every form; the immediate of unsigned ones is unsigned."""
+    for op, funct6 in families.items():
+        immediate = "uimm6" if op.endswith(("u", "up")) else "imm6"
+        registers = "rd~,rs1" if op.startswith("sdot") else "rd,rs1"
+        kinds = _SIGNS.get(op.rpartition("dot")[2], {})
         for fmt in formats:
             for mode in (mode for mode in Op2Mode if (fmt, mode) in _FUNCT3):
-                source = family.immediate if mode is SCI else "rs2"
-                yield Insn(
-                    f"pv.{family.op}{mode.suffix}.{fmt.suffix}",
-                    pattern(SIMD, _FUNCT3[fmt, mode], family.funct6 + _BIT25[fmt]),
-                    f"{family.rd},rs1,{source}",
-                    _extension(fmt),
-                    f"pv.{family.op}",
-                    fmt=fmt,
-                    mode=mode,
-                    a_signed=family.a_signed,
-                    b_signed=family.b_signed,
-                )
+                name = f"pv.{op}{mode.suffix}.{fmt.suffix}"
+                word = pattern(SIMD, _FUNCT3[fmt, mode], funct6 + _BIT25[fmt])
+                operands = f"{registers},{immediate if mode is SCI else 'rs2'}"
+                yield Insn(name, word, operands, _extension(fmt), f"pv.{op}", fmt=fmt, mode=mode, **kinds)
 
 
 def _absolute(formats: tuple[ElemFmt, ...]) -> Iterator[Insn]:
@@ -173,31 +145,19 @@ def _moves() -> Iterator[Insn]:
         mode = None if move.op in _BARE_SELECTOR else move.mode
         digit = "" if move.entry is None else str(move.entry)
         form = "" if mode is None else mode.suffix
+        kinds: dict[str, Any] = {"mode": mode, "entry": move.entry}
         for fmt in move.formats:
-            yield Insn(
-                f"pv.{move.op}{digit}{form}.{fmt.suffix}",
-                pattern(SIMD, _FUNCT3[fmt, move.mode], move.funct6 + move.bit25),
-                move.operands,
-                Extension.XPULPV2,
-                f"pv.{move.op}",
-                fmt=fmt,
-                mode=mode,
-                entry=move.entry,
-            )
+            name = f"pv.{move.op}{digit}{form}.{fmt.suffix}"
+            word = pattern(SIMD, _FUNCT3[fmt, move.mode], move.funct6 + move.bit25)
+            yield Insn(name, word, move.operands, Extension.XPULPV2, f"pv.{move.op}", fmt=fmt, **kinds)
 
 
-def _nn_form(family: _MacLoad, fmt: ElemFmt) -> Insn:
-    return Insn(
-        f"pv.{family.name}.{fmt.suffix}",
-        pattern(MAC_LOAD, f"{fmt.value:03b}", family.code),
-        f"{'rd~' if family.op == 'pv.mlsdot' else 'rd'},(rs1!),nnimm5",
-        Extension.XPULPML_NN if family.op == "pv.mlsdot" else Extension.XPULPML_DOT,
-        family.op,
-        alias=family.alias,
-        fmt=fmt,
-        a_signed=family.a_signed,
-        b_signed=family.b_signed,
-    )
+def _nn_form(families: Iterable[tuple[str, str, str]], operands: str, extension: Extension, op: str) -> Iterator[Insn]:
+    for name, code, signs in families:
+        kinds = _SIGNS[signs] | {"alias": name.startswith("nn")}
+        for fmt in ElemFmt:
+            word = pattern(MAC_LOAD, f"{fmt.value:03b}", code)
+            yield Insn(f"pv.{name}.{fmt.suffix}", word, operands, extension, op, fmt=fmt, **kinds)
 
 
 def _cross(row: Insn) -> Insn:
@@ -211,18 +171,12 @@ def _cross(row: Insn) -> Insn:
     )
 
 
-def _compute_and_update(family: _MacLoad, fmt: ElemFmt, entry: int) -> Insn:
-    return Insn(
-        f"pv.{family.name}.{fmt.suffix}.{entry}",
-        pattern(MAC_LOAD, f"{fmt.value:03b}", f"{family.code}{entry:02b}"),
-        "rd~,(rs1!),rs2",
-        Extension.XPULPML_CU,
-        "pv.cusdot",
-        fmt=fmt,
-        a_signed=family.a_signed,
-        b_signed=family.b_signed,
-        entry=entry,
-    )
+def _compute_and_update() -> Iterator[Insn]:
+    for name, code, signs in _CU_FORM:
+        for fmt, entry in product(ElemFmt, _CU_ENTRIES):
+            word = pattern(MAC_LOAD, f"{fmt.value:03b}", f"{code}{entry:02b}")
+            kinds = _SIGNS[signs] | {"fmt": fmt, "entry": entry}
+            yield Insn(f"pv.{name}.{fmt.suffix}.{entry}", word, "rd~,(rs1!),rs2", _CU, "pv.cusdot", **kinds)
 
 
 def _quantisation() -> Iterator[Insn]:
@@ -239,18 +193,13 @@ _REQUANTISE_FUNCT3 = {B: "101", N: "110", C: "111"}
 
 def _requantisation() -> Iterator[Insn]:
     word = pattern(MAC_LOAD, "100", "0000000", rs2="0000-", rd="00000")
-    yield Insn("pv.rqld", word, "uimm1,(rs1!)", Extension.XPULPRQ, "pv.rqld")
-    for name, sign in (("rqu", "0"), ("rqs", "1")):
+    yield Insn("pv.rqld", word, "uimm1,(rs1!)", _RQ, "pv.rqld")
+    for name, sign in (("pv.rqu", "0"), ("pv.rqs", "1")):
         for fmt, bits in _LANE_BITS.items():
             lane = "0" * (_LANE_FIELD - bits) + "-" * bits
+            word = pattern(MAC_LOAD, _REQUANTISE_FUNCT3[fmt], f"{lane}{sign}00")
             yield Insn(
-                f"pv.{name}.{fmt.suffix}",
-                pattern(MAC_LOAD, _REQUANTISE_FUNCT3[fmt], f"{lane}{sign}00"),
-                f"rd~,rs1,rs2,lane{bits}",
-                Extension.XPULPRQ,
-                f"pv.{name}",
-                fmt=fmt,
-                a_signed=sign == "1",
+                f"{name}.{fmt.suffix}", word, f"rd~,rs1,rs2,lane{bits}", _RQ, name, fmt=fmt, a_signed=sign == "1"
             )
 
 
@@ -267,19 +216,20 @@ SIMD_ROWS = (
 )
 """Packed SIMD: XpulpV2 on half-words and bytes, then XpulpNN on nibbles and crumbs."""
 
-_NN_ROWS = tuple(_nn_form(family, fmt) for family in _NN_FORM for fmt in ElemFmt)
-_NN_PRODUCT_ROWS = tuple(_nn_form(family, fmt) for family in _NN_PRODUCT for fmt in ElemFmt)
+_NN_ROWS = tuple(_nn_form(_NN_FORM, "rd~,(rs1!),nnimm5", Extension.XPULPML_NN, "pv.mlsdot"))
+_NN_PRODUCT_ROWS = tuple(_nn_form(_NN_PRODUCT, "rd,(rs1!),nnimm5", Extension.XPULPML_DOT, "pv.mldot"))
 
 MAC_LOAD_ROWS = (
     *_NN_ROWS,
-    *(_compute_and_update(family, fmt, entry) for family in _CU_FORM for fmt in ElemFmt for entry in _CU_ENTRIES),
+    *_nn_form(_NN_ALIASES, "rd~,(rs1!),nnimm5", Extension.XPULPML_NN, "pv.mlsdot"),
+    *_compute_and_update(),
 )
 """Mac&Load of the paper: the nn form with its aliases, then Compute&Update."""
 
 QUANTISATION_ROWS = tuple(_quantisation())  # pv.qnt.
 
 XPULPNN2_ROWS = (
-    *(_cross(row) for row in _NN_ROWS if not row.alias),
+    *(_cross(row) for row in _NN_ROWS),
     *_NN_PRODUCT_ROWS,
     *(_cross(row) for row in _NN_PRODUCT_ROWS),
     *_requantisation(),
