@@ -10,20 +10,9 @@ from xpulpnn.emit.expr import verilog_literal
 from xpulpnn.emit.layout import INDENT, declared_range
 from xpulpnn.emit.nets import Nets
 from xpulpnn.emit.process import Note, ProcessPrinter, guarded, if_else
-from xpulpnn.emit.rtlil import (
-    MEMORY_READ,
-    MEMORY_WRITE,
-    Assign,
-    Cell,
-    Sig,
-    Slice,
-    Statement,
-    Switch,
-    bits,
-    const_bits,
-    sig_width,
-)
+from xpulpnn.emit.rtlil import MEMORY_READ, MEMORY_WRITE, Assign, Cell, Statement, Switch
 from xpulpnn.emit.tree import Node, merged, tree
+from xpulpnn.emit.values import Sig, Slice, bits, const_bits, runs, sig_width
 
 MIN_ELEMENTS = 8  # number of registers from which on an array with a loop reads better than each by itself
 
@@ -322,10 +311,5 @@ def _moved(node: Node, register: str) -> Node:
 
 def write_enables(port: Cell) -> Iterator[tuple[Sig, int, int]]:
     """The bits that enable a write port, with lowest bit and width of the part of the word that each is for."""
-    low, width = 0, sig_width(port.ports["EN"])
-    while low < width:
-        enable, high = bits(port.ports["EN"], low, 1), low + 1
-        while high < width and bits(port.ports["EN"], high, 1) == enable:
-            high += 1
-        yield enable, low, high - low
-        low = high
+    enables = port.ports["EN"]
+    return runs(sig_width(enables), lambda place: bits(enables, place, 1))

@@ -7,8 +7,9 @@ from xpulpnn.emit.expr import verilog_literal
 from xpulpnn.emit.layout import COLUMNS, INDENT, TextPiece, declared_range
 from xpulpnn.emit.nets import Nets
 from xpulpnn.emit.process import Note, ProcessPrinter
-from xpulpnn.emit.rtlil import Assign, Sig, Slice, process_target, sig_width, statement_sigs, wires_of
+from xpulpnn.emit.rtlil import Assign, process_target, statement_sigs
 from xpulpnn.emit.tree import PRIORITY_WIDTH, ChoiceNode, Node, covers_all, disjoint, merged, tree, without_repeats
+from xpulpnn.emit.values import Sig, Slice, sig_width, wires_of
 
 _MAX_ARMS = 3  # conditions in one conditional expression, beyond which `if` reads better
 

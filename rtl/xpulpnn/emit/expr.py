@@ -10,7 +10,8 @@ from itertools import groupby
 
 from xpulpnn.emit.names import Enumerations
 from xpulpnn.emit.operators import ARITHMETIC, BITWISE, COMPARISONS, REDUCTIONS, SHIFTS, UNARY
-from xpulpnn.emit.rtlil import MEMORY_READ, Cell, Const, Enumeration, Sig, Slice, const_bits, sig_width, wires_of
+from xpulpnn.emit.rtlil import MEMORY_READ, Cell, Enumeration
+from xpulpnn.emit.values import Const, Sig, Slice, const_bits, sig_width, wires_of
 from xpulpnn.errors import ToolError
 
 _CHAINED = frozenset({"&", "|", "^", "+"})

@@ -9,7 +9,8 @@ from itertools import groupby
 from operator import and_, or_, xor
 
 from xpulpnn.emit.operators import BITWISE, COMPARISONS, REDUCTIONS
-from xpulpnn.emit.rtlil import Cell, Const, Sig, Slice, bits, const_bits, sig_width
+from xpulpnn.emit.rtlil import Cell
+from xpulpnn.emit.values import Const, Sig, Slice, bits, const_bits, joined, resized, sig_width
 
 _MAX_PIECES = 2  # parts of a value up to which it reads better than a mask
 
@@ -17,36 +18,6 @@ _IDENTITY = {"$and": Const("1"), "$or": Const("0"), "$xor": Const("0")}
 _ABSORBING = {"$and": Const("0"), "$or": Const("1")}
 _OPPOSITE = {"$eq": "$ne", "$ne": "$eq", "$lt": "$ge", "$ge": "$lt", "$gt": "$le", "$le": "$gt"}
 _OPERATIONS = {"$and": and_, "$or": or_, "$xor": xor}
-
-
-def resized(sig: Sig, width: int, signed: bool) -> Sig:
-    """A value cut or extended to ``width`` bits."""
-    missing = width - sig_width(sig)
-    if missing <= 0:
-        return bits(sig, 0, width)
-    top = bits(sig, sig_width(sig) - 1, 1)
-    if signed and const_bits(top) is None and top:
-        return joined(top * missing + sig)
-    return joined((Const((const_bits(top) or "0" if signed else "0") * missing), *sig))
-
-
-def joined(sig: Sig) -> Sig:
-    """The same value with adjacent literals and adjacent bits of one net in one chunk."""
-    chunks: list[Const | Slice] = []
-    for chunk in sig:
-        last = chunks[-1] if chunks else None
-        if isinstance(last, Const) and isinstance(chunk, Const):
-            chunks[-1] = Const(last.bits + chunk.bits)
-        elif (
-            isinstance(last, Slice)
-            and isinstance(chunk, Slice)
-            and last.wire == chunk.wire
-            and last.low == chunk.low + chunk.width
-        ):
-            chunks[-1] = Slice(chunk.wire, chunk.low, last.width + chunk.width)
-        elif chunk.width:
-            chunks.append(chunk)
-    return tuple(chunks)
 
 
 def normalise(cell: Cell) -> None:
@@ -117,20 +88,16 @@ def known_result(cell: Cell) -> Sig | None:
         return _tested_bit(cell)
     if kind in REDUCTIONS and sig_width(ports["A"]) <= 1:
         return ports["A"] or (Const(str(int(kind == "$reduce_and"))),)
-    width = sig_width(ports["Y"]) if "Y" in ports else 0
-    if kind in ("$add", "$or", "$xor") and not ports["A"]:
-        # The first step of sum(...) adds to nothing.
-        return resized(ports["B"], width, cell.flag("B_SIGNED"))
-    if kind in ("$add", "$sub") and sig_width(ports["A"]) == sig_width(ports["B"]) == width:
+    if kind in ("$add", "$sub"):
         if not int(const_bits(ports["B"]) or "1", 2):
             return ports["A"]
         if kind == "$add" and not int(const_bits(ports["A"]) or "1", 2):
             return ports["B"]
-    if kind in BITWISE and sig_width(ports["A"]) == sig_width(ports["B"]) == width:
+    if kind in BITWISE:
         return _bitwise(cell)
-    if kind == "$mux" and sig_width(ports["A"]) == sig_width(ports["B"]) == width:
+    if kind == "$mux":
         return _selected(cell)
-    if kind == "$not" and (constant := const_bits(ports["A"])) is not None and len(constant) == width:
+    if kind == "$not" and (constant := const_bits(ports["A"])) is not None:
         return (Const("".join("10"[int(bit)] for bit in constant)),)
     if kind in ("$shl", "$shr", "$sshr", "$shift") and const_bits(ports["B"]) is not None:
         return _constant_shift(cell)
@@ -166,10 +133,8 @@ def absorb_literals(cell: Cell, driver: Cell, port: str) -> None:
 
 
 def inverted(cell: Cell, driver: Cell) -> Sig | None:
-    """The value that inverts another operator's result, if it is one; else may turn ``cell`` into an operator alike."""
-    if cell.type != "$not" or sig_width(cell.ports["Y"]) != sig_width(cell.ports["A"]):
-        return None
-    if driver.type == "$not" and sig_width(driver.ports["Y"]) == sig_width(driver.ports["A"]):
+    """The value that a ``cell`` inverts back, if ``driver`` does it too; a comparison becomes the opposite one."""
+    if driver.type == "$not":
         return driver.ports["A"]
     if driver.type in _OPPOSITE:
         cell.type = _OPPOSITE[driver.type]
@@ -213,8 +178,6 @@ def _bitwise(cell: Cell) -> Sig | None:
     """The result if no bit of it needs a gate and it is not in too many pieces."""
     identity, absorbing = _IDENTITY[cell.type], _ABSORBING.get(cell.type)
     a, b = cell.ports["A"], cell.ports["B"]
-    if all(isinstance(chunk, Slice) for chunk in (*a, *b)):
-        return None
     result: list[Const | Slice] = []
     for one, other in zip(_single(a), _single(b), strict=True):
         if absorbing in (one, other):

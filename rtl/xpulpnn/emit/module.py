@@ -11,7 +11,8 @@ from xpulpnn.emit.names import is_private, port_name
 from xpulpnn.emit.netlist import Netlist
 from xpulpnn.emit.nets import Nets
 from xpulpnn.emit.process import Note, no_note
-from xpulpnn.emit.rtlil import Cell, Module, Sig, Slice
+from xpulpnn.emit.rtlil import Cell, Module
+from xpulpnn.emit.values import Sig, Slice, runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,9 @@ class ModuleWriter:
             wire = nets.wires[name]
             if name in hidden or wire.port == "output" or name in clocked.arrays:
                 continue
-            parts += [nets.target(Slice(name, low, width)) for low, width in _gaps(nets.read[name], wire.width)]
+            read = nets.read[name]
+            pieces = runs(wire.width, lambda place, read=read: read >> place & 1)
+            parts += [nets.target(Slice(name, low, width)) for is_read, low, width in pieces if not is_read]
         parts = list(dict.fromkeys(parts))
         if not parts:
             return []
@@ -173,16 +176,3 @@ class ModuleWriter:
 
 def _parameter(value: int | str) -> str:
     return str(value) if isinstance(value, int) else f'"{value}"'
-
-
-def _gaps(read: int, width: int) -> Iterable[tuple[int, int]]:
-    low = 0
-    while low < width:
-        if read >> low & 1:
-            low += 1
-            continue
-        high = low
-        while high < width and not read >> high & 1:
-            high += 1
-        yield low, high - low
-        low = high

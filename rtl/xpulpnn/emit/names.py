@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from xpulpnn.emit.layout import comment, declared_range
-from xpulpnn.emit.rtlil import Enumeration, Sig, Slice, Wire
+from xpulpnn.emit.rtlil import Enumeration, Wire
+from xpulpnn.emit.values import Sig, Slice
 from xpulpnn.errors import ToolError
 
 _KEYWORDS = """

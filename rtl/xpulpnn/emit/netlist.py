@@ -2,30 +2,25 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 
-from xpulpnn.emit.fold import absorb_literals, inverted, joined, known_result, normalise
+from xpulpnn.emit.fold import absorb_literals, inverted, known_result, normalise
 from xpulpnn.emit.names import is_private
 from xpulpnn.emit.operators import ARITHMETIC, BITWISE, COMPARISONS, LOW_BITS_SUFFICE, REDUCTIONS, UNARY
 from xpulpnn.emit.rtlil import (
     Assign,
     Cell,
-    Const,
     Module,
-    Sig,
-    Slice,
     Statement,
     Switch,
     Wire,
-    bits,
+    all_statements,
     process_target,
-    sig_width,
     statement_sigs,
-    wires_of,
 )
+from xpulpnn.emit.values import Const, Sig, Slice, bits, joined, sig_width, wires_of
 
 _TRUNCATED_PORTS = dict.fromkeys((*BITWISE, *ARITHMETIC, "$mux"), ("A", "B")) | dict.fromkeys((*UNARY, "$shl"), ("A",))
-
-_DRIVING = {port: frozenset({port}) for port in ("Y", "Q", "DATA")}
 
 
 def _overlaid(statements: list[Statement]) -> Sig | None:
@@ -66,9 +61,7 @@ class Netlist:
 
     def cell_outputs(self, cell: Cell) -> frozenset[str]:
         """Ports of a cell that drive nets."""
-        if cell.is_submodule:
-            return self.outputs[cell.type[1:]]
-        return _DRIVING[cell.result_port] if cell.has_result else frozenset()
+        return self.outputs[cell.type[1:]] if cell.is_submodule else frozenset({cell.result_port})
 
     def inputs(self, cell: Cell) -> list[Sig]:
         """The values that a cell reads."""
@@ -94,20 +87,14 @@ class Netlist:
         self._replace(new, aliases=True)
 
     def _replace(self, new: Callable[[Sig], Sig], *, aliases: bool) -> None:
-        def rewrite(statements: list[Statement]) -> None:
-            for statement in statements:
-                if isinstance(statement, Assign):
-                    statement.value = new(statement.value)
-                else:
-                    statement.selector = new(statement.selector)
-                    for _patterns, body in statement.cases:
-                        rewrite(body)
-
         for cell in self.module.cells:
             outputs = self.cell_outputs(cell)
             cell.ports = {port: sig if port in outputs else new(sig) for port, sig in cell.ports.items()}
-        for process in self.module.processes:
-            rewrite(process)
+        for statement in all_statements(chain(*self.module.processes)):
+            if isinstance(statement, Assign):
+                statement.value = new(statement.value)
+            else:
+                statement.selector = new(statement.selector)
         if aliases:
             for name, sig in self.aliases.items():
                 self.aliases[name] = new(sig)
@@ -165,11 +152,6 @@ class Netlist:
         driver = drivers.get(sig[0].wire)
         return driver if driver is not None and driver.ports[driver.result_port] == sig else None
 
-    def _fresh(self, width: int) -> str:
-        name = f"$w{len(self.wires)}"
-        self.wires[name] = Wire(name, width, "")
-        return name
-
     def _widen_shifts(self) -> None:
         """Give a shift as many result bits as its operand has; readers take the low ones."""
         for cell in self.module.cells:
@@ -184,10 +166,10 @@ class Netlist:
             if is_private(wire.name):
                 wire.width = width
             else:
-                full = self._fresh(width)
-                self.aliases[wire.name] = (Slice(full, 0, wire.width),)
-                self._rewrite({wire.name: (Slice(full, 0, wire.width),)})
-                wire = self.wires[full]
+                full = Wire(f"$w{len(self.wires)}", width, "")
+                self.aliases[wire.name] = (Slice(full.name, 0, wire.width),)
+                self._rewrite({wire.name: (Slice(full.name, 0, wire.width),)})
+                self.wires[full.name] = wire = full
             cell.ports["Y"] = (Slice(wire.name, 0, width),)
 
     def _needed(self) -> Counter[str]:
@@ -255,14 +237,6 @@ _WORDS = {
 }
 
 
-def _selectors(statements: list[Statement]) -> Iterator[Sig]:
-    for statement in statements:
-        if isinstance(statement, Switch):
-            yield statement.selector
-            for _patterns, body in statement.cases:
-                yield from _selectors(body)
-
-
 class Purposes:
     """Purposes of the anonymous nets of a module."""
 
@@ -277,7 +251,7 @@ class Purposes:
             self._read_cell(cell)
         for process in netlist.module.processes:
             target = process_target(process)
-            selectors = list(_selectors(process))
+            selectors = [one.selector for one in all_statements(process) if isinstance(one, Switch)]
             self._read(selectors, target, decides=True)
             self._read([sig for sig in statement_sigs(process) if sig not in selectors], target)
 

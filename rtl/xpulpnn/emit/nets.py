@@ -8,7 +8,8 @@ from xpulpnn.emit.layout import Style, TextPiece, declared_range, is_reset_port
 from xpulpnn.emit.names import Enumerations, NameSpace, field_base, is_private, plain_name, port_name
 from xpulpnn.emit.netlist import Netlist, Purposes
 from xpulpnn.emit.operators import COMPARISONS, REDUCTIONS
-from xpulpnn.emit.rtlil import MEMORY_WRITE, REGISTER, Cell, Sig, Slice, Statement, process_target, wires_of
+from xpulpnn.emit.rtlil import MEMORY_WRITE, REGISTER, Cell, Statement, process_target
+from xpulpnn.emit.values import Sig, Slice, wires_of
 
 _MAX_OPERATORS = 6  # operators in one expression, beyond which an intermediate net reads better
 _MAX_COPIES = 3  # places where a single operator is repeated rather than given a net

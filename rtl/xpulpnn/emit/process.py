@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from xpulpnn.emit.expr import verilog_literal
 from xpulpnn.emit.layout import COLUMNS, INDENT
 from xpulpnn.emit.nets import Nets
-from xpulpnn.emit.rtlil import Assign, Sig, bits, sig_width
+from xpulpnn.emit.rtlil import Assign
 from xpulpnn.emit.tree import PRIORITY_WIDTH, Case, ChoiceNode, Node, covers_all, disjoint, grouped, is_empty
+from xpulpnn.emit.values import Sig, bits, sig_width
 
 _NOTE = 16  # Columns below which a note that is cut off says too little
 Path = tuple[tuple[str, ...], ...]  # the way to a case: for each choice on it the patterns, of which one matched

@@ -5,68 +5,11 @@ the whole Yosys language; anything else raises :class:`~xpulpnn.errors.ToolError
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from xpulpnn.emit.values import Const, Sig, Slice, const_bits, wires_of
 from xpulpnn.errors import ToolError
-
-
-@dataclass(frozen=True, slots=True)
-class Const:
-    """Literal bits, most significant first."""
-
-    bits: str
-
-    @property
-    def width(self) -> int:
-        """Number of bits."""
-        return len(self.bits)
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """``width`` bits of ``wire`` from bit ``low`` up."""
-
-    wire: str
-    low: int
-    width: int
-
-
-Sig = tuple[Const | Slice, ...]  # a value: chunks, most significant first
-
-
-def sig_width(sig: Sig) -> int:
-    """Number of bits of a value."""
-    return sum(chunk.width for chunk in sig)
-
-
-def wires_of(*sigs: Sig) -> list[str]:
-    """The net of every chunk of some values."""
-    return [chunk.wire for sig in sigs for chunk in sig if isinstance(chunk, Slice)]
-
-
-def bits(sig: Sig, low: int, width: int) -> Sig:
-    """Bits ``low`` up to ``low + width - 1`` of a value, fewer if it is narrower."""
-    kept: list[Const | Slice] = []
-    for chunk in reversed(sig):
-        skip = min(low, chunk.width)
-        take = min(width, chunk.width - skip)
-        low -= skip
-        width -= take
-        if not take:
-            continue
-        if isinstance(chunk, Const):
-            end = chunk.width - skip
-            kept.append(Const(chunk.bits[end - take : end]))
-        else:
-            kept.append(Slice(chunk.wire, chunk.low + skip, take))
-    return tuple(reversed(kept))
-
-
-def const_bits(sig: Sig) -> str | None:
-    """The bits of a constant value; ``None`` if anything drives it."""
-    texts = [chunk.bits for chunk in sig if isinstance(chunk, Const)]
-    return "".join(texts) if len(texts) == len(sig) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +101,18 @@ class Switch:
 Statement = Assign | Switch
 
 
-def statement_sigs(statements: list[Statement]) -> Iterator[Sig]:
-    """Every value a process reads."""
+def all_statements(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """The statements of a process, those in choices too."""
     for statement in statements:
-        if isinstance(statement, Assign):
-            yield statement.value
-        else:
-            yield statement.selector
+        yield statement
+        if isinstance(statement, Switch):
             for _patterns, body in statement.cases:
-                yield from statement_sigs(body)
+                yield from all_statements(body)
+
+
+def statement_sigs(statements: Iterable[Statement]) -> list[Sig]:
+    """Every value a process reads."""
+    return [one.value if isinstance(one, Assign) else one.selector for one in all_statements(statements)]
 
 
 def process_target(process: list[Statement]) -> str:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from xpulpnn.emit.rtlil import Assign, Sig, Slice, Statement, bits, sig_width
+from xpulpnn.emit.rtlil import Assign, Statement
+from xpulpnn.emit.values import Sig, Slice, bits, runs, sig_width
 
 Patterns = tuple[str, ...]
 
@@ -88,14 +89,11 @@ def _pieces(node: Assign, later: Sequence[Slice]) -> list[Node]:
     for other in later:
         if other.wire == target.wire:
             free -= set(range(other.low, other.low + other.width))
-    if len(free) == target.width:
-        return [node]
-    found: list[Node] = []
-    for first in sorted(place for place in free if place - 1 not in free):
-        width = next(count for count in range(1, target.width + 1) if first + count not in free)
-        value = bits(node.value, first - target.low, width)
-        found.append(Assign(Slice(target.wire, first, width), value))
-    return found
+    return [
+        Assign(Slice(target.wire, target.low + first, width), bits(node.value, first, width))
+        for is_free, first, width in runs(target.width, lambda place: target.low + place in free)
+        if is_free
+    ]
 
 
 def _node(statement: Statement) -> list[Node]:
@@ -162,20 +160,14 @@ def _shared(one: Node, other: Node) -> Node | None:
         return None
     short, long = sorted((one, other), key=lambda choice: len(choice.arms))
     same = [test for test, _ in short.arms] == [test for test, _ in long.arms[: len(short.arms)]]
-    if same and len(short.arms) == len(long.arms):
-        pairs = zip(one.arms, other.arms, strict=True)
-        arms = [(test, _merge(mine, yours)) for (test, mine), (_, yours) in pairs]
-        return ChoiceNode(one.selector, arms, _merge(one.default, other.default))
-    if one.selector is None:
-        # one chain of conditions if the shorter begins the longer
-        if not same or not is_empty(short.default):
-            return None
+    # one chain of conditions, too, if the shorter begins the longer
+    if same and (len(short.arms) == len(long.arms) or (one.selector is None and is_empty(short.default))):
         arms = []
         for index, (test, body) in enumerate(long.arms):
             parts = [choice.arms[index][1] for choice in (one, other) if index < len(choice.arms)]
             arms.append((test, _merge(*parts) if len(parts) > 1 else body))
-        return ChoiceNode(None, arms, _merge(one.default, other.default))
-    if not is_empty(one.default) or not is_empty(other.default):
+        return ChoiceNode(one.selector, arms, _merge(one.default, other.default))
+    if one.selector is None or not is_empty(one.default) or not is_empty(other.default):
         return None
     # all cases are single values that exclude each other
     table = dict(one.arms)
