@@ -2,7 +2,7 @@
 
 import gc
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
@@ -11,11 +11,12 @@ from importlib.metadata import version
 from textwrap import wrap
 from typing import Any, Literal
 
+from amaranth.hdl import Fragment, Instance, MemoryInstance
 from amaranth.lib import wiring
 
-from xpulpnn.emit import rtlil
-from xpulpnn.emit.hierarchy import Emitted, ForeignOutputs, ModulePort, ModuleWalk, component_ports
-from xpulpnn.emit.layout import Interface, Style, is_reset_port
+from xpulpnn.emit import hierarchy, rtlil
+from xpulpnn.emit.hierarchy import ModulePort, component_ports
+from xpulpnn.emit.layout import Interface, Style
 from xpulpnn.emit.members import member_fields, member_meanings, summary
 from xpulpnn.emit.module import ModuleText, ModuleWriter
 from xpulpnn.emit.names import IDENTIFIER, port_name, snake_case
@@ -110,10 +111,36 @@ class _Emission:
         self.known: dict[str, Interface] = {}
         self.described: dict[str, dict[str, Any]] = {}
         self.rtlil: dict[str, tuple[str, ...]] = {}
+        self._converted: dict[Hashable, str] = {}
 
-    def build(self, component: wiring.Component, text: str, foreign: ForeignOutputs) -> Emitted:
+    def convert(self, component: wiring.Component, fragment: Fragment | None = None) -> str:
+        """Convert a component and everything inside it, children first, those that elaborate alike once.
+
+        ``fragment`` is the component if it has been elaborated. Returns the name of its module.
+        """
+        fragment = fragment or Fragment.get(component, None)
+        hierarchy.flatten(component, fragment)
+        children: list[tuple[str, str | None]] = []
+        foreign: dict[str, Interface] = {}
+        for index, (child, name, src_loc) in enumerate(fragment.subfragments):
+            inner = hierarchy.component_of(child)
+            if isinstance(child, Instance):
+                foreign[child.type] = Interface(frozenset(name for name, (_, io) in child.ports.items() if io == "o"))
+            if isinstance(child, Instance | MemoryInstance) or inner is None:
+                children.append((name, None))
+                continue
+            module = self.convert(inner, child)
+            children.append((name, module))
+            instance = hierarchy.instance(module, self.known[module].clocking, inner)
+            fragment.subfragments[index] = (instance, name, src_loc)
+        key = hierarchy.likeness(component, fragment, children)
+        if key is None or key not in self._converted:
+            self._converted[key] = self._add(component, hierarchy.component_rtlil(component, fragment), foreign)
+        return self._converted[key]
+
+    def _add(self, component: wiring.Component, text: str, foreign: Mapping[str, Interface]) -> str:
         """Add one component; those whose text is the same share a module."""
-        interfaces = self.known | {name: Interface(outputs) for name, outputs in foreign.items()}
+        interfaces = {**self.known, **foreign}
         inside = sorted(interfaces.keys() & set(_CELL.findall(text)))
         ports = [port for port in component_ports(component) if port.width]
         meanings, note = member_meanings(component), getattr(component, "case_note", no_note)
@@ -132,7 +159,7 @@ class _Emission:
         self.texts[name] = written
         self.rtlil[name] = tuple(dict.fromkeys((*self.rtlil.get(name, ()), text)))
         outputs = frozenset(port.name for port in ports if port.direction == "output")
-        self.known[name] = Interface(outputs, frozenset(filter(is_reset_port, clocking)))
+        self.known[name] = Interface(outputs, clocking)
         self.described[name] = {
             "component": f"{type(component).__module__}.{type(component).__qualname__}",
             "ports": self._ports(component, clocking, ports),
@@ -140,7 +167,7 @@ class _Emission:
             "signals": written.signals,
             "instances": dict(written.instances),
         }
-        return Emitted(name, clocking)
+        return name
 
     def _module_name(self, wanted: str, written: ModuleText) -> str:
         wanted = f"{self.style.prefix}{wanted}"
@@ -150,11 +177,11 @@ class _Emission:
             name = f"{wanted}_{number}"
         return name
 
-    def hierarchy(self, path: str, module: str) -> Iterator[tuple[str, str]]:
+    def instances(self, path: str, module: str) -> Iterator[tuple[str, str]]:
         """Instance paths from ``path``, an instance of ``module``, downwards, and their modules."""
         yield path, module
         for instance, inner in self.texts[module].instances if module in self.texts else ():
-            yield from self.hierarchy(f"{path}.{instance}", inner)
+            yield from self.instances(f"{path}.{instance}", inner)
 
     def _ports(
         self, component: wiring.Component, clocking: tuple[str, ...], ports: list[ModulePort]
@@ -236,7 +263,7 @@ def emit(
     top = f"{prefix}{name}"
     emission = _Emission(component, top, style)
     with _uncollected():
-        ModuleWalk(emission.build).convert(component)
+        emission.convert(component)
     configuration = plain(config)
     modules = {
         module: "".join(f"{line}\n" for line in written.summary) + f"module {module}{written.text}"
@@ -246,7 +273,7 @@ def emit(
         "top": top,
         "ports": emission.described[top]["ports"],
         "configuration": configuration,
-        "hierarchy": dict(sorted(emission.hierarchy(top, top))),
+        "hierarchy": dict(sorted(emission.instances(top, top))),
         "modules": emission.described,
     }
     return EmittedVerilog(_header(configuration, command, style), modules, manifest, emission.rtlil)

@@ -1,7 +1,7 @@
 """Writes registers, those that are alike as arrays, and memories."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -22,16 +22,6 @@ _LITERAL = re.compile(r"(\d+)'h([0-9a-f]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
-    """One register."""
-
-    name: str
-    # what elements of one array must have in common: width, reset value, clock edge and reset
-    alike: tuple[object, ...]
-    lines: tuple[str, ...]  # what it does at a clock edge
-
-
-@dataclass(frozen=True, slots=True)
 class ArrayOfRegisters:
     """An array that stands for registers."""
 
@@ -40,40 +30,15 @@ class ArrayOfRegisters:
     last: int  # numbers of the elements
     lines: tuple[str, ...]  # what element `{index}` does at a clock edge
 
-    def element(self, number: int) -> str:
-        """The name of an element."""
-        return f"{self.name}{number}"
 
-
-def arrays(elements: Sequence[Element], index: str) -> list[ArrayOfRegisters]:
-    """The arrays among some registers; ``index`` is the variable of their loops."""
-    numbered = [(match, element) for element in elements if (match := _NUMBERED.fullmatch(element.name))]
-    found: list[ArrayOfRegisters] = []
-    for name, run in groupby(numbered, key=lambda pair: pair[0][1]):
-        members = {int(match[2]): element for match, element in run}
-        first, last = min(members), max(members)
-        if len(members) < MIN_ELEMENTS or last - first + 1 != len(members):
-            continue
-        if len({element.alike for element in members.values()}) > 1:
-            continue
-        lines = _common(name, members, index)
-        if lines is not None:
-            found.append(ArrayOfRegisters(name, first, last, lines))
-    return found
-
-
-def _common(name: str, members: dict[int, Element], index: str) -> tuple[str, ...] | None:
-    texts = {number: "\n".join(element.lines) for number, element in members.items()}
+def _common(name: str, texts: dict[int, str], index: str) -> tuple[str, ...] | None:
+    """The lines that all elements have in common, in terms of ``index``."""
     tokens = {number: _TOKEN.findall(text) for number, text in texts.items()}
     if len({len(row) for row in tokens.values()}) > 1:
         return None
-    result = []
-    for column in zip(*(row for row in tokens.values()), strict=True):
-        token = _generic(name, list(zip(tokens, column, strict=True)), index)
-        if token is None:
-            return None
-        result.append(token)
-    return tuple("".join(result).split("\n"))
+    columns = (list(zip(tokens, column, strict=True)) for column in zip(*tokens.values(), strict=True))
+    result = [_generic(name, column, index) for column in columns]
+    return None if None in result else tuple("".join(filter(None, result)).split("\n"))
 
 
 def _generic(name: str, column: list[tuple[int, str]], index: str) -> str | None:
@@ -119,18 +84,28 @@ class Clocked:
         nets = self._nets
         index = "i" if nets.space.is_free("i") else "index"
         wires = {nets.names[name]: name for name in self._blocks if name not in nets.ports}
-        elements = []
-        for name, wire in wires.items():
-            block = self._blocks[wire]
-            if name[-1].isdigit():
-                alike = nets.wires[wire].width, nets.wires[wire].init, block.event, block.reset
-                elements.append(Element(name, alike, tuple(self._body(block))))
-        for array in arrays(elements, index):
+        texts = {name: "\n".join(self._body(self._blocks[wires[name]])) for name in wires if name[-1].isdigit()}
+        numbered = [match for name in texts if (match := _NUMBERED.fullmatch(name))]
+        for name, run in groupby(numbered, key=lambda match: match[1]):
+            members = {int(match[2]): wires[match[0]] for match in run}
+            first, last = min(members), max(members)
+            if len(members) < MIN_ELEMENTS or last - first + 1 != len(members):
+                continue
+            if len({self._alike(wire) for wire in members.values()}) > 1:
+                continue
+            lines = _common(name, {number: texts[nets.names[wire]] for number, wire in members.items()}, index)
+            if lines is None:
+                continue
             self._index = self._index or nets.space.take(index)
-            for number in range(array.first, array.last + 1):
-                wire = wires[array.element(number)]
-                nets.names[wire] = f"{array.name}[{number}]"
+            array = ArrayOfRegisters(name, first, last, lines)
+            for number, wire in members.items():
+                nets.names[wire] = f"{name}[{number}]"
                 self.arrays[wire] = array, number
+
+    def _alike(self, wire: str) -> tuple[object, ...]:
+        """What elements of one array must have in common."""
+        block = self._blocks[wire]
+        return self._nets.wires[wire].width, self._nets.wires[wire].init, block.event, block.reset
 
     def registers(self) -> list[dict[str, Any]]:
         """Name, width and reset value of each register."""

@@ -60,17 +60,10 @@ def self_width(cell: Cell) -> int:
 class Printer:
     """Writes values and operators."""
 
-    def __init__(
-        self,
-        name: Callable[[Slice], str],
-        inlined: dict[str, Cell],
-        memories: dict[str, str],
-        enumerations: Enumerations,
-    ) -> None:
-        self._name = name
-        self._inlined = inlined
-        self._memories = memories
-        self._enumerations = enumerations
+    def __init__(self, name: Callable[[Slice], str], enumerations: Enumerations) -> None:
+        self._name, self._enumerations = name, enumerations
+        self.inlined: dict[str, Cell] = {}  # operators by their nets, where these are read
+        self.memories: dict[str, str] = {}
 
     def sig(self, sig: Sig, enumeration: Enumeration | None = None) -> Text:
         """A value, which may be one of an enumeration."""
@@ -88,12 +81,12 @@ class Printer:
 
     def has_inlined(self, sig: Sig) -> bool:
         """Return whether the text of a value is that of an operator, of which no part can be taken."""
-        return not self._inlined.keys().isdisjoint(wires_of(sig))
+        return not self.inlined.keys().isdisjoint(wires_of(sig))
 
     def condition(self, sig: Sig, *, negated: bool = False) -> str:
         """A bit that is tested, for 0 if ``negated``."""
         chunk = sig[0]
-        cell = self._inlined.get(chunk.wire) if isinstance(chunk, Slice) else None
+        cell = self.inlined.get(chunk.wire) if isinstance(chunk, Slice) else None
         if cell is not None and cell.type == "$not":
             return self.condition(cell.ports["A"], negated=not negated)
         text = self.sig(sig)
@@ -102,8 +95,8 @@ class Printer:
     def _chunk(self, chunk: Const | Slice, enumeration: Enumeration | None = None) -> Text:
         if isinstance(chunk, Const):
             return Text(verilog_literal(chunk.bits))
-        if chunk.wire in self._inlined:
-            return self.cell(self._inlined[chunk.wire], enumeration)
+        if chunk.wire in self.inlined:
+            return self.cell(self.inlined[chunk.wire], enumeration)
         return Text(self._name(chunk))
 
     def cell(self, cell: Cell, enumeration: Enumeration | None = None) -> Text:
@@ -136,7 +129,7 @@ class Printer:
 
     def word(self, port: Cell) -> str:
         """The word of a memory that a port addresses."""
-        return f"{self._memories[str(port.params['MEMID'])]}[{self.sig(port.ports['ADDR']).text}]"
+        return f"{self.memories[str(port.params['MEMID'])]}[{self.sig(port.ports['ADDR']).text}]"
 
     def _unary(self, operator: str, sig: Sig) -> Text:
         if operator != "~" and len(sig) > 1 and all(chunk.width == 1 for chunk in sig):

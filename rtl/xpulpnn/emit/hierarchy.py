@@ -6,7 +6,7 @@ instantiates it by name; two instances of equal components then share one module
 """
 
 import pickle
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,102 +53,64 @@ class _Alone(Elaboratable):
         return self._fragment
 
 
-def _component_of(fragment: Fragment) -> wiring.Component | None:
+def component_of(fragment: Fragment) -> wiring.Component | None:
+    """The component that was elaborated to a fragment; None for a bare module."""
     origins = fragment.origins or ()
     return next((origin for origin in origins if isinstance(origin, wiring.Component)), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Emitted:
-    """Module name and implicit clock and reset ports of one component, told by who builds it."""
+def component_rtlil(component: wiring.Component, fragment: Fragment) -> str:
+    """RTLIL of an elaborated component as a module of its own."""
+    return rtlil.convert(_Alone(component, fragment), name="module", emit_src=False)
 
-    module: str
-    clocking: tuple[str, ...]
-
-
-ForeignOutputs = Mapping[str, frozenset[str]]  # Output ports of modules that are not described here, by module
 
 _LIBRARY = tuple(f"_{base.__name__}__" for base in wiring.Component.__mro__)
 """Beginnings of the names of attributes that Amaranth's classes keep to themselves."""
 
 
-class ModuleWalk:
-    """Converts a hierarchy; components that elaborate alike are converted once.
+def likeness(component: wiring.Component, fragment: Fragment, children: list[tuple[str, str | None]]) -> Hashable:
+    """Return a key that components share if they elaborate alike; None if nothing is like this one.
 
     Two components count as alike if they have the same type, attributes and ports, the same children under the same
-    names, and statements that read the same. A component with an attribute that cannot be pickled, another signal in
-    the place of a port, a clock domain or a memory of its own is like none.
+    names (``children``, with their modules), and statements that read the same. A component with an attribute that
+    cannot be pickled, another signal in the place of a port, a clock domain or a memory of its own is like none.
     """
-
-    def __init__(self, build: Callable[[wiring.Component, str, ForeignOutputs], Emitted]) -> None:
-        # called with a component, its RTLIL text and the outputs of the foreign modules in it
-        self._build = build
-        self._known: dict[Hashable, Emitted] = {}
-
-    def convert(self, component: wiring.Component, fragment: Fragment | None = None) -> Emitted:
-        """Convert a component and everything inside it, children first; bare modules become a part of what is around.
-
-        ``fragment`` is the component if it has been elaborated.
-        """
-        fragment = fragment or Fragment.get(component, None)
-        _flatten(component, fragment)
-        children: list[tuple[str, str | None]] = []
-        foreign: dict[str, frozenset[str]] = {}
-        for index, (child, name, src_loc) in enumerate(fragment.subfragments):
-            inner = _component_of(child)
-            if isinstance(child, Instance):
-                foreign[child.type] = frozenset(port for port, (_, kind) in child.ports.items() if kind == "o")
-            if isinstance(child, Instance | MemoryInstance) or inner is None:
-                children.append((name, None))
-                continue
-            emitted = self.convert(inner, child)
-            children.append((name, emitted.module))
-            fragment.subfragments[index] = (_instance(emitted, inner), name, src_loc)
-        key = self._key(component, fragment, children)
-        if key is not None and key in self._known:
-            return self._known[key]
-        text = rtlil.convert(_Alone(component, fragment), name="module", emit_src=False)
-        emitted = self._build(component, text, foreign)
-        self._known[key] = emitted
-        return emitted
-
-    @staticmethod
-    def _key(component: wiring.Component, fragment: Fragment, children: list[tuple[str, str | None]]) -> Hashable:
-        """Return a key that components share if they elaborate alike; None if nothing is like this one."""
-        members, values = component.signature.members, vars(component)
-        own = {name: value for name, value in values.items() if name not in members and not name.startswith(_LIBRARY)}
-        ports: list[Hashable] = []
-        for port in component_ports(component):
-            if not isinstance(port.value, Signal) or port.value.name != port.name:
-                return None
-            ports.append((port.name, port.direction, repr(port.value.shape()), port.value.init))
-        if fragment.domains or any(module is None for _name, module in children):
+    members, values = component.signature.members, vars(component)
+    own = {name: value for name, value in values.items() if name not in members and not name.startswith(_LIBRARY)}
+    ports: list[Hashable] = []
+    for port in component_ports(component):
+        if not isinstance(port.value, Signal) or port.value.name != port.name:
             return None
-        try:
-            attributes = pickle.dumps(own)
-        except (pickle.PicklingError, AttributeError, TypeError):
-            return None
-        return type(component), attributes, tuple(ports), tuple(children), repr(fragment.statements)
+        ports.append((port.name, port.direction, repr(port.value.shape()), port.value.init))
+    if fragment.domains or any(module is None for _name, module in children):
+        return None
+    try:
+        attributes = pickle.dumps(own)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return None
+    return type(component), attributes, tuple(ports), tuple(children), repr(fragment.statements)
 
 
-def _instance(emitted: Emitted, component: wiring.Component) -> Instance:
+def instance(module: str, clocking: Iterable[str], component: wiring.Component) -> Instance:
+    """An instance of the module of a component, with the clocks and resets that Amaranth added to its ports."""
     ports = (port for port in component_ports(component) if port.width)
     connections: dict[str, Any] = {f"{port.direction[0]}_{port.name}": port.value for port in ports}
-    for name in emitted.clocking:
+    for name in clocking:
         domain, _, kind = name.rpartition("_")
         connections[f"i_{name}"] = {"clk": ClockSignal, "rst": ResetSignal}[kind](domain or "sync")
-    return Instance(emitted.module, **connections)
+    return Instance(module, **connections)
 
 
-def _flatten(component: wiring.Component, fragment: Fragment) -> None:
+def flatten(component: wiring.Component, fragment: Fragment) -> None:
+    """Make what bare modules hold a part of the component around them."""
     kept = []
     for index, (child, name, src_loc) in enumerate(fragment.subfragments):
         # a submodule without a signature of its own becomes a part of the module around it
-        if isinstance(child, Instance | MemoryInstance) or _component_of(child) is not None:
+        if isinstance(child, Instance | MemoryInstance) or component_of(child) is not None:
             kept.append((child, name, src_loc))
             continue
         name = name or f"unnamed{index}"
-        _flatten(component, child)
+        flatten(component, child)
         for domain in child.domains.values():
             if domain.local or domain.name in fragment.domains:
                 raise ToolError(

@@ -110,7 +110,7 @@ class ModuleWriter:
         for port, sig in cell.ports.items():
             if not sig:
                 continue
-            if port in interface.resets and nets.style.is_asynchronous:
+            if port in interface.clocking and nets.style.inverts(port):
                 wire = nets.whole(sig)
                 text = nets.names[wire] if wire and nets.is_inverted(wire) else f"~{nets.printer.sig(sig).operand}"
                 if wire:
@@ -120,7 +120,8 @@ class ModuleWriter:
                 rows.append(f"{INDENT}.{port_name(port)}({self._driven(sig)})")
             else:
                 rows.append(f"{INDENT}.{port_name(port)}({nets.printer.sig(sig).text})")
-        settings = ", ".join(f".{name}({_parameter(value)})" for name, value in cell.params.items())
+        values = {name: value if isinstance(value, int) else f'"{value}"' for name, value in cell.params.items()}
+        settings = ", ".join(f".{name}({value})" for name, value in values.items())
         head = f"{cell.type[1:]} #({settings})" if settings else cell.type[1:]
         lines = [f"{head} {nets.names[cell.name]} (", *",\n".join(rows).split("\n"), ");"]
         return TextPiece("", lines, nets.sources(nets.netlist.inputs(cell)))
@@ -172,7 +173,3 @@ class ModuleWriter:
             return []
         name = nets.space.take("unused")
         return ["// What this module has no use for.", f"wire {name} = &{{1'b0, {', '.join(parts)}}};"]
-
-
-def _parameter(value: int | str) -> str:
-    return str(value) if isinstance(value, int) else f'"{value}"'

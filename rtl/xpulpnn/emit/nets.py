@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from xpulpnn.emit.expr import Printer, self_width
-from xpulpnn.emit.layout import Style, TextPiece, declared_range, is_reset_port
+from xpulpnn.emit.layout import Style, TextPiece, declared_range
 from xpulpnn.emit.names import Enumerations, NameSpace, field_base, is_private, plain_name, port_name
 from xpulpnn.emit.netlist import Netlist, Purposes
 from xpulpnn.emit.operators import COMPARISONS, REDUCTIONS
@@ -32,12 +32,11 @@ class Nets:
         self.fields = {name: sig for name, sig in shown.items() if field_base(name) is not None}
         self.enumerations = Enumerations(self.wires, shown, self.space)
         self.shown_fields: list[str] = []
-        self.inlined: dict[str, Cell] = {}
-        self.memories: dict[str, str] = {}
         self.next_state: dict[str, list[Statement]] = {}
         self.read: Counter[str] = Counter()
         self._part_names: dict[Slice, str] = {}
-        self.printer = Printer(self._slice, self.inlined, self.memories, self.enumerations)
+        self.printer = Printer(self._slice, self.enumerations)
+        self.inlined, self.memories = self.printer.inlined, self.printer.memories
 
     def settle(self) -> None:
         """Decide on everything."""
@@ -55,7 +54,7 @@ class Nets:
 
     def is_inverted(self, wire: str | None) -> bool:
         """Return whether a port has the opposite level of the net that it stands for."""
-        return wire is not None and self.style.is_asynchronous and wire in self.clocking and is_reset_port(wire[1:])
+        return wire is not None and wire in self.clocking and self.style.inverts(wire[1:])
 
     def whole(self, sig: Sig) -> str | None:
         """The net of which a value is every bit."""
