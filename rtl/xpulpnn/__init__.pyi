@@ -1,5 +1,3 @@
-from collections.abc import Mapping
-
 from xpulpnn.config import PRESETS as PRESETS
 from xpulpnn.config import CoreConfig as CoreConfig
 from xpulpnn.config import DotpConfig as DotpConfig
@@ -13,5 +11,3 @@ from xpulpnn.core.obi import ObiSignature as ObiSignature
 from xpulpnn.core.simd_alu import SimdAlu as SimdAlu
 from xpulpnn.dotp.nnrf import NnRf as NnRf
 from xpulpnn.dotp.unit import DotpUnit as DotpUnit
-
-HOMES: Mapping[str, str]

@@ -5,7 +5,7 @@ Configurations are frozen dataclasses; every constructor of a component takes on
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import EnumType
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -70,11 +70,11 @@ def _settings(config: Any) -> dict[str, tuple[tuple[str, ...], Any]]:
     return found
 
 
-def with_setting(config: object, key: str, text: str) -> dict[str, Any]:
-    """Parse one ``KEY=VALUE`` setting of the command line by the type of its field.
+def with_setting(config: object, key: str, text: str) -> tuple[tuple[str, ...], Any]:
+    """Path and value of one ``KEY=VALUE`` setting of the command line, parsed by the type of its field.
 
-    Returns a mapping for :func:`apply_settings`, nested as the fields are. ``KEY`` may have hyphens for underscores;
-    keys of :class:`DotpConfig` may be written with or without the prefix ``dotp.``.
+    ``KEY`` may have hyphens for underscores; keys of :class:`DotpConfig` may be written with or without the prefix
+    ``dotp.``.
     """
     known = _settings(config)
     name = key.replace("-", "_")
@@ -82,26 +82,20 @@ def with_setting(config: object, key: str, text: str) -> dict[str, Any]:
         shown = sorted(setting for setting in known if "." not in setting)
         raise ConfigError(f"setting must be one of {', '.join(shown)}, not {key}")
     path, kind = known[name]
-    change = parse_value(path[-1], text, kind)
-    for part in reversed(path):
-        change = {part: change}
-    return change
+    return path, parse_value(path[-1], text, kind)
 
 
-def _changed(config: Any, changes: Iterable[Mapping[str, Any]]) -> Any:
-    values: dict[str, Any] = {}
-    inner: dict[str, list[Any]] = {}
-    for name, value in (item for change in changes for item in change.items()):
-        if is_dataclass(getattr(config, name)):
-            inner.setdefault(name, []).append(value)
-        else:
-            values[name] = value
-    return replace(config, **values, **{name: _changed(getattr(config, name), found) for name, found in inner.items()})
+def _changed(config: Any, changes: Mapping[tuple[str, ...], Any]) -> Any:
+    values = {name: value for (name, *inner), value in changes.items() if not inner}
+    for name in {name for name, *inner in changes if inner}:
+        inner = {path[1:]: value for path, value in changes.items() if path[0] == name}
+        values[name] = _changed(getattr(config, name), inner)
+    return replace(config, **values)
 
 
 def apply_settings(config: Config, settings: Mapping[str, str]) -> Config:
     """``config`` with ``KEY=VALUE`` settings applied together; raises :class:`ConfigError`."""
-    return _changed(config, [with_setting(config, key, text) for key, text in settings.items()])
+    return _changed(config, dict(with_setting(config, key, text) for key, text in settings.items()))
 
 
 Multipliers = Literal["replicated", "shared"]
@@ -154,6 +148,19 @@ class DotpConfig:
         return tuple(fmt for fmt in ElemFmt if fmt.width in self.widths)
 
 
+_EXTENSIONS: Mapping[str, tuple[Extension, str]] = {
+    "xpulpv2": (Extension.XPULPV2, "xpulpv2"),
+    "xpulpnn": (Extension.XPULPNN, "xpulpv2"),
+    "mac_load_nn": (Extension.XPULPML_NN, "xpulpnn"),
+    "mac_load_cu": (Extension.XPULPML_CU, "xpulpnn"),
+    "qnt": (Extension.XPULPQNT, "xpulpnn"),
+    "mac_load_cross": (Extension.XPULPML_CROSS, "mac_load_nn"),
+    "mac_load_dot": (Extension.XPULPML_DOT, "mac_load_nn"),
+    "requantise": (Extension.XPULPRQ, "mac_load_nn"),
+}
+"""Extension that each field adds, and the field without which it cannot be."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreConfig:
     """Configuration of the EX stage, back end and core."""
@@ -185,15 +192,10 @@ class CoreConfig:
     rvfi: bool = False  #: Adds the retirement port; for verification, absent from product Verilog.
 
     def __post_init__(self) -> None:
-        if self.xpulpnn and not self.xpulpv2:
-            raise ConfigError("xpulpv2 must be true with xpulpnn, not false")
         check_choices(self)
-        for name in ("mac_load_nn", "mac_load_cu", "qnt"):
-            if getattr(self, name) and not self.xpulpnn:
-                raise ConfigError(f"xpulpnn must be true with {name}, not false")
-        for name in ("mac_load_cross", "mac_load_dot", "requantise"):
-            if getattr(self, name) and not self.mac_load_nn:
-                raise ConfigError(f"mac_load_nn must be true with {name}, not false")
+        for name, (_, needed) in _EXTENSIONS.items():
+            if getattr(self, name) and not getattr(self, needed):
+                raise ConfigError(f"{needed} must be true with {name}, not false")
         narrow = self.dotp.widths - XPULPV2_WIDTHS
         shown = ",".join(map(str, sorted(self.dotp.widths, reverse=True)))
         if self.qnt and not narrow:
@@ -206,17 +208,7 @@ class CoreConfig:
     @property
     def extensions(self) -> frozenset[Extension]:
         """The enabled extensions."""
-        optional = {
-            Extension.XPULPV2: self.xpulpv2,
-            Extension.XPULPNN: self.xpulpnn,
-            Extension.XPULPML_NN: self.mac_load_nn,
-            Extension.XPULPML_CU: self.mac_load_cu,
-            Extension.XPULPQNT: self.qnt,
-            Extension.XPULPML_CROSS: self.mac_load_cross,
-            Extension.XPULPML_DOT: self.mac_load_dot,
-            Extension.XPULPRQ: self.requantise,
-        }
-        return BASE_EXTENSIONS | {ext for ext, on in optional.items() if on}
+        return BASE_EXTENSIONS | {extension for name, (extension, _) in _EXTENSIONS.items() if getattr(self, name)}
 
     @property
     def csr_groups(self) -> frozenset[CsrGroup]:
@@ -306,7 +298,10 @@ class ClusterConfig:
         for name in sizes + (("icache_private",) if self.icache_private else ()):
             if getattr(self, name) < 1 or getattr(self, name).bit_count() != 1:
                 raise ConfigError(f"{name} must be a power of two, not {getattr(self, name)}")
-        self._check_icache()
+        least = 2 * self.icache_ways * ICACHE_LINE_BYTES
+        for name, bytes_least in (("icache_private", least), ("icache_shared", least * self.icache_shared_banks)):
+            if self.icache_private and getattr(self, name) < bytes_least:
+                raise ConfigError(f"{name} must be at least {bytes_least}, not {getattr(self, name)}")
         if self.ext_data_bits != EXT_DATA_BITS:
             raise ConfigError(f"ext_data_bits must be {EXT_DATA_BITS}, not {self.ext_data_bits}")
         if not self.banks * WORD_BYTES <= self.tcdm_bytes <= TCDM_SPACE:
@@ -314,14 +309,6 @@ class ClusterConfig:
                 f"tcdm_bytes must be at least a word for each of {self.banks} banks and at most {TCDM_SPACE}, "
                 f"not {self.tcdm_bytes}"
             )
-
-    def _check_icache(self) -> None:
-        if not self.icache_private:
-            return
-        least = 2 * self.icache_ways * ICACHE_LINE_BYTES
-        for name, bytes_least in (("icache_private", least), ("icache_shared", least * self.icache_shared_banks)):
-            if getattr(self, name) < bytes_least:
-                raise ConfigError(f"{name} must be at least {bytes_least}, not {getattr(self, name)}")
 
     @property
     def icache_private_sets(self) -> int:

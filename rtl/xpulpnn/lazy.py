@@ -3,17 +3,22 @@
 ``xpulpnn.isa`` can so be imported without Amaranth, and the command line starts without what a subcommand does not use.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
-def loader(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package."""
+def loader(initialiser: str) -> Callable[[str], Any]:
+    """The ``__getattr__`` of the package of a file ``__init__.py``, for the names that the stub beside it imports."""
+    path = Path(initialiser)
+    stub = path.with_suffix(".pyi").read_text()
+    homes = {name: home for home, name in re.findall(r"^from (\S+) import \w+ as (\w+)$", stub, re.MULTILINE)}
 
     def load(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise AttributeError(f"module {path.parent.name!r} has no attribute {name!r}")
         return getattr(import_module(homes[name]), name)
 
     return load

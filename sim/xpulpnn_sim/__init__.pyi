@@ -1,5 +1,3 @@
-from collections.abc import Mapping
-
 from xpulpnn_sim.api.cosimulation import cosim as cosim
 from xpulpnn_sim.api.cosimulation import cosim_cluster as cosim_cluster
 from xpulpnn_sim.api.programs import check_vectors as check_vectors
@@ -8,5 +6,3 @@ from xpulpnn_sim.api.programs import simulate as simulate
 from xpulpnn_sim.cosimulation.model.machine import Machine as Machine
 from xpulpnn_sim.exploration.exploration import explore as explore
 from xpulpnn_sim.exploration.options import ExploreOptions as ExploreOptions
-
-HOMES: Mapping[str, str]

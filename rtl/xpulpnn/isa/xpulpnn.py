@@ -175,7 +175,7 @@ def _compute_and_update() -> Iterator[Insn]:
     for name, code, signs in _CU_FORM:
         for fmt, entry in product(ElemFmt, _CU_ENTRIES):
             word = pattern(MAC_LOAD, f"{fmt.value:03b}", f"{code}{entry:02b}")
-            kinds = _SIGNS[signs] | {"fmt": fmt, "entry": entry}
+            kinds: dict[str, Any] = _SIGNS[signs] | {"fmt": fmt, "entry": entry}
             yield Insn(f"pv.{name}.{fmt.suffix}.{entry}", word, "rd~,(rs1!),rs2", _CU, "pv.cusdot", **kinds)
 
 

@@ -157,9 +157,9 @@ def check_value(key: str, text: str, usual: Configuration) -> None:
     ``usual`` is one of those that have the field.
     """
     try:
-        change = with_setting(usual, key, text)
+        _, value = with_setting(usual, key, text)
         if key in {item.name for item in fields(DotpConfig)}:
-            value, kind = change.get("core", change)["dotp"][key], get_type_hints(DotpConfig)[key]
+            kind = get_type_hints(DotpConfig)[key]
             choices = get_args(kind)
             if get_origin(kind) is frozenset:
                 wrong = not value or not value <= ALL_WIDTHS
