@@ -154,7 +154,7 @@ def _moves() -> Iterator[Insn]:
 
 def _nn_form(families: Iterable[tuple[str, str, str]], operands: str, extension: Extension, op: str) -> Iterator[Insn]:
     for name, code, signs in families:
-        kinds = _SIGNS[signs] | {"alias": name.startswith("nn")}
+        kinds: dict[str, Any] = _SIGNS[signs] | {"alias": name.startswith("nn")}
         for fmt in ElemFmt:
             word = pattern(MAC_LOAD, f"{fmt.value:03b}", code)
             yield Insn(f"pv.{name}.{fmt.suffix}", word, operands, extension, op, fmt=fmt, **kinds)
