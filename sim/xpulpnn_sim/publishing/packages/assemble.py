@@ -119,10 +119,6 @@ TESTBENCHES: Mapping[str, Testbench] = {
         cluster_testbench,
         f"All cores run the program of `tb/cluster_program.lst` from a memory outside{_DELAYS}",
     ),
-    "cluster-axi": Testbench(
-        cluster_testbench,
-        f"All cores run the program of `tb/cluster-axi_program.lst` from a memory with AXI4 ports{_DELAYS}",
-    ),
     **{top: Testbench(unit_testbench, _VECTORS.format(top=top), has_delays=False) for top in BUILDERS},
 }
 """Testbenches by component; the other components are packaged without one."""

@@ -72,8 +72,7 @@ def cluster_testbench(design: Design) -> dict[str, str]:
     rng = Random(_SEED)
     program = cluster_check(config, [rng.getrandbits(32) for _ in range(OPERANDS)])
     nets = _Nets(design, _DRIVEN)
-    has_axi = design.top == "cluster-axi"
-    outside = _outside(nets, config, has_axi=has_axi)
+    responders, writes = _outside(nets, config)
     insns = tuple(enabled(config.core.extensions, config.core.widths))
     texts = [*(f"sum of core {core}" for core in range(config.cores)), "sum of all"]
     files = {
@@ -94,20 +93,16 @@ def cluster_testbench(design: Design) -> dict[str, str]:
             half_period=SIMULATED_NS // 2,
             path="tb",
             wires=nets.declarations(),
-            memories=f"{outside.instances}\n{banks(nets, config)}",
-            leaves=outside.leaves,
+            memories=f"{responders}\n{banks(nets, config)}",
             connections=connections(design.ports, nets.connection),
-            writes=outside.writes,
+            writes=writes,
         ),
         f"{design.top}_program.hex": sparse_hex(program.image(_WORDS)),
         f"{design.top}_program.lst": listing(program.assembled, program.source, insns),
         f"{design.top}_expected.hex": hex_words(program.results),
         f"{design.top}_expected.lst": described_testbench(program.results, texts),
     }
-    if has_axi:
-        files["axi_port.v"] = template("axi_port.v")
-    if not has_axi or not config.icache_private:
-        files["obi_port.v"] = template("obi_port.v")
+    files["obi_port.v"] = template("obi_port.v")
     if config.memories == "ports":
         files["sram.v"] = template("sram.v")
     return files
@@ -173,86 +168,30 @@ def banks(nets: _Nets, config: ClusterConfig) -> str:
     return "\n".join(texts)
 
 
-_AXI_PORT = """\
-    axi_port #(.WIDTH({width})) {name}_port (
-        .clk(clk), .rst(rst), .latency(latency[3:0]), .stall_percent(stall[6:0]), .seed(seed + {number}),
-        .arvalid({name}_arvalid), .arready({name}_arready), .araddr({name}_araddr), .arlen({name}_arlen),
-        .rvalid({name}_rvalid), .rready({name}_rready), .rdata({name}_rdata), .rresp({name}_rresp),
-        .rlast({name}_rlast),
-{writes}
-        .raddr({name}_raddr), .word({word}), .rfails({name}_rplace >= WORDS)
-    );
-"""
-
-_AXI_WRITES = """\
-        .awvalid({name}_awvalid), .awready({name}_awready), .awaddr({name}_awaddr), .awlen({name}_awlen),
-        .wvalid({name}_wvalid), .wready({name}_wready), .wlast({name}_wlast), .bvalid({name}_bvalid),
-        .bready({name}_bready), .bresp({name}_bresp), .waddr({name}_waddr), .accept({name}_accept),
-        .wfails({name}_wplace >= WORDS),"""
-
-_NO_AXI_WRITES = """\
-        .awvalid(1'b0), .awready(), .awaddr(32'd0), .awlen(8'd0), .wvalid(1'b0), .wready(), .wlast(1'b0), .bvalid(),
-        .bready(1'b0), .bresp(), .waddr(), .accept(), .wfails(1'b0),"""
-
-_AXI_NETS = """\
-    assign {name}_rid = 1'b0;
-    wire [31:0] {name}_raddr;
-    wire [31:0] {name}_rplace = ({name}_raddr - BASE) >> 2;
-"""
-
-_AXI_WRITE_NETS = """\
-    assign {name}_bid = 1'b0;
-    wire [31:0] {name}_waddr;
-    wire [31:0] {name}_wplace = ({name}_waddr - BASE) >> 2;
-    wire        {name}_accept;
-"""
-
 _WRITE = """\
         for (k = 0; k < {size}; k = k + 1)
-            if ({condition} && {name}_{enables}[k] && {place} < WORDS)
-                mem[{place}{index}] <= {name}_wdata[8*k +: 8];"""
-
-
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """Pieces of the testbench."""
-
-    instances: str  # the responders of all ports, and their nets
-    writes: str  # what the ports write, under the edge of the clock
-    leaves: str  # the condition that a core accesses what is not in the memory
+            if ({name}_accept && {name}_we && {name}_be[k] && {name}_place < WORDS)
+                mem[{name}_place{index}] <= {name}_wdata[8*k +: 8];"""
 
 
 def _word(place: str, width: int) -> str:
     return f"mem[{place}]" if width == 32 else f"{{mem[{place} + 1], mem[{place}]}}"
 
 
-def _write(name: str, size: int, condition: str, enables: str, place: str) -> str:
-    index = "][8*k +: 8" if size == 4 else " + k / 4][8*(k % 4) +: 8"
-    return _WRITE.format(name=name, size=size, condition=condition, enables=enables, place=place, index=index)
-
-
-def _outside(nets: _Nets, config: ClusterConfig, *, has_axi: bool) -> Outside:
-    """The ports of a cluster, with AXI4 or those that it has inside."""
+def _outside(nets: _Nets, config: ClusterConfig) -> tuple[str, str]:
+    """The responders of all ports with their nets, and what the ports write under the edge of the clock."""
     ports = {"ext": 32} | ({"dma": 64} if config.dma else {}) | ({"refill": 64} if config.icache_private else {})
     texts: list[str] = []
     writes: list[str] = []
     for number, (name, width) in enumerate(ports.items()):
-        has_writes, accept = name != "refill", f"{name}_accept"
-        place = f"{name}_wplace" if has_axi else f"{name}_place"
-        if has_axi:
-            texts.append(_AXI_NETS.format(name=name) + (_AXI_WRITE_NETS.format(name=name) if has_writes else ""))
-            channels = (_AXI_WRITES if has_writes else _NO_AXI_WRITES).format(name=name)
-            word = _word(f"{name}_rplace", width)
-            texts.append(_AXI_PORT.format(name=name, width=width, number=number, word=word, writes=channels))
-        else:
-            texts.append(f"    wire [31:0] {place} = ({name}_addr - BASE) >> 2;\n    wire        {accept};\n")
-            texts.append(obi_port(name, width, _word(place, width), number, accept=accept, fails=f"{place} >= WORDS"))
-        if has_writes:
-            condition, enables = (accept, "wstrb") if has_axi else (f"{accept} && {name}_we", "be")
-            writes.append(_write(name, width // 8, condition, enables, place))
+        place, accept = f"{name}_place", f"{name}_accept"
+        texts.append(f"    wire [31:0] {place} = ({name}_addr - BASE) >> 2;\n    wire        {accept};\n")
+        texts.append(obi_port(name, width, _word(place, width), number, accept=accept, fails=f"{place} >= WORDS"))
+        if name != "refill":
+            index = "][8*k +: 8" if width == 32 else " + k / 4][8*(k % 4) +: 8"
+            writes.append(_WRITE.format(name=name, size=width // 8, index=index))
     texts += [] if config.icache_private else [_fetch_ports(nets)]
-    leaves = "ext_accept && ext_wplace >= WORDS || ext_rvalid && ext_rresp[1]"
-    return Outside("\n".join(texts), "\n".join(writes), leaves if has_axi else "ext_accept && ext_place >= WORDS")
+    return "\n".join(texts), "\n".join(writes)
 
 
 def _fetch_ports(nets: _Nets) -> str:

@@ -1,4 +1,4 @@
-"""The program that the testbench of the core runs, with what it must leave in memory."""
+"""The program that the testbench of the core runs, with what it must leave in memory, by the simulator."""
 
 import random
 from collections.abc import Sequence
@@ -6,22 +6,23 @@ from dataclasses import dataclass
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn.isa.machine import ENTRY, FIRST_PARAMETER, VECTORS, WORD_BYTES, WORD_MASK, XLEN, ExceptionCause
-from xpulpnn_sim.publishing.packages import arithmetic, control_flow
-from xpulpnn_sim.publishing.packages.arithmetic import (
+from xpulpnn.isa.machine import ENTRY, VECTORS, WORD_BYTES, XLEN
+from xpulpnn_sim.publishing.packages import core_checks
+from xpulpnn_sim.publishing.packages.core_checks import (
+    DEVICE_BASE,
     EXPECTED_AT,
     MEMORY_BASE,
     MEMORY_WORDS,
     NOWHERE,
+    OPERANDS,
     OPERANDS_AT,
+    PLACES,
     RESULTS_AT,
-    ArithmeticChecks,
-    check_places,
-    hart,
+    CoreChecks,
 )
 from xpulpnn_sim.publishing.packages.design import listing, little_endian_words
-from xpulpnn_sim.publishing.packages.units import dot_product_vectors
-from xpulpnn_sim.reference.statements.text import sx, zx
+from xpulpnn_sim.reference.iss.core import Iss
+from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sw.assembly.asm import Assembled, assemble
 
 FILTERS, PIXELS, WORDS = 4, 2, 6  # rows of weights and activations, and words of a row
@@ -39,7 +40,7 @@ _SHIFT = 6
 _RELOAD_ACTIVATION, _RELOAD_WEIGHT, _WEIGHT_LSB = 8, 16, 1
 
 
-def matrix_products(checks: ArithmeticChecks) -> None:
+def matrix_products(checks: CoreChecks) -> None:
     """A product per element width; bytes, one by one, without any."""
     for fmt in ElemFmt:
         if fmt.width in checks.config.widths:
@@ -48,33 +49,20 @@ def matrix_products(checks: ArithmeticChecks) -> None:
         _product(checks, ElemFmt.B, _scalar_loop(), byte_at_a_time=True)
 
 
-def _product(checks: ArithmeticChecks, fmt: ElemFmt, loop: str, *, byte_at_a_time: bool = False) -> None:
-    kind = "one element at a time" if byte_at_a_time else f"packed elements of {fmt.width} bit"
-    checks.title(f"matrix product, {FILTERS} filters, {PIXELS} pixels, {kind}")
-    rows = [checks.operands[row * _ROW : row * _ROW + WORDS * WORD_BYTES] for row in range(FILTERS + PIXELS)]
+def _product(checks: CoreChecks, fmt: ElemFmt, loop: str, *, byte_at_a_time: bool = False) -> None:
     pointers = (*_WEIGHTS, *_ACTIVATIONS)
     checks.code("; ".join(f"li {name}, operands + {row * _ROW}" for row, name in enumerate(pointers)))
     checks.code("; ".join(f"li {name}, 0" for name in _SUMS))
     checks.code(loop)
     for number, name in enumerate(_SUMS):
-        weights, activations = rows[number // PIXELS], rows[FILTERS + number % PIXELS]
-        total = sum(
-            dot_product_vectors(fmt, _word(activations, place), _word(weights, place), a_signed=False, b_signed=True)
-            for place in range(WORDS)
-        )
         text = f"filter {number // PIXELS}, pixel {number % PIXELS}, {fmt.width} bit"
-        checks.expect(name, zx(total, XLEN), f"sum of {text}")
+        checks.code(f"    {name} => sum of {text}")
         if not byte_at_a_time:
-            top = (1 << fmt.width) - 1
             checks.code(f"    srai {name}, {name}, {_SHIFT}; p.clipui {name}, {name}, {min(fmt.width + 1, 31)}")
-            checks.expect(name, min(max(sx(total, XLEN) >> _SHIFT, 0), top), f"requantised, {text}")
+            checks.code(f"    {name} => requantised, {text}")
 
 
-def _word(row: bytes, place: int) -> int:
-    return int.from_bytes(row[place * WORD_BYTES : (place + 1) * WORD_BYTES], "little")
-
-
-def _packed_loop(checks: ArithmeticChecks, fmt: ElemFmt) -> str:
+def _packed_loop(checks: CoreChecks, fmt: ElemFmt) -> str:
     config = checks.config
     if config.mac_load_nn:
         return _nn_loop(fmt)
@@ -144,74 +132,64 @@ _EXECUTIONS = 6
 """Cases of each instruction, in lanes of one register: some in a row, without waiting for each other's results."""
 
 
-def requantisations(checks: ArithmeticChecks) -> None:
+def requantisations(checks: CoreChecks) -> None:
     """pv.rqld of two words, pv.rq* of sums that are often near the bounds of the result."""
-    rows = [insn for insn in checks.insns if insn.requantises]
-    if not rows:
-        return
-    checks.title("requantisation: factor and summand loaded, sums scaled, shifted, clipped and put into lanes")
-    for insn in rows:
+    for insn in (insn for insn in checks.insns if insn.requantises):
         assert insn.fmt is not None
-        place = checks.random.randrange(len(checks.operands) - 2 * WORD_BYTES)
+        place = checks.random.randrange(OPERANDS - 2 * WORD_BYTES)
         checks.code(f"    li a0, operands{place:+d}\n    pv.rqld 0, (a0!)\n    pv.rqld 1, (a0!)")
-        checks.expect("a0", check_places()["operands"] + place + 2 * WORD_BYTES, "pointer of pv.rqld")
-        parameters = [
-            int.from_bytes(checks.operands[at : at + WORD_BYTES], "little") for at in (place, place + WORD_BYTES)
-        ]
-        machine = hart(checks, [0] * FIRST_PARAMETER + parameters)
-        machine.regs[12] = checks.word()
-        checks.code(f"    li a2, {machine.regs[12]}")
+        checks.code(f"    a0 => pointer of pv.rqld\n    li a2, {checks.word()}")
         for _ in range(_EXECUTIONS):
             a, lane = checks.word(), checks.random.randrange(insn.fmt.lanes)
             places_shifted = checks.random.randrange(XLEN - insn.fmt.width, XLEN + 1)
-            machine.regs[10:12] = a, places_shifted
-            machine.execute(insn, insn.encode(rd=12, rs1=10, rs2=11, lane=lane))
             checks.code(f"    li a0, {a}; li a1, {places_shifted}\n    {insn.mnemonic} a2, a0, a1, {lane}")
-        checks.expect("a2", machine.regs[12], f"{insn.mnemonic} in {_EXECUTIONS} lanes")
+        checks.code(f"    a2 => {insn.mnemonic} in {_EXECUTIONS} lanes")
 
 
 _RELOADS_WEIGHT = 0b10000  # selector of a Mac&Load that reloads weight 0
 
+_FAILED_IN_LOOP = """
+    lp.setupi 0, 5, faulty_end
+    addi a2, a2, 0
+faulty_end:
+    lw a1, 0(a0)
+    => mcause of lw at the end of a hardware loop outside the memory
+    => mepc of lw at the end of a hardware loop outside the memory
+    csrr a2, lpcount0; lp.counti 0, 0
+    a2 => lpcount0 after a fault of the last instruction of the body
+"""
 
-def failed_fetch(checks: ArithmeticChecks) -> None:
-    """A call of a place outside the memory; the handler returns to the caller."""
-    checks.title("instruction access fault")
-    checks.code("    li a0, nowhere; jalr ra, 0(a0)")
-    checks.stored(ExceptionCause.INSTRUCTION_ACCESS_FAULT.value, "mcause of a fetch outside the memory")
-    checks.stored(lambda labels: labels["nowhere"], "mepc of a fetch outside the memory")
 
-
-def failed_accesses(checks: ArithmeticChecks) -> None:
-    """Loads and stores of a place outside the memory; the handler goes on behind them."""
-    checks.title("load and store access faults: registers stay as they were, in the instruction behind too")
+def failed_accesses(checks: CoreChecks) -> None:
+    """A call of a place outside the memory, behind which the handler returns to the caller; loads and stores, behind
+    which it goes on: registers stay as they were, in the instruction behind too."""
+    checks.code("""
+    li a0, nowhere; jalr ra, 0(a0)
+    => mcause of a fetch outside the memory
+    => mepc of a fetch outside the memory""")
     _fault(checks, "lw a1, 0(a0)")
-    _fault(checks, "sw a1, 0(a0)", store=True)
+    _fault(checks, "sw a1, 0(a0)")
     if checks.config.xpulpv2:
         _fault(checks, "p.lw a1, 4(a0!)")
-        _fault(checks, "p.sw a1, 4(a0!)", store=True)
-        checks.code("    lp.setupi 0, 5, faulty_end\n    addi a2, a2, 0\nfaulty_end:\n    lw a1, 0(a0)")
-        _stored_fault(checks, "faulty_end", "lw at the end of a hardware loop", store=False)
-        checks.code("    csrr a2, lpcount0; lp.counti 0, 0")
-        checks.expect("a2", 5, "lpcount0 after a fault of the last instruction of the body")
+        _fault(checks, "p.sw a1, 4(a0!)")
+        checks.code(_FAILED_IN_LOOP)
     for insn in [insn for insn in checks.insns if insn.is_mac_load][:1]:
         operands = "(a0!), a2" if insn.entry is not None else f"(a0!), {_RELOADS_WEIGHT}"
         _fault(checks, f"{insn.mnemonic} a1, {operands}")
 
 
-def _fault(checks: ArithmeticChecks, text: str, *, store: bool = False) -> None:
+def _fault(checks: CoreChecks, text: str) -> None:
     """An access through a0 of a1 or into it, and an instruction behind that must wait for its fault."""
-    label = f"access_fault{len(checks.results)}"
-    checks.code(f"    li a0, nowhere; li a1, 85; li a2, 3\n{label}:\n    {text}\n    addi a2, a2, 4")
-    _stored_fault(checks, label, text, store=store)
-    checks.expect("a0", NOWHERE, f"base after a fault of {text}")
-    checks.expect("a1", 85, f"a1 after a fault of {text}")
-    checks.expect("a2", 7, f"the instruction behind a fault of {text} is executed once")
-
-
-def _stored_fault(checks: ArithmeticChecks, label: str, text: str, *, store: bool) -> None:
-    cause = ExceptionCause.STORE_ACCESS_FAULT if store else ExceptionCause.LOAD_ACCESS_FAULT
-    checks.stored(cause.value, f"mcause of {text} outside the memory")
-    checks.stored(lambda labels: labels[label], f"mepc of {text} outside the memory")
+    checks.code(f"""
+    li a0, nowhere; li a1, 85; li a2, 3
+access_fault{len(checks.results)}:
+    {text}
+    addi a2, a2, 4
+    => mcause of {text} outside the memory
+    => mepc of {text} outside the memory
+    a0 => base after a fault of {text}
+    a1 => a1 after a fault of {text}
+    a2 => the instruction behind a fault of {text} is executed once""")
 
 
 _PASSED = 1
@@ -219,14 +197,11 @@ _PASSED = 1
 
 _SEED = 20
 
-_START = """
-start:
-    li gp, results
-    li sp, stack
-"""
+DRIVEN_HART_ID = 0x25  # what the testbench drives on `hart_id`
+
+_RESULT = 3  # gp, which walks through the results
 
 _END = """
-    # compare what was stored with what it must be
     li a0, results; li a1, expected; li a2, {count}; li a3, 0
 compare:
     addi a3, a3, 1
@@ -254,65 +229,80 @@ class CoreProgram:
     listing: str
     expected: list[int]  # words that must stand from `MEMORY_BASE + RESULTS_AT` on
     texts: list[str]
-    interrupts: int
-
-
-def _vectors() -> list[str]:
-    """The vector table: exceptions and software interrupts without a number enter at the first word."""
-    return ["    j exception", *["    j interrupt"] * (VECTORS - 1)]
 
 
 def core_program(config: CoreConfig) -> CoreProgram:
     """The program for a configuration: every instruction it has, control flow, CSRs, traps, matrix products."""
-    checks = ArithmeticChecks(config, random.Random(_SEED))
-    control_flow.after_reset(checks)
-    arithmetic.computations(checks)
-    arithmetic.loads(checks)
-    arithmetic.stores(checks)
-    arithmetic.mac_loads(checks)
-    arithmetic.quantisation(checks)
+    checks = CoreChecks(config, random.Random(_SEED))
+    checks.code(core_checks.AFTER_RESET)
+    core_checks.computations(checks)
+    core_checks.loads(checks)
+    core_checks.stores(checks)
+    core_checks.mac_loads(checks)
+    core_checks.quantisation(checks)
     requantisations(checks)
-    control_flow.branches(checks)
-    control_flow.jumps(checks)
-    control_flow.compressed(checks)
-    if config.xpulpv2:
-        control_flow.hardware_loops(checks)
-    control_flow.csr_accesses(checks)
-    control_flow.exceptions(checks)
-    failed_fetch(checks)
+    core_checks.branches(checks)
+    checks.code(core_checks.JUMPS)
+    checks.code(core_checks.HARDWARE_LOOPS if config.xpulpv2 else "")
+    checks.code(core_checks.CSR_ACCESSES)
+    checks.code(core_checks.COUNTED_LOADS if config.performance_counters else "")
+    core_checks.exceptions(checks)
     failed_accesses(checks)
-    interrupts = control_flow.interrupts(checks)
+    core_checks.interrupts(checks)
     matrix_products(checks)
     end = _END.format(count=len(checks.results), passed=_PASSED)
     source = [
-        *(f"    .equ {name}, {place}" for name, place in check_places().items()),
-        *_vectors(),
-        *_START.strip("\n").splitlines(),
+        *(f"    .equ {name}, {place}" for name, place in PLACES.items()),
+        # exceptions and software interrupts without a number enter at the first word of the vector table
+        "    j exception",
+        *["    j interrupt"] * (VECTORS - 1),
+        "start:",
+        "    li gp, results",
+        "    li sp, stack",
         *checks.lines,
         *end.strip("\n").splitlines(),
-        *control_flow.TRAP_HANDLERS.strip("\n").splitlines(),
+        *core_checks.TRAP_HANDLERS.strip("\n").splitlines(),
     ]
     program = assemble("\n".join(source), MEMORY_BASE)
     assert program.labels["start"] == ENTRY
-    expected = [
-        (check.expected(program.labels) if callable(check.expected) else check.expected) & WORD_MASK
-        for check in checks.results
-    ]
+    image = _image(program, checks.operands)
+    expected = _stored(config, image, program.labels["compare"], len(checks.results))
+    image[EXPECTED_AT // WORD_BYTES : EXPECTED_AT // WORD_BYTES + len(expected)] = expected
     return CoreProgram(
-        image=_image(program, checks.operands, expected),
+        image=image,
         listing=listing(program, source, checks.insns),
         expected=expected,
-        texts=[check.text for check in checks.results],
-        interrupts=interrupts,
+        texts=checks.results,
     )
 
 
-def _image(program: Assembled, operands: bytes, expected: Sequence[int]) -> list[int]:
+def _image(program: Assembled, operands: bytes) -> list[int]:
     code = program.to_bytes()
     assert len(code) <= OPERANDS_AT
-    assert len(expected) * WORD_BYTES <= EXPECTED_AT - RESULTS_AT
     words = [0] * MEMORY_WORDS
-    parts = ((0, little_endian_words(code)), (OPERANDS_AT, little_endian_words(operands)), (EXPECTED_AT, expected))
-    for place, part in parts:
+    for place, part in ((0, little_endian_words(code)), (OPERANDS_AT, little_endian_words(operands))):
         words[place // WORD_BYTES : place // WORD_BYTES + len(part)] = part
     return words
+
+
+def _stored(config: CoreConfig, image: Sequence[int], end: int, count: int) -> list[int]:
+    """The results of the program on the simulator, until it comes to its ``end``."""
+    memory = Memory([(MEMORY_BASE, len(image) * WORD_BYTES), (DEVICE_BASE, 4 * WORD_BYTES)])
+    memory.errors = ((NOWHERE, 4 * WORD_BYTES),)
+    memory.write_bytes(MEMORY_BASE, b"".join(word.to_bytes(WORD_BYTES, "little") for word in image))
+    hart = Iss.of(config, ENTRY, hart_id=DRIVEN_HART_ID, memory=memory)
+
+    def drive(_address: int, _size: int) -> None:
+        hart.csrs.irq = memory.read(PLACES["lines"], WORD_BYTES)
+        hart.halt()
+
+    memory.watch(DEVICE_BASE)
+    memory.watchers.append(drive)
+    while hart.state.pc != end:
+        if not hart.burst(MEMORY_WORDS, end):
+            hart.step()
+        if hart.state.asleep:
+            hart.csrs.irq = memory.read(PLACES["lines_later"], WORD_BYTES)
+    words = little_endian_words(memory.read_bytes(MEMORY_BASE + RESULTS_AT, EXPECTED_AT - RESULTS_AT))
+    assert hart.state.regs[_RESULT] == MEMORY_BASE + RESULTS_AT + count * WORD_BYTES <= MEMORY_BASE + EXPECTED_AT
+    return words[:count]

@@ -5,9 +5,15 @@ from collections.abc import Sequence
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.csr import CLUSTER_EVENTS
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.publishing.packages.arithmetic import DEVICE_BASE, MEMORY_BASE, MEMORY_WORDS, NOWHERE, RESULTS_AT
-from xpulpnn_sim.publishing.packages.control_flow import DRIVEN_HART_ID
-from xpulpnn_sim.publishing.packages.core_program import core_program
+from xpulpnn_sim.publishing.packages.core_checks import (
+    DEVICE_BASE,
+    INTERRUPTS,
+    MEMORY_BASE,
+    MEMORY_WORDS,
+    NOWHERE,
+    RESULTS_AT,
+)
+from xpulpnn_sim.publishing.packages.core_program import DRIVEN_HART_ID, core_program
 from xpulpnn_sim.publishing.packages.design import Design, Port, connections, fill, hex_words, template
 from xpulpnn_sim.publishing.packages.units import UnitVector, unit_vectors
 
@@ -44,7 +50,7 @@ def core_testbench(design: Design) -> dict[str, str]:
             top_name=design.identifier,
             results=len(program.expected),
             results_at=RESULTS_AT // WORD_BYTES,
-            interrupts=program.interrupts,
+            interrupts=INTERRUPTS,
             words=MEMORY_WORDS,
             base=f"{MEMORY_BASE:08x}",
             device=f"{DEVICE_BASE:08x}",

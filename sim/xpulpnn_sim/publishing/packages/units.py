@@ -17,7 +17,7 @@ from xpulpnn.isa.formats import ElemFmt, Extension, Op2Mode
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_ACTIVATIONS, NNRF_WEIGHTS, WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.publishing.packages.arithmetic import CORNERS, computes
+from xpulpnn_sim.publishing.packages.core_checks import CORNERS, computes
 from xpulpnn_sim.publishing.packages.design import Port
 from xpulpnn_sim.reference.statements.compiled import result
 from xpulpnn_sim.reference.statements.text import sx, zx
