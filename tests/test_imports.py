@@ -98,7 +98,7 @@ ARROWS = {
         ("numpy",),
     ),
     "sim/xpulpnn_sim/publishing/packages": Arrows(
-        ("xpulpnn", "xpulpnn_sw", *sim("publishing.packages", "reference.statements", "tools.files"))
+        ("xpulpnn", "xpulpnn_sw", *sim("publishing.packages", "reference.iss", "reference.statements", "tools.files"))
     ),
     "sim/xpulpnn_sim/__main__.py": Arrows(sim("cli")),
 }
