@@ -25,11 +25,11 @@ def fakes(monkeypatch):
 @pytest.fixture
 def fake_flows(fakes, monkeypatch, tmp_path):
     """The module of fake steps, which take the place of flows in an empty cache: those in its list ``steps``."""
-    from xpulpnn_sim.exploration import exploration, loop
+    from xpulpnn_sim.exploration import exploration, task
 
     fakes.steps = [fakes.FakeStep("a", tmp_path / "diary")]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(loop, "emit_design", fakes.emit)
+    monkeypatch.setattr(task, "emit_design", fakes.emit)
     monkeypatch.setattr(exploration, "flow_steps", lambda options: list(fakes.steps))
     return fakes

@@ -21,12 +21,12 @@ from pathlib import Path
 sys.path.insert(0, {here!r})
 import fake_steps
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.exploration import exploration, loop
+from xpulpnn_sim.exploration import exploration, task
 
 act, *words = sys.argv[1:]
 steps = [fake_steps.FakeStep("first", Path("diary")), fake_steps.FakeStep("a", Path("diary"), act, "xpulpnn")]
 exploration.flow_steps = lambda options: steps
-loop.emit_design = fake_steps.emit
+task.emit_design = fake_steps.emit
 sys.exit(cli.main(["explore", "--top", "dotp", "--preset", "ri5cy,xpulpnn", "-o", "out", "--jobs", "1", *words]))
 """
 

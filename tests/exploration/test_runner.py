@@ -7,7 +7,7 @@ import pytest
 
 from xpulpnn_sim.exploration import task
 from xpulpnn_sim.exploration.space import build_space
-from xpulpnn_sim.exploration.task import plan, run_points
+from xpulpnn_sim.exploration.task import Task, run_tasks
 
 pytestmark = pytest.mark.flow
 
@@ -17,27 +17,26 @@ FAKES = Path(__file__).parent
 class Run:
     """Runs of the same points with the same steps."""
 
-    def __init__(self, fakes, folder, *steps, presets="ri5cy,xpulpnn"):
-        self.fakes = fakes
+    def __init__(self, folder, *steps, presets="ri5cy,xpulpnn"):
         self.folder = folder
         self.steps = steps
         self.points = build_space("nnrf" if "cu" in presets else "dotp", [presets], [], []).points
         self.told = []
 
     def __call__(self, *, fresh_since=None, timeout_s=60.0, jobs=1):
-        pairs = [(step, step.settings()) for step in self.steps]
-        tasks = [plan(point, pairs, self.folder, fresh_since=fresh_since) for point in self.points]
+        tasks = [Task(point, self.steps, self.folder, fresh_since=fresh_since) for point in self.points]
         self.told.clear()
         self.missing = [len(task.missing) for task in tasks]
-
-        def told(*words):
-            self.told.append(words)
-
-        results = dict(run_points(tasks, self.folder, self.fakes.emit, told, jobs=jobs, timeout_s=timeout_s))
-        return [results[number] for number in sorted(results)]
+        run_tasks(tasks, lambda *words: self.told.append(words), jobs=jobs, timeout_s=timeout_s)
+        return [task.result() for task in tasks]
 
     def record(self, name):
         return json.loads((self.folder / "points" / name / "result.json").read_text())
+
+
+@pytest.fixture(autouse=True)
+def fake_designs(fakes, monkeypatch):
+    monkeypatch.setattr(task, "emit_design", fakes.emit)
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def lines(diary):
 
 
 def test_points_are_written_with_their_configuration(fakes, tmp_path, diary, monkeypatch):
-    run = Run(fakes, tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("b", diary))
+    run = Run(tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("b", diary))
     results = run(jobs=2)
     assert [result.label for result in results] == ["ri5cy", "xpulpnn"]
     assert [[flow.name for flow in result.flows] for result in results] == [["a", "b"]] * 2
@@ -70,18 +69,18 @@ def test_points_are_written_with_their_configuration(fakes, tmp_path, diary, mon
 
 
 def test_new_step_and_new_settings_run_alone(fakes, tmp_path, diary):
-    Run(fakes, tmp_path, fakes.FakeStep("a", diary))()
+    Run(tmp_path, fakes.FakeStep("a", diary))()
     diary.unlink()
-    (first, second) = Run(fakes, tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("b", diary))()
+    (first, second) = Run(tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("b", diary))()
     assert lines(diary) == ["b ri5cy", "b xpulpnn"]
     assert [flow.name for flow in first.flows] == [flow.name for flow in second.flows] == ["a", "b"]
     diary.unlink()
-    Run(fakes, tmp_path, fakes.FakeStep("a", diary, version="2"), fakes.FakeStep("b", diary))()
+    Run(tmp_path, fakes.FakeStep("a", diary, version="2"), fakes.FakeStep("b", diary))()
     assert lines(diary) == ["a ri5cy", "a xpulpnn"]
 
 
 def test_fresh_and_lost_files_run_again(fakes, tmp_path, diary):
-    run = Run(fakes, tmp_path, fakes.FakeStep("a", diary), presets="ri5cy")
+    run = Run(tmp_path, fakes.FakeStep("a", diary), presets="ri5cy")
     run()
     run(fresh_since=0.0)
     assert len(lines(diary)) == 2
@@ -105,7 +104,7 @@ def test_fresh_and_lost_files_run_again(fakes, tmp_path, diary):
 )
 def test_failing_step_leaves_the_others(fakes, tmp_path, diary, act, error):
     steps = [fakes.FakeStep("a", diary), fakes.FakeStep("bad", diary, act), fakes.FakeStep("c", diary)]
-    run = Run(fakes, tmp_path, *steps)
+    run = Run(tmp_path, *steps)
     failed, good = run()
     assert failed.error == error
     assert [flow.name for flow in failed.flows] == (["a", "bad", "c"] if act == "wrong" else ["a", "c"])
@@ -127,26 +126,26 @@ def test_failing_step_leaves_the_others(fakes, tmp_path, diary, act, error):
     ],
 )
 def test_crashed_process_takes_nothing_with_it(fakes, tmp_path, diary, act, error):
-    run = Run(fakes, tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("bad", diary, act))
+    run = Run(tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("bad", diary, act))
     crashed, good = run(jobs=2, timeout_s=3.0 if act == "hang" else 60.0)
     assert crashed.error == error
     assert [flow.name for flow in crashed.flows] == ["a"]
     assert (good.error, len(good.flows)) == ("", 2)
     assert run.record("ri5cy")["error"] == error
     assert len(run.told) == 4
-    repaired = Run(fakes, tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("bad", diary))
+    repaired = Run(tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("bad", diary))
     assert [result.error for result in repaired()] == ["", ""]
     assert repaired.missing == [1, 0]
 
 
 def test_crash_of_a_fresh_run_shows_nothing_old(fakes, tmp_path, diary):
-    Run(fakes, tmp_path, fakes.FakeStep("a", diary), presets="ri5cy")()
-    (crashed,) = Run(fakes, tmp_path, fakes.FakeStep("a", diary, "kill"), presets="ri5cy")(fresh_since=0.0)
+    Run(tmp_path, fakes.FakeStep("a", diary), presets="ri5cy")()
+    (crashed,) = Run(tmp_path, fakes.FakeStep("a", diary, "kill"), presets="ri5cy")(fresh_since=0.0)
     assert crashed.flows == []
 
 
 def test_design_that_cannot_be_made(fakes, tmp_path, diary):
-    run = Run(fakes, tmp_path, fakes.FakeStep("a", diary))
+    run = Run(tmp_path, fakes.FakeStep("a", diary))
     run.points = build_space("dotp", ["xpulpnn"], [], ["rvfi=true,false"]).points
     bad, good = run()
     assert bad.error == "generate: generator must be able to build this, not rvfi"

@@ -27,14 +27,14 @@ from pathlib import Path
 import fake_steps
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.exploration import exploration, loop
+from xpulpnn_sim.exploration import exploration, task
 
 if __name__ == "__main__":
     acts, *words = sys.argv[1:]
     names = [word.partition("=") for word in acts.split(",")]
     steps = [fake_steps.FakeStep(name, Path("diary").resolve(), act) for name, _, act in names]
     exploration.flow_steps = lambda options: steps
-    loop.emit_design = fake_steps.emit
+    task.emit_design = fake_steps.emit
     sys.exit(cli.main(["explore", "--top", "dotp", "--no-report", *words]))
 """
 

@@ -19,7 +19,7 @@ from xpulpnn_sim.exploration.loop import ExplorationLoop, Watcher
 from xpulpnn_sim.exploration.options import CLUSTER, WHOLE_CLUSTERS, ExploreOptions
 from xpulpnn_sim.exploration.paper import cluster_paper_table, cluster_points, paper_points, paper_table
 from xpulpnn_sim.exploration.report.headlines import cluster_tables
-from xpulpnn_sim.exploration.results import Configuration
+from xpulpnn_sim.exploration.results import Configuration, PointResult
 from xpulpnn_sim.exploration.search import PRESET, Search, objectives, pareto_table, structures
 from xpulpnn_sim.exploration.space import Point, Space, build_space, parse_space
 from xpulpnn_sim.exploration.task import PointStep
@@ -55,47 +55,63 @@ def explore(options: ExploreOptions, watcher: Watcher | None = None) -> Finished
     """
     started = perf_counter()
     options.check()
-    notes: list[str] = []
-    plan = _search(options, options.search, notes) if options.search else _sweep(options, notes)
+    loop = ExplorationLoop(options, watcher or Watcher())
+    plan = _search(options, loop, options.search) if options.search else _sweep(options, loop)
     if options.dask:
         require_dask(options.dask)
     if not options.no_report:
         require_report_packages()
     require_folder(options.output, "output")
     with folder_lock(options.output, "output"):
-        loop = ExplorationLoop(options, watcher or Watcher())
-        space, extra = plan(loop)
-        finished = _finished(options, space, loop, notes, extra, perf_counter() - started)
+        space, extra = plan()
+        what = "Search" if options.search else "Exploration"
+        title = "Table II of the XpulpNN paper" if options.paper else f"{what} of {space.points[0].top}"
+        tools = [one.tools for result in loop.results for one in (*result.flows, *result.energies)]
+        finished = FinishedRun(
+            title=f"{title} (incomplete: {loop.interrupted})" if loop.interrupted else title,
+            command=options.command,
+            date=datetime.now().astimezone().isoformat(sep=" ", timespec="minutes"),
+            baseline=options.baseline or space.points[0].label,
+            tools={name: version for one in tools for name, version in one.items()},
+            wall_s=perf_counter() - started,
+            cached=loop.cached,
+            points=tuple(loop.results),
+            skipped=space.skipped,
+            notes=tuple(loop.notes),
+            extra=(*extra, *cluster_tables(loop.results)),
+            interrupted=loop.interrupted,
+            lost=loop.lost,
+        )
         finished.write(options.output, report=not options.no_report)
     return finished
 
 
-Plan = Callable[[ExplorationLoop], tuple[Space, tuple[NamedTable, ...]]]
-"""Runs points in a loop; returns them, and tables to show before all others."""
+Plan = Callable[[], tuple[Space, tuple[NamedTable, ...]]]
+"""Runs points in the loop; returns them, and tables to show before all others."""
 
 
-def _sweep(options: ExploreOptions, notes: list[str]) -> Plan:
-    """Check the options and make the plan of all combinations, or of a paper; remarks are added to ``notes``."""
+def _sweep(options: ExploreOptions, loop: ExplorationLoop) -> Plan:
+    """Check the options and make the plan of all combinations, or of a paper."""
     table = None
     if not options.paper:
         space = build_space(options.component, options.presets, options.settings, options.sweep)
         labels = [point.label for point in space.points]
         if options.baseline is not None and options.baseline not in labels:
             raise InputError(f"baseline must be one of {', '.join(labels)}, not {options.baseline}")
-        steps = _figures(options).steps(space.points, notes)
+        steps = _figures(options).steps(space.points, loop.notes)
     else:
         is_cluster = options.component == CLUSTER
         table = cluster_paper_table if is_cluster else paper_table
         space, steps = cluster_points(options) if is_cluster else paper_points(options)
 
-    def plan(loop: ExplorationLoop) -> tuple[Space, tuple[NamedTable, ...]]:
-        loop.sweep(space.points, steps)
+    def plan() -> tuple[Space, tuple[NamedTable, ...]]:
+        loop.run(space.points, steps)
         return space, (table(loop.results),) if table else ()
 
     return plan
 
 
-def _search(options: ExploreOptions, proposed: int, notes: list[str]) -> Plan:
+def _search(options: ExploreOptions, loop: ExplorationLoop, proposed: int) -> Plan:
     top = options.component
     names, common, swept = parse_space(top, options.presets, options.settings, options.sweep)
     figures = _figures(options)
@@ -115,39 +131,14 @@ def _search(options: ExploreOptions, proposed: int, notes: list[str]) -> Plan:
         seed=options.search_seed,
     )
 
-    def plan(loop: ExplorationLoop) -> tuple[Space, tuple[NamedTable, ...]]:
-        found = loop.search(search, lambda points: figures.steps(points, notes))
+    def evaluate(points: Sequence[Point]) -> Sequence[PointResult]:
+        return loop.run(points, figures.steps(points, loop.notes), min(search.points, search.size))
+
+    def plan() -> tuple[Space, tuple[NamedTable, ...]]:
+        found = search.run(evaluate, lambda: bool(loop.interrupted))
         return found, (pareto_table(loop.results, wanted),)
 
     return plan
-
-
-def _finished(
-    options: ExploreOptions,
-    space: Space,
-    loop: ExplorationLoop,
-    notes: Sequence[str],
-    extra: tuple[NamedTable, ...],
-    wall_s: float,
-) -> FinishedRun:
-    what = "Search" if options.search else "Exploration"
-    title = "Table II of the XpulpNN paper" if options.paper else f"{what} of {space.points[0].top}"
-    tools = [one.tools for result in loop.results for one in (*result.flows, *result.energies)]
-    return FinishedRun(
-        title=f"{title} (incomplete: {loop.interrupted})" if loop.interrupted else title,
-        command=options.command,
-        date=datetime.now().astimezone().isoformat(sep=" ", timespec="minutes"),
-        baseline=options.baseline or space.points[0].label,
-        tools={name: version for one in tools for name, version in one.items()},
-        wall_s=wall_s,
-        cached=loop.cached,
-        points=tuple(loop.results),
-        skipped=space.skipped,
-        notes=tuple(notes),
-        extra=(*extra, *cluster_tables(loop.results)),
-        interrupted=loop.interrupted,
-        lost=loop.lost,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,9 @@
 
 import json
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import as_completed
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from xpulpnn_sim.exploration.results import (
     FlowResult,
     PointResult,
     design_sources_digest,
+    emit_design,
     from_json,
 )
 from xpulpnn_sim.exploration.space import Point, folder_name
@@ -40,8 +42,6 @@ POINTS = "points"  # folder of all points below that of a run
 RESULT = "result.json"
 CONFIGURATION = "config.json"
 LOG = "log.txt"  # file in the folder of a point that gets what its steps and their tools print
-
-Emit = Callable[[str, Configuration], EmittedDesign]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,46 +78,81 @@ class PointStep(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Steps of a point, and the results that are known of them."""
+    """A point of a run: its steps, what is known of their results, and its folder."""
 
-    point: Point
-    steps: Mapping[str, PointStep]  # in the order of the results, by keys: results are the same if keys are
-    folder_name: str  # what the result calls the folder of the point
-    configuration: dict[str, Any]  # echo of the configuration in the manifest; empty before there is one
-    known: Mapping[str, StepResult]  # results by key
-    errors: Mapping[str, str] = field(default_factory=dict[str, str])  # by key
-    strange: frozenset[str] = frozenset()  # files that were in the folder of the point before any run was
-    fresh_since: float = 0.0  # time since the epoch, in seconds, before which no entry of the cache counts
+    def __init__(
+        self, point: Point, steps: Iterable[PointStep], output: Path, *, fresh_since: float | None = None
+    ) -> None:
+        described = design_sources_digest(), point.top, point.config
+        self.point = point
+        # in the order of the results, by keys: results are the same if keys are
+        self.steps = {digest(*described, step.name, step.settings()): step for step in steps}
+        self.folder = output / POINTS / point.folder
+        self.fresh_since = fresh_since or 0.0  # seconds since the epoch before which no entry of the cache counts
+        self.configuration: dict[str, Any] = {}  # echo of the configuration in the manifest, once there is one
+        self.known: dict[str, StepResult] = {}  # results by key; those with an error are wrong
+        self.errors: dict[str, str] = {}  # by key
+        self._files: set[str] = set()  # names of all that runs have written into the folder
+        if fresh_since is None:
+            self._files |= earlier_files(self.folder)
+            self._load()
+        self.left = set(self.missing)  # keys of the steps that have not ended
+        self._log = "".join(f"{step.name}: known\n" for key, step in self.steps.items() if key in self.known)
+
+    def _load(self) -> None:
+        """Take what the folder holds; nothing if any file is missing or unreadable."""
+        top = self.point.top
+        with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+            record = json.loads((self.folder / RESULT).read_text())
+            result = from_json(PointResult, record)
+            found = [zip(record["keys"][field], getattr(result, field), strict=True) for field in _FIELDS]
+            known = {key: one for results in found for key, one in results if key in self.steps}
+            if all((self.folder / name).is_file() for name in (CONFIGURATION, f"{top}.v", f"{top}.json")):
+                self.configuration, self.known = result.configuration, known
 
     @property
     def missing(self) -> list[str]:
-        """Keys of the steps without a known result."""
-        return [key for key in self.steps if key not in self.known]
+        """Keys of the steps without a right result."""
+        return [key for key in self.steps if key not in self.known or key in self.errors]
 
-    def result(self, error: str = "") -> PointResult:
-        """Return the result of the steps that are known."""
+    def result(self) -> PointResult:
+        """All that is known by now, and what went wrong."""
+        # a design that cannot be made says so once, not for every step
+        errors = dict.fromkeys(self.errors[key] for key in self.steps if key in self.errors)
         return PointResult(
             label=self.point.label,
             top=self.point.top,
             preset=self.point.preset,
             settings=dict(self.point.settings),
             configuration=self.configuration,
-            folder=self.folder_name,
-            error=error,
+            folder=f"{POINTS}/{self.point.folder}",
+            error="; ".join(errors),
             **self._by_field(self.known),
         )
 
-    def write(self, folder: Path) -> PointResult:
-        """Write the result into ``folder``, with the keys by which a later run recognises all that is right."""
-        # a design that cannot be made says so once, not for every step
-        errors = dict.fromkeys(self.errors[key] for key in self.steps if key in self.errors)
-        result = self.result("; ".join(errors))
-        keys = self._by_field({key: "" if key in self.errors else key for key in self.known})
-        files = sorted({*files_in(folder), RESULT} - self.strange)
-        write_text(folder / RESULT, json.dumps({**asdict(result), "keys": keys, "files": files}, indent=1) + "\n")
-        return result
+    def unfinished(self) -> PointResult:
+        """The right results, of a point that an interrupted run did not finish."""
+        names = ", ".join(self.steps[key].name for key in self.missing)
+        right = {key: one for key, one in self.known.items() if key not in self.errors}
+        return replace(self.result(), error=f"{UNFINISHED} {names}", **self._by_field(right))
+
+    def accept(self, key: str, outcome: StepOutcome, output: str) -> None:
+        """Take the outcome of a step and what it printed, and write all that is known into the folder."""
+        self.left.remove(key)
+        self.configuration = outcome.configuration or self.configuration
+        if outcome.result is not None:
+            self.known[key] = outcome.result
+        if outcome.error:
+            self.errors[key] = outcome.error
+        self._log += output
+        files = {**outcome.files, LOG: self._log}
+        self._files |= {*files, RESULT}
+        # by the keys a later run recognises what is right
+        keys = self._by_field({one: "" if one in self.errors else one for one in self.known})
+        record = {**asdict(self.result()), "keys": keys, "files": sorted(self._files)}
+        for name, text in {**files, RESULT: json.dumps(record, indent=1) + "\n"}.items():
+            write_text(self.folder / name, text)
 
     def _by_field(self, found: Mapping[str, Any]) -> dict[str, list[Any]]:
         """Sort values by key into the fields of the result, in the order of the steps."""
@@ -126,33 +161,6 @@ class Task:
             if key in found:
                 listed[step.kind].append(found[key])
         return listed
-
-
-def plan(
-    point: Point,
-    steps: Sequence[tuple[PointStep, Mapping[str, str]]],
-    output: Path,
-    *,
-    fresh_since: float | None = None,
-) -> Task:
-    """The task of a point, whose steps come with all that determines their results besides the configuration."""
-    described = design_sources_digest(), point.top, point.config
-    folder = output / POINTS / point.folder
-    task = Task(
-        point=point,
-        steps={digest(*described, step.name, settings): step for step, settings in steps},
-        folder_name=f"{POINTS}/{point.folder}",
-        configuration={},
-        known={},
-        strange=frozenset(files_in(folder)) - earlier_files(folder),
-        fresh_since=fresh_since or 0.0,
-    )
-    return task if fresh_since is not None else with_known(task, folder)
-
-
-def files_in(folder: Path) -> list[str]:
-    """Names of all files below a folder, relative to it."""
-    return [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
 
 
 def earlier_files(folder: Path) -> frozenset[str]:
@@ -166,22 +174,9 @@ def earlier_files(folder: Path) -> frozenset[str]:
     return frozenset(name for name in names if not {"..", "/"} & set(Path(name).parts))
 
 
-def with_known(task: Task, folder: Path) -> Task:
-    """The task with what its folder holds by now; nothing if any file is missing or unreadable."""
-    top = task.point.top
-    try:
-        if not all((folder / name).is_file() for name in (CONFIGURATION, f"{top}.v", f"{top}.json")):
-            return task
-        record = json.loads((folder / RESULT).read_text())
-        result = from_json(PointResult, record)
-        found = [zip(record["keys"][field], getattr(result, field), strict=True) for field in _FIELDS]
-        known = {key: one for results in found for key, one in results if key}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return task
-    return replace(task, configuration=result.configuration, known=known)
-
-
-def run_step(point: Point, step: PointStep, emit: Emit, fresh_since: float) -> StepOutcome:
+def run_step(
+    point: Point, step: PointStep, emit: Callable[[str, Configuration], EmittedDesign], fresh_since: float
+) -> StepOutcome:
     """Run one step of a point, wherever this process is; names of files are those in the folder of the point."""
     ignore_before(fresh_since)
     try:
@@ -222,38 +217,39 @@ Report = Callable[[str, str, bool], None]
 UNFINISHED = "interrupted before the end of"  # how the error of a point begins that an interrupted run did not finish
 
 
-def run_points(
-    tasks: Sequence[Task],
-    output: Path,
-    emit: Emit,
-    report: Report,
-    *,
-    jobs: int = 2,
-    timeout_s: float = 3600.0,
-    dask: str = "",
-) -> Iterator[tuple[int, PointResult]]:
-    """Numbers and results of all tasks, as they end; a point that failed has its error.
+def run_tasks(
+    tasks: Sequence[Task], report: Report, *, jobs: int = 2, timeout_s: float = 3600.0, dask: str = ""
+) -> None:
+    """Run what the tasks lack; a point that failed has its error.
 
     Steps run in ``jobs`` processes, or on the workers of the Dask scheduler at the address ``dask``; one that takes
-    longer than ``timeout_s`` fails. Points without missing steps cost nothing; no process is started if none has any.
+    longer than ``timeout_s`` fails. There is a call per step, those of a point first to last: what is finished is on
+    disk, and a lost machine loses one step. No process is started if no step is missing.
     """
-    for number, task in enumerate(tasks):
-        for key in task.steps:
-            if key in task.known:
-                report(task.point.label, task.steps[key].name, True)
-        if not task.missing:
-            yield number, task.result()
-    waiting = {number: task for number, task in enumerate(tasks) if task.missing}
-    if waiting:
-        with single_interrupt():
-            yield from _run(waiting, output, emit, report, jobs=jobs, timeout_s=timeout_s, dask=dask)
-
-
-def unfinished(task: Task, output: Path) -> PointResult:
-    """Result of a point that an interrupted run did not finish."""
-    found = with_known(task, output / task.folder_name)
-    names = ", ".join(found.steps[key].name for key in found.missing)
-    return found.result(f"{UNFINISHED} {names or 'the last step'}")
+    for task in tasks:
+        for key in task.known:
+            report(task.point.label, task.steps[key].name, True)
+    missing = [(task, key) for task in tasks for key in task.missing]
+    if not missing:
+        return
+    steps = {id(step): step for task, _ in missing for step in task.steps.values()}
+    told = partial(_versions, tuple(steps.values()))
+    with single_interrupt(), executor(jobs, dask=dask, timeout_s=timeout_s, versions=told) as pool:
+        shared = {name: pool.share(step) for name, step in steps.items()}
+        calls = {
+            pool.submit(run_step, task.point, shared[id(task.steps[key])], emit_design, task.fresh_since): (task, key)
+            for task, key in missing
+        }
+        for call in as_completed(calls):
+            assert isinstance(call, Call)
+            task, key = calls[call]
+            step = task.steps[key]
+            try:
+                outcome = call.result()
+            except CallError as error:
+                outcome = StepOutcome(error=f"{step.name}: {error} (see {LOG})")
+            task.accept(key, outcome, call.output)
+            report(task.point.label, step.name, outcome.cached)
 
 
 def _versions(steps: Sequence[PointStep]) -> dict[str, str]:
@@ -262,51 +258,3 @@ def _versions(steps: Sequence[PointStep]) -> dict[str, str]:
     for step in steps:
         found |= {f"{name} (for {step.name})": value for name, value in step.settings().items()}
     return found
-
-
-def _run(
-    tasks: dict[int, Task], output: Path, emit: Emit, report: Report, *, jobs: int, timeout_s: float, dask: str
-) -> Iterator[tuple[int, PointResult]]:
-    """Numbers and results of points, in the order they end.
-
-    A call per step, those of a point first to last: what is finished is on disk, and a lost machine loses one step.
-    """
-    steps = {id(step): step for task in tasks.values() for step in task.steps.values()}
-    told = partial(_versions, tuple(steps.values()))
-    with executor(jobs, dask=dask, timeout_s=timeout_s, versions=told) as pool:
-        shared = {name: pool.share(step) for name, step in steps.items()}
-        left: dict[int, set[str]] = {}  # keys of steps that have not ended, of the points that have begun
-        calls = {
-            pool.submit(run_step, task.point, shared[id(task.steps[key])], emit, task.fresh_since): (number, key)
-            for number, task in tasks.items()
-            for key in task.missing
-        }
-        for call in as_completed(calls):
-            assert isinstance(call, Call)
-            number, key = calls[call]
-            task = tasks[number]
-            folder, step = output / task.folder_name, task.steps[key]
-            if number not in left:
-                left[number] = set(task.missing)
-                known = [f"{one.name}: known\n" for name, one in task.steps.items() if name in task.known]
-                write_text(folder / LOG, "".join(known))
-            try:
-                outcome = call.result()
-            except CallError as error:
-                outcome = StepOutcome(error=f"{step.name}: {error} (see {LOG})")
-            with (folder / LOG).open("a") as log:
-                log.write(call.output)
-            # a result that is wrong is shown, but never taken for a finished step
-            tasks[number] = task = replace(
-                task,
-                configuration=outcome.configuration or task.configuration,
-                known=task.known if outcome.result is None else {**task.known, key: outcome.result},
-                errors={**task.errors, key: outcome.error} if outcome.error else task.errors,
-            )
-            for name, text in outcome.files.items():
-                write_text(folder / name, text)
-            result = task.write(folder)
-            report(task.point.label, step.name, outcome.cached)
-            left[number].remove(key)
-            if not left[number]:
-                yield number, result
