@@ -16,7 +16,6 @@ from xpulpnn_sim.cli.options import Count, Json, Natural, NewFolder, Report, arg
 from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
 from xpulpnn_sim.exploration.widths.exploration import (
     Exploration,
-    WidthSettings,
     explore_widths,
     front_table,
     write_widths_page,
@@ -85,14 +84,14 @@ def net_explore_command(asked: NetExploreOptions) -> int:
     for one in (deciding, test):
         one.known(classes)
     floor = 0.0 if asked.floor is None else asked.floor / _PERCENT
-    settings = WidthSettings(floor=floor, trials=asked.trials, runs=asked.verify)
+    limits = {"trials": asked.trials, "runs": asked.verify, "jobs": asked.jobs}
     with progress_bar("assignments", min(len(space), asked.trials)) as bar:
 
         def told(known: int, runs: int) -> None:
             bar.describe(f"assignments, {runs} runs on the design")
             bar.reach(known)
 
-        found = explore_widths(subject, space, test, settings, asked.jobs, told)
+        found = explore_widths(subject, space, test, floor=floor, progress=told, **limits)
     _show(found, asked.floor)
     _write(asked, subject, found)
     return FAILED if found.reports else OK

@@ -24,8 +24,7 @@ WRAPPER = "registered_wrapper"  # name of the wrapper's module
 
 INSTANCE = "design"  # name of the component in it
 
-INPUTS, RESET, OUTPUTS, FOLD = "source.driven", "source.reset", "sink.sampled", "sink.folded"
-"""Registers of the wrapper, by their names in the flat netlist."""
+INPUTS, OUTPUTS = "source.driven", "sink.sampled"  # registers at its ports, by their names in the flat netlist
 
 _PINS = ("clk", "rst")
 
@@ -194,12 +193,15 @@ class FpgaFlow:
         started, tools, wrapper = time.monotonic(), self.tools(), wrap(design.manifest)
         files: dict[str, str] = {}
         with flow_folder(files) as folder:
-            netlist = self._synthesise(design, wrapper, folder)
-            kinds, whole, wrapped = _counts(netlist, self._family)
-            if whole["luts"] > self._family.capacity:
+            inside, netlist = self._synthesise(design, wrapper, folder)
+            kinds = Counter(cell.type for cell in netlist.cells)
+            own = Counter(cell.type for cell in inside.cells if cell.type in kinds)
+            luts, flip_flops = self._luts(own), self._flip_flops(own)
+            around = self._luts(kinds - own), self._flip_flops(kinds - own)
+            if luts + around[0] > self._family.capacity:
                 raise ToolError(
                     f"{design.top} must fit the {self._family.part} with {self._family.capacity} look-up tables, "
-                    f"not need {whole['luts']}"
+                    f"not need {luts + around[0]}"
                 )
             names = _Names(netlist, wrapper)
             placed = [self._place(folder, seed, names) for seed in range(1, self.seeds + 1)]
@@ -209,12 +211,12 @@ class FpgaFlow:
         result = FlowResult(
             flow=self.name,
             tools=tools,
-            conditions=self._conditions(wrapper, kinds, wrapped),
-            cells=kinds.total() - sum(wrapped.values()),
-            luts=whole["luts"] - wrapped["luts"],
-            flip_flops=whole["flip_flops"] - wrapped["flip_flops"],
-            dsps=whole["dsps"],
-            brams=whole["brams"],
+            conditions=self._conditions(wrapper, kinds, *around),
+            cells=kinds.total() - sum(around),
+            luts=luts,
+            flip_flops=flip_flops,
+            dsps=kinds[self._family.dsps],
+            brams=kinds[self._family.brams],
             fmax_mhz=[clock for clock, _ in placed],
             delay_ps=path.delay_ps,
             clock_ps=None if self.clock_ns is None else self.clock_ns * _PS,
@@ -223,15 +225,14 @@ class FpgaFlow:
         )
         return FlowOutput(result=result, files=files)
 
-    def _conditions(self, wrapper: Wrapper, counted: Mapping[str, int], wrapped: Mapping[str, int]) -> list[str]:
+    def _conditions(self, wrapper: Wrapper, counted: Mapping[str, int], luts: int, flip_flops: int) -> list[str]:
         family = self._family
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(counted.items()))
-        own = f"{wrapped['flip_flops']} registers and {wrapped['luts']} look-up tables"
         clock = f"Clock after routing for {self._target_mhz:g} MHz, placement seeds 1 to {self.seeds}"
         return [
             f"Part: {family.part}.",
             wrapper.condition,
-            f"Its {own} are subtracted from the figures.",
+            f"Its {flip_flops} registers and {luts} look-up tables are subtracted from the figures.",
             f"Cells with the wrapper, after synthesis: {kinds}. {family.note}",
             (
                 f"{clock}: the median, of two in the middle the lower one; path and delay are those of that placement, "
@@ -239,17 +240,25 @@ class FpgaFlow:
             ),
         ]
 
-    def _synthesise(self, design: EmittedDesign, wrapper: Wrapper, folder: Path) -> NetlistModule:
+    def _luts(self, kinds: Counter[str]) -> int:
+        return sum(kinds[kind] * weight for kind, weight in self._family.luts.items())
+
+    def _flip_flops(self, kinds: Counter[str]) -> int:
+        return sum(number for kind, number in kinds.items() if self._family.flip_flops.fullmatch(kind))
+
+    def _synthesise(self, design: EmittedDesign, wrapper: Wrapper, folder: Path) -> tuple[NetlistModule, NetlistModule]:
+        """The netlist before its wrapper's two modules are flattened, and after."""
         (folder / "design.v").write_text(design.verilog)
         (folder / "wrapper.v").write_text(wrapper.verilog)
         script = (
             f"read_verilog design.v wrapper.v\n{self._family.synthesis} -top {WRAPPER}\n"
-            "setattr -mod -unset keep_hierarchy *\nflatten\ndelete */t:$scopeinfo\nclean\nwrite_json netlist.json\n"
+            "write_json inside.json\nsetattr -mod -unset keep_hierarchy *\nflatten\n"
+            "delete */t:$scopeinfo\nclean\nwrite_json netlist.json\n"
             "write_verilog -noattr mapped.v\n"
         )
         find_yosys(self.yosys).run(script, folder, what=design.top, results=["netlist.json", "mapped.v"])
         (folder / "design.v").unlink()
-        return read_module(folder / "netlist.json", WRAPPER)
+        return read_module(folder / "inside.json", WRAPPER), read_module(folder / "netlist.json", WRAPPER)
 
     def _place(self, folder: Path, seed: int, names: "_Names") -> tuple[float, CriticalPath]:
         """Clock in MHz and longest path of one placement."""
@@ -270,29 +279,6 @@ class FpgaFlow:
         routed = next(path for path in figures["critical_paths"] if path["from"] == path["to"])
         clock = min(clock["achieved"] for clock in figures["fmax"].values())
         return round(clock, 2), names.path(routed["path"], tool)
-
-
-def _counts(module: NetlistModule, family: DeviceFamily) -> tuple[Counter[str], dict[str, int], dict[str, int]]:
-    """Cells by type, resources of the netlist, and those of the wrapper, known by the registers they belong to."""
-    kinds = Counter(cell.type for cell in module.cells)
-
-    def nets(*names: str) -> set[int]:
-        return {net for name in names if name in module.wires for net in module.wires[name].nets}
-
-    flip_flops = [cell for cell in module.cells if family.flip_flops.fullmatch(cell.type)]
-    own, fold = nets(INPUTS, OUTPUTS, FOLD, RESET), nets(FOLD)
-    folded = {_data(cell) for cell in flip_flops if cell.pins["Q"][0] in fold}
-    whole = {
-        "luts": sum(kinds[kind] * weight for kind, weight in family.luts.items()),
-        "flip_flops": len(flip_flops),
-        "dsps": kinds[family.dsps],
-        "brams": kinds[family.brams],
-    }
-    wrapper = {
-        "luts": sum(cell.type in family.luts and not folded.isdisjoint(cell.driven) for cell in module.cells),
-        "flip_flops": sum(cell.pins["Q"][0] in own for cell in flip_flops),
-    }
-    return kinds, whole, wrapper
 
 
 def _data(flip_flop: NetlistCell) -> int:

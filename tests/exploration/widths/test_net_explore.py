@@ -1,7 +1,6 @@
 """``xpulpnn net explore``, and the bits that ``net import`` takes."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +78,9 @@ def test_processes_give_what_one_gives(model: Path) -> None:
     subject = Subject(model=proto, calibration=calibration, options=options, images=images, config=config)
     wanted = subject.space((4, 8)).uniform()
     with executor(2) as pool:
-        found = list(Evaluation(subject, pool, lambda points, runs: None).each(subject, "study", wanted))
-    assert found == [asdict(subject.study(one)) for one in wanted]
-    assert len({studied["layers"] for studied in found}) == 2
+        found = list(Evaluation(subject, pool, lambda points, runs: None).each(subject, Subject.study, wanted))
+    assert found == [subject.study(one) for one in wanted]
+    assert len({studied.layers for studied in found}) == 2
 
 
 @pytest.mark.unit

@@ -1,10 +1,10 @@
 """An exploration: a search, the accuracy of what it found on images it had not, runs on the design, and a page."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from xpulpnn_sim.tools.jobs import Pool, executor
 from xpulpnn_sim.tools.named_table import Column, NamedTable
 from xpulpnn_sim.tools.pages import INK, Page, Plot, layout
 from xpulpnn_sim.tools.results import cached_results, digest
+
+_Value = TypeVar("_Value")
 
 
 class Evaluation:
@@ -53,15 +55,17 @@ class Evaluation:
             self.measure(chosen)
         return [self._point(one) for one in wanted]
 
-    def each(self, subject: Subject, method: str, wanted: Sequence[Assignment]) -> Iterator[Any]:
+    def each(
+        self, subject: Subject, method: Callable[[Subject, Assignment], _Value], wanted: Sequence[Assignment]
+    ) -> Iterator[_Value]:
         """Results of a method of the subject for each assignment, in order, as soon as they are known."""
         if subject not in self._shared:
             # it travels once
             self._shared[subject] = self._pool.share(subject)
-        return self._pool.map(call_method, repeat(self._shared[subject]), repeat(method), wanted)
+        return self._pool.map(method, repeat(self._shared[subject]), wanted)
 
     def _kept_each(
-        self, subject: Subject, method: str, keys: Mapping[Assignment, str]
+        self, subject: Subject, method: Callable[[Subject, Assignment], _Value], keys: Mapping[Assignment, str]
     ) -> Iterator[tuple[Assignment, Any]]:
         """The same as JSON values through the cache, what is known first."""
         new: list[Assignment] = []
@@ -76,14 +80,14 @@ class Evaluation:
 
     def _study(self, wanted: Sequence[Assignment]) -> None:
         keys = {one: digest(self.subject.identity, self.subject.design, widths_text(one)) for one in wanted}
-        for one, found in self._kept_each(self.subject, "study", keys):
-            self._studies[one] = Studied(right=found["right"], layers=tuple(found["layers"]), problem=found["problem"])
+        for one, found in self._kept_each(self.subject, Subject.study, keys):
+            self._studies[one] = Studied(*found)
             self._tell()
 
     def right(self, subject: Subject, wanted: Sequence[Assignment]) -> list[int]:
         """Images of a subject that are classified as labelled."""
         keys = {one: digest(subject.identity, widths_text(one), "right") for one in wanted}
-        known = dict(self._kept_each(subject, "right", keys))
+        known = dict(self._kept_each(subject, Subject.right, keys))
         return [known[one] for one in wanted]
 
     def _cover(self, runnable: Sequence[Assignment]) -> list[Assignment]:
@@ -103,7 +107,7 @@ class Evaluation:
             config = self.subject.config
             model_library("cluster" if isinstance(config, ClusterConfig) else "core", config)
         found: list[MeasuredWidths] = []
-        for measured in self.each(self.subject, "measure", wanted):
+        for measured in self.each(self.subject, Subject.measure, wanted):
             self._runs += 1
             self.reports += measured.reports
             for key, cycles, weight_bytes in measured.layers:
@@ -131,21 +135,6 @@ class Evaluation:
             weight_bytes=sum(size for _, size in figures),
             problem=studied.problem,
         )
-
-
-def call_method(subject: Subject, method: str, widths: Assignment) -> Any:
-    """Result of a method of a subject, a study as JSON types."""
-    result = getattr(subject, method)(widths)
-    return asdict(result) if isinstance(result, Studied) else result
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WidthSettings:
-    """Aims and limits of a search for bits of layers."""
-
-    floor: float  # share of the images that must be classified as labelled
-    trials: int  # assignments that are evaluated at most
-    runs: int  # points that are run on the design as whole networks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,23 +187,27 @@ def explore_widths(
     subject: Subject,
     space: WidthSpace,
     test: Images,
-    settings: WidthSettings,
+    *,
+    floor: float,
+    trials: int,
+    runs: int,
     jobs: int,
     progress: Callable[[int, int], None],
 ) -> Exploration:
-    """Search, and look at what was found.
+    """Search, evaluating ``trials`` assignments at most, and look at what was found.
 
-    ``test`` are the images that the front is measured with; ``progress`` takes the number of points that are known and
-    of runs on the design.
+    The share ``floor`` of the images must be classified as labelled. ``test`` are the images that the front is measured
+    with; ``runs`` points are run on the design as whole networks. ``progress`` takes the number of points that are
+    known and of runs on the design.
     """
     with executor(jobs) as pool:
         evaluation = Evaluation(subject, pool, progress)
-        points = search_widths(space, evaluation.points, settings.trials, settings.floor)
+        points = search_widths(space, evaluation.points, trials, floor)
         found = widths_front(points)
-        chosen = cheapest(points, settings.floor) if settings.floor else None
+        chosen = cheapest(points, floor) if floor else None
         widest = [point for point in points if point.widths == space.uniform()[0] and not point.problem]
         shown = list(dict.fromkeys([*found, *widest]))
-        run = [point.widths for point in verified(shown, chosen, settings.runs)]
+        run = [point.widths for point in verified(shown, chosen, runs)]
         measured = {widths: one.cycles for widths, one in zip(run, evaluation.measure(run), strict=True)}
         tested = evaluation.right(replace(subject, images=test), [point.widths for point in shown])
     closely = [

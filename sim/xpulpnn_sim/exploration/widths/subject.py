@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product, takewhile
 from math import inf, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -217,12 +217,11 @@ _SHOWS_ONLY = frozenset({"benches", "cli", "energy", "proofs", "publishing", "re
 """Folders of sources that neither accuracies nor cycles depend on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Studied:
+class Studied(NamedTuple):
     """Accuracy and layers of an assignment, found without the design."""
 
     right: int  # images that the reference classifies as labelled
-    layers: tuple[str, ...] = ()  # of each layer all that its cycles depend on
+    layers: Sequence[str] = ()  # of each layer all that its cycles depend on
     problem: str = ""  # why the design cannot run the network; empty: it can
 
 
@@ -314,20 +313,16 @@ class Subject:
         case = self.case(self.described(widths), self.images.samples[image])
         result = build_network(case).run()
         found = [(layer["cycles"], layer["weight_bytes"]) for layer in result.record["layers"]]
-        # on a cluster there is what is moved before the first layer and behind the last
-        rest = [(result.record["cycles"] - sum(cycles for cycles, _ in found), 0)] if self._moves else []
-        pairs = zip(self._keys(case), [*found, *rest], strict=True)
-        layers = tuple((key, cycles, size) for key, (cycles, size) in pairs)
+        keys = self._keys(case)
+        if len(keys) > len(found):
+            # what a cluster moves before the first layer and behind the last
+            found.append((result.record["cycles"] - sum(cycles for cycles, _ in found), 0))
+        layers = tuple((key, *figures) for key, figures in zip(keys, found, strict=True))
         return MeasuredWidths(cycles=result.record["cycles"], layers=layers, reports=tuple(result.reports))
-
-    @property
-    def _moves(self) -> bool:
-        """Return whether the input has to be moved to where it is computed with."""
-        return isinstance(self.config, ClusterConfig)
 
     def _keys(self, case: NetworkCase) -> list[str]:
         found = [_key(stage, variant) for stage, variant in zip(case.computed.stages, case.variants, strict=True)]
-        return [*found, f"around {found[0]} {found[-1]}"] if self._moves else found
+        return [*found, f"around {found[0]} {found[-1]}"] if isinstance(self.config, ClusterConfig) else found
 
     @cached_property
     def identity(self) -> str:
