@@ -163,12 +163,11 @@ def test_an_assembly_computes_what_its_parts_do(library: Library) -> None:
         names={net: f"net{net}" for net in range(2, 9)},
         apart=apart,
     )
-    two_parts = assembled(top, {"pair": pair})
-    netlist = two_parts.netlist
+    netlist, nets = assembled(top, {"pair": pair})
     assert set(netlist.inputs) == {"p", "q", "r"}
     for p, q, r in product((False, True), repeat=3):
         found = net_values(netlist, {"p": p, "q": q, "r": r})
         assert found == {"s": not (not (p and q) and r), "t": True, "u": r}
     assert [gate.path for gate in netlist.gates] == ["one", "two"]
-    assert two_parts.pins["one.y"] == two_parts.pins["two.a"]
-    assert netlist.names[two_parts.pins["two.a"]] == "net5"
+    assert nets["one.y"] == nets["two.a"]
+    assert netlist.names[nets["two.a"]] == "net5"

@@ -15,6 +15,7 @@ from statistics import median_low
 from typing import Any
 
 from xpulpnn.errors import ToolError
+from xpulpnn_sim.exploration import liberty, mapped_netlist
 from xpulpnn_sim.exploration.library import (
     DESIGN,
     LIBRARY,
@@ -30,7 +31,9 @@ from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, mapped_module,
 from xpulpnn_sim.exploration.origins import SHARED, VECTORS, with_origins
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, FlowRun, ModuleArea
 from xpulpnn_sim.exploration.timing import find_opensta, longest_path
+from xpulpnn_sim.tools import netlists
 from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule, read_module
+from xpulpnn_sim.tools.results import digest
 from xpulpnn_sim.tools.yosys import Yosys, find_yosys
 
 
@@ -67,20 +70,14 @@ class _Run:
     number: int  # from 1 on; the first one takes cells and nets in the order of the source
     source: NetlistModule  # gates made module by module, whose names tell their instances
     flat: NetlistModule  # the mapped netlist
-    library: Library
+    mapped: MappedNetlist  # the same as library cells
     delay: float | None  # longest path by ABC, ps
-    apart: frozenset[str]  # types of cells that were not mapped
-
-    @cached_property
-    def mapped(self) -> MappedNetlist:
-        """The mapped netlist as library cells."""
-        return mapped_module(self.flat, self.library.cells, self.apart)
 
     @cached_property
     def area(self) -> float:
         """Area of all cells, in the unit of the library."""
-        types = Counter(gate.cell.name for gate in self.mapped.gates)
-        return sum(self.library.cells[kind].area * count for kind, count in sorted(types.items()))
+        types = Counter((gate.cell.name, gate.cell.area) for gate in self.mapped.gates)
+        return sum(area * count for (_, area), count in sorted(types.items()))
 
     @cached_property
     def told(self) -> tuple[MappedNetlist, dict[str, float]]:
@@ -119,7 +116,8 @@ class AsicFlow:
             "clock": f"{self.clock_ps}",
             "repeat": f"{self.repeat}",
             "revision": REVISION,
-            **({"netlist": "kept"} if self.keep else {}),
+            # the classes of what is kept of the netlist
+            **({"netlist": digest(liberty, mapped_netlist, netlists)} if self.keep else {}),
         }
 
     def run(self, design: EmittedDesign) -> FlowOutput:
@@ -191,14 +189,12 @@ class AsicFlow:
                 header = f"# {DESIGN}: the Verilog of the point; {LIBRARY}: {cells}"
                 script = [header, *orders, *read, *_flat(design), *after]
                 yosys.run("\n".join(script) + "\n", folder, what=design.module, results=results)
-                if number == 1:
-                    source = read_module(folder / "instances.json", design.module)
-                    written = (folder / _AS_WRITTEN).read_text() if self.repeat > 1 else ""
-                else:
-                    source = runs[0].source
+                source = runs[0].source if runs else read_module(folder / "instances.json", design.module)
+                if _AS_WRITTEN in results:
+                    written = (folder / _AS_WRITTEN).read_text()
                 flat = read_module(folder / "mapped.json", design.module)
-                delay = delay_ps(folder, "mapped.log")
-                runs.append(_Run(number, source, flat, self.library, delay, unmapped(design)))
+                mapped = mapped_module(flat, self.library.cells, unmapped(design))
+                runs.append(_Run(number, source, flat, mapped, delay_ps(folder, "mapped.log")))
                 # the point has the source, and the library is the user's
                 (folder / DESIGN).unlink()
         return runs

@@ -2,8 +2,9 @@
 
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from xpulpnn_sim.exploration.asic import AsicFlow
@@ -80,18 +81,11 @@ def part(design: EmittedDesign, module: str, apart: frozenset[str] = frozenset()
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Assembly:
-    """A netlist put together."""
-
-    netlist: MappedNetlist
-    pins: dict[str, int]  # net at each bit of the ports of the parts, such as `core0.data__addr[3]`
-
-
-def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> Assembly:
+def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[MappedNetlist, dict[str, int]]:
     """The netlist of a top whose instances ``apart`` are replaced by those of the parts, by their types.
 
-    Instances of other types stay apart.
+    Instances of other types stay apart. With it comes the net at each bit of the ports of the parts, such as
+    ``core0.data__addr[3]``.
     """
     driver: dict[int, int] = {}  # the net that a net is joined to
     gates, names, pins = list(top.gates), dict(top.names), dict[str, int]()
@@ -139,18 +133,16 @@ def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> Assembl
     for cell in apart:
         inputs |= dict(pin_bits(cell, outputs=True))
         outputs |= dict(pin_bits(cell, outputs=False))
-    return Assembly(
-        netlist=MappedNetlist(
-            module=top.module,
-            gates=[replace(gate, pins=all_of(gate.pins)) for gate in gates],
-            inputs=all_of(inputs),
-            outputs=all_of(outputs),
-            # the top has its own names for what its instances drive
-            names={one(net): name for net, name in reversed(names.items())},
-            apart=apart,
-        ),
-        pins=all_of(pins),
+    netlist = MappedNetlist(
+        module=top.module,
+        gates=[replace(gate, pins=all_of(gate.pins)) for gate in gates],
+        inputs=all_of(inputs),
+        outputs=all_of(outputs),
+        # the top has its own names for what its instances drive
+        names={one(net): name for net, name in reversed(names.items())},
+        apart=apart,
     )
+    return netlist, all_of(pins)
 
 
 def _last(netlist: MappedNetlist) -> int:
@@ -198,11 +190,8 @@ class ClusterFlow:
             for module, output in {**found, design.module: rest}.items()
             for name, text in output.files.items()
         }
-        whole = assembled(
-            unpacked(rest.netlist, self.library.cells),
-            {module: unpacked(output.netlist, self.library.cells) for module, output in found.items()},
-        )
-        path, grant = self._paths(design, whole, files)
+        parts = {module: unpacked(output.netlist) for module, output in found.items()}
+        path, grant = self._paths(design, *assembled(unpacked(rest.netlist), parts), files)
         areas = [result.area_um2 for result in results if result.area_um2 is not None]
         result = replace(
             rest.result,
@@ -220,38 +209,37 @@ class ClusterFlow:
             area_run=1,
             delay_run=1,
             memory_bits=sum(result.memory_bits or 0 for result in results) or None,
-            conditions=self._conditions(design, rest.result),
+            conditions=self._conditions(design),
             wall_s=round(time.monotonic() - started, 2),
         )
         return FlowOutput(result=result, files=files)
 
     def _paths(
-        self, design: EmittedDesign, whole: Assembly, files: dict[str, str]
+        self, design: EmittedDesign, whole: MappedNetlist, pins: Mapping[str, int], files: dict[str, str]
     ) -> tuple[CriticalPath | None, GrantPath | None]:
         """The longest path, and that from requests of cores through their grants."""
         modules = design.manifest["modules"]
         cores = [name for name, module in part_instances(design).items() if modules[module]["component"] == CORE]
         requests = {
             net
-            for pin, net in whole.pins.items()
+            for pin, net in pins.items()
             for instance, _, port in [pin.rpartition(".")]
             if instance in cores and port.partition("[")[0] in _REQUEST
         }
-        grants = {whole.pins[f"{core}.{_GRANT}"] for core in cores}
-        path, granted, times = longest_paths(whole.netlist, self.library, (requests, grants))
+        grants = {pins[f"{core}.{_GRANT}"] for core in cores}
+        path, granted, times = longest_paths(whole, self.library, (requests, grants))
         opensta = find_opensta()
         if path is not None and opensta:
             with flow_folder(files) as folder:
-                timed = opensta.delay_ps(whole.netlist, self.library, folder)
+                timed = opensta.delay_ps(whole, self.library, folder)
             path = replace(path, others={} if timed is None else {opensta.tool: timed})
         if granted is None:
             return path, None
         fo4 = granted.delay_ps / self.library.fo4_ps
         return path, GrantPath(path=granted, request_ps=times[0], grant_ps=times[1], fo4=fo4)
 
-    def _conditions(self, design: EmittedDesign, rest: FlowResult) -> list[str]:
-        instances = part_instances(design)
-        counted = {kind: list(instances.values()).count(kind) for kind in dict.fromkeys(instances.values())}
+    def _conditions(self, design: EmittedDesign) -> list[str]:
+        counted = Counter(part_instances(design).values())
         told = ", ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in counted.items())
         return [
             *self._asic.circumstances(),

@@ -1,7 +1,7 @@
 """Flat netlists of library cells, with the instance and the readable name of everything in them."""
 
 import base64
-import json
+import pickle
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -145,29 +145,10 @@ def _names(module: NetlistModule, gates: list[MappedGate]) -> dict[int, str]:
 
 
 def packed_netlist(netlist: MappedNetlist) -> str:
-    """A netlist as text without line breaks."""
-    content = {
-        "module": netlist.module,
-        "gates": [[gate.name, gate.path, gate.cell.name, gate.pins] for gate in netlist.gates],
-        "inputs": netlist.inputs,
-        "outputs": netlist.outputs,
-        "names": list(netlist.names.items()),
-        "apart": [[cell.name, cell.type, cell.pins, cell.parameters, sorted(cell.outputs)] for cell in netlist.apart],
-    }
-    return base64.b64encode(zlib.compress(json.dumps(content, separators=(",", ":")).encode())).decode()
+    """A netlist with its library cells as text without line breaks."""
+    return base64.b64encode(zlib.compress(pickle.dumps(netlist))).decode()
 
 
-def unpacked(text: str, library: Mapping[str, LibraryCell]) -> MappedNetlist:
-    """Inverse of :func:`packed_netlist`, in the cells of ``library``."""
-    content = json.loads(zlib.decompress(base64.b64decode(text)))
-    return MappedNetlist(
-        module=content["module"],
-        gates=[MappedGate(name, path, library[cell], pins) for name, path, cell, pins in content["gates"]],
-        inputs=content["inputs"],
-        outputs=content["outputs"],
-        names=dict(content["names"]),
-        apart=[
-            NetlistCell(name=name, type=kind, pins=pins, parameters=parameters, outputs=frozenset(outputs))
-            for name, kind, pins, parameters, outputs in content["apart"]
-        ],
-    )
+def unpacked(text: str) -> MappedNetlist:
+    """Inverse of :func:`packed_netlist`."""
+    return pickle.loads(zlib.decompress(base64.b64decode(text)))

@@ -2,14 +2,12 @@
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import get_args, get_origin, get_type_hints
 
 from xpulpnn.config import (
-    ALL_WIDTHS,
     CLUSTER_PRESETS,
     PRESETS,
     ClusterConfig,
@@ -21,6 +19,7 @@ from xpulpnn.config import (
 )
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn_sim.exploration.results import Configuration
+from xpulpnn_sim.tools.lists import chosen_names
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
 
 MOST_COMBINATIONS = 100_000  # of presets and swept values; more take long to look at, let alone to run
@@ -90,8 +89,20 @@ def parse_space(
 ) -> tuple[list[str], dict[str, str], dict[str, list[str]]]:
     """Presets, common settings and swept values as :func:`build_space` takes them; raises :class:`InputError`."""
     usual = ClusterConfig() if top in CLUSTER_NAMES else CoreConfig()
-    names, common = _presets(top, presets), _common(settings, usual)
-    return names, common, _swept(sweeps, common, usual)
+    known = (*CLUSTER_PRESETS, *PRESETS) if top in CLUSTER_NAMES else tuple(PRESETS)
+    common, swept = dict[str, str](), dict[str, list[str]]()
+    for key, value in _split(settings, "set", "KEY=VALUE"):
+        if key in common:
+            raise InputError(f"set must give each setting once, not {key} twice")
+        check_value(key, value, usual)
+        common[key] = value
+    for key, listed in _split(sweeps, "sweep", "KEY=V1,V2,..."):
+        if key in swept or key in common:
+            raise InputError(f"sweep must name a setting that is given nowhere else, not {key} again")
+        swept[key] = list(dict.fromkeys(value.strip() for value in listed.split(",")))
+        for value in swept[key]:
+            check_value(key, value, usual)
+    return chosen_names(",".join(presets), known, "preset"), common, swept
 
 
 def make_point(top: str, name: str, changes: Mapping[str, str]) -> Point | Skipped:
@@ -107,43 +118,12 @@ def make_point(top: str, name: str, changes: Mapping[str, str]) -> Point | Skipp
     return Point(label=label, top=top, preset=name, settings=changes, config=config)
 
 
-def _presets(top: str, texts: Sequence[str]) -> list[str]:
-    names = [name.strip() for text in texts for name in text.split(",")]
-    known = (*CLUSTER_PRESETS, *PRESETS) if top in CLUSTER_NAMES else tuple(PRESETS)
-    for name in names:
-        if name not in known:
-            raise InputError(f"preset must be a list out of {','.join(known)}, not {name or 'empty'}")
-    return list(dict.fromkeys(names))
-
-
-def _common(texts: Sequence[str], usual: Configuration) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _split(texts: Sequence[str], option: str, form: str) -> Iterator[tuple[str, str]]:
     for text in texts:
-        key, value = _split(text, "set", "KEY=VALUE")
-        if key in found:
-            raise InputError(f"set must give each setting once, not {key} twice")
-        check_value(key, value, usual)
-        found[key] = value
-    return found
-
-
-def _swept(texts: Sequence[str], common: Mapping[str, str], usual: Configuration) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for text in texts:
-        key, listed = _split(text, "sweep", "KEY=V1,V2,...")
-        if key in found or key in common:
-            raise InputError(f"sweep must name a setting that is given nowhere else, not {key} again")
-        found[key] = list(dict.fromkeys(value.strip() for value in listed.split(",")))
-        for value in found[key]:
-            check_value(key, value, usual)
-    return found
-
-
-def _split(text: str, option: str, form: str) -> tuple[str, str]:
-    key, _, value = text.partition("=")
-    if not key or not value:
-        raise InputError(f"{option} must be {form}, not {text or 'empty'}")
-    return plain_key(key), value.strip()
+        key, _, value = text.partition("=")
+        if not key or not value:
+            raise InputError(f"{option} must be {form}, not {text or 'empty'}")
+        yield plain_key(key), value.strip()
 
 
 def plain_key(key: str) -> str:
@@ -157,17 +137,10 @@ def check_value(key: str, text: str, usual: Configuration) -> None:
     ``usual`` is one of those that have the field.
     """
     try:
-        _, value = with_setting(usual, key, text)
-        if key in {item.name for item in fields(DotpConfig)}:
-            kind = get_type_hints(DotpConfig)[key]
-            choices = get_args(kind)
-            if get_origin(kind) is frozenset:
-                wrong = not value or not value <= ALL_WIDTHS
-            else:
-                wrong = bool(choices) and value not in choices
-            if wrong:
-                # its own check words the rule; the text of a choice names it before any combination is looked at
-                DotpConfig(**{key: value})
+        path, value = with_setting(usual, key, text)
+        if "dotp" in path:
+            # with replicated multipliers nothing can be wrong but the value itself
+            DotpConfig(**{"multipliers": "replicated", path[-1]: value})
     except ConfigError as error:
         raise InputError(str(error)) from None
 
