@@ -30,7 +30,7 @@ from xpulpnn_sim.exploration.library import (
 from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, mapped_module, packed_netlist
 from xpulpnn_sim.exploration.origins import SHARED, VECTORS, with_origins
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, FlowRun, ModuleArea
-from xpulpnn_sim.exploration.timing import find_opensta, longest_path
+from xpulpnn_sim.exploration.timing import find_opensta, longest_paths
 from xpulpnn_sim.tools import netlists
 from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule, read_module
 from xpulpnn_sim.tools.results import digest
@@ -129,7 +129,7 @@ class AsicFlow:
         by_area = _median(runs, [run.area for run in runs])
         by_delay = _median(runs, [run.delay or 0.0 for run in runs])
         netlist, shares = by_area.told
-        path = longest_path(by_delay.told[0], library)
+        path = longest_paths(by_delay.told[0], library)[0]
         if path is not None:
             others = {} if by_delay.delay is None else {"ABC": by_delay.delay}
             if opensta:

@@ -23,6 +23,7 @@ from xpulpnn_sim.exploration.space import plain_key
 from xpulpnn_sim.exploration.task import ResultField, StepOutcome
 from xpulpnn_sim.tools.lists import chosen_names
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
+from xpulpnn_sim.tools.yosys import find_yosys
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import ConvLayer, Layer, MatmulLayer
 
@@ -144,8 +145,6 @@ class EnergyStep:
 
     def settings(self) -> Mapping[str, str]:
         """The library, the netlist and the tools."""
-        from xpulpnn_sim.tools.yosys import find_yosys
-
         return {
             **find_yosys(self.yosys).tools,
             "library": self.library.sha256,
@@ -179,8 +178,6 @@ INFERRED: Mapping[str, str] = {
 }
 """Structures for FPGAs with multipliers and carry chains of their own, which the tool finds only in plain operators."""
 
-_INFERRING = frozenset({"ecp5"})
-
 _NS_MHZ = 1e3
 _CLOCK = re.compile(r"(?P<number>\d+(\.\d*)?|\.\d+) *(?P<unit>ns|mhz|)", re.IGNORECASE)
 
@@ -211,7 +208,7 @@ class FlowStep:
     @property
     def structures(self) -> dict[str, str]:
         """Parameters that the flow sets in all configurations."""
-        if self.flow.name not in _INFERRING:
+        if self.flow.name != "ecp5":
             return {}
         return {key: value for key, value in INFERRED.items() if key not in self.chosen}
 

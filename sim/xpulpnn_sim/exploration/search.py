@@ -5,10 +5,10 @@ are proposed and told in batches of one size. A search that was interrupted ther
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
-from itertools import product
+from itertools import chain, product
 from math import prod
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -194,6 +194,7 @@ class Search:
         self._study = optuna.create_study(
             directions=[objective.direction for objective in objectives], sampler=optuna.samplers.TPESampler(seed=seed)
         )
+        # figures of what was proposed; None before they are measured, and if they cannot be
         self._known: dict[tuple[str, ...], list[float] | None] = {}
         self._points: list[Point] = []
         self._skipped: list[Skipped] = []
@@ -209,9 +210,10 @@ class Search:
         Raises :class:`InputError` if none can be built.
         """
         while len(self._points) < self.points and not stopped():
-            batch = list(self._batch())
+            batch = self._batch(min(_BATCH, self.points - len(self._points)))
             if not batch:
                 break
+            self._points += (point for _, _, point in batch)
             results = evaluate([point for _, _, point in batch])
             for (trial, key, _), result in zip(batch, results, strict=True):
                 self._known[key] = measured(result, self._objectives)
@@ -220,38 +222,30 @@ class Search:
             raise InputError(f"search must be of a space with possible points, not none of {self.size}")
         return Space(points=tuple(self._points), skipped=tuple(self._skipped))
 
-    def _batch(self) -> Iterator[tuple[Any, tuple[str, ...], Point]]:
+    def _batch(self, room: int) -> list[tuple[Any, tuple[str, ...], Point]]:
         """New points that can be built, with their trials."""
-        proposed: set[tuple[str, ...]] = set()
+        batch: list[tuple[Any, tuple[str, ...], Point]] = []
         in_vain = 0
-        room = min(_BATCH, self.points - len(self._points))
-        while len(proposed) < room and len(self._known) + len(proposed) < self.size:
+        while len(batch) < room and len(self._known) < self.size:
             if in_vain >= _PATIENCE:
-                self._study.enqueue_trial(dict(zip(self._choices, self._unknown(proposed), strict=True)))
+                self._study.enqueue_trial(dict(zip(self._choices, self._unknown(), strict=True)))
             trial = self._study.ask({name: self._categorical(values) for name, values in self._choices.items()})
             key = tuple(str(trial.params[name]) for name in self._choices)
-            in_vain += 1
-            if key in proposed:
-                self._study.tell(trial, state=self._failed)
-            elif key in self._known:
-                self._tell(trial, key)
-            elif (point := self._point(key)) is None:
-                self._known[key] = None
+            point = None if key in self._known else self._point(key)
+            self._known.setdefault(key, None)
+            if point is None:
+                in_vain += 1
                 self._tell(trial, key)
             else:
                 in_vain = 0
-                proposed.add(key)
-                self._points.append(point)
-                yield trial, key, point
+                batch.append((trial, key, point))
+        return batch
 
-    def _unknown(self, proposed: set[tuple[str, ...]]) -> tuple[str, ...]:
+    def _unknown(self) -> tuple[str, ...]:
         """A combination not looked at yet; there is one."""
         values = list(self._choices.values())
-        for _ in range(_PATIENCE):
-            key = tuple(self._random.choice(one) for one in values)
-            if key not in self._known and key not in proposed:
-                return key
-        return next(key for key in product(*values) if key not in self._known and key not in proposed)
+        drawn = (tuple(self._random.choice(one) for one in values) for _ in range(_PATIENCE))
+        return next(key for key in chain(drawn, product(*values)) if key not in self._known)
 
     def _point(self, key: tuple[str, ...]) -> Point | None:
         changes = dict(zip(self._choices, key, strict=True))
@@ -265,7 +259,4 @@ class Search:
 
     def _tell(self, trial: Any, key: tuple[str, ...]) -> None:
         values = self._known[key]
-        if values is None:
-            self._study.tell(trial, state=self._failed)
-        else:
-            self._study.tell(trial, values)
+        self._study.tell(trial, values, self._failed if values is None else None)

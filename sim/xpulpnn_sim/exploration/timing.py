@@ -248,15 +248,13 @@ class _Analysis:
             self.arrival[net], self.slew[net] = arrival, slew
 
 
-def longest_path(netlist: MappedNetlist, library: Library) -> CriticalPath | None:
-    """The longest combinational path; None without gates between inputs, registers and outputs."""
-    return longest_paths(netlist, library, ())[0]
-
-
 def longest_paths(
-    netlist: MappedNetlist, library: Library, through: Sequence[Collection[int]]
+    netlist: MappedNetlist, library: Library, through: Sequence[Collection[int]] = ()
 ) -> tuple[CriticalPath | None, CriticalPath | None, list[float]]:
-    """The longest combinational path, and the longest one through certain nets."""
+    """The longest combinational path, and the longest one through certain nets with the times when it passes them.
+
+    None without gates between inputs, registers and outputs.
+    """
     analysis = _Analysis(netlist, library)
     path = _worst(analysis, netlist)[0]
     if not through:
