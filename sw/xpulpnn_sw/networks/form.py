@@ -16,8 +16,9 @@ than 0. The arrays of a layer are those of ``xpulpnn pack``, each with the layer
 
 import io
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any, cast
@@ -140,10 +141,65 @@ class NetworkBuilder:
 
 
 VERSION = 2  # of the form that is written
-_NETWORK = ("name", "arrays", "layers", "input")
-_LAYER = ("name", "kernel", "layer", "precision", "requantise")
-_INPUT = ("subtract", "multiply", "add", "shift")
-_NETWORK_2, _LAYER_2 = ("version", "classes"), ("inputs", "pad")  # what version 2 has besides
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << (ACCUMULATOR_BITS - 1)
+
+
+def _are(fits: Callable[[Any], bool], values: Any) -> bool:
+    return isinstance(values, list) and all(map(fits, cast("list[Any]", values)))
+
+
+# what the value of an entry must be, in words, and the check
+_Rule = tuple[str, Callable[[Any], bool]]
+_TEXT: _Rule = ("a text", _is_text)
+_TEXTS: _Rule = ("a list of texts", lambda value: bool(value) and _are(_is_text, value))
+_COLOURS: _Rule = ("a list of whole numbers by colour", partial(_are, _is_whole))
+_FACTORS: _Rule = ("a whole number, or a list of them by colour", lambda value: _is_whole(value) or _COLOURS[1](value))
+# entries of the objects in a file
+_NETWORK: Mapping[str, _Rule] = {
+    "name": _TEXT,
+    "arrays": _TEXT,
+    "layers": ("a list with a layer at least", lambda value: bool(value) and isinstance(value, list)),
+    "input": ("an object", lambda _: True),
+    "version": (f"{VERSION} or left out", lambda value: value == VERSION),
+    "classes": _TEXTS,
+}
+_LAYER: Mapping[str, _Rule] = {
+    **dict.fromkeys(("name", "kernel", "layer", "precision", "requantise"), _TEXT),
+    "inputs": _TEXTS,
+    "pad": ("a whole number", _is_whole),
+}
+_INPUT: Mapping[str, _Rule] = {
+    "subtract": _COLOURS,
+    "multiply": _FACTORS,
+    "add": _FACTORS,
+    "shift": (f"0..{MAX_SHIFT}", lambda value: _is_whole(value) and 0 <= value <= MAX_SHIFT),
+}
+_NEWER = ("version", "classes", "inputs", "pad")  # those that the first version had not
+_OPTIONAL = ("requantise", "input", *_NEWER, *_INPUT)
+
+
+def _object(content: Any, what: str, rules: Mapping[str, _Rule], *, is_first: bool = False) -> dict[str, Any]:
+    """The entries of an object; raises :class:`InputError` unless they are the known ones and follow their rules."""
+    known = [name for name in rules if not (is_first and name in _NEWER)]
+    if not isinstance(content, dict):
+        raise InputError(f"{what} must be an object with {', '.join(known)}, not something else")
+    entries = cast("dict[str, Any]", content)
+    if missing := [name for name in known if name not in (*entries, *_OPTIONAL)]:
+        raise InputError(f"{what} must be an object with {missing[0]}, not without")
+    for name, value in entries.items():
+        if name not in known:
+            raise InputError(f"{what} must be an object of {', '.join(known)}, not also {name}")
+        rule, fits = rules[name]
+        if not fits(value):
+            raise InputError(f"{name} of {what} must be {rule}, not {value}")
+    return entries
 
 
 def read_network(path: Path) -> Described:
@@ -153,22 +209,25 @@ def read_network(path: Path) -> Described:
     except (OSError, ValueError) as error:
         raise InputError(f"network must be a JSON file that can be read, not {path}: {error}") from None
     is_first = isinstance(content, dict) and "version" not in content
-    known = _NETWORK if is_first else (*_NETWORK, *_NETWORK_2)
-    entries = _object(content, "network", known, optional=("input", *_NETWORK_2))
-    if not is_first and entries["version"] != VERSION:
-        raise InputError(f"version of the network must be {VERSION} or left out, not {entries['version']}")
-    builder, layers = NetworkBuilder(_text(entries, "name", "network")), entries["layers"]
-    if not isinstance(layers, list) or not layers:
-        raise InputError("layers must be a list with a layer at least, not something else")
-    arrays = npz_arrays(path.parent / _text(entries, "arrays", "network"), "weights")
+    entries = _object(content, "network", _NETWORK, is_first=is_first)
+    builder, arrays = NetworkBuilder(entries["name"]), npz_arrays(path.parent / entries["arrays"], "weights")
     names: set[str] = set()
-    for number, entry in enumerate(cast("list[Any]", layers)):
-        where, keys = f"layers[{number}]", _LAYER if is_first else (*_LAYER, *_LAYER_2)
-        names.add(_add(builder, entry, where, keys, arrays, names))
+    for number, layer in enumerate(entries["layers"]):
+        entry = _object(layer, f"layers[{number}]", _LAYER, is_first=is_first)
+        name, sources = entry["name"], entry.pop("inputs", ())
+        # before the arrays, which two layers of one name have in common
+        if name in names or name == NETWORK_INPUT:
+            twice = f"{name} twice" if name in names else f"{name}, the input of the network"
+            raise InputError(f"names of layers must be different, not {twice}")
+        names.add(name)
+        own = {key.rpartition(".")[2]: values for key, values in arrays.items() if key.rpartition(".")[0] == name}
+        builder.add(**entry, arrays=own, sources=sources)
     strange = [one for one in arrays if one.rpartition(".")[0] not in names]
     if strange:
         raise InputError(f"arrays must be called LAYER.NAME, not {strange[0]}")
-    return builder.finish(_scaling(entries.get("input", {})), _texts(entries, "classes", "network"))
+    scaling = _object(entries.get("input", {}), "input", _INPUT)
+    scaling |= {name: tuple(value) for name, value in scaling.items() if not isinstance(value, int)}
+    return builder.finish(Scaling(**scaling), entries.get("classes", ()))
 
 
 def written(described: Described, arrays: str) -> tuple[str, bytes]:
@@ -198,81 +257,3 @@ def arrays_of(network: Network) -> dict[str, Ints]:
         own = layer_arrays(stage.layer, stage.tensors)
         found |= {f"{stage.name}.{name}": np.asarray(values) for name, values in own.items() if values is not None}
     return found
-
-
-def _add(
-    builder: NetworkBuilder, content: Any, where: str, known: Sequence[str], arrays: Arrays, taken: Collection[str]
-) -> str:
-    """Add what a layer is described as, and return its name, which must not be one of those ``taken``."""
-    entry = _object(content, where, known, optional=("requantise", *_LAYER_2))
-    name, pad = _text(entry, "name", where), entry.get("pad", 0)
-    # before the arrays, which two layers of one name have in common
-    if name in taken or name == NETWORK_INPUT:
-        twice = f"{name} twice" if name in taken else f"{name}, the input of the network"
-        raise InputError(f"names of layers must be different, not {twice}")
-    if not isinstance(pad, int) or isinstance(pad, bool):
-        raise InputError(f"pad of {name} must be a whole number, not {pad}")
-    builder.add(
-        name,
-        _text(entry, "kernel", where),
-        _text(entry, "layer", where),
-        _text(entry, "precision", where),
-        {key.rpartition(".")[2]: values for key, values in arrays.items() if key.rpartition(".")[0] == name},
-        requantise=_text(entry, "requantise", where) if "requantise" in entry else Rule.BN32.value,
-        sources=_texts(entry, "inputs", name),
-        pad=pad,
-    )
-    return name
-
-
-def _scaling(content: Any) -> Scaling:
-    entry = _object(content, "input", _INPUT, optional=_INPUT)
-    usual: dict[str, Any] = {"subtract": [], "multiply": 1, "add": 0, "shift": 0}
-    numbers: dict[str, Any] = {name: _whole_numbers(entry.get(name, default)) for name, default in usual.items()}
-    shift = numbers["shift"]
-    if None in numbers.values() or isinstance(numbers["subtract"], int) or not isinstance(shift, int):
-        raise InputError("input must be whole numbers, or lists of them by colour, not something else")
-    if not 0 <= shift <= MAX_SHIFT:
-        raise InputError(f"shift of the input must be 0..{MAX_SHIFT}, not {shift}")
-    return Scaling(**numbers)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << (ACCUMULATOR_BITS - 1)
-
-
-def _whole_numbers(value: Any) -> int | tuple[int, ...] | None:
-    """A whole number, or several in a list; None for anything else."""
-    if _is_whole(value):
-        return value
-    several: list[Any] = cast("list[Any]", value) if isinstance(value, list) else [None]
-    return tuple(several) if all(map(_is_whole, several)) else None
-
-
-def _object(content: Any, what: str, known: Sequence[str], *, optional: Sequence[str]) -> Mapping[str, Any]:
-    if not isinstance(content, dict):
-        raise InputError(f"{what} must be an object with {', '.join(known)}, not something else")
-    entries = cast("dict[str, Any]", content)
-    for name in known:
-        if name not in entries and name not in optional:
-            raise InputError(f"{what} must be an object with {name}, not without")
-    for name in entries:
-        if name not in known:
-            raise InputError(f"{what} must be an object of {', '.join(known)}, not also {name}")
-    return entries
-
-
-def _text(entry: Mapping[str, Any], name: str, where: str) -> str:
-    value = entry[name]
-    if not isinstance(value, str) or not value:
-        raise InputError(f"{name} of {where} must be a text, not {value}")
-    return value
-
-
-def _texts(entry: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
-    """A list of texts that may be left out."""
-    values = entry.get(name, [])
-    texts: list[Any] = cast("list[Any]", values) if isinstance(values, list) else []
-    if name in entry and (not texts or not all(isinstance(one, str) and one for one in texts)):
-        raise InputError(f"{name} of {where} must be a list of texts, not {values}")
-    return tuple(texts)
