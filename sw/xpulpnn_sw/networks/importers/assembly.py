@@ -14,14 +14,13 @@ from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
 from xpulpnn_sw.networks.form import NetworkBuilder
 from xpulpnn_sw.networks.importers.levels import ELEMENT_WIDTHS, Channel, Levels, fitted, inner_results
 from xpulpnn_sw.networks.importers.plans import (
-    LayerPlan,
     RuleFit,
-    alike_plans,
+    are_alike,
+    averaged,
+    fit_addition,
+    fit_average,
+    fit_products,
     plain_sum,
-    plan_addition,
-    plan_average,
-    plan_products,
-    precision_text,
 )
 from xpulpnn_sw.networks.importers.policy import Policy
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value, constant_value, dims, identity, live
@@ -29,6 +28,17 @@ from xpulpnn_sw.networks.network import Described, Scaling, by_colour
 
 INPUT = "input"
 SAMPLE_BITS = 8
+
+
+def _letter(bits: int, *, signed: bool, usual: bool) -> str:
+    return f"{'' if signed == usual or bits == SIGN_BITS else 'ui'[signed]}{bits}"
+
+
+def _precision(source: Map, weight_bits: int, bits: int, *, signed: bool, second: Map | None = None) -> str:
+    """The precision of a layer; ``second``: the other map that it reads, or the same, if there are no weights."""
+    x = _letter(source.bits, signed=source.signed, usual=False)
+    w = str(weight_bits) if second is None else _letter(second.bits, signed=second.signed, usual=True)
+    return f"{x}x{w}x{_letter(bits, signed=signed, usual=False)}"
 
 
 @dataclass(eq=False)
@@ -101,67 +111,62 @@ class NetworkAssembly:
         if levels.is_free:
             # its own ends clip, about where the model does
             sums = replace(sums, channels=tuple(replace(one, low=None, high=None) for one in sums.channels))
-        plan = self._plan(sums, levels)
-        if (
-            sums.factors is not None
-            and plan.fit.moved
-            and not levels.is_free
-            and (whole := plain_sum(sums, sums.factors))
-        ):
+        sums, fit = self._fit(sums, levels)
+        if sums.factors is not None and fit.moved and not levels.is_free and (whole := plain_sum(sums, sums.factors)):
             added, behind = whole
             one = sums.channels[0]
-            again = identity(Map.of(behind, self._add(added), sums.shape, sums.places))
+            stage = self._add(sums, added, behind.bits, signed=behind.signed)
+            again = identity(Map.of(behind, stage, sums.shape, sums.places))
             channels = tuple(replace(other, low=one.low, high=one.high) for other in again.channels)
             return self.quantised(replace(again, channels=channels), levels)
         # thresholds of 8 bits take longer than another layer
-        is_slow = plan.fit.rule is Rule.THRESHOLDS and levels.bits == max(ELEMENT_WIDTHS)
-        if (plan.fit.moved or is_slow) and levels.bits != SIGN_BITS and not levels.is_free:
+        is_slow = fit.rule is Rule.THRESHOLDS and levels.bits == max(ELEMENT_WIDTHS)
+        if (fit.moved or is_slow) and levels.bits != SIGN_BITS and not levels.is_free:
             ends = inner_results(levels, sums.channels)
             if ends is not None and ends != (levels.results.start - 1, levels.results.stop - 1):
                 return self._clipped(sums, levels.within(*ends))
-        return self._done(sums, levels, plan)
+        return self._done(sums, levels, fit)
 
     def _clipped(self, sums: Sums, levels: Levels) -> Map:
         """The results of a layer that are clipped where memory begins, and above by a layer of their own."""
-        plan = self._plan(sums, levels)
-        found = self._done(sums, levels, plan)
+        sums, fit = self._fit(sums, levels)
+        found = self._done(sums, levels, fit)
         most, top = (1 << levels.bits) - 1, levels.results.stop - 1
-        if plan.fit.reach is not None and plan.fit.reach <= top:
+        if fit.reach is not None and fit.reach <= top:
             return found
         # memory ends where the quantiser does, if everything is greater by this
         raised = most - top
         if not raised:
             return found
-        precision = precision_text(found, 0, levels.bits, signed=False, second=found)
-        name = self.named(f"{sums.name or 'requantise'}_clip")
         arrays = {"factor": np.array(1), "summand": np.array(raised), "shift": np.array(0)}
         layer = f"{dims(found.shape)}:1x1:scaled"
-        self._builder.add(name, "avgpool", layer, precision, arrays, sources=[found.stage])
-        return replace(found, stage=name, low=raised, high=most, offset=found.offset - found.scale * raised)
+        stage = self.channelwise("avgpool", layer, found, f"{sums.name or 'requantise'}_clip", arrays)
+        return replace(found, stage=stage, low=raised, high=most, offset=found.offset - found.scale * raised)
 
-    def _plan(self, sums: Sums, levels: Levels) -> LayerPlan:
+    def _fit(self, sums: Sums, levels: Levels) -> tuple[Sums, RuleFit]:
+        """The layer that computes the sums, and its rule."""
         if sums.factors is not None:
-            return plan_addition(sums, sums.factors, levels)
+            return sums, fit_addition(sums, sums.factors, levels)
         if sums.kernel == "avgpool":
-            return plan_average(sums, levels)
+            return sums, fit_average(sums, levels)
         # nothing but the input quantised again, every channel in the same way
-        if not sums.name and alike_plans(sums) and sums.channels[0].a > 0 and sums.sources[0].bits != SIGN_BITS:
-            plan = plan_average(sums, levels)
-            if not plan.fit.moved:
-                return plan
-        return plan_products(sums, levels)
+        if not sums.name and are_alike(sums) and sums.channels[0].a > 0 and sums.sources[0].bits != SIGN_BITS:
+            fit = fit_average(sums, levels)
+            if not fit.moved:
+                return averaged(sums), fit
+        return sums, fit_products(sums, levels)
 
-    def _done(self, sums: Sums, levels: Levels, plan: LayerPlan) -> Map:
-        if plan.fit.moved and plan.fit.worst > 1 and not levels.is_free:
+    def _done(self, sums: Sums, levels: Levels, fit: RuleFit) -> Map:
+        if fit.moved and fit.worst > 1 and not levels.is_free:
             raise InputError(
-                f"results must be at most 1 from the quantiser's, not {plan.fit.worst}, as where channels are clipped "
+                f"results must be at most 1 from the quantiser's, not {fit.worst}, as where channels are clipped "
                 "differently inside the range of its numbers"
             )
-        if plan.fit.moved:
+        if fit.moved:
             steps, pairs = "steps of its quantiser are at other sums", "pairs of numbers have another sum"
             what = steps if sums.factors is None else pairs
-            self.note(f"{sums.name}: {plan.fit.moved} of {plan.fit.total} {what}, by 1 at the most")
-        return self._after(sums, self._add(plan), levels)
+            self.note(f"{sums.name}: {fit.moved} of {fit.total} {what}, by 1 at the most")
+        return self._after(sums, self._add(sums, fit, levels.bits, signed=levels.signed), levels)
 
     def _scaled_input(self, sums: Sums, levels: Levels) -> Map | None:
         """The input itself behind a quantiser; None if no factors, summands and shift have its steps."""
@@ -184,13 +189,16 @@ class NetworkAssembly:
         self._scaled = self._after(sums, INPUT, levels)
         return self._scaled
 
-    def _add(self, plan: LayerPlan) -> str:
-        sums, fit, scaled = plan.sums, plan.fit, self._scaled
+    def _add(self, sums: Sums, fit: RuleFit, bits: int, *, signed: bool) -> str:
+        """Add a layer with results of so many bits, and return its name."""
+        scaled = self._scaled
         if any(one.stage == INPUT and scaled is not None and one.scale != scaled.scale for one in sums.sources):
             raise InputError("input must be quantised everywhere or nowhere, not in parts")
         name, sources = self.named(sums.name or "requantise"), [one.stage for one in sums.sources]
+        second = None if sums.weights is not None else sums.sources[-1]
+        precision = _precision(sums.sources[0], sums.weight_bits, bits, signed=signed, second=second)
         rest: dict[str, Any] = {"requantise": fit.rule.value, "sources": sources, "pad": sums.pad}
-        self._builder.add(name, sums.kernel, sums.layer, plan.precision, fit.arrays, **rest)
+        self._builder.add(name, sums.kernel, sums.layer, precision, fit.arrays, **rest)
         return name
 
     def _after(self, sums: Sums, stage: str, levels: Levels) -> Map:
@@ -202,11 +210,13 @@ class NetworkAssembly:
             found = replace(found, stage=self.channelwise("maxpool", layer, found))
         return found
 
-    def channelwise(self, kernel: str, layer: str, source: Map, name: str = "") -> str:
-        """Add a layer without weights or numbers of its own, whose results are like its input."""
+    def channelwise(
+        self, kernel: str, layer: str, source: Map, name: str = "", arrays: dict[str, Any] | None = None
+    ) -> str:
+        """Add a layer without weights, whose results are like its input."""
         chosen = self.named(name or kernel)
-        precision = precision_text(source, 0, source.bits, signed=source.signed, second=source)
-        self._builder.add(chosen, kernel, layer, precision, sources=[source.stage])
+        precision = _precision(source, 0, source.bits, signed=source.signed, second=source)
+        self._builder.add(chosen, kernel, layer, precision, arrays, sources=[source.stage])
         return chosen
 
     def raw(self, sums: Sums) -> None:
@@ -230,5 +240,4 @@ class NetworkAssembly:
             if any(offset.denominator != 1 for offset in offsets):
                 self.note("biases of the last layer are rounded to whole sums")
         layer = f"{sums.layer}:raw" if sums.kernel == "linear" else sums.layer
-        precision = precision_text(sums.sources[0], sums.weight_bits, ACCUMULATOR_BITS, signed=True)
-        self._add(LayerPlan(sums=replace(sums, layer=layer), precision=precision, fit=RuleFit(arrays=arrays)))
+        self._add(replace(sums, layer=layer), RuleFit(arrays=arrays), ACCUMULATOR_BITS, signed=True)

@@ -1,4 +1,4 @@
-"""Kernels and their numbers for the results of a quantiser, exact or with a known distance."""
+"""Rules of kernels and their numbers for the results of a quantiser, exact or with a known distance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -158,28 +158,8 @@ def distance(found: Fit, channels: Sequence[Channel], results: range, area: int 
 _BYTE = 8
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LayerPlan:
-    """A layer that is not there yet."""
-
-    sums: Sums
-    precision: str  # text of the precision, as on the command line
-    fit: RuleFit
-
-
-def _letter(bits: int, *, signed: bool, usual: bool) -> str:
-    return f"{'' if signed == usual or bits == SIGN_BITS else 'ui'[signed]}{bits}"
-
-
-def precision_text(source: Map, weight_bits: int, bits: int, *, signed: bool, second: Map | None = None) -> str:
-    """The precision of a layer; ``second``: the other map that it reads, or the same, if there are no weights."""
-    x = _letter(source.bits, signed=source.signed, usual=False)
-    w = str(weight_bits) if second is None else _letter(second.bits, signed=second.signed, usual=True)
-    return f"{x}x{w}x{_letter(bits, signed=signed, usual=False)}"
-
-
-def plan_products(sums: Sums, levels: Levels) -> LayerPlan:
-    """A layer with weights."""
+def fit_products(sums: Sums, levels: Levels) -> RuleFit:
+    """The rule of a layer with weights, which are among its arrays."""
     weights = sums.weights
     assert weights is not None
     weights, channels, is_turned = _rising(sums, weights, levels)
@@ -189,11 +169,7 @@ def plan_products(sums: Sums, levels: Levels) -> LayerPlan:
         if "kappa" not in arrays:
             raise InputError("weights of a channel with a negative factor must be above their least number")
         arrays["kappa"] = np.where(is_turned, -arrays["kappa"], arrays["kappa"])
-    return LayerPlan(
-        sums=sums,
-        precision=precision_text(sums.sources[0], sums.weight_bits, levels.bits, signed=levels.signed),
-        fit=replace(fit, arrays=arrays, total=len(channels) * len(levels.results)),
-    )
+    return replace(fit, arrays=arrays, total=len(channels) * len(levels.results))
 
 
 def _rising(sums: Sums, weights: Any, levels: Levels) -> tuple[Any, list[Channel], Any]:
@@ -210,15 +186,21 @@ def _rising(sums: Sums, weights: Any, levels: Levels) -> tuple[Any, list[Channel
     return weights * signs, channels, stuck
 
 
-def alike_plans(sums: Sums) -> bool:
+def are_alike(sums: Sums) -> bool:
     """Return whether the sums of all channels stand for the same numbers."""
     return len({(one.a, one.b, one.low, one.high) for one in sums.channels}) == 1
 
 
-def plan_average(sums: Sums, levels: Levels) -> LayerPlan:
-    """An average, or a map quantised again: one factor, summand and shift."""
-    source, one = sums.sources[0], sums.channels[0]
-    if one.a < 0 or not alike_plans(sums):
+def averaged(sums: Sums) -> Sums:
+    """A map that is quantised again as averages of single elements."""
+    layer = f"{dims(sums.sources[0].shape)}:1x1:scaled"
+    return replace(sums, kernel="avgpool", layer=layer, name=sums.name or "requantise", weights=None)
+
+
+def fit_average(sums: Sums, levels: Levels) -> RuleFit:
+    """One factor, summand and shift of an average."""
+    one = sums.channels[0]
+    if one.a < 0 or not are_alike(sums):
         raise InputError("what follows an average must be one factor for all channels, not negative")
     if levels.bits == SIGN_BITS:
         raise InputError("results of an average must have two bits at least, not one")
@@ -235,30 +217,22 @@ def plan_average(sums: Sums, levels: Levels) -> LayerPlan:
     (kappa,), (lam,), shift = rule
     arrays = {"factor": np.array(kappa), "summand": np.array(lam), "shift": np.array(shift)}
     reach = (kappa * channel.most // sums.area + lam) >> shift
-    layer = sums.layer if sums.kernel == "avgpool" else f"{dims(source.shape)}:1x1:scaled"
-    return LayerPlan(
-        sums=replace(sums, kernel="avgpool", layer=layer, name=sums.name or "requantise"),
-        precision=precision_text(source, 0, levels.bits, signed=levels.signed, second=source),
-        fit=RuleFit(arrays=arrays, moved=moved, total=len(levels.results), worst=worst, reach=reach),
-    )
+    return RuleFit(arrays=arrays, moved=moved, total=len(levels.results), worst=worst, reach=reach)
 
 
-def plan_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels) -> LayerPlan:
-    """The sum of two maps."""
+def fit_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels) -> RuleFit:
+    """Factors, summand and shift of the sum of two maps."""
     first, second = sums.sources
     one = sums.channels[0]
-    if not alike_plans(sums):
+    if not are_alike(sums):
         raise InputError("what follows an addition must be the same for all channels")
     if not one.a:
         raise InputError("factor of a sum must be other than 0, not 0")
-    fit = addition((first, second), (factors[0] * one.a, factors[1] * one.a), one, levels)
-    precision = precision_text(first, 0, levels.bits, signed=levels.signed, second=second)
-    return LayerPlan(sums=sums, precision=precision, fit=fit)
+    return addition((first, second), (factors[0] * one.a, factors[1] * one.a), one, levels)
 
 
-def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[LayerPlan, Levels] | None:
+def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[RuleFit, Levels] | None:
     """The sum of two maps in numbers of 8 bits that lose nothing, unclipped; None if it has more."""
-    first, second = sums.sources
     real = [factor * sums.channels[0].a for factor in factors]
     divisor = lcm(*(number.denominator for number in real))
     unit = Fraction(gcd(*(int(number * divisor) for number in real)), divisor)
@@ -270,5 +244,4 @@ def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[LayerPlan
     zero = -(sums.channels[0].b + unit * least) / unit
     levels = replace(uniform_levels(unit, zero, 0, (1 << _BYTE) - 1, "ROUND"), high=most - least)
     arrays = {"factors": np.array(whole), "summand": np.array(-least), "shift": np.array(0)}
-    precision = precision_text(first, 0, _BYTE, signed=False, second=second)
-    return LayerPlan(sums=sums, precision=precision, fit=RuleFit(arrays=arrays)), levels
+    return RuleFit(arrays=arrays), levels

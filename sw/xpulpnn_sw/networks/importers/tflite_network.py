@@ -30,7 +30,7 @@ from xpulpnn_sw.networks.importers.onnx_layers import (
     onnx_convolution,
 )
 from xpulpnn_sw.networks.importers.onnx_node import Given, OnnxNode, OnnxOperator
-from xpulpnn_sw.networks.importers.plans import LayerPlan, RuleFit, precision_text
+from xpulpnn_sw.networks.importers.plans import RuleFit
 from xpulpnn_sw.networks.importers.registry import ImportOptions
 from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator, TfliteTensor, read_graph
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, dims, standard_places
@@ -92,12 +92,12 @@ class _Assembly(NetworkAssembly):
         for number, stage in enumerate(stages):
             if stage.sources == (before,):
                 stages[number] = stage = replace(stage, sources=())
-            if stage.kind.name == "maxpool":
+            if stage.kind.name in ("maxpool", "avgpool"):
                 stages[number] = replace(stage, precision=replace(stage.precision, w_signed=True))
             before = stage.name
         return super().finish()
 
-    def _plan(self, sums: Sums, levels: Levels) -> LayerPlan:
+    def _fit(self, sums: Sums, levels: Levels) -> tuple[Sums, RuleFit]:
         zero, source, rule = _zero(levels), sums.sources[0], Rule.BN32
         if sums.factors is not None:
             factors = [float(factor / levels.scale) for factor in sums.factors]
@@ -114,10 +114,7 @@ class _Assembly(NetworkAssembly):
                 {"weights": sums.weights, "bias": np.array(bias, np.int64), **found},
                 Rule.BN64 if self.wide else Rule.BN32,
             )
-        second = None if sums.factors is None else sums.sources[1]
-        precision = precision_text(source, _BYTE, _BYTE, signed=levels.signed, second=second)
-        arrays = {name: np.asarray(values) for name, values in arrays.items()}
-        return LayerPlan(sums=sums, precision=precision, fit=RuleFit(arrays=arrays, rule=rule))
+        return sums, RuleFit(arrays={name: np.asarray(values) for name, values in arrays.items()}, rule=rule)
 
 
 def _zero(value: Map | Levels) -> int:
