@@ -70,31 +70,22 @@ def fixed_point(
     raise LayerError(f"factors must be such that their products have {bits} bits, not {largest:g}")
 
 
-def shifted_sum(factors: list[float], maps: Sequence[tuple[Range, int]], zero: int) -> dict[str, Any]:
-    """``(k1 * x1 + k2 * x2 + summand) >> shift`` within 32 bits, for maps of these ranges and zero points."""
+def shifted_sum(factors: list[float], maps: Sequence[tuple[Range, int]], zero: int, area: int = 1) -> dict[str, Any]:
+    """``(k1 * x1 / area + k2 * x2 / area + summand) >> shift`` within 32 bits, for one or several maps.
+
+    ``maps`` are their ranges, of the sums over windows of so many elements, and zero points; ``zero`` is the result's.
+    """
     for shift in reversed(range(_MAX_MAP_SHIFT)):
         kappas = [round(factor * 2.0**shift) for factor in factors]
         products = [one.scaled(kappa, 0) for (one, _), kappa in zip(maps, kappas, strict=True)]
         zeros = sum(kappa * own for kappa, (_, own) in zip(kappas, maps, strict=True))
         summand = (zero << shift) - zeros + (1 << shift >> 1)
-        low, high = sum(one.low for one in products), sum(one.high for one in products)
+        low, high = sum(one.low // area for one in products), sum(-(-one.high // area) for one in products)
         # in whatever order they are added up
         parts = Range(min(low, low + summand, summand), max(high, high + summand, summand))
         if parts.fits(32) and all(one.fits(32) for one in products):
             return {"factors": kappas, "summand": summand, "shift": shift}
-    raise LayerError(f"scales of the maps must be near those of the sum, not {max(factors):g} times as large")
-
-
-def shifted_mean(factor: float, sums: Range, area: int, before: int, behind: int) -> dict[str, Any]:
-    """``(sums * k / area + summand) >> shift``, products within 32 bits."""
-    for shift in reversed(range(_MAX_MAP_SHIFT)):
-        kappa = round(factor * 2.0**shift)
-        summand = (behind << shift) - kappa * before + (1 << shift >> 1)
-        products = sums.scaled(kappa, 0)
-        quotients = Range(products.low // area, -(-products.high // area)).scaled(1, summand)
-        if products.fits(32) and quotients.fits(32):
-            return {"factor": kappa, "summand": summand, "shift": shift}
-    raise LayerError(f"scale of the map must be near that of the average, not {factor:g} times as large")
+    raise LayerError(f"scales of the maps must be near that of the result, not {max(factors):g} times as large")
 
 
 _LARGEST = (1 << (ACCUMULATOR_BITS - 1)) - 1

@@ -87,13 +87,20 @@ class NetworkAssembly:
             self._quantised[value] = self.quantised(value, self.policy.levels(tensor, value))
         return self._quantised[value]
 
-    def weights_of(self, value: Value | None, tensor: str, *, channel_axis: int | None) -> Quantised:
-        """Constants as integers; ``channel_axis`` has a scale for each number; None: one for all."""
+    def weights_of(
+        self, value: Value | None, tensor: str, *, one_scale: bool = False, is_turned: bool = False
+    ) -> Quantised:
+        """Weights, ``[out][...]``, as integers, which the tensor has as ``[in][out]`` if it is turned.
+
+        Each output has a scale of its own unless they share ``one_scale``.
+        """
         if isinstance(value, Quantised):
-            return value
+            return value.turned((1, 0)) if is_turned else value
         values = constant_value(value, tensor)
+        if is_turned:
+            values = values.transpose((1, 0))
         if self.policy is not None:
-            return self.policy.weights(tensor, values, channel_axis)
+            return self.policy.weights(tensor, values, one_scale=one_scale)
         if (
             values.dtype.kind not in "fiu"
             or not np.array_equal(values, np.rint(values))

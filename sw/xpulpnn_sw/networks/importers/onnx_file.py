@@ -14,26 +14,20 @@ from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
 from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, ModelInput, OnnxNode, window_of
 from xpulpnn_sw.networks.importers.onnx_operators import OPERATORS, Reads
-from xpulpnn_sw.networks.importers.policy import Calibration, Policy, Probed, Tensors, evaluated, reason_of
+from xpulpnn_sw.networks.importers.policy import Calibration, Policy, Probe, Tensors, evaluated, reason_of
 from xpulpnn_sw.networks.importers.registry import ImportOptions, ReadingLayer
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value
 from xpulpnn_sw.networks.network import Described
 
 
-def probes(nodes: tuple[OnnxNode, ...], constants: Mapping[str, Any]) -> dict[str, Probed]:
+def probes(nodes: tuple[OnnxNode, ...], constants: Mapping[str, Any]) -> dict[str, Probe]:
     """By the tensor of the weights; of convolutions of maps in one group, and of products."""
-    found: dict[str, Probed] = {}
+    found: dict[str, Probe] = {}
     for node in nodes:
-        match node.operator:
-            case "Conv" if node.number("group", 1) == 1:
-                found[node.inputs[1]] = Probed(probe=partial(_patches, node, constants.get(node.inputs[1])))
-            case "Gemm":
-                turned = not node.number("transB", 0)
-                found[node.inputs[1]] = Probed(probe=partial(_rows, node), is_turned=turned)
-            case "MatMul":
-                found[node.inputs[1]] = Probed(probe=partial(_rows, node), is_turned=True)
-            case _:
-                pass
+        if node.operator in ("Gemm", "MatMul"):
+            found[node.inputs[1]] = partial(_rows, node)
+        elif node.operator == "Conv" and node.number("group", 1) == 1:
+            found[node.inputs[1]] = partial(_patches, node, constants.get(node.inputs[1]))
     return found
 
 

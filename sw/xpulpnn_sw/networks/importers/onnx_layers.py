@@ -199,7 +199,7 @@ def _biased(sums: Sums, bias: Value | None) -> Value:
 def onnx_convolution(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``Conv`` in two directions or one, depthwise if each channel is a group."""
     source = net.map_of(given[0], node.inputs[0], padded=True)
-    weights = net.weights_of(given[1], node.inputs[1], channel_axis=0)
+    weights = net.weights_of(given[1], node.inputs[1])
     is_sequence = weights.values.ndim == source.places.ndim == SEQUENCE_AXES
     if is_sequence:
         node, source, weights = _sequence(node, source, weights)
@@ -293,22 +293,21 @@ def _linear(node: OnnxNode, source: Map, weights: Quantised) -> Sums:
 def matrix_product(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``MatMul`` of a row with a constant."""
     source = net.map_of(given[0], node.inputs[0])
-    weights = net.weights_of(given[1], node.inputs[1], channel_axis=None)
-    if weights.values.ndim != 2:
-        raise InputError(f"weights must be [in][out], not of shape {weights.values.shape}")
-    return _linear(node, source, weights.turned((1, 0)))
+    weights = net.weights_of(given[1], node.inputs[1], one_scale=True, is_turned=True)
+    return _linear(node, source, weights)
 
 
 def gemm(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``Gemm`` of a row with a constant."""
     source = net.map_of(given[0], node.inputs[0])
-    weights = net.weights_of(given[1], node.inputs[1], channel_axis=None)
+    is_turned = not node.number("transB", 0)
+    weights = net.weights_of(given[1], node.inputs[1], one_scale=True, is_turned=is_turned)
     if weights.values.ndim != 2 or node.number("transA", 0):
         raise InputError("Gemm must be of a row and a matrix, not transposed")
     alpha, beta = (node.real(name, 1) for name in ("alpha", "beta"))
     if (alpha, beta) != (1, 1):
         raise InputError(f"alpha and beta must be 1, not {alpha} and {beta}")
-    sums = _linear(node, source, weights if node.number("transB", 0) else weights.turned((1, 0)))
+    sums = _linear(node, source, weights)
     bias = given[2] if len(given) > 2 else None
     if isinstance(bias, np.ndarray) and bias.size == 1:
         bias = np.full(sums.shape[2], bias.ravel()[0])

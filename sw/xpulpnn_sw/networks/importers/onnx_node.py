@@ -21,7 +21,6 @@ from xpulpnn_sw.networks.importers.values import (
     Sums,
     Value,
     moved,
-    same_margins,
     standard_places,
 )
 from xpulpnn_sw.networks.network import Scaling
@@ -76,6 +75,13 @@ class OnnxNode:
             raise InputError(f"{name} must be whole numbers, not {values}") from None
         return [self._whole(name, one) for one in found]
 
+    def several(self, name: str, default: Sequence[int], *, least: int) -> tuple[int, ...]:
+        """Whole numbers, ``least`` or greater, as many as there are in the default."""
+        found = tuple(self.numbers(name, default))
+        if len(found) != len(default) or min(found) < least:
+            raise InputError(f"{name} must be {len(default)} numbers of {least} at least, not {join(found)}")
+        return found
+
     def real(self, name: str, default: float) -> float:
         """An attribute that is a number; raises :class:`InputError` for another."""
         value = self.attributes.get(name, default)
@@ -108,8 +114,8 @@ class PlacedWindow:
     """Return the windows of an operator on a map."""
 
     reach: tuple[int, int]  # rows and columns, with the gaps between
-    dilations: tuple[int, int]  # distance of one element to the next, 1 without gaps
-    strides: tuple[int, int]  # from one window to the next
+    dilations: tuple[int, ...]  # distance of one element to the next, 1 without gaps
+    strides: tuple[int, ...]  # from one window to the next
     pads: Pads  # rows and columns around the map: top, bottom, left, right
     results: tuple[int, int]  # rows and columns of windows
 
@@ -123,7 +129,7 @@ def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads 
     """Return the windows of so many elements on a map that a node before has put values ``around``."""
     if len(kernel) != 2 or min(kernel) < 1:
         raise InputError(f"windows must have two directions of one element at least, not {join(tuple(kernel))}")
-    strides, dilations = _pair(node, "strides"), _pair(node, "dilations")
+    strides, dilations = (node.several(name, (1, 1), least=1) for name in ("strides", "dilations"))
     reach = ((kernel[0] - 1) * dilations[0] + 1, (kernel[1] - 1) * dilations[1] + 1)
     size = (shape[0] + around[0] + around[1], shape[1] + around[2] + around[3])
     own = _pads(node, size, reach, strides)
@@ -140,27 +146,19 @@ def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads 
     )
 
 
-def _pair(node: OnnxNode, name: str) -> tuple[int, int]:
-    found = node.numbers(name, (1, 1))
-    if len(found) != 2 or min(found) < 1:
-        raise InputError(f"{name} must be two numbers of 1 at least, not {join(tuple(found))}")
-    return found[0], found[1]
-
-
-def _pads(node: OnnxNode, size: tuple[int, int], reach: tuple[int, int], strides: tuple[int, int]) -> Pads:
+def _pads(node: OnnxNode, size: tuple[int, int], reach: tuple[int, int], strides: tuple[int, ...]) -> Pads:
     mode = node.text("auto_pad", "NOTSET") or "NOTSET"
     if mode == "NOTSET":
-        given = node.numbers("pads", NO_PADS)
-        if len(given) != len(NO_PADS) or min(given) < 0:
-            raise InputError(f"pads must be four numbers of 0 at least, not {', '.join(map(str, given))}")
-        top, left, bottom, right = given
+        top, left, bottom, right = node.several("pads", NO_PADS, least=0)
         return top, bottom, left, right
     if mode == "VALID":
         return NO_PADS
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         raise InputError(f"auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, not {mode}")
     found: list[int] = []
-    for total in same_margins(size, reach, strides):
+    for length, width, step in zip(size, reach, strides, strict=True):
+        # rows or columns with which there is a window for each step that begins on the map
+        total = max((-(-length // step) - 1) * step + width - length, 0)
         less, more = total // 2, total - total // 2
         found += [less, more] if mode == "SAME_UPPER" else [more, less]
     return found[0], found[1], found[2], found[3]
@@ -186,16 +184,9 @@ def planar(node: OnnxNode, value: Map | Sums) -> tuple[OnnxNode, Map | Sums]:
         if name in attributes:
             attributes[name] = [1, *node.numbers(name, ())]
     if "pads" in attributes:
-        before, behind = _ends(node)
+        before, behind = node.several("pads", (0, 0), least=-_MOST)
         attributes["pads"] = [0, before, 0, behind]
     return replace(node, attributes=attributes), replace(value, places=value.places[:, :, np.newaxis])
-
-
-def _ends(node: OnnxNode) -> tuple[int, int]:
-    given = node.numbers("pads", (0, 0))
-    if len(given) != 2:
-        raise InputError(f"pads of a sequence must be two numbers, not {len(given)}")
-    return given[0], given[1]
 
 
 _SAMPLES = (1 << SAMPLE_BITS) - 1

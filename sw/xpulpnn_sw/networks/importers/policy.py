@@ -21,14 +21,6 @@ _DAMPING = 0.01  # of the mean square of the inputs, added to that of each: imag
 _PASSES = 3  # how often weights are rounded, each time by scales that suit those of the time before
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FilterInputs:
-    """Statistics of the inputs that the filters of a layer meet."""
-
-    products: Reals  # `[weight][weight]`: the mean of the product of the inputs of two weights of a filter
-    is_turned: bool = False  # whether the tensor of the weights is `[in][out]`, not `[out][...]`
-
-
 def best_scale(values: Reals, low: int, high: int) -> float:
     """The scale with the least squared error of ``clip(round(values / scale))``."""
     most = max(float(values.max()) / high, float(values.min()) / low if low else 0.0)
@@ -39,15 +31,17 @@ def best_scale(values: Reals, low: int, high: int) -> float:
     return float(tried[int(np.argmin(errors))])
 
 
-def rounded(rows: Reals, most: int, inputs: FilterInputs | None, *, one_scale: bool) -> tuple[Ints, Reals]:
-    """Integers up to ``most`` from 0 and the scale of each row; all rows have one with ``one_scale``."""
+def rounded(rows: Reals, most: int, products: Reals | None, *, one_scale: bool) -> tuple[Ints, Reals]:
+    """Integers up to ``most`` from 0 and the scale of each row; all rows have one with ``one_scale``.
+
+    ``products``, ``[weight][weight]``, are the means of the products of the inputs that two weights of a filter meet.
+    """
     if one_scale:
         scales = np.full(len(rows), best_scale(rows, -most, most))
     else:
         scales = np.array([best_scale(row, -most, most) for row in rows])
-    if inputs is None:
+    if products is None:
         return np.clip(np.rint(rows / scales[:, np.newaxis]), -most, most).astype(np.int64), scales
-    products = inputs.products
     own = np.diag(products)
     damped = products + np.eye(len(products)) * max(_DAMPING * float(own.mean()), np.finfo(np.float64).tiny)
     # inputs that matter most first, as others can make up for theirs
@@ -87,15 +81,8 @@ _KEPT = 1 << 14  # elements of a tensor that a scale is looked for with
 _PATCHES = 256  # places of an image at which a layer's inputs are looked at
 _MOST_WEIGHTS = 2048  # of a filter, for errors to make up for each other: time goes by their third power
 Tensors = Mapping[str, NDArray[Any]]  # those of a model for an image
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Probed:
-    """A probe of the inputs that the filters of a layer meet."""
-
-    # finds that, `[place][weight]`, among the tensors of the model; empty: it does not
-    probe: Callable[[Tensors], NDArray[Any]]
-    is_turned: bool = False  # as of FilterInputs
+# finds the inputs that the filters of a layer meet, `[place][weight]`, among the tensors; empty: it does not
+Probe = Callable[[Tensors], NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -104,11 +91,9 @@ class Calibration:
 
     readers: tuple[ReadingLayer, ...]  # its layers that read maps, in their order
     samples: Mapping[str, NDArray[Any]]  # for each tensor elements that it had for images
-    inputs: Mapping[str, FilterInputs]  # what filters met, by the tensor of the weights
+    inputs: Mapping[str, Reals]  # products of what filters met, as of `rounded`, by the tensor of the weights
     _scales: dict[tuple[str, int, int], float] = field(default_factory=dict[tuple[str, int, int], float])
-    _weights: dict[tuple[str, int, int | None], Quantised] = field(
-        default_factory=dict[tuple[str, int, int | None], Quantised]
-    )
+    _weights: dict[tuple[str, int, bool], Quantised] = field(default_factory=dict[tuple[str, int, bool], Quantised])
 
     @classmethod
     def computed(
@@ -118,7 +103,7 @@ class Calibration:
         shape: tuple[int, ...],
         options: ImportOptions,
         readers: Sequence[ReadingLayer],
-        probed: Mapping[str, Probed],
+        probed: Mapping[str, Probe],
     ) -> "Calibration":
         """Compute a model, whose input is called ``name``, for the images of ``options``.
 
@@ -153,24 +138,21 @@ class Calibration:
             self._scales[key] = best_scale(self.samples[tensor], low, high)
         return self._scales[key]
 
-    def weights(self, tensor: str, values: NDArray[Any], bits: int, channel_axis: int | None) -> Quantised:
-        """Constants as integers, as many below 0 as above, a scale for each number of an axis or for all."""
-        key = tensor, bits, channel_axis
+    def weights(self, tensor: str, values: NDArray[Any], bits: int, *, one_scale: bool) -> Quantised:
+        """Weights, ``[out][...]``, as integers, as many below 0 as above, a scale for each output or for all."""
+        key = tensor, bits, one_scale
         if key not in self._weights:
-            self._weights[key] = _integers(values, bits, channel_axis, self.inputs.get(tensor))
+            self._weights[key] = _integers(values, bits, self.inputs.get(tensor), one_scale=one_scale)
         return self._weights[key]
 
 
-def _integers(values: NDArray[Any], bits: int, channel_axis: int | None, inputs: FilterInputs | None) -> Quantised:
-    is_turned = inputs is not None and inputs.is_turned
-    turned = values.T if is_turned else values
-    rows = turned.reshape(len(turned), -1).astype(np.float64)
-    if inputs is not None and len(inputs.products) != rows.shape[1]:
-        inputs = None
-    whole, scales = rounded(rows, (1 << (bits - 1)) - 1, inputs, one_scale=channel_axis is None)
+def _integers(values: NDArray[Any], bits: int, products: Reals | None, *, one_scale: bool) -> Quantised:
+    rows = values.reshape(len(values), -1).astype(np.float64)
+    if products is not None and len(products) != rows.shape[1]:
+        products = None
+    whole, scales = rounded(rows, (1 << (bits - 1)) - 1, products, one_scale=one_scale)
     exact = np.repeat(np.array([Fraction(float(one)) for one in scales], object), rows.shape[1])
-    both = (whole.reshape(turned.shape), exact.reshape(turned.shape))
-    return Quantised(values=both[0].T, scale=both[1].T) if is_turned else Quantised(values=both[0], scale=both[1])
+    return Quantised(values=whole.reshape(values.shape), scale=exact.reshape(values.shape))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -188,9 +170,9 @@ class Policy:
         scale = Fraction(self.calibration.scale(tensor, low, high))
         return replace(uniform_levels(scale, Fraction(0), low, high, "ROUND"), is_free=True)
 
-    def weights(self, tensor: str, values: NDArray[Any], channel_axis: int | None) -> Quantised:
-        """Constants as integers, a scale for each number of an axis or for all."""
-        return self.calibration.weights(tensor, values, self.widths.of(tensor), channel_axis)
+    def weights(self, tensor: str, values: NDArray[Any], *, one_scale: bool) -> Quantised:
+        """Weights, ``[out][...]``, as integers, a scale for each output or for all."""
+        return self.calibration.weights(tensor, values, self.widths.of(tensor), one_scale=one_scale)
 
 
 def evaluated(model: Any) -> Callable[[dict[str, NDArray[Any]]], list[NDArray[Any]]]:
@@ -226,8 +208,8 @@ def reason_of(error: Exception) -> str:
 
 
 def _computed(
-    model: Any, name: str, images: NDArray[Any], probed: Mapping[str, Probed]
-) -> tuple[dict[str, NDArray[Any]], dict[str, FilterInputs]]:
+    model: Any, name: str, images: NDArray[Any], probed: Mapping[str, Probe]
+) -> tuple[dict[str, NDArray[Any]], dict[str, Reals]]:
     """Elements of all tensors for some images, and what filters met, by onnx's own evaluation."""
     from onnx import ModelProto, ValueInfoProto
 
@@ -248,8 +230,8 @@ def _computed(
                 flat = np.asarray(tensors[one]).ravel()
                 most = max(1, _KEPT // len(images))
                 found[one].append(flat if len(flat) <= most else rng.choice(flat, most, replace=False))
-            for weights, how in probed.items():
-                rows = how.probe(tensors)
+            for weights, probe in probed.items():
+                rows = probe(tensors)
                 if not 0 < rows.shape[1] <= _MOST_WEIGHTS:
                     continue
                 if len(rows) > _PATCHES:
@@ -259,7 +241,5 @@ def _computed(
                 places[weights] = places.get(weights, 0) + len(rows)
     except Exception as error:
         raise InputError(f"model must be computable for its images, but {reason_of(error)}") from None
-    inputs = {
-        one: FilterInputs(products=sums / places[one], is_turned=probed[one].is_turned) for one, sums in met.items()
-    }
-    return {one: np.concatenate(values).astype(np.float64) for one, values in found.items()}, inputs
+    samples = {one: np.concatenate(values).astype(np.float64) for one, values in found.items()}
+    return samples, {one: sums / places[one] for one, sums in met.items()}

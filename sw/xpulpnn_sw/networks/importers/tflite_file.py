@@ -65,8 +65,6 @@ class TfliteModel:
     operators: tuple[TfliteOperator, ...]  # in the order in which they compute
     inputs: tuple[int, ...]  # numbers of the graph's own inputs
     outputs: tuple[int, ...]  # numbers of the graph's own outputs
-    activations: Mapping[int, str]  # names of fused activations
-    paddings: Mapping[int, str]  # names of paddings
 
 
 def read_graph(path: Path) -> TfliteModel:
@@ -97,18 +95,11 @@ def _model(library: Any, content: bytes) -> TfliteModel:
     operators = tuple(
         _operator(library, graph.Operators(number), number, known) for number in range(graph.OperatorsLength())
     )
-    found = TfliteModel(
-        tensors=tensors,
-        operators=operators,
-        inputs=_integers(graph.InputsAsNumpy()),
-        outputs=_integers(graph.OutputsAsNumpy()),
-        activations=_names(library.ActivationFunctionType),
-        paddings=_names(library.Padding),
-    )
-    used = [*found.inputs, *found.outputs, *(tensor for one in operators for tensor in (*one.inputs, *one.outputs))]
+    inputs, outputs = _integers(graph.InputsAsNumpy()), _integers(graph.OutputsAsNumpy())
+    used = [*inputs, *outputs, *(tensor for one in operators for tensor in (*one.inputs, *one.outputs))]
     if any(not -1 <= tensor < len(tensors) for tensor in used):
         raise IndexError("tensor that is not there")
-    return found
+    return TfliteModel(tensors=tensors, operators=operators, inputs=inputs, outputs=outputs)
 
 
 def _names(enumeration: Any) -> dict[int, str]:

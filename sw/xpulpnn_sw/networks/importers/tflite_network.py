@@ -35,18 +35,19 @@ from xpulpnn_sw.networks.importers.registry import ImportOptions
 from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator, TfliteTensor, read_graph
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, dims, standard_places
 from xpulpnn_sw.networks.network import Described, Scaling, by_colour
-from xpulpnn_sw.networks.normalisation import Range, fixed_point, shifted_mean, shifted_sum, sum_ranges
+from xpulpnn_sw.networks.normalisation import Range, fixed_point, shifted_sum, sum_ranges
 
 _BYTE, _LEAST, _GREATEST = 8, -128, 127  # bits of codes, and their range
 _SAMPLE_SHIFT = 16
 _MAP_AXES = 3  # rows, columns and channels, besides the batch
-# where activations clip
+# where activations clip, in the order of TFLite's numbers for fused ones
 _ENDS: Mapping[str, tuple[float | None, float | None]] = {
     "NONE": (None, None),
     "RELU": (0, None),
-    "RELU6": (0, 6),
     "RELU_N1_TO_1": (-1, 1),
+    "RELU6": (0, 6),
 }
+_PADDINGS = {0: "SAME_UPPER", 1: "VALID"}  # modes of ONNX by TFLite's numbers
 
 
 def import_tflite(path: Path, options: ImportOptions) -> Described:
@@ -100,11 +101,12 @@ class _Assembly(NetworkAssembly):
     def _fit(self, sums: Sums, levels: Levels) -> tuple[Sums, RuleFit]:
         zero, source, rule = _zero(levels), sums.sources[0], Rule.BN32
         if sums.factors is not None:
-            factors = [float(factor / levels.scale) for factor in sums.factors]
-            arrays = shifted_sum(factors, [(Range(one.low, one.high), _zero(one)) for one in sums.sources], zero)
+            maps = [(Range(one.low, one.high), _zero(one)) for one in sums.sources]
+            arrays = shifted_sum([float(factor / levels.scale) for factor in sums.factors], maps, zero)
         elif sums.kernel == "avgpool":
-            sum_range = Range(sums.channels[0].least, sums.channels[0].most)
-            arrays = shifted_mean(float(source.scale / levels.scale), sum_range, sums.area, _zero(source), zero)
+            added = Range(sums.channels[0].least, sums.channels[0].most), _zero(source)
+            arrays = shifted_sum([float(source.scale / levels.scale)], [added], zero, sums.area)
+            (arrays["factor"],) = arrays.pop("factors")
         else:
             # with the zero point of the inputs, which is around the map too
             least, most, bias = zip(*((one.least, one.most, int(one.b / one.a)) for one in sums.channels), strict=True)
@@ -255,7 +257,7 @@ class _Import:
         if operator.kind in _ENDS:
             name = operator.kind
         elif "FusedActivationFunction" in operator.options:
-            name = self._model.activations.get(operator.options["FusedActivationFunction"], "another")
+            name = dict(enumerate(_ENDS)).get(operator.options["FusedActivationFunction"], "another")
         _require(name in _ENDS, f"fused activation must be one of {', '.join(_ENDS)}, not {name}")
         least, most = (None if end is None else _zero(levels) + round(end / float(levels.scale)) for end in _ENDS[name])
         low = levels.low if least is None else max(levels.low, least)
@@ -287,9 +289,8 @@ class _Import:
         """Computation of the corresponding operator of ONNX."""
         options = operator.options
         if "Padding" in options:
-            name = self._model.paddings.get(options["Padding"], "another")
-            _require(name in ("SAME", "VALID"), f"padding must be SAME or VALID, not {name}")
-            attributes["auto_pad"] = "VALID" if name == "VALID" else "SAME_UPPER"
+            _require(options["Padding"] in _PADDINGS, f"padding must be SAME or VALID, not {options['Padding']}")
+            attributes["auto_pad"] = _PADDINGS[options["Padding"]]
             attributes["strides"] = [options["StrideH"], options["StrideW"]]
         if "DilationHFactor" in options:
             attributes["dilations"] = [options["DilationHFactor"], options["DilationWFactor"]]

@@ -100,14 +100,6 @@ def standard_places(shape: Shape) -> Ints:
     return np.arange(np.prod(shape)).reshape(shape).transpose(2, 0, 1)[np.newaxis]
 
 
-def same_margins(size: Sequence[int], reach: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """Rows and columns around a map with which it has a window for each step that begins on it."""
-    return [
-        max((-(-length // step) - 1) * step + width - length, 0)
-        for length, width, step in zip(size, reach, strides, strict=True)
-    ]
-
-
 def by_channel(values: Constant, places: Ints, channels: int) -> list[Fraction]:
     """A constant that goes with a tensor, as a number for each channel; raises :class:`InputError` for others."""
     real = values.real if isinstance(values, Quantised) else values

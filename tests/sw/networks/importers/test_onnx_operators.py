@@ -165,7 +165,7 @@ REFUSED = {
     "MaxPool maxpool1: dilations of a pooling": refused(("MaxPool", (), WINDOW | {"dilations": [2, 2]})),
     "MaxPool maxpool1: pads of a pooling": refused(("MaxPool", (), WINDOW | {"pads": [2] * 4})),
     "Conv conv1: weights must go with 2 channels in 2 groups": refused(("Conv", (ONES,), {"group": 2})),
-    "Conv conv1: strides must be two numbers of 1": refused(("Conv", (ONES,), {"strides": [0, 1]})),
+    "Conv conv1: strides must be 2 numbers of 1": refused(("Conv", (ONES,), {"strides": [0, 1]})),
     "Conv conv1: strides must be whole numbers, not 2": refused(("Conv", (ONES,), {"strides": 2})),
     r"Conv conv1: group must be a whole number below 2147483648, not \[": refused(("Conv", (ONES,), {"group": [1, 1]})),
     "Conv conv1: pads must be a whole number below .*, not 1.0": refused(("Conv", (ONES,), {"pads": [1.0] * 4})),
