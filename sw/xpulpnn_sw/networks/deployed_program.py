@@ -34,13 +34,14 @@ from xpulpnn_sw.networks.kernels import (
     buffer_of,
     input_pieces,
     inputs_of,
+    kernels,
     length,
     map_bytes,
     own_symbols,
     structure,
 )
 from xpulpnn_sw.networks.network import Network
-from xpulpnn_sw.networks.planning import deployed
+from xpulpnn_sw.networks.planning import Planner
 
 STACKS, REPORTS = "stacks", "reports"  # pieces of memory that are needed all the time; reports are readings of mcycle
 _SYS_WRITE, _STDOUT = 64, 1
@@ -186,20 +187,18 @@ def deployed_program(
 
     Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit, or whose layers do not.
     """
-    plan = deployed(
-        network,
-        image,
-        variants,
-        cores=cores,
-        memory=memory,
-        fixed=lambda reports: {STACKS: cores * _STACK_STRIDE, REPORTS: reports * cores * _REPORT_BYTES},
-    )
+    runs = kernels(network, image, variants, cores=cores)
+
+    def fixed(reports: int) -> dict[str, int]:
+        return {STACKS: cores * _STACK_STRIDE, REPORTS: reports * cores * _REPORT_BYTES}
+
+    plan = Planner(network, variants, runs, cores, memory, fixed).found()
     places = _Memory(plan, cores * _REPORT_BYTES)
     transfers = tuple(tuple(places.transfers(step)) for step in plan.steps)
     moved = [(*own, *places.upkeep(number, plan.steps[number])) for number, own in enumerate(transfers)]
     functions = [_in_lines(words) for words in places.functions]
-    kernels = np.cumsum([TEXT_BASE, *(words.nbytes for words in functions)]).tolist()
-    caller = assemble(_text(plan, places, cores, kernels, moved), kernels[-1])
+    starts = np.cumsum([TEXT_BASE, *(words.nbytes for words in functions)]).tolist()
+    caller = assemble(_text(plan, places, cores, starts, moved), starts[-1])
     text = b"".join(words.astype("<u4").tobytes() for words in functions) + caller.to_bytes()
     if len(text) > (most := OUTSIDE_DATA - TEXT_BASE):
         raise LayerError(f"code of {network.name} must be at most {most} bytes, not {len(text)}")
@@ -219,7 +218,7 @@ def deployed_program(
         ),
         transfers=transfers,
         starts=tuple(caller.labels[f"released{number}"] for number in range(len(plan.steps) + 1)),
-        kernels=tuple(kernels),
+        kernels=tuple(starts),
         cores=cores,
     )
 

@@ -5,7 +5,7 @@ maps that are needed later. Memory belongs to a piece of data only as long as th
 of the network are in the memory outside, and so are maps that layers in tiles read or write.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xpulpnn.errors import LayerError
@@ -62,32 +62,24 @@ _ORDERS: tuple[Order, ...] = (
 class PlannedMemory:
     """Pieces of a memory over time."""
 
-    pieces: tuple[Piece, ...]  # what needs memory in which of the steps
-    places: dict[str, int]  # where, in bytes from the beginning of that memory on
+    pieces: tuple[Piece, ...] = ()  # what needs memory in which of the steps
+    places: dict[str, int] = field(default_factory=dict[str, int])  # where, in bytes from the beginning of it on
 
     @property
     def extent(self) -> int:
-        """Bytes of the memory in use."""
-        return extent(self.pieces, self.places)
+        """Bytes up to the end of the last piece."""
+        return max((self.places[piece.name] + aligned(piece.size) for piece in self.pieces), default=0)
 
     def demand(self, step: int) -> int:
         """Bytes that are needed in a step."""
-        return demand(self.pieces, step)
+        return sum(aligned(piece.size) for piece in self.pieces if piece.first <= step <= piece.last)
 
 
-def demand(pieces: Sequence[Piece], step: int) -> int:
-    """Bytes needed in a step."""
-    return sum(aligned(piece.size) for piece in pieces if piece.first <= step <= piece.last)
-
-
-def arranged(pieces: Sequence[Piece]) -> dict[str, int]:
-    """Offset of each piece, such that none has a byte in common with one that it meets; as few bytes as was found."""
-    return min((_placed(sorted(pieces, key=order)) for order in _ORDERS), key=lambda places: extent(pieces, places))
-
-
-def extent(pieces: Sequence[Piece], places: dict[str, int]) -> int:
-    """Bytes up to the end of the last piece."""
-    return max((places[piece.name] + aligned(piece.size) for piece in pieces), default=0)
+def arranged(pieces: Iterable[Piece]) -> PlannedMemory:
+    """The memory in which no piece has a byte in common with one that it meets; as few bytes as was found."""
+    own = tuple(pieces)
+    found = (PlannedMemory(pieces=own, places=_placed(sorted(own, key=order))) for order in _ORDERS)
+    return min(found, key=lambda memory: memory.extent)
 
 
 def _placed(pieces: Sequence[Piece]) -> dict[str, int]:

@@ -9,17 +9,16 @@ from dataclasses import dataclass, field, replace
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.tiling.plan import aligned
 from xpulpnn_sw.networks.deployment import (
     DeployedStep,
     Deployment,
     Maps,
     Piece,
+    PlannedMemory,
     Residence,
     TiledLayer,
     arranged,
-    demand,
     first_step,
     last_step,
     located,
@@ -28,7 +27,7 @@ from xpulpnn_sw.networks.deployment import (
     tiled_layer,
     weights_name,
 )
-from xpulpnn_sw.networks.kernels import ARGUMENTS, buffer_of, input_pieces, kernels, length, map_bytes, weight_bytes
+from xpulpnn_sw.networks.kernels import ARGUMENTS, buffer_of, input_pieces, length, map_bytes, weight_bytes
 from xpulpnn_sw.networks.network import Network
 
 # when filters are fetched: while the layer with filters before is computed, while the layer before is, or between the
@@ -41,27 +40,16 @@ Fixed = Callable[[int], Mapping[str, int]]
 _SHRINKING = 7 / 8  # part of their memory that tiles are left with if they find no room
 
 
-def deployed(
-    network: Network, image: Ints, variants: Sequence[str], *, cores: int, memory: int, fixed: Fixed
-) -> Deployment:
-    """The network for an input, each layer by a variant, on ``cores`` cores with ``memory`` bytes.
-
-    ``fixed`` has the bytes of what is needed all the time. Raises :class:`LayerError` for layers that do not fit
-    together, or into the memory.
-    """
-    return Planner(network, variants, kernels(network, image, variants, cores=cores), cores, memory, fixed).found()
-
-
 @dataclass(eq=False)
 class Planner:
-    """Tries, and changes what memory is short for."""
+    """Tries to deploy a network, each layer by a variant, and changes what memory is short for."""
 
     _network: Network
     _variants: Sequence[str]
-    _runs: tuple[KernelRun, ...]
+    _runs: tuple[KernelRun, ...]  # of the variants
     _cores: int
-    _memory: int
-    _fixed: Fixed
+    _memory: int  # bytes there are
+    _fixed: Fixed  # what is needed all the time
     # maps that are fetched for a layer between the layers, not while the one before is computed
     _late: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
     # maps that are fetched for a layer although they have been in the memory before
@@ -78,12 +66,12 @@ class Planner:
         self._filters = [SOONEST for _ in self._runs]
 
     def found(self) -> Deployment:
-        """The first attempt that fits."""
+        """The first attempt that fits; raises :class:`LayerError` if there is none."""
         while True:
             plan = self._plan()
             # places are looked for only where there may be room
             if max(map(plan.demand, range(len(plan.steps)))) <= self._memory:
-                plan = replace(plan, places=arranged(plan.pieces))
+                plan = replace(plan, places=arranged(plan.pieces).places)
                 if plan.extent <= self._memory:
                     return plan
             if not self._relieved(plan):
@@ -94,7 +82,7 @@ class Planner:
         maps = located(network, runs, tiled.keys(), self._away)
         steps = self.steps(maps)
         pieces = self.pieces(maps, steps)
-        return Deployment(network=network, runs=runs, maps=maps, tiled=tiled, steps=steps, pieces=pieces, places={})
+        return Deployment(network=network, runs=runs, maps=maps, tiled=tiled, steps=steps, pieces=pieces)
 
     def _relieved(self, plan: Deployment) -> bool:
         """Change something about where most is needed; False if there is nothing left to change."""
@@ -118,8 +106,8 @@ class Planner:
         stage, run = plan.network.stages[layer], plan.runs[layer]
         inputs = {name for (reader, _), name in plan.maps.inputs.items() if reader == layer}
         names = {weights_name(stage.name), f"{stage.name}.{buffer_of(run)}", results_name(stage.name), *inputs}
-        used = [one for one in plan.pieces if one.name in names or one.name in {ARGUMENTS, *self._fixed(1)}]
-        return demand(used, step)
+        names |= {ARGUMENTS, *self._fixed(1)}
+        return PlannedMemory(pieces=tuple(one for one in plan.pieces if one.name in names)).demand(step)
 
     def _delayed(self, plan: Deployment, step: int) -> bool:
         """Fetch later what is there too soon: the largest."""

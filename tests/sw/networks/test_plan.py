@@ -2,7 +2,6 @@
 
 import random
 import re
-from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +11,7 @@ from tests.random_graphs import random_graph
 from xpulpnn.config import preset
 from xpulpnn_sw.networks.c_programs.c_network import c_identifiers, c_string, comment_text
 from xpulpnn_sw.networks.c_programs.plan import planned_memory
-from xpulpnn_sw.networks.deployment import Piece, arranged, demand, extent
+from xpulpnn_sw.networks.deployment import Piece, PlannedMemory, arranged
 from xpulpnn_sw.networks.form import NetworkBuilder
 from xpulpnn_sw.networks.kernels import edges, kernels, length, weight_bytes
 from xpulpnn_sw.networks.network import NETWORK_INPUT
@@ -36,12 +35,12 @@ def chain(*widths: int):
     return network, runs_of(network, np.zeros(widths[0], int))
 
 
-def owners(pieces: Sequence[Piece], places: Mapping[str, int], step: int) -> dict[int, str]:
+def owners(memory: PlannedMemory, step: int) -> dict[int, str]:
     """Whose the bytes in use are in a step; fails if one is of two."""
     found: dict[int, str] = {}
-    for piece in pieces:
+    for piece in memory.pieces:
         if piece.first <= step <= piece.last:
-            for address in range(places[piece.name], places[piece.name] + piece.size):
+            for address in range(memory.places[piece.name], memory.places[piece.name] + piece.size):
                 assert address not in found, (piece.name, found[address])
                 found[address] = piece.name
     return found
@@ -50,9 +49,9 @@ def owners(pieces: Sequence[Piece], places: Mapping[str, int], step: int) -> dic
 def test_results_take_turns():
     """A chain of layers: where the results of one are, those of the one after the next can be."""
     pieces = [Piece(name=f"layer{number}", size=100, first=number, last=number + 1) for number in range(6)]
-    places = arranged(pieces)
-    assert all(owners(pieces, places, step) for step in range(7))
-    assert extent(pieces, places) == 2 * 104
+    memory = arranged(pieces)
+    assert all(owners(memory, step) for step in range(7))
+    assert memory.extent == 2 * 104
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -62,12 +61,12 @@ def test_random_lifetimes(seed: int):
     for number in range(rng.randint(1, 12)):
         size, first = rng.choice([1, 7, 8, 30, 64, 100]), rng.randint(0, 6)
         pieces.append(Piece(name=str(number), size=size, first=first, last=rng.randint(first, 7)))
-    places = arranged(pieces)
-    least = max(demand(pieces, step) for step in range(8))
+    memory = arranged(pieces)
+    least = max(memory.demand(step) for step in range(8))
     for step in range(8):
-        owners(pieces, places, step)
-    assert all(address % 8 == 0 for address in places.values())
-    assert least <= extent(pieces, places) <= 1.5 * least
+        owners(memory, step)
+    assert all(address % 8 == 0 for address in memory.places.values())
+    assert least <= memory.extent <= 1.5 * least
 
 
 @pytest.mark.parametrize("seed", [5, 49])
@@ -82,7 +81,7 @@ def test_what_a_layer_needs_is_there(seed: int, memory: int | None):
     present: dict[int, str] = {}
     weights: dict[str, bool] = {}
     for number, step in enumerate(plan.steps):
-        mine = owners(plan.pieces, plan.places, number)
+        mine = owners(plan, number)
         # bytes that have another owner now have lost their content
         present = {address: name for address, name in present.items() if mine.get(address, name) == name}
         if step.layer is None:
@@ -120,13 +119,13 @@ def test_the_largest_stays_outside_where_there_is_too_little_room():
     network, runs = chain(64, 128, 64, 64)
     plan = planned_memory(network, runs, 6000)
     assert plan.left == (0, 1)
-    assert not plan.outside
+    assert not plan.outside.pieces
     assert [(step.layer, step.load) for step in plan.steps] == [(None, None), (0, None), (1, 2), (2, None)]
     assert plan.extent <= 6000
     none = planned_memory(network, runs, 0)
     assert (none.left, none.extent, none.pieces) == ((0, 1, 2), 0, ())
-    assert {piece.name for piece in none.outside} == {"input", "row0.output", "row1.output", "row2.output"}
-    assert all(owners(none.outside, none.outside_places, step) for step in range(len(none.steps)))
+    assert {piece.name for piece in none.outside.pieces} == {"input", "row0.output", "row1.output", "row2.output"}
+    assert all(owners(none.outside, step) for step in range(len(none.steps)))
 
 
 def test_the_input_comes_before_a_layer_without_weights():

@@ -91,7 +91,7 @@ def _check_size(network: CNetwork, inputs: Inputs) -> None:
         "weights": sum(weight_bytes(layer.run) for layer in network.layers),
         "functions": sum(run.function.words.nbytes for run in network.functions),
         "examples": len(inputs.values) * sum(words.nbytes for words in network.input.values()),
-        "maps": network.plan.outside_extent,
+        "maps": network.plan.outside.extent,
         "the rest": _PROGRAM,
     }
     limit = DEFAULT_ROM if network.cores is None else DEFAULT_RAM

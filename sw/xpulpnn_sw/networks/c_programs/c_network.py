@@ -187,7 +187,7 @@ class CNetwork:
         """The C identifiers of the pieces of memory."""
         layers = {layer.stage.name: layer.name for layer in self.layers}
         found: dict[str, str] = {}
-        for piece in (*self.plan.pieces, *self.plan.outside):
+        for piece in (*self.plan.pieces, *self.plan.outside.pieces):
             owner, dot, what = piece.name.rpartition(".")
             found[piece.name] = f"at_{layers[owner]}_{what}" if dot else f"at_{what}"
         return found
@@ -195,13 +195,13 @@ class CNetwork:
     def place(self, piece: str) -> str:
         """The address of a piece of memory."""
         name = self.piece_names[piece]
-        return f"L2({name})" if piece in self.plan.outside_places else f"AT({name})"
+        return f"L2({name})" if piece in self.plan.outside.places else f"AT({name})"
 
     @property
     def outside(self) -> list[str]:
         """Names and bytes of the pieces that the TCDM has no room for."""
         weights = [(weights_name(layer.stage.name), weight_bytes(layer.run)) for layer in self._left]
-        maps = [(piece.name, piece.size) for piece in self.plan.outside]
+        maps = [(piece.name, piece.size) for piece in self.plan.outside.pieces]
         return [f"{name} ({size} bytes)" for name, size in (*weights, *maps)]
 
     @property

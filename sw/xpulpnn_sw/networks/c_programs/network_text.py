@@ -1,7 +1,7 @@
 """The text of a network in C: its functions, its weights."""
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 from string import Template
@@ -12,7 +12,7 @@ from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.library.packed_layer import word_lines
 from xpulpnn_sw.networks.c_programs.c_network import CLayer, CNetwork, InputLayout, c_string, comment_text
-from xpulpnn_sw.networks.deployment import Piece, results_name, weights_name
+from xpulpnn_sw.networks.deployment import PlannedMemory, results_name, weights_name
 from xpulpnn_sw.networks.kernels import own_symbols
 from xpulpnn_sw.networks.network import Scaling
 
@@ -154,7 +154,7 @@ def network_source(network: CNetwork) -> str:
     return c_template("network_cluster.c" if is_cluster else "network_core.c").substitute(
         title=title(network),
         id=network.name,
-        places="\n".join(_enumerators(network, network.plan.pieces, network.plan.places)),
+        places="\n".join(_enumerators(network, network.plan)),
         outside=_outside(network),
         memory_bytes=max(network.plan.extent, WORD_BYTES),
         functions="\n\n".join(_function(network, layer) for layer in network.layers),
@@ -206,22 +206,22 @@ def result_words(output: OutputLayout) -> tuple[int, int]:
     return words, (1 << (bits - (words - 1) * WORD_BITS)) - 1
 
 
-def _enumerators(network: CNetwork, pieces: Sequence[Piece], places: Mapping[str, int]) -> Iterator[str]:
-    for piece in pieces:
-        yield f"    {network.piece_names[piece.name]} = {places[piece.name]},"
+def _enumerators(network: CNetwork, memory: PlannedMemory) -> Iterator[str]:
+    for piece in memory.pieces:
+        yield f"    {network.piece_names[piece.name]} = {memory.places[piece.name]},"
 
 
 def _outside(network: CNetwork) -> str:
     plan = network.plan
-    if not plan.outside:
+    if not plan.outside.pieces:
         return ""
     return "\n".join(
         [
             "",
             "/* Maps and buffers for which there is no room in the TCDM. */",
             "enum {",
-            *_enumerators(network, plan.outside, plan.outside_places),
-            f"    OUTSIDE_BYTES = {plan.outside_extent},",
+            *_enumerators(network, plan.outside),
+            f"    OUTSIDE_BYTES = {plan.outside.extent},",
             "};",
             "static uint32_t outside[OUTSIDE_BYTES / 4];",
             "",

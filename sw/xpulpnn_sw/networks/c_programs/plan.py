@@ -10,7 +10,6 @@ from xpulpnn_sw.networks.deployment import (
     PlannedMemory,
     arranged,
     buffer_name,
-    extent,
     results_name,
     weights_name,
 )
@@ -34,15 +33,8 @@ class MemoryPlan(PlannedMemory):
     """Memory of every layer over time."""
 
     steps: tuple[PlanStep, ...]  # what happens one after the other
-    outside: tuple[Piece, ...] = ()  # maps and buffers for which there is no room in it
-    # where these are, in a piece of memory outside
-    outside_places: dict[str, int] = field(default_factory=dict[str, int])
+    outside: PlannedMemory = field(default_factory=PlannedMemory)  # maps and buffers for which there is no room in it
     left: tuple[int, ...] = ()  # numbers of the layers whose weights stay outside for want of room
-
-    @property
-    def outside_extent(self) -> int:
-        """Bytes of the memory outside in use."""
-        return extent(self.outside, self.outside_places)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -53,16 +45,19 @@ class MemoryPlan(PlannedMemory):
         ]
         return {
             "bytes": self.extent,
-            "outside_bytes": self.outside_extent,
+            "outside_bytes": self.outside.extent,
             "steps": steps,
-            "pieces": [_record(piece, self.places[piece.name]) for piece in self.pieces],
-            "outside": [_record(piece, self.outside_places[piece.name]) for piece in self.outside],
+            "pieces": _records(self),
+            "outside": _records(self.outside),
             "weights_outside": list(self.left),
         }
 
 
-def _record(piece: Piece, place: int) -> dict[str, Any]:
-    return {"name": piece.name, "offset": place, "bytes": piece.size, "first": piece.first, "last": piece.last}
+def _records(memory: PlannedMemory) -> list[dict[str, Any]]:
+    return [
+        {"name": one.name, "offset": memory.places[one.name], "bytes": one.size, "first": one.first, "last": one.last}
+        for one in memory.pieces
+    ]
 
 
 def planned_memory(network: Network, runs: Sequence[KernelRun], memory: int | None = None) -> MemoryPlan:
@@ -77,15 +72,14 @@ def planned_memory(network: Network, runs: Sequence[KernelRun], memory: int | No
         while True:
             steps = _steps(loads, is_brought=memory is not None)
             pieces = tuple(_pieces(network, runs, steps))
-            inside = tuple(piece for piece in pieces if piece.name not in outside)
-            found = MemoryPlan(steps=steps, pieces=inside, places=arranged(inside), left=tuple(left))
+            inside = arranged(piece for piece in pieces if piece.name not in outside)
+            found = MemoryPlan(steps=steps, pieces=inside.pieces, places=inside.places, left=tuple(left))
             late = None if memory is None or found.extent <= memory else _later(network, found, loads)
             if late is None:
                 break
             loads[late] += 1
         if memory is None or found.extent <= memory:
-            others = tuple(piece for piece in pieces if piece.name in outside)
-            return replace(found, outside=others, outside_places=arranged(others))
+            return replace(found, outside=arranged(piece for piece in pieces if piece.name in outside))
         outside.add(_least_used(found, memory))
 
 
