@@ -126,7 +126,7 @@ def _examples(original: Network, network: CNetwork, inputs: Inputs) -> list[Exam
 
 def _input(network: CNetwork, inputs: Inputs, number: int) -> Any:
     samples: NDArray[Any] | None = inputs.samples
-    if samples is not None and network.input_layouts and samples.min() >= 0 and samples.max() <= _MOST_SAMPLE:
+    if samples is not None and samples.min() >= 0 and samples.max() <= _MOST_SAMPLE:
         return samples[number].astype(np.uint8)
     variants: Sequence[str] = [layer.run.variant.name for layer in network.layers]
     filled = filled_input(inputs.values[number], network.network)

@@ -7,11 +7,9 @@ from functools import cached_property
 from math import prod
 from typing import Any, Self
 
-import numpy as np
-
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.layout import Ints, Words, pack_words
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
+from xpulpnn_sw.kernels.layout import Ints, Words
+from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer
 from xpulpnn_sw.library.functions import library_run
 from xpulpnn_sw.networks.c_programs.plan import MemoryPlan, planned_memory
@@ -96,26 +94,9 @@ class InputLayout:
         text = f"{self.channels} element{'s' if self.channels > 1 else ''} {elements} every {self.pixel_bits} bits"
         return f"{text}, a row every {self.row_bits}{', within margins' if self.top or self.left else ''}"
 
-    def place(self, values: Ints) -> Words:
-        """The words of an input, put where this says."""
-        words = pack_words(np.full(self.size * BYTE_BITS // self.bits, self.around), self.bits)
-        elements = pack_words(values.reshape(-1, 1), self.bits).reshape(self.rows, self.columns, self.channels)
-        bits = self.bit(*np.ogrid[: self.rows, : self.columns, : self.channels])
-        place, shift = bits // WORD_BITS, (bits % WORD_BITS).astype(np.uint32)
-        np.bitwise_and.at(words, place, ~(np.uint32((1 << self.bits) - 1) << shift))
-        np.bitwise_or.at(words, place, elements << shift)
-        return words
-
     def bit(self, row: Any, column: Any, channel: Any) -> Any:
         """Return the bit at which an element begins, or the bits for arrays of places."""
         return (self.top + row) * self.row_bits + (self.left + column) * self.pixel_bits + channel * self.channel_bits
-
-    def describes(self, values: Ints, words: Words) -> bool:
-        """Return whether the words are those of an input, but for margins behind it and what is read ahead."""
-        end = self.bit(self.rows - 1, self.columns - 1, self.channels - 1) + self.bits
-        if words.nbytes != self.size or end > self.size * BYTE_BITS:
-            return False
-        return bool((self.place(values) == words)[: end // WORD_BITS].all())
 
 
 _ESCAPED = {'"': '\\"', "\\": "\\\\"}
@@ -173,7 +154,7 @@ class CNetwork:
     plan: MemoryPlan
     cores: int | None  # of the cluster that it is for; None: one core
     input: dict[str, Words]  # an example of the input in memory, by piece
-    input_layouts: tuple[InputLayout, ...]  # where elements of the input are in each of these; empty: that is not known
+    input_layouts: tuple[InputLayout, ...]  # where elements of the input are in each of these
     results: tuple[int, ...]  # shape of the results of the last layer that have a meaning
     classes: tuple[str, ...] = ()  # what these stand for; empty: that is not known
 
@@ -260,18 +241,17 @@ def c_network(
         CLayer(stage=stage, run=run, name=names[stage.name], places=own)
         for stage, run, own in zip(network.stages, runs, places, strict=True)
     )
-    layouts = [
+    layouts = tuple(
         InputLayout.of(network.stages[edge.reader], runs[edge.reader], edge.symbol, image.shape[-1])
         for _, readers in pieces.values()
         for edge in [max(readers, key=lambda one: length(runs[one.reader], one.symbol))]
-    ]
-    known = all(layout.describes(image, words) for layout, (words, _) in zip(layouts, pieces.values(), strict=True))
+    )
     return CNetwork(
         network=network,
         layers=layers,
         plan=plan,
         cores=cores,
         input={name: words for name, (words, _) in pieces.items()},
-        input_layouts=tuple(layouts) if known else (),
+        input_layouts=layouts,
         results=original.stages[-1].output_shape,
     )

@@ -138,8 +138,8 @@ class ProgramTarget:
 def files(network: CNetwork, examples: Sequence[Example], target: ProgramTarget, scaling: Scaling) -> dict[str, str]:
     """Text by path in the folder of the program.
 
-    ``scaling`` says what elements of the input are of the samples of an image. Examples are either all samples, which
-    is possible where the network has :attr:`CNetwork.input_layouts`, or all words.
+    ``scaling`` says what elements of the input are of the samples of an image. Examples are either all samples or all
+    words.
     """
     made = isinstance(examples[0].input, np.ndarray)
     prepare = f"{network.name}_input(current->input, input)" if made else "memcpy(input, current->input, sizeof input)"
@@ -163,8 +163,7 @@ def files(network: CNetwork, examples: Sequence[Example], target: ProgramTarget,
         f"include/{KERNELS_HEADER}": kernels_header(network.functions),
         f"include/{ARGUMENTS_HEADER}": arguments_header(),
     }
-    if network.input_layouts:
-        found["input.c"] = input_source(network, scaling)
+    found["input.c"] = input_source(network, scaling)
     return found | {f"kernels/{run.name}.s": kernel_function(run) for run in network.functions}
 
 
@@ -187,7 +186,6 @@ def _makefile(network: CNetwork, target: ProgramTarget) -> str:
     return c_template("Makefile").substitute(
         title=title(network),
         settings=target.settings,
-        input=" input.c" if network.input_layouts else "",
         cluster=cluster,
         cores=cores,
         kernels=" \\\n".join(f"    kernels/{run.name}.s" for run in network.functions),
@@ -196,7 +194,6 @@ def _makefile(network: CNetwork, target: ProgramTarget) -> str:
 
 def _readme(network: CNetwork, target: ProgramTarget) -> str:
     cores = "" if network.cores is None else f"a cluster of {network.cores} cores "
-    known = bool(network.input_layouts)
     rows = [
         f"| {stage.name} | {stage.kind.name} | {stage.layer} | {stage.precision} | `{layer.run.name}` | {layer.macs} |"
         for layer in network.layers
@@ -206,8 +203,6 @@ def _readme(network: CNetwork, target: ProgramTarget) -> str:
         name=network.network.name,
         id=network.name,
         core=f"{cores}{target.core}",
-        input_call=f" for what `{network.name}_input` makes of an image" if known else "",
-        input_file="\n| `input.c` | makes inputs of images |" if known else "",
         weight_bytes=sum(weight_bytes(layer.run) for layer in network.layers),
         memory_bytes=network.plan.extent,
         memory="TCDM" if network.cores is not None else "maps and buffers",

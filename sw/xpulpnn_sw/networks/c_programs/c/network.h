@@ -10,8 +10,10 @@ enum {
     ${id}_input_bytes = $input_bytes, // with what is read ahead
 };
 
-${declaration}/* Computes the network$who. The input is at an address that is a multiple of
-   four$made; scores get the results of the last layer. Returns the number of the greatest of
+$declaration
+
+/* Computes the network$who. The input is at an address that is a multiple of
+   four, as ${id}_input makes it; scores get the results of the last layer. Returns the number of the greatest of
    them, the first if there are several. Maps lie in static memory: one call at a time. */
 int ${id}_run(const void *input, int32_t *scores);
 

@@ -92,13 +92,4 @@ int ${id}_observed(const void *input, int32_t *scores, ${id}_observer *observer)
     task.input = input;
     task.observer = observer;
     xp_fork($cores, run, 0);
-    int greatest = 0;
-    for (int i = 0; i < ${id}_results; ++i) {
-        scores[i] = score(i);
-        if (scores[i] > scores[greatest])
-            greatest = i;
-    }
-    return greatest;
-}
-
-int ${id}_run(const void *input, int32_t *scores) { return ${id}_observed(input, scores, 0); }
+$tail
