@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 from random import Random
 from typing import Any
 
@@ -168,13 +169,12 @@ class KernelRequest:
         structure: Structure,
         arguments: dict[str, int],
         write: Callable[[Mapping[str, int]], Program],
-        pixel_bytes: int,
         rule: Rule | None = None,
     ) -> KernelRun:
         """The kernel whose function ``write`` makes of the arguments that are constants.
 
-        ``pixel_bytes`` are those of an output pixel. The function is called after ``name``, precision, variant, and
-        the ``rule`` but for the usual one.
+        It is called after ``name``, precision, variant, and the ``rule`` but for the usual one. Output pixels are
+        ``out_stride`` bytes apart if that is an argument, else they fill the output.
         """
         layer, precision = self.layer, self.precision
         values = np.array([arguments[name] for name in structure.names])
@@ -183,6 +183,7 @@ class KernelRequest:
         parts = [name, str(precision), self.level.name]
         parts += [rule.value] if rule not in (None, Rule.BN32) else []
         parts += [re.sub("[^0-9a-z]", "_", str(layer))] if self.specialise else []
+        pixel_bytes = self.memory.symbols["output"].length // prod(layer.out_shape)
         return KernelRun(
             name="_".join(parts),
             layer=layer,
@@ -197,7 +198,7 @@ class KernelRequest:
                 symbol="output",
                 bits=precision.y,
                 shape=(*layer.out_shape, layer.out_channels),
-                pixel_bytes=pixel_bytes,
+                pixel_bytes=arguments.get("out_stride", pixel_bytes),
                 signed=precision.y_signed,
             ),
             placement=self.placement,
@@ -275,7 +276,7 @@ class Kind:
         """
         level = self.variant(name)
         level.check_precision(precision)
-        chosen = self.precision(layer, precision)
+        chosen = level.computed(self.precision(layer, precision))
         return self.write(KernelRequest(layer, chosen, level, tensors, cores, specialise, placement))
 
 

@@ -24,6 +24,7 @@ from xpulpnn_sw.kernels.products import (
     conv1d_kernel,
     conv_kernel,
     image_kernel,
+    image_precision,
     linear_kernel,
     linear_precision,
     matmul_kernel,
@@ -126,7 +127,7 @@ STRUCTURES = tuple(chain.from_iterable(kind.structures for kind in _KINDS))
 """Argument structures of all kernels, in the order of the C header."""
 
 _BY_LAYER = {kind.layer: kind for kind in KINDS.values()} | {
-    ImageConvLayer: replace(KINDS["conv"], layer=ImageConvLayer, write=image_kernel)
+    ImageConvLayer: replace(KINDS["conv"], layer=ImageConvLayer, write=image_kernel, precision=image_precision)
 }
 """The convolution of an image is one, its input being in memory in a way that no other layer leaves it."""
 

@@ -130,61 +130,62 @@ class _Product:
     ) -> None:
         tensors, level = request.tensors, chosen or for_pixels(request.level, layer.pixels)
         self.request, self.layer, self.variant = replace(request, level=level), layer, level
-        self.precision, self.memory = request.precision, request.memory
         self.blocking = Blocking(level, request.precision, tensors.rule, has_biases=biased, folded=tensors.folded)
-        self.widened = level.row_bits(self.precision.w) // self.precision.w
 
-    def operands(self, rows: Words) -> dict[str, int]:
-        return place_operands(
-            self.memory, self.blocking, self.layer, self.request.tensors, rows, self.request.placement
-        )
+    def row_stride(self, rows: Words) -> int:
+        """Bytes of an activation row that meets a packed filter row."""
+        precision, variant = self.request.precision, self.variant
+        widened = variant.row_bits(precision.w) // precision.w
+        return self.blocking.filled(rows.shape[1]) * widened * variant.planes(precision) * WORD
 
-    def of_rows(
-        self, name: str, structure: Structure, activations: Words, spare: int, rows: Words, **sizes: int
+    def finish(
+        self,
+        name: str,
+        structure: Structure,
+        activations: Words,
+        spare: int,
+        rows: Words,
+        *,
+        inside: bool = False,
+        **sizes: int,
     ) -> KernelRun:
-        """The kernel for packed ``activations``, with words to spare, that lie ready, and for packed filter rows."""
-        source = self.memory.place("input", activations, spare=spare)
-        return self.finish(
-            name, structure, {"input": source, **self.operands(rows), **sizes, "row_words": rows.shape[1]}
-        )
+        """The kernel for packed ``activations``, with words to spare, and packed filter rows.
 
-    def row_stride(self, words: int) -> int:
-        """Bytes of an activation row that meets filter rows of so many words."""
-        return self.blocking.filled(words) * self.widened * self.variant.planes(self.precision) * WORD
-
-    def buffers(self, row_stride: int) -> dict[str, int]:
-        """Reserve the im2col rows of all cores; returns their arguments."""
-        words = self.variant.npx * row_stride // WORD + SPARE_WORDS
-        stride = banked_words(words, self.request.placement) * WORD
-        buffer = self.memory.reserve("im2col", self.request.cores * stride)
-        return {"buffer": buffer, "buffer_stride": stride, "row_stride": row_stride}
-
-    def finish(self, name: str, structure: Structure, arguments: dict[str, int], *, inside: bool = False) -> KernelRun:
-        blocking = self.blocking
+        Activations lie ready as rows unless the structure has a buffer for the rows that are made of a map.
+        """
+        request, memory, blocking = self.request, self.request.memory, self.blocking
+        arguments = {"input": memory.place("input", activations, spare=spare)}
+        arguments |= place_operands(memory, blocking, self.layer, request.tensors, rows, request.placement)
+        if "buffer" in structure.names:
+            assert isinstance(self.layer, ConvLayer)
+            row_stride = self.row_stride(rows)
+            words = self.variant.npx * row_stride // WORD + SPARE_WORDS
+            stride = banked_words(words, request.placement) * WORD
+            buffer = memory.reserve("im2col", request.cores * stride)
+            arguments |= {"buffer": buffer, "buffer_stride": stride, "row_stride": row_stride}
+            arguments |= window_arguments(self.layer)
+        else:
+            sizes["row_words"] = rows.shape[1]
         marks = f"{'_folded' * blocking.folded}{'_unbiased' * (blocking.is_fresh and not blocking.requantises)}"
-        return self.request.finish(
+        return request.finish(
             f"{name}{marks}",
             structure,
-            arguments,
+            arguments | sizes,
             lambda known: product_program(blocking, structure, known, inside=inside),
-            pixel_bytes=arguments["out_stride"],
-            rule=blocking.rule,
+            blocking.rule,
         )
 
 
 def matmul_kernel(request: KernelRequest) -> KernelRun:
     """A matrix product: the MatMul of a convolution on activation rows in groups of ``npx`` pixels."""
-    layer, tensors = request.layer, request.tensors
-    request = _computed(request)
-    precision = request.precision
+    layer, tensors, precision = request.layer, request.tensors, request.precision
     tensors.check(layer, precision)
     product = _Product(request, layer)
     rows = pack_words(in_lane_order(tensors.weights, element_order(product.variant, precision)), precision.w)
-    words = product.blocking.filled(rows.shape[1])
+    words, stride = product.blocking.filled(rows.shape[1]), product.row_stride(rows)
     activations = activation_rows(tensors.activations, product.variant, precision, words)
-    stride = product.row_stride(rows.shape[1])
     # one word to spare: the inner loop of the nn variants loads one past the row of pixel 0
-    return product.of_rows("matmul", MATMUL_ARGUMENTS, activations, 1, rows, row_stride=stride, pixels=layer.pixels)
+    return product.finish("matmul", MATMUL_ARGUMENTS, activations, 1, rows, row_stride=stride, pixels=layer.pixels)
 
 
 def conv_kernel(request: KernelRequest) -> KernelRun:
@@ -194,11 +195,9 @@ def conv_kernel(request: KernelRequest) -> KernelRun:
 
 def conv1d_kernel(request: KernelRequest) -> KernelRun:
     """A convolution of activations ``[pixel][channel]`` with weights ``[out][k][channel]``."""
-    layer, geometry = request.layer, request.layer.geometry
-    request.tensors.check_shapes((layer.length, layer.channels), (layer.out_channels, layer.kernel, layer.channels))
-    filters = (layer.out_channels, geometry.kernel_height, geometry.kernel_width, layer.channels)
-    shaped = _reshaped(request.tensors, (geometry.height, geometry.width, layer.channels), filters)
-    return _receptive_fields("conv1d", request, geometry, shaped, dilation=layer.dilation if layer.dilation > 1 else 0)
+    layer, tensors = request.layer, request.tensors
+    tensors.check_shapes((layer.length, layer.channels), (layer.out_channels, layer.kernel, layer.channels))
+    return _receptive_fields("conv1d", request, layer.geometry, tensors.shaped(layer.geometry))
 
 
 def pointwise_kernel(request: KernelRequest) -> KernelRun:
@@ -207,9 +206,7 @@ def pointwise_kernel(request: KernelRequest) -> KernelRun:
     With a stride, padding, or inputs of another width than the activation rows have, it goes through im2col rows like
     any other convolution. Else pixels behind the input are read to fill up the last group.
     """
-    layer, tensors = request.layer, request.tensors
-    request = _computed(request)
-    precision = request.precision
+    layer, tensors, precision = request.layer, request.tensors, request.precision
     if not layer.is_plain or request.level.row_bits(precision.w) != precision.x:
         return _receptive_fields("pointwise", request, layer, tensors)
     tensors.check(layer, precision)
@@ -219,7 +216,7 @@ def pointwise_kernel(request: KernelRequest) -> KernelRun:
     rows = pack_words(pad_axis(tensors.weights.reshape(layer.out_channels, -1), 1, channels), precision.w)
     # words fetched ahead, besides
     spare, stride = (product.variant.npx - 1) * pixels.shape[1] + 2, pixels.shape[1] * WORD
-    return product.of_rows("pointwise", MATMUL_ARGUMENTS, pixels, spare, rows, row_stride=stride, pixels=layer.pixels)
+    return product.finish("pointwise", MATMUL_ARGUMENTS, pixels, spare, rows, row_stride=stride, pixels=layer.pixels)
 
 
 def linear_kernel(request: KernelRequest) -> KernelRun:
@@ -227,14 +224,11 @@ def linear_kernel(request: KernelRequest) -> KernelRun:
 
     Inputs as wide as the weights are read where they are; others become a row of each core's buffer first.
     """
-    layer, tensors = request.layer, request.tensors
-    request = _computed(request)
-    precision = request.precision
+    layer, tensors, precision = request.layer, request.tensors, request.precision
     tensors.check_shapes((layer.inputs,), (layer.outputs, layer.inputs))
     if request.level.row_bits(precision.w) != precision.x:
         pixel = PointwiseLayer(height=1, width=1, channels=layer.inputs, out_channels=layer.outputs)
-        shaped = _reshaped(tensors, (1, 1, layer.inputs), (layer.outputs, 1, 1, layer.inputs))
-        return _receptive_fields("linear", request, pixel, shaped)
+        return _receptive_fields("linear", request, pixel, tensors.shaped(pixel))
     tensors.check(layer.geometry, precision, activations=(layer.inputs,))
     rows = pack_words(tensors.weights, precision.w)
     # the end of the inputs tells where RV32IM is through, so that they fill whole words of weights
@@ -243,85 +237,72 @@ def linear_kernel(request: KernelRequest) -> KernelRun:
     unbiased = request.specialise and tensors.bias is None and not precision.requantised
     product = _Product(request, layer.geometry, request.level, biased=not unbiased)
     missing = product.blocking.filled(rows.shape[1]) * (precision.x // precision.w) - inputs.shape[1]
-    return product.of_rows("linear", LINEAR_ARGUMENTS, inputs, missing + _AHEAD, rows)
+    return product.finish("linear", LINEAR_ARGUMENTS, inputs, missing + _AHEAD, rows)
 
 
 def image_kernel(request: KernelRequest) -> KernelRun:
     """A convolution of an image, of whose ``input`` the margins are part: a filter row meets bytes without gaps.
 
     The run of pixels that a filter row meets is copied from wherever it begins, with the bytes behind it up to whole
-    words, for which filters have zeros. Raises :class:`LayerError` unless inputs and weights are bytes.
+    words, for which filters have zeros.
     """
     layer: ImageConvLayer = request.layer
     tensors, precision = request.tensors, request.precision
-    if (precision.x, precision.w) != (BYTE_BITS, BYTE_BITS):
-        raise LayerError(f"inputs and weights of an image must have {BYTE_BITS} bits, not {precision}")
     tensors.check(layer, precision)
-    product = _Product(request, layer)
-    run_words = -(-layer.kernel_width * layer.channels // WORD)
     top, bottom, left, right = layer.padding
     outside = precision.around(layer.outside)
     stored = np.pad(tensors.activations, ((top, bottom), (left, right), (0, 0)), constant_values=outside)
-    source = request.memory.place("input", pack_words(stored.reshape(-1), precision.x), spare=_AHEAD)
     runs = tensors.weights.reshape(layer.out_channels, layer.kernel_height, -1)
-    filters = pad_axis(runs, 2, run_words * WORD).reshape(layer.out_channels, -1)
-    arguments = {
-        "input": source,
-        **product.operands(pack_words(filters, precision.w)),
-        **product.buffers(product.row_stride(layer.kernel_height * run_words)),
-        **window_arguments(layer),
-        "height": layer.stored_height,
-        "width": layer.stored_width,
-        "pixel_bytes": layer.channels,
-        "pad_top": 0,
-        "pad_left": 0,
-    }
-    return product.finish("image", CONV_ARGUMENTS, arguments, inside=True)
+    filters = pad_axis(runs, 2, -(-runs.shape[2] // WORD) * WORD).reshape(layer.out_channels, -1)
+    return _Product(request, layer).finish(
+        "image",
+        CONV_ARGUMENTS,
+        pack_words(stored.reshape(-1), precision.x),
+        _AHEAD,
+        pack_words(filters, precision.w),
+        inside=True,
+        height=layer.stored_height,
+        width=layer.stored_width,
+        pixel_bytes=layer.channels,
+        pad_top=0,
+        pad_left=0,
+    )
 
 
-def _receptive_fields(
-    name: str, request: KernelRequest, layer: ConvLayer, tensors: LayerTensors, *, dilation: int = 0
-) -> KernelRun:
+def _receptive_fields(name: str, request: KernelRequest, layer: ConvLayer, tensors: LayerTensors) -> KernelRun:
     """A kernel that computes the layer asked for as the convolution ``layer``, through im2col rows.
 
-    ``dilation`` is the distance of filter rows in rows of the input; 0: they follow each other, and so do their
-    elements in memory. A function around whose input there is another value than usual is told which, and is another.
+    A function of filters whose rows meet no neighbours is told their distance. A function around whose input there is
+    another value than usual is told which, and is another.
     """
-    request = _computed(replace(request, tensors=tensors))
-    precision, memory = request.precision, request.memory
+    precision, dilation = request.precision, layer.dilation if layer.dilation > 1 else 0
     tensors.check(layer, precision)
     outside = precision.around(layer.outside)
     valued = outside != precision.outside and any(layer.padding)
-    product = _Product(request, layer)
+    product = _Product(replace(request, tensors=tensors), layer)
     channels = padded_channels(layer.channels, min(precision.x, precision.w))
-    words = layer.kernel_height * layer.kernel_width * channels * precision.w // WORD_BITS
-    # a word to spare: odd runs are copied in pairs
-    source = memory.place("input", pack_words(pad_axis(tensors.activations, 2, channels), precision.x), spare=1)
     filters = in_lane_order(pad_axis(tensors.weights, 3, channels), element_order(product.variant, precision))
-    arguments = {
-        "input": source,
-        **product.operands(pack_words(filters, precision.w).reshape(layer.out_channels, words)),
-        **product.buffers(product.row_stride(words)),
-        **window_arguments(layer),
-        "pixel_bytes": channels * precision.x // WORD_BITS * WORD,
-        "dilation": dilation,
-        "outside": outside & _WORD_MASK,
-    }
     structure = CONV1D_ARGUMENTS if dilation else CONV_ARGUMENTS
     if valued:
         structure = CONV1D_OUTSIDE_ARGUMENTS if dilation else CONV_OUTSIDE_ARGUMENTS
-    return product.finish(f"{name}_outside" if valued else name, structure, arguments)
-
-
-def _computed(request: KernelRequest) -> KernelRequest:
-    """The request at the precision that its variant computes with."""
-    return replace(request, precision=request.level.computed(request.precision))
-
-
-def _reshaped(tensors: LayerTensors, activations: tuple[int, ...], weights: tuple[int, ...]) -> LayerTensors:
-    return replace(
-        tensors, activations=tensors.activations.reshape(activations), weights=tensors.weights.reshape(weights)
+    return product.finish(
+        f"{name}_outside" if valued else name,
+        structure,
+        pack_words(pad_axis(tensors.activations, 2, channels), precision.x),
+        # odd runs are copied in pairs
+        1,
+        pack_words(filters, precision.w).reshape(layer.out_channels, -1),
+        pixel_bytes=channels * precision.x // WORD_BITS * WORD,
+        dilation=dilation,
+        outside=outside & _WORD_MASK,
     )
+
+
+def image_precision(layer: ImageConvLayer, precision: Precision) -> Precision:
+    """The precision; raises :class:`LayerError` unless inputs and weights are bytes."""
+    if (precision.x, precision.w) != (BYTE_BITS, BYTE_BITS):
+        raise LayerError(f"inputs and weights of an image must have {BYTE_BITS} bits, not {precision}")
+    return precision
 
 
 def linear_precision(layer: LinearLayer, precision: Precision) -> Precision:
@@ -333,6 +314,6 @@ def random_product(layer: Any, precision: Precision, rng: np.random.Generator, *
     """Operands as of :func:`~xpulpnn_sw.kernels.tensors.random_tensors` for a layer that has a ``geometry``."""
     tensors = random_tensors(layer.geometry, precision, rng, rule=rule)
     if isinstance(layer, Conv1dLayer):
-        weights = (layer.out_channels, layer.kernel, layer.channels)
-        return _reshaped(tensors, (layer.length, layer.channels), weights)
+        weights = tensors.weights.reshape(layer.out_channels, layer.kernel, layer.channels)
+        return replace(tensors, activations=tensors.activations.reshape(layer.length, layer.channels), weights=weights)
     return replace(tensors, activations=tensors.activations[0])

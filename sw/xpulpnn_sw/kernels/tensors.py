@@ -1,6 +1,6 @@
 """Operands of a layer as numpy arrays, and random ones."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -50,6 +50,11 @@ class LayerTensors:
     def rule(self) -> Rule | None:
         """The rule by which results come of the accumulators; None: they are the accumulators."""
         return None if self.requantisation is None else self.requantisation.rule
+
+    def shaped(self, layer: FilterLayer) -> "LayerTensors":
+        """The same in the shapes of another layer with as many activations and weights."""
+        activations, weights = _shapes(layer)
+        return replace(self, activations=self.activations.reshape(activations), weights=self.weights.reshape(weights))
 
     def check_shapes(self, activations: tuple[int, ...], weights: tuple[int, ...]) -> None:
         """Raise :class:`LayerError` unless activations and weights have these shapes."""

@@ -24,11 +24,6 @@ class LoopStyle(Enum):
     NN = "both factors in the NN-RF"
     CROSS = "the same, every word loaded by a product; the core requantises"
 
-    @property
-    def is_nn(self) -> bool:
-        """Tell whether both factors are in the NN-RF."""
-        return self in (LoopStyle.NN, LoopStyle.CROSS)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
@@ -60,6 +55,10 @@ class Level:
             return False
         return True
 
+    def computed(self, precision: Precision) -> Precision:
+        """The precision that the kernel computes with."""
+        return precision
+
     def vectors(self, precision: Precision) -> frozenset[int]:
         """Element widths of the SIMD instructions in the kernel, which the core must have."""
         return frozenset({precision.x, precision.y} if self.xpulp else ())
@@ -74,11 +73,6 @@ class Variant(Level):
     style: LoopStyle  # kind of inner loop
     # whether activation rows are those of a feature map, one after the other, whatever the style prefers
     in_place: bool = False
-
-    @property
-    def xpulp(self) -> bool:
-        """Tell whether post-increment access, hardware loops and p.mac may be used."""
-        return self.style is not LoopStyle.SCALAR
 
     @property
     def interleaved(self) -> bool:
@@ -121,10 +115,8 @@ class Variant(Level):
         return self.unpacks and precision.w == SIGN_BITS
 
     def computed(self, precision: Precision) -> Precision:
-        """The precision that the kernel computes with: variants that do not count hold single bits as crumbs."""
-        if precision.w == SIGN_BITS and not self.unpacks:
-            return replace(precision, w=_CRUMB_BITS)
-        return precision
+        """Variants that do not count hold single bits as crumbs."""
+        return replace(precision, w=_CRUMB_BITS) if precision.w == SIGN_BITS and not self.unpacks else precision
 
     def row_bits(self, bits: int) -> int:
         """Width of an element in an activation row, by that of the weights."""

@@ -16,8 +16,8 @@ from xpulpnn_sw.kernels.kernel import STACK_BYTES, STACK_STRIDE, KernelRun
 from xpulpnn_sw.kernels.layout import Image, ImageBuilder, Ints, OutputLayout, Symbol, Words
 from xpulpnn_sw.kernels.programs.bare import CLUSTER_ADDRESSES, BareProgram
 from xpulpnn_sw.kernels.programs.tiled import CORE_START, OUTSIDE_DATA, TILE_STACK_BYTES, TIMES
-from xpulpnn_sw.kernels.tiling.division import DmaTransfer, LayerAddresses, PlacedLayer, command_words
-from xpulpnn_sw.kernels.tiling.plan import DMA_ALIGNMENT
+from xpulpnn_sw.kernels.tiling.division import DMA_ALIGNMENT, DmaTransfer, command_words
+from xpulpnn_sw.kernels.tiling.plan import LayerAddresses, PlacedLayer, placed_layer
 from xpulpnn_sw.networks.deployment import (
     CALL_SLOTS,
     CALLS,
@@ -277,7 +277,7 @@ class _Memory:
 
     def _in_tiles(self, number: int, layer: TiledLayer) -> Words:
         """Filters and argument structures of a layer in tiles, and its function."""
-        symbols, run = self.outside.symbols, layer.division.run
+        symbols, run = self.outside.symbols, layer.plan.division.run
         sources = [self._plan.maps.inputs[number, symbol] for symbol in inputs_of(run)]
         addresses = LayerAddresses(
             sources=tuple(symbols[source].address for source in sources),
@@ -288,14 +288,14 @@ class _Memory:
             },
             buffer=None if layer.shared is None else self.inside[layer.shared],
         )
-        placed = self._tiles[number] = layer.division.place(f"{layer.name}.", self.outside, layer.plan, addresses)
+        placed = self._tiles[number] = placed_layer(f"{layer.name}.", self.outside, layer.plan, addresses)
         calls = [placed.arguments(step.work.tile, step.work.slots) for step in layer.steps if step.work]
         fields = run.structure.fields
         content = np.zeros((len(calls), layer.call_bytes // WORD_BYTES), "<u4")
         for row, values in zip(content, calls, strict=True):
             row[: len(fields)] = [values[field.name] & WORD_MASK for field in fields]
         self.outside.place(f"{layer.name}.{CALLS}", content.tobytes())
-        return layer.division.function(calls).words
+        return layer.plan.division.function(calls).words
 
     def _call(self, layer: int) -> int:
         """Put outside what tells the host where the results of a layer are, and give its address."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.tiling.division import Division, TileStep, schedule
+from xpulpnn_sw.kernels.tiling.division import TileOperand, aligned
 from xpulpnn_sw.kernels.tiling.kernels import MapDivision, ProductDivision
-from xpulpnn_sw.kernels.tiling.plan import TileOperand, TilePlan, aligned, planned
+from xpulpnn_sw.kernels.tiling.plan import TilePlan, TileStep, planned, schedule
 from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.networks.kernels import buffer_of, edges, input_pieces
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
@@ -168,7 +168,6 @@ class TiledLayer:
     """A layer in tiles."""
 
     name: str
-    division: Division  # how its kernel computes a tile
     plan: TilePlan
     steps: tuple[TileStep, ...]  # what happens from barrier to barrier
     cores: int  # that compute; the others wait
@@ -176,12 +175,12 @@ class TiledLayer:
     @property
     def call_bytes(self) -> int:
         """Bytes of an argument structure."""
-        return _call_bytes(self.division.run)
+        return _call_bytes(self.plan.division.run)
 
     @property
     def shared(self) -> str | None:
         """Name of the piece of memory that the kernel needs while it runs."""
-        symbol = buffer_of(self.division.run)
+        symbol = buffer_of(self.plan.division.run)
         return None if symbol is None else f"{self.name}.{symbol}"
 
     def buffer(self, operand: TileOperand, slot: int) -> str:
@@ -198,7 +197,7 @@ class TiledLayer:
             yield from ((self.buffer(operand, slot), size) for slot in range(count))
         yield from ((self.call(slot), self.call_bytes) for slot in range(CALL_SLOTS))
         if self.shared is not None:
-            yield self.shared, self.division.buffer_bytes(self.plan.lines)
+            yield self.shared, self.plan.division.buffer_bytes(self.plan.lines)
 
 
 def tiled_layer(stage: Stage, run: KernelRun, cores: int, memory: int, always: int) -> TiledLayer:
@@ -213,7 +212,7 @@ def tiled_layer(stage: Stage, run: KernelRun, cores: int, memory: int, always: i
     except LayerError as error:
         raise LayerError(f"{stage.name}: {error}") from None
     steps = tuple(schedule(plan.tiles, overlap=plan.overlap))
-    return TiledLayer(name=stage.name, division=division, plan=plan, steps=steps, cores=cores)
+    return TiledLayer(name=stage.name, plan=plan, steps=steps, cores=cores)
 
 
 def _call_bytes(run: KernelRun) -> int:

@@ -28,7 +28,7 @@ from xpulpnn_sim.cosimulation.workloads.cluster_run import BEGIN, DONE, READY, R
 from xpulpnn_sim.cosimulation.workloads.workload import Progress, executable_of, function_accounts, image_after
 from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sw.kernels.programs.bare import bare_program
-from xpulpnn_sw.kernels.tiling.plan import aligned
+from xpulpnn_sw.kernels.tiling.division import aligned
 from xpulpnn_sw.networks.chain import chain
 from xpulpnn_sw.networks.deployed_program import DeployedProgram, deployed_program
 from xpulpnn_sw.networks.deployment import Deployment

@@ -31,7 +31,7 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.programs.bare import BareClusterProgram, cluster_program
 from xpulpnn_sw.kernels.programs.tiled import TIMES, TiledProgram, Tiling, tiled_program
 from xpulpnn_sw.kernels.tensors import LayerTensors
-from xpulpnn_sw.kernels.tiling.division import TileStep
+from xpulpnn_sw.kernels.tiling.plan import TileStep
 from xpulpnn_sw.kernels.variants import Variant
 
 ENGINE = "cluster"  # what ran a kernel, in its record

@@ -98,13 +98,7 @@ def avgpool_kernel(request: KernelRequest) -> KernelRun:
     }
     name = f"{'avgpool_scaled' if layer.scaled else 'avgpool'}_{window_name(layer)}"
     structure = AVGPOOL_SCALED_ARGUMENTS if layer.scaled else AVGPOOL_ARGUMENTS
-    return request.finish(
-        name,
-        structure,
-        arguments,
-        lambda known: _AvgPooling(request, structure, known).write(),
-        maps.pixel_bytes(precision.y),
-    )
+    return request.finish(name, structure, arguments, lambda known: _AvgPooling(request, structure, known).write())
 
 
 class _AvgPooling(Pooling):

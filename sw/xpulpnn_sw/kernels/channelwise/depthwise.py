@@ -151,9 +151,7 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     function = "depthwise_outside" if is_valued else "depthwise"
     name = function if kept is None else f"{function}_{kept}x{_MOST_KEPT}_s1"
     code = partial(DepthwiseCode, request, structure, rows=kept, rule=after.rule)
-    return request.finish(
-        name, structure, arguments, lambda known: code(known).write(), maps.pixel_bytes(precision.y), rule=rule
-    )
+    return request.finish(name, structure, arguments, lambda known: code(known).write(), rule)
 
 
 DEPTHWISE = map_kind(

@@ -61,13 +61,7 @@ def relu_kernel(request: KernelRequest) -> KernelRun:
         "output": maps.reserve("output", pixels, precision.y),
         "words": pixels * maps.pixel_bytes(precision.x) // WORD,
     }
-    return request.finish(
-        "relu",
-        RELU_ARGUMENTS,
-        arguments,
-        lambda known: _write(level, precision.x, known),
-        maps.pixel_bytes(precision.y),
-    )
+    return request.finish("relu", RELU_ARGUMENTS, arguments, lambda known: _write(level, precision.x, known))
 
 
 def _write(level: ElementLevel, bits: int, known: Mapping[str, int]) -> Program:
@@ -226,13 +220,7 @@ def add_kernel(request: KernelRequest) -> KernelRun:
             table = add_table(scale, bits, signed=signed, result_signed=precision.y_signed)
             arguments[operand] = memory.place(operand, table)
     name, structure = ("add_shift", ADD_SHIFT_ARGUMENTS) if layer.shifted else ("add", ADD_ARGUMENTS)
-    return request.finish(
-        name,
-        structure,
-        arguments,
-        lambda known: _Addition(level, precision, shifted=layer.shifted).write(known),
-        maps.pixel_bytes(precision.y),
-    )
+    return request.finish(name, structure, arguments, _Addition(level, precision, shifted=layer.shifted).write)
 
 
 class _Addition:

@@ -52,13 +52,7 @@ def maxpool_kernel(request: KernelRequest) -> KernelRun:
     name = f"maxpool{'_relu' * layer.relu}{'_folded' * tensors.folded}_{window_name(layer)}"
     pooling = _FoldedMaxPooling if tensors.folded else _MaxPooling
     structure = MAXPOOL_ARGUMENTS
-    return request.finish(
-        name,
-        structure,
-        arguments,
-        lambda known: pooling(request, structure, known).write(),
-        maps.pixel_bytes(request.precision.y),
-    )
+    return request.finish(name, structure, arguments, lambda known: pooling(request, structure, known).write())
 
 
 class _MaxPooling(Pooling):

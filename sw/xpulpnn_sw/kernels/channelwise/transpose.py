@@ -55,9 +55,7 @@ def transpose_kernel(request: KernelRequest) -> KernelRun:
         "row_bytes": row_bytes,
     }
     code = partial(TransposeCode, level, precision.x)
-    run = request.finish(
-        "transpose", TRANSPOSE_ARGUMENTS, arguments, lambda known: code(known).write(), maps.pixel_bytes(precision.y)
-    )
+    run = request.finish("transpose", TRANSPOSE_ARGUMENTS, arguments, lambda known: code(known).write())
     return replace(run, output=replace(run.output, pixel_bytes=row_bytes, planes=True))
 
 

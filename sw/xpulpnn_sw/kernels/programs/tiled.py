@@ -15,15 +15,15 @@ from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
 from xpulpnn_sw.kernels.layout import ImageBuilder, Symbol
 from xpulpnn_sw.kernels.programs.bare import CLUSTER_ADDRESSES, BareProgram, with_caller
 from xpulpnn_sw.kernels.tiling.division import (
+    DMA_ALIGNMENT,
     MOST_TRANSFER_BYTES,
     DmaTransfer,
-    LayerAddresses,
-    TileStep,
+    TileOperand,
+    aligned,
     command_words,
-    schedule,
 )
 from xpulpnn_sw.kernels.tiling.kernels import ProductDivision
-from xpulpnn_sw.kernels.tiling.plan import DMA_ALIGNMENT, TileOperand, TilePlan, aligned, planned
+from xpulpnn_sw.kernels.tiling.plan import LayerAddresses, TilePlan, TileStep, placed_layer, planned, schedule
 
 OUTSIDE_DATA = L2_BASE + (1 << 20)  # where operands and results lie outside the cluster, behind the text
 TILE_STACK_BYTES = 512  # bytes of a core's stack, for the frame of the function: no interrupt is taken
@@ -176,7 +176,7 @@ def tiled_program(run: KernelRun, cores: int, memory: int, wish: Tiling, *, spec
     output = outside.place("output", bytes(run.image.symbols["output"].length))
     sources = (outside.place("input", run.image.view("input").tobytes()),)
     addresses = LayerAddresses(sources=sources, output=output, buffers=buffers, buffer=inside.buffer)
-    placed = division.place("", outside, plan, addresses)
+    placed = placed_layer("", outside, plan, addresses)
     reports = outside.place("reports", bytes((len(steps) - 1) * inside.report_bytes))
     descriptions = outside.place("steps", bytes(len(steps) * inside.description_bytes))
     content = np.zeros((len(steps), inside.description_bytes // WORD_BYTES), np.uint32)

@@ -17,8 +17,16 @@ from xpulpnn_sw.kernels.products import (
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.requantised_code import product_program
-from xpulpnn_sw.kernels.tiling.division import BUFFER, Division, DmaTransfer, Filters, LineMap
-from xpulpnn_sw.kernels.tiling.plan import DMA_ALIGNMENT, LayerShape, Tile, TilePlan, aligned
+from xpulpnn_sw.kernels.tiling.division import (
+    BUFFER,
+    DMA_ALIGNMENT,
+    DmaTransfer,
+    Filters,
+    LayerShape,
+    LineMap,
+    Tile,
+    aligned,
+)
 from xpulpnn_sw.kernels.variants import BYTE_BITS, Variant
 from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer, TransposeLayer, WindowLayer
 
@@ -27,8 +35,11 @@ _NOT_CONSTANTS = ("output", BUFFER, "arguments", "stack")
 _MAP_CYCLES = 2  # of each word of a window, or of a map
 
 
-class MapDivision(Division):
+class MapDivision:
     """Division of a layer whose rows can be computed apart."""
+
+    group = 1  # output pixels that are computed together
+    group_cycles = 0  # about, of a group of pixels
 
     def __init__(self, run: KernelRun, cores: int) -> None:
         self.run, self._cores, layer = run, cores, run.layer
@@ -42,8 +53,10 @@ class MapDivision(Division):
         size = run.image.symbols["output"].length
         line = run.arguments["row_bytes"] if isinstance(layer, TransposeLayer) else size // height
         self._output = LineMap(symbol="output", line=line, planes=size // (height * line), stride=height * line)
+        # bytes of an input line, and after the last one of a tile
         self.in_line = sum(one.row for one in self.inputs)
         self.in_spare = sum(aligned(one.ahead) + DMA_ALIGNMENT for one in self.inputs)
+        # about, of a group of pixels and a block of channels
         self.block_cycles = -(-self.in_line // (WORD * width)) * area * _MAP_CYCLES
         names = {*_NOT_CONSTANTS, *(one.symbol for one in self.inputs)}
         self._constants = [name for name in run.image.symbols if name not in names]
@@ -60,6 +73,10 @@ class MapDivision(Division):
             line = arguments["row_bytes"] if isinstance(layer, DepthwiseLayer) else line
             ahead = size - planes * rows * line
             yield LineMap(symbol=name, line=line, planes=planes, stride=rows * line, ahead=ahead)
+
+    def blocks(self, channels: int) -> int:
+        """Blocks that are computed for so many channels."""
+        return channels
 
     def pixel_bytes(self, channels: int) -> int:
         """Bytes of an output pixel."""
@@ -91,15 +108,15 @@ class MapDivision(Division):
         """Move the results of a tile to the map at ``outside``."""
         return self._output.transfer(tile.lines, inside, outside, inwards=False)
 
-    def tile_arguments(self, tile: Tile, plan: TilePlan) -> dict[str, int]:
-        """Rows of a tile, or elements of so many rows."""
-        layer, arguments, lines = self.run.layer, self.run.arguments, len(tile.lines)
+    def tile_arguments(self, tile: Tile, lines: int) -> dict[str, int]:
+        """Rows of a tile, of so many ``lines`` at most, or elements of so many rows."""
+        layer, arguments, rows = self.run.layer, self.run.arguments, len(tile.lines)
         if isinstance(layer, WindowLayer):
-            copied = {"buffer_stride": self._rows_stride(plan.lines)} if isinstance(layer, DepthwiseLayer) else {}
-            return {"height": len(tile.in_lines), "out_height": lines, "pad_top": tile.pad_top, **copied}
+            copied = {"buffer_stride": self._rows_stride(lines)} if isinstance(layer, DepthwiseLayer) else {}
+            return {"height": len(tile.in_lines), "out_height": rows, "pad_top": tile.pad_top, **copied}
         if isinstance(layer, TransposeLayer):
-            return {"height": lines}
-        return {name: arguments[name] // self.shape.lines * lines for name in ("words", "steps") if name in arguments}
+            return {"height": rows}
+        return {name: arguments[name] // self.shape.lines * rows for name in ("words", "steps") if name in arguments}
 
     def function(self, calls: Sequence[Mapping[str, int]]) -> Program:
         """The kernel for maps of any size."""
@@ -112,7 +129,7 @@ _PIXEL_CYCLES = 40
 _WORD_CYCLES = 2.5  # cycles of the im2col, for a pixel and each of its words
 
 
-class ProductDivision(Division):
+class ProductDivision:
     """Division of a convolution, a matrix product or a fully connected layer.
 
     The input is a feature map, which goes through im2col, a row for each pixel, or a single row, whose outputs the
@@ -257,7 +274,7 @@ class ProductDivision(Division):
             inwards=False,
         )
 
-    def tile_arguments(self, tile: Tile, plan: TilePlan) -> dict[str, int]:
+    def tile_arguments(self, tile: Tile, lines: int) -> dict[str, int]:
         """Rows of a tile, or its pixels."""
         if BUFFER in self.run.arguments:
             return {"height": len(tile.in_lines), "out_height": len(tile.lines), "pad_top": tile.pad_top}
@@ -270,3 +287,6 @@ class ProductDivision(Division):
         constants = {name: calls[0][name] for name in known if len({values[name] for values in calls}) == 1}
         is_image = isinstance(run.layer, ImageConvLayer)
         return product_program(self._blocking, run.structure, constants, inside=is_image)
+
+
+Division = MapDivision | ProductDivision  # what a tile of a layer needs, what is moved for it, how it is called

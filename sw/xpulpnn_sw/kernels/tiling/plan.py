@@ -1,116 +1,36 @@
-"""Choice of tiles: the division of a layer that fits into the memory and takes the least time by estimate."""
+"""Choice of tiles: the division of a layer that fits into the memory and takes the least time; what happens when."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import product
 
 from xpulpnn.errors import LayerError
+from xpulpnn_sw.kernels.layout import ImageBuilder
+from xpulpnn_sw.kernels.tiling.division import (
+    BUFFER,
+    DmaTransfer,
+    Filters,
+    LayerShape,
+    LineMap,
+    Tile,
+    TileOperand,
+    aligned,
+)
+from xpulpnn_sw.kernels.tiling.kernels import Division
 
-DMA_ALIGNMENT = 8  # of what the DMA engine moves: it takes windows of so many bytes
 _STEP_CYCLES = 150  # cycles of commands, barrier and the start of the function
 _BYTES_PER_CYCLE = 6.0  # bytes that the DMA engine moves beside the cores
 
 
-def aligned(size: int) -> int:
-    """``size`` in whole windows of the DMA engine."""
-    return -(-size // DMA_ALIGNMENT) * DMA_ALIGNMENT
-
-
-class TileOperand(Enum):
-    """Operands that are moved."""
-
-    INPUT = "input"
-    WEIGHTS = "weights"
-    OUTPUT = "output"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tile:
-    """A piece of the output."""
-
-    lines: range
-    channels: range
-    in_lines: range  # of the input; empty where the tile has nothing but padding under it
-    pad_top: int  # lines of padding above the first of them
-    pixels: int
-
-    def key(self, operand: TileOperand) -> object:
-        """Tiles with the same key have an operand in common."""
-        if operand is TileOperand.WEIGHTS:
-            return self.channels
-        return self.in_lines if operand is TileOperand.INPUT else (self.lines, self.channels)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerShape:
-    """Lines and channels of a layer."""
-
-    lines: int  # output lines: rows of the output map, groups of pixels of a matrix product
-    line_pixels: int  # output pixels of a line
-    pixels: int  # output pixels; the last line may have fewer
-    channels: int = 1  # output channels
-    channel_unit: int = 1  # a multiple of it are the channels of all tiles but the last
-    in_lines: int
-    step: int = 1  # input lines from the first of an output line to the first of the next
-    window: int = 1  # input lines that an output line needs, as far as there are
-    top: int = 0  # lines of padding above the input
-
-    def tile(self, lines: range, channels: range) -> Tile:
-        """The tile of these output lines and channels."""
-        first = lines.start * self.step - self.top
-        after = (lines.stop - 1) * self.step - self.top + self.window
-        start, stop = max(first, 0), min(after, self.in_lines)
-        needed = range(start, stop) if start < stop else range(0)
-        return Tile(
-            lines=lines,
-            channels=channels,
-            in_lines=needed,
-            pad_top=start - first if needed else 0,
-            pixels=min(lines.stop * self.line_pixels, self.pixels) - lines.start * self.line_pixels,
-        )
-
-    def most_in_lines(self, lines: int) -> int:
-        """Input lines that any tile of so many output lines may need."""
-        return min((lines - 1) * self.step + self.window, self.in_lines)
-
-
-class TileSizes(ABC):
-    """Bytes and cycles that tiles of a layer take."""
-
-    shape: LayerShape
-    in_line: int  # bytes of an input line
-    in_spare: int  # bytes after the last input line of a tile
-    group = 1  # output pixels that are computed together
-    block_cycles: int  # about, of a group of pixels and a block of channels
-    group_cycles = 0  # of a group of pixels besides
-
-    def blocks(self, channels: int) -> int:
-        """Blocks that are computed for so many channels."""
-        return channels
-
-    @abstractmethod
-    def pixel_bytes(self, channels: int) -> int:
-        """Bytes of an output pixel of so many channels."""
-
-    @abstractmethod
-    def buffer_bytes(self, lines: int) -> int:
-        """Bytes that the kernel needs while it runs, for tiles of so many lines."""
-
-    @abstractmethod
-    def filter_bytes(self, channels: int) -> int:
-        """Bytes of filters and parameters of so many channels."""
-
-    def size(self, operand: TileOperand, tile: Tile) -> int:
-        """Bytes of a buffer for an operand of a tile."""
-        channels = len(tile.channels)
-        if operand is TileOperand.WEIGHTS:
-            return aligned(self.filter_bytes(channels))
-        if operand is TileOperand.INPUT:
-            return aligned(len(tile.in_lines) * self.in_line + self.in_spare)
-        return aligned(-(-tile.pixels // self.group) * self.group * self.pixel_bytes(channels))
+def operand_bytes(division: Division, operand: TileOperand, tile: Tile) -> int:
+    """Bytes of a buffer for an operand of a tile."""
+    channels, group = len(tile.channels), division.group
+    if operand is TileOperand.WEIGHTS:
+        return aligned(division.filter_bytes(channels))
+    if operand is TileOperand.INPUT:
+        return aligned(len(tile.in_lines) * division.in_line + division.in_spare)
+    return aligned(-(-tile.pixels // group) * group * division.pixel_bytes(channels))
 
 
 def tiles_of(shape: LayerShape, lines: int, channels: int, *, channels_first: bool) -> tuple[Tile, ...]:
@@ -129,7 +49,7 @@ def _pieces(total: int, size: int) -> list[range]:
 class TilePlan:
     """A division into tiles of one size."""
 
-    sizes: TileSizes
+    division: Division
     fixed: int  # bytes of what there is once for all tiles, whatever they are: stacks, reports
     cores: int  # that share each tile
     lines: int  # of a tile; those at the ends may have fewer
@@ -140,7 +60,7 @@ class TilePlan:
     @cached_property
     def tiles(self) -> tuple[Tile, ...]:
         """All tiles in their order."""
-        return tiles_of(self.sizes.shape, self.lines, self.channels, channels_first=self.channels_first)
+        return tiles_of(self.division.shape, self.lines, self.channels, channels_first=self.channels_first)
 
     @cached_property
     def buffers(self) -> dict[TileOperand, tuple[int, int]]:
@@ -148,7 +68,7 @@ class TilePlan:
         return {
             operand: (
                 slots_needed(self.tiles, operand, overlap=self.overlap),
-                max(self.sizes.size(operand, one) for one in self.tiles),
+                max(operand_bytes(self.division, operand, one) for one in self.tiles),
             )
             for operand in TileOperand
         }
@@ -160,18 +80,18 @@ class TilePlan:
 
     @property
     def _always(self) -> int:
-        return self.fixed + self.sizes.buffer_bytes(self.lines)
+        return self.fixed + self.division.buffer_bytes(self.lines)
 
     @property
     def _counts(self) -> tuple[int, int]:
         """Tiles one below the other, and side by side."""
-        shape = self.sizes.shape
+        shape = self.division.shape
         return -(-shape.lines // self.lines), -(-shape.channels // self.channels)
 
     @property
     def most_bytes(self) -> int:
         """Bytes needed at most, without a look at each tile: none is larger than one from the inside."""
-        (rows, columns), shape = self._counts, self.sizes.shape
+        (rows, columns), shape = self._counts, self.division.shape
         several = {TileOperand.INPUT: rows, TileOperand.WEIGHTS: columns, TileOperand.OUTPUT: rows * columns}
         tile = Tile(
             lines=range(self.lines),
@@ -181,26 +101,28 @@ class TilePlan:
             pixels=min(self.lines * shape.line_pixels, shape.pixels),
         )
         return self._always + sum(
-            (2 if self.overlap and count > 1 else 1) * self.sizes.size(operand, tile)
+            (2 if self.overlap and count > 1 else 1) * operand_bytes(self.division, operand, tile)
             for operand, count in several.items()
         )
 
     @cached_property
     def estimate(self) -> int:
         """Cycles that it takes about, as if all tiles moved as much."""
-        (rows, columns), sizes, shape = self._counts, self.sizes, self.sizes.shape
+        (rows, columns), division, shape = self._counts, self.division, self.division.shape
         count, computed = rows * columns, 0
         tile_pixels = self.lines * shape.line_pixels
         last_channels = shape.channels - (columns - 1) * self.channels
         for number, pixels in ((rows - 1, tile_pixels), (1, shape.pixels - (rows - 1) * tile_pixels)):
-            groups = -(-pixels // (sizes.group * self.cores))
+            groups = -(-pixels // (division.group * self.cores))
             for times, width in ((columns - 1, self.channels), (1, last_channels)):
-                computed += number * times * groups * (sizes.group_cycles + sizes.blocks(width) * sizes.block_cycles)
-        all_input = rows * shape.most_in_lines(self.lines) * sizes.in_line
-        all_weights = columns * sizes.filter_bytes(self.channels)
+                computed += (
+                    number * times * groups * (division.group_cycles + division.blocks(width) * division.block_cycles)
+                )
+        all_input = rows * shape.most_in_lines(self.lines) * division.in_line
+        all_weights = columns * division.filter_bytes(self.channels)
         moved = all_input * (columns if rows > 1 and not self.channels_first else 1)
         moved += all_weights * (rows if columns > 1 and self.channels_first else 1)
-        moved += shape.pixels * sizes.pixel_bytes(shape.channels)
+        moved += shape.pixels * division.pixel_bytes(shape.channels)
         transferred = int(moved / _BYTES_PER_CYCLE)
         total = max(computed, transferred) if self.overlap else computed + transferred
         return total + transferred // count + count * _STEP_CYCLES * (1 if self.overlap else 2)
@@ -212,7 +134,7 @@ def slots_needed(tiles: tuple[Tile, ...], operand: TileOperand, *, overlap: bool
 
 
 def planned(
-    sizes: TileSizes,
+    division: Division,
     cores: int,
     memory: int,
     fixed: int,
@@ -226,7 +148,7 @@ def planned(
     Tiles have so many lines and channels, or as it suits. With ``overlap`` data are moved while tiles are computed, by
     default if there is room for that. Raises :class:`LayerError` if there is none, or for wishes that cannot be met.
     """
-    shape = sizes.shape
+    shape = division.shape
     if lines is not None and not 1 <= lines <= shape.lines:
         raise LayerError(f"lines of a tile must be 1 to {shape.lines}, not {lines}")
     if channels is not None:
@@ -236,7 +158,7 @@ def planned(
                 f"channels of a tile must be a multiple of {shape.channel_unit} up to the layer's {shape.channels}, "
                 f"or all, not {channels}"
             )
-    divided = partial(TilePlan, sizes=sizes, fixed=fixed, cores=cores, overlap=overlap is not False)
+    divided = partial(TilePlan, division=division, fixed=fixed, cores=cores, overlap=overlap is not False)
     candidates = [
         divided(lines=height, channels=width, channels_first=channels_first)
         for height in ([lines] if lines else dict.fromkeys(_sizes(shape.lines, 1)))
@@ -245,7 +167,7 @@ def planned(
     ]
     fitting = [one for one in candidates if one.most_bytes <= memory]
     if not fitting and overlap is None:
-        return planned(sizes, cores, memory, fixed, lines=lines, channels=channels, overlap=False)
+        return planned(division, cores, memory, fixed, lines=lines, channels=channels, overlap=False)
     if not fitting:
         least = min(one.most_bytes for one in candidates)
         raise LayerError(f"tiles must be at most the TCDM's {memory} bytes with buffers and stacks, not {least}")
@@ -260,3 +182,128 @@ def _sizes(total: int, unit: int) -> Iterator[int]:
         if (following := -(-units // count)) != size and following * unit < total:
             size = following
             yield size * unit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """Data of a tile on its way between memories."""
+
+    operand: TileOperand  # outputs are stored, the others are loaded
+    tile: Tile
+    slot: int  # number of the buffer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileWork:
+    """A tile to compute, and the numbers of the buffers that it uses."""
+
+    number: int
+    tile: Tile
+    slots: dict[TileOperand, int]
+
+
+@dataclass(slots=True)
+class TileStep:
+    """Work and moves between two barriers, all at the same time."""
+
+    work: TileWork | None = None
+    moves: list[Move] = field(default_factory=list[Move])
+
+
+def schedule(tiles: tuple[Tile, ...], *, overlap: bool) -> list[TileStep]:
+    """The steps that compute ``tiles`` in their order.
+
+    What the next tile has in common with the one before stays where it is. Without ``overlap`` nothing is moved while
+    something is computed.
+    """
+    counts = {operand: slots_needed(tiles, operand, overlap=overlap) for operand in TileOperand}
+    works: list[TileWork] = []
+    loads: list[list[Move]] = []
+    slots, keys = dict.fromkeys(TileOperand, -1), dict[TileOperand, object]()
+    for number, tile in enumerate(tiles):
+        fetched: list[Move] = []
+        for operand in TileOperand:
+            key = tile.key(operand)
+            if number and key == keys[operand]:
+                continue
+            keys[operand], slots[operand] = key, (slots[operand] + 1) % counts[operand]
+            if operand is not TileOperand.OUTPUT:
+                fetched.append(Move(operand=operand, tile=tile, slot=slots[operand]))
+        works.append(TileWork(number=number, tile=tile, slots=dict(slots)))
+        loads.append(fetched)
+    stores = [[Move(operand=TileOperand.OUTPUT, tile=work.tile, slot=work.slots[TileOperand.OUTPUT])] for work in works]
+    if overlap:
+        steps = [TileStep() for _ in range(len(tiles) + 2)]
+        for number, work in enumerate(works):
+            steps[number].moves += loads[number]
+            steps[number + 1].work = work
+            steps[number + 2].moves += stores[number]
+        return steps
+    steps = [TileStep(moves=loads[0])]
+    for number, work in enumerate(works):
+        following = loads[number + 1] if number + 1 < len(works) else []
+        steps += [TileStep(work=work), TileStep(moves=stores[number] + following)]
+    return steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerAddresses:
+    """Memory of a layer in tiles."""
+
+    sources: tuple[int, ...]  # maps outside, as many as the layer has inputs
+    output: int  # its results outside
+    buffers: Mapping[TileOperand, tuple[int, ...]]
+    buffer: int | None  # what the kernel needs while it runs, in the cluster
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedLayer:
+    """A layer in tiles whose operands have addresses: inputs one behind the other in a buffer."""
+
+    plan: TilePlan
+    addresses: LayerAddresses
+    filters: Mapping[range, Filters]
+    places: Mapping[range, int]  # filters outside
+
+    def _inputs(self, buffer: int) -> Iterator[tuple[LineMap, int]]:
+        lines = self.plan.division.shape.most_in_lines(self.plan.lines)
+        for one in self.plan.division.inputs:
+            yield one, buffer
+            buffer += aligned(lines * one.row + one.ahead)
+
+    def transfers(self, move: Move) -> Sequence[DmaTransfer]:
+        """Transfers that a move means."""
+        tile, addresses = move.tile, self.addresses
+        inside = addresses.buffers[move.operand][move.slot]
+        match move.operand:
+            case TileOperand.WEIGHTS:
+                place, size = self.places[tile.channels], len(self.filters[tile.channels].content)
+                return (DmaTransfer(inside=inside, outside=place, line=size, inwards=True),) if size else ()
+            case TileOperand.INPUT:
+                parts = zip(self._inputs(inside), addresses.sources, strict=True)
+                return [one.transfer(tile.in_lines, at, outside, inwards=True) for (one, at), outside in parts]
+            case TileOperand.OUTPUT:
+                return (self.plan.division.store(tile, inside, addresses.output),)
+
+    def arguments(self, tile: Tile, slots: dict[TileOperand, int]) -> dict[str, int]:
+        """Fields of the argument structure for a tile with operands in these buffers."""
+        source, weights, output = (self.addresses.buffers[operand][slots[operand]] for operand in TileOperand)
+        filters = self.filters[tile.channels]
+        return {
+            **self.plan.division.run.arguments,
+            "output": output,
+            **{one.symbol: at for one, at in self._inputs(source)},
+            **{name: weights + distance for name, distance in filters.places.items()},
+            **filters.arguments,
+            **({} if self.addresses.buffer is None else {BUFFER: self.addresses.buffer}),
+            **self.plan.division.tile_arguments(tile, self.plan.lines),
+        }
+
+
+def placed_layer(name: str, outside: ImageBuilder, plan: TilePlan, addresses: LayerAddresses) -> PlacedLayer:
+    """Put filters and parameters outside, under names that begin with ``name``."""
+    filters = {
+        channels: plan.division.filters(channels) for channels in dict.fromkeys(one.channels for one in plan.tiles)
+    }
+    places = {channels: outside.place(f"{name}{one.name}", one.content) for channels, one in filters.items()}
+    return PlacedLayer(plan, addresses, filters, places)
