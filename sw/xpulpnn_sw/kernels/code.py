@@ -12,7 +12,7 @@ from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.quant import Store, temporaries
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, group_shares, group_turns, positive, shared
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, group_shares, group_turns, positive, shared
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 
 _PASSING = (
@@ -141,15 +141,14 @@ class KernelCode:
             return terms | {
                 "out0": Argument("output") + first * blocking.step_bytes,
                 "parameters": Argument("parameters") + first * (parameters * blocking.blocks),
-                "shift": Argument("shift"),
+                **given("shift"),
                 **({} if self._im2col is None else self._im2col.terms()),
             }
         out_stride, steps = Argument("out_stride"), Name("steps")
         for pixel in range(len(self._out)):
             terms[f"out{pixel}"] = Argument("output") + (Name("first_pixel") + pixel) * out_stride
         terms |= {
-            "parameters": Argument("parameters"),
-            "shift": Argument("shift"),
+            **given("parameters", "shift"),
             "steps": (Argument("out_channels") + (blocking.channel_step - 1)) // blocking.channel_step,
             "out_gap": out_stride * npx - steps * blocking.step_bytes,
         }

@@ -13,7 +13,7 @@ from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.rows import RowForm
 from xpulpnn_sw.kernels.same_row import STATE, SameRow, group_terms
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, positive
 
 SPARE_WORDS = 16  # words after the rows of a buffer that may be written: copies and clears overrun the last row
 _UNROLLED_PAIRS, _UNROLLED_SCALAR = 5, 12
@@ -61,17 +61,11 @@ class Im2col(RowForm):
         return {
             "line_bytes": Argument("width") * pixel_bytes,
             **({"tap_bytes": line_bytes * Argument("dilation")} if self.dilated else {}),
-            **({"dilation": Argument("dilation")} if self.dilated else {}),
+            **(given("dilation") if self.dilated else {}),
             "y": out_y * stride_y - Argument("pad_top"),
             "x": (first_pixel - out_y * out_width) * stride_x - Argument("pad_left"),
             "source": Argument("input") + Name("y") * line_bytes + Name("x") * pixel_bytes,
-            "height": Argument("height"),
-            "width": Argument("width"),
-            "kernel_height": kernel_height,
-            "kernel_width": kernel_width,
-            "pixel_bytes": pixel_bytes,
-            "stride_x": stride_x,
-            "stride_y": stride_y,
+            **given("height", "width", "kernel_height", "kernel_width", "pixel_bytes", "stride_x", "stride_y"),
             # fields with these corners lie inside
             "rows": positive(Argument("height") - reach + 1),
             "columns": positive(Argument("width") - kernel_width + 1),

@@ -26,7 +26,6 @@ from xpulpnn_sw.kernels.requantisation import (
     Thresholds,
     block_parameters,
     gap_bytes,
-    one_factor_parameters,
     parameter_alignment,
     scaled_parameters,
 )
@@ -166,10 +165,8 @@ def place_operands(
     pixel_bytes = padded_channels(layer.out_channels, width) * blocking.precision.y // BYTE_BITS
     after = tensors.requantisation
     starts = _starts(blocking, layer, tensors)
-    if blocking.has_one_factor:
-        parameters = one_factor_parameters(starts, after, channels, nch)
-    elif blocking.requantises:
-        parameters = scaled_parameters(starts, after, channels, nch)
+    if blocking.requantises:
+        parameters = scaled_parameters(starts, after, channels, nch, start=blocking.has_one_factor)
     else:
         parameters = block_parameters(starts, None if blocking.by_sign else after, channels, nch)
     return {

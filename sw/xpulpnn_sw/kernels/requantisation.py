@@ -49,10 +49,6 @@ class _Shifted:
         """The shift that is left to the kernel."""
         return self.shift
 
-    def per_channel(self) -> dict[str, Ints]:
-        """Arrays that must have a value for each output channel, by name."""
-        return {}
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Normalising(_Shifted):
@@ -60,10 +56,6 @@ class _Normalising(_Shifted):
 
     kappa: Ints
     lam: Ints
-
-    def per_channel(self) -> dict[str, Ints]:
-        """Arrays that must have a value for each output channel, by name."""
-        return {"kappa": self.kappa, "lambda": self.lam}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -131,10 +123,6 @@ class Thresholds:
             raise LayerError(f"thresholds must be {-bound}..{bound - 1}, not {self.values.min()}..{self.values.max()}")
         if (np.diff(self.values, axis=1) < 0).any():
             raise LayerError("thresholds must be ascending in every channel, not falling")
-
-    def per_channel(self) -> dict[str, Ints]:
-        """Arrays that must have a value for each output channel, by name."""
-        return {"thresholds": self.values[:, 0]}
 
     def channel_words(self) -> Ints:
         """The thresholds of each channel, two to a word, the last half of a word unused."""
@@ -213,21 +201,18 @@ SCALING_RULES = frozenset({Rule.BN32, Rule.MULTIPLY, Rule.SHIFT})
 ONE_FACTOR = frozenset({Rule.MULTIPLY, Rule.SHIFT})  # those of them with the same factor for all channels
 
 
-def scaled_parameters(bias: Ints, after: AnyRequantisation | None, channels: int, nch: int) -> Ints:
+def scaled_parameters(
+    bias: Ints, after: AnyRequantisation | None, channels: int, nch: int, *, start: bool = False
+) -> Ints:
     """Parameters for ``pv.rq`` by block of ``nch`` channels, ``channels`` together, those missing zeros.
 
     Kappa and lambda of each channel, or kappa once and each channel's lambda by a rule out of :data:`ONE_FACTOR`.
-    Accumulators begin with 0. What a ``bias`` of each channel adds to a result is part of lambda, modulo ``2**32``. The
-    rule must be one of :data:`SCALING_RULES`.
+    Accumulators begin with 0. What a ``bias`` of each channel adds to a result is part of lambda, modulo ``2**32``; or
+    accumulators ``start`` with it, and behind kappa and a lambda of 0 are the biases. The rule must be one of
+    :data:`SCALING_RULES`.
     """
     if isinstance(after, Requantisation):
         kappa, lam = after.kappa.astype(np.int64), after.lam.astype(np.int64)
         return _by_block(channels, nch, np.stack([kappa, lam + kappa * bias], axis=-1))
     assert isinstance(after, Multiplication | Shifting)
-    return _by_block(channels, nch, after.factor, after.factor * bias)
-
-
-def one_factor_parameters(bias: Ints, after: AnyRequantisation | None, channels: int, nch: int) -> Ints:
-    """Parameters for ``pv.rq`` where accumulators begin with the bias: kappa, a lambda of 0, biases of each block."""
-    assert isinstance(after, Multiplication | Shifting)
-    return _by_block(channels, nch, after.factor, 0, bias)
+    return _by_block(channels, nch, after.factor, *((0, bias) if start else (after.factor * bias,)))

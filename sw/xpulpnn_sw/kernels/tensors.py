@@ -67,16 +67,18 @@ class LayerTensors:
             raise LayerError(f"requantisation must be there exactly for results below 32 bits, not with {precision}")
         shape, filters = _shapes(layer)
         self.check_shapes(activations or shape, filters)
-        per_channel = {} if self.requantisation is None else self.requantisation.per_channel()
+        per_channel, after = dict[str, Ints](), self.requantisation
         if precision.y == SIGN_BITS and self.rule is not Rule.THRESHOLDS:
             found = self.rule.value if self.rule else None
             raise LayerError(f"requantisation must be thresholds for results of one bit, not {found}")
         if self.bias is not None:
             per_channel["bias"] = self.bias
+        if isinstance(after, Requantisation | WideRequantisation):
+            per_channel |= {"kappa": after.kappa, "lambda": after.lam}
         for name, values in per_channel.items():
             check_shape(name, values, (layer.out_channels,))
-        if isinstance(self.requantisation, Thresholds):
-            check_shape("thresholds", self.requantisation.values, (layer.out_channels, (1 << precision.y) - 1))
+        if isinstance(after, Thresholds):
+            check_shape("thresholds", after.values, (layer.out_channels, (1 << precision.y) - 1))
 
 
 def check_shape(name: str, values: Ints, shape: tuple[int, ...]) -> None:

@@ -60,6 +60,11 @@ class Combination(Term):
     right: Term
 
 
+def given(*names: str) -> dict[str, Term]:
+    """Arguments as numbers of their own names."""
+    return {name: Argument(name) for name in names}
+
+
 def term(value: Term | int) -> Term:
     """A constant as a term."""
     return Number(value) if isinstance(value, int) else value

@@ -35,7 +35,7 @@ from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import Function, finished_function
 from xpulpnn_sw.kernels.layout import ImageBuilder, OutputLayout, Placement, Words, banked_words, pack_words
 from xpulpnn_sw.kernels.loops import NnLoop
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given
 from xpulpnn_sw.kernels.variants import BYTE_BITS, VARIANTS, WORD_BITS
 from xpulpnn_sw.layers.precision import Precision
 
@@ -74,8 +74,7 @@ class WindowClassifierCode(ClassifierCode):
             "pack_to": terms["pack_to"] + LEFT,
             "conv1_from": terms["conv1_from"] + before,
             "conv2_to": Argument("sums") + Name("conv2_first") * (LAST * CHANNELS * _HALF),
-            "windows": Argument("windows"),
-            "sums": Argument("sums"),
+            **given("windows", "sums"),
             "words": Number(LAST * LAST),
         }
 

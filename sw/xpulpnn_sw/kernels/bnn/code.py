@@ -31,7 +31,7 @@ from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import Frame, FreeRegisters
 from xpulpnn_sw.kernels.layout import ImageBuilder
 from xpulpnn_sw.kernels.program import Program
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given
 from xpulpnn_sw.kernels.variants import WORD_BITS
 
 FIELDS = (
@@ -81,8 +81,7 @@ class ClassifierCode:
         }
 
     def _terms(self) -> dict[str, Term]:
-        core, cores = Argument("core"), Argument("cores")
-        terms: dict[str, Term] = {"core": core, "cores": cores}
+        terms, core, cores = given("core", "cores"), Argument("core"), Argument("cores")
         for name, count in _SHARED.items():
             terms[f"{name}_first"] = Number(count) * core // cores
             terms[f"{name}_left"] = Number(count) * (core + 1) // cores - Name(f"{name}_first")
@@ -96,8 +95,7 @@ class ClassifierCode:
             "conv2_to": Argument("map2") + Name("conv2_first") * (LAST * WORD),
             "fc1_from": Argument("rows1") + Name("fc1_first") * (_GROUP * FEATURES // WORD_BITS * WORD),
             "fc1_to": Argument("hidden1") + Name("fc1_first") * (_GROUP * WORD),
-            **{name: Argument(name) for name in ("filters1", "filters2", "map2", "hidden1", "rows2", "hidden2")},
-            **{name: Argument(name) for name in ("rows3", "output")},
+            **given("filters1", "filters2", "map2", "hidden1", "rows2", "hidden2", "rows3", "output"),
         }
 
     def write(self) -> Program:

@@ -26,7 +26,7 @@ from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import KernelRequest, Structure
 from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.terms import Argument, Name, Term, even_share, positive
+from xpulpnn_sw.kernels.terms import Argument, Name, Term, even_share, given, positive
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 
 _USUAL_PARAMETERS = 2  # registers for parameters that the copy of the rows leaves unused
@@ -63,11 +63,9 @@ class DepthwiseCode:
             **even_share(Name("groups") * out_height),
             "group": Name("begin") // out_height,
             "row": Name("begin") - group * out_height,
-            "out_height": out_height,
-            "out_width": out_width,
+            **given("out_height", "out_width"),
             "out_pixel": Argument("out_pixel_bytes"),
-            "stride_y": Argument("stride_y"),
-            "kernel_height": kernel_height,
+            **given("stride_y", "kernel_height"),
             "row_words": (kernel_width + (WORD - 1)) // WORD,
             "filter_bytes": kernel_height * Name("row_words") * WORD,
             "shift": Argument("shift"),
@@ -92,8 +90,7 @@ class DepthwiseCode:
         else:
             width = kernel_width if not self._b.xpulp else Name("row_words") * WORD
             terms |= {
-                "kernel_width": kernel_width,
-                "stride_x": stride_x,
+                **given("kernel_width", "stride_x"),
                 "gap": Name("pitch") - width,
                 "filter_gap": Name("row_words") * WORD - kernel_width,
             }

@@ -20,7 +20,7 @@ from xpulpnn_sw.kernels.channelwise.code import (
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.layout import Placement, banked_words
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.terms import Argument, Name, Term
+from xpulpnn_sw.kernels.terms import Argument, Name, Term, given
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.layer import DepthwiseLayer
 from xpulpnn_sw.layers.precision import Precision
@@ -162,12 +162,10 @@ class Strip:
         return {
             "pitch_words": pitch_words,
             "pitch": Name("pitch_words") * WORD,
-            "row_bytes": Argument("row_bytes"),
-            "height": Argument("height"),
+            **given("row_bytes", "height"),
             "left_words": (left + (WORD - 1)) // WORD,
             "right_words": (right + (WORD - 1)) // WORD,
-            "pad_left": left,
-            "pad_top": Argument("pad_top"),
+            **given("pad_left", "pad_top"),
             "loads": loads,
             "data_end": left + width,
             **({"outside": (Argument("outside") & _BYTE) * repeated(1, BYTE_BITS)} if self.valued else {}),

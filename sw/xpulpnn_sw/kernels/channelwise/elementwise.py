@@ -25,7 +25,7 @@ from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, argument_structure
 from xpulpnn_sw.kernels.layout import Ints, Words, pack_words
 from xpulpnn_sw.kernels.program import Program
-from xpulpnn_sw.kernels.terms import Argument, Name, even_share
+from xpulpnn_sw.kernels.terms import Argument, Name, even_share, given
 from xpulpnn_sw.kernels.variants import BYTE_BITS, PLAIN_LEVELS, WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.layer import AddLayer, ReluLayer
 from xpulpnn_sw.layers.precision import Precision
@@ -72,9 +72,7 @@ def _write(level: ElementLevel, bits: int, known: Mapping[str, int]) -> Program:
     packed = Packed(b, bits, registers, signed=True)
     # what is loaded first is there when it is needed
     terms = {
-        "words": Argument("words"),
-        "input": Argument("input"),
-        "output": Argument("output"),
+        **given("words", "input", "output"),
         **even_share(Name("words")),
         "offset": Name("begin") * WORD,
         "source": Name("input") + Name("offset"),
@@ -248,9 +246,9 @@ class _Addition:
         homes = dict(zip(names, self._pointers, strict=True)) | {"count": self._count}
         scales = ("first_factor", "second_factor") if self._shifted else ("first_table", "second_table")
         homes |= dict(zip(scales, self._scales, strict=True))
-        terms |= {name: Argument(name) for name in scales}
+        terms |= given(*scales)
         if self._shifted:
-            terms |= {"summand": Argument("summand"), "shift": Argument("shift")}
+            terms |= given("summand", "shift")
             homes["shift"] = self._shift
             if not self._requantises and known.get("summand") != 0:
                 self._summand = homes["summand"] = self._registers.one()

@@ -15,7 +15,7 @@ from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuild
 from xpulpnn_sw.kernels.frame import RA, FreeRegisters
 from xpulpnn_sw.kernels.kernel import OUT_SIZES, SIZES, ArgumentField, KernelRequest, Structure, window_arguments
 from xpulpnn_sw.kernels.program import Program
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive, quotient, shared
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, positive, quotient, shared
 from xpulpnn_sw.kernels.variants import WORD_BITS
 from xpulpnn_sw.layers.layer import WindowLayer
 
@@ -146,8 +146,7 @@ class Pooling(ABC):
             "source_step": Name("word_step") * WORD,
             "target_step": Name("word_step") * out_step + Name("row_step") * (out_width * out_pixel),
             "y_step": Name("row_step") * stride_y,
-            "height": Argument("height"),
-            "width": width,
+            **given("height", "width"),
             "stride_y": Number(stride_y),
             "x": Number(0) - pad_left,
             "y": oy * stride_y - Argument("pad_top"),

@@ -117,6 +117,8 @@ void xp_nn_add(
 /* (first * a + second * b) >> layer->shift. */
 void xp_nn_add_shift(const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer, int32_t first, int32_t second);
 
+enum { WORD = 4, BYTE_BITS = 8, WORD_BITS = 32 };
+
 /* What they share (xp_nn_common.c). */
 static inline uint32_t xp_nn_up(uint32_t value, uint32_t unit) { return (value + unit - 1) / unit * unit; }
 static inline uint32_t xp_nn_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
@@ -132,6 +134,17 @@ uint32_t xp_nn_apart(uint32_t bytes);
 
 /* Ends the program: `what` of a layer must be `rule`, not `value`. */
 void xp_nn_refuse(const char *name, const char *what, const char *rule, uint32_t value);
+
+/* Refuses elements of so many bits unless they are, as the rule says, whole bytes. */
+static inline void xp_nn_check_bytes(
+    const struct xp_nn_layer *layer, const char *what, const char *rule, uint32_t count, uint32_t bits
+) {
+    if (count == 0 || count * bits % BYTE_BITS != 0)
+        xp_nn_refuse(layer->name, what, rule, count);
+}
+static inline uint32_t xp_nn_narrowest(const struct xp_nn_elements *elements) {
+    return xp_nn_least(xp_nn_least(elements->x_bits, elements->w_bits), elements->y_bits);
+}
 
 /* Memory of the team for fixed bytes and for as many channels as there is room for, a multiple of step up to *channels,
    which is set. If there is not even room for the fewest in the TCDM, it is elsewhere. All cores come here, and to the

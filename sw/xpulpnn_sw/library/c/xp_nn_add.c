@@ -2,18 +2,8 @@
 
 #include "xp_nn.h"
 
-enum { BYTE_BITS = 8, WORD_BITS = 32, WORD = 4 };
-
 static int32_t scaled(const struct xp_nn_factor *scale, int32_t value) {
     return (int32_t)((uint32_t)value * (uint32_t)scale->factor + (uint32_t)scale->summand) >> scale->shift;
-}
-
-static void check(const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer) {
-    const struct xp_nn_elements *elements = &kernel->elements;
-    uint32_t narrow = elements->x_bits < elements->w_bits ? elements->x_bits : elements->w_bits;
-    narrow = narrow < elements->y_bits ? narrow : elements->y_bits;
-    if (layer->channels == 0 || layer->channels * narrow % BYTE_BITS != 0)
-        xp_nn_refuse(layer->name, "ch_im_in", "whole bytes of channels", layer->channels);
 }
 
 static void check_shift(const struct xp_nn_layer *layer, uint32_t shift) {
@@ -24,8 +14,7 @@ static void check_shift(const struct xp_nn_layer *layer, uint32_t shift) {
 /* Elements of both maps over those of a word of the widest one; 0: they do not fill whole words. */
 static uint32_t steps(const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer) {
     const struct xp_nn_elements *elements = &kernel->elements;
-    uint32_t wide = elements->x_bits > elements->w_bits ? elements->x_bits : elements->w_bits;
-    wide = wide > elements->y_bits ? wide : elements->y_bits;
+    const uint32_t wide = xp_nn_most(xp_nn_most(elements->x_bits, elements->w_bits), elements->y_bits);
     const uint32_t bits = layer->width * layer->height * layer->channels * wide;
     const uintptr_t addresses = (uintptr_t)layer->input | (uintptr_t)layer->weights | (uintptr_t)layer->output;
     return bits % WORD_BITS != 0 || addresses % WORD != 0 ? 0 : bits / WORD_BITS;
@@ -43,12 +32,35 @@ static void fill_table(uint8_t *table, const struct xp_nn_factor *scale, uint32_
     }
 }
 
+/* Sums of the maps' elements in C: of those times two factors or, with tables, of scaled ones; scaled themselves. */
+static void compute(
+    const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer, const uint8_t *tables,
+    const int32_t factors[2], const struct xp_nn_factor *sum
+) {
+    const struct xp_nn_elements *elements = &kernel->elements;
+    const uint32_t row = layer->width * layer->channels, cores = xp_team_size();
+    for (uint32_t y = xp_team_core(); y < layer->height; y += cores) {
+        for (uint32_t i = y * row; i < (y + 1) * row; ++i) {
+            int32_t a = xp_nn_element(layer->input, i, elements->x_bits, tables == NULL && elements->x_signed);
+            int32_t b = xp_nn_element(layer->weights, i, elements->w_bits, tables == NULL && kernel->w_signed);
+            if (tables != NULL) {
+                a = xp_nn_element(tables, (uint32_t)a, BYTE_BITS, elements->y_signed);
+                b = xp_nn_element(tables + (1u << elements->x_bits), (uint32_t)b, BYTE_BITS, elements->y_signed);
+            }
+            int32_t total = factors[0] * a + factors[1] * b;
+            if (sum != NULL)
+                total = scaled(sum, total);
+            xp_nn_set(layer->output, i, elements->y_bits, xp_nn_clipped(total, elements->y_bits, elements->y_signed));
+        }
+    }
+}
+
 void xp_nn_add(
     const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer, const struct xp_nn_factor *first,
     const struct xp_nn_factor *second, const struct xp_nn_factor *sum
 ) {
     const struct xp_nn_elements *elements = &kernel->elements;
-    check(kernel, layer);
+    xp_nn_check_bytes(layer, "ch_im_in", "whole bytes of channels", layer->channels, xp_nn_narrowest(elements));
     check_shift(layer, first->shift);
     check_shift(layer, second->shift);
     if (sum != NULL)
@@ -70,27 +82,14 @@ void xp_nn_add(
             .steps = count,
         };
         kernel->function(&arguments, core, cores);
-        xp_nn_end(tables);
-        return;
-    }
-    const uint32_t row = layer->width * layer->channels;
-    for (uint32_t y = core; y < layer->height; y += cores) {
-        for (uint32_t i = y * row; i < (y + 1) * row; ++i) {
-            const int32_t a = xp_nn_element(layer->input, i, elements->x_bits, 0);
-            const int32_t b = xp_nn_element(layer->weights, i, elements->w_bits, 0);
-            int32_t total = xp_nn_element(tables, (uint32_t)a, BYTE_BITS, elements->y_signed);
-            total += xp_nn_element(tables + first_values, (uint32_t)b, BYTE_BITS, elements->y_signed);
-            if (sum != NULL)
-                total = scaled(sum, total);
-            xp_nn_set(layer->output, i, elements->y_bits, xp_nn_clipped(total, elements->y_bits, elements->y_signed));
-        }
+    } else {
+        compute(kernel, layer, tables, (const int32_t[]){1, 1}, sum);
     }
     xp_nn_end(tables);
 }
 
 void xp_nn_add_shift(const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer, int32_t first, int32_t second) {
-    const struct xp_nn_elements *elements = &kernel->elements;
-    check(kernel, layer);
+    xp_nn_check_bytes(layer, "ch_im_in", "whole bytes of channels", layer->channels, xp_nn_narrowest(&kernel->elements));
     check_shift(layer, layer->shift);
     const uint32_t core = xp_team_core(), cores = xp_team_size(), count = steps(kernel, layer);
     if (count > 0) {
@@ -104,17 +103,9 @@ void xp_nn_add_shift(const struct xp_nn_add_kernel *kernel, const struct xp_nn_l
             .steps = count,
         };
         kernel->shifted(&arguments, core, cores);
-        xp_team_wait();
-        return;
-    }
-    const uint32_t row = layer->width * layer->channels;
-    for (uint32_t y = core; y < layer->height; y += cores) {
-        for (uint32_t i = y * row; i < (y + 1) * row; ++i) {
-            const int32_t a = xp_nn_element(layer->input, i, elements->x_bits, elements->x_signed);
-            const int32_t b = xp_nn_element(layer->weights, i, elements->w_bits, kernel->w_signed);
-            const int32_t total = (first * a + second * b) >> layer->shift;
-            xp_nn_set(layer->output, i, elements->y_bits, xp_nn_clipped(total, elements->y_bits, elements->y_signed));
-        }
+    } else {
+        const struct xp_nn_factor shift = {.factor = 1, .shift = layer->shift};
+        compute(kernel, layer, NULL, (const int32_t[]){first, second}, &shift);
     }
     xp_team_wait();
 }

@@ -5,7 +5,7 @@
 
 #include "xp_nn.h"
 
-enum { WORD = 4, BYTE_BITS = 8, WORD_BITS = 32, BANKED_WORDS = 32, BANKS_APART = 2 };
+enum { BANKED_WORDS = 32, BANKS_APART = 2 };
 
 uint32_t xp_nn_apart(uint32_t bytes) {
     const uint32_t words = xp_nn_up(bytes, WORD) / WORD;
@@ -104,32 +104,25 @@ static void parameters_of_words(uint32_t *next, const struct xp_nn_layer *layer,
     }
 }
 
-/* The same of 64 bits, lower words first. The kernel takes the upper word of the sum only: what is missing in the shift
-   is made up for. */
-static void parameters_of_pairs(
+/* Kappa and lambda where biases are part of lambda. Or lambda and kappa of 64 bits, lower words first: the kernel takes
+   the upper word of the sum only, what is missing in the shift is made up for. */
+static void parameters_of_channels(
     uint32_t *next, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t channel, uint32_t step,
     uint32_t count
 ) {
     const uint32_t missing = layer->shift < WORD_BITS ? WORD_BITS - layer->shift : 0;
     for (uint32_t i = 0; i < count; ++i, channel += step) {
         const struct xp_nn_channel it = xp_nn_channel(elements, layer, channel);
+        if (elements->requantises) {
+            *next++ = (uint32_t)it.kappa;
+            *next++ = (uint32_t)it.lambda + (uint32_t)it.kappa * (uint32_t)it.bias;
+            continue;
+        }
         const uint64_t lambda = (uint64_t)it.lambda << missing, kappa = (uint64_t)it.kappa << missing;
         *next++ = (uint32_t)lambda;
         *next++ = (uint32_t)(lambda >> WORD_BITS);
         *next++ = (uint32_t)kappa;
         *next++ = (uint32_t)(kappa >> WORD_BITS);
-    }
-}
-
-/* Kappa and lambda where biases are part of lambda. */
-static void scaled_parameters(
-    uint32_t *next, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t channel, uint32_t step,
-    uint32_t count
-) {
-    for (uint32_t i = 0; i < count; ++i, channel += step) {
-        const struct xp_nn_channel it = xp_nn_channel(elements, layer, channel);
-        *next++ = (uint32_t)it.kappa;
-        *next++ = (uint32_t)it.lambda + (uint32_t)it.kappa * (uint32_t)it.bias;
     }
 }
 
@@ -141,7 +134,7 @@ void xp_nn_parameters(
     const int is_whole = first + (size - 1) * step < layer->out_channels;
     const uint32_t count = is_whole ? size : (layer->out_channels - first + step - 1) / step;
     if (elements->requantises) {
-        scaled_parameters(words, elements, layer, first, step, count);
+        parameters_of_channels(words, elements, layer, first, step, count);
         for (uint32_t i = 2 * count; i < 2 * size; ++i)
             words[i] = 0;
         return;
@@ -161,7 +154,7 @@ void xp_nn_parameters(
             words[i] = *bias;
     }
     if (elements->is_wide)
-        parameters_of_pairs(words + size, elements, layer, first, step, count);
+        parameters_of_channels(words + size, elements, layer, first, step, count);
     else
         parameters_of_words(words + size, layer, first, step, count);
 }

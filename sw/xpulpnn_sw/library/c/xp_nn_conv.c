@@ -2,7 +2,7 @@
 
 #include "xp_nn.h"
 
-enum { WORD = 4, BYTE_BITS = 8, WORD_BITS = 32, SPARE_WORDS = 16, MOST_PER_CHUNK = 4 };
+enum { SPARE_WORDS = 16, MOST_PER_CHUNK = 4 };
 
 /* Steps whose registers need no room while the kernel runs: stacks are small. */
 #define STEP static __attribute__((noinline))
@@ -161,8 +161,7 @@ STEP void copy_results(
 STEP struct plan planned(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer *layer) {
     const struct xp_nn_elements *elements = &kernel->elements;
     const uint32_t x_bits = elements->x_bits, w_bits = elements->w_bits, y_bits = elements->y_bits;
-    const uint32_t unit = WORD_BITS / (x_bits < w_bits ? x_bits : w_bits);
-    const uint32_t channels = xp_nn_up(layer->channels, unit);
+    const uint32_t channels = xp_nn_up(layer->channels, WORD_BITS / xp_nn_least(x_bits, w_bits));
     struct plan plan = {
         .taps = layer->kernel_width * layer->kernel_height,
         .tap_bytes = layer->channels * w_bits / BYTE_BITS,
@@ -187,11 +186,8 @@ STEP struct plan planned(const struct xp_nn_conv_kernel *kernel, const struct xp
 
 static void check(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer *layer) {
     const struct xp_nn_elements *elements = &kernel->elements;
-    const uint32_t narrow = elements->x_bits < elements->w_bits ? elements->x_bits : elements->w_bits;
-    if (layer->channels == 0 || layer->channels * narrow % BYTE_BITS != 0)
-        xp_nn_refuse(layer->name, "ch_in", "whole bytes of channels", layer->channels);
-    if (layer->out_channels * elements->y_bits % BYTE_BITS != 0)
-        xp_nn_refuse(layer->name, "ch_out", "whole bytes of channels", layer->out_channels);
+    xp_nn_check_bytes(layer, "ch_in", "whole bytes of channels", layer->channels, xp_nn_least(elements->x_bits, elements->w_bits));
+    xp_nn_check_bytes(layer, "ch_out", "whole bytes of channels", layer->out_channels, elements->y_bits);
     xp_nn_check_window(layer);
     xp_nn_check_shift(elements, layer);
 }

@@ -2,7 +2,7 @@
 
 #include "xp_nn.h"
 
-enum { WORD = 4, BYTE_BITS = 8, MOST_KEPT = 3, SPARE_BYTES = 32 };
+enum { MOST_KEPT = 3, SPARE_BYTES = 32 };
 
 /* Lambda with the bias's share and kappa, or bias, lambda and kappa of 64 bits. */
 static uint32_t channel_words(const struct xp_nn_elements *elements) { return elements->is_wide ? 5 : 2; }
@@ -49,10 +49,7 @@ static void take_apart(const struct xp_nn_elements *elements, const uint8_t *fro
 }
 
 static void check(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {
-    const uint32_t narrow = elements->x_bits < elements->w_bits ? elements->x_bits : elements->w_bits;
-    const uint32_t narrowest = narrow < elements->y_bits ? narrow : elements->y_bits;
-    if (layer->out_channels == 0 || layer->out_channels * narrowest % BYTE_BITS != 0)
-        xp_nn_refuse(layer->name, "ch_out", "whole bytes of channels", layer->out_channels);
+    xp_nn_check_bytes(layer, "ch_out", "whole bytes of channels", layer->out_channels, xp_nn_narrowest(elements));
     if (layer->channels != layer->out_channels)
         xp_nn_refuse(layer->name, "ch_in", "ch_out", layer->channels);
     xp_nn_check_window(layer);

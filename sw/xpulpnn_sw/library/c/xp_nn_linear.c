@@ -6,7 +6,7 @@
 
 #include "xp_nn.h"
 
-enum { WORD = 4, BYTE_BITS = 8, WORD_BITS = 32, BLOCK = 4, AHEAD_WORDS = 2, MOST_PARAMETERS = 5 * BLOCK, MOST_PARTS = 4 };
+enum { BLOCK = 4, AHEAD_WORDS = 2, MOST_PARAMETERS = 5 * BLOCK, MOST_PARTS = 4 };
 
 typedef void (*kernel_function)(const struct xp_linear_arguments *, uint32_t, uint32_t);
 
@@ -252,11 +252,8 @@ static void compute_quarters(
 }
 
 static void check(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {
-    const uint32_t narrow = elements->x_bits < elements->w_bits ? elements->x_bits : elements->w_bits;
-    if (layer->channels == 0 || layer->channels * narrow % BYTE_BITS != 0)
-        xp_nn_refuse(layer->name, "dim_vec", "whole bytes of elements", layer->channels);
-    if (layer->out_channels * elements->y_bits % BYTE_BITS != 0)
-        xp_nn_refuse(layer->name, "num_o_neurons", "whole bytes of elements", layer->out_channels);
+    xp_nn_check_bytes(layer, "dim_vec", "whole bytes of elements", layer->channels, xp_nn_least(elements->x_bits, elements->w_bits));
+    xp_nn_check_bytes(layer, "num_o_neurons", "whole bytes of elements", layer->out_channels, elements->y_bits);
     if (elements->y_bits < WORD_BITS)
         xp_nn_check_shift(elements, layer);
 }

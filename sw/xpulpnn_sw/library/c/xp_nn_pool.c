@@ -2,8 +2,6 @@
 
 #include "xp_nn.h"
 
-enum { WORD = 4, BYTE_BITS = 8 };
-
 /* The first arguments of all kernels of pools. */
 #define ARGUMENTS(layer, in_bytes, out_bytes)                                                      \
     .input = layer->input, .output = layer->output, .pixel_bytes = in_bytes, .out_pixel_bytes = out_bytes, \
@@ -36,53 +34,15 @@ static struct window inside(const struct xp_nn_layer *layer, uint32_t y, uint32_
 }
 
 static void check(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {
-    const uint32_t narrow = elements->x_bits < elements->y_bits ? elements->x_bits : elements->y_bits;
-    if (layer->channels == 0 || layer->channels * narrow % BYTE_BITS != 0)
-        xp_nn_refuse(layer->name, "ch_im_in", "whole bytes of channels", layer->channels);
+    xp_nn_check_bytes(layer, "ch_im_in", "whole bytes of channels", layer->channels, xp_nn_narrowest(elements));
     xp_nn_check_window(layer);
 }
 
 /* Whether pixels are whole words for the kernels. */
 static int is_whole(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {
-    const uint32_t narrow = elements->x_bits < elements->y_bits ? elements->x_bits : elements->y_bits;
+    const uint32_t narrow = xp_nn_narrowest(elements);
     const uintptr_t addresses = (uintptr_t)layer->input | (uintptr_t)layer->output;
     return (layer->channels * narrow / BYTE_BITS | addresses) % WORD == 0 && layer->channels * narrow % 32 == 0;
-}
-
-void xp_nn_maxpool(
-    const struct xp_nn_maxpool_kernel *kernels, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer
-) {
-    check(elements, layer);
-    const uint32_t core = xp_team_core(), cores = xp_team_size();
-    const uint32_t bits = elements->x_bits, pixel_bytes = layer->channels * bits / BYTE_BITS;
-    const struct xp_nn_maxpool_kernel *kernel = kernels;
-    FIND(kernel, layer);
-    if (kernel->function != NULL && is_whole(elements, layer)) {
-        const struct xp_maxpool_arguments arguments = {
-            ARGUMENTS(layer, pixel_bytes, pixel_bytes),
-        };
-        kernel->function(&arguments, core, cores);
-        xp_team_wait();
-        return;
-    }
-    for (uint32_t y = core; y < layer->out_height; y += cores) {
-        for (uint32_t x = 0; x < layer->out_width; ++x) {
-            const struct window window = inside(layer, y, x);
-            const uint32_t place = (y * layer->out_width + x) * layer->channels;
-            for (uint32_t channel = 0; channel < layer->channels; ++channel) {
-                int32_t most = elements->x_signed ? -(1 << (bits - 1)) : 0;
-                for (uint32_t row = window.first_y; row < window.end_y; ++row) {
-                    for (uint32_t column = window.first_x; column < window.end_x; ++column) {
-                        const uint32_t index = (row * layer->width + column) * layer->channels + channel;
-                        const int32_t element = xp_nn_element(layer->input, index, bits, elements->x_signed);
-                        most = element > most ? element : most;
-                    }
-                }
-                xp_nn_set(layer->output, place + channel, bits, most);
-            }
-        }
-    }
-    xp_team_wait();
 }
 
 static int32_t average(const struct xp_nn_layer *layer, const struct xp_nn_scale *scale, int32_t sum, int32_t factor) {
@@ -92,6 +52,51 @@ static int32_t average(const struct xp_nn_layer *layer, const struct xp_nn_scale
     const int32_t quotient = (int32_t)((uint32_t)sum * (uint32_t)factor);
     const int32_t scaled = scale->divides_first ? quotient : quotient / area;
     return (int32_t)((uint32_t)scaled + (uint32_t)scale->summand) >> layer->shift;
+}
+
+/* Windows in C: their greatest elements or, with a scale, their averages. */
+static void compute(
+    const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, const struct xp_nn_scale *scale, int32_t factor
+) {
+    const uint32_t bits = elements->x_bits, cores = xp_team_size();
+    for (uint32_t y = xp_team_core(); y < layer->out_height; y += cores) {
+        for (uint32_t x = 0; x < layer->out_width; ++x) {
+            const struct window window = inside(layer, y, x);
+            const uint32_t place = (y * layer->out_width + x) * layer->channels;
+            for (uint32_t channel = 0; channel < layer->channels; ++channel) {
+                int32_t result = scale == NULL && elements->x_signed ? -(1 << (bits - 1)) : 0;
+                for (uint32_t row = window.first_y; row < window.end_y; ++row) {
+                    for (uint32_t column = window.first_x; column < window.end_x; ++column) {
+                        const uint32_t index = (row * layer->width + column) * layer->channels + channel;
+                        const int32_t element = xp_nn_element(layer->input, index, bits, elements->x_signed);
+                        result = scale != NULL ? result + element : element > result ? element : result;
+                    }
+                }
+                if (scale != NULL)
+                    result = xp_nn_clipped(average(layer, scale, result, factor), elements->y_bits, elements->y_signed);
+                xp_nn_set(layer->output, place + channel, elements->y_bits, result);
+            }
+        }
+    }
+}
+
+void xp_nn_maxpool(
+    const struct xp_nn_maxpool_kernel *kernels, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer
+) {
+    check(elements, layer);
+    const uint32_t core = xp_team_core(), cores = xp_team_size();
+    const uint32_t pixel_bytes = layer->channels * elements->x_bits / BYTE_BITS;
+    const struct xp_nn_maxpool_kernel *kernel = kernels;
+    FIND(kernel, layer);
+    if (kernel->function != NULL && is_whole(elements, layer)) {
+        const struct xp_maxpool_arguments arguments = {
+            ARGUMENTS(layer, pixel_bytes, pixel_bytes),
+        };
+        kernel->function(&arguments, core, cores);
+    } else {
+        compute(elements, layer, NULL, 0);
+    }
+    xp_team_wait();
 }
 
 void xp_nn_avgpool(
@@ -120,26 +125,8 @@ void xp_nn_avgpool(
             kernel->scaled(&arguments, core, cores);
         else /* the arguments of which begin the same */
             kernel->function((const struct xp_avgpool_arguments *)(const void *)&arguments, core, cores);
-        xp_team_wait();
-        return;
-    }
-    for (uint32_t y = core; y < layer->out_height; y += cores) {
-        for (uint32_t x = 0; x < layer->out_width; ++x) {
-            const struct window window = inside(layer, y, x);
-            const uint32_t place = (y * layer->out_width + x) * layer->channels;
-            for (uint32_t channel = 0; channel < layer->channels; ++channel) {
-                int32_t sum = 0;
-                for (uint32_t row = window.first_y; row < window.end_y; ++row) {
-                    for (uint32_t column = window.first_x; column < window.end_x; ++column) {
-                        const uint32_t index = (row * layer->width + column) * layer->channels + channel;
-                        sum += xp_nn_element(layer->input, index, elements->x_bits, elements->x_signed);
-                    }
-                }
-                const int32_t mean = average(layer, scale, sum, factor);
-                const int32_t clipped = xp_nn_clipped(mean, elements->y_bits, elements->y_signed);
-                xp_nn_set(layer->output, place + channel, elements->y_bits, clipped);
-            }
-        }
+    } else {
+        compute(elements, layer, scale, factor);
     }
     xp_team_wait();
 }
