@@ -123,7 +123,7 @@ def test_models_are_reused_until_something_changes(compiler, monkeypatch, tmp_pa
     assert len(compiler) == done
     assert build.build_model(RIG, trace=True) != first
     assert build.build_model(backend_rig(VERILOG + "// changed\n", MANIFEST)) != first
-    assert build.build_model(RIG, added={"more.cpp": ""}) != first
+    assert build.build_model(RIG, covered=True) != first
     # of the same design the wrapper and header alone, then the driver alone
     assert build.build_model(Rig(verilog=VERILOG, manifest=MANIFEST, adapters=RIG.adapters[:2])) != first
     driver = shutil.copytree(build.NATIVE, tmp_path / "native")

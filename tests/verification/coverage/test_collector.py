@@ -5,7 +5,7 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn.isa.retirement import CAUSE_INTERRUPT, WaitCause
-from xpulpnn_sim.cosimulation.model.coverage_model import WAITED
+from xpulpnn_sim.cosimulation.model.schema import WAITED
 from xpulpnn_sim.verification.coverage.collector import Collector
 from xpulpnn_sim.verification.coverage.crosses import crosses_of
 from xpulpnn_sim.verification.random.designs import run_reference_core

@@ -1,5 +1,6 @@
 """Compiled models of configurations: which top, with which ports."""
 
+import ctypes
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 
 import xpulpnn
 from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.errors import ToolError
 from xpulpnn.user_cache import alone
 from xpulpnn_sim.cosimulation.model.build import Adapter, Rig, build_model
 from xpulpnn_sim.cosimulation.model.schema import BANK, DATA, DMA, FETCH, HART, LINES, REFILL, RETIRE, STREAM, PortKind
@@ -29,8 +31,9 @@ _STREAM_PORTS = {
 
 
 def _bus(kind: PortKind, prefix: str) -> Adapter:
-    """An OBI port of one hart, the only one."""
-    return Adapter(kind, {name: f"{prefix}__{name}" for name in (*kind.seen, *kind.driven) if name != "hart"})
+    """An OBI port, but for the number of the hart and what is above the low word."""
+    names = (name for name in (*kind.seen, *kind.driven) if name != "hart" and not name.endswith("_high"))
+    return Adapter(kind, {name: f"{prefix}__{name}" for name in names})
 
 
 def _retirement(manifest: Mapping[str, Any], prefix: str) -> Adapter:
@@ -67,13 +70,12 @@ def cluster_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
         start = {"boot_addr": "boot_addr", "fetch_enable": "fetch_enable"} if core == 0 else {}
         adapters += [Adapter(HART, start), _retirement(manifest, f"rvfi_{core}_")]
     if "refill__req" in names:
-        refill = {name: f"refill__{name}" for name in (*REFILL.seen, *REFILL.driven) if not name.endswith("_high")}
-        adapters.append(Adapter(REFILL, refill))
+        adapters.append(_bus(REFILL, "refill"))
     else:
         adapters += [_bus(FETCH, f"instr__{core}") for core in range(cores)]
     if "dma__req" in names:
-        dma = {name: f"dma__{name}" for name in (*DMA.seen, *DMA.driven) if not name.endswith("_high")}
-        adapters.append(Adapter(DMA, dma | {"wdata_high": "dma__wdata[63:32]"}))
+        dma = _bus(DMA, "dma")
+        adapters.append(replace(dma, ports={**dma.ports, "wdata_high": "dma__wdata[63:32]"}))
     lines = {
         "dma": "dma_events",
         "dma_interrupt": "dma_interrupts",
@@ -147,8 +149,11 @@ def simulated(config: Config) -> Config:
     return replace(config, regfile="array", multiplier="inferred", shifter="inferred", dotp=dotp)
 
 
-def model_library(engine: str, config: CoreConfig | ClusterConfig, *, trace: bool = False) -> Path:
-    """Shared library simulating ``config`` with its retirement port, compiled if need be."""
+def model_library(
+    engine: str, config: CoreConfig | ClusterConfig, *, trace: bool = False, covered: bool = False
+) -> Path:
+    """Shared library simulating ``config`` with its retirement port, compiled if need be; with ``covered`` it counts
+    which lines and bits are used."""
     top, rig = RIGS[engine]
     # a waveform shows a clock that rises once in a cycle
     both_edges = not trace
@@ -156,4 +161,14 @@ def model_library(engine: str, config: CoreConfig | ClusterConfig, *, trace: boo
     if isinstance(observed, ClusterConfig):
         observed = replace(observed, memories="ports")
     emitted = cached_emission(top, observed, both_edges=both_edges)
-    return build_model(replace(rig(*emitted), both_edges=both_edges), trace=trace)
+    return build_model(replace(rig(*emitted), both_edges=both_edges), trace=trace, covered=covered)
+
+
+def write_coverage(library: Path, path: Path) -> None:
+    """Write what the model of this library counts that was simulated last, in this thread and not closed yet. Raises
+    :class:`ToolError` for a library that counts nothing."""
+    try:
+        function = ctypes.CDLL(str(library)).write_coverage
+    except (OSError, AttributeError):
+        raise ToolError(f"{library.name} must be a model that counts coverage, not one without") from None
+    function(str(path).encode())

@@ -21,10 +21,12 @@ from xpulpnn_sim.cosimulation.model.schema import (
     HART_STATUS,
     INTERRUPT,
     KEPT_ERRORS,
+    POKE,
     SETTINGS,
     STALLS,
     STATUS,
     VALUE_FIELDS,
+    WINDOW,
     Event,
 )
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
@@ -35,49 +37,41 @@ Lines = NDArray[np.uint32]  # Interrupt lines of each retirement of a block
 
 U32 = NDArray[np.uint32]
 
-_POINTER, _U32, _U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
-_SIGNATURES: Mapping[str, tuple[Any, list[Any]]] = {
-    "model_create": (_POINTER, [_POINTER]),
-    "model_destroy": (None, [_POINTER]),
-    "model_open_wave": (ctypes.c_int, [_POINTER, ctypes.c_char_p]),
-    "model_add_memory": (None, [_POINTER, _U32, _U32, _POINTER]),
-    "model_add_errors": (None, [_POINTER, _U32, _U32]),
-    "model_add_interrupts": (None, [_POINTER, _POINTER, _U64]),
-    "model_account": (None, [_POINTER, _U32, _U32, _U32, _POINTER]),
-    "model_set_program": (None, [_POINTER, _POINTER, _U32]),
-    "model_add_pokes": (None, [_POINTER, _POINTER, _U64]),
-    "model_feed": (None, [_POINTER, _POINTER, _U64, _U64]),
-    "model_collect": (None, [_POINTER, _U32, _POINTER, _POINTER, _U32, _POINTER, _U32]),
-    "model_activities": (_U64, [_POINTER, _POINTER]),
-    "model_advance": (None, [_POINTER, _U64, _U32, _POINTER, _POINTER]),
-    "check_create": (_POINTER, [_POINTER]),
-    "check_destroy": (None, [_POINTER]),
-    "check_add_memory": (None, [_POINTER, _U32, _U32, _POINTER]),
-    "check_add_errors": (None, [_POINTER, _U32, _U32]),
-    "check_add_csrs": (None, [_POINTER, _U32, _POINTER, _U32]),
-    "check_add_insns": (None, [_POINTER, _POINTER, _U32]),
-    "check_find": (_U32, [_POINTER, _U32, _POINTER, _U32, _POINTER]),
-    "check_distribute": (None, [_POINTER, _U32, _U32, _POINTER, _POINTER]),
-    "check_transfers": (None, [_POINTER, _U32, _POINTER, _POINTER, _POINTER]),
-    "check_block": (_U32, [_POINTER, _POINTER, _U32, _POINTER]),
-    "check_finish": (None, [_POINTER]),
-}
-
 
 @cache
 def _load(path: Path) -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(str(path))
-        for name, (result, arguments) in _SIGNATURES.items():
-            function = getattr(library, name)
-            function.restype, function.argtypes = result, arguments
+        for kind in ("model", "check"):
+            getattr(library, f"{kind}_create").restype = ctypes.c_void_p
     except (OSError, AttributeError) as error:
         raise ToolError(f"{path.name} must be a loadable model, not one that fails with: {error}") from None
     return library
 
 
-def _place(array: NDArray[Any]) -> int:
-    return array.ctypes.data
+class _Native:
+    """An object of a library, which has functions for it: they take integers in 64 bits and arrays by their place."""
+
+    def __init__(self, path: Path, kind: str, *arguments: Any) -> None:
+        self._library, self._kind = _load(path), kind
+        self._own: tuple[int, ...] = ()
+        handle = self._call("create", *arguments)
+        self._own = (handle,) if handle else ()
+
+    def _call(self, function: str, *arguments: Any) -> int:
+        call = getattr(self._library, f"{self._kind}_{function}")
+        return call(
+            *(
+                ctypes.c_uint64(one) if isinstance(one, int) else getattr(one, "ctypes", one)
+                for one in (*self._own, *arguments)
+            )
+        )
+
+    def close(self) -> None:
+        """Free the object."""
+        if self._own:
+            self._call("destroy")
+            self._own = ()
 
 
 def struct(dtype: np.dtype[np.void], **values: int) -> NDArray[Any]:
@@ -86,6 +80,12 @@ def struct(dtype: np.dtype[np.void], **values: int) -> NDArray[Any]:
     for name, value in values.items():
         array[name] = value
     return array
+
+
+def _windows(memory: Windows, errors: Sequence[tuple[int, int]]) -> NDArray[Any]:
+    """Memory and the addresses that the bus answers with an error as an array of WINDOW."""
+    rows = [(content.ctypes.data, base, content.size) for base, content in memory.items()]
+    return np.array([*rows, *((0, base, size) for base, size in errors)], WINDOW)
 
 
 class Block:
@@ -102,14 +102,8 @@ class Block:
         self.granted = 0
 
     def destination(self, hart: int) -> tuple[Any, ...]:
-        """Addresses and capacities of the buffers, as ``model_collect`` takes them."""
-        return (
-            _place(self._records[hart]),
-            _place(self._lines[hart]),
-            self.size,
-            _place(self._grants),
-            len(self._grants),
-        )
+        """The buffers and their capacities, as ``model_collect`` takes them."""
+        return self._records[hart], self._lines[hart], self.size, self._grants, len(self._grants)
 
     def records(self, hart: int = 0) -> Records:
         """The retirements of a hart."""
@@ -126,7 +120,7 @@ class Block:
         return self._grants[: self.granted]
 
 
-class Model:
+class Model(_Native):
     """A simulated design with its memory, interrupt lines and instruction stream."""
 
     def __init__(
@@ -134,25 +128,18 @@ class Model:
         path: Path,
         harts: int,
         settings: Mapping[str, int],
-        windows: Windows,
+        memory: Windows,
         irqs: Sequence[tuple[int, int]] = (),
         wave: Path | None = None,
         errors: Sequence[tuple[int, int]] = (),
     ) -> None:
-        self._library = _load(path)
-        self._kept: list[Any] = [windows]
+        self._kept: list[Any] = [memory]
         self._status = np.zeros(1, STATUS)
         self.harts = np.zeros(harts, HART_STATUS)
-        self._handle: Any = self._library.model_create(_place(struct(SETTINGS, **settings)))
-        for base, memory in windows.items():
-            self._library.model_add_memory(self._handle, base, memory.size, _place(memory))
-        for base, size in errors:
-            self._library.model_add_errors(self._handle, base, size)
-        if irqs:
-            rising = np.array([(cycle, line, 0) for cycle, line in sorted(irqs)], INTERRUPT)
-            self._library.model_add_interrupts(self._handle, _place(rising), len(rising))
-        if wave is not None and not self._library.model_open_wave(self._handle, str(wave).encode()):
-            self.close()
+        windows, rising = _windows(memory, errors), np.array([(*one, 0) for one in sorted(irqs)], INTERRUPT)
+        file = None if wave is None else str(wave).encode()
+        super().__init__(path, "model", struct(SETTINGS, **settings), windows, len(windows), rising, len(rising), file)
+        if not self._own:
             raise ToolError(f"{wave} must be a file that can be written, not one that cannot")
 
     @property
@@ -174,50 +161,42 @@ class Model:
         """Count the cycles of a hart: an array of (half words of text and one for everything else, STALLS)."""
         rows = np.zeros((size // HALF_BYTES + 1, len(STALLS)), np.uint64)
         self._kept.append(rows)
-        self._library.model_account(self._handle, hart, base, size, _place(rows))
+        self._call("account", hart, base, size, rows)
         return rows
 
-    def set_program(self, program: NDArray[Any]) -> None:
-        """The text of the stream: an array of STREAM_INSN."""
-        self._library.model_set_program(self._handle, _place(program), len(program))
-
-    def add_pokes(self, pokes: NDArray[Any]) -> None:
-        """Words that change in memory at stream positions: an array of POKE, ascending."""
-        self._library.model_add_pokes(self._handle, _place(pokes), len(pokes))
+    def set_program(self, program: NDArray[Any], pokes: NDArray[Any] | None = None) -> None:
+        """The text of the stream, an array of STREAM_INSN, and words that change in memory at its positions, an array
+        of POKE, ascending."""
+        pokes = np.zeros(0, POKE) if pokes is None else pokes
+        self._call("set_program", program, len(program), pokes, len(pokes))
 
     def feed(self, indices: U32, lookahead: int) -> None:
         """The next positions of the stream, the last ``lookahead`` (0 or 1) of them only to be foreseen."""
         self._fed = indices
-        self._library.model_feed(self._handle, _place(indices), len(indices) - lookahead, lookahead)
+        self._call("feed", indices, len(indices) - lookahead, lookahead)
 
     def collect(self, block: Block) -> None:
         """Record retirements and accesses in ``block`` from now on."""
         self._block = block
         block.filled, block.granted = [0] * len(self.harts), 0
         for hart in range(len(self.harts)):
-            self._library.model_collect(self._handle, hart, *block.destination(hart))
+            self._call("collect", hart, *block.destination(hart))
 
     def advance(self, limit: int, *, drain: bool = False) -> Event:
         """Run to an event, to the cycle ``limit``, or to the end of what was fed; returns why it stopped."""
-        self._library.model_advance(self._handle, limit, drain, _place(self._status), _place(self.harts))
+        self._call("advance", limit, drain, self._status, self.harts)
         self._block.filled = self.harts["records"].tolist()
         self._block.granted = int(self.status["grants"])
         return self.events
 
     def activities(self) -> NDArray[Any]:
         """When a DMA engine has moved data from or to the memory outside so far: an array of ACTIVITY."""
-        found = np.zeros(self._library.model_activities(self._handle, None), ACTIVITY)
-        self._library.model_activities(self._handle, _place(found))
+        found = np.zeros(self._call("activities", None), ACTIVITY)
+        self._call("activities", found)
         return found
 
-    def close(self) -> None:
-        """Free the model and finish its waveform."""
-        if self._handle is not None:
-            self._library.model_destroy(self._handle)
-            self._handle = None
 
-
-class RetirementChain:
+class RetirementChain(_Native):
     """The compiled checker of the state that retirements leave to later ones, and of the order of memory accesses. For
     each block and hart :meth:`find`, :meth:`distribute` and :meth:`transfers`; then :meth:`check` follows all."""
 
@@ -229,48 +208,42 @@ class RetirementChain:
         csrs: Sequence[NDArray[Any]],
         errors: Sequence[tuple[int, int]] = (),
     ) -> None:
-        self._library, self._kept = _load(path), (memory, csrs)
-        self._handle = handle = self._library.check_create(_place(struct(CHECK_SETTINGS, **settings)))
-        weakref.finalize(self, self._library.check_destroy, handle)
-        for base, content in memory.items():
-            self._library.check_add_memory(handle, base, content.size, _place(content))
-        for base, size in errors:
-            self._library.check_add_errors(handle, base, size)
+        self._kept, windows = (memory, csrs), _windows(memory, errors)
+        super().__init__(path, "check", struct(CHECK_SETTINGS, **settings), windows, len(windows))
+        weakref.finalize(self, self._library.check_destroy, *map(ctypes.c_uint64, self._own))
         for hart, rows in enumerate(csrs):
-            self._library.check_add_csrs(handle, hart, _place(rows), len(rows))
+            self._call("add_csrs", hart, rows, len(rows))
 
     def add(self, insns: NDArray[Any]) -> None:
         """Make instructions known: an array of CHECK_INSN."""
         assert insns.dtype == CHECK_INSN
-        self._library.check_add_insns(self._handle, _place(insns), len(insns))
+        self._call("add_insns", insns, len(insns))
 
     def find(self, hart: int, records: Records) -> U32:
         """The distinct words of a block that are not known; the block is looked up if there is none."""
         unknown = np.empty(len(records), np.uint32)
-        count = self._library.check_find(self._handle, hart, _place(records), len(records), _place(unknown))
+        count = self._call("find", hart, records, len(records), unknown)
         return np.unique(unknown[:count])
 
     def distribute(self, hart: int, count: int, groups: int) -> tuple[U32, dict[str, U32]]:
         """Starts of the groups, and the arrays :data:`VALUE_FIELDS` of the values of ``count`` records by group."""
         starts = np.empty(groups + 1, np.uint32)
         values = np.empty((len(VALUE_FIELDS), count), np.uint32)
-        self._library.check_distribute(self._handle, hart, groups, _place(starts), _place(values))
+        self._call("distribute", hart, groups, starts, values)
         return starts, dict(zip(VALUE_FIELDS, values, strict=True))
 
     def transfers(self, hart: int, lines: Lines | None, taken: NDArray[np.bool_], targets: U32) -> None:
         """Interrupt lines, and where control is transferred, of each retirement of a block."""
         self._block = [*getattr(self, "_block", []), lines, taken, targets]
-        self._library.check_transfers(
-            self._handle, hart, None if lines is None else _place(lines), _place(taken), _place(targets)
-        )
+        self._call("transfers", hart, lines, taken, targets)
 
     def check(self, grants: NDArray[Any]) -> tuple[int, NDArray[Any]]:
         """Number of differences, and the first of them as an array of CHECK_ERROR."""
         errors = np.empty(KEPT_ERRORS, CHECK_ERROR)
-        count = self._library.check_block(self._handle, _place(grants), len(grants), _place(errors))
+        count = self._call("block", grants, len(grants), errors)
         self._block = []
         return count, errors[:count]
 
     def finish(self) -> None:
         """Apply the accesses that belong to no retirement: the run is over."""
-        self._library.check_finish(self._handle)
+        self._call("finish")

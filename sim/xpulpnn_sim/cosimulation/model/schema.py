@@ -134,6 +134,10 @@ LINE_EVENT = 128
 """In a log of grants the number of the first kind of event lines that were high in a cycle: of DMA, DMA as interrupt
 and timers. ``address`` is the word of the lines."""
 
+WAITED = "halt"
+"""Column of records: a bit for each :class:`WaitCause` met since the retirement before. No core halts, so that the
+column is free."""
+
 STALLS: Sequence[WaitCause | DeviceWait] = (*WaitCause, *DeviceWait)  # columns of an account
 
 VALUE_FIELDS = (
@@ -184,6 +188,9 @@ GRANT = _dtype("cycle", "hart address we be wdata unused")
 ACTIVITY = _dtype("first last", "read written")
 """A while in which a DMA engine moves data from or to the memory outside: first and last cycle of a grant, bytes."""
 
+WINDOW = _dtype("place", "base size")
+"""Words of memory; ``place`` is where their content is, or 0 if the bus answers them with an error."""
+
 INTERRUPT = _dtype("cycle", "line unused")  # a line that rises at a cycle, of hart 0
 
 STREAM_INSN = _dtype("", "word pc kind")  # one instruction of the text of a stream
@@ -221,7 +228,7 @@ class PortKind:
     driven: Sequence[str]  # fields it drives in the next cycle
 
 
-_OBI_DRIVEN = ("gnt", "rvalid", "rdata", "err")
+_OBI_DRIVEN = ("gnt", "rvalid", "err", "rdata", "rdata_high")
 FETCH = PortKind("fetch", ("req", "addr"), _OBI_DRIVEN)
 DATA = PortKind("data", ("req", "addr", "we", "be", "wdata", "hart"), _OBI_DRIVEN)
 STREAM = PortKind("stream", ("ready", "jump", "jump_target", "branch", "branch_target"), ("valid", "word", "pc"))
@@ -232,10 +239,8 @@ _RETIRE_SEEN = (
 )
 RETIRE = PortKind("retire", _RETIRE_SEEN, ())
 BANK = PortKind("bank", ("req", "we", "be", "addr", "wdata", "master", "sharers"), ("rdata",))
-DMA = PortKind(
-    "dma", ("req", "addr", "we", "be", "wdata", "wdata_high"), ("gnt", "rvalid", "err", "rdata", "rdata_high")
-)
-REFILL = PortKind("refill", ("req", "addr"), ("gnt", "rvalid", "err", "rdata", "rdata_high"))
+DMA = PortKind("dma", ("req", "addr", "we", "be", "wdata", "wdata_high"), _OBI_DRIVEN)
+REFILL = PortKind("refill", ("req", "addr"), _OBI_DRIVEN)
 LINES = PortKind("lines", ("dma", "dma_interrupt", "timer", "timer_armed"), ())
 """Sources of event lines inside a cluster: of the DMA engine a bit for each core, of the timers one for each."""
 
@@ -248,6 +253,7 @@ _STRUCTS = {
     "HartStatus": HART_STATUS,
     "Grant": GRANT,
     "Activity": ACTIVITY,
+    "Window": WINDOW,
     "Interrupt": INTERRUPT,
     "StreamInsn": STREAM_INSN,
     "Poke": POKE,

@@ -74,9 +74,7 @@ def run_stream(
         if account:
             session.accounts = [session.model.account(0, int(pcs.min()), int(pcs.max() - pcs.min()) + WORD_BYTES)]
         text = stream_text(stream.words, pcs)
-        session.model.set_program(text)
-        if pokes is not None:
-            session.model.add_pokes(pokes)
+        session.model.set_program(text, pokes)
         end = None
         while first is not None and end is None:
             indices, lookahead = first

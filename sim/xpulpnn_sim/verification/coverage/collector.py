@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import IRQ_PRIORITY, ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE
-from xpulpnn_sim.cosimulation.model.coverage_model import WAITED
+from xpulpnn_sim.cosimulation.model.schema import WAITED
 from xpulpnn_sim.reference.programs.trace import Records
 from xpulpnn_sim.verification.coverage.crosses import (
     CAUSES,

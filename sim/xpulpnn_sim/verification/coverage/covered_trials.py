@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.cosimulation.model.coverage_model import coverage_library, covered_design, write_coverage
+from xpulpnn_sim.cosimulation.model.build import TOP
+from xpulpnn_sim.cosimulation.model.libraries import cached_emission, model_library, write_coverage
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
@@ -42,7 +43,6 @@ _HEAD = b"# SystemC::Coverage-3\n"
 _COUNT = re.compile(rb"' (\d+)$", re.MULTILINE)
 _POINT = re.compile(rb"^C '(.*)' \d+$", re.MULTILINE)
 _BIT = re.compile(r"^(.*?)(?:\[(\d+)\])?(?::(0->1|1->0))?$")
-_OWN = ("testbench", "core_waited")  # Modules around the core
 _DROPPED = "unused"  # signal of a module that holds what nobody reads, for the sake of lint
 
 
@@ -102,7 +102,7 @@ def merged(points: Sequence[CoveragePoint], used: NDArray[np.bool_]) -> UsedPoin
     """Points of the core, those of several instances of a module together."""
     found: dict[CoveragePoint, bool] = {}
     for point, was_used in zip(points, used.tolist(), strict=True):
-        if point.module not in _OWN and point.name != _DROPPED:
+        if point.module != TOP and point.name != _DROPPED:
             found[point] = found.get(point, False) or was_used
     return found
 
@@ -288,7 +288,8 @@ def _collector(config: CoreConfig) -> Collector:
 
 
 def _run(case: ShrinkCase, config: CoreConfig, covered: Covered) -> Verdict:
-    library, collector, blocks = coverage_library(config), _collector(config), [np.zeros(0, RETIREMENT)]
+    library = model_library("core", config, covered=True)
+    collector, blocks = _collector(config), [np.zeros(0, RETIREMENT)]
 
     def observe(heard: Sequence[Records]) -> None:
         covered.add(heard[0], config)
@@ -320,7 +321,7 @@ def run_covered(seed: int, plan: Plan) -> CoveredResult:
 
 def points_of(config: CoreConfig) -> list[CoveragePoint]:
     """Points that the model of a configuration counts."""
-    library = coverage_library(config)
+    library = model_library("core", config, covered=True)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "points"
         write = partial(write_coverage, library, path)
@@ -335,7 +336,7 @@ class Total:
         self.collector = Collector(config)
         self.points = points_of(config)
         self.used = np.zeros(len(self.points), np.bool_)
-        self.verilog, manifest = covered_design(config)
+        self.verilog, manifest = cached_emission("core", replace(config, rvfi=True), both_edges=True)
         self.components = {name: module["component"] for name, module in manifest["modules"].items()}
 
     def add(self, result: CoveredResult) -> None:

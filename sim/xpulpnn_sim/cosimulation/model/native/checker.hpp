@@ -13,13 +13,12 @@ namespace harness {
 
 class Checker {
   public:
-    explicit Checker(const CheckSettings& settings)
-        : shadow(settings.sparse), settings_(settings), order_(shadow, settings.harts) {
+    Checker(const CheckSettings& settings, const Window* windows, uint64_t count)
+        : settings_(settings), shadow_(settings.sparse, windows, count), order_(shadow_, settings.harts) {
         harts_.reserve(settings.harts);
-        for (uint32_t i = 0; i < settings.harts; ++i) harts_.emplace_back(i, settings_, text, shadow, order_, errors_);
+        for (uint32_t i = 0; i < settings.harts; ++i) harts_.emplace_back(i, settings_, text, shadow_, order_, errors_);
     }
 
-    Memory shadow;
     Text text;
 
     Hart& hart(uint32_t number) { return harts_[number]; }
@@ -46,6 +45,7 @@ class Checker {
     }
 
     CheckSettings settings_;
+    Memory shadow_;
     Order order_;
     ErrorLog errors_;
     std::vector<Hart> harts_;

@@ -1,5 +1,6 @@
 // Surroundings of a design: memory on its buses, instructions, interrupt lines, what ends a run; one decision per cycle.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -21,26 +22,20 @@ struct Records {
 
 class Driver {
   public:
-    explicit Driver(const Settings& chosen)
+    Driver(const Settings& chosen, const Window* windows, uint64_t count)
         : settings(chosen),
-          memory(chosen.sparse),
+          memory(chosen.sparse, windows, count),
           stream(memory),
-          banks_(chosen.bank_hash),
+          banks_(BANKS ? memory.locate(TCDM_BASE) : nullptr, chosen.bank_hash),
           random_(chosen.seed + 0x51ED) {
-        for (uint32_t port = 0; port < FETCH_PORTS; ++port) {
-            fetches_.emplace_back(memory, seed(port) + 1, chosen.fetch_grant_stall, 1, chosen.fetch_latency, 0);
-        }
-        for (uint32_t port = 0; port < DATA_PORTS; ++port) {
-            buses_.emplace_back(memory, seed(port) + 2, chosen.grant_stall, chosen.data_latency,
-                                chosen.response_latency, FAULT_DATA);
-        }
-        for (uint32_t port = 0; port < DMA_PORTS; ++port) {
-            transfers_.emplace_back(memory, seed(port) + 3, chosen.grant_stall, chosen.data_latency,
-                                    chosen.response_latency, FAULT_DATA);
-        }
-        for (uint32_t port = 0; port < REFILL_PORTS; ++port) {
-            refills_.emplace_back(memory, seed(port) + 1, chosen.fetch_grant_stall, chosen.data_latency,
-                                  chosen.fetch_latency, 0);
+        const uint32_t fetch_stall = chosen.fetch_grant_stall, fetch_spread = chosen.fetch_latency;
+        const uint32_t stall = chosen.grant_stall, least = chosen.data_latency, spread = chosen.response_latency;
+        for (uint32_t port = 0; port < MOST_PORTS; ++port) {
+            const uint32_t seed = (chosen.seed + 0x2545F491u * port) * 2;
+            if (port < FETCH_PORTS) fetches_.emplace_back(memory, seed + 1, fetch_stall, 1, fetch_spread, 0);
+            if (port < DATA_PORTS) buses_.emplace_back(memory, seed + 2, stall, least, spread, FAULT_DATA);
+            if (port < DMA_PORTS) transfers_.emplace_back(memory, seed + 3, stall, least, spread, FAULT_DATA);
+            if (port < REFILL_PORTS) refills_.emplace_back(memory, seed + 1, fetch_stall, least, fetch_spread, 0);
         }
         for (uint32_t hart = 0; hart < HARTS; ++hart) {
             driven.hart[hart].boot_addr = chosen.boot_addr;
@@ -63,11 +58,6 @@ class Driver {
     std::vector<Activity> activities;
     Grant* grants = nullptr;
     uint32_t capacity = 0, grant_capacity = 0;
-
-    void add_memory(uint32_t base, uint32_t size, uint8_t* bytes) {
-        memory.add_window(base, size, bytes);
-        if (BANKS && base == TCDM_BASE) banks_.attach(bytes);
-    }
 
     // The clock edge: sees the cycle that ends, chooses the inputs of the next one.
     void edge(const Observed& seen) {
@@ -105,7 +95,8 @@ class Driver {
         drive();
     }
 
-    // The first instruction of an interrupt handler comes with the lines that the interrupt was chosen from.
+    // The first instruction of an interrupt handler comes with the lines that the interrupt was chosen from. No core
+    // halts: the field says why nothing has retired since the instruction before.
     void record(uint32_t hart, const void* fields) {
         HartStatus& state = harts[hart];
         const uint32_t at = state.records++;
@@ -113,6 +104,7 @@ class Driver {
         to.order = state.retired;
         to.cycle = status.cycles + 1;
         std::memcpy(reinterpret_cast<char*>(&to) + FIRST_WORD, fields, sizeof to - FIRST_WORD);
+        to.halt = waited_[hart];
         records[hart].lines[at] = to.intr ? lines_when_taken_[hart] : state.lines;
         if (state.records == capacity) status.events |= RECORDS_FULL;
     }
@@ -125,26 +117,19 @@ class Driver {
     static constexpr uint32_t RESTING = ENDLESS_LOOP | STUCK;
     static constexpr uint32_t PATIENCE = 1000;  // cycles without a retirement after which one of several harts rests
     static constexpr uint32_t PAUSE = 64;  // cycles without data after which an activity of the DMA engine has ended
+    static constexpr uint32_t MOST_PORTS = std::max({FETCH_PORTS, DATA_PORTS, DMA_PORTS, REFILL_PORTS});
     static constexpr uint32_t FIRST_WORD = 2 * sizeof(uint64_t);  // in a record, behind the fields sampled here
 
-    uint32_t seed(uint32_t port) const { return (settings.seed + 0x2545F491u * port) * 2; }
-
     void drive() {
-        for (uint32_t port = 0; port < FETCH_PORTS; ++port) {
-            driven.fetch[port] = {fetches_[port].grant, fetches_[port].rvalid, fetches_[port].rdata,
-                                  fetches_[port].err};
-        }
-        for (uint32_t port = 0; port < REFILL_PORTS; ++port) {
-            const Obi& bus = refills_[port];
-            driven.refill[port] = {bus.grant, bus.rvalid, bus.err, bus.rdata, bus.rdata_high};
-        }
-        for (uint32_t port = 0; port < DATA_PORTS; ++port) {
-            driven.data[port] = {buses_[port].grant, buses_[port].rvalid, buses_[port].rdata, buses_[port].err};
-        }
-        for (uint32_t port = 0; port < DMA_PORTS; ++port) {
-            const Obi& bus = transfers_[port];
-            driven.dma[port] = {bus.grant, bus.rvalid, bus.err, bus.rdata, bus.rdata_high};
-        }
+        drive(fetches_, driven.fetch);
+        drive(refills_, driven.refill);
+        drive(buses_, driven.data);
+        drive(transfers_, driven.dma);
+    }
+
+    template <class In>
+    static void drive(const std::vector<Obi>& buses, In* ports) {
+        for (const Obi& bus : buses) *ports++ = {bus.grant, bus.rvalid, bus.err, bus.rdata, bus.rdata_high};
     }
 
     void log(const Grant& grant) {
@@ -238,7 +223,7 @@ class Driver {
                     log({cycle - 1 - unanswered_[hart], DEVICE_ACCESS + hart, out.mem_addr, 0, 0, 0, 0});
                 }
             }
-            unanswered_[hart] = 0;
+            unanswered_[hart] = waited_[hart] = 0;
             ++state.retired;
             state.last_cycle = cycle;
             state.previous_pc = state.pc;
@@ -256,6 +241,7 @@ class Driver {
             events |= ends_[hart].wait(seen.hart[hart].core_sleep, quiet, patience);
             if (accounts[hart].runs()) accounts[hart].wait(out.wait);
             unanswered_[hart] += out.wait == RESPONSE;
+            waited_[hart] |= 1u << out.wait;
         }
         rest(state, out, events);
         if (TOGETHER) events &= ~uint32_t{RESTING};
@@ -316,6 +302,7 @@ class Driver {
     std::array<Ends, HARTS> ends_;
     std::array<uint32_t, HARTS> lines_when_taken_{};
     std::array<uint64_t, HARTS> unanswered_{};  // cycles that the access in WB has been waiting for its answer
+    std::array<uint32_t, HARTS> waited_{};  // causes of the cycles since the last retirement, a bit each
     uint32_t resting_ = 0, still_ = 0;  // harts that rest, and cycles since all of them do
     Random random_;
     size_t next_ = 0;

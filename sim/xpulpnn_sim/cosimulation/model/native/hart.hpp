@@ -47,15 +47,15 @@ class Hart {
         for (uint32_t i = 0; i < count; ++i) {
             const uint32_t raw = records[i].insn;
             Line& line = lines_[records[i].pc_rdata >> 1 & (LINES - 1)];
-            if (__builtin_expect(!line.used || line.raw != raw, 0)) {
-                const uint32_t number = text_.find(raw);
-                if (number == Text::UNKNOWN) {
+            if (__builtin_expect(!line.insn || line.raw != raw, 0)) {
+                const auto found = text_.find(raw);
+                if (found == text_.end()) {
                     unknown[missing++] = raw;
                     continue;
                 }
-                line = {raw, number, true};
+                line = {raw, &found->second};
             }
-            chosen_[i] = line.number;
+            chosen_[i] = line.insn;
         }
         return missing;
     }
@@ -65,14 +65,14 @@ class Hart {
     void distribute(uint32_t groups, uint32_t* starts, uint32_t* values) {
         std::vector<uint32_t> next(groups + 1);
         for (uint32_t i = 0; i < count_; ++i) {
-            const uint32_t group = text_[chosen_[i]].group;
+            const uint32_t group = chosen_[i]->group;
             if (group != NO_GROUP && !records_[i].trap) ++next[group + 1];
         }
         for (uint32_t group = 0; group < groups; ++group) next[group + 1] += next[group];
         for (uint32_t group = 0; group <= groups; ++group) starts[group] = next[group];
         for (uint32_t i = 0; i < count_; ++i) {
             const Retirement& r = records_[i];
-            const CheckInsn& insn = text_[chosen_[i]];
+            const CheckInsn& insn = *chosen_[i];
             if (insn.properties & WRITES_NN && insn.reloaded >= FIRST_PARAMETER && !r.trap) {
                 parameters_[insn.reloaded - FIRST_PARAMETER] = r.mem_rdata;
             }
@@ -109,7 +109,7 @@ class Hart {
     // Follows one retirement.
     void step() {
         record_ = &records_[position_];
-        insn_ = &text_[chosen_[position_]];
+        insn_ = chosen_[position_];
         retire(taken_[position_], targets_[position_]);
         if (irq_lines_) watch();
         ++position_;
@@ -122,8 +122,8 @@ class Hart {
     static constexpr uint32_t PATIENCE = 8;  // retirements; those under way when an interrupt comes are fewer
 
     struct Line {
-        uint32_t raw, number;
-        bool used;
+        uint32_t raw;
+        const CheckInsn* insn;
     };
 
     void retire(bool taken, uint32_t target) {
@@ -458,8 +458,8 @@ class Hart {
     Order& order_;
     ErrorLog& log_;
     std::array<CsrState, CSR_MASK + 1> csrs_{};
-    std::array<Line, LINES> lines_{};  // instructions found by address
-    std::vector<uint32_t> chosen_;     // instruction of each retirement of the block
+    std::array<Line, LINES> lines_{};       // instructions found by address
+    std::vector<const CheckInsn*> chosen_;  // of each retirement of the block
     uint32_t gpr_[32] = {};
     uint32_t nnrf_[NNRF_ENTRIES + NNRF_PARAMETERS] = {};
     uint32_t parameters_[NNRF_PARAMETERS] = {};

@@ -11,16 +11,13 @@
 
 namespace harness {
 
-// Windows on buffers of the caller, plus optional pages of its own.
+// Windows on buffers, plus optional pages of its own.
 class Memory {
   public:
-    explicit Memory(bool sparse) : sparse_(sparse) {}
-
-    // `base` and `size` are multiples of 4; `bytes` stays the caller's.
-    void add_window(uint32_t base, uint32_t size, uint8_t* bytes) { windows_.push_back({base, size, bytes}); }
-
-    // Words that the bus answers with an error; `base` and `size` are multiples of 4.
-    void add_errors(uint32_t base, uint32_t size) { errors_.push_back({base, size, nullptr}); }
+    // The buffers stay the caller's. Words of a window without a place are answered with an error.
+    Memory(bool sparse, const Window* windows, uint64_t count) : sparse_(sparse) {
+        for (uint64_t i = 0; i < count; ++i) (windows[i].place ? windows_ : errors_).push_back(windows[i]);
+    }
 
     bool fails(uint32_t address) const {
         for (const Window& window : errors_) {
@@ -32,9 +29,9 @@ class Memory {
     // Bytes of the aligned word holding `address`, or nullptr where there is no memory.
     uint8_t* locate(uint32_t address) {
         address &= ~3u;
-        for (Window& window : windows_) {
+        for (const Window& window : windows_) {
             const uint32_t offset = address - window.base;
-            if (offset < window.size) return window.bytes + offset;
+            if (offset < window.size) return reinterpret_cast<uint8_t*>(window.place) + offset;
         }
         if (!sparse_) return nullptr;
         std::unique_ptr<Page>& page = pages_[address >> PAGE_BITS];
@@ -68,10 +65,6 @@ class Memory {
     static constexpr uint32_t PAGE_BITS = 12;
     static constexpr uint32_t PAGE_BYTES = 1u << PAGE_BITS;
     using Page = std::array<uint8_t, PAGE_BYTES>;
-    struct Window {
-        uint32_t base, size;
-        uint8_t* bytes;
-    };
 
     uint32_t aligned(uint32_t address) {
         uint32_t word = 0;
@@ -134,10 +127,8 @@ class AddressMap {
 class Banks {
   public:
     // `hash`: the bank of a word is the exclusive-or of all groups of bits of its number, instead of the lowest one.
-    explicit Banks(bool hash) : hash_(hash) {}
-
-    // The TCDM, in place.
-    void attach(uint8_t* bytes) { bytes_ = bytes; }
+    // `bytes` is the TCDM, in place.
+    Banks(uint8_t* bytes, bool hash) : bytes_(bytes), hash_(hash) {}
 
     // Address of an access.
     uint32_t address(uint32_t bank, const BankOut& seen) const {
@@ -163,7 +154,7 @@ class Banks {
   private:
     static constexpr uint32_t WORD = 4;
     static constexpr uint32_t BANKS_OR_2 = BANKS > 1 ? BANKS : 2;  // of one bank nothing is divided
-    uint8_t* bytes_ = nullptr;
+    uint8_t* bytes_;
     bool hash_;
 };
 

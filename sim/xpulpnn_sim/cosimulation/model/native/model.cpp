@@ -5,17 +5,17 @@
 #include "checker.hpp"
 #include "driver.hpp"
 #include "verilated.h"
+#if VM_COVERAGE
+#include "verilated_cov.h"
+#endif
 #if VM_TRACE
 #include "verilated_fst_c.h"
 #endif
 
-using harness::Checker;
-using harness::Driver;
-
-namespace {
+namespace harness {
 
 struct Model {
-    explicit Model(const harness::Settings& settings) : driver(settings) {
+    Model(const Settings& settings, const Window* windows, uint64_t count) : driver(settings, windows, count) {
         context = std::make_unique<VerilatedContext>();
 #if VM_TRACE
         context->traceEverOn(true);
@@ -34,11 +34,11 @@ struct Model {
 
     // One clock cycle: the driver sees how it ends and chooses the inputs of the next one.
     void clock() {
-        harness::Observed seen;
+        Observed seen;
         std::memcpy(&seen, top->observed.data(), sizeof seen);
         if (driver.settings.collect) {
-            for (uint32_t hart = 0; hart < harness::HARTS; ++hart) {
-                if (seen.retire[hart].valid) driver.record(hart, top->records.data() + hart * harness::RECORD_WORDS);
+            for (uint32_t hart = 0; hart < HARTS; ++hart) {
+                if (seen.retire[hart].valid) driver.record(hart, top->records.data() + hart * RECORD_WORDS);
             }
         }
         driver.edge(seen);
@@ -52,13 +52,13 @@ struct Model {
             top->clk = !top->clk;
             top->eval();
             dump();
-        } while (top->clk && !harness::BOTH_EDGES);
+        } while (top->clk && !BOTH_EDGES);
     }
 
     void dump() {
 #if VM_TRACE
         time += HALF_PERIOD;
-        const harness::Settings& settings = driver.settings;
+        const Settings& settings = driver.settings;
         const uint64_t now = settings.dump_instructions ? driver.stream.accepted() : driver.status.cycles;
         if (wave && now >= settings.dump_from && now <= settings.dump_to) wave->dump(time);
 #endif
@@ -87,49 +87,40 @@ struct Model {
 #endif
 };
 
-}  // namespace
+}  // namespace harness
+
+using namespace harness;
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-EXPORT void* model_create(const harness::Settings* settings) { return new Model(*settings); }
-
-EXPORT void model_destroy(void* handle) { delete static_cast<Model*>(handle); }
-
-EXPORT int model_open_wave(void* handle, const char* path) { return static_cast<Model*>(handle)->open_wave(path); }
-
-EXPORT void model_add_memory(void* handle, uint32_t base, uint32_t size, uint8_t* bytes) {
-    static_cast<Model*>(handle)->driver.add_memory(base, size, bytes);
+// nullptr if there is to be a waveform and its file cannot be written.
+EXPORT Model* model_create(const Settings* settings, const Window* windows, uint64_t count, const Interrupt* interrupts,
+                           uint64_t rising, const char* wave) {
+    auto model = std::make_unique<Model>(*settings, windows, count);
+    model->driver.interrupts.assign(interrupts, interrupts + rising);
+    return wave && !model->open_wave(wave) ? nullptr : model.release();
 }
 
-EXPORT void model_add_errors(void* handle, uint32_t base, uint32_t size) {
-    static_cast<Model*>(handle)->driver.memory.add_errors(base, size);
+EXPORT void model_destroy(Model* self) { delete self; }
+
+EXPORT void model_account(Model* self, uint64_t hart, uint64_t base, uint64_t bytes, uint64_t* rows) {
+    self->driver.accounts[hart].start(base, bytes, rows);
 }
 
-EXPORT void model_add_interrupts(void* handle, const harness::Interrupt* interrupts, uint64_t count) {
-    static_cast<Model*>(handle)->driver.interrupts.assign(interrupts, interrupts + count);
+EXPORT void model_set_program(Model* self, const StreamInsn* program, uint64_t count, const Poke* pokes,
+                              uint64_t poked) {
+    self->driver.stream.program.assign(program, program + count);
+    self->driver.stream.pokes.assign(pokes, pokes + poked);
 }
 
-EXPORT void model_account(void* handle, uint32_t hart, uint32_t base, uint32_t bytes, uint64_t* rows) {
-    static_cast<Model*>(handle)->driver.accounts[hart].start(base, bytes, rows);
-}
-
-EXPORT void model_set_program(void* handle, const harness::StreamInsn* program, uint32_t count) {
-    static_cast<Model*>(handle)->driver.stream.program.assign(program, program + count);
-}
-
-EXPORT void model_add_pokes(void* handle, const harness::Poke* pokes, uint64_t count) {
-    auto& all = static_cast<Model*>(handle)->driver.stream.pokes;
-    all.insert(all.end(), pokes, pokes + count);
-}
-
-EXPORT void model_feed(void* handle, const uint32_t* indices, uint64_t count, uint64_t lookahead) {
-    static_cast<Model*>(handle)->driver.stream.feed(indices, count, lookahead);
+EXPORT void model_feed(Model* self, const uint32_t* indices, uint64_t count, uint64_t lookahead) {
+    self->driver.stream.feed(indices, count, lookahead);
 }
 
 // Where the records of each hart and the grants of all go until the next call.
-EXPORT void model_collect(void* handle, uint32_t hart, harness::Retirement* records, uint32_t* lines, uint32_t capacity,
-                          harness::Grant* grants, uint32_t grant_capacity) {
-    Driver& driver = static_cast<Model*>(handle)->driver;
+EXPORT void model_collect(Model* self, uint64_t hart, Retirement* records, uint32_t* lines, uint64_t capacity,
+                          Grant* grants, uint64_t grant_capacity) {
+    Driver& driver = self->driver;
     driver.records[hart] = {records, lines};
     driver.harts[hart].records = 0;
     driver.capacity = capacity;
@@ -139,27 +130,25 @@ EXPORT void model_collect(void* handle, uint32_t hart, harness::Retirement* reco
 }
 
 // How often the DMA engine has been active so far, and when, unless there is no room for that.
-EXPORT uint64_t model_activities(void* handle, harness::Activity* activities) {
-    const auto& all = static_cast<Model*>(handle)->driver.activities;
+EXPORT uint64_t model_activities(Model* self, Activity* activities) {
+    const auto& all = self->driver.activities;
     if (activities) std::copy(all.begin(), all.end(), activities);
     return all.size();
 }
 
 // Runs until an event, the cycle `limit`, or the end of the stream's block; with `drain`, until all that was accepted
 // has retired.
-EXPORT void model_advance(void* handle, uint64_t limit, uint32_t drain, harness::Status* status,
-                          harness::HartStatus* harts) {
-    Model& self = *static_cast<Model*>(handle);
-    Driver& driver = self.driver;
+EXPORT void model_advance(Model* self, uint64_t limit, uint64_t drain, Status* status, HartStatus* harts) {
+    Driver& driver = self->driver;
     driver.status.events = 0;
     while (!driver.status.events) {
         if (driver.status.cycles >= limit) {
-            driver.status.events |= harness::CYCLE_LIMIT;
-        } else if (harness::STREAMS && !driver.stream.wanting() &&
+            driver.status.events |= CYCLE_LIMIT;
+        } else if (STREAMS && !driver.stream.wanting() &&
                    (!drain || driver.harts[0].retired >= driver.stream.accepted())) {
-            driver.status.events |= harness::STREAM_DONE;
+            driver.status.events |= STREAM_DONE;
         } else {
-            self.clock();
+            self->clock();
         }
     }
     driver.status.accepted = driver.stream.accepted();
@@ -171,43 +160,41 @@ EXPORT void model_advance(void* handle, uint64_t limit, uint32_t drain, harness:
     std::copy(driver.harts.begin(), driver.harts.end(), harts);
 }
 
-EXPORT void* check_create(const harness::CheckSettings* settings) { return new Checker(*settings); }
+#if VM_COVERAGE
+// Of the model that was simulated last in this thread.
+EXPORT void write_coverage(const char* path) { Verilated::threadContextp()->coveragep()->write(path); }
+#endif
 
-EXPORT void check_destroy(void* handle) { delete static_cast<Checker*>(handle); }
-
-EXPORT void check_add_memory(void* handle, uint32_t base, uint32_t size, uint8_t* bytes) {
-    static_cast<Checker*>(handle)->shadow.add_window(base, size, bytes);
+EXPORT Checker* check_create(const CheckSettings* settings, const Window* windows, uint64_t count) {
+    return new Checker(*settings, windows, count);
 }
 
-EXPORT void check_add_errors(void* handle, uint32_t base, uint32_t size) {
-    static_cast<Checker*>(handle)->shadow.add_errors(base, size);
+EXPORT void check_destroy(Checker* self) { delete self; }
+
+EXPORT void check_add_csrs(Checker* self, uint64_t hart, const CsrState* csrs, uint64_t count) {
+    self->hart(hart).add_csrs(csrs, count);
 }
 
-EXPORT void check_add_csrs(void* handle, uint32_t hart, const harness::CsrState* csrs, uint32_t count) {
-    static_cast<Checker*>(handle)->hart(hart).add_csrs(csrs, count);
-}
-
-EXPORT void check_add_insns(void* handle, const harness::CheckInsn* insns, uint32_t count) {
-    static_cast<Checker*>(handle)->text.add(insns, count);
+EXPORT void check_add_insns(Checker* self, const CheckInsn* insns, uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i) self->text.emplace(insns[i].raw, insns[i]);
 }
 
 // The steps of a block, described in checker.hpp.
-EXPORT uint32_t check_find(void* handle, uint32_t hart, const harness::Retirement* records, uint32_t count,
-                           uint32_t* unknown) {
-    return static_cast<Checker*>(handle)->hart(hart).find(records, count, unknown);
+EXPORT uint64_t check_find(Checker* self, uint64_t hart, const Retirement* records, uint64_t count, uint32_t* unknown) {
+    return self->hart(hart).find(records, count, unknown);
 }
 
-EXPORT void check_distribute(void* handle, uint32_t hart, uint32_t groups, uint32_t* starts, uint32_t* values) {
-    static_cast<Checker*>(handle)->hart(hart).distribute(groups, starts, values);
+EXPORT void check_distribute(Checker* self, uint64_t hart, uint64_t groups, uint32_t* starts, uint32_t* values) {
+    self->hart(hart).distribute(groups, starts, values);
 }
 
-EXPORT void check_transfers(void* handle, uint32_t hart, const uint32_t* lines, const uint8_t* taken,
+EXPORT void check_transfers(Checker* self, uint64_t hart, const uint32_t* lines, const uint8_t* taken,
                             const uint32_t* targets) {
-    static_cast<Checker*>(handle)->hart(hart).transfers(lines, taken, targets);
+    self->hart(hart).transfers(lines, taken, targets);
 }
 
-EXPORT uint32_t check_block(void* handle, const harness::Grant* grants, uint32_t count, harness::CheckError* errors) {
-    return static_cast<Checker*>(handle)->check(grants, count, errors);
+EXPORT uint64_t check_block(Checker* self, const Grant* grants, uint64_t count, CheckError* errors) {
+    return self->check(grants, count, errors);
 }
 
-EXPORT void check_finish(void* handle) { static_cast<Checker*>(handle)->finish(); }
+EXPORT void check_finish(Checker* self) { self->finish(); }
