@@ -17,12 +17,12 @@ from xpulpnn_sim.cosimulation.checks.retirements import RetirementCheck
 from xpulpnn_sim.cosimulation.model import session, waves
 from xpulpnn_sim.cosimulation.model.build import build_model
 from xpulpnn_sim.cosimulation.model.libraries import cluster_rig, simulated
-from xpulpnn_sim.cosimulation.model.machine import Machine, Target
+from xpulpnn_sim.cosimulation.model.machine import Machine, hart_ids
 from xpulpnn_sim.cosimulation.model.schema import STALLS, DeviceWait
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads import program_run
 from xpulpnn_sim.proofs.cluster.faulty_cluster import FAULT_WORD, ClusterFault, FaultyCluster
-from xpulpnn_sim.reference.programs.elf import Executable, Segment, functions_of
+from xpulpnn_sim.reference.programs.elf import Executable, Segment, functions_of, require_fitting
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.verification.random.program import elf_bytes
 from xpulpnn_sw.assembly.asm import assemble
@@ -317,7 +317,12 @@ def test_programs_and_surroundings_must_fit():
         (core, Machine(l2_latency=2), program(), "latency of the L2 must be 1 without a cluster, not 2"),
     ):
         with pytest.raises(InputError, match=message):
-            Target.of(config, machine).require(executable, machine.ram)
+            _require_all(config, machine, executable)
+
+
+def _require_all(config, machine, executable):
+    hart_ids(config, machine)
+    require_fitting(executable, config, machine.ram)
 
 
 @pytest.fixture

@@ -85,10 +85,9 @@ BUS_PROGRAM = """
 #include <cstdlib>
 #include "obi.hpp"
 int main(int, char** settings) {
-    harness::Memory memory(false);
     uint8_t bytes[] = {0x78, 0x56, 0x34, 0x12};
-    memory.add_window(0, sizeof bytes, bytes);
-    memory.add_errors(4, 4);
+    const harness::Window windows[] = {{reinterpret_cast<uint64_t>(bytes), 0, sizeof bytes}, {0, 4, 4}};
+    harness::Memory memory(false, windows, 2);
     harness::Obi bus(memory, 1, strtoul(settings[1], nullptr, 0), 1, strtoul(settings[2], nullptr, 0), 0xFFFFFFFFu);
     uint32_t address = 0;
     for (uint64_t cycle = 1; cycle < 200; ++cycle) {

@@ -20,8 +20,7 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sim.reference.iss.cluster import ClusterSession
 from xpulpnn_sim.reference.iss.session import IssSession
-from xpulpnn_sim.reference.programs.cluster_program import load_for
-from xpulpnn_sim.reference.programs.elf import load
+from xpulpnn_sim.reference.programs.elf import load, load_for
 from xpulpnn_sim.reference.programs.exits import Exit
 from xpulpnn_sw.networks.form import NetworkBuilder, read_network
 from xpulpnn_sw.networks.network import Scaling

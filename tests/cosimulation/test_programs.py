@@ -9,7 +9,7 @@ from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.model.libraries import model_library
-from xpulpnn_sim.cosimulation.model.machine import Machine, Target
+from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.program_run import retirement_check, run_program
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.programs.exits import Reason
@@ -140,7 +140,7 @@ def checked(program, recorded):
         lines = np.zeros(len(records), np.uint32)
         lines[taken] = pending
         change(lines, taken)
-        check = retirement_check(program, Target.of(USUAL, RISING), RISING, model_library("core", USUAL))
+        check = retirement_check(program, USUAL, RISING, model_library("core", USUAL))
         found = check.check([records], grants, [lines])
         return Lockstep(program, USUAL).compare(records, lines), found.count, found.text
 

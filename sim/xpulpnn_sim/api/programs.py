@@ -19,8 +19,7 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
 from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sim.reference.iss.session import IssSession
-from xpulpnn_sim.reference.programs.cluster_program import load_for
-from xpulpnn_sim.reference.programs.elf import Window
+from xpulpnn_sim.reference.programs.elf import Window, load_for
 from xpulpnn_sim.reference.programs.exits import STDOUT, Exit, Output
 
 ENGINES = ("rtl", "golden")

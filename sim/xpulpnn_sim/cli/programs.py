@@ -22,8 +22,7 @@ from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, argu
 from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
 from xpulpnn_sim.reference.iss.session import IssSession, Retired
 from xpulpnn_sim.reference.programs import trace
-from xpulpnn_sim.reference.programs.cluster_program import load_for
-from xpulpnn_sim.reference.programs.elf import Executable, Window, load, parse_number, parse_ram, windows
+from xpulpnn_sim.reference.programs.elf import Executable, Window, load, load_for, parse_number, parse_ram, windows
 from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, Trapped, describe
 from xpulpnn_sim.reference.programs.exits import record as trap_record
 from xpulpnn_sim.tools.files import require_writable

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
+from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.csr import IRQ_BITS
 from xpulpnn.isa.retirement import WaitCause
@@ -30,11 +31,12 @@ from xpulpnn_sim.cli.programs import (
     with_named_core,
     write_dumps,
 )
-from xpulpnn_sim.cosimulation.model.libraries import model_library
-from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine, Target, Waves
+from xpulpnn_sim.cosimulation.model.libraries import engine_of, model_library
+from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine, Waves, hart_ids
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.program_run import MEANING, Profile, run_program
 from xpulpnn_sim.reference.programs import trace
+from xpulpnn_sim.reference.programs.elf import memory_of, require_fitting
 from xpulpnn_sim.reference.programs.trace import Records
 from xpulpnn_sim.tools.files import require_folder, require_writable
 
@@ -107,15 +109,16 @@ def run_command(options: RunOptions) -> int:
         irqs=tuple(_irq(text) for text in options.irq),
         max_cycles=options.limit,
     )
-    target = Target.of(config, machine)
-    target.require(executable, ram)
-    pieces = dumps(options, executable, target.memory)
+    cluster = config if isinstance(config, ClusterConfig) else None
+    hart_ids(config, machine)
+    require_fitting(executable, config, ram)
+    pieces = dumps(options, executable, memory_of(config))
     window = _wave_window(options)
     _require_waves(options.waves)
     with progress_bar("compiling the model", None):
-        model_library(target.engine, config, trace=options.waves is not None)
+        model_library(engine_of(config), config, trace=options.waves is not None)
     with ExitStack() as stack:
-        observer = None if options.trace is None else stack.enter_context(_tracing(options.trace, target))
+        observer = None if options.trace is None else stack.enter_context(_tracing(options.trace, cluster))
         waves = None
         if options.waves is not None:
             first, last = window
@@ -139,15 +142,15 @@ def run_command(options: RunOptions) -> int:
         write_save_file(options.waves, executable, config)
     profile = Profile(executable, result.account) if options.profile else None
     summary = f"{result.cycles} cycles, {result.instructions} instructions"
-    record = report(executable, result.exit, result.trapped, target.core, options.title, summary)
+    record = report(executable, result.exit, result.trapped, config.core, options.title, summary)
     record |= _record(options, machine, result, profile)
-    if target.cluster is not None:
+    if cluster is not None:
         record |= {"engine": "cluster", "by_core": core_records(result)}
-        record["conditions"] |= {"cores": target.cluster.cores, "banks": target.cluster.banks}
-        record["conditions"]["icache"] = target.cluster.icache_private
+        record["conditions"] |= {"cores": cluster.cores, "banks": cluster.banks}
+        record["conditions"]["icache"] = cluster.icache_private
     _tell(result, record)
     if profile is not None:
-        if target.cluster is not None:
+        if cluster is not None:
             output().print(cores_table(record["by_core"]))
         output().print(record_table(_PROFILE, record["profile"], title="cycles by function"))
     write_dumps(pieces, result.read)
@@ -185,8 +188,8 @@ def _require_waves(path: Path | None) -> None:
 
 
 @contextmanager
-def _tracing(path: Path, target: Target) -> Generator[Callable[[Sequence[Records]], None]]:
-    alone = target.cluster is None
+def _tracing(path: Path, cluster: ClusterConfig | None) -> Generator[Callable[[Sequence[Records]], None]]:
+    alone = cluster is None
     with replacing(path) as temporary, temporary.open("w") as file:
         file.write((trace.TRACE_HEADER if alone else trace.HEADER_OF_CORES) + "\n")
 

@@ -174,8 +174,6 @@ def test_compute_and_update(insn):
     assert set(effects.base) == {2}
     assert set(effects.nn_index) == {2 + int(entry)}
     assert effects.accessed.all()
-    assert effects.base_written.all()
-    assert effects.nn_written.all()
     assert effects.size == 4
 
 

@@ -189,16 +189,15 @@ def test_a_skipped_instruction_is_found(executable, records):
 def test_the_report(executable, records):
     number = at(records, "nn_we") + 1
     records["rd_wdata"][number] ^= 0xF0
-    text = Lockstep(executable, CONFIG, context="seed 17").compare(records).text.splitlines()
+    text = Lockstep(executable, CONFIG).compare(records).text.splitlines()
     expected = int(records["rd_wdata"][number]) ^ 0xF0
-    assert text[:5] == [
+    assert text[:4] == [
         f"difference at retirement {number}, cycle {3 * number}, pc 0x1c000094 (main+0xc)",
         f"  instruction: {records['insn'][number]:08x}  pv.mlsdotsup.b a1, (s0!), 16",
         f"  rd_wdata must be 0x{expected:08x}, not 0x{expected ^ 0xF0:08x}",
-        "  seed 17",
         "before it, and as the design reports it:",
     ]
-    assert len(text) == 5 + min(number, HISTORY) + 1
+    assert len(text) == 4 + min(number, HISTORY) + 1
     assert text[-1].split()[:2] == [str(3 * number), "1c000094"]
 
 
@@ -253,9 +252,9 @@ def test_an_interrupt_that_is_never_taken(interrupted):
     lines[20:] = 1 << 19
     assert Lockstep(interrupted, CONFIG).compare(records, lines).field == "interrupt"
     assert Lockstep(interrupted, CONFIG).compare(records) is None
-    difference = Lockstep(interrupted, CONFIG, patience=3).compare(records, lines)
-    assert difference.order == 23
-    assert "interrupt 19 has been pending and enabled for 4 retirements" in difference.text
+    difference = Lockstep(interrupted, CONFIG).compare(records, lines)
+    assert difference.order == 28
+    assert "interrupt 19 has been pending and enabled for 9 retirements" in difference.text
     lines[20:] = 1 << 5
     assert Lockstep(interrupted, CONFIG).compare(records, lines) is None
 

@@ -61,12 +61,12 @@ def expected(insn, word, regs, nn, memory):
             sources.loaded = column(memory.read(int(effects.address[0]), 4))
             effects = execute(insn, sources)
     regs, nn, store, pc = list(regs), list(nn), None, PC + 4
-    if effects.base is not None and effects.base_written[0]:
+    if effects.base is not None and effects.accessed[0]:
         regs[rs1] = int(effects.base[0])
     if effects.rd is not None:
         regs[rd] = int(effects.rd[0])
     regs[0] = 0
-    if effects.nn_written is not None and effects.nn_written[0]:
+    if effects.nn_index is not None and effects.accessed[0]:
         nn[int(effects.nn_index[0])] = int(sources.loaded[0])
     if effects.store is not None:
         store = int(effects.address[0]), effects.size, int(effects.store[0])

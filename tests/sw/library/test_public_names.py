@@ -380,7 +380,7 @@ def golden_header(rng: np.random.Generator) -> str:
     pooled = layers.max_pool(map_, layers.Window(2, 2, (2, 2), layers.Pads()))
     weights = rng.integers(-40, 128, (classes, pooled.size))
     products = (weights @ pooled.reshape(-1)).astype(np.int32)
-    scores = layers.quantise_multiply(products[np.newaxis, :], 3, 9, 8)
+    scores = layers.quantise_bn(products[np.newaxis, :], 3, 0, 9, 8)
     assert np.unique(map_).size == 16
     assert np.unique(scores).size == classes
     assert np.unique(pooled).size > 3

@@ -14,10 +14,10 @@ from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.isa.cluster import BLOCK_BYTES, DMA, NO_MASTER, PRIVATE_DMA, TCDM_BASE, Dma, DmaCommand
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 from xpulpnn_sim.cosimulation.checks.events import DeviceAccess, device_accesses, line_events
-from xpulpnn_sim.cosimulation.checks.retirements import FirstDifference, WrongError
+from xpulpnn_sim.cosimulation.checks.retirements import FirstDifference
 from xpulpnn_sim.cosimulation.model.model import Block, Windows
 from xpulpnn_sim.reference.golden.dma import moves, word_count
-from xpulpnn_sim.reference.programs.exits import NameOf
+from xpulpnn_sim.reference.programs.exits import DifferenceError, NameOf
 
 _ANSWER = 1  # cycles between the grant of an access at a command port and its retirement
 
@@ -36,8 +36,7 @@ class _Transfer:
     number: int
     tells: list[int]  # cores that are told of its end by event and by interrupt, a bit each; 0 once they are
     pending: dict[int, list[int]]  # sources of the bytes still to be written, by target
-    initial: dict[int, int]  # values of the sources when the command was complete
-    begun: int  # position in the history of memory then
+    allowed: dict[int, bytes]  # values that each source has had since the command was complete
     ended: int | None = None  # cycle of the last byte
 
 
@@ -53,8 +52,6 @@ class DmaCheck(FirstDifference):
         self._words: dict[int, list[int]] = {}
         self._given: dict[int, int] = {}
         self._owners: dict[int, int] = {}
-        self._history: dict[int, list[tuple[int, int]]] = {}
-        self._position = 0
         self._late: list[tuple[int, int, Any]] = []
 
     def judge(self, block: Block) -> None:
@@ -67,9 +64,9 @@ class DmaCheck(FirstDifference):
         rest = [(cycle, _LINES, (kind, word)) for cycle, kind, word in line_events(grants) if kind < 2]
         for core in range(self._cores):
             rest += [
-                (one.retired - _ANSWER, _ACCESS, one)
+                (one.retired - _ANSWER, _ACCESS, (one, port))
                 for one in device_accesses(block, core)
-                if self._port(one) is not None
+                if (port := self._port(one)) is not None
             ]
         if not (rest or self._late or self._transfers or self._words):
             self._apply_all(writes)
@@ -83,17 +80,17 @@ class DmaCheck(FirstDifference):
                 self._write(cycle, what)
             elif kind == _LINES:
                 self._told(cycle, *what)
-            elif what.write:
-                self._store(what)
+            elif what[0].write:
+                self._store(*what)
             else:
-                self._load(what)
+                self._load(*what)
         for transfer in self._transfers:
             if any(transfer.tells) and transfer.ended is not None and transfer.ended + _PATIENCE < end:
-                raise WrongError(
+                raise DifferenceError(
                     f"difference in cycle {end}: the end of transfer {transfer.number} of the DMA engine in cycle "
                     f"{transfer.ended} must be told"
                 )
-        self._forget()
+        self._transfers = [one for one in self._transfers if one.pending or any(one.tells)]
 
     def _port(self, one: DeviceAccess) -> int | None:
         """The command port of an access; the shared one has the number behind the cores."""
@@ -115,7 +112,6 @@ class DmaCheck(FirstDifference):
         address, enables, value = int(write["address"]), int(write["be"]), int(write["wdata"])
         moved = self._cores <= int(write["hart"]) < self._cores + _PORTS
         content, base = self._window(address)
-        self._position += 1
         for lane in range(WORD_BYTES):
             if not enables >> lane & 1:
                 continue
@@ -124,8 +120,9 @@ class DmaCheck(FirstDifference):
                 self._moved(cycle, address + lane, byte)
             if content is not None:
                 content[address + lane - base] = byte
-            if self._transfers:
-                self._history.setdefault(address + lane, []).append((self._position, byte))
+            for transfer in self._transfers:
+                if byte not in transfer.allowed.get(address + lane, range(256)):
+                    transfer.allowed[address + lane] += bytes([byte])
 
     def _window(self, address: int) -> tuple[NDArray[np.uint8] | None, int]:
         for base, content in self._memory.items():
@@ -142,27 +139,20 @@ class DmaCheck(FirstDifference):
             source = sources.pop(0)
             if not sources:
                 del transfer.pending[address]
-            allowed = self._values(transfer, source)
-            if value not in allowed:
-                shown = " or ".join(f"0x{byte:02x}" for byte in sorted(allowed))
-                raise WrongError(
+            if value not in transfer.allowed[source]:
+                shown = " or ".join(f"0x{byte:02x}" for byte in sorted(set(transfer.allowed[source])))
+                raise DifferenceError(
                     f"difference in cycle {cycle}: the DMA engine, transfer {transfer.number}\n"
                     f"  byte at 0x{address:08x} from 0x{source:08x} must be {shown}, not 0x{value:02x}"
                 )
             if not transfer.pending:
                 transfer.ended = cycle
             return
-        raise WrongError(
+        raise DifferenceError(
             f"difference in cycle {cycle}: the DMA engine must write what it is told, not the byte at 0x{address:08x}"
         )
 
-    def _values(self, transfer: _Transfer, source: int) -> set[int]:
-        later = {value for position, value in self._history.get(source, ()) if position > transfer.begun}
-        return later | {transfer.initial[source]}
-
-    def _store(self, one: DeviceAccess) -> None:
-        port = self._port(one)
-        assert port is not None
+    def _store(self, one: DeviceAccess, port: int) -> None:
         if one.address % BLOCK_BYTES == Dma.STATUS:
             for number in range(_STATUS_IDS):
                 if one.data >> number & 1:
@@ -175,35 +165,32 @@ class DmaCheck(FirstDifference):
             self._begin(port, words, one.retired)
 
     def _begin(self, port: int, words: list[int], cycle: int) -> None:
-        self._forget()
         made = moves(words)
         sources, targets = (self._wrapped(side).tolist() for side in made)
         pending: dict[int, list[int]] = {}
         for source, target in zip(sources, targets, strict=True):
             pending.setdefault(target, []).append(source)
-        initial: dict[int, int] = {}
+        allowed: dict[int, bytes] = {}
         for source in sources:
             content, base = self._window(source)
-            initial[source] = int(content[source - base]) if content is not None else 0
+            allowed[source] = bytes(1) if content is None else content[source - base].tobytes()
         everybody = (1 << self._cores) - 1
         told = everybody if words[0] & DmaCommand.BROADCAST else 1 << port & everybody
         tells = [told if words[0] & flag else 0 for flag in (DmaCommand.EVENT, DmaCommand.INTERRUPT)]
-        transfer = _Transfer(self._given.get(port, 0), tells, pending, initial, self._position)
+        transfer = _Transfer(self._given.get(port, 0), tells, pending, allowed)
         transfer.ended = None if pending else cycle
-        self._transfers.append(transfer)
+        self._transfers = [*(one for one in self._transfers if one.pending or any(one.tells)), transfer]
 
     def _wrapped(self, addresses: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Addresses of the TCDM begin again behind its end."""
         inside = addresses - np.uint32(TCDM_BASE) < TCDM_SPACE
         return np.where(inside, TCDM_BASE + addresses % self._tcdm_bytes, addresses)
 
-    def _load(self, one: DeviceAccess) -> None:
-        port = self._port(one)
-        assert port is not None
+    def _load(self, one: DeviceAccess, port: int) -> None:
         if one.address % BLOCK_BYTES == Dma.COMMAND:
             owner = self._owners.get(one.data)
             if owner is not None or any(each.pending for each in self._transfers if each.number == one.data):
-                raise WrongError(
+                raise DifferenceError(
                     f"{one.where(self._name_of)}\n"
                     f"  DMA engine: the identifier given away must be free, not {one.data}, which port "
                     f"{owner if owner is not None else 'of an earlier command'} has"
@@ -216,28 +203,25 @@ class DmaCheck(FirstDifference):
         status = one.data << BYTE_BITS * (one.address % WORD_BYTES)
         for number, owner in self._owners.items():
             if owner == port and not status >> _STATUS_IDS + number & 1:
-                raise WrongError(
+                raise DifferenceError(
                     f"{one.where(self._name_of)}\n  DMA engine: identifier {number} must be allocated, not free"
                 )
         for transfer in self._transfers:
             # the engine says that it has done all transfers of an identifier
             if transfer.pending and not status >> transfer.number & 1:
-                raise WrongError(_missing(transfer, one.where(self._name_of)))
+                raise DifferenceError(_missing(transfer, one.where(self._name_of)))
 
     def _told(self, cycle: int, kind: int, cores: int) -> None:
         where = f"difference in cycle {cycle}"
         transfer = next((one for one in self._transfers if one.tells[kind]), None)
         if transfer is None or transfer.tells[kind] != cores:
             expected = 0 if transfer is None else transfer.tells[kind]
-            raise WrongError(f"{where}: the DMA engine must tell the cores 0x{expected:x} of an end, not 0x{cores:x}")
+            raise DifferenceError(
+                f"{where}: the DMA engine must tell the cores 0x{expected:x} of an end, not 0x{cores:x}"
+            )
         if transfer.pending:
-            raise WrongError(_missing(transfer, where))
+            raise DifferenceError(_missing(transfer, where))
         transfer.tells[kind] = 0
-
-    def _forget(self) -> None:
-        self._transfers = [one for one in self._transfers if one.pending or any(one.tells)]
-        if not self._transfers:
-            self._history.clear()
 
 
 def _missing(transfer: _Transfer, where: str) -> str:

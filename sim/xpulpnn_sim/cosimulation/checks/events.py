@@ -24,12 +24,12 @@ from xpulpnn.isa.cluster import (
     EventRegister,
 )
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
-from xpulpnn_sim.cosimulation.checks.retirements import FirstDifference, WrongError
+from xpulpnn_sim.cosimulation.checks.retirements import FirstDifference
 from xpulpnn_sim.cosimulation.model.model import Block
 from xpulpnn_sim.cosimulation.model.schema import DEVICE_ACCESS, LINE_EVENT
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
 from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnitModel, numbers
-from xpulpnn_sim.reference.programs.exits import NameOf, place
+from xpulpnn_sim.reference.programs.exits import DifferenceError, NameOf, place
 
 
 class DeviceAccess(NamedTuple):
@@ -198,7 +198,7 @@ class EventUnitCheck(FirstDifference):
             if wrong or (not accessed.shared and accessed.record.retired != self._now + 1):
                 raise self._wrong(accessed, answer.data, self._now + 1)
 
-    def _wrong(self, accessed: _Accessed, data: int | None = None, cycle: int | None = None) -> WrongError:
+    def _wrong(self, accessed: _Accessed, data: int | None = None, cycle: int | None = None) -> DifferenceError:
         """The report of an access that the model answers with this value in this cycle, or not at all."""
         when = "wait" if cycle is None else f"be answered in cycle {cycle}"
         value = "" if data is None else f" with 0x{data:x}"
@@ -208,7 +208,7 @@ class EventUnitCheck(FirstDifference):
             f"  event unit: the access of offset 0x{accessed.access.offset:x}, granted in cycle {accessed.granted}, "
             f"must {when}{value}, not be answered in cycle {accessed.record.retired}{got}"
         )
-        return WrongError(text, accessed.record.order)
+        return DifferenceError(text, accessed.record.order)
 
 
 class TimerCheck(FirstDifference):
@@ -248,7 +248,7 @@ class TimerCheck(FirstDifference):
         if one.write:
             self._timer.write(offset, word & ~(bits << shift) | (one.data & bits) << shift)
         elif expected != one.data:
-            raise WrongError(
+            raise DifferenceError(
                 f"{one.where(self._name_of)}\n"
                 f"  timer: the load of offset 0x{offset:x} must find 0x{expected:x}, not 0x{one.data:x}"
             )
@@ -270,4 +270,6 @@ class TimerCheck(FirstDifference):
                     for events in (expected, got)
                 )
                 first = (got or expected)[0][0]
-                raise WrongError(f"difference in cycle {first}: the events of the timer must be {wanted}, not {found}")
+                raise DifferenceError(
+                    f"difference in cycle {first}: the events of the timer must be {wanted}, not {found}"
+                )

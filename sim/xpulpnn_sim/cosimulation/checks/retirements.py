@@ -29,7 +29,7 @@ from xpulpnn_sim.reference.golden.execute import execute
 from xpulpnn_sim.reference.iss.fetched import decoding
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import Window
-from xpulpnn_sim.reference.programs.exits import NameOf, place
+from xpulpnn_sim.reference.programs.exits import DifferenceError, NameOf, place
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records, decode
 
 
@@ -110,14 +110,6 @@ class Findings:
     position: int | None = None  # number of the retirement it was found at, if it was found at one
 
 
-class WrongError(Exception):
-    """The report of a difference, and the number of the retirement it was found at, if it was found at one."""
-
-    def __init__(self, text: str, order: int | None = None) -> None:
-        super().__init__(text)
-        self.order = order
-
-
 class Checker(ABC):
     """Takes the blocks of a run in program order."""
 
@@ -144,14 +136,14 @@ class FirstDifference(Checker):
         try:
             if self._judges:
                 judge()
-        except WrongError as wrong:
+        except DifferenceError as wrong:
             self._judges = False
-            return Findings(1, str(wrong), wrong.order)
+            return Findings(1, wrong.text, wrong.order)
         return Findings()
 
     @abstractmethod
     def judge(self, block: Block) -> None:
-        """Raise :class:`WrongError` for the first difference in a block."""
+        """Raise :class:`DifferenceError` for the first difference in a block."""
 
 
 class RetirementCheck(Checker):
@@ -309,11 +301,10 @@ def _differences(group: ResultGroup, expected: Effects, values: Values) -> Itera
 
     if expected.rd is not None and not group.rd_is_x0:
         yield from different("rd", expected.rd, values["rd"])
-    if expected.base is not None and (group.rd_is_x0 or not group.rd_is_base or expected.rd is None):
-        counts = (values["word"] & _RS1_FIELD) != 0
-        if expected.base_written is not None:
-            counts &= expected.base_written
-        yield from different("base", expected.base, values["base"], counts)
+    base_counts = group.rd_is_x0 or not group.rd_is_base or expected.rd is None
+    if expected.base is not None and expected.accessed is not None and base_counts:
+        named = (values["word"] & _RS1_FIELD) != 0
+        yield from different("base", expected.base, values["base"], named & expected.accessed)
     if expected.address is not None:
         yield from different("address", expected.address, values["address"], expected.accessed)
     if expected.store is not None and expected.size is not None:

@@ -298,11 +298,12 @@ def states_after(group: Sequence[Vector]) -> Iterator[dict[str, Any]]:
     effects = execute(insn, sources)
     for i, vector in enumerate(group):
         after = {"rd_out": source(vector, "rd"), "rs1_out": vector.rs1, "nnrf_out": list(vector.nnrf_in)}
-        if effects.base is not None and (effects.base_written is None or effects.base_written[i]):
+        accessed = effects.accessed is not None and effects.accessed[i]
+        if accessed and effects.base is not None:
             after["rs1_out"] = int(effects.base[i])
         if effects.rd is not None and register(vector.word, "rd"):
             after["rd_out"] = int(effects.rd[i])
-        if effects.nn_written is not None and effects.nn_index is not None and effects.nn_written[i]:
+        if accessed and effects.nn_index is not None:
             after["nnrf_out"][int(effects.nn_index[i])] = int(sources.loaded[i])
         yield after
 

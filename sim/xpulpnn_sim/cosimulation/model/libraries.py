@@ -100,6 +100,11 @@ RIGS: Mapping[str, tuple[str, Callable[[str, Mapping[str, Any]], Rig]]] = {
 """Top and ports of each engine."""
 
 
+def engine_of(config: CoreConfig | ClusterConfig) -> str:
+    """The engine that runs programs on a design."""
+    return "cluster" if isinstance(config, ClusterConfig) else "core"
+
+
 @cache
 def _generator() -> str:
     """Hash of the sources that this process emits designs with, those of its first look at them."""

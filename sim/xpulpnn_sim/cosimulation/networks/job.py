@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.user_cache import cache_directory
-from xpulpnn_sim.cosimulation.model.libraries import model_library
+from xpulpnn_sim.cosimulation.model.libraries import engine_of, model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks.network_run import build_network
 from xpulpnn_sim.cosimulation.networks.network_work import BuiltNetwork, NetworkCase
@@ -213,7 +213,7 @@ def prepare_network(job: Job, *, dask: str = "") -> None:
         if item.image == 0:
             job.built(item)
     for target in [] if dask else job.targets:
-        model_library("cluster" if isinstance(target.config, ClusterConfig) else "core", target.config)
+        model_library(engine_of(target.config), target.config)
 
 
 def run_job(job: Job, *, jobs: int, done: Done, dask: str = "", fresh: bool = False) -> _Found:

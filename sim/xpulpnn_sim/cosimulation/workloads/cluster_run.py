@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.cluster import TCDM_BASE
-from xpulpnn_sim.cosimulation.model.machine import Target
+from xpulpnn_sim.cosimulation.model.machine import hart_ids
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.kernel_run import (
     Case,
@@ -26,7 +26,7 @@ from xpulpnn_sim.cosimulation.workloads.workload import (
     function_accounts,
     image_after,
 )
-from xpulpnn_sim.reference.programs.elf import Executable
+from xpulpnn_sim.reference.programs.elf import Executable, require_fitting
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.programs.bare import BareClusterProgram, cluster_program
 from xpulpnn_sw.kernels.programs.tiled import TIMES, TiledProgram, Tiling, tiled_program
@@ -116,7 +116,8 @@ def check_cluster_case(case: Case) -> None:
     case.check()
     cluster, kernel = cluster_of(case), case_kernel(case, case_tensors(case))
     program = tiles_of(case, kernel) or cluster_program(kernel, cluster.cores)
-    Target.of(cluster, case.machine).require(cluster_executable(case, program), case.machine.ram)
+    hart_ids(cluster, case.machine)
+    require_fitting(cluster_executable(case, program), cluster, case.machine.ram)
 
 
 def tiles_of(case: Case, kernel: KernelRun) -> TiledProgram | None:

@@ -8,21 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
-from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.checks.dma import DmaCheck
 from xpulpnn_sim.cosimulation.checks.events import EventUnitCheck, TimerCheck
-from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings, FirstDifference, RetirementCheck, WrongError
-from xpulpnn_sim.cosimulation.model.libraries import model_library
-from xpulpnn_sim.cosimulation.model.machine import Machine, Memory, Target, Waves, load_memory
+from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings, FirstDifference, RetirementCheck
+from xpulpnn_sim.cosimulation.model.libraries import engine_of, model_library
+from xpulpnn_sim.cosimulation.model.machine import Machine, Memory, Waves, hart_ids, load_memory
 from xpulpnn_sim.cosimulation.model.model import Block, Windows
 from xpulpnn_sim.cosimulation.model.schema import GRANT, OUTSIDE, STALLS, Event
 from xpulpnn_sim.cosimulation.model.session import CHUNK_CYCLES, Observer, Progress, RunResult, Session
 from xpulpnn_sim.reference.iss.cluster_lockstep import ClusterLockstep
-from xpulpnn_sim.reference.iss.lockstep import Difference, Lockstep
+from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.programs import exits
-from xpulpnn_sim.reference.programs.elf import Executable, Window
+from xpulpnn_sim.reference.programs.elf import Executable, Window, memory_of, require_fitting
 from xpulpnn_sim.reference.programs.exits import FROMHOST_DONE, Exit, Output
 from xpulpnn_sim.reference.programs.objects import SourceLines
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, text_of
@@ -39,25 +38,20 @@ class LockstepCheck(FirstDifference):
         """Compare the next block."""
         if isinstance(self._reference, ClusterLockstep):
             records = [block.records(hart) for hart in range(len(self._reference.harts))]
-            _require_equal(self._reference.compare(records, block.grants))
-        else:
-            _require_equal(self._reference.compare(block.records(), block.lines()))
+            self._reference.compare(records, block.grants)
+        elif difference := self._reference.compare(block.records(), block.lines()):
+            raise difference
 
     def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
         """Compare what is left, and the number of retirements of each hart with those compared."""
         reference, findings = self._reference, Findings()
         if isinstance(reference, ClusterLockstep):
             nothing, grants = [np.zeros(0, RETIREMENT) for _ in retired], np.zeros(0, GRANT)
-            findings = self.found(lambda: _require_equal(reference.compare(nothing, grants, last=True)))
+            findings = self.found(lambda: reference.compare(nothing, grants, last=True))
         compared = [hart.compared for hart in reference.harts]
         if findings.count or compared == list(retired):
             return findings
         return Findings(1, f"retirements in lock step must be {list(retired)}, not {compared}")
-
-
-def _require_equal(difference: Difference | None) -> None:
-    if difference is not None:
-        raise WrongError(difference.text, difference.order)
 
 
 def run_program(
@@ -80,38 +74,39 @@ def run_program(
     Raises :class:`InputError` for a program or surroundings that do not fit, :class:`ToolError` if the model cannot be
     built."""
     machine = machine or Machine()
-    target = Target.of(config, machine)
-    require_core(executable.cores, target.core, str(executable.path), core_name(target.core))
-    target.require(executable, machine.ram)
-    library = library or model_library(target.engine, config, trace=waves is not None)
-    memory = load_memory(executable, (*machine.ram, *target.memory))
+    harts, cluster = hart_ids(config, machine), config if isinstance(config, ClusterConfig) else None
+    require_core(executable.cores, config.core, str(executable.path), core_name(config.core))
+    require_fitting(executable, config, machine.ram)
+    library = library or model_library(engine_of(config), config, trace=waves is not None)
+    memory = load_memory(executable, (*machine.ram, *memory_of(config)))
     checkers = [*also]
     if check:
-        checkers.append(retirement_check(executable, target, machine, library))
-        if target.cluster is not None:
-            checkers += device_checks(executable, target.cluster, machine)
-    if lockstep and target.cluster is not None:
-        together = ClusterLockstep(executable, target.cluster, ram=machine.ram, errors=machine.bus_errors)
+        checkers.append(retirement_check(executable, config, machine, library))
+        if cluster is not None:
+            checkers += device_checks(executable, cluster, machine)
+    if lockstep and cluster is not None:
+        together = ClusterLockstep(executable, cluster, ram=machine.ram, errors=machine.bus_errors)
         checkers.append(LockstepCheck(together))
     elif lockstep:
-        alone = Lockstep(executable, target.core, hart_id=machine.hart_id, errors=machine.bus_errors)
+        alone = Lockstep(executable, config.core, hart_id=machine.hart_id, errors=machine.bus_errors)
         checkers.append(LockstepCheck(alone))
-    settings = {"boot_addr": executable.entry, "tohost": executable.tohost} | target.settings
-    cores = len(target.hart_ids)
+    settings: dict[str, int] = {"boot_addr": executable.entry, "tohost": executable.tohost}
+    if cluster is not None:
+        settings |= {"bank_hash": cluster.bank_hash, "tcdm_bytes": cluster.tcdm_bytes}
     name_of, lines = executable.symbol_at, SourceLines(executable.path)
     with Session(
         library,
-        cores,
+        len(harts),
         settings,
         memory,
         machine,
         waves=waves,
         checkers=checkers,
         observer=observer,
-        together=target.cluster is not None,
+        together=cluster is not None,
     ) as session:
         window = text_window(executable)
-        session.accounts = [session.model.account(hart, *window) for hart in range(cores if account else 0)]
+        session.accounts = [session.model.account(hart, *window) for hart in range(len(harts) if account else 0)]
         host = _Host(session, executable, memory, output)
         end = None
         while end is None:
@@ -128,17 +123,19 @@ def run_program(
     return result
 
 
-def retirement_check(executable: Executable, target: Target, machine: Machine, library: Path) -> RetirementCheck:
+def retirement_check(
+    executable: Executable, config: CoreConfig | ClusterConfig, machine: Machine, library: Path
+) -> RetirementCheck:
     """The check of every retirement of a program."""
     hosts = [address for address in (executable.tohost, executable.fromhost) if address is not None]
     return RetirementCheck(
         library,
-        target.core,
-        load_memory(executable, (*machine.ram, *target.memory)),
+        config.core,
+        load_memory(executable, (*machine.ram, *memory_of(config))),
         entry=executable.entry,
         host_words=hosts,
-        hart_ids=target.hart_ids,
-        has_tcdm=target.cluster is not None,
+        hart_ids=hart_ids(config, machine),
+        has_tcdm=isinstance(config, ClusterConfig),
         name_of=executable.symbol_at,
         errors=machine.bus_errors,
     )
@@ -149,7 +146,7 @@ def device_checks(executable: Executable, cluster: ClusterConfig, machine: Machi
     name_of = executable.symbol_at
     checks: list[Checker] = [EventUnitCheck(cluster, name_of), TimerCheck(cluster.cores, name_of)]
     if cluster.dma:
-        memory = load_memory(executable, (*machine.ram, (TCDM_BASE, cluster.tcdm_bytes)))
+        memory = load_memory(executable, (*machine.ram, *memory_of(cluster)))
         checks.append(DmaCheck(cluster, memory, name_of))
     return checks
 

@@ -84,16 +84,8 @@ def mac_load_nn(insn: Insn, src: Sources) -> Effects:
 def reload(src: Sources, index: U32, happens: Bits | None = None, rd: U32 | None = None) -> Effects:
     """The word at the base goes to an entry of the NN-RF, everywhere unless told where; the base moves on."""
     happens = np.ones(len(src.word), np.bool_) if happens is None else happens
-    return Effects(
-        rd=rd,
-        base=src.rs1 + INCREMENT,
-        base_written=happens,
-        address=src.rs1,
-        accessed=happens,
-        size=INCREMENT,
-        nn_index=index,
-        nn_written=happens,
-    )
+    base = src.rs1 + INCREMENT
+    return Effects(rd=rd, base=base, address=src.rs1, accessed=happens, size=INCREMENT, nn_index=index)
 
 
 def mac_load_cu(insn: Insn, src: Sources) -> Effects:

@@ -58,14 +58,12 @@ class Effects:
 
     rd: U32 | None = None
     base: U32 | None = None  # new value of the base register of post-increment and Mac&Load instructions
-    base_written: Bits | None = None  # where it is written
     address: U32 | None = None  # byte address of the memory access
-    accessed: Bits | None = None  # where there is one
+    accessed: Bits | None = None  # where there is one, and the base and the NN-RF change
     store: U32 | None = None  # stored value, zero above `size` bytes
     size: int | None = None  # bytes accessed: 1, 2 or 4
     # NN-RF entry that takes `Sources.loaded`: 0, 1 activations, 2..5 weights, 6 factor, 7 summand
     nn_index: U32 | None = None
-    nn_written: Bits | None = None  # where it does
     taken: Bits | None = None  # whether control is transferred
     target: U32 | None = None  # the address it would go to
 

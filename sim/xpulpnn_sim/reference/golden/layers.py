@@ -120,36 +120,23 @@ def conv(
     return _wrap(sums + (0 if bias is None else bias.astype(np.int64)))
 
 
-def _shift_and_clip(value: I32, shift: int, bits: int, *, signed: bool) -> I32:
-    if not 0 <= shift < ACCUMULATOR_BITS:
-        raise LayerError(f"`shift` must be 0 to {ACCUMULATOR_BITS - 1}, not {shift}")
-    least, greatest = element_range(bits, signed=signed)
-    return np.clip(value >> np.int32(shift), least, greatest).astype(np.int32)
-
-
-def quantise_shift(acc: AnyInt, shift: int, bits: int, signed: bool = False) -> I32:
-    """``clip(acc >> shift)``: floor, then the range of a ``bits``-bit element."""
-    return _shift_and_clip(_wrap(acc.astype(np.int64)), shift, bits, signed=signed)
-
-
-def quantise_bn(acc: AnyInt, kappa: AnyInt, lam: AnyInt, shift: int, bits: int, signed: bool = False) -> I32:
-    """Batch normalisation folded into integers: ``clip(int32(kappa * acc + lam) >> shift)``."""
-    total = _wrap(acc.astype(np.int64) * kappa.astype(np.int64) + lam.astype(np.int64))
-    return _shift_and_clip(total, shift, bits, signed=signed)
-
-
-def quantise_bn64(acc: AnyInt, kappa: AnyInt, lam: AnyInt, shift: int, bits: int, signed: bool = False) -> I32:
-    """The same in 64 bits: ``clip(int32(int64(kappa * acc + lam) >> shift))``, parameters as in :func:`quantise_bn`.
-    The sum wraps at 64 bits, what the shift leaves of it at 32."""
-    if not 0 <= shift < 2 * ACCUMULATOR_BITS:
-        raise LayerError(f"`shift` must be 0 to {2 * ACCUMULATOR_BITS - 1}, not {shift}")
-    total = acc.astype(np.int64) * kappa.astype(np.int64) + lam.astype(np.int64)
-    return _shift_and_clip(_wrap(total >> np.int64(shift)), 0, bits, signed=signed)
-
-
-def quantise_multiply(acc: AnyInt, factor: int, shift: int, bits: int, signed: bool = False) -> I32:
-    """``clip(int32(factor * acc) >> shift)``: one factor for the whole layer."""
-    return _shift_and_clip(_wrap(acc.astype(np.int64) * factor), shift, bits, signed=signed)
+def quantise_bn(
+    acc: AnyInt,
+    kappa: AnyInt | int,
+    lam: AnyInt | int,
+    shift: int,
+    bits: int,
+    signed: bool = False,
+    width: int = ACCUMULATOR_BITS,
+) -> I32:
+    """Batch normalisation folded into integers: ``clip(int32((kappa * acc + lam) >> shift))``. The sum wraps at
+    ``width`` bits, 32 or 64, what the shift leaves of it at 32."""
+    if not 0 <= shift < width:
+        raise LayerError(f"`shift` must be 0 to {width - 1}, not {shift}")
+    total = acc.astype(np.int64) * kappa + lam
+    if width == ACCUMULATOR_BITS:
+        total = _wrap(total).astype(np.int64)
+    return _clip(_wrap(total >> shift).astype(np.int64), bits, signed=signed)
 
 
 def depthwise(maps: AnyInt, weights: AnyInt, bias: AnyInt | None, window: Window, outside: int = 0) -> I32:
@@ -173,11 +160,6 @@ def window_sums(maps: AnyInt, window: Window) -> I64:
     return np.asarray(sum(view.astype(np.int64) for _, view in views(maps, window, 0)))
 
 
-def average(sums: I64, area: int, bits: int, *, signed: bool) -> I32:
-    """``clip(sums / area)``, the quotient rounded towards zero as in C."""
-    return _clip(np.sign(sums) * (np.abs(sums) // area), bits, signed=signed)
-
-
 def scaled_average(sums: I64, area: int, scale: tuple[int, int, int], bits: int, *, signed: bool) -> I32:
     """``clip((sums * factor / area + summand) >> shift)`` for the scale (factor, summand, shift). The product is
     divided, not the factor, and the quotient rounded towards zero as in C; the shift rounds down."""
@@ -192,22 +174,12 @@ def scaled(values: AnyInt, scale: tuple[int, int, int], bits: int, *, signed: bo
     return _clip(values.astype(np.int64) * factor + summand >> shift, bits, signed=signed)
 
 
-def add(first: AnyInt, second: AnyInt, bits: int, *, signed: bool) -> I32:
-    """``clip(first + second)``."""
-    return _clip(first.astype(np.int64) + second, bits, signed=signed)
-
-
 def add_shifted(
     maps: tuple[AnyInt, AnyInt], factors: tuple[int, int], shift: int, bits: int, *, signed: bool, summand: int = 0
 ) -> I32:
     """``clip((factors[0] * maps[0] + factors[1] * maps[1] + summand) >> shift)``."""
     total = sum(values.astype(np.int64) * factor for values, factor in zip(maps, factors, strict=True))
     return _clip(np.asarray(total) + summand >> shift, bits, signed=signed)
-
-
-def relu(image: AnyInt) -> I32:
-    """Negative elements become 0."""
-    return np.maximum(image, 0).astype(np.int32)
 
 
 def _clip(values: I64, bits: int, *, signed: bool) -> I32:

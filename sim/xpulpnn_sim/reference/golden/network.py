@@ -31,11 +31,6 @@ def convolution(values: AnyInt, weights: AnyInt) -> I64:
     return layers.windowed_sums(values[np.newaxis], weights, window, -1, 1)[0]
 
 
-def pooled(values: AnyInt) -> I32:
-    """The largest of each 2 x 2 window."""
-    return layers.max_pool(values, Window(2, 2, (2, 2)))
-
-
 def classify(
     image: NDArray[np.uint8],
     filters: tuple[AnyInt, ...],
@@ -44,7 +39,8 @@ def classify(
     """The results of every layer for an image, with the filters of the convolutions and the weights of the others."""
     values, found = binary_image(image), list[I64]()
     for weights in filters:
-        values = signs(pooled(convolution(values, weights)))
+        # the largest of each 2 x 2 window comes before the sign
+        values = signs(layers.max_pool(convolution(values, weights), Window(2, 2, (2, 2))))
         found.append(values)
     values = values.reshape(-1)
     *hidden, last = connected
@@ -180,29 +176,23 @@ def _add(stage: _Stage, first: I32, second: I32) -> I32:
         layers.scaled(values, (scale.factor, scale.summand, scale.shift), _TABLE_BITS, signed=signed)
         for values, scale in zip((first, second), tensors.scales, strict=True)
     ]
-    return layers.add(scaled[0], scaled[1], bits, signed=signed)
+    return layers.add_shifted((scaled[0], scaled[1]), (1, 1), 0, bits, signed=signed)
 
 
 def _avgpool(stage: _Stage, maps: I32) -> I32:
     layer, own, bits, signed = stage.layer, stage.tensors, stage.precision.y, stage.precision.y_signed
     sums, area = layers.window_sums(maps, _window(layer)), layer.kernel_height * layer.kernel_width
-    if not layer.scaled:
-        return layers.average(sums, area, bits, signed=signed)
-    return layers.scaled_average(sums, area, (own.factor, own.summand, own.shift), bits, signed=signed)
+    scale = (own.factor, own.summand, own.shift) if layer.scaled else (1, 0, 0)
+    return layers.scaled_average(sums, area, scale, bits, signed=signed)
 
 
 def _maxpool(stage: _Stage, maps: I32) -> I32:
     found = layers.max_pool(maps, _window(stage.layer))
-    return layers.relu(found) if stage.layer.relu else found
-
-
-def _matmul(stage: _Stage, pixels: I32) -> I32:
-    """A pixel of the one image is a row, as an image is of a fully connected layer."""
-    return _linear(stage, pixels[0])[np.newaxis]
+    return np.maximum(found, 0) if stage.layer.relu else found
 
 
 def _relu(_: _Stage, maps: I32) -> I32:
-    return layers.relu(maps)
+    return np.maximum(maps, 0)
 
 
 def _transpose(_: _Stage, maps: I32) -> I32:
@@ -218,7 +208,7 @@ COMPUTED: Mapping[str, Callable[..., I32]] = {
     "conv1d": _conv1d,
     "depthwise": _depthwise,
     "linear": _linear,
-    "matmul": _matmul,
+    "matmul": _linear,
     "maxpool": _maxpool,
     "pointwise": _conv,
     "relu": _relu,
@@ -237,11 +227,11 @@ def _requantised(stage: _Stage, sums: I64) -> I32:
         case "bn32":
             return layers.quantise_bn(accumulators, after.kappa, after.lam, after.shift, bits, signed)
         case "bn64":
-            return layers.quantise_bn64(accumulators, after.kappa, after.lam, after.shift, bits, signed)
+            return layers.quantise_bn(accumulators, after.kappa, after.lam, after.shift, bits, signed, width=64)
         case "multiply":
-            return layers.quantise_multiply(accumulators, after.factor, after.shift, bits, signed)
+            return layers.quantise_bn(accumulators, after.factor, 0, after.shift, bits, signed)
         case "shift":
-            return layers.quantise_shift(accumulators, after.shift, bits, signed)
+            return layers.quantise_bn(accumulators, 1, 0, after.shift, bits, signed)
         case _:
             counts = below(accumulators, after.values)
     if bits == _SIGN_BITS:

@@ -57,7 +57,7 @@ def _access(insn: Insn, src: Sources, size: int) -> Effects:
     moved = src.rs1 + OFFSETS[offset_token](src)
     always = np.ones(len(src.word), np.bool_)
     if "!" in insn.operands:
-        return Effects(base=moved, base_written=always, address=src.rs1, accessed=always, size=size)
+        return Effects(base=moved, address=src.rs1, accessed=always, size=size)
     return Effects(address=moved, accessed=always, size=size)
 
 

@@ -9,12 +9,12 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import hart_number
 from xpulpnn.isa.csr import MCAUSE_INTERRUPT
 from xpulpnn.isa.machine import Interrupt
+from xpulpnn_sim.reference.golden.dma import DmaModel
 from xpulpnn_sim.reference.iss.cluster_devices import ClusterMemory, Devices
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.memory import AccessError, PostponedError
 from xpulpnn_sim.reference.iss.session import HostChannel, fill_memory, last_trap, outside_memory
-from xpulpnn_sim.reference.programs.cluster_program import cluster_windows, require_cluster
-from xpulpnn_sim.reference.programs.elf import Executable, Window
+from xpulpnn_sim.reference.programs.elf import Executable, Window, memory_of, require_fitting, windows
 from xpulpnn_sim.reference.programs.exits import (
     Exit,
     NameOf,
@@ -67,10 +67,14 @@ class ClusterSession:
     ) -> None:
         if quantum < 1:
             raise InputError(f"quantum must be at least 1, not {quantum}")
-        require_cluster(executable, config)
+        require_fitting(executable, config)
         require_core(executable.cores, config.core, str(executable.path), core_name(config.core))
         self.devices = Devices(config, executable.entry)
-        self.memory = ClusterMemory(cluster_windows(executable, config, ram), config, self.devices, errors)
+        self.memory = ClusterMemory(
+            windows(executable, (*memory_of(config), *ram)), config, self.devices.access, errors
+        )
+        if config.dma:
+            self.devices.dma = DmaModel(config, self.memory.move)
         fill_memory(self.memory, executable)
         self.harts = tuple(
             Iss.of(config.core, executable.entry, hart_id=hart_number(0, core), memory=self.memory)

@@ -1,7 +1,6 @@
 """Memory and peripherals of a cluster on the simulator: TCDM, event unit, control, timer, DMA engine."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
 
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.isa.cluster import (
@@ -35,13 +34,9 @@ _TEST_SET = TCDM_BASE | _VIEW
 _DEVICES_END = CONTROL + _VIEW
 
 
-class _Peripherals(Protocol):
-    """Peripherals of the cluster, by address."""
-
-    # makes the DMA engine, if there is one, with what makes its transfers
-    def connect_dma(self, move: Callable[[Moves], None]) -> None: ...
-    # a load, or a store of a value: the word, 0 for a store; None if it waits; LookupError where there is nothing
-    def access(self, core: int, address: int, value: int | None) -> int | None: ...
+# a load by a core at an address, or a store of a value: the word, 0 for a store; None if it waits; LookupError where
+# there is nothing
+PeripheralAccess = Callable[[int, int, int | None], int | None]
 
 
 def canonical(address: int) -> int:
@@ -56,7 +51,7 @@ class ClusterMemory(Memory):
     """Memory as the harts of a cluster see it.
 
     Loads of the test&set view of the TCDM return what is there and make it all ones. The alias of the TCDM is the same
-    memory. Accesses to peripherals are made by :attr:`devices` on behalf of :attr:`core`; they raise
+    memory. Accesses to peripherals are made by :attr:`reach` on behalf of :attr:`core`; they raise
     :class:`PostponedError` unless :attr:`exact` is set. Where nothing is inside the cluster, the bus answers with an
     error.
     """
@@ -65,22 +60,22 @@ class ClusterMemory(Memory):
         self,
         windows: Iterable[tuple[int, int]],
         config: ClusterConfig,
-        devices: _Peripherals,
+        reach: PeripheralAccess,
         errors: Sequence[tuple[int, int]] = (),
     ) -> None:
         """Start with an empty memory."""
         super().__init__([*windows, (TCDM_ALIAS, config.tcdm_bytes)])
         self.errors = tuple(errors)
         self._config = config
-        self.devices = devices
+        self.reach = reach
         self.core = 0
         self.exact = False
         self._tcdm_bytes = config.tcdm_bytes
         for offset in range(0, config.tcdm_bytes, 1 << PAGE_BITS):
             self._share((TCDM_BASE + offset) >> PAGE_BITS, (TCDM_ALIAS + offset) >> PAGE_BITS)
-        devices.connect_dma(self._move)
 
-    def _move(self, moves: Moves) -> None:
+    def move(self, moves: Moves) -> None:
+        """Make a transfer of the DMA engine."""
         for source, target, size in moves.pieces():
             for address, kind in ((source, "load"), (target, "store")):
                 if address < TCDM_ALIAS + TCDM_SPACE or not self.inside(address, size):
@@ -141,7 +136,7 @@ class ClusterMemory(Memory):
         if address % WORD_BYTES + size > WORD_BYTES:
             raise AccessError(kind, address, size)
         try:
-            word = self.devices.access(self.core, address // WORD_BYTES * WORD_BYTES, value)
+            word = self.reach(self.core, address // WORD_BYTES * WORD_BYTES, value)
         except LookupError:
             raise BusError from None
         if word is None:
@@ -214,8 +209,7 @@ class Devices:
     def __init__(self, config: ClusterConfig, boot_address: int) -> None:
         self.events = SettledEventUnit(config)
         self.timer = ClusterTimerModel()
-        self.dma: DmaModel | None = None
-        self._config = config
+        self.dma: DmaModel | None = None  # to be set once there is memory for its transfers
         self.time = 0
         self._cores = config.cores
         self._outstanding: dict[int, int] = {}
@@ -233,11 +227,6 @@ class Devices:
             enabled = [Icache.ENABLE, *([Icache.PREFETCH] if config.prefetch else [])]
             self._masks |= {ICACHE_CONTROL + offset: 1 for offset in (*enabled, Icache.COUNT)}
             self._values |= {ICACHE_CONTROL + offset: 1 for offset in enabled}
-
-    def connect_dma(self, move: Callable[[Moves], None]) -> None:
-        """Make the DMA engine, if there is one, with what makes its transfers."""
-        if self._config.dma:
-            self.dma = DmaModel(self._config, move)
 
     def advance(self, time: int) -> None:
         """Let time pass up to ``time``; the timer does not go back."""

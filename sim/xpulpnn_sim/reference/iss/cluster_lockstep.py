@@ -11,30 +11,15 @@ from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.isa.cluster import CONTROL, NO_MASTER, TCDM_BASE, TEST_SET_BIT, hart_number
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 from xpulpnn_sim.reference.iss.cluster_devices import ClusterMemory, canonical
-from xpulpnn_sim.reference.iss.lockstep import Difference, Lockstep, MismatchError, Record
+from xpulpnn_sim.reference.iss.lockstep import Lockstep, Record
 from xpulpnn_sim.reference.iss.memory import AccessError
 from xpulpnn_sim.reference.iss.session import fill_memory
-from xpulpnn_sim.reference.programs.cluster_program import cluster_windows
-from xpulpnn_sim.reference.programs.elf import Executable, Window
+from xpulpnn_sim.reference.programs.elf import Executable, Window, memory_of, windows
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 
 _NAMES = RETIREMENT.names or ()
 _ADDRESS, _RDATA, _RMASK, _WMASK = (_NAMES.index(f"mem_{name}") for name in ("addr", "rdata", "rmask", "wmask"))
 _TEST_SET = TCDM_BASE | 1 << TEST_SET_BIT
-
-
-class RecordedDevices:
-    """Stands for the peripherals: loads of them find what the design has found."""
-
-    def __init__(self) -> None:
-        self.word = 0
-
-    def connect_dma(self, move: Any) -> None:
-        """Transfers are the design's; they are applied as it makes them."""
-
-    def access(self, core: int, address: int, value: int | None) -> int | None:
-        """A load, or a store of ``value``, which changes nothing here."""
-        return self.word if value is None else 0
 
 
 class OrderedMemory(ClusterMemory):
@@ -95,11 +80,10 @@ class ClusterLockstep:
         *,
         ram: Sequence[Window] = (),
         errors: Sequence[Window] = (),
-        context: str = "",
     ) -> None:
-        self._devices = RecordedDevices()
-        windows = cluster_windows(executable, config, ram)
-        self._memory = OrderedMemory(windows, config, self._devices, errors)
+        self._recorded = 0  # what a load of a peripheral has found in the design; stores change nothing here
+        pieces = windows(executable, (*memory_of(config), *ram))
+        self._memory = OrderedMemory(pieces, config, lambda *access: self._recorded * (access[2] is None), errors)
         self._memory.exact = True
         fill_memory(self._memory, executable)
         self.harts = tuple(
@@ -107,7 +91,6 @@ class ClusterLockstep:
                 executable,
                 config.core,
                 hart_id=hart_number(0, core),
-                context=context,
                 memory=self._memory,
                 who=f"hart {core}, ",
             )
@@ -117,13 +100,9 @@ class ClusterLockstep:
         self._records = [np.zeros(0, RETIREMENT) for _ in self.harts]
         self._grants: NDArray[Any] | None = None
 
-    @property
-    def compared(self) -> int:
-        """Retirements that agreed."""
-        return sum(hart.compared for hart in self.harts)
-
-    def compare(self, records: Sequence[Records], grants: NDArray[Any], *, last: bool = False) -> Difference | None:
-        """Compare a block that follows those already compared; the first difference ends it for good."""
+    def compare(self, records: Sequence[Records], grants: NDArray[Any], *, last: bool = False) -> None:
+        """Compare a block that follows those already compared; raises :class:`DifferenceError` for the first
+        difference, which ends it for good."""
         grants = grants[grants["hart"] <= NO_MASTER]
         self._grants = grants.copy() if self._grants is None else np.concatenate([self._grants, grants])
         self._records = [np.concatenate(pair) for pair in zip(self._records, records, strict=True)]
@@ -138,9 +117,8 @@ class ClusterLockstep:
         if not last:
             for waiting, at, claimed in zip(self._records, own, claims, strict=True):
                 end = min([end, *at[claimed == len(waiting)][:1].tolist()])
-        difference = self._walk(self._ordered(own, claims, end, last=last), end)
+        self._walk(self._ordered(own, claims, end, last=last), end)
         self._grants = self._grants[end:]
-        return difference
 
     def _ordered(
         self, own: Sequence[NDArray[Any]], claims: Sequence[NDArray[Any]], end: int, *, last: bool
@@ -171,11 +149,11 @@ class ClusterLockstep:
         order = np.lexsort((actions[2], actions[1], actions[0]))
         return list(zip(*actions[1:, order].tolist(), strict=True))
 
-    def _walk(self, actions: Sequence[tuple[int, int, int]], end: int) -> Difference | None:
+    def _walk(self, actions: Sequence[tuple[int, int, int]], end: int) -> None:
         assert self._grants is not None
         records: list[list[Record]] = [list(map(tuple, waiting.tolist())) for waiting in self._records]
         grants: list[Record] = list(map(tuple, self._grants[:end].tolist()))
-        harts, memory, devices = self.harts, self._memory, self._devices
+        harts, memory = self.harts, self._memory
         done = [0] * len(harts)
         for hart, position, access in actions:
             if position < 0:
@@ -188,21 +166,17 @@ class ClusterLockstep:
             record = records[hart][position]
             done[hart] = position + 1
             address = record[_ADDRESS]
-            difference = None
             if record[_RMASK] | record[_WMASK]:
                 inside = CONTROL <= address < CONTROL + TCDM_SPACE
                 if inside:
-                    devices.word = record[_RDATA] << BYTE_BITS * (address % WORD_BYTES)
+                    self._recorded = record[_RDATA] << BYTE_BITS * (address % WORD_BYTES)
                 memory.begin()
-                difference = self._accessing(hart, record, access >= 0 or inside)
+                self._accessing(hart, record, access >= 0 or inside)
             else:
                 # one that traps may have made the first of two accesses
                 self._halves[hart] = None
-                difference = harts[hart].follow(record)
-            if difference is not None:
-                return difference
+                harts[hart].follow(record)
         self._records = [waiting[count:] for waiting, count in zip(self._records, done, strict=True)]
-        return None
 
     def _first_half(self, record: Record, address: int, write: int, enables: int, value: int) -> _Half:
         """The first access of an instruction: a load's word is kept; a store and the mark of a test&set are made."""
@@ -214,7 +188,7 @@ class ClusterLockstep:
             memory.apply(address, enables, -1)
         return _Half(before, memory.word_bytes(address))
 
-    def _accessing(self, hart: int, record: Record, granted: bool) -> Difference | None:
+    def _accessing(self, hart: int, record: Record, granted: bool) -> None:
         """An instruction whose access, or its second half, is granted now."""
         lockstep, memory = self.harts[hart], self._memory
         address = record[_ADDRESS]
@@ -224,18 +198,18 @@ class ClusterLockstep:
             expected = 2 if crosses else 1
             got = granted + (half is not None)
             why = "accesses that the bus has granted for the instruction"
-            return lockstep.differs(record, MismatchError("grants", expected, got, why))
+            raise lockstep.differs(record, "grants", expected, got, why)
         try:
             if half is None:
-                return lockstep.follow(record)
+                lockstep.follow(record)
+                return
             # for the instruction the first word is as it was at its grant, for everybody else as it is now
             now = memory.exchange(address, half.before)
-            difference = lockstep.follow(record)
+            lockstep.follow(record)
             left = memory.exchange(address, now)
         except AccessError as error:
-            return lockstep.differs(record, MismatchError("mem_addr", error.address, address, "outside memory"))
-        if difference is None and left != half.after:
+            raise lockstep.differs(record, "mem_addr", error.address, address, "outside memory") from None
+        if left != half.after:
             expected, got = (int.from_bytes(word, "little") for word in (left, half.after))
             why = "the first of the two words after the access"
-            return lockstep.differs(record, MismatchError("mem_wdata", expected, got, why))
-        return difference
+            raise lockstep.differs(record, "mem_wdata", expected, got, why)

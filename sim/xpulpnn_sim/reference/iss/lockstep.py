@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from xpulpnn.config import CoreConfig
@@ -13,7 +12,7 @@ from xpulpnn_sim.reference.iss.core import CSR_OPS, Iss
 from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sim.reference.iss.session import HostChannel, Observer, loaded_memory
 from xpulpnn_sim.reference.programs.elf import Executable, Window
-from xpulpnn_sim.reference.programs.exits import place
+from xpulpnn_sim.reference.programs.exits import DifferenceError, place
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records, digits_of, line_of, register_name, text_of
 
 Record = tuple[int, ...]
@@ -51,27 +50,6 @@ _ALWAYS = tuple((name, _AT[name]) for name in ("insn", "trap", "cause", "nn_we",
 _ALWAYS_IN_TRAPS = (*_ALWAYS, ("rd_we", _RD_WE), ("base_we", _BASE_WE))  # an instruction that traps changes nothing
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The first retirement that is not what the simulator expects."""
-
-    order: int  # which retirement, when and where
-    cycle: int  # which retirement, when and where
-    pc: int  # which retirement, when and where
-    field: str  # field of the record, or "interrupt"
-    expected: int  # value of the simulator and of the design
-    got: int  # value of the simulator and of the design
-    text: str  # report of several lines
-
-
-class MismatchError(Exception):
-    """One field of one record differs."""
-
-    def __init__(self, field: str, expected: int, got: int, why: str = "") -> None:
-        super().__init__(field)
-        self.field, self.expected, self.got, self.why = field, expected, got, why
-
-
 class Lockstep:
     """The simulator, stepped by the records of a design. Values that depend on time (cycle counters, pending
     interrupts) are taken from the records. An interrupt is taken where the records say so, and must be one that may be
@@ -84,8 +62,6 @@ class Lockstep:
         *,
         hart_id: int = 0,
         boot_address: int | None = None,
-        context: str = "",
-        patience: int = PATIENCE,
         memory: Memory | None = None,
         errors: Sequence[Window] = (),
         who: str = "",
@@ -98,8 +74,7 @@ class Lockstep:
         self.compared = 0
         self.harts = (self,)
         self._name_of = executable.symbol_at
-        self._context, self._who = context, who
-        self._patience = patience
+        self._who = who
         self._observer = Observer(self.iss)
         # what the program prints is shown by who runs the design
         self._channel = HostChannel(executable, memory, self.iss.halt, lambda printed: None)
@@ -107,28 +82,25 @@ class Lockstep:
         self._history: deque[Record] = deque(maxlen=HISTORY)
         self._waiting = 0
 
-    def compare(self, records: Records, lines: Any = None) -> Difference | None:
+    def compare(self, records: Records, lines: Any = None) -> DifferenceError | None:
         """Compare a block of records that follows those already compared; the first difference ends it for good."""
         levels = [None] * len(records) if lines is None else [int(level) for level in lines]
-        for record, level in zip(records.tolist(), levels, strict=True):
-            difference = self.follow(record, level)
-            if difference is not None:
-                return difference
+        try:
+            for record, level in zip(records.tolist(), levels, strict=True):
+                self.follow(record, level)
+        except DifferenceError as difference:
+            return difference
         return None
 
-    def follow(self, record: Record, level: int | None = None) -> Difference | None:
+    def follow(self, record: Record, level: int | None = None) -> None:
         """Compare the next record; ``level``: the interrupt lines, if they are known."""
-        try:
-            if level is not None and record[_INTR]:
-                self._require_most_urgent(record, level)
-            self._advance(record)
-            if level is not None:
-                self._watch_interrupts(level)
-        except MismatchError as mismatch:
-            return self.differs(record, mismatch)
+        if level is not None and record[_INTR]:
+            self._require_most_urgent(record, level)
+        self._advance(record)
+        if level is not None:
+            self._watch_interrupts(record, level)
         self._history.append(record)
         self.compared += 1
-        return None
 
     def _advance(self, record: Record) -> None:
         iss = self.iss
@@ -136,7 +108,7 @@ class Lockstep:
         if record[_INTR]:
             self._interrupt(record)
         if record[_PC] != iss.state.pc:
-            raise MismatchError("pc_rdata", iss.state.pc, record[_PC])
+            raise self.differs(record, "pc_rdata", iss.state.pc, record[_PC])
         _, retired = self._observer.step()
         assert retired is not None
         fetched = retired.fetched
@@ -147,7 +119,7 @@ class Lockstep:
             expected["rd_wdata"] = iss.state.regs[written] = record[_RD_WDATA]
         for name, at in _ALWAYS_IN_TRAPS if traps else _ALWAYS:
             if record[at] != expected.get(name, 0):
-                raise MismatchError(name, expected.get(name, 0), record[at])
+                raise self.differs(record, name, expected.get(name, 0), record[at])
         if traps:
             # what is dropped behind an access that faults may have been counted
             self._free |= _EVENT_CSRS if retired.cause in _ACCESS_FAULTS else frozenset()
@@ -156,23 +128,23 @@ class Lockstep:
         rd = record[_RD_ADDR] if record[_RD_WE] else 0
         base = record[_BASE_ADDR] if record[_BASE_WE] else 0
         if rd != written:
-            raise MismatchError("rd_addr", written, rd)
+            raise self.differs(record, "rd_addr", written, rd)
         if base != moved and not (fetched is not None and base == written == fetched.base):
-            raise MismatchError("base_addr", moved, base)
+            raise self.differs(record, "base_addr", moved, base)
         stored = (1 << 8 * expected.get("mem_wmask", 0).bit_length()) - 1  # above its size the data may be anything
         for name, value in expected.items():
             got = record[_AT[name]]
             if (got & stored if name == "mem_wdata" else got) != value:
-                raise MismatchError(name, value, got)
+                raise self.differs(record, name, value, got)
 
     def _interrupt(self, record: Record) -> None:
         """The record is the first of an interrupt handler: the interrupt must be allowed here."""
         csrs = self.iss.csrs
         line = self._interrupt_line(record)
         if not csrs["mstatus"] & MSTATUS_MIE:
-            raise MismatchError("intr", 0, 1, "interrupts are disabled (mstatus.MIE = 0)")
+            raise self.differs(record, "intr", 0, 1, "interrupts are disabled (mstatus.MIE = 0)")
         if not csrs["mie"] >> line & 1:
-            raise MismatchError("intr", 0, 1, f"interrupt {line} is not enabled (mie = 0x{csrs['mie']:08x})")
+            raise self.differs(record, "intr", 0, 1, f"interrupt {line} is not enabled (mie = 0x{csrs['mie']:08x})")
         self.iss.take_interrupt(line)
         self._observer.interrupted(line)
         self._waiting = 0
@@ -192,40 +164,34 @@ class Lockstep:
         pending = level & self.iss.csrs["mie"] & IRQ_BITS
         line, urgent = self._interrupt_line(record), [line for line in IRQ_PRIORITY if pending >> line & 1]
         if not urgent:
-            raise MismatchError("intr", 0, 1, "no enabled interrupt line is high")
+            raise self.differs(record, "intr", 0, 1, "no enabled interrupt line is high")
         if line != urgent[0] and not record[_TRAP]:
             why = f"interrupt {urgent[0]} is more urgent than {line}"
-            raise MismatchError("cause", CAUSE_INTERRUPT | urgent[0], record[_CAUSE], why)
+            raise self.differs(record, "cause", CAUSE_INTERRUPT | urgent[0], record[_CAUSE], why)
 
-    def _watch_interrupts(self, level: int) -> None:
+    def _watch_interrupts(self, record: Record, level: int) -> None:
         csrs = self.iss.csrs
         ready = level & csrs["mie"] & IRQ_BITS if csrs["mstatus"] & MSTATUS_MIE else 0
         self._waiting = self._waiting + 1 if ready else 0
-        if self._waiting > self._patience:
+        if self._waiting > PATIENCE:
             line = ready.bit_length() - 1
             why = f"interrupt {line} has been pending and enabled for {self._waiting} retirements"
-            raise MismatchError("interrupt", 1, 0, why)
+            raise self.differs(record, "interrupt", 1, 0, why)
 
-    def differs(self, record: Record, mismatch: MismatchError) -> Difference:
-        """The report of a record that differs in one field."""
+    def differs(self, record: Record, field: str, expected: int, got: int, why: str = "") -> DifferenceError:
+        """The report of a record that differs in one field, or of an interrupt that is not taken."""
         values = dict(zip(_NAMES, record, strict=True))
         pc, order, cycle = values["pc_rdata"], values["order"], values["cycle"]
-        why = f": {mismatch.why}" if mismatch.why else ""
-        expected, got = _shown(mismatch.field, mismatch.expected), _shown(mismatch.field, mismatch.got)
         lines = [
             f"difference at {self._who}retirement {order}, cycle {cycle}, pc {place(pc, self._name_of)}",
             f"  instruction: {digits_of(values['insn'])}  {text_of(values['insn'], pc)}",
-            f"  {mismatch.field} must be {expected}, not {got}{why}",
+            f"  {field} must be {_shown(field, expected)}, not {_shown(field, got)}{f': {why}' if why else ''}",
         ]
-        if mismatch.field == "pc_rdata":
-            lines.append(f"  expected instruction: {place(mismatch.expected, self._name_of)}")
-        if self._context:
-            lines.append(f"  {self._context}")
+        if field == "pc_rdata":
+            lines.append(f"  expected instruction: {place(expected, self._name_of)}")
         lines.append("before it, and as the design reports it:")
-        shown = [*self._history, record]
-        lines += [f"  {line_of(dict(zip(_NAMES, each, strict=True)))}" for each in shown]
-        text = "\n".join(lines)
-        return Difference(order, cycle, pc, mismatch.field, mismatch.expected, mismatch.got, text)
+        lines += [f"  {line_of(dict(zip(_NAMES, each, strict=True)))}" for each in (*self._history, record)]
+        return DifferenceError("\n".join(lines), order, cycle, field, expected, got)
 
 
 def _shown(name: str, value: int) -> str:

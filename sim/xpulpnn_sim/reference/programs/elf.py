@@ -1,4 +1,4 @@
-"""Programs to run: 32-bit little-endian RISC-V executables in ELF, of any compiler."""
+"""Programs to run, 32-bit little-endian RISC-V executables in ELF of any compiler, and which designs they fit."""
 
 from bisect import bisect_right
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -11,10 +11,11 @@ from struct import Struct
 from typing import NamedTuple
 
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 from elftools.elf.segments import Segment as ElfSegment
 
+from xpulpnn.config import TCDM_SPACE, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.cluster import CONTROL, TCDM_ALIAS, TCDM_BASE, TEST_SET_BIT
 from xpulpnn.isa.machine import ADDRESS_SPACE, HALF_BYTES, WORD_BYTES, XLEN
 from xpulpnn_sw.toolchain.core_note import NOTE_SECTION, ClusterNote, CoreNote, read_cluster_note, read_notes
 
@@ -52,11 +53,22 @@ class Segment:
 
 
 class FunctionSymbol(NamedTuple):
-    """Code that belongs to one symbol."""
+    """Code, or data, that belongs to one symbol."""
 
     address: int  # first instruction
     size: int  # Bytes; of a label without a size, up to the next symbol or the end of its section
     name: str
+
+    def name_at(self, address: int) -> str:
+        """``main+0x12``, or ``main`` at its start."""
+        offset = address - self.address
+        return f"{self.name}+0x{offset:x}" if offset else self.name
+
+
+def symbol_before(symbols: Sequence[FunctionSymbol], address: int) -> FunctionSymbol | None:
+    """The last of some symbols in order that does not begin behind ``address``."""
+    position = bisect_right(symbols, address, key=lambda symbol: symbol.address)
+    return symbols[position - 1] if position else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,29 +88,24 @@ class Executable:
 
     def function_at(self, address: int) -> FunctionSymbol | None:
         """The function that holds ``address``."""
-        position = bisect_right(self.functions, address, key=lambda function: function.address) - 1
-        if position < 0:
-            return None
-        function = self.functions[position]
-        return function if address < function.address + max(function.size, 1) else None
+        function = symbol_before(self.functions, address)
+        return function if function is not None and address < function.address + max(function.size, 1) else None
 
     def symbol_at(self, address: int) -> str:
         """``main+0x12``, ``main`` at its start, empty outside all functions."""
         function = self.function_at(address)
-        if function is None:
-            return ""
-        offset = address - function.address
-        return f"{function.name}+0x{offset:x}" if offset else function.name
+        return "" if function is None else function.name_at(address)
 
 
-class _Symbol(NamedTuple):
+class ElfSymbol(NamedTuple):
+    """A definition in a symbol table."""
+
     name: str
     value: int
     size: int
     kind: int
     is_global: bool
-    section: int | None
-    """Number of the section of code it is defined in."""
+    section: int  # number of the section it is defined in
 
 
 def parse_number(text: str) -> int:
@@ -211,17 +218,12 @@ def _executable(path: Path, elf: ELFFile, size: int) -> Executable:
     if machine != "EM_RISCV":
         raise ElfError(f"{path} must be a RISC-V program, not for machine {machine}")
     sections = list(elf.iter_sections())
+    table = symbols_of(elf)
     code = {
         number: (section["sh_addr"], section["sh_size"])
         for number, section in enumerate(sections)
         if section["sh_flags"] & _EXECUTABLE_SECTION and section["sh_size"]
     }
-    table = [
-        symbol
-        for section in sections
-        if isinstance(section, SymbolTableSection)
-        for symbol in _symbols(section.data(), elf.get_section(section["sh_link"]).data(), code)
-    ]
     symbols = {symbol.name: symbol.value for symbol in sorted(table, key=lambda symbol: symbol.is_global)}
     segments = _disjoint(path, [part for segment in elf.iter_segments("PT_LOAD") for part in _placed(segment)])
     if TOHOST not in symbols:
@@ -250,13 +252,16 @@ def _placed(segment: ElfSegment) -> Iterator[Segment]:
     yield from (piece for piece in pieces if piece.size)
 
 
-def _symbols(entries: bytes, names: bytes, code: Mapping[int, Window]) -> Iterator[_Symbol]:
-    """The definitions of a symbol table, taken apart at once: some compilers leave ten thousand labels in it."""
-    for at, value, size, info, _, where in _ENTRY.iter_unpack(entries):
-        kind = info & _KIND
-        name = names[at : names.index(b"\0", at)].decode(errors="replace")
-        if name and where and kind not in (_FILE, _SECTION):
-            yield _Symbol(name, value, size, kind, info > _KIND, where if where in code else None)
+def symbols_of(elf: ELFFile) -> list[ElfSymbol]:
+    """The definitions of the symbol tables, taken apart at once: some compilers leave ten thousand labels in them."""
+    found: list[ElfSymbol] = []
+    for section in elf.iter_sections("SHT_SYMTAB"):
+        names = elf.get_section(section["sh_link"]).data()
+        for at, value, size, info, _, where in _ENTRY.iter_unpack(section.data()):
+            kind, name = info & _KIND, names[at : names.index(b"\0", at)].decode(errors="replace")
+            if name and where and kind not in (_FILE, _SECTION):
+                found.append(ElfSymbol(name, value, size, kind, info > _KIND, where))
+    return found
 
 
 def _disjoint(path: Path, segments: list[Segment]) -> tuple[Segment, ...]:
@@ -275,12 +280,12 @@ def _disjoint(path: Path, segments: list[Segment]) -> tuple[Segment, ...]:
     return tuple(ordered)
 
 
-def _functions(symbols: Iterable[_Symbol], code: Mapping[int, Window]) -> Iterator[FunctionSymbol]:
+def _functions(symbols: Iterable[ElfSymbol], code: Mapping[int, Window]) -> Iterator[FunctionSymbol]:
     """Sized functions, and labels of assembly code outside them, each up to the next."""
     labels = [
         symbol
         for symbol in symbols
-        if symbol.section is not None
+        if symbol.section in code
         and symbol.kind in (_FUNCTION, _UNTYPED)
         # mapping symbols and labels the assembler made up
         and not symbol.name.startswith(("$", ".L"))
@@ -288,13 +293,12 @@ def _functions(symbols: Iterable[_Symbol], code: Mapping[int, Window]) -> Iterat
     # at one address the sized and global names come first
     labels.sort(key=lambda symbol: (symbol.value, -symbol.size, not symbol.is_global))
     end = 0
-    kept: list[_Symbol] = []
+    kept: list[ElfSymbol] = []
     for label in labels:
         if label.value >= end and not (kept and kept[-1].value == label.value):
             kept.append(label)
             end = label.value + label.size
     for label, following in zip_longest(kept, kept[1:]):
-        assert label.section is not None
         first, length = code[label.section]
         limit = first + length
         if following is not None and following.section == label.section:
@@ -313,3 +317,69 @@ def _require_inside(path: Path, memory: tuple[Window, ...], what: str, address: 
         raise ElfError(f"{path} must have its {what} at a multiple of {size}, not at 0x{address:08x}")
     if not any(base <= address and address + size <= base + length for base, length in memory):
         raise ElfError(f"{path} must have its {what} inside memory, not at 0x{address:08x}")
+
+
+_SINGLE_CORE_STACK = "__stack_top"
+_CLUSTER_STACKS = "__stacks_top"  # symbols of the linker scripts of the runtime, for one core and for a cluster
+
+_SPACES = {
+    TCDM_ALIAS: "the alias of the TCDM",
+    TCDM_BASE | 1 << TEST_SET_BIT: "the test&set view of the TCDM",
+    CONTROL: "the peripherals of the cluster",
+}
+"""Addresses of a cluster where nothing can be loaded to."""
+
+
+def memory_of(config: CoreConfig | ClusterConfig) -> tuple[Window, ...]:
+    """The memory that a design has itself."""
+    return ((TCDM_BASE, config.tcdm_bytes),) if isinstance(config, ClusterConfig) else ()
+
+
+def require_fitting(executable: Executable, config: CoreConfig | ClusterConfig, ram: Sequence[Window] = ()) -> None:
+    """Raise :class:`InputError` if a program is for another number of cores or for a larger TCDM than ``config`` has,
+    or if it or ``ram`` lies where nothing can be loaded to."""
+    path, needed = executable.path, executable.cluster
+    if isinstance(config, CoreConfig):
+        if needed is not None:
+            raise InputError(
+                f"{path} must be run with --cores {needed.cores}, the cluster it is compiled for, not on one core alone"
+            )
+        return
+    if needed is None:
+        symbols = executable.symbols
+        if config.cores > 1 and _SINGLE_CORE_STACK in symbols and _CLUSTER_STACKS not in symbols:
+            raise InputError(f"{path} must be compiled for a cluster to run on {config.cores} cores, not for one core")
+    else:
+        for name, own, least in (
+            ("cores", config.cores, needed.cores),
+            ("tcdm_bytes", config.tcdm_bytes, needed.tcdm_bytes),
+        ):
+            if own < least:
+                raise InputError(f"{name} must be at least {least}, which {path} is compiled for, not {own}")
+    segments = [(segment.address, segment.size) for segment in executable.segments]
+    for who, pieces in ((str(path), segments), ("ram", ram)):
+        for base, size in pieces:
+            _require_place(who, base, size, config)
+
+
+def _require_place(who: str, base: int, size: int, config: ClusterConfig) -> None:
+    end = TCDM_BASE + config.tcdm_bytes
+    if _overlap(base, size, TCDM_BASE) and base + size > end:
+        raise InputError(
+            f"{who} must fit into the TCDM, which ends at 0x{end:08x}, not have a piece up to 0x{base + size:08x}"
+        )
+    for first, name in _SPACES.items():
+        if _overlap(base, size, first):
+            raise InputError(f"{who} must keep out of {name}, not have {size} bytes at 0x{base:08x}")
+
+
+def _overlap(base: int, size: int, space: int) -> bool:
+    return base < space + TCDM_SPACE and space < base + size
+
+
+def load_for(path: Path, config: CoreConfig | ClusterConfig, ram: Sequence[Window] = ()) -> Executable:
+    """The program in a file for one core or for a cluster, with memory ``ram`` beside its segments. Raises
+    :class:`InputError` if the file is no program, or one for another number of cores."""
+    executable = load(path, ram=[*ram, *memory_of(config)])
+    require_fitting(executable, config)
+    return executable

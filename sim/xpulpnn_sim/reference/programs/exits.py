@@ -89,6 +89,18 @@ class Exit:
         return self.reason is Reason.PASS
 
 
+class DifferenceError(Exception):
+    """What a design does is not what it must do: the report, which retirement it is and when, and the field of its
+    record, as far as there are such."""
+
+    def __init__(
+        self, text: str, order: int | None = None, cycle: int = 0, field: str = "", expected: int = 0, got: int = 0
+    ) -> None:
+        super().__init__(text)
+        self.text, self.order, self.cycle = text, order, cycle
+        self.field, self.expected, self.got = field, expected, got
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """Bytes a program prints."""

@@ -1,7 +1,6 @@
 """Contents of programs, objects and libraries of RISC-V: code, symbols, relocations, lines of the sources."""
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -14,7 +13,15 @@ from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sim.reference.programs.elf import MAGIC, ElfError, content_of, well_formed
+from xpulpnn_sim.reference.programs.elf import (
+    MAGIC,
+    ElfError,
+    FunctionSymbol,
+    content_of,
+    symbol_before,
+    symbols_of,
+    well_formed,
+)
 from xpulpnn_sw.toolchain.core_note import NOTE_SECTION, CoreNote, read_notes
 
 PROGRAM, OBJECT = "program", "object"
@@ -60,14 +67,6 @@ class SourceLine(NamedTuple):
     line: int
 
 
-class _Symbol(NamedTuple):
-    """A name in a section."""
-
-    name: str
-    address: int
-    size: int
-
-
 @dataclass(frozen=True, slots=True)
 class CodeSection:
     """A section of an object file that holds code or data."""
@@ -76,13 +75,13 @@ class CodeSection:
     address: int  # where it starts; 0 in objects
     data: bytes
     is_code: bool  # whether it holds instructions
-    symbols: tuple[_Symbol, ...] = ()  # names in it, by address
+    symbols: tuple[FunctionSymbol, ...] = ()  # names in it, by address
     data_ranges: tuple[tuple[int, int], ...] = ()  # first and last address of what the assembler marked as data
     # what the linker is still to fill in, by address
     relocations: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
     lines: Mapping[int, SourceLine] = field(default_factory=dict[int, SourceLine])  # the line that begins at an address
 
-    def range_of(self, symbol: _Symbol) -> tuple[int, int]:
+    def range_of(self, symbol: FunctionSymbol) -> tuple[int, int]:
         """First address of a symbol and the one behind it; without a size it ends at the next symbol."""
         if symbol.size:
             return symbol.address, symbol.address + symbol.size
@@ -95,12 +94,12 @@ class CodeSection:
 
     def name_of(self, address: int) -> str:
         """``main+0x12``, or empty before the first symbol and outside the section."""
-        position = bisect_right(self.symbols, address, key=lambda symbol: symbol.address) - 1
-        if position < 0 or not 0 <= address - self.address < len(self.data):
-            return ""
-        symbol = self.symbols[position]
-        offset = address - symbol.address
-        return f"{symbol.name}+0x{offset:x}" if offset else symbol.name
+        symbol = symbol_before(self.symbols, address)
+        return "" if symbol is None or not self.holds(address) else symbol.name_at(address)
+
+    def holds(self, address: int) -> bool:
+        """Return whether ``address`` is in the section."""
+        return 0 <= address - self.address < len(self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,19 +189,15 @@ class _Reader:
         notes = tuple(note for item in self._sections if item.name == NOTE_SECTION for note in read_notes(item.data()))
         return ObjectFile(self._title, OBJECT if self._is_object else PROGRAM, tuple(found), notes)
 
-    def _symbols(self) -> tuple[dict[int, list[_Symbol]], dict[int, list[tuple[int, str]]]]:
-        symbols: dict[int, list[_Symbol]] = {}
+    def _symbols(self) -> tuple[dict[int, list[FunctionSymbol]], dict[int, list[tuple[int, str]]]]:
+        symbols: dict[int, list[FunctionSymbol]] = {}
         marks: dict[int, list[tuple[int, str]]] = {}
-        for section in self._sections:
-            for symbol in section.iter_symbols() if isinstance(section, SymbolTableSection) else ():
-                where, kind = symbol["st_shndx"], symbol["st_info"]["type"]
-                if not isinstance(where, int) or kind in ("STT_FILE", "STT_SECTION"):
-                    continue
-                if _MAPPING.match(symbol.name):
-                    marks.setdefault(where, []).append((symbol["st_value"], symbol.name[:2]))
-                elif symbol.name and not symbol.name.startswith(".L"):
-                    entry = _Symbol(symbol.name, symbol["st_value"], symbol["st_size"])
-                    symbols.setdefault(where, []).append(entry)
+        for symbol in symbols_of(self._elf):
+            if _MAPPING.match(symbol.name):
+                marks.setdefault(symbol.section, []).append((symbol.value, symbol.name[:2]))
+            elif not symbol.name.startswith(".L"):
+                entry = FunctionSymbol(symbol.value, symbol.size, symbol.name)
+                symbols.setdefault(symbol.section, []).append(entry)
         return symbols, marks
 
     def _relocations(self) -> Iterator[tuple[int, int, int, str, int, int]]:
@@ -291,24 +286,12 @@ class SourceLines:
         self._path = path
 
     @cached_property
-    def _lines(self) -> list[tuple[int, int, dict[int, SourceLine]]]:
-        if not self._path.is_file():
-            return []
-        return [
-            (section.address, section.address + len(section.data), dict(sorted(section.lines.items())))
-            for item in read_objects(self._path)
-            for section in item.sections
-            if section.is_code
-        ]
+    def _sections(self) -> list[CodeSection]:
+        files = read_objects(self._path) if self._path.is_file() else []
+        return [section for item in files for section in item.sections if section.is_code]
 
     def at(self, pc: int) -> str:
         """``main.c:12``; empty where the program does not tell."""
-        for first, behind, lines in self._lines:
-            if not first <= pc < behind:
-                continue
-            addresses = list(lines)
-            position = bisect_right(addresses, pc) - 1
-            if position >= 0:
-                line = lines[addresses[position]]
-                return f"{Path(line.path).name}:{line.line}"
-        return ""
+        lines = next((section.lines for section in self._sections if section.holds(pc)), {})
+        before = [address for address in lines if address <= pc]
+        return f"{Path(lines[max(before)].path).name}:{lines[max(before)].line}" if before else ""
