@@ -1,6 +1,7 @@
 """Mutants of a core: where they are, how they are found, what is kept, and what the command says."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,11 +12,13 @@ from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.proofs.units.mutant_proof import DIFFERENT, EQUIVALENT, Judge
 from xpulpnn_sim.proofs.units.mutated_gates import read_mutated
+from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.yosys import find_yosys
 from xpulpnn_sim.verification.mutants import core_mutants
 from xpulpnn_sim.verification.mutants.campaign import MutationSettings
-from xpulpnn_sim.verification.mutants.core_mutants import MutatedCore, Work, chosen_places, command_in, write_part
+from xpulpnn_sim.verification.mutants.core_mutants import MutatedCore, chosen_places, command_in, write_part
+from xpulpnn_sim.verification.mutants.programs import Found
 from xpulpnn_sim.verification.random.trials import Plan
 
 SMALL = ("xpulpv2=false", "multiplier=inferred", "shifter=inferred")
@@ -97,14 +100,15 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(
     core = MutatedCore(library=tmp_path / "none.so", digest="", mutants=mutants)
     asked: list[tuple[int, ...]] = []
 
-    def judged(work: Work) -> None:
-        asked.append(work.waiting)
-        killed = {mutant: "check" if mutant % 2 else "" for mutant in work.waiting}
-        for mutant, how in killed.items():
-            work.verdicts.keep(str(mutant), {"killed": how, "test": "a program", "tests": work.programs}, work.key)
+    def judged(*args: Any) -> None:
+        *_, waiting, tell = args
+        asked.append(tuple(waiting))
+        for mutant in waiting:
+            tell(mutant, Found("check" if mutant % 2 else "", "a program"))
 
     monkeypatch.setattr(core_mutants, "mutated_core", lambda *_: core)
-    monkeypatch.setattr(core_mutants, "run_programs", judged)
+    monkeypatch.setattr(core_mutants, "judge_all", judged)
+    monkeypatch.setattr(core_mutants, "executor", lambda *_, **__: executor(1))
     plan, yosys = Plan(config=PRESETS["ri5cy"], label=""), find_yosys()
 
     def run(*, instructions: int, resume: bool, proof_s: int = 0) -> list[str]:

@@ -19,7 +19,7 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from random import Random
-from typing import Any, NoReturn
+from typing import Any
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.core import Core
@@ -298,67 +298,43 @@ SIMULATOR = "simulator"  # what the simulator's own checks find
 _ENDED = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """Mutants to judge, and everything that judges them."""
-
-    core: MutatedCore
-    plan: Plan
-    settings: MutationSettings
-    instructions: int  # retirements of random programs for each
-    waiting: tuple[int, ...]  # mutants to judge
-    verdicts: Results  # gets a record for each
-    key: str  # of the records
-    programs: str  # digest of the programs
+Tell = Callable[[int, Found], None]  # keeps what was found of a mutant
 
 
-def run_programs(work: Work) -> None:
-    """Judge mutants in a process of its own; raises :class:`ToolError` if it fails."""
-    # a process of its own even for a single job: threads must not be forked
-    with executor(1, timeout_s=inf) as pool:
-        try:
-            pool.submit(_judge_all, work).result()
-        except CallError as error:
-            raise ToolError(f"judge of the mutants: {error}") from None
-
-
-def _judge_all(work: Work) -> None:
-    core = CoreModel(work.plan.config, work.core.library)
-    work.core.choose(0)
-    programs = [*random_programs(work.plan, work.instructions, core), *directed_programs(core)]
-    found = cost_programs(core)
+def judge_all(
+    core: MutatedCore, plan: Plan, settings: MutationSettings, instructions: int, waiting: Sequence[int], tell: Tell
+) -> None:
+    """Judge mutants by so many retirements of random programs each, and by all other programs."""
+    model = CoreModel(plan.config, core.library)
+    core.choose(0)
+    programs = [*random_programs(plan, instructions, model), *directed_programs(model)]
+    found = cost_programs(model)
     if found.how:
         raise ToolError(f"{found.test} must pass on the core itself, but: {found.text}")
 
     def ended(mutant: int, code: int) -> None:
         if code != _ENDED:
             how = TIME if -code == signal.SIGPROF else SIMULATOR
-            _tell(work, mutant, Found(how, "", f"process ended with {code}"))
+            tell(mutant, Found(how, "", f"process ended with {code}"))
 
-    forks = Forks(work.settings.jobs, ended)
-    for mutant in work.waiting:
+    forks = Forks(settings.jobs, ended)
+    for mutant in waiting:
         if forks.start(mutant):
-            _judge_one(work, mutant, [*(one.judge for one in programs), partial(cost_programs, core)])
+            try:
+                silence()
+                limit_computing(settings.limit_s)
+                core.choose(mutant)
+                judges = (*(one.judge for one in programs), partial(cost_programs, model))
+                tell(mutant, next((one for judge in judges if (one := judge()).how), Found()))
+                os._exit(_ENDED)
+            finally:
+                os._exit(1)
     forks.wait()
 
 
-def _judge_one(work: Work, mutant: int, judges: Sequence[Callable[[], Found]]) -> NoReturn:
-    """One mutant, until something finds it; ends the process."""
-    code = 1
-    try:
-        silence()
-        limit_computing(work.settings.limit_s)
-        work.core.choose(mutant)
-        found = (judge() for judge in judges)
-        _tell(work, mutant, next((one for one in found if one.how), Found()))
-        code = _ENDED
-    finally:
-        os._exit(code)
-
-
-def _tell(work: Work, mutant: int, found: Found) -> None:
-    row = {"killed": found.how, "test": found.test, "text": found.text, "tests": work.programs}
-    work.verdicts.keep(str(mutant), row, work.key)
+def _keep(verdicts: Results, key: str, programs: str, mutant: int, found: Found) -> None:
+    row = {"killed": found.how, "test": found.test, "text": found.text, "tests": programs}
+    verdicts.keep(str(mutant), row, key)
 
 
 _NO_JUDGES = frozenset({"api", "benches", "c_programs", "cli", "clusters", "exploration", "proofs", "publishing"})
@@ -378,17 +354,13 @@ def judge_core(
     programs = digest(instructions, sources_digest(_NO_JUDGES))
 
     def run(waiting: Sequence[int]) -> None:
-        work = Work(
-            core=core,
-            plan=plan,
-            settings=settings,
-            instructions=instructions,
-            waiting=tuple(waiting),
-            verdicts=verdicts,
-            key=key,
-            programs=programs,
-        )
-        run_programs(work)
+        tell = partial(_keep, verdicts, key, programs)
+        # a process of its own even for a single job: threads must not be forked
+        with executor(1, timeout_s=inf) as pool:
+            try:
+                pool.submit(judge_all, core, plan, settings, instructions, waiting, tell).result()
+            except CallError as error:
+                raise ToolError(f"judge of the mutants: {error}") from None
 
     prover = None
     if settings.proof_s:

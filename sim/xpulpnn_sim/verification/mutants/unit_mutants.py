@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import xpulpnn_sim.benches
 from xpulpnn.config import CoreConfig, preset
-from xpulpnn.verilog import EmittedVerilog
-from xpulpnn_sim.benches.runner import run_bench
-from xpulpnn_sim.benches.units import UNITS, BenchedUnit
+from xpulpnn_sim.benches.runner import ports_of, run_bench
+from xpulpnn_sim.benches.units import UNITS
 from xpulpnn_sim.proofs.units.mutant_proof import (
     EVERYWHERE,
     REACHED,
@@ -172,28 +171,6 @@ def _shown(found: MutantComparison) -> str:
 _PLACES_PER_MUTANT = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MutatedUnit:
-    """The design that holds all mutants of a unit, beside the unit itself."""
-
-    design: EmittedVerilog
-    inputs: tuple[str, ...]
-    mutants: tuple[Mutant, ...]
-
-
-def mutate(unit: BenchedUnit, count: int, seed: int, folder: Path, yosys: Yosys) -> MutatedUnit:
-    """Make the mutants of a unit."""
-    emitted = unit.emit()
-    top, width = emitted.manifest["top"], count.bit_length()
-    lines = find_places(unit.make(), top, folder, yosys, places=_PLACES_PER_MUTANT * count, seed=seed)
-    mutants = tuple(mutant_of(number, line) for number, line in enumerate(places(lines)[:count], start=1))
-    changed = apply_all(mutants, lambda mutant: f"{SELECT} {width} {mutant.number}", top, folder, yosys)
-    ports = [*emitted.manifest["ports"], {"name": SELECT, "direction": "input", "width": width, "meaning": ""}]
-    design = replace(emitted, modules={top: f"{LINT_OFF}\n{changed}"}, manifest={**emitted.manifest, "ports": ports})
-    inputs = tuple(port["name"] for port in emitted.manifest["ports"] if port["direction"] == "input")
-    return MutatedUnit(design=design, inputs=inputs, mutants=mutants)
-
-
 def judge_unit(
     unit: str, settings: MutationSettings, bench_seed: int, folder: Path, yosys: Yosys, *, resume: bool, told: Told
 ) -> list[Judged]:
@@ -201,27 +178,35 @@ def judge_unit(
     benched = UNITS[unit]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / RESULT).unlink(missing_ok=True)
-    mutated = mutate(benched, settings.count, settings.seed, folder, yosys)
+    emitted = benched.emit()
+    top, width = emitted.manifest["top"], settings.count.bit_length()
+    found = find_places(
+        benched.make(), top, folder, yosys, places=_PLACES_PER_MUTANT * settings.count, seed=settings.seed
+    )
+    mutants = tuple(mutant_of(number, line) for number, line in enumerate(places(found)[: settings.count], start=1))
+    changed = apply_all(mutants, lambda mutant: f"{SELECT} {width} {mutant.number}", top, folder, yosys)
+    inputs, outputs = ports_of(emitted, "input"), ports_of(emitted, "output")
+    ports = [*emitted.manifest["ports"], {"name": SELECT, "direction": "input", "width": width, "meaning": ""}]
+    design = replace(emitted, modules={top: f"{LINT_OFF}\n{changed}"}, manifest={**emitted.manifest, "ports": ports})
     verdicts, proofs = (Results(folder / name, fresh=not resume) for name in ("verdicts", "proofs"))
-    told_bench = {"bench": f"xpulpnn_sim.benches.bench_{benched.bench}", "inputs": mutated.inputs, **benched.describe()}
+    told_bench = {"bench": f"xpulpnn_sim.benches.bench_{benched.bench}", "inputs": inputs, **benched.describe()}
     facts = json.dumps([told_bench, bench_seed, settings.limit_s], default=list)
-    key = digest(mutated.design.text, facts)
+    key = digest(design.text, facts)
     prover = None
     if settings.proof_s:
-        changes = {mutant.number: mutant.command for mutant in mutated.mutants}
-        gates = read_mutated(folder / BASE, mutated.design.manifest["top"], changes, yosys)
-        outputs = [port["name"] for port in mutated.design.manifest["ports"] if port["direction"] == "output"]
-        occurring = occurring_at(unit, mutated.inputs, outputs)
+        changes = {mutant.number: mutant.command for mutant in mutants}
+        gates = read_mutated(folder / BASE, top, changes, yosys)
+        occurring = occurring_at(unit, inputs, outputs)
         proof = Judge(gates=gates, abc=find_abc(), timeout_s=settings.proof_s, occurring=occurring)
         prover = MutantProver(
-            mutated.mutants, proofs, key, settings.proof_s, lambda _: gates, lambda waiting: _compared(proof, waiting)
+            mutants, proofs, key, settings.proof_s, lambda _: gates, lambda waiting: _compared(proof, waiting)
         )
     benches = digest(xpulpnn_sim.benches)
 
     def run(waiting: Sequence[int]) -> None:
         work = {"mutants": waiting, "jobs": settings.jobs, "limit_s": settings.limit_s, "select": SELECT}
         run_bench(
-            mutated.design,
+            design,
             unit,
             "verilator",
             cache=folder.parent / "models",
@@ -232,4 +217,4 @@ def judge_unit(
         )
 
     # the number of the unit itself is 0
-    return judge(mutated.mutants, verdicts, key, benches, run, prover, told, also=[0])
+    return judge(mutants, verdicts, key, benches, run, prover, told, also=[0])

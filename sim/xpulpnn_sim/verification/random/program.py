@@ -16,66 +16,46 @@ from xpulpnn_sw.assembly.asm import Assembled, assemble
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _HEADER = struct.Struct("<16sHHIIIIIHHHHHH")
-_SEGMENT = struct.Struct("<8I")
-_SECTION = struct.Struct("<10I")
-_SYMBOL = struct.Struct("<IIIBBH")
+_SEGMENT, _SECTION, _SYMBOL = struct.Struct("<8I"), struct.Struct("<10I"), struct.Struct("<IIIBBH")
 _IDENTITY = b"\x7fELF\x01\x01\x01"  # 32 bit, little-endian, version 1
-_EXECUTABLE, _RISCV, _VERSION = 2, 243, 1
-_RVC = 1  # Flag: compressed instructions
-_LOAD, _READ_WRITE, _ALL = 1, 6, 7
-_PROGRAM_BITS, _SYMBOL_TABLE, _STRING_TABLE = 1, 2, 3
-_ALLOCATED_WRITE, _ALLOCATED_CODE = 3, 7
-_GLOBAL_CODE, _GLOBAL_ABSOLUTE = 0x12, 0x10
-_ABSOLUTE = 0xFFF1
-
-
-def _strings(names: Iterable[str]) -> tuple[bytes, dict[str, int]]:
-    """A string table and the place of each name in it."""
-    data, places = bytearray(b"\0"), dict[str, int]()
-    for name in names:
-        places.setdefault(name, len(data))
-        data += name.encode() + b"\0"
-    return bytes(data), places
-
-
-def _symbols(executable: Executable, code_section: int) -> tuple[bytes, bytes]:
-    strings, places = _strings(executable.symbols)
-    functions = {function.name: function.size for function in executable.functions}
-    table = bytearray(_SYMBOL.size)
-    for name, address in executable.symbols.items():
-        kind = _GLOBAL_CODE if name in functions else _GLOBAL_ABSOLUTE
-        section = code_section if address >= TEXT_BASE else _ABSOLUTE
-        table += _SYMBOL.pack(places[name], address, functions.get(name, 0), kind, 0, section)
-    return bytes(table), strings
+_EXECUTABLE, _RISCV, _VERSION, _RVC = 2, 243, 1, 1
+_LOAD, _ALL = 1, 7  # a segment of the memory, to be accessed in every way
+_PROGRAM_BITS, _SYMBOL_TABLE, _STRING_TABLE, _CODE = 1, 2, 3, 6
+_NAMES = b"\0.text\0.symtab\0.strtab\0"
+_TEXT, _SYMTAB, _STRTAB = (_NAMES.index(name) for name in (b".text", b".symtab", b".strtab"))
+_GLOBAL_CODE, _GLOBAL_ABSOLUTE, _ABSOLUTE = 0x12, 0x10, 0xFFF1
 
 
 def elf_bytes(executable: Executable) -> bytes:
-    """The file: one segment and one section per segment of the program, and all its symbols."""
-    parts = executable.segments
-    code = next((number for number, part in enumerate(parts, 1) if part.address == TEXT_BASE), 0)
-    table, symbol_names = _symbols(executable, code)
-    # name, kind, flags, address, content, link, info, bytes of an entry
-    sections = [("", 0, 0, 0, b"", 0, 0, 0)]
-    for number, part in enumerate(parts, 1):
-        name, flags = (".text", _ALLOCATED_CODE) if number == code else (f".data{number - 1}", _ALLOCATED_WRITE)
-        sections.append((name, _PROGRAM_BITS, flags, part.address, part.data.ljust(part.size, b"\0"), 0, 0, 0))
-    sections.append((".symtab", _SYMBOL_TABLE, 0, 0, table, len(sections) + 1, 1, _SYMBOL.size))
-    sections.append((".strtab", _STRING_TABLE, 0, 0, symbol_names, 0, 0, 0))
-    names, places = _strings([*(name for name, *_ in sections), ".shstrtab"])
-    sections.append((".shstrtab", _STRING_TABLE, 0, 0, names, 0, 0, 0))
-    offset = _HEADER.size + _SEGMENT.size * len(parts)
-    content, headers, segments = bytearray(), bytearray(), bytearray()
-    for name, kind, flags, address, data, link, info, entry in sections:
-        at, size = offset + len(content), len(data)
-        headers += _SECTION.pack(places.get(name, 0), kind, flags, address, at, size, link, info, 1, entry)
-        if flags:
-            access = _ALL if flags == _ALLOCATED_CODE else _READ_WRITE
-            segments += _SEGMENT.pack(_LOAD, at, address, address, size, size, access, 1)
-        content += data
+    """The file: all segments of the program, a section with its code, and all its symbols."""
+    functions = {function.name: function.size for function in executable.functions}
+    first = _HEADER.size + _SEGMENT.size * len(executable.segments)
+    content, segments, text = b"", b"", (0, 0, 0)
+    for part in executable.segments:
+        at = first + len(content)
+        segments += _SEGMENT.pack(_LOAD, at, part.address, part.address, part.size, part.size, _ALL, 1)
+        content += part.data.ljust(part.size, b"\0")
+        if part.address == TEXT_BASE:
+            text = part.address, at, part.size
+    names, symbols = _NAMES, bytes(_SYMBOL.size)
+    for name, address in executable.symbols.items():
+        kind, section = (
+            _GLOBAL_CODE if name in functions else _GLOBAL_ABSOLUTE,
+            1 if address >= TEXT_BASE else _ABSOLUTE,
+        )
+        symbols += _SYMBOL.pack(len(names), address, functions.get(name, 0), kind, 0, section)
+        names += name.encode() + b"\0"
+    at = first + len(content)
+    sections = [
+        bytes(_SECTION.size),
+        _SECTION.pack(_TEXT, _PROGRAM_BITS, _CODE, *text, 0, 0, 1, 0),
+        _SECTION.pack(_SYMTAB, _SYMBOL_TABLE, 0, 0, at, len(symbols), 3, 1, 1, _SYMBOL.size),
+        _SECTION.pack(_STRTAB, _STRING_TABLE, 0, 0, at + len(symbols), len(names), 0, 0, 1, 0),
+    ]
     what = _IDENTITY, _EXECUTABLE, _RISCV, _VERSION, executable.entry
-    tables = _HEADER.size, offset + len(content), _RVC, _HEADER.size, _SEGMENT.size, len(parts)
+    tables = _HEADER.size, at + len(symbols + names), _RVC, _HEADER.size, _SEGMENT.size, len(executable.segments)
     header = _HEADER.pack(*what, *tables, _SECTION.size, len(sections), len(sections) - 1)
-    return bytes(header + segments + content + headers)
+    return b"".join([header, segments, content, symbols, names, *sections])
 
 
 _LEVEL = 64  # bytes of the save area that one interrupt uses
