@@ -14,9 +14,9 @@ from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.model import Block, Lines
 from xpulpnn_sim.cosimulation.workloads import program_run
+from xpulpnn_sim.reference.bare.program import elf_bytes
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.trace import Records
-from xpulpnn_sim.verification.random.program import elf_bytes
 
 END = "\nli x31, tohost; li x30, 1; sw x30, 0(x31)\n"
 

@@ -22,9 +22,9 @@ from xpulpnn_sim.cosimulation.model.schema import STALLS, DeviceWait
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads import program_run
 from xpulpnn_sim.proofs.cluster.faulty_cluster import FAULT_WORD, ClusterFault, FaultyCluster
+from xpulpnn_sim.reference.bare.program import elf_bytes
 from xpulpnn_sim.reference.programs.elf import Executable, Segment, functions_of, require_fitting
 from xpulpnn_sim.reference.programs.exits import Reason
-from xpulpnn_sim.verification.random.program import elf_bytes
 from xpulpnn_sw.assembly.asm import assemble
 
 pytestmark = pytest.mark.cosim

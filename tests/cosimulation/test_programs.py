@@ -11,11 +11,11 @@ from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.program_run import retirement_check, run_program
+from xpulpnn_sim.reference.bare.layout import BUS_ERRORS
+from xpulpnn_sim.reference.directed.programs import DIRECTED
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.programs.exits import Reason
-from xpulpnn_sim.verification.directed.programs import DIRECTED
 from xpulpnn_sim.verification.random.designs import core_design
-from xpulpnn_sim.verification.random.layout import BUS_ERRORS
 from xpulpnn_sim.verification.random.trials import Plan, run_seed
 
 pytestmark = pytest.mark.cosim

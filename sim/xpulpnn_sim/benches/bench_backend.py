@@ -10,7 +10,7 @@ import cocotb
 from cocotb.triggers import ClockCycles
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.fields import FieldKind, Token
+from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, pulse_reset, start
@@ -26,6 +26,7 @@ from xpulpnn_sim.benches.stream import (
     name_of,
     stream_of,
 )
+from xpulpnn_sim.reference.bare.draw import Draw
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.iss.session import Retired
 from xpulpnn_sim.reference.programs.elf import Executable
@@ -76,6 +77,7 @@ _LOAD_ONLY_PROBABILITY = 0.25
 _UPDATES = (0b00000, 0b01000, 0b10000)
 _CROSS = 0b11000
 _CU_ENTRY = 1  # weight of the C&U row among the pairs, and of the nn rows that meet it
+_OFFSETS = (-64, -10, 6, 8, 64, 1022)  # of targets
 _ENTRIES = 8  # values of the entry selectors of a Mac&Load immediate
 
 
@@ -96,29 +98,14 @@ class Drawn:
         return "rs3" if role == "rd" and "rs3" in self.values else role
 
 
-def _value(token: Token, rng: Random) -> int:
-    field = token.field
-    match field.kind:
-        case FieldKind.REGISTER:
-            return rng.choice(REGISTER_POOL)
-        case FieldKind.TARGET:
-            return rng.choice([offset for offset in (-64, -10, 6, 8, 64, 1022) if field.accepts(offset)])
-        case _ if field.name == "nnimm5":
-            update = rng.choice([update for update in (*_UPDATES, _CROSS) if token.field.accepts(update)])
-            return update | rng.randrange(_ENTRIES)
-        case _:
-            return rng.randrange(field.low, field.high + field.step, field.step)
-
-
-def draw(insn: Insn, rng: Random) -> Drawn:
-    """A random instruction of a row: registers of the pool, targets that are never the next instruction."""
-    values: dict[str, int] = {}
-    for token in insn.tokens:
-        value = _value(token, rng)
-        while not token.accepts(value):
-            value = _value(token, rng)
-        values[token.field.name] = value
-    return Drawn(insn, values)
+def draw(insn: Insn, source: Draw) -> Drawn:
+    """A random instruction of a row, with targets that are never the next instruction."""
+    pins = {
+        token.field.name: source.rng.choice([offset for offset in _OFFSETS if token.field.accepts(offset)])
+        for token in insn.tokens
+        if token.field.kind is FieldKind.TARGET
+    }
+    return Drawn(insn, source.values(insn, pins=pins))
 
 
 def _destinations(insn: Insn) -> list[str]:
@@ -161,13 +148,13 @@ def _links(first: Insn, second: Insn) -> Iterator[Callable[[Drawn, Drawn], None]
 def dependent_pairs(config: CoreConfig, limit: int, rng: Random) -> list[list[int]]:
     """Words of pairs of classes times dependences, in random order; sometimes rd is x0."""
     # if there are more than `limit`, all pairs of Mac&Loads stay and a random choice of the others
-    mac_loads: list[list[int]] = []
+    source, mac_loads = Draw(rng, config), list[list[int]]()
     others: list[list[int]] = []
     present = {insn.key: insn for insn in enabled(config.extensions, config.widths)}
     rows = [present[key] for key in PAIR_CLASSES if key in present]
     for first_row, second_row in product(rows, repeat=2):
         for link in _links(first_row, second_row):
-            first, second = draw(first_row, rng), draw(second_row, rng)
+            first, second = draw(first_row, source), draw(second_row, source)
             link(first, second)
             if first.insn.is_mac_load and rng.random() < _LOAD_ONLY_PROBABILITY:
                 first.values["rd"] = 0
@@ -187,7 +174,8 @@ def filling(rng: Random) -> list[int]:
 def words_of_every_row(config: CoreConfig, rng: Random) -> list[int]:
     """A word of every row of the configuration that the back end executes, in random order."""
     rows = enabled(config.extensions, config.widths)
-    words = [draw(insn, rng).word for insn in rows if insn.op not in OUTSIDE_OPS]
+    source = Draw(rng, config)
+    words = [draw(insn, source).word for insn in rows if insn.op not in OUTSIDE_OPS]
     rng.shuffle(words)
     return words
 

@@ -1,8 +1,8 @@
 """Bench of the CSR file: every register, traps and counters against the simulator."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
 from random import Random
+from typing import Any
 
 import cocotb
 import numpy as np
@@ -30,32 +30,10 @@ LOOP_NAMES = tuple(csr.name for csr in CSRS if csr.group is CsrGroup.HWLOOP)
 """Registers kept outside the file, in the order of their addresses."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CsrCycle:
-    """Inputs of the file in one cycle, by port; ``op`` is WRITE, SET or CLEAR."""
-
-    # accesses and `retire` come only with `retire_final`, `retire_cancel` only without
-
-    csr__addr: int = 0
-    op: str = "WRITE"
-    csr__valid: bool = False
-    csr__write: bool = False
-    csr__wdata: int = 0
-    boot: bool = False
-    boot_addr: int = 0
-    hart_id: int = 0
-    irq: int = 0
-    clock_runs: bool = True
-    retire: bool = False
-    retire_final: bool = True
-    retire_cancel: bool = False
-    enter: bool = False
-    enter_pc: int = 0
-    enter_interrupt: bool = False
-    enter_cause: int = 0
-    leave: bool = False
-    loop_values: tuple[int, ...] = (0,) * len(LOOP_NAMES)
-    events: int = 0
+CsrCycle = dict[str, Any]
+"""Inputs of the file in one cycle, by port; the ``op`` is WRITE, SET or CLEAR. Accesses and ``retire`` come only with
+``retire_final``, ``retire_cancel`` only without.
+"""
 
 
 class CsrModel:
@@ -69,17 +47,22 @@ class CsrModel:
 
     def _access(self, cycle: CsrCycle) -> tuple[int, int, Csr | None]:
         """The value software sees, 0 without a register; the value an access makes; the register that takes it."""
-        csr, file = self._file.find(cycle.csr__addr), self._file
+        csr, file = self._file.find(cycle["csr__addr"]), self._file
         if csr is None:
             old = 0
         elif csr.name in LOOP_NAMES:
-            old = cycle.loop_values[LOOP_NAMES.index(csr.name)]
+            old = cycle["loop_values"] >> XLEN * LOOP_NAMES.index(csr.name) & ALL_BITS
         else:
-            file.irq, file.values["mhartid"] = cycle.irq, cycle.hart_id
+            file.irq, file.values["mhartid"] = cycle["irq"], cycle["hart_id"]
             old = file.read(csr)
-        new = {"WRITE": cycle.csr__wdata, "SET": old | cycle.csr__wdata, "CLEAR": old & ~cycle.csr__wdata}[cycle.op]
+        new = {"WRITE": cycle["csr__wdata"], "SET": old | cycle["csr__wdata"], "CLEAR": old & ~cycle["csr__wdata"]}[
+            cycle["op"]
+        ]
         writes = (
-            csr is not None and cycle.csr__valid and cycle.csr__write and csr.access in (CsrAccess.RW, CsrAccess.WO)
+            csr is not None
+            and cycle["csr__valid"]
+            and cycle["csr__write"]
+            and csr.access in (CsrAccess.RW, CsrAccess.WO)
         )
         return old, new, csr if writes else None
 
@@ -87,13 +70,13 @@ class CsrModel:
         """The file's outputs in this cycle, by port; -1 where they do not matter."""
         file = self._file
         old, new, target = self._access(cycle)
-        vectored = cycle.enter_interrupt and file["mtvec"] & MTVEC_VECTORED
+        vectored = cycle["enter_interrupt"] and file["mtvec"] & MTVEC_VECTORED
         outputs = {
             "csr__rdata": old,
-            "handler": (file["mtvec"] & MTVEC_BASE) + (VECTOR_BYTES * cycle.enter_cause if vectored else 0),
+            "handler": (file["mtvec"] & MTVEC_BASE) + (VECTOR_BYTES * cycle["enter_cause"] if vectored else 0),
             "mepc": file["mepc"],
             "mie": int(file["mstatus"] & MSTATUS_MIE != 0),
-            "pending": cycle.irq & file["mie"],
+            "pending": cycle["irq"] & file["mie"],
         }
         if CsrGroup.HWLOOP in self._groups:
             loop = target is not None and target.name in LOOP_NAMES
@@ -107,23 +90,25 @@ class CsrModel:
         _, new, target = self._access(cycle)
         inhibit, enabled, saturates = file["mcountinhibit"], file.counted_events, file.saturates
         file.written.clear()
-        if cycle.boot:
-            file["mtvec"] = file["mtvec"] & ~MTVEC_BASE | cycle.boot_addr & MTVEC_BASE
+        if cycle["boot"]:
+            file["mtvec"] = file["mtvec"] & ~MTVEC_BASE | cycle["boot_addr"] & MTVEC_BASE
         if target is not None:
             file.write(target, new)
         is_written = target is not None and target.name in ("minstret", "minstreth")
         if self._takes_back and not is_written:
             total = (file["minstreth"] << XLEN | file["minstret"]) - 1
             file.values["minstret"], file.values["minstreth"] = total & ALL_BITS, total >> XLEN & ALL_BITS
-        file.advance(cycle.clock_runs, cycle.retire, inhibit)
-        self._takes_back = cycle.retire_cancel and self._counted
-        if cycle.retire_final:
-            self._counted = cycle.retire and not is_written and not inhibit & INHIBIT["minstret"]
-        happen = [event for event in range(len(PERFORMANCE_EVENTS)) if cycle.events >> event & 1]
+        file.advance(cycle["clock_runs"], cycle["retire"], inhibit)
+        self._takes_back = cycle["retire_cancel"] and self._counted
+        if cycle["retire_final"]:
+            self._counted = cycle["retire"] and not is_written and not inhibit & INHIBIT["minstret"]
+        happen = [event for event in range(len(PERFORMANCE_EVENTS)) if cycle["events"] >> event & 1]
         file.count_events(happen, enabled, saturates=saturates)
-        if cycle.enter:
-            file.enter_trap((MCAUSE_INTERRUPT if cycle.enter_interrupt else 0) | cycle.enter_cause, cycle.enter_pc & ~1)
-        elif cycle.leave:
+        if cycle["enter"]:
+            file.enter_trap(
+                (MCAUSE_INTERRUPT if cycle["enter_interrupt"] else 0) | cycle["enter_cause"], cycle["enter_pc"] & ~1
+            )
+        elif cycle["leave"]:
             file.set_flag("MIE", file.flag("MPIE"))
             file.set_flag("MPIE", 1)
 
@@ -147,34 +132,36 @@ def _registers() -> list[Csr]:
 def surroundings(rng: Random) -> CsrCycle:
     """A cycle without an access: random inputs, counters counting."""
     final, cancel = rng.choice(((True, False), (True, False), (False, True), (False, False)))
-    return CsrCycle(
-        csr__addr=rng.choice(CSRS).address,
-        boot_addr=random_word(rng),
-        hart_id=random_word(rng),
-        irq=random_word(rng),
-        clock_runs=rng.random() < 0.8,
-        retire=final and rng.random() < 0.5,
-        retire_final=final,
-        retire_cancel=cancel,
-        enter_pc=random_word(rng),
-        enter_interrupt=rng.random() < 0.5,
-        enter_cause=rng.randrange(XLEN),
-        loop_values=tuple(random_word(rng) for _ in LOOP_NAMES),
-        events=rng.getrandbits(EVENTS),
-        csr__wdata=random_word(rng),
-    )
+    return {
+        "csr__addr": rng.choice(CSRS).address,
+        **dict.fromkeys(("csr__valid", "csr__write", "boot", "enter", "leave"), False),
+        "op": "WRITE",
+        "boot_addr": random_word(rng),
+        "hart_id": random_word(rng),
+        "irq": random_word(rng),
+        "clock_runs": rng.random() < 0.8,
+        "retire": final and rng.random() < 0.5,
+        "retire_final": final,
+        "retire_cancel": cancel,
+        "enter_pc": random_word(rng),
+        "enter_interrupt": rng.random() < 0.5,
+        "enter_cause": rng.randrange(XLEN),
+        "loop_values": sum(random_word(rng) << XLEN * index for index in range(len(LOOP_NAMES))),
+        "events": rng.getrandbits(EVENTS),
+        "csr__wdata": random_word(rng),
+    }
 
 
 def _access(csr: Csr, op: str, operand: int, rng: Random) -> CsrCycle:
     """A write, set or clear; of a read-only register only a read."""
     write = csr.access is not CsrAccess.RO
-    around = replace(surroundings(rng), retire_final=True, retire_cancel=False)
-    return replace(around, csr__addr=csr.address, op=op, csr__valid=True, csr__write=write, csr__wdata=operand)
+    access = {"csr__addr": csr.address, "op": op, "csr__valid": True, "csr__write": write, "csr__wdata": operand}
+    return {**surroundings(rng), "retire_final": True, "retire_cancel": False, **access}
 
 
 def read(csr: Csr, rng: Random) -> CsrCycle:
     """A look at a register without an access to it."""
-    return replace(surroundings(rng), csr__addr=csr.address)
+    return {**surroundings(rng), "csr__addr": csr.address}
 
 
 def _directed(rng: Random) -> Iterator[CsrCycle]:
@@ -186,18 +173,18 @@ def _directed(rng: Random) -> Iterator[CsrCycle]:
             yield _access(csr, op, operand, rng)
             yield read(csr, rng)
             # asserted without the instruction leaving EX, or without a write
-            yield replace(_access(csr, op, operand, rng), csr__valid=False)
-            yield replace(_access(csr, op, operand, rng), csr__write=False)
+            yield _access(csr, op, operand, rng) | {"csr__valid": False}
+            yield _access(csr, op, operand, rng) | {"csr__write": False}
             yield read(csr, rng)
     by_name = {csr.name: csr for csr in every}
-    yield replace(surroundings(rng), boot=True)
+    yield surroundings(rng) | {"boot": True}
     for vectored in (0, 1):
         yield _access(by_name["mtvec"], "WRITE", random_word(rng) & ~1 | vectored, rng)
         for enabled in (0, 8, 0x80, 0x88):
             yield _access(by_name["mstatus"], "WRITE", enabled, rng)
-            yield replace(surroundings(rng), enter=True)
+            yield surroundings(rng) | {"enter": True}
             yield from (read(by_name[name], rng) for name in ("mstatus", "mepc", "mcause", "mtval"))
-            yield replace(surroundings(rng), leave=True)
+            yield surroundings(rng) | {"leave": True}
             yield read(by_name["mstatus"], rng)
     yield from full_counters(by_name, rng)
     yield from almost_full_counters(by_name, rng)
@@ -211,15 +198,15 @@ def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
             yield _access(by_name[f"{name}h"], "WRITE", high, rng)
             yield _access(by_name[name], "WRITE", ALMOST_FULL[0], rng)
             for view in (name, f"{name}h", name[1:], f"{name[1:]}h"):
-                looks = replace(read(by_name[view], rng), clock_runs=True)
-                yield replace(looks, retire=True, retire_final=True, retire_cancel=False)
+                looks = read(by_name[view], rng) | {"clock_runs": True}
+                yield looks | {"retire": True, "retire_final": True, "retire_cancel": False}
     if "pcmr" in by_name:
         for mode in range(4):
             yield _access(by_name["pcmr"], "WRITE", mode, rng)
             yield _access(by_name["pcer"], "WRITE", rng.getrandbits(EVENTS) | 1 << rng.randrange(EVENTS), rng)
             for value in (ALMOST_FULL[0], *(rng.getrandbits(XLEN) for _ in range(6))):
                 yield _access(by_name["pccrall"], "WRITE", value, rng)
-                yield from (replace(surroundings(rng), events=(1 << EVENTS) - 1) for _ in range(3))
+                yield from (surroundings(rng) | {"events": (1 << EVENTS) - 1} for _ in range(3))
                 yield from (read(csr, rng) for name, csr in by_name.items() if name.startswith("pccr"))
 
 
@@ -232,8 +219,8 @@ def almost_full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCy
                 yield _access(low, "WRITE", value, rng)
                 # one more, which is taken back in the cycle after the next
                 for counts, cancels in ((True, False), (False, True), (False, False), (True, False)):
-                    looks = replace(read(rng.choice((low, high)), rng), clock_runs=True, retire=counts)
-                    yield replace(looks, retire_final=counts, retire_cancel=cancels)
+                    looks = read(rng.choice((low, high)), rng) | {"clock_runs": True, "retire": counts}
+                    yield looks | {"retire_final": counts, "retire_cancel": cancels}
 
 
 def anything(rng: Random) -> Iterator[CsrCycle]:
@@ -242,7 +229,11 @@ def anything(rng: Random) -> Iterator[CsrCycle]:
     for _ in range(RANDOM_CYCLES):
         csr = rng.choice(every)
         if rng.random() < READS_BETWEEN:
-            yield replace(surroundings(rng), enter=rng.random() < 0.2, leave=rng.random() < 0.2, csr__addr=csr.address)
+            yield surroundings(rng) | {
+                "enter": rng.random() < 0.2,
+                "leave": rng.random() < 0.2,
+                "csr__addr": csr.address,
+            }
         else:
             yield _access(csr, rng.choice(["WRITE", "SET", "CLEAR"]), random_word(rng), rng)
 
@@ -250,16 +241,9 @@ def anything(rng: Random) -> Iterator[CsrCycle]:
 def columns(cycles: list[CsrCycle]) -> dict[str, np.ndarray]:
     """The inputs by port."""
     data = bench_data()
-    plain = [one.name for one in fields(CsrCycle) if one.name not in ("op", "loop_values", "events")]
-    stimulus = {port: [int(getattr(cycle, port)) for cycle in cycles] for port in plain}
-    stimulus["csr__op"] = [data["ops"][cycle.op] for cycle in cycles]
-    if "loop_values" in data["inputs"]:
-        stimulus["loop_values"] = [
-            sum(value << XLEN * index for index, value in enumerate(cycle.loop_values)) for cycle in cycles
-        ]
-    if "events" in data["inputs"]:
-        stimulus["events"] = [cycle.events for cycle in cycles]
-    return {port: np.array(values, dtype=object) for port, values in stimulus.items()}
+    operations = [data["ops"][cycle["op"]] for cycle in cycles]
+    stimulus = {port: [int(cycle[port]) for cycle in cycles] for port in cycles[0] if port in data["inputs"]}
+    return {port: np.array(values, dtype=object) for port, values in ({"csr__op": operations} | stimulus).items()}
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")

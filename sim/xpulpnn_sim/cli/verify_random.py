@@ -36,6 +36,7 @@ from xpulpnn_sim.cli.options import (
     command,
     listed,
 )
+from xpulpnn_sim.reference.bare.program import BareProgram, elf_bytes
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.tools.dask_workers import WorkersLostError, require_dask
 from xpulpnn_sim.tools.files import write_text
@@ -45,7 +46,6 @@ from xpulpnn_sim.verification.coverage.crosses import crosses_of
 from xpulpnn_sim.verification.coverage.page import write_page
 from xpulpnn_sim.verification.random import trials
 from xpulpnn_sim.verification.random.designs import DESIGNS, prepare
-from xpulpnn_sim.verification.random.program import BareProgram, elf_bytes
 from xpulpnn_sim.verification.random.trials import Coverage, Plan, Result, Runner, Trier, work
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from tests.programs import program_of
 
+from xpulpnn_sim.reference.bare.program import elf_bytes as written
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.programs.elf import Executable
-from xpulpnn_sim.verification.random.program import elf_bytes as written
 from xpulpnn_sw.assembly.asm import assemble
 
 SHT_PROGBITS, SHT_SYMTAB, SHT_STRTAB = 1, 2, 3

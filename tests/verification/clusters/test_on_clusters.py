@@ -16,6 +16,7 @@ from xpulpnn_sim.cosimulation.model.libraries import cluster_rig, simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads import program_run
 from xpulpnn_sim.proofs.cluster.faulty_cluster import FAULT_WORD, ClusterFault, FaultyCluster
+from xpulpnn_sim.reference.bare.program import ProgramBlock
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.verification.clusters import cluster_trials
 from xpulpnn_sim.verification.clusters.cluster_trials import (
@@ -29,7 +30,6 @@ from xpulpnn_sim.verification.clusters.cluster_trials import (
 from xpulpnn_sim.verification.clusters.generator import generate_cluster
 from xpulpnn_sim.verification.clusters.litmus import TESTS, LitmusProgram, run_litmus
 from xpulpnn_sim.verification.clusters.program import ClusterProgram
-from xpulpnn_sim.verification.random.program import ProgramBlock
 
 pytestmark = pytest.mark.cosim
 

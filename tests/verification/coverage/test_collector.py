@@ -6,10 +6,10 @@ import pytest
 from xpulpnn.config import PRESETS
 from xpulpnn.isa.retirement import CAUSE_INTERRUPT, WaitCause
 from xpulpnn_sim.cosimulation.model.schema import WAITED
+from xpulpnn_sim.reference.bare.program import ProgramBlock, RandomProgram
 from xpulpnn_sim.verification.coverage.collector import Collector
 from xpulpnn_sim.verification.coverage.crosses import crosses_of
 from xpulpnn_sim.verification.random.designs import run_reference_core
-from xpulpnn_sim.verification.random.program import ProgramBlock, RandomProgram
 
 pytestmark = pytest.mark.unit
 

@@ -9,12 +9,12 @@ from xpulpnn.config import PRESETS
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
+from xpulpnn_sim.reference.bare.layout import SIGNATURE, TOHOST
+from xpulpnn_sim.reference.directed.case import directed
+from xpulpnn_sim.reference.directed.programs import DIRECTED, programs_of
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import CostRow, cost_program, lines_of, measure
-from xpulpnn_sim.verification.directed.case import directed
-from xpulpnn_sim.verification.directed.programs import DIRECTED, programs_of
 from xpulpnn_sim.verification.random.designs import run_reference_core
-from xpulpnn_sim.verification.random.layout import SIGNATURE, TOHOST
 
 OPTIONS = ("qnt", "mac_load_cross", "mac_load_dot", "requantise")
 FULL = replace(PRESETS["xpulpnn-full"], **dict.fromkeys(OPTIONS, True))

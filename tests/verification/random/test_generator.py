@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from xpulpnn.config import PRESETS
+from xpulpnn_sim.reference.bare.program import elf_bytes
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sim.verification.random.designs import random_machine, run_reference_core, shown_machine
 from xpulpnn_sim.verification.random.generator import generate
-from xpulpnn_sim.verification.random.program import elf_bytes
 from xpulpnn_sim.verification.random.trials import Coverage, Plan
 
 FULL = PRESETS["xpulpnn-full"]

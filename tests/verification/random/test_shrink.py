@@ -4,9 +4,9 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.reference.bare.program import ProgramBlock, RandomProgram
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.verification.random.designs import reference_design
-from xpulpnn_sim.verification.random.program import ProgramBlock, RandomProgram
 from xpulpnn_sim.verification.random.shrink import ShrinkCase, Shrinker, minimise_list
 from xpulpnn_sim.verification.random.trials import Plan, program_listing, run_seed, run_trial_case, shrink
 from xpulpnn_sw.assembly.asm import assemble

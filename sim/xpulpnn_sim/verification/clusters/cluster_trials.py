@@ -15,11 +15,11 @@ from xpulpnn.isa.cluster import CONTROL, L2_BASE, PRIVATE_DMA, PRIVATE_EVENT_UNI
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import stalls_of
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.reference.bare.program import ProgramBlock
 from xpulpnn_sim.reference.programs.trace import Records
 from xpulpnn_sim.verification.clusters.generator import generate_cluster
 from xpulpnn_sim.verification.clusters.program import ClusterProgram, Phase
 from xpulpnn_sim.verification.random.designs import Verdict
-from xpulpnn_sim.verification.random.program import ProgramBlock
 from xpulpnn_sim.verification.random.shrink import minimise_list
 from xpulpnn_sim.verification.random.trials import Tally, Trial, tried
 

@@ -8,6 +8,8 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.cluster import Barrier, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn_sim.reference.bare.draw import Draw
+from xpulpnn_sim.reference.bare.program import Handlers, ProgramBlock, block_of
 from xpulpnn_sim.verification.clusters.program import (
     LEAST_TCDM,
     ClusterProgram,
@@ -18,9 +20,7 @@ from xpulpnn_sim.verification.clusters.program import (
 )
 from xpulpnn_sim.verification.clusters.shared_blocks import SharedBlocks, Transfers
 from xpulpnn_sim.verification.random.control import Context, ControlBlocks
-from xpulpnn_sim.verification.random.draw import Draw
 from xpulpnn_sim.verification.random.generator import initial_registers, weights_of
-from xpulpnn_sim.verification.random.program import Handlers, ProgramBlock, block_of
 
 _UNIT = f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}"
 _MOST_WORDS = 4

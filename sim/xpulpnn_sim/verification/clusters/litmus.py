@@ -16,9 +16,9 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.reference.bare.program import random_executable
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sim.verification.clusters.program import barrier_lines, set_barrier_lines
-from xpulpnn_sim.verification.random.program import random_executable
 from xpulpnn_sw.assembly.asm import assemble
 
 MARK = 0xFFFF_FFFF  # what a test&set leaves

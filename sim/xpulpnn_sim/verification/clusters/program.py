@@ -9,9 +9,8 @@ from random import Random
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.cluster import Barrier, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.reference.programs.elf import Executable, Segment
-from xpulpnn_sim.verification.random.layout import BASE, MASK, SAVE, SP, WINDOW_MASK
-from xpulpnn_sim.verification.random.program import (
+from xpulpnn_sim.reference.bare.layout import BASE, MASK, SAVE, SP, WINDOW_MASK
+from xpulpnn_sim.reference.bare.program import (
     PLAIN,
     BareProgram,
     Handlers,
@@ -19,6 +18,7 @@ from xpulpnn_sim.verification.random.program import (
     names_of,
     random_executable,
 )
+from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 LEAST_TCDM = 0x1_0000  # bytes of the TCDM that the programs use

@@ -4,10 +4,10 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.cluster import Barrier, Dma, DmaCommand, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn_sim.reference.bare.draw import Draw
+from xpulpnn_sim.reference.bare.layout import BASE
+from xpulpnn_sim.reference.bare.program import ProgramBlock, block_of
 from xpulpnn_sim.verification.clusters import program as layout
-from xpulpnn_sim.verification.random.draw import Draw
-from xpulpnn_sim.verification.random.layout import BASE
-from xpulpnn_sim.verification.random.program import ProgramBlock, block_of
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _LONGEST = 300

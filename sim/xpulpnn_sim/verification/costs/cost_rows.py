@@ -11,9 +11,9 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_MASK, XLEN, Cost, cycles, division_cycles
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn.isa.table import enabled
+from xpulpnn_sim.reference.bare.draw import ARITHMETIC, group_of
+from xpulpnn_sim.reference.bare.layout import FAR, WINDOW
 from xpulpnn_sim.verification.costs.measurement import FREE, CostRow
-from xpulpnn_sim.verification.random.draw import ARITHMETIC, group_of
-from xpulpnn_sim.verification.random.layout import FAR, WINDOW
 from xpulpnn_sim.verification.random.memory_run import memory_operand
 
 _STARTS = tuple(base + offset for base, offset in zip(FAR, (0xAA8, 0x554, 0x5A4), strict=True))

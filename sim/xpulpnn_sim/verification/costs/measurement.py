@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from xpulpnn.isa.machine import HALF_BYTES
 from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.reference.bare.program import ProgramBlock, RandomProgram
 from xpulpnn_sim.reference.programs.elf import Executable
-from xpulpnn_sim.verification.random.program import ProgramBlock, RandomProgram
 
 FREE: Mapping[WaitCause, int] = {}  # No waits
 

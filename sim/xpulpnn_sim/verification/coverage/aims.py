@@ -7,6 +7,8 @@ from xpulpnn.isa.csr import Csr
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.reference.bare.layout import BASE, COUNTER, FAILING, LINK
+from xpulpnn_sim.reference.bare.program import ProgramBlock
 from xpulpnn_sim.reference.golden.dotp import (
     ACTIVATION_SELECT,
     RELOADS_ACTIVATION,
@@ -17,8 +19,6 @@ from xpulpnn_sim.reference.golden.dotp import (
 from xpulpnn_sim.verification.coverage.crosses import Crosses
 from xpulpnn_sim.verification.coverage.kinds import ENTRIES, CrossKind, Producer, cross_kind_of, reserved_words
 from xpulpnn_sim.verification.coverage.placing import PRODUCER, Placed, Placer, ProducedPair
-from xpulpnn_sim.verification.random.layout import BASE, COUNTER, FAILING, LINK
-from xpulpnn_sim.verification.random.program import ProgramBlock
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _REPEATS = 6  # copies of what waits for an interrupt

@@ -26,6 +26,8 @@ from xpulpnn_sim.cosimulation.model.build import TOP
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, model_library, write_coverage
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.reference.bare.draw import Draw
+from xpulpnn_sim.reference.bare.program import Handlers, RandomProgram, random_handlers
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 from xpulpnn_sim.verification.coverage.aims import SKIPPING, Aims
 from xpulpnn_sim.verification.coverage.collector import Collector
@@ -33,9 +35,7 @@ from xpulpnn_sim.verification.coverage.crosses import SLOW, Crosses, crosses_of
 from xpulpnn_sim.verification.coverage.kinds import Producer
 from xpulpnn_sim.verification.coverage.placing import Placer
 from xpulpnn_sim.verification.random.designs import Verdict, random_machine
-from xpulpnn_sim.verification.random.draw import Draw
 from xpulpnn_sim.verification.random.generator import framed, initial_registers
-from xpulpnn_sim.verification.random.program import Handlers, RandomProgram, random_handlers
 from xpulpnn_sim.verification.random.shrink import ShrinkCase
 from xpulpnn_sim.verification.random.trials import Coverage, Plan, Runner, Trial, tried
 

@@ -12,10 +12,10 @@ from xpulpnn.isa.fields import FieldKind, Token
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.cosimulation.model.statics import register
+from xpulpnn_sim.reference.bare import layout
+from xpulpnn_sim.reference.bare.draw import Draw, Group, written_fields
 from xpulpnn_sim.reference.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT
 from xpulpnn_sim.verification.coverage.kinds import MEMORY, CrossKind, Producer, cross_kind_of, producers_of
-from xpulpnn_sim.verification.random import layout
-from xpulpnn_sim.verification.random.draw import Draw, Group, written_fields
 from xpulpnn_sim.verification.random.memory_run import memory_operand
 from xpulpnn_sw.assembly.disasm import ABI_NAMES, render
 

@@ -18,15 +18,15 @@ from xpulpnn_sim.cosimulation.model.model import Block
 from xpulpnn_sim.cosimulation.model.schema import GRANT
 from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program, text_window
+from xpulpnn_sim.reference.bare.layout import BUS_ERRORS
+from xpulpnn_sim.reference.bare.program import RandomProgram
+from xpulpnn_sim.reference.directed.case import Directed
+from xpulpnn_sim.reference.directed.programs import programs_of
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, WIDE_FIELDS
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import CostRow, cost_program, measure
-from xpulpnn_sim.verification.directed.case import Directed
-from xpulpnn_sim.verification.directed.programs import programs_of
-from xpulpnn_sim.verification.random.layout import BUS_ERRORS
-from xpulpnn_sim.verification.random.program import RandomProgram
 from xpulpnn_sim.verification.random.trials import Plan
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from xpulpnn_sim.verification.random.draw import Draw, Group
-from xpulpnn_sim.verification.random.layout import COUNTER, LINK, RA, SCRATCH, SHORT_COUNTER
+from xpulpnn_sim.reference.bare.draw import Draw, Group
+from xpulpnn_sim.reference.bare.layout import COUNTER, LINK, RA, SCRATCH, SHORT_COUNTER
+from xpulpnn_sim.reference.bare.program import RETURN, ProgramBlock, count_statements, total_bytes
 from xpulpnn_sim.verification.random.memory_run import OPTIONAL, STYLES, MemoryRun
-from xpulpnn_sim.verification.random.program import RETURN, ProgramBlock, count_statements, total_bytes
 from xpulpnn_sim.verification.random.system import INNER, LONGEST_BODY, OUTER, LoopWriter, SystemBlocks
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 

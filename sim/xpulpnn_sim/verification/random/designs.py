@@ -14,6 +14,7 @@ from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program, text_window
+from xpulpnn_sim.reference.bare.layout import BUS_ERRORS
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.iss.memory import AccessError
@@ -22,7 +23,6 @@ from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Exit, Reason, out_of_time, reported
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 from xpulpnn_sim.verification.costs.measurement import CostRow, Measured, cost_program, measure
-from xpulpnn_sim.verification.random.layout import BUS_ERRORS
 
 _REFERENCE_STEPS = 100_000  # Steps after which a program on the simulator has failed; a fault may lead it astray
 _STALLS = (0.0, 0.0, 0.1, 0.4)

@@ -4,18 +4,18 @@ from dataclasses import replace
 from random import Random
 
 from xpulpnn.config import CoreConfig
-from xpulpnn_sim.reference.stimuli import random_word
-from xpulpnn_sim.verification.random.control import Context, ControlBlocks
-from xpulpnn_sim.verification.random.draw import Draw, Group
-from xpulpnn_sim.verification.random.layout import POOL, RARE, SHIFTS, SIGNATURE
-from xpulpnn_sim.verification.random.memory_run import MemoryRun, aimed_lines, shift_register
-from xpulpnn_sim.verification.random.program import (
+from xpulpnn_sim.reference.bare.draw import Draw, Group
+from xpulpnn_sim.reference.bare.layout import POOL, RARE, SHIFTS, SIGNATURE
+from xpulpnn_sim.reference.bare.program import (
     Handlers,
     ProgramBlock,
     RandomProgram,
     count_statements,
     random_handlers,
 )
+from xpulpnn_sim.reference.stimuli import random_word
+from xpulpnn_sim.verification.random.control import Context, ControlBlocks
+from xpulpnn_sim.verification.random.memory_run import MemoryRun, aimed_lines, shift_register
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _WEIGHTS = """

@@ -7,10 +7,10 @@ from random import Random
 from xpulpnn.isa.fields import FieldKind, Operand
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn_sim.reference.bare.draw import Draw, Group, written_fields
+from xpulpnn_sim.reference.bare.layout import BASE, LOW_SIZE, MASK, POOL, SCRATCH, SLOTS, SP
+from xpulpnn_sim.reference.bare.program import ProgramBlock
 from xpulpnn_sim.reference.stimuli import random_word
-from xpulpnn_sim.verification.random.draw import Draw, Group, written_fields
-from xpulpnn_sim.verification.random.layout import BASE, LOW_SIZE, MASK, POOL, SCRATCH, SLOTS, SP
-from xpulpnn_sim.verification.random.program import ProgramBlock
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _SHIFT_BITS = 5

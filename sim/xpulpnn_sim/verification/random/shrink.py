@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from xpulpnn.errors import EncodingError
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.verification.random.program import PLAIN, RETURN, ProgramBlock, RandomProgram, names_of
+from xpulpnn_sim.reference.bare.program import PLAIN, RETURN, ProgramBlock, RandomProgram, names_of
 
 T = TypeVar("T")
 RUNS = 1500  # candidates that are tried before the best one so far is accepted

@@ -4,9 +4,9 @@ from collections.abc import Collection
 
 from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, ZERO_CSRS, CsrAccess, CsrGroup
 from xpulpnn.isa.machine import HALF_BYTES, TEXT_BASE, WORD_BYTES
-from xpulpnn_sim.verification.random.draw import Draw, Group
-from xpulpnn_sim.verification.random.layout import FAILING, POOL, SCRATCH, SECOND_TABLE, UNFETCHED
-from xpulpnn_sim.verification.random.program import ProgramBlock, total_bytes
+from xpulpnn_sim.reference.bare.draw import Draw, Group
+from xpulpnn_sim.reference.bare.layout import FAILING, POOL, SCRATCH, SECOND_TABLE, UNFETCHED
+from xpulpnn_sim.reference.bare.program import ProgramBlock, total_bytes
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 INNER, OUTER = 0, 1

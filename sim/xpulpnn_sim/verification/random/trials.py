@@ -18,14 +18,14 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.retirement import CAUSE_CODE
+from xpulpnn_sim.reference.bare.draw import rows_of
+from xpulpnn_sim.reference.bare.program import indented
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.reference.programs.trace import Records
 from xpulpnn_sim.tools.jobs import Pool, executor, versions_of
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.verification.random.designs import DESIGNS, Design, Verdict, random_machine, shown_machine
-from xpulpnn_sim.verification.random.draw import rows_of
 from xpulpnn_sim.verification.random.generator import BUDGET, generate
-from xpulpnn_sim.verification.random.program import indented
 from xpulpnn_sim.verification.random.shrink import RUNS, ShrinkCase, Shrinker
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import VECTORS, WORD_BYTES, WORD_MASK
-from xpulpnn_sim.verification.random.layout import SIGNATURE
-from xpulpnn_sim.verification.random.program import Handlers, ProgramBlock, RandomProgram
+from xpulpnn_sim.reference.bare.layout import SIGNATURE
+from xpulpnn_sim.reference.bare.program import Handlers, ProgramBlock, RandomProgram
 
 HANDLERS = Handlers(("j interrupt",) * (VECTORS - 1))
 _ENABLE = ("li t6, -1", "csrrw zero, mie, t6", "csrrsi zero, mstatus, 8")

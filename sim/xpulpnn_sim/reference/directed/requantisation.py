@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn.isa.table import INSNS, Decoder
-from xpulpnn_sim.verification.directed.case import programs, words_at
-from xpulpnn_sim.verification.random.layout import FAILING, WINDOW
+from xpulpnn_sim.reference.bare.layout import FAILING, WINDOW
+from xpulpnn_sim.reference.directed.case import programs, words_at
 
 _SUFFIX = {8: "b", 4: "n", 2: "c"}
 _OLD = 0xA5C3_96E1  # in rd before

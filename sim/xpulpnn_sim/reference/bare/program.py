@@ -9,9 +9,9 @@ from pathlib import Path
 from random import Random
 
 from xpulpnn.isa.machine import DATA_BASE, ENTRY, TEXT_BASE, VECTORS, WORD_BYTES
+from xpulpnn_sim.reference.bare import layout
+from xpulpnn_sim.reference.bare.draw import ARITHMETIC, Draw, written_fields
 from xpulpnn_sim.reference.programs.elf import Executable, Segment, functions_of
-from xpulpnn_sim.verification.random import layout
-from xpulpnn_sim.verification.random.draw import ARITHMETIC, Draw, written_fields
 from xpulpnn_sw.assembly.asm import Assembled, assemble
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 

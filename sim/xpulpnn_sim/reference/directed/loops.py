@@ -3,8 +3,8 @@
 from itertools import product
 
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sim.verification.directed.case import programs
-from xpulpnn_sim.verification.random.layout import FAILING, WINDOW
+from xpulpnn_sim.reference.bare.layout import FAILING, WINDOW
+from xpulpnn_sim.reference.directed.case import programs
 
 _COUNTS = (0, 1, 2, 3, 300)
 _BODIES = (1, 2, 3, 8)

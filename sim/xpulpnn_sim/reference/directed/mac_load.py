@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from xpulpnn.isa.machine import WORD_MASK
-from xpulpnn_sim.verification.directed.case import programs, words_at
-from xpulpnn_sim.verification.random.layout import FAILING, WINDOW
+from xpulpnn_sim.reference.bare.layout import FAILING, WINDOW
+from xpulpnn_sim.reference.directed.case import programs, words_at
 
 WORDS = tuple((0x9E3779B9 * (number + 1)) & WORD_MASK for number in range(12))  # Arbitrary words
 _FORMATS = {16: "h", 8: "b", 4: "n", 2: "c"}

@@ -13,7 +13,7 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BITS, HALF_MASK, LENGTH_MASK, REGISTERS, WORD_BYTES, XLEN
 from xpulpnn.isa.table import Decoder, enabled
-from xpulpnn_sim.verification.random.layout import POOL, RARE, SHIFTS, SLOTS, SP
+from xpulpnn_sim.reference.bare.layout import POOL, RARE, SHIFTS, SLOTS, SP
 from xpulpnn_sw.assembly.disasm import ABI_NAMES, render
 
 _XPULPV2_WIDTH = 8  # Narrowest element of XpulpV2

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from xpulpnn.isa.machine import HALF_BITS, HALF_MASK
-from xpulpnn_sim.verification.directed.case import programs, words_at
-from xpulpnn_sim.verification.random.layout import FAILING, WINDOW
+from xpulpnn_sim.reference.bare.layout import FAILING, WINDOW
+from xpulpnn_sim.reference.directed.case import programs, words_at
 
 _NIBBLES, _CRUMBS = 4, 2
 _LOAD_FAULT = 5

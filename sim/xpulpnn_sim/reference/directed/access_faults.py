@@ -3,9 +3,9 @@
 from itertools import permutations
 
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.verification.directed.case import HANDLERS, Directed, directed, programs
-from xpulpnn_sim.verification.random.layout import FAILING, FAR, FAR_FAILING
-from xpulpnn_sim.verification.random.program import Handlers
+from xpulpnn_sim.reference.bare.layout import FAILING, FAR, FAR_FAILING
+from xpulpnn_sim.reference.bare.program import Handlers
+from xpulpnn_sim.reference.directed.case import HANDLERS, Directed, directed, programs
 
 _STARTS = tuple(base + offset for base, offset in zip(FAR, (0x554, 0x2A8, 0xA58), strict=True))
 """Address of the routine."""

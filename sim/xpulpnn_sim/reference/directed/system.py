@@ -2,9 +2,9 @@
 
 from xpulpnn.isa.csr import CSR_BY_NAME, CSRS, CsrAccess, CsrGroup
 from xpulpnn.isa.machine import VECTORS
-from xpulpnn_sim.verification.directed.case import HANDLERS, directed, programs
-from xpulpnn_sim.verification.random.layout import FAILING, FAR, SECOND_TABLE, UNFETCHED
-from xpulpnn_sim.verification.random.program import Handlers
+from xpulpnn_sim.reference.bare.layout import FAILING, FAR, SECOND_TABLE, UNFETCHED
+from xpulpnn_sim.reference.bare.program import Handlers
+from xpulpnn_sim.reference.directed.case import HANDLERS, directed, programs
 
 _NUMBER_BITS = 12
 _EXISTING = {csr.address for csr in CSRS}

@@ -7,10 +7,10 @@ from xpulpnn.config import PRESETS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.verification.directed.case import directed, programs, words_at
-from xpulpnn_sim.verification.random.draw import Draw, Group, group_of
-from xpulpnn_sim.verification.random.layout import FRAME, SIGNATURE, WINDOW
-from xpulpnn_sim.verification.random.program import CONSTANTS
+from xpulpnn_sim.reference.bare.draw import Draw, Group, group_of
+from xpulpnn_sim.reference.bare.layout import FRAME, SIGNATURE, WINDOW
+from xpulpnn_sim.reference.bare.program import CONSTANTS
+from xpulpnn_sim.reference.directed.case import directed, programs, words_at
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 
