@@ -280,9 +280,11 @@ def _runtime(cache: Path, objects: Path, identity: str, make: list[str], environ
     return archive
 
 
-def build_model(rig: Rig, *, trace: bool = False, covered: bool = False) -> Path:
+def build_model(
+    rig: Rig, *, trace: bool = False, added: Mapping[str, str] | None = None, covered: bool = False
+) -> Path:
     """Path of the shared library simulating a design, compiled if the cache does not hold it."""
-    files = {"design.v": rig.verilog, **rig.sources()}
+    files = {"design.v": rig.verilog, **(added or {}), **rig.sources()}
     files |= {path.name: path.read_text() for path in sorted(NATIVE.iterdir()) if path.suffix in {".cpp", ".hpp", ".h"}}
     chosen = compiler()
     flags = [*_VERILATOR_FLAGS, "--top-module", TOP, "--prefix", f"V{TOP}"]
@@ -320,9 +322,10 @@ def build_model(rig: Rig, *, trace: bool = False, covered: bool = False) -> Path
         make += _OPTIMISATION[trace]
         kind = (how, trace, files["lz4.h"], covered)
         archive = _runtime(cache, objects, repr(kind), make, environment)
-        _run([*make, f"{_WHOLE}.o"], objects, environment)
+        parts = [f"{Path(part).stem}.o" for part in (f"{_WHOLE}.cpp", *(added or {}))]
+        _run([*make, "-j", "2", *parts], objects, environment)
         model = folder / "model.so"
-        linked = [*_LINK, f"{_WHOLE}.o", str(archive), *(_TRACE_LIBRARIES if trace else ())]
+        linked = [*_LINK, *parts, str(archive), *(_TRACE_LIBRARIES if trace else ())]
         _run([*linked, "-o", str(model)], objects, environment)
         model.rename(library)
     return library

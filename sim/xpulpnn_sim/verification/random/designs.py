@@ -135,7 +135,7 @@ def reference_design(fault: Fault | None = None) -> Design:
         listener(records)
         difference = Lockstep(executable, config, errors=BUS_ERRORS).compare(records)
         if difference is not None:
-            return Verdict(Reason.DIFFERENCE, difference.text, difference.order + 1, difference.cycle + 1)
+            return Verdict(Reason.DIFFERENCE, difference.text, (difference.order or 0) + 1, difference.cycle + 1)
         return Verdict(end.reason, end.text, len(records), int(records["cycle"][-1]) + 1 if len(records) else 0)
 
     return run
