@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from amaranth.hdl import Module, ValueLike
+from amaranth.hdl import Module, ShapeLike, Signal, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-__all__ = ["Component", "In", "Out", "PortSignature", "connect", "flipped", "follow_case", "following"]
+__all__ = ["Component", "In", "Out", "PortSignature", "connect", "flipped", "follow_case", "following", "signals"]
 
 
 class Component(wiring.Component):
@@ -38,6 +38,11 @@ class PortSignature(wiring.Signature):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({dict(self.members)})"
+
+
+def signals(shape: ShapeLike, names: str) -> list[Signal]:
+    """Signals of one shape, with these names."""
+    return [Signal(shape, name=name) for name in names.split()]
 
 
 def following(target: Any, source: Any, *names: str) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 
 GROUP = 4  # places joined before the parallel network, which then has few enough nodes to be worth its area
 
@@ -68,9 +68,7 @@ class PrefixAdder(Component):
         super().__init__(ports={"a": In(width), "b": In(width), "result": Out(width)})
 
     def _build(self, m):
-        alike = Signal(self.width)
-        both = Signal(self.width)
-        carries = Signal(self.width)
+        alike, both, carries = signals(self.width, "alike both carries")
         m.d.comb += [
             alike.eq(self.a ^ self.b),
             both.eq(self.a & self.b),

@@ -17,7 +17,7 @@ from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.ports import BankSignature, DmaPortSignature, RefillSignature
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
-from xpulpnn.component import Component, In, Out, connect, flipped, following
+from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.core import Core
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
@@ -134,8 +134,7 @@ class Cluster(Component):
         fetch_ports = self._fetch_ports(m, targets)
         for place, target in zip(bus.peripherals, targets, strict=True):
             connect(m, place, target)
-        started = Signal(config.cores)
-        enabled = Signal(config.cores)
+        started, enabled = signals(config.cores, "started enabled")
         for number, demux in enumerate(demuxes):
             m.submodules[f"demux{number}"] = demux
             connect(m, demux.tcdm, tcdm.ports[number])

@@ -6,7 +6,7 @@ from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.hole import Hole
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
-from xpulpnn.component import Component, In, Out, following
+from xpulpnn.component import Component, In, Out, following, signals
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import (
@@ -108,8 +108,7 @@ class CoreDemux(Component):
 
     def _events(self, m):
         ext, tcdm = self.ext, self.tcdm
-        loading = Signal()
-        storing = Signal()
+        loading, storing = signals(1, "loading storing")
         with m.If(ext.req & ext.gnt):
             m.d.sync += [loading.eq(~ext.we), storing.eq(ext.we)]
         with m.Elif(ext.rvalid):

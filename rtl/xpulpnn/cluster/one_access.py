@@ -1,9 +1,7 @@
 """Keeps an initiator from having several accesses outstanding."""
 
-from amaranth.hdl import Signal
-
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
-from xpulpnn.component import Component, In, Out, following
+from xpulpnn.component import Component, In, Out, following, signals
 from xpulpnn.core.obi import ObiSignature
 
 
@@ -18,8 +16,7 @@ class OneAccess(Component):
 
     def _build(self, m):
         initiator, target = self.initiator, self.target
-        outstanding = Signal()
-        free = Signal()
+        outstanding, free = signals(1, "outstanding free")
         m.d.comb += [
             free.eq(~outstanding | target.rvalid),
             target.req.eq(initiator.req & free),

@@ -1,8 +1,8 @@
 """Back end of the core: ID, EX and WB fed by a stream of instruction words."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Mux
 
-from xpulpnn.component import Component, In, Out, connect, flipped, following
+from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
 from xpulpnn.config import CoreConfig
 from xpulpnn.core import pipeline
 from xpulpnn.core.control import CsrOp, System
@@ -77,9 +77,7 @@ class Backend(Component):
         for name in ("jump", "trap", "system", "hwloop", "intent"):
             connect(m, getattr(id_stage, name), flipped(getattr(self, name)))
 
-        ex_ready = Signal()
-        ex_fires = Signal()
-        ex_done = Signal()
+        ex_ready, ex_fires, ex_done = signals(1, "ex_ready ex_fires ex_done")
         m.d.comb += [
             ex_done.eq(Mux(id_ex.lsu.valid, lsu.ex_done, ex_stage.done)),
             ex_fires.eq(id_ex.valid & ex_done & lsu.wb_done),

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Const, Mux, Signal, Value
 
-from xpulpnn.component import Component, In, Out, follow_case
+from xpulpnn.component import Component, In, Out, follow_case, signals
 from xpulpnn.core.alu_ctrl import AluField, AluFieldPlace
 from xpulpnn.core.lanes import ALL_ONES, XLEN
 from xpulpnn.isa.formats import ElemFmt
@@ -55,8 +55,7 @@ class BitField(Component):
             self.inside.eq((Const(ALL_ONES, XLEN) >> ~Mux(extract, width_m1, end)) & ~bits_below(first)),
         ]
 
-        outer = Signal(XLEN)
-        filled = Signal(XLEN)
+        outer, filled = signals(XLEN, "outer filled")
         with m.Switch(self.field):
             with m.Case(AluField.EXTRACT):
                 m.d.comb += outer.eq(sign.replicate(XLEN))

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.core import pipeline
 from xpulpnn.core.control import System
 from xpulpnn.isa.machine import IRQ_PRIORITY, XLEN, ExceptionCause
@@ -55,15 +55,10 @@ class Controller(Component):
     asleep: Out(1)  #: wfi waits and nothing is under way.
 
     def _build(self, m):
-        started = Signal()
-        sleeping = Signal()
-        any_pending = Signal()
-        wanted = Signal()
-        flush = Signal()
+        started, sleeping, any_pending, wanted, flush = signals(1, "started sleeping any_pending wanted flush")
         faulted = Signal()
         # addresses of the accesses in EX and on the bus, in half-words
-        ex_pc = Signal(XLEN - 1)
-        access_pc = Signal(XLEN - 1)
+        ex_pc, access_pc = signals(XLEN - 1, "ex_pc access_pc")
         with m.If(self.intent.accesses):
             m.d.sync += ex_pc.eq(self.id_pc[1:])
         with m.If(self.ex_granted):

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, enum
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.table import Insn
 
@@ -66,8 +66,7 @@ class Divider(Component):
 
         state = Signal(_State)
         steps_left = Signal(range(XLEN + 1))
-        remainder = Signal(signed(XLEN + 1))
-        divisor = Signal(signed(XLEN + 1))
+        remainder, divisor = signals(signed(XLEN + 1), "remainder divisor")
         quotient = Signal(XLEN)
         opposite = Signal()
         difference = Signal(signed(XLEN + 1))

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.core.control import HwLoopOp
 from xpulpnn.core.pipeline import HwLoopSignature
 
@@ -59,14 +59,8 @@ class HwLoops(Component):
 
     def _build(self, m):
         starts, ends, counts = ([getattr(self, f"{name}{loop}") for loop in range(LOOPS)] for name in REGISTERS)
-        late = Signal(LOOPS)
-        id_ends = Signal(LOOPS)
-        if_ends = Signal(LOOPS)
-        id_again = Signal(LOOPS)
-        if_again = Signal(LOOPS)
-        id_goes_back = Signal(LOOPS)
-        if_goes_back = Signal(LOOPS)
-        more = Signal(LOOPS)
+        late, id_ends, if_ends, id_again, if_again = signals(LOOPS, "late id_ends if_ends id_again if_again")
+        id_goes_back, if_goes_back, more = signals(LOOPS, "id_goes_back if_goes_back more")
 
         def innermost(again, loop):
             """Return whether a loop goes on and those inside it are through."""
@@ -96,8 +90,7 @@ class HwLoops(Component):
         ]
 
         # iterations that the instructions in EX and WB took when they left ID
-        ex_took = Signal(LOOPS)
-        wb_took = Signal(LOOPS)
+        ex_took, wb_took = signals(LOOPS, "ex_took wb_took")
         gives_back = Signal()
         with m.If(self.ex_leaves):
             m.d.sync += wb_took.eq(ex_took)

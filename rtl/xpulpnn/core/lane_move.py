@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluMove, LaneFmt
 from xpulpnn.core.lanes import XLEN
@@ -40,8 +40,7 @@ class LaneMove(Component):
 
     def _build(self, m):
         places = [Signal(range(BYTES), name=f"place_{byte}") for byte in range(BYTES)]
-        from_a = Signal(BYTES)
-        from_b = Signal(BYTES)
+        from_a, from_b = signals(BYTES, "from_a from_b")
         for byte, place in enumerate(places):
             selector = Signal(INDEX_BITS + 1, name=f"selector_{byte}")
             m.d.comb += [selector.eq(self._selector(byte)), Cat(place, from_a[byte]).eq(selector)]

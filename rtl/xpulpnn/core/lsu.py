@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
-from xpulpnn.component import Component, In, Out, follow_case
+from xpulpnn.component import Component, In, Out, follow_case, signals
 from xpulpnn.core.control import LsuCtrl, MemSize
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.core.pipeline import FaultSignature
@@ -33,10 +33,7 @@ class Lsu(Component):
 
     def _build(self, m):
         byte = Signal(2)
-        crosses = Signal()
-        second = Signal()
-        answered = Signal()
-        outstanding = Signal()
+        crosses, second, answered, outstanding = signals(1, "crosses second answered outstanding")
         wb_busy = Signal()
         m.d.comb += [self.ex_address.eq(Mux(self.ex_ctrl.post, self.ex_base, self.ex_sum)), byte.eq(self.ex_address)]
         follow_case(m, crosses, self.ex_ctrl.size, {MemSize.HALF: byte.all(), MemSize.WORD: byte.any()})
@@ -82,8 +79,7 @@ class Lsu(Component):
         wb_crosses = Signal()
         wb_size = Signal(MemSize)
         wb_signed = Signal()
-        first = Signal(32)
-        aligned = Signal(32)
+        first, aligned = signals(32, "first aligned")
         with m.If(self.ex_done):
             m.d.sync += [
                 wb_byte.eq(byte),

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Mux, Signal
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.isa.machine import XLEN
 
 BEFORE_FULL = (1 << XLEN) - 2  # Lower half whose successor carries with the next event
@@ -26,9 +26,7 @@ class MachineCounter(Component):
 
     def _build(self, m):
         low, high = self.value[:XLEN], self.value[XLEN:]
-        steps = Signal()
-        counted = Signal()
-        takes_back = Signal()
+        steps, counted, takes_back = signals(1, "steps counted takes_back")
         # the next event carries
         full = Signal()
         # an event taken back does

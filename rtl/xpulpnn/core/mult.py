@@ -7,7 +7,7 @@ from amaranth.lib import data, enum
 
 from xpulpnn.arith.carry_save import booth_rows, carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import Multiplier
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.table import Insn
@@ -139,8 +139,7 @@ class Mult(Component):
     def _build(self, m):
         ctrl = self.ctrl
         step = Signal(_Step)
-        carried = Signal(HALF)
-        carried_signed = Signal(HALF)
+        carried, carried_signed = signals(HALF, "carried carried_signed")
         word, high = ctrl.op == MultOp.WORD, ctrl.op == MultOp.HIGH
         m.d.comb += self.done.eq(self.start & (~high | (step == _Step.HIGH_HIGH)))
 
@@ -156,8 +155,7 @@ class Mult(Component):
             m.d.comb += active_a.eq((factor_a & ~from_nnrf) | (self.nn_kappa & from_nnrf))
             factor_a = active_a
             summand |= self.nn_lambda & from_nnrf
-        addend = Signal(XLEN)
-        rounding = Signal(XLEN)
+        addend, rounding = signals(XLEN, "addend rounding")
         last = step.as_value()[1] & step.as_value()[0]
         with m.If(high):
             m.d.comb += [

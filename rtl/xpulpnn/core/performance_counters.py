@@ -1,8 +1,8 @@
 """PULP performance counters (guide, "Performance counters")."""
 
-from amaranth.hdl import Cat, Signal
+from amaranth.hdl import Cat
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.isa.csr import CSR_BY_NAME, PERFORMANCE_EVENTS
 from xpulpnn.isa.machine import XLEN
 
@@ -32,8 +32,7 @@ class PerformanceCounters(Component):
         super().__init__(ports=ports)
 
     def _build(self, m):
-        counting = Signal()
-        saturating = Signal()
+        counting, saturating = signals(1, "counting saturating")
         m.d.comb += Cat(counting, saturating).eq(self.mode)
         for event in range(len(PERFORMANCE_EVENTS)):
             count = getattr(self, f"count{event}")

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.core.obi import InstructionPortSignature
 from xpulpnn.isa.machine import HALF_BITS, LENGTH_BITS, XLEN
 
@@ -46,10 +46,7 @@ class PrefetchBuffer(Component):
         words = [Signal(XLEN, name=f"word{i}") for i in range(DEPTH)]
         errors = [Signal(name=f"error{i}") for i in range(DEPTH)]
         count = Signal(range(DEPTH + 1))
-        dropped = Signal()
-        arriving = Signal()
-        unaligned = Signal()
-        compressed = Signal()
+        dropped, arriving, unaligned, compressed = signals(1, "dropped arriving unaligned compressed")
         leaves = Signal()
         m.d.comb += [arriving.eq(self.instr.rvalid & ~dropped), unaligned.eq(self.pc[1])]
 
@@ -57,9 +54,7 @@ class PrefetchBuffer(Component):
         rdata = self.instr.rdata
         first = Signal(XLEN)
         second = Signal(HALF_BITS)
-        has_first = Signal()
-        has_second = Signal()
-        first_error = Signal()
+        has_first, has_second, first_error = signals(1, "has_first has_second first_error")
         second_error = Signal()
         m.d.comb += [
             first_error.eq(Mux(count != 0, errors[0], self.instr.err)),
@@ -74,8 +69,7 @@ class PrefetchBuffer(Component):
             self.valid.eq(has_first & (~unaligned | compressed | has_second | first_error)),
             leaves.eq(self.take & (unaligned | ~compressed)),
         ]
-        goes_back = Signal()
-        redirects = Signal()
+        goes_back, redirects = signals(1, "goes_back redirects")
         m.d.comb += redirects.eq(self.redirect)
         if self.loops:
             m.d.comb += [goes_back.eq(self.take & self.loop_back), redirects.eq(self.redirect | goes_back)]
@@ -122,18 +116,13 @@ class PrefetchBuffer(Component):
         A redirect comes late in the cycle: what it leads to and what happens without it are made side by side, and it
         chooses.
         """
-        running = Signal()
-        held = Signal()
-        stale = Signal()
+        running, held, stale = signals(1, "running held stale")
         current = Signal(XLEN - 2)
         exact = Signal()
-        live = Signal(range(DEPTH + 1))
-        drops = Signal(range(DEPTH + 1))
+        live, drops = signals(range(DEPTH + 1), "live drops")
         # current is the word address requested last, or if exact the one on the bus or to be requested next; a stale
         # request is held for a word nobody wants; live answers are awaited, older ones are going to be dropped
-        can_request = Signal()
-        asks = Signal()
-        asks_anew = Signal()
+        can_request, asks, asks_anew = signals(1, "can_request asks asks_anew")
         ahead = Signal.like(current)
         target = Signal.like(current)
         gnt, rvalid = self.instr.gnt, self.instr.rvalid

@@ -3,7 +3,7 @@
 from amaranth.hdl import C, Cat, Mux, Signal
 from amaranth.lib import data
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
@@ -59,8 +59,7 @@ class Quantiser(Component):
         # requests granted; bit 0 is the pixel of the next one
         count = Signal(range(QUANTISED_PIXELS * width + 1))
         pixel = count[0]
-        outstanding = Signal()
-        arrives = Signal()
+        outstanding, arrives = signals(1, "outstanding arrives")
         codes = [Signal(width, name=f"code_{number}") for number in range(QUANTISED_PIXELS)]
         all_granted = self._for_format(lambda fmt: count == QUANTISED_PIXELS * fmt.width)
         m.d.comb += [

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import CoreConfig
 from xpulpnn.dotp.ctrl import FmtField
 from xpulpnn.isa.formats import ElemFmt
@@ -69,8 +69,7 @@ class Requantiser(Component):
         shifted, above = self._shift(m, magnitude)
         too_large = Signal()
         bounded = Signal(WIDEST)
-        one_lane = Signal(FORMATS[-1].lanes)
-        crumbs = Signal(FORMATS[-1].lanes)
+        one_lane, crumbs = signals(FORMATS[-1].lanes, "one_lane crumbs")
         m.d.comb += one_lane.eq(self.ctrl.valid << self.lane)
         with m.Switch(self.ctrl.fmt):
             for fmt in self.formats:
@@ -85,8 +84,7 @@ class Requantiser(Component):
                     ]
         below = negative & ~self.ctrl.to_signed
         lane_value = Signal(WIDEST)
-        mask = Signal(XLEN)
-        kept = Signal(XLEN)
+        mask, kept = signals(XLEN, "mask kept")
         m.d.comb += [
             lane_value.eq((bounded ^ (negative & self.ctrl.to_signed).replicate(WIDEST)) & ~below.replicate(WIDEST)),
             mask.eq(Cat(crumb.replicate(NARROWEST) for crumb in crumbs)),

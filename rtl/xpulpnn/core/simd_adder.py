@@ -1,9 +1,7 @@
 """Partitioned adder."""
 
-from amaranth.hdl import Signal
-
 from xpulpnn.arith.prefix_adder import prefix_carries
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.core.alu_ctrl import LaneFmt
 from xpulpnn.core.lanes import XLEN, Lanes
 
@@ -31,8 +29,7 @@ class SimdAdder(Component):
     # config (CoreConfig): Only the element widths in it are built.
     def _build(self, m):
         lanes = Lanes(m, self.config, self.fmt)
-        starting = Signal(XLEN)
-        passing = Signal(XLEN)
+        starting, passing = signals(XLEN, "starting passing")
         m.d.comb += [
             self.alike.eq(self.addend_a ^ self.addend_b),
             self.both.eq(self.addend_a & self.addend_b),

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib import data
 
-from xpulpnn.component import Component, In, Out, follow_case, following
+from xpulpnn.component import Component, In, Out, follow_case, following, signals
 from xpulpnn.core.alu_ctrl import AluCtrl, AluField, AluFieldPlace, AluResult, AluShift
 from xpulpnn.core.bit_field import INDEX_BITS, BitField, bits_below
 from xpulpnn.core.lane_move import LaneMove, move_formats
@@ -111,8 +111,7 @@ class SimdAlu(Component):
         self, m: Module, select: Mapping[AluResult, Value], adder: SimdAdder, comparator: SimdComparator
     ) -> Value:
         """Result of the operations that a comparison decides."""
-        holds = Signal(XLEN)
-        otherwise = Signal(XLEN)
+        holds, otherwise = signals(XLEN, "holds otherwise")
         use_a = select[AluResult.SELECT] | select[AluResult.ABS] | self.clip.within_a
         use_b = select[AluResult.SELECT] | self.clip.beyond_b
         ones = Cat(select[AluResult.MASK] | select[AluResult.FLAG], select[AluResult.MASK].replicate(XLEN - 1))
@@ -132,8 +131,7 @@ class SimdAlu(Component):
         """Route the sum, rounded, into the shifter for averages and normalised sums."""
         average = self.ctrl.shift == AluShift.AVERAGE
         normalise = self.ctrl.shift == AluShift.NORMALISE
-        below = Signal(XLEN)
-        rounded = Signal(XLEN)
+        below, rounded = signals(XLEN, "below rounded")
         rounds = self.ctrl.rounding & normalise
         m.d.comb += [
             below.eq(bits_below(self.shamt) & rounds.replicate(XLEN)),

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Signal
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.core.alu_ctrl import AluCompare, LaneFmt
 from xpulpnn.core.lanes import ALL_ONES, XLEN, Lanes, every, steps
 
@@ -25,9 +25,7 @@ class SimdComparator(Component):
     # config (CoreConfig): Only the element widths in it are built.
     def _build(self, m):
         lanes = Lanes(m, self.config, self.fmt)
-        decided = Signal(XLEN)
-        borrow_counts = Signal(XLEN)
-        relation = Signal(XLEN)
+        decided, borrow_counts, relation = signals(XLEN, "decided borrow_counts relation")
         not_equal, use_less, opposite = self.compare.as_value()
         equal = self.alike
         for step in steps(1):

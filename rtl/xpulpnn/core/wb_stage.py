@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Mux, Signal
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.pipeline import ExWbSignature, WbSignature
 from xpulpnn.core.requantiser import RequantiseCtrl, Requantiser
@@ -44,8 +44,7 @@ class WbStage(Component):
         wrote = Signal()
         old = Signal(32)
         old_addr = Signal(5)
-        restores = Signal()
-        keeps_old = Signal()
+        restores, keeps_old = signals(1, "restores keeps_old")
         base = Signal(32)
         nn_pending = Signal()
         # kept until the next write: port A is quiet between two bases

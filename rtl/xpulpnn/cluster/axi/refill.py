@@ -6,7 +6,7 @@ from amaranth.utils import exact_log2
 from xpulpnn.cluster.axi.address_channel import AddressChannel
 from xpulpnn.cluster.axi.ports import AxiSignature, constants, failed
 from xpulpnn.cluster.ports import LINE_BEATS, LINE_OFFSET_BITS, REFILL_BITS, REFILL_BYTES, RefillSignature
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 
 OUTSTANDING = 16  # transfers that are under way at most
 _INSTRUCTION = 4  # Protection bit of fetches
@@ -26,8 +26,7 @@ class AxiRefill(Component):
     def _build(self, m):
         m.submodules.ar = channel = AddressChannel()
         port, axi = self.port, self.axi
-        first = Signal()
-        granted = Signal()
+        first, granted = signals(1, "first granted")
         under_way = Signal(range(OUTSTANDING + 1))
         m.d.comb += [
             *constants(axi, "ar", _INSTRUCTION),

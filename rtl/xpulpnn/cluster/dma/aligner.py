@@ -4,7 +4,7 @@ from amaranth.hdl import Mux, Signal
 from amaranth.lib import stream
 
 from xpulpnn.cluster.dma.chunk import OFFSET_BITS, WINDOW_BYTES, Row
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import EXT_DATA_BITS
 from xpulpnn.isa.machine import BYTE_BITS
 
@@ -27,8 +27,7 @@ class Aligner(Component):
 
     def _build(self, m):
         lanes = [[Signal(BYTE_BITS, name=f"lane{lane}_{deep}") for deep in range(2)] for lane in range(WINDOW_BYTES)]
-        read = Signal(range(KEPT_BYTES))
-        write = Signal(range(KEPT_BYTES))
+        read, write = signals(range(KEPT_BYTES), "read write")
         count = Signal(range(KEPT_BYTES + 1))
         leaving = Signal.like(self.size)
         coming = Signal.like(self.size)
@@ -42,8 +41,7 @@ class Aligner(Component):
         m.d.sync += [count.eq(count + coming - leaving), read.eq(read + leaving), write.eq(write + coming)]
 
         entering = Signal(EXT_DATA_BITS)
-        turn_in = Signal(OFFSET_BITS)
-        turn_out = Signal(OFFSET_BITS)
+        turn_in, turn_out = signals(OFFSET_BITS, "turn_in turn_out")
         heads = Signal(EXT_DATA_BITS)
         m.d.comb += [
             turn_in.eq(write - row.offset),

@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.dma.identifiers import STATUS_IDS, number_shape
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import BLOCK_BYTES, Dma
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
@@ -47,7 +47,7 @@ class CommandPorts(Component):
         ports = len(self.ports)
         m.submodules.writer = writer = Arbiter(ports, "counter")
         m.submodules.receiver = receiver = Arbiter(ports, "counter")
-        wants, waits, owner = (Signal(ports, name=name) for name in ("wants", "waits", "owner"))
+        wants, waits, owner = signals(ports, "wants waits owner")
         within = Signal()
         words, numbers, freed = [], [], []
         for index, port in enumerate(self.ports):

@@ -1,6 +1,5 @@
 """The engine that moves the bytes."""
 
-from amaranth.hdl import Signal
 from amaranth.lib import stream
 
 from xpulpnn.cluster.dma.access_queue import HALVES, AccessQueue
@@ -10,7 +9,7 @@ from xpulpnn.cluster.dma.external_share import ExternalShare
 from xpulpnn.cluster.dma.line_walker import LineWalker
 from xpulpnn.cluster.dma.reader import Reader
 from xpulpnn.cluster.ports import DmaPortSignature
-from xpulpnn.component import Component, In, Out, connect, flipped, following
+from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
 from xpulpnn.core.obi import ObiSignature
 
 
@@ -58,8 +57,7 @@ class Engine(Component):
             access.payload.be.eq(enables(chunk)),
             access.payload.wdata.eq(aligner.data),
         ]
-        under_way = Signal()
-        idle = Signal()
+        under_way, idle = signals(1, "under_way idle")
         m.d.comb += [
             idle.eq(~target.busy & writer.idle),
             self.done.eq(under_way & idle),

@@ -6,7 +6,7 @@ from amaranth.utils import exact_log2
 from xpulpnn.cluster.dma.access_queue import OUTSTANDING
 from xpulpnn.cluster.dma.chunk import WINDOW_BYTES
 from xpulpnn.cluster.ports import WRITE_BLOCK_BYTES, DmaPortSignature
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 
 REQUEST_FIELDS = ("addr", "we", "be", "wdata", "beats")
 
@@ -25,14 +25,10 @@ class ExternalShare(Component):
 
     def _build(self, m):
         ext = self.ext
-        writing = Signal()
-        reading_on = Signal()
+        writing, reading_on = signals(1, "writing reading_on")
         under_way = Signal(range(OUTSTANDING + 1))
-        for_writes = Signal(OUTSTANDING)
-        later = Signal(OUTSTANDING)
-        granted = Signal()
-        within = Signal()
-        ends = Signal()
+        for_writes, later = signals(OUTSTANDING, "for_writes later")
+        granted, within, ends = signals(1, "granted within ends")
         window = self.writes.addr[exact_log2(WINDOW_BYTES) : exact_log2(WRITE_BLOCK_BYTES)]
         m.d.comb += [
             writing.eq(within | self.writes.req & ~reading_on),

@@ -3,7 +3,7 @@
 from amaranth.hdl import Signal
 
 from xpulpnn.cluster.dma.queue import DEPTH
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 
 STATUS_IDS = 16  # identifiers that the status register has room for
 
@@ -36,10 +36,7 @@ class Identifiers(Component):
         super().__init__(ports=ports)
 
     def _build(self, m):
-        allocated = Signal(self.count)
-        active = Signal(self.count)
-        chosen = Signal(self.count)
-        unused = Signal(self.count)
+        allocated, active, chosen, unused = signals(self.count, "allocated active chosen unused")
         m.d.comb += unused.eq(~(allocated | active))
         for number in reversed(range(self.count)):
             with m.If(unused[number]):

@@ -7,7 +7,7 @@ from amaranth.lib.memory import Memory
 from xpulpnn.cluster.dma.access_queue import HALVES, OUTSTANDING, AccessQueue
 from xpulpnn.cluster.dma.chunk import OFFSET_BITS, Chunk, Row, enables
 from xpulpnn.cluster.ports import DmaPortSignature
-from xpulpnn.component import Component, In, Out, connect, flipped, following
+from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.machine import XLEN
 
@@ -33,8 +33,7 @@ class Reader(Component):
         connect(m, accesses.ext, flipped(self.ext))
         # places in the ring, with one bit more to tell a full one from an empty one
         asked, given = Signal(range(2 * ROWS)), Signal(range(2 * ROWS))
-        external = Signal()
-        may_go = Signal()
+        external, may_go = signals(1, "external may_go")
         chunk, row = self.chunk.payload, self.row.payload
         access = accesses.access
         occupied = Signal.like(asked)

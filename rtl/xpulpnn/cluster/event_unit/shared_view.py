@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Cat, Mux, Signal
 from amaranth.utils import ceil_log2
 
 from xpulpnn.cluster.event_unit.access import OFFSET_BITS, REGION_BITS, SlotSignature, within
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import (
@@ -36,13 +36,11 @@ class SharedView(Component):
         super().__init__(config, {"port": In(ObiSignature()), "slots": Out(SlotSignature()).array(config.cores)})
 
     def _build(self, m):
-        pending = Signal()
-        write = Signal()
+        pending, write = signals(1, "pending write")
         view = Signal(VIEW_BITS)
         offset = Signal(OFFSET_BITS)
         core = Signal(ceil_log2(MAX_CORES))
-        exists = Signal()
-        over = Signal()
+        exists, over = signals(1, "exists over")
         m.d.comb += self.port.gnt.eq(~pending)
         with m.If(self.port.req & self.port.gnt):
             # data to write wait where the answer goes

@@ -7,7 +7,7 @@ from amaranth.utils import exact_log2
 from xpulpnn.cluster.icache.ways import CacheWays
 from xpulpnn.cluster.ports import LINE_BEATS, LINE_BITS, LINE_NUMBER_BITS, REFILL_BITS, CacheControlSignature, chosen
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
-from xpulpnn.component import Component, In, Out, connect, flipped
+from xpulpnn.component import Component, In, Out, connect, flipped, signals
 from xpulpnn.config import ClusterConfig
 
 
@@ -59,9 +59,7 @@ class CacheBank(Component):
         m.submodules.arbiter = arbiter = Arbiter(config.cores, "counter")
         state = Signal(BankState)
         owner = Signal(config.cores)
-        looked_up = Signal()
-        stale = Signal()
-        flushed = Signal()
+        looked_up, stale, flushed = signals(1, "looked_up stale flushed")
         beat = Signal(range(LINE_BEATS))
         ends = Signal()
         m.d.comb += [

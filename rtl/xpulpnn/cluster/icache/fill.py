@@ -3,7 +3,7 @@
 from amaranth.hdl import Array, Cat, Signal
 from amaranth.utils import exact_log2
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 
 
 class CacheFill(Component):
@@ -47,8 +47,7 @@ class CacheFill(Component):
             with m.If(self.lookup):
                 m.d.sync += found.eq(states[index])
             m.d.comb += valid.eq(Cat(found[width] | (found[:width] > way) for way in range(self.ways)))
-        now = Signal(width + 1)
-        behind = Signal(width + 1)
+        now, behind = signals(width + 1, "now behind")
         m.d.comb += [
             now.eq(states[self.write_index]),
             self.turn.eq(1 << now[:width]),

@@ -6,7 +6,7 @@ from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.icache.ways import CacheWays
 from xpulpnn.cluster.ports import LINE_BITS, LINE_OFFSET_BITS, CacheControlSignature, LineSignature, chosen
-from xpulpnn.component import Component, In, Out, connect, flipped
+from xpulpnn.component import Component, In, Out, connect, flipped, signals
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import InstructionPortSignature
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
@@ -51,12 +51,9 @@ class PrivateCache(Component):
         config, core, line = self.config, self.core, self.line
         m.submodules.ways = ways = CacheWays(config.icache_private_sets, config.icache_ways, ahead=config.prefetch)
         connect(m, flipped(self.control), ways.control)
-        pending = Signal()
-        looked_up = Signal()
+        pending, looked_up = signals(1, "pending looked_up")
         offset = Signal(range(LINE_BITS // XLEN))
-        comes = Signal()
-        served = Signal()
-        lookup = Signal()
+        comes, served, lookup = signals(1, "comes served lookup")
         m.d.comb += [
             served.eq(pending & (ways.hit | comes)),
             core.gnt.eq((~pending | served) & ~(ways.write & ways.same_set)),
@@ -91,8 +88,7 @@ class PrivateCache(Component):
         asked = Signal.like(line.addr)
         # there was a flush since the line was asked for
         stale = Signal(init=1)
-        flushed = Signal()
-        starts = Signal()
+        flushed, starts = signals(1, "flushed starts")
         ready = state == FetchState.READY
         sources = [(ready & misses, ways.looked), (~ready, asked)]
         if self.config.prefetch:

@@ -5,7 +5,7 @@ from amaranth.lib.fifo import SyncFIFO
 
 from xpulpnn.cluster.ports import LINE_BEATS, LINE_NUMBER_BITS, LINE_OFFSET_BITS, RefillSignature, chosen
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 
 LEAST_DEPTH = 2  # of a queue that has numbers for its entries
 
@@ -36,8 +36,7 @@ class RefillPort(Component):
         m.submodules.order = order = SyncFIFO(width=self.banks, depth=max(self.banks, LEAST_DEPTH))
         # whose line is being requested
         owner = Signal(self.banks)
-        asked = Signal(range(LINE_BEATS))
-        answered = Signal(range(LINE_BEATS))
+        asked, answered = signals(range(LINE_BEATS), "asked answered")
         m.d.comb += [
             arbiter.req.eq(Mux(owner.any(), 0, self.req)),
             self.gnt.eq(arbiter.gnt),

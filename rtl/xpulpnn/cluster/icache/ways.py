@@ -1,12 +1,12 @@
 """Lines of a set-associative cache."""
 
-from amaranth.hdl import Cat, Signal
+from amaranth.hdl import Cat
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.icache.fill import CacheFill
 from xpulpnn.cluster.icache.way import CacheWay
 from xpulpnn.cluster.ports import LINE_BITS, LINE_NUMBER_BITS, CacheControlSignature
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 
 
 class CacheWays(Component):
@@ -49,8 +49,7 @@ class CacheWays(Component):
     def _build(self, m):
         index, _ = self._split(self.line)
         write_index, write_tag = self._split(self.write_line)
-        forgets = Signal(self.sets)
-        line_forgotten = Signal(self.sets)
+        forgets, line_forgotten = signals(self.sets, "forgets line_forgotten")
         m.d.comb += [
             self.same_set.eq(index == write_index),
             line_forgotten.eq(self.control.flush_line << self._split(self.control.line)[0]),

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import Arbiter as ArbiterKind
 
 
@@ -60,8 +60,7 @@ class Arbiter(Component):
 
     def _strict(self, m):
         """The lowest number above the last winner, else the lowest of all."""
-        above = Signal(self.inputs)
-        preferred = Signal(self.inputs)
+        above, preferred = signals(self.inputs, "above preferred")
         m.d.comb += preferred.eq(self.req & above)
         with m.If(self.req.any()):
             m.d.sync += above.eq(Cat(Const(0, 1), *(self.gnt[:number].any() for number in range(1, self.inputs))))

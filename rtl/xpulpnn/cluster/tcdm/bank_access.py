@@ -6,7 +6,7 @@ from amaranth.lib import data
 from xpulpnn.cluster.ports import BankSignature, chosen
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.cluster.tcdm.test_set import TestSet
-from xpulpnn.component import Component, In, Out, connect, flipped, following
+from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import MASTER_BITS, NO_MASTER
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
@@ -49,8 +49,7 @@ class BankAccess(Component):
     def _build(self, m):
         m.submodules.test_set = test_set = TestSet(self.config.bank_words)
         connect(m, test_set.bank, flipped(self.bank))
-        req = Signal(self.masters)
-        wins = Signal(self.masters)
+        req, wins = signals(self.masters, "req wins")
         m.d.comb += req.eq(self.req & ~test_set.busy.replicate(self.masters))
         if self.config.dma_priority == "low" and self.masters > self.config.cores:
             self._yielding(m, req, wins)
