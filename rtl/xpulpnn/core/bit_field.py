@@ -42,9 +42,8 @@ class BitField(Component):
         lanes = {AluFieldPlace.HALF: ElemFmt.H.width - 1, AluFieldPlace.BYTE: ElemFmt.B.width - 1}
         follow_case(m, width_m1, self.place, {AluFieldPlace.OPERAND: self.width_m1, **lanes})
         extract = self.field == AluField.EXTRACT
-        first = Signal(INDEX_BITS)
+        first, end = signals(INDEX_BITS, "first end")
         last = Signal(INDEX_BITS + 1)
-        end = Signal(INDEX_BITS)
         sign = Signal()
         m.d.comb += [
             last.eq(self.start + width_m1),

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Mux, Signal
 
-from xpulpnn.component import Component, In, Out, connect, flipped, following
+from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.backend import Backend
 from xpulpnn.core.control import HwLoopOp
@@ -166,9 +166,8 @@ class Core(Component):
         )
 
     def _observe(self, m, if_stage, backend, csr_file, controller):
-        intr = Signal()
+        intr, faulted = signals(1, "intr faulted")
         intr_id = Signal(5)
-        faulted = Signal()
         m.d.sync += faulted.eq(backend.fault.valid)
         info = backend.info
         with m.If(controller.irq_ack):

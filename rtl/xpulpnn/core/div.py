@@ -66,11 +66,9 @@ class Divider(Component):
 
         state = Signal(_State)
         steps_left = Signal(range(XLEN + 1))
-        remainder, divisor = signals(signed(XLEN + 1), "remainder divisor")
+        remainder, divisor, difference = signals(signed(XLEN + 1), "remainder divisor difference")
         quotient = Signal(XLEN)
-        opposite = Signal()
-        difference = Signal(signed(XLEN + 1))
-        fits = Signal()
+        opposite, fits = signals(1, "opposite fits")
         m.d.comb += [
             opposite.eq(a_negative ^ b_negative),
             difference.eq(remainder + (divisor ^ ~opposite.replicate(XLEN + 1)) + ~opposite),

@@ -33,8 +33,7 @@ class Lsu(Component):
 
     def _build(self, m):
         byte = Signal(2)
-        crosses, second, answered, outstanding = signals(1, "crosses second answered outstanding")
-        wb_busy = Signal()
+        crosses, second, answered, outstanding, wb_busy = signals(1, "crosses second answered outstanding wb_busy")
         m.d.comb += [self.ex_address.eq(Mux(self.ex_ctrl.post, self.ex_base, self.ex_sum)), byte.eq(self.ex_address)]
         follow_case(m, crosses, self.ex_ctrl.size, {MemSize.HALF: byte.all(), MemSize.WORD: byte.any()})
         m.d.comb += [
@@ -76,9 +75,8 @@ class Lsu(Component):
     def _load_data(self, m, byte, crosses, second):
         """Alignment and extension of the response, with the attributes kept from EX."""
         wb_byte = Signal(2)
-        wb_crosses = Signal()
+        wb_crosses, wb_signed = signals(1, "wb_crosses wb_signed")
         wb_size = Signal(MemSize)
-        wb_signed = Signal()
         first, aligned = signals(32, "first aligned")
         with m.If(self.ex_done):
             m.d.sync += [

@@ -46,16 +46,14 @@ class PrefetchBuffer(Component):
         words = [Signal(XLEN, name=f"word{i}") for i in range(DEPTH)]
         errors = [Signal(name=f"error{i}") for i in range(DEPTH)]
         count = Signal(range(DEPTH + 1))
-        dropped, arriving, unaligned, compressed = signals(1, "dropped arriving unaligned compressed")
-        leaves = Signal()
+        dropped, arriving, unaligned, compressed, leaves = signals(1, "dropped arriving unaligned compressed leaves")
         m.d.comb += [arriving.eq(self.instr.rvalid & ~dropped), unaligned.eq(self.pc[1])]
 
         # the word at the program counter and the one after it, from the queue or straight from the bus
         rdata = self.instr.rdata
         first = Signal(XLEN)
         second = Signal(HALF_BITS)
-        has_first, has_second, first_error = signals(1, "has_first has_second first_error")
-        second_error = Signal()
+        has_first, has_second, first_error, second_error = signals(1, "has_first has_second first_error second_error")
         m.d.comb += [
             first_error.eq(Mux(count != 0, errors[0], self.instr.err)),
             second_error.eq(Mux(count > 1, errors[1], self.instr.err)),
@@ -116,9 +114,8 @@ class PrefetchBuffer(Component):
         A redirect comes late in the cycle: what it leads to and what happens without it are made side by side, and it
         chooses.
         """
-        running, held, stale = signals(1, "running held stale")
+        running, held, stale, exact = signals(1, "running held stale exact")
         current = Signal(XLEN - 2)
-        exact = Signal()
         live, drops = signals(range(DEPTH + 1), "live drops")
         # current is the word address requested last, or if exact the one on the bus or to be requested next; a stale
         # request is held for a word nobody wants; live answers are awaited, older ones are going to be dropped

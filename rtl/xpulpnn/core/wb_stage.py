@@ -41,12 +41,9 @@ class WbStage(Component):
 
     def _build(self, m):
         ex, wb = self.ex, self.wb
-        wrote = Signal()
-        old = Signal(32)
+        wrote, restores, keeps_old, nn_pending = signals(1, "wrote restores keeps_old nn_pending")
+        old, base = signals(32, "old base")
         old_addr = Signal(5)
-        restores, keeps_old = signals(1, "restores keeps_old")
-        base = Signal(32)
-        nn_pending = Signal()
         # kept until the next write: port A is quiet between two bases
         shows_base = Signal()
         enters = [wb.we.eq(ex.valid & ex.wb_we), wrote.eq(keeps_old), restores.eq(0)]

@@ -40,9 +40,8 @@ class Aligner(Component):
         ]
         m.d.sync += [count.eq(count + coming - leaving), read.eq(read + leaving), write.eq(write + coming)]
 
-        entering = Signal(EXT_DATA_BITS)
+        entering, heads = signals(EXT_DATA_BITS, "entering heads")
         turn_in, turn_out = signals(OFFSET_BITS, "turn_in turn_out")
-        heads = Signal(EXT_DATA_BITS)
         m.d.comb += [
             turn_in.eq(write - row.offset),
             entering.eq(_rotated(m, "entering", row.data, turn_in)),

@@ -25,10 +25,9 @@ class ExternalShare(Component):
 
     def _build(self, m):
         ext = self.ext
-        writing, reading_on = signals(1, "writing reading_on")
+        writing, reading_on, granted, within, ends = signals(1, "writing reading_on granted within ends")
         under_way = Signal(range(OUTSTANDING + 1))
         for_writes, later = signals(OUTSTANDING, "for_writes later")
-        granted, within, ends = signals(1, "granted within ends")
         window = self.writes.addr[exact_log2(WINDOW_BYTES) : exact_log2(WRITE_BLOCK_BYTES)]
         m.d.comb += [
             writing.eq(within | self.writes.req & ~reading_on),

@@ -4,7 +4,7 @@ from amaranth.hdl import Const, Mux, Signal
 from amaranth.lib import enum
 
 from xpulpnn.cluster.event_unit.access import AccessSignature, BarrierStateSignature, SlotSignature, within
-from xpulpnn.component import Component, In, Out, follow_case
+from xpulpnn.component import Component, In, Out, follow_case, signals
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import BARRIER_BYTES, Barrier, EventLine, EventRegister
@@ -76,10 +76,8 @@ class CoreUnit(Component):
         irq_mask = Signal(XLEN)
         buffer = Signal(XLEN, name="event_buffer")
         targets = Signal(self.config.cores, name="sw_events_mask")
-        active = Signal(XLEN)
-        own = Signal()
-        wdata = Signal(XLEN)
-        write = Signal()
+        active, wdata = signals(XLEN, "active wdata")
+        own, write = signals(1, "own write")
         offset = self.access.offset
         m.d.comb += [
             self.port.gnt.eq(wait == Wait.NONE),

@@ -36,11 +36,10 @@ class SharedView(Component):
         super().__init__(config, {"port": In(ObiSignature()), "slots": Out(SlotSignature()).array(config.cores)})
 
     def _build(self, m):
-        pending, write = signals(1, "pending write")
+        pending, write, exists, over = signals(1, "pending write exists over")
         view = Signal(VIEW_BITS)
         offset = Signal(OFFSET_BITS)
         core = Signal(ceil_log2(MAX_CORES))
-        exists, over = signals(1, "exists over")
         m.d.comb += self.port.gnt.eq(~pending)
         with m.If(self.port.req & self.port.gnt):
             # data to write wait where the answer goes

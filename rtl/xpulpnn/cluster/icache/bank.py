@@ -59,9 +59,8 @@ class CacheBank(Component):
         m.submodules.arbiter = arbiter = Arbiter(config.cores, "counter")
         state = Signal(BankState)
         owner = Signal(config.cores)
-        looked_up, stale, flushed = signals(1, "looked_up stale flushed")
+        looked_up, stale, flushed, ends = signals(1, "looked_up stale flushed ends")
         beat = Signal(range(LINE_BEATS))
-        ends = Signal()
         m.d.comb += [
             flushed.eq(control.flush | control.flush_line),
             arbiter.req.eq(Mux((state == BankState.LOOKUP) & ~self.miss, self.req, 0)),

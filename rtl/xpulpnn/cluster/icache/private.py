@@ -51,9 +51,8 @@ class PrivateCache(Component):
         config, core, line = self.config, self.core, self.line
         m.submodules.ways = ways = CacheWays(config.icache_private_sets, config.icache_ways, ahead=config.prefetch)
         connect(m, flipped(self.control), ways.control)
-        pending, looked_up = signals(1, "pending looked_up")
+        pending, looked_up, comes, served, lookup = signals(1, "pending looked_up comes served lookup")
         offset = Signal(range(LINE_BITS // XLEN))
-        comes, served, lookup = signals(1, "comes served lookup")
         m.d.comb += [
             served.eq(pending & (ways.hit | comes)),
             core.gnt.eq((~pending | served) & ~(ways.write & ways.same_set)),
