@@ -45,9 +45,20 @@ def signals(shape: ShapeLike, names: str) -> list[Signal]:
     return [Signal(shape, name=name) for name in names.split()]
 
 
-def following(target: Any, source: Any, *names: str) -> list[Any]:
-    """Statements that let ports of ``target`` follow those of ``source`` with the same names."""
-    return [getattr(target, name).eq(getattr(source, name)) for name in names]
+def following(target: Any, source: Any, *names: str, into: str = "", of: str = "") -> list[Any]:
+    """Statements that let ports of ``target`` follow those of ``source`` with the same names.
+
+    In the target ``into`` stands before the names, in the source ``of``.
+    """
+    return [getattr(target, into + name).eq(getattr(source, of + name)) for name in names]
+
+
+def set_and_clear(m: Module, flag: Signal, sets: ValueLike, clears: ValueLike) -> None:
+    """Let a register of one bit be 1 after ``sets``, which goes first, and 0 after ``clears``."""
+    with m.If(sets):
+        m.d.sync += flag.eq(1)
+    with m.Elif(clears):
+        m.d.sync += flag.eq(0)
 
 
 def follow_case(m: Module, target: Any, selector: ValueLike, values: Mapping[Any, ValueLike]) -> None:

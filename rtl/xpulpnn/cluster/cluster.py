@@ -157,7 +157,7 @@ class Cluster(Component):
         m.d.sync += started.eq(started | enabled)
         if config.rvfi:
             m.d.comb += self.ext_hart.eq(external.owner)
-            m.d.comb += [self.timer_events.eq(timer.events), self.timer_armed.eq(timer.armed)]
+            m.d.comb += following(self, timer, "events", "armed", into="timer_")
             for name in _DMA_LINES if config.dma else ():
                 m.d.comb += getattr(self, name).eq(getattr(event_unit, name))
             for bank in range(config.banks):
@@ -204,7 +204,7 @@ class Cluster(Component):
             connect(m, demux.dma, port)
         for inner, port in zip(dma.tcdm, tcdm.ports[self.config.cores : -1], strict=True):
             connect(m, inner, port)
-        m.d.comb += [event_unit.dma_events.eq(dma.events), event_unit.dma_interrupts.eq(dma.interrupts)]
+        m.d.comb += following(event_unit, dma, "events", "interrupts", into="dma_")
 
     def _host(self, m, tcdm, peripherals):
         """The port for the outside: what a core sees, without what is its own."""

@@ -141,20 +141,14 @@ class Backend(Component):
         if self.config.widths and self.config.dotp_operands_in_id:
             m.d.comb += following(ex_stage, id_ex, "dotp_fmt", "dotp_a_signed", "dotp_b_signed", "dotp_a", "dotp_b")
         elif self.config.widths:
-            m.d.comb += [
-                ex_stage.id_dotp_enable.eq(id_stage.dotp_enable),
-                ex_stage.id_dotp_ctrl.eq(id_stage.dotp_ctrl),
-                ex_stage.id_dotp_a.eq(id_stage.dotp_a),
-                ex_stage.id_dotp_b.eq(id_stage.dotp_b),
-            ]
+            m.d.comb += following(ex_stage, id_stage, "dotp_enable", "dotp_ctrl", "dotp_a", "dotp_b", into="id_")
         if self.config.mac_load_nn:
             m.d.comb += [ex_stage.id_nn_act_addr.eq(id_stage.nn_act_addr), id_stage.nn_act.eq(ex_stage.id_nn_act)]
         if self.config.mac_load:
             m.d.comb += [
                 ex_stage.id_nn_wgt_addr.eq(id_stage.nn_wgt_addr),
                 id_stage.nn_wgt.eq(ex_stage.id_nn_wgt),
-                ex_stage.wb_nn_we.eq(wb_stage.nn_we),
-                ex_stage.wb_nn_addr.eq(wb_stage.nn_addr),
+                *following(ex_stage, wb_stage, "nn_we", "nn_addr", into="wb_"),
                 ex_stage.wb_nn_data.eq(lsu.wb_rdata),
             ]
 
@@ -219,8 +213,7 @@ class Backend(Component):
             tap.id_pc.eq(payload.pc),
             tap.id_trap.eq(self.trap.valid),
             tap.id_cause.eq(self.trap.cause),
-            tap.id_rs1.eq(id_stage.rs1),
-            tap.id_rs2.eq(id_stage.rs2),
+            *following(tap, id_stage, "rs1", "rs2", into="id_"),
             tap.id_rd.eq(id_stage.rs3),
             tap.id_act.eq(id_stage.dotp_a),
             tap.id_wgt.eq(id_stage.dotp_b),
@@ -241,8 +234,7 @@ class Backend(Component):
             tap.fault_store.eq(lsu.fault.store),
             tap.wb_we.eq(wb_stage.wb.we),
             tap.wb_is_base.eq(wb_stage.wb_is_base),
-            tap.wb_addr.eq(wb_stage.wb.addr),
-            tap.wb_data.eq(wb_stage.wb.data),
+            *following(tap, wb_stage.wb, "addr", "data", into="wb_"),
             tap.wb_rdata.eq(lsu.wb_rdata),
         ]
         if self.config.mac_load:

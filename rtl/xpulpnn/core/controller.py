@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
-from xpulpnn.component import Component, In, Out, signals
+from xpulpnn.component import Component, In, Out, set_and_clear, signals
 from xpulpnn.core import pipeline
 from xpulpnn.core.control import System
 from xpulpnn.isa.machine import IRQ_PRIORITY, XLEN, ExceptionCause
@@ -79,10 +79,7 @@ class Controller(Component):
             with m.If(self.pending[line]):
                 m.d.comb += self.irq_id.eq(line)
 
-        with m.If(self.system.valid & (self.system.kind == System.WFI)):
-            m.d.sync += sleeping.eq(1)
-        with m.Elif(any_pending):
-            m.d.sync += sleeping.eq(0)
+        set_and_clear(m, sleeping, self.system.valid & (self.system.kind == System.WFI), any_pending)
 
         m.d.comb += [
             self.enter.eq(self.trap.valid | faulted | self.irq_ack),

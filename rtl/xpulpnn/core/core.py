@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Mux, Signal
 
-from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
+from xpulpnn.component import Component, In, Out, connect, flipped, following, set_and_clear, signals
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.backend import Backend
 from xpulpnn.core.control import HwLoopOp
@@ -131,18 +131,14 @@ class Core(Component):
             loops.we.eq(csr_file.loop_we),
             loops.wdata.eq(csr_file.wdata),
             csr_file.loop_values.eq(Cat(getattr(loops, csr.name) for csr in LOOP_REGISTERS)),
-            controller.loop_hold.eq(loops.hold),
-            controller.loop_wrong.eq(loops.wrong),
+            *following(controller, loops, "hold", "wrong", into="loop_"),
             controller.id_next.eq(loops.id_next),
         ]
 
     def _events(self, m, insn, backend, csr_file, controller):
         """Events of the PULP performance counters; fetch stalls are those not caused by a redirect."""
         refilling = Signal()
-        with m.If(controller.redirect):
-            m.d.sync += refilling.eq(1)
-        with m.Elif(insn.valid):
-            m.d.sync += refilling.eq(0)
+        set_and_clear(m, refilling, controller.redirect, insn.valid)
         events = backend.events
         m.d.comb += csr_file.events.eq(
             Cat(

@@ -143,17 +143,14 @@ class ExStage(Component):
         m.d.comb += dotp.rd.eq(self.op_c)
         if self.config.dotp_operands_in_id:
             m.d.comb += [
-                dotp.ctrl.fmt.eq(self.dotp_fmt),
-                dotp.ctrl.a_signed.eq(self.dotp_a_signed),
-                dotp.ctrl.b_signed.eq(self.dotp_b_signed),
+                *following(dotp.ctrl, self, "fmt", "a_signed", "b_signed", of="dotp_"),
                 dotp.ctrl.accumulate.eq(self.ctrl.dotp.accumulate),
                 dotp.rs1.eq(self.dotp_a),
                 dotp.rs2.eq(self.dotp_b),
             ]
         else:
             m.d.comb += [
-                dotp.enable.eq(self.id_dotp_enable),
-                dotp.ctrl.eq(self.id_dotp_ctrl),
+                *following(dotp, self, "enable", "ctrl", of="id_dotp_"),
                 dotp.rs1.eq(self.id_dotp_a),
                 dotp.rs2.eq(self.id_dotp_b),
             ]
@@ -166,11 +163,9 @@ class ExStage(Component):
             quantiser.crumbs.eq(self.quantise.crumbs),
             quantiser.pixels.eq(self.op_a),
             quantiser.middle.eq(self.op_b),
-            quantiser.granted.eq(self.threshold_granted),
-            quantiser.answered.eq(self.threshold_answered),
+            *following(quantiser, self, "granted", "answered", of="threshold_"),
             quantiser.threshold.eq(self.threshold),
-            self.threshold_request.eq(quantiser.request),
-            self.threshold_address.eq(quantiser.address),
+            *following(self, quantiser, "request", "address", into="threshold_"),
         ]
         with m.If(self.quantise.valid):
             m.d.comb += [self.result.eq(quantiser.result), self.done.eq(quantiser.done)]

@@ -289,8 +289,6 @@ class IdStage(Component):
         if self.config.dotp_operands_in_id:
             with m.If(self.dotp_enable):
                 m.d.sync += [
-                    id_ex.dotp_fmt.eq(self.dotp_ctrl.fmt),
-                    id_ex.dotp_a_signed.eq(self.dotp_ctrl.a_signed),
-                    id_ex.dotp_b_signed.eq(self.dotp_ctrl.b_signed),
+                    *following(id_ex, self.dotp_ctrl, "fmt", "a_signed", "b_signed", into="dotp_"),
                     *following(id_ex, self, "dotp_a", "dotp_b"),
                 ]

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
-from xpulpnn.component import Component, In, Out, follow_case, signals
+from xpulpnn.component import Component, In, Out, follow_case, set_and_clear, signals
 from xpulpnn.core.control import LsuCtrl, MemSize
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.core.pipeline import FaultSignature
@@ -52,10 +52,7 @@ class Lsu(Component):
             m.d.sync += outstanding.eq(0)
             with m.If(self.data.err):
                 m.d.sync += second.eq(0)
-        with m.If(self.ex_done):
-            m.d.sync += wb_busy.eq(1)
-        with m.Elif(self.data.rvalid):
-            m.d.sync += wb_busy.eq(0)
+        set_and_clear(m, wb_busy, self.ex_done, self.data.rvalid)
 
         self._byte_lanes(m, byte, second)
         self._load_data(m, byte, crosses, second)

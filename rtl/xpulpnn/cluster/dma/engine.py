@@ -9,7 +9,7 @@ from xpulpnn.cluster.dma.external_share import ExternalShare
 from xpulpnn.cluster.dma.line_walker import LineWalker
 from xpulpnn.cluster.dma.reader import Reader
 from xpulpnn.cluster.ports import DmaPortSignature
-from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
+from xpulpnn.component import Component, In, Out, connect, flipped, following, set_and_clear, signals
 from xpulpnn.core.obi import ObiSignature
 
 
@@ -65,7 +65,4 @@ class Engine(Component):
             target.errand.valid.eq(self.targets.valid & ~under_way),
             self.targets.ready.eq(target.errand.ready & ~under_way),
         ]
-        with m.If(self.targets.valid & self.targets.ready):
-            m.d.sync += under_way.eq(1)
-        with m.Elif(self.done):
-            m.d.sync += under_way.eq(0)
+        set_and_clear(m, under_way, self.targets.valid & self.targets.ready, self.done)

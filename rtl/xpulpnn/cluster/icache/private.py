@@ -6,7 +6,7 @@ from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.icache.ways import CacheWays
 from xpulpnn.cluster.ports import LINE_BITS, LINE_OFFSET_BITS, CacheControlSignature, LineSignature, chosen
-from xpulpnn.component import Component, In, Out, connect, flipped, signals
+from xpulpnn.component import Component, In, Out, connect, flipped, set_and_clear, signals
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import InstructionPortSignature
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
@@ -119,7 +119,4 @@ class PrivateCache(Component):
                 m.d.sync += state.eq(FetchState.WAITING)
             with m.Case(FetchState.WAITING), m.If(line.rvalid):
                 m.d.sync += state.eq(FetchState.READY)
-        with m.If(flushed):
-            m.d.sync += stale.eq(1)
-        with m.Elif(starts):
-            m.d.sync += stale.eq(0)
+        set_and_clear(m, stale, flushed, starts)
