@@ -137,7 +137,13 @@ def division_cycles(divisor: int, *, signed: bool) -> int:
 
 _BYTES = frozenset({"lb", "lbu", "sb"})
 _CSR = frozenset({"csrrw", "csrrs", "csrrc"})
-_TRAPS = frozenset({"ecall", "ebreak", "mret"})
+_ALWAYS = {
+    **dict.fromkeys(("mulh", "mulhsu", "mulhu"), Cost.MULTIPLY_HIGH),
+    **dict.fromkeys(("jal", "jalr"), Cost.JUMP),
+    **dict.fromkeys(("ecall", "ebreak", "mret"), Cost.TRAP),
+    "fence.i": Cost.FENCE_I,
+}
+"""Cost of every execution of an operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,20 +160,10 @@ def cycles(insn: Insn) -> Cycles:
     """Return the cycles of ``insn``."""
     if insn.divides:
         return Cycles(SHORTEST_DIVISION, division_cycles(0, signed=insn.op in ("div", "rem")))
-    fixed = _fixed(insn)
-    return Cycles(fixed, fixed, tuple(_sometimes(insn)))
-
-
-def _fixed(insn: Insn) -> int:
-    if insn.multiplies_high:
-        return 1 + Cost.MULTIPLY_HIGH.cycles
-    if insn.is_jump:
-        return 1 + Cost.JUMP.cycles
-    if insn.op in _TRAPS:
-        return 1 + Cost.TRAP.cycles
+    fixed = 1 + (_ALWAYS[insn.op].cycles if insn.op in _ALWAYS else 0)
     if insn.op == "pv.qnt" and insn.fmt is not None:
-        return 1 + QUANTISED_PIXELS * insn.fmt.width
-    return 1 + Cost.FENCE_I.cycles if insn.op == "fence.i" else 1
+        fixed += QUANTISED_PIXELS * insn.fmt.width
+    return Cycles(fixed, fixed, tuple(_sometimes(insn)))
 
 
 def _sometimes(insn: Insn) -> list[Cost]:

@@ -11,9 +11,6 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_WEIGHT, XLEN
 from xpulpnn.isa.operations import OPERATIONS, PICKED_HALVES, RELOAD, RELOAD_OTHER
 
-_QNT_DISTANCE = {ElemFmt.N: 32, ElemFmt.C: 8}
-_QNT_STEP = {ElemFmt.N: 8, ElemFmt.C: 2}
-
 
 def phrase(insn: Insn) -> str:
     """Return the operation of ``insn`` in words."""
@@ -28,9 +25,9 @@ def statements(insn: Insn) -> tuple[str, ...]:
     template = OPERATIONS[insn.op].statements
     if insn.op == "pv.shuffle" and insn.mode is Op2Mode.SCI:
         template = PICKED_HALVES
-    text = template.format(**_operands(insn))
+    operands = _scalar_operands(insn) if insn.fmt is None else _lane_operands(insn, insn.fmt)
     # a shift by nothing, of the second names of the multiplications
-    text = text.removesuffix(" >> 0")
+    text = template.format(**operands).removesuffix(" >> 0")
     lines = text.split("\n") if text else []
     if insn.writes_base and (insn.is_load or insn.is_store):
         # the base first: of two results for one register the loaded data stays
@@ -39,10 +36,6 @@ def statements(insn: Insn) -> tuple[str, ...]:
         else:
             lines.append(f"rs1 = rs1 + {_offset(insn)}")
     return tuple(lines)
-
-
-def _operands(insn: Insn) -> dict[str, object]:
-    return {"entry": insn.entry} | (_scalar_operands(insn) if insn.fmt is None else _lane_operands(insn, insn.fmt))
 
 
 def _last(insn: Insn) -> str:
@@ -89,6 +82,7 @@ def _lane_operands(insn: Insn, fmt: ElemFmt) -> dict[str, object]:
         first_factor, second_factor = "wgt[i]", "act[i]"
     elif insn.op == "pv.cusdot":
         first_factor, second_factor = "wgt[i]", "rs2[i]"
+    half = 1 << (fmt.width - 1)
     found: dict[str, object] = {
         "b": second,
         "sb": signed,
@@ -96,16 +90,16 @@ def _lane_operands(insn: Insn, fmt: ElemFmt) -> dict[str, object]:
         "fb": f"s({second_factor})" if insn.b_signed and not immediate else second_factor,
         "lanes": fmt.lanes,
         "width": fmt.width,
+        "entry": insn.entry,
+        "reload": RELOAD_OTHER if insn.reloads_other else RELOAD,
+        "distance": 2 << fmt.width,
+        "step": half,
+        "inverted": half,
     }
-    if insn.is_nn_form:
-        found["reload"] = RELOAD_OTHER if insn.reloads_other else RELOAD
     if insn.requantises:
-        half = 1 << (fmt.width - 1)
         found |= {"least": -half, "most": half - 1} if insn.a_signed else {"least": 0, "most": 2 * half - 1}
     if insn.op == "pv.cusdot" and insn.entry is not None:
         found["entry"] = FIRST_WEIGHT + insn.entry
-    if insn.op == "pv.qnt":
-        found |= {"distance": _QNT_DISTANCE[fmt], "step": _QNT_STEP[fmt], "inverted": 1 << (fmt.width - 1)}
     return found
 
 
