@@ -114,7 +114,7 @@ class Backend(Component):
             ex_stage.csr_rdata.eq(self.csr.rdata),
         ]
         ex = wb_stage.ex
-        keeps_rd = id_ex_is_mac_load(self.config, id_ex)
+        keeps_rd = is_mac_load = id_ex.wb_base if self.config.mac_load else 0
         if self.config.requantise:
             keeps_rd |= id_ex.requantise.valid
             m.d.comb += [ex_stage.requantise.eq(id_ex.requantise.valid), ex.product.eq(ex_stage.product)]
@@ -130,7 +130,7 @@ class Backend(Component):
         if self.config.performance_counters:
             self._count(m, id_stage, wb_stage, ex_fires)
         if self.config.rvfi:
-            self._observe(m, id_stage, ex_stage, wb_stage, lsu, ex_ready)
+            self._observe(m, id_stage, ex_stage, wb_stage, lsu, ex_ready, is_mac_load)
 
     def _execute(self, m, id_stage, ex_stage, wb_stage, lsu, ex_fires):
         id_ex = id_stage.id_ex
@@ -176,7 +176,7 @@ class Backend(Component):
             events.elw_stall.eq(wb_stage.elw_stall),
         ]
 
-    def _observe(self, m, id_stage, ex_stage, wb_stage, lsu, ex_ready):
+    def _observe(self, m, id_stage, ex_stage, wb_stage, lsu, ex_ready, is_mac_load):
         m.submodules.wait_tap = waits = WaitTap()
         m.submodules.rvfi_tap = tap = RvfiTap()
         connect(m, tap.rvfi, flipped(self.rvfi))
@@ -221,7 +221,7 @@ class Backend(Component):
             tap.ex_taken.eq(self.branch.valid),
             tap.ex_target.eq(self.branch.target),
             tap.ex_we.eq(id_ex.valid & id_ex.ex_we),
-            tap.ex_is_base.eq(id_ex.lsu.valid & id_ex.lsu.post & ~id_ex_is_mac_load(self.config, id_ex)),
+            tap.ex_is_base.eq(id_ex.lsu.valid & id_ex.lsu.post & ~is_mac_load),
             tap.ex_addr.eq(id_ex.ex_addr),
             tap.ex_data.eq(ex_stage.result),
             tap.ex_access.eq(id_ex.lsu.valid),
@@ -240,8 +240,3 @@ class Backend(Component):
         if self.config.mac_load:
             first = 0 if self.config.mac_load_nn else FIRST_WEIGHT
             m.d.comb += [tap.wb_nn_we.eq(wb_stage.nn_we), tap.wb_nn_addr.eq(wb_stage.nn_addr + first)]
-
-
-def id_ex_is_mac_load(config: CoreConfig, id_ex):
-    """Return whether the access in EX belongs to a Mac&Load, whose base is written from WB."""
-    return id_ex.wb_base if config.mac_load else 0

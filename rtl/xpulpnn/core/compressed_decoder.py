@@ -8,9 +8,7 @@ from xpulpnn.component import Component, In, Out
 from xpulpnn.isa.compressed import COMPRESSED_ROWS, EXPANSIONS
 from xpulpnn.isa.fields import Token
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import HALF_BITS, LENGTH_BITS
-
-XLEN = 32
+from xpulpnn.isa.machine import HALF_BITS, LENGTH_BITS, XLEN
 
 
 def expansion_wiring(insn: Insn) -> list[int | None]:
@@ -54,23 +52,20 @@ class CompressedDecoder(Component):
     def _build(self, m):
         half = self.word[:HALF_BITS]
         m.d.comb += [self.compressed.eq(~half[:LENGTH_BITS].all()), self.expanded.eq(self.word)]
+        constants = {None: Const(0, 1), -1: Const(1, 1)}
         rows = sorted(COMPRESSED_ROWS, key=lambda insn: insn.pattern.count("-"))
         with m.If(self.compressed):
             m.d.comb += self.expanded.eq(0)
             with m.Switch(self.word):
                 for insn in rows:
-                    with m.Case("-" * (XLEN - HALF_BITS) + insn.pattern):
-                        self._expand(m, insn, half)
+                    bits = [constants[bit] if bit in constants else half[bit] for bit in expansion_wiring(insn)]
+                    # half-words of which a field holds its excluded value
+                    excluded = [excluded_pattern(token) for token in insn.restricted]
+                    legal = m.If(~half.matches(*excluded)) if excluded else nullcontext()
+                    with m.Case("-" * (XLEN - HALF_BITS) + insn.pattern), legal:
+                        m.d.comb += self.expanded.eq(Cat(*bits))
 
     def case_note(self, path: tuple[tuple[str, ...], ...]) -> list[str]:
         """Mnemonics of the rows that a case of the Verilog expands."""
         patterns = [text[XLEN - HALF_BITS :] for text in path[0]]
         return [row.mnemonic for row in COMPRESSED_ROWS if row.pattern in patterns]
-
-    def _expand(self, m, insn, half):
-        """Wire the bits of one row, unless a field holds its excluded value."""
-        constants = {None: Const(0, 1), -1: Const(1, 1)}
-        bits = [constants[bit] if bit in constants else half[bit] for bit in expansion_wiring(insn)]
-        excluded = [excluded_pattern(token) for token in insn.restricted]
-        with m.If(~half.matches(*excluded)) if excluded else nullcontext():
-            m.d.comb += self.expanded.eq(Cat(*bits))

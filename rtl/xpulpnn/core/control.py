@@ -8,10 +8,9 @@ from amaranth.lib import data, enum
 from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
 from xpulpnn.core.div import DivCtrl, div_control
 from xpulpnn.core.mult import MultCtrl, mult_control
-from xpulpnn.core.quantiser import quantiser_control
 from xpulpnn.core.requantiser import requantise_control
 from xpulpnn.dotp.ctrl import DotpCtrl, FmtField, dotp_control
-from xpulpnn.isa.formats import Op2Mode
+from xpulpnn.isa.formats import ElemFmt, Op2Mode
 from xpulpnn.isa.table import Insn
 
 
@@ -276,7 +275,7 @@ def _mac_load(insn: Insn) -> Fields:
 
 def _quantisation(insn: Insn) -> Fields:
     """pv.qnt: the quantiser asks the load-store unit for half-words at addresses of its own."""
-    control = {f"quantise.{name}": value for name, value in (quantiser_control(insn) or {}).items()}
+    control = {"quantise.valid": True, "quantise.crumbs": insn.fmt is ElemFmt.C}
     return control | {"lsu.size": MemSize.HALF, "lsu.post": True, "op_b": OpBSel.RS2, "ex_write": WriteSel.RD}
 
 

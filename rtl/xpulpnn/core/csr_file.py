@@ -1,5 +1,7 @@
 """Control and status registers, generated from their table."""
 
+from itertools import groupby
+
 from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.utils import exact_log2
 
@@ -25,18 +27,12 @@ class StoredCsr:
     def __init__(self, csr: table.Csr):
         # csr: Row of the table.
         positions = [bit for bit in range(XLEN) if csr.writable >> bit & 1]
-        resets = [csr.reset >> bit & 1 for bit in positions]
-        init = sum(value << index for index, value in enumerate(resets))
+        init = sum((csr.reset >> bit & 1) << index for index, bit in enumerate(positions))
         stored = Signal(len(positions), init=init, name=f"{csr.name}_bits")
         self._bits = dict(zip(positions, stored, strict=True))
         # stretches of neighbouring bits: lowest position, lowest flip-flop, width
-        self._runs: list[tuple[int, int, int]] = []
-        for index, position in enumerate(positions):
-            if index and position == positions[index - 1] + 1:
-                low, flop, width = self._runs.pop()
-                self._runs.append((low, flop, width + 1))
-            else:
-                self._runs.append((position, index, 1))
+        groups = groupby(enumerate(positions), lambda pair: pair[1] - pair[0])
+        self._runs = [(low, flop, 1 + len(others)) for _, ((flop, low), *others) in groups]
         self._stored = stored
         self.value = Cat(*(self._bits.get(bit, Const(csr.reset >> bit & 1, 1)) for bit in range(XLEN)))
 

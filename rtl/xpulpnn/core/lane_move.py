@@ -64,7 +64,7 @@ class LaneMove(Component):
             ]
             chosen = Mux(place[0], half[BYTE:], half[:BYTE])
             # A pack places the low lane of op_b at an even byte or half-word, so byte order within it stays.
-            packed = self.op_b.word_select(byte % self._largest_lane, BYTE)
+            packed = self.op_b.word_select(byte % (self._formats[0].width // BYTE), BYTE)
             m.d.comb += self.moved.word_select(byte, BYTE).eq(Mux(from_b[byte], packed, chosen))
 
     @staticmethod
@@ -78,10 +78,6 @@ class LaneMove(Component):
                 from_b[byte].eq(lane == upper - 1),
                 place.eq(offset if lane == upper else byte),
             ]
-
-    @property
-    def _largest_lane(self) -> int:
-        return self._formats[0].width // BYTE
 
     def _selector(self, byte: int) -> Value:
         """Place and source bits of a result byte for the shuffles: byte within the word, then 1 for ``op_a``."""

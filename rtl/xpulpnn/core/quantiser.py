@@ -6,7 +6,6 @@ from amaranth.lib import data
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BITS, HALF_BYTES, QUANTISED_PIXELS, XLEN
 
 BLOCK_BITS = 6  # address bits that the search changes: it stays within an aligned block of 64 bytes
@@ -17,11 +16,6 @@ class QuantiserCtrl(data.Struct):
 
     valid: 1  #: The instruction is pv.qnt.
     crumbs: 1  #: Codes of 2 bits; else of 4.
-
-
-def quantiser_control(insn: Insn) -> dict[str, bool] | None:
-    """Fields of :class:`QuantiserCtrl` for ``insn``; ``None`` if it is not pv.qnt."""
-    return {"valid": True, "crumbs": insn.fmt is ElemFmt.C} if insn.op == "pv.qnt" else None
 
 
 class Quantiser(Component):
