@@ -1,6 +1,7 @@
 """Writes the processes that drive nets at once."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from xpulpnn.emit.clocked import ArrayOfRegisters
 from xpulpnn.emit.expr import verilog_literal
@@ -14,13 +15,13 @@ from xpulpnn.emit.values import Sig, Slice, sig_width, wires_of
 _MAX_ARMS = 3  # conditions in one conditional expression, beyond which `if` reads better
 
 
+@dataclass(slots=True)
 class _Block:
     """Processes in one ``always`` block."""
 
-    def __init__(self, target: str, nodes: list[Node], sources: set[str]) -> None:
-        self.targets = [target]
-        self.nodes = nodes
-        self.sources = sources
+    targets: list[str]
+    nodes: list[Node]
+    sources: set[str]
 
 
 class Combinational:
@@ -39,7 +40,9 @@ class Combinational:
             target = process_target(process)
             if target in self._nets.next_state:
                 continue
-            nodes = self._trimmed(tree(process), target)
+            nodes = tree(process)
+            if self._always_sets(nodes[1:], target):
+                nodes = nodes[1:]
             nodes = without_repeats(nodes, self._nets.wires[target].width)
             sources = self._nets.sources(statement_sigs(process))
             text = self._element(nodes, target) or self._expression(nodes, target)
@@ -47,16 +50,11 @@ class Combinational:
                 pieces.append(self._nets.piece(target, text, sources))
                 continue
             self.targets.add(target)
-            blocks.append(_Block(target, nodes, sources))
+            blocks.append(_Block([target], nodes, sources))
         for block in self._gathered(blocks):
             lines = self._print.lines(block.nodes)
             pieces.append(TextPiece("", ["always @* begin", *(INDENT + line for line in lines), "end"], block.sources))
         return pieces
-
-    def _trimmed(self, nodes: list[Node], target: str) -> list[Node]:
-        if len(nodes) > 1 and self._always_sets(nodes[1:], target):
-            return nodes[1:]
-        return nodes
 
     def _always_sets(self, nodes: Sequence[Node], target: str) -> bool:
         return any(self._sets(node, target) for node in nodes)
@@ -103,21 +101,12 @@ class Combinational:
 
     def _expression(self, nodes: list[Node], target: str) -> str | None:
         """The value that a process leaves, as one expression, if that is short."""
-        if self._arms(nodes) > _MAX_ARMS:
+        if _arms(nodes) > _MAX_ARMS:
             return None
         text = self._left(nodes, target)
         wire = self._nets.wires[target]
         head = f"wire {declared_range(wire.width)}{self._nets.names[target]} = "
         return text if text is not None and len(head) + len(text) < COLUMNS else None
-
-    def _arms(self, nodes: Sequence[Node]) -> int:
-        count = 0
-        for node in nodes:
-            if isinstance(node, ChoiceNode) and node.selector is not None:
-                return _MAX_ARMS + 1
-            if isinstance(node, ChoiceNode):
-                count += len(node.arms) + sum(map(self._arms, node.bodies()))
-        return count
 
     def _left(self, nodes: Sequence[Node], target: str) -> str | None:
         """Text of what is left in the net after the statements, which must set all of it."""
@@ -182,6 +171,14 @@ class Combinational:
                 for wire in wires_of(*(sig for port, sig in cell.ports.items() if port in outputs)):
                     reads[wire] = reads.get(wire, set()) | inputs
         return reads
+
+
+def _arms(nodes: Sequence[Node]) -> int:
+    """Conditions in an expression for the statements; too many if there is a ``case``."""
+    choices = [node for node in nodes if isinstance(node, ChoiceNode)]
+    if any(choice.selector is not None for choice in choices):
+        return _MAX_ARMS + 1
+    return sum(len(choice.arms) + sum(map(_arms, choice.bodies())) for choice in choices)
 
 
 def _wires(*sigs: Sig) -> set[str]:

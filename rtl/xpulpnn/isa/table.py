@@ -41,17 +41,14 @@ def enabled(extensions: frozenset[Extension], widths: frozenset[int], *, aliases
     )
 
 
-@cache
-def _rows() -> dict[str, tuple[Insn, ...]]:
-    rows: dict[str, tuple[Insn, ...]] = {}
-    for insn in INSNS:
-        rows[insn.mnemonic.lower()] = (*rows.get(insn.mnemonic.lower(), ()), insn)
-    return rows
+_ROWS: dict[str, list[Insn]] = {}
+for _insn in INSNS:
+    _ROWS.setdefault(_insn.mnemonic.lower(), []).append(_insn)
 
 
 def by_mnemonic(mnemonic: str) -> tuple[Insn, ...]:
     """The rows called ``mnemonic``, upper and lower case alike; empty if there is none."""
-    return _rows().get(mnemonic.lower(), ())
+    return tuple(_ROWS.get(mnemonic.lower(), ()))
 
 
 def find(mnemonic: str, operands: str | None = None) -> Insn:
@@ -70,10 +67,6 @@ def find(mnemonic: str, operands: str | None = None) -> Insn:
     return chosen[0]
 
 
-_MAJOR = 0x7F
-_LENGTH = 0b11
-"""Low bits of a word that are both set in 32-bit instructions."""
-
 _CACHE_LIMIT = 1 << 18
 
 
@@ -81,20 +74,14 @@ class Decoder:
     """Finds the row of an instruction word among those given; aliases are left out: their words belong to others."""
 
     def __init__(self, insns: Iterable[Insn]) -> None:
-        # words are looked up by major opcode (quadrant of compressed words), then by mask, then by fixed bits
-        self._buckets: dict[int, dict[int, dict[int, list[Insn]]]] = {}
+        # words are looked up by mask, then by fixed bits
+        self._rows: dict[int, dict[int, list[Insn]]] = {}
         # the row of a word, or None if it is illegal; of a compressed word the upper half is ignored
         self.decode = lru_cache(_CACHE_LIMIT)(self._decode)
         for insn in insns:
             if not insn.alias:
-                masks = self._buckets.setdefault(self._major(insn.match), {})
-                masks.setdefault(insn.mask, {}).setdefault(insn.match, []).append(insn)
-
-    @staticmethod
-    def _major(word: int) -> int:
-        return word & _MAJOR if word & _LENGTH == _LENGTH else word & _LENGTH
+                self._rows.setdefault(insn.mask, {}).setdefault(insn.match, []).append(insn)
 
     def _decode(self, word: int) -> Insn | None:
-        buckets = self._buckets.get(self._major(word), {})
-        rows = (insn for mask, found in buckets.items() for insn in found.get(word & mask, ()))
+        rows = (insn for mask, found in self._rows.items() for insn in found.get(word & mask, ()))
         return next((insn for insn in rows if insn.matches(word)), None)
