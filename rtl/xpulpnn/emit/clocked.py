@@ -195,15 +195,10 @@ class Clocked:
         reset: Sig | None = None
         resets: list[Assign] = []
         event = self._event(cell)
-        if statements and _is_reset(statements[-1], width):
-            last = statements.pop()
-            assert isinstance(last, Switch)
-            reset = last.selector
-            resets = [
-                Assign(Slice(register, 0, width), value.value)
-                for value in last.cases[0][1]
-                if isinstance(value, Assign)
-            ]
+        if statements and (found := _reset(statements[-1], width)):
+            del statements[-1]
+            reset, value = found
+            resets.append(Assign(Slice(register, 0, width), value))
             wire = self._nets.whole(reset)
             if wire is not None and self._nets.is_inverted(wire):
                 event += f" or negedge {self._nets.names[wire]}"
@@ -267,14 +262,13 @@ def _at(event: str, lines: list[str], *, one: bool = False) -> list[str]:
     return [f"always @({event}) begin", *(INDENT + line for line in lines), "end"]
 
 
-def _is_reset(statement: Statement, width: int) -> bool:
-    """Return whether a last statement loads a whole register with a constant on a single-bit condition."""
-    if not isinstance(statement, Switch) or sig_width(statement.selector) != 1 or len(statement.cases) != 1:
-        return False
-    patterns, body = statement.cases[0]
-    if patterns != ("1",) or len(body) != 1 or not isinstance(body[0], Assign):
-        return False
-    return body[0].target.width == width and const_bits(body[0].value) is not None
+def _reset(statement: Statement, width: int) -> tuple[Sig, Sig] | None:
+    """Condition and constant if a last statement loads a whole register with that on a single-bit condition."""
+    match statement:
+        case Switch(selector, [(("1",), [Assign(target, value)])]):
+            if sig_width(selector) == 1 and target.width == width and const_bits(value) is not None:
+                return selector, value
+    return None
 
 
 def _moved(node: Node, register: str) -> Node:

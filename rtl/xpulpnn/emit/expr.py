@@ -11,7 +11,7 @@ from itertools import groupby
 from xpulpnn.emit.names import Enumerations
 from xpulpnn.emit.operators import ARITHMETIC, BITWISE, COMPARISONS, REDUCTIONS, SHIFTS, UNARY
 from xpulpnn.emit.rtlil import MEMORY_READ, Cell, Enumeration
-from xpulpnn.emit.values import Const, Sig, Slice, const_bits, sig_width, wires_of
+from xpulpnn.emit.values import Const, Sig, Slice, const_bits, sig_width
 from xpulpnn.errors import ToolError
 
 _CHAINED = frozenset({"&", "|", "^", "+"})
@@ -79,10 +79,6 @@ class Printer:
             parts.append(text if count == 1 else f"{{{count}{{{text}}}}}")
         return Text(parts[0] if len(parts) == 1 else f"{{{', '.join(parts)}}}")
 
-    def has_inlined(self, sig: Sig) -> bool:
-        """Return whether the text of a value is that of an operator, of which no part can be taken."""
-        return not self.inlined.keys().isdisjoint(wires_of(sig))
-
     def condition(self, sig: Sig, *, negated: bool = False) -> str:
         """A bit that is tested, for 0 if ``negated``."""
         chunk = sig[0]
@@ -107,7 +103,10 @@ class Printer:
         if kind in REDUCTIONS:
             return self._unary(REDUCTIONS[kind], ports["A"])
         if kind in COMPARISONS:
-            return self._comparison(cell)
+            operands = (ports["A"], ports["B"]) if kind in ("$eq", "$ne") else ()
+            enumeration, operator = self._enumerations.of(*operands), COMPARISONS[kind]
+            left, right = (self._side(cell, port, enumeration) for port in ("A", "B"))
+            return Text(f"{left} {operator} {right}", primary=False, operator=operator)
         if kind == "$mux":
             no = self.sig(ports["A"], enumeration)
             otherwise = no.text if no.operator == "?" else no.operand
@@ -147,10 +146,3 @@ class Printer:
         text = self.sig(cell.ports[port], enumeration)
         # a system function's argument has a width of its own
         return f"$signed({text.text})" if cell.flag(f"{port}_SIGNED") else text.operand
-
-    def _comparison(self, cell: Cell) -> Text:
-        enumeration = self._enumerations.of(cell.ports["A"], cell.ports["B"])
-        enumeration = enumeration if cell.type in ("$eq", "$ne") else None
-        left, right = (self._side(cell, port, enumeration) for port in ("A", "B"))
-        operator = COMPARISONS[cell.type]
-        return Text(f"{left} {operator} {right}", primary=False, operator=operator)

@@ -139,11 +139,12 @@ class ModuleWriter:
         nets, pieces = self._nets, []
         done: set[str] = set()
         while True:
-            rest = {name: sig for name, sig in nets.shown_aliases().items() if name not in done}
+            rest = [name for name in (*nets.aliases, *nets.shown_fields) if name not in done]
             if not rest:
                 return pieces
-            for name, sig in reversed(rest.items()):
+            for name in reversed(dict.fromkeys(rest)):
                 done.add(name)
+                sig = nets.aliases.get(name) or nets.fields[name]
                 if not nets.read[name] and name not in nets.ports and len(sig) == 1 and "__" in name:
                     # a member of an interface that is wired straight through, such as that of a memory's port
                     nets.forget(name)

@@ -1,7 +1,7 @@
 """Nets of a module that the text shows, and their names there."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from xpulpnn.emit.expr import Printer, self_width
 from xpulpnn.emit.layout import Style, TextPiece, declared_range
@@ -173,10 +173,6 @@ class Nets:
             self.note_read(Slice(wire, 0, 1))
             return f"!{self.names[wire]}"
         return self.printer.condition(sig)
-
-    def shown_aliases(self) -> Mapping[str, Sig]:
-        """The nets that are other names of a value, with it."""
-        return {name: self.aliases.get(name) or self.fields[name] for name in (*self.aliases, *self.shown_fields)}
 
     def forget(self, name: str) -> None:
         """Leave out a net that only gives something a further name."""

@@ -7,7 +7,7 @@ from xpulpnn.emit.layout import COLUMNS, INDENT
 from xpulpnn.emit.nets import Nets
 from xpulpnn.emit.rtlil import Assign
 from xpulpnn.emit.tree import PRIORITY_WIDTH, Case, ChoiceNode, Node, covers_all, disjoint, grouped, is_empty
-from xpulpnn.emit.values import Sig, bits, sig_width
+from xpulpnn.emit.values import Sig, bits, sig_width, wires_of
 
 _NOTE = 16  # Columns below which a note that is cut off says too little
 Path = tuple[tuple[str, ...], ...]  # the way to a case: for each choice on it the patterns, of which one matched
@@ -90,7 +90,8 @@ class ProcessPrinter:
             return None
         low = len(pattern) - len(pattern.rstrip("-"))
         part = selector if len(tested) == len(pattern) else bits(selector, low, len(tested))
-        if part != selector and self._printer.has_inlined(part):
+        # no part can be taken of the text of an operator
+        if part != selector and not self._printer.inlined.keys().isdisjoint(wires_of(part)):
             return None
         if len(tested) == 1:
             return self._printer.condition(part, negated=tested == "0")

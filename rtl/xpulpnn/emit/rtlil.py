@@ -208,8 +208,7 @@ class _Parser:
         return self.module
 
     def _wire(self, text: str, attributes: dict[str, str]) -> None:
-        name = text[text.index("\\") :] if "\\" in text else text.rpartition(" ")[2]
-        words = text[: -len(name)].split()
+        *words, name = text.split()
         port = next((word for word in words if word in ("input", "output")), "")
         width = int(words[words.index("width") + 1]) if "width" in words else 1
         init = attributes["init"].partition("'")[2] if "init" in attributes else None
@@ -236,12 +235,9 @@ class _Parser:
             if words[0] in stops:
                 return body, words
             if words[0] == "assign":
-                text = " ".join(words[1:])
-                slice_ = _CHUNK.match(text)
-                assert slice_
-                (target,) = _parse_sig(slice_[0], self.module.wires)
+                target, *value = _parse_sig(" ".join(words[1:]), self.module.wires)
                 assert isinstance(target, Slice)
-                body.append(Assign(target, _parse_sig(text[slice_.end() :], self.module.wires)))
+                body.append(Assign(target, tuple(value)))
             elif words[0] == "switch":
                 body.append(self._switch(" ".join(words[1:])))
         raise ToolError("RTLIL process must be closed by end, not by the end of the text")
