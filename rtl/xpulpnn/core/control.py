@@ -35,18 +35,8 @@ class OpCSel(enum.Enum, shape=2):
 class ImmSel(enum.Enum, shape=4):
     """Immediate given to operand b (guide, "Operand fields")."""
 
-    I_TYPE = 0
-    S_TYPE = 1
-    U_TYPE = 2
-    SIMM5 = 3
-    LINK = 4
-    WORD_BYTES = 5
-    CLIP = 6
-    FIELD = 7
-    IMM6_SIGNED = 8
-    IMM6_UNSIGNED = 9
-    SHUFFLE_H = 10
-    SHUFFLE_B = 11
+    I_TYPE, S_TYPE, U_TYPE, SIMM5, LINK, WORD_BYTES, CLIP, FIELD = range(8)
+    IMM6_SIGNED, IMM6_UNSIGNED, SHUFFLE_H, SHUFFLE_B = range(8, 12)
 
 
 class TargetSel(enum.Enum, shape=3):
@@ -261,16 +251,10 @@ def _memory(insn: Insn) -> Fields:
 
 def _mac_load(insn: Insn) -> Fields:
     """Mac&Load: the dot product leaves through port B, the incremented base one cycle later through port A."""
-    return {
-        # what the product replaces, too: an access fault restores it
-        "rd_used": True,
-        "mac_load": MacLoad.NN if insn.is_nn_form else MacLoad.CU,
-        "lsu.size": MemSize.WORD,
-        "lsu.post": True,
-        "ex_write": WriteSel.RD,
-        "wb_write": WriteSel.RS1,
-        **_immediate(ImmSel.WORD_BYTES),
-    }
+    access: Fields = {"lsu.size": MemSize.WORD, "lsu.post": True, "ex_write": WriteSel.RD, "wb_write": WriteSel.RS1}
+    # what the product replaces is read, too: an access fault restores it
+    form = {"rd_used": True, "mac_load": MacLoad.NN if insn.is_nn_form else MacLoad.CU}
+    return access | form | _immediate(ImmSel.WORD_BYTES)
 
 
 def _quantisation(insn: Insn) -> Fields:

@@ -73,10 +73,7 @@ class _Step(enum.Enum, shape=3):
     """
 
     IDLE = 0
-    LOW_LOW = 4
-    LOW_HIGH = 5
-    HIGH_LOW = 6
-    HIGH_HIGH = 7
+    LOW_LOW, LOW_HIGH, HIGH_LOW, HIGH_HIGH = range(4, 8)
 
 
 def _extend(half: Value, signed: Value) -> Value:

@@ -31,10 +31,7 @@ def signed_offset(fmt: ElemFmt, a_signed: Value, b_signed: Value) -> Value:
 class FmtField(enum.IntEnum, shape=2):
     """:class:`~xpulpnn.isa.formats.ElemFmt` as field of a control word, which shows the names of its values."""
 
-    H = ElemFmt.H.value
-    B = ElemFmt.B.value
-    N = ElemFmt.N.value
-    C = ElemFmt.C.value
+    H, B, N, C = (fmt.value for fmt in ElemFmt)
 
 
 class DotpCtrl(data.Struct):

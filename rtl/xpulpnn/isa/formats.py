@@ -6,10 +6,7 @@ from enum import Enum, IntEnum
 class ElemFmt(IntEnum):
     """Element format of a packed-SIMD operand (guide, "Formats and lanes")."""
 
-    H = 0
-    B = 1
-    N = 2
-    C = 3
+    H, B, N, C = range(4)
 
     @property
     def suffix(self) -> str:
@@ -35,9 +32,7 @@ class ElemFmt(IntEnum):
 class Op2Mode(IntEnum):
     """Second operand of a SIMD instruction: lane by lane, scalar replication, replicated immediate."""
 
-    VECTOR = 0
-    SC = 1
-    SCI = 2
+    VECTOR, SC, SCI = range(3)
 
     @property
     def suffix(self) -> str:
