@@ -20,8 +20,6 @@ from xpulpnn.isa.cluster import (
 )
 from xpulpnn.isa.csr import CLUSTER_EVENTS
 
-SHARED_BYTES = PRIVATE_EVENT_UNIT - CONTROL  # size of the peripherals that the cores share
-
 
 class Destination(enum.Enum, shape=3):
     """The block that answers an access."""
@@ -96,7 +94,7 @@ class CoreDemux(Component):
             ours.eq(at_base | at_alias | within(CONTROL, TCDM_SPACE)),
             meant[Destination.TCDM].eq((at_base | at_alias) & memory),
             meant[Destination.EVENT_UNIT].eq(within(PRIVATE_EVENT_UNIT, BLOCK_BYTES)),
-            meant[Destination.PERIPHERALS].eq(within(CONTROL, SHARED_BYTES)),
+            meant[Destination.PERIPHERALS].eq(within(CONTROL, PRIVATE_EVENT_UNIT - CONTROL)),
             meant[Destination.EXT].eq(~ours),
             meant[Destination.HOLE].eq(
                 ours & ~Cat(meant[place] for place in places if place not in (Destination.EXT, Destination.HOLE)).any()

@@ -4,10 +4,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from xpulpnn.component import Component, In, Out
 from xpulpnn.core.alu_ctrl import AluCount
+from xpulpnn.core.bit_field import INDEX_BITS
 from xpulpnn.core.lanes import XLEN, every, steps
 
 COUNT_BITS = XLEN.bit_length()
-INDEX_BITS = (XLEN - 1).bit_length()
 
 
 class BitCount(Component):

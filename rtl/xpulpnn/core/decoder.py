@@ -18,6 +18,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import IdCtrl, control_fields
 from xpulpnn.core.quantiser import QuantiserCtrl
 from xpulpnn.core.requantiser import RequantiseCtrl
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.table import Insn, enabled
 
 
@@ -88,7 +89,6 @@ def merged_cover(patterns: Sequence[str]) -> list[str]:
 
 
 OPCODE_BITS = 7
-WORD_BITS = 32
 
 
 def legal_patterns(insn: Insn) -> list[str]:
@@ -121,7 +121,7 @@ def _by_opcode(config: CoreConfig) -> Mapping[str, list[Insn]]:
     """The 32-bit rows of a configuration by the bits of their major opcode."""
     rows: dict[str, list[Insn]] = defaultdict(list)
     for insn in enabled(config.extensions, config.widths):
-        if len(insn.pattern) == WORD_BITS:
+        if insn.size == WORD_BYTES:
             rows[insn.pattern[-OPCODE_BITS:]].append(insn)
     return rows
 

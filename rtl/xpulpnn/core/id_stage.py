@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Mux, Signal, Value
 
-from xpulpnn.component import Component, In, Out, connect, flipped, following
+from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
 from xpulpnn.config import CoreConfig
 from xpulpnn.core import pipeline
 from xpulpnn.core.control import CsrOp, HwLoopOp, MacLoad, OpCSel, System, TargetSel, Unit, WriteSel
@@ -15,8 +15,6 @@ from xpulpnn.core.regfile import RegFile
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.retirement import WaitCause
-
-_WAITS = ("late_operand", "jalr_waits", "drains", "stall")
 
 
 class IdStage(Component):
@@ -87,7 +85,7 @@ class IdStage(Component):
         waits.append(ctrl.rd_used & ~reads["rs3"].ready)
         if self.config.mac_load:
             waits.append(nn_waits(m, self.config, self, decoder))
-        late_operand, jalr_waits, drains, stall = (Signal(name=f"id_{name}") for name in _WAITS)
+        late_operand, jalr_waits, drains, stall = signals(1, "id_late_operand id_jalr_waits id_drains id_stall")
         goes = Signal(name="id_goes")
         illegal = Signal()
         acts = Signal(name="id_acts")
@@ -253,16 +251,16 @@ class IdStage(Component):
         wb_we = (ctrl.wb_write != WriteSel.NONE) & wb_addr.any()
         m.d.comb += accesses.eq(ctrl.lsu.valid)
         if self.config.mac_load:
-            load = entry_load(m, self.config, self, decoder)
-            m.d.comb += accesses.eq(ctrl.lsu.valid | load.reloads)
-            uses_alu |= load.reloads
-            wb_we &= ~load.is_mac_load | (load.reloads & (rs1_field != rd_field))
+            is_mac_load, reloads, loads_entry, entry = entry_load(m, self.config, self, decoder)
+            m.d.comb += accesses.eq(ctrl.lsu.valid | reloads)
+            uses_alu |= reloads
+            wb_we &= ~is_mac_load | (reloads & (rs1_field != rd_field))
             parameter = id_ex.requantise.load if self.config.requantise else 0
             m.d.comb += id_ex.wb_base.eq(id_ex.nn_we & ~parameter)
             with m.If(loads):
-                m.d.sync += id_ex.nn_we.eq(load.valid)
-                with m.If(load.valid):
-                    m.d.sync += id_ex.nn_addr.eq(load.entry)
+                m.d.sync += id_ex.nn_we.eq(loads_entry)
+                with m.If(loads_entry):
+                    m.d.sync += id_ex.nn_addr.eq(entry)
         with m.If(loads):
             m.d.sync += [
                 *following(id_ex.ctrl, ctrl.ex, "unit", "mult", "div"),

@@ -5,8 +5,6 @@ from amaranth.hdl import Cat, Mux, Signal
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.isa.machine import XLEN
 
-BEFORE_FULL = (1 << XLEN) - 2  # Lower half whose successor carries with the next event
-
 
 class MachineCounter(Component):
     """64-bit counter accessed in two halves. A write wins over the increment of the same cycle. Reset clears it.
@@ -42,6 +40,6 @@ class MachineCounter(Component):
         with m.Elif(self.we_high):
             m.d.sync += high.eq(self.wdata)
         with m.Elif(steps):
-            m.d.sync += [low.eq(low + step), full.eq(Mux(takes_back, empty, low == BEFORE_FULL))]
+            m.d.sync += [low.eq(low + step), full.eq(Mux(takes_back, empty, low == (1 << XLEN) - 2))]
             with m.If(Mux(takes_back, empty, full)):
                 m.d.sync += high.eq(high + step)

@@ -2,7 +2,7 @@
 
 from functools import reduce
 from operator import or_
-from typing import Any, NamedTuple
+from typing import Any
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 
@@ -10,20 +10,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import HwLoopOp, MacLoad, OpASel, OpBSel, OpCSel
 from xpulpnn.core.operands import OperandRead
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT
-
-
-class EntryLoad(NamedTuple):
-    """The entry of the NN-RF that the instruction in ID loads."""
-
-    is_mac_load: Value
-    reloads: Value
-    valid: Value  # it loads an entry: so does pv.rqld
-    entry: Value
-
-
-def _first_weight(config: CoreConfig) -> int:
-    return FIRST_WEIGHT if config.mac_load_nn else 0
+from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, WORD_BYTES
 
 
 def nn_waits(m: Module, config: CoreConfig, stage: Any, decoder: Any) -> Value:
@@ -37,7 +24,7 @@ def nn_waits(m: Module, config: CoreConfig, stage: Any, decoder: Any) -> Value:
         # 0 for other instructions, which keeps the read ports quiet
         stage.nn_wgt_addr.eq((word[21:23] & nn_form.replicate(2)) | (word[25:27] & cu_form.replicate(2))),
     ]
-    waits = (nn_form | cu_form) & (id_ex.nn_addr == stage.nn_wgt_addr + _first_weight(config))
+    waits = (nn_form | cu_form) & (id_ex.nn_addr == stage.nn_wgt_addr + (FIRST_WEIGHT if config.mac_load_nn else 0))
     if config.mac_load_nn:
         m.d.comb += stage.nn_act_addr.eq(word[20] & nn_form)
         waits |= nn_form & (id_ex.nn_addr == stage.nn_act_addr)
@@ -46,14 +33,17 @@ def nn_waits(m: Module, config: CoreConfig, stage: Any, decoder: Any) -> Value:
     return reload & waits
 
 
-def entry_load(m: Module, config: CoreConfig, stage: Any, decoder: Any) -> EntryLoad:
-    """The entry that the instruction in ID loads; parameters as of :func:`nn_waits`."""
+def entry_load(m: Module, config: CoreConfig, stage: Any, decoder: Any) -> tuple[Value, Value, Value, Value]:
+    """Return whether the instruction in ID is a Mac&Load, reloads an entry, loads one (so does pv.rqld), and which.
+
+    Parameters are as of :func:`nn_waits`.
+    """
     word, ctrl = stage.insn.payload.word, decoder.ctrl
     reload_act, reload_wgt = word[23], word[24]
     reload = Signal(name="reload")
     is_nn, is_cu = ctrl.mac_load == MacLoad.NN, ctrl.mac_load == MacLoad.CU
     m.d.comb += reload.eq(is_cu | (is_nn & (reload_act | reload_wgt)))
-    entry: Value = stage.nn_wgt_addr + _first_weight(config)
+    entry: Value = stage.nn_wgt_addr + (FIRST_WEIGHT if config.mac_load_nn else 0)
     valid: Value = reload
     if config.mac_load_nn:
         # both bits reload the activation that the product does not use
@@ -62,10 +52,7 @@ def entry_load(m: Module, config: CoreConfig, stage: Any, decoder: Any) -> Entry
     if config.requantise:
         entry = Mux(decoder.requantise.load, FIRST_PARAMETER + word[20], entry)
         valid |= decoder.requantise.load
-    return EntryLoad(is_nn | is_cu, reload, valid, entry)
-
-
-SETUP_BYTES = 4  # distance from lp.setup to the first instruction of the body
+    return is_nn | is_cu, reload, valid, entry
 
 
 def set_up_loop(hwloop, op, payload, op_a, target):
@@ -76,7 +63,8 @@ def set_up_loop(hwloop, op, payload, op_a, target):
     return [
         hwloop.op.eq(op),
         hwloop.loop.eq(word[7]),
-        hwloop.start.eq(Mux(before_body, payload.pc + SETUP_BYTES, target)),
+        # the body begins behind lp.setup
+        hwloop.start.eq(Mux(before_body, payload.pc + WORD_BYTES, target)),
         hwloop.end.eq(target),
         hwloop.count.eq(Mux(immediate_count, word[20:32], op_a)),
     ]

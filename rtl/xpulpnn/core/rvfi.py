@@ -8,8 +8,6 @@ from xpulpnn.core.pipeline import RetireInfoSignature
 from xpulpnn.isa.machine import BYTE_BITS, MACHINE_MODE, ExceptionCause
 from xpulpnn.isa.retirement import MEANINGS, ORDER_BITS, RETIREMENT_FIELDS, WIDTHS, WaitCause
 
-XLEN_32 = 1  # code of 32-bit registers in the field ixl
-
 
 class RvfiSignature(PortSignature):
     """Retirement port: the fields of :mod:`xpulpnn.isa.retirement`.
@@ -150,7 +148,7 @@ class RvfiTap(Component):
             "nn_wdata": raw,
         }
         order = Signal(ORDER_BITS)
-        reported |= {"order": order, "halt": Const(0), "mode": Const(MACHINE_MODE), "ixl": Const(XLEN_32)}
+        reported |= {"order": order, "halt": Const(0), "mode": Const(MACHINE_MODE), "ixl": Const(1)}
         m.d.comb += [
             self.rvfi.valid.eq(wb_valid & self.wb_leave),
             self.rvfi.wait.eq(Mux(self.rvfi.valid, WaitCause.NONE, self.wait_cause)),

@@ -181,7 +181,7 @@ def _shared(one: Node, other: Node) -> Node | None:
     return ChoiceNode(one.selector, list(table.items()))
 
 
-Case = tuple[Patterns, list[str]]  # Patterns (none: default) and the lines they select
+Case = tuple[Patterns, list[str]]  # Patterns and the lines they select
 
 PRIORITY_WIDTH = 17
 """Width of a selector from which on a case may rely on the order of its patterns; in narrower ones, where the text
@@ -200,13 +200,10 @@ def _subtract(pattern: str, taken: str) -> list[str]:
 
 
 def disjoint(cases: Sequence[Case]) -> list[Case]:
-    """The same choice with patterns that exclude each other; a default stays last, unreachable cases vanish."""
+    """The same choice with patterns that exclude each other; unreachable cases vanish."""
     result: list[Case] = []
     taken: list[str] = []
     for patterns, lines in cases:
-        if not patterns:
-            result.append(((), lines))
-            break
         left: list[str] = []
         for pattern in patterns:
             rest = [pattern]

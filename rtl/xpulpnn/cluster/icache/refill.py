@@ -7,8 +7,6 @@ from xpulpnn.cluster.ports import LINE_BEATS, LINE_NUMBER_BITS, LINE_OFFSET_BITS
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.component import Component, In, Out, signals
 
-LEAST_DEPTH = 2  # of a queue that has numbers for its entries
-
 
 class RefillPort(Component):
     """Reads the lines that the banks of the shared cache miss, in parts.
@@ -33,7 +31,8 @@ class RefillPort(Component):
     def _build(self, m):
         refill = self.refill
         m.submodules.arbiter = arbiter = Arbiter(self.banks, "counter")
-        m.submodules.order = order = SyncFIFO(width=self.banks, depth=max(self.banks, LEAST_DEPTH))
+        # a memory of one row has no address, which Verilog cannot write
+        m.submodules.order = order = SyncFIFO(width=self.banks, depth=max(self.banks, 2))
         # whose line is being requested
         owner = Signal(self.banks)
         asked, answered = signals(range(LINE_BEATS), "asked answered")
