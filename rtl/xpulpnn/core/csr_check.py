@@ -3,11 +3,13 @@
 from xpulpnn.component import Component, In, Out
 from xpulpnn.isa.csr import CSRS, ZERO_CSRS, CsrAccess
 
+ADDRESS_BITS = 12
+
 
 class CsrCheck(Component):
     """Whether a CSR may be accessed (guide, "Control and status registers"). Combinational."""
 
-    addr: In(12)  #: CSR number.
+    addr: In(ADDRESS_BITS)  #: CSR number.
     write: In(1)  #: The access writes; otherwise it only reads.
     legal: Out(1)  #: The register exists and may be accessed in this way.
 
