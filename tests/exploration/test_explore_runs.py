@@ -11,7 +11,7 @@ import pytest
 from tests.processes import PATIENCE_S, all_gone, wait_for
 
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.exploration.loop import remove_earlier
+from xpulpnn_sim.exploration.exploration import remove_earlier
 
 HERE = Path(__file__).parent
 

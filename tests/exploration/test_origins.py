@@ -6,8 +6,7 @@ import pytest
 from tests.exploration.made_up import Cells, netlist
 
 from xpulpnn_sim.exploration.builtin import builtin_library
-from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, mapped_module
-from xpulpnn_sim.exploration.origins import SHARED, with_origins
+from xpulpnn_sim.exploration.mapped_netlist import SHARED, MappedNetlist, mapped_module, with_origins
 from xpulpnn_sim.tools.netlists import read_module
 
 pytestmark = pytest.mark.unit

@@ -21,11 +21,10 @@ from xpulpnn_sim.cli.options import (
     arguments,
     command,
 )
-from xpulpnn_sim.exploration.exploration import explore
+from xpulpnn_sim.exploration.exploration import Watcher, explore
 from xpulpnn_sim.exploration.finished_run import FILES, REPORT
 from xpulpnn_sim.exploration.flows import FLOWS, SMALL_LAYERS
 from xpulpnn_sim.exploration.library import SCRIPTS
-from xpulpnn_sim.exploration.loop import Watcher
 from xpulpnn_sim.exploration.options import (
     DEFAULT_CLUSTER_PRESET,
     DEFAULT_OUTPUT,

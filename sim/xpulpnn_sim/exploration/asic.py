@@ -27,8 +27,14 @@ from xpulpnn_sim.exploration.library import (
     read_verilog,
     write_inputs,
 )
-from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, mapped_module, packed_netlist
-from xpulpnn_sim.exploration.origins import SHARED, VECTORS, with_origins
+from xpulpnn_sim.exploration.mapped_netlist import (
+    SHARED,
+    VECTORS,
+    MappedNetlist,
+    mapped_module,
+    packed_netlist,
+    with_origins,
+)
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, FlowRun, ModuleArea
 from xpulpnn_sim.exploration.timing import find_opensta, longest_paths
 from xpulpnn_sim.tools import netlists
@@ -170,11 +176,11 @@ class AsicFlow:
         written = ""
         for number in range(1, self.repeat + 1):
             with flow_folder(files, _folder(number, self.repeat)) as folder:
-                write_inputs(folder, self.library, {_COMMANDS: abc_commands(self.script, self.clock_ps)}, yosys)
-                (folder / DESIGN).write_text(design.verilog)
+                commands = abc_commands(self.script, self.clock_ps)
+                write_inputs(folder, design.verilog, self.library, _COMMANDS, commands, yosys)
                 results = ["mapped.json", "mapped.v", "mapped.log"]
                 read = [*read_verilog(design.module)]
-                after, orders = list[str](), list[str]()
+                after = list[str]()
                 if number == 1:
                     after = _source(design)
                     results.append("instances.json")
@@ -182,12 +188,12 @@ class AsicFlow:
                         after += ["design -reset", *read, "proc", f"write_json {_AS_WRITTEN}"]
                         results.append(_AS_WRITTEN)
                 else:
-                    orders = [f"# {_IN_ORDER}: {DESIGN} after proc, its cells and nets in the order of seed {number}"]
                     (folder / _IN_ORDER).write_text(shuffled(written, number))
-                    read = [f"read_json {_IN_ORDER}"]
+                    told = f"# {_IN_ORDER}: {DESIGN} after proc, its cells and nets in the order of seed {number}"
+                    read = [told, f"read_json {_IN_ORDER}"]
                 cells = f"{self.library.name}, sha256 {self.library.sha256}"
                 header = f"# {DESIGN}: the Verilog of the point; {LIBRARY}: {cells}"
-                script = [header, *orders, *read, *_flat(design), *after]
+                script = [header, *read, *_flat(design), *after]
                 yosys.run("\n".join(script) + "\n", folder, what=design.module, results=results)
                 source = runs[0].source if runs else read_module(folder / "instances.json", design.module)
                 if _AS_WRITTEN in results:
@@ -195,8 +201,6 @@ class AsicFlow:
                 flat = read_module(folder / "mapped.json", design.module)
                 mapped = mapped_module(flat, self.library.cells, unmapped(design))
                 runs.append(_Run(number, source, flat, mapped, delay_ps(folder, "mapped.log")))
-                # the point has the source, and the library is the user's
-                (folder / DESIGN).unlink()
         return runs
 
     def circumstances(self) -> list[str]:

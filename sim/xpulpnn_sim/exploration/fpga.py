@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.library import flow_folder
+from xpulpnn_sim.exploration.library import DESIGN, flow_folder
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, PathStep
 from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule, read_module
 from xpulpnn_sim.tools.yosys import find_yosys
@@ -242,16 +242,15 @@ class FpgaFlow:
 
     def _synthesise(self, design: EmittedDesign, wrapper: Wrapper, folder: Path) -> tuple[NetlistModule, NetlistModule]:
         """The netlist before its wrapper's two modules are flattened, and after."""
-        (folder / "design.v").write_text(design.verilog)
+        (folder / DESIGN).write_text(design.verilog)
         (folder / "wrapper.v").write_text(wrapper.verilog)
         script = (
-            f"read_verilog design.v wrapper.v\n{self._family.synthesis} -top {WRAPPER}\n"
+            f"read_verilog {DESIGN} wrapper.v\n{self._family.synthesis} -top {WRAPPER}\n"
             "write_json inside.json\nsetattr -mod -unset keep_hierarchy *\nflatten\n"
             "delete */t:$scopeinfo\nclean\nwrite_json netlist.json\n"
             "write_verilog -noattr mapped.v\n"
         )
         find_yosys(self.yosys).run(script, folder, what=design.top, results=["netlist.json", "mapped.v"])
-        (folder / "design.v").unlink()
         return read_module(folder / "inside.json", WRAPPER), read_module(folder / "netlist.json", WRAPPER)
 
     def _place(self, folder: Path, seed: int, names: "_Names") -> tuple[float, CriticalPath]:

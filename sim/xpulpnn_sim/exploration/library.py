@@ -141,6 +141,7 @@ def _resistance(cell: LibraryCell) -> float:
     return (rise(0.0, 2 * load) - rise(0.0, load)) / load
 
 
+DESIGN, LIBRARY, CONSTRAINTS = "design.v", "library.lib", "library.constr"  # inputs of the scripts
 _KEPT = frozenset({".abc", ".constr", ".log", ".out", ".rpt", ".tcl", ".v", ".ys"})
 
 
@@ -154,13 +155,17 @@ class FlowError(ToolError):
 
 @contextmanager
 def flow_folder(files: dict[str, str], folder: str = "") -> Iterator[Path]:
-    """A folder for tools to run in; what is worth keeping is added to ``files`` when they have finished."""
+    """A folder for tools to run in; what is worth keeping is added to ``files`` when they have finished.
+
+    That is all but the library, which is the user's; and :data:`DESIGN`, which the point has, if they have succeeded.
+    """
     with tempfile.TemporaryDirectory(prefix="xpulpnn-flow-") as name:
         try:
             yield Path(name)
         except ToolError as error:
             _collect(Path(name), files, folder)
             raise FlowError(str(error), files) from error
+        (Path(name) / DESIGN).unlink(missing_ok=True)
         _collect(Path(name), files, folder)
 
 
@@ -184,8 +189,6 @@ _STATISTICS = "stats.txt"
 
 _NATIVE_ALIAS = "alias stat print_stats"
 
-DESIGN, LIBRARY, CONSTRAINTS = "design.v", "library.lib", "library.constr"  # inputs of the scripts
-
 
 def abc_commands(script: str, clock_ps: float | None = None) -> str:
     """The commands of ABC, separated by semicolons."""
@@ -197,12 +200,12 @@ def abc_commands(script: str, clock_ps: float | None = None) -> str:
     return f"{_PREPARE}; {_DEEP}; if -g -K 6; strash; dch -f; {mapped}; {_BUFFERED}; {sized}; {sized}; {_TIMED}"
 
 
-def write_inputs(folder: Path, library: Library, scripts: Mapping[str, str], yosys: Yosys) -> None:
-    """Write library, constraints and the files of ABC commands, by name, that the scripts read."""
+def write_inputs(folder: Path, verilog: str, library: Library, name: str, commands: str, yosys: Yosys) -> None:
+    """Write design, library, constraints and the ABC commands, in a file of this name, that the scripts read."""
+    (folder / DESIGN).write_text(verilog)
     (folder / LIBRARY).write_bytes(library.content)
-    for name, commands in scripts.items():
-        lines = [*([_NATIVE_ALIAS] if yosys.native else []), *commands.replace(_TIMED, f"{_TIMED} -d").split("; ")]
-        (folder / name).write_text("\n".join(lines) + "\n")
+    lines = [*([_NATIVE_ALIAS] if yosys.native else []), *commands.replace(_TIMED, f"{_TIMED} -d").split("; ")]
+    (folder / name).write_text("\n".join(lines) + "\n")
     load = f"set_load {library.output_load_ff:g} [all_outputs]"
     (folder / CONSTRAINTS).write_text(f"set_driving_cell {library.driving_cell}\n{load}\n")
 

@@ -27,7 +27,6 @@ from xpulpnn_sim.exploration.energy.charges import Charges
 from xpulpnn_sim.exploration.energy.model import Circuit, GateModel, read_circuit
 from xpulpnn_sim.exploration.energy.toggles import BITS, Activity, pack_cycles, quantised
 from xpulpnn_sim.exploration.library import (
-    DESIGN,
     LIBRARY,
     Library,
     abc_commands,
@@ -183,14 +182,11 @@ def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = ""
         return entry, known
     files: dict[str, str] = {}
     with flow_folder(files) as folder:
-        write_inputs(folder, library, {_COMMANDS: abc_commands("area")}, tools)
-        (folder / DESIGN).write_text(design.verilog)
+        write_inputs(folder, design.verilog, library, _COMMANDS, abc_commands("area"), tools)
         (folder / "gated.v").write_text("".join(_gated_registers()))
         (folder / "gated_box.v").write_text(_GATED_BOX)
         tools.run("\n".join(lines), folder, what=design.module, results=["mapped.json", "mapped.v"])
         found = (folder / "mapped.json").read_text()
-        # the point has the source
-        (folder / DESIGN).unlink()
     kept.keep(name, files, files={entry.name: found})
     return entry, files
 

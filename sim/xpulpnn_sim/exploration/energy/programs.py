@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sw.assembly.asm import assemble
+from xpulpnn_sw.kernels.layout import ImageBuilder
 
 _TEXT, _DATA = 0x1000, 0x10000
 _SEED = 4
@@ -20,7 +21,7 @@ _SOURCE = """
 start:
 # insertion sort of words, in place
     li   s0, {array}
-    li   s1, {array_end}
+    li   s1, {product}
     addi t0, s0, 4
 next_word:
     lw   t1, 0(t0)
@@ -125,8 +126,8 @@ next_node:
     sw   a0, 8(t0)
     sw   a1, 12(t0)
 # all results against the expected ones
-    li   s0, {checked}
-    li   s1, {checked_end}
+    li   s0, {array}
+    li   s1, {expected}
     li   s2, {expected}
     li   a0, 1
 verify:
@@ -160,42 +161,29 @@ def general_code() -> Executable:
     sums = [values.sum(dtype=np.uint32), (values % 97).sum(dtype=np.uint32)]
     results = np.array([zlib.crc32(message.tobytes()), found, *sums], np.uint32)
     product = left.astype(np.int32) @ right.astype(np.int32)
-    blank = np.zeros_like
-    addresses: dict[str, int] = {}
-    content = b""
-    for name, values_of in {
-        "array": array,
-        "product": blank(product),
-        "results": blank(results),
-        "expected": np.concatenate((np.sort(array).view(np.uint32), product.ravel().view(np.uint32), results)),
-        "message": message,
-        "text": text,
-        "pattern": pattern,
-        "left": left,
-        "right": right,
-        "list": values,
-        "tohost": np.zeros(1, np.uint32),
-    }.items():
-        addresses[name] = _DATA + len(content)
-        # the place of the list is part of it
-        placed = _list(values, addresses[name], rng) if name == "list" else values_of
-        content += placed.tobytes()
+    data = ImageBuilder(_DATA)
+    data.place("array", array.tobytes())
+    data.reserve("product", product.nbytes)
+    data.reserve("results", results.nbytes)
+    data.place("expected", np.concatenate((np.sort(array).view(np.uint32), product.ravel().view(np.uint32), results)))
+    for name, values_of in {"message": message, "text": text, "pattern": pattern, "left": left, "right": right}.items():
+        data.place(name, values_of.tobytes())
+    data.place("list", _list(values, data.end, rng))
+    tohost = data.reserve("tohost", results.itemsize)
+    addresses = {name: symbol.address for name, symbol in data.symbols.items()}
     assembled = assemble(
         _SOURCE.format(
             **addresses,
-            array_end=addresses["product"],
             message_end=addresses["message"] + message.size,
             text_end=addresses["text"] + places,
             pattern_bytes=pattern.size,
             polynomial=_POLYNOMIAL,
             side=_SIDE,
             row_bytes=_SIDE * left.itemsize,
-            checked=addresses["array"],
-            checked_end=addresses["expected"],
         ),
         _TEXT,
     )
-    code, tohost = assembled.to_bytes(), addresses["tohost"]
+    code, content = assembled.to_bytes(), data.finish().data.tobytes()
     return Executable(
         path=Path("general code"),
         entry=assembled.labels["start"],
