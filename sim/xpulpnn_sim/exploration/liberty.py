@@ -106,125 +106,8 @@ def _interpolate(axis: list[float], at: float, values: list[float]) -> float:
     return values[low] + share * (values[low + 1] - values[low])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimingArc:
-    """A timing arc from ``related_pin`` to its pin; tables the file lacks are None."""
-
-    related_pin: str
-    timing_sense: str
-    timing_type: str
-    cell_rise: Table | None = None
-    cell_fall: Table | None = None
-    rise_transition: Table | None = None
-    fall_transition: Table | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InternalPower:
-    """Energy per edge of its pin: at an output by an edge at ``related_pin``, at an input by the edge itself.
-
-    ``related_pin`` is empty at inputs. A file that gives one ``power`` table has it as both.
-    """
-
-    related_pin: str
-    when: str
-    rise_power: Table | None
-    fall_power: Table | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pin:
-    """A pin of a cell.
-
-    ``function`` is empty where there is none; ``clock`` tells clock inputs; ``clock_gate`` is the role of a pin
-    of a clock gate: ``clock``, ``enable``, ``test``, ``out`` or empty.
-    """
-
-    name: str
-    direction: str
-    capacitance_ff: float
-    function: str
-    three_state: str
-    clock: bool
-    clock_gate: str
-    timing: list[TimingArc]
-    internal_power: list[InternalPower]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlipFlop:
-    """Names of the state and its inverse, and the expressions that rule them; empty where there is none."""
-
-    state: str
-    state_inverse: str
-    clocked_on: str
-    next_state: str
-    clear: str
-    preset: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LibraryCell:
-    """A library cell."""
-
-    name: str
-    area: float  # in the unit of the library, um2 by custom
-    leakage_nw: float  # State-independent figure, or the mean over the states if the file has only those
-    dont_use: bool
-    pins: dict[str, Pin]
-    flip_flop: FlipFlop | None
-    latch: bool
-    clock_gate: str  # kind of integrated clock gate, such as `latch_posedge`; empty for other cells
-
-    @property
-    def inputs(self) -> list[Pin]:
-        """Input pins in the order of the file."""
-        return [pin for pin in self.pins.values() if pin.direction == "input"]
-
-    @property
-    def outputs(self) -> list[Pin]:
-        """Output pins in the order of the file."""
-        return [pin for pin in self.pins.values() if pin.direction == "output"]
-
-    @property
-    def sequential(self) -> bool:
-        """The cell keeps a state."""
-        return bool(self.flip_flop or self.latch or self.clock_gate)
-
-    def truth_table(self) -> int | None:
-        """Truth table of its only output, bit ``i`` for the inputs that spell ``i``, the first one least significant.
-
-        None for cells with state, without inputs, with several outputs, or with one that can float.
-        """
-        if self.sequential or len(self.outputs) != 1 or not self.inputs:
-            return None
-        output = self.outputs[0]
-        if not output.function or output.three_state:
-            return None
-        return expression(output.function).truth_table([pin.name for pin in self.inputs])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Liberty:
-    """A library: name, nominal voltage, temperature in degrees Celsius, default input capacitance, cells by name."""
-
-    name: str
-    voltage: float
-    temperature: float
-    default_input_pin_cap_ff: float
-    cells: dict[str, LibraryCell]
-
-
-def read_liberty(text: str, source: object) -> Liberty:
-    """The library in a Liberty file; raises :class:`ToolError` with one line, which names its source, if it is none."""
-    try:
-        return _Reader(parse_library(text)).liberty()
-    except (ValueError, LookupError) as error:
-        raise ToolError(f"liberty must be a Liberty file, not {source} ({error})") from error
-
-
-class _Reader:
-    """Turns the groups of a library into cells."""
+class _Units:
+    """Units, defaults and templates of a library, for the values in its groups."""
 
     def __init__(self, library: LibertyGroup) -> None:
         self.library = library
@@ -233,83 +116,15 @@ class _Reader:
         self.volt = _scale(library.attributes.get("voltage_unit", "1V"), "V")
         number, unit = library.lists.get("capacitive_load_unit", ["1", "pf"])
         self.load = float(number) * _scale(unit, "F") / 1e-15
-        self.templates: dict[str, LibertyGroup] = {
-            group.arguments[0]: group
-            for group in library.groups
-            if group.kind.endswith("_template") and group.arguments
-        }
-
-    def liberty(self) -> Liberty:
-        library = self.library
-        cells = {cell.name: cell for cell in map(self.cell, library.inside("cell"))}
-        if not cells:
-            raise ValueError("it holds no cell")
-        return Liberty(
-            name=library.arguments[0] if library.arguments else "",
-            voltage=library.number("nom_voltage", 1.0) * self.volt,
-            temperature=library.number("nom_temperature", 25.0),
-            default_input_pin_cap_ff=library.number("default_input_pin_cap") * self.load,
-            cells=cells,
-        )
-
-    def cell(self, group: LibertyGroup) -> LibraryCell:
-        leakages = [item.number("value") for item in group.inside("leakage_power")]
-        mean = sum(leakages) / max(len(leakages), 1)
-        pins = {name: self.pin(item, name) for item in group.inside("pin") for name in item.arguments}
-        return LibraryCell(
-            name=group.arguments[0],
-            area=group.number("area"),
-            leakage_nw=group.number("cell_leakage_power", mean) * self.leakage,
-            dont_use=group.flag("dont_use"),
-            pins=pins,
-            flip_flop=next((_flip_flop(item) for item in group.inside("ff")), None),
-            latch=any(group.inside("latch")),
-            clock_gate=group.attributes.get("clock_gating_integrated_cell", ""),
-        )
-
-    def pin(self, group: LibertyGroup, name: str) -> Pin:
-        direction = group.attributes.get("direction", "input")
-        default = self.library.number(f"default_{direction}_pin_cap")
-        roles = (role for role in ("clock", "enable", "test", "out") if group.flag(f"clock_gate_{role}_pin"))
-        return Pin(
-            name=name,
-            direction=direction,
-            capacitance_ff=group.number("capacitance", default) * self.load,
-            function=group.attributes.get("function", group.attributes.get("state_function", "")),
-            three_state=group.attributes.get("three_state", ""),
-            clock=group.flag("clock"),
-            clock_gate=next(roles, ""),
-            timing=[arc for item in group.inside("timing") for arc in self.timing(item)],
-            internal_power=[part for item in group.inside("internal_power") for part in self.internal_power(item)],
-        )
-
-    def timing(self, group: LibertyGroup) -> Iterator[TimingArc]:
-        tables = {kind: self.table(group, kind, self.time) for kind in _DELAY_TABLES}
-        for related in group.attributes.get("related_pin", "").split():
-            yield TimingArc(
-                related_pin=related,
-                timing_sense=group.attributes.get("timing_sense", "non_unate"),
-                timing_type=group.attributes.get("timing_type", "combinational"),
-                **tables,
-            )
-
-    def internal_power(self, group: LibertyGroup) -> Iterator[InternalPower]:
-        energy = self.volt**2 * self.load
-        rise, fall, both = (self.table(group, kind, energy) for kind in _POWER_TABLES)
-        for related in group.attributes.get("related_pin", "").split() or [""]:
-            yield InternalPower(
-                related_pin=related,
-                when=group.attributes.get("when", ""),
-                rise_power=rise or both,
-                fall_power=fall or both,
-            )
+        templates = (one for one in library.groups if one.kind.endswith("_template") and one.arguments)
+        self._templates = {group.arguments[0]: group for group in templates}
 
     def table(self, group: LibertyGroup, kind: str, scale: float) -> Table | None:
         """The table ``kind`` of an arc, if it has one whose axes are slew and load."""
         given = next(group.inside(kind), None)
         if given is None or "values" not in given.lists:
             return None
-        template = self.templates.get(given.arguments[0] if given.arguments else "", LibertyGroup("", []))
+        template = self._templates.get(given.arguments[0] if given.arguments else "", LibertyGroup("", []))
         values = _numbers(given.lists["values"]) * scale
         axes: list[tuple[str, NDArray[np.float64]]] = []
         for number in ("1", "2"):
@@ -346,7 +161,130 @@ def _numbers(items: list[str]) -> NDArray[np.float64]:
     return np.array(_NUMBER.findall(" ".join(items)), dtype=np.float64)
 
 
-def _flip_flop(group: LibertyGroup) -> FlipFlop:
-    state, inverse, *_ = [*group.arguments, "", ""]
-    rules = {name: group.attributes.get(name, "") for name in ("clocked_on", "next_state", "clear", "preset")}
-    return FlipFlop(state=state, state_inverse=inverse, **rules)
+class TimingArc:
+    """A timing arc from ``related_pin`` to its pin; tables the file lacks are None."""
+
+    def __init__(self, related_pin: str, group: LibertyGroup, units: _Units) -> None:
+        self.related_pin = related_pin
+        self.timing_sense = group.attributes.get("timing_sense", "non_unate")
+        self.timing_type = group.attributes.get("timing_type", "combinational")
+        tables = (units.table(group, kind, units.time) for kind in _DELAY_TABLES)
+        self.cell_rise, self.cell_fall, self.rise_transition, self.fall_transition = tables
+
+
+class InternalPower:
+    """Energy per edge of its pin: at an output by an edge at ``related_pin``, at an input by the edge itself.
+
+    ``related_pin`` is empty at inputs. A file that gives one ``power`` table has it as both.
+    """
+
+    def __init__(self, related_pin: str, group: LibertyGroup, units: _Units) -> None:
+        energy = units.volt**2 * units.load
+        rise, fall, both = (units.table(group, kind, energy) for kind in _POWER_TABLES)
+        self.related_pin = related_pin
+        self.when = group.attributes.get("when", "")
+        self.rise_power, self.fall_power = rise or both, fall or both
+
+
+class Pin:
+    """A pin of a cell."""
+
+    def __init__(self, name: str, group: LibertyGroup, units: _Units) -> None:
+        self.name = name
+        self.direction = group.attributes.get("direction", "input")
+        default = units.library.number(f"default_{self.direction}_pin_cap")
+        self.capacitance_ff = group.number("capacitance", default) * units.load
+        # empty where there is none
+        self.function = group.attributes.get("function", group.attributes.get("state_function", ""))
+        self.three_state = group.attributes.get("three_state", "")
+        self.clock = group.flag("clock")  # whether it is a clock input
+        # role of a pin of a clock gate: `clock`, `enable`, `test`, `out` or empty
+        roles = (role for role in ("clock", "enable", "test", "out") if group.flag(f"clock_gate_{role}_pin"))
+        self.clock_gate = next(roles, "")
+        self.timing = [
+            TimingArc(related, one, units)
+            for one in group.inside("timing")
+            for related in one.attributes.get("related_pin", "").split()
+        ]
+        self.internal_power = [
+            InternalPower(related, one, units)
+            for one in group.inside("internal_power")
+            for related in one.attributes.get("related_pin", "").split() or [""]
+        ]
+
+
+class FlipFlop:
+    """Names of the state and its inverse, and the expressions that rule them; empty where there is none."""
+
+    def __init__(self, group: LibertyGroup) -> None:
+        self.state, self.state_inverse, *_ = [*group.arguments, "", ""]
+        rules = (group.attributes.get(name, "") for name in ("clocked_on", "next_state", "clear", "preset"))
+        self.clocked_on, self.next_state, self.clear, self.preset = rules
+
+
+class LibraryCell:
+    """A library cell."""
+
+    def __init__(self, group: LibertyGroup, units: _Units) -> None:
+        self.name = group.arguments[0]
+        self.area = group.number("area")  # in the unit of the library, um2 by custom
+        # state-independent figure, or the mean over the states if the file has only those
+        leakages = [item.number("value") for item in group.inside("leakage_power")]
+        mean = sum(leakages) / max(len(leakages), 1)
+        self.leakage_nw = group.number("cell_leakage_power", mean) * units.leakage
+        self.dont_use = group.flag("dont_use")
+        self.pins = {name: Pin(name, item, units) for item in group.inside("pin") for name in item.arguments}
+        self.flip_flop = next(map(FlipFlop, group.inside("ff")), None)
+        self.latch = any(group.inside("latch"))
+        # kind of integrated clock gate, such as `latch_posedge`; empty for other cells
+        self.clock_gate = group.attributes.get("clock_gating_integrated_cell", "")
+
+    @property
+    def inputs(self) -> list[Pin]:
+        """Input pins in the order of the file."""
+        return [pin for pin in self.pins.values() if pin.direction == "input"]
+
+    @property
+    def outputs(self) -> list[Pin]:
+        """Output pins in the order of the file."""
+        return [pin for pin in self.pins.values() if pin.direction == "output"]
+
+    @property
+    def sequential(self) -> bool:
+        """The cell keeps a state."""
+        return bool(self.flip_flop or self.latch or self.clock_gate)
+
+    def truth_table(self) -> int | None:
+        """Truth table of its only output, bit ``i`` for the inputs that spell ``i``, the first one least significant.
+
+        None for cells with state, without inputs, with several outputs, or with one that can float.
+        """
+        if self.sequential or len(self.outputs) != 1 or not self.inputs:
+            return None
+        output = self.outputs[0]
+        if not output.function or output.three_state:
+            return None
+        return expression(output.function).truth_table([pin.name for pin in self.inputs])
+
+
+class Liberty:
+    """A library."""
+
+    def __init__(self, library: LibertyGroup) -> None:
+        units = _Units(library)
+        cells = (LibraryCell(group, units) for group in library.inside("cell"))
+        self.name = library.arguments[0] if library.arguments else ""
+        self.voltage = library.number("nom_voltage", 1.0) * units.volt
+        self.temperature = library.number("nom_temperature", 25.0)  # degrees Celsius
+        self.default_input_pin_cap_ff = library.number("default_input_pin_cap") * units.load
+        self.cells = {cell.name: cell for cell in cells}
+        if not self.cells:
+            raise ValueError("it holds no cell")
+
+
+def read_liberty(text: str, source: object) -> Liberty:
+    """The library in a Liberty file; raises :class:`ToolError` with one line, which names its source, if it is none."""
+    try:
+        return Liberty(parse_library(text))
+    except (ValueError, LookupError) as error:
+        raise ToolError(f"liberty must be a Liberty file, not {source} ({error})") from error
