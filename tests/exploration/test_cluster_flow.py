@@ -8,8 +8,8 @@ import pytest
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn_sim.exploration.asic import AsicFlow
-from xpulpnn_sim.exploration.boolean import Expression
 from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, assembled, part, part_instances, remainder
+from xpulpnn_sim.exploration.liberty import Expression
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist
 from xpulpnn_sim.exploration.results import EmittedDesign

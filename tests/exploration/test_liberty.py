@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.boolean import Expression
 from xpulpnn_sim.exploration.builtin import liberty_text
-from xpulpnn_sim.exploration.liberty import Liberty, read_liberty
+from xpulpnn_sim.exploration.liberty import Expression, Liberty, read_liberty
 from xpulpnn_sim.exploration.library import Library, library_of, load_library
 
 pytestmark = pytest.mark.unit

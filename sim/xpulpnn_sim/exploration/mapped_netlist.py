@@ -18,8 +18,7 @@ from itertools import takewhile
 from random import Random
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.boolean import expression
-from xpulpnn_sim.exploration.liberty import LibraryCell
+from xpulpnn_sim.exploration.liberty import LibraryCell, expression
 from xpulpnn_sim.tools.netlists import DONT_CARE, GATES, ONE, ZERO, NetlistCell, NetlistModule, NetlistWire, in_order
 
 GATED = "$_DFFE_PP_"

@@ -7,10 +7,9 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn_sim.exploration.boolean import expression
 from xpulpnn_sim.exploration.energy.model import Circuit, Register
 from xpulpnn_sim.exploration.energy.toggles import Activity
-from xpulpnn_sim.exploration.liberty import Liberty, LibraryCell, Pin, Table
+from xpulpnn_sim.exploration.liberty import Liberty, LibraryCell, Pin, Table, expression
 from xpulpnn_sim.exploration.results import ENERGY_PARTS, ModuleEnergy
 from xpulpnn_sim.tools.netlists import ONE, ZERO
 

@@ -17,8 +17,7 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn_sim.cosimulation.model.build import build_model
 from xpulpnn_sim.cosimulation.model.libraries import backend_rig, core_rig
-from xpulpnn_sim.exploration.boolean import expression
-from xpulpnn_sim.exploration.liberty import FlipFlop, Liberty, LibraryCell
+from xpulpnn_sim.exploration.liberty import FlipFlop, Liberty, LibraryCell, expression
 from xpulpnn_sim.exploration.mapped_netlist import GATED, instance_path
 from xpulpnn_sim.tools.netlists import ONE, ZERO, in_order, read_module
 

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.boolean import Expression, expression
 from xpulpnn_sim.exploration.energy.model import Circuit, Gate
+from xpulpnn_sim.exploration.liberty import Expression, expression
 from xpulpnn_sim.tools.netlists import ONE
 
 NetWords = NDArray[np.uint64]  # values of a net, one bit per clock cycle, the first cycle least significant
