@@ -12,7 +12,7 @@ from tests.exploration.made_up import Cells, netlist
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.energy.charges import Charges
-from xpulpnn_sim.exploration.energy.model import Circuit, read_circuit
+from xpulpnn_sim.exploration.energy.model import Circuit
 from xpulpnn_sim.exploration.energy.programs import general_code
 from xpulpnn_sim.exploration.energy.toggles import BITS, Activity, pack_cycles, quantised
 from xpulpnn_sim.exploration.liberty import Liberty, read_liberty
@@ -86,7 +86,7 @@ def circuit(
     folder: Path, liberty: Liberty, cells: Cells, inputs: Mapping[str, int], outputs: Mapping[str, int]
 ) -> Circuit:
     """A circuit given as cells (type and net of each pin) by name."""
-    return read_circuit(netlist(folder, cells, inputs, outputs, {}), "top", liberty, "DFF")
+    return Circuit(netlist(folder, cells, inputs, outputs, {}), "top", liberty, "DFF")
 
 
 def bits(*columns: Sequence[int]) -> NDArray[np.uint64]:

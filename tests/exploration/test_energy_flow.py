@@ -11,7 +11,7 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.exploration.builtin import builtin_library
 from xpulpnn_sim.exploration.energy import estimate
 from xpulpnn_sim.exploration.energy.estimate import METHOD, clock_gated_netlist, estimate_energy, kernel_workload
-from xpulpnn_sim.exploration.energy.model import Circuit, read_circuit
+from xpulpnn_sim.exploration.energy.model import Circuit
 from xpulpnn_sim.exploration.energy.toggles import BITS, Activity
 from xpulpnn_sim.exploration.flows import KernelSpec
 from xpulpnn_sim.exploration.liberty import expression
@@ -63,7 +63,7 @@ def idle_toggles(isolation: Isolation) -> tuple[float, float]:
     dotp = DotpConfig(widths=frozenset({4, 2}), multipliers="replicated", isolation=isolation)
     library = builtin_library()
     path, _ = clock_gated_netlist(emit_design("dotp", replace(PRESETS["xpulpnn"], dotp=dotp)), library)
-    circuit = read_circuit(path, "dotp", library.liberty, library.flip_flop)
+    circuit = Circuit(path, "dotp", library.liberty, library.flip_flop)
     rng = np.random.default_rng(5)
     control = [ALL * (ElemFmt.C.value >> bit & 1) for bit in range(2)] + [ALL, ALL, ALL]
     stimuli = [

@@ -9,7 +9,7 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, WRAPPER, FpgaFlow, wrap
+from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, WRAPPER, FpgaFlow, Wrapper
 from xpulpnn_sim.exploration.results import EmittedDesign, FlowResult, emit_design, from_json
 
 PORTS = ("clk", "input", 1), ("a", "input", 8), ("y", "output", 8)
@@ -104,13 +104,13 @@ ALL_PORTS = (("clk", "input", 1), ("rst", "input", 1), ("a", "input", 3), ("go",
 
 @pytest.mark.unit
 def test_the_wrapper_has_four_pins_and_a_register_for_every_port_bit():
-    wrapper = wrap(manifest(*ALL_PORTS))
-    assert wrapper.input_bits == ("a[0]", "a[1]", "a[2]", "go")
-    assert wrapper.output_bits == ("y[0]", "y[1]")
+    wrapper = Wrapper(manifest(*ALL_PORTS))
+    assert wrapper.input_bits == ["a[0]", "a[1]", "a[2]", "go"]
+    assert wrapper.output_bits == ["y[0]", "y[1]"]
     connected = dict(re.findall(r"\.(\w+)\((.*?)\)", wrapper.verilog.partition("thing design (")[2]))
     assert connected == {
         "clk": "clk", "rst": "reset", "a": "driven[2:0]", "go": "driven[3:3]", "y": "result[1:0]",
     }  # fmt: skip
     header = next(line for line in wrapper.verilog.splitlines() if f"module {WRAPPER}" in line)
     assert header == f"module {WRAPPER} (input clk, input rst, input serial_in, output serial_out);"
-    assert "clk(" not in wrap(manifest(*ALL_PORTS[2:])).verilog.partition("thing design (")[2]
+    assert "clk(" not in Wrapper(manifest(*ALL_PORTS[2:])).verilog.partition("thing design (")[2]

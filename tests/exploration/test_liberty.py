@@ -8,7 +8,7 @@ import pytest
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.builtin import liberty_text
 from xpulpnn_sim.exploration.liberty import Expression, Liberty, read_liberty
-from xpulpnn_sim.exploration.library import Library, library_of, load_library
+from xpulpnn_sim.exploration.library import Library, load_library
 
 pytestmark = pytest.mark.unit
 
@@ -135,7 +135,7 @@ def test_a_missing_file_and_a_library_without_inverters(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=r"^liberty must be a Liberty file, not .*none.lib \(No such file or dir.*$"):
         load_library(tmp_path / "none.lib")
     with pytest.raises(ToolError, match=r"^liberty must hold an inverter with delay tables, not none as .*small"):
-        library_of(TEXT.encode(), "small.lib")
+        Library(TEXT.encode(), "small.lib")
 
 
 @pytest.mark.skipif("XPULPNN_LIBERTY" not in os.environ, reason="XPULPNN_LIBERTY names no Liberty file")

@@ -16,7 +16,7 @@ leakage is proportional to device width: units of no technology, good for compar
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xpulpnn_sim.exploration.library import Library, library_of
+from xpulpnn_sim.exploration.library import Library
 
 LIBRARY_NAME = "xpulpnn_builtin"
 TAU_PS = 10.0
@@ -266,4 +266,4 @@ def liberty_text() -> str:
 def builtin_library() -> Library:
     """The library with the units of flows."""
     name = "built-in (logical effort, no technology)"
-    return library_of(liberty_text().encode(), LIBRARY_NAME, name=name, physical=False)
+    return Library(liberty_text().encode(), LIBRARY_NAME, name=name, physical=False)

@@ -29,18 +29,7 @@ INPUTS, OUTPUTS = "source.driven", "sink.sampled"  # registers at its ports, by 
 _PINS = ("clk", "rst")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapper:
-    """A wrapper and its size."""
-
-    verilog: str  # its module; the component is not included
-    # port bits of the component, clock and reset excluded, such as `rs1[3]`; bit i of the wrapper's input and output
-    # registers belongs to entry i
-    input_bits: tuple[str, ...]
-    output_bits: tuple[str, ...]
-
-
-def wrap(manifest: Mapping[str, Any]) -> Wrapper:
     """Wrapper of the component that ``manifest`` describes.
 
     The wrapper has the pins ``clk``, ``rst``, ``serial_in`` and ``serial_out``. Each path through the component starts
@@ -49,24 +38,28 @@ def wrap(manifest: Mapping[str, Any]) -> Wrapper:
     modules ``source`` and ``sink`` whose hierarchy is to be kept while synthesis runs, or a register of the component
     that samples a port would be merged with one of theirs.
     """
-    ports = [port for port in manifest["ports"] if port["name"] not in _PINS]
-    clocking = [port["name"] for port in manifest["ports"] if port["name"] in _PINS]
-    connections = [f".{name}({'clk' if name == 'clk' else 'reset'})" for name in clocking]
-    bits: dict[str, list[str]] = {"input": [], "output": []}
-    for port in ports:
-        name, width, known = port["name"], port["width"], bits[port["direction"]]
-        bus = "driven" if port["direction"] == "input" else "result"
-        connections.append(f".{name}({bus}[{len(known) + width - 1}:{len(known)}])")
-        known += [f"{name}[{bit}]" for bit in range(width)] if width > 1 else [name]
-    verilog = _TEMPLATE.format(
-        inputs=len(bits["input"]),
-        outputs=len(bits["output"]),
-        wrapper=WRAPPER,
-        module=manifest["top"],
-        instance=INSTANCE,
-        connections=",\n".join(f"        {connection}" for connection in connections),
-    )
-    return Wrapper(verilog=verilog, input_bits=tuple(bits["input"]), output_bits=tuple(bits["output"]))
+
+    def __init__(self, manifest: Mapping[str, Any]) -> None:
+        ports = [port for port in manifest["ports"] if port["name"] not in _PINS]
+        clocking = [port["name"] for port in manifest["ports"] if port["name"] in _PINS]
+        connections = [f".{name}({'clk' if name == 'clk' else 'reset'})" for name in clocking]
+        # port bits of the component, clock and reset excluded, such as `rs1[3]`; bit i of the wrapper's input and
+        # output registers belongs to entry i
+        self.input_bits, self.output_bits = list[str](), list[str]()
+        for port in ports:
+            name, width = port["name"], port["width"]
+            bus, known = ("driven", self.input_bits) if port["direction"] == "input" else ("result", self.output_bits)
+            connections.append(f".{name}({bus}[{len(known) + width - 1}:{len(known)}])")
+            known += [f"{name}[{bit}]" for bit in range(width)] if width > 1 else [name]
+        # its modules; the component is not included
+        self.verilog = _TEMPLATE.format(
+            inputs=len(self.input_bits),
+            outputs=len(self.output_bits),
+            wrapper=WRAPPER,
+            module=manifest["top"],
+            instance=INSTANCE,
+            connections=",\n".join(f"        {connection}" for connection in connections),
+        )
 
 
 _TEMPLATE = """\
@@ -180,7 +173,7 @@ class FpgaFlow:
 
     def run(self, design: EmittedDesign) -> FlowOutput:
         """Synthesise once, then place and route with each seed."""
-        started, tools, wrapper = time.monotonic(), self.tools(), wrap(design.manifest)
+        started, tools, wrapper = time.monotonic(), self.tools(), Wrapper(design.manifest)
         files: dict[str, str] = {}
         with flow_folder(files) as folder:
             inside, netlist = self._synthesise(design, wrapper, folder)

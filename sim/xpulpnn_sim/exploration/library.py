@@ -6,11 +6,10 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.liberty import Liberty, LibraryCell, TimingArc, read_liberty
+from xpulpnn_sim.exploration.liberty import LibraryCell, TimingArc, read_liberty
 from xpulpnn_sim.tools.yosys import Yosys
 
 _INVERTER = 0b01
@@ -19,85 +18,64 @@ _NAND2 = 0b0111
 _FO4_STEPS = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """A cell library as the flows use it."""
+    """A cell library as the flows use it, from a Liberty file.
 
-    content: bytes  # Liberty file
-    liberty: Liberty
-    name: str  # what reports call it
-    physical: bool  # whether areas are in um2; the built-in library has areas in NAND2 equivalents alone
-    sha256: str
-    nand2: str  # the smallest 2-input NAND; its area is one gate equivalent
-    ge_area: float  # area of it, um2 by custom
-    # mean of rise and fall delay of `fo4_inverter` driving four of itself, with the slew that such a chain settles at,
-    # rounded to 0.1 ps
-    fo4_ps: float
-    # the second smallest inverter, or the only one: the smallest one of a library is often slow for its load
-    fo4_inverter: str
-    flip_flop: str  # the smallest D flip-flop on the rising edge (what `dfflibmap` picks)
-    clock_gate: str  # the smallest clock gate with a latch for rising-edge registers; empty if there is none
-    # buffer that drives every input: the middle one of those that no other beats in both area and drive
-    driving_cell: str
-    # load of every output: the default input capacitance of the library if that is plausible, one to ten inputs of its
-    # smallest inverter, else four of them
-    output_load_ff: float
+    ``physical`` tells whether areas are in um2; the built-in library has areas in NAND2 equivalents alone. Raises
+    :class:`ToolError` if it is no library, or lacks a cell that no flow can do without.
+    """
 
-    @property
-    def cells(self) -> dict[str, LibraryCell]:
-        """Cells by name."""
-        return self.liberty.cells
+    def __init__(self, content: bytes, source: object, *, name: str = "", physical: bool = True) -> None:
+        self.content, self.physical = content, physical
+        self.sha256 = hashlib.sha256(content).hexdigest()
+        self.liberty = read_liberty(content.decode(errors="replace"), source)
+        self.name = name or self.liberty.name  # what reports call it
+        self.cells = self.liberty.cells
+        usable = [cell for cell in self.cells.values() if not cell.dont_use and cell.area > 0]
+
+        def require(what: str, cells: Iterable[LibraryCell]) -> list[LibraryCell]:
+            found = sorted(cells, key=lambda cell: (cell.area, len(cell.pins), cell.name))
+            if not found:
+                raise ToolError(f"liberty must hold {what}, not none as {source}")
+            return found
+
+        def by_table(table: int, inputs: int) -> Iterable[LibraryCell]:
+            return (cell for cell in usable if len(cell.inputs) == inputs and cell.truth_table() == table)
+
+        nand2 = require("a 2-input NAND", by_table(_NAND2, 2))[0]
+        self.nand2, self.ge_area = nand2.name, nand2.area  # the smallest one; its area is one gate equivalent
+        inverters = require("an inverter with delay tables", filter(_timed, by_table(_INVERTER, 1)))
+        # the second smallest one, or the only one: the smallest one of a library is often slow for its load
+        inverter = inverters[min(1, len(inverters) - 1)]
+        self.fo4_inverter, self.fo4_ps = inverter.name, round(fo4_delay_ps(inverter), 1)
+        # buffer that drives every input: the middle one of those that no other beats in both area and drive
+        buffers = require("a buffer with delay tables", filter(_timed, by_table(_BUFFER, 1)))
+        self.driving_cell = _middle(buffers).name
+        # the smallest one on the rising edge (what `dfflibmap` picks)
+        self.flip_flop = require("a D flip-flop", filter(_is_d_flip_flop, usable))[0].name
+        # the smallest clock gate with a latch for rising-edge registers; empty if there is none
+        gates = [cell for cell in self.cells.values() if cell.clock_gate == "latch_posedge"]
+        self.clock_gate = min(gates, key=lambda cell: cell.area).name if gates else ""
+        # load of every output: the default input capacitance of the library if that is plausible, one to ten inputs of
+        # its smallest inverter, else four of them
+        default, smallest = self.liberty.default_input_pin_cap_ff, inverters[0].inputs[0].capacitance_ff
+        self.output_load_ff = default if smallest <= default <= 10 * smallest else 4 * smallest
 
 
 def load_library(path: Path) -> Library:
-    """The library in a Liberty file; raises :class:`ToolError` as :func:`library_of` does."""
+    """The library in a Liberty file; raises :class:`ToolError` as :class:`Library` does."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise ToolError(f"liberty must be a Liberty file, not {path} ({error.strerror})") from error
-    return library_of(content, path)
-
-
-def library_of(content: bytes, source: object, *, name: str = "", physical: bool = True) -> Library:
-    """Raises :class:`ToolError` if it is no library, or lacks a cell that no flow can do without."""
-    liberty = read_liberty(content.decode(errors="replace"), source)
-    usable = [cell for cell in liberty.cells.values() if not cell.dont_use and cell.area > 0]
-
-    def require(what: str, cells: Iterable[LibraryCell]) -> list[LibraryCell]:
-        found = sorted(cells, key=lambda cell: (cell.area, len(cell.pins), cell.name))
-        if not found:
-            raise ToolError(f"liberty must hold {what}, not none as {source}")
-        return found
-
-    def by_table(table: int, inputs: int) -> Iterable[LibraryCell]:
-        return (cell for cell in usable if len(cell.inputs) == inputs and cell.truth_table() == table)
-
-    nand2 = require("a 2-input NAND", by_table(_NAND2, 2))[0]
-    inverters = require("an inverter with delay tables", filter(_timed, by_table(_INVERTER, 1)))
-    buffers = require("a buffer with delay tables", filter(_timed, by_table(_BUFFER, 1)))
-    flip_flop = require("a D flip-flop", filter(_is_d_flip_flop, usable))[0]
-    gates = [cell for cell in liberty.cells.values() if cell.clock_gate == "latch_posedge"]
-    inverter = inverters[min(1, len(inverters) - 1)]
-    default, smallest = liberty.default_input_pin_cap_ff, inverters[0].inputs[0].capacitance_ff
-    return Library(
-        content=content,
-        liberty=liberty,
-        name=name or liberty.name,
-        physical=physical,
-        sha256=hashlib.sha256(content).hexdigest(),
-        nand2=nand2.name,
-        ge_area=nand2.area,
-        fo4_ps=round(fo4_delay_ps(inverter), 1),
-        fo4_inverter=inverter.name,
-        flip_flop=flip_flop.name,
-        clock_gate=min(gates, key=lambda cell: cell.area).name if gates else "",
-        driving_cell=_middle(buffers).name,
-        output_load_ff=default if smallest <= default <= 10 * smallest else 4 * smallest,
-    )
+    return Library(content, path)
 
 
 def fo4_delay_ps(inverter: LibraryCell) -> float:
-    """Mean of rise and fall delay of an inverter in a chain in which each stage drives four of its kind."""
+    """Mean of rise and fall delay of an inverter in a chain in which each stage drives four of its kind.
+
+    The slew is the one that such a chain settles at.
+    """
     arc, load = inverter.outputs[0].timing[0], 4 * inverter.inputs[0].capacitance_ff
     rise_at, fall_at = _lookup(arc, "rise_transition"), _lookup(arc, "fall_transition")
     rise = fall = 0.0

@@ -46,15 +46,6 @@ class MappedGate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CombinationalCells:
-    """Logic between registers: gates in order, names of nets that paths start at, and nets with names of ends."""
-
-    gates: list[MappedGate]
-    starts: dict[int, str]
-    ends: list[tuple[int, str]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MappedNetlist:
     """A flat netlist of library cells."""
 
@@ -68,24 +59,27 @@ class MappedNetlist:
     # instances that were not mapped; their outputs are among the inputs, their inputs among the outputs
     apart: list[NetlistCell] = field(default_factory=list[NetlistCell])
 
-    def combinational(self) -> CombinationalCells:
-        """The netlist with its registers cut: what leaves one starts a path, what enters one but its clock ends one.
 
-        Ends at a register have the name of the first net it drives.
-        """
-        starts = {net: name for name, net in self.inputs.items() if net > ONE}
-        ends = [(net, name) for name, net in self.outputs.items() if net > ONE]
-        for gate in self.gates:
+class CombinationalCells:
+    """A netlist with its registers cut: what leaves one starts a path, what enters one but its clock ends one.
+
+    Ends at a register have the name of the first net it drives.
+    """
+
+    def __init__(self, netlist: MappedNetlist) -> None:
+        # names of nets that paths start at, and nets with names of ends
+        self.starts = {net: name for name, net in netlist.inputs.items() if net > ONE}
+        self.ends = [(net, name) for name, net in netlist.outputs.items() if net > ONE]
+        for gate in netlist.gates:
             if gate.cell.sequential:
                 driven = [net for net in gate.driven if net > ONE]
-                name = self.names[driven[0]] if driven else gate.name
-                starts |= {net: self.names[net] for net in driven}
+                name = netlist.names[driven[0]] if driven else gate.name
+                self.starts |= {net: netlist.names[net] for net in driven}
                 clock = gate.cell.flip_flop.clocked_on if gate.cell.flip_flop else ""
                 entering = [pin.name for pin in gate.cell.inputs if not pin.clock and pin.name != clock]
-                ends += [(gate.pins[pin], name) for pin in entering if gate.pins.get(pin, ONE) > ONE]
-        gates = [gate for gate in self.gates if not gate.cell.sequential]
-        ordered = in_order(gates, lambda gate: gate.read, lambda gate: gate.driven)
-        return CombinationalCells(gates=ordered, starts=starts, ends=ends)
+                self.ends += [(gate.pins[pin], name) for pin in entering if gate.pins.get(pin, ONE) > ONE]
+        gates = [gate for gate in netlist.gates if not gate.cell.sequential]
+        self.gates = in_order(gates, lambda gate: gate.read, lambda gate: gate.driven)
 
 
 def mapped_module(
@@ -186,7 +180,7 @@ def with_origins(
     # the one name that all names of each net that leaves a register stand for
     registers = {name: names[net][0] for net in driven if net in names for name in names[net]}
     known = _Source(source, registers, {cell.type for cell in mapped.apart})
-    part = mapped.combinational()
+    part = CombinationalCells(mapped)
     values = _mapped_values(part)
     told, shares = _told(mapped, part, known, values)
     gates = [replace(gate, path=_lowest_above(told[gate])) for gate in mapped.gates]

@@ -69,7 +69,7 @@ class OpenSta:
 
     def delay_ps(self, netlist: MappedNetlist, library: Library, folder: Path) -> float | None:
         """The longest path between inputs, registers and outputs, registers cut as in ABC; None if there is none."""
-        part = netlist.combinational()
+        part = CombinationalCells(netlist)
         if not part.starts or not part.ends:
             return None
         (folder / "timing.v").write_text(_verilog(part))
@@ -183,7 +183,7 @@ class _Analysis:
         self.arrival: dict[int, list[float]] = {}
         self.slew: dict[int, list[float]] = {}
         self.cause: dict[tuple[int, int], tuple[MappedGate, int, int]] = {}
-        self.part = netlist.combinational()
+        self.part = CombinationalCells(netlist)
         self.load = self._loads()
         self.known_arcs: dict[tuple[str, str], list[_Arc]] = {}
         self.fixed: frozenset[int] = frozenset()

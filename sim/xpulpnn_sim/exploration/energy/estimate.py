@@ -24,7 +24,7 @@ from xpulpnn_sim.cosimulation.workloads.kernel_run import (
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.cosimulation.workloads.workload import Compared, executable_of, run_stream
 from xpulpnn_sim.exploration.energy.charges import Charges
-from xpulpnn_sim.exploration.energy.model import Circuit, GateModel, read_circuit
+from xpulpnn_sim.exploration.energy.model import Circuit, GateModel
 from xpulpnn_sim.exploration.energy.toggles import BITS, Activity, pack_cycles, quantised
 from xpulpnn_sim.exploration.library import (
     LIBRARY,
@@ -275,7 +275,7 @@ def _circuit(design: EmittedDesign, netlist: Path, library: Library) -> Circuit:
     key = str(netlist), library.sha256
     if key not in _circuits:
         _circuits.clear()
-        _circuits[key] = read_circuit(netlist, design.module, library.liberty, library.flip_flop)
+        _circuits[key] = Circuit(netlist, design.module, library.liberty, library.flip_flop)
     return _circuits[key]
 
 

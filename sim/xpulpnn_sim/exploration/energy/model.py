@@ -48,69 +48,54 @@ class Register:
     outputs: list[tuple[str, int, bool]]  # name and net of each output, and whether it is the inverse of the state
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Circuit:
-    """A mapped design."""
-
-    top: str  # name of its module
-    inputs: dict[str, list[int]]  # nets of each port, least significant bit first, the clock among them
-    outputs: dict[str, list[int]]  # nets of each port, least significant bit first, the clock among them
-    gates: list[Gate]  # in topological order: every gate comes after those that drive it
-    registers: list[Register]  # state of the design
-    net_count: int  # nets are numbered below this
-
-    @property
-    def sources(self) -> list[int]:
-        """Nets of the inputs, without the clock, in the order of the ports."""
-        return [net for name, nets in self.inputs.items() if name != CLOCK for net in nets]
-
-
-def read_circuit(path: Path, module: str, liberty: Liberty, flip_flop: str) -> Circuit:
-    """The netlist in a file.
+    """The mapped design in a file.
 
     Raises :class:`ToolError` for cells that are not in the library or whose kind is not known.
     """
-    found = read_module(path, module)
-    gates: list[Gate] = []
-    registers: list[Register] = []
-    for one in found.cells:
-        where = instance_path(one.name)
-        nets = {pin: max(bits[0], ZERO) for pin, bits in one.pins.items()}
-        cell = liberty.cells.get(flip_flop if one.type == GATED else one.type)
-        if cell is None:
-            raise ToolError(f"cells of the netlist must be in the library {liberty.name}, not {one.type}")
-        output, state = cell.outputs[0].name, cell.flip_flop
-        if state is not None:
-            data, clock, enable = state.next_state, state.clocked_on, ONE
-            if data not in cell.pins or clock not in cell.pins:
-                raise ToolError(f"flip-flop must take one pin at the rising edge of another, not {cell.name}")
-            if one.type == GATED:
-                nets, enable = {data: nets["D"], clock: nets["C"], output: nets["Q"]}, nets["E"]
-            else:
-                _check_reset(cell.name, state, nets)
-            outputs = [
-                (pin.name, nets[pin.name], expression(pin.function).inputs[0] == state.state_inverse)
-                for pin in cell.outputs
-                if pin.name in nets
-            ]
-            registers.append(Register(where, cell, nets[data], data, clock, enable, outputs))
-        elif cell.truth_table() is None:
-            raise ToolError(f"cells of the netlist must be gates or flip-flops, not {one.type}")
-        elif output in nets:
-            gates.append(Gate(where, cell, output, nets[output], {pin.name: nets[pin.name] for pin in cell.inputs}))
-    ports = [
-        {name: [max(net, ZERO) for net in wire.nets] for name, wire in group.items()}
-        for group in (found.inputs, found.outputs)
-    ]
-    used = (nets for cell in found.cells for nets in cell.pins.values())
-    return Circuit(
-        top=module,
-        inputs=ports[0],
-        outputs=ports[1],
-        gates=in_order(gates, lambda gate: gate.inputs.values(), lambda gate: [gate.output]),
-        registers=registers,
-        net_count=max(net for nets in (*used, *ports[0].values()) for net in (ONE, *nets)) + 1,
-    )
+
+    def __init__(self, path: Path, module: str, liberty: Liberty, flip_flop: str) -> None:
+        found = read_module(path, module)
+        gates: list[Gate] = []
+        self.registers: list[Register] = []  # the state
+        for one in found.cells:
+            where = instance_path(one.name)
+            nets = {pin: max(bits[0], ZERO) for pin, bits in one.pins.items()}
+            cell = liberty.cells.get(flip_flop if one.type == GATED else one.type)
+            if cell is None:
+                raise ToolError(f"cells of the netlist must be in the library {liberty.name}, not {one.type}")
+            output, state = cell.outputs[0].name, cell.flip_flop
+            if state is not None:
+                data, clock, enable = state.next_state, state.clocked_on, ONE
+                if data not in cell.pins or clock not in cell.pins:
+                    raise ToolError(f"flip-flop must take one pin at the rising edge of another, not {cell.name}")
+                if one.type == GATED:
+                    nets, enable = {data: nets["D"], clock: nets["C"], output: nets["Q"]}, nets["E"]
+                else:
+                    _check_reset(cell.name, state, nets)
+                outputs = [
+                    (pin.name, nets[pin.name], expression(pin.function).inputs[0] == state.state_inverse)
+                    for pin in cell.outputs
+                    if pin.name in nets
+                ]
+                self.registers.append(Register(where, cell, nets[data], data, clock, enable, outputs))
+            elif cell.truth_table() is None:
+                raise ToolError(f"cells of the netlist must be gates or flip-flops, not {one.type}")
+            elif output in nets:
+                gates.append(Gate(where, cell, output, nets[output], {pin.name: nets[pin.name] for pin in cell.inputs}))
+        self.top = module
+        # nets of each port, least significant bit first, the clock among them
+        self.inputs, self.outputs = (
+            {name: [max(net, ZERO) for net in wire.nets] for name, wire in group.items()}
+            for group in (found.inputs, found.outputs)
+        )
+        # every gate comes after those that drive it
+        self.gates = in_order(gates, lambda gate: gate.inputs.values(), lambda gate: [gate.output])
+        # nets of the inputs, without the clock, in the order of the ports
+        self.sources = [net for name, nets in self.inputs.items() if name != CLOCK for net in nets]
+        used = (nets for cell in found.cells for nets in cell.pins.values())
+        # nets are numbered below this
+        self.net_count = max(net for nets in (*used, *self.inputs.values()) for net in (ONE, *nets)) + 1
 
 
 def _check_reset(cell: str, state: FlipFlop, nets: Mapping[str, int]) -> None:
