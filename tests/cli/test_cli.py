@@ -15,7 +15,7 @@ from xpulpnn import user_cache
 from xpulpnn_sim.cli import common, doctor
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
-from xpulpnn_sim.cli.old_names import current
+from xpulpnn_sim.cli.main import current
 from xpulpnn_sim.cli.tree import COMMANDS, GROUPS, complete
 from xpulpnn_sim.cosimulation.model import build
 from xpulpnn_sim.reference.golden import layers

@@ -21,7 +21,7 @@ from xpulpnn_sim.cosimulation.model.build import ALIKE_FLAGS, CONTROL_FILE, TOP,
 from xpulpnn_sim.cosimulation.model.libraries import backend_rig, cached_emission, cluster_rig, core_rig
 from xpulpnn_sim.cosimulation.model.model import Block, Model
 from xpulpnn_sim.cosimulation.model.schema import HART, Event
-from xpulpnn_sim.tools.verilator import require_verilator
+from xpulpnn_sim.tools.yosys import require_verilator
 
 PORTS = {
     "input": "clk rst insn__valid data__gnt data__rvalid data__err surplus",

@@ -21,7 +21,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn.user_cache import alone
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.benches.handover import DATA_VARIABLE, SEED_VARIABLE
-from xpulpnn_sim.tools.verilator import MAKE_VARIABLES, require_verilator, verilator_folder
+from xpulpnn_sim.tools.yosys import MAKE_VARIABLES, require_verilator, verilator_folder
 
 SIMULATORS = ("verilator", "icarus")  # Simulators the benches run on
 

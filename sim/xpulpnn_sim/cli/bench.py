@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from xpulpnn_sim.cli.common import finish, output, progress_bar, tell
+from xpulpnn_sim.cli.common import finish, progress_bar, tell
 from xpulpnn_sim.cli.options import Checking, Jobs, Json, Report, arguments, command, listed
 from xpulpnn_sim.publishing.papers.measure import TABLES, measure_tables, named_table, runs_of, write_papers_page
 from xpulpnn_sim.publishing.papers.table import MeasuredTable, RowVerdict, measured
@@ -32,10 +32,8 @@ def bench_command(options: BenchOptions) -> int:
     with progress_bar("runs", len(runs)) as bar:
         records = dict(bar.each(measure_tables(runs, check=checked, jobs=options.jobs)))
     found = [measured(table, records, quick=quick) for table in tables]
-    console = output()
     for table in found:
-        console.print(TerminalTable(named_table(table)))
-        console.print()
+        tell(TerminalTable(named_table(table)), "")
     for line in _conditions(options):
         tell(f"* {line}")
     if options.report is not None:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS, CoreConfig, apply_settings
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.common import FAILED, OK, output, tell, write_json
+from xpulpnn_sim.cli.common import FAILED, OK, tell, write_json
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.kernels import CompilerChoice
 from xpulpnn_sim.cli.options import Count, Json, NewFolder, Repeated, arguments, command
@@ -57,10 +57,9 @@ def show_loops(report: PassReport) -> None:
         table.add_row(outcome.function, outcome.source, level, outcome.reason)
     for function, reason in report.skipped.items():
         table.add_row(function, "", "no", reason)
-    console = output()
-    console.print(table)
+    tell(table)
     text = f"{report.turned} of {len(report.loops)} loops; accesses: {report.tally.increments} with increment, "
-    console.print(text + f"{report.tally.sums} with a sum for their address", markup=False, soft_wrap=True)
+    tell(text + f"{report.tally.sums} with a sum for their address")
 
 
 ARCHIVE_SUFFIX = ".a"

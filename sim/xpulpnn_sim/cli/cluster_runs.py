@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast, get_args
 
-from rich.console import Console
 from rich.table import Table
 
 from xpulpnn.config import Arbiter, ClusterConfig
 from xpulpnn_sim.api.cosimulation import cluster_cases, run_cluster_cases
-from xpulpnn_sim.cli.common import Columns, output, quotient, record_table, run_results, table
+from xpulpnn_sim.cli.common import Columns, quotient, record_table, run_results, table, tell
 from xpulpnn_sim.cli.configurations import IDEAL, Icache
 from xpulpnn_sim.cli.options import Count, Jobs, Numbers, Report, arguments, listed
 from xpulpnn_sim.cosimulation.model.schema import DeviceWait
@@ -25,7 +24,7 @@ _STEPS = (
 )
 
 
-def print_tiles(console: Console, record: Mapping[str, Any]) -> None:
+def print_tiles(record: Mapping[str, Any]) -> None:
     """Print how the layer of a record was divided, and its steps."""
     tiling = record["tiling"]
     unit = tiling["unit"]
@@ -39,9 +38,7 @@ def print_tiles(console: Console, record: Mapping[str, Any]) -> None:
         f"{tiling['bytes_per_cycle']:.2f} bytes per cycle; of {record['cycles']} cycles {tiling['computing']} with "
         f"computing, {tiling['waiting']} waiting for DMA alone"
     )
-    console.print()
-    console.print(text, markup=False, soft_wrap=True, highlight=False)
-    console.print(_steps(tiling["steps"], unit))
+    tell("", text, _steps(tiling["steps"], unit))
 
 
 def _steps(steps: list[Mapping[str, Any]], unit: str) -> Table:
@@ -120,11 +117,10 @@ def run_on_clusters(wanted: ClusterRuns, cluster: ClusterConfig, cases: Sequence
     name = "{0[kernel]} {0[layer]} {0[precision]} {0[variant]} on {0[cores]} cores".format
     results = run_results("kernels", run_cluster_cases(clustered, wanted.jobs), len(clustered), name)
     records = [result.record for result in results]
-    console = output()
-    console.print(_table(records))
+    tell(_table(records))
     for record in records:
         if "tiling" in record:
-            print_tiles(console, record)
+            print_tiles(record)
     if wanted.report is not None:
         write_cluster_plots(wanted.report, records)
     return records

@@ -112,9 +112,10 @@ def output() -> Console:
     return Console(file=stream, highlight=False, width=None if stream.isatty() else _PLAIN_WIDTH)
 
 
-def tell(*lines: object) -> None:
-    """Print lines of text as they are."""
-    output().print(*lines, sep="\n", markup=False, soft_wrap=True)
+def tell(*parts: object) -> None:
+    """Print lines of text as they are, and tables."""
+    for part in parts:
+        output().print(part, markup=False, soft_wrap=not hasattr(part, "__rich_console__"))
 
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|[-+]?[0-9][0-9.,]*[%x]?( of [0-9]+)?|-|")  # cells that stand to the right

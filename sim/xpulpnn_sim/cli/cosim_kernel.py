@@ -21,13 +21,13 @@ from xpulpnn_sim.api.cosimulation import (
 )
 from xpulpnn_sim.api.random_layers import covered, random_cases, turns
 from xpulpnn_sim.cli.cluster_runs import ClusterRuns, run_on_clusters
-from xpulpnn_sim.cli.common import Columns, cells_of, finish, output, quotient, record_table, run_results, table, tell
+from xpulpnn_sim.cli.common import Columns, cells_of, finish, quotient, record_table, run_results, table, tell
 from xpulpnn_sim.cli.configurations import DataTiming, Simulated
 from xpulpnn_sim.cli.kernels import FORMS, Kernel, Precisions, Requantising, Specialising
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, Seed, Words, arguments, command
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, Result, run_case
-from xpulpnn_sim.tools.lists import chosen_names
+from xpulpnn_sim.tools.top_names import chosen_names
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp, public_cycles
 from xpulpnn_sw.kernels.kernel import Kind
 from xpulpnn_sw.kernels.kinds import USUAL_VARIANTS, kind
@@ -164,7 +164,7 @@ def _run(options: CosimOptions, cases: list[Case], window: tuple[int, int] | Non
     results = run_results("kernels", run_cases(cases, options.engine, options.jobs), len(cases), name)
     records = [result.record for result in results]
     is_channelwise = isinstance(cases[0].layer, MapLayer | WindowLayer)
-    output().print(record_table(_COLUMNS, records, title=_TITLE) if is_channelwise else _table(records))
+    tell(record_table(_COLUMNS, records, title=_TITLE) if is_channelwise else _table(records))
     if options.waves is not None:
         _write_waves(options.waves, window, cases, results)
     return records

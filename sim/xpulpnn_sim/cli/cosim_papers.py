@@ -16,7 +16,6 @@ from xpulpnn_sim.cli.common import (
     OK,
     Columns,
     finish,
-    output,
     quotient,
     record_table,
     run_results,
@@ -106,13 +105,12 @@ def cosim_ulppack_command(options: UlppackOptions) -> int:
     results = run_sweep_points(points, config, machine, check=options.check == "all", jobs=options.jobs)
     name = "W{0[weights]}A{0[activations]} {0[isa]} {0[product]} {0[scheme]} {0[depth]}".format
     records = [one.record for one in run_results("products", results, len(points), name)]
-    console = output()
     if "table" in names:
-        console.print(_packed_table([record for record in records if record["sweep"] == "table"]))
+        tell(_packed_table([record for record in records if record["sweep"] == "table"]))
     for grid in grids(records):
         tell(f"\n{grid.title}")
         rows = ((name, *(grid.texts.get((name, heading), "-") for heading in grid.columns)) for name in grid.rows)
-        console.print(table((grid.corner, *grid.columns), rows))
+        tell(table((grid.corner, *grid.columns), rows))
     write_json(options.json, records)
     if plot is not None:
         write_packed_plots(plot, records)
@@ -253,7 +251,7 @@ def cosim_bnn_command(options: BnnOptions) -> int:
     ]
     name = "{0[variant]}, {0[popcount]} popcount, {0[cores]} cores".format
     records = [one.record for one in run_results("classifications", map(run_bnn, cases), len(cases), name)]
-    output().print(_classifier_table(records))
+    tell(_classifier_table(records))
     return finish(options.json, records, good=not any(record["mismatches"] for record in records))
 
 

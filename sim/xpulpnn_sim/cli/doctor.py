@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from xpulpnn.user_cache import CACHE_VARIABLE, DEFAULT, cache_place, cache_size, clean_cache
-from xpulpnn_sim.cli.common import FAILED, OK, output, table, tell, write_json
+from xpulpnn_sim.cli.common import FAILED, OK, table, tell, write_json
 from xpulpnn_sim.cli.options import Json, arguments, command
 
 _TIMEOUT_S = 20
@@ -133,7 +133,7 @@ def doctor_command(options: DoctorOptions) -> int:
     shown = table(("tool", "for", "version", "where"), rows)
     for column in shown.columns:
         column.overflow, column.no_wrap = "fold", False
-    output().print(shown)
+    tell(shown)
     (place, said_by), (files, size) = cache_place(), cache_size()
     told = f"set by {said_by}" if said_by != DEFAULT else f"by default; {CACHE_VARIABLE} sets another"
     tell(f"cache: {place} ({told}), {files} files, {size / _MB:.1f} MB; --clean-cache empties it")

@@ -13,7 +13,7 @@ from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn_sim.benches.runner import available
 from xpulpnn_sim.benches.units import UNITS
-from xpulpnn_sim.cli.common import OK, incomplete, interruptible, output, progress_bar, table, tell, write_json
+from xpulpnn_sim.cli.common import OK, incomplete, interruptible, progress_bar, table, tell, write_json
 from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Configuration, Settings
 from xpulpnn_sim.cli.options import (
     Count,
@@ -29,8 +29,7 @@ from xpulpnn_sim.cli.options import (
     listed,
 )
 from xpulpnn_sim.tools.files import folder_lock, require_folder
-from xpulpnn_sim.tools.verilator import require_verilator
-from xpulpnn_sim.tools.yosys import find_abc, find_yosys
+from xpulpnn_sim.tools.yosys import find_abc, find_yosys, require_verilator
 from xpulpnn_sim.verification.mutants import core_mutants
 from xpulpnn_sim.verification.mutants.campaign import EQUIVALENT, LEGAL, Judged, Told, collected, rows_of
 from xpulpnn_sim.verification.mutants.campaign import MutationSettings as CampaignSettings
@@ -146,7 +145,7 @@ def _described(found: Mapping[str, Sequence[Judged]]) -> dict[str, Any]:
 
 def _report(found: Mapping[str, Sequence[Judged]]) -> None:
     """The table, and the mutants that are alive."""
-    output().print(_table(found))
+    tell(_table(found))
     tell(_FOOT)
     every = [each for judged in found.values() for each in judged]
     if every:
@@ -230,7 +229,7 @@ def mutate_core_command(options: CoreMutationOptions) -> int:
         )
 
     found, is_complete = hunt(plans, options.output, search)
-    output().print(outcome_table("core", _CORE_NUMBERS, {name: _core_counts(judged) for name, judged in found.items()}))
+    tell(outcome_table("core", _CORE_NUMBERS, {name: _core_counts(judged) for name, judged in found.items()}))
     tell(_CORE_FOOT)
     tell_survivors({name: sorted(judged, key=_place) for name, judged in found.items()})
     write_json(options.json, {"complete": is_complete, "cores": {name: _core_record(found[name]) for name in found}})

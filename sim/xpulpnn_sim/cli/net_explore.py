@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import MAX_CORES
-from xpulpnn_sim.cli.common import FAILED, OK, output, progress_bar, tell, write_json
+from xpulpnn_sim.cli.common import FAILED, OK, progress_bar, tell, write_json
 from xpulpnn_sim.cli.configurations import Simulated
 from xpulpnn_sim.cli.networks import Samples, normalisation_of, samples_of
 from xpulpnn_sim.cli.options import Count, Json, Natural, NewFolder, Report, arguments, between, command, listed, rule
@@ -150,16 +150,13 @@ def _subject(
 
 def _show(found: Exploration, floor: float | None) -> None:
     """The front, and what is to be said about the rest."""
-    console = output()
     tell(f"bits of weights/maps read, by layer: {', '.join(found.layers)}")
-    console.print(TerminalTable(front_table(found)))
+    tell(TerminalTable(front_table(found)))
     refused = [point for point in found.points if point.problem]
     if refused:
-        console.print(
+        tell(
             f"{len(refused)} of {len(found.points)} assignments cannot run on the design, such as "
-            f"{widths_text(refused[0].widths)}: {refused[0].problem}",
-            markup=False,
-            soft_wrap=True,
+            f"{widths_text(refused[0].widths)}: {refused[0].problem}"
         )
     for report in found.reports:
         tell(report)

@@ -10,7 +10,6 @@ from time import perf_counter
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
-from rich.console import Console
 from rich.table import Table
 
 from xpulpnn.config import ClusterConfig, CoreConfig
@@ -23,7 +22,6 @@ from xpulpnn_sim.cli.common import (
     Columns,
     cells_of,
     incomplete,
-    output,
     progress_bar,
     quotient,
     record_table,
@@ -202,7 +200,6 @@ def run_networks(
     Energies of the layers on one core need a ``library``; ``paper_cycles`` are those of a row above ours. Raises
     :class:`~xpulpnn.errors.LayerError` before anything runs if a network does not fit into a cluster."""
     job = Job(tasks=tasks, targets=[_target(options, one) for one in options.targets()], check=check)
-    console = output()
     reported = 0
     with progress_bar("preparing", len(job.items)) as bar:
         prepare_network(job, dask=dask)
@@ -225,7 +222,7 @@ def run_networks(
         _add_energies(options, job, shown, library)
     write_json(options.json, shown)
     if shown:
-        _show(console, shown, paper_cycles)
+        _show(shown, paper_cycles)
         if options.report is not None:
             write_network_page(
                 options.report,
@@ -271,22 +268,21 @@ def _target(options: NetworkRuns, config: CoreConfig | ClusterConfig) -> Network
     return NetworkTarget(config=config, machine=machine, title=f"{options.title}, {cores}")
 
 
-def _show(console: Console, shown: Sequence[dict[str, Any]], paper_cycles: int | None) -> None:
+def _show(shown: Sequence[dict[str, Any]], paper_cycles: int | None) -> None:
     for record in shown:
-        console.print(layer_table(record))
-        console.print(memory_table(record))
+        tell(layer_table(record), memory_table(record))
     # by any target the answers are those of the network
     networks = {record["kernel"]: record for record in shown}.values()
     for record in networks:
         classes = record.get("classes", [])
         if 1 < record["images"] and 0 < len(classes) <= _MOST_CLASSES:
-            console.print(class_table(classes))
-    console.print(network_table(shown, paper_cycles))
+            tell(class_table(classes))
+    tell(network_table(shown, paper_cycles))
     for record in networks:
         if "right" in record:
             right = f"{record['right']} of {record['images']} images classified as labelled: {record['accuracy']:.2%}"
-            console.print(f"{right}; {record['same_as_reference']} as the reference does")
-    console.print(_checked(shown[0]), soft_wrap=True)
+            tell(f"{right}; {record['same_as_reference']} as the reference does")
+    tell(_checked(shown[0]))
 
 
 def _checked(record: dict[str, Any]) -> str:
@@ -389,11 +385,8 @@ def net_reference_command(options: ReferenceOptions) -> int:
     with progress_bar("images", len(images.samples)) as bar:
         result = classified(described, images, bar.reach)
     wall = perf_counter() - started
-    console = output()
     if described.classes <= _MOST_CLASSES:
-        console.print(class_table(result.classes))
-    console.print(
-        f"{result.right} of {len(result.labels)} images classified as labelled: {result.accuracy:.2%}, {wall:.1f} s"
-    )
+        tell(class_table(result.classes))
+    tell(f"{result.right} of {len(result.labels)} images classified as labelled: {result.accuracy:.2%}, {wall:.1f} s")
     write_json(options.json, result.record() | {"wall_s": round(wall, _DIGITS)})
     return OK

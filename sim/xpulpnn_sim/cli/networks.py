@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.common import FAILED, OK, output, progress_bar, remark, table, tell, write_json
+from xpulpnn_sim.cli.common import FAILED, OK, progress_bar, remark, table, tell, write_json
 from xpulpnn_sim.cli.configurations import Cores
 from xpulpnn_sim.cli.kernels import CompilerChoice, Specialising
 from xpulpnn_sim.cli.options import Count, Json, NewFile, NewFolder, Seed, arguments, command
@@ -137,7 +137,7 @@ def net_import_command(asked: ImportArguments) -> int:
     text, arrays = written(described, weights.name)
     write_bytes(weights, arrays)
     write_text(path, text)
-    output().print(_layers(described))
+    tell(_layers(described))
     for note in notes:
         tell(note)
     tell(path, weights)

@@ -6,14 +6,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from xpulpnn.errors import InputError
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES
 from xpulpnn.isa.table import INSNS, Decoder
-from xpulpnn_sim.cli.common import OK, output, tell, write_json
+from xpulpnn_sim.cli.common import OK, tell, write_json
 from xpulpnn_sim.cli.options import Json, Repeated, arguments, command
 from xpulpnn_sim.reference.programs.objects import CodeSection, ObjectFile, SourceLine, read_objects
 from xpulpnn_sw.assembly.disasm import render
@@ -43,16 +41,16 @@ def objdump_command(options: ObjdumpOptions) -> int:
     """Show the files; fails on one that cannot be read."""
     objects = [item for path in options.files for item in read_objects(path)]
     _require_names(options, objects)
-    console, records = output(), []
+    records: list[dict[str, Any]] = []
     for item in objects:
         sections = [section for section in item.sections if _is_chosen(section, options)]
         for line in _heading(item):
             tell(line)
         for section in sections:
             if options.headers:
-                _show_header(section, console)
+                _show_header(section)
             else:
-                _show_code(item, section, options, console)
+                _show_code(item, section, options)
         records.append(_record(item, sections, options))
     write_json(options.json, records)
     return OK
@@ -83,15 +81,15 @@ def _heading(item: ObjectFile) -> list[str]:
     return [f"{item.title}: {item.kind}{cores}", ""]
 
 
-def _show_header(section: CodeSection, console: Console) -> None:
+def _show_header(section: CodeSection) -> None:
     kind = "code" if section.is_code else "data"
     tell(f"{section.name}: {len(section.data)} bytes of {kind} at 0x{section.address:08x}")
     for symbol in section.symbols:
         tell(f"  {symbol.address:08x} {symbol.size:6} {symbol.name}")
-    console.print()
+    tell("")
 
 
-def _show_code(item: ObjectFile, section: CodeSection, options: ObjdumpOptions, console: Console) -> None:
+def _show_code(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) -> None:
     tell(f"section {section.name}, {len(section.data)} bytes")
     names: dict[int, list[str]] = {}
     for symbol in section.symbols:
@@ -106,7 +104,7 @@ def _show_code(item: ObjectFile, section: CodeSection, options: ObjdumpOptions, 
             before = source
         digits = f"{line['word']:0{2 * line['size']}x}"
         tell(f"{line['address']:08x}:  {digits:8}  {line['text']}")
-    console.print()
+    tell("")
 
 
 def _place(source: SourceLine) -> str:

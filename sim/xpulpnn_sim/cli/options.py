@@ -18,7 +18,7 @@ from docstring_parser import parse_from_object
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn_sim.tools.files import require_place, require_writable
-from xpulpnn_sim.tools.lists import chosen_names, words
+from xpulpnn_sim.tools.top_names import chosen_names, words
 from xpulpnn_sim.tools.yosys import CHOICES, VARIABLE
 
 Options = TypeVar("Options")

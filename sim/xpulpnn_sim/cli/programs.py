@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import TCDM_BASE
-from xpulpnn_sim.cli.common import RESULTS_ON_OUTPUT, Columns, finish, output, progress_bar, record_table
+from xpulpnn_sim.cli.common import RESULTS_ON_OUTPUT, Columns, finish, progress_bar, record_table, tell
 from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Cores
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, arguments, between, command
 from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
@@ -244,7 +244,7 @@ def iss_command(options: IssOptions) -> int:
         record["instructions_of_cores"] = [iss.executed for iss in session.harts]
     if visits is not None:
         record["profile"] = by_function(executable, visits)
-        output().print(record_table(_PROFILE, record["profile"], title="instructions by function"))
+        tell(record_table(_PROFILE, record["profile"], title="instructions by function"))
     write_dumps(pieces, session.memory.read_bytes)
     return finish(options.json, record, good=ended.ok)
 

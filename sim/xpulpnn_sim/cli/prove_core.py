@@ -17,7 +17,6 @@ from xpulpnn_sim.cli.common import (
     finish,
     interruptible,
     matching,
-    output,
     progress_bar,
     record_table,
     table,
@@ -109,8 +108,8 @@ def _searched(what: str, findings: Iterable[Found], count: int) -> tuple[list[Fo
 
 def _tell_found(title: str, columns: Columns, found: Sequence[Found], foot: str) -> None:
     """Print the table, and what retires in each counterexample of the core as it is."""
-    output().print(title)
-    output().print(record_table(columns, found))
+    tell(title)
+    tell(record_table(columns, found))
     tell(foot)
     for _, fault, one, folder in found:
         if one.trace and fault is None:
@@ -167,7 +166,7 @@ def prove_pipeline_command(options: PipelineOptions) -> int:
     config = options.core
     chosen = _chosen_rules(options.rules, rules(config))
     if options.listing:
-        output().print(record_table({"property": "{.name}", "says": "{.says}", "limited to": "{.limits}"}, chosen))
+        tell(record_table({"property": "{.name}", "says": "{.says}", "limited to": "{.limits}"}, chosen))
         return OK
     if options.self_test and options.preset != _FAULTS_OF:
         raise InputError(f"--preset must be {_FAULTS_OF} with --self-test, not {options.preset}")
@@ -270,10 +269,10 @@ def prove_riscv_formal_command(options: RiscvFormalOptions) -> int:
     if options.uncut:
         checks = [replace(check, cutpoints=tuple(cut for cut in check.cutpoints if cut.ties)) for check in checks]
     if options.listing:
-        output().print(record_table(_LISTED, checks))
+        tell(record_table(_LISTED, checks))
         # each name in the column `cut`, with what it stands for
         cuts = [(class_of(cuts), shown_cuts(cuts)) for cuts in dict.fromkeys(check.cutpoints for check in checks)]
-        output().print(table(("cut", "free in it"), cuts))
+        tell(table(("cut", "free in it"), cuts))
         return OK
     with workplace(options, "formal") as work:
         campaign = CoreChecks(

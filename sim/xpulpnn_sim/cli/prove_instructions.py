@@ -20,7 +20,6 @@ from xpulpnn_sim.cli.common import (
     finish,
     interruptible,
     matching,
-    output,
     progress_bar,
     record_table,
     table,
@@ -53,8 +52,8 @@ def self_test(options: ProofOptions, proofs: Proofs, config: CoreConfig, rows: S
     found: list[_Seed] = []
     with progress_bar("faults", len(tries)) as bar, interruptible() as stop:
         found.extend(bar.each((attempt() for attempt in tries), lambda seed: seed.outcome.name))
-    output().print(f"faults seeded into {options.title}, and into the statements of its instructions")
-    output().print(record_table(_COLUMNS, (seed for seed in found if seed.where != STATEMENTS)))
+    tell(f"faults seeded into {options.title}, and into the statements of its instructions")
+    tell(record_table(_COLUMNS, (seed for seed in found if seed.where != STATEMENTS)))
     missed = [seed for seed in found if not is_found(seed.outcome)]
     for seed in missed:
         tell(f"NOT FOUND: {seed.outcome.name}: {seed.fault}: {seed.outcome.verdict}")
@@ -154,8 +153,8 @@ def _run(options: InstructionOptions, proofs: Proofs, chosen: Sequence[Insn], ve
         results = run_proofs(proofs, provers, verilog, ledger, options.jobs)
         for verdict in bar.each(results, lambda one: one.name):
             found[verdict.name] = verdict
-    output().print(f"instructions of {options.title} against their statements")
-    output().print(_table(provers, found))
+    tell(f"instructions of {options.title} against their statements")
+    tell(_table(provers, found))
     tell(_FOOT, *(f"of every state: {each.name}: {each.verdict}" for each in granted))
     for verdict in found.values():
         if verdict.verdict != PROVED:

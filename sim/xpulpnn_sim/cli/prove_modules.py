@@ -9,7 +9,7 @@ from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, apply_settings
 from xpulpnn.verilog import Reset
-from xpulpnn_sim.cli.common import finish, output, progress_bar, table, tell
+from xpulpnn_sim.cli.common import finish, progress_bar, table, tell
 from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Configuration, Settings
 from xpulpnn_sim.cli.options import Json, Seconds, Timeout, Words, arguments, command
 from xpulpnn_sim.proofs.cluster.cluster import PARTS
@@ -23,8 +23,7 @@ from xpulpnn_sim.proofs.emitter.emission import (
     prove_emission,
 )
 from xpulpnn_sim.proofs.units.cluster_parts import Finding, prove_by_induction
-from xpulpnn_sim.tools.lists import chosen_names
-from xpulpnn_sim.tools.top_names import ALL_TOPS, CLUSTER_NAMES
+from xpulpnn_sim.tools.top_names import ALL_TOPS, CLUSTER_NAMES, chosen_names
 from xpulpnn_sim.tools.tops import emit_top
 
 _CLUSTER_TITLE = "what holds in every cycle after a reset, by induction over the clock edges"
@@ -56,7 +55,7 @@ def prove_cluster_command(options: ClusterProofOptions) -> int:
             began = time.monotonic()
             findings = prove_by_induction(obligation, obligation.emit().text, timeout_s=int(options.timeout))
             found.append((obligation, findings, time.monotonic() - began))
-    output().print(_claims_table(found))
+    tell(_claims_table(found))
     every = [(obligation, finding) for obligation, findings, _ in found for finding in findings]
     wrong = [_shown(*each) for each in every if each[1].verdict != each[0].expected(each[1].claim)]
     for text in wrong:
@@ -152,7 +151,7 @@ def prove_emitter_command(options: EmitterOptions) -> int:
             for one in bar.each(elaborate(batch) if batch else (), lambda one: one[0].name):
                 found = prove_emission(one, timeout_s=options.timeout, initial=options.initial == "on")
                 outcomes.append((one[0], found))
-    output().print(_table(outcomes, presets, len(designs)))
+    tell(_table(outcomes, presets, len(designs)))
     for source, outcome in outcomes:
         if outcome.verdict != EQUAL:
             tell(f"{source.name}: {outcome.reason}{_given(outcome)}")

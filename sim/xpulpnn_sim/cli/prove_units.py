@@ -12,7 +12,7 @@ from rich.table import Table
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig, Multiplier, apply_settings, preset
 from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn_sim.cli.common import finish, output, progress_bar, table, tell
+from xpulpnn_sim.cli.common import finish, progress_bar, table, tell
 from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Configuration
 from xpulpnn_sim.cli.options import Json, Seconds, Timeout, Words, arguments, command, listed
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
@@ -35,7 +35,7 @@ from xpulpnn_sim.proofs.units.unit_proof import (
     UnitProof,
     proofs,
 )
-from xpulpnn_sim.tools.lists import chosen_names
+from xpulpnn_sim.tools.top_names import chosen_names
 
 _TITLE = "each unit against its definition, for all inputs"
 _CLUSTER = "cluster"  # preset of the cluster whose parts are proved
@@ -175,9 +175,8 @@ def prove_products(options: UnitOptions) -> int:
                     advance=advance,
                 )
                 bar.advance()
-    console = output()
-    console.print(_products_table(outcomes))
-    console.print(_SIGNS, soft_wrap=True)
+    tell(_products_table(outcomes))
+    tell(_SIGNS)
     for outcome in outcomes:
         if outcome.verdict == DIFFERENT:
             what = outcome.counterexample or "the result must stay until the next operation, not change"
@@ -275,15 +274,14 @@ def prove_units_command(options: UnitOptions) -> int:
                 bar.describe(f"{one.name}: {claim.what}")
                 found += proofs(one.name, [claim], timeout_s=options.timeout)
             results.append(_Result(presets=presets, proofs=found, faults=faults))
-    console = output()
-    console.print(_table(results, list(PRESETS) if options.preset == EVERY else [options.preset]))
+    tell(_table(results, list(PRESETS) if options.preset == EVERY else [options.preset]))
     outcomes = [outcome for result in results for outcome in result.proofs]
     for outcome in outcomes:
         if outcome.verdict == DIFFERENT:
             tell(f"{outcome.unit} {outcome.what}: {outcome.example}")
     equal = sum(outcome.verdict == EQUAL for outcome in outcomes)
     caught = [seen for result in results for seen in result.faults]
-    console.print(
+    tell(
         f"{equal} of {len(outcomes)} proved in {sum(outcome.seconds for outcome in outcomes):.0f} s; before that "
         f"{sum(caught)} of {len(caught)} injected faults were found"
     )

@@ -15,7 +15,7 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.csr import IRQ_BITS
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.cli.common import Columns, finish, output, pairs, progress_bar, record_table, tell
+from xpulpnn_sim.cli.common import Columns, finish, pairs, progress_bar, record_table, tell
 from xpulpnn_sim.cli.configurations import ClusterOptions, MemoryTiming
 from xpulpnn_sim.cli.options import Check, Count, NewFile, Repeated, Seed, arguments, command
 from xpulpnn_sim.cli.programs import (
@@ -151,8 +151,8 @@ def run_command(options: RunOptions) -> int:
     _tell(result, record)
     if profile is not None:
         if cluster is not None:
-            output().print(cores_table(record["by_core"]))
-        output().print(record_table(_PROFILE, record["profile"], title="cycles by function"))
+            tell(cores_table(record["by_core"]))
+        tell(record_table(_PROFILE, record["profile"], title="cycles by function"))
     write_dumps(pieces, result.read)
     return finish(options.json, record, good=result.exit.ok and not result.mismatches)
 

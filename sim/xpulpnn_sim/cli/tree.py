@@ -107,7 +107,8 @@ verify cluster [sim] in verify_clusters: run random programs on all cores of a c
   xpulpnn verify cluster --cores 4 --banks 4+8  # random programs of four cores
 verify litmus [sim] in verify_clusters: run litmus tests of the memory on all cores of a cluster
   xpulpnn verify litmus --cores 4 --rounds 100  # what cores may see of each other's stores
-verify c [sim]: compile random C programs with and without the loop pass, and for this machine; compare their results
+verify c [sim] in verify_instructions: compile random C programs with and without the loop pass, and for this \
+machine; compare their results
   xpulpnn verify c --programs 100 --levels 2  # a hundred C programs
 verify costs [sim] in verify_instructions: measure every cycle cost on the core and compare it with the documented one
   xpulpnn verify costs  # every cycle cost of the pipeline, measured

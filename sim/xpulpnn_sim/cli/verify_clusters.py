@@ -6,7 +6,7 @@ from itertools import product
 from typing import Annotated, Any, get_args
 
 from xpulpnn.config import Arbiter, ClusterConfig, apply_settings, preset
-from xpulpnn_sim.cli.common import FAILED, OK, output, pairs, progress_bar, table, tell, write_json
+from xpulpnn_sim.cli.common import FAILED, OK, pairs, progress_bar, table, tell, write_json
 from xpulpnn_sim.cli.configurations import IDEAL, icache_bytes
 from xpulpnn_sim.cli.options import Count, Numbers, Words, arguments, command, listed, rule
 from xpulpnn_sim.cli.verify_random import RandomPrograms, gather, keep_failure, totals
@@ -112,8 +112,7 @@ def _cluster_summary(found: Sequence[ClusterResult]) -> dict[str, Any]:
 def _print_summary(summary: dict[str, Any]) -> None:
     headings = ("configuration", "programs", "instructions", "cycles")
     rows = ((label, *(row[name] for name in headings[1:])) for label, row in summary["configurations"].items())
-    console = output()
-    console.print(table(headings, rows, title="programs of all cores"))
+    tell(table(headings, rows, title="programs of all cores"))
     accesses, phases, stalls = summary["accesses"], summary["phases"], summary["stalls"]
     figures = {name: summary[name] for name in ("programs", "instructions", "misaligned", "traps")} | {
         "accesses": ", ".join(f"{place} {count}" for place, count in accesses.items()),
@@ -122,7 +121,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
         "instructions/s": f"{summary['instructions_per_s']} in each process",
         "differences": summary["differences"],
     }
-    console.print(pairs(figures))
+    tell(pairs(figures))
 
 
 @arguments
@@ -177,7 +176,7 @@ def _tell_litmus(
     for report in reports:
         tell(report)
     title = f"litmus tests, {options.rounds * len(plans)} rounds"
-    output().print(table(("test", "what", "found", "rounds", ""), rows, title=title))
+    tell(table(("test", "what", "found", "rounds", ""), rows, title=title))
     total = sum(record["forbidden"] for record in records)
     unseen = sum(len(record["unseen"]) for record in records)
     tell(f"forbidden: {total}; allowed and not seen: {unseen} of {sum(one['allowed'] for one in records)}")

@@ -1,7 +1,9 @@
-"""``xpulpnn verify costs`` and ``vectors``: cycle costs, and results of single instructions."""
+"""``xpulpnn verify c``, ``vectors`` and ``costs``: compiled programs, results of single instructions, cycle costs."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import field, replace
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,18 +11,103 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, ToolError
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.api.programs import ENGINES, VECTOR_CONFIG, check_vectors
-from xpulpnn_sim.cli.common import finish, output, progress_bar, table, tell
+from xpulpnn_sim.cli.common import finish, pairs, progress_bar, table, tell
 from xpulpnn_sim.cli.configurations import BOTH_FORMS, Configuration
-from xpulpnn_sim.cli.options import CorePreset, Count, Json, Seed, arguments, command
-from xpulpnn_sim.cosimulation.checks.vectors import VectorMismatch
+from xpulpnn_sim.cli.options import CorePreset, Count, Jobs, Json, Natural, Seed, arguments, command, listed
 from xpulpnn_sim.tools.files import require_writable
+from xpulpnn_sim.tools.jobs import executor
+from xpulpnn_sim.verification.c_programs import comparison
+from xpulpnn_sim.verification.c_programs.comparison import ProgramComparison, Setting
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import Line, lines_of
 from xpulpnn_sim.verification.random.designs import measured_costs
 from xpulpnn_sim.verification.random.drawn_vectors import write_vectors
+from xpulpnn_sw.toolchain.compilers import COMPILERS, find_compiler
+
+_NAMES = tuple(level.removeprefix("-O") for level in comparison.LEVELS)
+
+
+@arguments
+class CProgramsOptions(Configuration, Seed, Jobs, Json):
+    """Options of the command."""
+
+    programs: Count = 1000
+    """C programs to draw, compile and run; --seed is the number of the first."""
+    no_shrink: bool = False
+    """Leave a failing program as it is."""
+    compilers: Annotated[tuple[str, ...], listed(COMPILERS)] = ()
+    """Compilers, taken in turn, or all (default: all that are installed)."""
+    levels: Annotated[tuple[str, ...], listed(_NAMES, "Levels, taken in turn")] = _NAMES
+    rtl: Annotated[Natural, Parameter(metavar="K")] = 0
+    """Run one of K groups of programs on the RTL in lock step, others on the ISS; 0: none."""
+
+
+@command
+def verify_c_command(options: CProgramsOptions) -> int:
+    """Run the programs; fails if a result differs."""
+    config = options.core
+    if not config.xpulpv2:
+        raise InputError("--preset must have XpulpV2, not leave it out")
+    comparison.host_compiler()
+    settings = _settings(options, config)
+    total = ProgramComparison()
+    starts = range(options.seed, options.seed + options.programs, comparison.BATCH)
+    groups = [range(start, min(start + comparison.BATCH, starts.stop)) for start in starts]
+    chosen = list(islice(cycle(settings), len(groups)))
+    for number in range(0, len(groups), options.rtl) if options.rtl else ():
+        chosen[number] = replace(chosen[number], engine="rtl")
+    with progress_bar("programs", options.programs) as bar, executor(options.jobs) as pool:
+        for result in pool.map(comparison.run_seeds, groups, chosen):
+            total.merge(result)
+            bar.advance(result.programs)
+    for failure in total.failures:
+        small = failure if options.no_shrink else comparison.shrink_c_program(failure)
+        tell(small.text)
+    summary = _summary(total)
+    tell(_table(summary))
+    return finish(options.json, summary, good=not total.failures)
+
+
+def _settings(options: CProgramsOptions, config: CoreConfig) -> list[Setting]:
+    kinds = [find_compiler(kind).kind for kind in options.compilers]
+    if not kinds:
+        # those that are not installed are left out; one there must be
+        for kind in COMPILERS:
+            with suppress(ToolError):
+                kinds.append(find_compiler(kind).kind)
+    kinds = kinds or [find_compiler().kind]
+    return [Setting(config=config, compiler=kind, level=f"-O{level}") for level in options.levels for kind in kinds]
+
+
+def _summary(total: ProgramComparison) -> dict[str, Any]:
+    report = total.report
+    return {
+        "programs": total.programs,
+        "differences": len(total.failures),
+        "failing_seeds": sorted({failure.seed for failure in total.failures}),
+        "loops": len(report.loops),
+        "hardware_loops": report.turned,
+        "refusals": report.refusals(),
+        "increments": report.tally.increments,
+        "sums": report.tally.sums,
+        "executed": total.instructions,
+    }
+
+
+def _table(summary: dict[str, Any]) -> Table:
+    executed = summary["executed"]
+    rows = {
+        "programs": str(summary["programs"]),
+        "differences": str(summary["differences"]),
+        "loops": f"{summary['loops']}, of them hardware loops {summary['hardware_loops']}",
+        "left alone": ", ".join(f"{count} {reason}" for reason, count in summary["refusals"].items()) or "none",
+        "accesses": f"{summary['increments']} with increment, {summary['sums']} with a sum for their address",
+        "executed": f"{executed['without']:,} instructions without the pass, {executed['with']:,} with it",
+    }
+    return pairs(rows)
 
 
 @arguments
@@ -46,10 +133,13 @@ def verify_vectors_command(options: VectorOptions) -> int:
         _draw(options, config, options.draw)
     with progress_bar("vectors", None) as bar:
         report = check_vectors(options.files, engine=options.engine, config=config, progress=bar.advance)
-    console = output()
-    for line in _mismatch_lines(report.first):
-        tell(line)
-    console.print(
+    for mismatch in report.first:
+        file, line = mismatch.vector.origin
+        tell(
+            f"{file} line {line}: {mismatch.vector.insn.mnemonic} 0x{mismatch.vector.word:08x}: {mismatch.what} "
+            f"must be 0x{mismatch.expected:08x}, not 0x{mismatch.got:08x}"
+        )
+    tell(
         f"{report.vectors} vectors on {options.engine}, {report.mismatches} mismatches, {report.skipped} skipped, "
         f"{report.vectors_per_s:,.0f} per second"
     )
@@ -62,15 +152,6 @@ def _draw(options: VectorOptions, config: CoreConfig, count: int) -> None:
     (path,) = options.files
     require_writable(path, "FILE")
     write_vectors(path, config, count, options.seed)
-
-
-def _mismatch_lines(mismatches: Iterable[VectorMismatch]) -> Iterator[str]:
-    for mismatch in mismatches:
-        file, line = mismatch.vector.origin
-        yield (
-            f"{file} line {line}: {mismatch.vector.insn.mnemonic} 0x{mismatch.vector.word:08x}: {mismatch.what} "
-            f"must be 0x{mismatch.expected:08x}, not 0x{mismatch.got:08x}"
-        )
 
 
 _SHOWN = 5  # Wrong rows listed of each group
@@ -89,29 +170,22 @@ def verify_costs_command(options: CostOptions) -> int:
     """Print the table; fails if a documented figure is not met."""
     config = options.core
     lines = lines_of(measured_costs(config, cost_rows(config)))
-    console = output()
-    console.print(_cost_table(lines))
+    tell(
+        table(
+            ("event", "documented", "measured", "cases", "wrong"),
+            ((one.group, one.documented, one.found, len(one.measured), len(one.wrong)) for one in lines),
+            title="cycles; memory grants at once and answers in the next cycle",
+        )
+    )
     wrong = [one for line in lines for one in line.wrong]
     for line in lines:
         for one in line.wrong[:_SHOWN]:
-            console.print(
-                f"{line.group}: {one.row.name} must wait {_shown_waits(one.row.waits)}, not {_shown_waits(one.waits)}",
-                markup=False,
-                soft_wrap=True,
-            )
+            tell(f"{line.group}: {one.row.name} must wait {_shown_waits(one.row.waits)}, not {_shown_waits(one.waits)}")
     return finish(options.json, [_cost_record(line) for line in lines], good=not wrong)
 
 
 def _shown_waits(waits: Mapping[WaitCause, int] | None) -> str:
     return ", ".join(f"{cycles} for {cause.name.lower()}" for cause, cycles in (waits or {}).items()) or "not at all"
-
-
-def _cost_table(lines: list[Line]) -> Table:
-    return table(
-        ("event", "documented", "measured", "cases", "wrong"),
-        ((one.group, one.documented, one.found, len(one.measured), len(one.wrong)) for one in lines),
-        title="cycles; memory grants at once and answers in the next cycle",
-    )
 
 
 def _cost_record(line: Line) -> dict[str, Any]:

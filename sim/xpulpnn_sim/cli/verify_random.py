@@ -14,7 +14,6 @@ from xpulpnn_sim.cli.common import (
     INTERRUPTED,
     OK,
     interruptible,
-    output,
     pairs,
     progress_bar,
     table,
@@ -230,7 +229,7 @@ def _summary(found: Sequence[Result | CoveredResult], plans: list[Plan]) -> dict
 
 def _print(summary: dict[str, Any]) -> None:
     rows = ([name, row["rows"], row["executed"], row["retirements"]] for name, row in summary["rows"].items())
-    output().print(table(("extension", "rows", "executed", "retirements"), rows, title="instructions executed"))
+    tell(table(("extension", "rows", "executed", "retirements"), rows, title="instructions executed"))
     lines = summary["interrupts"]
     figures = {name: summary[name] for name in ("programs", "instructions", "cycles")} | {
         "traps": ", ".join(f"cause {cause}: {number}" for cause, number in summary["traps"].items()) or "0",
@@ -241,7 +240,7 @@ def _print(summary: dict[str, Any]) -> None:
     if summary["requantised"]:
         inside = summary["requantised_inside"]
         figures["results of pv.rq*"] = f"{summary['requantised']}, {inside} of them within the bounds"
-    output().print(pairs(figures | {"differences": summary["differences"]}))
+    tell(pairs(figures | {"differences": summary["differences"]}))
 
 
 _HOLES_SHOWN = 20  # Holes told on the terminal
@@ -329,13 +328,13 @@ def _show_reached(reached: dict[str, Any]) -> None:
         (name, one["crosses"], one["reached"], _share(one["reached"], one["crosses"]), one["out_of_reach"])
         for name, one in (*reached["families"].items(), ("all", reached))
     )
-    output().print(table(("of", "to reach", "reached", "", "out of reach"), rows, title="crosses"))
+    tell(table(("of", "to reach", "reached", "", "out of reach"), rows, title="crosses"))
     kinds = {"lines": "lines", "branches": "branches", "changes": "changes of bits"}
     rows = (
         (kinds[kind], pair["counted"], pair["used"], _share(pair["used"], pair["counted"]))
         for kind, pair in reached["verilog"].items()
     )
-    output().print(table(("of", "counted", "used", ""), rows, title="Verilog"))
+    tell(table(("of", "counted", "used", ""), rows, title="Verilog"))
     for title, names in (("not reached", reached["holes"]), ("reached, and cannot be", reached["impossible"])):
         if names:
             tell(f"{title}:", *(f"  {name}" for name in names[:_HOLES_SHOWN]))

@@ -21,8 +21,7 @@ from xpulpnn_sim.exploration.options import WHOLE_CLUSTERS, ExploreOptions
 from xpulpnn_sim.exploration.results import Configuration, EmittedDesign, Flow, cached_flow, emit_design
 from xpulpnn_sim.exploration.space import plain_key
 from xpulpnn_sim.exploration.task import ResultField, StepOutcome
-from xpulpnn_sim.tools.lists import chosen_names
-from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
+from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, chosen_names
 from xpulpnn_sim.tools.yosys import find_yosys
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import ConvLayer, Layer, MatmulLayer

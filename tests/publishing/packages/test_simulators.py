@@ -14,7 +14,7 @@ import pytest
 
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.tools.files import write_text
-from xpulpnn_sim.tools.verilator import verilator_folder
+from xpulpnn_sim.tools.yosys import verilator_folder
 
 pytestmark = pytest.mark.flow
 

@@ -10,9 +10,9 @@ from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import parsed
 from xpulpnn_sim.publishing.papers.measure import TABLES, charts, measure_tables, runs_of
-from xpulpnn_sim.publishing.papers.runs import PaperRun
 from xpulpnn_sim.publishing.papers.table import (
     MeasuredRow,
+    PaperRun,
     PaperTable,
     Place,
     Published,

@@ -24,7 +24,7 @@ from xpulpnn.errors import InputError, ToolError
 from xpulpnn.user_cache import alone, cache_directory, counts
 from xpulpnn_sim.cosimulation.model.schema import KINDS, RETIRE, PortKind, cpp_header
 from xpulpnn_sim.reference.programs.trace import WORD_FIELDS
-from xpulpnn_sim.tools.verilator import require_verilator
+from xpulpnn_sim.tools.yosys import require_verilator
 
 TOP = "testbench"  # module of the wrapper
 

@@ -1,15 +1,90 @@
+# amaranth: UnusedElaboratable=no
 """Fills what is generated into the pages of the guide.
 
-A page is Markdown; a line ``% generated: NAME [ARGUMENT]`` stands for a table made from the sources.
+A page is Markdown; a line ``% generated: NAME [ARGUMENT]`` stands for a table made from the sources, such as
+settings by their classes and ports of components, each with its meaning.
 """
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from html import escape
+from typing import Any, get_args, get_origin
 
-from xpulpnn.emit.members import declared_meanings, declared_type
+from xpulpnn import config
+from xpulpnn.config import CLUSTER_PRESETS, preset
+from xpulpnn.emit.hierarchy import component_ports
+from xpulpnn.emit.members import declared_meanings, declared_type, member_meanings
+from xpulpnn.emit.names import port_name
 from xpulpnn.errors import InputError
-from xpulpnn_sim.publishing.guide import drawings, machine, settings
+from xpulpnn_sim.publishing.guide import drawings, html, machine
 from xpulpnn_sim.publishing.guide.instructions import instructions
+from xpulpnn_sim.tools.top_names import ALL_TOPS
+from xpulpnn_sim.tools.tops import CLUSTER_TOPS, TOPS
+
+_CLOCKING = (
+    ("clk", "clock; everything happens on its rising edge"),
+    ("rst", "synchronous reset, active high; rst_n with --reset async-low"),
+)
+
+
+def ports(top: str) -> str:
+    """Table of the ports of ``top`` in preset ``xpulpnn`` or ``cluster``; of the elements of an array the first.
+
+    Raises :class:`InputError` for an unknown component.
+    """
+    if top not in ALL_TOPS:
+        raise InputError(f"ports must be of one of {', '.join(ALL_TOPS)}, not {top}")
+    # looked at only, never elaborated, of which Amaranth would warn
+    of_cluster = CLUSTER_TOPS.get(top)
+    component = TOPS[top](preset("xpulpnn")) if of_cluster is None else of_cluster(CLUSTER_PRESETS["cluster"])
+    meanings = member_meanings(component)
+    rows = [[html.code(name), "input", "1", escape(text)] for name, text in _CLOCKING]
+    for port in component_ports(component):
+        if port.width and not any(isinstance(part, int) and part for part in port.path):
+            meaning = escape(meanings.get(port.name, "")).replace("``", "")
+            rows.append([html.code(port_name(port.name)), port.direction, str(port.width), meaning])
+    return html.table(("port", "direction", "bits", "meaning"), rows)
+
+
+def _values(kind: Any) -> str:
+    if kind is bool:
+        return "true, false"
+    if get_args(kind) and get_origin(kind) is not frozenset:
+        return ", ".join(map(str, get_args(kind)))
+    return (
+        "a set such as 16,8" if get_origin(kind) is frozenset else "a configuration" if is_dataclass(kind) else "number"
+    )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, frozenset):
+        return ",".join(map(str, sorted(value, reverse=True)))
+    return "" if is_dataclass(value) else str(value)
+
+
+def marked(text: str) -> str:
+    """Text of a docstring as HTML: its code and references in the font of code."""
+    parts = re.split(r"``(.+?)``|:\w+:`~?(.+?)`", text)
+    return "".join(
+        escape(part) if index % 3 == 0 else html.code(part) for index, part in enumerate(parts) if part is not None
+    )
+
+
+def settings(name: str) -> str:
+    """Table of the fields of the configuration class ``name``; raises :class:`InputError` for an unknown one."""
+    kind = getattr(config, name, None)
+    if not is_dataclass(kind) or not isinstance(kind, type):
+        raise InputError(f"settings must be of a class of xpulpnn.config, not {name}")
+    texts, rows = declared_meanings(kind), []
+    for item in fields(kind):
+        default = item.default_factory() if item.default_factory is not MISSING else item.default
+        shown = html.code(_shown(default)) if _shown(default) else ""
+        rows.append([html.code(item.name), escape(_values(item.type)), shown, marked(texts[item.name])])
+    return html.table(("setting", "values", "default", "meaning"), rows)
+
 
 _HEADER = re.compile(r"-{3,}$")
 
@@ -53,8 +128,7 @@ def members_section(kind: type) -> Iterator[str]:
 
 _TEXTS = {**machine.TABLES, "house": drawings.house(), "nnrf": drawings.nnrf(), "pipeline": drawings.pipeline()}
 _WITH_ARGUMENT: dict[str, Callable[[str], str]] = {
-    table.__name__: table
-    for table in (instructions, settings.ports, machine.registers, settings.settings, drawings.timing)
+    table.__name__: table for table in (instructions, ports, machine.registers, settings, drawings.timing)
 }
 
 _MARK = re.compile(r"^% generated: (\S+)(?: (\S+))?$", re.MULTILINE)

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.publishing.packages import ipxact
-from xpulpnn_sim.publishing.packages.cluster_testbench import cluster_testbench
-from xpulpnn_sim.publishing.packages.core_testbench import core_testbench, unit_testbench
+from xpulpnn_sim.publishing.packages import documents
 from xpulpnn_sim.publishing.packages.design import CLOCK, GENERATED, LICENCE, RESETS, Design, fill, template
-from xpulpnn_sim.publishing.packages.fusesoc import VERILATOR_BINARY, VERILATOR_MAKE, core_file
-from xpulpnn_sim.publishing.packages.ipxact import instance, port_table
+from xpulpnn_sim.publishing.packages.documents import VERILATOR_BINARY, VERILATOR_MAKE, core_file, instance, port_table
+from xpulpnn_sim.publishing.packages.testbenches import cluster_testbench, core_testbench, unit_testbench
 from xpulpnn_sim.publishing.packages.units import BUILDERS
 from xpulpnn_sim.tools.files import write_text
 
@@ -22,19 +20,10 @@ def synthesis_files(design: Design) -> dict[str, str]:
     """Files of the folder ``syn``, by name."""
     files = design.rtl_files
     return {
-        "yosys.sh": fill(
-            "yosys.sh",
-            module=design.module,
-            top=design.top,
-            files=" ".join(files),
-            picoseconds=round(design.clock_ns * _PS_PER_NS),
-        ),
-        "opensta.tcl": fill("opensta.tcl", module=design.module, top=design.top),
+        "yosys.sh": fill("yosys.sh", design, files=" ".join(files), picoseconds=round(design.clock_ns * _PS_PER_NS)),
+        "opensta.tcl": fill("opensta.tcl", design),
         "orfs/config.mk": fill(
-            "config.mk",
-            module=design.module,
-            top=design.top,
-            files=" \\\n".join(f"    $(XPULPNN_PACKAGE)/{name}" for name in files),
+            "config.mk", design, files=" \\\n".join(f"    $(XPULPNN_PACKAGE)/{name}" for name in files)
         ),
     }
 
@@ -145,7 +134,7 @@ def _testbench(design: Design) -> dict[str, str]:
     sources = [name for name in files if name.endswith(".v")]
     simulation = fill(
         "simulation.mk",
-        top=design.top,
+        design,
         testbench=f"{design.identifier}_tb",
         options=" ".join(VERILATOR_BINARY),
         make_options=VERILATOR_MAKE,
@@ -168,16 +157,16 @@ def package_files(design: Design) -> dict[str, str]:
         "rtl.f": "".join(f"{name}\n" for name in design.rtl_files),
         f"{design.top}.core": core,
         f"doc/{design.top}.json": json.dumps(design.emitted.manifest, indent=2) + "\n",
-        f"doc/{design.top}.xml": ipxact.component(design, [*design.rtl_files, sdc]),
+        f"doc/{design.top}.xml": documents.component(design, [*design.rtl_files, sdc]),
         "doc/ports.md": port_table(design),
         f"doc/{design.top}_inst.v": instance(design),
-        "Makefile": fill("Makefile", module=design.module),
+        "Makefile": fill("Makefile", design),
         "README.md": _readme(design),
     }
     if has_banks(design):
         files["tb/sram.v"] = template("sram.v")
-    if ipxact.has_obi(design):
-        files |= {f"doc/{name}": text for name, text in ipxact.obi_definitions().items()}
+    if documents.has_obi(design):
+        files |= {f"doc/{name}": text for name, text in documents.obi_definitions().items()}
     return files | {f"syn/{name}": text for name, text in synthesis_files(design).items()}
 
 
@@ -207,15 +196,14 @@ def _readme(design: Design) -> str:
         if begin
         else "Generate with `--prefix` if its module names are taken."
     )
-    vlnv = f"{ipxact.VENDOR}:{ipxact.LIBRARY}:{design.module}:{design.version}"
+    vlnv = f"{documents.VENDOR}:{documents.LIBRARY}:{design.module}:{design.version}"
     testbench = TESTBENCHES.get(design.top)
     has = testbench is not None
     constant = [name for name in CONSTANT_INPUTS if name in design.by_name]
-    obi = ", with the bus in `doc/obi.xml` and `doc/obi_rtl.xml`" if ipxact.has_obi(design) else ""
+    obi = ", with the bus in `doc/obi.xml` and `doc/obi_rtl.xml`" if documents.has_obi(design) else ""
     return fill(
         "README.md",
-        module=design.module,
-        top=design.top,
+        design,
         version=design.version,
         command=design.command,
         ipxact=f"`doc/{design.top}.xml`{obi}",

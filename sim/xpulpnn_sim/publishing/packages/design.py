@@ -138,11 +138,13 @@ def _source(name: str) -> str:
     return (_FOLDER / f"{name}.in").read_text()
 
 
-def fill(name: str, **values: object) -> str:
-    """A template with ``{{name}}`` replaced by values; each value must have a place and each place a value."""
+def fill(name: str, design: Design, **values: object) -> str:
+    """A template with ``{{name}}`` replaced by values, of which each must have a place, and by names of the design."""
     text = template(name)
-    places = {match[1] for match in _PLACE.finditer(text)}
+    names = {"module": design.module, "top": design.top, "top_name": design.identifier}
+    places = {match[1] for match in _PLACE.finditer(text)} - names.keys()
     assert places == values.keys(), (name, places ^ values.keys())
+    values |= names
     return _PLACE.sub(lambda match: str(values[match[1]]), text)
 
 

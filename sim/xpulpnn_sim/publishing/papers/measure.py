@@ -9,8 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from xpulpnn_sim.publishing.papers.runs import Record, Run
-from xpulpnn_sim.publishing.papers.table import MeasuredRow, MeasuredTable, PaperTable, RowVerdict
+from xpulpnn_sim.publishing.papers.table import MeasuredRow, MeasuredTable, PaperTable, Record, RowVerdict, Run
 from xpulpnn_sim.publishing.papers.tables import classifier, pulp_nn, ulppack, xpulpnn
 from xpulpnn_sim.tools import results
 from xpulpnn_sim.tools.jobs import completed, executor

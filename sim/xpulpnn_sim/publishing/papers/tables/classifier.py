@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from xpulpnn_sim.publishing.papers.runs import ClassifierRun
-from xpulpnn_sim.publishing.papers.table import PaperTable, Place, Published, TableRow, printed, speed_up
+from xpulpnn_sim.publishing.papers.table import ClassifierRun, PaperTable, Place, Published, TableRow, printed, speed_up
 
 _MILLION = 1e6
 _CORES = 8

@@ -3,8 +3,16 @@
 from collections.abc import Iterator
 from itertools import product
 
-from xpulpnn_sim.publishing.papers.runs import Cifar10Run, PaperRun
-from xpulpnn_sim.publishing.papers.table import PaperTable, Place, Published, TableRow, printed, speed_up
+from xpulpnn_sim.publishing.papers.table import (
+    Cifar10Run,
+    PaperRun,
+    PaperTable,
+    Place,
+    Published,
+    TableRow,
+    printed,
+    speed_up,
+)
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule

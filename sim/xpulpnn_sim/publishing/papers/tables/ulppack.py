@@ -9,8 +9,7 @@ from xpulpnn_sim.api.packed_sweeps import USUAL_MATMUL, Wanted, sweep_points
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.packed_products import SweepPoint, run_point
-from xpulpnn_sim.publishing.papers.runs import Record
-from xpulpnn_sim.publishing.papers.table import PaperTable, Place, Published, TableRow, printed, speed_up
+from xpulpnn_sim.publishing.papers.table import PaperTable, Place, Published, Record, TableRow, printed, speed_up
 from xpulpnn_sw.kernels.ulppack.packing import METHODS
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import MatmulLayer

@@ -3,8 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from xpulpnn_sim.publishing.papers.runs import USUAL_BANKS, PaperRun
-from xpulpnn_sim.publishing.papers.table import PaperTable, Published, TableRow, printed, speed_up
+from xpulpnn_sim.publishing.papers.table import (
+    USUAL_BANKS,
+    PaperRun,
+    PaperTable,
+    Published,
+    TableRow,
+    printed,
+    speed_up,
+)
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 
 _MATMUL = "64x288x256"

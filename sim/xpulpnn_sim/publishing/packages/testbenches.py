@@ -1,4 +1,4 @@
-"""The testbench of the whole cluster: memory outside, a program for all cores, the results it must leave."""
+"""Testbenches of the core, of units and of the whole cluster: memories, programs or vectors, what they must give."""
 
 import re
 from collections.abc import Sequence
@@ -6,12 +6,180 @@ from dataclasses import dataclass
 from random import Random
 
 from xpulpnn.config import ClusterConfig
+from xpulpnn.errors import ConfigError
 from xpulpnn.isa.cluster import CONTROL, L2_BASE, Control
+from xpulpnn.isa.csr import CLUSTER_EVENTS
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.publishing.packages.core_testbench import SIMULATED_NS, described_testbench, sparse_hex
+from xpulpnn_sim.publishing.packages.core_checks import (
+    DEVICE_BASE,
+    INTERRUPTS,
+    MEMORY_BASE,
+    MEMORY_WORDS,
+    NOWHERE,
+    RESULTS_AT,
+)
+from xpulpnn_sim.publishing.packages.core_program import DRIVEN_HART_ID, core_program
 from xpulpnn_sim.publishing.packages.design import Design, Port, connections, fill, hex_words, listing, template
-from xpulpnn_sw.kernels.programs.cluster_check import OPERANDS, RESULTS_AT, cluster_check
+from xpulpnn_sim.publishing.packages.units import UnitVector, unit_vectors
+from xpulpnn_sw.kernels.programs.cluster_check import OPERANDS, cluster_check
+from xpulpnn_sw.kernels.programs.cluster_check import RESULTS_AT as CLUSTER_RESULTS_AT
+
+_CYCLES_PER_WORD = 8  # of the watchdog, for the fastest memory, by words of the program
+
+_SHORTEST_GAP = 16  # words
+
+_DRIVEN = {
+    "boot_addr": f"32'h{MEMORY_BASE + 0x80:08x}",
+    "hart_id": f"32'h{DRIVEN_HART_ID:08x}",
+    "fetch_enable": "1'b1",
+    "ext_events": f"{len(CLUSTER_EVENTS)}'d0",
+}
+"""Inputs that stay."""
+
+_OWN = ("irq", "irq_ack", "irq_id", "core_sleep")
+_BUSES = ("instr__", "data__")
+
+
+def core_testbench(design: Design) -> dict[str, str]:
+    """Files of the folder ``tb`` for the core, by name."""
+    program = core_program(design.core)
+    ports = design.ports
+    name = design.top
+    return {
+        "obi_port.v": template("obi_port.v"),
+        "obi_memory.v": template("obi_memory.v"),
+        f"{design.identifier}_tb.v": fill(
+            "core_tb.v",
+            design,
+            results=len(program.expected),
+            results_at=RESULTS_AT // WORD_BYTES,
+            interrupts=INTERRUPTS,
+            words=MEMORY_WORDS,
+            base=f"{MEMORY_BASE:08x}",
+            device=f"{DEVICE_BASE:08x}",
+            nowhere=f"{NOWHERE:08x}",
+            watchdog=_CYCLES_PER_WORD * sum(word != 0 for word in program.image),
+            wires=_wires(ports),
+            connections=connections(ports, _connection),
+        ),
+        f"{name}_program.hex": sparse_hex(program.image),
+        f"{name}_program.lst": program.listing,
+        f"{name}_expected.hex": hex_words(program.expected),
+        f"{name}_expected.lst": described_testbench(program.expected, program.texts),
+    }
+
+
+def described_testbench(words: Sequence[int], texts: Sequence[str]) -> str:
+    """Results by number, with what they are."""
+    rows = enumerate(zip(words, texts, strict=True), start=1)
+    return "".join(f"{number:5}  {word:08x}  {text}\n" for number, (word, text) in rows)
+
+
+def _is_used(port: Port) -> bool:
+    return port.name in _OWN or port.name.startswith(_BUSES)
+
+
+def _wires(ports: tuple[Port, ...]) -> str:
+    lines = [f"    wire {port.range:7}{_net(port)};" for port in ports if _is_used(port)]
+    lines += ["    wire        ended, outside;", "    wire [31:0] code;"]
+    return "\n".join(lines) + "\n"
+
+
+def _connection(port: Port) -> str:
+    if _is_used(port):
+        return _net(port)
+    if port.is_input and port.name not in _DRIVEN:
+        raise ConfigError(f"inputs of the core must be known to its testbench, not {port.name}")
+    return _DRIVEN.get(port.name, f"{port.width}'d0") if port.is_input else ""
+
+
+def sparse_hex(image: Sequence[int]) -> str:
+    """A ``$readmemh`` file of a memory with its gaps left out."""
+    lines, gap = hex_words(()), True
+    for place, word in enumerate(image):
+        if word and gap:
+            lines += f"@{place:x}\n"
+        # short gaps are written as zeros
+        gap = not word and (gap or not any(image[place : place + _SHORTEST_GAP]))
+        lines += "" if gap else f"{word:08x}\n"
+    return lines
+
+
+_COMPARISON = """\
+                if (counts[{place}] && {name} !== must_{name}) begin
+                    wrong = wrong + 1;
+                    if (wrong <= 10)
+                        $display("vector %0d: {name} is %h, must be %h", place + 1, {name}, must_{name});
+                end"""
+
+
+def unit_testbench(design: Design) -> dict[str, str]:
+    """Files of the folder ``tb`` for a unit, by name."""
+    rows = unit_vectors(design.top, design.core, design.by_name)
+    inputs = [port for port in design.ports if port.is_input and not port.is_clocking]
+    outputs = [port for port in design.ports if not port.is_input]
+    wires = [_declared(port, port.name) for port in (*inputs, *outputs)]
+    wires += [_declared(port, f"must_{port.name}") for port in outputs]
+    has_done = any(port.name == "done" for port in outputs)
+    return {
+        f"{design.identifier}_tb.v": fill(
+            "unit_tb.v",
+            design,
+            count=len(rows),
+            inputs=sum(port.width for port in inputs),
+            outputs=sum(port.width for port in outputs),
+            checks=len(outputs),
+            wires="\n".join(wires) + "\n",
+            driven=_concatenation(port.name for port in inputs),
+            musts=_concatenation(f"must_{port.name}" for port in outputs),
+            connections=connections(design.ports, lambda port: port.name),
+            done="done" if has_done else "1'b1",
+            comparisons="\n".join(
+                _COMPARISON.format(place=place, name=port.name) for place, port in enumerate(outputs)
+            ),
+        ),
+        f"{design.top}_vectors.hex": hex_words(
+            (_packed(row, inputs, outputs) for row in rows),
+            sum(port.width for port in (*inputs, *outputs)) + len(outputs) + 1,
+        ),
+        f"{design.top}_vectors.lst": "".join(
+            f"{number:5}  {_described(row)}\n" for number, row in enumerate(rows, start=1)
+        ),
+    }
+
+
+def _declared(port: Port, name: str) -> str:
+    return f"    wire {port.range:7}{name};"
+
+
+def _concatenation(names) -> str:
+    """Names from bit 0 up as a Verilog concatenation."""
+    return "{" + ", ".join(reversed(list(names))) + "}"
+
+
+def _packed(row: UnitVector, inputs: Sequence[Port], outputs: Sequence[Port]) -> int:
+    """A vector as one number, as the testbench takes it apart."""
+    unknown = {*row.inputs, *row.expected} - {port.name for port in (*inputs, *outputs)}
+    # an ALU has no shift amount where the whole stage has one, and the other way round
+    assert unknown <= {"shamt", "op_c"}, unknown
+    word = lsb = 0
+    for ports, values in ((inputs, row.inputs), (outputs, row.expected)):
+        for port in ports:
+            value = values.get(port.name, 0)
+            assert 0 <= value < 1 << port.width, (port.name, value)
+            word |= value << lsb
+            lsb += port.width
+    for port in outputs:
+        word |= int(port.name in row.expected) << lsb
+        lsb += 1
+    return word | int(row.waits) << lsb
+
+
+def _described(row: UnitVector) -> str:
+    given = " ".join(f"{name}={value:x}" for name, value in row.inputs.items() if value)
+    return f"{row.text}: {given or 'all 0'} -> {' '.join(f'{name}={value:x}' for name, value in row.expected.items())}"
+
 
 _ELEMENT = re.compile(r"(?P<group>\w+?)__(?P<place>\d+)__\w+")
 
@@ -55,15 +223,16 @@ class _Nets:
 
 
 def _net(port: Port) -> str:
+    """The testbench's name of a port: arrays and buses have one underscore there."""
     return re.sub(r"__(\d+__)?", "_", port.name, count=1)
 
 
 _SEED = 20
-_WORDS = 1 << 11  # of the memory outside
+_WORDS = 1 << 11  # of the memory outside the cluster
 
 _CYCLES_PER_CORE, _CYCLES = 2000, 20_000  # of the watchdog, for the fastest memory
 
-_DRIVEN = ("cluster_id", "boot_addr", "fetch_enable", "events", "host")
+_CLUSTER_INPUTS = ("cluster_id", "boot_addr", "fetch_enable", "events", "host")
 
 
 def cluster_testbench(design: Design) -> dict[str, str]:
@@ -71,27 +240,23 @@ def cluster_testbench(design: Design) -> dict[str, str]:
     config = design.cluster
     rng = Random(_SEED)
     program = cluster_check(config, [rng.getrandbits(32) for _ in range(OPERANDS)])
-    nets = _Nets(design, _DRIVEN)
+    nets = _Nets(design, _CLUSTER_INPUTS)
     responders, writes = _outside(nets, config)
     insns = tuple(enabled(config.core.extensions, config.core.widths))
     texts = [*(f"sum of core {core}" for core in range(config.cores)), "sum of all"]
     files = {
         f"{design.identifier}_tb.v": fill(
             "cluster_tb.v",
-            module=design.module,
-            top=design.top,
-            top_name=design.identifier,
+            design,
             cores=config.cores,
             with_dma=" with the DMA engine" if config.dma else "",
             results=len(program.results),
-            results_at=RESULTS_AT // WORD_BYTES,
+            results_at=CLUSTER_RESULTS_AT // WORD_BYTES,
             words=_WORDS,
             base=f"{L2_BASE:08x}",
             return_value=f"{program.return_value:08x}",
             return_register=f"{CONTROL + Control.RETURN:08x}",
             watchdog=_CYCLES + _CYCLES_PER_CORE * config.cores,
-            half_period=SIMULATED_NS // 2,
-            path="tb",
             wires=nets.declarations(),
             memories=f"{responders}\n{banks(nets, config)}",
             connections=connections(design.ports, nets.connection),
@@ -101,8 +266,8 @@ def cluster_testbench(design: Design) -> dict[str, str]:
         f"{design.top}_program.lst": listing(program.assembled, program.source, insns),
         f"{design.top}_expected.hex": hex_words(program.results),
         f"{design.top}_expected.lst": described_testbench(program.results, texts),
+        "obi_port.v": template("obi_port.v"),
     }
-    files["obi_port.v"] = template("obi_port.v")
     if config.memories == "ports":
         files["sram.v"] = template("sram.v")
     return files
