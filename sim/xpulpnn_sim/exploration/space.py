@@ -19,8 +19,7 @@ from xpulpnn.config import (
 )
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn_sim.exploration.results import Configuration
-from xpulpnn_sim.tools.lists import chosen_names
-from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
+from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, chosen_names
 
 MOST_COMBINATIONS = 100_000  # of presets and swept values; more take long to look at, let alone to run
 
