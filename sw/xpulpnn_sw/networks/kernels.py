@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from math import prod
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import WORD_MASK
@@ -12,7 +11,7 @@ from xpulpnn_sw.kernels.layout import Ints, Words
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
-from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage, check_network
+from xpulpnn_sw.networks.network import NETWORK_INPUT, MapForm, Network, Stage, check_network
 
 INPUT, OUTPUT = "input", "output"  # symbols of a kernel that other layers know too
 SUMMANDS = ("first", "second")  # symbols of both inputs of an addition
@@ -74,6 +73,11 @@ def inputs_of(run: KernelRun) -> tuple[str, ...]:
 def buffer_of(run: KernelRun) -> str | None:
     """Symbol of what a kernel needs only while it runs."""
     return next((name for name in BUFFERS if name in run.image.symbols), None)
+
+
+def form_of(stage: Stage, run: KernelRun, symbol: str) -> MapForm:
+    """The map that a kernel calls ``symbol``."""
+    return stage.inputs[inputs_of(run).index(symbol)]
 
 
 def edges(network: Network, runs: Runs) -> Iterator[Edge]:
@@ -157,11 +161,11 @@ def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun
     if wanted:
         return
     shape, distance = written.output.shape, written.output.pixel_bytes
-    pixels, channels = int(np.prod(shape[:-1])), shape[-1]
+    pixels, channels = prod(shape[:-1]), shape[-1]
     is_dense = distance * BYTE_BITS == channels * before.precision.y
     if isinstance(stage.layer, LinearLayer):
         fits = is_dense or (pixels == 1 and before.precision.y != SIGN_BITS)
-    elif (taken := stage.input_shapes[inputs_of(read).index(symbol)][-1]) != channels:
+    elif (taken := form_of(stage, read, symbol).shape[-1]) != channels:
         # a row that is read as a map
         fits = is_dense and pixel_distance(stage, read, symbol) * BYTE_BITS == taken * before.precision.y
     else:
@@ -178,9 +182,8 @@ def _way(stage: Stage, run: KernelRun, symbol: str) -> tuple[object, ...]:
         return "image", layer.padding, layer.outside
     if isinstance(layer, DepthwiseLayer):
         return ("channel by channel",)
-    shape = stage.input_shapes[inputs_of(run).index(symbol)]
-    bits, _ = stage.input_elements[inputs_of(run).index(symbol)]
-    dense = shape[-1] * bits // BYTE_BITS
+    form = form_of(stage, run, symbol)
+    dense = form.shape[-1] * form.bits // BYTE_BITS
     return ("pixel by pixel", dense if isinstance(layer, LinearLayer) else pixel_distance(stage, run, symbol))
 
 
@@ -189,5 +192,4 @@ def pixel_distance(stage: Stage, run: KernelRun, symbol: str) -> int:
     for name in ("pixel_bytes", "row_stride"):
         if name in run.arguments:
             return run.arguments[name]
-    shape = stage.input_shapes[inputs_of(run).index(symbol)]
-    return length(run, symbol) // int(np.prod(shape[:-1]))
+    return length(run, symbol) // prod(form_of(stage, run, symbol).shape[:-1])

@@ -1,6 +1,6 @@
 """A network in integers: its layers, each with its precision, its operands and the rule of its results."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -16,6 +16,24 @@ from xpulpnn_sw.layers.layer import ImageConvLayer, Layer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 NETWORK_INPUT = "input"  # what layers call the input of the network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapForm:
+    """Shape and elements of a map."""
+
+    shape: tuple[int, ...]  # channels last
+    bits: int
+    signed: bool
+
+    @property
+    def least(self) -> int:
+        """The least number that its elements can be."""
+        return -1 if self.bits == SIGN_BITS else -(1 << (self.bits - 1)) if self.signed else 0
+
+    def __str__(self) -> str:
+        element = "1 bit" if self.bits == SIGN_BITS else f"{'i' if self.signed else 'u'}{self.bits}"
+        return f"{'x'.join(map(str, self.shape))} of {element}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,15 +60,11 @@ class Stage:
         return ("activations",) if hasattr(self.tensors, "activations") else ("first", "second")
 
     @property
-    def input_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of the maps it computes with."""
-        return tuple(one.shape for one in self.maps)
-
-    @property
-    def input_elements(self) -> tuple[tuple[int, bool], ...]:
-        """Width and sign of the elements of these maps."""
+    def inputs(self) -> tuple[MapForm, ...]:
+        """The maps it computes with."""
         read = self.precision
-        return ((read.x, read.x_signed), (read.w, read.w_signed))[: len(self.map_names)]
+        elements = zip(self.maps, (read.x, read.w), (read.x_signed, read.w_signed), strict=False)
+        return tuple(MapForm(shape=one.shape, bits=bits, signed=signed) for one, bits, signed in elements)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -70,12 +84,12 @@ class Stage:
     def fed(self, *maps: Ints | None) -> Any:
         """The operands with these maps, None for one that stays; raises :class:`LayerError` for another size."""
         given: dict[str, Ints] = {}
-        for name, shape, values in zip(self.map_names, self.input_shapes, maps, strict=True):
+        for name, form, values in zip(self.map_names, self.inputs, maps, strict=True):
             if values is None:
                 continue
-            if values.size != prod(shape):
-                raise LayerError(f"inputs of {self.name} must be {shape}, not {values.shape}")
-            given[name] = values.reshape(shape)
+            if values.size != prod(form.shape):
+                raise LayerError(f"inputs of {self.name} must be {form.shape}, not {values.shape}")
+            given[name] = values.reshape(form.shape)
         return replace(self.tensors, **given)
 
     def fastest(self, extensions: Collection[Extension], widths: Collection[int]) -> str:
@@ -109,6 +123,10 @@ class Network:
         if self.stages[number].sources:
             return self.stages[number].sources
         return (self.stages[number - 1].name if number else NETWORK_INPUT,)
+
+    def reads(self, number: int) -> Iterator[tuple[str, MapForm]]:
+        """The maps that layer ``number`` reads, each with its source, one of :meth:`sources`."""
+        return zip(self.sources(number), self.stages[number].inputs, strict=True)
 
     @property
     def macs(self) -> int:
@@ -150,7 +168,7 @@ class Scaling:
         values = (differences * np.array(self.multiply) + np.array(self.add)) >> self.shift
         if bits == SIGN_BITS:
             return np.where(values < 0, -1, 1)
-        least = -(1 << (bits - 1)) if signed else 0
+        least = MapForm(shape=(), bits=bits, signed=signed).least
         return np.clip(values, least, least + (1 << bits) - 1)
 
 
@@ -168,22 +186,17 @@ class Described:
         return prod(self.network.stages[-1].output_shape)
 
     @property
-    def _reader(self) -> tuple[Stage, tuple[int, ...], tuple[int, bool]]:
-        """A layer that reads the input, as what it does that, and the elements."""
-        for number, stage in enumerate(self.network.stages):
-            for place, source in enumerate(self.network.sources(number)):
-                if source == NETWORK_INPUT:
-                    return stage, stage.input_shapes[place], stage.input_elements[place]
-        raise AssertionError(self.network.name)
+    def _form(self) -> MapForm:
+        """The input, as the first layer that reads it does."""
+        read = (one for number in range(len(self.network.stages)) for one in self.network.reads(number))
+        return next(form for source, form in read if source == NETWORK_INPUT)
 
     def random_input(self, seed: int) -> Ints:
         """An input anywhere in the range of its elements."""
-        _, shape, (bits, signed) = self._reader
-        rng = np.random.default_rng(seed)
-        if bits == SIGN_BITS:
-            return rng.choice(np.array([-1, 1]), shape)
-        least = -(1 << (bits - 1)) if signed else 0
-        return rng.integers(least, least + (1 << bits), shape)
+        form, rng = self._form, np.random.default_rng(seed)
+        if form.bits == SIGN_BITS:
+            return rng.choice(np.array([-1, 1]), form.shape)
+        return rng.integers(form.least, form.least + (1 << form.bits), form.shape)
 
     def inputs(self, samples: Ints) -> Ints:
         """The input for an image, in the shape of the first layer's; raises :class:`LayerError` for another size."""
@@ -194,28 +207,15 @@ class Described:
 
         Raises :class:`LayerError` for another size than that of the network's input.
         """
-        _, shape, (bits, signed) = self._reader
-        image = samples.shape[1:]
+        shape, image = self._form.shape, samples.shape[1:]
         flat = prod(shape) == prod(image) and 1 in (len(shape), len(image))
         grey = image == shape[:-1] and shape[-1] == 1
         # a sequence has one row
         if not (flat or grey or [size for size in image if size > 1] == [size for size in shape if size > 1]):
             raise LayerError(f"image must have the shape {shape}, not {image}")
         self.scaling.by_colour(1 if grey else image[-1])
-        return self.scaling.scaled(samples, bits, signed=signed).reshape(len(samples), *shape)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Map:
-    """Shape and elements of a map."""
-
-    shape: tuple[int, ...]  # channels last
-    bits: int
-    signed: bool
-
-    def __str__(self) -> str:
-        element = "1 bit" if self.bits == SIGN_BITS else f"{'i' if self.signed else 'u'}{self.bits}"
-        return f"{'x'.join(map(str, self.shape))} of {element}"
+        scaled = self.scaling.scaled(samples, self._form.bits, signed=self._form.signed)
+        return scaled.reshape(len(samples), *shape)
 
 
 def check_network(network: Network) -> None:
@@ -225,44 +225,39 @@ def check_network(network: Network) -> None:
     written with, and somebody must read every layer but the last. Fully connected layers read and write maps of any
     shape.
     """
-    known: dict[str, _Map] = {}
+    known: dict[str, MapForm] = {}
     read: set[str] = set()
     for number, stage in enumerate(network.stages):
         sources = network.sources(number)
         if stage.name in known or stage.name == NETWORK_INPUT:
             twice = f"{stage.name} twice" if stage.name in known else f"{stage.name}, the input of the network"
             raise LayerError(f"names of layers must be different, not {twice}")
-        if len(sources) != len(stage.input_shapes):
-            raise LayerError(f"inputs of {stage.name} must be {len(stage.input_shapes)}, not {', '.join(sources)}")
+        if len(sources) != len(stage.inputs):
+            raise LayerError(f"inputs of {stage.name} must be {len(stage.inputs)}, not {', '.join(sources)}")
         _check_pad(stage)
-        _check_sources(stage, sources, known)
+        for source, form in network.reads(number):
+            _check_source(stage, source, form, known)
         read.update(sources)
-        known[stage.name] = _Map(shape=stage.output_shape, bits=stage.precision.y, signed=stage.precision.y_signed)
+        known[stage.name] = MapForm(shape=stage.output_shape, bits=stage.precision.y, signed=stage.precision.y_signed)
     for stage in network.stages[:-1]:
         if stage.name not in read:
             raise LayerError(f"results of {stage.name} must be read by a layer behind it, not by none")
 
 
-def _check_sources(stage: Stage, sources: tuple[str, ...], known: dict[str, _Map]) -> None:
-    for source, shape, (bits, signed) in zip(sources, stage.input_shapes, stage.input_elements, strict=True):
-        taken = _Map(shape=shape, bits=bits, signed=signed)
-        if source == NETWORK_INPUT and source not in known:
-            known[source] = taken
-        if source not in known:
-            raise LayerError(f"inputs of {stage.name} must be layers before it or {NETWORK_INPUT}, not {source}")
-        if isinstance(stage.layer, ImageConvLayer) and source != NETWORK_INPUT:
-            raise LayerError(f"layer of an image must be the first, not {stage.name} behind {source}")
-        if not _fits(known, source, taken, flat=isinstance(stage.layer, LinearLayer)):
-            raise LayerError(f"inputs of {stage.name} must be {known[source]} as {source} leaves them, not {taken}")
-
-
-def _fits(known: Mapping[str, _Map], source: str, taken: _Map, *, flat: bool) -> bool:
+def _check_source(stage: Stage, source: str, taken: MapForm, known: dict[str, MapForm]) -> None:
+    if source == NETWORK_INPUT and source not in known:
+        known[source] = taken
+    if source not in known:
+        raise LayerError(f"inputs of {stage.name} must be layers before it or {NETWORK_INPUT}, not {source}")
+    if isinstance(stage.layer, ImageConvLayer) and source != NETWORK_INPUT:
+        raise LayerError(f"layer of an image must be the first, not {stage.name} behind {source}")
     written = known[source]
-    if (written.bits, written.signed) != (taken.bits, taken.signed):
-        return False
-    if flat or len(written.shape) == 1:
-        return prod(written.shape) == prod(taken.shape)
-    return _plain(written.shape) == _plain(taken.shape)
+    if isinstance(stage.layer, LinearLayer) or len(written.shape) == 1:
+        fits = prod(written.shape) == prod(taken.shape)
+    else:
+        fits = _plain(written.shape) == _plain(taken.shape)
+    if not fits or (written.bits, written.signed) != (taken.bits, taken.signed):
+        raise LayerError(f"inputs of {stage.name} must be {written} as {source} leaves them, not {taken}")
 
 
 def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -278,11 +273,7 @@ def _check_pad(stage: Stage) -> None:
         return
     if not hasattr(stage.layer, "outside"):
         raise LayerError(f"pad of {stage.name} must be left out with {stage.kind.name}, not {stage.pad}")
-    bits, signed = stage.precision.x, stage.precision.x_signed
-    if bits == SIGN_BITS:
-        if abs(stage.pad) != 1:
-            raise LayerError(f"pad of {stage.name} must be -1 or 1, not {stage.pad}")
-        return
-    least = -(1 << (bits - 1)) if signed else 0
-    if not least <= stage.pad < least + (1 << bits):
-        raise LayerError(f"pad of {stage.name} must be {least}..{least + (1 << bits) - 1}, not {stage.pad}")
+    (form,) = stage.inputs
+    most = 1 if form.bits == SIGN_BITS else form.least + (1 << form.bits) - 1
+    if not form.least <= stage.pad <= most:
+        raise LayerError(f"pad of {stage.name} must be {form.least}..{most}, not {stage.pad}")

@@ -45,7 +45,7 @@ def in_whole_words(network: Network) -> Network:
         source = sources[0]
         had, taken, filling = maps.channels(source), maps.wanted(source), fillings[source]
         if _splits(stage, maps.shapes[source]):
-            had = taken = stage.input_shapes[0][-1]
+            had = taken = stage.inputs[0].shape[-1]
             maps.check_split(stage, source)
         widening = Widening(had=had, taken=taken, written=maps.wanted(stage.name), filling=filling)
         wide = replace(widened_stages(stage, widening), sources=sources)
@@ -56,14 +56,12 @@ def in_whole_words(network: Network) -> Network:
 
 def filled_input(image: Ints, network: Network) -> Ints:
     """The input, ``[...][channel]``, of a network that :func:`in_whole_words` gave, for one of the original network."""
-    for number, stage in enumerate(network.stages):
-        for source, shape, (bits, _) in zip(
-            network.sources(number), stage.input_shapes, stage.input_elements, strict=True
-        ):
-            if source == NETWORK_INPUT and prod(shape) > image.size:
-                added = shape[-1] - image.shape[-1]
+    for number in range(len(network.stages)):
+        for source, form in network.reads(number):
+            if source == NETWORK_INPUT and prod(form.shape) > image.size:
+                added = form.shape[-1] - image.shape[-1]
                 widths: Any = [(0, 0)] * (image.ndim - 1) + [(0, added)]
-                return np.pad(image, widths, constant_values=_filling_of_input(bits))
+                return np.pad(image, widths, constant_values=_filling_of_input(form.bits))
     return image
 
 
@@ -73,7 +71,7 @@ def _filling_of_input(bits: int) -> int:
 
 def _splits(stage: Stage, written: Shape) -> bool:
     """Return whether a layer reads results without pixels as a map of several."""
-    shape = stage.input_shapes[0]
+    shape = stage.inputs[0].shape
     return len(written) == 1 and not isinstance(stage.layer, LinearLayer) and shape[-1] != written[-1]
 
 
@@ -87,7 +85,7 @@ def _read_units(stage: Stage) -> set[int]:
     if isinstance(stage.layer, DepthwiseLayer):
         return {_unit(own.x)}
     if isinstance(stage.layer, _SAME_CHANNELS):
-        return {_unit(min(bits for bits, _ in (*stage.input_elements, (own.y, False))))}
+        return {_unit(min(own.y, *(form.bits for form in stage.inputs)))}
     # weights of one bit are crumbs for inputs of more
     narrow = _unit(min(own.x, own.w if own.x == SIGN_BITS else max(own.w, CRUMB_BITS)))
     # some read the pixels where they are, some through rows
@@ -114,15 +112,13 @@ class _Maps:
         self._same: dict[str, str] = {}
         for number, stage in enumerate(network.stages):
             self._note(stage.name, stage.output_shape, {_written_unit(stage)})
-            for source, shape, (bits, _) in zip(
-                network.sources(number), stage.input_shapes, stage.input_elements, strict=True
-            ):
+            for source, form in network.reads(number):
                 if source == NETWORK_INPUT:
-                    self.input_bits = bits
-                    if len(shape) > len(self.shapes.get(NETWORK_INPUT, ())):
-                        self._note(NETWORK_INPUT, shape, set())
+                    self.input_bits = form.bits
+                    if len(form.shape) > len(self.shapes.get(NETWORK_INPUT, ())):
+                        self._note(NETWORK_INPUT, form.shape, set())
                 if not _splits(stage, self.shapes[source]):
-                    self._read(stage, source, bits)
+                    self._read(stage, source, form.bits)
         names = list(self.shapes)
         self._unit = {one: max({1}.union(*(self._units[name] for name in self._alike(one)))) for one in names}
         self._wider = {one for one in names if any(map(self._has_gaps, self._alike(one)))}
@@ -176,7 +172,7 @@ class _Maps:
 
     def check_split(self, stage: Stage, source: str) -> None:
         """Raise :class:`LayerError` unless a layer that reads a row as a map can do so, no channels being added."""
-        channels = stage.input_shapes[0][-1]
+        channels = stage.inputs[0].shape[-1]
         is_whole = all(channels % unit == 0 for unit in _read_units(stage))
         is_kept = not isinstance(stage.layer, _SAME_CHANNELS) or self.wanted(stage.name) == channels
         if not (is_whole and is_kept and self.wanted(source) == self.channels(source)):
@@ -242,8 +238,8 @@ def _other(name: str, known: Collection[str]) -> str:
 
 def _transposed(stage: Stage, source: str, name: str) -> Stage:
     """The transposition of the map that a layer reads."""
-    height, width, channels = stage.input_shapes[0]
-    bits, signed = stage.input_elements[0]
+    (form,) = stage.inputs
+    (height, width, channels), bits, signed = form.shape, form.bits, form.signed
     return Stage(
         name=name,
         layer=TransposeLayer(height=height, width=width, channels=channels),

@@ -42,7 +42,7 @@ class WorkPiece:
 def piece_of(stage: Stage, maps: Sequence[Ints], share: float) -> WorkPiece:
     """About ``share`` of a layer with these inputs, away from the edge of the map; all of it if that is 1 or more."""
     whole = int(np.prod(stage.output_shape))
-    shaped = tuple(values.reshape(shape) for values, shape in zip(maps, stage.input_shapes, strict=True))
+    shaped = tuple(values.reshape(one.shape) for values, one in zip(maps, stage.inputs, strict=True))
     is_folded = getattr(stage.tensors, "folded", False)
     cut, inputs = (replace(stage, tensors=replace(stage.tensors, folded=False)) if is_folded else stage), shaped
     if share < 1 and isinstance(cut.layer, Windows):

@@ -107,8 +107,7 @@ def _elements(stage: Any) -> int:
 def _computed(network: _Network, inputs: NDArray[Any]) -> list[I32]:
     known: dict[str, NDArray[Any]] = {_INPUT: inputs}
     for number, stage in enumerate(network.stages):
-        given = zip(network.sources(number), stage.input_shapes, stage.input_elements, strict=True)
-        maps = [_taken(stage, known[source], shape, elements) for source, shape, elements in given]
+        maps = [_taken(stage, known[source], form) for source, form in network.reads(number)]
         known[stage.name] = stage_results(stage, *maps)
     return [known[stage.name].reshape(len(inputs), *stage.output_shape) for stage in network.stages]
 
@@ -118,16 +117,15 @@ def stage_results(stage: _Stage, *maps: NDArray[Any]) -> I32:
     return COMPUTED[stage.kind.name](stage, *maps).astype(np.int32)
 
 
-def _taken(stage: _Stage, values: NDArray[Any], shape: tuple[int, ...], elements: tuple[int, bool]) -> I32:
+def _taken(stage: _Stage, values: NDArray[Any], form: Any) -> I32:
     """Return the map that a layer reads in its shape; raises :class:`LayerError` for values out of range."""
-    if values[0].size != int(np.prod(shape)):
-        raise LayerError(f"inputs of {stage.name} must be {shape}, not {values.shape[1:]}")
-    bits, signed = elements
-    least, most = (-1, 1) if bits == _SIGN_BITS else element_range(bits, signed=signed)
+    if values[0].size != prod(form.shape):
+        raise LayerError(f"inputs of {stage.name} must be {form.shape}, not {values.shape[1:]}")
+    least, most = (-1, 1) if form.bits == _SIGN_BITS else element_range(form.bits, signed=form.signed)
     low, high = int(values.min()), int(values.max())
     if low < least or high > most:
         raise LayerError(f"inputs of {stage.name} must be {least}..{most}, not {low if low < least else high}")
-    return values.astype(np.int32).reshape(len(values), *shape)
+    return values.astype(np.int32).reshape(len(values), *form.shape)
 
 
 def _outside(stage: _Stage) -> int:

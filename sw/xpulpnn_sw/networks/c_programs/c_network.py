@@ -19,8 +19,8 @@ from xpulpnn_sw.networks.kernels import (
     OUTPUT,
     buffer_of,
     edges,
+    form_of,
     input_pieces,
-    inputs_of,
     kernels,
     length,
     pixel_distance,
@@ -50,10 +50,8 @@ class InputLayout:
     @classmethod
     def of(cls, stage: Stage, run: KernelRun, symbol: str, channels: int) -> Self:
         """The layout of what a layer calls ``symbol``, which has so many channels with a meaning."""
-        place = inputs_of(run).index(symbol)
-        shape, (bits, signed) = stage.input_shapes[place], stage.input_elements[place]
-        size = length(run, symbol)
-        layer = stage.layer
+        form, layer = form_of(stage, run, symbol), stage.layer
+        shape, bits = form.shape, form.bits
         known = cls(
             rows=shape[0] if len(shape) > 1 else 1,
             columns=prod(shape[1:-1]),
@@ -64,9 +62,9 @@ class InputLayout:
             pixel_bits=0,
             channel_bits=bits,
             bits=bits,
-            signed=signed,
+            signed=form.signed,
             around=0,
-            size=size,
+            size=length(run, symbol),
         )
         if isinstance(layer, ImageConvLayer):
             return replace(
