@@ -44,31 +44,6 @@ static inline size_t needed(const struct heap *heap, size_t size) {
     return size > limit ? 0 : (size + HEADER + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
 }
 
-static inline void *heap_take(struct heap *heap, size_t size) {
-    if (heap->end - heap->begin < 2 * ALIGNMENT)
-        return NULL;
-    if (heap->lowest_free == NULL)
-        heap_start(heap);
-    size_t wanted = needed(heap, size);
-    if (wanted == 0)
-        return NULL;
-    for (struct block *block = heap->lowest_free; bytes(block) != 0; block = next(block)) {
-        if (!is_free(block) || bytes(block) < wanted)
-            continue;
-        size_t rest = bytes(block) - wanted;
-        set_size(block, wanted, USED);
-        if (rest != 0) {
-            set_size(next(block), rest, 0);
-        }
-        struct block *lowest = heap->lowest_free;
-        while (lowest <= block && !is_free(lowest) && bytes(lowest) != 0)
-            lowest = next(lowest);
-        heap->lowest_free = lowest;
-        return (char *)block + HEADER;
-    }
-    return NULL;
-}
-
 static inline void heap_give(struct heap *heap, void *memory) {
     if (memory == NULL)
         return;
@@ -95,6 +70,26 @@ static inline void heap_cut(struct heap *heap, struct block *block, size_t size)
     struct block *after = next(block);
     set_size(after, rest, USED);
     heap_give(heap, (char *)after + HEADER);
+}
+
+static inline void *heap_take(struct heap *heap, size_t size) {
+    if (heap->end - heap->begin < 2 * ALIGNMENT)
+        return NULL;
+    if (heap->lowest_free == NULL)
+        heap_start(heap);
+    size_t wanted = needed(heap, size);
+    if (wanted == 0)
+        return NULL;
+    for (struct block *block = heap->lowest_free; bytes(block) != 0; block = next(block)) {
+        if (!is_free(block) || bytes(block) < wanted)
+            continue;
+        set_size(block, bytes(block), USED);
+        heap_cut(heap, block, wanted);
+        while (!is_free(heap->lowest_free) && bytes(heap->lowest_free) != 0)
+            heap->lowest_free = next(heap->lowest_free);
+        return (char *)block + HEADER;
+    }
+    return NULL;
 }
 
 /* Makes a used block larger or smaller; NULL: there is no room behind it. */

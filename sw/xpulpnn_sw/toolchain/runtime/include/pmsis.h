@@ -77,14 +77,8 @@ typedef struct {
 
 static inline void pi_cluster_conf_init(struct pi_cluster_conf *conf) { memset(conf, 0, sizeof *conf); }
 static inline void pi_open_from_conf(struct pi_device *device, void *conf) { device->config = conf; }
-static inline int pi_cluster_open(struct pi_device *device) {
-    (void)device;
-    return 0;
-}
-static inline int pi_cluster_close(struct pi_device *device) {
-    (void)device;
-    return 0;
-}
+#define pi_cluster_open(device) ((void)(device), 0)
+#define pi_cluster_close(device) ((void)(device), 0)
 static inline struct pi_cluster_task *pi_cluster_task(struct pi_cluster_task *task, void (*entry)(void *), void *arg) {
     memset(task, 0, sizeof *task);
     task->entry = entry;
@@ -98,15 +92,12 @@ static inline int pi_cluster_send_task_to_cl(struct pi_device *device, struct pi
 }
 #define pi_cluster_send_task(device, task) pi_cluster_send_task_to_cl(device, task)
 
-static inline pi_task_t *pi_task_block(pi_task_t *task) {
-    task->callback = NULL;
-    return task;
-}
 static inline pi_task_t *pi_task_callback(pi_task_t *task, void (*callback)(void *), void *argument) {
     task->callback = callback;
     task->argument = argument;
     return task;
 }
+#define pi_task_block(task) pi_task_callback(task, NULL, NULL)
 static inline void pi_task_wait_on(pi_task_t *task) { (void)task; }
 static inline int pi_cluster_send_task_to_cl_async(struct pi_device *device, struct pi_cluster_task *task, pi_task_t *done) {
     int result = pi_cluster_send_task_to_cl(device, task);

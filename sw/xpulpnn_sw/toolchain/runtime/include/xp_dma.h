@@ -121,15 +121,14 @@ static inline void pi_cl_dma_memcpy(pi_cl_dma_copy_t *copy) {
 /* Of any of the structures. */
 static inline void pi_cl_dma_wait(void *copy) { xp_dma_finish(*(const int *)copy); }
 
-static inline void pi_cl_dma_cmd(uint32_t ext, uint32_t loc, uint32_t size, pi_cl_dma_dir_e dir, pi_cl_dma_cmd_t *cmd) {
-    cmd->id = xp_dma_identifier();
-    xp_dma_copy(ext, loc, size, 0, 0, dir);
-}
 static inline void pi_cl_dma_cmd_2d(
     uint32_t ext, uint32_t loc, uint32_t size, uint32_t stride, uint32_t length, pi_cl_dma_dir_e dir, pi_cl_dma_cmd_t *cmd
 ) {
     cmd->id = xp_dma_identifier();
     xp_dma_copy(ext, loc, size, stride, length, dir);
+}
+static inline void pi_cl_dma_cmd(uint32_t ext, uint32_t loc, uint32_t size, pi_cl_dma_dir_e dir, pi_cl_dma_cmd_t *cmd) {
+    pi_cl_dma_cmd_2d(ext, loc, size, 0, 0, dir, cmd);
 }
 static inline void pi_cl_dma_cmd_wait(pi_cl_dma_cmd_t *cmd) { pi_cl_dma_wait(cmd); }
 

@@ -38,11 +38,8 @@ typedef struct {
 typedef struct {
     int id;
 } rt_cluster_call_t;
-static inline void rt_event_sched_init(rt_event_sched_t *scheduler) { (void)scheduler; }
-static inline int rt_event_alloc(rt_event_sched_t *scheduler, int count) {
-    (void)scheduler, (void)count;
-    return 0;
-}
+#define rt_event_sched_init(scheduler) ((void)(scheduler))
+#define rt_event_alloc(scheduler, count) ((void)(scheduler), (void)(count), 0)
 static inline rt_event_t *rt_event_get(void *scheduler, void (*callback)(void *), void *argument) {
     (void)scheduler;
     rt_event_t *event = malloc(sizeof *event);
@@ -85,13 +82,6 @@ typedef pi_cl_dma_copy_t rt_dma_copy_t;
 typedef pi_cl_dma_dir_e rt_dma_dir_e;
 #define RT_DMA_DIR_LOC2EXT PI_CL_DMA_DIR_LOC2EXT
 #define RT_DMA_DIR_EXT2LOC PI_CL_DMA_DIR_EXT2LOC
-static inline void rt_dma_memcpy(
-    unsigned ext, unsigned loc, unsigned short size, rt_dma_dir_e dir, int merge, rt_dma_copy_t *copy
-) {
-    if (!merge)
-        copy->id = xp_dma_identifier();
-    xp_dma_copy(ext, loc, size, 0, 0, dir);
-}
 static inline void rt_dma_memcpy_2d(
     unsigned ext, unsigned loc, unsigned short size, unsigned short stride, unsigned short length, rt_dma_dir_e dir,
     int merge, rt_dma_copy_t *copy
@@ -100,6 +90,7 @@ static inline void rt_dma_memcpy_2d(
         copy->id = xp_dma_identifier();
     xp_dma_copy(ext, loc, size, stride, length, dir);
 }
+#define rt_dma_memcpy(ext, loc, size, dir, merge, copy) rt_dma_memcpy_2d(ext, loc, size, 0, 0, dir, merge, copy)
 #define rt_dma_wait(copy) pi_cl_dma_wait(copy)
 #define rt_dma_flush() pi_cl_dma_flush()
 
