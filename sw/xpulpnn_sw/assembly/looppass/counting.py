@@ -110,15 +110,11 @@ class NaturalLoop:
     blocks: frozenset[int]
 
 
-_RELATIONS = {"beq": "eq", "bne": "ne", "blt": "lt", "bge": "ge", "bltu": "ltu", "bgeu": "geu"}
-_INVERSE = {
-    "eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "ltu": "geu", "geu": "ltu",
-    "gt": "le", "le": "gt", "gtu": "leu", "leu": "gtu",
-}  # fmt: skip
 _SWAPPED = {
     "eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "ge": "le", "le": "ge",
     "ltu": "gtu", "gtu": "ltu", "geu": "leu", "leu": "geu",
 }  # fmt: skip
+_INVERSE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "ltu": "geu", "geu": "ltu"}  # of those of branches
 _UPWARD = frozenset({"ne", "lt", "ltu", "le", "leu"})
 _DOWNWARD = frozenset({"ne", "gt", "gtu", "ge", "geu"})
 _UNEQUAL = frozenset({"ne", "lt", "gt", "ltu", "gtu"})
@@ -133,17 +129,11 @@ class Condition:
     first: int
     second: int
 
-    def of(self, register: int) -> "Condition":
-        """The same condition with ``register`` first, if it is one of the two."""
-        if register == self.second != self.first:
-            return Condition(_SWAPPED[self.relation], self.second, self.first)
-        return self
-
 
 def held_condition(branch: ListedOperation, *, taken: bool) -> Condition | None:
     """Return the condition that holds after a branch; None for a comparison with an immediate."""
-    relation = _RELATIONS.get(branch.name)
-    if relation is None:
+    relation = branch.name.removeprefix("b")
+    if relation not in _INVERSE:
         return None
     held = relation if taken else _INVERSE[relation]
     return Condition(held, branch.values["rs1"], branch.values["rs2"])
@@ -192,7 +182,8 @@ def find_counter(flow: FlowGraph, loop: NaturalLoop, test: Condition, end: int) 
     changing = [register for register, writers in written.items() if writers]
     if len(changing) != 1 or test.first == test.second:
         return "both sides of the test change" if changing else "nothing in the test changes"
-    test = test.of(changing[0])
+    if changing[0] == test.second:
+        test = Condition(_SWAPPED[test.relation], test.second, test.first)
     register, writers = test.first, written[test.first]
     if len(writers) != 1:
         return "the counter changes at several places"
@@ -244,7 +235,6 @@ class Entry:
 def at_entry(flow: FlowGraph, loop: NaturalLoop, counter: Counter) -> Entry:
     """Follow the only way into a loop backwards and collect what is known."""
     tracked = [_Tracked(counter.register), _Tracked(counter.bound, 0 if counter.bound == 0 else None)]
-    known: list[int | None] = [None, tracked[1].number]
     relations: set[str] = set()
     came_from, seen = loop.header, set(loop.blocks)
     while True:
@@ -258,9 +248,7 @@ def at_entry(flow: FlowGraph, loop: NaturalLoop, counter: Counter) -> Entry:
         if not _track(flow.blocks[index].all, tracked):
             break
         came_from = index
-    for number, one in enumerate(tracked):
-        known[number] = one.number
-    return Entry(known[0], known[1], frozenset(relations))
+    return Entry(tracked[0].number, tracked[1].number, frozenset(relations))
 
 
 def _edge_facts(flow: FlowGraph, index: int, target: int, tracked: Sequence[_Tracked]) -> set[str]:

@@ -61,17 +61,6 @@ class _Shape:
     is_tested_at_end: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """A loop that can be turned."""
-
-    shape: _Shape
-    counter: Counter
-    entry: Entry
-    setup: tuple[ListedOperation, ...]
-    is_exact: bool
-
-
 def _shape(flow: FlowGraph, loop: NaturalLoop) -> _Shape | str:
     if len(loop.latches) != 1:
         return "jumps back from several places"
@@ -169,16 +158,24 @@ class HardwareLoops:
         if isinstance(counter, str):
             return counter
         end = f"{self._prefix}{len(self._made)}"
-        plan = self._plan(flow, shape, counter, end, level, distance)
-        if isinstance(plan, str):
-            return plan
-        self._apply(plan, end)
+        setup, is_exact = self._setup(flow, shape, counter, end, level, distance)
+        if not setup:
+            return "no free register"
+        blocks = self.function.blocks
+        if is_exact:
+            place, last = blocks[counter.place], blocks[shape.end]
+            place.operations = [op for op in place.operations if counter.register not in op.writes]
+            last.operations = last.body
+        blocks[shape.start].setup = setup
+        blocks[shape.end].end_label = end
+        self.function.loops.append((shape.start, shape.end))
         self._made.append((loop.blocks, level))
         return level
 
-    def _plan(
+    def _setup(
         self, flow: FlowGraph, shape: _Shape, counter: Counter, end: str, level: int, distance: int
-    ) -> _Plan | str:
+    ) -> tuple[list[ListedOperation], bool]:
+        """What sets up the loop, nothing without a free register, and whether the compiler's test may go."""
         entry = at_entry(flow, shape.loop, counter) if shape.is_tested_at_end else Entry()
         turns = entry.turns(counter)
         is_exact = turns is not None or (shape.is_tested_at_end and entry.is_exact(counter))
@@ -186,7 +183,7 @@ class HardwareLoops:
         distance -= _WORD * is_exact
         if is_exact and turns is not None and turns <= _LARGEST_COUNT and distance <= _NEAREST_FARTHEST:
             word = _SETUP_NUMBER | level << 7 | turns << 20
-            return _Plan(shape, counter, entry, (_setup(word, 14, end, None),), is_exact)
+            return [_setup(word, 14, end, None)], is_exact
         # a counter that nobody else reads may hold the count
         free = [counter.register] if is_exact else self._free(flow, shape.start)
         if counter.bound == 0 and counter.relation == "ne" and counter.step == -1:
@@ -196,10 +193,9 @@ class HardwareLoops:
         else:
             made = _count(counter, free, is_exact=is_exact)
             if made is None:
-                return "no free register"
+                return [], is_exact
             setup, count = made, free[0]
-        setup.append(_setup(_SETUP | level << 7 | count << 15, 19, end, count))
-        return _Plan(shape, counter, entry, tuple(setup), is_exact)
+        return [*setup, _setup(_SETUP | level << 7 | count << 15, 19, end, count)], is_exact
 
     def _free(self, flow: FlowGraph, start: int) -> list[int]:
         """Registers nobody reads later than the start of a block, and that callers know the function to write."""
@@ -221,17 +217,6 @@ class HardwareLoops:
                 if successor not in loop.blocks and (successor < 0 or register in flow.live_in[successor]):
                     return False
         return True
-
-    def _apply(self, plan: _Plan, end: str) -> None:
-        blocks, shape, counter = self.function.blocks, plan.shape, plan.counter
-        if plan.is_exact:
-            place = blocks[counter.place]
-            place.operations = [op for op in place.operations if counter.register not in op.writes]
-            last = blocks[shape.end]
-            last.operations = last.body
-        blocks[shape.start].setup = list(plan.setup)
-        blocks[shape.end].end_label = end
-        self.function.loops.append((shape.start, shape.end))
 
 
 def _setup(word: int, shift: int, end: str, count: int | None) -> ListedOperation:
