@@ -42,8 +42,8 @@ def loop_record(report: PassReport) -> dict[str, Any]:
         "hardware_loops": report.turned,
         "refusals": report.refusals(),
         "skipped_functions": dict(report.skipped),
-        "increments": report.tally.increments,
-        "sums": report.tally.sums,
+        "increments": report.increments,
+        "sums": report.sums,
     }
 
 
@@ -58,8 +58,8 @@ def show_loops(report: PassReport) -> None:
     for function, reason in report.skipped.items():
         table.add_row(function, "", "no", reason)
     tell(table)
-    text = f"{report.turned} of {len(report.loops)} loops; accesses: {report.tally.increments} with increment, "
-    tell(text + f"{report.tally.sums} with a sum for their address")
+    text = f"{report.turned} of {len(report.loops)} loops; accesses: {report.increments} with increment, "
+    tell(text + f"{report.sums} with a sum for their address")
 
 
 ARCHIVE_SUFFIX = ".a"

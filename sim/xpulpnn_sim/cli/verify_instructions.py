@@ -91,8 +91,8 @@ def _summary(total: ProgramComparison) -> dict[str, Any]:
         "loops": len(report.loops),
         "hardware_loops": report.turned,
         "refusals": report.refusals(),
-        "increments": report.tally.increments,
-        "sums": report.tally.sums,
+        "increments": report.increments,
+        "sums": report.sums,
         "executed": total.instructions,
     }
 

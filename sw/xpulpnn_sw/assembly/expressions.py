@@ -75,36 +75,29 @@ def _quotient(a: int, b: int) -> int:
     return size if (a < 0) == (b < 0) else -size
 
 
-# binary operators, the weakest first
-_LEVELS: tuple[Mapping[str, Callable[[int, int], int]], ...] = (
-    {"+": lambda a, b: a + b, "-": lambda a, b: a - b},
-    {"|": lambda a, b: a | b, "&": lambda a, b: a & b, "^": lambda a, b: a ^ b},
-    {
-        "*": lambda a, b: a * b,
-        "/": _quotient,
-        "%": lambda a, b: a - b * _quotient(a, b),
-        "<<": lambda a, b: a << b,
-        ">>": lambda a, b: a >> b,
-    },
-)
-
-_SIGNS: Mapping[str, Callable[[int], int]] = {"-": lambda a: -a, "+": lambda a: a, "~": lambda a: ~a}
+# binary operators: how strong they bind, and what they do
+_OPERATORS: Mapping[str, tuple[int, Callable[[int, int], int]]] = {
+    "+": (0, int.__add__),
+    "-": (0, int.__sub__),
+    "|": (1, int.__or__),
+    "&": (1, int.__and__),
+    "^": (1, int.__xor__),
+    "*": (2, int.__mul__),
+    "/": (2, _quotient),
+    "%": (2, lambda a, b: a - b * _quotient(a, b)),
+    "<<": (2, int.__lshift__),
+    ">>": (2, int.__rshift__),
+}
+_SIGNS: Mapping[str, Callable[[int], int]] = {"-": int.__neg__, "+": int.__pos__, "~": int.__invert__}
 _LARGEST_SHIFT = 63
 
 
 class _Expression:
     def __init__(self, text: str, symbols: Mapping[str, int], pc: int) -> None:
         self._text, self._symbols, self._pc = text, symbols, pc
-        self._words: list[str] = []
-        place = 0
-        stripped = text.rstrip()
-        while place < len(stripped):
-            match = _WORD.match(stripped, place)
-            if match is None:
-                raise self._error()
-            self._words.append(match[1])
-            place = match.end()
-        self._words.reverse()
+        self._words = _WORD.findall(text)[::-1]
+        if "".join(reversed(self._words)) != "".join(text.split()):
+            raise self._error()
 
     def whole(self) -> int:
         """The value of the text."""
@@ -113,16 +106,16 @@ class _Expression:
             raise self._error()
         return value
 
-    def _binary(self, level: int) -> int:
-        if level == len(_LEVELS):
-            return self._unary()
-        value = self._binary(level + 1)
-        while self._words and self._words[-1] in _LEVELS[level]:
-            operator = self._words.pop()
-            right = self._binary(level + 1)
-            if (operator in "/%" and right == 0) or (operator in ("<<", ">>") and not 0 <= right <= _LARGEST_SHIFT):
+    def _binary(self, least: int) -> int:
+        """The value of operands with operators that bind as strong as ``least`` or stronger."""
+        value = self._unary()
+        while self._words and self._words[-1] in _OPERATORS and _OPERATORS[self._words[-1]][0] >= least:
+            name = self._words.pop()
+            strength, computed = _OPERATORS[name]
+            right = self._binary(strength + 1)
+            if (name in "/%" and right == 0) or (name in ("<<", ">>") and not 0 <= right <= _LARGEST_SHIFT):
                 raise self._error()
-            value = _LEVELS[level][operator](value, right)
+            value = computed(value, right)
         return value
 
     def _unary(self) -> int:

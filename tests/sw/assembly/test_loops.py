@@ -92,7 +92,7 @@ def test_a_loop_over_words():
         "mv a0,a4",
         "ret",
     ]
-    assert (report.turned, report.tally.increments, report.tally.sums) == (1, 1, 0)
+    assert (report.turned, report.increments, report.sums) == (1, 1, 0)
     assert report.loops[0].source == "line 6"
 
 

@@ -4,8 +4,9 @@ Everything happens within a block, where every instruction between two places is
 all accesses; loads change places with each other only where the source has no volatile objects.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from xpulpnn.isa.fields import WORD_FIELDS
@@ -19,12 +20,8 @@ _STORES = frozenset({"sb", "sh", "sw"})
 _OFFSET = WORD_FIELDS["imm12"]
 
 
-@dataclass(slots=True)
-class AccessTally:
-    """Counts of changed accesses."""
-
-    increments: int = 0  # loads and stores that increment their base
-    sums: int = 0  # loads and stores that add two registers
+# counts of changed loads and stores: `increments` of their base, `sums` of two registers that are the address
+Tally = Counter[str]
 
 
 def _offset(operation: ListedOperation) -> int | None:
@@ -107,9 +104,7 @@ def _postponed(operations: list[ListedOperation]) -> list[ListedOperation]:
     return result
 
 
-def _with_sums(
-    operations: list[ListedOperation], live_out: frozenset[int], tally: AccessTally
-) -> list[ListedOperation]:
+def _with_sums(operations: list[ListedOperation], live_out: frozenset[int], tally: Tally) -> list[ListedOperation]:
     result = list(operations)
     index = 0
     while index < len(result):
@@ -118,7 +113,7 @@ def _with_sums(
         if user is not None:
             result[user] = _indexed(result[user], addition)
             del result[index]
-            tally.sums += 1
+            tally["sums"] += 1
         else:
             index += 1
     return result
@@ -159,9 +154,7 @@ def _incrementing(access: ListedOperation, step: int) -> ListedOperation:
     return make(f"p.{access.name}", "rs2,stimm12(rs1!)", rs2=values["rs2"], stimm12=step, **kept)
 
 
-def _with_increments(
-    operations: list[ListedOperation], tally: AccessTally, *, swap_loads: bool
-) -> list[ListedOperation]:
+def _with_increments(operations: list[ListedOperation], tally: Tally, *, swap_loads: bool) -> list[ListedOperation]:
     result = list(operations)
     index = 0
     while index < len(result):
@@ -170,7 +163,7 @@ def _with_increments(
             index += 1
         else:
             result = fused
-            tally.increments += 1
+            tally["increments"] += 1
     return result
 
 
@@ -226,17 +219,14 @@ def _later_access(before: Sequence[ListedOperation], register: int, *, swap_load
 
 
 def improve(
-    body: Sequence[ListedOperation], live_out: frozenset[int], tally: AccessTally, *, swap_loads: bool
+    body: Sequence[ListedOperation], live_out: frozenset[int], tally: Tally, *, swap_loads: bool
 ) -> list[ListedOperation]:
     """The instructions of a block before its terminator, with fewer additions where that is possible."""
-    found = AccessTally()
+    found = Tally()
     original = list(body)
     result = _with_increments(_with_sums(_postponed(original), live_out, found), found, swap_loads=swap_loads)
-    if not found.increments and not found.sums:
-        return original
-    tally.increments += found.increments
-    tally.sums += found.sums
-    return result
+    tally.update(found)
+    return result if found else original
 
 
 def _stalls(operations: Sequence[ListedOperation]) -> int:

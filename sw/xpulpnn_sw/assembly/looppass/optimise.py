@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CSR_BY_NAME
-from xpulpnn_sw.assembly.looppass.accesses import AccessTally, improve, spread_loads
+from xpulpnn_sw.assembly.looppass.accesses import Tally, improve, spread_loads
 from xpulpnn_sw.assembly.looppass.counting import FlowGraph, live_before
 from xpulpnn_sw.assembly.looppass.hwloops import HardwareLoops, LoopOutcome
 from xpulpnn_sw.assembly.looppass.listing import ListedFunction, Listing, strip_comment
@@ -34,20 +34,8 @@ def _is_compiled(function: ListedFunction) -> bool:
     return found and first is not None and (first.step(SP) or 0) < 0
 
 
-def _instructions(*texts: str) -> list[ListedOperation]:
-    return [parse_operation(text) for text in texts]
-
-
-def _saving() -> list[ListedOperation]:
-    moves = [(f"csrr t0, 0x{csr:x}", f"sw t0, {_WORD * place}(sp)") for place, csr in enumerate(_SAVED)]
-    head = (f"addi sp, sp, {-_FRAME}", f"sw t0, {_SPARE_AT}(sp)")
-    return _instructions(*head, *(text for pair in moves for text in pair))
-
-
-def _restoring() -> list[ListedOperation]:
-    moves = [(f"lw t0, {_WORD * place}(sp)", f"csrw 0x{csr:x}, t0") for place, csr in enumerate(_SAVED)]
-    tail = (f"lw t0, {_SPARE_AT}(sp)", f"addi sp, sp, {_FRAME}")
-    return _instructions(*(text for pair in moves for text in pair), *tail)
+def _instructions(text: str) -> list[ListedOperation]:
+    return [parse_operation(one.strip()) for one in text.split(";")]
 
 
 def keep_loops(function: ListedFunction) -> bool:
@@ -56,11 +44,15 @@ def keep_loops(function: ListedFunction) -> bool:
     entry = function.blocks[0]
     if not calls or not _is_compiled(function) or entry.predecessors:
         return False
+    places = [(csr, _WORD * number) for number, csr in enumerate(_SAVED)]
+    loads = "; ".join(f"lw t0, {place}(sp); csrw 0x{csr:x}, t0" for csr, place in places)
+    restoring = _instructions(f"{loads}; lw t0, {_SPARE_AT}(sp); addi sp, sp, {_FRAME}")
     for block in function.blocks:
         if block.terminator is not None and block.terminator.name == "mret":
-            block.replace_body([*block.body, *_restoring()])
+            block.replace_body([*block.body, *restoring])
     # in front of the frame of the compiler, which is the first thing in the block
-    entry.setup = _saving()
+    stores = "; ".join(f"csrr t0, 0x{csr:x}; sw t0, {place}(sp)" for csr, place in places)
+    entry.setup = _instructions(f"addi sp, sp, {-_FRAME}; sw t0, {_SPARE_AT}(sp); {stores}")
     return True
 
 
@@ -71,15 +63,16 @@ class PassReport:
     loops: list[LoopOutcome] = field(default_factory=list[LoopOutcome])
     skipped: dict[str, str] = field(default_factory=dict[str, str])  # functions left as they are, with the reason
     handlers: int = 0  # interrupt handlers that save the loop registers for the functions they call
-    tally: AccessTally = field(default_factory=AccessTally)  # loads and stores that have changed
+    increments: int = 0  # loads and stores that increment their base
+    sums: int = 0  # loads and stores that add two registers
 
     def merge(self, other: "PassReport") -> None:
         """Add what was done to other files."""
         self.loops += other.loops
         self.skipped |= other.skipped
         self.handlers += other.handlers
-        self.tally.increments += other.tally.increments
-        self.tally.sums += other.tally.sums
+        self.increments += other.increments
+        self.sums += other.sums
 
     @property
     def turned(self) -> int:
@@ -105,18 +98,20 @@ def optimise(assembly: str, config: CoreConfig, *, swap_loads: bool = False, rep
     if not config.xpulpv2:
         return assembly
     found = PassReport() if report is None else report
-    listing = Listing(assembly)
+    listing, tally = Listing(assembly), Tally()
     for number, function in enumerate(listing.functions):
         if function.obstacle:
             found.skipped[function.name] = function.obstacle
             continue
         found.loops += HardwareLoops(function, f".Lxp_end_{number}_").run()
-        _improve(function, found.tally, swap_loads=swap_loads)
+        _improve(function, tally, swap_loads=swap_loads)
         found.handlers += keep_loops(function)
+    found.increments += tally["increments"]
+    found.sums += tally["sums"]
     return listing.text()
 
 
-def _improve(function: ListedFunction, tally: AccessTally, *, swap_loads: bool) -> None:
+def _improve(function: ListedFunction, tally: Tally, *, swap_loads: bool) -> None:
     """Change the blocks of a function; inside loops, also their order."""
     flow = FlowGraph(function)
     looping = {index for loop in flow.natural_loops() for index in loop.blocks}
