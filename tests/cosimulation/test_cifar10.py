@@ -21,8 +21,8 @@ from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.layers.layer import LinearLayer, ReluLayer
 from xpulpnn_sw.layers.precision import Precision
-from xpulpnn_sw.networks.chain import chain
 from xpulpnn_sw.networks.importers.arrays_file import CMSIS_SHAPES
+from xpulpnn_sw.networks.kernels import chain
 from xpulpnn_sw.networks.network import Network, Stage
 
 MACS = 1024 * 32 * 75 + 256 * 16 * 800 + 64 * 32 * 400 + 512 * 10

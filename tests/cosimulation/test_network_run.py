@@ -19,7 +19,7 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.kernels.layout import Symbol
 from xpulpnn_sw.kernels.tiling.division import DmaTransfer
-from xpulpnn_sw.networks import chain
+from xpulpnn_sw.networks import kernels as module
 from xpulpnn_sw.networks.importers.registry import ImportOptions, import_model
 from xpulpnn_sw.networks.kernels import input_pieces, kernels
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
@@ -101,9 +101,11 @@ def test_a_wrong_source_is_found():
 @pytest.mark.cosim
 def test_a_map_that_is_too_short_is_found(monkeypatch):
     """Its end and the beginning of what lies behind it are at the same place."""
-    right = chain.map_bytes
+    right = module.map_bytes
     monkeypatch.setattr(
-        chain, "map_bytes", lambda *of: {name: size - 64 * (name == "left") for name, size in right(*of).items()}
+        module,
+        "map_bytes",
+        lambda *of: {name: size - 64 * (name == "left") for name, size in right(*of).items()},
     )
     found = run_network(diamond()).record
     assert {layer["name"] for layer in found["layers"] if layer["mismatches"]} >= {"both", "last"}
@@ -241,7 +243,7 @@ TOO_LARGE = {"_MOST_CODE": "code of diamond must be at most 100 bytes, not ", "_
 @pytest.mark.unit
 @pytest.mark.parametrize("name", TOO_LARGE)
 def test_networks_larger_than_memory(name, monkeypatch):
-    monkeypatch.setattr(chain, name, 100)
+    monkeypatch.setattr(module, name, 100)
     with pytest.raises(LayerError, match=f"^{TOO_LARGE[name]}"):
         build_network(diamond())
 

@@ -26,7 +26,7 @@ from xpulpnn_sim.reference.programs.elf import Executable, Window, load, load_fo
 from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, Trapped, describe
 from xpulpnn_sim.reference.programs.exits import record as trap_record
 from xpulpnn_sim.tools.files import require_writable
-from xpulpnn_sw.toolchain.core_note import require_core
+from xpulpnn_sw.toolchain.build_options import require_core
 
 DEFAULT_LIMIT = 1_000_000_000
 HART_LIMIT = 1 << 32

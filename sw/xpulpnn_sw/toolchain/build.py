@@ -18,7 +18,15 @@ from string import Template
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sw.assembly.looppass.optimise import has_volatile, optimise
-from xpulpnn_sw.toolchain.build_options import HEAP_SHARE, BuildStage, ClusterLayout, Options, link_script
+from xpulpnn_sw.toolchain.build_options import (
+    HEAP_SHARE,
+    BuildStage,
+    ClusterLayout,
+    Options,
+    core_name,
+    core_note,
+    link_script,
+)
 from xpulpnn_sw.toolchain.compilers import (
     LIBRARIES,
     LINKING,
@@ -36,7 +44,6 @@ from xpulpnn_sw.toolchain.compilers import (
     source_flags,
     target_flags,
 )
-from xpulpnn_sw.toolchain.core_note import cluster_note, core_name, core_note
 from xpulpnn_sw.toolchain.headers.generate import headers
 from xpulpnn_sw.toolchain.stock_assembly import SourcePlaces, translate
 
@@ -115,9 +122,7 @@ class _Build:
             raise CompileError("".join(f"{places.of(item.line)}: error: {item.text}\n" for item in problems))
         written = self._beside(output, ".s")
         options = self.options
-        note = core_note(options.config, options.core or core_name(options.config))
-        if options.cluster is not None:
-            note += cluster_note(options.cluster.cores, options.cluster.tcdm)
+        note = core_note(options.config, options.core or core_name(options.config), options.cluster)
         _write(written, translated + note)
         command = [*self.compiler.command, *TARGETS[self.compiler.kind], "-c", str(written), "-o", str(output)]
         try:

@@ -9,8 +9,7 @@ import pytest
 from tests.random_graphs import random_graph
 
 from xpulpnn.config import preset
-from xpulpnn_sw.networks.c_programs.c_network import c_identifiers, c_string, comment_text
-from xpulpnn_sw.networks.c_programs.plan import planned_memory
+from xpulpnn_sw.networks.c_programs.c_network import c_identifiers, c_string, comment_text, planned_memory
 from xpulpnn_sw.networks.deployment import Piece, PlannedMemory, arranged
 from xpulpnn_sw.networks.form import NetworkBuilder
 from xpulpnn_sw.networks.kernels import edges, kernels, length, weight_bytes

@@ -17,8 +17,8 @@ from xpulpnn.isa.table import INSNS, Decoder, expand_compressed, find
 from xpulpnn_sw.assembly.disasm import disassemble, render
 from xpulpnn_sw.assembly.expressions import evaluate
 from xpulpnn_sw.toolchain import compilers
+from xpulpnn_sw.toolchain.build_options import CoreNote, core_name, core_note, read_notes, require_core
 from xpulpnn_sw.toolchain.compilers import header_flags
-from xpulpnn_sw.toolchain.core_note import CoreNote, core_name, core_note, read_notes, require_core
 from xpulpnn_sw.toolchain.headers.generate import GENERATOR, config_header, headers, intrinsics_header
 from xpulpnn_sw.toolchain.headers.intrinsics import Intrinsic, c_name, intrinsics
 from xpulpnn_sw.toolchain.headers.pulp import BUILTINS, pulp_header

@@ -29,10 +29,9 @@ from xpulpnn_sim.cosimulation.workloads.workload import Progress, executable_of,
 from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.kernels.tiling.division import aligned
-from xpulpnn_sw.networks.chain import chain
 from xpulpnn_sw.networks.deployed_program import DeployedProgram, deployed_program
 from xpulpnn_sw.networks.deployment import Deployment
-from xpulpnn_sw.networks.kernels import OUTPUT, length, weight_bytes
+from xpulpnn_sw.networks.kernels import OUTPUT, chain, length, weight_bytes
 
 _LOAD, _STORE = "load", "store"  # names of the steps that compute no layer
 

@@ -33,7 +33,7 @@ from xpulpnn_sw.kernels.ulppack.gemm import SERIAL_BLOCK, bit_serial_gemm, packe
 from xpulpnn_sw.kernels.ulppack.packing import ISAS, largest
 from xpulpnn_sw.kernels.ulppack.plan import PackedPlan
 from xpulpnn_sw.layers.layer import MatmulLayer
-from xpulpnn_sw.toolchain.core_note import core_name
+from xpulpnn_sw.toolchain.build_options import core_name
 
 
 class FunctionWork(Workload):

@@ -25,7 +25,7 @@ from xpulpnn_sim.reference.programs.elf import Executable, Window, memory_of, re
 from xpulpnn_sim.reference.programs.exits import FROMHOST_DONE, Exit, Output
 from xpulpnn_sim.reference.programs.objects import SourceLines
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, text_of
-from xpulpnn_sw.toolchain.core_note import core_name, require_core
+from xpulpnn_sw.toolchain.build_options import core_name, require_core
 
 
 class LockstepCheck(FirstDifference):

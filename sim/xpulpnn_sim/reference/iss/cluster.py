@@ -27,7 +27,7 @@ from xpulpnn_sim.reference.programs.exits import (
     waits_for,
 )
 from xpulpnn_sim.reference.programs.objects import SourceLines
-from xpulpnn_sw.toolchain.core_note import core_name, require_core
+from xpulpnn_sw.toolchain.build_options import core_name, require_core
 
 DEFAULT_QUANTUM = 64
 _REPORT = 1 << 17  # instructions between two reports of progress

@@ -27,7 +27,7 @@ from xpulpnn_sim.reference.programs.exits import (
     reported,
     trap_loop,
 )
-from xpulpnn_sw.toolchain.core_note import core_name, require_core
+from xpulpnn_sw.toolchain.build_options import core_name, require_core
 
 
 class Retired(NamedTuple):

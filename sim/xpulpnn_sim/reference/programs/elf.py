@@ -17,7 +17,7 @@ from xpulpnn.config import TCDM_SPACE, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import CONTROL, TCDM_ALIAS, TCDM_BASE, TEST_SET_BIT
 from xpulpnn.isa.machine import ADDRESS_SPACE, HALF_BYTES, WORD_BYTES, XLEN
-from xpulpnn_sw.toolchain.core_note import NOTE_SECTION, ClusterNote, CoreNote, read_cluster_note, read_notes
+from xpulpnn_sw.toolchain.build_options import NOTE_SECTION, ClusterNote, CoreNote, read_cluster_note, read_notes
 
 SIZE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 

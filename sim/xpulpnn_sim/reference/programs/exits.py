@@ -23,7 +23,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import ADDRESS_SPACE, HALF_BYTES, LENGTH_MASK, WORD_BYTES, ExceptionCause
 from xpulpnn_sim.reference.programs.trace import EXCEPTIONS, decode, digits_of
 from xpulpnn_sw.assembly.disasm import render
-from xpulpnn_sw.toolchain.core_note import presets_with
+from xpulpnn_sw.toolchain.build_options import presets_with
 
 _TRIGGER_BYTES = EventRegister.SW_TRIGGER_WAIT - EventRegister.SW_TRIGGER
 

@@ -22,7 +22,7 @@ from xpulpnn_sim.reference.programs.elf import (
     symbols_of,
     well_formed,
 )
-from xpulpnn_sw.toolchain.core_note import NOTE_SECTION, CoreNote, read_notes
+from xpulpnn_sw.toolchain.build_options import NOTE_SECTION, CoreNote, read_notes
 
 PROGRAM, OBJECT = "program", "object"
 
