@@ -23,8 +23,8 @@ def stage(name: str, kernel: str, text: str, precision: str, *sources: str, rng:
     layer = (ImageConvLayer if text.endswith(":image") else kind(kernel).layer).parse(text)
     known = kind_of(layer)
     widths = known.precision(layer, Precision.parse(precision))
-    tensors, pad = known.tensors(layer, widths, rng), getattr(layer, "outside", 0)
-    return Stage(name=name, layer=layer, precision=widths, tensors=tensors, sources=tuple(sources), pad=pad)
+    tensors = known.tensors(layer, widths, rng)
+    return Stage(name=name, layer=layer, precision=widths, tensors=tensors, sources=tuple(sources))
 
 
 def network_of(layers: Sequence[Sequence[str]], seed: int = 0) -> tuple[Network, np.ndarray]:

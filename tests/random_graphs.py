@@ -91,7 +91,6 @@ class _Graph:
             precision=precision,
             tensors=chosen.tensors(layer, precision, self._rng, rule),
             sources=sources,
-            pad=pad,
         )
         self._stages.append(stage)
         self.maps[stage.name] = (stage.output_shape, precision.y, precision.y_signed)

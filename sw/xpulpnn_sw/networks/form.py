@@ -54,17 +54,13 @@ def _check_size(layer: Layer) -> None:
             raise LayerError(f"maps must have {_MOST_ELEMENTS} elements at most, not {elements}")
 
 
-def _surrounded(layer: Any, pad: int) -> tuple[Any, int]:
-    """A layer with this value around its map, or with what its text says, and the value.
-
-    Raises :class:`LayerError` if both are given and differ. What may have no padding is left as it is.
-    """
-    if not hasattr(layer, "outside"):
-        return layer, pad
-    if pad and layer.outside and pad != layer.outside:
+def _surrounded(layer: Any, pad: int) -> Any:
+    """A layer with this value around its map, which its text must not have another of, nor the layer none."""
+    if pad and not hasattr(layer, "outside"):
+        raise LayerError(f"pad must be left out with {kind_of(layer).name}, not {pad}")
+    if pad and layer.outside not in (0, pad):
         raise LayerError(f"pad must be that of the layer {layer}, not {pad}")
-    value = pad or layer.outside
-    return replace(layer, outside=value), value
+    return replace(layer, outside=pad) if pad else layer
 
 
 def _check_precision(computing: Kind, precision: Precision) -> None:
@@ -120,12 +116,10 @@ class NetworkBuilder:
             widths = computing.precision(computed, Precision.parse(precision))
             _check_precision(computing, widths)
             tensors = _tensors(computing, computed, widths, arrays or {}, NETWORK_RULES[requantise])
-            computed, pad = _surrounded(computed, pad)
+            computed = _surrounded(computed, pad)
         except (InputError, LayerError) as error:
             raise InputError(f"{name}: {error}") from None
-        self.stages.append(
-            Stage(name=name, layer=computed, precision=widths, tensors=tensors, sources=tuple(sources), pad=pad)
-        )
+        self.stages.append(Stage(name=name, layer=computed, precision=widths, tensors=tensors, sources=tuple(sources)))
         return self.stages[-1]
 
     def finish(self, scaling: Scaling | None = None, labels: Sequence[str] = ()) -> Described:

@@ -162,7 +162,7 @@ BAD_GRAPHS = {
     "inputs of sum must be 4x4x8 of u8": but(GRAPH, 2, layer="2x8x8"),
     "inputs of last must be 4 of 1 bit": but(GRAPH, 5, precision="8x1xi32"),
     "pad of first must be 0..255": but(GRAPH, 0, pad=256),
-    "pad of mean must be left out": but(GRAPH, 3, pad=1),
+    "mean: pad must be left out": but(GRAPH, 3, pad=1),
     "inputs of layers[1] must be a list": but(GRAPH, 1, inputs="first"),
     "classes": {"classes": ["a", "b"]},
     "names of layers must be different, not input": but(GRAPH, 0, name="input"),

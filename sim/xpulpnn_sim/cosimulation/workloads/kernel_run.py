@@ -42,8 +42,7 @@ _Results = NDArray[np.int32]
 
 def reference(layer: Layer, tensors: Any, precision: Precision) -> _Results:
     """Return the results of a layer, of the width and sign of the precision."""
-    pad = getattr(layer, "outside", 0)
-    stage = Stage(name=str(layer), layer=layer, precision=precision, tensors=tensors, pad=pad)
+    stage = Stage(name=str(layer), layer=layer, precision=precision, tensors=tensors)
     return stage_results(stage, *(one[np.newaxis] for one in stage.maps))[0]
 
 
