@@ -239,9 +239,9 @@ def test_a_killed_build_and_two_at_once(tmp_path):
     assert len(list(tmp_path.iterdir())) == 3
     model = Model(Path(outputs[0]), 1, {"watchdog": 100}, {})
     model.collect(Block(1, 1))
-    model.set_program(np.zeros(1, [("word", np.uint32), ("pc", np.uint32), ("kind", np.uint32)]))
-    model.feed(np.zeros(5, np.uint32), 0)
-    assert model.advance(100, drain=True) == Event.STREAM_DONE
+    program = np.zeros(1, [("word", np.uint32), ("pc", np.uint32), ("kind", np.uint32)])
+    model.set_stream(program, np.zeros(5, np.uint32))
+    assert model.advance(100) == Event.STREAM_DONE
     assert int(model.harts[0]["retired"]) == 5
     model.close()
 

@@ -127,7 +127,7 @@ class VectorBench:
         # the words follow each other in an order that no program counter would take
         pcs = np.arange(len(words), dtype=np.uint32) * np.uint32(WORD_BYTES)
         run_stream(
-            ExecutedStream(words, pcs, [sequence], {base: block.reshape(-1).view(np.uint8)}),
+            ExecutedStream(words, pcs, sequence, {base: block.reshape(-1).view(np.uint8)}),
             self._config,
             sparse=True,
             pokes=_pokes(frame, vectors, setup),

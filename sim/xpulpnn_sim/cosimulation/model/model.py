@@ -164,16 +164,12 @@ class Model(_Native):
         self._call("account", hart, base, size, rows)
         return rows
 
-    def set_program(self, program: NDArray[Any], pokes: NDArray[Any] | None = None) -> None:
-        """The text of the stream, an array of STREAM_INSN, and words that change in memory at its positions, an array
-        of POKE, ascending."""
+    def set_stream(self, program: NDArray[Any], sequence: U32, pokes: NDArray[Any] | None = None) -> None:
+        """The text of a stream, an array of STREAM_INSN, what is executed of it in which order, and words that change
+        in memory at positions of that, an array of POKE, ascending."""
         pokes = np.zeros(0, POKE) if pokes is None else pokes
-        self._call("set_program", program, len(program), pokes, len(pokes))
-
-    def feed(self, indices: U32, lookahead: int) -> None:
-        """The next positions of the stream, the last ``lookahead`` (0 or 1) of them only to be foreseen."""
-        self._fed = indices
-        self._call("feed", indices, len(indices) - lookahead, lookahead)
+        self._kept.append(sequence)
+        self._call("set_stream", program, len(program), sequence, len(sequence), pokes, len(pokes))
 
     def collect(self, block: Block) -> None:
         """Record retirements and accesses in ``block`` from now on."""
@@ -182,9 +178,9 @@ class Model(_Native):
         for hart in range(len(self.harts)):
             self._call("collect", hart, *block.destination(hart))
 
-    def advance(self, limit: int, *, drain: bool = False) -> Event:
-        """Run to an event, to the cycle ``limit``, or to the end of what was fed; returns why it stopped."""
-        self._call("advance", limit, drain, self._status, self.harts)
+    def advance(self, limit: int) -> Event:
+        """Run to an event, to the cycle ``limit``, or to the end of the stream; returns why it stopped."""
+        self._call("advance", limit, self._status, self.harts)
         self._block.filled = self.harts["records"].tolist()
         self._block.granted = int(self.status["grants"])
         return self.events

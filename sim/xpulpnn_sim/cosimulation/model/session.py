@@ -129,9 +129,9 @@ class Session:
         self.checks.close()
         self.model.close()
 
-    def advance(self, limit: int, *, drain: bool = False) -> Event:
+    def advance(self, limit: int) -> Event:
         """Run to an event or the cycle ``limit``; full blocks are handed over."""
-        events = self.model.advance(limit, drain=drain)
+        events = self.model.advance(limit)
         if Event.RECORDS_FULL in events:
             self.hand_over()
         return events

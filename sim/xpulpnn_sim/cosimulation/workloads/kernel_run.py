@@ -228,7 +228,7 @@ class KernelStream(KernelWork):
 def kernel_stream(kernel: KernelRun) -> ExecutedStream:
     """The executed instructions of a call, all of them at once, so that the time of a run is that of the simulation."""
     call, image = kernel_call(kernel), kernel.image
-    sequence = list(executed(kernel, call, kernel_memory(kernel), products=False))
+    sequence = np.concatenate(list(executed(kernel, call, kernel_memory(kernel), products=False)))
     return ExecutedStream(call.program.words, call.program.pcs, sequence, {image.base: image.data.copy()})
 
 

@@ -21,7 +21,7 @@ from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine, Memory, Waves
 from xpulpnn_sim.cosimulation.model.model import U32
 from xpulpnn_sim.cosimulation.model.schema import Event
-from xpulpnn_sim.cosimulation.model.session import Observer, Progress, RunResult, Session
+from xpulpnn_sim.cosimulation.model.session import CHUNK_CYCLES, Observer, Progress, RunResult, Session
 from xpulpnn_sim.cosimulation.model.statics import stream_text
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.programs import exits
@@ -38,7 +38,7 @@ class ExecutedStream:
 
     words: U32  # the text
     pcs: U32  # addresses of its words
-    blocks: Iterable[NDArray[Any]]  # numbers of the executed instructions, in their order
+    sequence: U32  # numbers of the executed instructions, in their order
     memory: dict[int, NDArray[np.uint8]] = field(default_factory=dict[int, NDArray[np.uint8]])  # changed by the run
 
 
@@ -63,25 +63,17 @@ def run_stream(
         if base % WORD_BYTES or content.size % WORD_BYTES:
             raise InputError(f"memory window must be whole words, not {content.size} bytes at 0x{base:08x}")
     checkers: list[Checker] = []
-    held = _with_lookahead(stream.blocks)
-    first = next(held, None)
-    if check and first is not None:
+    sequence = np.ascontiguousarray(stream.sequence, np.uint32)
+    if check and len(sequence):
         copies = {base: content.copy() for base, content in memory.items()}
-        entry = int(pcs[first[0][0]])
+        entry = int(pcs[sequence[0]])
         checkers.append(RetirementCheck(library, config, copies, entry=entry, has_front_end=False, sparse=sparse))
     settings, machine = {"sparse": int(sparse)}, machine or Machine()
     with Session(library, 1, settings, memory, machine, waves=waves, checkers=checkers, observer=observer) as session:
         if account:
             session.accounts = [session.model.account(0, int(pcs.min()), int(pcs.max() - pcs.min()) + WORD_BYTES)]
-        text = stream_text(stream.words, pcs)
-        session.model.set_program(text, pokes)
-        end = None
-        while first is not None and end is None:
-            indices, lookahead = first
-            first = next(held, None)
-            end = _fed(session, indices, lookahead, text)
-            if progress is not None:
-                progress(len(indices) - lookahead)
+        session.model.set_stream(stream_text(stream.words, pcs), sequence, pokes)
+        end = _stream_end(session, progress)
         last = session.model.harts[0]
         cycles = int(last["last_cycle"]) - int(session.model.status["first_offered"])
         return session.result(end or Exit(Reason.PASS, 0, int(last["pc"]), None, "pass"), memory, _no_name, cycles)
@@ -91,19 +83,21 @@ def _no_name(pc: int) -> str:
     return ""
 
 
-def _fed(session: Session, indices: U32, lookahead: int, text: NDArray[Any]) -> Exit | None:
-    model = session.model
-    model.feed(indices, lookahead)
+def _stream_end(session: Session, progress: Progress | None) -> Exit | None:
+    """Run to the end of the stream, or to what ends it before."""
+    model, told = session.model, 0
     while True:
-        events = session.advance(session.limit, drain=not lookahead)
+        events = session.advance(min(session.limit, model.cycles + CHUNK_CYCLES))
+        status = model.status
+        if progress is not None:
+            progress(int(status["accepted"]) - told)
+            told = int(status["accepted"])
         if Event.WRONG_REDIRECT in events:
-            status = model.status
             position = int(status["position"])
             expected, got = int(status["expected"]), int(status["got"])
-            pc = int(model.harts[0]["pc"])
             line = f"next pc of instruction {position} must be 0x{expected:08x}, not 0x{got:08x}"
             session.checks.note(Findings(1, line, position))
-            return Exit(Reason.DIFFERENCE, 0, pc, None, line)
+            return Exit(Reason.DIFFERENCE, 0, int(model.harts[0]["pc"]), None, line)
         end = session.ended(_no_name)
         if end is not None:
             session.checks.note(Findings(1, end.text))
@@ -112,20 +106,6 @@ def _fed(session: Session, indices: U32, lookahead: int, text: NDArray[Any]) -> 
             return exits.difference(int(model.harts[0]["pc"]), _no_name)
         if Event.STREAM_DONE in events:
             return None
-
-
-def _with_lookahead(blocks: Iterable[NDArray[Any]]) -> Any:
-    """Each non-empty block with the first element of the next one behind it, and how many that are (0 at the end)."""
-    held: U32 | None = None
-    for block in blocks:
-        if not len(block):
-            continue
-        converted = np.ascontiguousarray(block, np.uint32)
-        if held is not None:
-            yield np.concatenate((held, converted[:1])), 1
-        held = converted
-    if held is not None:
-        yield held, 0
 
 
 DIGITS = 4  # digits of fractions in records
@@ -184,27 +164,11 @@ class Workload(ABC):
 
     def run(self, progress: Progress | None = None, waves: Waves | None = None) -> Result:
         """Run it and compare its results with those expected; with ``waves`` a model runs it that writes waveforms."""
+        options: dict[str, Any] = {"check": self.checked, "account": True, "progress": progress, "waves": waves}
         if isinstance(self.executable, ExecutedStream):
-            assert isinstance(self.config, CoreConfig)
-            outcome = run_stream(
-                self.executable,
-                self.config,
-                self.machine,
-                check=self.checked,
-                account=True,
-                progress=progress,
-                waves=waves,
-            )
+            outcome = run_stream(self.executable, self.config.core, self.machine, **options)
         else:
-            outcome = run_program(
-                self.executable,
-                self.config,
-                self.machine,
-                check=self.checked,
-                account=True,
-                progress=progress,
-                waves=waves,
-            )
+            outcome = run_program(self.executable, self.config, self.machine, **options)
         compared = list(self.compared(outcome))
         mismatches = outcome.mismatches + sum(one.wrong for one in compared)
         record = self.figures(outcome, compared) | {

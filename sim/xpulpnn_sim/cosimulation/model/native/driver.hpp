@@ -25,7 +25,7 @@ class Driver {
     Driver(const Settings& chosen, const Window* windows, uint64_t count)
         : settings(chosen),
           memory(chosen.sparse, windows, count),
-          stream(memory),
+          stream(memory, status),
           banks_(BANKS ? memory.locate(TCDM_BASE) : nullptr, chosen.bank_hash),
           random_(chosen.seed + 0x51ED) {
         const uint32_t fetch_stall = chosen.fetch_grant_stall, fetch_spread = chosen.fetch_latency;
@@ -48,9 +48,9 @@ class Driver {
 
     Settings settings;
     Memory memory;
+    Status status{};
     Stream stream;
     Driven driven{};  // inputs of the design in the coming cycle
-    Status status{};
     std::array<HartStatus, HARTS> harts{};
     std::array<Account, HARTS> accounts;
     std::array<Records, HARTS> records{};

@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "Vtestbench.h"
-#include "checker.hpp"
 #include "driver.hpp"
+#include "hart.hpp"
 #include "verilated.h"
 #if VM_COVERAGE
 #include "verilated_cov.h"
@@ -59,7 +59,7 @@ struct Model {
 #if VM_TRACE
         time += HALF_PERIOD;
         const Settings& settings = driver.settings;
-        const uint64_t now = settings.dump_instructions ? driver.stream.accepted() : driver.status.cycles;
+        const uint64_t now = settings.dump_instructions ? driver.status.accepted : driver.status.cycles;
         if (wave && now >= settings.dump_from && now <= settings.dump_to) wave->dump(time);
 #endif
     }
@@ -87,6 +87,48 @@ struct Model {
 #endif
 };
 
+// Follows the retirements of all harts in the order of their cycles. For each block and hart the steps are find,
+// distribute and transfers (hart.hpp); check() then follows the block of all.
+class Checker {
+  public:
+    Checker(const CheckSettings& settings, const Window* windows, uint64_t count)
+        : settings_(settings), shadow_(settings.sparse, windows, count), order_(shadow_, settings.harts) {
+        harts_.reserve(settings.harts);
+        for (uint32_t i = 0; i < settings.harts; ++i) harts_.emplace_back(i, settings_, text, shadow_, order_, errors_);
+    }
+
+    Text text;
+
+    Hart& hart(uint32_t number) { return harts_[number]; }
+
+    // `grants` are the bus accesses of the block. Returns the number of differences; the first go to `errors`.
+    uint32_t check(const Grant* grants, uint32_t count, CheckError* errors) {
+        errors_.start(errors);
+        order_.append(grants, count);
+        while (Hart* next = earliest()) next->step();
+        order_.trim();
+        return errors_.total;
+    }
+
+    // The run is over: accesses that no instruction has claimed take effect.
+    void finish() { order_.finish(); }
+
+  private:
+    Hart* earliest() {
+        Hart* found = nullptr;
+        for (Hart& hart : harts_) {
+            if (!hart.done() && (!found || hart.cycle() < found->cycle())) found = &hart;
+        }
+        return found;
+    }
+
+    CheckSettings settings_;
+    Memory shadow_;
+    Order order_;
+    ErrorLog errors_;
+    std::vector<Hart> harts_;
+};
+
 }  // namespace harness
 
 using namespace harness;
@@ -107,14 +149,11 @@ EXPORT void model_account(Model* self, uint64_t hart, uint64_t base, uint64_t by
     self->driver.accounts[hart].start(base, bytes, rows);
 }
 
-EXPORT void model_set_program(Model* self, const StreamInsn* program, uint64_t count, const Poke* pokes,
-                              uint64_t poked) {
+EXPORT void model_set_stream(Model* self, const StreamInsn* program, uint64_t count, const uint32_t* sequence,
+                             uint64_t length, const Poke* pokes, uint64_t poked) {
     self->driver.stream.program.assign(program, program + count);
+    self->driver.stream.feed(sequence, length);
     self->driver.stream.pokes.assign(pokes, pokes + poked);
-}
-
-EXPORT void model_feed(Model* self, const uint32_t* indices, uint64_t count, uint64_t lookahead) {
-    self->driver.stream.feed(indices, count, lookahead);
 }
 
 // Where the records of each hart and the grants of all go until the next call.
@@ -136,26 +175,19 @@ EXPORT uint64_t model_activities(Model* self, Activity* activities) {
     return all.size();
 }
 
-// Runs until an event, the cycle `limit`, or the end of the stream's block; with `drain`, until all that was accepted
-// has retired.
-EXPORT void model_advance(Model* self, uint64_t limit, uint64_t drain, Status* status, HartStatus* harts) {
+// Runs until an event, the cycle `limit`, or all of the stream has retired.
+EXPORT void model_advance(Model* self, uint64_t limit, Status* status, HartStatus* harts) {
     Driver& driver = self->driver;
     driver.status.events = 0;
     while (!driver.status.events) {
         if (driver.status.cycles >= limit) {
             driver.status.events |= CYCLE_LIMIT;
-        } else if (STREAMS && !driver.stream.wanting() &&
-                   (!drain || driver.harts[0].retired >= driver.stream.accepted())) {
+        } else if (STREAMS && !driver.stream.wanting() && driver.harts[0].retired >= driver.status.accepted) {
             driver.status.events |= STREAM_DONE;
         } else {
             self->clock();
         }
     }
-    driver.status.accepted = driver.stream.accepted();
-    driver.status.first_offered = driver.stream.first_offered();
-    driver.status.position = driver.stream.wrong.position;
-    driver.status.expected = driver.stream.wrong.expected;
-    driver.status.got = driver.stream.wrong.got;
     *status = driver.status;
     std::copy(driver.harts.begin(), driver.harts.end(), harts);
 }
@@ -179,7 +211,7 @@ EXPORT void check_add_insns(Checker* self, const CheckInsn* insns, uint64_t coun
     for (uint64_t i = 0; i < count; ++i) self->text.emplace(insns[i].raw, insns[i]);
 }
 
-// The steps of a block, described in checker.hpp.
+// The steps of a block, described above.
 EXPORT uint64_t check_find(Checker* self, uint64_t hart, const Retirement* records, uint64_t count, uint32_t* unknown) {
     return self->hart(hart).find(records, count, unknown);
 }
