@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.reference.iss.core import Iss
-from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory, results
 from xpulpnn_sim.reference.iss.memory import Memory
+from xpulpnn_sim.reference.iss.session import executed, kernel_memory
 from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.kernel import Function, KernelCall, KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind, kind_of
@@ -29,6 +29,13 @@ from xpulpnn_sw.layers.precision import Precision
 
 LIMIT = 1 << 21
 """Instructions of the longest kernel here."""
+
+
+def results(run, memory):
+    """The outputs in memory after all calls."""
+    data = np.frombuffer(memory.read_bytes(run.image.base, run.image.data.size), np.uint8)
+    return run.output.decode(run.image, data)
+
 
 KEPT = {name: 0x5A5A_0000 + register_number(name) for name in ("gp", "tp", *(f"s{number}" for number in range(12)))}
 """Registers that are the same after a call as before, besides sp, and what they hold here."""

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory
+from xpulpnn_sim.reference.iss.session import executed, kernel_memory
 from xpulpnn_sw.kernels.kernel import kernel_call
 
 from .runs import built

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sim.reference.iss.kernel import kernel_memory
+from xpulpnn_sim.reference.iss.session import kernel_memory
 from xpulpnn_sw.kernels.channelwise.code import reciprocal
 from xpulpnn_sw.kernels.channelwise.elementwise import Scale
 from xpulpnn_sw.kernels.kinds import kind

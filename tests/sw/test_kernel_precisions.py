@@ -11,7 +11,7 @@ from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.api.random_layers import random_cases
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors, reference
-from xpulpnn_sim.reference.iss.kernel import kernel_memory
+from xpulpnn_sim.reference.iss.session import kernel_memory
 from xpulpnn_sw.kernels.kinds import KINDS, kind
 from xpulpnn_sw.kernels.layout import ImageBuilder
 from xpulpnn_sw.kernels.requantisation import Requantisation, Rule, SearchedThresholds, Shifting, Thresholds

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import XpulpnnError
 from xpulpnn.isa.machine import Cost
-from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory
-from xpulpnn_sim.reference.iss.session import Observer
+from xpulpnn_sim.reference.iss.session import Observer, executed, kernel_memory
 from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.figures import PAPER_LAYER, PAPER_OPEF, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.frame import SP

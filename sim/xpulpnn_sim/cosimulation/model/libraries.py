@@ -100,6 +100,13 @@ RIGS: Mapping[str, tuple[str, Callable[[str, Mapping[str, Any]], Rig]]] = {
 """Top and ports of each engine."""
 
 
+def observed(config: CoreConfig | ClusterConfig) -> CoreConfig | ClusterConfig:
+    """The design with what a simulation sees of it: its retirements, and the banks of a cluster as ports."""
+    if isinstance(config, ClusterConfig):
+        return replace(config, rvfi=True, memories="ports")
+    return replace(config, rvfi=True)
+
+
 def engine_of(config: CoreConfig | ClusterConfig) -> str:
     """The engine that runs programs on a design."""
     return "cluster" if isinstance(config, ClusterConfig) else "core"
@@ -162,10 +169,7 @@ def model_library(
     top, rig = RIGS[engine]
     # a waveform shows a clock that rises once in a cycle
     both_edges = not trace
-    observed = replace(config, rvfi=True)
-    if isinstance(observed, ClusterConfig):
-        observed = replace(observed, memories="ports")
-    emitted = cached_emission(top, observed, both_edges=both_edges)
+    emitted = cached_emission(top, observed(config), both_edges=both_edges)
     return build_model(replace(rig(*emitted), both_edges=both_edges), trace=trace, covered=covered)
 
 

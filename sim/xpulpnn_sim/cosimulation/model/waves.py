@@ -6,9 +6,9 @@ enumerations there are follows from the manifest of the emitted Verilog.
 """
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from xpulpnn.isa.csr import CSR_BY_ADDRESS
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_INTERRUPT
 from xpulpnn_sim.cosimulation.model.build import TOP
-from xpulpnn_sim.cosimulation.model.libraries import cached_emission
+from xpulpnn_sim.cosimulation.model.libraries import cached_emission, engine_of, observed
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.trace import EXCEPTIONS, decode
 from xpulpnn_sim.tools.files import write_text
@@ -169,11 +169,7 @@ def contents(
     executable: Executable, config: CoreConfig | ClusterConfig
 ) -> tuple[dict[str, list[WaveSignal]], dict[str, str]]:
     """The signals of each group and the text of each filter file; the view of a core is in front of a group's name."""
-    observed = replace(config, rvfi=True)
-    if isinstance(observed, ClusterConfig):
-        observed = replace(observed, memories="ports")
-    top = "core" if isinstance(observed, CoreConfig) else _CLUSTER
-    design = _Design(cached_emission(top, observed)[1])
+    manifest = cached_emission(engine_of(config), observed(config))[1]
     fixed = {
         INSTRUCTION: instruction_names(executable),
         REGISTER: dict(enumerate(ABI_NAMES)),
@@ -185,12 +181,12 @@ def contents(
     for group, instances in _views(config).items():
         shown = groups.setdefault(group, [])
         for instance, text in instances.items():
+            widths, enumerations = _widths(manifest, instance), _enumerations(manifest, instance)
             for signal in text.split():
                 name, _, kind = signal.partition(":")
-                width = design.width(instance, name)
-                if width is None:
+                if name not in widths:
                     continue
-                names = fixed[kind] if kind else design.values(instance, name)
+                width, names = widths[name], fixed[kind] if kind else enumerations.get(name, {})
                 file = f"{kind or name}-{width}.txt" if names else None
                 if file is not None:
                     fitting = {value: label for value, label in names.items() if value < 1 << width}
@@ -199,45 +195,30 @@ def contents(
     return groups, filters
 
 
-class _Design:
-    """Signals of the emitted Verilog and the names of their values."""
-
-    def __init__(self, manifest: Mapping[str, Any]) -> None:
-        self._hierarchy: Mapping[str, str] = manifest["hierarchy"]
-        self._modules: Mapping[str, Any] = manifest["modules"]
-
-    def _module(self, instance: str) -> Mapping[str, Any]:
-        name = self._hierarchy.get(instance)
-        return {} if name is None else self._modules[name]
-
-    def width(self, instance: str, name: str) -> int | None:
-        """Bits of a signal, or None if the configuration has none of this name."""
-        module = self._module(instance)
-        for kind in ("ports", "registers", "signals"):
-            for net in module.get(kind, ()):
-                if net["name"] == name:
-                    return net["width"]
-        return None
-
-    def values(self, instance: str, name: str) -> dict[int, str]:
-        """Names of the values of a signal that is an enumeration or an enumerated field of a port."""
-        return next((values for found, values in self._enumerations(instance) if found == name), {})
-
-    def _enumerations(self, instance: str) -> Iterator[tuple[str, dict[int, str]]]:
-        """Signals of an instance that belong to its own ports, and to those of the instances in it."""
-        yield from _port_fields(self._module(instance).get("ports", ()), "")
-        for path in self._hierarchy:
-            parent, _, child = path.rpartition(".")
-            if parent == instance:
-                yield from _port_fields(self._module(path)["ports"], f"{child}_")
+def _module(manifest: Mapping[str, Any], instance: str) -> Mapping[str, Any]:
+    """The module of an instance, empty if the configuration has no such instance."""
+    name = manifest["hierarchy"].get(instance)
+    return {} if name is None else manifest["modules"][name]
 
 
-def _port_fields(ports: Iterable[Mapping[str, Any]], prefix: str) -> Iterator[tuple[str, dict[int, str]]]:
-    for port in ports:
-        for field in port.get("fields", ()):
-            if "values" in field:
+def _widths(manifest: Mapping[str, Any], instance: str) -> dict[str, int]:
+    """Bits of all signals of an instance."""
+    module = _module(manifest, instance)
+    return {net["name"]: net["width"] for kind in ("signals", "registers", "ports") for net in module.get(kind, ())}
+
+
+def _enumerations(manifest: Mapping[str, Any], instance: str) -> dict[str, dict[int, str]]:
+    """Names of the values of the signals that belong to enumerated fields of its ports, or of those of instances in
+    it."""
+    inner = [path for path in manifest["hierarchy"] if path.rpartition(".")[0] == instance]
+    found: dict[str, dict[int, str]] = {}
+    for path, prefix in ((instance, ""), *((path, f"{path.rpartition('.')[2]}_") for path in inner)):
+        for port in _module(manifest, path).get("ports", ()):
+            for field in port.get("fields", ()):
                 suffix = "_" + field["name"].replace(".", "_") if field["name"] else ""
-                yield f"{prefix}{port['name']}{suffix}", {value: name for name, value in field["values"].items()}
+                values = {value: name for name, value in field.get("values", {}).items()}
+                found.setdefault(f"{prefix}{port['name']}{suffix}", values)
+    return found
 
 
 def instruction_names(executable: Executable) -> dict[int, str]:

@@ -15,8 +15,9 @@ from xpulpnn_sw.networks.network import Described
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Answers:
-    """Answers beside labels."""
+    """Answers of a network beside labels."""
 
+    network: str
     names: tuple[str, ...]
     answers: NDArray[np.int64]  # the class of each image, by a network and by its label
     labels: NDArray[np.int64]  # the class of each image, by a network and by its label
@@ -43,17 +44,10 @@ class Answers:
             records.append({"name": name, "images": images, "right": right, **rest})
         return records
 
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Classified(Answers):
-    """The answers of a network."""
-
-    described: Described
-
     def record(self) -> dict[str, Any]:
         """All of it for a JSON file."""
         return {
-            "network": self.described.network.name,
+            "network": self.network,
             "images": len(self.labels),
             "right": self.right,
             "accuracy": self.accuracy,
@@ -62,7 +56,7 @@ class Classified(Answers):
         }
 
 
-def classified(described: Described, images: Images, progress: Callable[[int], None] | None = None) -> Classified:
+def classified(described: Described, images: Images, progress: Callable[[int], None] | None = None) -> Answers:
     """The answers for images: the number of the greatest result of the last layer, the first of several.
 
     Raises :class:`~xpulpnn.errors.LayerError` for images of another size, and
@@ -70,8 +64,8 @@ def classified(described: Described, images: Images, progress: Callable[[int], N
     """
     labels = images.known(described.classes)
     scores = run_scores(described.network, described.batch(images.samples), progress)
-    return Classified(
-        described=described,
+    return Answers(
+        network=described.network.name,
         names=described.labels or tuple(map(str, range(described.classes))),
         answers=scores.argmax(axis=1).astype(np.int64),
         labels=labels,
@@ -146,6 +140,7 @@ def answers_of(job: Job, number: int, own: Mapping[Item, NetworkOutcome]) -> Ans
     assert task.labels is not None
     count = int(np.prod(task.network.stages[-1].output_shape))
     return Answers(
+        network=task.network.name,
         names=task.classes or tuple(map(str, range(count))),
         answers=np.array([one.answer for one in own.values()]),
         labels=task.labels[[item.image for item in own]],

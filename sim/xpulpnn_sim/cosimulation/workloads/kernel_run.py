@@ -24,7 +24,7 @@ from xpulpnn_sim.cosimulation.workloads.workload import (
     function_accounts,
 )
 from xpulpnn_sim.reference.golden.network import stage_results
-from xpulpnn_sim.reference.iss.kernel import executed, kernel_memory
+from xpulpnn_sim.reference.iss.session import executed, kernel_memory
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind, kind_of

@@ -109,6 +109,26 @@ def _rem(a: U32, b: U32) -> U32:
     return low_word(np.where(divisor == 0, dividend, remainder))
 
 
+def _bit_matrix(value: U32) -> NDArray[np.bool_]:
+    """Bit j of value i at [i, j]."""
+    return (value[:, None] >> np.arange(XLEN, dtype=np.uint32) & 1).astype(np.bool_)
+
+
+def _first_set(bits: NDArray[np.bool_], otherwise: int) -> U32:
+    """Column of the first true element of each row, ``otherwise`` if there is none."""
+    return np.where(bits.any(axis=1), bits.argmax(axis=1), otherwise).astype(np.uint32)
+
+
+def _fl1(value: U32) -> U32:
+    from_top = _first_set(_bit_matrix(value)[:, ::-1], XLEN)
+    return np.where(value == 0, np.uint32(XLEN), XLEN - 1 - from_top)
+
+
+def _clb(value: U32) -> U32:
+    bits = _bit_matrix(value)[:, ::-1]
+    return np.where(value == 0, np.uint32(0), _first_set(bits[:, 1:] != bits[:, :1], XLEN - 1))
+
+
 COMPARISONS: dict[str, Callable[[U32, U32], Bits]] = {
     "beq": lambda a, b: a == b,
     "bne": lambda a, b: a != b,
@@ -144,6 +164,7 @@ BINARY: dict[str, Callable[[U32, U32], U32]] = {
     "divu": lambda a, b: np.where(b == 0, np.uint32(0xFFFF_FFFF), a // np.maximum(b, 1)),
     "rem": _rem,
     "remu": lambda a, b: np.where(b == 0, a, a % np.maximum(b, 1)),
+    "ror": lambda a, b: a >> (b & SHIFT_MASK) | a << (-b & SHIFT_MASK),
 }
 """Operations of rs1 and a register or immediate."""
 
@@ -153,6 +174,10 @@ UNARY: dict[str, Callable[[U32], U32]] = {
     "exthz": lambda a: a & np.uint32(0xFFFF),
     "extbs": lambda a: sign_extend(a, 8),
     "extbz": lambda a: a & np.uint32(0xFF),
+    "ff1": lambda a: _first_set(_bit_matrix(a), XLEN),
+    "fl1": _fl1,
+    "clb": _clb,
+    "cnt": lambda a: _bit_matrix(a).sum(axis=1, dtype=np.uint32),
 }
 """Operations of rs1 alone."""
 
@@ -198,47 +223,6 @@ def jump(insn: Insn, src: Sources) -> Effects:
 
 
 WIDTH_LSB = 5  # position of the width field in the register that describes a bit field; the start is below it
-
-
-def _bit_matrix(value: U32) -> NDArray[np.bool_]:
-    """Bit j of value i at [i, j]."""
-    return (value[:, None] >> np.arange(XLEN, dtype=np.uint32) & 1).astype(np.bool_)
-
-
-def _first_set(bits: NDArray[np.bool_], otherwise: int) -> U32:
-    """Column of the first true element of each row, ``otherwise`` if there is none."""
-    return np.where(bits.any(axis=1), bits.argmax(axis=1), otherwise).astype(np.uint32)
-
-
-def _fl1(value: U32) -> U32:
-    from_top = _first_set(_bit_matrix(value)[:, ::-1], XLEN)
-    return np.where(value == 0, np.uint32(XLEN), XLEN - 1 - from_top)
-
-
-def _clb(value: U32) -> U32:
-    bits = _bit_matrix(value)[:, ::-1]
-    return np.where(value == 0, np.uint32(0), _first_set(bits[:, 1:] != bits[:, :1], XLEN - 1))
-
-
-COUNTS: dict[str, Callable[[U32], U32]] = {
-    "ff1": lambda value: _first_set(_bit_matrix(value), XLEN),
-    "fl1": _fl1,
-    "clb": _clb,
-    "cnt": lambda value: _bit_matrix(value).sum(axis=1, dtype=np.uint32),
-}
-"""Searches and counts over the bits of rs1."""
-
-
-def count(insn: Insn, src: Sources) -> Effects:
-    """ff1, fl1, clb, cnt."""
-    return Effects(rd=COUNTS[insn.op](src.rs1))
-
-
-def rotate(insn: Insn, src: Sources) -> Effects:
-    """``rs1`` rotated right by ``rs2[4:0]``."""
-    doubled = src.rs1.astype(np.uint64)
-    doubled |= doubled << XLEN
-    return Effects(rd=(doubled >> (src.rs2 & SHIFT_MASK)).astype(np.uint32))
 
 
 def clip(insn: Insn, src: Sources) -> Effects:

@@ -1,11 +1,16 @@
-"""A program on the simulator: from the executable to the reason it ended."""
+"""A program on the simulator, from the executable to the reason it ended; calls of kernel functions on it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from xpulpnn.config import CoreConfig
+from xpulpnn.errors import XpulpnnError
 from xpulpnn.isa.csr import MCAUSE_INTERRUPT
+from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_INTERRUPT
 from xpulpnn_sim.reference.iss.core import Iss, Step
@@ -27,7 +32,48 @@ from xpulpnn_sim.reference.programs.exits import (
     reported,
     trap_loop,
 )
+from xpulpnn_sw.kernels.kernel import KernelCall, KernelRun
 from xpulpnn_sw.toolchain.build_options import core_name, require_core
+
+_WORD_BYTES = np.uint32(4)
+_BLOCK = 1 << 17  # instructions of a block of the sequence
+
+
+def kernel_memory(run: KernelRun) -> Memory:
+    """The data memory a kernel starts with."""
+    memory = Memory()
+    memory.write_bytes(run.image.base, run.image.data.tobytes())
+    return memory
+
+
+def executed(
+    run: KernelRun, call: KernelCall, memory: Memory, *, products: bool = True, limit: int = 1 << 32
+) -> Iterator[NDArray[np.uint32]]:
+    """Execute a call and yield the positions of the executed instructions in its program, block by block.
+
+    Without ``products`` the results are wrong, but the sequence, which does not depend on them, comes sooner.
+
+    A control transfer is taken where the next position is not the following one, unless the instruction is flagged
+    ``hwloop_end``. Raises :class:`XpulpnnError` if an instruction traps or there are more than ``limit``.
+    """
+    program = call.program
+    base, entry = program.pcs[0], int(program.pcs[call.entry])
+    hart = Iss(entry, extensions=BASE_EXTENSIONS | run.extensions, memory=memory, products=products)
+    hart.load(int(base), program.words.tolist())
+    hart.path = path = []
+    last = int(program.pcs[-1])
+    try:
+        while hart.state.pc != last:
+            hart.run(_BLOCK, until=last)
+            if hart.csrs["mcause"]:
+                raise XpulpnnError(f"kernel must not trap, not with cause {hart.csrs['mcause']}")
+            if hart.executed > limit:
+                raise XpulpnnError(f"kernel must return within {limit} instructions, not run on")
+            yield (np.array(path, np.uint32) - base) // _WORD_BYTES
+            path.clear()
+    finally:
+        hart.retire()
+    yield np.array([len(program) - 1], np.uint32)
 
 
 class Retired(NamedTuple):

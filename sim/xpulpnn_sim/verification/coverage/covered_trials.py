@@ -23,7 +23,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.model.build import TOP
-from xpulpnn_sim.cosimulation.model.libraries import cached_emission, model_library, write_coverage
+from xpulpnn_sim.cosimulation.model.libraries import cached_emission, model_library, observed, write_coverage
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.bare.draw import Draw
@@ -336,7 +336,7 @@ class Total:
         self.collector = Collector(config)
         self.points = points_of(config)
         self.used = np.zeros(len(self.points), np.bool_)
-        self.verilog, manifest = cached_emission("core", replace(config, rvfi=True), both_edges=True)
+        self.verilog, manifest = cached_emission("core", observed(config), both_edges=True)
         self.components = {name: module["component"] for name, module in manifest["modules"].items()}
 
     def add(self, result: CoveredResult) -> None:
