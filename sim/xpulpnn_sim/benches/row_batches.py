@@ -21,10 +21,9 @@ from xpulpnn.isa.machine import WORD_MASK, XLEN
 from xpulpnn.isa.table import find
 from xpulpnn_sim.benches.cadence import Scoreboard
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.reference.golden import effects as fields
-from xpulpnn_sim.reference.golden.effects import U32, Effects, Sources
+from xpulpnn_sim.reference.golden.effects import IMMEDIATES, U32, Effects, Sources, immediate
 from xpulpnn_sim.reference.golden.execute import execute
-from xpulpnn_sim.reference.golden.scalar import OFFSETS
+from xpulpnn_sim.reference.golden.scalar import offset
 from xpulpnn_sim.reference.stimuli import element_width, instruction_words, operand_columns, random_words
 
 _MAC_LOAD_STEP = 4
@@ -44,7 +43,7 @@ def replicate(value: U32, width: int) -> U32:
 
 def _shuffle_selectors(insn: Insn, word: U32) -> U32:
     """Selector word of the immediate shuffles: one selector in the low bits of each lane."""
-    selector = fields.uimm6(word)
+    selector = immediate("uimm6", word)
     if insn.op == "pv.shufflei":
         assert insn.entry is not None
         lanes = [selector & 3, selector >> 2 & 3, selector >> 4 & 3, np.full_like(word, insn.entry)]
@@ -59,24 +58,24 @@ def _shuffle_selectors(insn: Insn, word: U32) -> U32:
 
 def _second(insn: Insn, src: Sources) -> U32:
     last = insn.operands.rsplit(",", maxsplit=1)[-1].strip("()!")
-    is2 = fields.uimm5(src.word)
+    is2 = immediate("uimm5", src.word)
     match insn.op:
         case op if op in _BIT_FIELDS and "Is3" in insn.operands:
-            return fields.is3(src.word) << np.uint32(_FIELD_WIDTH_LSB) | is2
+            return immediate("is3", src.word) << np.uint32(_FIELD_WIDTH_LSB) | is2
         case "clip" | "clipu" if "Is2" in insn.operands:
             return np.where(is2 == 0, 0, (1 << (np.maximum(is2, 1) - 1).astype(np.int64)) - 1).astype(np.uint32)
         case "pv.extract" | "pv.extractu" | "pv.insert":
-            return fields.uimm6(src.word)
+            return immediate("uimm6", src.word)
         case "pv.shuffle" | "pv.shufflei" if last == "uimm6":
             return _shuffle_selectors(insn, src.word)
         case _ if insn.fmt is not None and insn.mode is Op2Mode.SCI:
-            return replicate(fields.IMMEDIATES[last](src.word), insn.fmt.width)
+            return replicate(immediate(last, src.word), insn.fmt.width)
         case _ if insn.fmt is not None and insn.mode is Op2Mode.SC:
             return replicate(src.rs2, insn.fmt.width)
-        case _ if last in fields.IMMEDIATES:
-            return fields.IMMEDIATES[last](src.word)
+        case _ if last in IMMEDIATES and not insn.is_branch:
+            return immediate(last, src.word)
         case _ if insn.is_branch and "simm5" in insn.operands:
-            return fields.simm5(src.word)
+            return immediate("simm5", src.word)
         case _:
             # The rs2 field of one-operand instructions names x0.
             return src.rs2 if "rs2" in insn.operands else np.zeros_like(src.word)
@@ -85,11 +84,11 @@ def _second(insn: Insn, src: Sources) -> U32:
 def operands_of(insn: Insn, src: Sources) -> OperandColumns:
     """Operand columns of the N executions of ``insn`` in ``src``."""
     zero = np.zeros_like(src.word)
-    operands = {"op_a": src.rs1, "op_b": zero, "op_c": src.rd, "shamt": fields.is3(src.word)}
+    operands = {"op_a": src.rs1, "op_b": zero, "op_c": src.rd, "shamt": immediate("is3", src.word)}
     if insn.op == "lui":
-        return operands | {"op_a": zero, "op_b": fields.uimm20(src.word)}
+        return operands | {"op_a": zero, "op_b": immediate("uimm20", src.word)}
     if insn.op == "auipc":
-        return operands | {"op_a": src.pc, "op_b": fields.uimm20(src.word)}
+        return operands | {"op_a": src.pc, "op_b": immediate("uimm20", src.word)}
     if insn.is_jump:
         return operands | {"op_a": src.pc, "op_b": np.full_like(src.word, src.length)}
     if insn.is_mac_load:
@@ -98,8 +97,7 @@ def operands_of(insn: Insn, src: Sources) -> OperandColumns:
         # the multiplier takes the factor of the NN-RF in place of the first operand
         return operands | {"op_a": ~src.rs1, "op_b": src.rs1}
     if insn.is_load or insn.is_store:
-        offset = insn.operands.split("(")[0].rsplit(",", maxsplit=1)[-1]
-        return operands | {"op_b": OFFSETS[offset](src)}
+        return operands | {"op_b": offset(insn, src)}
     if insn.op in _NORMALISING_STEMS and "Is3" not in insn.operands:
         return operands | {"op_a": src.rd, "op_b": src.rs1, "shamt": src.rs2 & _SHIFT_MASK}
     return operands | {"op_b": _second(insn, src)}

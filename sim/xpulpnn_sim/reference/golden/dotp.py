@@ -20,7 +20,7 @@ from xpulpnn.isa.machine import (
     WEIGHT_SELECT_LSB,
     XLEN,
 )
-from xpulpnn_sim.reference.golden.effects import I32, I64, IMMEDIATES, U32, Bits, Effects, Sources, sign_extend, uimm5
+from xpulpnn_sim.reference.golden.effects import I32, I64, U32, Bits, Effects, Sources, immediate, sign_extend
 
 
 def _lsbs(fmt: ElemFmt) -> U32:
@@ -40,16 +40,11 @@ def pack(lanes: I32, fmt: ElemFmt) -> U32:
     return np.bitwise_or.reduce(elements << _lsbs(fmt), axis=0)
 
 
-def _sum_of_products(a: I32, b: I32) -> U32:
-    """Sum over the lanes modulo 2**32; a single row in ``b`` meets every lane of ``a``."""
-    return (a * b).sum(axis=0, dtype=np.int32).view(np.uint32)
-
-
 def operand2_lanes(insn: Insn, src: Sources, fmt: ElemFmt, *, signed: bool) -> I32:
     """Lanes of the second SIMD operand; one row for all lanes in the ``.sc`` and ``.sci`` forms."""
     if insn.mode is Op2Mode.SCI:
         token = insn.operands.rsplit(",", maxsplit=1)[-1]
-        return IMMEDIATES[token](src.word).view(np.int32)[None, :]
+        return immediate(token, src.word).view(np.int32)[None, :]
     lanes = unpack(src.rs2, fmt, signed=signed)
     return lanes[:1] if insn.mode is Op2Mode.SC else lanes
 
@@ -57,28 +52,27 @@ def operand2_lanes(insn: Insn, src: Sources, fmt: ElemFmt, *, signed: bool) -> I
 def dot_product(insn: Insn, src: Sources) -> Effects:
     """``rd = [rd +] sum(rs1[i] * B[i])``; ``a_signed`` belongs to rs1, ``b_signed`` to the second operand."""
     assert insn.fmt is not None
-    a = unpack(src.rs1, insn.fmt, signed=insn.a_signed)
-    total = _sum_of_products(a, operand2_lanes(insn, src, insn.fmt, signed=insn.b_signed))
-    return Effects(rd=src.rd + total if insn.accumulates else total)
+    return Effects(rd=_mac(insn, src, src.rs1, operand2_lanes(insn, src, insn.fmt, signed=insn.b_signed)))
 
 
-def _mac(insn: Insn, src: Sources, weight: U32, activation: U32) -> U32:
+def _mac(insn: Insn, src: Sources, factors: U32, lanes: I32) -> U32:
+    """Sum over the lanes modulo 2**32; a single row of ``lanes`` meets every factor."""
     assert insn.fmt is not None
-    a = unpack(weight, insn.fmt, signed=insn.a_signed)
-    total = _sum_of_products(a, unpack(activation, insn.fmt, signed=insn.b_signed))
+    total = (unpack(factors, insn.fmt, signed=insn.a_signed) * lanes).sum(axis=0, dtype=np.int32).view(np.uint32)
     return src.rd + total if insn.accumulates else total
 
 
 def mac_load_nn(insn: Insn, src: Sources) -> Effects:
     """Mac&Load with both operands from the NN-RF; the product uses the entries before the reload. With both update bits
     it is the activation not used that is reloaded."""
-    selector = uimm5(src.word)
+    assert insn.fmt is not None
+    selector = immediate("uimm5", src.word)
     reloads_activation = (selector & RELOADS_ACTIVATION) != 0
     reloads = (selector & (RELOADS_ACTIVATION | RELOADS_WEIGHT)) != 0
     other = reloads_activation & ((selector & RELOADS_WEIGHT) != 0)
     weight_index = FIRST_WEIGHT + (selector >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
     index = np.where(reloads_activation, (selector & ACTIVATION_SELECT) ^ other, weight_index)
-    return reload(src, index, reloads, _mac(insn, src, src.wgt, src.act))
+    return reload(src, index, reloads, _mac(insn, src, src.wgt, unpack(src.act, insn.fmt, signed=insn.b_signed)))
 
 
 def reload(src: Sources, index: U32, happens: Bits | None = None, rd: U32 | None = None) -> Effects:
@@ -92,8 +86,9 @@ def mac_load_cu(insn: Insn, src: Sources) -> Effects:
     """Compute&Update Mac&Load: entry times rs2, then the entry is always reloaded. ``nn_index`` counts as in a core
     with both forms: entry i is weight i."""
     assert insn.entry is not None
+    assert insn.fmt is not None
     index = np.full(len(src.word), FIRST_WEIGHT + insn.entry, np.uint32)
-    return reload(src, index, rd=_mac(insn, src, src.wgt, src.rs2))
+    return reload(src, index, rd=_mac(insn, src, src.wgt, unpack(src.rs2, insn.fmt, signed=insn.b_signed)))
 
 
 _HALF = 1 << 16
@@ -104,7 +99,7 @@ _LANE_FIELD = 1 << 28  # Place value of the lane in an instruction word
 
 def load_parameter(insn: Insn, src: Sources) -> Effects:
     """pv.rqld: the word at the base goes to the factor or the summand; the base moves on."""
-    return reload(src, FIRST_PARAMETER + uimm5(src.word))
+    return reload(src, FIRST_PARAMETER + immediate("uimm5", src.word))
 
 
 def _scaled(value: U32, factor: U32, summand: U32) -> I64:

@@ -6,8 +6,8 @@ Immediates (guide, "Operand fields") are written apart from ``xpulpnn.isa.fields
 not be wrong here.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,64 +79,24 @@ def sign_extend(value: U32, width: int) -> U32:
     return ((value << np.uint32(unused)).view(np.int32) >> np.int32(unused)).view(np.uint32)
 
 
-def imm12(word: U32) -> U32:
-    """I-type immediate."""
-    return sign_extend(_bits(word, 31, 20), 12)
-
-
-def stimm12(word: U32) -> U32:
-    """S-type immediate."""
-    return sign_extend(_bits(word, 31, 25, to=5) | _bits(word, 11, 7), 12)
-
-
-def uimm20(word: U32) -> U32:
-    """U-type immediate, at its place in bits 31:12."""
-    return _bits(word, 31, 12, to=12)
-
-
-def boff13(word: U32) -> U32:
-    """Branch offset in bytes."""
-    high = _bits(word, 31, 31, to=12) | _bits(word, 7, 7, to=11)
-    return sign_extend(high | _bits(word, 30, 25, to=5) | _bits(word, 11, 8, to=1), 13)
-
-
-def joff21(word: U32) -> U32:
-    """Jump offset in bytes."""
-    high = _bits(word, 31, 31, to=20) | _bits(word, 19, 12, to=12)
-    return sign_extend(high | _bits(word, 20, 20, to=11) | _bits(word, 30, 21, to=1), 21)
-
-
-def uimm5(word: U32) -> U32:
-    """Field [24:20], unsigned: shift amounts, ``Is2``, ``nnimm5``."""
-    return _bits(word, 24, 20)
-
-
-def simm5(word: U32) -> U32:
-    """Field [24:20], signed."""
-    return sign_extend(_bits(word, 24, 20), 5)
-
-
-def is3(word: U32) -> U32:
-    """Field [29:25], unsigned."""
-    return _bits(word, 29, 25)
-
-
-def uimm6(word: U32) -> U32:
-    """SIMD immediate, zero-extended; instruction bit 25 is its least significant bit."""
-    return _bits(word, 24, 20, to=1) | _bits(word, 25, 25)
-
-
-def imm6(word: U32) -> U32:
-    """SIMD immediate, sign-extended."""
-    return sign_extend(uimm6(word), 6)
-
-
-IMMEDIATES: dict[str, Callable[[U32], U32]] = {
-    "imm12": imm12,
-    "stimm12": stimm12,
-    "uimm5": uimm5,
-    "simm5": simm5,
-    "imm6": imm6,
-    "uimm6": uimm6,
+IMMEDIATES: dict[str, tuple[int, tuple[tuple[int, int, int], ...]]] = {
+    "imm12": (12, ((31, 20, 0),)),
+    "stimm12": (12, ((31, 25, 5), (11, 7, 0))),
+    "uimm20": (0, ((31, 12, 12),)),  # at its place in bits 31:12
+    "boff13": (13, ((31, 31, 12), (7, 7, 11), (30, 25, 5), (11, 8, 1))),
+    "joff21": (21, ((31, 31, 20), (19, 12, 12), (20, 20, 11), (30, 21, 1))),
+    "uimm5": (0, ((24, 20, 0),)),  # shift amounts, `Is2`, `nnimm5`
+    "simm5": (5, ((24, 20, 0),)),
+    "is3": (0, ((29, 25, 0),)),
+    "uimm6": (0, ((24, 20, 1), (25, 25, 0))),  # bit 25 of the instruction is the least significant one
+    "imm6": (6, ((24, 20, 1), (25, 25, 0))),
 }
-"""Immediates that serve as an arithmetic operand, by operand token."""
+"""Immediates by operand token: the width they are extended from with their sign, 0 without one, and their parts: first
+and last bit in the instruction, and the bit that the part goes to."""
+
+
+def immediate(name: str, word: U32) -> U32:
+    """The immediate of every word; offsets are in bytes."""
+    width, parts = IMMEDIATES[name]
+    value = reduce(np.bitwise_or, (_bits(word, *part) for part in parts))
+    return sign_extend(value, width) if width else value

@@ -13,7 +13,7 @@ import numpy as np
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.insn import DOT_PRODUCT_OPS, NN_FORM_OPS, REQUANTISE_OPS, Insn
 from xpulpnn_sim.reference.golden import dotp, scalar, simd
-from xpulpnn_sim.reference.golden.effects import I64, U32, Effects, Sources, is3
+from xpulpnn_sim.reference.golden.effects import I64, U32, Effects, Sources, immediate
 from xpulpnn_sim.reference.golden.scalar import SHIFT_MASK, exact, low_word
 
 HALF_WORD = 16
@@ -30,7 +30,7 @@ def _normalise(total: I64, amount: U32, *, is_signed: bool, rounds: bool) -> U32
 
 def _add(insn: Insn, src: Sources, *, subtracts: bool, is_signed: bool, rounds: bool) -> Effects:
     if insn.operands.endswith("Is3"):
-        first, second, amount = src.rs1, src.rs2, is3(src.word)
+        first, second, amount = src.rs1, src.rs2, immediate("is3", src.word)
     else:
         first, second, amount = src.rd, src.rs1, src.rs2 & SHIFT_MASK
     total = exact(first) - exact(second) if subtracts else exact(first) + exact(second)
@@ -46,7 +46,7 @@ def _multiply(insn: Insn, src: Sources, *, accumulates: bool, high: bool, is_sig
     total = _half(src.rs1, high=high, is_signed=is_signed) * _half(src.rs2, high=high, is_signed=is_signed)
     if accumulates:
         total = total + exact(src.rd)
-    return Effects(rd=_normalise(total, is3(src.word), is_signed=is_signed, rounds=rounds))
+    return Effects(rd=_normalise(total, immediate("is3", src.word), is_signed=is_signed, rounds=rounds))
 
 
 ADDITIONS = {

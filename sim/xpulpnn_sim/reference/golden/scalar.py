@@ -11,32 +11,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sim.reference.golden.effects import (
-    I32,
-    I64,
-    IMMEDIATES,
-    U32,
-    Bits,
-    Effects,
-    Sources,
-    boff13,
-    imm12,
-    is3,
-    joff21,
-    sign_extend,
-    simm5,
-    stimm12,
-    uimm5,
-    uimm20,
-)
-
-OFFSETS: dict[str, Callable[[Sources], U32]] = {
-    "imm12": lambda src: imm12(src.word),
-    "stimm12": lambda src: stimm12(src.word),
-    "rs2": lambda src: src.rs2,
-    "rs3": lambda src: src.rd,
-}
-"""Offset of an access by its operand token; rs3 is the register in the rd field."""
+from xpulpnn_sim.reference.golden.effects import I32, I64, U32, Bits, Effects, Sources, immediate, sign_extend
 
 LOADS: dict[str, tuple[int, Callable[[U32], U32]]] = {
     "lb": (1, lambda word: sign_extend(word, 8)),
@@ -52,9 +27,14 @@ STORES: dict[str, tuple[int, int]] = {"sb": (1, 0xFF), "sh": (2, 0xFFFF), "sw": 
 """Bytes and data mask of each store."""
 
 
+def offset(insn: Insn, src: Sources) -> U32:
+    """Offset of an access; rs3 is the register in the rd field."""
+    token = insn.operands.split("(")[0].rsplit(",", maxsplit=1)[-1]
+    return {"rs2": src.rs2, "rs3": src.rd}[token] if token.startswith("rs") else immediate(token, src.word)
+
+
 def _access(insn: Insn, src: Sources, size: int) -> Effects:
-    offset_token = insn.operands.split("(")[0].rsplit(",", maxsplit=1)[-1]
-    moved = src.rs1 + OFFSETS[offset_token](src)
+    moved = src.rs1 + offset(insn, src)
     always = np.ones(len(src.word), np.bool_)
     if "!" in insn.operands:
         return Effects(base=moved, address=src.rs1, accessed=always, size=size)
@@ -185,7 +165,7 @@ UNARY: dict[str, Callable[[U32], U32]] = {
 def binary(insn: Insn, src: Sources) -> Effects:
     """``rd = rs1 op operand2``, operand 2 being the last one in assembler order."""
     token = insn.operands.rsplit(",", maxsplit=1)[-1]
-    operand2 = src.rs2 if token == "rs2" else IMMEDIATES[token](src.word)
+    operand2 = src.rs2 if token == "rs2" else immediate(token, src.word)
     return Effects(rd=BINARY[insn.op](src.rs1, operand2))
 
 
@@ -202,22 +182,22 @@ def multiply_accumulate(insn: Insn, src: Sources) -> Effects:
 
 def upper_immediate(insn: Insn, src: Sources) -> Effects:
     """``rd = imm << 12`` (lui) or ``pc + (imm << 12)`` (auipc)."""
-    value = uimm20(src.word)
+    value = immediate("uimm20", src.word)
     return Effects(rd=value if insn.op == "lui" else src.pc + value)
 
 
 def branch(insn: Insn, src: Sources) -> Effects:
     """Conditional branch against rs2 or a 5-bit signed immediate."""
-    other = src.rs2 if insn.operands.startswith("rs1,rs2") else simm5(src.word)
-    return Effects(taken=COMPARISONS[insn.op](src.rs1, other), target=src.pc + boff13(src.word))
+    other = src.rs2 if insn.operands.startswith("rs1,rs2") else immediate("simm5", src.word)
+    return Effects(taken=COMPARISONS[insn.op](src.rs1, other), target=src.pc + immediate("boff13", src.word))
 
 
 def jump(insn: Insn, src: Sources) -> Effects:
     """Jump and link; the link is the address after the instruction, 2 bytes on if it was compressed."""
     if insn.op == "jal":
-        effects = Effects(target=src.pc + joff21(src.word))
+        effects = Effects(target=src.pc + immediate("joff21", src.word))
     else:
-        effects = Effects(target=(src.rs1 + imm12(src.word)) & ~np.uint32(1))
+        effects = Effects(target=(src.rs1 + immediate("imm12", src.word)) & ~np.uint32(1))
     effects.rd, effects.taken = src.pc + src.length, np.ones(len(src.word), np.bool_)
     return effects
 
@@ -228,7 +208,7 @@ WIDTH_LSB = 5  # position of the width field in the register that describes a bi
 def clip(insn: Insn, src: Sources) -> Effects:
     """Clip to [-B-1, B] or [0, B]; the lower bound is tested first, which matters for a negative B only."""
     if insn.operands.endswith("Is2"):
-        bound = ((np.int64(1) << uimm5(src.word).astype(np.int64)) >> 1) - 1
+        bound = ((np.int64(1) << immediate("uimm5", src.word).astype(np.int64)) >> 1) - 1
         bound = np.maximum(bound, 0)
     else:
         bound = exact(src.rs2)
@@ -269,7 +249,7 @@ FIELD_OPERATIONS: dict[str, Callable[[U32, I64, I64, U32], U32]] = {
 def bit_field(insn: Insn, src: Sources) -> Effects:
     """Field of ``width`` bits from ``start``: two immediates, or both packed in rs2. The width is stored minus one."""
     if insn.operands.endswith("Is2"):
-        start, stored_width = uimm5(src.word), is3(src.word)
+        start, stored_width = immediate("uimm5", src.word), immediate("is3", src.word)
     else:
         start, stored_width = src.rs2 & SHIFT_MASK, src.rs2 >> WIDTH_LSB & SHIFT_MASK
     width = stored_width.astype(np.int64) + 1

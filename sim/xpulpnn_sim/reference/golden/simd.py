@@ -7,7 +7,7 @@ import numpy as np
 from xpulpnn.isa.formats import ElemFmt, Op2Mode
 from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.reference.golden.dotp import operand2_lanes, pack, unpack
-from xpulpnn_sim.reference.golden.effects import I32, U32, Bits, Effects, Sources, uimm6
+from xpulpnn_sim.reference.golden.effects import I32, U32, Bits, Effects, Sources, immediate
 
 
 def _average(a: I32, b: I32, width: int) -> I32:
@@ -81,7 +81,7 @@ def extract(insn: Insn, src: Sources) -> Effects:
     """One lane of rs1, sign-extended (pv.extract) or zero-extended (pv.extractu)."""
     fmt = _format(insn)
     lanes = unpack(src.rs1, fmt, signed=insn.op == "pv.extract")
-    lane = uimm6(src.word) % fmt.lanes
+    lane = immediate("uimm6", src.word) % fmt.lanes
     return Effects(rd=_pick(lanes, lane[None, :])[0].view(np.uint32))
 
 
@@ -90,7 +90,7 @@ def insert(insn: Insn, src: Sources) -> Effects:
     fmt = _format(insn)
     lanes = unpack(src.rd, fmt, signed=False)
     element = unpack(src.rs1, fmt, signed=False)[:1]
-    chosen = np.arange(fmt.lanes)[:, None] == uimm6(src.word) % fmt.lanes
+    chosen = np.arange(fmt.lanes)[:, None] == immediate("uimm6", src.word) % fmt.lanes
     return Effects(rd=pack(np.where(chosen, element, lanes), fmt))
 
 
@@ -104,7 +104,7 @@ def _selectors(insn: Insn, src: Sources, fmt: ElemFmt) -> U32:
     if insn.mode is not Op2Mode.SCI:
         return unpack(src.rs2, fmt, signed=False).view(np.uint32) % fmt.lanes
     index_bits = fmt.lanes.bit_length() - 1
-    packed = uimm6(src.word)
+    packed = immediate("uimm6", src.word)
     if insn.entry is not None:
         # shufflei0..3: six immediate bits select three lanes, the digit in the name selects the topmost.
         packed = packed | np.uint32(insn.entry << (index_bits * (fmt.lanes - 1)))
