@@ -13,7 +13,7 @@ from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.networks.images import read_images
-from xpulpnn_sim.cosimulation.networks.network_run import run_network
+from xpulpnn_sim.cosimulation.networks.network_run import build_network
 from xpulpnn_sim.cosimulation.workloads import cifar10
 from xpulpnn_sim.cosimulation.workloads.cifar10 import normalised_images, trained
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
@@ -33,7 +33,7 @@ MOST_CYCLES_OF_FOUR = 1_400_000 / 3.75
 @pytest.mark.cosim
 @pytest.mark.parametrize("bits", MOST_CYCLES)
 def test_every_layer_is_right_and_soon(bits):
-    result = run_network(cifar10_case(bits))
+    result = build_network(cifar10_case(bits)).run()
     record, layers = result.record, result.record["layers"]
     assert (record["mismatches"], result.reports) == (0, [])
     assert record["cycles"] <= MOST_CYCLES[bits]
@@ -46,7 +46,9 @@ def test_every_layer_is_right_and_soon(bits):
 @pytest.mark.cosim
 def test_every_layer_is_faster_where_the_core_requantises():
     case = cifar10_case(2)
-    layers, faster = (run_network(one).record for one in (case, replace(case, config=simulated(preset("xpulpnn2")))))
+    layers, faster = (
+        build_network(one).run().record for one in (case, replace(case, config=simulated(preset("xpulpnn2"))))
+    )
     assert layers["mismatches"] == faster["mismatches"] == 0
     assert [layer["folded"] for layer in faster["layers"]] == [True, False] * 3 + [False]
     for slow, fast in zip(layers["layers"], faster["layers"], strict=True):
@@ -55,7 +57,7 @@ def test_every_layer_is_faster_where_the_core_requantises():
 
 @pytest.mark.cosim
 def test_cores_share_every_layer():
-    result = run_network(replace(cifar10_case(2), config=FOUR))
+    result = build_network(replace(cifar10_case(2), config=FOUR)).run()
     assert (result.record["mismatches"], result.reports) == (0, [])
     assert result.record["cycles"] <= MOST_CYCLES_OF_FOUR
     assert (result.record["cores"], result.record["tcdm_bytes"]) == (4, FOUR.tcdm_bytes)
@@ -189,7 +191,7 @@ def test_trained_weights(nets):
             current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
         right += int(current.reshape(-1).argmax()) == label
     assert (right, len(labels)) == (19, 20)
-    result = run_network(replace(cifar10_case(8), network=network, image=normalised_images(images.samples[0])))
+    result = build_network(replace(cifar10_case(8), network=network, image=normalised_images(images.samples[0]))).run()
     assert (result.record["mismatches"], result.reports) == (0, [])
     assert result.record["cycles"] <= MOST_CYCLES[8]
     assert int(result.scores.argmax()) == labels[0]

@@ -14,7 +14,7 @@ from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks import network_run
-from xpulpnn_sim.cosimulation.networks.network_run import deployed_network, run_network
+from xpulpnn_sim.cosimulation.networks.network_run import BuiltDeployment, build_network
 from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase
 from xpulpnn_sw.networks import deployment, planning
 from xpulpnn_sw.networks.deployed_program import DeployedProgram, deployed_program
@@ -64,7 +64,7 @@ def require_apart(program: DeployedProgram, memory: int) -> None:
 
 @pytest.mark.cosim
 def test_layers_and_their_accounts():
-    result = run_network(case_of(LAYERS, checked=True, l2_latency=20))
+    result = build_network(case_of(LAYERS, checked=True, l2_latency=20)).run()
     record, steps = result.record, result.record["steps"]
     assert (record["mismatches"], result.reports) == (0, [])
     assert [step["name"] for step in steps] == ["load", *(f"{name}{n}" for n, (name, *_) in enumerate(LAYERS)), "store"]
@@ -88,7 +88,7 @@ def test_layers_and_their_accounts():
 @pytest.mark.parametrize("bits", [8, 2])
 def test_the_usual_memory_holds_the_network(bits):
     case = cifar10_case(bits, EIGHT)
-    program = deployed_network(case, case.config)
+    program = BuiltDeployment(case, case.config).program
     assert len(program.data) == program.deployment.extent <= {8: 96, 2: 32}[bits] << 10
     assert case.config.tcdm_bytes == 128 << 10
     require_apart(program, case.config.tcdm_bytes)
@@ -123,7 +123,7 @@ def test_filters_come_while_a_layer_before_is_computed(kib, meanwhile):
 @pytest.mark.unit
 def test_a_cluster_without_dma():
     with pytest.raises(InputError, match=r"^dma of the cluster must be true for networks, not false$"):
-        deployed_network(case_of(LAYERS), replace(FOUR, dma=False))
+        BuiltDeployment(case_of(LAYERS), replace(FOUR, dma=False))
 
 
 @pytest.mark.cosim
@@ -133,7 +133,7 @@ def test_a_buffer_on_one_in_use_is_found(monkeypatch):
     monkeypatch.setattr(
         planning, "arranged", lambda pieces: (places := right(pieces)) | {"conv0.output": places["conv2.weights"]}
     )
-    result = run_network(case_of(LAYERS))
+    result = build_network(case_of(LAYERS)).run()
     assert result.record["mismatches"] > 0
     assert result.reports[0].startswith("conv2[")
 
@@ -148,7 +148,7 @@ def test_filters_that_come_too_late_are_found(monkeypatch):
         return (first, replace(conv, loads=()), pool, replace(other, loads=(*conv.loads, *other.loads)), *rest)
 
     monkeypatch.setattr(planning.Planner, "steps", late)
-    result = run_network(case_of(LAYERS, l2_latency=100))
+    result = build_network(case_of(LAYERS, l2_latency=100)).run()
     wrong = {layer["name"]: layer["mismatches"] for layer in result.record["layers"]}
     assert (wrong["conv0"], wrong["maxpool1"]) == (0, 0)
     assert wrong["conv2"] > 0
@@ -157,7 +157,7 @@ def test_filters_that_come_too_late_are_found(monkeypatch):
 
 @pytest.mark.unit
 def test_the_beginning_of_memory_is_noise():
-    program = deployed_network(case_of(LAYERS), FOUR)
+    program = BuiltDeployment(case_of(LAYERS), FOUR).program
     assert set(program.data) == {0xA5}
     assert program.data_base == TCDM_BASE
 
@@ -181,7 +181,7 @@ MEMORY = 6656
 @pytest.mark.cosim
 def test_most_layers_in_tiles(within):
     within(MEMORY)
-    result = run_network(case_of(BRANCHES, checked=True, l2_latency=20))
+    result = build_network(case_of(BRANCHES, checked=True, l2_latency=20)).run()
     record = result.record
     assert (record["mismatches"], result.reports) == (0, [])
     tiles = {layer["name"]: layer["tiles"] for layer in record["layers"]}
@@ -202,7 +202,7 @@ def test_most_layers_in_tiles(within):
 def test_fewer_cores_where_the_rows_of_all_are_too_large(within):
     """A core copies four pixels of 576 bytes each."""
     within(12_200)
-    record = run_network(case_of((("conv", "5x5x64:8x3x3", "8x8x8"), ("linear", "200:4:raw", "8x8x8")))).record
+    record = build_network(case_of((("conv", "5x5x64:8x3x3", "8x8x8"), ("linear", "200:4:raw", "8x8x8")))).run().record
     assert record["mismatches"] == 0
     assert [layer["cores"] for layer in record["layers"]] == [2, 4]
 
@@ -239,7 +239,7 @@ def test_a_map_leaves_and_comes_back():
 @pytest.mark.cosim
 def test_a_map_that_comes_back_from_slow_memory(within):
     within(LEAVING)
-    record = run_network(case_of(RESIDUAL, l2_latency=100)).record
+    record = build_network(case_of(RESIDUAL, l2_latency=100)).run().record
     assert record["mismatches"] == 0
     assert [step["name"] for step in record["steps"]].count("load") > 1
 
@@ -309,7 +309,7 @@ def test_layers_that_no_tile_is_small_enough_for():
     ):
         message = rf"^{layer}: tiles must be at most the TCDM's 8192 bytes with buffers and stacks, not {least}$"
         with pytest.raises(LayerError, match=message):
-            deployed_network(case, replace(case.config, tcdm_bytes=8 << 10))
+            BuiltDeployment(case, replace(case.config, tcdm_bytes=8 << 10))
 
 
 @pytest.mark.unit

@@ -12,7 +12,7 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks.images import read_images
-from xpulpnn_sim.cosimulation.networks.network_run import BuiltChain, build_network, run_network
+from xpulpnn_sim.cosimulation.networks.network_run import BuiltChain, build_network
 from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, memory_plan, outside_plan
 from xpulpnn_sim.cosimulation.networks.summary import classified
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
@@ -53,7 +53,7 @@ def test_random_networks(first):
     """Every layer of each, of any kernels, widths, rules, channels and branches."""
     for seed in range(first, first + 6):
         network, images = random_graph(seed)
-        result = run_network(case_of(network, images[0]))
+        result = build_network(case_of(network, images[0])).run()
         assert (seed, result.record["mismatches"], result.reports) == (seed, 0, [])
 
 
@@ -83,7 +83,7 @@ def test_results_are_folded_for_a_pooling_alone(others):
     other = stage("other", "maxpool", "8x8x16:2x2:s=2", "8xu8x8", "wide")
     both = stage("both", "add", "4x4x16", "8xu8x8", "pool", "other" if others else "pool")
     network = Network(name="pools", stages=(wide, pool, *[other] * others, both))
-    result = run_network(case_of(network, np.random.default_rng(3).integers(0, 256, (8, 8, 16))))
+    result = build_network(case_of(network, np.random.default_rng(3).integers(0, 256, (8, 8, 16)))).run()
     assert (result.record["mismatches"], result.record["layers"][0]["folded"]) == (0, not others)
 
 
@@ -93,7 +93,7 @@ def test_a_wrong_source_is_found():
     case = diamond()
     expected = [batch[0] for batch in run_reference(case.network, case.image[np.newaxis])]
     wrong = replace(DIAMOND[3], sources=("both", "left"))
-    result = run_network(replace(diamond((*DIAMOND[:3], wrong, DIAMOND[4])), expected=expected))
+    result = build_network(replace(diamond((*DIAMOND[:3], wrong, DIAMOND[4])), expected=expected)).run()
     found = {layer["name"]: layer["mismatches"] > 0 for layer in result.record["layers"]}
     assert found == {"left": False, "right": False, "both": False, "again": True, "last": True}
 
@@ -107,7 +107,7 @@ def test_a_map_that_is_too_short_is_found(monkeypatch):
         "map_bytes",
         lambda *of: {name: size - 64 * (name == "left") for name, size in right(*of).items()},
     )
-    found = run_network(diamond()).record
+    found = build_network(diamond()).run().record
     assert {layer["name"] for layer in found["layers"] if layer["mismatches"]} >= {"both", "last"}
 
 
@@ -115,7 +115,7 @@ def test_a_map_that_is_too_short_is_found(monkeypatch):
 def test_many_layers():
     """More argument structures than an immediate reaches, and no product."""
     stages = [stage(f"pool{number}", "maxpool", "1x1x4:1x1", "8x8x8") for number in range(40)]
-    result = run_network(case_of(Network(name="pools", stages=tuple(stages)), np.array([3, 4, 5, 128])))
+    result = build_network(case_of(Network(name="pools", stages=tuple(stages)), np.array([3, 4, 5, 128]))).run()
     assert (result.record["mismatches"], result.scores.tolist()) == (0, [3, 4, 5, 128])
 
 
@@ -142,7 +142,7 @@ def test_another_input_has_other_results_and_what_is_expected_counts():
     result = build_network(first).fed(replace(other, expected=expected)).run()
     assert (result.record["mismatches"], result.reports) == (0, [])
     assert result.scores.tolist() == expected[-1].reshape(-1).tolist()
-    assert result.scores.tolist() != run_network(first).scores.tolist()
+    assert result.scores.tolist() != build_network(first).run().scores.tolist()
     expected[1] = expected[1].copy()
     expected[1][3, 4, 5] ^= 1
     wrong = build_network(first).fed(replace(other, expected=expected)).run()
@@ -226,7 +226,7 @@ def test_every_layer(config: ClusterConfig, bits: int):
     network, _ = networks.network_of(
         [(name, layer, precision.format(bits=bits)) for name, layer, precision in LAYERS], seed=bits
     )
-    result = run_network(NetworkCase(network=network, image=image, config=config, machine=Machine()))
+    result = build_network(NetworkCase(network=network, image=image, config=config, machine=Machine())).run()
     layers = {layer["name"]: layer for layer in result.record["layers"]}
     assert (result.record["mismatches"], result.reports) == (0, [])
     assert list(layers) == [
@@ -263,6 +263,6 @@ def test_models(name, nets):
     images = read_images(nets / "cifar20")
     assert classified(described, images).right >= least
     image = described.inputs(images.samples[0])
-    result = run_network(case_of(described.network, image))
+    result = build_network(case_of(described.network, image)).run()
     assert (result.record["mismatches"], result.reports) == (0, [])
     assert result.record["cycles"] <= cycles

@@ -17,15 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.csr import CSRS, MISA_X, MTVEC_BASE, PERFORMANCE_EVENTS, Csr, CsrAccess, ResetSource
+from xpulpnn.isa.csr import CSRS, PERFORMANCE_EVENTS, CsrAccess
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.cosimulation.model.model import U32, Block, RetirementChain, Windows
 from xpulpnn_sim.cosimulation.model.schema import CSR_STATE, KEPT_ERRORS, BusField, CsrFlag
 from xpulpnn_sim.cosimulation.model.statics import Describer, ResultGroup
+from xpulpnn_sim.reference.golden.dotp import unpack
 from xpulpnn_sim.reference.golden.effects import Effects, Sources
 from xpulpnn_sim.reference.golden.execute import execute
+from xpulpnn_sim.reference.iss.csrs import SimulatedCsrs
 from xpulpnn_sim.reference.iss.fetched import decoding
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import Window
@@ -36,9 +37,7 @@ from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records, decode
 def lanes(word: int, insn: Insn, *, signed: bool) -> list[int]:
     """Elements of a packed word in the format of ``insn``, lane 0 first."""
     assert insn.fmt is not None
-    width = insn.fmt.width
-    values = [word >> low & ((1 << width) - 1) for low in range(0, XLEN, width)]
-    return [value - (1 << width) if signed and value >> (width - 1) else value for value in values]
+    return unpack(np.array([word], np.uint32), insn.fmt, signed=signed)[:, 0].tolist()
 
 
 def result_lines(raw: int, expected: int, got: int) -> list[str]:
@@ -312,24 +311,16 @@ def _differences(group: ResultGroup, expected: Effects, values: Values) -> Itera
 
 
 def _csr_table(config: CoreConfig, boot_address: int, hart_id: int | None) -> NDArray[Any]:
-    rows = [_csr_row(csr, config, boot_address, hart_id) for csr in CSRS if csr.group in config.csr_groups]
+    is_xpulp = config.extensions != BASE_EXTENSIONS
+    csrs = SimulatedCsrs(boot_address, hart_id or 0, config.csr_groups, is_xpulp=is_xpulp)
+    rows: list[tuple[int, ...]] = []
+    for csr in (csr for csr in CSRS if csr.group in config.csr_groups):
+        flags = CsrFlag.PRESENT
+        flags |= CsrFlag.READ_ONLY if csr.access is CsrAccess.RO else 0
+        flags |= CsrFlag.FREE if csr.name in _FREE_CSRS or (csr.name == "mhartid" and hart_id is None) else 0
+        # what cannot be written, or cannot be read back, keeps its value
+        rows.append((csr.address, flags, csrs[csr.name], csr.writable if csr.access is CsrAccess.RW else 0))
     return np.array(rows, CSR_STATE)
-
-
-def _csr_row(csr: Csr, config: CoreConfig, boot_address: int, hart_id: int | None) -> tuple[int, ...]:
-    value = csr.reset
-    if csr.source is ResetSource.BOOT_ADDRESS:
-        value |= boot_address & MTVEC_BASE
-    if csr.name == "misa" and config.extensions == BASE_EXTENSIONS:
-        value &= ~MISA_X
-    is_hart_id = csr.source is ResetSource.HART_ID
-    free = csr.name in _FREE_CSRS or (is_hart_id and hart_id is None)
-    flags = CsrFlag.PRESENT
-    flags |= CsrFlag.READ_ONLY if csr.access is CsrAccess.RO else 0
-    flags |= CsrFlag.FREE if free else 0
-    # what cannot be written, or cannot be read back, keeps its value
-    writable = csr.writable if csr.access is CsrAccess.RW else 0
-    return csr.address, flags, (hart_id or 0) if is_hart_id else value, writable
 
 
 class Checks:

@@ -92,16 +92,6 @@ def expressible(insn: Insn) -> bool:
     )
 
 
-class _Row:
-    """Facts about a table row that reading a vector needs."""
-
-    def __init__(self, insn: Insn) -> None:
-        self.uses_nnrf = insn.uses_nnrf
-        self.fewest_entries = NNRF_ENTRIES + (NNRF_PARAMETERS if insn.extension is Extension.XPULPRQ else 0)
-        self.writes_rd = insn.writes_rd
-        self.fields = sorted(insn.reads | ({"rd"} if self.writes_rd else set()))
-
-
 class VectorReader:
     """Parses vector files for one configuration."""
 
@@ -110,7 +100,7 @@ class VectorReader:
         self._most_entries = max(config.nnrf_entries, NNRF_ENTRIES)
         self._decoder = Decoder(INSNS)
         self._known: dict[tuple[str, int], Insn] = {}
-        self._present = {id(row): _Row(row) for row in enabled(config.extensions, config.widths) if expressible(row)}
+        self._present = {id(row) for row in enabled(config.extensions, config.widths) if expressible(row)}
 
     def read(self, path: Path) -> Iterator[Vector]:
         """The vectors of a file, plain or gzip; raises :class:`InputError` naming file and line, or an empty file."""
@@ -154,19 +144,19 @@ class VectorReader:
         vector.mem = _memory(entry.get("mem", {}))
         # files repeat few words, so what follows from name and word is found out once
         row = self._known.get((entry["insn"], word)) or self._row(entry["insn"], word)
-        facts = self._present.get(id(row))
-        if row is None or facts is None:
+        if row is None or id(row) not in self._present:
             self.skipped += 1
             return None
         vector.insn = row
         if (entry["insn"], word) not in self._known:
-            _check_registers(vector, facts)
+            _check_registers(vector)
             self._known[entry["insn"], word] = row
-        vector.checks_rd = facts.writes_rd and register(vector.word, "rd") != 0
-        if facts.uses_nnrf and not with_entries:
+        vector.checks_rd = row.writes_rd and register(vector.word, "rd") != 0
+        if row.uses_nnrf and not with_entries:
             raise InputError(f"nnrf_in must be given for {row.mnemonic}, not left out")
         if with_entries:
-            _check_lengths(vector, facts.fewest_entries, self._most_entries)
+            parameters = NNRF_PARAMETERS if row.extension is Extension.XPULPRQ else 0
+            _check_lengths(vector, NNRF_ENTRIES + parameters, self._most_entries)
         if "imm" in entry and row.is_nn_form and _unsigned(entry, "imm") != register(vector.word, "rs2"):
             raise InputError(f"imm must be the immediate of word, {register(vector.word, 'rs2')}, not {entry['imm']}")
         if bool(entry.get("rd_is_x0", register(vector.word, "rd") == 0)) != (register(vector.word, "rd") == 0):
@@ -239,8 +229,8 @@ def _memory(mem: object) -> dict[int, int]:
     return words
 
 
-def _check_registers(vector: Vector, row: _Row) -> None:
-    for name in row.fields:
+def _check_registers(vector: Vector) -> None:
+    for name in sorted(vector.insn.reads | ({"rd"} if vector.insn.writes_rd else set())):
         number = register(vector.word, name)
         if number not in (VECTOR_REGISTERS[name], 0):
             raise InputError(f"{name} field of word must be x{VECTOR_REGISTERS[name]}, not x{number}")

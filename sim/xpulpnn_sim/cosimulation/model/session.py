@@ -73,11 +73,7 @@ class RunResult:
     @property
     def stalls(self) -> dict[str, int]:
         """Cycles without a retirement by cause, of all harts; empty if nothing was counted."""
-        stalls: dict[str, int] = {}
-        for account in self.accounts:
-            for cause, cycles in stalls_of(account, devices=len(self.accounts) > 1).items():
-                stalls[cause] = stalls.get(cause, 0) + cycles
-        return stalls
+        return stalls_of(self.account, devices=len(self.accounts) > 1) if self.accounts else {}
 
     def read(self, address: int, size: int) -> bytes:
         """``size`` bytes of the final memory; raises :class:`InputError` outside it."""

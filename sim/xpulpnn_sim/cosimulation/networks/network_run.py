@@ -18,14 +18,13 @@ from xpulpnn_sim.cosimulation.networks.network_work import (
     BuiltNetwork,
     LayerResults,
     NetworkCase,
-    NetworkResult,
     layer_record,
     memory_plan,
     outside_plan,
     require_memory,
 )
 from xpulpnn_sim.cosimulation.workloads.cluster_run import BEGIN, DONE, READY, RELEASED, moving_cycles, step_end
-from xpulpnn_sim.cosimulation.workloads.workload import Progress, executable_of, function_accounts, image_after
+from xpulpnn_sim.cosimulation.workloads.workload import executable_of, function_accounts, image_after
 from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.kernels.tiling.division import aligned
@@ -36,22 +35,14 @@ from xpulpnn_sw.networks.kernels import OUTPUT, chain, length, weight_bytes
 _LOAD, _STORE = "load", "store"  # names of the steps that compute no layer
 
 
-def deployed_network(case: NetworkCase, cluster: ClusterConfig) -> DeployedProgram:
-    """The program of a network on a cluster.
-
-    Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit into its memory, :class:`InputError` for
-    a cluster without DMA engine.
-    """
-    if not cluster.dma:
-        raise InputError("dma of the cluster must be true for networks, not false")
-    return deployed_program(case.computed, case.given, case.variants, cores=cluster.cores, memory=cluster.tcdm_bytes)
-
-
 class BuiltDeployment(BuiltNetwork):
     """A network as a program of a cluster."""
 
     def __init__(self, case: NetworkCase, cluster: ClusterConfig) -> None:
-        self.cluster, self.program = cluster, deployed_network(case, cluster)
+        if not cluster.dma:
+            raise InputError("dma of the cluster must be true for networks, not false")
+        room = {"cores": cluster.cores, "memory": cluster.tcdm_bytes}
+        self.cluster, self.program = cluster, deployed_program(case.computed, case.given, case.variants, **room)
         outside = self.program.outside
         executable = executable_of(self.program, case.network.name, [outside])
         super().__init__(case, executable, outside.symbols, len(self.program.text) + outside.data.size)
@@ -176,25 +167,17 @@ def _widths(insn: Insn, word: int) -> tuple[int, int]:
 
 
 def build_network(case: NetworkCase) -> BuiltNetwork:
-    """The program of a case, which runs for its input and others.
+    """The program of a case, which runs for its input and others. ``cycles`` of the record are those of the call, on a
+    cluster from the first transfer until the results are in the memory outside.
 
     Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit into the memory of the cluster,
-    :class:`~xpulpnn.errors.InputError` for one that does not fit into that outside, or of one core.
+    :class:`~xpulpnn.errors.InputError` for one that does not fit into that outside, or of one core, and for a cluster
+    without DMA engine.
     """
     # before anything is made of them
     bits = sum(stage.tensors.weights.size * stage.precision.w for stage in case.network.stages if stage.multiplies)
     require_memory(case, bits // BYTE_BITS, "weights")
     return BuiltDeployment(case, case.config) if isinstance(case.config, ClusterConfig) else BuiltChain(case)
-
-
-def run_network(case: NetworkCase, progress: Progress | None = None) -> NetworkResult:
-    """Compute a network once and compare the results of every layer with the golden model's.
-
-    ``cycles`` of the record are those of the call, on a cluster from the first transfer until the results are in the
-    memory outside. ``progress`` takes the cycles from time to time. Raises :class:`~xpulpnn.errors.LayerError` for a
-    network that does not fit into the memory of the cluster.
-    """
-    return build_network(case).run(progress)
 
 
 class BuiltChain(BuiltNetwork):

@@ -46,11 +46,6 @@ def reference(layer: Layer, tensors: Any, precision: Precision) -> _Results:
     return stage_results(stage, *(one[np.newaxis] for one in stage.maps))[0]
 
 
-def largest_share(results: _Results) -> float:
-    """Return the fraction of the results that are equal to the most frequent one."""
-    return float(np.unique(results, return_counts=True)[1].max() / results.size)
-
-
 _WIDTHS = {
     "activations": ("x", "x_signed"),
     "first": ("x", "x_signed"),

@@ -9,7 +9,7 @@ from xpulpnn.config import ClusterConfig, CoreConfig, preset
 from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, MOST_CYCLES, cosim, cosim_cluster
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.networks.network_run import run_network
+from xpulpnn_sim.cosimulation.networks.network_run import build_network
 from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase
 from xpulpnn_sim.cosimulation.workloads.bnn_run import BnnCase, run_bnn
 from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
@@ -122,7 +122,7 @@ class Cifar10Run:
         network, image = random_network(self.bits, machine.seed)
         config = _simulated_config(self.preset, self.cores)
         case = NetworkCase(network=network, image=image, config=config, machine=machine, checked=check)
-        return run_network(case).record
+        return build_network(case).run().record
 
 
 _Key = TypeVar("_Key")

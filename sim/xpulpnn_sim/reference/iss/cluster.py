@@ -146,7 +146,7 @@ class ClusterSession:
         if devices.waits_at(hart.core) is not None:
             self._pass_time(iss, quantum)
             return None
-        iss.csrs.irq = devices.events.irq(hart.core) << Interrupt.EXTERNAL
+        iss.csrs.irq = devices.interrupted(hart.core) << Interrupt.EXTERNAL
         start = iss.executed
         hart.stuck = ""
         while not hart.stuck and (done := iss.executed - start) < quantum:
@@ -174,7 +174,7 @@ class ClusterSession:
             address = self.devices.waits_at(hart.core)
             hart.stuck = "waits" if address is None else waits_for(address)
             return None
-        iss.csrs.irq = self.devices.events.irq(hart.core) << Interrupt.EXTERNAL
+        iss.csrs.irq = self.devices.interrupted(hart.core) << Interrupt.EXTERNAL
         if iss.state.asleep and not iss.csrs.wakes:
             hart.stuck = "sleeps in wfi"
         elif step.endless and iss.csrs.interrupt() is None:
@@ -204,7 +204,7 @@ class ClusterSession:
         if self.devices.waits_at(hart.core) is not None:
             return False
         csrs, asleep = hart.iss.csrs, hart.iss.state.asleep
-        csrs.irq = self.devices.events.irq(hart.core) << Interrupt.EXTERNAL
+        csrs.irq = self.devices.interrupted(hart.core) << Interrupt.EXTERNAL
         if asleep or hart.stuck == _LOOPS:
             return csrs.wakes if asleep else csrs.interrupt() is not None
         return True

@@ -144,57 +144,6 @@ class ClusterMemory(Memory):
         return word
 
 
-class SettledEventUnit:
-    """The event unit of a simulator of instructions. Accesses are made one after the other. One that waits is answered
-    by :meth:`answer`, perhaps at once; until then the core must make no other."""
-
-    def __init__(self, config: ClusterConfig) -> None:
-        self._unit = EventUnitModel(config)
-        self._answers: dict[int | None, Answer] = {}
-
-    def access(self, core: int, offset: int, value: int | None) -> int | None:
-        """A load from a private view, or a store of ``value``: what is found, 0 for a store; None if it waits for an
-        event, or for room in the dispatch queue."""
-        self._pass({core: Access(offset, value is not None, value or 0)})
-        return self.answer(core)
-
-    def answer(self, core: int) -> int | None:
-        """The answer of an access that waited, once; None if there is none. Stores are answered with 0."""
-        found = self._answers.pop(core, None)
-        return None if found is None else _data(found)
-
-    def shared(self, offset: int, value: int | None) -> int:
-        """A load from the shared view, or a store of ``value``."""
-        self._pass({}, shared=Access(offset, value is not None, value or 0))
-        return _data(self._answers.pop(None))
-
-    def pulse(self, core: int, line: int) -> None:
-        """An event line of a core is high for a moment."""
-        self._pass({}, [(core, line)])
-
-    def irq(self, core: int) -> bool:
-        """Return whether the core's interrupt line is high."""
-        return bool(self._unit.interrupts() >> core & 1)
-
-    def waiting(self, core: int) -> bool:
-        """Return whether the core's access waits."""
-        return bool(self._unit.waiting() >> core & 1)
-
-    def _pass(
-        self, accesses: dict[int, Access], events: Iterable[tuple[int, int]] = (), shared: Access | None = None
-    ) -> None:
-        answers = self._unit.cycle(accesses, events, shared)
-        while not self._unit.quiet:
-            answers += self._unit.cycle({})
-        self._answers |= {answer.core: answer for answer in answers}
-
-
-def _data(answer: Answer) -> int:
-    if answer.error:
-        raise LookupError("no such register")
-    return answer.data or 0
-
-
 _TIMER_REGISTERS = frozenset(Timer)
 _CACHE_REGISTERS = frozenset(Icache) | {
     first + WORD_BYTES * counter
@@ -203,11 +152,17 @@ _CACHE_REGISTERS = frozenset(Icache) | {
 }
 
 
+def _access(offset: int, value: int | None) -> Access:
+    return Access(offset, value is not None, value or 0)
+
+
 class Devices:
-    """Peripherals of the cluster, by address."""
+    """Peripherals of the cluster, by address. Accesses are made one after the other; the event unit settles after each.
+    One that waits there is answered when it is made again; until then the core must make no other."""
 
     def __init__(self, config: ClusterConfig, boot_address: int) -> None:
-        self.events = SettledEventUnit(config)
+        self._events = EventUnitModel(config)
+        self._answers: dict[int | None, Answer] = {}
         self.timer = ClusterTimerModel()
         self.dma: DmaModel | None = None  # to be set once there is memory for its transfers
         self.time = 0
@@ -228,12 +183,31 @@ class Devices:
             self._masks |= {ICACHE_CONTROL + offset: 1 for offset in (*enabled, Icache.COUNT)}
             self._values |= {ICACHE_CONTROL + offset: 1 for offset in enabled}
 
+    def interrupted(self, core: int) -> bool:
+        """Return whether the core's interrupt line is high."""
+        return bool(self._events.interrupts() >> core & 1)
+
+    def _settle(
+        self, accesses: dict[int, Access], events: Iterable[tuple[int, int]] = (), shared: Access | None = None
+    ) -> None:
+        answers = self._events.cycle(accesses, events, shared)
+        while not self._events.quiet:
+            answers += self._events.cycle({})
+        self._answers |= {answer.core: answer for answer in answers}
+
+    def _answered(self, core: int | None) -> int | None:
+        """The answer of the event unit, 0 for a store; None if there is none yet."""
+        answer = self._answers.pop(core, None)
+        if answer is not None and answer.error:
+            raise LookupError
+        return None if answer is None else answer.data or 0
+
     def advance(self, time: int) -> None:
         """Let time pass up to ``time``; the timer does not go back."""
         if time > self.time:
             for number in self.timer.advance(time - self.time):
                 for core in range(self._cores):
-                    self.events.pulse(core, (EventLine.TIMER_LOW, EventLine.TIMER_HIGH)[number])
+                    self._settle({}, [(core, (EventLine.TIMER_LOW, EventLine.TIMER_HIGH)[number])])
             self.time = time
 
     def waits_at(self, core: int) -> int | None:
@@ -242,7 +216,7 @@ class Devices:
         if address is None:
             return None
         dma = self._dma_at(core, address)
-        waiting = self.events.waiting(core) if dma is None else dma[0].waiting(dma[1])
+        waiting = self._events.waiting() >> core & 1 if dma is None else dma[0].waiting(dma[1])
         return address if waiting else None
 
     def _dma_at(self, core: int, address: int) -> tuple[DmaModel, int, int] | None:
@@ -256,9 +230,9 @@ class Devices:
         """A load, or a store of ``value``, of the word at ``address``: the word, 0 for a store; None if it waits. An
         access that waited is answered when it is made again. Raises ``LookupError`` where there is nothing."""
         if PRIVATE_EVENT_UNIT <= address < PRIVATE_EVENT_UNIT + BLOCK_BYTES:
-            again = core in self._outstanding
-            found = self.events.answer(core) if again else self.events.access(core, address - PRIVATE_EVENT_UNIT, value)
-            return self._held(core, address, found)
+            if core not in self._outstanding:
+                self._settle({core: _access(address - PRIVATE_EVENT_UNIT, value)})
+            return self._held(core, address, self._answered(core))
         if self._dma_at(core, address) is not None:
             return self._commanded(core, address, value)
         if address in self._masks:
@@ -266,7 +240,8 @@ class Devices:
         if TIMER <= address < TIMER + BLOCK_BYTES:
             return self._timed(address - TIMER, value)
         if EVENT_UNIT <= address < ICACHE_CONTROL:
-            return self.events.shared(address - EVENT_UNIT, value)
+            self._settle({}, shared=_access(address - EVENT_UNIT, value))
+            return self._answered(None)
         raise LookupError
 
     def _held(self, core: int, address: int, found: int | None) -> int | None:
@@ -289,7 +264,7 @@ class Devices:
         for line, told in zip((EventLine.DMA, EventLine.DMA_INTERRUPT), dma.write(port, offset, value), strict=True):
             for listener in range(self._cores):
                 if told >> listener & 1:
-                    self.events.pulse(listener, line)
+                    self._settle({}, [(listener, line)])
         return 0
 
     def _plain(self, address: int, value: int | None) -> int:

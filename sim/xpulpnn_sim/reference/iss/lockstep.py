@@ -43,7 +43,7 @@ _NAMES = RETIREMENT.names or ()
 _AT = {name: position for position, name in enumerate(_NAMES)}
 _TRAP, _INTR, _CAUSE, _PC = (_AT[name] for name in ("trap", "intr", "cause", "pc_rdata"))
 _RD_WE, _RD_ADDR, _RD_WDATA = (_AT[name] for name in ("rd_we", "rd_addr", "rd_wdata"))
-_BASE_WE, _BASE_ADDR, _WDATA = (_AT[name] for name in ("base_we", "base_addr", "mem_wdata"))
+_BASE_WE, _BASE_ADDR = _AT["base_we"], _AT["base_addr"]
 _ALWAYS = tuple((name, _AT[name]) for name in ("insn", "trap", "cause", "nn_we", "mem_rmask", "mem_wmask", "pc_wdata"))
 """Fields that mean something in every record."""
 
