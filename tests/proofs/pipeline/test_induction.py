@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.config import CoreConfig
-from xpulpnn_sim.proofs.engine.aiger import Aiger
+from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PROVED
 from xpulpnn_sim.proofs.faults.core import SEQUENCE_FAULTS
-from xpulpnn_sim.proofs.pipeline.gates import SceneGates, emit_scene, latches
-from xpulpnn_sim.proofs.pipeline.proof import Prover, from_any_state
+from xpulpnn_sim.proofs.pipeline.gates import SceneGates, emit_scene
+from xpulpnn_sim.proofs.pipeline.proof import Prover, WatchedGraph
 from xpulpnn_sim.proofs.pipeline.rules import PipelineRule, rules
 from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_yosys
 
@@ -26,21 +26,31 @@ _BESIDE_BUSES = ("backend/rvfi_tap", "backend/wait_tap", "core/csr_file", "id_st
 
 
 @pytest.mark.unit
-def test_step():
-    # a latch that becomes what the input is, and is wrong when it is 1
-    graph = Aiger(inputs=1, latches=[(2, 0)], outputs=[4], bad=[], constraints=[], gates=[])
-    step = from_any_state(graph, 4)
-    assert (step.inputs, len(step.latches), len(step.outputs)) == (2, 3, 2)
-    # inputs of each cycle: that of the graph, and the latch in the first one
-    assert step.run([[1, 0], [0, 0], [0, 0]]) == [[0, 0], [1, 1], [0, 0]]
-    assert step.run([[0, 0], [0, 1], [1, 1]]) == [[0, 0], [0, 0], [0, 0]]
+def test_step(tmp_path: Path):
+    """A latch that becomes what the input is, and is wrong when it is 1."""
+    ports = "input clk, input go, output reg wrong_small = 0, output broken_small"
+    text = (
+        f"module small({ports});\n    assign broken_small = 0;\n    always @(posedge clk) wrong_small <= go;\nendmodule"
+    )
+    gates = clocked_gates(text, "small")
+
+    def wrong(frames: list[list[int]], rule: PipelineRule, **how: object) -> list[int]:
+        graph = WatchedGraph(gates, rule, **how)
+        found = graph.behind_good(graph.wrong)
+        inputs = graph.aiger([found]).inputs
+        ones = [{literal for literal, bit in zip(inputs, frame, strict=True) if bit} for frame in frames]
+        return [each["found"] for each in graph.replay(ones, {"found": [found]})]
+
+    rule = PipelineRule(name="small", says="", cutpoints=())
+    # inputs of each cycle: the latch in the first one, and that of the design
+    assert wrong([[0, 1], [0, 0], [0, 0]], rule, any_but=()) == [0, 1, 0]
+    assert wrong([[0, 0], [1, 0], [1, 1]], rule, any_but=()) == [0, 0, 0]
     # a state in which something is wrong already says nothing
-    assert step.run([[1, 1], [1, 0]]) == [[1, 0], [1, 0]]
-    # what is looked for behind a state in which nothing is wrong
-    within = from_any_state(graph, 0, found=4, zero=[0])
-    # it begins with 0, whatever its input for the first cycle says
-    assert within.run([[0, 1], [1, 0], [0, 0]]) == [[0, 0], [0, 0], [1, 1]]
-    assert from_any_state(graph, 4, found=2).run([[1, 1], [1, 0]])[1][-1] == 0
+    assert wrong([[1, 1], [0, 1]], rule, any_but=()) == [0, 0]
+    # where it says something if only invariants must hold there
+    assert wrong([[1, 1], [0, 1]], replace(rule, within=1), any_but=()) == [0, 1]
+    # it begins with 0
+    assert wrong([[1], [0], [0]], rule, any_but=gates.ports["wrong_small"]) == [0, 1, 0]
 
 
 @pytest.fixture(scope="module", name="scene")
@@ -81,9 +91,3 @@ def test_a_fault_is_found(scene: SceneGates, prover: Prover):
     assert outcome.cycle <= 6
     assert len(outcome.trace) == outcome.cycle + 1
     assert outcome.broken
-
-
-def test_latches_are_found_beside_other_rows(tmp_path: Path) -> None:
-    """A recent Yosys also writes how many latches have no reset value."""
-    (tmp_path / "rule.map").write_text("input 0 0 clk\nlatch 4 0 core.count\nlatch 5 1 core.count\nninitff 2\n")
-    assert latches("count", tmp_path) == {4, 5}

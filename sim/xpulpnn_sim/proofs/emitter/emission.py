@@ -125,8 +125,7 @@ def prove_emission(elaborated: Elaborated, *, timeout_s: float, initial: bool = 
         nonlocal by_sat
         by_sat = len(pairs)
         words = ([one for one, _ in pairs], [other for _, other in pairs])
-        found = solvers.prove_equal(graph, words, timeout_s=int(timeout_s), sweep=True)
-        return None if found is None else found.ones
+        return solvers.prove_equal(graph, words, timeout_s=int(timeout_s), sweep=True)
 
     def outcome(verdict: str, reason: str = "", found: NetDifference | None = None) -> EmissionOutcome:
         bits = sum(map(len, definition.outputs.values())) + len(definition.registers)

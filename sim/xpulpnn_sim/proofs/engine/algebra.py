@@ -16,7 +16,7 @@ from itertools import chain, product
 
 from xpulpnn_sim.proofs.engine.adders import AdderGraph, Diagrams, TooLargeError, plain_adders
 from xpulpnn_sim.proofs.engine.gate_graph import TRUE, GateGraph, GateKind
-from xpulpnn_sim.proofs.engine.solvers import GaveUpError, Inequality
+from xpulpnn_sim.proofs.engine.solvers import GaveUpError
 
 _CASES = 1 << 16
 _MOST_GATES = 128
@@ -220,7 +220,7 @@ def _known_products(graph: AdderGraph, constants: Mapping[int, int]) -> dict[tup
 
 def prove(
     graph: AdderGraph, bits: Sequence[int], wanted: Polynomial, *, timeout_s: float, most_terms: int = MOST_TERMS
-) -> Inequality | None:
+) -> frozenset[int] | None:
     """None if the word ``bits`` is the polynomial ``wanted`` for all inputs, else inputs for which it is not."""
     deadline = time.monotonic() + timeout_s
     constants = constant_gates(graph, bits)
@@ -233,5 +233,5 @@ def prove(
             ).run()
         except GaveUpError:
             continue
-        return Inequality(frozenset(node << 1 for node in min(rest, key=len))) if rest else None
+        return frozenset(node << 1 for node in min(rest, key=len)) if rest else None
     raise GaveUpError

@@ -1,4 +1,4 @@
-"""Gate graphs of emitted Verilog, cycle by cycle."""
+"""Gate graphs of emitted Verilog: one clock cycle, or a design with its registers from its first cycle on."""
 
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
+from xpulpnn_sim.proofs.engine.aiger import Aiger, cycles_from_reset, to_aiger
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, OPERATIONS, TRUE, GateGraph, Word, extended
 from xpulpnn_sim.tools.netlists import DONT_CARE, ONE, ZERO, NetlistCell, NetlistModule, in_order, read_module
 from xpulpnn_sim.tools.yosys import Yosys, find_yosys
@@ -23,7 +24,7 @@ simplemap
 clean
 write_json netlist.json
 """
-_REGISTER = "$_DFF_P_"
+_REGISTER, _CONSTANT, _FREE, _ASSERT, _ASSUME = "$_DFF_P_", "$anyconst", "$anyseq", "$assert", "$assume"
 
 
 class ClockedGates:
@@ -36,8 +37,19 @@ class ClockedGates:
         self.inputs = {name: wire.nets for name, wire in module.inputs.items()}
         self.ports = self.inputs | {name: wire.nets for name, wire in module.outputs.items()}
         self.words = {name: wire.nets for name, wire in module.wires.items()}
-        self.registers = {cell.pins["Q"][0]: cell.pins["D"][0] for cell in module.cells if cell.type == _REGISTER}
-        gates = [cell for cell in module.cells if cell.type != _REGISTER]
+        of = {kind: [cell.pins for cell in module.cells if cell.type == kind] for kind in (_REGISTER, _CONSTANT)}
+        self.registers = {pins["Q"][0]: pins["D"][0] for pins in of[_REGISTER]}
+        self.registers |= {net: net for pins in of[_CONSTANT] for net in pins["Y"]}
+        #: Value of registers after reset; those that are not there have any.
+        self.initial = module.initial
+        self.free = [net for cell in module.cells if cell.type == _FREE for net in cell.pins["Y"]]
+        #: Nets of each claim and assumption, and of its being made.
+        self.asserted, self.assumed = (
+            [(cell.pins["A"][0], cell.pins["EN"][0]) for cell in module.cells if cell.type == kind]
+            for kind in (_ASSERT, _ASSUME)
+        )
+        others = (_REGISTER, _CONSTANT, _FREE, _ASSERT, _ASSUME)
+        gates = [cell for cell in module.cells if cell.type not in others]
         self.cells = in_order(gates, lambda cell: cell.read, lambda cell: cell.driven)
         self.drivers = {net: place for place, cell in enumerate(self.cells) for net in cell.driven}
         self.reads = [cell.read for cell in self.cells]
@@ -104,6 +116,62 @@ class ClockCycle:
         if net not in self._known:
             self._known[net] = self._graph.input()
         return self._known[net]
+
+
+class ClockedGraph(GateGraph):
+    """A gate graph with registers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.latches: dict[int, tuple[int, int]] = {}
+        self._kept: dict[int, int] = {}
+        self.first = self.register(1)  # literal of the first cycle
+        self.follow(self.first, FALSE)
+
+    def register(self, reset: int | None) -> int:
+        """Return a new register, 0 or 1 at first, or any of them; :meth:`follow` says what comes then."""
+        latch = value = self.input()
+        self.latches[latch] = (FALSE, reset or 0)
+        if reset is None:
+            value = self.mux(self.first, latch, self.input())
+            self._kept[value] = latch
+        return value
+
+    def follow(self, register: int, following: int) -> None:
+        """Set what a register takes at the end of each cycle."""
+        latch = self._kept.get(register, register)
+        self.latches[latch] = (following, self.latches[latch][1])
+
+    def constants(self, width: int) -> Word:
+        """A word of inputs that stay what they are in the first cycle."""
+        found = [self.register(None) for _ in range(width)]
+        for literal in found:
+            self.follow(literal, literal)
+        return found
+
+    def add_registers(self, gates: ClockedGates, starts: Mapping[int, int | None]) -> dict[int, int]:
+        """New registers for those of a netlist, any at first but in ``starts``; new variables for what is free in it."""
+        state = {net: self.register(starts.get(net)) for net in gates.registers}
+        return state | {net: self.input() for net in gates.free}
+
+    def follow_cycle(self, cycle: ClockCycle, state: Mapping[int, int]) -> None:
+        """Let the registers of a netlist take what a cycle makes of them."""
+        for net, following in cycle.next_state().items():
+            self.follow(state[net], following)
+
+    def aiger(self, outputs: Sequence[int]) -> Aiger:
+        """Return what some literals depend on as a file."""
+        return to_aiger(self, outputs, self.latches)
+
+    def replay(self, frames: Iterable[Collection[int]], signals: Mapping[str, Word]) -> list[dict[str, int]]:
+        """Values of signals in each cycle from reset, given the inputs that are 1 in it."""
+        found: list[dict[str, int]] = []
+        for given in cycles_from_reset(self, self.latches, frames):
+            values = iter(self.evaluate(given, [literal for word in signals.values() for literal in word]))
+            found.append(
+                {name: sum(next(values) << place for place, _ in enumerate(word)) for name, word in signals.items()}
+            )
+        return found
 
 
 def of_cell(graph: GateGraph, cell: NetlistCell, literal: Callable[[int], int]) -> Word:

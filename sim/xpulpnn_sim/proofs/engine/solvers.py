@@ -30,27 +30,20 @@ class GaveUpError(Exception):
     """Time ran out, or what is computed grew too large; nothing is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inequality:
-    """Input literals that are 1, the others being 0, for which two words are not equal."""
-
-    ones: frozenset[int]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolverAnswer:
     """The answer of ABC."""
 
     verdict: str  # see NEVER
-    # with the verdict `sometimes`: values of the inputs in each cycle, up to the one in which the output is 1
-    frames: Sequence[Sequence[int]] = ()
+    # with the verdict `sometimes`: inputs that are 1 in each cycle, up to the one in which the output is 1
+    frames: Sequence[frozenset[int]] = ()
 
 
 def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> SolverAnswer:
     """Answer whether the only output of a graph is ever 1, by some commands of ABC."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-abc-") as name:
         folder = Path(name)
-        (folder / "graph.aig").write_bytes(aiger.binary())
+        (folder / "graph.aig").write_bytes(aiger.content)
         began = time.monotonic()
         text = run_abc(
             abc,
@@ -66,7 +59,7 @@ def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> Solve
         if status[1] == "1":
             return SolverAnswer(verdict=NEVER)
         # without inputs the file has no line for a cycle
-        frames = read_witness((folder / WITNESS).read_text(), aiger.inputs) or [[]]
+        frames = read_witness((folder / WITNESS).read_text(), aiger.inputs) or [frozenset[int]()]
         return SolverAnswer(verdict=SOMETIMES, frames=frames)
 
 
@@ -74,10 +67,8 @@ def find_case(abc: str, graph: GateGraph, literal: int, *, timeout_s: float) -> 
     """Answer whether a literal is 1 for any inputs, with those that are 1 then."""
     if literal <= TRUE:
         return SOMETIMES if literal else NEVER, frozenset()
-    aiger = to_aiger(graph, [literal])
-    answer = ask_abc(abc, aiger, "strash; iprove", timeout_s=timeout_s)
-    ones = zip(aiger.origins, answer.frames[0], strict=True) if answer.frames else ()
-    return answer.verdict, frozenset(one for one, bit in ones if bit)
+    answer = ask_abc(abc, to_aiger(graph, [literal]), "strash; iprove", timeout_s=timeout_s)
+    return answer.verdict, answer.frames[0] if answer.frames else frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,21 +120,21 @@ def simplify(abc: str, read: str, write: str, folder: Path, *, timeout_s: float)
 
 def prove_equal(
     graph: GateGraph, words: tuple[Sequence[int], Sequence[int]], *, timeout_s: int, sweep: bool = False
-) -> Inequality | None:
-    """None if two words of literals are equal for all inputs, else inputs for which they are not, by Yosys alone."""
+) -> frozenset[int] | None:
+    """None if two words are always equal, else inputs that are 1 in a case in which they are not, by Yosys alone."""
     differs = graph.any(graph.xor(one, other) for one, other in zip(*words, strict=True))
     if differs == FALSE:
         return None
     merge = "abc -g AND,XOR,MUX -script sweep.abc\n" if sweep else ""
     aiger = to_aiger(graph, [differs])
-    symbols = "".join(f"i{number} n{number}\n" for number in range(aiger.inputs)) + "o0 differs\n"
+    symbols = "".join(f"i{place} n{literal}\n" for place, literal in enumerate(aiger.inputs)) + "o0 differs\n"
     script = (
         "read_aiger -module_name miter miter.aig\n"
         f"{merge}tee -q -o sat.txt sat -prove differs 0 -show-inputs -timeout {timeout_s} miter\n"
     )
     with tempfile.TemporaryDirectory(prefix="xpulpnn-sat-") as name:
         folder = Path(name)
-        (folder / "miter.aig").write_bytes(aiger.binary() + symbols.encode())
+        (folder / "miter.aig").write_bytes(aiger.content + symbols.encode())
         (folder / "sweep.abc").write_text(_SWEEP)
         find_yosys().run(script, folder, what="miter", results=["sat.txt"], timeout_s=timeout_s + _START_S)
         answer = (folder / "sat.txt").read_text()
@@ -151,5 +142,4 @@ def prove_equal(
         return None
     if "FAIL!" not in answer:
         raise GaveUpError
-    ones = re.findall(r"^\s+\\n(\d+)\s+1\s", answer, re.MULTILINE)
-    return Inequality(frozenset(aiger.origins[int(number)] for number in ones))
+    return frozenset(map(int, re.findall(r"^\s+\\n(\d+)\s+1\s", answer, re.MULTILINE)))

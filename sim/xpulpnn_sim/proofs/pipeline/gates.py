@@ -1,6 +1,5 @@
 """A property and the core as one graph of gates; signals of the core that properties see, by their emitted names."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,9 +11,10 @@ from xpulpnn.errors import ToolError
 from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_WEIGHTS, REGISTERS
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
-from xpulpnn_sim.proofs.engine.aiger import Named, read_named
+from xpulpnn_sim.proofs.engine.elaborate import ClockedGates
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
 from xpulpnn_sim.proofs.pipeline.rules import PipelineRule
+from xpulpnn_sim.tools.netlists import read_module
 from xpulpnn_sim.tools.yosys import Yosys
 
 _SINGLE = {
@@ -105,21 +105,18 @@ def seen_signals(config: CoreConfig) -> Mapping[str, Seen]:
 
 MODULE = "scene"  # module of the core, its memories and the properties
 
-WRONG, PARTS = "wrong", "parts"  # outputs of the graph: whether anything is wrong, and what
+CONSTANT = ("boot_addr", "hart_id", "watched_register", "watched_entry", "watched_bit")
+CONSTANT += ("held_address", "held_halves", "held_fails")
+"""Inputs that do not change."""
 
-BROKEN, INVARIANTS = "broken", "invariants"
-"""Outputs of the graph: whether anything is wrong or an invariant does not hold, and which invariant."""
-
-_CONSTANT = ("boot_addr", "hart_id", "watched_register", "watched_entry", "watched_bit")
-_CONSTANT += ("held_address", "held_halves", "held_fails")
-_SCRIPT = """read_verilog -sv core.v
-read_verilog -sv -formal top.sv
-hierarchy -check -top top
+_SCRIPT = f"""read_verilog -sv core.v
+hierarchy -check -top {MODULE}
 proc -noopt
-{first}
-{cutpoints}
+{{first}}
+{{cutpoints}}
 flatten
-{seen}
+{{outputs}}
+{{ties}}
 opt_clean
 memory -nordff
 opt -fast -nodffe -nosdff
@@ -128,9 +125,8 @@ techmap
 dffunmap
 opt -fast -nodffe -nosdff
 setundef -undriven -anyseq
-abc -g AND -script +strash;dc2;map
 opt_clean
-write_aiger -zinit -map rule.map rule.aig
+write_json rule.json
 """
 
 
@@ -168,13 +164,18 @@ def script(rule: PipelineRule, scene: SceneGates) -> str:
         if there(selection)
     ]
     cutpoints = [f"cutpoint {selection}" for selection in rule.cutpoints if there(selection)]
-    seen = [
-        f"connect -nounset -set seen_{name}_{index} {MODULE}.{path}"
-        for name, one in scene.description.seen.items()
-        if not _is_cut(one, rule, scene)
-        for index, path in enumerate(one.paths)
-    ]
-    return _SCRIPT.format(first="\n".join(first), cutpoints="\n".join(cutpoints), seen="\n".join(seen))
+    others = [one for one in scene.description.parts if one != rule.name]
+    outputs = [f"delete -output {MODULE}/w:{kind}_{one}" for one in others for kind in ("wrong", "broken")]
+    ties = {"rst": "1'b0", "prompt": f"1'b{rule.prompt:d}", "holds": f"1'b{rule.holds:d}"}
+    for name, one in scene.description.seen.items():
+        ties[f"seen_{name}"] = f"{one.width}'d0" if _is_cut(one, rule, scene) else ",".join(one.paths[::-1])
+    tied = [f"delete -input w:{name}\nconnect -nounset -set {name} {value}" for name, value in ties.items()]
+    return _SCRIPT.format(
+        first="\n".join(first),
+        cutpoints="\n".join(cutpoints),
+        outputs="\n".join(outputs),
+        ties="\n".join([f"cd {MODULE}", *tied, "cd .."]),
+    )
 
 
 def _is_cut(one: Seen, rule: PipelineRule, scene: SceneGates) -> bool:
@@ -187,63 +188,9 @@ def _is_cut(one: Seen, rule: PipelineRule, scene: SceneGates) -> bool:
     )
 
 
-def scene_top_text(rule: PipelineRule, scene: SceneGates) -> str:
-    """The Verilog around it: what is constant, what is free, and what is shown."""
-    ports, body, connections = ["input clk"], list[str](), [".clk(clk)", ".rst(1'b0)"]
-    for port in scene.emitted.manifest["ports"]:
-        name, bits = port["name"], f"[{port['width'] - 1}:0]"
-        signal = name
-        if name in ("clk", "rst"):
-            continue
-        if name in ("prompt", "holds"):
-            signal = f"1'b{int(getattr(rule, name))}"
-        elif name.startswith("seen_"):
-            body += _seen_wires(name, rule, scene)
-        elif name in _CONSTANT:
-            body.append(f"(* anyconst *) reg {bits} {name};")
-        elif port["direction"] == "input":
-            ports.append(f"input {bits} {name}")
-        elif name == f"wrong_{rule.name}":
-            ports += [f"output {WRONG}", f"output {bits} {PARTS}"]
-            body.append(f"assign {WRONG} = |{PARTS};")
-            signal = PARTS
-        elif name == f"broken_{rule.name}":
-            ports += [f"output {BROKEN}", f"output {bits} {INVARIANTS}"]
-            body.append(f"assign {BROKEN} = |{{{INVARIANTS}{'' if rule.within else f', {PARTS}'}}};")
-            signal = INVARIANTS
-        elif name.startswith("rvfi_"):
-            ports.append(f"output {bits} {name}")
-        else:
-            continue
-        connections.append(f".{name}({signal})")
-    header, instance = ",\n    ".join(ports), ",\n    ".join(connections)
-    lines = [f"module top (\n    {header}\n);", *body, f"{MODULE} {MODULE} (\n    {instance}\n);", "endmodule"]
-    return "\n".join([*lines, ""])
-
-
-def _seen_wires(name: str, rule: PipelineRule, scene: SceneGates) -> list[str]:
-    """Wires that Yosys connects to signals inside the core, or 0 if these are inside what is free."""
-    width, paths = one = scene.description.seen[name.removeprefix("seen_")]
-    if _is_cut(one, rule, scene):
-        return [f"wire [{width - 1}:0] {name} = 0;"]
-    wires = [f"{name}_{index}" for index in range(len(paths))]
-    joined = ", ".join(reversed(wires))
-    return [
-        *(f"wire [{width // len(paths) - 1}:0] {wire};" for wire in wires),
-        f"wire [{width - 1}:0] {name} = {{{joined}}};",
-    ]
-
-
-def latches(end: str, folder: Path) -> frozenset[int]:
-    """Numbers of the latches of a register, by the end of its path."""
-    rows = re.findall(r"^latch (\d+) \d+ (.*)$", (folder / "rule.map").read_text(), re.MULTILINE)
-    return frozenset(int(number) for number, name in rows if name.endswith(end))
-
-
-def build_graph(rule: PipelineRule, scene: SceneGates, folder: Path, yosys: Yosys) -> Named:
-    """Make the graph in ``folder``; raises :class:`ToolError` if Yosys cannot."""
+def build_gates(rule: PipelineRule, scene: SceneGates, folder: Path, yosys: Yosys) -> ClockedGates:
+    """Make the gates in ``folder``; raises :class:`ToolError` if Yosys cannot."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "core.v").write_text("\n".join(scene.emitted.modules.values()))
-    (folder / "top.sv").write_text(scene_top_text(rule, scene))
-    yosys.run(script(rule, scene), folder, what=rule.name, results=["rule.aig", "rule.map"], name="rule")
-    return read_named(folder / "rule.aig", folder / "rule.map")
+    yosys.run(script(rule, scene), folder, what=rule.name, results=["rule.json"], name="rule")
+    return ClockedGates(read_module(folder / "rule.json", MODULE))

@@ -28,7 +28,7 @@ class PipelineRule:
     # if not 0, nothing is wrong this number of cycles after any state that keeps the invariants in which what `counts`
     # is 0, so that it never is; else that follows from one cycle to the next
     within: int = 0
-    counts: str = ""  # A register that is counted from 0 up to where something is wrong, by the end of its path
+    counts: str = ""  # A register that is counted from 0 up to where something is wrong
     # last cycle that is searched where the property is not proved of every cycle, unless another is asked for
     depth: int = 15
 
@@ -108,7 +108,7 @@ _COMMON = (
         cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
         prompt=True,
         within=WINDOW + 1,
-        counts="scene.progress_quiet",
+        counts="progress_quiet",
         depth=40,
     ),
 )

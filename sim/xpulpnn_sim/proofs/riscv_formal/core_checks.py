@@ -7,17 +7,17 @@ from pathlib import Path
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.verilog import EmittedVerilog
-from xpulpnn_sim.proofs.engine.aiger import Named
+from xpulpnn_sim.proofs.engine.elaborate import ClockedGates
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, Ledger, Outcome
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
 from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     GATES,
     Cutpoint,
     cut_commands,
+    cut_core,
     emit_cut_design,
     kept_wires,
     make_gates,
-    make_graph,
 )
 from xpulpnn_sim.proofs.riscv_formal.model_check import alike, pass_together, pose, read_check, search, top_text
 from xpulpnn_sim.proofs.riscv_formal.suite import Check, Suite
@@ -75,7 +75,7 @@ class CoreChecks:
     def check(self, checks: Sequence[Check]) -> list[Outcome]:
         """Outcomes of checks that are searched together, and one by one unless all pass."""
         core = _core(self, checks[0].cutpoints)
-        graphs: list[Named] = []
+        graphs: list[ClockedGates] = []
         for check in checks:
             folder = self.folder / check.name
             shutil.rmtree(folder, ignore_errors=True)
@@ -96,7 +96,7 @@ class CoreChecks:
     def _ended(self, outcome: Outcome) -> Outcome:
         folder = self.folder / outcome.name
         if outcome.verdict != FAILED:
-            for name in ("check.aig", "check.map", "bad.aig", "simple.aig"):
+            for name in ("check.json", "bad.aig", "simple.aig"):
                 (folder / name).unlink(missing_ok=True)
         return outcome
 
@@ -116,17 +116,17 @@ def _make_core(cutpoints: tuple[Cutpoint, ...], checked: CoreChecks) -> None:
     _core(checked, cutpoints)
 
 
-def _core(checked: CoreChecks, cutpoints: tuple[Cutpoint, ...]) -> Named:
+def _core(checked: CoreChecks, cutpoints: tuple[Cutpoint, ...]) -> ClockedGates:
     """The core with some wires cut; raises :class:`ToolError`."""
     key = digest(checked.folder.absolute(), checked.design.text, repr(cutpoints))
     if key not in _cores:
         folder = checked.folder / f"{_CORES}{digest(repr(cutpoints))[:8]}"
         gates = (checked.folder / GATES).absolute()
-        _cores[key] = make_graph(checked.design, cutpoints, gates, folder, checked.yosys)
+        _cores[key] = cut_core(checked.design, cutpoints, gates, folder, checked.yosys)
     return _cores[key]
 
 
-_cores: dict[str, Named] = {}  # graphs of cores that this process has read
+_cores: dict[str, ClockedGates] = {}  # graphs of cores that this process has read
 
 
 def _together(checks: Sequence[Check]) -> list[list[Check]]:

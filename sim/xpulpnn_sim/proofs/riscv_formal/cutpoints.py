@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.verilog import EmittedVerilog, emit
-from xpulpnn_sim.proofs.engine.aiger import Named, read_named
+from xpulpnn_sim.proofs.engine.elaborate import ClockedGates
+from xpulpnn_sim.tools.netlists import read_module
 from xpulpnn_sim.tools.yosys import Yosys
 
 
@@ -175,25 +175,19 @@ def cut_commands(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> l
 
 GATES = "core.il"  # file with the gates of all modules
 
-GRAPH, NAMES = "core.aig", "core.map"
-"""Files with the core as a graph, some wires of it cut, and with the names of its inputs and outputs."""
-
-ZERO = "zero"
-"""Input of the graph with which each output is combined; it must be 0. Yosys names no output that is constant."""
+NETLIST = "core.json"  # file with the core between its memories, some wires of it cut
 
 MODULE = "surrounded_core"  # module of the core between its memories
 
-_SHELL = "shell"
-
-_READ_ALL = f"""read_verilog -sv core.v shell.v
-hierarchy -check -top {_SHELL}
+_READ_ALL = f"""read_verilog -sv core.v
+hierarchy -check -top {MODULE}
 select -set mapped *
 """
 
 _READ_CHANGED = f"""read_rtlil {{like}}
 delete {{module}}
 read_verilog -sv core.v
-hierarchy -check -top {_SHELL}
+hierarchy -check -top {MODULE}
 select -set mapped {{module}}
 """
 
@@ -214,9 +208,8 @@ setattr -unset keep
 flatten
 opt_clean -purge
 setundef -undriven -anyseq
-aigmap
 opt_clean -purge
-write_aiger -map {NAMES} {GRAPH}
+write_json {NETLIST}
 """
 
 
@@ -242,7 +235,6 @@ def make_gates(design: EmittedVerilog, folder: Path, yosys: Yosys, like: Path | 
     """Write the gates of a design to :data:`GATES` in ``folder``."""
     modules = {changed: design.modules[changed]} if like else design.modules
     (folder / "core.v").write_text("\n".join(modules.values()))
-    (folder / "shell.v").write_text(_shell(design.manifest))
     kept = " ".join(wire.replace("/", "/w:") for wire in kept_wires(modules))
     script = _MAP.format(kept=kept) if kept else _MAP.replace("setattr -set keep 1 {kept}\n", "")
     if like:
@@ -255,31 +247,16 @@ def make_gates(design: EmittedVerilog, folder: Path, yosys: Yosys, like: Path | 
     yosys.run(script, folder, what="the core", results=[GATES], name="core")
 
 
-def make_graph(design: EmittedVerilog, cutpoints: Sequence[Cutpoint], gates: Path, folder: Path, yosys: Yosys) -> Named:
-    """The core as a graph, with some wires cut."""
+def cut_core(
+    design: EmittedVerilog, cutpoints: Sequence[Cutpoint], gates: Path, folder: Path, yosys: Yosys
+) -> ClockedGates:
+    """The core with some wires cut."""
     folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / GRAPH).exists():
+    if not (folder / NETLIST).exists():
         # the wheel does not follow links out of the folder that it runs in
         (folder / GATES).unlink(missing_ok=True)
         (folder / GATES).hardlink_to(gates)
         script = _GRAPH_SCRIPT.format(cutpoints="\n".join(cut_commands(cutpoints, design.modules)))
-        yosys.run(
-            script, folder, what=f"the core without {shown_cuts(cutpoints)}", results=[GRAPH, NAMES], name="graph"
-        )
+        yosys.run(script, folder, what=f"the core without {shown_cuts(cutpoints)}", results=[NETLIST], name="graph")
         (folder / GATES).unlink()
-    return read_named(folder / GRAPH, folder / NAMES)
-
-
-def _shell(manifest: Mapping[str, Any]) -> str:
-    """A module around the core, with its ports, and with :data:`ZERO`."""
-    ports, wires, connected = [f"input {ZERO}"], [], []
-    for port in manifest["ports"]:
-        name, width = port["name"], port["width"]
-        ports.append(f"{port['direction']} [{width - 1}:0] {name}")
-        if port["direction"] == "input":
-            connected.append(f".{name}({name})")
-        else:
-            wires.append(f"wire [{width - 1}:0] {name}_wire;\n    assign {name} = {name}_wire ^ {{{width}{{{ZERO}}}}};")
-            connected.append(f".{name}({name}_wire)")
-    lines = ["module {}({});".format(_SHELL, ", ".join(ports)), *wires, f"{MODULE} core ({', '.join(connected)});"]
-    return "\n    ".join(lines) + "\nendmodule\n"
+    return ClockedGates(read_module(folder / NETLIST, MODULE))

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from xpulpnn.isa.csr import csr_address
-from xpulpnn_sim.proofs.engine.aiger import Named, read_aiger, read_named, read_witness
+from xpulpnn_sim.proofs.engine.aiger import read_outputs, read_witness
+from xpulpnn_sim.proofs.engine.elaborate import ClockedGates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, UNDECIDED, Outcome
 from xpulpnn_sim.proofs.engine.solvers import WITNESS, Searched, search_cycles, simplify
-from xpulpnn_sim.proofs.riscv_formal.cutpoints import ZERO
 from xpulpnn_sim.proofs.riscv_formal.join import CHECK, CORE, RESET, TRIGGER, Problem, join_netlists
 from xpulpnn_sim.proofs.riscv_formal.suite import (
     ASSUMPTIONS,
@@ -26,6 +26,7 @@ from xpulpnn_sim.proofs.riscv_formal.suite import (
     Check,
     Suite,
 )
+from xpulpnn_sim.tools.netlists import read_module
 from xpulpnn_sim.tools.yosys import Yosys
 
 TOP = "seen"  # module of a check: what it sees of the core
@@ -135,34 +136,33 @@ techmap
 opt -fast -nodffe -nosdff
 dffunmap
 setundef -undriven -anyseq
-aigmap
 opt_clean
-write_aiger -map check.map check.aig
+write_json check.json
 """
 _LOWER = "async2sync\nchformal -lower\n"  # what a Yosys needs that keeps properties as cells with their trigger
 
 
-def read_check(check: Check, suite: Suite, manifest: Mapping[str, Any], folder: Path, yosys: Yosys) -> Named:
-    """The check as a graph, in files ``check.*`` of ``folder``; raises :class:`ToolError`."""
+def read_check(check: Check, suite: Suite, manifest: Mapping[str, Any], folder: Path, yosys: Yosys) -> ClockedGates:
+    """The check as gates, from files ``check.*`` of ``folder``; raises :class:`ToolError`."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in check.files:
         (folder / Path(name).name).write_text(suite.text(name))
     (folder / "check.sv").write_text(top_text(check, manifest))
     script = _SCRIPT.format(top=TOP, lower=_LOWER if keeps_triggers(yosys) else "")
-    yosys.run(script, folder, what=check.name, results=["check.aig", "check.map"], name="check")
-    return read_named(folder / "check.aig", folder / "check.map")
+    yosys.run(script, folder, what=check.name, results=["check.json"], name="check")
+    return ClockedGates(read_module(folder / "check.json", TOP))
 
 
-def pose(checks: Sequence[Check], graphs: Sequence[Named], core: Named) -> Problem:
+def pose(checks: Sequence[Check], graphs: Sequence[ClockedGates], core: ClockedGates) -> Problem:
     """Checks beside the core: one, or some that :func:`alike` says can be searched together."""
     check = checks[0]
     return join_netlists(
         core,
         graphs,
         constants=CONSTANT,
-        tied={ZERO: 0, "fair": int(FAIR in check.defines)},
+        tied={"fair": int(FAIR in check.defines)},
         sliced=check.sliced,
-        width=len(core.outputs[check.sliced[0]]) if check.sliced else 1,
+        width=len(core.ports[check.sliced[0]]) if check.sliced else 1,
         triggered=check.triggered,
         delay=check.delay,
     )
@@ -201,8 +201,7 @@ class _Searching:
         """Outputs of the graph once it is simplified, in :data:`_SIMPLE`."""
         read = f"read_aiger {_BAD}; strash; scleanup; {merge}"
         simplify(self.abc, read, _SIMPLE, self.folder, timeout_s=self._left_s)
-        graph = read_aiger(self.folder / _SIMPLE)
-        return [*graph.outputs, *graph.bad]
+        return read_outputs(self.folder / _SIMPLE)
 
 
 def search(
@@ -214,12 +213,13 @@ def search(
     whose graphs are the same are searched once. A failure is then searched in the first cycle that has one.
     """
     began = time.monotonic()
-    (folder / _BAD).write_bytes(problem.searched.binary())
+    aiger = problem.graph.aiger(problem.bad)
+    (folder / _BAD).write_bytes(aiger.content)
     last = check.cycle - 1
     failed = decided = False
     if not shortest:
         searching = _Searching(folder=folder, abc=abc, ends=began + timeout_s)
-        failed, decided = _last_cycle(searching, last, alike=len(problem.searched.bad) > 1)
+        failed, decided = _last_cycle(searching, last, alike=len(problem.bad) > 1)
     if decided and not failed:
         return Outcome(name=check.name, verdict=PASSED, cycle=check.cycle, seconds=time.monotonic() - began)
     # the first cycle in which it fails, or how far there is an answer
@@ -227,8 +227,8 @@ def search(
     found = searching.search(f"read_aiger {_BAD}; strash; ", check.first - 1, last)
     seconds = time.monotonic() - began
     if found.failing is not None:
-        witness = read_witness((folder / WITNESS).read_text(), problem.searched.inputs)
-        trace = problem.shown.replay(witness)
+        frames = read_witness((folder / WITNESS).read_text(), aiger.inputs)
+        trace = problem.graph.replay(frames, problem.signals)
         return Outcome(name=check.name, verdict=FAILED, cycle=found.failing + 1, seconds=seconds, trace=trace)
     if failed:
         return Outcome(name=check.name, verdict=FAILED, cycle=check.cycle, seconds=seconds)
@@ -240,7 +240,7 @@ def pass_together(checks: Sequence[Check], problem: Problem, folder: Path, abc: 
     """Seconds in which some checks all passed, or ``None`` if they did not; as :func:`search`."""
     began = time.monotonic()
     searching = _Searching(folder=folder, abc=abc, ends=began + timeout_s)
-    (folder / _BAD).write_bytes(problem.searched.binary())
+    (folder / _BAD).write_bytes(problem.graph.aiger(problem.bad).content)
     if all(literal == FALSE for literal in searching.simplified()):
         return time.monotonic() - began
     last = checks[0].cycle - 1

@@ -108,7 +108,7 @@ class _Cycles:
             return ()
         example: list[dict[str, int]] = []
         for cycle in self._cycles:
-            example.append({name: self._graph.number(found.ones, cycle.port(name)) for name in self._gates.ports})
+            example.append({name: self._graph.number(found, cycle.port(name)) for name in self._gates.ports})
             if len(example) > 1 and not example[-1].get(claim, 1):
                 break
         return tuple(example)

@@ -76,8 +76,8 @@ def _decoder_claims(unit: ProvenUnit) -> list[Claim]:
         different = solvers.prove_equal(one.graph, words, timeout_s=int(timeout_s))
         if different is None:
             return ""
-        legal = one.graph.number(different.ones, [one.legal])
-        return f"{shown(one.graph, {'word': one.word}, different.ones)} must be {'' if legal else 'il'}legal"
+        legal = one.graph.number(different, [one.legal])
+        return f"{shown(one.graph, {'word': one.word}, different)} must be {'' if legal else 'il'}legal"
 
     def controls(timeout_s: float) -> str:
         one = _Decoder(unit)
@@ -86,7 +86,7 @@ def _decoder_claims(unit: ProvenUnit) -> list[Claim]:
         different = solvers.prove_equal(one.graph, words, timeout_s=int(timeout_s))
         if different is None:
             return ""
-        word, ones, number = shown(one.graph, {"word": one.word}, different.ones), different.ones, one.graph.number
+        word, ones, number = shown(one.graph, {"word": one.word}, different), different, one.graph.number
         pairs = ((name, number(ones, bits), number(ones, want)) for name, bits, want in fields)
         return "; ".join(f"{word}: {name} must be {want}, not {bits}" for name, bits, want in pairs if bits != want)
 

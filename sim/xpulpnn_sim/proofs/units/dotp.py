@@ -169,7 +169,7 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
         found = algebra.prove(one.graph, one.result, one.definition(), timeout_s=timeout_s)
         if found is None:
             return ""
-        return f"{signs}: {one.case(found.ones)}"
+        return f"{signs}: {one.case(found)}"
 
     def of_format(fmt: ElemFmt) -> Claim:
         def decide(timeout_s: float) -> str:

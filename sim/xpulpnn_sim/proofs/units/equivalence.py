@@ -165,8 +165,8 @@ class _Check:
             found = algebra.prove(whole.graph, whole.result, whole.definition(), timeout_s=self._timeout_s)
         except solvers.GaveUpError:
             return _Found("algebra", covered, time.monotonic() - started, UNDECIDED)
-        if found:
-            return self._refuted("algebra", covered, started, whole, found.ones)
+        if found is not None:
+            return self._refuted("algebra", covered, started, whole, found)
         return _Found("algebra", covered, time.monotonic() - started, EQUAL)
 
     def _sat(self, started: float) -> _Found:
@@ -181,8 +181,8 @@ class _Check:
             except solvers.GaveUpError:
                 done = f"{lane} of {self._fmt.lanes} lanes"
                 return _Found("sat", done, time.monotonic() - started, UNDECIDED)
-            if found:
-                return self._refuted("sat", covered, started, one, found.ones)
+            if found is not None:
+                return self._refuted("sat", covered, started, one, found)
         return _Found("sat", covered, time.monotonic() - started, LANES)
 
     def _exhaustive(self, started: float) -> _Found:

@@ -241,10 +241,10 @@ def _unequal(run: _Run, bits: Sequence[int], wanted: Polynomial, timeout_s: floa
     found = algebra.prove(run.graph, bits, wanted, timeout_s=timeout_s, most_terms=_MOST_TERMS)
     if found is None:
         return ""
-    value = run.graph.number(found.ones, bits)
-    expected = sum(factor for term, factor in wanted.items() if all(node << 1 in found.ones for node in term))
+    value = run.graph.number(found, bits)
+    expected = sum(factor for term, factor in wanted.items() if all(node << 1 in found for node in term))
     return (
-        f"{shown(run.graph, {**run.operands, **others}, found.ones)}: "
+        f"{shown(run.graph, {**run.operands, **others}, found)}: "
         f"must be 0x{expected % (1 << _WORD):08x}, not 0x{value:08x}"
     )
 

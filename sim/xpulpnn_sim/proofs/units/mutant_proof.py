@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.proofs.engine.aiger import to_aiger
+from xpulpnn_sim.proofs.engine.aiger import Latches, cycles_from_reset, to_aiger
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
 from xpulpnn_sim.proofs.engine.solvers import NEVER, SOMETIMES, UNKNOWN, SolverAnswer, ask_abc, find_case
 from xpulpnn_sim.proofs.units.mutated_gates import NEXT, Bit, GateMachine, MutatedGates
@@ -110,27 +110,19 @@ class Judge:
 
     def _from_reset(self, bits: Sequence[Bit], machine: GateMachine) -> MutantComparison:
         # as long as no register has differed, both are in the same state: that of the unit says what can differ next
-        answer, _ = self._reached(self._seen(bits), machine.unit)
+        answer = self._reached(self._seen(bits), machine.unit)
         if answer.verdict != NEVER:
             latches = {**machine.unit, **machine.mutant}
-            answer, inputs = self._reached(self._seen(machine.outputs), latches)
+            answer = self._reached(self._seen(machine.outputs), latches)
             if answer.verdict == SOMETIMES:
-                cycles = [
-                    {literal for literal, bit in zip(inputs, frame, strict=False) if bit} for frame in answer.frames
-                ]
-                state = {literal: start for literal, (_, start) in latches.items()}
-                given: dict[int, int] = {}
-                for ones in cycles:
-                    given = state | dict.fromkeys(ones, 1)
-                    following = self._graph.evaluate(given, [literal for literal, _ in latches.values()])
-                    state = dict(zip(latches, following, strict=True))
-                example, signal = [self._words(ones) for ones in cycles], self._wrong(machine.outputs, given)
+                *_, last = cycles_from_reset(self._graph, latches, answer.frames)
+                example, signal = [self._words(ones) for ones in answer.frames], self._wrong(machine.outputs, last)
                 return MutantComparison(verdict=DIFFERENT, scope=OUTPUTS, example=example, signal=signal)
         if answer.verdict == NEVER:
             return MutantComparison(verdict=EQUIVALENT, scope=REACHED)
         return MutantComparison(verdict=UNDECIDED)
 
-    def _reached(self, literal: int, registers: Mapping[int, tuple[int, int]]) -> tuple[SolverAnswer, Sequence[int]]:
+    def _reached(self, literal: int, registers: Latches) -> SolverAnswer:
         graph, known = self._graph, self._occurring
         latches = dict(registers)
         if self.assumes:
@@ -144,12 +136,12 @@ class Judge:
             latches[violated] = (so_far ^ 1, 0)
             literal = graph.and_(literal, so_far)
         if literal == FALSE:
-            return SolverAnswer(verdict=NEVER), ()
+            return SolverAnswer(verdict=NEVER)
         aiger = to_aiger(graph, [literal], latches=latches)
         answer = ask_abc(self._abc, aiger, f"bmc3 -F {_FRAMES} -T {self._timeout_s:.0f}", timeout_s=self._timeout_s)
         if answer.verdict != SOMETIMES:
             answer = ask_abc(self._abc, aiger, f"scorr; pdr -T {self._timeout_s:.0f}", timeout_s=self._timeout_s)
-        return answer, aiger.origins
+        return answer
 
     def _stays(self, held: Held, latches: dict[int, tuple[int, int]]) -> int:
         """Literal of some inputs being what they were, if an operation goes on; with new registers that know it."""

@@ -130,9 +130,9 @@ def unequal(graph: GateGraph, assumed: int, equalities: Sequence[Equality], word
     different = solvers.prove_equal(graph, (sides[0], sides[1]), timeout_s=int(timeout_s), sweep=True)
     if different is None:
         return ""
-    case = shown(graph, words, different.ones)
+    case = shown(graph, words, different)
     for one in equalities:
-        found, wanted = (graph.number(different.ones, word) for word in (one.found, one.wanted))
+        found, wanted = (graph.number(different, word) for word in (one.found, one.wanted))
         if found != wanted:
             return f"{case}: {one.name} must be {wanted:#x}, not {found:#x}"
     return case
