@@ -94,6 +94,10 @@ class ClockCycle:
         registers = self._gates.registers
         return dict(zip(registers, self.nets(registers.values()), strict=True))
 
+    def variables(self) -> dict[int, int]:
+        """Literals of the nets met so far that no gate drives."""
+        return {net: literal for net, literal in self._known.items() if net not in self._gates.drivers}
+
     def nets(self, nets: Iterable[int]) -> list[int]:
         """Literals of nets. Those that nobody drives are variables, and each undefined bit one of its own."""
         wanted = list(nets)
@@ -150,7 +154,7 @@ class ClockedGraph(GateGraph):
         return found
 
     def add_registers(self, gates: ClockedGates, starts: Mapping[int, int | None]) -> dict[int, int]:
-        """New registers for those of a netlist, any at first but in ``starts``; new variables for what is free in it."""
+        """Registers for those of a netlist, any at first but in ``starts``, and variables for what is free in it."""
         state = {net: self.register(starts.get(net)) for net in gates.registers}
         return state | {net: self.input() for net in gates.free}
 

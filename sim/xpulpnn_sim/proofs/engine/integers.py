@@ -129,6 +129,10 @@ class Integers:
         """``abs(x)``."""
         return self.choose(x[-1], self.add(self.invert(x), constant(1)), x)
 
+    def extended(self, bits: Sequence[int], signed: int) -> Number:
+        """Bits as a number, signed if a literal says so."""
+        return trimmed([*bits, self.graph.and_(bits[-1], signed)])
+
     def zero_extended(self, x: Number, width: Number) -> Number:
         """The low ``width`` bits as an unsigned integer."""
         size = known(width)

@@ -41,7 +41,7 @@ class BackendGates:
         return name in self.gates.ports
 
 
-class BackendFrame:
+class BackendFrame(ClockCycle):
     """A clock cycle of a back end."""
 
     def __init__(
@@ -51,51 +51,38 @@ class BackendFrame:
         given: Mapping[str, Sequence[int]],
         state: Mapping[int, int] | None = None,
     ) -> None:
-        self._backend = backend
+        super().__init__(graph, backend.gates, {"rst": [FALSE], **given}, state or {})
+        self._backend, self._given = backend, given
         self.graph = graph
-        self._inputs = {
-            name: graph.inputs(len(nets)) for name, nets in backend.gates.inputs.items() if name not in given
-        }
-        self._inputs |= {name: list(literals) for name, literals in given.items()}
-        self._inputs["rst"] = list(given.get("rst", [FALSE]))
-        self._state = dict(state or {})
-        self._state |= {net: graph.input() for net in backend.gates.registers if net not in self._state}
-        self._cycle = ClockCycle(graph, backend.gates, self._inputs, self._state)
 
     def word(self, name: str) -> list[int]:
         """Literals of a signal."""
         if not self._backend.has(name):
             raise ToolError(f"the back end must have a signal {name}")
-        return self._cycle.port(name)
-
-    def where(self, values: Mapping[str, int]) -> tuple["BackendFrame", list[int]]:
-        """The cycle in the cases in which signals of one bit have these values, and the literals of these cases."""
-        cases = [self.bit(name) ^ value ^ 1 for name, value in values.items()]
-        given = self._inputs | {name: [value] for name, value in values.items()}
-        return BackendFrame(self.graph, self._backend, given, self._state), cases
+        return self.port(name)
 
     def bit(self, name: str) -> int:
         """Literal of a signal of one bit."""
         return self.word(name)[0]
 
-    def now(self, registers: Iterable[int]) -> list[int]:
-        """Literals of registers in this cycle."""
-        return [self._state[net] for net in registers]
+    def changed(self, given: Mapping[str, Sequence[int]]) -> "BackendFrame":
+        """The same cycle with other literals of some signals."""
+        return BackendFrame(self.graph, self._backend, {**self._given, **given}, self.variables())
+
+    def where(self, values: Mapping[str, int]) -> tuple["BackendFrame", list[int]]:
+        """The cycle in the cases in which signals of one bit have these values, and the literals of these cases."""
+        cases = [self.bit(name) ^ value ^ 1 for name, value in values.items()]
+        return self.changed({name: [value] for name, value in values.items()}), cases
 
     def following(self, registers: Iterable[int]) -> dict[int, int]:
         """Literals of registers after this cycle."""
         wanted = list(registers)
         data = self._backend.gates.registers
-        return dict(zip(wanted, self._cycle.nets(data[net] for net in wanted), strict=True))
+        return dict(zip(wanted, self.nets(data[net] for net in wanted), strict=True))
 
     def register(self, name: str) -> list[int]:
         """Nets of a signal that is a register."""
         return list(self._backend.gates.ports[name])
-
-    def supply(self, results: Mapping[str, Sequence[int]]) -> None:
-        """Say what comes out of units left out, in place of the variables it has been."""
-        self._inputs |= {name: list(literals) for name, literals in results.items()}
-        self._cycle = ClockCycle(self.graph, self._backend.gates, self._inputs, self._state)
 
 
 def backend_fields(ports: Sequence[Mapping[str, Any]]) -> dict[str, slice]:

@@ -8,26 +8,22 @@ The units left out compute what other proofs hold them to: ``xpulpnn prove units
 both equal to these sums for all operands. Of the divider only the operands and the function are checked here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
-from xpulpnn_sim.proofs.engine.integers import Integers, Number, constant, low, trimmed, unsigned
+from xpulpnn_sim.proofs.engine.integers import Integers, constant, low, unsigned
 from xpulpnn_sim.proofs.instructions.backend import BackendFrame, BackendGates
 from xpulpnn_sim.proofs.instructions.execution import Before, field_value
+from xpulpnn_sim.proofs.units.dotp import lane_products
 
 _HALF = 16
 _WORD_OP, _HALF_OP, _HIGH_OP = 0, 1, 2  # kinds of multiplication in the multiplier's control word
 
 Layout = Mapping[str, slice]  # bits of each field of a control word
-
-
-def _extended(bits: Sequence[int], signed: int, z: Integers) -> Number:
-    """Bits as a number, signed if the literal says so."""
-    return trimmed([*bits, z.graph.and_(bits[-1], signed)])
 
 
 def _dot_product(frame: BackendFrame, layout: Layout, z: Integers) -> list[int]:
@@ -42,11 +38,7 @@ def _dot_product(frame: BackendFrame, layout: Layout, z: Integers) -> list[int]:
         here = z.equal(unsigned(fmt), constant(each.value))
         if here == FALSE:
             continue
-        total = constant(0)
-        for low_bit in range(0, XLEN, each.width):
-            x, y = (word[low_bit : low_bit + each.width] for word in (rs1, rs2))
-            total = z.add(total, z.multiply(_extended(x, a_signed, z), _extended(y, b_signed, z)))
-        found = z.choose(here, z.add(old, total), found)
+        found = z.choose(here, z.add(old, lane_products(z, each, (rs1, rs2), (a_signed, b_signed))), found)
     return low(found, XLEN)
 
 
@@ -73,13 +65,13 @@ def product(frame: BackendFrame, layout: Layout, z: Integers, *, requantises: bo
         found = z.choose(kind(_WORD_OP), words, found)
     if kind(_HALF_OP) != FALSE:
         halves = [z.choose(upper, z.right(one, constant(_HALF)), one) for one in (op_a, op_b)]
-        x, y = (_extended(low(one, _HALF), signed, z) for one in halves)
+        x, y = (z.extended(low(one, _HALF), signed) for one in halves)
         amount = unsigned(pins["shamt"])
         rounding = z.right(z.left(z.choose(rounds, constant(1), constant(0)), amount), constant(1))
         total = low(z.add(z.add(old, z.multiply(x, y)), rounding), XLEN)
-        found = z.choose(kind(_HALF_OP), z.right(_extended(total, signed, z), amount), found)
+        found = z.choose(kind(_HALF_OP), z.right(z.extended(total, signed), amount), found)
     if kind(_HIGH_OP) != FALSE:
-        exact = z.multiply(_extended(pins["op_a"], signed, z), _extended(pins["op_b"], other_signed, z))
+        exact = z.multiply(z.extended(pins["op_a"], signed), z.extended(pins["op_b"], other_signed))
         found = z.choose(kind(_HIGH_OP), z.right(exact, constant(XLEN)), found)
     return low(found, XLEN)
 
@@ -88,7 +80,7 @@ def division(frame: BackendFrame, layout: Layout, z: Integers) -> list[int]:
     """Quotient or remainder of the divider, as functions that nothing is said of."""
     ctrl, op_a, op_b = (frame.word(f"ex_stage.div.{name}") for name in ("ctrl", "op_a", "op_b"))
     (signed,), (remainder,) = (ctrl[layout[name]] for name in ("signed", "remainder"))
-    x, y = (_extended(word, signed, z) for word in (op_a, op_b))
+    x, y = (z.extended(word, signed) for word in (op_a, op_b))
     by_zero = z.is_true(op_b) ^ 1
     quotients = z.choose(by_zero, constant(-1), z.opaque("quotient", x, y))
     remainders = z.choose(by_zero, unsigned(op_a), z.opaque("remainder", x, y))
@@ -146,13 +138,13 @@ class Passage:
         self.excepted ^= 1
         self.issue, issues = found.where(_ISSUES)
         in_ex = self.issue.following(backend.in_ex)
-        self.execute, executes = BackendFrame(graph, backend, {}, in_ex).where(_EXECUTES)
-        self.execute.supply(self._results(control))
+        execute, executes = BackendFrame(graph, backend, {}, in_ex).where(_EXECUTES)
+        self.execute = execute.changed(self._results(execute, control))
         self.leave, leaves = BackendFrame(graph, backend, {}, self.execute.following(backend.in_wb)).where(_LEAVES)
         self.assumed = [*self._accepted(), *_never_x0(self.issue), *issues, *executes, *leaves]
 
-    def _results(self, control: Mapping[str, Layout]) -> dict[str, list[int]]:
-        z, frame = self.integers, self.execute
+    def _results(self, frame: BackendFrame, control: Mapping[str, Layout]) -> dict[str, list[int]]:
+        z = self.integers
         unit = [*frame.word("ex_stage.ctrl_unit"), FALSE]
         found: dict[str, list[int]] = {}
         # of other instructions the results are any
@@ -199,7 +191,7 @@ class Passage:
                     continue
                 nets = self.issue.register(_NNRF + name)
                 if is_parameter:
-                    found.append(self.execute.now(nets))
+                    found.append(self.execute.nets(nets))
                 else:
                     following = self.issue.following(nets)
                     found.append([following[net] for net in nets])
@@ -211,7 +203,7 @@ def _never_x0(frame: BackendFrame, *, after: bool = False) -> list[int]:
     found: list[int] = []
     for enable, number in _WRITES.items():
         nets = [*frame.register(enable), *frame.register(number)]
-        values = [*frame.following(nets).values()] if after else frame.now(nets)
+        values = [*frame.following(nets).values()] if after else frame.nets(nets)
         found.append(frame.graph.and_(values[0], Integers(frame.graph).is_true(values[1:]) ^ 1) ^ 1)
     return found
 
@@ -237,8 +229,8 @@ def waiting(backend: BackendGates) -> list[Invariant]:
     ex_valid, wb_valid, trap = map(frame.register, (_EX_VALID, "rvfi_tap.wb_valid", "rvfi_tap.wb_trap"))
     busy, outstanding = map(frame.register, ("lsu.wb_busy", "lsu.outstanding"))
     after = frame.following([*ex_valid, *wb_valid, *trap, *busy, *outstanding])
-    issued, leaves = frame.bit("id_stage.issue"), graph.and_(frame.bit(_EX_READY), frame.now(ex_valid)[0])
-    under_way = graph.and_(frame.now(busy)[0], frame.now(outstanding)[0] ^ 1) ^ 1
+    issued, leaves = frame.bit("id_stage.issue"), graph.and_(frame.bit(_EX_READY), frame.nets(ex_valid)[0])
+    under_way = graph.and_(frame.nets(busy)[0], frame.nets(outstanding)[0] ^ 1) ^ 1
     stays_so = graph.and_(after[busy[0]], after[outstanding[0]] ^ 1) ^ 1
     reset_graph = GateGraph()
     reset = BackendFrame(reset_graph, backend, {"rst": [TRUE]})
@@ -251,16 +243,16 @@ def waiting(backend: BackendGates) -> list[Invariant]:
             "EX keeps what it holds",
             graph,
             [after[ex_valid[0]], issued ^ 1],
-            [*frame.following(backend.in_ex).values(), *frame.now(ex_valid)],
-            [*frame.now(backend.in_ex), TRUE],
+            [*frame.following(backend.in_ex).values(), *frame.nets(ex_valid)],
+            [*frame.nets(backend.in_ex), TRUE],
         ),
         Invariant("an access in WB is under way", graph, [under_way], [stays_so], [TRUE]),
         Invariant(
             "WB keeps what it holds",
             graph,
             [under_way, after[wb_valid[0]], after[trap[0]] ^ 1, leaves ^ 1],
-            [*frame.following(backend.in_wb).values(), *frame.now(wb_valid)],
-            [*frame.now(backend.in_wb), TRUE],
+            [*frame.following(backend.in_wb).values(), *frame.nets(wb_valid)],
+            [*frame.nets(backend.in_wb), TRUE],
         ),
         Invariant("after a reset EX and WB are empty", reset_graph, [], empty, [FALSE] * len(empty)),
     ]

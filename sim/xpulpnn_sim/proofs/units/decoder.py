@@ -7,10 +7,8 @@ from xpulpnn.core.control import control_fields
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BITS
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.proofs.engine import solvers
-from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
-from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, ProvenUnit, shown
+from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Equality, Fault, ProvenUnit, unequal
 from xpulpnn_sim.reference.golden.compressed import expanded
 
 _WORD = 32
@@ -41,17 +39,16 @@ class _Decoder:
     def __init__(self, unit: ProvenUnit) -> None:
         self.graph = GateGraph()
         self.word = self.graph.inputs(_WORD)
-        self.cycle = ClockCycle(self.graph, unit.gates, unit.seen(self.graph, {"word": self.word}), {})
+        self.cycle = unit.cycle(self.graph, {"word": self.word})
         rows = enabled(unit.config.extensions, unit.config.widths)
         kept = [insn for insn in rows if len(insn.pattern) == _WORD and not insn.alias]
         self.rows = {insn: _is_row(self.graph, self.word, insn) for insn in kept}
         self.legal = self.graph.any(self.rows.values())
         self._ports = unit.ports
 
-    def controls(self) -> list[tuple[str, list[int], list[int]]]:
-        """Name, literals and wanted literals of each field of the control words; 0 for an illegal word."""
+    def controls(self) -> Iterator[Equality]:
+        """Each field of the control words of a legal word."""
         fields = {insn: control_fields(insn) for insn in self.rows}
-        found: list[tuple[str, list[int], list[int]]] = []
         for port in self._ports:
             if port["direction"] != "output" or port["name"] == "illegal":
                 continue
@@ -64,31 +61,18 @@ class _Decoder:
                     self.graph.any(self.rows[insn] for insn, value in values.items() if value >> bit & 1)
                     for bit in range(field["width"])
                 ]
-                bits = literals[field["lsb"] : field["lsb"] + field["width"]]
-                found.append((name, [self.graph.and_(bit, self.legal) for bit in bits], wanted))
-        return found
+                yield Equality(name, literals[field["lsb"] : field["lsb"] + field["width"]], wanted)
 
 
 def _decoder_claims(unit: ProvenUnit) -> list[Claim]:
     def legality(timeout_s: float) -> str:
         one = _Decoder(unit)
-        words = (one.cycle.port("illegal"), [one.legal ^ 1])
-        different = solvers.prove_equal(one.graph, words, timeout_s=int(timeout_s))
-        if different is None:
-            return ""
-        legal = one.graph.number(different, [one.legal])
-        return f"{shown(one.graph, {'word': one.word}, different)} must be {'' if legal else 'il'}legal"
+        illegal = Equality("illegal", one.cycle.port("illegal"), [one.legal ^ 1])
+        return unequal(one.graph, TRUE, [illegal], {"word": one.word}, timeout_s)
 
     def controls(timeout_s: float) -> str:
         one = _Decoder(unit)
-        fields = one.controls()
-        words = ([bit for _, bits, _ in fields for bit in bits], [bit for _, _, wanted in fields for bit in wanted])
-        different = solvers.prove_equal(one.graph, words, timeout_s=int(timeout_s))
-        if different is None:
-            return ""
-        word, ones, number = shown(one.graph, {"word": one.word}, different), different, one.graph.number
-        pairs = ((name, number(ones, bits), number(ones, want)) for name, bits, want in fields)
-        return "; ".join(f"{word}: {name} must be {want}, not {bits}" for name, bits, want in pairs if bits != want)
+        return unequal(one.graph, one.legal, [*one.controls()], {"word": one.word}, timeout_s)
 
     return [
         Claim(what="every 32-bit word: legal or not", method="sat", decide=legality),
@@ -116,7 +100,7 @@ def _wrong_halves(unit: ProvenUnit) -> Iterator[str]:
         graph = GateGraph()
         free = graph.inputs(_WORD - _QUADRANT_BITS)
         word = [*literals_of(quadrant, _QUADRANT_BITS), *free]
-        cycle = ClockCycle(graph, unit.gates, unit.seen(graph, {"word": word}), {})
+        cycle = unit.cycle(graph, {"word": word})
         outputs = [*cycle.port("expanded"), *cycle.port("compressed")]
         counted, above = free[: HALF_BITS - _QUADRANT_BITS], free[HALF_BITS - _QUADRANT_BITS :]
         given = {literal: _counter(place, cases) for place, literal in enumerate(counted)}
@@ -142,7 +126,7 @@ def _counter(place: int, cases: int) -> int:
 def _wrong_word(unit: ProvenUnit) -> str:
     graph = GateGraph()
     word = [TRUE, TRUE, *graph.inputs(_WORD - _QUADRANT_BITS)]
-    cycle = ClockCycle(graph, unit.gates, unit.seen(graph, {"word": word}), {})
+    cycle = unit.cycle(graph, {"word": word})
     if cycle.port("compressed") == [FALSE] and cycle.port("expanded") == word:
         return ""
     return "a word of 32 bits must stay, but its gates are others"

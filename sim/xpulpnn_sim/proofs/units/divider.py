@@ -37,9 +37,8 @@ class _Division:
     def __init__(self, unit: ProvenUnit) -> None:
         self.graph = graph = GateGraph()
         self.z = Integers(graph)
-        self._gates = unit.gates
+        self._unit, self._words = unit, unit.gates.words
         self.operands = {"ctrl": graph.inputs(2), "op_a": graph.inputs(XLEN), "op_b": graph.inputs(XLEN)}
-        self._seen = unit.seen(graph, self.operands)
         signed, self.remainder = self.operands["ctrl"]
         self.a, self.b = (
             [*self.operands[name], graph.and_(self.operands[name][-1], signed)] for name in ("op_a", "op_b")
@@ -50,17 +49,14 @@ class _Division:
     def cycle(self, state: Mapping[str, Sequence[int]], *, start: int = TRUE, take: int = FALSE) -> ClockCycle:
         """A cycle from registers with some values; others hold anything."""
         nets = {
-            net: literal
-            for name, word in state.items()
-            for net, literal in zip(self._gates.words[name], word, strict=True)
+            net: literal for name, word in state.items() for net, literal in zip(self._words[name], word, strict=True)
         }
-        ports = {**self._seen, "start": [start], "take": [take], "rst": [FALSE]}
-        return ClockCycle(self.graph, self._gates, ports, nets)
+        return self._unit.cycle(self.graph, self.operands, nets, start=[start], take=[take])
 
     def after(self, cycle: ClockCycle) -> dict[str, Word]:
         """The registers behind a cycle."""
         following = cycle.next_state()
-        return {name: [following[net] for net in self._gates.words[name]] for name in _REGISTERS}
+        return {name: [following[net] for net in self._words[name]] for name in _REGISTERS}
 
     def shifted(self, places: Word) -> tuple[Word, int]:
         """The divisor shifted by up to 32 places, and the literal of that being ``b * 2**places``, above -2**32."""

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.proofs.engine import algebra
 from xpulpnn_sim.proofs.engine.adders import AdderGraph
-from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word, extended
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word
+from xpulpnn_sim.proofs.engine.integers import Integers, Number, constant, low, unsigned
 from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, ProvenUnit
 from xpulpnn_sim.reference.golden.dotp import unpack
 
@@ -74,19 +74,10 @@ class DotpOperation:
         return algebra.plus([(1, accumulator), *products])
 
     def plain_gates(self) -> list[int]:
-        """The result by the plainest structure: a multiplier per lane, sign extended products, a chain of adders."""
-        graph = self.graph
-        total = [graph.and_(bit, self.accumulate) for bit in self.rd]
-        for x, y in self._lanes():
-            wide = 2 * len(x)
-            one = extended(x, wide, signed=self.signs.a)
-            product = graph.multiply(one, y, wide)
-            if self.signs.b:
-                # the top bit of b has weight -2**(w - 1) instead of 2**(w - 1): take 2**w times it off
-                excess = [FALSE] * len(y) + [graph.and_(bit, y[-1]) for bit in one[: len(y)]]
-                product = graph.add(product, [bit ^ 1 for bit in excess], TRUE)
-            total = graph.add(total, extended(product, _WORD, signed=self.signs.a or self.signs.b))
-        return total
+        """The result by the plainest structure: a multiplier per lane and a chain of adders."""
+        z = Integers(self.graph)
+        products = lane_products(z, self.fmt, (self.rs1, self.rs2), (int(self.signs.a), int(self.signs.b)))
+        return low(z.add(z.choose(self.accumulate, unsigned(self.rd), constant(0)), products), _WORD)
 
     def case(self, ones: frozenset[int]) -> Counterexample:
         """Operands, their sum by the golden model, and the result where the input literals ``ones`` are 1, others 0."""
@@ -120,6 +111,15 @@ class DotpOperation:
         return [(self.rs1[low : low + width], self.rs2[low : low + width]) for low in range(0, _WORD, width)]
 
 
+def lane_products(z: Integers, fmt: ElemFmt, factors: tuple[Word, Word], signed: tuple[int, int]) -> Number:
+    """``sum(rs1[i] * rs2[i])``; literals say whether the elements of each factor are signed."""
+    total = constant(0)
+    for lowest in range(0, _WORD, fmt.width):
+        lanes = (word[lowest : lowest + fmt.width] for word in factors)
+        total = z.add(total, z.multiply(*(z.extended(*each) for each in zip(lanes, signed, strict=True))))
+    return total
+
+
 def golden(
     fmt: ElemFmt,
     signs: Signs,
@@ -139,19 +139,18 @@ def operation(unit: ProvenUnit, fmt: ElemFmt, signs: Signs, lane: int | None = N
     A unit with operand registers runs for two cycles: the operation enters in the first one, whatever the registers
     hold before, and leaves in the second one, whatever is at the inputs but the accumulator by then.
     """
-    graph, gates = AdderGraph(), unit.gates
+    graph = AdderGraph()
     used = range(_WORD) if lane is None else range(lane * fmt.width, (lane + 1) * fmt.width)
     rs1, rs2 = ([graph.input() if bit in used else FALSE for bit in range(_WORD)] for _ in range(2))
     rd, accumulate = graph.inputs(_WORD), graph.input()
     fields = {"fmt": int(fmt), "a_signed": int(signs.a), "b_signed": int(signs.b), "accumulate": [accumulate]}
-    operands = unit.seen(graph, {"rs1": rs1, "rs2": rs2, "rd": rd})
-    inputs = {"rst": [FALSE], "ctrl": unit.control(fields), **operands, "enable": [TRUE]}
-    last, holds = ClockCycle(graph, gates, inputs, {}), True
-    if "enable" in gates.ports:
-        state = ClockCycle(graph, gates, {**inputs, "rd": graph.inputs(_WORD)}, {}).next_state()
-        last = ClockCycle(graph, gates, {"rst": [FALSE], "enable": [FALSE], "rd": operands["rd"]}, state)
-        holds = last.next_state() == state
-    result, words = last.port("result"), {"rs1": rs1, "rs2": rs2, "rd": rd}
+    words, ctrl = {"rs1": rs1, "rs2": rs2, "rd": rd}, unit.control(fields)
+    last, holds = unit.cycle(graph, words, ctrl=ctrl, enable=[TRUE]), True
+    if "enable" in unit.gates.ports:
+        entered = unit.cycle(graph, words | {"rd": graph.inputs(_WORD)}, ctrl=ctrl, enable=[TRUE]).next_state()
+        last = unit.cycle(graph, {"rd": rd}, entered, enable=[FALSE])
+        holds = last.next_state() == entered
+    result = last.port("result")
     return DotpOperation(graph=graph, fmt=fmt, signs=signs, **words, accumulate=accumulate, result=result, holds=holds)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, product
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import ConfigError
@@ -101,39 +101,38 @@ def check(
     """
     unit = ProvenUnit(gates=clocked_gates(verilog, manifest["top"]), ports=manifest["ports"], config=CoreConfig())
     for fmt, sign in product(formats, signs):
-        for found in _Check(unit, fmt, sign, timeout_s, advance).run(methods):
-            yield Comparison(structure=structure, fmt=fmt, signs=sign, **found._asdict())
+        yield from _Check(unit, structure, fmt, sign, timeout_s, advance).run(methods)
 
 
-class _Found(NamedTuple):
-    """Finding of a method, see :class:`Comparison`."""
-
-    method: str
-    covered: str
-    seconds: float
-    verdict: str
-    counterexample: Counterexample | None = None
+_Found = tuple[str, str, Counterexample | None]  # what is covered, the verdict, and a case that is different
 
 
 class _Check:
     """One operation of one structure."""
 
     def __init__(
-        self, unit: ProvenUnit, fmt: ElemFmt, signs: Signs, timeout_s: float, advance: Callable[[float], None]
+        self,
+        unit: ProvenUnit,
+        structure: str,
+        fmt: ElemFmt,
+        signs: Signs,
+        timeout_s: float,
+        advance: Callable[[float], None],
     ) -> None:
         self._fmt, self._timeout_s, self._advance = fmt, timeout_s, advance
         self._operation = partial(operation, unit, fmt, signs)
-        began = time.monotonic()
+        self._comparison = partial(Comparison, structure=structure, fmt=fmt, signs=signs)
+        self._started = time.monotonic()
         self._whole = self._operation()
-        self._building_s = time.monotonic() - began
+        self._building_s = time.monotonic() - self._started
 
-    def run(self, methods: Sequence[str]) -> Iterator[_Found]:
-        started, whole = time.monotonic(), self._whole
+    def run(self, methods: Sequence[str]) -> Iterator[Comparison]:
+        whole = self._whole
         different = whole.sample(_FIRST_CASES, seed=1)
         if different is not None:
-            yield self._refuted("random", f"{_FIRST_CASES} random operands", started, whole, different)
+            yield self._found("random", f"{_FIRST_CASES} random operands", DIFFERENT, whole.case(different))
         elif not whole.holds:
-            yield _Found("algebra", "result until the next operation", time.monotonic() - started, DIFFERENT)
+            yield self._found("algebra", "result until the next operation", DIFFERENT)
         elif methods:
             yield from self._until(DIFFERENT, methods)
         else:
@@ -146,7 +145,7 @@ class _Check:
                 if found.verdict != DIFFERENT:
                     yield self._by("random")
 
-    def _until(self, verdict: str, methods: Sequence[str]) -> Iterator[_Found]:
+    def _until(self, verdict: str, methods: Sequence[str]) -> Iterator[Comparison]:
         """One method after the other until one says so, or finds a difference."""
         for method in methods:
             found = self._by(method)
@@ -154,38 +153,42 @@ class _Check:
             if found.verdict in (verdict, DIFFERENT):
                 return
 
-    def _by(self, method: str) -> _Found:
+    def _by(self, method: str) -> Comparison:
         run = {"algebra": self._algebra, "sat": self._sat, "exhaustive": self._exhaustive, "random": self._random}
-        return run[method](time.monotonic())
+        self._started = time.monotonic() - (self._building_s if method == "algebra" else 0)
+        return self._found(method, *run[method]())
 
-    def _algebra(self, started: float) -> _Found:
+    def _found(self, method: str, covered: str, verdict: str, case: Counterexample | None = None) -> Comparison:
+        seconds = time.monotonic() - self._started
+        return self._comparison(method=method, covered=covered, seconds=seconds, verdict=verdict, counterexample=case)
+
+    @property
+    def _left_s(self) -> float:
+        return self._timeout_s - (time.monotonic() - self._started)
+
+    def _algebra(self) -> _Found:
         whole, covered = self._whole, "all operands"
-        started -= self._building_s
         try:
-            found = algebra.prove(whole.graph, whole.result, whole.definition(), timeout_s=self._timeout_s)
+            ones = algebra.prove(whole.graph, whole.result, whole.definition(), timeout_s=self._timeout_s)
         except solvers.GaveUpError:
-            return _Found("algebra", covered, time.monotonic() - started, UNDECIDED)
-        if found is not None:
-            return self._refuted("algebra", covered, started, whole, found)
-        return _Found("algebra", covered, time.monotonic() - started, EQUAL)
+            return covered, UNDECIDED, None
+        return _judged(covered, EQUAL, whole, ones)
 
-    def _sat(self, started: float) -> _Found:
+    def _sat(self) -> _Found:
         covered = f"each of {self._fmt.lanes} lanes alone, any accumulator"
         for lane in range(self._fmt.lanes):
-            left = self._timeout_s - (time.monotonic() - started)
-            one = self._operation(lane)
+            left, one = self._left_s, self._operation(lane)
             try:
                 if left < 1:
                     raise solvers.GaveUpError
-                found = solvers.prove_equal(one.graph, (one.result, one.plain_gates()), timeout_s=int(left))
+                ones = solvers.prove_equal(one.graph, (one.result, one.plain_gates()), timeout_s=int(left))
             except solvers.GaveUpError:
-                done = f"{lane} of {self._fmt.lanes} lanes"
-                return _Found("sat", done, time.monotonic() - started, UNDECIDED)
-            if found is not None:
-                return self._refuted("sat", covered, started, one, found)
-        return _Found("sat", covered, time.monotonic() - started, LANES)
+                return f"{lane} of {self._fmt.lanes} lanes", UNDECIDED, None
+            if ones is not None:
+                return _judged(covered, DIFFERENT, one, ones)
+        return covered, LANES, None
 
-    def _exhaustive(self, started: float) -> _Found:
+    def _exhaustive(self) -> _Found:
         lanes, width = self._fmt.lanes, self._fmt.width
         covered = f"all 2^{2 * width} operands of each of {lanes} lanes alone, random accumulators"
         for lane in range(lanes):
@@ -195,24 +198,22 @@ class _Check:
                 (one.result, one.plain_gates()),
                 counted=[*one.rs1[bits], *one.rs2[bits]],
                 blocks=0,
-                timeout_s=max(self._timeout_s - (time.monotonic() - started), 0),
+                timeout_s=max(self._left_s, 0),
                 advance=lambda share, lane=lane: self._advance((lane + share) / lanes),
             )
             if found.different is not None:
-                return self._refuted("exhaustive", covered, started, one, found.different)
+                return _judged(covered, DIFFERENT, one, found.different)
             if not found.complete:
-                share = f"{lane} of {lanes} lanes and {found.cases} operands of the next"
-                return _Found("exhaustive", share, time.monotonic() - started, UNDECIDED)
-        return _Found("exhaustive", covered, time.monotonic() - started, LANES)
+                return f"{lane} of {lanes} lanes and {found.cases} operands of the next", UNDECIDED, None
+        return covered, LANES, None
 
-    def _random(self, started: float) -> _Found:
+    def _random(self) -> _Found:
         whole, limits = self._operation(), {"timeout_s": self._timeout_s, "advance": self._advance}
         words = (whole.result, whole.plain_gates())
         found = simulate_gates(whole.graph, words, counted=(), blocks=_RANDOM_BLOCKS, **limits)
-        covered = f"{found.cases} random operands of all lanes"
-        if found.different is not None:
-            return self._refuted("random", covered, started, whole, found.different)
-        return _Found("random", covered, time.monotonic() - started, SAMPLED)
+        return _judged(f"{found.cases} random operands of all lanes", SAMPLED, whole, found.different)
 
-    def _refuted(self, method: str, covered: str, started: float, one: DotpOperation, ones: frozenset[int]) -> _Found:
-        return _Found(method, covered, time.monotonic() - started, DIFFERENT, one.case(ones))
+
+def _judged(covered: str, verdict: str, one: DotpOperation, ones: frozenset[int] | None) -> _Found:
+    """A verdict, unless some inputs that are 1 show a difference."""
+    return (covered, verdict, None) if ones is None else (covered, DIFFERENT, one.case(ones))

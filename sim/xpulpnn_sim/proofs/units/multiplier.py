@@ -45,23 +45,20 @@ class _Run:
         shamt: Sequence[int] = (FALSE,) * _SHIFT_BITS,
         requantises: bool = False,
     ) -> None:
-        self.graph, self._gates = graph, unit.gates
+        self.graph, self._unit = graph, unit
         names = ("op_a", "op_b", "op_c", "nn_kappa", "nn_lambda")
         self.operands = operands or {name: graph.inputs(_WORD) for name in names if name in unit.gates.ports}
-        self._ports = {
-            **unit.seen(graph, self.operands),
-            "ctrl": unit.control(ctrl),
-            "shamt": list(shamt),
-            "requantise": [int(requantises)],
-            "rst": [FALSE],
-        }
+        self._ports = {"ctrl": unit.control(ctrl), "shamt": shamt, "requantise": [int(requantises)]}
         #: Literal of each register bit after a cycle without an operation, whatever was before.
-        self.idle = ClockCycle(graph, self._gates, {**self._ports, "start": [FALSE], "take": [FALSE]}, {}).next_state()
+        self.idle = self._cycle({}, FALSE, FALSE).next_state()
         self.state = dict(self.idle)
+
+    def _cycle(self, state: Mapping[int, int], start: int, take: int) -> ClockCycle:
+        return self._unit.cycle(self.graph, self.operands, state, **self._ports, start=[start], take=[take])
 
     def cycle(self, take: int = FALSE) -> ClockCycle:
         """One cycle with the operation in EX."""
-        return ClockCycle(self.graph, self._gates, {**self._ports, "start": [TRUE], "take": [take]}, self.state)
+        return self._cycle(self.state, TRUE, take)
 
     def is_idle(self, state: Mapping[int, int]) -> bool:
         """Return whether all that is known of the idle state is so in ``state``."""

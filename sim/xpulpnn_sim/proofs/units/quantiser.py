@@ -41,9 +41,7 @@ class _Search:
         self.steps = QUANTISED_PIXELS * fmt.width
         self.operands = {"pixels": self.graph.inputs(XLEN), "middle": self.graph.inputs(XLEN)}
         self.thresholds = [self.graph.inputs(HALF_BITS) for _ in range(self.steps)]
-        self._gates = unit.gates
-        crumbs = [int(fmt is ElemFmt.C)]
-        self._given = {**unit.seen(self.graph, self.operands), "crumbs": crumbs, "rst": [FALSE]}
+        self._unit, self._crumbs = unit, [int(fmt is ElemFmt.C)]
         self.idle = self.cycle({}, start=FALSE).next_state()
 
     @property
@@ -61,9 +59,9 @@ class _Search:
         threshold: Sequence[int] | None = None,
     ) -> ClockCycle:
         """A cycle from a state, of which registers that are left out hold anything."""
-        given = {"start": [start], "granted": [granted], "answered": [answered]}
-        word = self.graph.inputs(HALF_BITS) if threshold is None else list(threshold)
-        return ClockCycle(self.graph, self._gates, {**self._given, **given, "threshold": word}, state)
+        given = {"start": [start], "granted": [granted], "answered": [answered], "crumbs": self._crumbs}
+        word = self.graph.inputs(HALF_BITS) if threshold is None else threshold
+        return self._unit.cycle(self.graph, self.operands, state, **given, threshold=word)
 
     def step(self, state: Mapping[int, int], number: int) -> ClockCycle:
         """The cycle in which threshold ``number`` is granted, and the one before it answered."""
@@ -198,10 +196,7 @@ class _Requantised:
         self.graph = graph = GateGraph()
         widths = {port["name"]: port["width"] for port in unit.ports}
         self.words = {name: graph.inputs(widths[name]) for name in ("lane", "places", "sum", "old")}
-        control = unit.control(ctrl, graph)
-        self.result = ClockCycle(graph, unit.gates, {**unit.seen(graph, self.words), "ctrl": control}, {}).port(
-            "result"
-        )
+        self.result = unit.cycle(graph, self.words, ctrl=unit.control(ctrl, graph)).port("result")
 
     def wanted(self, fmt: ElemFmt, *, to_signed: bool) -> tuple[int, Word]:
         """Literal of the lane being one of the format, and the result."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.proofs.engine import solvers
-from xpulpnn_sim.proofs.engine.elaborate import ClockedGates
+from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError
 
@@ -39,14 +39,20 @@ class ProvenUnit:
     config: CoreConfig
     fault: Fault | None = None
 
-    def seen(self, graph: GateGraph, words: Words) -> dict[str, list[int]]:
-        """Literals that the unit gets at its ports; its definition keeps the true ones."""
-        found = {name: list(word) for name, word in words.items()}
-        if self.fault:
-            word, (name, others, bit, _) = found[self.fault.port], self.fault
-            rest = [one ^ (others >> place & 1) ^ 1 for place, one in enumerate(word) if place != bit]
-            found[name][bit] = graph.xor(word[bit], graph.all(rest))
-        return found
+    def cycle(
+        self, graph: GateGraph, words: Words, state: Mapping[int, int] | None = None, **others: Sequence[int]
+    ) -> ClockCycle:
+        """A clock cycle without reset from a state, of which registers that are left out hold anything.
+
+        Of ``words`` the unit sees what the fault leaves of them; its definition keeps the true ones.
+        """
+        given = {name: list(word) for name, word in words.items()}
+        if self.fault and self.fault.port in words:
+            name, others_bits, bit, _ = self.fault
+            word = words[name]
+            rest = [one ^ (others_bits >> place & 1) ^ 1 for place, one in enumerate(word) if place != bit]
+            given[name][bit] = graph.xor(word[bit], graph.all(rest))
+        return ClockCycle(graph, self.gates, {"rst": [FALSE], **given, **others}, state or {})
 
     def control(self, fields: Mapping[str, int | Sequence[int]], graph: GateGraph | None = None) -> list[int]:
         """The word of control with these fields, numbers or literals; others are 0, or with a graph any."""
