@@ -51,7 +51,7 @@ def prove_cluster_command(options: ClusterProofOptions) -> int:
     found: list[tuple[Obligation, list[Finding], float]] = []
     obligations = [each for part in PARTS if part in (options.parts or PARTS) for each in PARTS[part](config)]
     with progress_bar("proving", len(obligations)) as bar:
-        for obligation in bar.each(obligations, lambda one: one.unit):
+        for obligation in bar.each(obligations, lambda one: one.title):
             began = time.monotonic()
             findings = prove_by_induction(obligation, obligation.emit().text, timeout_s=int(options.timeout))
             found.append((obligation, findings, time.monotonic() - began))
@@ -66,7 +66,7 @@ def prove_cluster_command(options: ClusterProofOptions) -> int:
 def _claims_table(found: list[tuple[Obligation, list[Finding], float]]) -> Table:
     rows: list[tuple[object, ...]] = []
     for obligation, findings, seconds in found:
-        unit, spent = obligation.unit, f"{seconds:.1f}"
+        unit, spent = obligation.title, f"{seconds:.1f}"
         for finding in findings:
             verdict = finding.verdict
             if finding.claim in obligation.refuted and verdict == obligation.expected(finding.claim):
@@ -78,7 +78,7 @@ def _claims_table(found: list[tuple[Obligation, list[Finding], float]]) -> Table
 
 def _shown(obligation: Obligation, finding: Finding) -> str:
     """A claim that is not as it should be, and the cycles that show it: ports that are not 0."""
-    lines = [f"{obligation.unit}: {obligation.claims[finding.claim]}: {finding.verdict}"]
+    lines = [f"{obligation.title}: {obligation.claims[finding.claim]}: {finding.verdict}"]
     for cycle, ports in enumerate(finding.example):
         values = [
             f"{name.removeprefix('io__')}={value:#x}"
@@ -91,7 +91,7 @@ def _shown(obligation: Obligation, finding: Finding) -> str:
 
 def _claims_record(obligation: Obligation, findings: list[Finding], seconds: float) -> dict[str, Any]:
     return {
-        "unit": obligation.unit,
+        "unit": obligation.title,
         "seconds": round(seconds, 3),
         "claims": [
             {

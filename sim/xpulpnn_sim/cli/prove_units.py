@@ -97,7 +97,7 @@ def _cluster(_config: CoreConfig, _fixed: Sequence[str]) -> Iterator[_Subject]:
         for one in part(CLUSTER_PRESETS[_CLUSTER]):
             text = one.emit().text
             yield _Subject(
-                name=one.unit,
+                name=one.title,
                 key=text,
                 claims=partial(promises, one, text),
                 broken=partial(broken_promises, one),

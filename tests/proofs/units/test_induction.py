@@ -1,6 +1,7 @@
+# amaranth: UnusedElaboratable=no
 """What arbiters and event unit promise is proved, and refuted as soon as the hardware is wrong."""
 
-from dataclasses import replace
+from copy import copy
 
 import pytest
 
@@ -9,7 +10,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli import prove_modules
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute_command
-from xpulpnn_sim.proofs.cluster.cluster import PARTS, arbiter
+from xpulpnn_sim.proofs.cluster.cluster import PARTS, ArbiterClaims
 from xpulpnn_sim.proofs.cluster.obligation import PROVED, REFUTED, Obligation
 from xpulpnn_sim.proofs.units.cluster_parts import Finding, prove_by_induction
 from xpulpnn_sim.proofs.units.unit_proof import UNDECIDED
@@ -26,13 +27,14 @@ def findings(obligation: Obligation, text: str) -> dict[str, Finding]:
 
 
 def faulty(obligation: Obligation, old: str, new: str, claim: str) -> Finding:
-    obligation = replace(obligation, claims={claim: obligation.claims[claim]})
+    obligation = copy(obligation)
+    obligation.claims = {claim: obligation.claims[claim]}
     text = obligation.emit().text
     assert text.count(old) == 1, f"{old} must be in the text once"
     return findings(obligation, text.replace(old, new))[claim]
 
 
-@pytest.mark.parametrize("obligation", OBLIGATIONS, ids=[each.unit for each in OBLIGATIONS])
+@pytest.mark.parametrize("obligation", OBLIGATIONS, ids=[each.title for each in OBLIGATIONS])
 def test_claims_hold(obligation):
     verdicts = {claim: found.verdict for claim, found in findings(obligation, obligation.emit().text).items()}
     assert verdicts == {claim: REFUTED if claim in obligation.refuted else PROVED for claim in obligation.claims}
@@ -42,11 +44,16 @@ COMPLETE = "(state__status == state__trigger_mask)"
 NEXT = "(state__status & ~{2{complete}}) | own | (named_by_1 | named_by_0)"
 CORE, BARRIER, MUTEX, QUEUE = PARTS["event-unit"](SMALL)
 FAULTS = {
-    "two are granted": (arbiter(4, "counter"), "assign gnt = ", "assign gnt = req[0] ? 4'b0011 & req : ", "one"),
-    "somebody is granted who does not ask": (arbiter(4, "counter"), "assign gnt = ", "assign gnt = 4'b1 ^ ", "asked"),
-    "nobody is granted": (arbiter(4, "strict"), "assign gnt = ", "assign gnt = (&req) ? 4'b0 : ", "busy"),
-    "the counter stands still": (arbiter(4, "counter"), "named + 2'h1", "named", "bounded"),
-    "the last winner is forgotten": (arbiter(4, "strict"), "above <= {", "above <= 4'h0 & {", "bounded"),
+    "two are granted": (ArbiterClaims(4, "counter"), "assign gnt = ", "assign gnt = req[0] ? 4'b0011 & req : ", "one"),
+    "somebody is granted who does not ask": (
+        ArbiterClaims(4, "counter"),
+        "assign gnt = ",
+        "assign gnt = 4'b1 ^ ",
+        "asked",
+    ),
+    "nobody is granted": (ArbiterClaims(4, "strict"), "assign gnt = ", "assign gnt = (&req) ? 4'b0 : ", "busy"),
+    "the counter stands still": (ArbiterClaims(4, "counter"), "named + 2'h1", "named", "bounded"),
+    "the last winner is forgotten": (ArbiterClaims(4, "strict"), "above <= {", "above <= 4'h0 & {", "bounded"),
     "an event is lost in a clear": (CORE, "(events & 32'hc10c03)", "(events & 32'hc10c03 & ~cleared)", "kept"),
     "a clear takes masked events too": (CORE, "event_buffer_part = active", "event_buffer_part = event_buffer", "kept"),
     "what is told stays": (CORE, "event_buffer & ~cleared & ~event_buffer_part", "event_buffer & ~cleared", "genuine"),
@@ -82,21 +89,23 @@ def test_fault_is_refuted(name):
 
 
 def test_every_claim_has_a_fault():
-    refuted = {(obligation.unit.split()[0], claim) for obligation, _, _, claim in FAULTS.values()}
-    claims = {(each.unit.split()[0], claim) for each in OBLIGATIONS for claim in each.claims}
+    refuted = {(obligation.title.split()[0], claim) for obligation, _, _, claim in FAULTS.values()}
+    claims = {(each.title.split()[0], claim) for each in OBLIGATIONS for claim in each.claims}
     # the state of an arbiter is a step of the proof of its bound
     assert claims - refuted == {("arbiter", "valid")}
 
 
 def test_proof_that_looks_back_too_little_is_undecided():
-    short = replace(arbiter(4, "counter"), depth=1)
+    short = ArbiterClaims(4, "counter")
+    short.depth = 1
     found = findings(short, short.emit().text)
     assert {claim: each.verdict for claim, each in found.items() if each.verdict != PROVED} == {"bounded": UNDECIDED}
     assert found["bounded"].example
 
 
 def test_unknown_register_is_told():
-    wrong = replace(arbiter(4, "counter"), registers={"state": "nowhere"})
+    wrong = ArbiterClaims(4, "counter")
+    wrong.registers = {"state": "nowhere"}
     with pytest.raises(ToolError, match=r"^arbiter counter, 4 inputs must have a register nowhere$"):
         findings(wrong, wrong.emit().text)
 
@@ -115,7 +124,8 @@ def test_command_writes_table_and_records(tmp_path, capsys):
 
 
 def test_command_fails_and_shows_the_cycles(monkeypatch, capsys):
-    fixed = replace(arbiter(2, "fixed"), refuted=frozenset())
+    fixed = ArbiterClaims(2, "fixed")
+    fixed.refuted = frozenset()
     monkeypatch.setattr(prove_modules, "PARTS", {"arbiter": lambda _: [fixed]})
     assert run([]) == 1
     waits = "a request that stays waits for at most inputs - 1 grants"

@@ -12,7 +12,7 @@ from xpulpnn.config import PRESETS, preset
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
-from xpulpnn_sim.proofs.cluster.cluster import arbiter
+from xpulpnn_sim.proofs.cluster.cluster import ArbiterClaims
 from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
 from xpulpnn_sim.proofs.units.cluster_parts import broken_promises, promises
 from xpulpnn_sim.proofs.units.decoder import COMPRESSED, DECODER
@@ -156,6 +156,6 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 @pytest.mark.flow
 def test_parts_of_the_cluster():
-    obligation = arbiter(3, "counter")
+    obligation = ArbiterClaims(3, "counter")
     assert verdicts(promises(obligation, obligation.emit().text)) == {EQUAL}
     assert [verdicts(wrong) for wrong in broken_promises(obligation)] == [{DIFFERENT}]

@@ -1,11 +1,11 @@
+# amaranth: UnusedElaboratable=no
 """Everything that is proved of a cluster's parts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import get_args
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Cat, Mux, Signal
+from amaranth.lib.wiring import In
 from amaranth.utils import ceil_log2
 
 from xpulpnn.cluster.event_unit.barrier import BarrierUnit
@@ -16,8 +16,8 @@ from xpulpnn.config import Arbiter as ArbiterKind
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import BARRIER_BYTES, Barrier, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.proofs.cluster.core_unit import CORE_CLAIMS, CORE_REGISTERS, CoreUnitClaims
-from xpulpnn_sim.proofs.cluster.obligation import Obligation, Surroundings
+from xpulpnn_sim.proofs.cluster.core_unit import CoreUnitClaims
+from xpulpnn_sim.proofs.cluster.obligation import Obligation
 
 _ARBITER_CLAIMS = {
     "one": "at most one request is granted",
@@ -28,20 +28,25 @@ _ARBITER_CLAIMS = {
 }
 
 
-class ArbiterClaims(wiring.Component):
-    """An arbiter and what is claimed of it."""
+class ArbiterClaims(Obligation):
+    """The claims about an arbiter with at least two inputs; those of ``fixed`` include one that does not hold."""
 
     def __init__(self, inputs: int, kind: ArbiterKind):
-        self.unit = Arbiter(inputs, kind)
-        ports = {"req": In(inputs), "watched": In(ceil_log2(inputs)), **dict.fromkeys(claims_of(kind), Out(1))}
-        if kind != "fixed":
-            ports["state"] = In(ceil_log2(inputs) if kind == "counter" else inputs)
-        super().__init__(ports)
+        index = ceil_log2(inputs)
+        fixed = kind == "fixed"
+        super().__init__(
+            f"arbiter {kind}, {inputs} inputs",
+            Arbiter(inputs, kind),
+            {name: text for name, text in _ARBITER_CLAIMS.items() if not fixed or name != "valid"},
+            {"counter": {"state": ("named", index)}, "strict": {"state": ("above", inputs)}, "fixed": {}}[kind],
+            ports={"req": In(inputs), "watched": In(index)},
+            depth=inputs,
+            refuted={"bounded"} if fixed else (),
+        )
 
-    def elaborate(self, platform):
-        """Build the arbiter and the count of grants to others."""
-        m = Module()
-        m.submodules.unit = unit = self.unit
+    def claim(self, m):
+        """Build the count of grants to others."""
+        unit = self.unit
         granted = unit.gnt
         last = Signal.like(self.watched)
         waited = Signal(range(unit.inputs + 1))
@@ -61,25 +66,6 @@ class ArbiterClaims(wiring.Component):
         elif unit.kind == "strict":
             # from some input on all ones
             m.d.comb += self.valid.eq((~self.state & self.state << 1) == 0)
-        return m
-
-
-def claims_of(kind: ArbiterKind) -> dict[str, str]:
-    """The claims about arbiters of a kind."""
-    return {name: text for name, text in _ARBITER_CLAIMS.items() if kind != "fixed" or name != "valid"}
-
-
-def arbiter(inputs: int, kind: ArbiterKind) -> Obligation:
-    """The claims about an arbiter with at least two inputs; those of ``fixed`` include one that does not hold."""
-    state = {"counter": {"state": "named"}, "strict": {"state": "above"}, "fixed": {}}[kind]
-    return Obligation(
-        unit=f"arbiter {kind}, {inputs} inputs",
-        make=lambda: ArbiterClaims(inputs, kind),
-        claims=claims_of(kind),
-        registers=state,
-        depth=inputs,
-        refuted=frozenset({"bounded"} if kind == "fixed" else ()),
-    )
 
 
 _DISPATCH_CLAIMS = {
@@ -90,19 +76,18 @@ _DISPATCH_CLAIMS = {
 }
 
 
-class DispatchClaims(Surroundings):
+class DispatchClaims(Obligation):
     """A dispatch queue, and a count of the words that each core has not passed."""
 
     def __init__(self, config):
-        self.cores, self.depth = config.cores, config.dispatch_depth
-        width = ceil_log2(self.depth) + 1
-        super().__init__(Dispatch(config), _DISPATCH_CLAIMS, dict.fromkeys(registers_of(config), In(width)))
+        self.cores, self.entries = config.cores, config.dispatch_depth
+        names = ("tail", *(f"place_{core}" for core in range(config.cores)))
+        registers = {name: (name, ceil_log2(self.entries) + 1) for name in names}
+        super().__init__(f"dispatch queue, {config.cores} cores", Dispatch(config), _DISPATCH_CLAIMS, registers)
 
-    def elaborate(self, platform):
+    def claim(self, m):
         """Build the counts and the claims."""
-        m = Module()
-        self.surround(m)
-        unit, depth = self.unit, self.depth
+        unit, depth = self.unit, self.entries
         left = [Signal(range(depth + 2), name=f"left_{core}") for core in range(self.cores)]
         lowest = (unit.pushing & ~(unit.pushing - 1))[: self.cores]
         waits, passes, agree, full = [], [], [], []
@@ -127,12 +112,6 @@ class DispatchClaims(Surroundings):
             self.passes.eq(Cat(passes).all()),
             self.one.eq(unit.pushed == Mux(Cat(full).any(), 0, lowest)),
         ]
-        return m
-
-
-def registers_of(config: ClusterConfig) -> dict[str, str]:
-    """Registers of the queue by the inputs that show them."""
-    return {name: name for name in ("tail", *(f"place_{core}" for core in range(config.cores)))}
 
 
 _BARRIER_CLAIMS = {
@@ -143,16 +122,14 @@ _BARRIER_CLAIMS = {
 }
 
 
-class BarrierClaims(Surroundings):
+class BarrierClaims(Obligation):
     """A barrier, and a record of who has triggered since it was last complete."""
 
     def __init__(self, config):
-        super().__init__(BarrierUnit(config), _BARRIER_CLAIMS, {})
+        super().__init__(f"barrier, {config.cores} cores", BarrierUnit(config), _BARRIER_CLAIMS, {})
 
-    def elaborate(self, platform):
+    def claim(self, m):
         """Build the record and the claims."""
-        m = Module()
-        self.surround(m)
         state, events = self.unit.state, self.unit.events
         cores = self.unit.cores
         came = Signal(cores)
@@ -170,7 +147,6 @@ class BarrierClaims(Surroundings):
         ]
         used = Mux(events != 0, state.trigger_mask, 0)
         m.d.sync += [came.eq(Mux(complete, 0, came) | triggers), spent.eq((spent | used) & ~triggers)]
-        return m
 
     def _triggers(self, cores):
         """Cores that trigger in this cycle."""
@@ -192,16 +168,15 @@ _MUTEX_CLAIMS = {
 }
 
 
-class MutexClaims(Surroundings):
+class MutexClaims(Obligation):
     """A mutex, and a record of whether somebody has it."""
 
     def __init__(self, config):
-        super().__init__(MutexUnit(config), _MUTEX_CLAIMS, {"locked": In(1)})
+        registers = {"locked": ("locked", 1)}
+        super().__init__(f"mutex, {config.cores} cores", MutexUnit(config), _MUTEX_CLAIMS, registers)
 
-    def elaborate(self, platform):
+    def claim(self, m):
         """Build the record and the claims."""
-        m = Module()
-        self.surround(m)
         waiting, granted = self.unit.waiting, self.unit.granted
         owned = Signal()
         unlocks = Signal()
@@ -220,38 +195,16 @@ class MutexClaims(Surroundings):
             self.served.eq(served),
             self.free.eq(self.locked == owned),
         ]
-        return m
 
 
 def _arbiters(config: ClusterConfig) -> list[Obligation]:
     cores, others = config.cores, config.masters - config.cores
     sizes = {cores, others} if config.dma_priority == "low" and others else {config.masters}
-    return [arbiter(inputs, kind) for kind in get_args(ArbiterKind) for inputs in sorted(sizes) if inputs > 1]
+    return [ArbiterClaims(inputs, kind) for kind in get_args(ArbiterKind) for inputs in sorted(sizes) if inputs > 1]
 
 
 def _event_unit(config: ClusterConfig) -> list[Obligation]:
-    cores = f"{config.cores} cores"
-    return [
-        Obligation(
-            unit=f"core's part of the event unit, {cores}",
-            make=lambda: CoreUnitClaims(config),
-            claims=CORE_CLAIMS,
-            registers=CORE_REGISTERS,
-        ),
-        Obligation(unit=f"barrier, {cores}", make=lambda: BarrierClaims(config), claims=_BARRIER_CLAIMS),
-        Obligation(
-            unit=f"mutex, {cores}",
-            make=lambda: MutexClaims(config),
-            claims=_MUTEX_CLAIMS,
-            registers={"locked": "locked"},
-        ),
-        Obligation(
-            unit=f"dispatch queue, {cores}",
-            make=lambda: DispatchClaims(config),
-            claims=_DISPATCH_CLAIMS,
-            registers=registers_of(config),
-        ),
-    ]
+    return [claims(config) for claims in (CoreUnitClaims, BarrierClaims, MutexClaims, DispatchClaims)]
 
 
 PARTS: Mapping[str, Callable[[ClusterConfig], Sequence[Obligation]]] = {"arbiter": _arbiters, "event-unit": _event_unit}

@@ -1,15 +1,15 @@
+# amaranth: UnusedElaboratable=no
 """Claims about a core's part of the event unit."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib.wiring import In
+from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.utils import ceil_log2
 
 from xpulpnn.cluster.event_unit.core_unit import CoreUnit, Wait, event_lines
 from xpulpnn.isa.cluster import BARRIER_BYTES, BLOCK_BYTES, Barrier, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
-from xpulpnn_sim.proofs.cluster.obligation import Surroundings
+from xpulpnn_sim.proofs.cluster.obligation import Obligation
 
-CORE_CLAIMS = {
+_CLAIMS = {
     "kept": "an event is in the buffer until a store clears it or a load that clears tells it",
     "genuine": "nothing else is in the buffer",
     "masked": "the event mask is what stores made of it",
@@ -21,20 +21,17 @@ CORE_CLAIMS = {
     "orderly": "nothing is granted while an access waits, and nothing answered that was not granted",
 }
 
-CORE_REGISTERS = {"buffer": "event_buffer", "mask": "event_mask", "waits_for": "waits_for"}
 
-
-class CoreUnitClaims(Surroundings):
+class CoreUnitClaims(Obligation):
     """A core's part of the event unit, and a record of its events, its mask and its access."""
 
     def __init__(self, config):
         self.config = config
-        super().__init__(CoreUnit(config), CORE_CLAIMS, {"buffer": In(XLEN), "mask": In(XLEN), "waits_for": In(3)})
+        registers = {"buffer": ("event_buffer", XLEN), "mask": ("event_mask", XLEN), "waits_for": ("waits_for", 3)}
+        super().__init__(f"core's part of the event unit, {config.cores} cores", CoreUnit(config), _CLAIMS, registers)
 
-    def elaborate(self, platform):
+    def claim(self, m):
         """Build the records and the claims."""
-        m = Module()
-        self.surround(m)
         port = self.unit.port
         granted = Signal()
         open_ = Signal(name="is_open")
@@ -66,7 +63,6 @@ class CoreUnitClaims(Surroundings):
             & ((self.waits_for == Wait.EVENT_CLEAR) == (waits & events_asked & clears))
         )
         self._events(m, open_ & events_asked, clears)
-        return m
 
     def _events(self, m, waiting, clears):
         """The events that came and were neither cleared nor told, one cycle later, when it is known what is told."""

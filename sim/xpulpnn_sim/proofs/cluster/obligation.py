@@ -1,46 +1,58 @@
 """Obligations: what is to be proved of a unit, with all its ports at the outside."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
+from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.verilog import EmittedVerilog, emit
-
-
-class Surroundings(wiring.Component):
-    """A unit, and outputs about it."""
-
-    def __init__(self, unit, claims, shown):
-        self.unit = unit
-        super().__init__({"io": Out(unit.signature), **dict.fromkeys(claims, Out(1)), **shown})
-
-    def surround(self, m):
-        """Add the unit to a module."""
-        m.submodules.unit = self.unit
-        ports = zip(self.unit.signature.flatten(self.unit), self.io.signature.flatten(self.io), strict=True)
-        for (_, port, inner), (_, _, outer) in ports:
-            m.d.comb += inner.eq(outer) if port.flow is In else outer.eq(inner)
-
 
 TOP = "claims"  # module of the component
 
 PROVED, REFUTED = "proved", "refuted"  # verdicts: holds in every cycle after a reset; does not, as cycles show
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Obligation:
-    """Claims about a unit, each an output of a component that contains it: 1 in every cycle after a reset."""
+class Obligation(wiring.Component):
+    """A unit and claims about it, each an output that is 1 in every cycle after a reset.
 
-    unit: str
-    make: Callable[[], Any]  # builds the component, with the unit as its `unit`
-    claims: Mapping[str, str]  # what each output means
-    # inputs of the component that are to show a register of the unit, and the register's name
-    registers: Mapping[str, str] = field(default_factory=dict)
-    depth: int = 1  # cycles that a proof by induction looks back
-    refuted: frozenset[str] = frozenset()  # claims that do not hold, and must not
+    Parameters
+    ----------
+    title : str
+        The unit for readers.
+    unit : wiring.Component
+        The unit.
+    claims : dict[str, str]
+        What each output means.
+    registers : dict[str, tuple[str, int]]
+        Inputs that are to show a register of the unit, the register's name and its width.
+    ports : dict[str, Member]
+        Further ports, in place of ``io``, all those of the unit.
+    depth : int
+        Cycles that a proof by induction looks back.
+    refuted : set[str]
+        Claims that do not hold, and must not.
+    """
+
+    def __init__(self, title, unit, claims, registers, *, ports=None, depth=1, refuted=()):
+        self.title, self.unit, self.claims, self.depth, self.refuted = title, unit, claims, depth, frozenset(refuted)
+        self.registers = {name: register for name, (register, _) in registers.items()}
+        shown = {name: In(width) for name, (_, width) in registers.items()}
+        ports = {"io": Out(unit.signature)} if ports is None else ports
+        super().__init__({**ports, **dict.fromkeys(claims, Out(1)), **shown})
+
+    def elaborate(self, platform):
+        """Build the unit and the claims."""
+        m = Module()
+        m.submodules.unit = self.unit
+        if "io" in self.signature.members:
+            ports = zip(self.unit.signature.flatten(self.unit), self.io.signature.flatten(self.io), strict=True)
+            for (_, port, inner), (_, _, outer) in ports:
+                m.d.comb += inner.eq(outer) if port.flow is In else outer.eq(inner)
+        self.claim(m)
+        return m
+
+    def claim(self, m):
+        """Build what says whether the claims hold."""
+        raise NotImplementedError
 
     def expected(self, claim: str) -> str:
         """Verdict that the proof of a claim must end with."""
@@ -48,4 +60,4 @@ class Obligation:
 
     def emit(self) -> EmittedVerilog:
         """Verilog of component and unit, without initial values: proofs begin with a reset, or anywhere."""
-        return emit(self.make(), TOP, config={}, initial=False)
+        return emit(self, TOP, config={}, initial=False)

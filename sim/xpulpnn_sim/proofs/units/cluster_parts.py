@@ -79,7 +79,7 @@ class _Cycles:
             for port, register in obligation.registers.items():
                 nets = gates.words.get(f"unit.{register}", ())
                 if not state.keys() >= set(nets) or not nets:
-                    raise ToolError(f"{obligation.unit} must have a register {register}")
+                    raise ToolError(f"{obligation.title} must have a register {register}")
                 given[port] = [state[net] for net in nets]
             self._cycles.append(ClockCycle(self._graph, gates, given, state))
             state = self._cycles[-1].next_state()
@@ -132,12 +132,11 @@ def promises(obligation: Obligation, text: str) -> list[Claim]:
 
 def broken_promises(obligation: Obligation) -> list[list[Claim]]:
     """Claims that are wrong: the first output of the part that gates drive, no register, is inverted."""
-    component = obligation.make()
-    parts = {name: part for part, name, _ in Fragment.get(component, None).subfragments}
-    driven = parts["unit"].statements["comb"]._lhs_signals()
-    for path, member, port in component.unit.signature.flatten(component.unit):
+    unit = obligation.unit
+    driven = Fragment.get(unit, None).statements["comb"]._lhs_signals()
+    for path, member, port in unit.signature.flatten(unit):
         if member.flow is Out and Value.cast(port) in driven:
             name = ".".join(map(str, path))
-            with CoreFault("inverted", type(component.unit), {name: lambda right, _: ~right}, "").seeded():
+            with CoreFault("inverted", type(unit), {name: lambda right, _: ~right}, "").seeded():
                 return [promises(obligation, obligation.emit().text)]
-    raise ToolError(f"{obligation.unit} must have an output that gates drive, but has none")
+    raise ToolError(f"{obligation.title} must have an output that gates drive, but has none")
