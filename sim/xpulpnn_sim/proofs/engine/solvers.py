@@ -12,8 +12,6 @@ from xpulpnn_sim.proofs.engine.aiger import Aiger, read_witness, to_aiger
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.tools.yosys import find_yosys, run_abc
 
-NEVER, SOMETIMES, UNKNOWN = "never", "sometimes", "unknown"  # whether a literal is ever 1
-
 WITNESS = "counterexample.aiw"  # file with the inputs of a counterexample as ABC writes it
 
 _START_S = 60  # seconds Yosys may take besides solving
@@ -30,17 +28,11 @@ class GaveUpError(Exception):
     """Time ran out, or what is computed grew too large; nothing is known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SolverAnswer:
-    """The answer of ABC."""
+def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> list[frozenset[int]] | None:
+    """None if commands of ABC prove that the only output is never 1, else inputs that are 1 in each cycle until it is.
 
-    verdict: str  # see NEVER
-    # with the verdict `sometimes`: inputs that are 1 in each cycle, up to the one in which the output is 1
-    frames: Sequence[frozenset[int]] = ()
-
-
-def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> SolverAnswer:
-    """Answer whether the only output of a graph is ever 1, by some commands of ABC."""
+    Raises :class:`GaveUpError` if time is up.
+    """
     with tempfile.TemporaryDirectory(prefix="xpulpnn-abc-") as name:
         folder = Path(name)
         (folder / "graph.aig").write_bytes(aiger.content)
@@ -55,20 +47,19 @@ def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> Solve
         if status is None and time.monotonic() - began < timeout_s:
             raise ToolError(f"abc must say what it found, not end with: {' '.join(text.split())[-300:]}")
         if status is None or status[1] not in "01":
-            return SolverAnswer(verdict=UNKNOWN)
+            raise GaveUpError
         if status[1] == "1":
-            return SolverAnswer(verdict=NEVER)
+            return None
         # without inputs the file has no line for a cycle
-        frames = read_witness((folder / WITNESS).read_text(), aiger.inputs) or [frozenset[int]()]
-        return SolverAnswer(verdict=SOMETIMES, frames=frames)
+        return read_witness((folder / WITNESS).read_text(), aiger.inputs) or [frozenset()]
 
 
-def find_case(abc: str, graph: GateGraph, literal: int, *, timeout_s: float) -> tuple[str, frozenset[int]]:
-    """Answer whether a literal is 1 for any inputs, with those that are 1 then."""
+def find_case(abc: str, graph: GateGraph, literal: int, *, timeout_s: float) -> frozenset[int] | None:
+    """None if a literal is never 1, else inputs that are 1 in a case in which it is; as :func:`ask_abc`."""
     if literal <= TRUE:
-        return SOMETIMES if literal else NEVER, frozenset()
-    answer = ask_abc(abc, to_aiger(graph, [literal]), "strash; iprove", timeout_s=timeout_s)
-    return answer.verdict, answer.frames[0] if answer.frames else frozenset()
+        return frozenset() if literal else None
+    frames = ask_abc(abc, to_aiger(graph, [literal]), "strash; iprove", timeout_s=timeout_s)
+    return frames[0] if frames else None
 
 
 @dataclass(frozen=True, slots=True)

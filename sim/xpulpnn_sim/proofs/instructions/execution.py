@@ -4,7 +4,7 @@ All words that a row has are executed at once: operand fields, registers and imm
 """
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xpulpnn.errors import InputError
@@ -21,7 +21,23 @@ _SYSTEM = frozenset({"fence.i"})  # names of what is not executed here, and oper
 
 _READ_AS = {"rs3": "rd"}  # Register fields that are read through the port of another
 
-_BITWISE: Mapping[type[ast.operator], str] = {ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}
+_OPERATIONS: Mapping[type[ast.operator], Callable[[Integers, Number, Number], Number]] = {
+    ast.BitAnd: lambda z, x, y: z.bitwise("&", x, y),
+    ast.BitOr: lambda z, x, y: z.bitwise("|", x, y),
+    ast.BitXor: lambda z, x, y: z.bitwise("^", x, y),
+    ast.Add: Integers.add,
+    ast.Sub: Integers.subtract,
+    ast.Mult: Integers.multiply,
+    ast.LShift: Integers.left,
+    ast.RShift: Integers.right,
+}
+_FUNCTIONS: Mapping[str, Callable[..., Number]] = {
+    "min": Integers.least,
+    "max": Integers.greatest,
+    "abs": Integers.magnitude,
+    "sx": Integers.sign_extended,
+    "zx": Integers.zero_extended,
+}
 
 Word = Sequence[int]  # Literals, lowest bit first
 
@@ -88,45 +104,21 @@ class _Gates:
         return self.z.invert(x) if isinstance(op, ast.Invert) else self.z.subtract(constant(0), x)
 
     def binary(self, op: ast.operator, x: Number, y: Number) -> Number:
-        z = self.z
-        if type(op) in _BITWISE:
-            return z.bitwise(_BITWISE[type(op)], x, y)
-        match op:
-            case ast.Add():
-                return z.add(x, y)
-            case ast.Sub():
-                return z.subtract(x, y)
-            case ast.Mult():
-                return z.multiply(x, y)
-            case ast.LShift():
-                return z.left(x, y)
-            case ast.RShift():
-                return z.right(x, y)
-            case ast.Pow() if known(x) == 2:
-                return z.power(y)
-            case ast.Mod():
-                modulus = known(y) or 0
-                if modulus.bit_count() == 1:
-                    return unsigned(low(x, modulus.bit_length() - 1))
+        if operation := _OPERATIONS.get(type(op)):
+            return operation(self.z, x, y)
+        modulus = known(y) or 0
+        if isinstance(op, ast.Pow) and known(x) == 2:
+            return self.z.power(y)
+        if isinstance(op, ast.Mod) and modulus.bit_count() == 1:
+            return unsigned(low(x, modulus.bit_length() - 1))
         raise beyond_notation(op)
 
     def call(self, name: str, arguments: Sequence[Number]) -> Number:
-        z = self.z
-        match name, arguments:
-            case "min", [x, y]:
-                return z.least(x, y)
-            case "max", [x, y]:
-                return z.greatest(x, y)
-            case "abs", [x]:
-                return z.magnitude(x)
-            case "sx", [x, width]:
-                return z.sign_extended(x, width)
-            case "zx", [x, width]:
-                return z.zero_extended(x, width)
-            case (("quotient" | "remainder"), [x, y]):
-                return z.opaque(name, x, y)
-            case _:
-                raise InputError(f"function must be one of the notation, not {name}")
+        if name in ("quotient", "remainder"):
+            return self.z.opaque(name, *arguments)
+        if name not in _FUNCTIONS:
+            raise InputError(f"function must be one of the notation, not {name}")
+        return _FUNCTIONS[name](self.z, *arguments)
 
     def total(self, terms: Sequence[Number]) -> Number:
         total = constant(0)

@@ -17,7 +17,7 @@ from xpulpnn.isa.semantics import definition, statements
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import low
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, REFUTED, UNDECIDED, Ledger, Outcome, spelt
-from xpulpnn_sim.proofs.engine.solvers import NEVER, SOMETIMES, UNKNOWN, find_case
+from xpulpnn_sim.proofs.engine.solvers import GaveUpError, find_case
 from xpulpnn_sim.proofs.instructions.backend import BackendGates
 from xpulpnn_sim.proofs.instructions.execution import GateEffects, execute_statements, understood
 from xpulpnn_sim.proofs.instructions.passage import Layout, Passage, waiting
@@ -179,9 +179,6 @@ def seeded(insn: Insn) -> list[ast.stmt] | None:
     return body
 
 
-_VERDICTS = {NEVER: PROVED, SOMETIMES: REFUTED, UNKNOWN: UNDECIDED}
-
-
 def proof_name(insn: Insn) -> str:
     """Mnemonic and operands, which identify a row."""
     return f"{insn.mnemonic} {insn.operands}".rstrip()
@@ -223,13 +220,12 @@ class Proofs:
         self, graph: GateGraph, assumed: Sequence[int], pairs: Sequence[tuple[int, int, int]]
     ) -> tuple[str, frozenset[int]]:
         """Verdict on two literals of each pair being equal where its condition and all assumptions hold."""
-        found = FALSE
-        for condition, one, other in pairs:
-            found = graph.or_(found, graph.and_(condition, graph.xor(one, other)))
-        for literal in assumed:
-            found = graph.and_(found, literal)
-        verdict, ones = find_case(self.abc, graph, found, timeout_s=self.timeout_s)
-        return _VERDICTS[verdict], ones
+        found = graph.any(graph.and_(condition, graph.xor(one, other)) for condition, one, other in pairs)
+        try:
+            ones = find_case(self.abc, graph, graph.all([found, *assumed]), timeout_s=self.timeout_s)
+        except GaveUpError:
+            return UNDECIDED, frozenset()
+        return (PROVED, frozenset()) if ones is None else (REFUTED, ones)
 
 
 def _example(passage: Passage, found: Sequence[Equality], ones: frozenset[int]) -> list[str]:

@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.aiger import Latches, cycles_from_reset, to_aiger
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
-from xpulpnn_sim.proofs.engine.solvers import NEVER, SOMETIMES, UNKNOWN, SolverAnswer, ask_abc, find_case
+from xpulpnn_sim.proofs.engine.solvers import GaveUpError, ask_abc, find_case
 from xpulpnn_sim.proofs.units.mutated_gates import NEXT, Bit, GateMachine, MutatedGates
 
 EQUIVALENT, DIFFERENT, UNDECIDED = "equivalent", "different", "undecided"
@@ -109,20 +110,22 @@ class Judge:
         return found
 
     def _from_reset(self, bits: Sequence[Bit], machine: GateMachine) -> MutantComparison:
-        # as long as no register has differed, both are in the same state: that of the unit says what can differ next
-        answer = self._reached(self._seen(bits), machine.unit)
-        if answer.verdict != NEVER:
-            latches = {**machine.unit, **machine.mutant}
-            answer = self._reached(self._seen(machine.outputs), latches)
-            if answer.verdict == SOMETIMES:
-                *_, last = cycles_from_reset(self._graph, latches, answer.frames)
-                example, signal = [self._words(ones) for ones in answer.frames], self._wrong(machine.outputs, last)
-                return MutantComparison(verdict=DIFFERENT, scope=OUTPUTS, example=example, signal=signal)
-        if answer.verdict == NEVER:
+        latches = {**machine.unit, **machine.mutant}
+        try:
+            with suppress(GaveUpError):
+                # as long as no register has differed, both are in the same state: that of the unit says what can differ
+                if self._reached(self._seen(bits), machine.unit) is None:
+                    return MutantComparison(verdict=EQUIVALENT, scope=REACHED)
+            frames = self._reached(self._seen(machine.outputs), latches)
+        except GaveUpError:
+            return MutantComparison(verdict=UNDECIDED)
+        if frames is None:
             return MutantComparison(verdict=EQUIVALENT, scope=REACHED)
-        return MutantComparison(verdict=UNDECIDED)
+        *_, last = cycles_from_reset(self._graph, latches, frames)
+        example, signal = [self._words(ones) for ones in frames], self._wrong(machine.outputs, last)
+        return MutantComparison(verdict=DIFFERENT, scope=OUTPUTS, example=example, signal=signal)
 
-    def _reached(self, literal: int, registers: Latches) -> SolverAnswer:
+    def _reached(self, literal: int, registers: Latches) -> list[frozenset[int]] | None:
         graph, known = self._graph, self._occurring
         latches = dict(registers)
         if self.assumes:
@@ -136,12 +139,13 @@ class Judge:
             latches[violated] = (so_far ^ 1, 0)
             literal = graph.and_(literal, so_far)
         if literal == FALSE:
-            return SolverAnswer(verdict=NEVER)
+            return None
         aiger = to_aiger(graph, [literal], latches=latches)
-        answer = ask_abc(self._abc, aiger, f"bmc3 -F {_FRAMES} -T {self._timeout_s:.0f}", timeout_s=self._timeout_s)
-        if answer.verdict != SOMETIMES:
-            answer = ask_abc(self._abc, aiger, f"scorr; pdr -T {self._timeout_s:.0f}", timeout_s=self._timeout_s)
-        return answer
+        seconds = self._timeout_s
+        with suppress(GaveUpError):
+            if frames := ask_abc(self._abc, aiger, f"bmc3 -F {_FRAMES} -T {seconds:.0f}", timeout_s=seconds):
+                return frames
+        return ask_abc(self._abc, aiger, f"scorr; pdr -T {seconds:.0f}", timeout_s=seconds)
 
     def _stays(self, held: Held, latches: dict[int, tuple[int, int]]) -> int:
         """Literal of some inputs being what they were, if an operation goes on; with new registers that know it."""
@@ -189,10 +193,11 @@ class Judge:
     def _never(self, literal: int, bits: Sequence[Bit], scope: str) -> MutantComparison:
         ones = self._graph.random_case([(literal, FALSE)], _CASES, self._generator)
         if ones is None:
-            verdict, ones = find_case(self._abc, self._graph, literal, timeout_s=self._timeout_s)
-            if verdict == UNKNOWN:
+            try:
+                ones = find_case(self._abc, self._graph, literal, timeout_s=self._timeout_s)
+            except GaveUpError:
                 return MutantComparison(verdict=UNDECIDED)
-            if verdict != SOMETIMES:
+            if ones is None:
                 return MutantComparison(verdict=EQUIVALENT, scope=scope)
         signal = self._wrong(bits, dict.fromkeys(ones, 1))
         return MutantComparison(verdict=DIFFERENT, scope=ANY_STATE, example=[self._words(ones)], signal=signal)
