@@ -7,7 +7,8 @@ import pytest
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.elaborate import ClockedGates, ClockedGraph
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE
-from xpulpnn_sim.proofs.riscv_formal.join import Problem, join_netlists
+from xpulpnn_sim.proofs.riscv_formal.join import Problem, pose
+from xpulpnn_sim.proofs.riscv_formal.suite import OWN, Check
 from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule, NetlistWire
 
 pytestmark = pytest.mark.unit
@@ -57,11 +58,17 @@ CELLS = {
     "_ANDNOT_": {"A": TOGGLED, "B": RST, "Y": NEXT},
     "_DFF_P_": {"C": RST, "D": NEXT, "Q": LEVEL},
 }
-TOGGLE = netlist({"rst": [RST], "go": [GO]}, {"level": [LEVEL]}, **CELLS)
+TOGGLE, FAIR, CONSTANT = (
+    netlist({"rst": [RST], name: [GO]}, {"level": [LEVEL]}, **CELLS) for name in ("go", "fair", "watched")
+)
 # fails if the level is 1 while it looks; assumes nothing
 SEEN = {"reset": [2], "check": [3], "core_level": [4]}
 LOOKS = {"_NOT_": {"A": 4, "Y": 6}, "assert": {"A": 6, "EN": 3}}
 WATCHED = netlist(SEEN, {}, **LOOKS)
+
+
+def join(core: ClockedGates, *checks: ClockedGates, checker: str = OWN, **more: object) -> Problem:
+    return pose([Check(name="check", checker=checker, cycle=9, **more)], checks, core)
 
 
 def shown(problem: Problem, frames: list[list[int]], signal: str = "bad") -> list[int]:
@@ -73,7 +80,7 @@ def shown(problem: Problem, frames: list[list[int]], signal: str = "bad") -> lis
 
 def test_check_beside_core():
     """The level is 0 after reset, and 1 in the cycle after the input."""
-    problem = join_netlists(TOGGLE, [WATCHED])
+    problem = join(TOGGLE, WATCHED)
     frames = [[1], [0], [1], [0]]
     assert shown(problem, frames) == shown(problem, frames, "level") == [0, 1, 1, 0]
 
@@ -81,28 +88,27 @@ def test_check_beside_core():
 def test_several_checks_beside_core():
     """Each has a failure of its own: the second one never looks at the level."""
     blind = netlist({"reset": [2], "check": [3], "choice": [4]}, {}, **LOOKS)
-    problem = join_netlists(TOGGLE, [WATCHED, blind])
+    problem = join(TOGGLE, WATCHED, blind)
     assert shown(problem, [[0, 1], [1, 0], [0, 0]]) == [0b10, 0, 0b01]
 
 
 def test_tied_and_constant_inputs():
-    assert shown(join_netlists(TOGGLE, [WATCHED], tied={"go": 0}), [[], [], []]) == [0, 0, 0]
-    assert shown(join_netlists(TOGGLE, [WATCHED], constants=["go"]), [[1], [0], [0], [0]]) == [0, 1, 0, 1]
+    assert shown(join(FAIR, WATCHED), [[], [], []]) == [0, 0, 0]
+    assert shown(join(FAIR, WATCHED, defines=("RISCV_FORMAL_FAIRNESS",)), [[], [], []]) == [0, 1, 0]
+    assert shown(join(CONSTANT, WATCHED), [[1], [0], [0], [0]]) == [0, 1, 0, 1]
 
 
 def test_what_is_free_and_what_stays():
     """A state that reset does not tell is any at first; what is free is the same whether a check looks or not."""
     free = netlist(SEEN, {}, anyseq={"Y": 7}, assume={"A": 7, "EN": 3}, **LOOKS)
-    assert shown(join_netlists(TOGGLE, [free], tied={"go": 0}), [[0], [1]]) == [0, 0]
+    assert shown(join(FAIR, free), [[0], [1]]) == [0, 0]
     kept = netlist({"reset": [2], "check": [3]}, {}, anyconst={"Y": 4}, **LOOKS)
-    assert shown(join_netlists(TOGGLE, [kept], tied={"go": 0}), [[1], [0]]) == [1, 1]
+    assert shown(join(FAIR, kept), [[1], [0]]) == [1, 1]
 
 
 def test_assumptions_hold_from_the_first_cycle_on():
     """Without a cycle in which the level is 1 nothing can fail after one."""
-    problem = join_netlists(
-        TOGGLE, [netlist(SEEN, {}, assume={"A": 6, "EN": 7}, _OR_={"A": 6, "B": 4, "Y": 7}, **LOOKS)]
-    )
+    problem = join(TOGGLE, netlist(SEEN, {}, assume={"A": 6, "EN": 7}, _OR_={"A": 6, "B": 4, "Y": 7}, **LOOKS))
     assert shown(problem, [[1], [0], [0]]) == [0, 0, 0]
 
 
@@ -110,8 +116,8 @@ def test_trigger():
     """A check of an instruction: it fails two cycles after its trigger only, or from there on."""
     watched = netlist(SEEN | {"trig": [5]}, {}, **LOOKS)
     frames = [[1, 0], [0, 1], [0, 0], [0, 0]]
-    assert shown(join_netlists(TOGGLE, [watched], triggered=True, delay=2), frames) == [0, 0, 0, 1]
-    assert shown(join_netlists(TOGGLE, [watched], triggered=True), frames) == [0, 1, 1, 1]
+    assert shown(join(TOGGLE, watched, checker="unique", delay=2), frames) == [0, 0, 0, 1]
+    assert shown(join(TOGGLE, watched, checker="unique"), frames) == [0, 1, 1, 1]
 
 
 def test_sliced():
@@ -120,9 +126,9 @@ def test_sliced():
     cells = {"_NAND_": {"A": 4, "B": 5, "Y": 6}, "assert": {"A": 6, "EN": 3}}
     watched = netlist(SEEN | {"core_level": [4, 5]}, {}, **cells)
     # it would fail if both were 1: apart it cannot
-    assert join_netlists(two, [watched], sliced=["level"], width=2).bad == [FALSE, FALSE]
+    assert join(two, watched, sliced=("level",)).bad == [FALSE, FALSE]
 
 
 def test_a_check_that_always_looks():
     with pytest.raises(ToolError, match=r"^the check must not fail in a cycle in which it does not look$"):
-        join_netlists(TOGGLE, [netlist(SEEN, {}, _NOT_={"A": 4, "Y": 6}, **{"assert": {"A": 6, "EN": 4}})])
+        join(TOGGLE, netlist(SEEN, {}, _NOT_={"A": 4, "Y": 6}, **{"assert": {"A": 6, "EN": 4}}))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.proofs.engine.aiger import Aiger, read_witness, to_aiger
+from xpulpnn_sim.proofs.engine.aiger import Aiger, read_outputs, read_witness, to_aiger
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.tools.yosys import find_yosys, run_abc
 
@@ -70,43 +70,48 @@ class Searched:
     deepest: int  # the last one searched to its end, or -1
 
 
-def search_cycles(
-    abc: str, read: str, folder: Path, *, first: int = 0, last: int, timeout_s: float, log: str = "abc.log"
-) -> Searched:
-    """Search some cycles of a graph from reset on; the inputs that make an output 1 are in :data:`WITNESS`.
+@dataclass(frozen=True, slots=True)
+class CycleSearch:
+    """Runs of ABC on graphs of a core in a folder, until a time."""
 
-    ``read`` are the commands that read the graph. Raises :class:`ToolError` if ABC ends before its time without an
-    answer.
-    """
-    (folder / WITNESS).unlink(missing_ok=True)
-    ends = time.monotonic() + timeout_s
-    limit = max(1, round(timeout_s))
-    text = run_abc(
-        abc,
-        f"{read}bmc3 -g -v -S {first} -F {last + 1} -T {limit}; write_cex -a {WITNESS}",
-        folder,
-        timeout_s=limit + _LONG_GRACE_S,
-        log=log,
-    )
-    deepest = max((int(number) for number in re.findall(r"^ *(\d+) \+ :", text, re.MULTILINE)), default=-1)
-    failing = re.search(r"was asserted in frame (\d+)", text)
-    if failing:
-        return Searched(int(failing[1]), deepest)
-    if _NO_STATE in text:
-        # nothing is left to search: the graph as it was has the answer
-        return Searched(None, -1)
-    if deepest < last and time.monotonic() < ends - 1:
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        raise ToolError(f"abc must be able to search {folder.name}: {lines[-1] if lines else 'no message'}")
-    return Searched(None, deepest)
+    abc: str
+    folder: Path
+    ends: float
+    log: str = "abc.log"
 
+    @property
+    def _left_s(self) -> float:
+        return max(1.0, self.ends - time.monotonic())
 
-def simplify(abc: str, read: str, write: str, folder: Path, *, timeout_s: float) -> None:
-    """Make one gate of equal gates and registers of a graph of a core; raises :class:`ToolError`."""
-    commands = f"{read}dc2; scorr; dc2; write_aiger {write}"
-    run_abc(abc, commands, folder, timeout_s=timeout_s + _LONG_GRACE_S)
-    if not (folder / write).exists():
-        raise ToolError(f"abc must be able to simplify {folder.name}: see {folder}/abc.log")
+    def search(self, read: str, first: int, last: int) -> Searched:
+        """Search some cycles from reset on; the inputs that make an output 1 are in :data:`WITNESS`.
+
+        ``read`` are the commands that read the graph. Raises :class:`ToolError` if ABC ends before its time without an
+        answer.
+        """
+        (self.folder / WITNESS).unlink(missing_ok=True)
+        limit = round(self._left_s)
+        commands = f"{read}bmc3 -g -v -S {first} -F {last + 1} -T {limit}; write_cex -a {WITNESS}"
+        text = run_abc(self.abc, commands, self.folder, timeout_s=limit + _LONG_GRACE_S, log=self.log)
+        deepest = max((int(number) for number in re.findall(r"^ *(\d+) \+ :", text, re.MULTILINE)), default=-1)
+        failing = re.search(r"was asserted in frame (\d+)", text)
+        if failing:
+            return Searched(int(failing[1]), deepest)
+        if _NO_STATE in text:
+            # nothing is left to search: the graph as it was has the answer
+            return Searched(None, -1)
+        if deepest < last and time.monotonic() < self.ends - 1:
+            lines = [line.strip() for line in text.splitlines() if line.strip()]
+            raise ToolError(f"abc must be able to search {self.folder.name}: {lines[-1] if lines else 'no message'}")
+        return Searched(None, deepest)
+
+    def simplify(self, read: str, write: str) -> list[int]:
+        """Make one gate of equal gates and registers; returns the outputs of the graph that is left."""
+        commands = f"{read}dc2; scorr; dc2; write_aiger {write}"
+        run_abc(self.abc, commands, self.folder, timeout_s=self._left_s + _LONG_GRACE_S)
+        if not (self.folder / write).exists():
+            raise ToolError(f"abc must be able to simplify {self.folder.name}: see {self.folder}/abc.log")
+        return read_outputs(self.folder / write)
 
 
 def prove_equal(

@@ -9,7 +9,7 @@ from pathlib import Path
 from xpulpnn_sim.proofs.engine.aiger import read_witness
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates, ClockedGraph
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, PROVED, UNDECIDED, Ledger, Outcome
-from xpulpnn_sim.proofs.engine.solvers import WITNESS, Searched, search_cycles
+from xpulpnn_sim.proofs.engine.solvers import WITNESS, CycleSearch, Searched
 from xpulpnn_sim.proofs.pipeline.gates import CONSTANT, SceneGates, build_gates, script
 from xpulpnn_sim.proofs.pipeline.rules import PipelineRule
 from xpulpnn_sim.tools.results import digest
@@ -111,7 +111,8 @@ class Prover:
         aiger = graph.aiger([literal])
         (folder / f"{name}.aig").write_bytes(aiger.content)
         read = f"read_aiger {name}.aig; strash; scleanup; dc2; "
-        found = search_cycles(self.abc, read, folder, last=depth, timeout_s=self.timeout_s, log=f"{name}.log")
+        searching = CycleSearch(self.abc, folder, time.monotonic() + self.timeout_s, f"{name}.log")
+        found = searching.search(read, 0, depth)
         if found.failing is None:
             return found, ()
         return found, graph.replay(read_witness((folder / WITNESS).read_text(), aiger.inputs), graph.signals)

@@ -1,20 +1,23 @@
 """A check and the core as one graph, whose outputs must never be 1."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates, ClockedGraph
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word
+from xpulpnn_sim.proofs.riscv_formal.suite import FAIR, Check
 
 CORE = "core_"  # what the names of outputs of the core begin with as inputs of a check
 
 CHECK, TRIGGER, RESET = "check", "trig", "reset"
 """Inputs of a check: it looks in this cycle; the instruction that it is about retires in this one."""
 
-_CORE_RESET = "rst"
-_CLOCK = "clock"
+CONSTANT = ("boot_addr", "hart_id", "watched", "watched_first", "watched_register")
+"""Inputs of the core between its memories that do not change."""
+
+_CORE_RESET, _FAIR, _CLOCK = "rst", "fair", "clock"
 
 
 class Problem(NamedTuple):
@@ -25,36 +28,28 @@ class Problem(NamedTuple):
     signals: Mapping[str, Word]  # outputs of the core
 
 
-def join_netlists(
-    core: ClockedGates,
-    checks: Sequence[ClockedGates],
-    *,
-    constants: Collection[str] = (),
-    tied: Mapping[str, int] | None = None,
-    sliced: Collection[str] = (),
-    width: int = 1,
-    triggered: bool = False,
-    delay: int | None = None,
-) -> Problem:
-    """Put checks beside the core, all right after a cycle of reset.
+def pose(checks: Sequence[Check], netlists: Sequence[ClockedGates], core: ClockedGates) -> Problem:
+    """Put a check beside the core, or some that can be searched together, all right after a cycle of reset.
 
     A check looks in one cycle, after which nothing counts, so that its state follows from cycles in which it does not
     look, and its failure from one in which it does.
     """
-    graph = ClockedGraph()
-    known = {_CORE_RESET: [FALSE]} | {name: [value] for name, value in (tied or {}).items()}
-    known |= {name: graph.constants(len(core.inputs[name])) for name in constants}
-    known |= {name: graph.inputs(len(nets)) for name, nets in core.inputs.items() if name not in known}
+    graph, (alike, *_) = ClockedGraph(), checks
+    fixed = {_CORE_RESET: [FALSE], _FAIR: [int(FAIR in alike.defines)]}
+    known = {
+        name: fixed.get(name) or (graph.constants if name in CONSTANT else graph.inputs)(len(nets))
+        for name, nets in core.inputs.items()
+    }
     state = _after_reset(graph, core, _CORE_RESET)
     cycle = ClockCycle(graph, core, known, state)
     graph.follow_cycle(cycle, state)
     signals = {name: cycle.port(name) for name in core.ports if name not in core.inputs}
     bad: list[int] = []
-    for check, bit in product(checks, range(width)):
-        trigger = graph.input() if triggered else FALSE
-        seen = {f"{CORE}{name}": _only(bit, word) if name in sliced else word for name, word in signals.items()}
-        failure = _failure(graph, check, seen | {TRIGGER: [trigger]})
-        bad.append(_after(graph, trigger, failure, delay) if triggered else failure)
+    for netlist, bit in product(netlists, range(len(signals[alike.sliced[0]]) if alike.sliced else 1)):
+        trigger = graph.input() if alike.triggered else FALSE
+        seen = {f"{CORE}{name}": _only(bit, word) if name in alike.sliced else word for name, word in signals.items()}
+        failure = _failure(graph, netlist, seen | {TRIGGER: [trigger]})
+        bad.append(_after(graph, trigger, failure, alike.delay) if alike.triggered else failure)
     return Problem(graph, bad, signals)
 
 

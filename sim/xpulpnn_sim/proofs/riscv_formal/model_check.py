@@ -3,21 +3,19 @@
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xpulpnn.isa.csr import csr_address
-from xpulpnn_sim.proofs.engine.aiger import read_outputs, read_witness
+from xpulpnn_sim.proofs.engine.aiger import read_witness
 from xpulpnn_sim.proofs.engine.elaborate import ClockedGates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, UNDECIDED, Outcome
-from xpulpnn_sim.proofs.engine.solvers import WITNESS, Searched, search_cycles, simplify
-from xpulpnn_sim.proofs.riscv_formal.join import CHECK, CORE, RESET, TRIGGER, Problem, join_netlists
+from xpulpnn_sim.proofs.engine.solvers import WITNESS, CycleSearch
+from xpulpnn_sim.proofs.riscv_formal.join import CHECK, CORE, RESET, TRIGGER, Problem
 from xpulpnn_sim.proofs.riscv_formal.suite import (
     ASSUMPTIONS,
     COUNTS,
-    FAIR,
     NO_TRAPS,
     NO_WAITING,
     ONE_WRITE,
@@ -30,9 +28,6 @@ from xpulpnn_sim.tools.netlists import read_module
 from xpulpnn_sim.tools.yosys import Yosys
 
 TOP = "seen"  # module of a check: what it sees of the core
-
-CONSTANT = ("boot_addr", "hart_id", "watched", "watched_first", "watched_register")
-"""Inputs of the core between its memories that do not change."""
 
 ORDER_BITS = 8
 """Bits of the count of instructions that checks look at: enough for all cycles that are searched, see ``order``."""
@@ -123,6 +118,7 @@ def _csr_ports(name: str) -> list[str]:
 
 
 _BAD, _SIMPLE = "bad.aig", "simple.aig"
+_READ = f"read_aiger {_BAD}; strash; scleanup; "
 _SCRIPT = """read_verilog -sv -formal -I. check.sv
 hierarchy -check -top {top}
 proc
@@ -153,21 +149,6 @@ def read_check(check: Check, suite: Suite, manifest: Mapping[str, Any], folder: 
     return ClockedGates(read_module(folder / "check.json", TOP))
 
 
-def pose(checks: Sequence[Check], graphs: Sequence[ClockedGates], core: ClockedGates) -> Problem:
-    """Checks beside the core: one, or some that :func:`alike` says can be searched together."""
-    check = checks[0]
-    return join_netlists(
-        core,
-        graphs,
-        constants=CONSTANT,
-        tied={"fair": int(FAIR in check.defines)},
-        sliced=check.sliced,
-        width=len(core.ports[check.sliced[0]]) if check.sliced else 1,
-        triggered=check.triggered,
-        delay=check.delay,
-    )
-
-
 def alike(check: Check) -> tuple[object, ...] | None:
     """Return what checks share that can be searched together in less time; ``None`` for one by itself."""
     if check.sliced or check.triggered:
@@ -179,29 +160,6 @@ def keeps_triggers(yosys: Yosys) -> bool:
     """Return whether this Yosys keeps properties as cells with their trigger: from version 0.37 on."""
     number = re.match(r"0\.(\d+)", yosys.tools["yosys"])
     return number is None or int(number[1]) >= 37
-
-
-@dataclass(frozen=True, slots=True)
-class _Searching:
-    """Runs of ABC in a folder, until a time."""
-
-    folder: Path
-    abc: str
-    ends: float
-
-    @property
-    def _left_s(self) -> float:
-        return max(1.0, self.ends - time.monotonic())
-
-    def search(self, read: str, first: int, last: int) -> Searched:
-        """Search some cycles of the graph that ``read`` reads."""
-        return search_cycles(self.abc, read, self.folder, first=first, last=last, timeout_s=self._left_s)
-
-    def simplified(self, merge: str = "") -> list[int]:
-        """Outputs of the graph once it is simplified, in :data:`_SIMPLE`."""
-        read = f"read_aiger {_BAD}; strash; scleanup; {merge}"
-        simplify(self.abc, read, _SIMPLE, self.folder, timeout_s=self._left_s)
-        return read_outputs(self.folder / _SIMPLE)
 
 
 def search(
@@ -218,12 +176,12 @@ def search(
     last = check.cycle - 1
     failed = decided = False
     if not shortest:
-        searching = _Searching(folder=folder, abc=abc, ends=began + timeout_s)
+        searching = CycleSearch(abc, folder, began + timeout_s)
         failed, decided = _last_cycle(searching, last, alike=len(problem.bad) > 1)
     if decided and not failed:
         return Outcome(name=check.name, verdict=PASSED, cycle=check.cycle, seconds=time.monotonic() - began)
     # the first cycle in which it fails, or how far there is an answer
-    searching = _Searching(folder=folder, abc=abc, ends=time.monotonic() + timeout_s)
+    searching = CycleSearch(abc, folder, time.monotonic() + timeout_s)
     found = searching.search(f"read_aiger {_BAD}; strash; ", check.first - 1, last)
     seconds = time.monotonic() - began
     if found.failing is not None:
@@ -239,18 +197,18 @@ def search(
 def pass_together(checks: Sequence[Check], problem: Problem, folder: Path, abc: str, timeout_s: float) -> float | None:
     """Seconds in which some checks all passed, or ``None`` if they did not; as :func:`search`."""
     began = time.monotonic()
-    searching = _Searching(folder=folder, abc=abc, ends=began + timeout_s)
+    searching = CycleSearch(abc, folder, began + timeout_s)
     (folder / _BAD).write_bytes(problem.graph.aiger(problem.bad).content)
-    if all(literal == FALSE for literal in searching.simplified()):
+    if all(literal == FALSE for literal in searching.simplify(_READ, _SIMPLE)):
         return time.monotonic() - began
     last = checks[0].cycle - 1
     found = searching.search(f"read_aiger {_SIMPLE}; ", last, last)
     return time.monotonic() - began if found.failing is None and found.deepest >= last else None
 
 
-def _last_cycle(searching: _Searching, last: int, *, alike: bool) -> tuple[bool, bool]:
+def _last_cycle(searching: CycleSearch, last: int, *, alike: bool) -> tuple[bool, bool]:
     """Return whether a check fails in its last cycle, and whether there is an answer."""
-    outputs = searching.simplified("iso; " if alike else "")
+    outputs = searching.simplify(f"{_READ}iso; " if alike else _READ, _SIMPLE)
     for number, literal in enumerate(outputs):
         if literal == FALSE:
             # simplified away: it fails in no cycle

@@ -208,20 +208,16 @@ class Judge:
         unequal = [(name, graph.xor(one, other)) for name, one, other in bits]
         if not self._occurring.situations:
             return graph.any(literal for _, literal in unequal)
-        groups: dict[frozenset[str] | None, list[Situation]] = {}
-        for situation in self._occurring.situations:
-            outputs = situation.outputs
-            groups.setdefault(outputs if outputs is None else frozenset(outputs), []).append(situation)
-        found: list[int] = []
-        for outputs, members in groups.items():
-            looked_at = graph.any(
+
+        def looked_at(outputs: Collection[str] | None) -> int:
+            return graph.any(
                 literal
                 for name, literal in unequal
                 if outputs is None or name.startswith(NEXT) or name.partition("[")[0] in outputs
             )
-            if looked_at != FALSE:
-                found.append(graph.and_(looked_at, graph.any(self._holds(one) for one in members)))
-        return graph.any(found)
+
+        situations = self._occurring.situations
+        return graph.any(graph.and_(looked_at(one.outputs), self._holds(one)) for one in situations)
 
     def _holds(self, situation: Situation) -> int:
         """Literal of the inputs being those of a situation."""
