@@ -42,7 +42,6 @@ class ClockedGates:
         self.registers |= {net: net for pins in of[_CONSTANT] for net in pins["Y"]}
         #: Value of registers after reset; those that are not there have any.
         self.initial = module.initial
-        self.free = [net for cell in module.cells if cell.type == _FREE for net in cell.pins["Y"]]
         #: Nets of each claim and assumption, and of its being made.
         self.asserted, self.assumed = (
             [(cell.pins["A"][0], cell.pins["EN"][0]) for cell in module.cells if cell.type == kind]
@@ -154,9 +153,8 @@ class ClockedGraph(GateGraph):
         return found
 
     def add_registers(self, gates: ClockedGates, starts: Mapping[int, int | None]) -> dict[int, int]:
-        """Registers for those of a netlist, any at first but in ``starts``, and variables for what is free in it."""
-        state = {net: self.register(starts.get(net)) for net in gates.registers}
-        return state | {net: self.input() for net in gates.free}
+        """New registers for those of a netlist, any at first but in ``starts``."""
+        return {net: self.register(starts.get(net)) for net in gates.registers}
 
     def follow_cycle(self, cycle: ClockCycle, state: Mapping[int, int]) -> None:
         """Let the registers of a netlist take what a cycle makes of them."""

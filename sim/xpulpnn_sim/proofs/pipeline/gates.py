@@ -124,7 +124,6 @@ opt_clean -purge
 techmap
 dffunmap
 opt -fast -nodffe -nosdff
-setundef -undriven -anyseq
 opt_clean
 write_json rule.json
 """

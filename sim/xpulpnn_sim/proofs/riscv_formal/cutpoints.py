@@ -207,7 +207,6 @@ _GRAPH_SCRIPT = f"""read_rtlil {GATES}
 setattr -unset keep
 flatten
 opt_clean -purge
-setundef -undriven -anyseq
 opt_clean -purge
 write_json {NETLIST}
 """

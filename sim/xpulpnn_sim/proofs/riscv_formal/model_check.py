@@ -131,7 +131,6 @@ opt_clean
 techmap
 opt -fast -nodffe -nosdff
 dffunmap
-setundef -undriven -anyseq
 opt_clean
 write_json check.json
 """
