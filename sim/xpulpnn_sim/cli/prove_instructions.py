@@ -29,7 +29,7 @@ from xpulpnn_sim.cli.options import Jobs, arguments, command
 from xpulpnn_sim.cli.prove_core import ProofOptions, is_found, outcome_record, workplace
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, Ledger, Outcome
-from xpulpnn_sim.proofs.instructions.backend import BackendGates, backend_fields
+from xpulpnn_sim.proofs.instructions.backend import BackendGates
 from xpulpnn_sim.proofs.instructions.instruction_proofs import Proofs, proof_name, provable, seeded
 from xpulpnn_sim.proofs.instructions.instruction_proofs import run as run_proofs
 from xpulpnn_sim.tools.yosys import Yosys
@@ -87,7 +87,7 @@ def _wrong_gates(
     def attempt(fault: Any, concerned: Sequence[Insn]) -> _Seed:
         with fault.seeded():
             core = emit_top("core", replace(config, rvfi=True))
-        backend = BackendGates(core.text, core.manifest["hierarchy"], yosys)
+        backend = BackendGates(core.text, core.manifest, yosys)
         outcomes = [replace(proofs, backend=backend).instruction(row) for row in concerned]
         return _Seed(fault.name, fault.module, next(filter(is_found, outcomes), outcomes[0]))
 
@@ -130,13 +130,9 @@ def prove_instructions_command(options: InstructionOptions) -> int:
         return OK
     with workplace(options, "formal") as work:
         verilog, manifest = cached_emission("core", replace(config, rvfi=True))
-        modules = manifest["modules"]
-        control = {
-            name: backend_fields(modules[unit]["ports"]) for name, unit in (("dotp", "dotp_unit"), ("mult", "mult"))
-        }
         with progress_bar("gates", None):
-            backend = BackendGates(verilog, manifest["hierarchy"], work.yosys)
-        proofs = Proofs(backend=backend, control=control, abc=work.abc, timeout_s=options.timeout)
+            backend = BackendGates(verilog, manifest, work.yosys)
+        proofs = Proofs(backend=backend, abc=work.abc, timeout_s=options.timeout)
         if options.self_test:
             return self_test(options, proofs, config, chosen, work.yosys)
         return _run(options, proofs, chosen, verilog, work.folder)

@@ -22,13 +22,21 @@ _IN_WB = ("wb_stage.", "rvfi_tap.wb_", "lsu.wb_")
 class BackendGates:
     """Gates and registers of a back end, with its signals by their names."""
 
-    def __init__(self, verilog: str, hierarchy: Mapping[str, str], yosys: Yosys) -> None:
+    def __init__(self, verilog: str, manifest: Mapping[str, Any], yosys: Yosys) -> None:
+        hierarchy = manifest["hierarchy"]
         core = next(iter(hierarchy))
-        places = (f"{core}.backend.{unit}" for unit in LEFT_OUT)
-        left_out = [hierarchy[place] for place in places if place in hierarchy]
-        self.gates = gates_between(verilog, hierarchy[f"{core}.backend"], left_out, yosys)
+        places = {unit: f"{core}.backend.{unit}" for unit in LEFT_OUT}
+        left_out = {unit: hierarchy[place] for unit, place in places.items() if place in hierarchy}
+        self.gates = gates_between(verilog, hierarchy[f"{core}.backend"], [*left_out.values()], yosys)
         self.in_ex = self._registers(_IN_EX)
         self.in_wb = [net for net in self._registers(_IN_WB) if net not in set(self.in_ex)]
+        #: Nets of the ports of units left out, and of the fields of their words of control, by their names.
+        self.pins = {unit: self._pins(unit, manifest["modules"][name]["ports"]) for unit, name in left_out.items()}
+
+    def _pins(self, unit: str, ports: Sequence[Mapping[str, Any]]) -> Mapping[str, Sequence[int]]:
+        found = {port["name"]: self.gates.ports[f"{unit}.{port['name']}"] for port in ports}
+        fields = (field for port in ports if port["name"] == "ctrl" for field in port["fields"])
+        return found | {each["name"]: found["ctrl"][each["lsb"] :][: each["width"]] for each in fields}
 
     def _registers(self, beginnings: tuple[str, ...]) -> list[int]:
         """Nets of registers whose names begin so."""
@@ -61,6 +69,10 @@ class BackendFrame(ClockCycle):
             raise ToolError(f"the back end must have a signal {name}")
         return self.port(name)
 
+    def pins(self, unit: str) -> dict[str, list[int]]:
+        """Literals of the ports of a unit left out, and of the fields of its word of control."""
+        return {name: self.nets(nets) for name, nets in self._backend.pins[unit].items()}
+
     def bit(self, name: str) -> int:
         """Literal of a signal of one bit."""
         return self.word(name)[0]
@@ -83,9 +95,3 @@ class BackendFrame(ClockCycle):
     def register(self, name: str) -> list[int]:
         """Nets of a signal that is a register."""
         return list(self._backend.gates.ports[name])
-
-
-def backend_fields(ports: Sequence[Mapping[str, Any]]) -> dict[str, slice]:
-    """Bits of each field of a unit's word of control, from its manifest."""
-    row = next(row for row in ports if row["name"] == "ctrl")
-    return {each["name"]: slice(each["lsb"], each["lsb"] + each["width"]) for each in row["fields"]}

@@ -6,7 +6,7 @@ By the statements follows what must be equal when the instruction retires.
 import ast
 import copy
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import xpulpnn_sim.proofs.instructions
@@ -20,7 +20,7 @@ from xpulpnn_sim.proofs.engine.outcomes import PROVED, REFUTED, UNDECIDED, Ledge
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, find_case
 from xpulpnn_sim.proofs.instructions.backend import BackendGates
 from xpulpnn_sim.proofs.instructions.execution import GateEffects, execute_statements, understood
-from xpulpnn_sim.proofs.instructions.passage import Layout, Passage, waiting
+from xpulpnn_sim.proofs.instructions.passage import Passage, waiting
 from xpulpnn_sim.proofs.units.unit_proof import Equality
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.results import digest
@@ -194,7 +194,6 @@ class Proofs:
     """Core whose instructions are proved, and the tools that prove them."""
 
     backend: BackendGates  # the back end of the core
-    control: Mapping[str, Layout]  # words of the units that are left out of it
     abc: str
     timeout_s: float  # seconds for each instruction
 
@@ -209,7 +208,7 @@ class Proofs:
     def instruction(self, insn: Insn, body: Sequence[ast.stmt] | None = None) -> Outcome:
         """An instruction against its statements, or against others."""
         began = time.monotonic()
-        passage = Passage(self.backend, insn, self.control)
+        passage = Passage(self.backend, insn)
         found = equalities(passage, body)
         pairs = [(each.condition, *bits) for each in found for bits in zip(each.found, each.wanted, strict=True)]
         verdict, ones = self._differ(passage.graph, passage.assumed, pairs)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, Word
 from xpulpnn_sim.proofs.engine.integers import Integers, constant, low, unsigned
 from xpulpnn_sim.proofs.instructions.backend import BackendFrame, BackendGates
 from xpulpnn_sim.proofs.instructions.execution import Before, field_value
@@ -23,45 +23,41 @@ from xpulpnn_sim.proofs.units.dotp import lane_products
 _HALF = 16
 _WORD_OP, _HALF_OP, _HIGH_OP = 0, 1, 2  # kinds of multiplication in the multiplier's control word
 
-Layout = Mapping[str, slice]  # bits of each field of a control word
+Pins = Mapping[str, Word]  # ports of a unit, and the fields of its word of control
 
 
-def _dot_product(frame: BackendFrame, layout: Layout, z: Integers) -> list[int]:
+def _dot_product(pins: Pins, z: Integers) -> list[int]:
     """``rd * accumulate + sum(rs1[i] * rs2[i])`` of the unit's inputs, for any control word."""
-    rs1, rs2, rd = (frame.word(f"ex_stage.dotp.{name}") for name in ("rs1", "rs2", "rd"))
-    ctrl = frame.word("ex_stage.dotp.ctrl")
-    fmt = ctrl[layout["fmt"]]
-    (a_signed,), (b_signed,), (accumulate,) = (ctrl[layout[name]] for name in ("a_signed", "b_signed", "accumulate"))
-    old = z.choose(accumulate, unsigned(rd), constant(0))
+    (a_signed,), (b_signed,), (accumulate,) = (pins[name] for name in ("a_signed", "b_signed", "accumulate"))
+    old = z.choose(accumulate, unsigned(pins["rd"]), constant(0))
     found = constant(0)
     for each in ElemFmt:
-        here = z.equal(unsigned(fmt), constant(each.value))
+        here = z.equal(unsigned(pins["fmt"]), constant(each.value))
         if here == FALSE:
             continue
-        found = z.choose(here, z.add(old, lane_products(z, each, (rs1, rs2), (a_signed, b_signed))), found)
+        found = z.choose(
+            here, z.add(old, lane_products(z, each, (pins["rs1"], pins["rs2"]), (a_signed, b_signed))), found
+        )
     return low(found, XLEN)
 
 
-def product(frame: BackendFrame, layout: Layout, z: Integers, *, requantises: bool) -> list[int]:
+def product(pins: Pins, z: Integers) -> list[int]:
     """Products of the multiplier by its control word."""
-    pins = {name: frame.word(f"ex_stage.mult.{name}") for name in ("op_a", "op_b", "op_c", "shamt", "ctrl")}
-    ctrl = {name: pins["ctrl"][where] for name, where in layout.items()}
     op_a, op_b, op_c = (unsigned(pins[name]) for name in ("op_a", "op_b", "op_c"))
-    (upper,), (signed,), (rounds,) = (ctrl[name] for name in ("upper", "a_signed", "round"))
-    (accumulate,), (subtract,), (other_signed,) = (ctrl[name] for name in ("accumulate", "subtract", "b_signed"))
+    (upper,), (signed,), (rounds,) = (pins[name] for name in ("upper", "a_signed", "round"))
+    (accumulate,), (subtract,), (other_signed,) = (pins[name] for name in ("accumulate", "subtract", "b_signed"))
     old = z.choose(accumulate, op_c, constant(0))
 
     def kind(code: int) -> int:
-        return z.equal(unsigned(ctrl["op"]), constant(code))
+        return z.equal(unsigned(pins["op"]), constant(code))
 
     found = constant(0)
     if kind(_WORD_OP) != FALSE:
         whole = z.multiply(op_a, op_b)
         words = z.choose(subtract, z.subtract(old, whole), z.add(old, whole))
-        if requantises:
-            kappa, summand = (unsigned(frame.word(f"ex_stage.mult.nn_{name}")) for name in ("kappa", "lambda"))
-            scaled = z.add(z.multiply(kappa, op_b), summand)
-            words = z.choose(frame.bit("ex_stage.mult.requantise"), scaled, words)
+        if "requantise" in pins:
+            kappa, summand = (unsigned(pins[f"nn_{name}"]) for name in ("kappa", "lambda"))
+            words = z.choose(pins["requantise"][0], z.add(z.multiply(kappa, op_b), summand), words)
         found = z.choose(kind(_WORD_OP), words, found)
     if kind(_HALF_OP) != FALSE:
         halves = [z.choose(upper, z.right(one, constant(_HALF)), one) for one in (op_a, op_b)]
@@ -76,10 +72,9 @@ def product(frame: BackendFrame, layout: Layout, z: Integers, *, requantises: bo
     return low(found, XLEN)
 
 
-def division(frame: BackendFrame, layout: Layout, z: Integers) -> list[int]:
+def division(pins: Pins, z: Integers) -> list[int]:
     """Quotient or remainder of the divider, as functions that nothing is said of."""
-    ctrl, op_a, op_b = (frame.word(f"ex_stage.div.{name}") for name in ("ctrl", "op_a", "op_b"))
-    (signed,), (remainder,) = (ctrl[layout[name]] for name in ("signed", "remainder"))
+    op_a, op_b, (signed,), (remainder,) = (pins[name] for name in ("op_a", "op_b", "signed", "remainder"))
     x, y = (z.extended(word, signed) for word in (op_a, op_b))
     by_zero = z.is_true(op_b) ^ 1
     quotients = z.choose(by_zero, constant(-1), z.opaque("quotient", x, y))
@@ -110,15 +105,14 @@ _WRITES = {
 _EX_READY, _EX_VALID = "rvfi_tap.ex_ready", "rvfi_tap.wb_valid_value"
 
 
-_MULT, _DIVIDER, _DOTP = 1, 2, 3  # codes of the units left out
-
-_DIV = {"signed": slice(0, 1), "remainder": slice(1, 2)}
+_UNITS = {1: ("ex_stage.mult", product), 2: ("ex_stage.div", division), 3: ("ex_stage.dotp", _dot_product)}
+"""By its code each unit left out, and its result."""
 
 
 class Passage:
     """The way of any word of a row through the back end."""
 
-    def __init__(self, backend: BackendGates, insn: Insn, control: Mapping[str, Layout]) -> None:
+    def __init__(self, backend: BackendGates, insn: Insn) -> None:
         graph = GateGraph()
         self.graph, self.integers = graph, Integers(graph)
         self.insn = insn
@@ -139,24 +133,18 @@ class Passage:
         self.issue, issues = found.where(_ISSUES)
         in_ex = self.issue.following(backend.in_ex)
         execute, executes = BackendFrame(graph, backend, {}, in_ex).where(_EXECUTES)
-        self.execute = execute.changed(self._results(execute, control))
+        self.execute = execute.changed(self._results(execute))
         self.leave, leaves = BackendFrame(graph, backend, {}, self.execute.following(backend.in_wb)).where(_LEAVES)
         self.assumed = [*self._accepted(), *_never_x0(self.issue), *issues, *executes, *leaves]
 
-    def _results(self, frame: BackendFrame, control: Mapping[str, Layout]) -> dict[str, list[int]]:
-        z = self.integers
-        unit = [*frame.word("ex_stage.ctrl_unit"), FALSE]
-        found: dict[str, list[int]] = {}
+    def _results(self, frame: BackendFrame) -> dict[str, list[int]]:
+        z, unit = self.integers, unsigned(frame.word("ex_stage.ctrl_unit"))
         # of other instructions the results are any
-        if z.equal(unit, constant(_MULT)) != FALSE:
-            found["ex_stage.mult.result"] = product(
-                frame, control["mult"], z, requantises=self._backend.has("ex_stage.mult.requantise")
-            )
-        if z.equal(unit, constant(_DIVIDER)) != FALSE:
-            found["ex_stage.div.result"] = division(frame, _DIV, z)
-        if z.equal(unit, constant(_DOTP)) != FALSE and self._backend.has("ex_stage.dotp.result"):
-            found["ex_stage.dotp.result"] = _dot_product(frame, control["dotp"], z)
-        return found
+        return {
+            f"{name}.result": result(frame.pins(name), z)
+            for code, (name, result) in _UNITS.items()
+            if z.equal(unit, constant(code)) != FALSE and name in self._backend.pins
+        }
 
     def _accepted(self) -> list[int]:
         z, found = self.integers, list[int]()
