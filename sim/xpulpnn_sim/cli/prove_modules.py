@@ -15,7 +15,6 @@ from xpulpnn_sim.cli.options import Json, Seconds, Timeout, Words, arguments, co
 from xpulpnn_sim.proofs.cluster.cluster import PARTS
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
 from xpulpnn_sim.proofs.emitter.emission import (
-    EQUAL,
     EmissionOutcome,
     EmissionSource,
     elaborate,
@@ -23,6 +22,7 @@ from xpulpnn_sim.proofs.emitter.emission import (
     prove_emission,
 )
 from xpulpnn_sim.proofs.units.cluster_parts import Finding, prove_by_induction
+from xpulpnn_sim.proofs.units.unit_proof import EQUAL
 from xpulpnn_sim.tools.top_names import ALL_TOPS, CLUSTER_NAMES, chosen_names
 from xpulpnn_sim.tools.tops import emit_top
 

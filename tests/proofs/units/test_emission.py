@@ -15,14 +15,8 @@ from xpulpnn.verilog import EmittedVerilog, Reset, emit
 from xpulpnn_sim.cli import prove_modules
 from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute_command
-from xpulpnn_sim.proofs.emitter.emission import (
-    DIFFERENT,
-    EQUAL,
-    EmissionOutcome,
-    elaborate,
-    emission_sources,
-    prove_emission,
-)
+from xpulpnn_sim.proofs.emitter.emission import EmissionOutcome, elaborate, emission_sources, prove_emission
+from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL
 
 
 class Words(wiring.Component):

@@ -71,11 +71,7 @@ class ModuleLogic:
                 raise ToolError(
                     f"{module.name} must consist of operators and registers, not of {cell.type} {cell.name}"
                 )
-        self._gates = ClockedGates(replace(module, cells=operators))
-
-    def literals(self, graph: GateGraph, known: Mapping[int, int]) -> ClockCycle:
-        """The module's gates in ``graph``, given literals of the nets of inputs and registers."""
-        return ClockCycle(graph, self._gates, {}, known)
+        self.gates = ClockedGates(replace(module, cells=operators))
 
 
 def _names(module: NetlistModule) -> dict[int, list[tuple[str, int]]]:
@@ -188,7 +184,9 @@ class _Gates:
             self.ports[pin_name(pair.definition)] = literals
             known[DEFINITION].update(zip(nets, literals, strict=True))
             known[IMAGE].update(zip(others, (one ^ pair.inverted for one in literals), strict=True))
-        self.sides = tuple(logic.literals(self.graph, known[side]) for side, logic in enumerate(task.sides))
+        self.sides = tuple(
+            ClockCycle(self.graph, logic.gates, {}, state) for logic, state in zip(task.sides, known, strict=True)
+        )
         self.next = {bit: self._next(task.register(bit), self.sides[bit[0]]) for bit in task.bits}
         self.outputs: list[_Word] = []
         for pair in task.outputs:
@@ -389,7 +387,7 @@ class _Induction:
         given: dict[str, int] = {}
         for name, literals in gates.ports.items():
             if needed.intersection(literals):
-                given[name] = sum((literal in ones) << place for place, literal in enumerate(literals))
+                given[name] = gates.graph.number(ones, literals)
         for bit, literal in gates.state.items():
             if literal in needed and bit[0] == DEFINITION:
                 name, place = self._task.register(bit).names[0]

@@ -20,10 +20,9 @@ from xpulpnn_sim.proofs.emitter.correspondence import (
 from xpulpnn_sim.proofs.engine import solvers
 from xpulpnn_sim.proofs.engine.gate_graph import GateGraph
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError
+from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, UNDECIDED
 from xpulpnn_sim.tools.netlists import read_modules
 from xpulpnn_sim.tools.yosys import find_yosys
-
-EQUAL, DIFFERENT, UNDECIDED = "equal", "different", "undecided"
 
 _INSTANCE = re.compile(r"^\s*cell \\(?P<type>\S+) \\(?P<name>\S+)$", re.MULTILINE)
 _RTLIL_HEAD = re.compile(r"^module \\\S+$", re.MULTILINE)

@@ -32,47 +32,41 @@ def to_aiger(graph: GateGraph, outputs: Sequence[int], latches: Latches | None =
         waiting = [registers[literal][0] for literal in found]
     order = sorted(cone)
     inputs = [node << 1 for node in order if graph.nodes[node].kind is GateKind.INPUT and node << 1 not in kept]
-    body = _Conjunctions([*inputs, *kept])
+    body = _Conjunctions()
+    known = {0: FALSE} | {literal >> 1: body.input() for literal in (*inputs, *kept)}
+    make = {GateKind.AND: body.and_, GateKind.XOR: body.xor, GateKind.MAJORITY: body.majority}
+
+    def literal(one: int) -> int:
+        return known[one >> 1] ^ one & 1
+
     for node in order:
         kind, operands = graph.nodes[node]
         if operands:
-            body.gate(node, kind, operands)
-    counts = (len(inputs), len(kept), len(outputs), body.top - len(inputs) - len(kept))
-    lines = [f"aig {body.top} {' '.join(map(str, counts))}"]
-    lines += [f"{body.literal(registers[literal][0])} {registers[literal][1]}" for literal in kept]
-    lines += [str(body.literal(one)) for one in outputs]
-    return Aiger("\n".join([*lines, ""]).encode() + body.packed, inputs)
-
-
-class _Conjunctions:
-    """Gates of a graph as conjunctions, each after its operands, as a binary file has them."""
-
-    def __init__(self, variables: Sequence[int]) -> None:
-        self.top = len(variables)  # the last variable
-        self.packed = bytearray()
-        self._known = {0: FALSE} | {literal >> 1: 2 * place for place, literal in enumerate(variables, 1)}
-
-    def literal(self, one: int) -> int:
-        return self._known[one >> 1] ^ one & 1
-
-    def gate(self, node: int, kind: GateKind, operands: Sequence[int]) -> None:
-        x, y, *more = map(self.literal, operands)
-        if kind is GateKind.AND:
-            self._known[node] = self._and(x, y)
-        elif kind is GateKind.XOR:
-            self._known[node] = self._and(self._and(x, y) ^ 1, self._and(x ^ 1, y ^ 1) ^ 1)
-        else:
-            either = self._and(x ^ 1, y ^ 1) ^ 1
-            self._known[node] = self._and(self._and(x, y) ^ 1, self._and(more[0], either) ^ 1) ^ 1
-
-    def _and(self, x: int, y: int) -> int:
-        self.top += 1
-        for distance in (2 * self.top - max(x, y), abs(x - y)):
+            known[node] = make[kind](*map(literal, operands))
+    first = 1 + len(inputs) + len(kept)
+    counts = (len(body.nodes) - 1, len(inputs), len(kept), len(outputs), len(body.nodes) - first)
+    lines = [f"aig {' '.join(map(str, counts))}"]
+    lines += [f"{literal(registers[one][0])} {registers[one][1]}" for one in kept]
+    lines += [str(literal(one)) for one in outputs]
+    packed = bytearray()
+    for number, gate in enumerate(body.nodes[first:], first):
+        low, high = gate.operands
+        for distance in (2 * number - high, high - low):
             while distance >= 0x80:
-                self.packed.append(distance & 0x7F | 0x80)
+                packed.append(distance & 0x7F | 0x80)
                 distance >>= 7
-            self.packed.append(distance)
-        return 2 * self.top
+            packed.append(distance)
+    return Aiger("\n".join([*lines, ""]).encode() + packed, inputs)
+
+
+class _Conjunctions(GateGraph):
+    """A graph of conjunctions: its nodes and literals are the variables and literals of a file."""
+
+    def xor(self, x: int, y: int) -> int:
+        return self.and_(self.and_(x, y) ^ 1, self.and_(x ^ 1, y ^ 1) ^ 1)
+
+    def majority(self, x: int, y: int, z: int) -> int:
+        return self.or_(self.and_(x, y), self.and_(z, self.or_(x, y)))
 
 
 def cycles_from_reset(

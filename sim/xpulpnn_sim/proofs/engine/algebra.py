@@ -12,6 +12,8 @@ import heapq
 import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, product
 
 from xpulpnn_sim.proofs.engine.adders import AdderGraph, Diagrams, TooLargeError, plain_adders
@@ -100,39 +102,29 @@ def word(bits: Sequence[int], *, signed: bool = False) -> Polynomial:
     return plus((weight, literal(bit)) for weight, bit in zip(weights, bits, strict=True))
 
 
+@dataclass(slots=True, kw_only=True)
 class _Reduction:
     """A polynomial whose variables are replaced from the outputs down."""
 
-    def __init__(
-        self,
-        graph: AdderGraph,
-        start: Polynomial,
-        modulo: int,
-        deadline: float,
-        *,
-        constants: Mapping[int, int],
-        halves: tuple[bool, ...],
-        most_terms: int,
-    ) -> None:
-        self._most_terms = most_terms
-        self._constants = constants
-        self._products = _known_products(graph, constants)
-        self._halves = halves
-        self._modulo = modulo
-        self._graph = graph
-        self._deadline = deadline
-        self.terms: Polynomial = {}
-        self._having: dict[int, set[Monomial]] = {}
-        self._queue: list[tuple[int, int, int]] = []
-        self._add(start)
+    graph: AdderGraph
+    constants: Mapping[int, int]
+    halves: tuple[bool, ...]
+    modulo: int
+    deadline: float
+    most_terms: int
+    products: Mapping[tuple[int, int], Polynomial]  # known beforehand
+    terms: Polynomial = field(default_factory=Polynomial)
+    _having: dict[int, set[Monomial]] = field(default_factory=dict[int, set[Monomial]])
+    _queue: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
 
-    def run(self) -> Polynomial:
+    def run(self, start: Polynomial) -> Polynomial:
+        self._add(start)
         while self._queue:
             node = heapq.heappop(self._queue)[-1]
             having = self._having.pop(node)
             if not having:
                 continue
-            if len(self.terms) > self._most_terms or time.monotonic() > self._deadline:
+            if len(self.terms) > self.most_terms or time.monotonic() > self.deadline:
                 raise GaveUpError
             replacement = self._replacement(node)
             for monomial in having:
@@ -145,7 +137,7 @@ class _Reduction:
         return self.terms
 
     def _add(self, part: Polynomial) -> None:
-        terms, having, modulo = self.terms, self._having, self._modulo
+        terms, having, modulo = self.terms, self._having, self.modulo
         for monomial, coefficient in part.items():
             before = terms.get(monomial)
             total = ((before or 0) + coefficient) % modulo
@@ -161,15 +153,15 @@ class _Reduction:
 
     def _enter(self, node: int) -> set[Monomial]:
         having = self._having[node] = set()
-        kind = self._graph.nodes[node].kind
+        kind = self.graph.nodes[node].kind
         if kind is not GateKind.INPUT:
-            heapq.heappush(self._queue, (-self._graph.level(node), kind, node))
+            heapq.heappush(self._queue, (-self.graph.level(node), kind, node))
         return having
 
     def _replacement(self, node: int) -> Polynomial:
-        if node in self._constants:
-            return literal(self._constants[node])
-        kind, operands = self._graph.nodes[node]
+        if node in self.constants:
+            return literal(self.constants[node])
+        kind, operands = self.graph.nodes[node]
         if kind is GateKind.XOR:
             return self._sum(node)
         if kind is GateKind.AND:
@@ -179,27 +171,27 @@ class _Reduction:
 
     def _sum(self, node: int) -> Polynomial:
         """The operands minus twice their carry; of three operands if their majority exists, else of two."""
-        leaves, inverted = self._graph.nodes[node].operands, 0
+        leaves, inverted = self.graph.nodes[node].operands, 0
         carry = None
-        is_half = any(self._graph.has_half_adder(leaves, inverted=one) for one in self._halves)
-        cuts = () if is_half else self._graph.cuts(node)
+        is_half = any(self.graph.has_half_adder(leaves, inverted=one) for one in self.halves)
+        cuts = () if is_half else self.graph.cuts(node)
         for cut, table in cuts:
             if len(cut) == 3 and table in _XOR3:
                 for flips in ((0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0)):
                     found = tuple(leaf << 1 | flip for leaf, flip in zip(cut, flips, strict=True))
-                    if carry is None and self._graph.has_majority(found):
+                    if carry is None and self.graph.has_majority(found):
                         leaves, inverted = found, (table ^ sum(flips)) & 1
-                        carry = self._graph.majority(*found)
+                        carry = self.graph.majority(*found)
         if carry is None:
-            carry = self._graph.and_(*leaves)
+            carry = self.graph.and_(*leaves)
         total = plus([*((1, literal(leaf)) for leaf in leaves), (-2, literal(carry))])
         return plus([(1, {_ONE: 1}), (-1, total)]) if inverted else total
 
     def _conjunction(self, x: int, y: int) -> Polynomial:
         """A product, or in terms of the node with both operands upright, the one that half adders have as carry."""
         if not (x | y) & 1:
-            return self._products.get((x, y)) or times(literal(x), literal(y))
-        both = (-1, literal(self._graph.and_(x & ~1, y & ~1)))
+            return self.products.get((x, y)) or times(literal(x), literal(y))
+        both = (-1, literal(self.graph.and_(x & ~1, y & ~1)))
         if x & y & 1:
             return plus([(1, literal(x)), (-1, literal(y ^ 1)), (-1, plus([both]))])
         return plus([(1, literal(y if x & 1 else x)), both])
@@ -222,15 +214,20 @@ def prove(
     graph: AdderGraph, bits: Sequence[int], wanted: Polynomial, *, timeout_s: float, most_terms: int = MOST_TERMS
 ) -> frozenset[int] | None:
     """None if the word ``bits`` is the polynomial ``wanted`` for all inputs, else inputs for which it is not."""
-    deadline = time.monotonic() + timeout_s
     constants = constant_gates(graph, bits)
+    reduction = partial(
+        _Reduction,
+        graph=graph,
+        constants=constants,
+        modulo=1 << len(bits),
+        deadline=time.monotonic() + timeout_s,
+        most_terms=most_terms,
+        products=_known_products(graph, constants),
+    )
     # where an exclusive-or may be the sum of a full adder or of a half adder, either can be what the netlist means
     for halves, variant in product(_READINGS, chain([list(bits)], plain_adders(graph, bits))):
-        start = plus([(1, word(variant)), (-1, wanted)])
         try:
-            rest = _Reduction(
-                graph, start, 1 << len(bits), deadline, constants=constants, halves=halves, most_terms=most_terms
-            ).run()
+            rest = reduction(halves=halves).run(plus([(1, word(variant)), (-1, wanted)]))
         except GaveUpError:
             continue
         return frozenset(node << 1 for node in min(rest, key=len)) if rest else None

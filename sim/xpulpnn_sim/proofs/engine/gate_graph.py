@@ -174,12 +174,10 @@ class GateGraph:
                 known[node] = x & y | x & z | y & z
         return [literal(one) for one in targets]
 
-    def random_case(
-        self, pairs: Iterable[tuple[int, int]], cases: int, generator: Random, given: Mapping[int, int] | None = None
-    ) -> frozenset[int] | None:
+    def random_case(self, pairs: Iterable[tuple[int, int]], cases: int, generator: Random) -> frozenset[int] | None:
         """Inputs that are 1 in a case in which two literals of a pair differ, if random values of all show one."""
         flat = [literal for pair in pairs for literal in pair]
-        values = {one: generator.getrandbits(cases) for one in self.variables(flat)} if given is None else given
+        values = {one: generator.getrandbits(cases) for one in self.variables(flat)}
         found = self.evaluate(values, flat, (1 << cases) - 1)
         wrong = next((one ^ other for one, other in zip(found[::2], found[1::2], strict=True) if one != other), 0)
         case = (wrong & -wrong).bit_length() - 1

@@ -73,28 +73,8 @@ class CoreChecks:
                     ledger.keep(outcome, self._key(check))
                     yield outcome
 
-    def check(self, checks: Sequence[Check]) -> list[Outcome]:
-        """Outcomes of checks that are searched together, and one by one unless all pass."""
-        core = _core(self, checks[0].cutpoints)
-        graphs: list[ClockedGates] = []
-        for check in checks:
-            folder = self.folder / check.name
-            shutil.rmtree(folder, ignore_errors=True)
-            graphs.append(read_check(check, self.suite, self.design.manifest, folder, self.yosys))
-        if len(checks) > 1:
-            problem = pose(checks, graphs, core)
-            seconds = pass_together(checks, problem, self.folder / checks[0].name, self.abc, self.timeout_s)
-            if seconds is not None:
-                each = seconds / len(checks)
-                return [self._ended(Outcome(name=c.name, verdict=PASSED, cycle=c.cycle, seconds=each)) for c in checks]
-        found: list[Outcome] = []
-        for check, graph in zip(checks, graphs, strict=True):
-            folder, problem = self.folder / check.name, pose([check], [graph], core)
-            outcome = search(check, problem, folder, self.abc, self.timeout_s, shortest=bool(self.changed))
-            found.append(self._ended(outcome))
-        return found
-
-    def _ended(self, outcome: Outcome) -> Outcome:
+    def ended(self, outcome: Outcome) -> Outcome:
+        """Keep files of an outcome only if it fails."""
         folder = self.folder / outcome.name
         if outcome.verdict != FAILED:
             for name in ("check.json", "bad.aig", "simple.aig"):
@@ -110,7 +90,25 @@ class CoreChecks:
 
 
 def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
-    return checked.check(checks)
+    """Outcomes of checks that are searched together, and one by one unless all pass."""
+    core = _core(checked, checks[0].cutpoints)
+    graphs: list[ClockedGates] = []
+    for check in checks:
+        folder = checked.folder / check.name
+        shutil.rmtree(folder, ignore_errors=True)
+        graphs.append(read_check(check, checked.suite, checked.design.manifest, folder, checked.yosys))
+    if len(checks) > 1:
+        problem = pose(checks, graphs, core)
+        seconds = pass_together(checks, problem, checked.folder / checks[0].name, checked.abc, checked.timeout_s)
+        if seconds is not None:
+            each = seconds / len(checks)
+            return [checked.ended(Outcome(name=c.name, verdict=PASSED, cycle=c.cycle, seconds=each)) for c in checks]
+    found: list[Outcome] = []
+    for check, graph in zip(checks, graphs, strict=True):
+        folder, problem = checked.folder / check.name, pose([check], [graph], core)
+        outcome = search(check, problem, folder, checked.abc, checked.timeout_s, shortest=bool(checked.changed))
+        found.append(checked.ended(outcome))
+    return found
 
 
 def _make_core(cutpoints: tuple[Cutpoint, ...], checked: CoreChecks) -> None:
