@@ -35,7 +35,8 @@ class ClockedGates:
 
     def __init__(self, module: NetlistModule) -> None:
         self.inputs = {name: wire.nets for name, wire in module.inputs.items()}
-        self.ports = self.inputs | {name: wire.nets for name, wire in module.outputs.items()}
+        self.outputs = {name: wire.nets for name, wire in module.outputs.items()}
+        self.ports = self.inputs | self.outputs
         self.words = {name: wire.nets for name, wire in module.wires.items()}
         of = {kind: [cell.pins for cell in module.cells if cell.type == kind] for kind in (_REGISTER, _CONSTANT)}
         self.registers = {pins["Q"][0]: pins["D"][0] for pins in of[_REGISTER]}
@@ -152,14 +153,15 @@ class ClockedGraph(GateGraph):
             self.follow(literal, literal)
         return found
 
-    def add_registers(self, gates: ClockedGates, starts: Mapping[int, int | None]) -> dict[int, int]:
-        """New registers for those of a netlist, any at first but in ``starts``."""
-        return {net: self.register(starts.get(net)) for net in gates.registers}
-
-    def follow_cycle(self, cycle: ClockCycle, state: Mapping[int, int]) -> None:
-        """Let the registers of a netlist take what a cycle makes of them."""
+    def place(
+        self, gates: ClockedGates, given: Mapping[str, Sequence[int]], starts: Mapping[int, int | None]
+    ) -> ClockCycle:
+        """Any cycle of a netlist with registers of its own, at first as in ``starts`` or anything."""
+        state = {net: self.register(starts.get(net)) for net in gates.registers}
+        cycle = ClockCycle(self, gates, given, state)
         for net, following in cycle.next_state().items():
             self.follow(state[net], following)
+        return cycle
 
     def aiger(self, outputs: Sequence[int]) -> Aiger:
         """Return what some literals depend on as a file."""

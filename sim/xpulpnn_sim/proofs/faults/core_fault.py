@@ -38,8 +38,15 @@ class _Unit:
         path, _, bits = path.partition("[")
         inside = path.startswith(".")
         first, *rest = path.removeprefix(".").split(".")
+        found: Any
         try:
-            found = self._first(first, inside=inside)
+            if inside:
+                found = self._inside[first]
+            elif first in self._children:
+                origins = self._children[first].origins or ()
+                found = next(origin for origin in origins if isinstance(origin, wiring.Component))
+            else:
+                found = getattr(self._component, first)
             for name in rest:
                 found = getattr(found, name)
         except (AttributeError, KeyError):
@@ -48,14 +55,6 @@ class _Unit:
             low, _, high = bits.removesuffix("]").partition(":")
             return found[int(low) : int(high or int(low) + 1)]
         return found
-
-    def _first(self, name: str, *, inside: bool) -> Any:
-        if inside:
-            return self._inside[name]
-        if name in self._children:
-            origins = self._children[name].origins or ()
-            return next(origin for origin in origins if isinstance(origin, wiring.Component))
-        return getattr(self._component, name)
 
 
 class Seeded(Elaboratable):

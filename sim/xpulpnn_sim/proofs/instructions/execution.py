@@ -87,6 +87,18 @@ def field_value(token: Token, word: Word) -> Number:
     return trimmed(bits) if where.signed else unsigned(bits)
 
 
+def accepted(insn: Insn, word: Word, z: Integers) -> list[int]:
+    """Literals that are 1 where fields of a word have none of the values that the instruction excludes."""
+    found: list[int] = []
+    for token in insn.restricted:
+        value, both = field_value(token, word), constant(token.field.not_both)
+        if token.excluded is not None:
+            found.append(z.equal(value, constant(token.excluded)) ^ 1)
+        if token.field.not_both:
+            found.append(z.equal(z.bitwise("&", value, both), both) ^ 1)
+    return found
+
+
 @dataclass(slots=True)
 class _Gates:
     """Exact integers of gates as the interpreter calculates with them."""

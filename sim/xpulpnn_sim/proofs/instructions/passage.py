@@ -17,7 +17,7 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, Word
 from xpulpnn_sim.proofs.engine.integers import Integers, constant, low, unsigned
 from xpulpnn_sim.proofs.instructions.backend import BackendFrame, BackendGates
-from xpulpnn_sim.proofs.instructions.execution import Before, field_value
+from xpulpnn_sim.proofs.instructions.execution import Before, accepted
 from xpulpnn_sim.proofs.units.dotp import lane_products
 
 _HALF = 16
@@ -135,7 +135,7 @@ class Passage:
         execute, executes = BackendFrame(graph, backend, {}, in_ex).where(_EXECUTES)
         self.execute = execute.changed(self._results(execute))
         self.leave, leaves = BackendFrame(graph, backend, {}, self.execute.following(backend.in_wb)).where(_LEAVES)
-        self.assumed = [*self._accepted(), *_never_x0(self.issue), *issues, *executes, *leaves]
+        self.assumed = [*accepted(insn, self.word, self.integers), *_never_x0(self.issue), *issues, *executes, *leaves]
 
     def _results(self, frame: BackendFrame) -> dict[str, list[int]]:
         z, unit = self.integers, unsigned(frame.word("ex_stage.ctrl_unit"))
@@ -145,17 +145,6 @@ class Passage:
             for code, (name, result) in _UNITS.items()
             if z.equal(unit, constant(code)) != FALSE and name in self._backend.pins
         }
-
-    def _accepted(self) -> list[int]:
-        z, found = self.integers, list[int]()
-        for token in self.insn.restricted:
-            value = field_value(token, self.word)
-            if token.excluded is not None:
-                found.append(z.equal(value, constant(token.excluded)) ^ 1)
-            if token.field.not_both:
-                mask = constant(token.field.not_both)
-                found.append(z.equal(z.bitwise("&", value, mask), mask) ^ 1)
-        return found
 
     def before(self) -> Before:
         """Return what the instruction finds, by its retirement; the NN-RF as it is in the cycle of the read."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xpulpnn_sim.proofs.engine.aiger import read_witness
-from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates, ClockedGraph
+from xpulpnn_sim.proofs.engine.elaborate import ClockedGates, ClockedGraph
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, PROVED, UNDECIDED, Ledger, Outcome
 from xpulpnn_sim.proofs.engine.solvers import WITNESS, CycleSearch, Searched
 from xpulpnn_sim.proofs.pipeline.gates import CONSTANT, SceneGates, build_gates, script
@@ -21,12 +21,9 @@ class WatchedGraph(ClockedGraph):
 
     def __init__(self, gates: ClockedGates, rule: PipelineRule, *, any_but: Sequence[int] | None = None) -> None:
         super().__init__()
-        state = self.add_registers(gates, gates.initial if any_but is None else dict.fromkeys(any_but, 0))
-        given = {name: self.constants(len(nets)) for name, nets in gates.inputs.items() if name in CONSTANT}
-        given |= {name: self.inputs(len(nets)) for name, nets in gates.inputs.items() if name not in given}
-        cycle = ClockCycle(self, gates, given, state)
-        self.follow_cycle(cycle, state)
-        self.signals = {name: cycle.port(name) for name in gates.ports if name not in gates.inputs}
+        given = {name: self.constants(len(gates.inputs[name])) for name in CONSTANT if name in gates.inputs}
+        cycle = self.place(gates, given, gates.initial if any_but is None else dict.fromkeys(any_but, 0))
+        self.signals = {name: cycle.port(name) for name in gates.outputs}
         self.wrong = self.any(self.signals[f"wrong_{rule.name}"])
         broken = self.any(self.signals[f"broken_{rule.name}"])
         #: Literal of something that induction forbids.

@@ -35,15 +35,10 @@ def pose(checks: Sequence[Check], netlists: Sequence[ClockedGates], core: Clocke
     look, and its failure from one in which it does.
     """
     graph, (alike, *_) = ClockedGraph(), checks
-    fixed = {_CORE_RESET: [FALSE], _FAIR: [int(FAIR in alike.defines)]}
-    known = {
-        name: fixed.get(name) or (graph.constants if name in CONSTANT else graph.inputs)(len(nets))
-        for name, nets in core.inputs.items()
-    }
-    state = _after_reset(graph, core, _CORE_RESET)
-    cycle = ClockCycle(graph, core, known, state)
-    graph.follow_cycle(cycle, state)
-    signals = {name: cycle.port(name) for name in core.ports if name not in core.inputs}
+    known = {name: graph.constants(len(core.inputs[name])) for name in CONSTANT if name in core.inputs}
+    known |= {_CORE_RESET: [FALSE], _FAIR: [int(FAIR in alike.defines)]}
+    cycle = graph.place(core, known, _after_reset(graph, core, _CORE_RESET))
+    signals = {name: cycle.port(name) for name in core.outputs}
     bad: list[int] = []
     for netlist, bit in product(netlists, range(len(signals[alike.sliced[0]]) if alike.sliced else 1)):
         trigger = graph.input() if alike.triggered else FALSE
@@ -59,20 +54,18 @@ def _only(bit: int, word: Sequence[int]) -> list[int]:
 
 
 def _after_reset(graph: ClockedGraph, gates: ClockedGates, reset: str) -> dict[int, int]:
-    """State after a cycle of reset: anything at first where reset does not tell."""
+    """State after a cycle of reset, as far as reset tells."""
     following = ClockCycle(graph, gates, {reset: [TRUE]}, {}).next_state()
-    return graph.add_registers(gates, {net: literal for net, literal in following.items() if literal <= TRUE})
+    return {net: literal for net, literal in following.items() if literal <= TRUE}
 
 
 def _failure(graph: ClockedGraph, check: ClockedGates, seen: Mapping[str, Sequence[int]]) -> int:
     """Literal of a check that fails."""
-    fixed = {**seen, _CLOCK: [FALSE], RESET: [FALSE], CHECK: [FALSE]}
-    given = {name: fixed.get(name) or graph.inputs(len(nets)) for name, nets in check.inputs.items()}
-    state = _after_reset(graph, check, RESET)
-    idle, looking = (ClockCycle(graph, check, given | {CHECK: [looks]}, state) for looks in (FALSE, TRUE))
+    given = {**seen, _CLOCK: [FALSE], RESET: [FALSE]}
+    idle = graph.place(check, {**given, CHECK: [FALSE]}, _after_reset(graph, check, RESET))
+    looking = ClockCycle(graph, check, {**given, CHECK: [TRUE]}, idle.variables())
     if CHECK in check.inputs and any(_hold(graph, idle, [one]) != TRUE for one in check.asserted):
         raise ToolError("the check must not fail in a cycle in which it does not look")
-    graph.follow_cycle(idle, state)
     assumed, so_far = _hold(graph, idle, check.assumed), graph.register(TRUE)
     graph.follow(so_far, graph.and_(so_far, assumed))
     here = graph.and_(_hold(graph, looking, check.assumed), TRUE if assumed == TRUE else so_far)

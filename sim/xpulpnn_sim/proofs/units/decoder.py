@@ -1,13 +1,14 @@
 """The instruction decoder for every word of 32 bits, and the decoder of compressed instructions for all words."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from xpulpnn.core.control import control_fields
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BITS
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
+from xpulpnn_sim.proofs.engine.integers import Integers
+from xpulpnn_sim.proofs.instructions.execution import accepted
 from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Equality, Fault, ProvenUnit, unequal
 from xpulpnn_sim.reference.golden.compressed import expanded
 
@@ -17,20 +18,7 @@ _WORD = 32
 def _is_row(graph: GateGraph, word: Sequence[int], insn: Insn) -> int:
     """Literal of a word being one of a row: its fixed bits, and no field with the value that it must not have."""
     fixed = [bit ^ (insn.match >> place & 1) ^ 1 for place, bit in enumerate(word) if insn.mask >> place & 1]
-    found = graph.all(fixed)
-    for token in insn.restricted:
-        places = [place for low, _, width in token.field.parts for place in range(low, low + width)]
-        for number in range(1 << len(places)):
-            held = sum((number >> index & 1) << place for index, place in enumerate(places))
-            if not token.accepts(token.field.extract(held)):
-                excluded = graph.all([word[place] ^ (held >> place & 1) ^ 1 for place in places])
-                found = graph.and_(found, excluded ^ 1)
-    return found
-
-
-def _value(value: Any) -> int:
-    """A field's value: a member of an enumeration, or a number."""
-    return int(getattr(value, "value", value))
+    return graph.all([*fixed, *accepted(insn, word, Integers(graph))])
 
 
 class _Decoder:
@@ -56,9 +44,10 @@ class _Decoder:
             prefix = "" if port["name"] == "ctrl" else f"{port['name']}."
             for field in port["fields"]:
                 name = f"{prefix}{field['name']}"
-                values = {insn: _value(controls.get(name, 0)) for insn, controls in fields.items()}
+                values = {insn: controls.get(name, 0) for insn, controls in fields.items()}
+                numbers = {insn: getattr(value, "value", value) for insn, value in values.items()}
                 wanted = [
-                    self.graph.any(self.rows[insn] for insn, value in values.items() if value >> bit & 1)
+                    self.graph.any(self.rows[insn] for insn, value in numbers.items() if value >> bit & 1)
                     for bit in range(field["width"])
                 ]
                 yield Equality(name, literals[field["lsb"] : field["lsb"] + field["width"]], wanted)
