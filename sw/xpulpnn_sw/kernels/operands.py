@@ -121,19 +121,12 @@ class Blocking:
         if self.requantises:
             # biases are part of lambda, which are in their place
             return (1 if self.rule in ONE_FACTOR else channels) * WORD
-        match self.rule:
-            case Rule.BN32:
-                return channels * 2 * WORD
-            case Rule.BN64:
-                return channels * 4 * WORD
-            case Rule.MULTIPLY:
-                return WORD
-            case Rule.QNT:
-                return gap_bytes(self.rule, self.precision.y, channels) + channels * self.table_bytes
-            case Rule.THRESHOLDS if not self.by_sign:
-                return channels * self.table_bytes
-            case _:
-                return 0
+        if self.by_sign:
+            return 0
+        tables = dict.fromkeys((Rule.THRESHOLDS, Rule.QNT), self.table_bytes)
+        of_channel = {Rule.BN32: 2 * WORD, Rule.BN64: 4 * WORD, **tables}
+        of_block = WORD if self.rule is Rule.MULTIPLY else gap_bytes(self.rule, self.precision.y, channels)
+        return of_block + channels * (of_channel.get(self.rule, 0) if self.rule else 0)
 
     def filled(self, words: int) -> int:
         """Words of a filter row in memory, of so many that are not zeros."""

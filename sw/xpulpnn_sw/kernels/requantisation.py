@@ -1,5 +1,6 @@
 """Rules by which results come of accumulators: the parameters of each output channel, and where they lie in memory."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
@@ -166,6 +167,8 @@ def normalising(after: "AnyRequantisation", channels: int) -> "AnyRequantisation
 
 
 AnyRequantisation = Requantisation | WideRequantisation | Multiplication | Shifting | Thresholds
+_KINDS = (Requantisation, WideRequantisation, Multiplication, Shifting, Thresholds, SearchedThresholds)
+BY_RULE: Mapping[Rule, type[AnyRequantisation]] = {kind.rule: kind for kind in _KINDS}
 
 
 def _by_block(channels: int, nch: int, *fields: Ints | int) -> Ints:

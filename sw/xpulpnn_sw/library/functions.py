@@ -73,42 +73,20 @@ _FIELDS: Mapping[str, str] = {
     "num_o_neurons": "out_channels",
 }
 
-_POINTERS = ("kappa", "lambda")
 
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter."""
-
-    type: str  # in C, with the asterisk of a pointer
-    name: str
-
-    @property
-    def text(self) -> str:
-        """As in a declaration."""
-        return f"{self.type}{self.name}" if self.type.endswith("*") else f"{self.type} {self.name}"
-
-
-def parameters_of(kind: str, types: Mapping[str, str]) -> list[Parameter]:
-    """The parameters of a function of :data:`SIGNATURES` for types of elements and parameters."""
-    texts = SIGNATURES[kind].format(**types).split(", ")
-    return [
-        Parameter(text[: -len(name)].rstrip(" "), name) for text in texts for name in [text.split(" ")[-1].lstrip("*")]
-    ]
-
-
-def layer_fields(given: list[Parameter]) -> list[str]:
-    """Initialisers of ``struct xp_nn_layer``, those of its fields that the parameters say."""
+def layer_fields(parameters: Sequence[str]) -> list[str]:
+    """Initialisers of ``struct xp_nn_layer``, those of its fields that the parameters, as they are declared, say."""
     fields: list[str] = []
-    for one in given:
-        if one.name in _POINTERS and not one.type.endswith("*"):
+    for text in parameters:
+        name = text.split(" ")[-1].lstrip("*")
+        if name in ("kappa", "lambda") and "*" not in text:
             continue
-        if one.name == "out_mul":
+        if name == "out_mul":
             fields.append(".factor = (int16_t)out_mul")
-        elif one.name in _FIELDS:
-            fields.append(f".{_FIELDS[one.name]} = {one.name}")
-    if any(one.name == "flag_relu" for one in given):
-        fields.append(".flags = xp_nn_flags(flag_relu, flag_batch_norm)")
+        elif name in _FIELDS:
+            fields.append(f".{_FIELDS[name]} = {name}")
+        elif name == "flag_relu":
+            fields.append(".flags = xp_nn_flags(flag_relu, flag_batch_norm)")
     return fields
 
 

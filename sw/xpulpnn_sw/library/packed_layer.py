@@ -1,8 +1,8 @@
 """A layer packed for a function of the library: its operands out of arrays, and its texts, C or a file of numpy."""
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -10,20 +10,14 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
-from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors, Scale
+from xpulpnn_sw.kernels.channelwise.elementwise import Scale
 from xpulpnn_sw.kernels.kernel import KernelRun, Kind
 from xpulpnn_sw.kernels.layout import Ints, Words
 from xpulpnn_sw.kernels.requantisation import (
+    BY_RULE,
     MAX_SHIFT,
     AnyRequantisation,
-    Multiplication,
-    Requantisation,
     Rule,
-    SearchedThresholds,
-    Shifting,
-    Thresholds,
-    WideRequantisation,
     parameter_alignment,
 )
 from xpulpnn_sw.layers.layer import AddLayer, AvgPoolLayer, DepthwiseLayer, Layer
@@ -126,9 +120,8 @@ def c_header(packed: PackedLayer, name: str, *, defines: bool) -> str:
     """Declarations of a layer called ``name``; with the contents of its arrays if it ``defines`` them."""
     addresses = [f.name for f in packed.run.structure.fields if f.pointer]
     operands = [operand for operand in addresses if operand not in packed.contents]
-    fields = [f".{operand} = ({operand}_)" for operand in operands]
-    fields += [f".{operand} = {name}_{operand}" for operand in packed.contents]
-    fields += [f".{field} = {value}" for field, value in packed.constants.items()]
+    known = {operand: f"({operand}_)" for operand in operands} | packed.constants
+    known |= {operand: f"{name}_{operand}" for operand in packed.contents}
     if defines:
         arrays = "\n".join(_arrays(packed, name, "static const"))
     else:
@@ -150,7 +143,7 @@ def c_header(packed: PackedLayer, name: str, *, defines: bool) -> str:
         operands=", ".join(operands),
         parameters=", ".join(f"{operand}_" for operand in operands),
         # in the order of the structure, as C++ wants it
-        fields=" \\\n".join(f"        {text}," for text in sorted(fields, key=lambda text: _place(packed, text))),
+        fields=" \\\n".join(f"        .{field} = {known[field]}," for field in packed.run.structure.names),
     )
 
 
@@ -173,11 +166,6 @@ def _alignment(packed: PackedLayer, key: str) -> str:
     return f" __attribute__((aligned({least})))" if least > WORD_BYTES else ""
 
 
-def _place(packed: PackedLayer, text: str) -> int:
-    field = text.partition(" ")[0].removeprefix(".")
-    return [one.name for one in packed.run.structure.fields].index(field)
-
-
 def _arrays(packed: PackedLayer, name: str, storage: str) -> Iterator[str]:
     for key, words in packed.contents.items():
         yield f"{storage} uint32_t {name}_{key}[{words.size}]{_alignment(packed, key)} = {{"
@@ -192,17 +180,12 @@ def word_lines(words: Words) -> Iterator[str]:
 
 
 _MAPS = 2  # maps of an addition
+_ARRAYS = {"lam": "lambda", "values": "thresholds"}  # of fields of rules that are not called like their arrays
 
-# what makes each rule, and its arrays besides `weights` and `bias`
-_RULES: Mapping[Rule, tuple[Callable[..., AnyRequantisation], tuple[str, ...]]] = {
-    Rule.BN32: (Requantisation, ("kappa", "lambda", "shift")),
-    Rule.BN64: (WideRequantisation, ("kappa", "lambda", "shift")),
-    Rule.MULTIPLY: (Multiplication, ("factor", "shift")),
-    Rule.SHIFT: (Shifting, ("shift",)),
-    Rule.THRESHOLDS: (Thresholds, ("thresholds",)),
-    Rule.QNT: (SearchedThresholds, ("thresholds",)),
-}
-_FIELDS = {"lambda": "lam", "thresholds": "values"}  # of rules, where an array is not called like it
+
+def _rule_arrays(rule: Rule) -> dict[str, str]:
+    """Arrays of a rule, besides `weights` and `bias`, and its fields that they are."""
+    return dict(sorted((_ARRAYS.get(one.name, one.name), one.name) for one in fields(BY_RULE[rule])))
 
 
 def packed(
@@ -241,9 +224,9 @@ def layer_arrays(layer: Layer, tensors: Any) -> dict[str, Any]:
     """The arrays of which :func:`layer_operands` makes these operands; None for one that is left out."""
     if hasattr(tensors, "weights"):
         after = tensors.requantisation
-        names = () if after is None else _RULES[after.rule][1]
+        names = {} if after is None else _rule_arrays(after.rule)
         own = {"weights": tensors.weights, "bias": tensors.bias}
-        return own | {name: getattr(after, _FIELDS.get(name, name)) for name in names}
+        return own | {name: getattr(after, field) for name, field in names.items()}
     names = _map_arrays(layer)
     if "shifts" in names:
         return {name: [getattr(one, name.removesuffix("s")) for one in tensors.scales] for name in names}
@@ -253,7 +236,7 @@ def layer_arrays(layer: Layer, tensors: Any) -> dict[str, Any]:
 def _trained(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
     rule = _rule_of(computing, precision, rule)
     precision = computing.precision(layer, precision)
-    _check_names(arrays, ("weights", "bias", *(_RULES[rule][1] if precision.requantised else ())), "bias")
+    _check_names(arrays, ("weights", "bias", *(_rule_arrays(rule) if precision.requantised else ())), "bias")
     weights = _ranged("weights", arrays["weights"], precision.w, signed=precision.w_signed)
     bias = _ranged("bias", arrays["bias"], ACCUMULATOR_BITS) if "bias" in arrays else None
     # for the shapes of everything else
@@ -277,16 +260,15 @@ def _rule_of(computing: Kind, precision: Precision, rule: Rule) -> Rule:
 
 
 def _requantisation(arrays: Arrays, rule: Rule) -> AnyRequantisation:
-    make, names = _RULES[rule]
     bits = 2 * ACCUMULATOR_BITS if rule is Rule.BN64 else ACCUMULATOR_BITS
-    fields: dict[str, Any] = {}
-    for name in names:
+    known: dict[str, Any] = {}
+    for name, field in _rule_arrays(rule).items():
         values = arrays[name]
         if name == "thresholds" and values.ndim != 2:
             raise InputError(f"thresholds must be [channel][level], not of shape {values.shape}")
         is_single = name in ("factor", "shift")
-        fields[_FIELDS.get(name, name)] = _single_number(name, values) if is_single else _ranged(name, values, bits)
-    return make(**fields)
+        known[field] = _single_number(name, values) if is_single else _ranged(name, values, bits)
+    return BY_RULE[rule](**known)
 
 
 def _map_arrays(layer: Layer) -> tuple[str, ...]:
@@ -306,33 +288,26 @@ def _maps(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays) -
     names = _map_arrays(layer)
     _check_names(arrays, names, "summand" if isinstance(layer, AddLayer) else "")
     tensors = computing.tensors(layer, precision, np.random.default_rng(0))
-    if isinstance(tensors, AddTensors):
-        tensors = replace(tensors, first=np.zeros_like(tensors.first), second=np.zeros_like(tensors.second))
-        return replace(tensors, **_scales(arrays))
-    tensors = replace(tensors, activations=np.zeros_like(tensors.activations))
-    if isinstance(tensors, AvgPoolTensors) and arrays:
-        return replace(tensors, **{name: _single_number(name, arrays[name]) for name in names})
-    return tensors
+    maps = [name for name in ("activations", "first", "second") if hasattr(tensors, name)]
+    known: dict[str, Any] = {name: np.zeros_like(getattr(tensors, name)) for name in maps}
+    known |= {name: _numbers(name, arrays[name]) for name in names if name in arrays}
+    if "shifts" in known:
+        factors, summands, shifts = (known.pop(name) for name in names)
+        known["scales"] = tuple(map(Scale, factors, summands, shifts))
+    elif isinstance(layer, AddLayer):
+        known.setdefault("summand", 0)
+    return replace(tensors, **known)
 
 
-def _scales(arrays: Arrays) -> dict[str, Any]:
-    factors = _pair("factors", arrays)
-    if "shifts" in arrays:
-        shifts = [_shift(shift) for shift in _pair("shifts", arrays)]
-        return {"scales": tuple(map(Scale, factors, _pair("summands", arrays), shifts))}
-    shift = _shift(_single_number("shift", arrays["shift"]))
-    summand = _single_number("summand", arrays["summand"]) if "summand" in arrays else 0
-    return {"factors": tuple(factors), "shift": shift, "summand": summand}
-
-
-def _pair(name: str, arrays: Arrays) -> list[int]:
-    values = _ranged(name, arrays[name], ACCUMULATOR_BITS)
-    if values.shape != (_MAPS,):
-        raise InputError(f"{name} must be [2], a number for each map, not of shape {values.shape}")
-    return [int(value) for value in values]
-
-
-def _shift(shift: int) -> int:
-    if not 0 <= shift <= MAX_SHIFT:
-        raise InputError(f"shift must be 0..{MAX_SHIFT}, not {shift}")
-    return shift
+def _numbers(name: str, values: NDArray[Any]) -> int | tuple[int, ...]:
+    """A number or, of a name for several, one for each map."""
+    if name.endswith("s"):
+        if (ranged := _ranged(name, values, ACCUMULATOR_BITS)).shape != (_MAPS,):
+            raise InputError(f"{name} must be [2], a number for each map, not of shape {values.shape}")
+        found = tuple(ranged.tolist())
+    else:
+        found = _single_number(name, values)
+    for shift in np.atleast_1d(found) if name.startswith("shift") else ():
+        if not 0 <= shift <= MAX_SHIFT:
+            raise InputError(f"shift must be 0..{MAX_SHIFT}, not {shift}")
+    return found

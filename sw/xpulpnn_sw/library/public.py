@@ -1,5 +1,6 @@
 """The functions of the public kernel libraries for PULP: which there are, of which kernels, as C text."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -15,22 +16,12 @@ from xpulpnn_sw.kernels.rows import element_order
 from xpulpnn_sw.kernels.variants import BYTE_BITS, ONE_PIXEL, Variant
 from xpulpnn_sw.layers.layer import AvgPoolLayer, MaxPoolLayer
 from xpulpnn_sw.layers.precision import Precision
-from xpulpnn_sw.library.functions import (
-    WINDOWS,
-    Parameter,
-    Selection,
-    layer_fields,
-    library_functions,
-    parameters_of,
-    runs_on,
-)
+from xpulpnn_sw.library.functions import SIGNATURES, WINDOWS, Selection, layer_fields, library_functions, runs_on
 
 # of the same functions for several instruction sets; the first one names the function, the others are aliases
 PREFIXES = ("pulp_nn", "xpulp_nn", "xpulp_nn_mix")
-PUBLIC_RULES = (
-    Rule.BN32,
-    Rule.BN64,
-)  # widths of kappa and lambda, of which each has a tree of functions with the same names
+# widths of kappa and lambda, of which each has a tree of functions with the same names
+PUBLIC_RULES = (Rule.BN32, Rule.BN64)
 _WIDTHS = (8, 4, 2)
 _KEPT = 3  # filter rows of depthwise kernels that keep them in registers, at most
 _BYTES = Precision.uniform(BYTE_BITS)
@@ -58,7 +49,7 @@ class PublicFunction:
 
     names: tuple[str, ...]
     kind: str  # what it computes: one of SIGNATURES
-    parameters: list[Parameter]
+    parameters: list[str]  # as they are declared
     source: str  # C text of its definition
     kernels: tuple[KernelRun, ...]  # functions that it calls
 
@@ -72,8 +63,8 @@ class PublicFunction:
         return _prototype(name, self.parameters)
 
 
-def _prototype(name: str, given: Sequence[Parameter]) -> str:
-    return f"void {name}({', '.join(one.text for one in given)})"
+def _prototype(name: str, given: Sequence[str]) -> str:
+    return f"void {name}({', '.join(given)})"
 
 
 def _element(bits: int, *, signed: bool) -> str:
@@ -87,6 +78,11 @@ def _suffix(bits: int, *, signed: bool) -> str:
 def _mixed(kind: str, *elements: str, suffixes: Sequence[str] = ("",)) -> tuple[str, ...]:
     widths = "_".join(elements)
     return tuple(f"{prefix}_{kind}_{widths}{suffix}" for suffix in suffixes for prefix in PREFIXES)
+
+
+def _has_widths(names: Sequence[str]) -> bool:
+    """Tell whether widths are in the names: functions of the library that has 8 bits alone have none."""
+    return re.search(r"_[ui]\d", names[0]) is not None
 
 
 class PublicFunctions:
@@ -124,7 +120,7 @@ class PublicFunctions:
             yield self._linear(one, _mixed("linear", x, "i32", w), sums=True)
             yield self._depthwise(one, _mixed("depthwise", x, y, w))
             yield self._maxpool(one, _mixed("maxpool", x))
-            yield self._avgpool(one, _mixed("avgpool", x, y), divides_first=True)
+            yield self._avgpool(one, _mixed("avgpool", x, y))
             second = _suffix(one.w, signed=one.x_signed)
             yield self._add(one, _mixed("add", x, second, y))
             if one.w <= one.x and not one.x_signed:
@@ -136,14 +132,14 @@ class PublicFunctions:
         """Yield the functions of the library that has 8 bits alone, whose biases are bytes."""
         shared = ("Ho_parallel", "Co_parallel", "HoWo_parallel")
         convolutions = tuple(f"pulp_nn_{kind}_{how}" for kind in ("conv", "pointwise") for how in shared)
-        yield self._conv(_BYTES, convolutions, bias_bytes=1)
-        yield self._linear(_BYTES, ("pulp_nn_linear",), bias_bytes=1)
-        yield self._linear(_BYTES, ("pulp_nn_linear_out_32",), bias_bytes=1, sums=True)
+        yield self._conv(_BYTES, convolutions)
+        yield self._linear(_BYTES, ("pulp_nn_linear",))
+        yield self._linear(_BYTES, ("pulp_nn_linear_out_32",), sums=True)
         yield self._maxpool(_BYTES, ("pulp_nn_maxpool",))
-        yield self._avgpool(_BYTES, ("pulp_nn_avgpool",), divides_first=False)
+        yield self._avgpool(_BYTES, ("pulp_nn_avgpool",))
         yield self._add_shift(_BYTES, ("pulp_nn_add",))
         generic = ("pulp_nn_depthwise_generic", "pulp_nn_depthwise_generic_less_4_weights")
-        yield self._depthwise(_BYTES, generic, bias_bytes=1)
+        yield self._depthwise(_BYTES, generic)
 
     def _kernels(self, kind: str, precision: Precision) -> list[KernelRun]:
         selection = Selection(kernels=[kind], precisions=[precision], windows=self._windows, rule=self._rule)
@@ -157,8 +153,6 @@ class PublicFunctions:
         kernel: str,
         call: str,
         kernels: Sequence[KernelRun],
-        *,
-        bias_bytes: int = 4,
         types: Mapping[str, str] | None = None,
     ) -> PublicFunction:
         usual = {
@@ -167,10 +161,10 @@ class PublicFunctions:
             "y": _element(precision.y, signed=precision.y_signed),
             "k": "int64_t" if self._rule is Rule.BN64 else "int32_t",
         }
-        given = parameters_of(kind, usual | dict(types or {}))
+        given = SIGNATURES[kind].format(**usual | dict(types or {})).split(", ")
         fields = [f'.name = "{names[0]}"', *layer_fields(given)]
-        if any(one.name == "bias" for one in given):
-            fields.append(f".bias_bytes = {bias_bytes}")
+        if ".bias = bias" in fields:
+            fields.append(f".bias_bytes = {4 if _has_widths(names) else 1}")
         aliases = [f'{_prototype(name, given)} __attribute__((alias("{names[0]}")));' for name in names[1:]]
         source = _SOURCE.format(
             names=", ".join(names),
@@ -195,7 +189,7 @@ class PublicFunctions:
         assert isinstance(run.variant, Variant)
         return Blocking(run.variant, run.precision, run.rule)
 
-    def _conv(self, precision: Precision, names: tuple[str, ...], *, bias_bytes: int = 4) -> PublicFunction:
+    def _conv(self, precision: Precision, names: tuple[str, ...]) -> PublicFunction:
         run = self._kernels("conv", precision)[0]
         variant = run.variant
         assert isinstance(variant, Variant)
@@ -212,7 +206,7 @@ class PublicFunctions:
             f"    .reorders = {element_order(variant, precision) is not None:d},\n}};"
         )
         call, runs = "xp_nn_conv(&kernel, &layer);", [run, *in_place[:1]]
-        return self._function(names, "conv", precision, kernel, call, runs, bias_bytes=bias_bytes)
+        return self._function(names, "conv", precision, kernel, call, runs)
 
     def _linear_kernel(self, precision: Precision) -> tuple[str, list[KernelRun]]:
         able = [one for one in ONE_PIXEL.values() if runs_on(one, precision, self._config)]
@@ -233,16 +227,14 @@ class PublicFunctions:
         )
         return kernel, list({run.name: run for run in runs.values()}.values())
 
-    def _linear(
-        self, precision: Precision, names: tuple[str, ...], *, bias_bytes: int = 4, sums: bool = False
-    ) -> PublicFunction:
+    def _linear(self, precision: Precision, names: tuple[str, ...], *, sums: bool = False) -> PublicFunction:
         kernel, runs = self._linear_kernel(precision.accumulators if sums else precision)
         # the pointer to the words is declared as one to bytes where widths are in the name
-        types = {"y": "int32_t" if bias_bytes == 1 else "int8_t"} if sums else {}
+        types = {"y": "int8_t" if _has_widths(names) else "int32_t"} if sums else {}
         kind, call = "linear_sums" if sums else "linear", "xp_nn_linear(&kernel, &layer);"
-        return self._function(names, kind, precision, kernel, call, runs, bias_bytes=bias_bytes, types=types)
+        return self._function(names, kind, precision, kernel, call, runs, types=types)
 
-    def _depthwise(self, precision: Precision, names: tuple[str, ...], *, bias_bytes: int = 4) -> PublicFunction:
+    def _depthwise(self, precision: Precision, names: tuple[str, ...]) -> PublicFunction:
         of_bytes = Precision(BYTE_BITS, BYTE_BITS, precision.y, precision.x_signed, True, precision.y_signed)
         runs = self._kernels("depthwise", of_bytes)
         kept = [
@@ -254,16 +246,16 @@ class PublicFunctions:
             f"    .general = {general},\n    .elements = {self._elements(precision)},\n}};"
         )
         call = "xp_nn_depthwise(&kernel, &layer);"
-        return self._function(names, "depthwise", precision, kernel, call, runs, bias_bytes=bias_bytes)
+        return self._function(names, "depthwise", precision, kernel, call, runs)
 
     def _maxpool(self, precision: Precision, names: tuple[str, ...]) -> PublicFunction:
         signed = precision.x_signed
         widths = Precision(precision.x, precision.x, precision.x, signed, False, signed)
         return self._pool(names, "maxpool", widths, "xp_nn_maxpool(kernels, &elements, &layer);")
 
-    def _avgpool(self, precision: Precision, names: tuple[str, ...], *, divides_first: bool) -> PublicFunction:
+    def _avgpool(self, precision: Precision, names: tuple[str, ...]) -> PublicFunction:
         widths = Precision(precision.x, precision.x, precision.y, precision.x_signed, False, precision.y_signed)
-        scale = f"{{flag_requant != 0, {divides_first:d}, (int32_t)lambda, (int32_t)out_add}}"
+        scale = f"{{flag_requant != 0, {_has_widths(names):d}, (int32_t)lambda, (int32_t)out_add}}"
         call = f"const struct xp_nn_scale scale = {scale};\n    xp_nn_avgpool(kernels, &elements, &layer, &scale);"
         return self._pool(names, "avgpool", widths, call)
 

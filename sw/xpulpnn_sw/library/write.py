@@ -175,10 +175,8 @@ def public_header(functions: Sequence[PublicFunction]) -> str:
 
 
 def _declaration(function: PublicFunction, name: str) -> list[str]:
-    words = [f"{one.text}," for one in function.parameters]
-    words[-1] = words[-1].rstrip(",")
     # a parameter is not torn apart
-    text = textwrap.wrap(" ".join(word.replace(" ", "\0") for word in words), _WIDTH - 4)
+    text = textwrap.wrap(", ".join(one.replace(" ", "\0") for one in function.parameters), _WIDTH - 4)
     return [f"void {name}(", *(f"    {line}".replace("\0", " ") for line in text), ");"]
 
 
@@ -196,7 +194,7 @@ def texts(
         "README.md": readme(functions, core, settings, public),
     }
     if public:
-        wide = any(one.type.startswith("int64_t") for function in public for one in function.parameters)
+        wide = any(text.startswith("int64_t") for function in public for text in function.parameters)
         written[f"include/{PUBLIC_HEADER}"] = public_header(public)
         written[f"include/{UTILS_HEADER}"] = utils_header(wide=wide)
     return written
