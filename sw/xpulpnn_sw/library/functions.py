@@ -45,33 +45,13 @@ SIGNATURES: Mapping[str, str] = {
     "uint16_t dim_in_x, uint16_t dim_in_y, uint16_t ch_in",
 }
 
-# fields of `struct xp_nn_layer` by the parameter that they are
-_FIELDS: Mapping[str, str] = {
-    "input": "input",
-    "bias": "bias",
-    "output": "output",
-    "weights": "weights",
-    "input2": "weights",
-    "kappa": "kappa",
-    "lambda": "lambda",
-    "out_shift": "shift",
-    "dim_in_x": "width",
-    "dim_in_y": "height",
-    "ch_in": "channels",
-    "dim_out_x": "out_width",
-    "dim_out_y": "out_height",
-    "ch_out": "out_channels",
-    "dim_kernel_x": "kernel_width",
-    "dim_kernel_y": "kernel_height",
-    "padding_y_top": "top",
-    "padding_y_bottom": "bottom",
-    "padding_x_left": "left",
-    "padding_x_right": "right",
-    "stride_x": "stride_x",
-    "stride_y": "stride_y",
-    "dim_vec": "channels",
-    "num_o_neurons": "out_channels",
-}
+# fields of `struct xp_nn_layer` that are called like the parameters that they are, and parameters of other names
+_FIELDS = (
+    *("input", "bias", "output", "weights", "kappa", "lambda", "out_shift", "dim_in_x", "dim_in_y", "ch_in"),
+    *("dim_out_x", "dim_out_y", "ch_out", "dim_kernel_x", "dim_kernel_y", "padding_y_top", "padding_y_bottom"),
+    *("padding_x_left", "padding_x_right", "stride_x", "stride_y"),
+)
+_OTHER_NAMES = {"input2": "weights", "dim_vec": "ch_in", "num_o_neurons": "ch_out"}
 
 
 def layer_fields(parameters: Sequence[str]) -> list[str]:
@@ -83,8 +63,8 @@ def layer_fields(parameters: Sequence[str]) -> list[str]:
             continue
         if name == "out_mul":
             fields.append(".factor = (int16_t)out_mul")
-        elif name in _FIELDS:
-            fields.append(f".{_FIELDS[name]} = {name}")
+        elif (field := _OTHER_NAMES.get(name, name)) in _FIELDS:
+            fields.append(f".{field} = {name}")
         elif name == "flag_relu":
             fields.append(".flags = xp_nn_flags(flag_relu, flag_batch_norm)")
     return fields

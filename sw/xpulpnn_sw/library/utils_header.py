@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator
 from itertools import product
 
+from xpulpnn_sw.kernels.variants import BYTE_BITS
+
 UTILS_HEADER = "pulp_nn_utils.h"
 
 # built-in functions of the PULP compilers, without `__builtin_pulp_`, by their short names
@@ -101,19 +103,18 @@ static inline {vector} pulp_nn_{name}_to_{sign}8_r({type} *packed) {{
 
 def utils_header(*, wide: bool = False) -> str:
     """C text of the header; ``wide``: kappa and lambda have 64 bits."""
-    lines = [_HEAD]
+    lines, kinds = [_HEAD], [*_kinds(wide=wide)]
     lines += _defines(_BUILTINS.items())
     for lanes in _LANES:
         lines += _defines((name.format(lanes), value.format(lanes)) for name, value in _OF_LANES.items())
     for bits in _WIDTHS:
         most = (1 << bits) - 1
         lines += _defines([(f"clip{bits}(x)", f"clipu_r(x, {most})"), (f"clips{bits}(x)", f"clip_r(x, {most >> 1})")])
-    lines.append(_MEMORY)
-    lines += _results(wide=wide)
+    lines += [_MEMORY, *(_RESULTS.format(**kind) for kind in kinds)]
     lines.append("/* The number of thresholds below the input, from the least element up; thresholds ascend. */\n")
-    lines += _thresholds()
+    lines += [_THRESHOLDS.format(**kind) for kind in kinds if kind["bits"] != BYTE_BITS]
     lines.append("/* The first four elements of packed ones. */\n")
-    lines += _unpacked()
+    lines += [_UNPACKED.format(**kind) for kind in kinds if kind["bits"] != BYTE_BITS]
     return "".join([*lines, "\n#endif\n"])
 
 
@@ -122,42 +123,29 @@ def _defines(names: Iterable[tuple[str, str]]) -> Iterator[str]:
         yield f"#define {name} __builtin_pulp_{builtin}\n"
 
 
-def _elements(widths: tuple[int, ...]) -> Iterator[tuple[str, int, str]]:
-    for sign, bits in product("ui", widths):
-        yield sign, bits, "uint8_t" if sign == "u" else "int8_t"
-
-
-def _results(*, wide: bool) -> Iterator[str]:
-    factor = "int64_t" if wide else "int32_t"
-    for sign, bits, kind in _elements(_WIDTHS):
-        clip = f"clip{'s' if sign == 'i' else ''}{bits}"
-        clipped = f"{clip}(shifted)"
-        if wide:
-            # the instruction clips words
-            least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if sign == "i" else (0, (1 << bits) - 1)
-            clipped = f"(shifted < {least} ? {least} : shifted > {most} ? {most} : shifted)"
-        yield _RESULTS.format(name=f"{sign}{bits}", type=kind, clip=clip, clipped=clipped, factor=factor)
-
-
-def _thresholds() -> Iterator[str]:
-    for sign, bits, kind in _elements(_WIDTHS[1:]):
-        half = 1 << bits - 1
-        least = -half if sign == "i" else 0
-        yield _THRESHOLDS.format(
-            name=f"{sign}{bits}", type=kind, half=half, least=least, least_shown=f"({least})" if least else least
-        )
-
-
-def _unpacked() -> Iterator[str]:
-    for sign, bits, kind in _elements(_WIDTHS[1:]):
-        word = "uint32_t" if sign == "u" else "int32_t"
+def _kinds(*, wide: bool) -> Iterator[dict[str, object]]:
+    """Parts of the functions, by sign and width of elements."""
+    for sign, bits in product("ui", _WIDTHS):
+        unsigned, half = sign == "u", 1 << bits - 1
+        least, most = (0, 2 * half - 1) if unsigned else (-half, half - 1)
+        kind, word = ("uint8_t", "uint32_t") if unsigned else ("int8_t", "int32_t")
+        clip = f"clip{'' if unsigned else 's'}{bits}"
+        # the instruction clips words
+        clipped = f"(shifted < {least} ? {least} : shifted > {most} ? {most} : shifted)" if wide else f"{clip}(shifted)"
         lanes = (f"({kind})(({word})((uint32_t)word << {32 - bits * (i + 1)}) >> {32 - bits})" for i in range(4))
-        yield _UNPACKED.format(
-            name=f"{sign}{bits}",
-            sign=sign,
-            type=kind,
-            vector=f"v4{'u' if sign == 'u' else 's'}",
-            word=word,
-            count=4 * bits // 8,
-            lanes=", ".join(lanes),
-        )
+        yield {
+            "name": f"{sign}{bits}",
+            "sign": sign,
+            "bits": bits,
+            "type": kind,
+            "word": word,
+            "half": half,
+            "factor": "int64_t" if wide else "int32_t",
+            "clip": clip,
+            "clipped": clipped,
+            "least": least,
+            "least_shown": f"({least})" if least else least,
+            "vector": f"v4{'u' if unsigned else 's'}",
+            "count": 4 * bits // BYTE_BITS,
+            "lanes": ", ".join(lanes),
+        }

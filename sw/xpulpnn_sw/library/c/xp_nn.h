@@ -14,21 +14,28 @@ void xp_team_wait(void);
 void *xp_team_malloc(uint32_t size, int is_far);
 void xp_team_free(void *memory, int is_far);
 
-/* A layer as its caller describes it. */
+/* A layer as its caller describes it, by the names of the parameters. */
 struct xp_nn_layer {
     const char *name; /* of the function that was called */
     const void *input, *weights, *bias, *kappa, *lambda;
     void *output;
     uint32_t bias_bytes; /* 1 or 4 */
     int32_t factor;
-    uint32_t shift;
+    uint32_t out_shift;
     uint32_t flags;
-    uint32_t width, height, channels;
-    uint32_t out_width, out_height, out_channels;
-    uint32_t kernel_width, kernel_height;
-    uint32_t top, bottom, left, right;
+    uint32_t dim_in_x, dim_in_y, ch_in;
+    uint32_t dim_out_x, dim_out_y, ch_out;
+    uint32_t dim_kernel_x, dim_kernel_y;
+    uint32_t padding_y_top, padding_y_bottom, padding_x_left, padding_x_right;
     uint32_t stride_x, stride_y;
 };
+
+/* Arguments of kernels that say where windows are. */
+#define XP_NN_WINDOWS(layer)                                                                       \
+    .height = layer->dim_in_y, .width = layer->dim_in_x, .out_height = layer->dim_out_y,           \
+    .out_width = layer->dim_out_x, .kernel_height = layer->dim_kernel_y, .kernel_width = layer->dim_kernel_x, \
+    .stride_y = layer->stride_y, .stride_x = layer->stride_x, .pad_top = layer->padding_y_top,     \
+    .pad_left = layer->padding_x_left
 
 /* How results come of accumulators, by the two flags of the public functions. */
 enum { XP_NN_SHIFTED, XP_NN_MULTIPLIED, XP_NN_NORMALISED };
@@ -114,7 +121,7 @@ void xp_nn_add(
     const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer, const struct xp_nn_factor *first,
     const struct xp_nn_factor *second, const struct xp_nn_factor *sum
 );
-/* (first * a + second * b) >> layer->shift. */
+/* (first * a + second * b) >> layer->out_shift. */
 void xp_nn_add_shift(const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer, int32_t first, int32_t second);
 
 enum { WORD = 4, BYTE_BITS = 8, WORD_BITS = 32 };
@@ -184,7 +191,7 @@ void xp_nn_set(void *packed, uint32_t index, uint32_t bits, int32_t value);
 static inline void xp_nn_check_window(const struct xp_nn_layer *layer) {
     if (layer->stride_x == 0 || layer->stride_y == 0)
         xp_nn_refuse(layer->name, "stride", "at least 1", 0);
-    if (layer->kernel_width == 0 || layer->kernel_height == 0)
+    if (layer->dim_kernel_x == 0 || layer->dim_kernel_y == 0)
         xp_nn_refuse(layer->name, "dim_kernel", "at least 1", 0);
 }
 

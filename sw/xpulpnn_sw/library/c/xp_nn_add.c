@@ -15,7 +15,7 @@ static void check_shift(const struct xp_nn_layer *layer, uint32_t shift) {
 static uint32_t steps(const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer) {
     const struct xp_nn_elements *elements = &kernel->elements;
     const uint32_t wide = xp_nn_most(xp_nn_most(elements->x_bits, elements->w_bits), elements->y_bits);
-    const uint32_t bits = layer->width * layer->height * layer->channels * wide;
+    const uint32_t bits = layer->dim_in_x * layer->dim_in_y * layer->ch_in * wide;
     const uintptr_t addresses = (uintptr_t)layer->input | (uintptr_t)layer->weights | (uintptr_t)layer->output;
     return bits % WORD_BITS != 0 || addresses % WORD != 0 ? 0 : bits / WORD_BITS;
 }
@@ -38,8 +38,8 @@ static void compute(
     const int32_t factors[2], const struct xp_nn_factor *sum
 ) {
     const struct xp_nn_elements *elements = &kernel->elements;
-    const uint32_t row = layer->width * layer->channels, cores = xp_team_size();
-    for (uint32_t y = xp_team_core(); y < layer->height; y += cores) {
+    const uint32_t row = layer->dim_in_x * layer->ch_in, cores = xp_team_size();
+    for (uint32_t y = xp_team_core(); y < layer->dim_in_y; y += cores) {
         for (uint32_t i = y * row; i < (y + 1) * row; ++i) {
             int32_t a = xp_nn_element(layer->input, i, elements->x_bits, tables == NULL && elements->x_signed);
             int32_t b = xp_nn_element(layer->weights, i, elements->w_bits, tables == NULL && kernel->w_signed);
@@ -60,7 +60,7 @@ void xp_nn_add(
     const struct xp_nn_factor *second, const struct xp_nn_factor *sum
 ) {
     const struct xp_nn_elements *elements = &kernel->elements;
-    xp_nn_check_bytes(layer, "ch_im_in", "whole bytes of channels", layer->channels, xp_nn_narrowest(elements));
+    xp_nn_check_bytes(layer, "ch_im_in", "whole bytes of channels", layer->ch_in, xp_nn_narrowest(elements));
     check_shift(layer, first->shift);
     check_shift(layer, second->shift);
     if (sum != NULL)
@@ -89,8 +89,8 @@ void xp_nn_add(
 }
 
 void xp_nn_add_shift(const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer, int32_t first, int32_t second) {
-    xp_nn_check_bytes(layer, "ch_im_in", "whole bytes of channels", layer->channels, xp_nn_narrowest(&kernel->elements));
-    check_shift(layer, layer->shift);
+    xp_nn_check_bytes(layer, "ch_im_in", "whole bytes of channels", layer->ch_in, xp_nn_narrowest(&kernel->elements));
+    check_shift(layer, layer->out_shift);
     const uint32_t core = xp_team_core(), cores = xp_team_size(), count = steps(kernel, layer);
     if (count > 0) {
         const struct xp_add_shift_arguments arguments = {
@@ -99,12 +99,12 @@ void xp_nn_add_shift(const struct xp_nn_add_kernel *kernel, const struct xp_nn_l
             .output = layer->output,
             .first_factor = (uint32_t)first,
             .second_factor = (uint32_t)second,
-            .shift = layer->shift,
+            .shift = layer->out_shift,
             .steps = count,
         };
         kernel->shifted(&arguments, core, cores);
     } else {
-        const struct xp_nn_factor shift = {.factor = 1, .shift = layer->shift};
+        const struct xp_nn_factor shift = {.factor = 1, .shift = layer->out_shift};
         compute(kernel, layer, NULL, (const int32_t[]){first, second}, &shift);
     }
     xp_team_wait();

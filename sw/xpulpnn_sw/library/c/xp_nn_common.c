@@ -65,8 +65,8 @@ void xp_nn_end(uint8_t *memory) {
 }
 
 void xp_nn_check_shift(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {
-    if (layer->shift >= (elements->is_wide ? 64 : 32))
-        xp_nn_refuse(layer->name, "out_shift", elements->is_wide ? "0..63" : "0..31", layer->shift);
+    if (layer->out_shift >= (elements->is_wide ? 64 : 32))
+        xp_nn_refuse(layer->name, "out_shift", elements->is_wide ? "0..63" : "0..31", layer->out_shift);
 }
 
 struct xp_nn_channel xp_nn_channel(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t channel) {
@@ -110,7 +110,7 @@ static void parameters_of_channels(
     uint32_t *next, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t channel, uint32_t step,
     uint32_t count
 ) {
-    const uint32_t missing = layer->shift < WORD_BITS ? WORD_BITS - layer->shift : 0;
+    const uint32_t missing = layer->out_shift < WORD_BITS ? WORD_BITS - layer->out_shift : 0;
     for (uint32_t i = 0; i < count; ++i, channel += step) {
         const struct xp_nn_channel it = xp_nn_channel(elements, layer, channel);
         if (elements->requantises) {
@@ -131,8 +131,8 @@ void xp_nn_parameters(
     uint32_t size
 ) {
     /* a block may end behind the last channel */
-    const int is_whole = first + (size - 1) * step < layer->out_channels;
-    const uint32_t count = is_whole ? size : (layer->out_channels - first + step - 1) / step;
+    const int is_whole = first + (size - 1) * step < layer->ch_out;
+    const uint32_t count = is_whole ? size : (layer->ch_out - first + step - 1) / step;
     if (elements->requantises) {
         parameters_of_channels(words, elements, layer, first, step, count);
         for (uint32_t i = 2 * count; i < 2 * size; ++i)

@@ -135,7 +135,7 @@ STEP void copy_filters(
 
 /* The input with pixels of whole words. */
 STEP void copy_input(const struct xp_nn_layer *layer, const struct plan *plan, uint32_t *to) {
-    const uint32_t pixels = layer->width * layer->height, words = plan->pixel_bytes / WORD;
+    const uint32_t pixels = layer->dim_in_x * layer->dim_in_y, words = plan->pixel_bytes / WORD;
     for (uint32_t pixel = xp_team_core(); pixel < pixels; pixel += xp_team_size()) {
         const uint8_t *from = (const uint8_t *)layer->input + pixel * plan->source_bytes;
         for (uint32_t word = 0; word < words; ++word) {
@@ -150,7 +150,7 @@ STEP void copy_results(
     const struct xp_nn_layer *layer, const struct plan *plan, const uint8_t *from, uint32_t stride, uint32_t offset,
     uint32_t bytes
 ) {
-    const uint32_t first = plan->direct_rows * layer->out_width, pixels = layer->out_height * layer->out_width;
+    const uint32_t first = plan->direct_rows * layer->dim_out_x, pixels = layer->dim_out_y * layer->dim_out_x;
     for (uint32_t pixel = first + xp_team_core(); pixel < pixels; pixel += xp_team_size()) {
         uint8_t *to = (uint8_t *)layer->output + pixel * plan->out_pixel + offset;
         for (uint32_t i = 0; i < bytes; ++i)
@@ -161,41 +161,43 @@ STEP void copy_results(
 STEP struct plan planned(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer *layer) {
     const struct xp_nn_elements *elements = &kernel->elements;
     const uint32_t x_bits = elements->x_bits, w_bits = elements->w_bits, y_bits = elements->y_bits;
-    const uint32_t channels = xp_nn_up(layer->channels, WORD_BITS / xp_nn_least(x_bits, w_bits));
+    const uint32_t channels = xp_nn_up(layer->ch_in, WORD_BITS / xp_nn_least(x_bits, w_bits));
     struct plan plan = {
-        .taps = layer->kernel_width * layer->kernel_height,
-        .tap_bytes = layer->channels * w_bits / BYTE_BITS,
+        .taps = layer->dim_kernel_x * layer->dim_kernel_y,
+        .tap_bytes = layer->ch_in * w_bits / BYTE_BITS,
         .tap_words = channels * w_bits / WORD_BITS,
         .pixel_bytes = channels * x_bits / BYTE_BITS,
-        .source_bytes = layer->channels * x_bits / BYTE_BITS,
+        .source_bytes = layer->ch_in * x_bits / BYTE_BITS,
         .alternating = kernel->nch / kernel->streams,
         .step = kernel->nch > BYTE_BITS / y_bits ? kernel->nch : BYTE_BITS / y_bits,
-        .out_pixel = layer->out_channels * y_bits / BYTE_BITS,
+        .out_pixel = layer->ch_out * y_bits / BYTE_BITS,
     };
     plan.used_words = plan.taps * plan.tap_words;
     plan.words = xp_nn_most(plan.used_words, kernel->least_words);
     plan.row_stride = plan.words * kernel->row_factor * WORD;
     plan.buffer_stride = xp_nn_apart(kernel->npx * plan.row_stride + SPARE_WORDS * WORD);
     /* a kernel writes whole groups of pixels and whole steps of channels */
-    plan.direct_rows = layer->out_channels % plan.step == 0 ? layer->out_height : 0;
-    while (plan.direct_rows * layer->out_width % kernel->npx != 0)
+    plan.direct_rows = layer->ch_out % plan.step == 0 ? layer->dim_out_y : 0;
+    while (plan.direct_rows * layer->dim_out_x % kernel->npx != 0)
         --plan.direct_rows;
-    plan.rest_pixels = xp_nn_up((layer->out_height - plan.direct_rows) * layer->out_width, kernel->npx);
+    plan.rest_pixels = xp_nn_up((layer->dim_out_y - plan.direct_rows) * layer->dim_out_x, kernel->npx);
     return plan;
 }
 
 static void check(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer *layer) {
     const struct xp_nn_elements *elements = &kernel->elements;
-    xp_nn_check_bytes(layer, "ch_in", "whole bytes of channels", layer->channels, xp_nn_least(elements->x_bits, elements->w_bits));
-    xp_nn_check_bytes(layer, "ch_out", "whole bytes of channels", layer->out_channels, elements->y_bits);
+    const uint32_t narrow = xp_nn_least(elements->x_bits, elements->w_bits);
+    xp_nn_check_bytes(layer, "ch_in", "whole bytes of channels", layer->ch_in, narrow);
+    xp_nn_check_bytes(layer, "ch_out", "whole bytes of channels", layer->ch_out, elements->y_bits);
     xp_nn_check_window(layer);
     xp_nn_check_shift(elements, layer);
 }
 
 /* Whether the pixels of the input are the rows of the products. */
 static int is_plain(const struct xp_nn_layer *layer) {
-    return layer->kernel_width == 1 && layer->kernel_height == 1 && layer->stride_x == 1 && layer->stride_y == 1 &&
-           (layer->top | layer->left) == 0 && layer->out_width == layer->width && layer->out_height <= layer->height;
+    return layer->dim_kernel_x == 1 && layer->dim_kernel_y == 1 && layer->stride_x == 1 && layer->stride_y == 1 &&
+           (layer->padding_y_top | layer->padding_x_left) == 0 && layer->dim_out_x == layer->dim_in_x &&
+           layer->dim_out_y <= layer->dim_in_y;
 }
 
 /* The rows of the output that may be written in place. */
@@ -223,11 +225,11 @@ void xp_nn_conv(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer
     const struct plan plan = planned(kernel, layer);
     const uint32_t core = xp_team_core(), cores = xp_team_size(), y_bits = kernel->elements.y_bits;
     const int is_copied = plan.pixel_bytes != plan.source_bytes || (uintptr_t)layer->input % WORD != 0;
-    const uint32_t input_bytes = is_copied ? (layer->width * layer->height + 1) * plan.pixel_bytes : 0;
+    const uint32_t input_bytes = is_copied ? (layer->dim_in_x * layer->dim_in_y + 1) * plan.pixel_bytes : 0;
     const uint32_t row_bytes = plan.words * WORD, spare = kernel->nch * WORD;
     const uint32_t buffers = cores * plan.buffer_stride;
     const uint32_t channel_words = xp_nn_channel_words(&kernel->elements);
-    uint32_t chunk = layer->out_channels;
+    uint32_t chunk = layer->ch_out;
     uint8_t *memory = xp_nn_begin(
         layer->name,
         /* streams are up to a turn of the banks apart */
@@ -239,8 +241,8 @@ void xp_nn_conv(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer
     uint8_t *const weights = (uint8_t *)(parameters + chunk * channel_words);
     if (is_copied)
         copy_input(layer, &plan, (uint32_t *)input);
-    for (uint32_t first = 0; first < layer->out_channels; first += chunk) {
-        const uint32_t count = xp_nn_least(chunk, layer->out_channels - first), steps = xp_nn_up(count, plan.step);
+    for (uint32_t first = 0; first < layer->ch_out; first += chunk) {
+        const uint32_t count = xp_nn_least(chunk, layer->ch_out - first), steps = xp_nn_up(count, plan.step);
         const uint32_t stream_bytes = xp_nn_apart(steps / kernel->nch * plan.alternating * row_bytes);
         uint8_t *const rest = weights + kernel->streams * stream_bytes + spare;
         copy_filters(kernel, layer, &plan, weights, parameters, stream_bytes, first, count);
@@ -257,19 +259,11 @@ void xp_nn_conv(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer
             .out_stride = plan.out_pixel,
             .weight_stride = stream_bytes,
             .row_stride = plan.row_stride,
-            .shift = xp_nn_shift(&kernel->elements, layer->shift),
-            .height = layer->height,
-            .width = layer->width,
+            .shift = xp_nn_shift(&kernel->elements, layer->out_shift),
             .pixel_bytes = plan.pixel_bytes,
-            .out_height = plan.direct_rows,
-            .out_width = layer->out_width,
-            .kernel_height = layer->kernel_height,
-            .kernel_width = layer->kernel_width,
-            .stride_y = layer->stride_y,
-            .stride_x = layer->stride_x,
-            .pad_top = layer->top,
-            .pad_left = layer->left,
+            XP_NN_WINDOWS(layer),
         };
+        arguments.out_height = plan.direct_rows;
         if (plan.direct_rows > 0 && kernel->in_place != NULL && is_plain(layer))
             compute_in_place(kernel, &plan, &arguments);
         else if (plan.direct_rows > 0)
@@ -277,13 +271,13 @@ void xp_nn_conv(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer
         if (plan.rest_pixels > 0) {
             arguments.output = rest;
             arguments.out_stride = steps * y_bits / BYTE_BITS;
-            arguments.out_height = layer->out_height - plan.direct_rows;
-            arguments.pad_top = layer->top - plan.direct_rows * layer->stride_y;
+            arguments.out_height = layer->dim_out_y - plan.direct_rows;
+            arguments.pad_top = layer->padding_y_top - plan.direct_rows * layer->stride_y;
             kernel->function(&arguments, core, cores);
             xp_team_wait();
             copy_results(layer, &plan, rest, arguments.out_stride, offset, count * y_bits / BYTE_BITS);
         }
-        if (first + count < layer->out_channels)
+        if (first + count < layer->ch_out)
             xp_team_wait();
     }
     xp_nn_end(memory);

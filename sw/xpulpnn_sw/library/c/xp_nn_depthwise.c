@@ -13,13 +13,13 @@ static void copy_filters(
     uint32_t *parameters
 ) {
     const uint32_t bits = elements->w_bits, lanes = BYTE_BITS / bits;
-    const uint32_t size = layer->kernel_width * layer->kernel_height;
-    for (uint32_t channel = xp_team_core(); channel < layer->out_channels; channel += xp_team_size()) {
+    const uint32_t size = layer->dim_kernel_x * layer->dim_kernel_y;
+    for (uint32_t channel = xp_team_core(); channel < layer->ch_out; channel += xp_team_size()) {
         const uint8_t *from = (const uint8_t *)layer->weights + channel / lanes * size;
-        uint8_t *to = weights + channel * layer->kernel_height * pitch;
-        for (uint32_t y = 0; y < layer->kernel_height; ++y, to += pitch) {
+        uint8_t *to = weights + channel * layer->dim_kernel_y * pitch;
+        for (uint32_t y = 0; y < layer->dim_kernel_y; ++y, to += pitch) {
             for (uint32_t x = 0; x < pitch; ++x)
-                to[x] = x < layer->kernel_width ? (uint8_t)xp_nn_element(from++, channel % lanes, bits, 1) : 0;
+                to[x] = x < layer->dim_kernel_x ? (uint8_t)xp_nn_element(from++, channel % lanes, bits, 1) : 0;
         }
         uint32_t *const words = parameters + channel * channel_words(elements);
         if (elements->is_wide) {
@@ -49,9 +49,9 @@ static void take_apart(const struct xp_nn_elements *elements, const uint8_t *fro
 }
 
 static void check(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {
-    xp_nn_check_bytes(layer, "ch_out", "whole bytes of channels", layer->out_channels, xp_nn_narrowest(elements));
-    if (layer->channels != layer->out_channels)
-        xp_nn_refuse(layer->name, "ch_in", "ch_out", layer->channels);
+    xp_nn_check_bytes(layer, "ch_out", "whole bytes of channels", layer->ch_out, xp_nn_narrowest(elements));
+    if (layer->ch_in != layer->ch_out)
+        xp_nn_refuse(layer->name, "ch_in", "ch_out", layer->ch_in);
     xp_nn_check_window(layer);
     xp_nn_check_shift(elements, layer);
 }
@@ -59,14 +59,15 @@ static void check(const struct xp_nn_elements *elements, const struct xp_nn_laye
 void xp_nn_depthwise(const struct xp_nn_depthwise_kernel *kernel, const struct xp_nn_layer *layer) {
     const struct xp_nn_elements *elements = &kernel->elements;
     check(elements, layer);
-    const uint32_t core = xp_team_core(), cores = xp_team_size(), channels = layer->out_channels;
-    const uint32_t pitch = xp_nn_up(layer->kernel_width, WORD), filter_bytes = layer->kernel_height * pitch;
-    const uint32_t row_bytes = xp_nn_up(layer->left + layer->width + layer->right, WORD);
-    const uint32_t buffer_stride = xp_nn_apart((layer->top + layer->height + layer->bottom) * row_bytes + SPARE_BYTES);
+    const uint32_t core = xp_team_core(), cores = xp_team_size(), channels = layer->ch_out;
+    const uint32_t pitch = xp_nn_up(layer->dim_kernel_x, WORD), filter_bytes = layer->dim_kernel_y * pitch;
+    const uint32_t row_bytes = xp_nn_up(layer->padding_x_left + layer->dim_in_x + layer->padding_x_right, WORD);
+    const uint32_t padded_rows = layer->padding_y_top + layer->dim_in_y + layer->padding_y_bottom;
+    const uint32_t buffer_stride = xp_nn_apart(padded_rows * row_bytes + SPARE_BYTES);
     /* channels that share a byte of the input or of the output are computed by one core */
     const uint32_t x_lanes = BYTE_BITS / elements->x_bits, y_lanes = BYTE_BITS / elements->y_bits;
     const uint32_t group = x_lanes > y_lanes ? x_lanes : y_lanes;
-    const uint32_t map = layer->width * layer->height, whole = xp_nn_up(map, WORD);
+    const uint32_t map = layer->dim_in_x * layer->dim_in_y, whole = xp_nn_up(map, WORD);
     const uint32_t apart = x_lanes > 1 ? xp_nn_apart(group * map + 4 * WORD) : 0;
     const uint32_t words = channel_words(elements);
     uint32_t none = 1;
@@ -77,8 +78,8 @@ void xp_nn_depthwise(const struct xp_nn_depthwise_kernel *kernel, const struct x
     uint8_t *const weights = (uint8_t *)(parameters + channels * words);
     copy_filters(elements, layer, pitch, weights, parameters);
     xp_team_wait();
-    const uint32_t rows = layer->kernel_height;
-    const int is_kept = rows <= MOST_KEPT && layer->kernel_width <= MOST_KEPT && layer->stride_x == 1 &&
+    const uint32_t rows = layer->dim_kernel_y;
+    const int is_kept = rows <= MOST_KEPT && layer->dim_kernel_x <= MOST_KEPT && layer->stride_x == 1 &&
                         kernel->kept[rows - 1] != NULL;
     struct xp_depthwise_arguments arguments = {
         .input = layer->input,
@@ -88,20 +89,11 @@ void xp_nn_depthwise(const struct xp_nn_depthwise_kernel *kernel, const struct x
         .buffer = memory,
         .buffer_stride = buffer_stride,
         .channels = channels,
-        .row_bytes = layer->width,
+        .row_bytes = layer->dim_in_x,
         .out_pixel_bytes = channels / y_lanes,
-        .shift = xp_nn_shift(elements, layer->shift),
-        .height = layer->height,
-        .width = layer->width,
-        .out_height = layer->out_height,
-        .out_width = layer->out_width,
-        .kernel_height = rows,
-        .kernel_width = layer->kernel_width,
-        .stride_y = layer->stride_y,
-        .stride_x = layer->stride_x,
-        .pad_top = layer->top,
-        .pad_left = layer->left,
-        .pad_right = layer->right,
+        .shift = xp_nn_shift(elements, layer->out_shift),
+        XP_NN_WINDOWS(layer),
+        .pad_right = layer->padding_x_right,
     };
     void (*const function)(const struct xp_depthwise_arguments *, uint32_t, uint32_t) =
         is_kept ? kernel->kept[rows - 1] : kernel->general;

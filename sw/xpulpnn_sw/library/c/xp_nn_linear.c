@@ -58,8 +58,8 @@ static uint32_t input_word(
     const int is_signed = kernel->elements.x_signed;
     const uint8_t *from = (const uint8_t *)layer->input + word * lanes * x_bits / BYTE_BITS;
     uint32_t result = 0;
-    if ((word + 1) * lanes > layer->channels) {
-        for (uint32_t lane = 0; word * lanes + lane < layer->channels; ++lane) {
+    if ((word + 1) * lanes > layer->ch_in) {
+        for (uint32_t lane = 0; word * lanes + lane < layer->ch_in; ++lane) {
             const int32_t element = xp_nn_element(layer->input, word * lanes + lane, x_bits, is_signed);
             result |= ((uint32_t)(element >> part * row_bits) & ((1u << row_bits) - 1)) << lane * row_bits;
         }
@@ -80,7 +80,7 @@ static void copy_input(const struct xp_nn_linear_kernel *kernel, const struct xp
     const uint32_t words = plan->part_bytes / WORD, cores = xp_team_size(), lanes = WORD_BITS / kernel->row_bits;
     for (uint32_t word = xp_team_core(); word < words; word += cores) {
         for (uint32_t part = 0; part < plan->parts; ++part) {
-            const uint32_t value = word * lanes < layer->channels ? input_word(kernel, layer, word, part) : 0;
+            const uint32_t value = word * lanes < layer->ch_in ? input_word(kernel, layer, word, part) : 0;
             ((uint32_t *)plan->input)[part * words + word] = value;
         }
     }
@@ -102,8 +102,8 @@ static int32_t result_of(
     if (elements->y_bits == WORD_BITS)
         return sum;
     const int32_t scaled =
-        elements->is_wide ? (int32_t)((it.kappa * sum + it.lambda) >> layer->shift)
-                          : (int32_t)((uint32_t)it.kappa * (uint32_t)sum + (uint32_t)it.lambda) >> layer->shift;
+        elements->is_wide ? (int32_t)((it.kappa * sum + it.lambda) >> layer->out_shift)
+                          : (int32_t)((uint32_t)it.kappa * (uint32_t)sum + (uint32_t)it.lambda) >> layer->out_shift;
     return xp_nn_clipped(scaled, elements->y_bits, elements->y_signed);
 }
 
@@ -129,7 +129,7 @@ static void compute(
         .output = output,
         .out_channels = BLOCK,
         .weight_stride = step * plan->row_bytes,
-        .shift = xp_nn_shift(elements, layer->shift),
+        .shift = xp_nn_shift(elements, layer->out_shift),
         .row_words = plan->row_words,
     };
     if (plan->parts == 1) {
@@ -155,7 +155,7 @@ static void compute(
 
 /* All neurons block by block; the last block may have some of the one before. */
 static void compute_blocks(const struct xp_nn_linear_kernel *kernel, const struct xp_nn_layer *layer, const struct plan *plan) {
-    const uint32_t outputs = layer->out_channels, y_bits = kernel->elements.y_bits;
+    const uint32_t outputs = layer->ch_out, y_bits = kernel->elements.y_bits;
     const uint32_t core = xp_team_core(), cores = xp_team_size();
     if (outputs >= BLOCK) {
         const uint32_t blocks = xp_nn_up(outputs, BLOCK) / BLOCK, end = blocks * (core + 1) / cores;
@@ -175,7 +175,7 @@ static void compute_blocks(const struct xp_nn_linear_kernel *kernel, const struc
 
 /* Packed results of a kernel, four of a block side by side, to their quarters: a word has a byte for each. */
 static void copy_results(const struct xp_nn_layer *layer, const uint32_t *results, uint32_t bits) {
-    const uint32_t bytes = layer->out_channels / BLOCK * bits / BYTE_BITS;
+    const uint32_t bytes = layer->ch_out / BLOCK * bits / BYTE_BITS;
     uint8_t *const output = layer->output;
     for (uint32_t i = xp_team_core(); i < bytes; i += xp_team_size()) {
         uint32_t word = results[i];
@@ -194,7 +194,7 @@ static void compute_quarters(
 ) {
     const struct xp_nn_elements *elements = &kernel->elements;
     const uint32_t core = xp_team_core(), cores = xp_team_size(), y_bits = elements->y_bits;
-    const uint32_t outputs = layer->out_channels, quarter = outputs / BLOCK;
+    const uint32_t outputs = layer->ch_out, quarter = outputs / BLOCK;
     const int is_raw = y_bits == WORD_BITS || plan->parts > 1;
     const uint32_t block_words = is_raw ? BLOCK : xp_nn_channel_words(elements) * BLOCK;
     for (uint32_t block = core; block < quarter; block += cores) {
@@ -213,7 +213,7 @@ static void compute_quarters(
         .parameters = memory,
         .out_channels = outputs,
         .weight_stride = quarter * plan->row_bytes,
-        .shift = xp_nn_shift(elements, layer->shift),
+        .shift = xp_nn_shift(elements, layer->out_shift),
         .row_words = plan->row_words,
     };
     for (uint32_t part = 0; part < plan->parts; ++part) {
@@ -252,8 +252,9 @@ static void compute_quarters(
 }
 
 static void check(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {
-    xp_nn_check_bytes(layer, "dim_vec", "whole bytes of elements", layer->channels, xp_nn_least(elements->x_bits, elements->w_bits));
-    xp_nn_check_bytes(layer, "num_o_neurons", "whole bytes of elements", layer->out_channels, elements->y_bits);
+    const uint32_t narrow = xp_nn_least(elements->x_bits, elements->w_bits);
+    xp_nn_check_bytes(layer, "dim_vec", "whole bytes of elements", layer->ch_in, narrow);
+    xp_nn_check_bytes(layer, "num_o_neurons", "whole bytes of elements", layer->ch_out, elements->y_bits);
     if (elements->y_bits < WORD_BITS)
         xp_nn_check_shift(elements, layer);
 }
@@ -261,17 +262,17 @@ static void check(const struct xp_nn_elements *elements, const struct xp_nn_laye
 void xp_nn_linear(const struct xp_nn_linear_kernel *kernel, const struct xp_nn_layer *layer) {
     const struct xp_nn_elements *elements = &kernel->elements;
     check(elements, layer);
-    const uint32_t x_bits = elements->x_bits, outputs = layer->out_channels;
+    const uint32_t x_bits = elements->x_bits, outputs = layer->ch_out;
     struct plan plan = {
         .input = layer->input,
         .parts = x_bits > kernel->row_bits ? x_bits / kernel->row_bits : 1,
-        .row_bytes = layer->channels * elements->w_bits / BYTE_BITS,
+        .row_bytes = layer->ch_in * elements->w_bits / BYTE_BITS,
     };
     plan.row_words = xp_nn_up(plan.row_bytes, WORD) / WORD;
     /* what a row is filled up with is multiplied by what lies behind it */
     const uint32_t words = xp_nn_most(xp_nn_up(plan.row_words, kernel->unrolled), kernel->least_words);
     plan.part_bytes = words * WORD * kernel->row_bits / elements->w_bits;
-    const int is_copied = x_bits != kernel->row_bits || plan.part_bytes != layer->channels * x_bits / BYTE_BITS ||
+    const int is_copied = x_bits != kernel->row_bits || plan.part_bytes != layer->ch_in * x_bits / BYTE_BITS ||
                           (uintptr_t)layer->input % WORD != 0;
     const int in_quarters = outputs >= BLOCK && outputs % BLOCK == 0 && words * WORD == plan.row_bytes;
     const uint32_t input_bytes = is_copied ? plan.parts * plan.part_bytes + AHEAD_WORDS * WORD : 0;

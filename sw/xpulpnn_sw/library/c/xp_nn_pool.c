@@ -5,15 +5,12 @@
 /* The first arguments of all kernels of pools. */
 #define ARGUMENTS(layer, in_bytes, out_bytes)                                                      \
     .input = layer->input, .output = layer->output, .pixel_bytes = in_bytes, .out_pixel_bytes = out_bytes, \
-    .height = layer->height, .width = layer->width, .out_height = layer->out_height,               \
-    .out_width = layer->out_width, .kernel_height = layer->kernel_height,                          \
-    .kernel_width = layer->kernel_width, .stride_y = layer->stride_y, .stride_x = layer->stride_x, \
-    .pad_top = layer->top, .pad_left = layer->left
+    XP_NN_WINDOWS(layer)
 
 /* Goes on to the kernel of a window and stride, or to the end of the kernels. */
 #define FIND(kernel, layer)                                                                        \
     while (kernel->function != NULL &&                                                             \
-           (kernel->kernel_height != layer->kernel_height || kernel->kernel_width != layer->kernel_width || \
+           (kernel->kernel_height != layer->dim_kernel_y || kernel->kernel_width != layer->dim_kernel_x || \
             kernel->stride_y != layer->stride_y || kernel->stride_x != layer->stride_x))           \
     ++kernel
 
@@ -24,17 +21,17 @@ struct window {
 
 static struct window inside(const struct xp_nn_layer *layer, uint32_t y, uint32_t x) {
     const uint32_t above = y * layer->stride_y, before = x * layer->stride_x;
-    const uint32_t below = above + layer->kernel_height, behind = before + layer->kernel_width;
+    const uint32_t below = above + layer->dim_kernel_y, behind = before + layer->dim_kernel_x;
     return (struct window){
-        .first_y = above < layer->top ? 0 : above - layer->top,
-        .end_y = below < layer->top ? 0 : xp_nn_least(below - layer->top, layer->height),
-        .first_x = before < layer->left ? 0 : before - layer->left,
-        .end_x = behind < layer->left ? 0 : xp_nn_least(behind - layer->left, layer->width),
+        .first_y = above < layer->padding_y_top ? 0 : above - layer->padding_y_top,
+        .end_y = below < layer->padding_y_top ? 0 : xp_nn_least(below - layer->padding_y_top, layer->dim_in_y),
+        .first_x = before < layer->padding_x_left ? 0 : before - layer->padding_x_left,
+        .end_x = behind < layer->padding_x_left ? 0 : xp_nn_least(behind - layer->padding_x_left, layer->dim_in_x),
     };
 }
 
 static void check(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {
-    xp_nn_check_bytes(layer, "ch_im_in", "whole bytes of channels", layer->channels, xp_nn_narrowest(elements));
+    xp_nn_check_bytes(layer, "ch_im_in", "whole bytes of channels", layer->ch_in, xp_nn_narrowest(elements));
     xp_nn_check_window(layer);
 }
 
@@ -42,16 +39,16 @@ static void check(const struct xp_nn_elements *elements, const struct xp_nn_laye
 static int is_whole(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {
     const uint32_t narrow = xp_nn_narrowest(elements);
     const uintptr_t addresses = (uintptr_t)layer->input | (uintptr_t)layer->output;
-    return (layer->channels * narrow / BYTE_BITS | addresses) % WORD == 0 && layer->channels * narrow % 32 == 0;
+    return (layer->ch_in * narrow / BYTE_BITS | addresses) % WORD == 0 && layer->ch_in * narrow % 32 == 0;
 }
 
 static int32_t average(const struct xp_nn_layer *layer, const struct xp_nn_scale *scale, int32_t sum, int32_t factor) {
-    const int32_t area = (int32_t)(layer->kernel_width * layer->kernel_height);
+    const int32_t area = (int32_t)(layer->dim_kernel_x * layer->dim_kernel_y);
     if (!scale->is_scaled)
         return sum / area;
     const int32_t quotient = (int32_t)((uint32_t)sum * (uint32_t)factor);
     const int32_t scaled = scale->divides_first ? quotient : quotient / area;
-    return (int32_t)((uint32_t)scaled + (uint32_t)scale->summand) >> layer->shift;
+    return (int32_t)((uint32_t)scaled + (uint32_t)scale->summand) >> layer->out_shift;
 }
 
 /* Windows in C: their greatest elements or, with a scale, their averages. */
@@ -59,15 +56,15 @@ static void compute(
     const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, const struct xp_nn_scale *scale, int32_t factor
 ) {
     const uint32_t bits = elements->x_bits, cores = xp_team_size();
-    for (uint32_t y = xp_team_core(); y < layer->out_height; y += cores) {
-        for (uint32_t x = 0; x < layer->out_width; ++x) {
+    for (uint32_t y = xp_team_core(); y < layer->dim_out_y; y += cores) {
+        for (uint32_t x = 0; x < layer->dim_out_x; ++x) {
             const struct window window = inside(layer, y, x);
-            const uint32_t place = (y * layer->out_width + x) * layer->channels;
-            for (uint32_t channel = 0; channel < layer->channels; ++channel) {
+            const uint32_t place = (y * layer->dim_out_x + x) * layer->ch_in;
+            for (uint32_t channel = 0; channel < layer->ch_in; ++channel) {
                 int32_t result = scale == NULL && elements->x_signed ? -(1 << (bits - 1)) : 0;
                 for (uint32_t row = window.first_y; row < window.end_y; ++row) {
                     for (uint32_t column = window.first_x; column < window.end_x; ++column) {
-                        const uint32_t index = (row * layer->width + column) * layer->channels + channel;
+                        const uint32_t index = (row * layer->dim_in_x + column) * layer->ch_in + channel;
                         const int32_t element = xp_nn_element(layer->input, index, bits, elements->x_signed);
                         result = scale != NULL ? result + element : element > result ? element : result;
                     }
@@ -85,7 +82,7 @@ void xp_nn_maxpool(
 ) {
     check(elements, layer);
     const uint32_t core = xp_team_core(), cores = xp_team_size();
-    const uint32_t pixel_bytes = layer->channels * elements->x_bits / BYTE_BITS;
+    const uint32_t pixel_bytes = layer->ch_in * elements->x_bits / BYTE_BITS;
     const struct xp_nn_maxpool_kernel *kernel = kernels;
     FIND(kernel, layer);
     if (kernel->function != NULL && is_whole(elements, layer)) {
@@ -107,7 +104,7 @@ void xp_nn_avgpool(
     if (scale->is_scaled)
         xp_nn_check_shift(elements, layer);
     const uint32_t core = xp_team_core(), cores = xp_team_size();
-    const int32_t area = (int32_t)(layer->kernel_width * layer->kernel_height);
+    const int32_t area = (int32_t)(layer->dim_kernel_x * layer->dim_kernel_y);
     const int32_t factor = scale->divides_first ? scale->lambda / area : scale->lambda;
     const struct xp_nn_avgpool_kernel *kernel = kernels;
     FIND(kernel, layer);
@@ -116,10 +113,10 @@ void xp_nn_avgpool(
     const int64_t most = multiple * area << elements->x_bits;
     if (kernel->function != NULL && is_whole(elements, layer) && multiple >= 0 && most < INT32_MAX) {
         struct xp_avgpool_scaled_arguments arguments = {
-            ARGUMENTS(layer, layer->channels * elements->x_bits / BYTE_BITS, layer->channels * elements->y_bits / BYTE_BITS),
+            ARGUMENTS(layer, layer->ch_in * elements->x_bits / BYTE_BITS, layer->ch_in * elements->y_bits / BYTE_BITS),
             .factor = (uint32_t)multiple,
             .summand = (uint32_t)scale->summand,
-            .shift = layer->shift,
+            .shift = layer->out_shift,
         };
         if (scale->is_scaled)
             kernel->scaled(&arguments, core, cores);
