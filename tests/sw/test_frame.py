@@ -52,12 +52,11 @@ def random_terms(rng: Random) -> dict[str, Term]:
 
 def computed(frame: Frame, b: Builder, shown: list[str], *, xpulp: bool = True) -> list[int]:
     """What a function with these numbers finds for those ``shown``; it must leave the caller's registers alone."""
-    frame.begin()
-    pointer, work = ARGUMENTS_POINTER, CORE
-    b.li(pointer, RESULTS)
-    for number, name in enumerate(shown):
-        b("sw", frame.register(name, work), number * WORD, pointer)
-    frame.end()
+    with frame.function():
+        pointer, work = ARGUMENTS_POINTER, CORE
+        b.li(pointer, RESULTS)
+        for number, name in enumerate(shown):
+            b("sw", frame.register(name, work), number * WORD, pointer)
     program, memory = b.finish(), Memory()
     memory.write_bytes(DATA, np.array(list(VALUES.values()), np.uint32).tobytes())
     extensions = BASE_EXTENSIONS | ({Extension.XPULPV2} if xpulp else set())

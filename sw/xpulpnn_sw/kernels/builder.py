@@ -288,10 +288,10 @@ class Builder:
         self._append(_row("jal"), (link,), target)
 
     @contextmanager
-    def skipped(self, mnemonic: str, rs1: int, rs2: int) -> Generator[None]:
-        """Branch behind the instructions written meanwhile."""
+    def skipped(self, mnemonic: str, rs1: int, rs2: int, *, is_far: bool = False) -> Generator[None]:
+        """Branch behind the instructions written meanwhile, which may be out of a branch's reach if that ``is_far``."""
         end = Label()
-        self.branch(mnemonic, rs1, rs2, end)
+        (self.far_branch if is_far else self.branch)(mnemonic, rs1, rs2, end)
         yield
         self.place(end)
 

@@ -185,27 +185,26 @@ class KernelCode:
     def write(self) -> Program:
         """The whole function."""
         b, frame, inner = self._b, self._frame, self._inner
-        frame.begin()
-        work = "steps" if self._blocking.by_channels else "group"
-        end, start = Label(), Label()
-        b.far_branch("beq", frame.register(work, self._temporaries[0]), ZERO, end)
-        b.place(start)
-        if self._im2col is not None:
-            self._im2col.emit(b, frame, self._scratch)
-        with b.region("matmul"):
-            for register, lane in zip(inner.weights, inner.lanes, strict=True):
-                frame.load(f"weights{lane}", register)
-            if not self._is_bare:
-                frame.load("parameters", self._parameters)
-            self._begin_blocks()
-            self._channels()
-            if self._im2col is None and not self._blocking.by_channels:
-                self._next_rows()
-        if self._blocking.by_channels:
-            b.place(end)
-            frame.end()
-            return b.finish()
-        temporary, other, counter = self._temporaries[:3]
+        start, work = Label(), "steps" if self._blocking.by_channels else "group"
+        with frame.function(), b.skipped("beq", frame.register(work, self._temporaries[0]), ZERO, is_far=True):
+            b.place(start)
+            if self._im2col is not None:
+                self._im2col.emit(b, frame, self._scratch)
+            with b.region("matmul"):
+                for register, lane in zip(inner.weights, inner.lanes, strict=True):
+                    frame.load(f"weights{lane}", register)
+                if not self._is_bare:
+                    frame.load("parameters", self._parameters)
+                self._begin_blocks()
+                self._channels()
+                if self._im2col is None and not self._blocking.by_channels:
+                    self._next_rows()
+            if not self._blocking.by_channels:
+                self._next_group(start)
+        return b.finish()
+
+    def _next_group(self, start: Label) -> None:
+        b, frame, (temporary, other, counter) = self._b, self._frame, self._temporaries[:3]
         # here, so that nothing waits for it
         group = frame.register("group", counter)
         with b.region("quant"):
@@ -217,9 +216,6 @@ class KernelCode:
         b.far_branch("bne", group, ZERO, start)
         if self._im2col is not None:
             take_next(b, frame, self._blocking.variant.npx, self._out, start, self._scratch)
-        b.place(end)
-        frame.end()
-        return b.finish()
 
     def _begin_blocks(self) -> None:
         for operation in self._inner.group_prefetch:

@@ -222,8 +222,19 @@ class Frame:
 
     # -- around it
 
-    def begin(self) -> None:
-        """Save the caller's registers and compute all numbers; the arguments are then no longer needed."""
+    @contextmanager
+    def function(self) -> Generator[None]:
+        """The function around the instructions written meanwhile, which no longer need the arguments."""
+        self._begin()
+        yield
+        for number, register in enumerate(self._saved):
+            self._b("lw", register, self._place(number), SP)
+        if self._size:
+            self._b("addi", SP, SP, self._size)
+        self._b("jalr", ZERO, 0, RA)
+
+    def _begin(self) -> None:
+        """Save the caller's registers and compute all numbers."""
         if self._size:
             self._b("addi", SP, SP, -self._size)
         for number, register in enumerate(self._saved):
@@ -251,14 +262,6 @@ class Frame:
     def _free(self) -> list[int]:
         taken = {*self._homes.values(), ARGUMENTS_POINTER, CORE, CORES} | ({*SAVED} - {*self._saved})
         return [register for register in FREE if register not in taken]
-
-    def end(self) -> None:
-        """Give the registers back and return."""
-        for number, register in enumerate(self._saved):
-            self._b("lw", register, self._place(number), SP)
-        if self._size:
-            self._b("addi", SP, SP, self._size)
-        self._b("jalr", ZERO, 0, RA)
 
     def _place(self, number: int) -> int:
         return self._size - (number + 1) * WORD

@@ -101,27 +101,24 @@ class ClassifierCode:
     def write(self) -> Program:
         """The whole function."""
         b, frame = self._b, self._frame
-        frame.begin()
-        for name, layer in (
-            ("pack", self._pack),
-            ("conv1", self._first_convolution),
-            ("conv2", self._second_convolution),
-            ("fc1", self._first_dense),
-        ):
-            with b.region(name):
-                layer(FreeRegisters())
-                self._meet()
-        end, core = Label(), FreeRegisters().one()
-        frame.load("core", core)
-        b.far_branch("bne", core, ZERO, end)
-        with b.region("fc2"):
-            self._bits("hidden1", registers := FreeRegisters())
-            self._small_dense("rows2", "hidden2", HIDDEN, registers, is_last=False)
-        with b.region("fc3"):
-            self._bits("hidden2", registers := FreeRegisters())
-            self._small_dense("rows3", "output", CLASSES, registers, is_last=True)
-        b.place(end)
-        frame.end()
+        with frame.function():
+            for name, layer in (
+                ("pack", self._pack),
+                ("conv1", self._first_convolution),
+                ("conv2", self._second_convolution),
+                ("fc1", self._first_dense),
+            ):
+                with b.region(name):
+                    layer(FreeRegisters())
+                    self._meet()
+            frame.load("core", core := FreeRegisters().one())
+            with b.skipped("bne", core, ZERO, is_far=True):
+                with b.region("fc2"):
+                    self._bits("hidden1", registers := FreeRegisters())
+                    self._small_dense("rows2", "hidden2", HIDDEN, registers, is_last=False)
+                with b.region("fc3"):
+                    self._bits("hidden2", registers := FreeRegisters())
+                    self._small_dense("rows3", "output", CLASSES, registers, is_last=True)
         return b.finish()
 
     def _meet(self) -> None:

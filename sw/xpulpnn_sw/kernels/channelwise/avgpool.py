@@ -217,17 +217,22 @@ class _AvgPooling(Pooling):
 
     def _field(self, rd: int, word: int, number: int) -> None:
         """The elements that belong to the sums ``number``."""
-        b, place = self.b, number * self._bits
         is_top = number == len(self._sums) - 1
-        if is_top and self._width == WORD_BITS:
-            b("srli", rd, word, place)
-        elif is_top and self.b.xpulp and self._width in IMMEDIATE_FORMATS:
-            b(f"pv.srl.sci.{ELEMENT_SUFFIXES[self._width]}", rd, word, place)
-        elif place:
-            b("srli", rd, word, place)
-            b("and", rd, rd, self._mask)
+        if number == 0:
+            self.b("and", rd, word, self._mask)
+        elif is_top and self._width == WORD_BITS:
+            self.b("srli", rd, word, number * self._bits)
         else:
-            b("and", rd, word, self._mask)
+            self._moved_down(rd, word, number * self._bits, is_top=is_top)
+
+    def _moved_down(self, rd: int, word: int, places: int, *, is_top: bool) -> None:
+        """Each field of a word so many places further down; nothing is above what moves if that ``is_top``."""
+        b = self.b
+        if is_top and b.xpulp and self._width in IMMEDIATE_FORMATS:
+            b(f"pv.srl.sci.{ELEMENT_SUFFIXES[self._width]}", rd, word, places)
+        else:
+            b("srli", rd, word, places)
+            b("and", rd, rd, self._mask)
 
     def _results(self, out: int) -> None:
         b = self.b
@@ -244,11 +249,7 @@ class _AvgPooling(Pooling):
         b = self.b
         first, *others = self._sums
         for number, total in enumerate(self._sums):
-            if self.b.xpulp and self._width in IMMEDIATE_FORMATS:
-                b(f"pv.srl.sci.{ELEMENT_SUFFIXES[self._width]}", total, total, shift)
-            else:
-                b("srli", total, total, shift)
-                b("and", total, total, self._mask)
+            self._moved_down(total, total, shift, is_top=True)
             if number and not self._is_shuffled:
                 b("slli", total, total, number * self._bits)
         if self._is_shuffled:

@@ -100,33 +100,29 @@ class DepthwiseCode:
         """The whole function."""
         b, frame = self._b, self._frame
         work, other, temporary, *_ = self._scratch
-        start, end = Label(), Label()
-        frame.begin()
-        count = frame.register("count", work)
-        b.far_branch("beq", count, ZERO, end)
-        b.place(start)
-        b.li(self._position, (self._precision.y - 1) << _REGISTER_FIELD if b.xpulp else 0)
-        with frame.repeated("lanes", work):
-            with b.region("im2col"):
-                self._strip.emit(frame, self._scratch)
-            with b.region("body"):
-                if self._kept is None:
-                    self._moving_filter()
-                else:
-                    self._kept_filter(self._kept)
-            b("addi", self._position, self._position, self._precision.y)
-            frame.load("channel_source", work)
-            b.add(work, frame.value("channel_bytes", other), temporary)
-            frame.store("channel_source", work)
-            frame.advance("parameters", self._parameter_bytes, work, temporary)
-        # the next channels, from their first row on
-        b("sub", work, frame.register("count", work), frame.register("rows", other))
-        frame.store("count", work)
-        b.far_branch("beq", work, ZERO, end)
-        self._next_group(work)
-        b.jump(start)
-        b.place(end)
-        frame.end()
+        start = Label()
+        with frame.function(), b.skipped("beq", frame.register("count", work), ZERO, is_far=True):
+            b.place(start)
+            b.li(self._position, (self._precision.y - 1) << _REGISTER_FIELD if b.xpulp else 0)
+            with frame.repeated("lanes", work):
+                with b.region("im2col"):
+                    self._strip.emit(frame, self._scratch)
+                with b.region("body"):
+                    if self._kept is None:
+                        self._moving_filter()
+                    else:
+                        self._kept_filter(self._kept)
+                b("addi", self._position, self._position, self._precision.y)
+                frame.load("channel_source", work)
+                b.add(work, frame.value("channel_bytes", other), temporary)
+                frame.store("channel_source", work)
+                frame.advance("parameters", self._parameter_bytes, work, temporary)
+            # the next channels, from their first row on
+            b("sub", work, frame.register("count", work), frame.register("rows", other))
+            frame.store("count", work)
+            with b.skipped("beq", work, ZERO, is_far=True):
+                self._next_group(work)
+                b.jump(start)
         return b.finish()
 
     def _next_group(self, count: int) -> None:

@@ -35,90 +35,88 @@ def parameter_bytes(rule: Rule, bits: int) -> int:
     return _WORDS[rule] * WORD + (THRESHOLD_BYTES << bits if rule is Rule.THRESHOLDS else 0)
 
 
+@dataclass(eq=False)
 class ChannelResults:
     """Writes what turns accumulators of one channel into results."""
 
-    def __init__(
-        self,
-        b: ElementBuilder,
-        rule: Rule,
-        precision: Precision,
-        shift: int,
-        parameters: list[int],
-        temporaries: list[int],
-    ) -> None:
-        self._b, self._rule, self._precision, self._shift = b, rule, precision, shift
-        self._parameters, self._temporaries = parameters, temporaries
-        self._requantises = rule is Rule.BN32 and b.level.requantises
+    b: ElementBuilder
+    rule: Rule
+    precision: Precision
+    shift: int  # registers: with the shift, of the parameters, and free ones
+    parameters: list[int]
+    temporaries: list[int]
+
+    def __post_init__(self) -> None:
+        self._requantises = self.rule is Rule.BN32 and self.b.level.requantises
 
     @property
     def start(self) -> int:
         """Register with what accumulators start with."""
-        return ZERO if self._rule is Rule.BN32 else self._parameters[0]
+        return ZERO if self.rule is Rule.BN32 else self.parameters[0]
 
     def load(self, pointer: int) -> None:
         """Load the parameters at ``pointer``, which is lost."""
-        b = self._b
+        b = self.b
         if self._requantises:
             # lambda, then kappa
             for number in (1, 0):
                 b("pv.rqld", number, pointer)
             return
-        for number, register in enumerate(self._parameters[: _WORDS[self._rule]]):
+        for number, register in enumerate(self.parameters[: _WORDS[self.rule]]):
             b("lw", register, number * WORD, pointer)
-        if self._rule is Rule.THRESHOLDS:
-            b("addi", self._parameters[1], pointer, WORD)
+        if self.rule is Rule.THRESHOLDS:
+            b("addi", self.parameters[1], pointer, WORD)
 
     def scale(self, results: list[int], accumulators: list[int]) -> None:
         """The results before :meth:`finish`, or lowest bits of them; the accumulators are lost."""
-        b, precision = self._b, self._precision
+        b, precision = self.b, self.precision
         pairs = list(zip(results, accumulators, strict=True))
         if self._requantises:
             for result, accumulator in pairs:
-                b.requantise(result, accumulator, self._shift, 0, precision.y, signed=precision.y_signed)
+                b.requantise(result, accumulator, self.shift, 0, precision.y, signed=precision.y_signed)
             return
-        match self._rule:
+        match self.rule:
             case Rule.BN32:
-                lam, kappa = self._parameters
+                lam, kappa = self.parameters
                 for result, accumulator in pairs:
                     b("mul", result, accumulator, kappa)
                 for result in results:
-                    b.add_shifted(result, lam, Held(self._shift))
+                    b.add_shifted(result, lam, Held(self.shift))
             case Rule.BN64:
-                _, lam, lam_high, kappa, kappa_high = self._parameters
-                work = (self._temporaries[0], self._temporaries[1])
+                _, lam, lam_high, kappa, kappa_high = self.parameters
+                work = (self.temporaries[0], self.temporaries[1])
                 for result, accumulator in pairs:
-                    b.upper_word(result, accumulator, (lam, lam_high), (kappa, kappa_high), work, Held(self._shift))
+                    b.upper_word(result, accumulator, (lam, lam_high), (kappa, kappa_high), work, Held(self.shift))
             case Rule.MULTIPLY:
                 for result, accumulator in pairs:
-                    b("mul", result, accumulator, self._parameters[1])
+                    b("mul", result, accumulator, self.parameters[1])
             case Rule.SHIFT:
                 for result, accumulator in pairs:
-                    b("sra", result, accumulator, self._shift)
+                    b("sra", result, accumulator, self.shift)
             case _:
                 self._search(pairs)
 
     def finish(self, results: list[int], work: int) -> None:
         """Shift and clip what is still to be; without XpulpV2 ``work`` is lost."""
-        precision = self._precision
-        if self._rule is Rule.THRESHOLDS or self._requantises:
+        precision = self.precision
+        if self.rule is Rule.THRESHOLDS or self._requantises:
             return
-        if self._rule is Rule.MULTIPLY:
+        if self.rule is Rule.MULTIPLY:
             for result in results:
-                self._b("sra", result, result, self._shift)
+                self.b("sra", result, result, self.shift)
         for result in results:
-            self._b.clip(result, result, precision.y, work, signed=precision.y_signed)
+            self.b.clip(result, result, precision.y, work, signed=precision.y_signed)
 
     def _search(self, pairs: list[tuple[int, int]]) -> None:
-        b, table, places = self._b, self._parameters[1], [place for place, _ in pairs]
+        b, table, places = self.b, self.parameters[1], [place for place, _ in pairs]
         for place in places:
             b.mv(place, table)
-        b.search(places, [accumulator for _, accumulator in pairs], self._temporaries, self._precision.y)
+        b.search(places, [accumulator for _, accumulator in pairs], self.temporaries, self.precision.y)
         for place in places:
             b("sub", place, place, table)
             b("srli", place, place, THRESHOLD_BYTES.bit_length() - 1)
-            if self._precision.y_signed:
-                b("xori", place, place, 1 << self._precision.y - 1)
+            if self.precision.y_signed:
+                b("xori", place, place, 1 << self.precision.y - 1)
 
 
 def merge(b: ElementBuilder, byte: int, result: int, bits: int, position: int, temporaries: tuple[int, int]) -> None:

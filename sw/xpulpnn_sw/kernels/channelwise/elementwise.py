@@ -93,12 +93,10 @@ def _write(level: ElementLevel, bits: int, known: Mapping[str, int]) -> Program:
         for word in words[:count]:
             b.store(word, target, WORD)
 
-    frame.begin()
-    with b.region("body"):
+    with frame.function(), b.region("body"):
         packed.begin()
         b.repeat(frame.value("turns", turns), turns, lambda: several(_UNROLLED), level=0)
         b.repeat(frame.value("rest", rest), rest, lambda: several(1), level=0)
-    frame.end()
     return b.finish()
 
 
@@ -258,17 +256,16 @@ class _Addition:
         small = {name: table for name, table, bits in tables if BYTE_BITS << bits == WORD_BITS and not self._shifted}
         terms |= {f"own_{name}": Argument(name) for name in small}
         frame = b.frame(structure, known, terms, homes, self._registers)
-        frame.begin()
-        for name, table in small.items():
-            b.load(self._work, table)
-            frame.store(f"own_{name}", self._work)
-            frame.address(f"own_{name}", table)
-        if self._requantises:
-            summand = frame.value("summand", self._out) if self._shifted else 0
-            b.set_requantiser(1, summand, self._work)
-        with b.region("body"):
-            b.repeat(frame.value("count", self._count), self._count, lambda: self._step(parts, lanes), level=0)
-        frame.end()
+        with frame.function():
+            for name, table in small.items():
+                b.load(self._work, table)
+                frame.store(f"own_{name}", self._work)
+                frame.address(f"own_{name}", table)
+            if self._requantises:
+                summand = frame.value("summand", self._out) if self._shifted else 0
+                b.set_requantiser(1, summand, self._work)
+            with b.region("body"):
+                b.repeat(frame.value("count", self._count), self._count, lambda: self._step(parts, lanes), level=0)
         return b.finish()
 
     def _step(self, parts: list[int], lanes: int) -> None:
@@ -277,58 +274,49 @@ class _Addition:
         first_part, second_part, out_part = parts
         for word, pointer, part in zip(self._words, self._pointers, (first_part, second_part), strict=False):
             b.load(word, pointer, part // BYTE_BITS, bits=part)
+        pairs = [*zip(self._firsts, self._seconds, strict=True)]
         for lane in range(0, lanes, 2):
-            pair = range(2)
-            for number in pair:
-                for word, value, bits, signed in (
-                    (self._words[0], self._firsts[number], precision.x, precision.x_signed),
-                    (self._words[1], self._seconds[number], precision.w, precision.w_signed),
-                ):
-                    b.extract(value, word, bits, (lane + number) * bits, signed=signed and self._shifted)
-            if self._shifted:
-                self._products()
-            else:
-                self._scaled()
-            if self._requantises:
-                self._requantised(lane)
-                continue
-            for number in pair:
-                value, place = self._firsts[number], (lane + number) * precision.y
-                target = value if place else self._out
+            self._elements(lane)
+            for value, other in pairs:
+                if self._shifted:
+                    b("mul", value, value, self._scales[0])
+                if not self._requantises:
+                    self._sum(value, other)
+            # where the core requantises, a sum is not right behind what it is made of
+            for number, (value, other) in enumerate(pairs, lane):
+                if self._requantises:
+                    self._sum(value, other)
+                    shift = self._shift if self._shifted else ZERO
+                    b.requantise(self._out, value, shift, number, precision.y, signed=precision.y_signed)
+                    continue
+                target = value if number else self._out
                 b.clip(target, value, precision.y, self._work, signed=precision.y_signed)
-                b.insert(self._out, target, precision.y, place)
+                b.insert(self._out, target, precision.y, number * precision.y)
         b.store(self._out, self._pointers[2], out_part // BYTE_BITS, bits=out_part)
 
-    def _requantised(self, lane: int) -> None:
-        """The last step of both sums, and their places in the results: not one right behind the other."""
+    def _elements(self, lane: int) -> None:
+        """Two elements of each map, or their scaled values."""
         b, precision = self._b, self._precision
-        shift = self._shift if self._shifted else ZERO
-        for number, (value, other) in enumerate(zip(self._firsts, self._seconds, strict=True)):
-            if self._shifted:
-                b.accumulate(value, other, self._scales[1], self._work)
-            else:
-                b("add", value, value, other)
-            b.requantise(self._out, value, shift, lane + number, precision.y, signed=precision.y_signed)
-
-    def _scaled(self) -> None:
-        b = self._b
-        for table, values in zip(self._scales, (self._firsts, self._seconds), strict=True):
+        maps = (
+            (self._words[0], self._firsts, precision.x, precision.x_signed),
+            (self._words[1], self._seconds, precision.w, precision.w_signed),
+        )
+        for number in range(2):
+            for word, values, bits, signed in maps:
+                b.extract(values[number], word, bits, (lane + number) * bits, signed=signed and self._shifted)
+        for table, (_, values, _, _) in zip(self._scales, maps if not self._shifted else (), strict=False):
             for value in values:
-                b.load_at(value, table, value, self._work, bits=BYTE_BITS, signed=self._precision.y_signed)
-        if self._requantises:
-            return
-        for value, other in zip(self._firsts, self._seconds, strict=True):
-            b("add", value, value, other)
+                b.load_at(value, table, value, self._work, bits=BYTE_BITS, signed=precision.y_signed)
 
-    def _products(self) -> None:
+    def _sum(self, value: int, other: int) -> None:
         b = self._b
-        for value, other in zip(self._firsts, self._seconds, strict=True):
-            b("mul", value, value, self._scales[0])
-            if self._requantises:
-                continue
-            b.accumulate(value, other, self._scales[1], self._work)
-            if self._summand is not None:
-                b("add", value, value, self._summand)
+        if not self._shifted:
+            b("add", value, value, other)
+            return
+        b.accumulate(value, other, self._scales[1], self._work)
+        if self._summand is not None:
+            b("add", value, value, self._summand)
+        if not self._requantises:
             b("sra", value, value, self._shift)
 
 

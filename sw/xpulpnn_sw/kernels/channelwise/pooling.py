@@ -176,19 +176,17 @@ class Pooling(ABC):
             calls=True,
             passing=("oy", "word", "row_step"),
         )
-        start, end, self._edge = Label(), Label(), Label()
-        frame.begin()
-        self.begin()
-        work = self._remaining
-        count = frame.register("count", work)
-        b.far_branch("beq", count, ZERO, end)
-        b.place(start)
-        with b.region("body"):
-            self._unit()
-        self._next_unit()
-        b.far_branch("bne", work, ZERO, start)
-        b.place(end)
-        frame.end()
+        start, self._edge = Label(), Label()
+        with frame.function():
+            self.begin()
+            work = self._remaining
+            count = frame.register("count", work)
+            with b.skipped("beq", count, ZERO, is_far=True):
+                b.place(start)
+                with b.region("body"):
+                    self._unit()
+                self._next_unit()
+                b.far_branch("bne", work, ZERO, start)
         b.aside(self._windows_at_edge)
         return b.finish()
 

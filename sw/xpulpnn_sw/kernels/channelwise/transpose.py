@@ -64,13 +64,9 @@ _GROUPS = {8: 4, 4: 4, 2: 2}
 _SCRATCH = 8  # registers for words, the first there are
 
 
-def _groups(level: ElementLevel, bits: int) -> int:
-    return _GROUPS[bits] if level.xpulp else 1
-
-
 def turn_pixels(level: ElementLevel, bits: int) -> int:
     """Pixels of a turn."""
-    return _groups(level, bits) * BYTE_BITS // bits
+    return (_GROUPS[bits] if level.xpulp else 1) * BYTE_BITS // bits
 
 
 class TransposeCode:
@@ -79,8 +75,8 @@ class TransposeCode:
     def __init__(self, level: ElementLevel, bits: int, known: Mapping[str, int]) -> None:
         self._b, self._bits = ElementBuilder(level), bits
         # words of a group of pixels whose elements share bytes
-        self._lanes, self._groups = BYTE_BITS // bits, _groups(level, bits)
-        self._pixels = turn_pixels(level, bits)
+        self._lanes, self._pixels = BYTE_BITS // bits, turn_pixels(level, bits)
+        self._groups = self._pixels // self._lanes
         registers = FreeRegisters()
         # the arguments are no longer needed when these are; what is over serves to compute the numbers
         self._words = registers.take(_SCRATCH)[: self._pixels]
@@ -123,15 +119,13 @@ class TransposeCode:
     def write(self) -> Program:
         """The function."""
         b, frame = self._b, self._frame
-        frame.begin()
-        with b.region("body"):
+        with frame.function(), b.region("body"):
             for distance, mask in enumerate(self._masks):
                 width = self._bits << distance
                 b.li(mask, repeated((1 << width) - 1, 2 * width))
             for selector, value in zip(self._selectors, (*INTERLEAVED, UPPER_HALVES), strict=False):
                 b.li(selector, value)
             self._b.repeat(frame.value("rows", self._rows), self._rows, self._row, level=1)
-        frame.end()
         return b.finish()
 
     def _row(self) -> None:

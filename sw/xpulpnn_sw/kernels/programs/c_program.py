@@ -207,7 +207,7 @@ def c_program(run: KernelRun, tensors: LayerTensors) -> CProgram:
         buffer=buffer,
         arguments="\n        ".join(arguments),
         compared_bytes=int(np.prod(run.output.shape[:-1])) * run.output.pixel_bytes,
-        geometry="\n    ".join(f".{key} = {value}," for key, value in _geometry(run, tensors).items()),
+        geometry="\n    ".join(f".{key} = {value}," for key, value in _geometry(run, variant).items()),
         bias=f"{name}_bias" if tensors.bias is not None else "0",
         kappa=f"{name}_kappa" if quantised else "0",
         lam=f"{name}_lambda" if quantised else "0",
@@ -235,7 +235,7 @@ def _blocked(run: KernelRun) -> Variant:
     return run.variant
 
 
-def _geometry(run: KernelRun, tensors: LayerTensors) -> dict[str, int]:
+def _geometry(run: KernelRun, variant: Variant) -> dict[str, int]:
     """Fields of ``struct xp_conv``; a matrix product is a 1x1 convolution over a row of pixels."""
     layer, row = run.layer, run.arguments
     common = {"bits": run.precision.w, "shift": row["shift"], "out_pixel_bytes": row["out_stride"]}
@@ -245,21 +245,11 @@ def _geometry(run: KernelRun, tensors: LayerTensors) -> dict[str, int]:
         rest = {"channels": layer.channels, "top": row["pad_top"], "left": row["pad_left"], "outside": layer.outside}
         return common | {key: row[key] for key in same} | rest
     assert isinstance(layer, MatmulLayer)
-    variant = _blocked(run)
     if variant.interleaved or variant.row_bits(run.precision.w) != run.precision.w:
         raise InputError(f"variant must be one with plain activation rows for a C program, not {run.variant.name}")
     ones = dict.fromkeys(("height", "out_height", "kernel_height", "kernel_width", "stride_y", "stride_x"), 1)
-    return (
-        common
-        | ones
-        | {
-            "width": layer.pixels,
-            "channels": layer.reduction,
-            "pixel_bytes": row["row_stride"],
-            "out_width": layer.pixels,
-            "out_channels": layer.out_channels,
-        }
-    )
+    widths = {"width": layer.pixels, "channels": layer.reduction, "pixel_bytes": row["row_stride"]}
+    return common | ones | widths | {"out_width": layer.pixels, "out_channels": layer.out_channels}
 
 
 def _tensor_text(name: str, run: KernelRun, tensors: LayerTensors) -> str:

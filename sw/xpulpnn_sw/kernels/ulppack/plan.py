@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import TEXT_BASE, Cost
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder
 from xpulpnn_sw.kernels.frame import FREE, Frame
 from xpulpnn_sw.kernels.kernel import Function, finished_function
 from xpulpnn_sw.kernels.layout import ImageBuilder, Ints, OutputLayout, Words, pack_words, pad_axis
@@ -92,21 +92,18 @@ class ProductCode(ABC):
 
     def write(self) -> Program:
         """The whole function."""
-        b, frame, sizes, (temporary, other), end = self._b, self._frame, self._sizes, self._free, Label()
-        frame.begin()
-        b.far_branch("beq", frame.register("group", temporary), ZERO, end)
-        with b.region("im2col"):
-            self._pack()
-        with frame.repeated("group", temporary):
-            with b.region("matmul"):
-                self._blocks()
-            for name in self._rows_of_group:
-                frame.advance(name, sizes.block.npx * sizes.row_bytes, temporary, other)
-            if self.is_corrected:
-                frame.advance("corrections", sizes.block.npx * WORD, temporary, other)
-            b.add(self._out, (sizes.block.npx - 1) * sizes.out_stride, other)
-        b.place(end)
-        frame.end()
+        b, frame, sizes, (temporary, other) = self._b, self._frame, self._sizes, self._free
+        with frame.function(), b.skipped("beq", frame.register("group", temporary), ZERO, is_far=True):
+            with b.region("im2col"):
+                self._pack()
+            with frame.repeated("group", temporary):
+                with b.region("matmul"):
+                    self._blocks()
+                for name in self._rows_of_group:
+                    frame.advance(name, sizes.block.npx * sizes.row_bytes, temporary, other)
+                if self.is_corrected:
+                    frame.advance("corrections", sizes.block.npx * WORD, temporary, other)
+                b.add(self._out, (sizes.block.npx - 1) * sizes.out_stride, other)
         return b.finish()
 
 
