@@ -17,8 +17,7 @@ from xpulpnn_sw.kernels.figures import PAPER_LAYER, PAPER_OPEF, estimate, paper_
 from xpulpnn_sw.kernels.frame import SP
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind
-from xpulpnn_sw.kernels.layout import Placement
-from xpulpnn_sw.kernels.program import REGIONS, Program
+from xpulpnn_sw.kernels.layout import REGIONS, Placement, Program
 from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import ConvLayer, MatmulLayer

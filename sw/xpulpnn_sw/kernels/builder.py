@@ -10,7 +10,7 @@ import numpy as np
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import find
-from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.layout import Program
 
 ZERO = 0  # register x0
 THRESHOLD_BYTES = 2  # bytes of a threshold

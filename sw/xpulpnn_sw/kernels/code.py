@@ -7,9 +7,9 @@ from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Labe
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, Frame, FreeRegisters
 from xpulpnn_sw.kernels.im2col import WANTED, Im2col, take_next
 from xpulpnn_sw.kernels.kernel import Structure
+from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.loops import CrossLoop, inner_loop
 from xpulpnn_sw.kernels.operands import Blocking
-from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.quant import Store, temporaries
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, group_shares, group_turns, positive, shared

@@ -13,8 +13,7 @@ from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.builder import WORD, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STACK_ALIGNMENT
-from xpulpnn_sw.kernels.layout import Image, ImageBuilder, OutputLayout, Placement
-from xpulpnn_sw.kernels.program import Program, joined_programs
+from xpulpnn_sw.kernels.layout import Image, ImageBuilder, OutputLayout, Placement, Program, joined_programs
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import Level
 from xpulpnn_sw.layers.layer import Layer

@@ -164,13 +164,11 @@ class _Product:
             buffer = memory.reserve("im2col", request.cores * stride)
             arguments |= {"buffer": buffer, "buffer_stride": stride, "row_stride": row_stride}
             arguments |= window_arguments(self.layer)
-        else:
-            sizes["row_words"] = rows.shape[1]
         marks = f"{'_folded' * blocking.folded}{'_unbiased' * (blocking.is_fresh and not blocking.requantises)}"
         return request.finish(
             f"{name}{marks}",
             structure,
-            arguments | sizes,
+            {**arguments, **sizes, "row_words": rows.shape[1]},
             lambda known: product_program(blocking, structure, known, inside=inside),
             blocking.rule,
         )

@@ -16,9 +16,9 @@ from xpulpnn_sw.kernels.code import KernelCode
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.im2col import Im2col
 from xpulpnn_sw.kernels.kernel import Structure
+from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.loops import CrossLoop
 from xpulpnn_sw.kernels.operands import Blocking
-from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.quant import BlockStore
 from xpulpnn_sw.kernels.requantisation import ONE_FACTOR
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term

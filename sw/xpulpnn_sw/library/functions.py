@@ -1,6 +1,6 @@
 """Functions of a library and their names, and signatures of the public kernel libraries for PULP."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -126,7 +126,10 @@ def library_functions(selection: Selection, config: CoreConfig) -> Iterator[Kern
     Raises :class:`InputError` for a kernel, a precision or a variant of which nothing came. Combinations that a
     kernel does not have are left out.
     """
-    _check_names(selection)
+    _check_among("--kernels", selection.kernels, KINDS)
+    _check_among("--variant", selection.variants, (*VARIANTS, *ONE_PIXEL, *ELEMENT_LEVELS))
+    for window in selection.windows:
+        KINDS["avgpool"].layer.parse(f"64x64x4:{window}")
     if selection.rule is Rule.QNT and Extension.XPULPQNT not in config.extensions:
         raise InputError("requantisation must be a rule without pv.qnt, unless --set qnt=true, not qnt")
     seen: set[str] = set()
@@ -142,26 +145,16 @@ def library_functions(selection: Selection, config: CoreConfig) -> Iterator[Kern
                         yield run
     for option, wanted in (
         ("--kernels", selection.kernels),
-        ("--precision", [str(precision) for precision in selection.precisions]),
+        ("--precision", map(str, selection.precisions)),
         ("--variant", selection.variants),
     ):
-        for value in wanted:
-            if value not in used:
-                raise InputError(f"{option} must be what some function of the library can have, not {value}")
+        _check_among(option, wanted, used, "what some function of the library can have")
 
 
-def _check_names(selection: Selection) -> None:
-    known_variants = (*VARIANTS, *ONE_PIXEL, *ELEMENT_LEVELS)
-    for option, wanted, known in (
-        ("--kernels", selection.kernels, tuple(KINDS)),
-        ("--variant", selection.variants, known_variants),
-    ):
-        for value in wanted:
-            if value not in known:
-                raise InputError(f"{option} must be among {', '.join(known)}, not {value}")
-    pool = KINDS["avgpool"].layer
-    for window in selection.windows:
-        pool.parse(f"64x64x4:{window}")
+def _check_among(option: str, wanted: Iterable[str], known: Collection[str], rule: str | None = None) -> None:
+    for value in wanted:
+        if value not in known:
+            raise InputError(f"{option} must be {rule or 'among ' + ', '.join(known)}, not {value}")
 
 
 def _precisions(selection: Selection, computing: Kind) -> Sequence[Precision]:

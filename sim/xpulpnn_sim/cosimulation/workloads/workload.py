@@ -27,8 +27,7 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.programs import exits
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sim.reference.programs.exits import Exit, Reason
-from xpulpnn_sw.kernels.layout import Image
-from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.layout import Image, Program
 from xpulpnn_sw.kernels.programs.bare import BareProgram
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from xpulpnn.isa.cluster import MAX_CORES, PRIVATE_DMA, PRIVATE_EVENT_UNIT, Barrier, Dma, EventLine, EventRegister
 from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.kernel import SharedFunction
-from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.layout import Program
 
 DATA_ALIGNMENT = 8
 _VECTOR_ALIGNMENT = 256  # of the address in mtvec

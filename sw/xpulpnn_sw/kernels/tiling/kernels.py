@@ -9,12 +9,11 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.channelwise.depthwise_parts import rows_stride
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.layout import banked_words, padded_channels
+from xpulpnn_sw.kernels.layout import Program, banked_words, padded_channels
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.products import (
     MATMUL_ARGUMENTS,
 )
-from xpulpnn_sw.kernels.program import Program
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.requantised_code import product_program
 from xpulpnn_sw.kernels.tiling.division import (
@@ -157,11 +156,7 @@ class ProductDivision:
             line_pixels, pixels = variant.npx, arguments["pixels"]
             self.in_line = variant.npx * arguments["row_stride"]
         self.inputs = (LineMap(symbol="input", line=self.in_line),)
-        # words of a packed filter
-        filter_words = self._blocking.filled(arguments["row_words"]) if "row_words" in arguments else 0
-        if self._is_map:
-            widened = variant.row_bits(precision.w) // precision.w
-            filter_words = arguments["row_stride"] // WORD // (widened * variant.planes(precision))
+        filter_words = self._blocking.filled(arguments["row_words"])
         # words of a stream of filters for each block of channels
         self._stream_words = variant.nch // variant.weight_streams * filter_words
         groups = -(-pixels // line_pixels)

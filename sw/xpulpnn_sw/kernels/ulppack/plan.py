@@ -7,15 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import pairwise
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import TEXT_BASE, Cost
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder
 from xpulpnn_sw.kernels.frame import FREE, Frame
 from xpulpnn_sw.kernels.kernel import Function, finished_function
-from xpulpnn_sw.kernels.layout import ImageBuilder, Ints, OutputLayout, Words, pack_words, pad_axis
-from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.layout import ImageBuilder, Ints, OutputLayout, Program, Words, pack_words, pad_axis
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, group_shares
 from xpulpnn_sw.kernels.ulppack.packing import Method, Packing, ResultBlock, Scheme, legal_depths
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
@@ -220,32 +219,31 @@ class PackedPlan(BlockedProduct):
         return (2 + self.block.npx + _BRANCH_CYCLES) * (rounds + (self.chunks > 1))
 
 
-class Wishes(TypedDict, total=False):
-    """Properties of a plan that a caller asks for; all others are free."""
-
-    scheme: str | None  # with or without the bits of the register
-    depth: int | None
-    iterations: int | None
-    block: str | None
-
-
 def plans(
-    layer: MatmulLayer, w: int, a: int, candidates: Iterable[Method], **wishes: Unpack[Wishes]
+    layer: MatmulLayer,
+    w: int,
+    a: int,
+    candidates: Iterable[Method],
+    *,
+    scheme: str | None = None,
+    depth: int | None = None,
+    iterations: int | None = None,
+    block: str | None = None,
 ) -> Iterator[PackedPlan]:
-    """Every legal scheme and depth in every block with enough registers.
+    """Every legal scheme and depth in every block with enough registers, or those that are asked for.
 
-    Each comes with as many iterations as it can do, and with as many as need no loop of their own if those are fewer.
+    Each comes with as many iterations as it can do, and with as many as need no loop of their own if those are fewer. A
+    scheme is named with or without the bits of the register.
     """
-    wished, chosen, iterations = wishes.get("depth"), wishes.get("block"), wishes.get("iterations")
-    for packing, method in _packings(w, a, candidates, wishes.get("scheme")):
-        if wished not in (None, packing.depth) or (iterations or 1) > packing.iterations:
+    for packing, method in _packings(w, a, candidates, scheme):
+        if depth not in (None, packing.depth) or (iterations or 1) > packing.iterations:
             continue
-        for block in method.blocks:
-            plan = partial(PackedPlan, layer=layer, method=method, packing=packing, block=block)
+        for results in method.blocks:
+            plan = partial(PackedPlan, layer=layer, method=method, packing=packing, block=results)
             found = [plan(iterations=iterations or packing.iterations)]
             if iterations is None and not found[0].is_unrolled:
                 found.append(plan(iterations=min(packing.iterations, MOST_UNROLLED // found[0].word_cycles)))
-            yield from (one for one in found if chosen in (None, str(block)) and one.registers <= len(FREE))
+            yield from (one for one in found if block in (None, str(results)) and one.registers <= len(FREE))
 
 
 def _packings(w: int, a: int, candidates: Iterable[Method], scheme: str | None) -> Iterator[tuple[Packing, Method]]:
@@ -259,8 +257,6 @@ def _packings(w: int, a: int, candidates: Iterable[Method], scheme: str | None) 
                 yield packing, method
 
 
-def best_plan(
-    layer: MatmulLayer, w: int, a: int, candidates: Iterable[Method], **wishes: Unpack[Wishes]
-) -> PackedPlan | None:
+def best_plan(layer: MatmulLayer, w: int, a: int, candidates: Iterable[Method], **wishes: Any) -> PackedPlan | None:
     """The plan estimated to take the fewest cycles; None if nothing is legal."""
     return min(plans(layer, w, a, candidates, **wishes), key=lambda plan: plan.cycles, default=None)
