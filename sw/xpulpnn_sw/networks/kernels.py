@@ -13,8 +13,7 @@ from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STACK_ALIGNMENT
 from xpulpnn_sw.kernels.kernel import STACK_STRIDE, Function, KernelRun
-from xpulpnn_sw.kernels.layout import MAX_DATA, ImageBuilder, Ints, OutputLayout, Words
-from xpulpnn_sw.kernels.program import Program
+from xpulpnn_sw.kernels.layout import MAX_DATA, ImageBuilder, Ints, OutputLayout, Program, Words
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
