@@ -20,15 +20,13 @@ def prefix_carries(m: Module, starting: Value, passing: Value, carry: Value) -> 
     """
     width = len(passing)
     # Place i stands for bit i - 1, so that what leaves places 0 to i is the carry into bit i.
-    starts = Signal(width, name="carry_starts")
-    passes = Signal(width, name="carry_passes")
+    starts, passes = signals(width, "carry_starts carry_passes")
     m.d.comb += [starts.eq(Cat(carry, starting)), passes.eq(Cat(Const(0, 1), passing))]
 
     reach: Value = starts
     through: Value = passes
     for place in range(1, GROUP):
-        further = Signal(width, name=f"carry_group_{place}")
-        beyond = Signal(width, name=f"carry_through_group_{place}")
+        further, beyond = signals(width, f"carry_group_{place} carry_through_group_{place}")
         m.d.comb += further.eq(starts | (passes & reach.shift_left(1)[:width]))
         m.d.comb += beyond.eq(passes & through.shift_left(1)[:width])
         reach, through = further, beyond
@@ -38,8 +36,7 @@ def prefix_carries(m: Module, starting: Value, passing: Value, carry: Value) -> 
     reach, through = reach & tops, through & tops
     step = GROUP
     while step < width:
-        further = Signal(width, name=f"carry_reach_{2 * step}")
-        beyond = Signal(width, name=f"carry_through_{2 * step}")
+        further, beyond = signals(width, f"carry_reach_{2 * step} carry_through_{2 * step}")
         m.d.comb += further.eq(reach | (through & reach.shift_left(step)[:width]))
         m.d.comb += beyond.eq(through & through.shift_left(step)[:width])
         reach, through = further, beyond

@@ -86,9 +86,7 @@ class IdStage(Component):
         if self.config.mac_load:
             waits.append(nn_waits(m, self.config, self, decoder))
         late_operand, jalr_waits, drains, stall = signals(1, "id_late_operand id_jalr_waits id_drains id_stall")
-        goes = Signal(name="id_goes")
-        illegal = Signal()
-        acts = Signal(name="id_acts")
+        goes, illegal, acts = signals(1, "id_goes illegal id_acts")
         id_ex, wb, rs1 = self.id_ex, self.wb, self.insn.payload.word[15:20]
         pending = id_ex.valid & id_ex.ex_we & (id_ex.ex_addr == rs1)
         csr_write_in_ex = self.id_ex.valid & (self.id_ex.csr != CsrOp.NONE) & self.id_ex.csr_write

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from xpulpnn.component import Component, In, Out, follow_case
+from xpulpnn.component import Component, In, Out, follow_case, signals
 from xpulpnn.core.alu_ctrl import LaneFmt
 from xpulpnn.core.lanes import XLEN, Lanes, every, reversed_bits, steps, widened
 from xpulpnn.isa.formats import ElemFmt
@@ -61,10 +61,8 @@ class SimdShifter(Component):
         lanes = Lanes(m, self.config, self.fmt)
         word = self.operand
         for place, step in reversed(list(enumerate(steps(1)))):
-            moving = Signal(XLEN, name=f"moving_{step}")
-            passing = Signal(XLEN, name=f"passing_{step}")
-            filling = Signal(XLEN, name=f"filling_{step}")
-            moved = Signal(XLEN, name=f"moved_{step}")
+            moving, passing = signals(XLEN, f"moving_{step} passing_{step}")
+            filling, moved = signals(XLEN, f"filling_{step} moved_{step}")
             # Lanes that move by this step are at least two steps wide, so their tops are tops of such blocks. An
             # arithmetic shift keeps the top bit, so the sign is read from the partly shifted word.
             block_tops = every(2 * step, 1 << (2 * step - 1))

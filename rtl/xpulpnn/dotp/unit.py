@@ -7,7 +7,7 @@ from amaranth.hdl import Module, Signal, Value
 
 from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
-from xpulpnn.component import Component, In, Out, follow_case, following
+from xpulpnn.component import Component, In, Out, follow_case, following, signals
 from xpulpnn.config import DotpConfig
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.region import DotpRegion
@@ -91,8 +91,7 @@ class DotpUnit(Component):
         for fmt in self.config.formats:
             region = DotpRegion(fmt, registered=self.registered, adders=self.config.adders)
             m.submodules[f"region_{fmt.suffix}"] = region
-            selected = Signal(name=f"selected_{fmt.suffix}")
-            gate = Signal(name=f"gate_{fmt.suffix}")
+            selected, gate = signals(1, f"selected_{fmt.suffix} gate_{fmt.suffix}")
             m.d.comb += [
                 selected.eq(current.fmt == fmt),
                 gate.eq(selected if isolation == "and" else 1),

@@ -11,39 +11,38 @@ RESPONSE_BITS = 2
 BURST_INCREMENTING = 1
 CACHE_BUFFERABLE = 2  # Memory attribute: may be kept by a buffer, is not cached
 
-_ADDRESS = {"id": 1, "addr": XLEN, "len": LENGTH_BITS, "size": 3, "burst": 2, "lock": 1, "cache": 4, "prot": 3}
+_ADDRESS = {
+    "id": (1, "Identifier of a burst that {}, always 0: everything is answered in its order."),
+    "addr": (XLEN, "Byte address of the first transfer of a burst that {}, a multiple of the width."),
+    "len": (LENGTH_BITS, "Transfers of a burst that {}, less one."),
+    "size": (3, "Logarithm of the bytes of a transfer of a burst that {}, constant."),
+    "burst": (2, "Constant 1: addresses of a burst that {} increase."),
+    "lock": (1, "Constant 0: a burst that {} is no exclusive access."),
+    "cache": (4, "Memory attributes of a burst that {}, constant 2: not cached, may be buffered."),
+    "prot": (3, "Protection of a burst that {}, constant: 0."),
+    "valid": (1, "There is the address of a burst that {}; it stays until it is taken."),
+    "ready": (1, "The address of a burst that {} is taken in this cycle."),
+}
+"""Widths and meanings of the signals of an address channel."""
 
 
 class AxiSignature(PortSignature):
     """Manager's side of an AXI4 port; every burst increments and takes the whole width of the data, ``bits``."""
 
-    #: awid: Identifier of a burst that writes, always 0: everything is answered in its order.
-    #: awaddr: Byte address of the first transfer of a burst that writes, a multiple of the width.
-    #: awlen: Transfers of a burst that writes, less one.
-    #: awsize: Logarithm of the bytes of a transfer of a burst that writes, constant.
-    #: awburst: Constant 1: addresses of a burst that writes increase.
-    #: awlock: Constant 0: a burst that writes is no exclusive access.
-    #: awcache: Memory attributes of a burst that writes, constant 2: not cached, may be buffered.
-    #: awprot: Protection of a burst that writes, constant: 0.
-    #: awvalid: There is the address of a burst that writes; it stays until it is taken.
-    #: awready: The address of a burst that writes is taken in this cycle.
-    #: arid: Identifier of a burst that reads, always 0: everything is answered in its order.
-    #: araddr: Byte address of the first transfer of a burst that reads, a multiple of the width.
-    #: arlen: Transfers of a burst that reads, less one.
-    #: arsize: Logarithm of the bytes of a transfer of a burst that reads, constant.
-    #: arburst: Constant 1: addresses of a burst that reads increase.
-    #: arlock: Constant 0: a burst that reads is no exclusive access.
-    #: arcache: Memory attributes of a burst that reads, constant 2: not cached, may be buffered.
+    PORT_MEANINGS = {
+        f"{channel}{name}": text.format(verb)
+        for channel, verb in (("aw", "writes"), ("ar", "reads"))
+        for name, (_, text) in _ADDRESS.items()
+    }
+
     #: arprot: Protection of a burst that reads, constant: 0, but 4 on a port for instructions.
-    #: arvalid: There is the address of a burst that reads; it stays until it is taken.
-    #: arready: The address of a burst that reads is taken in this cycle.
 
     def __init__(self, bits: int, *, writes: bool = True):
         self.bits = bits
         members = {}
         for channel in ("aw", "ar") if writes else ("ar",):
-            members |= {f"{channel}{name}": Out(width) for name, width in _ADDRESS.items()}
-            members |= {f"{channel}valid": Out(1), f"{channel}ready": In(1)}
+            members |= {f"{channel}{name}": Out(width) for name, (width, _) in _ADDRESS.items()}
+            members[f"{channel}ready"] = In(1)
         if writes:
             members |= {
                 "wdata": Out(bits),  #: Data to write, in their byte lanes.

@@ -54,8 +54,7 @@ class CommandPorts(Component):
             offset = port.addr[exact_log2(WORD_BYTES) : exact_log2(BLOCK_BYTES)]
             at_command = offset == Dma.COMMAND // WORD_BYTES
             at_status = offset == Dma.STATUS // WORD_BYTES
-            request = Signal(name=f"request{index}")
-            reads_status = Signal(name=f"reads_status{index}")
+            request, reads_status = signals(1, f"request{index} reads_status{index}")
             number = Signal(number_shape(self.identifiers), name=f"number{index}")
             given = receiver.gnt[index]
             m.d.comb += [

@@ -72,9 +72,7 @@ class CoreUnit(Component):
     def _build(self, m):
         wait = Signal(Wait, name="waits_for")
         done = Signal(name="wait_over")
-        mask = Signal(XLEN, name="event_mask")
-        irq_mask = Signal(XLEN)
-        buffer = Signal(XLEN, name="event_buffer")
+        mask, irq_mask, buffer = signals(XLEN, "event_mask irq_mask event_buffer")
         targets = Signal(self.config.cores, name="sw_events_mask")
         active, wdata = signals(XLEN, "active wdata")
         own, write = signals(1, "own write")

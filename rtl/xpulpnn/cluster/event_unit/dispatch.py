@@ -7,7 +7,7 @@ from amaranth.hdl import Array, Signal
 from amaranth.utils import ceil_log2
 
 from xpulpnn.cluster.event_unit.access import AccessSignature, lowest
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import EventRegister
 from xpulpnn.isa.machine import XLEN
@@ -61,8 +61,7 @@ class Dispatch(Component):
             m.d.sync += [self._at(words, tail).eq(word), self._at(teams, tail).eq(self.team), tail.eq(tail + 1)]
 
         for core, place in enumerate(places):
-            here = Signal(name=f"here_{core}")
-            mine = Signal(name=f"mine_{core}")
+            here, mine = signals(1, f"here_{core} mine_{core}")
             m.d.comb += [
                 here.eq(place != tail),
                 mine.eq(self._at(teams, place).bit_select(core, 1)),

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.lib import data
 
 from xpulpnn.cluster.peripherals.registers import serve, written_value
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import TIMER_PRESCALE_BITS, Timer
 from xpulpnn.isa.machine import XLEN
@@ -27,16 +27,14 @@ class TimerSettings(data.Struct):
 class _Half:
     """Registers of one timer."""
 
-    def __init__(self, name: str, config: Timer, count: Timer, compare: Timer, start: Timer, reset: Timer):
-        self.registers = config, count, compare, start, reset
+    def __init__(self, name: str):
+        kinds = ("CONFIG", "COUNT", "COMPARE", "START", "RESET")
+        self.registers = [Timer[f"{kind}_{name.upper()}"] for kind in kinds]
         self.config = Signal(TimerSettings, name=f"config_{name}")
-        self.count = Signal(XLEN, name=f"count_{name}")
-        self.compare = Signal(XLEN, name=f"compare_{name}")
+        self.count, self.compare = signals(XLEN, f"count_{name} compare_{name}")
         self.divider = Signal(TIMER_PRESCALE_BITS, name=f"divider_{name}")
-        self.period_ends = Signal(name=f"period_ends_{name}")
-        self.tick = Signal(name=f"tick_{name}")
-        self.reached = Signal(name=f"reached_{name}")
-        self.ends = Signal(name=f"ends_{name}")
+        self.period_ends, self.tick = signals(1, f"period_ends_{name} tick_{name}")
+        self.reached, self.ends = signals(1, f"reached_{name} ends_{name}")
 
 
 class ClusterTimer(Component):
@@ -55,10 +53,7 @@ class ClusterTimer(Component):
     armed: Out(2)  #: The timer is enabled and will tell the end of its period.
 
     def _build(self, m):
-        low = _Half("low", Timer.CONFIG_LOW, Timer.COUNT_LOW, Timer.COMPARE_LOW, Timer.START_LOW, Timer.RESET_LOW)
-        high = _Half(
-            "high", Timer.CONFIG_HIGH, Timer.COUNT_HIGH, Timer.COMPARE_HIGH, Timer.START_HIGH, Timer.RESET_HIGH
-        )
+        low, high = _Half("low"), _Half("high")
         cascade = Signal()
         values = {}
         for half in (low, high):
