@@ -237,8 +237,7 @@ def _immediate(imm: ImmSel) -> Fields:
 def _memory(insn: Insn) -> Fields:
     """Loads and stores: base in operand a, offset in operand b, store data in operand c."""
     fields: Fields = {"lsu.valid": True, "lsu.we": insn.is_store, "lsu.size": _MEMORY[insn.op]}
-    fields["lsu.signed"] = insn.op in ("lb", "lh")
-    fields["elw"] = insn.op == "elw"
+    fields |= {"lsu.signed": insn.op in ("lb", "lh"), "elw": insn.op == "elw"}
     fields |= {"lsu.post": insn.writes_base, "ex_write": WriteSel.RS1 if insn.writes_base else WriteSel.NONE}
     if insn.is_store:
         register = "rs3" in insn.operands

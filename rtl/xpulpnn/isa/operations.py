@@ -125,40 +125,35 @@ _SCALAR = {
     "msu": Operation("multiply and subtract", "rd = rd - rs1 * rs2"),
 }
 
-_ROUNDING = "r = 2 ** ({n} - 1) if {n} > 0 else 0\n"
+
+def _shifted(plain: str, rounded: str, noun: str, total: str, tail: str = "") -> dict[str, Operation]:
+    """An operation that shifts right in the end, without and with rounding; ``%s`` in ``total`` is where that adds."""
+    rounding = "r = 2 ** ({n} - 1) if {n} > 0 else 0\n"
+    return {
+        plain: Operation(f"{noun}, shifted right{tail}", f"rd = {total % ''} >> {{n}}"),
+        rounded: Operation(f"{noun}, rounded and shifted right{tail}", f"{rounding}rd = {total % ' + r'} >> {{n}}"),
+    }
 
 
 def _normalising() -> dict[str, Operation]:
     """Additions: ``{x}`` and ``{y}`` are the operands of the form."""
     found: dict[str, Operation] = {}
-    for name, sign in (("add", "+"), ("sub", "-")):
+    for name, sign, noun in (("add", "+", "sum"), ("sub", "-", "difference")):
         for letter, extend, word in (("", "sx", "arithmetic"), ("u", "zx", "logical")):
-            noun = "sum" if name == "add" else "difference"
-            found[f"{name}{letter}N"] = Operation(
-                f"{noun}, shifted right, {word}", f"rd = {extend}({{x}} {sign} {{y}}, 32) >> {{n}}"
-            )
-            found[f"{name}{letter}RN"] = Operation(
-                f"{noun}, rounded and shifted right, {word}",
-                f"{_ROUNDING}rd = {extend}({{x}} {sign} {{y}} + r, 32) >> {{n}}",
-            )
+            stem, total = f"{name}{letter}", f"{extend}({{x}} {sign} {{y}}%s, 32)"
+            found |= _shifted(f"{stem}N", f"{stem}RN", noun, total, f", {word}")
     return found
 
 
 def _half_words() -> dict[str, Operation]:
     found: dict[str, Operation] = {}
-    for name, accumulator in (("mul", ""), ("mac", "rd + ")):
+    for name, accumulator, added in (("mul", "", ""), ("mac", "rd + ", ", added to rd")):
         for half, bits, which in (("", "15:0", "low"), ("hh", "31:16", "high")):
-            for letter, extend in (("s", "sx"), ("u", "zx")):
+            for letter, extend, word in (("s", "sx", "signed"), ("u", "zx", "unsigned")):
                 a, b = (f"sx({r}[{bits}], 16)" if letter == "s" else f"{r}[{bits}]" for r in ("rs1", "rs2"))
-                noun = f"product of {which} half-words, {'signed' if letter == 's' else 'unsigned'}"
-                noun += ", added to rd" if accumulator else ""
-                found[f"{name}{half}{letter}N"] = Operation(
-                    f"{noun}, shifted right", f"rd = {extend}({accumulator}{a} * {b}, 32) >> {{n}}"
-                )
-                found[f"{name}{half}{letter}NR"] = Operation(
-                    f"{noun}, rounded and shifted right",
-                    f"{_ROUNDING}rd = {extend}({accumulator}{a} * {b} + r, 32) >> {{n}}",
-                )
+                noun = f"product of {which} half-words, {word}{added}"
+                stem, total = f"{name}{half}{letter}", f"{extend}({accumulator}{a} * {b}%s, 32)"
+                found |= _shifted(f"{stem}N", f"{stem}NR", noun, total)
     return found
 
 
