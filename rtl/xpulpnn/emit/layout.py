@@ -1,6 +1,6 @@
 """Style, lines and order of the text: choices of the caller, breaks of lines, nets declared before they are read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
@@ -21,38 +21,28 @@ def ordered(pieces: Sequence[TextPiece], candidates: set[str]) -> list[TextPiece
     makers = {piece.wire: piece for piece in pieces if piece.wire in candidates}
     result: list[TextPiece] = []
     state: dict[int, bool] = {}
-
-    def place(piece: TextPiece) -> None:
-        # explicit stack: chains of nets are longer than Python's recursion limit in large modules
-        stack = [(piece, iter(_needed(piece, makers)))]
-        state[id(piece)] = False
-        while stack:
-            current, needs = stack[-1]
-            following = next(needs, None)
-            if following is None:
-                stack.pop()
+    # explicit stack: chains of nets are longer than Python's recursion limit in large modules
+    stack: list[tuple[TextPiece | None, Iterator[TextPiece]]] = [(None, iter(pieces))]
+    while stack:
+        current, needs = stack[-1]
+        following = next(needs, None)
+        if following is None:
+            stack.pop()
+            if current is not None:
                 state[id(current)] = True
                 result.append(current)
-            elif id(following) not in state:
-                state[id(following)] = False
-                stack.append((following, iter(_needed(following, makers))))
-            elif not state[id(following)]:
-                # a loop: declared before all statements instead
-                makers.pop(following.wire, None)
-
-    for piece in pieces:
-        if id(piece) not in state:
-            place(piece)
+        elif id(following) not in state:
+            state[id(following)] = False
+            needed = [maker for name, maker in makers.items() if name in following.sources]
+            stack.append((following, iter(needed)))
+        elif not state[id(following)]:
+            # a loop: declared before all statements instead
+            makers.pop(following.wire, None)
     for piece in result:
         if piece.wire in makers:
             piece.declares = True
             piece.lines = [f"{piece.declaration} = {piece.lines[0].partition(' = ')[2]}"]
     return result
-
-
-def _needed(piece: TextPiece, makers: dict[str, TextPiece]) -> list[TextPiece]:
-    order = list(makers)
-    return [makers[name] for name in order if name in piece.sources]
 
 
 _CLOCKING = {"clk": "Clock; everything happens on its rising edge.", "rst": "Synchronous reset, active high."}

@@ -86,9 +86,7 @@ def _pieces(node: Assign, later: Sequence[Slice]) -> list[Node]:
     """An assignment of those bits that are not assigned later."""
     target = node.target
     free = set(range(target.low, target.low + target.width))
-    for other in later:
-        if other.wire == target.wire:
-            free -= set(range(other.low, other.low + other.width))
+    free.difference_update(*(range(other.low, other.low + other.width) for other in later))
     return [
         Assign(Slice(target.wire, target.low + first, width), bits(node.value, first, width))
         for is_free, first, width in runs(target.width, lambda place: target.low + place in free)

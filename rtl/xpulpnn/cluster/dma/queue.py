@@ -128,20 +128,16 @@ class CommandQueue(Component):
         command, side = words[Word.COMMAND], errand.side
         from_external = flag(command, DmaCommand.FROM_EXTERNAL)
         m.d.comb += errand.length.eq(command[:DMA_LENGTH_BITS])
+
+        def lies(name: str, in_lines: DmaCommand):
+            """Statements for the place that the words of one side of the command tell."""
+            address, count, stride = (words[Word[f"{name}_{part}"]] for part in ("ADDRESS", "COUNT", "STRIDE"))
+            placed = [side.address.eq(address), side.in_lines.eq(flag(command, in_lines))]
+            return [*placed, side.count.eq(count), side.stride.eq(stride)]
+
         with m.If(from_external == int(is_source)):
             outside = words[Word.EXT_ADDRESS][TCDM_ADDRESS_BITS:] != TCDM_BASE >> TCDM_ADDRESS_BITS
-            m.d.comb += [
-                side.external.eq(outside),
-                side.fixed.eq(~flag(command, DmaCommand.INCREMENT)),
-                side.address.eq(words[Word.EXT_ADDRESS]),
-                side.in_lines.eq(flag(command, DmaCommand.EXTERNAL_2D)),
-                side.count.eq(words[Word.EXT_COUNT]),
-                side.stride.eq(words[Word.EXT_STRIDE]),
-            ]
+            m.d.comb += [side.external.eq(outside), side.fixed.eq(~flag(command, DmaCommand.INCREMENT))]
+            m.d.comb += lies("EXT", DmaCommand.EXTERNAL_2D)
         with m.Else():
-            m.d.comb += [
-                side.address.eq(words[Word.TCDM_ADDRESS]),
-                side.in_lines.eq(flag(command, DmaCommand.TCDM_2D)),
-                side.count.eq(words[Word.TCDM_COUNT]),
-                side.stride.eq(words[Word.TCDM_STRIDE]),
-            ]
+            m.d.comb += lies("TCDM", DmaCommand.TCDM_2D)
