@@ -71,13 +71,12 @@ class IfStage(Component):
                 payload.compressed.eq(expand.compressed),
                 payload.error.eq(prefetch.error),
             ]
-        if self.config.xpulpv2:
-            m.d.comb += [prefetch.loop_back.eq(self.loop_back), prefetch.loop_start.eq(self.loop_start)]
-            with m.If(take):
+            if self.config.xpulpv2:
                 m.d.sync += self.id_looped.eq(self.loop_back)
+            if self.config.rvfi:
+                low, high = prefetch.word[:HALF_BITS], prefetch.word[HALF_BITS:]
+                m.d.sync += self.id_raw.eq(Cat(low, Mux(expand.compressed, 0, high)))
+        if self.config.xpulpv2:
+            m.d.comb += following(prefetch, self, "loop_back", "loop_start")
         halves = Mux(payload.compressed, COMPRESSED_HALVES, WORD_HALVES)
         m.d.comb += self.id_after[1:].eq(payload.pc[1:] + halves)
-        if self.config.rvfi:
-            raw = prefetch.word
-            with m.If(take):
-                m.d.sync += self.id_raw.eq(Cat(raw[:HALF_BITS], Mux(expand.compressed, 0, raw[HALF_BITS:])))

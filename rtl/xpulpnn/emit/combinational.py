@@ -174,10 +174,8 @@ class Combinational:
 
 
 def _arms(nodes: Sequence[Node]) -> int:
-    """Conditions in an expression for the statements; too many if there is a ``case``."""
+    """Conditions in an expression for the statements."""
     choices = [node for node in nodes if isinstance(node, ChoiceNode)]
-    if any(choice.selector is not None for choice in choices):
-        return _MAX_ARMS + 1
     return sum(len(choice.arms) + sum(map(_arms, choice.bodies())) for choice in choices)
 
 
