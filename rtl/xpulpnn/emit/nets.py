@@ -257,6 +257,5 @@ class Nets:
         """Return whether an operator is better written where it is read."""
         if uses <= 1:
             return operators < _MAX_OPERATORS
-        if cell.type in COMPARISONS or cell.type in REDUCTIONS or cell.type == "$not":
-            return operators <= 1
-        return operators <= 1 and uses <= _MAX_COPIES
+        repeats_well = cell.type in COMPARISONS or cell.type in REDUCTIONS or cell.type == "$not"
+        return operators <= 1 and (repeats_well or uses <= _MAX_COPIES)

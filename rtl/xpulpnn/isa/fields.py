@@ -206,7 +206,6 @@ class Operand:
 
 _OPERAND = re.compile(r"(?P<value>[^()]*)(?:\((?P<base>[^()!]+)(?P<increment>!?)\))?")
 _TOKEN = re.compile(r"(?P<name>\w+'?)(?P<updated>~?)(?:-(?P<excluded>\d+))?")
-_FIXED_BASE = re.compile(r"x(\d+)")
 
 
 def _token(text: str, fields: dict[str, Field]) -> Token:
@@ -225,7 +224,7 @@ def parse_operands(text: str, size: int) -> tuple[Operand, ...]:
         match = _OPERAND.fullmatch(part)
         assert match, part
         value = _token(match["value"], fields) if match["value"] else None
-        fixed = _FIXED_BASE.fullmatch(match["base"] or "")
+        fixed = re.fullmatch(r"x(\d+)", match["base"] or "")
         base = _token(match["base"], fields) if match["base"] and not fixed else None
         operands.append(Operand(value, base, int(fixed[1]) if fixed else None, bool(match["increment"])))
     return tuple(operands)

@@ -9,8 +9,6 @@ from xpulpnn.isa.formats import ElemFmt, Extension, Op2Mode
 
 LOAD_OPS = frozenset({"lb", "lh", "lw", "lbu", "lhu", "elw"})
 STORE_OPS = frozenset({"sb", "sh", "sw"})
-BRANCH_OPS = frozenset({"beq", "bne", "blt", "bge", "bltu", "bgeu"})
-JUMP_OPS = frozenset({"jal", "jalr"})
 NN_FORM_OPS = frozenset({"pv.mlsdot", "pv.mldot"})  # Mac&Load with both factors from the NN-RF.
 MAC_LOAD_OPS = NN_FORM_OPS | {"pv.cusdot"}
 REQUANTISE_OPS = frozenset({"pv.rqu", "pv.rqs"})
@@ -18,8 +16,8 @@ DOT_PRODUCT_OPS = frozenset(f"pv.{form}dot{signs}" for form in ("", "s") for sig
 _KINDS = {
     "is_load": LOAD_OPS,
     "is_store": STORE_OPS,
-    "is_branch": BRANCH_OPS,
-    "is_jump": JUMP_OPS,
+    "is_branch": frozenset({"beq", "bne", "blt", "bge", "bltu", "bgeu"}),
+    "is_jump": frozenset({"jal", "jalr"}),
     "is_mac_load": MAC_LOAD_OPS,
     "is_nn_form": NN_FORM_OPS,
     "uses_dotp": DOT_PRODUCT_OPS | MAC_LOAD_OPS,

@@ -59,7 +59,6 @@ _DOTS = {
     for signs, code in (("up", "000"), ("usp", "010"), ("sp", "110"))
 }
 
-_ABS = "011100"
 _SELECTOR = "rd,rs1,uimm6"
 _REGISTERS = "rd,rs1,rs2"
 _UPDATE = "rd~,rs1,rs2"
@@ -93,9 +92,6 @@ _MOVES = (
     _Move("packlo", "111000", _UPDATE, (B,), VECTOR),
 )
 
-_BARE_SELECTOR = frozenset({"extract", "extractu", "insert"})
-"""Moves whose immediate names one lane; their mnemonics carry no ``.sci``."""
-
 
 _NN_FORM = (
     ("mlsdotup", "1110000", "up"),
@@ -112,7 +108,6 @@ _NN_ALIASES = (("nnsdotup", "1110000", "up"), ("nnsdotusp", "1101100", "sup"), (
 _NN_PRODUCT = tuple((name.replace("mls", "ml"), f"{code[:-1]}1", signs) for name, code, signs in _NN_FORM)
 
 _CU_FORM = (("cusdotup", "10100", "up"), ("cusdotusp", "10101", "sup"), ("cusdotsp", "10111", "sp"))
-_CU_ENTRIES = range(4)
 
 
 def _extension(fmt: ElemFmt) -> Extension:
@@ -135,14 +130,15 @@ def _lanes(families: dict[str, str], formats: tuple[ElemFmt, ...]) -> Iterator[I
 
 def _absolute(formats: tuple[ElemFmt, ...]) -> Iterator[Insn]:
     for fmt in formats:
-        funct7 = _ABS + _BIT25[fmt].replace("-", "0")
+        funct7 = f"011100{_BIT25[fmt].replace('-', '0')}"
         word = pattern(SIMD, _FUNCT3[fmt, VECTOR], funct7, rs2="00000")
         yield Insn(f"pv.abs.{fmt.suffix}", word, "rd,rs1", _extension(fmt), "pv.abs", fmt=fmt, mode=VECTOR)
 
 
 def _moves() -> Iterator[Insn]:
     for move in _MOVES:
-        mode = None if move.op in _BARE_SELECTOR else move.mode
+        # the immediate of these names one lane: their mnemonics carry no ``.sci``
+        mode = None if move.op in ("extract", "extractu", "insert") else move.mode
         digit = "" if move.entry is None else str(move.entry)
         form = "" if mode is None else mode.suffix
         kinds: dict[str, Any] = {"mode": mode, "entry": move.entry}
@@ -173,7 +169,7 @@ def _cross(row: Insn) -> Insn:
 
 def _compute_and_update() -> Iterator[Insn]:
     for name, code, signs in _CU_FORM:
-        for fmt, entry in product(ElemFmt, _CU_ENTRIES):
+        for fmt, entry in product(ElemFmt, range(4)):
             word = pattern(MAC_LOAD, f"{fmt.value:03b}", f"{code}{entry:02b}")
             kinds: dict[str, Any] = _SIGNS[signs] | {"fmt": fmt, "entry": entry}
             yield Insn(f"pv.{name}.{fmt.suffix}.{entry}", word, "rd~,(rs1!),rs2", _CU, "pv.cusdot", **kinds)
@@ -185,19 +181,15 @@ def _quantisation() -> Iterator[Insn]:
         yield Insn(f"pv.qnt.{fmt.suffix}", word, "rd,rs1,(rs2)", Extension.XPULPQNT, "pv.qnt", fmt=fmt)
 
 
-_LANE_BITS = {B: 2, N: 3, C: 4}  # Bits of the number of a lane, in the formats of the requantisation.
-
-_LANE_FIELD = 4
-_REQUANTISE_FUNCT3 = {B: "101", N: "110", C: "111"}
+_REQUANTISED = {B: ("101", 2), N: ("110", 3), C: ("111", 4)}  # funct3, bits of the number of a lane
 
 
 def _requantisation() -> Iterator[Insn]:
     word = pattern(MAC_LOAD, "100", "0000000", rs2="0000-", rd="00000")
     yield Insn("pv.rqld", word, "uimm1,(rs1!)", _RQ, "pv.rqld")
     for name, sign in (("pv.rqu", "0"), ("pv.rqs", "1")):
-        for fmt, bits in _LANE_BITS.items():
-            lane = "0" * (_LANE_FIELD - bits) + "-" * bits
-            word = pattern(MAC_LOAD, _REQUANTISE_FUNCT3[fmt], f"{lane}{sign}00")
+        for fmt, (funct3, bits) in _REQUANTISED.items():
+            word = pattern(MAC_LOAD, funct3, f"{'-' * bits:0>4}{sign}00")
             yield Insn(
                 f"{name}.{fmt.suffix}", word, f"rd~,rs1,rs2,lane{bits}", _RQ, name, fmt=fmt, a_signed=sign == "1"
             )
