@@ -139,14 +139,12 @@ class CsrFile(Component):
     def _counters(self, m, inhibit):
         values = {}
         steps = {
-            "cycle": self.clock_runs & ~inhibit[table.MCOUNTINHIBIT_CY_BIT],
-            "instret": self.retire & ~inhibit[table.MCOUNTINHIBIT_IR_BIT],
+            "cycle": (self.clock_runs & ~inhibit[table.MCOUNTINHIBIT_CY_BIT], Const(1), Const(0)),
+            "instret": (self.retire & ~inhibit[table.MCOUNTINHIBIT_IR_BIT], self.retire_final, self.retire_cancel),
         }
-        ends = {"cycle": (Const(1), Const(0)), "instret": (self.retire_final, self.retire_cancel)}
-        for name, step in steps.items():
+        for name, (step, final, cancel) in steps.items():
             counter = MachineCounter()
             m.submodules[f"m{name}"] = counter
-            final, cancel = ends[name]
             m.d.comb += [
                 counter.step.eq(step),
                 counter.final.eq(final),

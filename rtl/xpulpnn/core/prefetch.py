@@ -120,8 +120,7 @@ class PrefetchBuffer(Component):
         # current is the word address requested last, or if exact the one on the bus or to be requested next; a stale
         # request is held for a word nobody wants; live answers are awaited, older ones are going to be dropped
         can_request, asks, asks_anew = signals(1, "can_request asks asks_anew")
-        ahead = Signal.like(current)
-        target = Signal.like(current)
+        ahead, target = signals(current.shape(), "ahead target")
         gnt, rvalid = self.instr.gnt, self.instr.rvalid
         m.d.comb += [
             dropped.eq(drops != 0),

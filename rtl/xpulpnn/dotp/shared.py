@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value
 
 from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
-from xpulpnn.component import Component, In, Out, follow_case
+from xpulpnn.component import Component, In, Out, follow_case, signals
 from xpulpnn.dotp.ctrl import signed_offset
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import XLEN
@@ -56,9 +56,7 @@ class DotpShared(Component):
 
     def _build(self, m):
         side, digit = self.side, min(self.config.widths)
-        total = Signal(XLEN + side - digit)
-        addend = Signal.like(total)
-        offset = Signal.like(total)
+        total, addend, offset = signals(XLEN + side - digit, "total addend offset")
         inverted = [Signal(side, name=f"inverted_{row}") for row in range(side)]
         with m.Switch(self.fmt):
             for fmt in self.config.formats:

@@ -60,7 +60,9 @@ class AccessQueue(Component):
         for still, wanted in zip(left, needs, strict=True):
             m.d.comb += still.eq(wanted & ~(granted & ~earlier))
             earlier = earlier | wanted
-        waiting = self._answers(m, ports, granted)
+        waiting = [Signal(range(OUTSTANDING + 1), name=f"under_way{number}") for number in range(len(ports))]
+        for count, port, served in zip(waiting, ports, granted, strict=True):
+            m.d.sync += count.eq(count + served - port.rvalid)
         m.d.comb += self.idle.eq(~Cat(occupied, *waiting).any())
         taken, leaves = Signal(), Signal()
         behind = Signal.like(occupied)
@@ -98,14 +100,6 @@ class AccessQueue(Component):
                 m.d.comb += [port.addr.eq(window(shown.address)), port.be.eq(shown.be), port.beats.eq(shown.beats)]
                 if self.writes:
                     m.d.comb += port.wdata.eq(shown.wdata)
-
-    def _answers(self, m, ports, granted):
-        counts = []
-        for number, port in enumerate(ports):
-            count = Signal(range(OUTSTANDING + 1), name=f"under_way{number}")
-            m.d.sync += count.eq(count + granted[number] - port.rvalid)
-            counts.append(count)
-        return counts
 
     def _word(self, m, port, shown, half):
         space = exact_log2(TCDM_SPACE)

@@ -29,8 +29,7 @@ class Aligner(Component):
         lanes = [[Signal(BYTE_BITS, name=f"lane{lane}_{deep}") for deep in range(2)] for lane in range(WINDOW_BYTES)]
         read, write = signals(range(KEPT_BYTES), "read write")
         count = Signal(range(KEPT_BYTES + 1))
-        leaving = Signal.like(self.size)
-        coming = Signal.like(self.size)
+        leaving, coming = signals(self.size.shape(), "leaving coming")
         row = self.row.payload
         m.d.comb += [
             self.valid.eq(count >= self.size),

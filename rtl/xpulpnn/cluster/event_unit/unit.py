@@ -52,10 +52,8 @@ class EventUnit(Component):
         for kind, parts in (("core", units), ("barrier", barriers), ("mutex", mutexes)):
             for number, part in enumerate(parts):
                 m.submodules[f"{kind}_{number}"] = part
-
-        for part in (*barriers, *mutexes):
-            same = barriers if part in barriers else mutexes
-            m.d.comb += part.number.eq(same.index(part))
+                if kind != "core":
+                    m.d.comb += part.number.eq(number)
         connect(m, flipped(self.shared), shared_view.port)
         for core, unit in enumerate(units):
             connect(m, flipped(self.cores[core]), unit.port)
