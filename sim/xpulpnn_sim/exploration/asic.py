@@ -199,7 +199,8 @@ class AsicFlow:
                 if _AS_WRITTEN in results:
                     written = (folder / _AS_WRITTEN).read_text()
                 flat = read_module(folder / "mapped.json", design.module)
-                mapped = mapped_module(flat, self.library.cells, unmapped(design))
+                apart = {*design.apart, *([MEMORY] if design.memories else [])}
+                mapped = mapped_module(flat, self.library.cells, apart)
                 runs.append(_Run(number, source, flat, mapped, delay_ps(folder, "mapped.log")))
         return runs
 
@@ -301,11 +302,6 @@ def _median(runs: Sequence[_Run], figures: Sequence[float]) -> _Run:
 
 def _folder(number: int, repeat: int) -> str:
     return f"run{number}" if repeat > 1 else ""
-
-
-def unmapped(design: EmittedDesign) -> frozenset[str]:
-    """Types of cells that the mapped netlist of a design has besides those of the library."""
-    return design.apart | (frozenset({MEMORY}) if design.memories else frozenset())
 
 
 def memory_bits(cells: Iterable[NetlistCell]) -> int:

@@ -289,25 +289,14 @@ class LibraryCell:
         self.leakage_nw = group.number("cell_leakage_power", mean) * units.leakage
         self.dont_use = group.flag("dont_use")
         self.pins = {name: Pin(name, item, units) for item in group.inside("pin") for name in item.arguments}
+        # in the order of the file
+        self.inputs = [pin for pin in self.pins.values() if pin.direction == "input"]
+        self.outputs = [pin for pin in self.pins.values() if pin.direction == "output"]
         self.flip_flop = next(map(FlipFlop, group.inside("ff")), None)
         self.latch = any(group.inside("latch"))
         # kind of integrated clock gate, such as `latch_posedge`; empty for other cells
         self.clock_gate = group.attributes.get("clock_gating_integrated_cell", "")
-
-    @property
-    def inputs(self) -> list[Pin]:
-        """Input pins in the order of the file."""
-        return [pin for pin in self.pins.values() if pin.direction == "input"]
-
-    @property
-    def outputs(self) -> list[Pin]:
-        """Output pins in the order of the file."""
-        return [pin for pin in self.pins.values() if pin.direction == "output"]
-
-    @property
-    def sequential(self) -> bool:
-        """The cell keeps a state."""
-        return bool(self.flip_flop or self.latch or self.clock_gate)
+        self.sequential = bool(self.flip_flop or self.latch or self.clock_gate)  # whether it keeps a state
 
     def truth_table(self) -> int | None:
         """Truth table of its only output, bit ``i`` for the inputs that spell ``i``, the first one least significant.

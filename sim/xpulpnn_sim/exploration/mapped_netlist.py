@@ -103,9 +103,11 @@ def mapped_module(
     for cell in others:
         inputs |= dict(pin_bits(cell, outputs=True))
         outputs |= dict(pin_bits(cell, outputs=False))
-    return MappedNetlist(
-        module=found.name, gates=gates, inputs=inputs, outputs=outputs, names=_names(found, gates), apart=others
-    )
+    names = {net: known[0] for net, known in net_names(found).items()}
+    for gate in gates:
+        for net in gate.driven:
+            names.setdefault(net, f"{gate.path}.n{net}" if gate.path else f"n{net}")
+    return MappedNetlist(module=found.name, gates=gates, inputs=inputs, outputs=outputs, names=names, apart=others)
 
 
 def pin_bits(cell: NetlistCell, *, outputs: bool) -> Iterator[tuple[str, int]]:
@@ -139,14 +141,6 @@ def net_names(module: NetlistModule) -> dict[int, list[str]]:
 def name_length(name: str) -> tuple[int, int, str]:
     """Sorts names of nets: those of high instances first, then short ones."""
     return name.count("."), len(name), name
-
-
-def _names(module: NetlistModule, gates: list[MappedGate]) -> dict[int, str]:
-    names = {net: known[0] for net, known in net_names(module).items()}
-    for gate in gates:
-        for net in gate.driven:
-            names.setdefault(net, f"{gate.path}.n{net}" if gate.path else f"n{net}")
-    return names
 
 
 def packed_netlist(netlist: MappedNetlist) -> str:

@@ -169,31 +169,26 @@ def structures(top: str, given: Mapping[str, str]) -> dict[str, list[str]]:
     return found
 
 
+@dataclass(kw_only=True)
 class Search:
     """A search."""
 
-    def __init__(
-        self,
-        *,
-        top: str,
-        common: Mapping[str, str],
-        choices: Choices,
-        objectives: Sequence[Objective],
-        obstacle: Callable[[Configuration], str],
-        points: int,
-        seed: int,
-    ) -> None:
-        self._top, self._common, self._choices = top, common, choices
-        self._objectives, self._obstacle = objectives, obstacle
-        self.points = points
-        self._random = random.Random(seed)
+    top: str
+    common: Mapping[str, str]  # settings of all points
+    choices: Choices
+    objectives: Sequence[Objective]
+    obstacle: Callable[[Configuration], str]  # why a configuration is of no use; empty if it is
+    points: int  # to propose
+    seed: int
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
         optuna = require_optuna()
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._failed = optuna.trial.TrialState.FAIL
         self._categorical = optuna.distributions.CategoricalDistribution
-        self._study = optuna.create_study(
-            directions=[objective.direction for objective in objectives], sampler=optuna.samplers.TPESampler(seed=seed)
-        )
+        directions = [objective.direction for objective in self.objectives]
+        self._study = optuna.create_study(directions=directions, sampler=optuna.samplers.TPESampler(seed=self.seed))
         # figures of what was proposed; None before they are measured, and if they cannot be
         self._known: dict[tuple[str, ...], list[float] | None] = {}
         self._points: list[Point] = []
@@ -202,7 +197,7 @@ class Search:
     @property
     def size(self) -> int:
         """Number of combinations, impossible ones included."""
-        return prod(len(values) for values in self._choices.values())
+        return prod(len(values) for values in self.choices.values())
 
     def run(self, evaluate: Callable[[Sequence[Point]], Sequence[PointResult]], stopped: Callable[[], bool]) -> Space:
         """Propose and evaluate points until there are enough, or all are known, or ``stopped`` says so.
@@ -216,7 +211,7 @@ class Search:
             self._points += (point for _, _, point in batch)
             results = evaluate([point for _, _, point in batch])
             for (trial, key, _), result in zip(batch, results, strict=True):
-                self._known[key] = measured(result, self._objectives)
+                self._known[key] = measured(result, self.objectives)
                 self._tell(trial, key)
         if not self._points:
             raise InputError(f"search must be of a space with possible points, not none of {self.size}")
@@ -228,9 +223,9 @@ class Search:
         in_vain = 0
         while len(batch) < room and len(self._known) < self.size:
             if in_vain >= _PATIENCE:
-                self._study.enqueue_trial(dict(zip(self._choices, self._unknown(), strict=True)))
-            trial = self._study.ask({name: self._categorical(values) for name, values in self._choices.items()})
-            key = tuple(str(trial.params[name]) for name in self._choices)
+                self._study.enqueue_trial(dict(zip(self.choices, self._unknown(), strict=True)))
+            trial = self._study.ask({name: self._categorical(values) for name, values in self.choices.items()})
+            key = tuple(str(trial.params[name]) for name in self.choices)
             point = None if key in self._known else self._point(key)
             self._known.setdefault(key, None)
             if point is None:
@@ -243,14 +238,14 @@ class Search:
 
     def _unknown(self) -> tuple[str, ...]:
         """A combination not looked at yet; there is one."""
-        values = list(self._choices.values())
+        values = list(self.choices.values())
         drawn = (tuple(self._random.choice(one) for one in values) for _ in range(_PATIENCE))
         return next(key for key in chain(drawn, product(*values)) if key not in self._known)
 
     def _point(self, key: tuple[str, ...]) -> Point | None:
-        changes = dict(zip(self._choices, key, strict=True))
-        made = make_point(self._top, changes.pop(PRESET), {**self._common, **changes})
-        if isinstance(made, Point) and (rule := self._obstacle(made.config)):
+        changes = dict(zip(self.choices, key, strict=True))
+        made = make_point(self.top, changes.pop(PRESET), {**self.common, **changes})
+        if isinstance(made, Point) and (rule := self.obstacle(made.config)):
             made = Skipped(label=made.label, rule=rule)
         if isinstance(made, Skipped):
             self._skipped.append(made)

@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
@@ -151,7 +151,9 @@ class _Arc:
     slew: Table
 
 
-def _arcs(cell: LibraryCell, output: str) -> Iterator[_Arc]:
+@cache
+def _arcs(cell: LibraryCell, output: str) -> list[_Arc]:
+    found: list[_Arc] = []
     by_pin: defaultdict[str, list[TimingArc]] = defaultdict(list)
     for timing in cell.pins[output].timing:
         if timing.timing_type not in _SEQUENTIAL:
@@ -162,7 +164,8 @@ def _arcs(cell: LibraryCell, output: str) -> Iterator[_Arc]:
         for cause, to in _EDGES.get(arcs[0].timing_sense, _BOTH):
             delay, slew = delays[to], slews[to]
             if delay is not None and slew is not None:
-                yield _Arc(pin, cause, to, delay, slew)
+                found.append(_Arc(pin, cause, to, delay, slew))
+    return found
 
 
 def _largest(tables: Iterable[Table | None]) -> Table | None:
@@ -179,31 +182,28 @@ class _Analysis:
     """Arrival times, slews and their causes by net and edge, in ns, from all inputs and registers."""
 
     def __init__(self, netlist: MappedNetlist, library: Library) -> None:
-        self.library = library
         self.arrival: dict[int, list[float]] = {}
         self.slew: dict[int, list[float]] = {}
         self.cause: dict[tuple[int, int], tuple[MappedGate, int, int]] = {}
-        self.part = CombinationalCells(netlist)
-        self.load = self._loads()
-        self.known_arcs: dict[tuple[str, str], list[_Arc]] = {}
-        self.fixed: frozenset[int] = frozenset()
-        self.before: _Analysis | None = None
-        self._start()
-        self._propagate()
-
-    def _loads(self) -> defaultdict[int, float]:
-        load: defaultdict[int, float] = defaultdict(float)
+        self.names, self.part = netlist.names, CombinationalCells(netlist)
+        self.load: defaultdict[int, float] = defaultdict(float)
         for gate in self.part.gates:
             for pin in gate.cell.inputs:
-                load[gate.pins.get(pin.name, ONE)] += pin.capacitance_ff
+                self.load[gate.pins.get(pin.name, ONE)] += pin.capacitance_ff
         for net, _ in self.part.ends:
-            load[net] += self.library.output_load_ff
-        return load
-
-    def arcs(self, cell: LibraryCell, output: str) -> list[_Arc]:
-        if (cell.name, output) not in self.known_arcs:
-            self.known_arcs[cell.name, output] = list(_arcs(cell, output))
-        return self.known_arcs[cell.name, output]
+            self.load[net] += library.output_load_ff
+        self.fixed: frozenset[int] = frozenset()
+        self.before: _Analysis | None = None
+        driver = library.cells[library.driving_cell]
+        arcs = _arcs(driver, driver.outputs[0].name)
+        for net in self.part.starts:
+            arrival, slew = [0.0, 0.0], [0.0, 0.0]
+            for arc in arcs:
+                extra = arc.delay.at(0.0, self.load[net]) - arc.delay.at(0.0, 0.0)
+                arrival[arc.to] = max(arrival[arc.to], extra)
+                slew[arc.to] = max(slew[arc.to], arc.slew.at(0.0, self.load[net]))
+            self.arrival[net], self.slew[net] = arrival, slew
+        self._propagate()
 
     def through(self, nets: Collection[int]) -> "_Analysis":
         """Timing of the paths on from these nets alone, at the times that they have here."""
@@ -219,18 +219,7 @@ class _Analysis:
         for gate in self.part.gates:
             for pin in gate.cell.outputs:
                 if pin.name in gate.pins and gate.pins[pin.name] not in self.fixed:
-                    self._reach(gate, gate.pins[pin.name], self.arcs(gate.cell, pin.name))
-
-    def _start(self) -> None:
-        driver = self.library.cells[self.library.driving_cell]
-        arcs = self.arcs(driver, driver.outputs[0].name)
-        for net in self.part.starts:
-            arrival, slew = [0.0, 0.0], [0.0, 0.0]
-            for arc in arcs:
-                extra = arc.delay.at(0.0, self.load[net]) - arc.delay.at(0.0, 0.0)
-                arrival[arc.to] = max(arrival[arc.to], extra)
-                slew[arc.to] = max(slew[arc.to], arc.slew.at(0.0, self.load[net]))
-            self.arrival[net], self.slew[net] = arrival, slew
+                    self._reach(gate, gate.pins[pin.name], _arcs(gate.cell, pin.name))
 
     def _reach(self, gate: MappedGate, net: int, arcs: list[_Arc]) -> None:
         arrival, slew, load = [float("-inf")] * 2, [0.0, 0.0], self.load[net]
@@ -247,6 +236,41 @@ class _Analysis:
         if max(arrival) > float("-inf"):
             self.arrival[net], self.slew[net] = arrival, slew
 
+    def worst(self) -> tuple[CriticalPath | None, list[float]]:
+        """The longest path, and when it passes what it must go through."""
+        reached = [
+            (self.arrival[net][edge], net, edge, name)
+            for net, name in self.part.ends
+            for edge in (_RISE, _FALL)
+            if net in self.arrival
+        ]
+        if not reached:
+            return None, []
+        worst, net, edge, end = max(reached, key=lambda item: item[0])
+        steps: list[PathStep] = []
+        times: list[float] = []
+        at: _Analysis | None = self
+        while at is not None:
+            while (net, edge) in at.cause:
+                gate, source, cause = at.cause[net, edge]
+                arrival = at.arrival[net][edge]
+                delay = arrival - at.arrival[source][cause]
+                name = self.names[net]
+                steps.append(PathStep(net=name, cell=gate.cell.name, delay_ps=_ps(delay), arrival_ps=_ps(arrival)))
+                net, edge = source, cause
+            if at.before is not None:
+                times.append(_ps(at.arrival[net][edge]))
+            at = at.before
+        found = CriticalPath(
+            tool=TOOL,
+            netlist="mapped",
+            start=self.part.starts.get(net, self.names.get(net, "")),
+            end=end,
+            delay_ps=_ps(worst),
+            steps=steps[::-1],
+        )
+        return found, times[::-1]
+
 
 def longest_paths(
     netlist: MappedNetlist, library: Library, through: Sequence[Collection[int]] = ()
@@ -256,48 +280,12 @@ def longest_paths(
     None without gates between inputs, registers and outputs.
     """
     analysis = _Analysis(netlist, library)
-    path = _worst(analysis, netlist)[0]
+    path = analysis.worst()[0]
     if not through:
         return path, None, []
     for nets in through:
         analysis = analysis.through(nets)
-    return path, *_worst(analysis, netlist)
-
-
-def _worst(analysis: _Analysis, netlist: MappedNetlist) -> tuple[CriticalPath | None, list[float]]:
-    """The longest path that an analysis has found, and when it passes what it must go through."""
-    reached = [
-        (analysis.arrival[net][edge], net, edge, name)
-        for net, name in analysis.part.ends
-        for edge in (_RISE, _FALL)
-        if net in analysis.arrival
-    ]
-    if not reached:
-        return None, []
-    worst, net, edge, end = max(reached, key=lambda item: item[0])
-    steps: list[PathStep] = []
-    times: list[float] = []
-    at: _Analysis | None = analysis
-    while at is not None:
-        while (net, edge) in at.cause:
-            gate, source, cause = at.cause[net, edge]
-            arrival = at.arrival[net][edge]
-            delay = arrival - at.arrival[source][cause]
-            name = netlist.names[net]
-            steps.append(PathStep(net=name, cell=gate.cell.name, delay_ps=_ps(delay), arrival_ps=_ps(arrival)))
-            net, edge = source, cause
-        if at.before is not None:
-            times.append(_ps(at.arrival[net][edge]))
-        at = at.before
-    found = CriticalPath(
-        tool=TOOL,
-        netlist="mapped",
-        start=analysis.part.starts.get(net, netlist.names.get(net, "")),
-        end=end,
-        delay_ps=_ps(worst),
-        steps=steps[::-1],
-    )
-    return found, times[::-1]
+    return path, *analysis.worst()
 
 
 def _ps(time_ns: float) -> float:

@@ -34,7 +34,15 @@ class Charges:
         for number, register in enumerate(circuit.registers):
             if register.enable != ONE:
                 self._groups[register.path, register.enable].append(number)
-        self._add_loads()
+        for gate in circuit.gates:
+            self.loads_ff[gate.output] += gate.cell.pins[gate.pin].capacitance_ff
+            for pin, net in gate.inputs.items():
+                self.loads_ff[net] += gate.cell.pins[pin].capacitance_ff
+        for register in circuit.registers:
+            self.loads_ff[register.data] += register.cell.pins[register.data_pin].capacitance_ff
+        if self._gate is not None:
+            for _, enable in self._groups:
+                self.loads_ff[enable] += _role(self._gate, "enable").capacitance_ff
 
     @property
     def clock_gates(self) -> int:
@@ -85,17 +93,6 @@ class Charges:
 
     def _mean(self, tables: Sequence[Table], load_ff: float) -> float:
         return sum(table.at(self._slew_ns, load_ff) for table in tables) / max(len(tables), 1)
-
-    def _add_loads(self) -> None:
-        for gate in self._circuit.gates:
-            self.loads_ff[gate.output] += gate.cell.pins[gate.pin].capacitance_ff
-            for pin, net in gate.inputs.items():
-                self.loads_ff[net] += gate.cell.pins[pin].capacitance_ff
-        for register in self._circuit.registers:
-            self.loads_ff[register.data] += register.cell.pins[register.data_pin].capacitance_ff
-        if self._gate is not None:
-            for _, enable in self._groups:
-                self.loads_ff[enable] += _role(self._gate, "enable").capacitance_ff
 
     def _gates(self, sums: dict[str, _Sums], rates: NDArray[np.float64]) -> None:
         for gate in self._circuit.gates:
