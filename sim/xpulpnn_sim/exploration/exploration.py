@@ -12,14 +12,7 @@ from time import perf_counter, time
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration.finished_run import FILES, FinishedRun, require_report_packages
-from xpulpnn_sim.exploration.flows import (
-    EnergyStep,
-    FlowStep,
-    KernelSpec,
-    KernelStep,
-    flow_steps,
-    library,
-)
+from xpulpnn_sim.exploration.flows import EnergyStep, KernelSpec, KernelStep, flow_steps, library
 from xpulpnn_sim.exploration.options import CLUSTER, WHOLE_CLUSTERS, ExploreOptions
 from xpulpnn_sim.exploration.paper import cluster_paper_table, cluster_points, paper_points, paper_table
 from xpulpnn_sim.exploration.report.headlines import cluster_tables
@@ -223,7 +216,7 @@ def _sweep(options: ExploreOptions, loop: ExplorationLoop) -> Plan:
         labels = [point.label for point in space.points]
         if options.baseline is not None and options.baseline not in labels:
             raise InputError(f"baseline must be one of {', '.join(labels)}, not {options.baseline}")
-        steps = _figures(options).steps(space.points, loop.notes)
+        steps = _Figures(options).steps(space.points, loop.notes)
     else:
         is_cluster = options.component == CLUSTER
         table = cluster_paper_table if is_cluster else paper_table
@@ -239,7 +232,7 @@ def _sweep(options: ExploreOptions, loop: ExplorationLoop) -> Plan:
 def _search(options: ExploreOptions, loop: ExplorationLoop, proposed: int) -> Plan:
     top = options.component
     names, common, swept = parse_space(top, options.presets, options.settings, options.sweep)
-    figures = _figures(options)
+    figures = _Figures(options)
     wanted = objectives(
         options.objective or "",
         [step.name for step in figures.flows],
@@ -266,17 +259,24 @@ def _search(options: ExploreOptions, loop: ExplorationLoop, proposed: int) -> Pl
     return plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Figures:
     """The steps that the options ask for, each once for all points."""
 
-    flows: list[FlowStep]
-    runs: list[tuple[KernelSpec | None, PointStep]]  # with the kernels that they run
+    def __init__(self, options: ExploreOptions) -> None:
+        self._specs = list(dict.fromkeys(map(KernelSpec.parse, options.kernel)))
+        # with the kernels that they run
+        self._runs: list[tuple[KernelSpec | None, PointStep]] = [(spec, KernelStep(spec)) for spec in self._specs]
+        if options.energy or options.general:
+            cells, yosys = library(options.liberty), options.yosys
+            on_core = options.component in ("core", *WHOLE_CLUSTERS)
+            kernels = self._specs if options.energy else []
+            self._runs += [(spec, EnergyStep(cells, spec, on_core, yosys)) for spec in kernels]
+            self._runs += [(None, EnergyStep(cells, None, yosys=yosys))] if options.general else []
+        self.flows = flow_steps(options)
 
     def obstacle(self, config: Configuration) -> str:
         """Why a configuration cannot run one of the kernels; empty if it can run all."""
-        specs = [spec for spec, _ in self.runs if spec is not None]
-        return next((f"{spec}: {rule}" for spec in specs if (rule := spec.obstacle(config))), "")
+        return next((f"{spec}: {rule}" for spec in self._specs if (rule := spec.obstacle(config))), "")
 
     def steps(self, points: Sequence[Point], notes: list[str]) -> list[list[PointStep]]:
         """The steps of each point; ``notes`` are told who cannot run what.
@@ -284,24 +284,13 @@ class _Figures:
         Raises :class:`InputError` for a kernel that no point can run.
         """
         rules: dict[KernelSpec | None, list[str]] = {None: [""] * len(points)}
-        for spec in dict.fromkeys(spec for spec, _ in self.runs if spec is not None):
+        for spec in self._specs:
             rules[spec] = [spec.obstacle(point.config) for point in points]
             if all(rules[spec]):
                 raise InputError(f"kernel {spec}: {rules[spec][0]}")
             told = zip(points, rules[spec], strict=True)
             notes += [f"not run: {spec} on {point.label} ({rule})" for point, rule in told if rule]
         return [
-            [*self.flows, *(step for spec, step in self.runs if not rules[spec][number])]
+            [*self.flows, *(step for spec, step in self._runs if not rules[spec][number])]
             for number in range(len(points))
         ]
-
-
-def _figures(options: ExploreOptions) -> _Figures:
-    specs = list(dict.fromkeys(map(KernelSpec.parse, options.kernel)))
-    runs: list[tuple[KernelSpec | None, PointStep]] = [(spec, KernelStep(spec)) for spec in specs]
-    if options.energy or options.general:
-        cells = library(options.liberty)
-        on_core = options.component in ("core", *WHOLE_CLUSTERS)
-        runs += [(spec, EnergyStep(cells, spec, on_core, options.yosys)) for spec in specs if options.energy]
-        runs += [(None, EnergyStep(cells, None, yosys=options.yosys))] if options.general else []
-    return _Figures(flows=flow_steps(options), runs=runs)

@@ -3,19 +3,12 @@ extension, and with the additions beyond the paper."""
 
 from collections.abc import Callable, Mapping, Sequence
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS
-from xpulpnn_sim.exploration.flows import (
-    WINDOW_CYCLES,
-    EnergyStep,
-    KernelSpec,
-    KernelStep,
-    flow_steps,
-    library,
-)
+from xpulpnn.config import PRESETS
+from xpulpnn_sim.exploration.flows import WINDOW_CYCLES, EnergyStep, KernelSpec, KernelStep, flow_steps, library
 from xpulpnn_sim.exploration.options import CLUSTER, ExploreOptions
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.results import EnergyResult, PointResult
-from xpulpnn_sim.exploration.space import Point, Space
+from xpulpnn_sim.exploration.space import Point, Space, build_space
 from xpulpnn_sim.exploration.task import PointStep
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 
@@ -66,14 +59,14 @@ def own(preset: str, bits: int, workload: tuple[str, str]) -> KernelSpec:
 def paper_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]:
     """The points of the comparison and the steps of each."""
     flows = flow_steps(options)
-    points: list[Point] = []
-    steps: list[list[PointStep]] = []
-    for top in PAPER_TOPS:
-        for name in COMPARED:
-            label = f"{name} {top}"
-            points.append(Point(label=label, top=top, preset=name, settings={}, config=PRESETS[name]))
-            steps.append([*flows, *(_runs(options, name) if top == "core" and not options.no_energy else [])])
-    return Space(points=tuple(points), skipped=()), steps
+    points = tuple(
+        Point(label=f"{name} {top}", top=top, preset=name, settings={}, config=PRESETS[name])
+        for top in PAPER_TOPS
+        for name in COMPARED
+    )
+    running = () if options.no_energy else ("core",)
+    steps = [[*flows, *(_runs(options, point.preset) if point.top in running else [])] for point in points]
+    return Space(points=points, skipped=()), steps
 
 
 def _runs(options: ExploreOptions, preset: str) -> list[PointStep]:
@@ -184,10 +177,9 @@ CLUSTERS_COMPARED: Mapping[tuple[str, str], tuple[str, float | None]] = {
 
 def cluster_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]:
     """The clusters that are compared and the steps of each."""
-    names = dict.fromkeys(name for pair in CLUSTERS_COMPARED for name in pair)
-    points = [Point(label=name, top=CLUSTER, preset=name, settings={}, config=CLUSTER_PRESETS[name]) for name in names]
+    space = build_space(CLUSTER, [name for pair in CLUSTERS_COMPARED for name in pair], (), ())
     flows = flow_steps(options)
-    return Space(points=tuple(points), skipped=()), [list[PointStep](flows) for _ in points]
+    return space, [list[PointStep](flows) for _ in space.points]
 
 
 def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:

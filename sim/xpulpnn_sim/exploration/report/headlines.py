@@ -51,19 +51,24 @@ def block_areas(flow: FlowResult) -> dict[str, float]:
 def cluster_tables(points: Sequence[PointResult]) -> list[NamedTable]:
     """Blocks and grant paths of the clusters among the points; none without any."""
     found = [
-        ([number, point.label, flow.name], flow)
+        ([number, point.label, flow.name], flow, flow.grant)
         for number, point in enumerate(points, 1)
         for flow in point.flows
-        if is_cluster(flow)
+        if is_cluster(flow) and flow.grant is not None
     ]
     if not found:
         return []
     lead = [Column(name="no.", digits=0), Column(name=POINT), Column(name="flow")]
     areas: list[list[TableCell]] = [
-        [*names, *block_areas(flow).values(), flow.area_kge, (flow.memory_bits or 0) / _KIBIT] for names, flow in found
+        [*names, *block_areas(flow).values(), flow.area_kge, (flow.memory_bits or 0) / _KIBIT]
+        for names, flow, _ in found
     ]
-    paths: list[list[TableCell]] = [[*names, *_grant(flow)] for names, flow in found]
-    grant = (
+    paths: list[list[TableCell]] = []
+    for names, _, grant in found:
+        path, unit = grant.path, grant.fo4 / grant.path.delay_ps
+        parts = (grant.request_ps, grant.grant_ps - grant.request_ps, path.delay_ps - grant.grant_ps)
+        paths.append([*names, *(part * unit for part in parts), grant.fo4, path.start, path.end])
+    told = (
         "From a register to where a core's request leaves it, through demux and crossbar to where a grant enters a "
         "core, and on to where the path ends."
     )
@@ -88,18 +93,9 @@ def cluster_tables(points: Sequence[PointResult]) -> list[NamedTable]:
                 *(Column(name=name) for name in ("from", "to")),
             ],
             rows=paths,
-            notes=[grant],
+            notes=[told],
         ),
     ]
-
-
-def _grant(flow: FlowResult) -> list[TableCell]:
-    grant = flow.grant
-    if grant is None or not grant.path.delay_ps:
-        return []
-    unit = grant.fo4 / grant.path.delay_ps
-    parts = (grant.request_ps, grant.grant_ps - grant.request_ps, grant.path.delay_ps - grant.grant_ps)
-    return [*(part * unit for part in parts), grant.fo4, grant.path.start, grant.path.end]
 
 
 _PS_GHZ = 1000.0  # picoseconds times gigahertz in one cycle
