@@ -18,7 +18,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.library import DESIGN, flow_folder
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, PathStep
 from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule, read_module
-from xpulpnn_sim.tools.yosys import find_yosys
+from xpulpnn_sim.tools.yosys import find_yosys, printed_by
 
 WRAPPER = "registered_wrapper"  # name of the wrapper's module
 
@@ -179,8 +179,7 @@ class FpgaFlow:
             inside, netlist = self._synthesise(design, wrapper, folder)
             kinds = Counter(cell.type for cell in netlist.cells)
             own = Counter(cell.type for cell in inside.cells if cell.type in kinds)
-            luts, flip_flops = self._luts(own), self._flip_flops(own)
-            around = self._luts(kinds - own), self._flip_flops(kinds - own)
+            (luts, flip_flops), around = self._sizes(own), self._sizes(kinds - own)
             if luts + around[0] > self._family.capacity:
                 raise ToolError(
                     f"{design.top} must fit the {self._family.part} with {self._family.capacity} look-up tables, "
@@ -227,11 +226,10 @@ class FpgaFlow:
             ),
         ]
 
-    def _luts(self, kinds: Counter[str]) -> int:
-        return sum(kinds[kind] * weight for kind, weight in self._family.luts.items())
-
-    def _flip_flops(self, kinds: Counter[str]) -> int:
-        return sum(number for kind, number in kinds.items() if self._family.flip_flops.fullmatch(kind))
+    def _sizes(self, kinds: Counter[str]) -> tuple[int, int]:
+        """Look-up tables and registers."""
+        luts = sum(kinds[kind] * weight for kind, weight in self._family.luts.items())
+        return luts, sum(number for kind, number in kinds.items() if self._family.flip_flops.fullmatch(kind))
 
     def _synthesise(self, design: EmittedDesign, wrapper: Wrapper, folder: Path) -> tuple[NetlistModule, NetlistModule]:
         """The netlist before its wrapper's two modules are flattened, and after."""
@@ -322,8 +320,7 @@ class _Names:
 def _find(program: str) -> tuple[list[str], str]:
     """Command and version of ``program``: the native one if it is on the path, else that of the wheel."""
     if native := shutil.which(program):
-        told = subprocess.run([native, "--version"], capture_output=True, text=True, check=False)
-        number = re.search(r"\d+(\.\d+)+", told.stdout + told.stderr)
+        number = re.search(r"\d+(\.\d+)+", printed_by([native, "--version"]))
         return [native], number[0] if number else "unknown"
     wheel = f"yowasp-{program}"
     if util.find_spec(wheel.replace("-", "_")) is None:

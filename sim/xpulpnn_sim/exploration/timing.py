@@ -11,12 +11,11 @@ import re
 import shutil
 import subprocess
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.liberty import LibraryCell, Table, TimingArc
@@ -24,16 +23,9 @@ from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import CombinationalCells, MappedGate, MappedNetlist
 from xpulpnn_sim.exploration.results import CriticalPath, PathStep
 from xpulpnn_sim.tools.netlists import ONE
+from xpulpnn_sim.tools.yosys import printed_by
 
 _TIMEOUT_S = 600.0
-_QUIET: Mapping[str, Any] = {
-    "capture_output": True,
-    "text": True,
-    "errors": "replace",
-    "stdin": subprocess.DEVNULL,
-    "check": False,
-}
-
 _TOP = "combinational"
 _LIBRARY = "timing.lib"
 # A library may name wire loads to be used unless told otherwise; the flow has none.
@@ -83,7 +75,16 @@ class OpenSta:
         report.unlink(missing_ok=True)
         try:
             command = [self.program, "-no_splash", "-no_init", "-exit", "timing.tcl"]
-            done = subprocess.run(command, cwd=folder, timeout=_TIMEOUT_S, **_QUIET)
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                timeout=_TIMEOUT_S,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
         except subprocess.TimeoutExpired as error:
             raise ToolError(f"opensta must be able to time {netlist.module} in {_TIMEOUT_S:g} s") from error
         except OSError as error:
@@ -124,11 +125,7 @@ def find_opensta() -> OpenSta | None:
 
 @cache
 def _installed(program: str) -> OpenSta | None:
-    try:
-        done = subprocess.run([program, "-version"], timeout=60, **_QUIET)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    found = re.search(r"\d+(?:\.\d+)+", done.stdout)
+    found = re.search(r"\d+(?:\.\d+)+", printed_by([program, "-version"]))
     return OpenSta(program, found[0]) if found else None
 
 

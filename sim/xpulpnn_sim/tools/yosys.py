@@ -160,17 +160,18 @@ def _wheel() -> Yosys:
 
 @cache
 def _native(program: str) -> Yosys:
-    version = re.search(r"Yosys (\S+)", _output([program, "-V"]))
+    version = re.search(r"Yosys (\S+)", printed_by([program, "-V"]))
     if version is None:
         raise ToolError(f"yosys must tell its version, not {program} without one")
     beside = Path(program).parent / "yosys-abc"
     abc = str(beside) if beside.exists() else shutil.which("yosys-abc") or shutil.which("berkeley-abc")
-    built = re.search(r"ABC (.*)", _output([abc, "-h"])) if abc else None
+    built = re.search(r"ABC (.*)", printed_by([abc, "-h"])) if abc else None
     tools = {"yosys": f"{version[1]} (native)", "abc": built[1].strip() if built else "unknown"}
     return Yosys(command=(program,), native=True, tools=tools)
 
 
-def _output(command: list[str]) -> str:
+def printed_by(command: list[str]) -> str:
+    """Text that a program prints, such as its version; nothing if it cannot be run."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False

@@ -49,7 +49,7 @@ class Evaluation:
         self._study([one for one in wanted if one not in self._studies])
         runnable = [one for one in wanted if not self._studies[one].problem]
         for key in {key for one in runnable for key in self._studies[one].layers} - {*self._layers}:
-            if (found := self._kept.find(self._layer_key(key))) is not None:
+            if (found := self._kept.find(digest(key, self.subject.design))) is not None:
                 self._layers[key] = (int(found[0]), int(found[1]))
         while chosen := self._cover(runnable):
             self.measure(chosen)
@@ -82,7 +82,7 @@ class Evaluation:
         keys = {one: digest(self.subject.identity, self.subject.design, widths_text(one)) for one in wanted}
         for one, found in self._kept_each(self.subject, Subject.study, keys):
             self._studies[one] = Studied(*found)
-            self._tell()
+            self._progress(len(self._studies), self._runs)
 
     def right(self, subject: Subject, wanted: Sequence[Assignment]) -> list[int]:
         """Images of a subject that are classified as labelled."""
@@ -113,16 +113,10 @@ class Evaluation:
             for key, cycles, weight_bytes in measured.layers:
                 self._layers[key] = (cycles, weight_bytes)
                 if not measured.reports:
-                    self._kept.keep(self._layer_key(key), [cycles, weight_bytes])
-            self._tell()
+                    self._kept.keep(digest(key, self.subject.design), [cycles, weight_bytes])
+            self._progress(len(self._studies), self._runs)
             found.append(measured)
         return found
-
-    def _layer_key(self, key: str) -> str:
-        return digest(key, self.subject.design)
-
-    def _tell(self) -> None:
-        self._progress(len(self._studies), self._runs)
 
     def _point(self, widths: Assignment) -> WidthPoint:
         studied = self._studies[widths]
