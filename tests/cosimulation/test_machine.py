@@ -99,17 +99,48 @@ int main(int, char** settings) {
 """
 
 
+# requests that are never granted: kept, with other data that nobody reads, at another address, withdrawn, made anew,
+# with other data; prints of each whether it is as the one before it
+PROMISES_PROGRAM = """
+#include <cstdio>
+#include "obi.hpp"
+int main() {
+    harness::Memory memory(false, nullptr, 0);
+    harness::Obi bus(memory, 1, ~0u, 1, 1, 0);
+    const struct { bool req; uint32_t address; bool we; uint32_t data; } asked[] = {
+        {true, 4, false, 0}, {true, 4, false, 9}, {true, 8, false, 9}, {false, 8, false, 9}, {true, 4, true, 5},
+        {true, 4, true, 6}};
+    for (const auto& one : asked) printf("%d", bus.kept(one.req, one.address, one.we, 0xF, one.data));
+}
+"""
+
+
 @pytest.fixture(scope="module")
-def bus(tmp_path_factory):
+def compiled(tmp_path_factory):
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed")
     folder = tmp_path_factory.mktemp("bus")
     (folder / "schema.hpp").write_text(cpp_header(Counter(), both_edges=False))
-    source, made = folder / "bus.cpp", folder / "bus"
-    source.write_text(BUS_PROGRAM)
-    subprocess.run(["g++", "-std=c++17", f"-I{NATIVE}", f"-I{folder}", source, "-o", made], check=True)
-    return made
+
+    def build(text):
+        source, made = folder / "bus.cpp", folder / "bus"
+        source.write_text(text)
+        subprocess.run(["g++", "-std=c++17", f"-I{NATIVE}", f"-I{folder}", source, "-o", made], check=True)
+        return made
+
+    return build
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+def test_a_request_stays_as_it_is_until_it_is_granted(compiled):
+    lines = subprocess.run([compiled(PROMISES_PROGRAM)], capture_output=True, text=True, check=True).stdout
+    assert lines == "110010"
+
+
+@pytest.fixture(scope="module")
+def bus(compiled):
+    return compiled(BUS_PROGRAM)
+
+
 @pytest.mark.parametrize(("stall", "spread"), [(0, 1), (1 << 30, 1), (0, 4)])
 def test_an_answer_stays_on_a_bus_with_ideal_timing_alone(bus, stall, spread):
     lines = subprocess.run([bus, str(stall), str(spread)], capture_output=True, text=True, check=True).stdout

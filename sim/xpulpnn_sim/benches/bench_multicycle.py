@@ -117,7 +117,7 @@ async def results_match_golden(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def divisors_have_every_length(dut: Dut) -> None:
-    """As many leading zeros as a word can have, or leading ones where divisors are signed, then anything."""
+    """As many leading zeros as a word can have, or leading ones where divisors are signed, then anything; and 0."""
     rng = await start(dut)
     lengths = list(range(XLEN))
     rng.shuffle(lengths)
@@ -128,8 +128,10 @@ async def divisors_have_every_length(dut: Dut) -> None:
             # quotients of one half of the lengths, remainders of the other
             mine = lengths[insn.mnemonic.startswith("rem") :: 2]
             divisors = [WORD_MASK >> leading & ~rng.getrandbits(XLEN - 1 - leading) for leading in mine]
-            rs2 = np.array(divisors if unsigned else [~divisor & WORD_MASK for divisor in divisors], dtype=np.uint32)
-            drawn.append((insn, control, replace(batches.sources(insn, len(mine), rng), rs2=rs2)))
+            rs2 = [*(divisors if unsigned else [~divisor & WORD_MASK for divisor in divisors]), 0, 0]
+            operands = batches.sources(insn, len(rs2), rng)
+            operands.rs1[-2:] = 1, WORD_MASK
+            drawn.append((insn, control, replace(operands, rs2=np.array(rs2, np.uint32))))
     if drawn:
         await execute_batch(dut, batches.batch_of(drawn, rng), rng, Scoreboard())
 
