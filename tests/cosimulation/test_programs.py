@@ -70,7 +70,7 @@ def test_interrupts_are_taken():
 def test_random_programs():
     plan = Plan(config=FULL, label=" ".join(["--preset xpulpnn-full", *SETTINGS]))
     for seed in range(PROGRAMS):
-        result = run_seed(seed, plan, core_design())
+        result = run_seed(seed, plan, core_design)
         assert result.verdict.reason is Reason.PASS, f"{plan.command(seed)}\n{result.verdict.text}"
 
 

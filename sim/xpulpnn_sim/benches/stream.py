@@ -178,12 +178,17 @@ class StreamDriver:
     async def _bubble(self) -> None:
         self._show(self.rng.getrandbits(32), self.rng.getrandbits(32), valid=False)
         await FallingEdge(self.dut.clk)
-        self._no_redirect("without an instruction")
+        self._check("without an instruction")
         await self._cycle()
 
-    def _no_redirect(self, where: str) -> None:
-        for port in (self.dut.jump__valid, self.dut.branch__valid, self.dut.trap__valid):
-            assert not sample(port), f"unexpected {port._name} {where} (cycle {self.cycle})"
+    def _check(
+        self, where: str, *, jump: int | None = None, branch: int | None = None, trap: int | None = None
+    ) -> None:
+        """Compare what the unit asks for in this cycle: targets of a jump and of a branch, cause of a trap, or none."""
+        dut = self.dut
+        for name, detail, wanted in (("jump", "target", jump), ("branch", "target", branch), ("trap", "cause", trap)):
+            got = sample(getattr(dut, f"{name}__{detail}")) if sample(getattr(dut, f"{name}__valid")) else None
+            assert got == wanted, f"{name} to {got}, expected {wanted}, {where} (cycle {self.cycle})"
 
     async def _await_branch(self, target: int, wrong_path: int) -> None:
         """Offer a wrong-path instruction until the branch is resolved; it must not be accepted before."""
@@ -191,29 +196,13 @@ class StreamDriver:
         for _ in range(ACCEPT_LIMIT):
             await FallingEdge(self.dut.clk)
             resolved = sample(self.dut.branch__valid)
-            assert not sample(self.dut.jump__valid), "a killed instruction jumps"
-            assert not sample(self.dut.trap__valid), "a killed instruction traps"
-            if resolved:
-                got = sample(self.dut.branch__target)
-                assert got == target, f"branch to {got:#x}, expected {target:#x}"
-            else:
-                assert not sample(self.dut.insn__ready), "an instruction after an unresolved branch is accepted"
+            self._check("behind a branch", branch=target if resolved else None)
+            ready = sample(self.dut.insn__ready)
+            assert resolved or not ready, "an instruction after an unresolved branch is accepted"
             await self._cycle()
             if resolved:
                 return
         raise AssertionError(f"no branch within {ACCEPT_LIMIT} cycles")
-
-    def _check_redirects(self, item: Retired, target: int | None) -> None:
-        dut, where = self.dut, f"with {name_of(item)} at {item.record['pc_rdata']:#x}"
-        assert not sample(dut.branch__valid), f"unexpected branch {where}"
-        assert sample(dut.trap__valid) == (item.cause is not None), f"trap {where}"
-        if item.cause is not None:
-            assert sample(dut.trap__cause) == item.cause, f"cause {sample(dut.trap__cause)} {where}"
-        jumps = target is not None and not is_branch(item)
-        assert sample(dut.jump__valid) == jumps, f"jump {where}"
-        if jumps:
-            got = sample(dut.jump__target)
-            assert got == target, f"jump to {got:#x}, expected {target:#x} {where}"
 
     async def run(self, stream: Iterable[Retired]) -> None:
         """Feed all instructions; :attr:`accepted` tells the cycle in which each was taken."""
@@ -221,15 +210,15 @@ class StreamDriver:
         for item in stream:
             while self.rng.random() < self.pause:
                 await self._bubble()
-            target = redirect_of(item)
+            target, where = redirect_of(item), f"with {name_of(item)} at {item.record['pc_rdata']:#x}"
             self._offer(item)
             for _ in range(ACCEPT_LIMIT):
                 await FallingEdge(self.dut.clk)
                 ready = sample(self.dut.insn__ready)
                 if ready:
-                    self._check_redirects(item, target)
+                    self._check(where, jump=None if is_branch(item) else target, trap=item.cause)
                 else:
-                    self._no_redirect(f"before {name_of(item)} is accepted")
+                    self._check(f"{where}, which is not accepted")
                 await self._cycle()
                 if ready:
                     break

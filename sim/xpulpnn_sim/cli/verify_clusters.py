@@ -13,13 +13,13 @@ from xpulpnn_sim.cli.verify_random import RandomPrograms, gather, keep_failure, 
 from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
 from xpulpnn_sim.verification.clusters.cluster_trials import (
     ClusterPlan,
-    ClusterResult,
     Reached,
     run_cluster_seed,
     shrink_cluster,
 )
 from xpulpnn_sim.verification.clusters.generator import generate_cluster, require
 from xpulpnn_sim.verification.clusters.litmus import MOST_ROUNDS, TESTS, Outcome, run_litmus
+from xpulpnn_sim.verification.random.trials import Trial
 
 _ARBITERS: tuple[str, ...] = get_args(Arbiter)
 _STALLS_SHOWN = ("bank_conflict", "barrier", "event", "external", "fetch", "peripheral")
@@ -74,7 +74,7 @@ def verify_cluster_command(options: ClusterPrograms) -> int:
     return outcome.code()
 
 
-def _report_failure(failure: ClusterResult, options: ClusterPrograms) -> None:
+def _report_failure(failure: Trial, options: ClusterPrograms) -> None:
     program, verdict = generate_cluster(failure.plan.config, failure.seed), failure.verdict
     if not options.no_shrink:
         with progress_bar("shrinking", None) as bar:
@@ -88,7 +88,7 @@ def _report_failure(failure: ClusterResult, options: ClusterPrograms) -> None:
     keep_failure(options, failure.seed, lambda: program.listing(heading), program, hint)
 
 
-def _cluster_summary(found: Sequence[ClusterResult]) -> dict[str, Any]:
+def _cluster_summary(found: Sequence[Trial]) -> dict[str, Any]:
     total = Reached()
     for result in found:
         total.merge(result.coverage)

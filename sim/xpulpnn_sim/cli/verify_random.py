@@ -1,7 +1,7 @@
 """``xpulpnn verify random`` and ``coverage``: random programs in lock step with the simulator, what they reach."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -40,12 +40,12 @@ from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.tools.dask_workers import WorkersLostError, require_dask
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.verification.coverage import covered_trials as covered
-from xpulpnn_sim.verification.coverage.covered_trials import CoveredResult, Total
+from xpulpnn_sim.verification.coverage.covered_trials import Total
 from xpulpnn_sim.verification.coverage.crosses import crosses_of
 from xpulpnn_sim.verification.coverage.page import write_page
 from xpulpnn_sim.verification.random import trials
 from xpulpnn_sim.verification.random.designs import DESIGNS, prepare
-from xpulpnn_sim.verification.random.trials import Coverage, Plan, Result, Runner, Trier, work
+from xpulpnn_sim.verification.random.trials import Coverage, Plan, Runner, Trial, Trier, work
 
 
 @arguments
@@ -111,12 +111,12 @@ def verify_random_command(options: RandomOptions) -> int:
 class Gathered:
     """Results of random programs; an interrupt or the loss of all workers may have ended the last."""
 
-    results: list[Any]
+    results: list[Trial]
     interrupted: bool = False
     lost: WorkersLostError | None = None
 
     @property
-    def failures(self) -> list[Any]:
+    def failures(self) -> list[Trial]:
         """The programs that failed."""
         return [result for result in self.results if result.verdict.reason is not Reason.PASS]
 
@@ -134,7 +134,7 @@ def gather(
     options: RandomPrograms,
     plans: list[Any],
     run: Trier,
-    programs: Callable[[Runner], Iterator[Any]] | None = None,
+    programs: Callable[[Runner], Iterator[Trial]] | None = None,
     *,
     dask: str = "",
 ) -> Gathered:
@@ -143,7 +143,7 @@ def gather(
     with progress_bar("instructions", options.instructions) as bar, interruptible() as stop:
         try:
             with trials.runner(run, jobs=options.jobs, dask=dask) as pool:
-                source = programs(pool) if programs else pool.each(trials.work(options.seed, plans))
+                source = programs(pool) if programs else pool(trials.work(options.seed, plans))
                 for result in trials.enough(source, options.instructions, keep_going=options.keep_going):
                     found.results.append(result)
                     bar.advance(result.verdict.instructions)
@@ -162,10 +162,10 @@ def report_trials(options: RandomPrograms, plans: list[Plan], found: Gathered, e
     return summary
 
 
-def _report(failed: Result | CoveredResult, options: RandomPrograms, engine: str) -> None:
-    failure = Result(failed.seed, failed.plan, failed.verdict, failed.coverage, failed.wall_s)
+def _report(failed: Trial, options: RandomPrograms, engine: str) -> None:
+    failure = replace(failed)
     tell(f"program {failure.seed} fails:", failure.verdict.text)
-    design = DESIGNS[engine]()
+    design = DESIGNS[engine]
     case = failure.plan.case(failure.seed)
     if not options.no_shrink:
         with progress_bar("shrinking", None) as bar:
@@ -187,7 +187,7 @@ def keep_failure(
     (options.output / f"fail{seed}.elf").write_bytes(elf_bytes(program.executable()))
 
 
-def totals(found: Sequence[Any]) -> dict[str, Any]:
+def totals(found: Sequence[Trial]) -> dict[str, Any]:
     """Sums over programs, as fields of their record, and the speed of a process."""
     wall = sum(result.wall_s for result in found)
     instructions = sum(result.verdict.instructions for result in found)
@@ -202,7 +202,7 @@ def totals(found: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _summary(found: Sequence[Result | CoveredResult], plans: list[Plan]) -> dict[str, Any]:
+def _summary(found: Sequence[Trial], plans: list[Plan]) -> dict[str, Any]:
     total = Coverage()
     for result in found:
         total.merge(result.coverage)
@@ -275,10 +275,10 @@ def verify_coverage_command(options: CoverageOptions) -> int:
     plan = options.plan()
     total = Total(plan.config)
 
-    def programs(pool: Runner) -> Iterator[CoveredResult]:
+    def programs(pool: Runner) -> Iterator[Trial]:
         """Results without end, which the next programs may depend on."""
         if options.aim or options.no_steering:
-            results = pool.each(work(options.seed, [plan]))
+            results = pool(work(options.seed, [plan]))
         else:
             results = covered.steered(pool, plan, options.seed, total.collector)
         for result in results:

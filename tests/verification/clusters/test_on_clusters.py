@@ -21,7 +21,6 @@ from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.verification.clusters import cluster_trials
 from xpulpnn_sim.verification.clusters.cluster_trials import (
     ClusterPlan,
-    ClusterResult,
     Reached,
     run_cluster_seed,
     run_one,
@@ -30,6 +29,7 @@ from xpulpnn_sim.verification.clusters.cluster_trials import (
 from xpulpnn_sim.verification.clusters.generator import generate_cluster
 from xpulpnn_sim.verification.clusters.litmus import TESTS, LitmusProgram, run_litmus
 from xpulpnn_sim.verification.clusters.program import ClusterProgram
+from xpulpnn_sim.verification.random.trials import Trial
 
 pytestmark = pytest.mark.cosim
 
@@ -136,7 +136,7 @@ def test_a_failure_becomes_short(plan, monkeypatch):
         cluster_trials, "generate_cluster", lambda config, seed: program(seed, ClusterFault.WRONG_STORE)
     )
     full = program(1, ClusterFault.WRONG_STORE)
-    result = ClusterResult(1, plan, run_one(full, plan, MACHINE), Reached(), 0.0)
+    result = Trial(1, plan, run_one(full, plan, MACHINE), Reached(), 0.0)
     small, verdict = shrink_cluster(result, runs=15)
     assert verdict.reason is Reason.DIFFERENCE
     assert len(small.text()) < len(full.text()) / 2

@@ -10,7 +10,7 @@ from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.verification.random.designs import DESIGNS, Verdict, reference_design
-from xpulpnn_sim.verification.random.trials import Coverage, Plan, Result, Runner, enough, work
+from xpulpnn_sim.verification.random.trials import Coverage, Plan, Trial, enough, run_in_order, work
 
 PLANS = [Plan(config=preset(name), label=name) for name in ("xpulpnn", "ri5cy")]
 FAILING = 13
@@ -23,7 +23,7 @@ def length(seed):
 def run(seed, plan):
     """A result without a program."""
     reason = Reason.FAIL if seed == FAILING else Reason.PASS
-    return Result(seed, plan, Verdict(reason, "", length(seed), 0), Coverage(), 0)
+    return Trial(seed, plan, Verdict(reason, "", length(seed), 0), Coverage(), 0)
 
 
 def crash(seed, plan):
@@ -36,8 +36,8 @@ def crash(seed, plan):
 def test_programs_are_those_up_to_the_last_one_needed(jobs, chunk, keep_going, last):
     wanted = sum(map(length, range(18))) + 1
     with executor(jobs) as pool:
-        runner = Runner(pool=pool, run=run, chunk=chunk)
-        found = list(enough(runner.each(work(0, PLANS)), wanted, keep_going=keep_going))
+        results = run_in_order(work(0, PLANS), pool=pool, run=run, chunk=chunk)
+        found = list(enough(results, wanted, keep_going=keep_going))
     assert [result.seed for result in found] == list(range(last + 1))
     assert [result.plan.label for result in found[:4]] == ["xpulpnn", "ri5cy"] * 2
 
@@ -46,7 +46,7 @@ def test_programs_are_those_up_to_the_last_one_needed(jobs, chunk, keep_going, l
 def test_programs_whose_process_is_lost_are_named():
     text = "programs 40 to 43: its process must end by itself, not be killed by SIGKILL"
     with executor(1) as pool, pytest.raises(ToolError, match=text):
-        next(Runner(pool=pool, run=crash, chunk=4).each(work(40, PLANS)))
+        next(run_in_order(work(40, PLANS), pool=pool, run=crash, chunk=4))
 
 
 @pytest.mark.flow
@@ -69,7 +69,7 @@ def test_a_failure_is_shrunk_and_written(tmp_path, capsys, monkeypatch):
             iss.state.regs[retired.record["rd_addr"]] ^= 1
             retired.record["rd_wdata"] ^= 1
 
-    monkeypatch.setitem(DESIGNS, "iss", lambda: reference_design(wrong_sum))
+    monkeypatch.setitem(DESIGNS, "iss", reference_design(wrong_sum))
     path = tmp_path / "result.json"
     options = ("--engine", "iss", "--jobs", "1", "-o", str(tmp_path), "--json", str(path))
     assert main(["verify", *options]) == 1

@@ -87,24 +87,12 @@ def group_of(insn: Insn) -> Group | None:
     return arithmetic.get(insn.extension, Group.SCALAR)
 
 
-class Deck:
-    """Cards dealt in random order; a new shuffle when all are used, so that none stays unused for long."""
-
-    def __init__(self, rng: Random, cards: Sequence[Insn]) -> None:
-        self._rng = rng
-        self._cards = list(cards)
-        self._left: list[Insn] = []
-
-    def __len__(self) -> int:
-        """Number of different cards."""
-        return len(self._cards)
-
-    def deal(self) -> Insn:
-        """The next card."""
-        if not self._left:
-            self._left = self._cards.copy()
-            self._rng.shuffle(self._left)
-        return self._left.pop()
+def _dealt(rng: Random, rows: Sequence[Insn]) -> Iterator[Insn]:
+    """Rows in random order; a new shuffle when all were dealt, so that none stays unused for long."""
+    while True:
+        left = list(rows)
+        rng.shuffle(left)
+        yield from reversed(left)
 
 
 def written_fields(insn: Insn) -> tuple[str, ...]:
@@ -145,9 +133,10 @@ class Draw:
     def __init__(self, rng: Random, config: CoreConfig) -> None:
         self.rng, self.config = rng, config
         self.decoder, self.rows, groups = rows_of(config)
-        self.decks = {group: Deck(rng, rows) for group, rows in groups.items()}
+        self.groups = groups
+        self._dealt = {group: _dealt(rng, rows) for group, rows in groups.items()}
         self._pool, self._recent, self._labels = POOL, POOL[0], 0
-        shifts = SHIFTS.values() if self.decks[Group.REQUANTISE] else ()
+        shifts = SHIFTS.values() if groups[Group.REQUANTISE] else ()
         self._words = [row for row in self.rows.values() if row.size == WORD_BYTES]
         self._nn_rows = [row for row in self._words if row.uses_nnrf]
         self._rare = [register for register in RARE if register not in shifts]
@@ -157,15 +146,10 @@ class Draw:
         self._labels += 1
         return f"{stem}{self._labels}"
 
-    @property
-    def has_xpulp(self) -> bool:
-        """Return whether XpulpV2 is there."""
-        return self.config.xpulpv2
-
     def deal(self, *groups: Group) -> Insn:
         """A row of one of the groups; large groups more often, but less than their size would say."""
-        weights = [sqrt(len(self.decks[group])) for group in groups]
-        return self.decks[self.rng.choices(groups, weights)[0]].deal()
+        weights = [sqrt(len(self.groups[group])) for group in groups]
+        return next(self._dealt[self.rng.choices(groups, weights)[0]])
 
     def chance(self, probability: float) -> bool:
         """True with the given probability."""
@@ -250,6 +234,12 @@ class Draw:
         """A random instruction that changes nothing but its destination."""
         insn = self.deal(group) if group is not None else self.deal(*ARITHMETIC)
         return self.text(insn, self.values(insn, keep))
+
+    def requantised(self, without: float = 0.5) -> tuple[str, ...]:
+        """A requantisation, whose result is under way when what follows begins; none with some probability."""
+        if not self.groups[Group.REQUANTISE] or self.chance(without):
+            return ()
+        return (self.arithmetic(group=Group.REQUANTISE),)
 
     def illegal(self) -> str:
         """A word that no row of the configuration matches, often one bit away from an instruction."""

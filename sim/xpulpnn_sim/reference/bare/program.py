@@ -158,7 +158,7 @@ def random_handlers(draw: Draw) -> Handlers:
     rng = draw.rng
     slots = tuple(rng.choice(("j interrupt", "j interrupt", "j quick", "mret")) for _ in range(VECTORS - 1))
     filler = tuple(_filler(draw) for _ in range(rng.choice((0, 0, 1, 3))))
-    return Handlers(slots, filler, draw.chance(0.4), draw.has_xpulp and draw.chance(0.4), draw.has_xpulp)
+    return Handlers(slots, filler, draw.chance(0.4), draw.config.xpulpv2 and draw.chance(0.4), draw.config.xpulpv2)
 
 
 _LONG = ("li ", "la ")  # statements that may stand for two instructions

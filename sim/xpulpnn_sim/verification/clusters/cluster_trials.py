@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -95,36 +94,33 @@ class ClusterPlan:
         return " ".join(["xpulpnn verify cluster", self.label, f"--seed {seed} --instructions 1", *latency])
 
 
-ClusterResult = Trial[ClusterPlan, Reached]
-
-
 def run_one(program: ClusterProgram, plan: ClusterPlan, machine: Machine, reached: Reached | None = None) -> Verdict:
     """Run a program with every check; ``reached`` collects what it does."""
+    reached = reached or Reached()
     result = run_program(
         program.executable(),
         plan.config,
         machine,
         check=True,
         lockstep=True,
-        observer=None if reached is None else reached.add,
-        account=reached is not None,
+        observer=reached.add,
+        account=True,
         library=plan.library,
     )
-    if reached is not None:
-        for account in result.accounts:
-            reached.stalls.update(stalls_of(account, devices=True))
-        reached.meetings.update(phase.kind for phase in program.phases)
+    for account in result.accounts:
+        reached.stalls.update(stalls_of(account, devices=True))
+    reached.meetings.update(phase.kind for phase in program.phases)
     return Verdict.of(result)
 
 
-def run_cluster_seed(seed: int, plan: ClusterPlan) -> ClusterResult:
+def run_cluster_seed(seed: int, plan: ClusterPlan) -> Trial:
     """Generate and run the program ``seed``."""
     made, machine = generate_cluster(plan.config, seed), plan.machine(seed)
     return tried(seed, plan, Reached(), lambda reached: run_one(made, plan, machine, reached))
 
 
 def shrink_cluster(
-    result: ClusterResult, progress: Callable[[int], None] | None = None, runs: int = RUNS
+    result: Trial, progress: Callable[[int], None] | None = None, runs: int = RUNS
 ) -> tuple[ClusterProgram, Verdict]:
     """The shortest program found that fails in the same way as ``result``, and how it fails."""
     # whole phases are left out, then blocks of single harts; what then waits for ever counts as another failure
@@ -149,19 +145,18 @@ def shrink_cluster(
             progress(len(candidate.text().splitlines()))
         return True
 
-    def with_part(number: int, hart: int, part: tuple[ProgramBlock, ...]) -> tuple[Phase, ...]:
-        """The phases with other blocks of a hart in one of them."""
-        phase = phases[number]
-        changed = replace(phase, parts=(*phase.parts[:hart], part, *phase.parts[hart + 1 :]))
-        return (*phases[:number], changed, *phases[number + 1 :])
-
     phases = minimise_list(full.phases, lambda kept: fails(replace(full, phases=kept)))
-    for number, hart in product(range(len(phases)), range(full.harts)):
-        part = minimise_list(
-            phases[number].parts[hart],
-            lambda part, number=number, hart=hart: fails(replace(full, phases=with_part(number, hart, part))),
+    harts = range(full.harts)
+    blocks = [(at, hart, block) for at, phase in enumerate(phases) for hart in harts for block in phase.parts[hart]]
+
+    def left(kept: Sequence[tuple[int, int, ProgramBlock]]) -> tuple[Phase, ...]:
+        """The phases with some of their blocks."""
+        return tuple(
+            replace(phase, parts=tuple(tuple(one for *at, one in kept if at == [number, hart]) for hart in harts))
+            for number, phase in enumerate(phases)
         )
-        phases = with_part(number, hart, part)
+
+    minimise_list(blocks, lambda kept: fails(replace(full, phases=left(kept))))
     if full.functions:
-        fails(replace(full, phases=phases, functions=()))
+        fails(replace(best[0], functions=()))
     return best

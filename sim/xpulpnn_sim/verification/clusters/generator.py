@@ -225,7 +225,7 @@ def generate_cluster(config: ClusterConfig, seed: int, *, budget: int = BUDGET) 
         harts=config.cores,
         phases=(first, *phases),
         functions=writer.functions,
-        handlers=Handlers(watches_loops=writer.draw.has_xpulp),
+        handlers=Handlers(watches_loops=writer.draw.config.xpulpv2),
         data_seed=seed,
         l2_tohost=bool(rng.randrange(2)),
         name=f"cluster program {seed}",

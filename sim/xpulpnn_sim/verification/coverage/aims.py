@@ -1,6 +1,7 @@
 """Lines of programs that aim at single crosses: what reaches one, with everything around it left to chance."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from random import Random
 
 from xpulpnn.isa.csr import Csr
@@ -18,7 +19,7 @@ from xpulpnn_sim.reference.golden.dotp import (
 )
 from xpulpnn_sim.verification.coverage.crosses import Crosses
 from xpulpnn_sim.verification.coverage.kinds import ENTRIES, CrossKind, Producer, cross_kind_of, reserved_words
-from xpulpnn_sim.verification.coverage.placing import PRODUCER, Placed, Placer, ProducedPair
+from xpulpnn_sim.verification.coverage.placing import PRODUCER, NoWayError, Placed, Placer, ProducedPair
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _REPEATS = 6  # copies of what waits for an interrupt
@@ -43,7 +44,7 @@ other:
 """
 """Handler of an interrupt that goes on behind an interrupted mret: one that returns to itself would not end."""
 
-Lines = list[str] | None  # lines, or None where there is no way
+Lines = list[str]
 
 
 class Aims:
@@ -53,7 +54,7 @@ class Aims:
         self._crosses, self._placer = crosses, placer
         self._rng: Random = placer.draw.rng
         self._writers: Mapping[str, Callable[..., Lines]] = {
-            "instruction": lambda row: self._alone(placer.place(row)),
+            "instruction": lambda row: placer.place(row).behind(),
             "operand": self._operand,
             "overwrite": lambda row, *how: self._apart(self._placer.overwritten(row, how[0]), how[1]),
             "NN-RF": self._entry,
@@ -78,17 +79,12 @@ class Aims:
         if writer is None:
             return None
         values = (axis[at] for axis, at in zip(family.values, family.at(place), strict=True))
-        lines = writer(*values)
-        return None if lines is None else ProgramBlock(f"aims at {family.name}: {family.label(place)}", tuple(lines))
+        with suppress(NoWayError):
+            return ProgramBlock(f"aims at {family.name}: {family.label(place)}", tuple(writer(*values)))
+        return None
 
-    @staticmethod
-    def _alone(placed: Placed | None) -> Lines:
-        return None if placed is None else placed.behind()
-
-    def _apart(self, pair: ProducedPair | None, distance: int, *ahead: str) -> Lines:
+    def _apart(self, pair: ProducedPair, distance: int, *ahead: str) -> Lines:
         """A pair with other instructions between the two."""
-        if pair is None:
-            return None
         fillers = [self._placer.filler(pair.keep) for _ in range(distance - 1)]
         return [*pair.before, *ahead, *pair.producer, *fillers, *pair.consumer]
 
@@ -96,17 +92,12 @@ class Aims:
         return self._apart(self._placer.pair(row, slot, producer), distance)
 
     def _entry(self, row: Insn, entry: str, distance: int) -> Lines:
-        loader = self._loader(row, entry)
-        if loader is None:
-            return None
-        pins, first = loader
+        pins, first = self._loader(row, entry)
         placed = self._placer.place(row, pins)
-        if placed is None:
-            return None
         fillers = [self._placer.filler() for _ in range(distance - 1)]
         return placed.behind([*first.behind(), *fillers])
 
-    def _loader(self, row: Insn, entry: str) -> tuple[dict[str, int], Placed] | None:
+    def _loader(self, row: Insn, entry: str) -> tuple[dict[str, int], Placed]:
         """Operands of ``row`` that choose an entry, and what loads it."""
         rows, rng, operands, chosen = self._crosses.rows, self._rng, dict[str, int](), 0
         if row.requantises:
@@ -129,7 +120,7 @@ class Aims:
             both = RELOADS_ACTIVATION | RELOADS_WEIGHT
             own = both if row.reloads_other else rng.choice((RELOADS_ACTIVATION, RELOADS_WEIGHT))
             operands = {"nnimm5": own | chosen}
-        return None if first is None else (operands, first)
+        return operands, first
 
     def _wait(self, row: Insn, cause: WaitCause) -> Lines:
         placer = self._placer
@@ -137,14 +128,14 @@ class Aims:
             case WaitCause.LOOP:
                 return self._short_loop(row)
             case WaitCause.MISALIGNED:
-                return self._alone(placer.place(row, crosses_word=True))
+                return placer.place(row, crosses_word=True).behind()
             case _ if cause in _WAITED_FOR:
                 return self._operand(row, self._rng.choice(self._crosses.reads(row).slots), _WAITED_FOR[cause], 1)
             case _:
                 pass
         placed = placer.place(row)
-        if placed is None or (cause is WaitCause.TRAP and self._endless(row)):
-            return None
+        if cause is WaitCause.TRAP:
+            self._require_end(row)
         over = placer.draw.label("near")
         ahead: Mapping[WaitCause, list[str]] = {
             WaitCause.JUMP: [f"jal zero, {over}", placer.filler(), f"{over}:"],
@@ -154,38 +145,37 @@ class Aims:
             WaitCause.SYNC: ["fence.i"],
         }
         if cause is WaitCause.SLEEP:
-            if not placer.interrupts:
-                return None
+            self._require_interrupts()
             lines = [_OFF, f"addi {ABI_NAMES[LINK]}, zero, -1", f"csrrw zero, mie, {ABI_NAMES[LINK]}", "wfi"]
             return [*placed.behind(lines), _ON]
         return placed.behind(ahead.get(cause, []))
 
     def _interrupt(self, row: Insn, side: str) -> Lines:
-        if not self._placer.interrupts:
-            return None
+        self._require_interrupts()
         if side == "first not retired" and row.op == "mret":
             return self._wait(row, WaitCause.TRAP)
         lines: list[str] = []
         resumes = side == "first not retired"
         for _ in range(2 if resumes else _REPEATS):
             placed = self._placer.place(row)
-            if placed is None:
-                return None
             # a line that has risen meanwhile is taken at once when interrupts are on again
             enabled = [_OFF, *(self._placer.filler() for _ in range(_PENDING)), _ON] if resumes else []
             lines += placed.behind(enabled)
         return lines
 
-    def _endless(self, row: Insn) -> bool:
-        """Return whether it goes to itself for ever behind a handler: mret without interrupts (:data:`SKIPPING`)."""
-        return row.op == "mret" and not self._placer.interrupts
+    def _require_interrupts(self) -> None:
+        if not self._placer.interrupts:
+            raise NoWayError
+
+    def _require_end(self, row: Insn) -> None:
+        """Refuse what goes to itself for ever behind a handler: mret without interrupts (:data:`SKIPPING`)."""
+        if row.op == "mret":
+            self._require_interrupts()
 
     def _short_loop(self, row: Insn) -> Lines:
         """The first of a body whose count is written right before its end, when fetching has gone on behind it."""
         placer, number = self._placer, self._rng.randrange(2)
         placed = placer.place(row, {"L": 1 - number} if cross_kind_of(row) is CrossKind.LOOP else {})
-        if placed is None:
-            return None
         start, end = (placer.draw.label(stem) for stem in ("start", "end"))
         setup = [f"lp.counti {number}, 0", f"lp.starti {number}, {start}", f"lp.endi {number}, {end}"]
         last = placer.filler(placed.registers(row))
@@ -195,8 +185,7 @@ class Aims:
 
     def _interrupted_loop(self, kind: CrossKind, side: str) -> Lines:
         """A loop that is repeated until an interrupt comes, more likely than not."""
-        if not self._placer.interrupts:
-            return None
+        self._require_interrupts()
         rows = [row for row in self._crosses.rows if cross_kind_of(row) is kind and row.op not in _TRANSFERS]
         return self._loop_of(self._rng.choice(rows), first=False, length=3, count=_INTERRUPTED)
 
@@ -205,8 +194,6 @@ class Aims:
         placer, number = self._placer, self._rng.randrange(2)
         other = {"L": 1 - number} if cross_kind_of(row) is CrossKind.LOOP else {}
         placed = placer.place(row, other)
-        if placed is None:
-            return None
         end = placer.draw.label("end")
         body = [placer.filler(placed.registers(row)) for _ in range(length)]
         setup = f"lp.setupi {number}, {count or self._rng.randrange(2, 4)}, {end}"
@@ -217,10 +204,9 @@ class Aims:
 
     def _fault(self, row: Insn, place: str) -> Lines:
         if place == "fails":
-            return self._alone(self._placer.place(row, fails=True))
+            return self._placer.place(row, fails=True).behind()
         placed = self._placer.place(row)
-        if placed is None or self._endless(row):
-            return None
+        self._require_end(row)
         base = ABI_NAMES[LINK]
         failing = self._rng.choice(("lw zero, 0({})", "sw zero, 0({})", "lh zero, 2({})")).format(base)
         return placed.behind([f"li {base}, 0x{FAILING[0]:x}", failing])
@@ -238,20 +224,20 @@ class Aims:
         return self._apart(self._placer.pair(row, slot, producer), distance, f"lw zero, 0({ABI_NAMES[BASE]})")
 
     def _across_interrupt(self, kind: CrossKind, producer: Producer) -> Lines:
-        if not self._placer.interrupts:
-            return None
+        self._require_interrupts()
         lines: list[str] = []
         for _ in range(_REPEATS):
             row, slot = self._rng.choice(self._rows_of(kind))
-            lines += self._operand(row, slot, producer, 1) or []
-        return lines or None
+            with suppress(NoWayError):
+                lines += self._operand(row, slot, producer, 1)
+        return lines
 
     def _across_loop(self, kind: CrossKind, producer: Producer) -> Lines:
         row, slot = self._rng.choice(self._rows_of(kind))
         number = self._rng.randrange(2)
         pair = self._placer.pair(row, slot, producer, pins={"L": 1 - number} if kind is CrossKind.LOOP else {})
-        if pair is None or kind is CrossKind.SYSTEM:
-            return None
+        if kind is CrossKind.SYSTEM:
+            raise NoWayError
         end = self._placer.draw.label("end")
         *ahead, last = pair.producer
         inside = [*pair.consumer, *pair.before, *ahead, f"{end}:", last]

@@ -197,7 +197,7 @@ class AimedPlan(Plan):
         registers = initial_registers(draw)
         aims = Aims(crosses, Placer(draw, crosses.rows, interrupts=interrupts))
         blocks = [block for number in self.aims if (block := aims.block(number)) is not None]
-        handlers = Handlers(watches_loops=draw.has_xpulp)
+        handlers = Handlers(watches_loops=draw.config.xpulpv2)
         if interrupts:
             # most return at once, so that programs get on
             slots = tuple(draw.rng.choice(_SLOTS) for _ in handlers.slots)
@@ -232,12 +232,12 @@ def need(crosses: Crosses, aim: int) -> Need:
     return Need.ANY
 
 
-def steered(runner: Runner, plan: Plan, first: int, collector: Collector) -> Iterator[Any]:
+def steered(runner: Runner, plan: Plan, first: int, collector: Collector) -> Iterator[Trial]:
     """Results of programs from the number ``first`` on, without end; aims are the holes of ``collector``."""
     seed = first
     while True:
         plans = batch(plan, collector, seed)
-        yield from runner.each(enumerate(plans, seed))
+        yield from runner(enumerate(plans, seed))
         seed += len(plans)
 
 
@@ -278,9 +278,6 @@ class Covered(Coverage):
     points: NDArray[np.bool_] = field(default_factory=partial(np.zeros, 0, np.bool_))  # lines and bits used
 
 
-CoveredResult = Trial[Plan, Covered]
-
-
 @cache
 def _collector(config: CoreConfig) -> Collector:
     """One for all programs of a process: it knows words that it has met."""
@@ -314,7 +311,7 @@ def _run(case: ShrinkCase, config: CoreConfig, covered: Covered) -> Verdict:
     return Verdict.of(result)
 
 
-def run_covered(seed: int, plan: Plan) -> CoveredResult:
+def run_covered(seed: int, plan: Plan) -> Trial:
     """Run a program on the model that counts."""
     return tried(seed, plan, Covered(), lambda covered: _run(plan.case(seed), plan.config, covered))
 
@@ -339,7 +336,7 @@ class Total:
         self.verilog, manifest = cached_emission("core", observed(config), both_edges=True)
         self.components = {name: module["component"] for name, module in manifest["modules"].items()}
 
-    def add(self, result: CoveredResult) -> None:
+    def add(self, result: Trial) -> None:
         """Add what a program has reached."""
         covered = result.coverage
         self.collector.counts[covered.crosses] += covered.times

@@ -4,6 +4,7 @@ Also pairs of instructions, the first of which writes a register that the second
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from xpulpnn.isa.compressed import EXPANSIONS
@@ -37,6 +38,10 @@ _T0, _T2, _TP, _SP = (ABI_NAMES[number] for number in (layout.LINK, layout.COUNT
 _SP_AGAIN = f"li {_SP}, 0x{layout.FRAME:x}"
 _READERS = frozenset({"csrrs", "csrrc"})
 _STEP = WORD_BYTES
+
+
+class NoWayError(Exception):
+    """Nothing can be placed so."""
 
 
 @dataclass(slots=True)
@@ -114,8 +119,8 @@ class Placer:
         scratch: tuple[int, int] = CONSUMER,
         fails: bool = False,
         crosses_word: bool = False,
-    ) -> Placed | None:
-        """An instruction of ``row``; None if there is no way."""
+    ) -> Placed:
+        """An instruction of ``row``; raises :class:`NoWayError`."""
         pins, kind = dict(pins or {}), cross_kind_of(row)
         if kind in MEMORY:
             return self._access(row, pins, keep, scratch, fails=fails, crosses_word=crosses_word)
@@ -128,7 +133,7 @@ class Placer:
         if kind is CrossKind.SYSTEM:
             return self._system(row)
         if kind is CrossKind.QUANTISE:
-            return None
+            raise NoWayError
         if kind is CrossKind.CSR:
             pins.setdefault("csr", CSR_BY_NAME["mscratch"].address)
         return self._plain(row, pins, keep)
@@ -195,11 +200,11 @@ class Placer:
         body = [self.filler(keep), self.filler(keep), self.filler(keep) if before or counts else off]
         return Placed(before, text, [*body, f"{end}:", self.filler(keep), off], placed.values, _FEW_TURNS)
 
-    def _system(self, row: Insn) -> Placed | None:
+    def _system(self, row: Insn) -> Placed:
         scratch = ABI_NAMES[layout.SCRATCH]
         if row.op == "wfi":
             if not self.interrupts:
-                return None
+                raise NoWayError
             return Placed([f"addi {scratch}, zero, -1", f"csrrw zero, mie, {scratch}"], "wfi")
         if row.op != "mret":
             return self._plain(row, {}, ())
@@ -218,7 +223,7 @@ class Placer:
         *,
         fails: bool,
         crosses_word: bool,
-    ) -> Placed | None:
+    ) -> Placed:
         rng, operand = self.draw.rng, memory_operand(row)
         if row.is_nn_form:
             load = _BOTH if row.reloads_other else rng.choice(_LOADS)
@@ -258,9 +263,7 @@ class Placer:
         near = range(max(token.field.low, -_NEAR), min(token.field.high, _NEAR) + 1)
         return self.draw.rng.choice([value for value in near if token.accepts(value)])
 
-    def pair(
-        self, row: Insn, slot: str, producer: Producer, pins: Mapping[str, int] | None = None
-    ) -> ProducedPair | None:
+    def pair(self, row: Insn, slot: str, producer: Producer, pins: Mapping[str, int] | None = None) -> ProducedPair:
         """A pair whose second instruction reads what the first one writes in the operand ``slot``."""
         token, chosen = token_of(row, slot), dict(pins or {})
         register = layout.SP if token is None else self._register(token.field.low, token.field.high)
@@ -277,40 +280,32 @@ class Placer:
         if token is not None:
             chosen[name] = register
         placed = self.place(row, chosen, () if token is None else {register})
-        if placed is None:
-            return None
         consumer = [placed.text, *placed.after, *([] if token else [_SP_AGAIN])]
         value = placed.needs.get(name)
         made = self._valued(producer, register, value) if value else self._free(producer, register)
-        if made is None:
-            return None
         if value and not value[0].isdigit() and producer is Producer.LINK:
             consumer.append(f"{self._out}:")
         return ProducedPair([*placed.before, *made[0]], made[1], consumer, {register} | placed.registers(row))
 
-    def overwritten(self, row: Insn, producer: Producer) -> ProducedPair | None:
+    def overwritten(self, row: Insn, producer: Producer) -> ProducedPair:
         """A pair that writes the same register, which the second instruction does not read."""
         token = placed_destination(row)
         register = layout.RA if token is None else self._register(token.field.low, token.field.high)
         pins = {} if token is None else {token.field.name: register}
         for _ in range(_ATTEMPTS):
             placed = self.place(row, pins)
-            if placed is None:
-                return None
             operands = [one for one in row.tokens if one.field.kind is FieldKind.REGISTER and one != token]
             sources = [placed.values[one.field.name] for one in operands]
             if register not in sources:
-                break
-        else:
-            return None
-        if (made := self._free(producer, register)) is None:
-            return None
-        return ProducedPair([*placed.before, *made[0]], made[1], [placed.text, *placed.after], {register, *sources})
+                made = self._free(producer, register)
+                consumer = [placed.text, *placed.after]
+                return ProducedPair([*placed.before, *made[0]], made[1], consumer, {register, *sources})
+        raise NoWayError
 
     def _register(self, low: int, high: int) -> int:
         return self.draw.rng.choice([register for register in layout.POOL if low <= register <= high])
 
-    def _free(self, producer: Producer, register: int) -> tuple[list[str], list[str]] | None:
+    def _free(self, producer: Producer, register: int) -> tuple[list[str], list[str]]:
         """Something that writes anything into a register: what prepares it, and what ends with it."""
         if producer is Producer.LINK:
             over = self.draw.label("over")
@@ -327,14 +322,13 @@ class Placer:
             if row.op in _READERS and self.draw.rng.random() < 0.5:
                 # a CSR that is only read holds nobody up
                 pins |= {one.field.name: 0 for one in row.tokens if one.field.name in ("rs1", "zimm5")}
-            placed = self.place(row, pins, {register}, scratch=PRODUCER)
-            if placed is None:
-                continue
-            ahead = [f"li {ABI_NAMES[register]}, {placed.needs[token.field.name]}"] if is_base else []
-            return [*placed.before, *ahead], [placed.text]
-        return None
+            with suppress(NoWayError):
+                placed = self.place(row, pins, {register}, scratch=PRODUCER)
+                ahead = [f"li {ABI_NAMES[register]}, {placed.needs[token.field.name]}"] if is_base else []
+                return [*placed.before, *ahead], [placed.text]
+        raise NoWayError
 
-    def _valued(self, producer: Producer, register: int, value: str) -> tuple[list[str], list[str]] | None:
+    def _valued(self, producer: Producer, register: int, value: str) -> tuple[list[str], list[str]]:
         """The same with a value: a number or a label."""
         name = ABI_NAMES[register]
         is_label = not value[0].isdigit()
@@ -368,7 +362,7 @@ class Placer:
                 row = self.draw.rng.choice(("pv.rqu.b", "pv.rqs.b"))
                 return [*words, *loads, load, f"addi {name}, {_T2}, 0"], [f"{row} {name}, zero, zero, {_ZERO_LANE}"]
             case _:
-                return None
+                raise NoWayError
 
     def _mac_load(self, producer: Producer, name: str, load: str) -> tuple[list[str], list[str]]:
         """A Mac&Load that adds a product with zero, or moves its base."""

@@ -4,13 +4,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from xpulpnn_sim.reference.bare.draw import Draw, Group
-from xpulpnn_sim.reference.bare.layout import COUNTER, LINK, RA, SCRATCH, SHORT_COUNTER
+from xpulpnn_sim.reference.bare.layout import COUNTER, LINK, POOL, RA, SCRATCH, SHORT_COUNTER
 from xpulpnn_sim.reference.bare.program import RETURN, ProgramBlock, count_statements, total_bytes
 from xpulpnn_sim.verification.random.memory_run import OPTIONAL, STYLES, MemoryRun
-from xpulpnn_sim.verification.random.system import INNER, LONGEST_BODY, OUTER, LoopWriter, SystemBlocks
+from xpulpnn_sim.verification.random.system import SystemBlocks
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _X6, _RA = ABI_NAMES[SCRATCH], ABI_NAMES[RA]
+_INNER, _OUTER = 0, 1
+_LONGEST_BODY = 3000  # bytes a body may have: branches and setup instructions reach past it
+_NEAR_BYTES = 48  # bodies that lp.setupi can span
+_LARGEST_IMMEDIATE = 4095
 _SHORT_JUMP, _SHORT_BRANCH = 1800, 200  # bytes that compressed jumps and branches reach over
 _DEEPEST = 4
 _SLOW_SCALE = 20  # executions of a wfi at most: each waits for an interrupt
@@ -31,12 +35,27 @@ class Context:
     depth: int = 0  # number of enclosing blocks
 
 
+def _constant(draw: Draw, register: int, value: int) -> list[str]:
+    """Lines that put ``value`` into a register: at once, through memory, or as a quotient."""
+    name = ABI_NAMES[register]
+    lines = [f"li {name}, {value}"]
+    match draw.rng.randrange(5):
+        case 0:
+            lines += draw.through_memory(name)
+        case 1:
+            divisor = ABI_NAMES[draw.rng.choice([other for other in POOL if other != register])]
+            lines += [f"addi {divisor}, zero, 1", f"divu {name}, {name}, {divisor}"]
+        case _:
+            pass
+    return lines
+
+
 class ControlBlocks:
     """Writes random blocks."""
 
     def __init__(self, draw: Draw, weights: Mapping[str, float], *, interrupts: bool = False) -> None:
         self._draw, self._rng = draw, draw.rng
-        self._system, self._loops = SystemBlocks(draw, interrupts=interrupts), LoopWriter(draw)
+        self._system = SystemBlocks(draw, interrupts=interrupts)
         self.functions: dict[str, int] = {}
         self.left = 0  # instructions that the blocks to come may execute
         simple: dict[str, Callable[[], ProgramBlock]] = {
@@ -87,7 +106,7 @@ class ControlBlocks:
         found: list[ProgramBlock] = []
         for _ in range(count):
             block = self.block(context)
-            if total_bytes((*found, block)) < LONGEST_BODY // (context.depth + 1):
+            if total_bytes((*found, block)) < _LONGEST_BODY // (context.depth + 1):
                 found.append(block)
         return tuple(found)
 
@@ -139,7 +158,7 @@ class ControlBlocks:
     def _exit(self, context: Context) -> ProgramBlock | None:
         if not context.exits:
             return None
-        return ProgramBlock("exit", tuple(self._condition(self._rng.choice(context.exits), LONGEST_BODY)))
+        return ProgramBlock("exit", tuple(self._condition(self._rng.choice(context.exits), _LONGEST_BODY)))
 
     def _indirect(self, target: str, link: int) -> list[str]:
         """jalr to ``target``: right after the address is written, from memory, with an offset, with bit 0 set."""
@@ -230,31 +249,29 @@ class ControlBlocks:
         if not context.loops:
             return None
         rng = self._rng
-        number = OUTER if OUTER in context.loops and self._draw.chance(0.7) else rng.choice(sorted(context.loops))
+        number = _OUTER if _OUTER in context.loops and self._draw.chance(0.7) else rng.choice(sorted(context.loops))
         children = rng.choice((0, 0, 1, 1, 2, 3))
-        count = self._loops.count(self._affordable(context, children))
+        count = self._turns(self._affordable(context, children))
         after = self._draw.label("after")
         inside = replace(
             context, scale=context.scale * max(1, count), loops=context.loops - {number}, exits=(*context.exits, after)
         )
         body = (*self._first(inside), *self.blocks(inside, children))
         deepest, inner = inside, None
-        if number == OUTER and INNER in context.loops and self._draw.chance(0.3):
-            passes = self._loops.count(self._affordable(inside, 1))
-            deepest = replace(inside, scale=inside.scale * max(1, passes), loops=inside.loops - {INNER})
+        if number == _OUTER and _INNER in context.loops and self._draw.chance(0.3):
+            passes = self._turns(self._affordable(inside, 1))
+            deepest = replace(inside, scale=inside.scale * max(1, passes), loops=inside.loops - {_INNER})
             inner = passes, self.blocks(deepest, rng.choice((0, 1)))
         before, last = self._last(number, after, deepest)
         if inner is None:
-            return self._loops.loop(number, count, body + before, last, after)
-        return self._loops.loop(number, count, body, last, after, (inner[0], inner[1] + before))
+            return self._hardware_loop(number, count, body + before, last, after)
+        return self._hardware_loop(number, count, body, last, after, (inner[0], inner[1] + before))
 
     def _first(self, context: Context) -> tuple[ProgramBlock, ...]:
         """Now and then a requantisation, right behind the set-up of a loop or a branch."""
-        draw = self._draw
-        if not draw.decks[Group.REQUANTISE] or draw.chance(0.7):
-            return ()
-        self.left -= context.scale
-        return (ProgramBlock("arithmetic", (draw.arithmetic(group=Group.REQUANTISE),)),)
+        texts = self._draw.requantised(0.7)
+        self.left -= context.scale * len(texts)
+        return tuple(ProgramBlock("arithmetic", (text,)) for text in texts)
 
     def _last(self, number: int, after: str, context: Context) -> tuple[tuple[ProgramBlock, ...], str]:
         """The last instruction of a loop body, and what must be executed before it."""
@@ -262,12 +279,12 @@ class ControlBlocks:
         self.left -= context.scale
         match rng.randrange(12):
             case 0 | 1:
-                styles = [style for style in STYLES if style not in OPTIONAL or draw.decks[OPTIONAL[style]]]
+                styles = [style for style in STYLES if style not in OPTIONAL or draw.groups[OPTIONAL[style]]]
                 run = MemoryRun(draw, rng.choice(styles)).block(rng.randrange(1, 4))
                 if run.children:
                     return (replace(run, children=run.children[:-1]),), run.children[-1].head[0]
             case 2:
-                *before, last = self._condition(after, LONGEST_BODY)
+                *before, last = self._condition(after, _LONGEST_BODY)
                 return tuple(ProgramBlock("condition", (line,)) for line in before), last
             case 3:
                 return (), rng.choice((f"jal {ABI_NAMES[draw.destination()]}, {after}", f"c.j {after}"))
@@ -293,3 +310,67 @@ class ControlBlocks:
             case _:
                 pass
         return (), draw.arithmetic()
+
+    def _hardware_loop(
+        self,
+        number: int,
+        count: int,
+        body: tuple[ProgramBlock, ...],
+        last: str,
+        after: str,
+        inner: tuple[int, tuple[ProgramBlock, ...]] | None = None,
+    ) -> ProgramBlock:
+        """A hardware loop with its setup: iterations, everything but its last instruction, that, the label behind it.
+
+        The ``inner`` loop, iterations and body, is loop 0 at the end of the body, which shares the last instruction.
+        """
+        start, end = (self._draw.label(stem) for stem in ("start", "end"))
+        if inner is not None:
+            setup = tuple(self._plain_setup(_INNER, inner[0], end))
+            body = (*body, ProgramBlock("inner loop", setup, inner[1]))
+        head = self._setup(number, count, start, end, total_bytes(body))
+        return ProgramBlock(f"loop {number}", head, body, (f"{end}:", last, f"{after}:"))
+
+    def _plain_setup(self, number: int, count: int, end: str) -> list[str]:
+        register = self._rng.choice((SCRATCH, *POOL))
+        return [*_constant(self._draw, register, count), f"lp.setup {number}, {ABI_NAMES[register]}, {end}"]
+
+    def _setup(self, number: int, count: int, start: str, end: str, size: int) -> tuple[str, ...]:
+        draw, rng = self._draw, self._rng
+        kind = rng.randrange(5)
+        fits = count <= _LARGEST_IMMEDIATE
+        if kind < 2 and fits and size <= _NEAR_BYTES:
+            return (f"lp.setupi {number}, {count}, {end}",)
+        if kind < 3:
+            return tuple(self._plain_setup(number, count, end))
+        by_csr = draw.chance(0.5)
+        separate = [f"lp.starti {number}, {start}", f"lp.endi {number}, {end}"]
+        lines = self._by_csr(number, start, end) if by_csr else separate
+        register = rng.choice(POOL)
+        if not by_csr and fits and draw.chance(0.5):
+            lines.append(f"lp.counti {number}, {count}")
+        else:
+            lines += _constant(draw, register, count)
+            write = (
+                f"csrrw {ABI_NAMES[self._draw.destination()]}, lpcount{number}, " if by_csr else f"lp.count {number}, "
+            )
+            lines.append(write + ABI_NAMES[register])
+        if draw.chance(0.3):
+            lines.append(draw.arithmetic())
+        return (*lines, f"{start}:")
+
+    def _by_csr(self, number: int, start: str, end: str) -> list[str]:
+        """Loop CSRs; the lowest bit written to them is dropped."""
+        lines: list[str] = []
+        for name, label in (("lpstart", start), ("lpend", end)):
+            lines.append(f"la {_X6}, {label}")
+            if self._draw.chance(0.3):
+                lines.append(f"ori {_X6}, {_X6}, 1")
+            lines.append(f"csrrw {ABI_NAMES[self._draw.destination()]}, {name}{number}, {_X6}")
+        return lines
+
+    def _turns(self, limit: int) -> int:
+        """A number of iterations: the corners 0, 1 and 2 often, larger ones up to ``limit``."""
+        rng = self._rng
+        choices = [0, 1, 2, 2, 3, rng.randrange(3, 9), rng.randrange(8, 40), rng.randrange(100, 1000)]
+        return rng.choice([count for count in choices if count <= max(limit, 2)])

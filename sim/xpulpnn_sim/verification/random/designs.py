@@ -141,17 +141,14 @@ def reference_design(fault: Fault | None = None) -> Design:
     return run
 
 
-def core_design() -> Design:
+def core_design(executable: Executable, config: CoreConfig, machine: Machine, listener: Listener) -> Verdict:
     """The Verilated core in lock step with the simulator."""
-
-    def run(executable: Executable, config: CoreConfig, machine: Machine, listener: Listener) -> Verdict:
-        heard = run_program(executable, config, machine, lockstep=True, observer=lambda blocks: listener(blocks[0]))
-        return Verdict.of(heard)
-
-    return run
+    return Verdict.of(
+        run_program(executable, config, machine, lockstep=True, observer=lambda blocks: listener(blocks[0]))
+    )
 
 
-DESIGNS: dict[str, Callable[[], Design]] = {"rtl": core_design, "iss": reference_design}  # what `--engine` names
+DESIGNS: dict[str, Design] = {"rtl": core_design, "iss": reference_design()}  # what `--engine` names
 
 
 def prepare(engine: str, configs: Iterable[CoreConfig]) -> None:

@@ -73,7 +73,7 @@ _FUNCTION_SCALE = 4  # calls that are assumed of a function while it is written
 def initial_registers(draw: Draw) -> ProgramBlock:
     """Values for all registers of the random instructions."""
     words = {register: random_word(draw.rng) for register in (*POOL, *RARE)}
-    if draw.decks[Group.REQUANTISE]:
+    if draw.groups[Group.REQUANTISE]:
         words |= {register: shift_register(draw.rng, width) for width, register in SHIFTS.items()}
     lines = (f"li {ABI_NAMES[register]}, 0x{word:x}" for register, word in words.items())
     return ProgramBlock("registers", (), tuple(ProgramBlock("register", (line,)) for line in lines))
@@ -98,7 +98,7 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
     while control.left > 0 and length < _LONGEST:
         main.append(control.block(Context(loops=loops)))
         length += count_statements(main[-1:])
-    handlers = random_handlers(draw) if interrupts else Handlers(watches_loops=draw.has_xpulp)
+    handlers = random_handlers(draw) if interrupts else Handlers(watches_loops=draw.config.xpulpv2)
     return framed(
         RandomProgram(tuple(main), functions, handlers, seed, f"{style} program {seed}"), interrupts=interrupts
     )

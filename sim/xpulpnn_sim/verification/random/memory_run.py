@@ -146,7 +146,7 @@ class MemoryRun:
 
     def __init__(self, draw: Draw, style: str) -> None:
         self._draw, self._rng, self._style = draw, draw.rng, style
-        self._groups = tuple(group for group in STYLES[style] if draw.decks[group]) or _LOADS_AND_STORES
+        self._groups = tuple(group for group in STYLES[style] if draw.groups[group]) or _LOADS_AND_STORES
         self._known = _Known()
 
     def block(self, length: int) -> ProgramBlock:

@@ -1,4 +1,4 @@
-"""CSR accesses, traps, wfi, mret, fences, self-modifying code and hardware loops for random programs."""
+"""CSR accesses, traps, wfi, mret, fences and self-modifying code for random programs."""
 
 from collections.abc import Collection
 
@@ -6,101 +6,10 @@ from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, ZERO_CSRS, CsrAccess, CsrGroup
 from xpulpnn.isa.machine import HALF_BYTES, TEXT_BASE, WORD_BYTES
 from xpulpnn_sim.reference.bare.draw import Draw, Group
 from xpulpnn_sim.reference.bare.layout import FAILING, POOL, SCRATCH, SECOND_TABLE, UNFETCHED
-from xpulpnn_sim.reference.bare.program import ProgramBlock, total_bytes
+from xpulpnn_sim.reference.bare.program import ProgramBlock
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
-INNER, OUTER = 0, 1
-LONGEST_BODY = 3000  # bytes a body may have: branches and setup instructions reach past it
-_NEAR_BYTES = 48  # bodies that lp.setupi can span
-_LARGEST_IMMEDIATE = 4095
 _X6 = ABI_NAMES[SCRATCH]
-
-
-def _constant(draw: Draw, register: int, value: int) -> list[str]:
-    """Lines that put ``value`` into a register: at once, through memory, or as a quotient."""
-    name = ABI_NAMES[register]
-    lines = [f"li {name}, {value}"]
-    match draw.rng.randrange(5):
-        case 0:
-            lines += draw.through_memory(name)
-        case 1:
-            divisor = ABI_NAMES[draw.rng.choice([other for other in POOL if other != register])]
-            lines += [f"addi {divisor}, zero, 1", f"divu {name}, {name}, {divisor}"]
-        case _:
-            pass
-    return lines
-
-
-class LoopWriter:
-    """Writes hardware loops around given bodies."""
-
-    def __init__(self, draw: Draw) -> None:
-        self._draw = draw
-        self._rng = draw.rng
-
-    def loop(
-        self,
-        number: int,
-        count: int,
-        body: tuple[ProgramBlock, ...],
-        last: str,
-        after: str,
-        inner: tuple[int, tuple[ProgramBlock, ...]] | None = None,
-    ) -> ProgramBlock:
-        """A hardware loop with its setup: iterations, everything but its last instruction, that, the label behind it.
-
-        The ``inner`` loop, iterations and body, is loop 0 at the end of the body, which shares the last instruction.
-        """
-        start, end = (self._draw.label(stem) for stem in ("start", "end"))
-        if inner is not None:
-            setup = tuple(self._plain_setup(INNER, inner[0], end))
-            body = (*body, ProgramBlock("inner loop", setup, inner[1]))
-        head = self._setup(number, count, start, end, total_bytes(body))
-        return ProgramBlock(f"loop {number}", head, body, (f"{end}:", last, f"{after}:"))
-
-    def _plain_setup(self, number: int, count: int, end: str) -> list[str]:
-        register = self._rng.choice((SCRATCH, *POOL))
-        return [*_constant(self._draw, register, count), f"lp.setup {number}, {ABI_NAMES[register]}, {end}"]
-
-    def _setup(self, number: int, count: int, start: str, end: str, size: int) -> tuple[str, ...]:
-        draw, rng = self._draw, self._rng
-        kind = rng.randrange(5)
-        fits = count <= _LARGEST_IMMEDIATE
-        if kind < 2 and fits and size <= _NEAR_BYTES:
-            return (f"lp.setupi {number}, {count}, {end}",)
-        if kind < 3:
-            return tuple(self._plain_setup(number, count, end))
-        by_csr = draw.chance(0.5)
-        separate = [f"lp.starti {number}, {start}", f"lp.endi {number}, {end}"]
-        lines = self._by_csr(number, start, end) if by_csr else separate
-        register = rng.choice(POOL)
-        if not by_csr and fits and draw.chance(0.5):
-            lines.append(f"lp.counti {number}, {count}")
-        else:
-            lines += _constant(draw, register, count)
-            write = (
-                f"csrrw {ABI_NAMES[self._draw.destination()]}, lpcount{number}, " if by_csr else f"lp.count {number}, "
-            )
-            lines.append(write + ABI_NAMES[register])
-        if draw.chance(0.3):
-            lines.append(draw.arithmetic())
-        return (*lines, f"{start}:")
-
-    def _by_csr(self, number: int, start: str, end: str) -> list[str]:
-        """Loop CSRs; the lowest bit written to them is dropped."""
-        lines: list[str] = []
-        for name, label in (("lpstart", start), ("lpend", end)):
-            lines.append(f"la {_X6}, {label}")
-            if self._draw.chance(0.3):
-                lines.append(f"ori {_X6}, {_X6}, 1")
-            lines.append(f"csrrw {ABI_NAMES[self._draw.destination()]}, {name}{number}, {_X6}")
-        return lines
-
-    def count(self, limit: int) -> int:
-        """A number of iterations: the corners 0, 1 and 2 often, larger ones up to ``limit``."""
-        rng = self._rng
-        choices = [0, 1, 2, 2, 3, rng.randrange(3, 9), rng.randrange(8, 40), rng.randrange(100, 1000)]
-        return rng.choice([count for count in choices if count <= max(limit, 2)])
 
 
 _FREE = ("mscratch", "mcause", "mepc", "mcountinhibit", "mie", "mstatus", "minstret", "minstreth", "mcycle", "mcycleh")
@@ -151,7 +60,7 @@ class SystemBlocks:
                 insn = draw.rows["csrrsi" if source == "zimm5" else "csrrs", insn.operands]
         elif kind < 8 and draw.config.performance_counters:
             address = rng.choice(_PERFORMANCE).address
-        elif kind < 9 and draw.has_xpulp:
+        elif kind < 9 and draw.config.xpulpv2:
             return self._loop_csr(clears=not last)
         else:
             address = self._missing()
@@ -199,34 +108,27 @@ class SystemBlocks:
         address = first + rng.randrange(1 - WORD_BYTES, size)
         value = ABI_NAMES[draw.destination()]
         forms = ["lw {0}, 0({1})", "lh {0}, 0({1})", "lbu {0}, 0({1})", "sw {0}, 0({1})", "sh {0}, 0({1})"]
-        if draw.has_xpulp:
+        if draw.config.xpulpv2:
             forms += ["p.lw {0}, 4({1}!)", "p.sw {0}, 4({1}!)", "p.sh {0}, 2({1}!)", "p.lw {0}, zero({1}!)"]
         forms += [f"{name} {text}" for name, operands, text in _NN_LOADS if (name, operands) in draw.rows]
         behind = [(), (draw.arithmetic(),), *[self.trap().head] * 3, self.fence().head, self.csr().head]
         behind += [(f"lp.counti {loop}, {rng.randrange(2)}",) for loop in loops for _ in range(2)]
-        behind += [self._requantised()] * 2
+        behind += [self._draw.requantised()] * 2
         access = rng.choice(forms).format(value, _X6)
-        lines = (f"li {_X6}, 0x{address:x}", *self._requantised(), access, *rng.choice(behind))
+        lines = (f"li {_X6}, 0x{address:x}", *self._draw.requantised(), access, *rng.choice(behind))
         return ProgramBlock("failing", lines)
 
     def wait(self) -> ProgramBlock:
         """wfi with every interrupt enabled in mie, whatever MIE says; a fence where there are no interrupts."""
         if not self._interrupts:
             return self.fence()
-        lines = (f"addi {_X6}, zero, -1", f"csrrw zero, mie, {_X6}", *self._requantised(), "wfi")
+        lines = (f"addi {_X6}, zero, -1", f"csrrw zero, mie, {_X6}", *self._draw.requantised(), "wfi")
         return ProgramBlock("wfi", lines)
 
     def fence(self) -> ProgramBlock:
         """fence or fence.i without a purpose."""
         row = self._draw.rows[self._rng.choice((("fence", "pred,succ"), ("fence.i", "")))]
-        return ProgramBlock("fence", (*self._requantised(), self._draw.text(row, self._draw.values(row))))
-
-    def _requantised(self) -> tuple[str, ...]:
-        """Now and then a requantisation, whose result is under way when what follows begins."""
-        draw = self._draw
-        if not draw.decks[Group.REQUANTISE] or draw.chance(0.5):
-            return ()
-        return (draw.arithmetic(group=Group.REQUANTISE),)
+        return ProgramBlock("fence", (*self._draw.requantised(), self._draw.text(row, self._draw.values(row))))
 
     def vectors(self) -> ProgramBlock:
         """Move mtvec between the two tables and the two modes; the bits in between are ignored."""

@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from itertools import cycle, islice, repeat, tee
 from time import perf_counter
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 
@@ -140,25 +141,18 @@ class Plan:
         return " ".join(["xpulpnn verify", self.label, f"--seed {seed} --instructions 1", *options])
 
 
-PlanType = TypeVar("PlanType")
-Reached = TypeVar("Reached")
-
-
 @dataclass(slots=True)
-class Trial(Generic[PlanType, Reached]):
+class Trial:
     """One random program that has run."""
 
     seed: int
-    plan: PlanType  # where it came from
+    plan: Any  # where it came from
     verdict: Verdict
-    coverage: Reached  # counts of what it reached
+    coverage: Any  # counts of what it reached
     wall_s: float  # time it took
 
 
-Result = Trial[Plan, Coverage]  # a program of a single core
-
-
-def tried(seed: int, plan: PlanType, reached: Reached, run: Callable[[Reached], Verdict]) -> Trial[PlanType, Reached]:
+def tried(seed: int, plan: Any, reached: Any, run: Callable[[Any], Verdict]) -> Trial:
     """Run a program, which counts what it reaches."""
     start = perf_counter()
     verdict = run(reached)
@@ -173,18 +167,18 @@ def run_trial_case(case: ShrinkCase, plan: Plan, design: Design, coverage: Cover
     )
 
 
-def run_seed(seed: int, plan: Plan, design: Design) -> Result:
+def run_seed(seed: int, plan: Plan, design: Design) -> Trial:
     """Generate and run the program ``seed``."""
     return tried(seed, plan, Coverage(), lambda coverage: run_trial_case(plan.case(seed), plan, design, coverage))
 
 
-def run_on(seed: int, plan: Plan, engine: str) -> Result:
+def run_on(seed: int, plan: Plan, engine: str) -> Trial:
     """Generate and run the program ``seed`` on a design of the name ``engine``."""
-    return run_seed(seed, plan, DESIGNS[engine]())
+    return run_seed(seed, plan, DESIGNS[engine])
 
 
 def shrink(
-    result: Result, design: Design, progress: Callable[[int], None] | None = None, runs: int = RUNS
+    result: Trial, design: Design, progress: Callable[[int], None] | None = None, runs: int = RUNS
 ) -> ShrinkCase:
     """The smallest program that fails in the same way as ``result``, found with at most ``runs`` runs."""
     limit = 2 * result.verdict.cycles + _SPARE_CYCLES
@@ -197,7 +191,7 @@ def shrink(
     return Shrinker(fails, progress=progress, runs=runs).shrink(case) if fails(case) else full
 
 
-def _heading(case: ShrinkCase, result: Result) -> list[str]:
+def _heading(case: ShrinkCase, result: Trial) -> list[str]:
     return [
         "Written by xpulpnn verify: minimal program that fails",
         f"from: {result.plan.command(result.seed)}",
@@ -206,45 +200,38 @@ def _heading(case: ShrinkCase, result: Result) -> list[str]:
     ]
 
 
-def program_listing(case: ShrinkCase, result: Result) -> str:
+def program_listing(case: ShrinkCase, result: Trial) -> str:
     """The whole minimal program; assembles to the words that fail."""
     return case.program.listing(_heading(case, result))
 
 
-def excerpt(case: ShrinkCase, result: Result) -> str:
+def excerpt(case: ShrinkCase, result: Trial) -> str:
     """The minimal program for people: only what the generator wrote, not what is around it."""
     lines = [line for block in (*case.program.main, *case.program.functions) for line in block.lines()]
     return "\n".join([*(f"# {line}" for line in _heading(case, result)), *indented(lines)]) + "\n"
 
 
-Trier = Callable[[int, Any], Any]  # Runs the program of a number by a plan; the result has a verdict
+Trier = Callable[[int, Any], Trial]  # Runs the program of a number by a plan
 Numbered = tuple[int, Any]  # number of a program, and the plan that gives its configuration and machine
+Runner = Callable[[Iterable[Numbered]], Iterator[Trial]]  # Runs programs, of which there may be no end, in order
 
 
-def run_chunk(run: Trier, chunk: list[Numbered]) -> list[Any]:
+def run_chunk(run: Trier, chunk: list[Numbered]) -> list[Trial]:
     """Run some programs."""
     return [run(seed, plan) for seed, plan in chunk]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runner:
-    """Runs programs in some processes."""
-
-    pool: Pool
-    run: Trier
-    chunk: int = 1  # programs of a call
-
-    def each(self, programs: Iterable[Numbered]) -> Iterator[Any]:
-        """Results in order; there may be no end of programs."""
-        source = iter(programs)
-        asked, given = tee(iter(lambda: list(islice(source, self.chunk)), []))
-        found = self.pool.map(run_chunk, repeat(self.run), given)
-        for chunk in asked:
-            try:
-                results = next(found)
-            except CallError as error:
-                raise ToolError(f"programs {chunk[0][0]} to {chunk[-1][0]}: {error}") from None
-            yield from results
+def run_in_order(programs: Iterable[Numbered], *, pool: Pool, run: Trier, chunk: int = 1) -> Iterator[Trial]:
+    """Results of programs in order, so many of a call."""
+    source = iter(programs)
+    asked, given = tee(iter(lambda: list(islice(source, chunk)), []))
+    found = pool.map(run_chunk, repeat(run), given)
+    for some in asked:
+        try:
+            results = next(found)
+        except CallError as error:
+            raise ToolError(f"programs {some[0][0]} to {some[-1][0]}: {error}") from None
+        yield from results
 
 
 def work(first: int, plans: list[Any]) -> Iterator[Numbered]:
@@ -252,7 +239,7 @@ def work(first: int, plans: list[Any]) -> Iterator[Numbered]:
     return enumerate(cycle(plans), first)
 
 
-def enough(results: Iterable[Any], instructions: int, *, keep_going: bool) -> Iterator[Any]:
+def enough(results: Iterable[Trial], instructions: int, *, keep_going: bool) -> Iterator[Trial]:
     """Results in order, until there are ``instructions`` or one fails."""
     done = 0
     for result in results:
@@ -266,7 +253,7 @@ def enough(results: Iterable[Any], instructions: int, *, keep_going: bool) -> It
 def runner(run: Trier, *, jobs: int = 1, dask: str = "") -> Generator[Runner]:
     """So many processes of this machine, or the workers of a Dask scheduler; raises as :func:`executor` does."""
     with executor(jobs, dask=dask, timeout_s=_TIMEOUT_S if dask else None, versions=versions) as pool:
-        yield Runner(pool=pool, run=run, chunk=_REMOTE_PROGRAMS if dask else 1)
+        yield partial(run_in_order, pool=pool, run=run, chunk=_REMOTE_PROGRAMS if dask else 1)
 
 
 def versions() -> dict[str, str]:
