@@ -13,7 +13,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import ENTRY, IRQ_PRIORITY, MACHINE_MODE, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_CODE, WaitCause
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Stepwise, Together, drive, pulse_reset, sample, start
-from xpulpnn_sim.benches.handover import configuration
+from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.benches.obi import PROMPT, Grant, ObiResponder, ObiTiming, WordMemory
 from xpulpnn_sim.benches.stream import RetirementMonitor, check_retirements
 from xpulpnn_sim.reference.bare.layout import BUS_ERRORS
@@ -194,8 +194,8 @@ def words_of(executable: Executable) -> dict[int, int]:
 @cocotb.parametrize((("around", "every"), [(QUIET, 3), (BUSY, 1), (STALLING, 3)]))
 async def programs_match_the_simulator(dut: Dut, around: _Surroundings, every: int) -> None:
     """Every program with interrupts at random times; some with ideal memories and without, or with slow memories."""
-    rng, cases = await start(dut), _short_programs(configuration())
-    for case in rng.sample(cases, len(cases))[::every]:
+    rng, cases, part = await start(dut), _short_programs(configuration()), bench_data()["part"]
+    for case in rng.sample(cases, len(cases))[:: every * part]:
         await _run_program(dut, _interrupted(case) if around.interrupts else case, around, rng)
 
 

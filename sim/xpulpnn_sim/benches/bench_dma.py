@@ -9,7 +9,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from xpulpnn.isa.cluster import DMA, L2_BASE, PRIVATE_DMA, TCDM_BASE, Dma, DmaCommand
 from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, Together, start
-from xpulpnn_sim.benches.dma_memories import L2_BYTES, TCDM_BYTES, DmaMemories, Memories
+from xpulpnn_sim.benches.dma_memories import L2_BYTES, TCDM_BYTES, Memories, memory_ports
 from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.benches.obi import ANY_NUMBER, PROMPT, ObiInitiator, ObiTiming, Transfer
 from xpulpnn_sim.reference.golden.dma import moves
@@ -47,9 +47,9 @@ class Ports(Together):
             ObiInitiator(dut, port, under_way=ANY_NUMBER, pause=pause, rng=rng) for port in (*cores, "shared")
         ]
         self.addresses = [PRIVATE_DMA] * len(cores) + [DMA]
-        self.memory = DmaMemories(dut, self.memories, rng, *timing)
+        self.memory_ports = memory_ports(dut, self.memories, rng, *timing)
         self.told = PortMonitor(dut, ("events", "interrupts"))
-        super().__init__(dut, [*self.initiators, self.memory, self.told])
+        super().__init__(dut, [*self.initiators, *self.memory_ports, self.told])
 
     async def identifier(self, port: int = 0) -> int:
         """Allocate one."""
@@ -246,7 +246,7 @@ async def an_end_is_told_when_all_is_written(dut: Dut, direction: str) -> None:
             while not any(events for events, _ in ports.told.rows[told:]):
                 await RisingEdge(dut.clk)
                 assert len(ports.told.rows) < told + _PATIENCE, f"nobody is told (seed {board.seed})"
-            board.equal(ports.memory.unanswered, 0, "under way when told")
+            board.equal(sum(port.unanswered for port in ports.memory_ports), 0, "under way when told")
             ports.check(board, "when told")
             board.equal((await ports.status())[0], 0, "in use when told")
             await ports.free(number)
@@ -276,9 +276,9 @@ async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int])
         flags, stride = (DmaCommand.EXTERNAL_2D | DmaCommand.TCDM_2D, 2 * line) if length > line else (0, 0)
         words = transfer(direction, length, ext, tcdm, DmaCommand.INCREMENT | flags)
         await ports.command([*words, line, stride, line, stride] if flags else words)
-        begin = ports.memory.cycle
+        begin = ports.told.cycle
         await ports.wait(number, patience=length)
-        cycles = ports.memory.cycle - begin
+        cycles = ports.told.cycle - begin
         dut._log.info(f"{case}: {length / cycles:.2f} bytes per cycle")
         # filling and draining, and the loop that reads the status
         assert cycles <= length / wanted + 2 * latency + 16, f"{cycles} cycles for {length} bytes (seed {board.seed})"

@@ -7,14 +7,14 @@ from random import Random
 from typing import NamedTuple
 
 import cocotb
-from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.isa.cluster import BLOCK_BYTES, ICACHE_LINE_BYTES, Icache, IcacheCounter
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Together, beside, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Together, beside, drive, pulse_reset, start
 from xpulpnn_sim.benches.fetching import PART_BYTES, ChangingCode, Fetcher, ReadResponder, wandering
 from xpulpnn_sim.benches.handover import bench_data, configuration
-from xpulpnn_sim.benches.obi import ALL_BYTES, PROMPT, ObiTiming
+from xpulpnn_sim.benches.obi import PROMPT, ObiInitiator, ObiTiming, Transfer
 from xpulpnn_sim.reference.golden.tcdm import CacheLevel
 from xpulpnn_sim.reference.stimuli import near_offsets
 
@@ -35,16 +35,12 @@ class Counts(NamedTuple):
 
 async def _access(dut: Dut, register: int, value: int | None = None, *, fails: bool = False) -> int:
     """Write a register, or read it; returns after the cycle of the answer, with its value."""
-    request = {"req": 1, "addr": register, "we": int(value is not None), "be": ALL_BYTES, "wdata": value or 0}
-    drive(dut, {f"port__{name}": field for name, field in request.items()})
-    await RisingEdge(dut.clk)
-    dut.port__req.value = 0
-    await FallingEdge(dut.clk)
-    assert sample(dut.port__rvalid), "registers answer in the next cycle"
-    assert sample(dut.port__err) == fails, f"error at {register:#x} must be {fails}"
-    read = sample(dut.port__rdata)
-    await RisingEdge(dut.clk)
-    return read
+    with ObiInitiator(dut, "port") as software:
+        access = await software.make([Transfer(register, int(value is not None), value=value or 0)])
+        await RisingEdge(dut.clk)
+    assert access.answered == access.granted + 1, "registers answer in the next cycle"
+    assert access.failed == fails, f"error at {register:#x} must be {fails}"
+    return access.data
 
 
 async def counters(dut: Dut, first: int) -> Counts:
@@ -87,7 +83,6 @@ async def fetch_all(
         for task in [cocotb.start_soon(one.fetch(stream)) for one, stream in zip(fetchers, streams, strict=True)]:
             await task
         await ClockCycles(dut.clk, 4 * timing.slowest + 100)
-    dut.port__req.value = 0
     return fetchers, memory
 
 

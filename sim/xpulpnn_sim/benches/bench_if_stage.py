@@ -1,9 +1,9 @@
 """Bench of the IF stage: expanded instructions in program order, hardware-loop jumps, redirects and their cycles."""
 
-from collections import namedtuple
 from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
@@ -23,7 +23,6 @@ _RUNS += [(PROMPT, LOOPING, 1 / 6), (prefetch.SLOWEST, ROUGH, 1 / 6)]
 
 _INSN = "insn__ready insn__valid insn__payload__word insn__payload__pc insn__payload__compressed insn__payload__error"
 _PORTS = f"redirect target loop_back loop_start pc {_INSN} id_after id_looped idle instr__req instr__gnt instr__rvalid"
-StagePorts = namedtuple("StagePorts", _PORTS)  # the ports in one cycle
 
 
 async def drive_stage(dut: Dut, rng: Random, habits: FetchHabits) -> None:
@@ -56,7 +55,7 @@ def in_id(code: RandomCode, pc: int, looped: int) -> dict[str, int]:
     }
 
 
-def _check_delivery(cycles: Sequence[StagePorts], code: RandomCode, board: Scoreboard) -> None:
+def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) -> None:
     """Follow the instructions into ID: an instruction that appears there was the one at ``pc`` a cycle earlier."""
     pc: int | None = cycles[0].target & ~1
     shown: dict[str, int] = {}
@@ -82,7 +81,7 @@ def _check_delivery(cycles: Sequence[StagePorts], code: RandomCode, board: Score
             pc = None if code.error_at(pc) else behind
 
 
-def _check_promptness(cycles: Sequence[StagePorts], code: RandomCode, board: Scoreboard) -> None:
+def _check_promptness(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) -> None:
     """With an ideal memory: in ID two cycles after a redirect, no bubble behind a loop end, one more for two words."""
     ready_at = len(cycles)
     valid = 0
@@ -108,11 +107,10 @@ async def program_order_reaches_id(dut: Dut, timing: ObiTiming, habits: FetchHab
         with ObiResponder(dut, "instr", code, timing, rng) as memory:
             await ClockCycles(dut.clk, _QUIET)
             board.equal(memory.log, [], "requests before the first redirect")
-            with PortMonitor(dut, StagePorts._fields) as monitor:
+            with PortMonitor(dut, _PORTS.split()) as monitor:
                 await drive_stage(dut, rng, habits)
-        cycles = [StagePorts(*row) for row in monitor.rows]
-        _check_delivery(cycles, code, board)
-        prefetch.check_idle(cycles, board)
+        _check_delivery(monitor.rows, code, board)
+        prefetch.check_idle(monitor.rows, board)
         if timing is PROMPT and not failing:
-            _check_promptness(cycles, code, board)
+            _check_promptness(monitor.rows, code, board)
         await pulse_reset(dut)

@@ -1,6 +1,6 @@
 """Bench of the prefetch buffer: the delivered instructions, their timing, and the rules of the fetch port."""
 
-from collections import namedtuple
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
@@ -42,8 +42,7 @@ class RandomCode(WordMemory):
 
     def __init__(self, rng: Random, full_length: float = _FULL_LENGTH_PROBABILITY, failing: float = 0.0) -> None:
         super().__init__()
-        self._failing = failing
-        self._failures: dict[int, bool] = {}
+        self._failures = defaultdict[int, bool](lambda: rng.random() < failing)
         self._rng, self._full_length = rng, full_length
 
     def __missing__(self, address: int) -> int:
@@ -62,8 +61,6 @@ class RandomCode(WordMemory):
 
     def fails(self, address: int) -> bool:
         """Drawn when first asked for."""
-        if address not in self._failures:
-            self._failures[address] = self._rng.random() < self._failing
         return self._failures[address]
 
     def error_at(self, address: int) -> bool:
@@ -100,7 +97,6 @@ _RUNS = [(timing, habits) for timing in FETCH_TIMINGS for habits in (GREEDY, JUM
 
 
 _PORTS = "redirect target take valid pc word error idle instr__req instr__gnt instr__rvalid"
-BufferPorts = namedtuple("BufferPorts", _PORTS)  # the ports in one cycle
 
 
 async def consume(dut: Dut, rng: Random, habits: FetchHabits) -> None:
@@ -126,7 +122,7 @@ async def redirect_to(dut: Dut, target: int) -> None:
     dut.redirect.value = 0
 
 
-def _check_delivery(cycles: Sequence[BufferPorts], code: RandomCode, board: Scoreboard) -> None:
+def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) -> None:
     """Compare what is offered in every cycle with the program order since the last redirect."""
     pc: int | None = cycles[0].target & ~1
     silence = 0
@@ -155,24 +151,20 @@ def _check_delivery(cycles: Sequence[BufferPorts], code: RandomCode, board: Scor
     board.compare(want, got)
 
 
-_IDLE_PORTS = ("redirect", "idle", "instr__req", "instr__gnt", "instr__rvalid")
-
-
 def check_idle(cycles: Sequence[Any], board: Scoreboard) -> None:
     """Idle while nothing is requested or under way; what a redirect hides in its cycle is not looked at."""
     under_way = 0
     want: list[int] = []
     got: list[int] = []
     for ports in cycles:
-        redirect, idle, req, gnt, rvalid = (getattr(ports, name) for name in _IDLE_PORTS)
-        if not redirect:
-            want.append(not (under_way or req))
-            got.append(idle)
-        under_way += (req & gnt) - rvalid
+        if not ports.redirect:
+            want.append(not (under_way or ports.instr__req))
+            got.append(ports.idle)
+        under_way += (ports.instr__req & ports.instr__gnt) - ports.instr__rvalid
     board.compare({"idle": want}, {"idle": got})
 
 
-def _check_promptness(cycles: Sequence[BufferPorts], code: RandomCode, board: Scoreboard) -> None:
+def _check_promptness(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) -> None:
     """With an ideal memory: valid one cycle per word after the redirect, and then in every cycle."""
     ready_at = len(cycles)
     want: list[int] = []
@@ -190,13 +182,12 @@ async def program_order_is_delivered(dut: Dut, timing: ObiTiming, habits: FetchH
     rng, board = await start(dut), Scoreboard()
     for _ in range(2):
         code = RandomCode(rng)
-        with ObiResponder(dut, "instr", code, timing, rng), PortMonitor(dut, BufferPorts._fields) as monitor:
+        with ObiResponder(dut, "instr", code, timing, rng), PortMonitor(dut, _PORTS.split()) as monitor:
             await consume(dut, rng, habits)
-        cycles = [BufferPorts(*row) for row in monitor.rows]
-        _check_delivery(cycles, code, board)
-        check_idle(cycles, board)
+        _check_delivery(monitor.rows, code, board)
+        check_idle(monitor.rows, board)
         if timing is PROMPT:
-            _check_promptness(cycles, code, board)
+            _check_promptness(monitor.rows, code, board)
         await pulse_reset(dut)
 
 
@@ -206,11 +197,10 @@ async def errors_come_with_the_instructions_they_belong_to(dut: Dut, timing: Obi
     """One word in six fails: an error is told with an instruction that lies in one, and with no other."""
     rng, board = await start(dut), Scoreboard()
     code = RandomCode(rng, failing=1 / 6)
-    with ObiResponder(dut, "instr", code, timing, rng), PortMonitor(dut, BufferPorts._fields) as monitor:
+    with ObiResponder(dut, "instr", code, timing, rng), PortMonitor(dut, _PORTS.split()) as monitor:
         await consume(dut, rng, FetchHabits(0.1, 0.9))
-    cycles = [BufferPorts(*row) for row in monitor.rows]
-    _check_delivery(cycles, code, board)
-    assert any(ports.valid and ports.error for ports in cycles), "no error was told"
+    _check_delivery(monitor.rows, code, board)
+    assert any(ports.valid and ports.error for ports in monitor.rows), "no error was told"
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -219,16 +209,15 @@ async def a_word_is_fetched_in_every_cycle(dut: Dut, latency: int) -> None:
     """Aligned four-byte instructions flow without a bubble up to a latency of three cycles."""
     rng, board = await start(dut), Scoreboard()
     code, timing = RandomCode(rng, full_length=1.0), ObiTiming(1.0, latency, latency)
-    with ObiResponder(dut, "instr", code, timing, rng), PortMonitor(dut, BufferPorts._fields) as monitor:
+    with ObiResponder(dut, "instr", code, timing, rng), PortMonitor(dut, _PORTS.split()) as monitor:
         # the only redirect, to an aligned address, is the first
         await redirect_to(dut, 0)
         for _ in range(latency - 1):
             await RisingEdge(dut.clk)
         dut.take.value = 1
         await ClockCycles(dut.clk, _CYCLES // 4)
-    cycles = [BufferPorts(*row) for row in monitor.rows]
-    _check_delivery(cycles, code, board)
-    flow = [ports.valid for ports in cycles[latency:]]
+    _check_delivery(monitor.rows, code, board)
+    flow = [ports.valid for ports in monitor.rows[latency:]]
     board.equal(flow, [1] * len(flow), "valid")
 
 

@@ -1,8 +1,8 @@
 """Bench of a core's instruction cache: words, hits and misses, their timing, errors, and flushes at any moment."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
+from typing import NamedTuple
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -17,8 +17,7 @@ from xpulpnn_sim.benches.obi import PROMPT, ObiTiming, Transfer
 from xpulpnn_sim.reference.golden.tcdm import CacheLevel
 
 
-@dataclass(frozen=True, slots=True)
-class _Lookup:
+class _Lookup(NamedTuple):
     """Result of a fetch: whether its line is there and the next one is, and the cycle in which it was answered."""
 
     line: int

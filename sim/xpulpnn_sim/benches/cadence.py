@@ -5,6 +5,7 @@ What is sampled there is what the next rising edge sees, on every simulator. A u
 cadence with plain delays.
 """
 
+from collections import namedtuple
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from random import Random
@@ -194,20 +195,20 @@ class PortMonitor(Stepwise):
 
     def __init__(self, dut: Dut, ports: Sequence[str], valid: str = "") -> None:
         super().__init__(dut)
-        self.rows: list[tuple[int, ...]] = []
+        self.rows: list[Any] = []  # values of the ports, by the names of these
         self.cycles: list[int] = []
-        self._cycle = 0
-        self._ports = [getattr(dut, name) for name in ports]
+        self.cycle = 0
+        self._row, self._ports = namedtuple("Row", ports), [getattr(dut, name) for name in ports]
         self._valid = getattr(dut, valid) if valid else None
 
     def see(self) -> None:
         """Sample the ports of this cycle."""
         if self._valid is None or sample(self._valid):
-            self.rows.append(tuple(sample(port) for port in self._ports))
-            self.cycles.append(self._cycle)
+            self.rows.append(self._row(*map(sample, self._ports)))
+            self.cycles.append(self.cycle)
         else:
             self._skip()
-        self._cycle += 1
+        self.cycle += 1
 
     def _skip(self) -> None:
         """A cycle that does not count."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from xpulpnn.config import TCDM_SPACE
 from xpulpnn.isa.cluster import L2_BASE, TCDM_BASE
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.benches.cadence import Dut, Together, sample
+from xpulpnn_sim.benches.cadence import Dut, sample
 from xpulpnn_sim.benches.obi import PROMPT, Grant, ObiTiming, Responder
 
 TCDM_BYTES = 1 << 16
@@ -96,22 +96,9 @@ class _Port(Responder):
         self._runs[writes] = beats - 1, address + self._size
 
 
-class DmaMemories(Together):
+def memory_ports(
+    dut: Dut, memories: Memories, rng: Random, tcdm: ObiTiming = PROMPT, ext: ObiTiming = PROMPT
+) -> list[Responder]:
     """All memories around the engine."""
-
-    def __init__(
-        self, dut: Dut, memories: Memories, rng: Random, tcdm: ObiTiming = PROMPT, ext: ObiTiming = PROMPT
-    ) -> None:
-        inside = [_Port(dut, f"tcdm__{number}", memories.tcdm, WORD_BYTES, tcdm, rng) for number in range(4)]
-        self._ports = [*inside, _Port(dut, "ext", memories.l2, 2 * WORD_BYTES, ext, rng)]
-        super().__init__(dut, self._ports)
-
-    @property
-    def cycle(self) -> int:
-        """Cycles since the beginning."""
-        return self._ports[0].cycle
-
-    @property
-    def unanswered(self) -> int:
-        """Accesses under way."""
-        return sum(port.unanswered for port in self._ports)
+    inside = [_Port(dut, f"tcdm__{number}", memories.tcdm, WORD_BYTES, tcdm, rng) for number in range(4)]
+    return [*inside, _Port(dut, "ext", memories.l2, 2 * WORD_BYTES, ext, rng)]

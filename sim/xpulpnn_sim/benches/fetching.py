@@ -1,6 +1,6 @@
 """Fetches of a core, and the memory behind a cache of instructions."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from random import Random
 from typing import Any
@@ -21,8 +21,7 @@ class ChangingCode:
 
     def __init__(self, rng: Random, failing: float = 0.0) -> None:
         self.generation = 0
-        self._rng, self._failing = rng, failing
-        self._failures: dict[int, bool] = {}
+        self._failures = defaultdict[int, bool](lambda: rng.random() < failing)
         self._settled = 0
         self._settled_lines: dict[int, int] = {}
 
@@ -49,10 +48,7 @@ class ChangingCode:
 
     def fails(self, address: int) -> bool:
         """Return whether the part with the byte at ``address`` cannot be read."""
-        part = address // PART_BYTES
-        if part not in self._failures:
-            self._failures[part] = self._rng.random() < self._failing
-        return self._failures[part]
+        return self._failures[address // PART_BYTES]
 
 
 class ReadResponder(Responder):

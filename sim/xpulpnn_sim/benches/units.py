@@ -174,6 +174,7 @@ def _decoded_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 _FULL = "xpulpnn-full"  # the preset with every row the hardware can execute
+_EVERYTHING = f"{_FULL} qnt=on mac_load_cross=on mac_load_dot=on requantise=on"
 _INFERRED = f"{_FULL} multiplier=inferred shifter=inferred multipliers=replicated adders=inferred"
 """The naive structures, where the other units have those of the presets."""
 
@@ -292,7 +293,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "ex-stage": _ex_stage(_FULL),
     "ex-stage-inferred": _ex_stage(_INFERRED),
     "decoder-ri5cy": _decoder("ri5cy"),
-    "decoder-full": _decoder("xpulpnn-full qnt=on mac_load_cross=on mac_load_dot=on requantise=on"),
+    "decoder-full": _decoder(_EVERYTHING),
     "compressed-decoder": _plain("compressed_decoder", CompressedDecoder, "verilator", stride=1),
     "compressed-decoder-part": _plain("compressed_decoder", CompressedDecoder, "icarus", stride=16),
     "prefetch": _plain("prefetch", PrefetchBuffer),
@@ -304,8 +305,8 @@ UNITS: Mapping[str, BenchedUnit] = {
     "backend-ri5cy": _configured("backend", Backend, "ri5cy rvfi=on", "verilator", pairs=_SOME_PAIRS),
     "backend-2": _configured("backend", Backend, "xpulpnn2 rvfi=on", pairs=_SOME_PAIRS),
     "backend-cu": _configured("backend", Backend, "xpulpnn-cu rvfi=on", "verilator", pairs=_SOME_PAIRS),
-    "core-2": _configured("core", Core, "xpulpnn2 rvfi=on", "icarus"),
-    "core-full": _configured("core", Core, "xpulpnn-full rvfi=on", "verilator"),
+    "core-2": _configured("core", Core, "xpulpnn2 rvfi=on", "icarus", part=4),
+    "core-full": _configured("core", Core, f"{_EVERYTHING} rvfi=on", "verilator", part=1),
     "private-cache": _configured("private_cache", PrivateCache, "cluster", "verilator"),
     "private-cache-plain": _configured("private_cache", PrivateCache, "cluster icache_ways=1 prefetch=off", "icarus"),
     "icache": _configured("icache", InstructionCache, "cluster cores=3", "verilator", far=1 << 13),

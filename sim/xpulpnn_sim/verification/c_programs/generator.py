@@ -32,6 +32,7 @@ class _Piece:
         rare = (self._backwards, self._ordered, self._own_loop, self._wrapping)
         chosen: Callable[[], None] = self._rng.choice((*loops, self._counted, self._counted, self._walk, *rare))
         for _ in range(self._rng.randint(1, 2)):
+            self._loops += {self._matrix: 3, self._counted: 0}.get(chosen, 1)
             chosen()
         attribute = "LOOPS" if chosen == self._own_loop else "NOINLINE"
         head = f"static {attribute} uint32_t {self._name}(uint32_t h, int32_t n, int32_t m, uint32_t u) {{"
@@ -182,7 +183,6 @@ class _Piece:
     def _walk(self) -> None:
         """Pointers that go through arrays until one of them meets its end, or a count is used up."""
         rng = self._rng
-        self._loops += 1
         pointers = [self._pointer() for _ in range(rng.randint(1, 4))]
         step, end = rng.choice([1, 1, 1, 2, 3, 4]), self._new("e")
         first, kind = pointers[0]
@@ -212,7 +212,6 @@ class _Piece:
 
     def _copy(self) -> None:
         rng = self._rng
-        self._loops += 1
         source, _ = self._pointer()
         target, kind = self._pointer(constant=False)
         count = self._new("k")
@@ -228,7 +227,6 @@ class _Piece:
 
     def _matrix(self) -> None:
         rng = self._rng
-        self._loops += 3
         a, b, c = (rng.choice(list(ARRAYS)) for _ in range(3))
         i, j, k = (self._new(stem) for stem in "ijk")
         inner = rng.choice([f"{k} < (int32_t)(u & 15)", f"{k} < 12", f"{k} < {j}"])
@@ -245,7 +243,6 @@ class _Piece:
     def _dots(self) -> None:
         """Dot products of several rows, as kernels of neural networks do."""
         rng = self._rng
-        self._loops += 1
         rows = rng.randint(1, 4)
         names = [self._new("p") for _ in range(rows + 1)]
         for name in names:
@@ -264,7 +261,6 @@ class _Piece:
             self._say(f"ADD({name});")
 
     def _structs(self) -> None:
-        self._loops += 1
         name = self._new("r")
         end = self._rng.choice([f"{name} != g_i + (n & 31)", f"{name} < g_i + (m & 31)"])
 
@@ -275,7 +271,6 @@ class _Piece:
 
     def _backwards(self) -> None:
         """A pointer that goes down, counted in one way or the other."""
-        self._loops += 1
         name = self._rng.choice(list(ARRAYS))
         pointer, start = self._new("p"), self._new("b")
         kind, step = ARRAYS[name], self._rng.choice([1, 1, 2, 4])
@@ -287,7 +282,6 @@ class _Piece:
     def _ordered(self) -> None:
         """A test at the end that may fail from the start, with bounds on both sides of zero."""
         rng = self._rng
-        self._loops += 1
         counter, step = self._new("i"), rng.choice([1, 1, 2, 3, 5])
         kind = rng.choice(["int32_t", "int32_t", "uint32_t"])
         up = rng.random() < 0.6
@@ -310,7 +304,6 @@ class _Piece:
 
     def _own_loop(self) -> None:
         """A hardware loop of the programmer, and one of the compiler beside it."""
-        self._loops += 1
         name = self._new(f"{self._name}_t")
         self._say(f"TURNS({name}, (uint32_t)({self._count(15)}))")
         self._say(f"    ADD({self._expression(1)});")
@@ -320,7 +313,6 @@ class _Piece:
     def _wrapping(self) -> None:
         """Counters that pass the largest number on their way."""
         rng = self._rng
-        self._loops += 1
         counter = self._new("i")
         kind, low = rng.choice([("uint32_t", 4_294_967_280), ("uint8_t", 240), ("uint16_t", 65_520)])
         step = rng.choice([1, 1, 3, 5]) if kind == "uint8_t" else 1

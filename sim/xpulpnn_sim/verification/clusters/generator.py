@@ -18,7 +18,7 @@ from xpulpnn_sim.verification.clusters.program import (
     set_barrier_lines,
     store_lines,
 )
-from xpulpnn_sim.verification.clusters.shared_blocks import SharedBlocks, Transfers
+from xpulpnn_sim.verification.clusters.shared_blocks import SharedBlocks
 from xpulpnn_sim.verification.random.control import Context, ControlBlocks
 from xpulpnn_sim.verification.random.generator import initial_registers, weights_of
 
@@ -160,7 +160,6 @@ class _Writer:
         self._control = ControlBlocks(self.draw, weights)
         self._context = Context(loops=frozenset({0, 1}))
         self._shared = SharedBlocks(self.draw, config)
-        self._transfers = Transfers(self.draw)
         self._meetings = Meetings(rng, config, self._shared.signals)
         self.functions = tuple(
             self._control.function(self._context.loops, _FUNCTION) for _ in range(rng.randrange(_FUNCTIONS + 1))
@@ -207,7 +206,7 @@ class _Writer:
         meanwhile = self._control.blocks(self._context, rng.randrange(3))
         if self._config.cores <= _DISTINCT_TRANSFERS and rng.randrange(4) == 0:
             meanwhile = (*meanwhile, self._shared.window(0))
-        return self._transfers.block(meanwhile)
+        return self._shared.transfer(meanwhile)
 
 
 def generate_cluster(config: ClusterConfig, seed: int, *, budget: int = BUDGET) -> ClusterProgram:

@@ -188,19 +188,14 @@ class Words:
         self._restricted = [row for row in self.rows if row.restricted]
         csrs = [csr for csr in CSRS if csr.group in config.csr_groups]
         self._csrs = {csr.address: number for number, csr in enumerate(csrs)}
-        self._known: dict[int, int] = {}
-        self._table = np.zeros(0, _DETAILS)
+        self._known: dict[int, Any] = {}
 
     def of(self, words: NDArray[np.uint32]) -> NDArray[Any]:
         """An array of details for words, row :data:`NOTHING` for illegal ones."""
         distinct, which = np.unique(words, return_inverse=True)
         unknown = [word for word in distinct.tolist() if word not in self._known]
-        if unknown:
-            start = len(self._table)
-            self._table = np.concatenate([self._table, self._described(unknown)])
-            self._known |= {word: start + number for number, word in enumerate(unknown)}
-        places = np.array([self._known[word] for word in distinct.tolist()], np.int64)
-        return self._table[places[which]]
+        self._known |= zip(unknown, self._described(unknown), strict=True)
+        return np.array([self._known[word] for word in distinct.tolist()], _DETAILS)[which]
 
     def _described(self, words: Sequence[int]) -> NDArray[Any]:
         table = np.zeros(len(words), _DETAILS)

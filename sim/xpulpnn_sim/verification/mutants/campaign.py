@@ -194,36 +194,32 @@ class MutationSettings:
     proof_s: int  # seconds for each search of a proof of a mutant that nothing finds; 0 for no proofs
 
 
+@dataclass(frozen=True, slots=True)
 class MutantProver:
-    """Compares mutants with the design; what is found is kept as it comes.
+    """Compares mutants with the design; what is found is kept as it comes."""
 
-    ``gates`` makes the design with some mutants at least, ``compare`` verdicts as they come; both raise
-    :class:`ToolError` if a tool fails.
-    """
+    mutants: Sequence[Mutant]
+    results: Results
+    key: str  # of the results
+    timeout_s: int
+    # the design with some mutants at least; verdicts as they come; both raise :class:`ToolError` if a tool fails
+    gates: Callable[[Sequence[Mutant]], MutatedGates]
+    compare: Callable[[Sequence[Mutant]], Iterator[tuple[Mutant, Proof]]]
 
-    def __init__(
-        self,
-        mutants: Sequence[Mutant],
-        results: Results,
-        key: str,
-        timeout_s: int,
-        gates: Callable[[Sequence[Mutant]], MutatedGates],
-        compare: Callable[[Sequence[Mutant]], Iterator[tuple[Mutant, Proof]]],
-    ) -> None:
-        self._mutants, self._results, self._key, self._timeout_s = mutants, results, key, timeout_s
-        self._gates, self._compare = gates, compare
+    @property
+    def _method(self) -> str:
         # what is known to occur may have changed, or how it is searched
-        self._method = digest(xpulpnn_sim.proofs.units, xpulpnn_sim.verification.mutants)
+        return digest(xpulpnn_sim.proofs.units, xpulpnn_sim.verification.mutants)
 
     def proved(self) -> dict[int, Proof]:
         """Mutants that are known to change nothing, by number, on which no test need run."""
-        numbers = self._results.find(_UNCHANGED, self._key)
+        numbers = self.results.find(_UNCHANGED, self.key)
         if numbers is None:
             # equal gates are one
-            gates = self._gates(self._mutants)
-            numbers = [mutant.number for mutant in self._mutants if not gates.differences(mutant.number)]
-            self._results.keep(_UNCHANGED, numbers, self._key)
-        known = ((mutant.number, self._known(mutant)) for mutant in self._mutants)
+            gates = self.gates(self.mutants)
+            numbers = [mutant.number for mutant in self.mutants if not gates.differences(mutant.number)]
+            self.results.keep(_UNCHANGED, numbers, self.key)
+        known = ((mutant.number, self._known(mutant)) for mutant in self.mutants)
         rest = {number: proof for number, proof in known if proof and proof.verdict in (EQUIVALENT, LEGAL)}
         return dict.fromkeys(numbers, Proof(verdict=EQUIVALENT)) | rest
 
@@ -231,19 +227,19 @@ class MutantProver:
         """Verdicts of the mutants that were proved, by number."""
         known = {mutant.number: proof for mutant in left if (proof := self._known(mutant))}
         told("proofs", len(known), len(left))
-        for mutant, proof in self._compare([mutant for mutant in left if mutant.number not in known]):
+        for mutant, proof in self.compare([mutant for mutant in left if mutant.number not in known]):
             known[mutant.number] = proof
-            row = {"proof": proof.verdict, "example": proof.example, "proof_s": self._timeout_s, "method": self._method}
-            self._results.keep(str(mutant.number), row, self._key)
+            row = {"proof": proof.verdict, "example": proof.example, "proof_s": self.timeout_s, "method": self._method}
+            self.results.keep(str(mutant.number), row, self.key)
             told("proofs", len(known), len(left))
         return known
 
     def _known(self, mutant: Mutant) -> Proof | None:
-        row = self._results.find(str(mutant.number), self._key)
+        row = self.results.find(str(mutant.number), self.key)
         if not row:
             return None
         lasts = row["proof"] == EQUIVALENT or (
-            row["method"] == self._method and (row["proof"] == LEGAL or row["proof_s"] >= self._timeout_s)
+            row["method"] == self._method and (row["proof"] == LEGAL or row["proof_s"] >= self.timeout_s)
         )
         return Proof(verdict=row["proof"], example=row["example"]) if lasts else None
 
