@@ -73,7 +73,6 @@ PAIR_CLASSES = (
 OUTSIDE_OPS = ("csrrw", "csrrs", "csrrc", "lp.starti", "lp.endi", "lp.count", "lp.setup", "mret", "wfi", "pv.qnt")
 """Instructions whose effects lie outside the back end."""
 
-_LOAD_ONLY_PROBABILITY = 0.25
 _UPDATES = (0b00000, 0b01000, 0b10000)
 _CROSS = 0b11000
 _CU_ENTRY = 1  # weight of the C&U row among the pairs, and of the nn rows that meet it
@@ -156,7 +155,7 @@ def dependent_pairs(config: CoreConfig, limit: int, rng: Random) -> list[list[in
         for link in _links(first_row, second_row):
             first, second = draw(first_row, source), draw(second_row, source)
             link(first, second)
-            if first.insn.is_mac_load and rng.random() < _LOAD_ONLY_PROBABILITY:
+            if first.insn.is_mac_load and rng.random() < 0.25:
                 first.values["rd"] = 0
             kept = mac_loads if first_row.is_mac_load and second_row.is_mac_load else others
             kept.append([first.word, second.word])
@@ -180,7 +179,6 @@ def words_of_every_row(config: CoreConfig, rng: Random) -> list[int]:
     return words
 
 
-PAUSE = 0.15
 RESET_AFTER = 40
 
 
@@ -225,7 +223,7 @@ async def dependent_pairs_are_sequential(dut: Dut, timing: ObiTiming) -> None:
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize((("timing", "pause"), [(PROMPT, 0.0), (SLOW, PAUSE)]))
+@cocotb.parametrize((("timing", "pause"), [(PROMPT, 0.0), (SLOW, 0.15)]))
 async def random_sequences_are_sequential(dut: Dut, timing: ObiTiming, pause: float) -> None:
     """Every row of the configuration in random order, with fetch pauses."""
     rng = await start(dut)

@@ -20,9 +20,6 @@ _LONGEST_GAP = 30
 _NEAR_WRAP = 0xFFFF_FFF0
 _STRETCH = 25
 _SLOW = 0.3
-_CASCADES = 0.5
-_LONG_GAPS = 0.1
-_SHORTENED = 0.3
 _NOWHERE = BLOCK_BYTES - WORD_BYTES  # Offset without a register
 _STORED = [register for register in Timer if not register.name.startswith(("START", "RESET"))]
 _CHOICES = [flag for flag in TimerConfig if flag not in (TimerConfig.ENABLE, TimerConfig.CASCADE)]
@@ -40,7 +37,7 @@ def _transfer(base: int, rng: Random, *, slow: bool) -> Transfer:
     """A write that makes something happen soon, counts and comparisons being close to ``base``, or a read."""
     register = rng.choice(list(Timer))
     gap = rng.choice((0, 1, rng.randrange(_LONGEST_GAP), rng.randrange(_LONGEST_GAP)))
-    if slow and rng.random() < _LONG_GAPS:
+    if slow and rng.random() < 0.1:
         gap = rng.randrange(2 << TIMER_PRESCALE_BITS)
     if rng.random() < 0.4:
         return Transfer(TIMER + (_NOWHERE if rng.random() < 0.1 else register), gap=gap)
@@ -78,7 +75,7 @@ def _transfers(rng: Random) -> Iterator[Transfer]:
         base, slow = rng.choice((0, _NEAR_WRAP, rng.getrandbits(XLEN))), rng.random() < _SLOW
         for register in (Timer.COUNT_LOW, Timer.COUNT_HIGH, Timer.COMPARE_LOW, Timer.COMPARE_HIGH):
             yield Transfer(TIMER + register, 1, value=base + rng.randrange(_LONGEST_GAP) & WORD_MASK)
-        if rng.random() < _CASCADES:
+        if rng.random() < 0.5:
             # both halves meet their comparison soon
             for register in (Timer.COUNT_HIGH, Timer.COMPARE_HIGH):
                 yield Transfer(TIMER + register, 1, value=base)
@@ -87,7 +84,7 @@ def _transfers(rng: Random) -> Iterator[Transfer]:
             yield Transfer(TIMER + Timer.CONFIG_LOW, 1, value=config & ~TimerConfig.RESET)
             yield Transfer(TIMER + Timer.COUNT_LOW, 1, value=base + rng.randrange(_LONGEST_GAP) & WORD_MASK)
             yield Transfer(TIMER + Timer.COUNT_LOW, gap=2 * _LONGEST_GAP)
-        if rng.random() < _SHORTENED:
+        if rng.random() < 0.3:
             yield from _shortened(rng)
         yield from (_transfer(base, rng, slow=slow) for _ in range(_STRETCH))
 

@@ -114,7 +114,6 @@ class CsrModel:
 
 
 RANDOM_CYCLES = 1500
-READS_BETWEEN = 0.3
 ALMOST_FULL = (0xFFFF_FFFE, 0xFFFF_FFFF)
 EVENTS = len(PERFORMANCE_EVENTS)
 
@@ -228,7 +227,7 @@ def anything(rng: Random) -> Iterator[CsrCycle]:
     every = _registers()
     for _ in range(RANDOM_CYCLES):
         csr = rng.choice(every)
-        if rng.random() < READS_BETWEEN:
+        if rng.random() < 0.3:
             yield surroundings(rng) | {
                 "enter": rng.random() < 0.2,
                 "leave": rng.random() < 0.2,

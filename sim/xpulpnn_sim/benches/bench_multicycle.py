@@ -22,8 +22,6 @@ from xpulpnn_sim.benches.row_batches import Batch, OperandColumns
 from xpulpnn_sim.benches.stream import arithmetic_cycles
 from xpulpnn_sim.reference.golden.effects import U32, Effects, Sources
 
-FLUSH_PROBABILITY = 0.15
-HOLD_PROBABILITY = 0.3
 _GAP_PROBABILITY = 0.3
 MAX_WAIT = 3
 _CYCLE_LIMIT = 64
@@ -91,12 +89,12 @@ async def execute_batch(dut: Dut, batch: Batch, rng: Random, board: Scoreboard) 
     operations = [dict(zip(batch.stimulus, row, strict=True)) for row in zip(*columns, strict=True)]
     found: list[tuple[int, int]] = []
     for operation in operations:
-        gap, flush = wait(rng, _GAP_PROBABILITY), wait(rng, FLUSH_PROBABILITY)
+        gap, flush = wait(rng, _GAP_PROBABILITY), wait(rng, 0.15)
         if gap:
             await driver.idle(gap)
         if flush:
             await driver.abandon(rng.choice(operations), flush)
-        found.append(await driver.execute(operation, wait(rng, HOLD_PROBABILITY)))
+        found.append(await driver.execute(operation, wait(rng, 0.3)))
     results, cycles = zip(*found, strict=True)
     batch.check(board, {"result": results})
     rows = (batch.insns[row] for row in batch.row)

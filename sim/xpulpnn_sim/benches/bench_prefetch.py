@@ -21,8 +21,6 @@ FETCH_TIMINGS = (PROMPT, ObiTiming(1.0, 1, 6), ObiTiming(0.4, 1, 1), ObiTiming(0
 SILENCE_LIMIT = 120
 """Cycles without an instruction that count as a hang: several times the slowest answer to two stalled requests."""
 
-_FULL_LENGTH_PROBABILITY = 0.5
-_ROW_PROBABILITY = 0.5
 _COMPRESSED = [insn for insn in INSNS if insn.size == HALF_BYTES]
 
 
@@ -40,7 +38,7 @@ class RandomCode(WordMemory):
     some of the rows with all operands 0 or all their bits 1.
     """
 
-    def __init__(self, rng: Random, full_length: float = _FULL_LENGTH_PROBABILITY, failing: float = 0.0) -> None:
+    def __init__(self, rng: Random, full_length: float = 0.5, failing: float = 0.0) -> None:
         super().__init__()
         self._failures = defaultdict[int, bool](lambda: rng.random() < failing)
         self._rng, self._full_length = rng, full_length
@@ -54,7 +52,7 @@ class RandomCode(WordMemory):
         half = self._rng.getrandbits(HALF_BITS)
         if self._rng.random() < self._full_length:
             return half | LENGTH_MASK
-        if self._rng.random() < _ROW_PROBABILITY:
+        if self._rng.random() < 0.5:
             row = self._rng.choice(_COMPRESSED)
             return self._rng.choice((half, half, 0, HALF_MASK)) & ~row.mask | row.match
         return half & ~LENGTH_MASK | self._rng.randrange(LENGTH_MASK)

@@ -81,7 +81,6 @@ _NEVER = 1 << 30  # cycle of an answer that does not come
 _SLOW = 20  # cycles for an answer of a memory from which less is fetched
 _NEXT_LEVEL = ObiTiming(1.0, 2, 2)  # As the shared cache answers a hit
 _TIMINGS = [PROMPT, _NEXT_LEVEL, ObiTiming(0.5, 1, 12), ObiTiming(0.2, 20, 40)]
-_FLUSH_PROBABILITY = 0.01
 
 
 class Flusher(Stepwise):
@@ -99,7 +98,7 @@ class Flusher(Stepwise):
         if self._cycle - 1 in self.flushes:
             self._code.settle(self.flushes[self._cycle - 1])
         self.rest()
-        if rng.random() < _FLUSH_PROBABILITY:
+        if rng.random() < 0.01:
             recent = self._fetcher.done[-1].address if self._fetcher.done else 0
             address = (recent + rng.choice((0, ICACHE_LINE_BYTES))) & WORD_MASK if rng.random() < 0.5 else None
             self._code.generation += 1

@@ -22,7 +22,6 @@ from xpulpnn_sim.reference.golden.dotp import quantise
 from xpulpnn_sim.reference.golden.effects import U32, Sources
 
 _GAP_PROBABILITY = 0.3
-_ABANDON_PROBABILITY = 0.15
 _CORNER_PROBABILITY = 0.4
 _CORNERS = (0, 1, HALF_MASK, HALF_MASK >> 1, (HALF_MASK >> 1) + 1)
 _NEAR = 4  # distance of a pixel from a threshold that it is compared with, at most, where it is near one
@@ -141,7 +140,7 @@ async def codes_and_addresses_match_golden(dut: Dut, timing: ObiTiming) -> None:
             insn = rng.choice(rows)
             assert insn.fmt is not None
             least = QUANTISED_PIXELS * insn.fmt.width + 1
-            if rng.random() < _ABANDON_PROBABILITY:
+            if rng.random() < 0.15:
                 await driver.execute(random_operation(insn, rng), rng.randrange(1, least))
                 await driver.idle(1)
             operation = random_operation(insn, rng)

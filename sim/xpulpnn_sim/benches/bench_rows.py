@@ -9,9 +9,6 @@ from xpulpnn_sim.benches.cadence import Dut, Scoreboard, run_vectors, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.row_batches import Batch, alu_expectation, batch_of_rows, value_of_rd
 
-_IDLE_PROBABILITY = 0.25
-_INVALID_PROBABILITY = 0.1
-
 
 def with_latency(batch: Batch, rng: Random) -> Batch:
     """The batch for a unit that samples factors and control word with ``enable``, one beat before ``rd``."""
@@ -22,7 +19,7 @@ def with_latency(batch: Batch, rng: Random) -> Batch:
     enable: list[int] = []
     for vector in range(count):
         # The last result needs one beat more to appear.
-        idle = int(rng.random() < _IDLE_PROBABILITY or vector == count - 1)
+        idle = int(rng.random() < 0.25 or vector == count - 1)
         sampled += [vector] + [rng.randrange(count)] * idle
         shown += [max(vector - 1, 0)] + [vector] * idle
         enable += [1] + [0] * idle
@@ -47,7 +44,7 @@ async def rows_match_golden(dut: Dut) -> None:
         batch = with_latency(batch, rng)
     if "valid" in data:
         # without that bit of the control word the result is 0 whatever the other inputs are
-        invalid = [beat for beat in range(len(batch.row)) if rng.random() < _INVALID_PROBABILITY]
+        invalid = [beat for beat in range(len(batch.row)) if rng.random() < 0.1]
         batch.stimulus["ctrl"][invalid] &= ~data["valid"]
         batch.expected["result"][invalid] = 0
     batch.check(Scoreboard(), await run_vectors(dut, batch.stimulus, list(batch.expected)))

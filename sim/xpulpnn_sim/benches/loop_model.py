@@ -22,11 +22,6 @@ LOOP_SETUPS = {
 SPAN_BYTES = 96  # Executions are led back when they have gone this far beyond their base
 _RECENT = 6
 _SMALL_COUNTS = (0, 1, 2, 2, 3, 4)
-_LARGE_COUNT_PROBABILITY = 0.25
-_FAR_PROBABILITY = 0.3
-_LATE_PROBABILITY = 0.5
-_TWIN_PROBABILITY = 0.15
-_TAKEN_PROBABILITY = 0.35
 
 
 class LoopEffect(Enum):
@@ -135,7 +130,7 @@ class RandomExecution:
 
     def _body(self, pc: int) -> tuple[int, int]:
         """Start and end of a loop of few instructions nearby, most often of one to three just ahead."""
-        if self.rng.random() < _FAR_PROBABILITY:
+        if self.rng.random() < 0.3:
             return self.rng.choice(self._recent), self.rng.choice([*self._recent, self._ahead(pc, 4)])
         start = self._ahead(pc, 2)
         return start, self._ahead(start, 2)
@@ -144,13 +139,13 @@ class RandomExecution:
         """An action; at the end of a loop one that is decided late is likely."""
         rng = self.rng
         kind = rng.choices(list(self._KINDS), list(self._KINDS.values()))[0]
-        if at_end and rng.random() < _LATE_PROBABILITY:
+        if at_end and rng.random() < 0.5:
             kind = rng.choice((LoopEffect.BRANCH, LoopEffect.CSR_READ, LoopEffect.CSR_WRITE))
         target = rng.choice([*self._recent, self._ahead(pc, 5)])
         if (pc - self.base) & WORD_MASK > SPAN_BYTES:
             kind, target = LoopEffect.JUMP, self.base
         start, end = self._body(pc)
-        if rng.random() < _TWIN_PROBABILITY:
+        if rng.random() < 0.15:
             # one bit away from an end: nothing must go back there
             end ^= 1 << rng.randrange(1, XLEN)
         large = 1 << rng.randrange(2, XLEN) | rng.getrandbits(1)
@@ -162,9 +157,9 @@ class RandomExecution:
             values=(
                 start | rng.getrandbits(1),
                 end | rng.getrandbits(1),
-                large if rng.random() < _LARGE_COUNT_PROBABILITY else rng.choice(_SMALL_COUNTS),
+                large if rng.random() < 0.25 else rng.choice(_SMALL_COUNTS),
             ),
-            taken=kind is LoopEffect.BRANCH and rng.random() < _TAKEN_PROBABILITY,
+            taken=kind is LoopEffect.BRANCH and rng.random() < 0.35,
             target=target,
         )
 

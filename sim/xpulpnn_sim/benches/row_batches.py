@@ -28,7 +28,6 @@ from xpulpnn_sim.reference.stimuli import element_width, instruction_words, oper
 
 _MAC_LOAD_STEP = 4
 _SHIFT_MASK = np.uint32(31)
-_NEAR_PROBABILITY = 0.7
 _FIELD_WIDTH_LSB = 5
 _NORMALISING_STEMS = ("addN", "addRN", "subN", "subRN", "adduN", "adduRN", "subuN", "subuRN")
 _BIT_FIELDS = ("extract", "extractu", "insert", "bclr", "bset")
@@ -178,7 +177,7 @@ def rows_with_controls() -> list[ControlledInsn]:
 def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
     """A sum whose shifted value is often next to a bound, its places shifted out all zeros, all ones or anything."""
     assert insn.fmt is not None
-    if rng.random() >= _NEAR_PROBABILITY:
+    if rng.random() >= 0.7:
         return rng.getrandbits(XLEN)
     levels = 1 << insn.fmt.width
     bound = rng.choice((0, levels - 1, -levels // 2, levels // 2 - 1))

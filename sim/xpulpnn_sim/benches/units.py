@@ -174,7 +174,7 @@ def _decoded_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 _FULL = "xpulpnn-full"  # the preset with every row the hardware can execute
-_EVERYTHING = f"{_FULL} qnt=on mac_load_cross=on mac_load_dot=on requantise=on"
+_EVERYTHING = f"{_FULL} mac_load_cross=on mac_load_dot=on requantise=on"
 _INFERRED = f"{_FULL} multiplier=inferred shifter=inferred multipliers=replicated adders=inferred"
 """The naive structures, where the other units have those of the presets."""
 
@@ -293,7 +293,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "ex-stage": _ex_stage(_FULL),
     "ex-stage-inferred": _ex_stage(_INFERRED),
     "decoder-ri5cy": _decoder("ri5cy"),
-    "decoder-full": _decoder(_EVERYTHING),
+    "decoder-full": _decoder(f"{_EVERYTHING} qnt=on"),
     "compressed-decoder": _plain("compressed_decoder", CompressedDecoder, "verilator", stride=1),
     "compressed-decoder-part": _plain("compressed_decoder", CompressedDecoder, "icarus", stride=16),
     "prefetch": _plain("prefetch", PrefetchBuffer),

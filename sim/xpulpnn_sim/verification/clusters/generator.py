@@ -132,7 +132,6 @@ class Meetings:
 
 BUDGET = 16_000  # instructions that a program of eight harts executes, about
 
-_ALONE_CHANCE = 0.6
 _FUNCTIONS = 2
 _FUNCTION = 60  # instructions of a function, about
 _MOST_PHASES = 12
@@ -193,7 +192,7 @@ class _Writer:
         control, part = self._control, list[ProgramBlock]()
         control.left = budget
         while control.left > 0 and len(part) < _LONGEST:
-            if self.draw.chance(_ALONE_CHANCE):
+            if self.draw.chance(0.6):
                 part.append(control.block(self._context))
             else:
                 part.append(self._rng.choices([*kinds], [*kinds.values()])[0]())

@@ -87,13 +87,11 @@ def aimed_lines(draw: Draw, keep: Collection[int] = ()) -> tuple[str, ...]:
 
 
 _NEAR = 16  # Offsets are mostly this small, so that accesses overlap
-_NEAR_CHANCE = 0.75
 _DRIFT_LIMIT = 0x800
 """Distance by which increments may move a base; with the largest offset still within the margin of the window."""
 _SMALL = 0x7F  # largest value of an offset register
 _BOTH = 0b11000  # Both update bits of a Mac&Load
 _INCREMENT = 4  # bytes a Mac&Load moves its base
-_ZERO_BASE_CHANCE = 0.05
 _LOST_CHANCE = 0.15  # how often an access may overwrite its own base
 _ATTEMPTS = 20
 _AIMED_CHANCE = 0.2  # how often the next in a run of requantisations is one whose result is aimed at
@@ -112,7 +110,6 @@ STYLES: dict[str, tuple[Group, ...]] = {
 OPTIONAL = {"quantise": Group.QUANTISE, "requantise": Group.REQUANTISE}
 """Accesses only for cores that have rows of a group."""
 
-_SYSTEM_CHANCE = 0.04
 _SYSTEM = ("fence", "fence.i", "ecall", "csrrs zero, mcause, zero")  # what may stand between two requantisations
 
 
@@ -158,7 +155,7 @@ class MemoryRun:
             while len(children) < length and self._known.bases:
                 if draw.chance(0.3):
                     children.append(ProgramBlock("arithmetic", (draw.arithmetic(self._known.registers),)))
-                elif self._style == "requantise" and draw.chance(_SYSTEM_CHANCE):
+                elif self._style == "requantise" and draw.chance(0.04):
                     children.append(ProgramBlock("system", (rng.choice(_SYSTEM),)))
                 elif self._style == "requantise" and draw.chance(_AIMED_CHANCE):
                     children.append(ProgramBlock("aimed", aimed_lines(draw, self._known.registers)))
@@ -213,7 +210,7 @@ class MemoryRun:
             if pins["nnimm5"] < _NEAR // 2:
                 return pins
         base = rng.choice([*known.bases])
-        if not base_field.low and draw.chance(_ZERO_BASE_CHANCE):
+        if not base_field.low and draw.chance(0.05):
             base = 0
         if not draw.chance(_LOST_CHANCE) and insn.writes_rd and base:
             chosen = next(token.field for token in insn.tokens if token.field.name == "rd")
@@ -238,7 +235,7 @@ class MemoryRun:
         elif operand.increment:
             drift = self._known.bases[base]
             low, high = max(low, -_DRIFT_LIMIT - drift), min(high, _DRIFT_LIMIT - drift)
-        if self._draw.chance(_NEAR_CHANCE):
+        if self._draw.chance(0.75):
             low, high = max(low, -_NEAR), min(high, _NEAR)
         choices = [value for value in range(low, high + 1) if bits.accepts(value)]
         return rng.choice(choices) if choices else None
