@@ -9,9 +9,9 @@ import numpy as np
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn.isa.table import INSNS, Decoder, enabled
+from xpulpnn_sim.benches.bench_rows import rows_with_controls
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, run_vectors, start
 from xpulpnn_sim.benches.handover import bench_data, configuration
-from xpulpnn_sim.benches.row_batches import rows_with_controls
 from xpulpnn_sim.reference.stimuli import instruction_words
 
 UNIFORM_WORDS = 500

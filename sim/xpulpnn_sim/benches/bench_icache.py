@@ -11,8 +11,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.isa.cluster import BLOCK_BYTES, ICACHE_LINE_BYTES, Icache, IcacheCounter
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn_sim.benches.bench_private_cache import PART_BYTES, ChangingCode, Fetcher, ReadResponder, wandering
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Together, beside, drive, pulse_reset, start
-from xpulpnn_sim.benches.fetching import PART_BYTES, ChangingCode, Fetcher, ReadResponder, wandering
 from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.benches.obi import PROMPT, ObiInitiator, ObiTiming, Transfer
 from xpulpnn_sim.reference.golden.tcdm import CacheLevel

@@ -1,13 +1,257 @@
-"""Bench of the units of one step, ALU, dot products, requantiser: every row of the instruction table they execute."""
+"""Bench of the units of one step, ALU, dot products, requantiser: every row of the instruction table they execute.
 
+Also executions of rows as vectors for other units of the EX stage. ID hands prepared operands to EX: immediates
+extended, scalars replicated, bit-field forms unified. That is written here on numpy columns, independent of the gates.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import cocotb
 import numpy as np
+import numpy.typing as npt
 
+from xpulpnn.isa.formats import Op2Mode
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_MASK, XLEN
+from xpulpnn.isa.table import find
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, run_vectors, start
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.row_batches import Batch, alu_expectation, batch_of_rows, value_of_rd
+from xpulpnn_sim.reference.golden.effects import IMMEDIATES, U32, Effects, Sources, immediate
+from xpulpnn_sim.reference.golden.execute import execute
+from xpulpnn_sim.reference.golden.scalar import offset
+from xpulpnn_sim.reference.stimuli import element_width, instruction_words, operand_columns, random_words
+
+_MAC_LOAD_STEP = 4
+_SHIFT_MASK = np.uint32(31)
+_FIELD_WIDTH_LSB = 5
+_NORMALISING_STEMS = ("addN", "addRN", "subN", "subRN", "adduN", "adduRN", "subuN", "subuRN")
+_BIT_FIELDS = ("extract", "extractu", "insert", "bclr", "bset")
+OperandColumns = dict[str, U32]  # OperandColumns by port
+
+
+def replicate(value: U32, width: int) -> U32:
+    """The low ``width`` bits of every word in all its lanes."""
+    lanes = sum(1 << position for position in range(0, 32, width))
+    return ((value.astype(np.uint64) & np.uint64((1 << width) - 1)) * np.uint64(lanes)).astype(np.uint32)
+
+
+def _shuffle_selectors(insn: Insn, word: U32) -> U32:
+    """Selector word of the immediate shuffles: one selector in the low bits of each lane."""
+    selector = immediate("uimm6", word)
+    if insn.op == "pv.shufflei":
+        assert insn.entry is not None
+        lanes = [selector & 3, selector >> 2 & 3, selector >> 4 & 3, np.full_like(word, insn.entry)]
+    else:
+        lanes = [selector & 1, selector >> 1 & 1]
+    width = 32 // len(lanes)
+    total = np.zeros_like(word)
+    for lane, value in enumerate(lanes):
+        total |= value << np.uint32(lane * width)
+    return total
+
+
+def _second(insn: Insn, src: Sources) -> U32:
+    last = insn.operands.rsplit(",", maxsplit=1)[-1].strip("()!")
+    is2 = immediate("uimm5", src.word)
+    match insn.op:
+        case op if op in _BIT_FIELDS and "Is3" in insn.operands:
+            return immediate("is3", src.word) << np.uint32(_FIELD_WIDTH_LSB) | is2
+        case "clip" | "clipu" if "Is2" in insn.operands:
+            return np.where(is2 == 0, 0, (1 << (np.maximum(is2, 1) - 1).astype(np.int64)) - 1).astype(np.uint32)
+        case "pv.extract" | "pv.extractu" | "pv.insert":
+            return immediate("uimm6", src.word)
+        case "pv.shuffle" | "pv.shufflei" if last == "uimm6":
+            return _shuffle_selectors(insn, src.word)
+        case _ if insn.fmt is not None and insn.mode is Op2Mode.SCI:
+            return replicate(immediate(last, src.word), insn.fmt.width)
+        case _ if insn.fmt is not None and insn.mode is Op2Mode.SC:
+            return replicate(src.rs2, insn.fmt.width)
+        case _ if last in IMMEDIATES and not insn.is_branch:
+            return immediate(last, src.word)
+        case _ if insn.is_branch and "simm5" in insn.operands:
+            return immediate("simm5", src.word)
+        case _:
+            # The rs2 field of one-operand instructions names x0.
+            return src.rs2 if "rs2" in insn.operands else np.zeros_like(src.word)
+
+
+def operands_of(insn: Insn, src: Sources) -> OperandColumns:
+    """Operand columns of the N executions of ``insn`` in ``src``."""
+    zero = np.zeros_like(src.word)
+    operands = {"op_a": src.rs1, "op_b": zero, "op_c": src.rd, "shamt": immediate("is3", src.word)}
+    if insn.op == "lui":
+        return operands | {"op_a": zero, "op_b": immediate("uimm20", src.word)}
+    if insn.op == "auipc":
+        return operands | {"op_a": src.pc, "op_b": immediate("uimm20", src.word)}
+    if insn.is_jump:
+        return operands | {"op_a": src.pc, "op_b": np.full_like(src.word, src.length)}
+    if insn.is_mac_load:
+        return operands | {"op_b": np.full_like(src.word, _MAC_LOAD_STEP)}
+    if insn.requantises:
+        # the multiplier takes the factor of the NN-RF in place of the first operand
+        return operands | {"op_a": ~src.rs1, "op_b": src.rs1}
+    if insn.is_load or insn.is_store:
+        return operands | {"op_b": offset(insn, src)}
+    if insn.op in _NORMALISING_STEMS and "Is3" not in insn.operands:
+        return operands | {"op_a": src.rd, "op_b": src.rs1, "shamt": src.rs2 & _SHIFT_MASK}
+    return operands | {"op_b": _second(insn, src)}
+
+
+def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
+    """Everything that a unit of the EX stage may receive for ``insn``, its dot product included."""
+    # `rs1 rs2 rd` of the dot-product unit are `dotp_a dotp_b op_c` of the stage: factors and accumulator, whatever they
+    # come from
+    operands, zero = operands_of(insn, src), np.zeros_like(src.word)
+    first, second = operands["op_a"], operands["op_b"]
+    if insn.is_mac_load:
+        first, second = src.wgt, src.act if insn.op == "pv.mlsdot" else src.rs2
+    held = {
+        "dotp_fmt": insn.fmt.value if insn.uses_dotp and insn.fmt is not None else 0,
+        "dotp_a_signed": insn.uses_dotp and insn.a_signed,
+        "dotp_b_signed": insn.uses_dotp and insn.b_signed,
+    }
+    columns = {name: np.full_like(src.word, value) for name, value in held.items()}
+    # where they mean nothing they are anything
+    columns["nn_kappa"], columns["nn_lambda"] = (src.act, src.wgt) if insn.requantises else (src.loaded, ~src.loaded)
+    factors = {"rs1": first, "rs2": second, "rd": src.rd, "dotp_a": first, "dotp_b": second}
+    total = src.act * src.rs1 + src.wgt if insn.requantises else zero
+    requantised = {"sum": total, "places": src.rs2 & _SHIFT_MASK, "lane": src.word >> np.uint32(28), "old": src.rd}
+    return operands | columns | factors | requantised
+
+
+def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
+    """Outputs of the ALU for ``insn``: the branch condition, the new base or address, or the value of rd."""
+    # bases and addresses are taken from `sum`, past the choice of the result
+    if insn.is_branch:
+        assert effects.taken is not None
+        return {"comparison": effects.taken.astype(np.uint32)}
+    if insn.is_mac_load or insn.writes_base:
+        total = operands["op_a"] + operands["op_b"]
+        return {"result": total if effects.base is None else effects.base, "sum": total}
+    if insn.is_load or insn.is_store:
+        assert effects.address is not None
+        return {"result": effects.address, "sum": effects.address}
+    assert effects.rd is not None
+    return {"result": effects.rd}
+
+
+Expectation = Callable[[Insn, Effects, OperandColumns], dict[str, U32]]
+"""Expected output columns from the effects and the prepared operands of a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Executions of many rows in one order."""
+
+    insns: tuple[Insn, ...]
+    row: npt.NDArray[np.int64]  # position in `insns` of every vector
+    stimulus: dict[str, npt.NDArray[np.int64]]  # OperandColumns by port
+    expected: dict[str, npt.NDArray[np.int64]]  # OperandColumns by port
+    checked: dict[str, npt.NDArray[np.bool_]]  # where a column of `expected` applies
+
+    def check(self, board: Scoreboard, observed: Mapping[str, Any]) -> None:
+        """Compare row by row, so that a failure names the instruction."""
+        for name, checked in self.checked.items():
+            column = np.array(observed[name], dtype=object)
+            board.equal(len(column), len(self.row), f"number of values of {name}")
+            for index, insn in enumerate(self.insns):
+                mine = np.flatnonzero(checked & (self.row == index))
+                context = {port: values[mine] for port, values in self.stimulus.items()}
+                label = f"{insn.mnemonic} {insn.operands}"
+                board.compare({name: self.expected[name][mine]}, {name: column[mine]}, context, label)
+
+
+ControlledInsn = tuple[Insn, dict[str, int]]  # a row and the values of the control ports for it
+
+
+def rows_with_controls() -> list[ControlledInsn]:
+    """The rows of the unit under test, from the launcher."""
+    return [(find(mnemonic, operands), control) for mnemonic, operands, control in bench_data()["rows"]]
+
+
+def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
+    """A sum whose shifted value is often next to a bound, its places shifted out all zeros, all ones or anything."""
+    assert insn.fmt is not None
+    if rng.random() >= 0.7:
+        return rng.getrandbits(XLEN)
+    levels = 1 << insn.fmt.width
+    bound = rng.choice((0, levels - 1, -levels // 2, levels // 2 - 1))
+    dropped = rng.choice((0, -1, rng.getrandbits(XLEN))) & (1 << places) - 1
+    return ((bound + rng.randint(-1, 1) << places) + dropped) & WORD_MASK
+
+
+def sources(insn: Insn, count: int, rng: Random) -> Sources:
+    """``count`` executions of a row: corner cases of its element format, then random operands and fields."""
+    rs1, rs2, rd = operand_columns(element_width(insn), count, rng)
+    activation, weight = rs2, rs1
+    if insn.requantises:
+        # both parameters meet other operands, whose place they must not take
+        activation = random_words(rng, count)
+        sums = np.array([_requantised_sum(insn, place, rng) for place in (rs2 & _SHIFT_MASK).tolist()], np.uint32)
+        weight = sums - activation * rs1
+    return Sources(
+        word=instruction_words(insn, count, rng),
+        rs1=rs1,
+        rs2=rs2,
+        rd=rd,
+        pc=random_words(rng, count) & np.uint32(0xFFFF_FFFE),
+        loaded=random_words(rng, count),
+        act=activation,
+        wgt=weight,
+    )
+
+
+def value_of_rd(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
+    """Expectation of units whose output is the value of rd."""
+    assert effects.rd is not None
+    return {"result": effects.rd}
+
+
+def batch_of_rows(
+    rng: Random, expectation: Expectation = value_of_rd, rows: Iterable[ControlledInsn] | None = None
+) -> Batch:
+    """``vectors_per_row`` executions (launcher's data) of every row of the unit, or of some, in random order."""
+    count = bench_data()["vectors_per_row"]
+    chosen = rows_with_controls() if rows is None else rows
+    drawn = [(insn, control, sources(insn, count, rng)) for insn, control in chosen]
+    return batch_of(drawn, rng, expectation)
+
+
+def batch_of(
+    drawn: Iterable[tuple[Insn, Mapping[str, int], Sources]], rng: Random, expectation: Expectation = value_of_rd
+) -> Batch:
+    """Given executions of rows, each with the values of its control ports, in random order."""
+    insns: list[Insn] = []
+    counts: list[int] = []
+    stimuli: list[dict[str, npt.ArrayLike]] = []
+    wanted: list[dict[str, U32]] = []
+    for insn, control, src in drawn:
+        operands = ports_of_row(insn, src)
+        insns.append(insn)
+        counts.append(len(src.word))
+        stimuli.append({**control, **operands})
+        wanted.append(expectation(insn, execute(insn, src), operands))
+    order = list(range(sum(counts)))
+    rng.shuffle(order)
+
+    def column(parts: Iterator[npt.ArrayLike]) -> npt.NDArray[np.int64]:
+        rows = zip(parts, counts, strict=True)
+        return np.concatenate([np.broadcast_to(np.asarray(part).astype(np.int64), count) for part, count in rows])[
+            order
+        ]
+
+    outputs = sorted({name for part in wanted for name in part})
+    inputs = bench_data()["inputs"]
+    return Batch(
+        insns=tuple(insns),
+        row=column(iter(range(len(insns)))),
+        stimulus={port: column(part[port] for part in stimuli) for port in stimuli[0] if port in inputs},
+        expected={name: column(part.get(name, 0) for part in wanted) for name in outputs},
+        checked={name: column(name in part for part in wanted).astype(bool) for name in outputs},
+    )
 
 
 def with_latency(batch: Batch, rng: Random) -> Batch:

@@ -13,8 +13,7 @@ from xpulpnn_sim.reference.bare.program import ProgramBlock
 from xpulpnn_sim.reference.golden.dma import moves, word_count
 from xpulpnn_sim.verification.clusters.generator import generate_cluster
 from xpulpnn_sim.verification.clusters.litmus import MARK, TESTS, LitmusProgram
-from xpulpnn_sim.verification.clusters.program import ARENA, L2_ARENA, L2_SHARED_PIECE, SHARED_PIECE, Phase
-from xpulpnn_sim.verification.clusters.shared_blocks import Transfers
+from xpulpnn_sim.verification.clusters.program import ARENA, L2_ARENA, L2_SHARED_PIECE, SHARED_PIECE, Phase, Transfers
 
 pytestmark = pytest.mark.unit
 

@@ -14,11 +14,11 @@ from xpulpnn_sim.verification.clusters.program import (
     LEAST_TCDM,
     ClusterProgram,
     Phase,
+    SharedBlocks,
     barrier_lines,
     set_barrier_lines,
     store_lines,
 )
-from xpulpnn_sim.verification.clusters.shared_blocks import SharedBlocks
 from xpulpnn_sim.verification.random.control import Context, ControlBlocks
 from xpulpnn_sim.verification.random.generator import initial_registers, weights_of
 
