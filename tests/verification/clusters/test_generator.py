@@ -11,9 +11,10 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.reference.bare.draw import Draw
 from xpulpnn_sim.reference.bare.program import ProgramBlock
 from xpulpnn_sim.reference.golden.dma import moves, word_count
+from xpulpnn_sim.verification.clusters import program as clusters
 from xpulpnn_sim.verification.clusters.generator import generate_cluster
 from xpulpnn_sim.verification.clusters.litmus import MARK, TESTS, LitmusProgram
-from xpulpnn_sim.verification.clusters.program import ARENA, L2_ARENA, L2_SHARED_PIECE, SHARED_PIECE, Phase, Transfers
+from xpulpnn_sim.verification.clusters.program import Phase, SharedBlocks
 
 pytestmark = pytest.mark.unit
 
@@ -63,11 +64,11 @@ def test_counters_are_those_of_the_blocks_left():
 
 
 def test_transfers_stay_in_their_pieces():
-    pieces = (ARENA, SHARED_PIECE, L2_ARENA, L2_SHARED_PIECE)
-    transfers = Transfers(Draw(Random(1), FOUR.core))
+    pieces = (clusters.ARENA, clusters.SHARED_PIECE, clusters.L2_ARENA, clusters.L2_SHARED_PIECE)
+    shared = SharedBlocks(Draw(Random(1), FOUR.core), FOUR)
     seen = set()
     for _ in range(400):
-        lines = transfers.block(()).head
+        lines = shared.transfer(()).head
         words = [int(line.removeprefix("li s1, "), 0) for line in lines if line.startswith("li s1, ")]
         while words:
             count = word_count(words[0])
