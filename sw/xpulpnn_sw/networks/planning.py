@@ -192,29 +192,33 @@ class Planner:
         """
         tiled, (during, between) = self._tiled, self._fetches(maps)
         contents = {one.name: one.content for one in maps.residences}
-        steps = [DeployedStep(loads=(ARGUMENTS, *during[-1]))]
+        steps: list[DeployedStep] = []
         waiting: tuple[str, ...] = ()
+
+        def add(layer: int | None = None, loads: Sequence[str] = (), tile: int | None = None) -> None:
+            nonlocal waiting
+            steps.append(DeployedStep(layer=layer, loads=tuple(loads), stores=waiting, tile=tile))
+            waiting = ()
+
+        add(loads=(ARGUMENTS, *during[-1]))
         for number, stage in enumerate(self._network.stages):
             needed = {contents.get(name, name) for name in between[number]}
             if number in tiled:
                 needed |= {name for (layer, _), name in maps.inputs.items() if layer == number}
             if needed & {*waiting}:
-                steps.append(DeployedStep(stores=waiting))
-                waiting = ()
+                add()
             if between[number]:
-                steps.append(DeployedStep(loads=tuple(between[number]), stores=waiting))
-                waiting = ()
+                add(loads=between[number])
             last = len(tiled[number].steps) - 1 if number in tiled else 0
             for part in range(last + 1):
-                tile, loads = (part if number in tiled else None), (tuple(during[number]) if part == last else ())
-                steps.append(DeployedStep(layer=number, tile=tile, loads=loads, stores=waiting))
-                waiting = ()
+                add(number, during[number] if part == last else (), part if number in tiled else None)
             if results_name(stage.name) in maps.stored:
                 waiting = (results_name(stage.name),)
             if results_name(stage.name) in self._at_once:
-                steps.append(DeployedStep(stores=waiting))
-                waiting = ()
-        return (*steps, DeployedStep(stores=waiting)) if waiting else tuple(steps)
+                add()
+        if waiting:
+            add()
+        return tuple(steps)
 
     def _fetches(self, maps: Maps) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
         """The pieces fetched during a layer, -1 for before the first, and those fetched between two layers."""

@@ -37,14 +37,10 @@ def widened_stages(stage: Stage, widening: Widening) -> Stage:
     from the biases. Added results are :func:`filled` ones.
     """
     own = stage.tensors
-    if isinstance(own, AddTensors):
-        first, second = (_more(values, widening.written) for values in (own.first, own.second))
-        tensors: Any = replace(own, first=first, second=second)
-        return replace(stage, layer=_resized(stage.layer, channels=widening.written), tensors=tensors)
     if isinstance(stage.layer, DepthwiseLayer):
         return _depthwise(stage, own, widening.written)
     if not stage.multiplies:
-        tensors = replace(own, activations=_more(own.activations, widening.written))
+        tensors = replace(own, **{name: _more(getattr(own, name), widening.written) for name in stage.map_names})
         return replace(stage, layer=_resized(stage.layer, channels=widening.written), tensors=tensors)
     return _more_results(_more_inputs(stage, widening), widening.written)
 

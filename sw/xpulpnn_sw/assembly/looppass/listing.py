@@ -5,8 +5,10 @@ information, comments. Only the instructions between them change.
 """
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from xpulpnn_sw.assembly.looppass.operation import FlowKind, ListedOperation, parse_operation, unknown
 
@@ -78,12 +80,13 @@ class BasicBlock:
 
     def lines(self) -> Iterator[str]:
         """The block as text; labels and directives keep their order."""
-        anchors = iter(self.anchors)
-        following = next(anchors, None)
-        start = min((operation.origin for operation in self.operations if operation.origin >= 0), default=None)
-        while following is not None and (start is None or following[0] <= start):
-            yield following[1]
-            following = next(anchors, None)
+        anchors = deque(self.anchors)
+
+        def anchored(last: float) -> Iterator[str]:
+            while anchors and anchors[0][0] <= last:
+                yield anchors.popleft()[1]
+
+        yield from anchored(min((one.origin for one in self.operations if one.origin >= 0), default=inf))
         for operation in self.setup:
             if operation.kind is FlowKind.LOOP and operation.insn is None:
                 # a turn that starts with a long instruction across two words takes a cycle more
@@ -93,15 +96,11 @@ class BasicBlock:
         if self.end_label and last < 0:
             yield from (f"{self.end_label}:", "\tnop")
         for index, operation in enumerate(self.operations):
-            while following is not None and following[0] <= operation.origin:
-                yield following[1]
-                following = next(anchors, None)
+            yield from anchored(operation.origin)
             if self.end_label and index == last:
                 yield f"{self.end_label}:"
             yield f"\t{operation.text}{operation.comment}"
-        while following is not None:
-            yield following[1]
-            following = next(anchors, None)
+        yield from anchored(inf)
 
 
 @dataclass(slots=True)
@@ -205,11 +204,8 @@ class Listing:
             index = end
 
     def _end(self, start: int, name: str) -> int | None:
-        for index in range(start, len(self._lines)):
-            match = _SIZE.match(self._lines[index])
-            if match and match[1] == name:
-                return index
-        return None
+        matches = ((index, _SIZE.match(self._lines[index])) for index in range(start, len(self._lines)))
+        return next((index for index, match in matches if match and match[1] == name), None)
 
     def _function(self, name: str, start: int, end: int) -> ListedFunction:
         lines = self._classified(start, end)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.networks.importers.levels import Levels, uniform_levels
-from xpulpnn_sw.networks.importers.registry import ImportOptions, ReadingLayer, TensorWidths, WidthRequest
+from xpulpnn_sw.networks.importers.registry import ImportOptions, ReadingLayer, WidthRequest
 from xpulpnn_sw.networks.importers.values import Quantised, Sums
 
 Reals = NDArray[np.floating[Any]]
@@ -160,11 +160,11 @@ class Policy:
     """Bits, scales and integer weights of a model in floating point."""
 
     calibration: Calibration  # what its tensors are like
-    widths: TensorWidths
+    widths: Mapping[str, int]  # as of WidthRequest
 
     def levels(self, tensor: str, sums: Sums) -> Levels:
         """A quantiser for a tensor: unsigned if nothing is negative."""
-        values, bits = self.calibration.samples[tensor], self.widths.of(tensor)
+        values, bits = self.calibration.samples[tensor], self.widths[tensor]
         is_positive = float(values.min()) >= 0 or all(one.low is not None and one.low >= 0 for one in sums.channels)
         low, high = (0, (1 << bits) - 1) if is_positive else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
         scale = Fraction(self.calibration.scale(tensor, low, high))
@@ -172,7 +172,7 @@ class Policy:
 
     def weights(self, tensor: str, values: NDArray[Any], *, one_scale: bool) -> Quantised:
         """Weights, ``[out][...]``, as integers, a scale for each output or for all."""
-        return self.calibration.weights(tensor, values, self.widths.of(tensor), one_scale=one_scale)
+        return self.calibration.weights(tensor, values, self.widths[tensor], one_scale=one_scale)
 
 
 def evaluated(model: Any) -> Callable[[dict[str, NDArray[Any]]], list[NDArray[Any]]]:

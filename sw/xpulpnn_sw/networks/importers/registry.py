@@ -1,5 +1,6 @@
 """Models of other makers: the options of importing them, the bits asked for, the choice of the importer."""
 
+from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,18 +38,6 @@ class ReadingLayer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TensorWidths:
-    """Bits of the tensors of a model."""
-
-    tensors: Mapping[str, int]  # of weights, and of maps that a layer reads
-    end: int  # of what the model ends with, if that is quantised
-
-    def of(self, tensor: str) -> int:
-        """Bits of a tensor."""
-        return self.tensors.get(tensor, self.end)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WidthRequest:
     """Bits that a user asks for."""
 
@@ -57,14 +46,16 @@ class WidthRequest:
     # of layers by name, before those of the list
     named: Mapping[str, LayerWidths] = field(default_factory=dict[str, LayerWidths])
 
-    def tensors(self, readers: Sequence[ReadingLayer]) -> TensorWidths:
-        """Bits of all tensors of a model with these layers; a tensor that several of them read has the most.
+    def tensors(self, readers: Sequence[ReadingLayer]) -> defaultdict[str, int]:
+        """Bits of the tensors of a model with these layers; a tensor that several of them read has the most.
 
-        A layer without weights and without a name in the request reads as the next one with weights does. Raises
-        :class:`InputError` unless every layer has its bits and every name is that of a layer.
+        Tensors that are neither weights nor read by a layer have the bits of the end of the model. A layer without
+        weights and without a name in the request reads as the next one with weights does. Raises :class:`InputError`
+        unless every layer has its bits and every name is that of a layer.
         """
         chosen = self._by_layer(readers)
-        found: dict[str, int] = {}
+        end = chosen[readers[-1].name].activations if readers and readers[-1].name in chosen else max(ELEMENT_WIDTHS)
+        found: defaultdict[str, int] = defaultdict(lambda: end)
         last: LayerWidths | None = None
         for reader in reversed(readers):
             own = chosen.get(reader.name, last)
@@ -75,8 +66,7 @@ class WidthRequest:
                 found[reader.weights] = max(found.get(reader.weights, 0), own.weights)
             for tensor in reader.inputs:
                 found[tensor] = max(found.get(tensor, 0), own.activations)
-        end = chosen.get(readers[-1].name, last) if readers else None
-        return TensorWidths(tensors=found, end=max(ELEMENT_WIDTHS) if end is None else end.activations)
+        return found
 
     def _by_layer(self, readers: Sequence[ReadingLayer]) -> dict[str, LayerWidths]:
         names = [reader.name for reader in readers]
@@ -125,10 +115,6 @@ def request_of(text: str) -> WidthRequest:
     return WidthRequest(listed=tuple(listed), named=named)
 
 
-def _silent(_: str) -> None:
-    pass
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ImportOptions:
     """Options of importing a model."""
@@ -144,7 +130,7 @@ class ImportOptions:
     # for `quantise`, `[image][row][column][colour]` or without colours: what the ranges of activations are taken from
     images: NDArray[Any] | None = None
     wide: bool = False  # whether requantisation may take 64 bits
-    note: Callable[[str], None] = _silent  # is told, in a line each, what the network has not of the model
+    note: Callable[[str], None] = lambda _: None  # is told, in a line each, what the network has not of the model
 
     @property
     def ends(self) -> tuple[Fraction, Fraction]:

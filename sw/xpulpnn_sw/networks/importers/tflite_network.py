@@ -164,8 +164,9 @@ class _Import:
         self._values: dict[int, Map] = {}
         self._output = model.outputs[0]
         self._operators: Mapping[str, Callable[[TfliteOperator], Map]] = {
-            **dict.fromkeys(("ADD", "SUB"), self._add),
-            "AVERAGE_POOL_2D": self._average_pool,
+            "ADD": partial(self._layer, partial(add_maps, sign=1), 2),
+            "SUB": partial(self._layer, partial(add_maps, sign=-1), 2),
+            "AVERAGE_POOL_2D": partial(self._layer, average_pool, 1),
             **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), self._conv),
             "FULLY_CONNECTED": self._fully_connected,
             "MAX_POOL_2D": self._max_pool,
@@ -344,9 +345,10 @@ class _Import:
         bias = self._bias(operator, value, weights)
         return self._quantised(operator, self._computed(operator, gemm, (row, weights, bias), transB=1))
 
-    def _add(self, operator: TfliteOperator) -> Map:
-        given, sign = [self._value(operator, place) for place in range(2)], -1 if operator.kind == "SUB" else 1
-        return self._quantised(operator, self._computed(operator, partial(add_maps, sign=sign), given))
+    def _layer(self, compute: OnnxOperator, inputs: int, operator: TfliteOperator) -> Map:
+        """A layer of so many maps, without weights."""
+        given = [self._value(operator, place) for place in range(inputs)]
+        return self._quantised(operator, self._computed(operator, compute, given))
 
     def _max_pool(self, operator: TfliteOperator) -> Map:
         self._check_same_codes(operator)
@@ -354,13 +356,10 @@ class _Import:
         # an activation that clips further than memory does
         return pooled if self._levels(operator).top is None else self._requantise(operator, pooled)
 
-    def _average_pool(self, operator: TfliteOperator) -> Map:
-        return self._quantised(operator, self._computed(operator, average_pool, [self._value(operator, 0)]))
-
     def _mean(self, operator: TfliteOperator) -> Map:
         axes = sorted(int(axis) % (_MAP_AXES + 1) for axis in self._constant(operator, 1, "INT32").reshape(-1))
         _require(axes == [1, 2], f"axes must be rows and columns, 1 and 2, not {', '.join(map(str, axes))}")
-        return self._quantised(operator, self._computed(operator, global_average_pool, [self._value(operator, 0)]))
+        return self._layer(global_average_pool, 1, operator)
 
     def _requantise(self, operator: TfliteOperator, value: Map | None = None) -> Map:
         """A map, the input or another, in other codes: averages of single elements."""

@@ -27,9 +27,8 @@ READERS = (
 )
 def test_bits_of_tensors(text: str, tensors: dict[str, int]) -> None:
     found = request_of(text).tensors(READERS)
-    assert found.tensors == tensors
-    assert found.end == tensors["c"]
-    assert found.of("unknown") == found.end
+    assert found == tensors
+    assert found["unknown"] == tensors["c"]
 
 
 def test_texts_are_read_as_they_are_written() -> None:
@@ -57,7 +56,7 @@ def test_what_is_wrong_is_said(text: str, message: str) -> None:
 
 def test_a_layer_without_weights_at_the_end() -> None:
     readers = (*READERS, ReadingLayer(name="mean", inputs=("d",)))
-    assert request_of("8,4,4,mean=8").tensors(readers).tensors["d"] == 8
+    assert request_of("8,4,4,mean=8").tensors(readers)["d"] == 8
     with pytest.raises(InputError, match="must name mean, behind which no layer has weights"):
         request_of("8,4,4").tensors(readers)
-    assert request_of("4").tensors(readers).tensors["d"] == 4
+    assert request_of("4").tensors(readers)["d"] == 4
