@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from string import Template
 
@@ -226,8 +227,8 @@ def _put(built: Path, output: Path) -> None:
 
 
 @contextmanager
-def _working(compiler: str | None, options: Options) -> Generator[_Build]:
-    found = find_compiler(compiler)
+def _working(compiler: str | None, given: Options | None) -> Generator[_Build]:
+    found, options = find_compiler(compiler), given or Options()
     with tempfile.TemporaryDirectory(prefix="xpulpnn-cc-") as name:
         work = _Build(found, options, Path(name))
         write_headers(work.folder / "include", options.config, options.cluster)
@@ -247,10 +248,9 @@ def build(
     :class:`InputError` for sources that are no files.
     """
     _check_sources(sources)
-    with _working(compiler, options or Options()) as work:
-        objects: list[Path] = []
-        tasks = [*_compiling(work, sources, objects), work.library]
-        runtime = [work.runtime_object(RUNTIME_LIBRARY)]
+    with _working(compiler, options) as work:
+        objects, compiling = _compiling(work, sources)
+        tasks, runtime = [*compiling, work.library], [work.runtime_object(RUNTIME_LIBRARY)]
         if work.options.start_files:
             tasks.append(work.start)
             runtime.append(work.runtime_object(START_FILE))
@@ -261,17 +261,14 @@ def build(
             raise CompileError(printed + error.messages) from None
 
 
-def _compiling(work: _Build, sources: Sequence[Path], objects: list[Path]) -> list[Callable[[], str]]:
-    """Tasks that compile the sources; adds what is to be linked to ``objects``."""
-    tasks: list[Callable[[], str]] = []
-    for number, source in enumerate(sources):
-        if source.suffix in LINKED_SUFFIXES:
-            objects.append(source)
-            continue
-        target = work.folder / str(number) / f"{source.stem}.o"
-        objects.append(target)
-        tasks.append(lambda source=source, target=target: work.compile(source, target, BuildStage.OBJECT))
-    return tasks
+def _compiling(work: _Build, sources: Sequence[Path]) -> tuple[list[Path], list[Callable[[], str]]]:
+    """The objects that are to be linked, and the tasks that compile sources to them."""
+    objects = [
+        source if source.suffix in LINKED_SUFFIXES else work.folder / str(number) / f"{source.stem}.o"
+        for number, source in enumerate(sources)
+    ]
+    pairs = [pair for pair in zip(sources, objects, strict=True) if pair[0] not in objects]
+    return objects, [partial(work.compile, source, target, BuildStage.OBJECT) for source, target in pairs]
 
 
 def archive(
@@ -279,10 +276,9 @@ def archive(
 ) -> str:
     """Compile ``sources`` into the library ``output``; otherwise as :func:`build`."""
     _check_sources(sources)
-    with _working(compiler, options or Options()) as work:
-        objects: list[Path] = []
-        printed = work.each(_compiling(work, sources, objects))
-        return printed + work.archive(objects, output)
+    with _working(compiler, options) as work:
+        objects, tasks = _compiling(work, sources)
+        return work.each(tasks) + work.archive(objects, output)
 
 
 def compile_sources(
@@ -294,7 +290,7 @@ def compile_sources(
 ) -> str:
     """Compile each first file of ``files`` to the second one, up to a stage; otherwise as :func:`build`."""
     _check_sources(source for source, _output in files)
-    with _working(compiler, options or Options()) as work:
+    with _working(compiler, options) as work:
 
         def task(number: int, source: Path, output: Path) -> str:
             built = work.folder / str(number) / f"{source.stem}{output.suffix}"
@@ -303,9 +299,7 @@ def compile_sources(
             _put(built, output)
             return printed
 
-        return work.each(
-            [lambda n=number, s=source, o=output: task(n, s, o) for number, (source, output) in enumerate(files)]
-        )
+        return work.each([partial(task, number, *pair) for number, pair in enumerate(files)])
 
 
 def write_headers(folder: Path, config: CoreConfig, cluster: ClusterLayout | None = None) -> list[Path]:

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import util
@@ -104,26 +104,21 @@ class Compiler:
         return (self.command[0].removesuffix("gcc") + "ar",)
 
 
-def _find_gcc() -> Compiler | None:
-    place = next((found for name in _GCC_NAMES if (found := shutil.which(name))), None)
-    return None if place is None else Compiler("gcc", (place,))
-
-
-def _find_zig() -> Compiler | None:
+def _installed() -> Iterator[Compiler]:
+    for place in filter(None, map(shutil.which, _GCC_NAMES)):
+        yield Compiler("gcc", (place,))
     if util.find_spec("ziglang") is not None:
-        return Compiler("zig", (sys.executable, "-m", "ziglang", "cc"))
-    place = shutil.which("zig")
-    return None if place is None else Compiler("zig", (place, "cc"))
+        yield Compiler("zig", (sys.executable, "-m", "ziglang", "cc"))
+    elif place := shutil.which("zig"):
+        yield Compiler("zig", (place, "cc"))
 
 
 def find_compiler(kind: str | None = None) -> Compiler:
     """The compiler called ``kind``, or the first that is installed; raises :class:`ToolError` with what to install."""
     if kind is not None and kind not in COMPILERS:
         raise InputError(f"compiler must be one of {', '.join(COMPILERS)}, not {kind}")
-    finders = {"gcc": _find_gcc, "zig": _find_zig}
-    for name in COMPILERS if kind is None else (kind,):
-        compiler = finders[name]()
-        if compiler is not None:
+    for compiler in _installed():
+        if kind in (None, compiler.kind):
             return compiler
     raise ToolError(f"{kind or 'C compiler'} must be installed ({INSTALL_HINT}), not missing")
 

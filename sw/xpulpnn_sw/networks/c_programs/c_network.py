@@ -324,13 +324,10 @@ class CNetwork:
     @property
     def outside(self) -> list[str]:
         """Names and bytes of the pieces that the TCDM has no room for."""
-        weights = [(weights_name(layer.stage.name), weight_bytes(layer.run)) for layer in self._left]
+        left = [self.layers[number] for number in self.plan.left]
+        weights = [(weights_name(layer.stage.name), weight_bytes(layer.run)) for layer in left]
         maps = [(piece.name, piece.size) for piece in self.plan.outside.pieces]
         return [f"{name} ({size} bytes)" for name, size in (*weights, *maps)]
-
-    @property
-    def _left(self) -> list[CLayer]:
-        return [self.layers[number] for number in self.plan.left]
 
     @property
     def functions(self) -> list[KernelRun]:

@@ -93,13 +93,11 @@ def uniform_levels(
     """``clip(round(x / scale + zero))``, which stands for ``scale * (q - zero)``.
 
     ``mode`` is ROUND, half to even, FLOOR or CEIL; with ``rounds_first`` the zero point, which is whole, is added
-    behind the rounding, so that halves go to other numbers. Raises :class:`InputError` for another, or for a scale
-    that is not positive.
+    behind the rounding, so that halves go to other numbers. Raises :class:`InputError` for a scale that is
+    not positive.
     """
     if scale <= 0:
         raise InputError(f"scale must be greater than 0, not {float(scale)}")
-    if mode not in ("ROUND", "FLOOR", "CEIL"):
-        raise InputError(f"rounding_mode must be ROUND, FLOOR or CEIL, not {mode}")
 
     def bound(result: int, _: int) -> Bound:
         if mode == "FLOOR":
@@ -236,33 +234,22 @@ def fitted(
     return None
 
 
+def quotient(product: int, area: int) -> int:
+    """A quotient rounded towards zero."""
+    return -(-product // area) if product < 0 else product // area
+
+
 def _factor(one: Channel, results: range, shift: int, bits: int, area: int, *, is_free: bool) -> tuple[int, int] | None:
     kappa = round(one.slope * (1 << shift) * area)
-
-    def quotient(value: int) -> int:
-        product = kappa * value
-        return -(-product // area) if product < 0 else product // area
-
-    lowest: int | None = None
-    highest: int | None = None
-    for result, step in zip(results, one.steps, strict=True):
-        edge = result << shift
-        if step <= one.most:
-            least = edge - quotient(step)
-            lowest = least if lowest is None else max(lowest, least)
-        if step > one.least:
-            greatest = edge - 1 - quotient(step - 1)
-            highest = greatest if highest is None else min(highest, greatest)
-    assert lowest is not None or highest is not None
-    if lowest is None or highest is None:
-        lam = lowest if lowest is not None else highest
-        assert lam is not None
-    elif lowest > highest and not is_free:
+    edges = [(result << shift, step) for result, step in zip(results, one.steps, strict=True)]
+    least = [edge - quotient(kappa * step, area) for edge, step in edges if step <= one.most]
+    most = [edge - 1 - quotient(kappa * (step - 1), area) for edge, step in edges if step > one.least]
+    lowest, highest = max(least or [min(most)]), min(most or [max(least)])
+    if lowest > highest and not is_free:
         return None
-    else:
-        lam = (lowest + highest) // 2
+    lam = (lowest + highest) // 2
     bound = 1 << (bits - 1)
-    ends = [quotient(end) for end in (one.least, one.most)]
+    ends = [quotient(kappa * end, area) for end in (one.least, one.most)]
     values = [kappa * one.least, kappa * one.most, *(end + lam for end in ends), lam]
     shifted = [end + lam >> shift for end in ends]
     word = 1 << (ACCUMULATOR_BITS - 1)

@@ -24,11 +24,11 @@ def _number(value: Value | None, what: str) -> Fraction:
     return exact_number(real.ravel()[0])
 
 
-def _rounded(values: Any, mode: str) -> Any:
-    rules = {"ROUND": np.rint, "FLOOR": np.floor, "CEIL": np.ceil}
-    if mode not in rules:
-        raise InputError(f"rounding_mode must be one of {', '.join(rules)}, not {mode}")
-    return rules[mode](values)
+def _mode(node: OnnxNode, usual: str) -> str:
+    mode = node.text("rounding_mode", usual).upper()
+    if mode not in ("ROUND", "FLOOR", "CEIL"):
+        raise InputError(f"rounding_mode must be ROUND, FLOOR or CEIL, not {mode}")
+    return mode
 
 
 def _end(value: Value | None, levels: Levels, net: NetworkAssembly) -> Value:
@@ -52,7 +52,7 @@ def quant(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``Quant`` of QONNX."""
     value, scale, zero, width = given[:4]
     bits = _number(width, "bit width")
-    mode = node.text("rounding_mode", "ROUND").upper()
+    mode = _mode(node, "ROUND")
     if bits.denominator != 1 or not 1 <= bits <= 32:
         raise InputError(f"bit width must be a whole number up to 32, not {float(bits)}")
     low, high = _ends(node, int(bits))
@@ -76,8 +76,10 @@ def _constants(
         raise InputError("scales must be greater than 0 and weights finite, not others")
     # quotients of two numbers in 24 bits are no nearer to a half than this, unless they are a half
     quotients = values.astype(np.float64) / scale.astype(np.float64)
-    whole = _rounded(quotients, mode) + zero if rounds_first else _rounded(quotients + zero, mode)
-    whole = np.clip(whole, low, high).astype(np.int64)
+    rounded = {"ROUND": np.rint, "FLOOR": np.floor, "CEIL": np.ceil}[mode]
+    whole = np.clip(rounded(quotients) + zero if rounds_first else rounded(quotients + zero), low, high).astype(
+        np.int64
+    )
     return _scaled(np.broadcast_to(whole - np.rint(zero).astype(np.int64), values.shape), scale)
 
 
@@ -136,7 +138,7 @@ def truncation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     if len(given) not in _TRUNC_INPUTS:
         raise InputError(f"Trunc must have 5 or 6 inputs, not {len(given)}")
     value, (scale, zero, before, *more) = given[0], [_number(one, "parameter") for one in given[1:]]
-    after, mode = more[-1], node.text("rounding_mode", "FLOOR").upper()
+    after, mode = more[-1], _mode(node, "FLOOR")
     if scale <= 0 or min(before, after) < 1 or max(before, after) > ACCUMULATOR_BITS or max(more) <= 0:
         raise InputError("scales must be greater than 0 and widths 1..32, not others")
     is_second = len(more) > 1
@@ -173,8 +175,6 @@ def truncation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
 
 def _truncated(scale: Fraction, zero: Fraction, unit: int, mode: str) -> Callable[[int, int], Bound]:
     """Inputs at which ``rounded(round(x / scale + zero) / unit)`` reaches a result."""
-    if mode not in ("ROUND", "FLOOR", "CEIL"):
-        raise InputError(f"rounding_mode must be ROUND, FLOOR or CEIL, not {mode}")
 
     def bound(result: int, _: int) -> Bound:
         # the least whole number that gives it

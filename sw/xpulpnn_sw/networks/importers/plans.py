@@ -12,7 +12,16 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, MAX_WIDE_SHIFT, Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
-from xpulpnn_sw.networks.importers.levels import Affine, Channel, Fit, Levels, fitted, step_sums, uniform_levels
+from xpulpnn_sw.networks.importers.levels import (
+    Affine,
+    Channel,
+    Fit,
+    Levels,
+    fitted,
+    quotient,
+    step_sums,
+    uniform_levels,
+)
 from xpulpnn_sw.networks.importers.values import Map, Sums, dims
 
 _EXACT_BITS = 62  # of numbers that numpy computes with
@@ -143,8 +152,7 @@ def distance(found: Fit, channels: Sequence[Channel], results: range, area: int 
     moved = worst = 0
 
     def given(product: int, lam: int) -> int:
-        quotient = -(-product // area) if product < 0 else product // area
-        return min(max(quotient + lam >> shift, results.start - 1), results.stop - 1)
+        return min(max(quotient(product, area) + lam >> shift, results.start - 1), results.stop - 1)
 
     for kappa, lam, one in zip(factors, summands, channels, strict=True):
         for result, step in zip(results, one.steps, strict=True):

@@ -172,20 +172,10 @@ class Intrinsic:
         return [field.name for field in immediate_fields(self.insn)]
 
     @property
-    def is_macro(self) -> bool:
-        """Return whether it takes constants, labels or the address of a base."""
-        return bool(self._constants) or self.insn.writes_base
-
-    @property
     def is_volatile(self) -> bool:
         """Return whether it has effects beyond its result, or its result depends on more: memory, NN-RF, loop state."""
         insn = self.insn
         return insn.is_load or insn.is_store or insn.uses_nnrf or insn.op == "pv.qnt" or insn.op in _STEPS_OF_LOOPS
-
-    @property
-    def touches_memory(self) -> bool:
-        """Return whether it loads or stores."""
-        return self.is_volatile and self.insn.op not in _STEPS_OF_LOOPS and not self.insn.requantises
 
     @property
     def has_result(self) -> bool:
@@ -253,7 +243,8 @@ class Intrinsic:
         else:
             kind = " volatile" if self.is_volatile else ""
             tail = [f": {', '.join(outputs)}".rstrip(), f": {', '.join(inputs)}"]
-            tail += [': "memory"'] if self.touches_memory else []
+            touches_memory = self.is_volatile and insn.op not in _STEPS_OF_LOOPS and not insn.requantises
+            tail += [': "memory"'] if touches_memory else []
         return [f'__asm__{kind}("{text}"', *(f"        {line}" for line in tail[:-1]), f"        {tail[-1]});"]
 
     @property
@@ -295,7 +286,9 @@ class Intrinsic:
 
     def lines(self) -> list[str]:
         """The definition."""
-        return [*(self.macro() if self.is_macro else self.function()), *self.assembler_macro()]
+        # constants, labels and the address of a base are no arguments of a function
+        is_macro = self._constants or self.insn.writes_base
+        return [*(self.macro() if is_macro else self.function()), *self.assembler_macro()]
 
 
 def intrinsics(insns: Iterable[Insn]) -> list[Intrinsic]:
