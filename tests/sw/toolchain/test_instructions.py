@@ -43,7 +43,7 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "cross").mkdir()
     (folder / "cross" / "xp_config.h").write_text(config_header(replace(FULL, mac_load_cross=True)))
     (folder / "cross" / "xpulpnn.h").write_text(intrinsics_header(INSNS))
-    (folder / "pulp_builtins.h").write_text(pulp_header(INSNS, GENERATOR))
+    (folder / "pulp_builtins.h").write_text(pulp_header(INSNS))
     return folder
 
 

@@ -1,5 +1,6 @@
 """A network ready to be written as C: its layers with their functions, and its memory."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -242,9 +243,6 @@ class InputLayout:
         return (self.top + row) * self.row_bits + (self.left + column) * self.pixel_bits + channel * self.channel_bits
 
 
-_ESCAPED = {'"': '\\"', "\\": "\\\\"}
-
-
 def identifier(name: str) -> str:
     """A name made of letters, digits and underlines; not one by itself if it begins with a digit."""
     return re.sub(r"\W", "_", name, flags=re.ASCII)
@@ -269,8 +267,7 @@ def comment_text(text: str) -> str:
 
 def c_string(text: str) -> str:
     """The text as a string of C."""
-    shown = (letter if letter.isascii() and letter.isprintable() else "?" for letter in text)
-    return f'"{"".join(_ESCAPED.get(letter, letter) for letter in shown)}"'
+    return json.dumps("".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in text))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -25,6 +25,7 @@ from xpulpnn_sw.networks.importers.onnx_node import (
 from xpulpnn_sw.networks.importers.values import (
     NO_PADS,
     Map,
+    Pads,
     Quantised,
     Shape,
     Sums,
@@ -40,10 +41,12 @@ from xpulpnn_sw.networks.importers.values import (
 _ROWS_AND_COLUMNS = ([2, 3], [-2, -1])
 
 
-def _dense(window: PlacedWindow) -> PlacedWindow:
+def _pooled(node: OnnxNode, shape: Shape, size: Sequence[int], around: Pads = NO_PADS) -> tuple[PlacedWindow, str]:
+    """The windows of a pooling on a map, and its layer."""
+    window = window_of(node, shape, size, around)
     if window.dilations != (1, 1):
         raise InputError(f"dilations of a pooling must be 1, not {max(window.dilations)}")
-    return window
+    return window, window.text(shape, f"{window.reach[0]}x{window.reach[1]}")
 
 
 def maximum_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
@@ -59,13 +62,12 @@ def maximum_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
             raise InputError("inputs must not be below 0 where a node has put zeros around them")
         # no zero is greater than the rest of a window, which has one element at least
         around = value.pads
-    window = _dense(window_of(node, shape, node.numbers("kernel_shape", ()), around))
+    window, layer = _pooled(node, shape, node.numbers("kernel_shape", ()), around)
     rows, columns = window.reach
     if any(pad >= reach for pad, reach in zip(window.pads, (rows, rows, columns, columns), strict=True)):
         raise InputError(f"pads of a pooling must be below its window, not {max(window.pads)}")
-    layer = window.text(shape, f"{rows}x{columns}")
     after = (*window.results, shape[2])
-    places = standard_places(after) if axes == value.places.ndim else standard_places(after)[:, :, 0]
+    places = standard_places(after, axes)
     if isinstance(value, Sums):
         return replace(value, pools=(*value.pools, layer), shape=after, places=places)
     if value.scale < 0:
@@ -81,7 +83,7 @@ def _average(net: NetworkAssembly, node: OnnxNode, value: Value | None, kernel: 
     assert isinstance(plane, Map)
     shape = standard(plane)
     size = shape[:2] if kernel is None else node.numbers("kernel_shape", ())
-    window = _dense(window_of(node, shape, size))
+    window, layer = _pooled(node, shape, size)
     if node.number("ceil_mode", 0) and any(window.pads):
         raise InputError("windows of an average must lie within the map and its pads, not reach further by ceil_mode")
     if source.bits == SIGN_BITS:
@@ -91,15 +93,14 @@ def _average(net: NetworkAssembly, node: OnnxNode, value: Value | None, kernel: 
     after, elements = (*window.results, shape[2]), prod(window.reach)
     low = min(source.low, 0) if any(window.pads) else source.low
     scale, ends = source.scale / Fraction(elements), (low * elements, source.high * elements)
-    places = standard_places(after)
     return Sums(
         name=node.name,
         kernel="avgpool",
-        layer=f"{window.text(shape, f'{window.reach[0]}x{window.reach[1]}')}:scaled",
+        layer=f"{layer}:scaled",
         sources=(source,),
         channels=(Affine(a=scale, b=source.offset, least=ends[0], most=ends[1]),) * shape[2],
         shape=after,
-        places=places if axes == places.ndim else places[:, :, 0],
+        places=standard_places(after, axes),
         area=elements,
     )
 
@@ -226,7 +227,7 @@ def onnx_convolution(net: NetworkAssembly, node: OnnxNode, given: Given) -> Valu
         rest = str(size[0]) if chosen == "pointwise" else f"{size[0]}x{reach}"
         stored = weights.values.transpose(0, 2, 3, 1)
     layer = window.text(shape, rest)
-    places = standard_places(after)[:, :, 0] if is_sequence else standard_places(after)
+    places = standard_places(after, SEQUENCE_AXES if is_sequence else MAP_AXES)
     sums = _products(node, chosen, layer, source, weights, stored, after, places, pads=any(window.pads))
     if is_image:
         # kernels for images have weights in bytes, and take half the cycles of others all the same

@@ -93,11 +93,15 @@ Constant = NDArray[Any] | Quantised
 Value = Constant | Map | Sums
 
 
-def standard_places(shape: Shape) -> Ints:
-    """Return places of ``[1][channel][row][column]``; raises :class:`InputError` for maps beyond any memory."""
+def standard_places(shape: Shape, axes: int = 4) -> Ints:
+    """Places of ``[1][channel][row][column]``, of three axes without rows, of which there is one then.
+
+    Raises :class:`InputError` for maps beyond any memory.
+    """
     if prod(shape) > _MOST_ELEMENTS:
         raise InputError(f"maps must have {_MOST_ELEMENTS} elements at most, not {prod(shape)}")
-    return np.arange(np.prod(shape)).reshape(shape).transpose(2, 0, 1)[np.newaxis]
+    places = np.arange(prod(shape)).reshape(shape).transpose(2, 0, 1)[np.newaxis]
+    return places if axes == places.ndim else places[:, :, 0]
 
 
 def by_channel(values: Constant, places: Ints, channels: int) -> list[Fraction]:

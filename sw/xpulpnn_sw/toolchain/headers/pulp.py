@@ -11,6 +11,7 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
 from xpulpnn_sw.toolchain.headers.intrinsics import c_name
 
+GENERATOR = "xpulpnn_sw.toolchain.headers.generate"
 _NARROWEST_ELEMENT = 8  # bits of a char
 
 
@@ -177,10 +178,10 @@ _HEADER = """\
 """
 
 
-def pulp_header(insns: Iterable[Insn], generator: str) -> str:
+def pulp_header(insns: Iterable[Insn]) -> str:
     """The text of the header for the instructions of ``insns``."""
     names = {c_name(insn) for insn in insns} | {"xp_nn_load" for insn in insns if insn.op == "pv.mlsdot"}
     helpers = {name: text for name, (need, text) in _HELPERS.items() if need in names}
     known = names | helpers.keys() | {"xp_hart_id"}
     definitions = [line for line in BUILTINS if known.issuperset(_CALL.findall(line))]
-    return _HEADER.format(generator=generator, helpers="\n".join(helpers.values()), definitions="\n".join(definitions))
+    return _HEADER.format(generator=GENERATOR, helpers="\n".join(helpers.values()), definitions="\n".join(definitions))
