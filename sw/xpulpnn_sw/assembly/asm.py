@@ -17,7 +17,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn.isa.table import by_mnemonic
 from xpulpnn_sw.assembly.disasm import FENCE_LETTERS, is_register, register_number
-from xpulpnn_sw.assembly.expressions import evaluate, is_relative, lower, upper
+from xpulpnn_sw.assembly.expressions import NAMES, NUMBER, evaluate, lower, upper
 
 # expansion by mnemonic and number of operands. `li` depends on its value and is expanded by the assembler.
 PSEUDO: dict[tuple[str, int], tuple[str, ...]] = {
@@ -218,7 +218,8 @@ def token_value(token: Token, text: str, symbols: Mapping[str, int], pc: int) ->
         case FieldKind.LOOP:
             return _LOOP_NAMES[text.lower()]
         case FieldKind.TARGET:
-            return evaluate(text, symbols, pc) - (0 if is_relative(text) else pc)
+            # a plain number is a distance
+            return evaluate(text, symbols, pc) - (0 if all(map(NUMBER.fullmatch, NAMES.findall(text))) else pc)
         case FieldKind.CSR if not text[:1].isdigit():
             return symbols[text] if text in symbols else csr_address(text)
         case FieldKind.FENCE if text and not text.strip(FENCE_LETTERS):

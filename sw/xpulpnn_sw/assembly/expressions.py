@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from xpulpnn.errors import EncodingError
 
 _WORD = re.compile(r"\s*(<<|>>|[-+*/%|&^~()]|[\w.$]+)")
-_NUMBER = re.compile(r"0[xX][0-9a-fA-F_]+|0[bB][01_]+|[0-9][0-9_]*")
-_NAMES = re.compile(r"[\w.$]+")
+NUMBER = re.compile(r"0[xX][0-9a-fA-F_]+|0[bB][01_]+|[0-9][0-9_]*")
+NAMES = re.compile(r"[\w.$]+")
 _PART = re.compile(r"%(\w+)\((.*)\)")
 
 _LOW_BITS = 12
@@ -28,11 +28,6 @@ def upper(value: int) -> int:
 def lower(value: int) -> int:
     """The signed low 12 bits of ``value``."""
     return (value + _ROUNDING & (1 << _LOW_BITS) - 1) - _ROUNDING
-
-
-def is_relative(text: str) -> bool:
-    """Return whether a jump operand is written as a plain distance in bytes instead of a target."""
-    return all(map(_NUMBER.fullmatch, _NAMES.findall(text)))
 
 
 def evaluate(text: str, symbols: Mapping[str, int], pc: int) -> int:
@@ -54,13 +49,13 @@ def evaluate(text: str, symbols: Mapping[str, int], pc: int) -> int:
                 return lower(value - pc + _FIRST_OF_PAIR)
             case other:
                 raise EncodingError(f"operand part must be %hi, %lo, %pcrel_hi or %pcrel_lo, not %{other}")
-    if _NAMES.fullmatch(text):
+    if NAMES.fullmatch(text):
         return _term(text, symbols, pc)
     return _Expression(text, symbols, pc).whole()
 
 
 def _term(word: str, symbols: Mapping[str, int], pc: int) -> int:
-    if _NUMBER.fullmatch(word):
+    if NUMBER.fullmatch(word):
         digits = word.replace("_", "")
         return int(digits, 0) if digits[1:2].isalpha() else int(digits)
     if word in (".", "pc"):
@@ -127,7 +122,7 @@ class _Expression:
             if not self._words or self._words.pop() != ")":
                 raise self._error()
             return value
-        if not _NAMES.fullmatch(word):
+        if not NAMES.fullmatch(word):
             raise self._error()
         return _term(word, self._symbols, self._pc)
 

@@ -12,7 +12,7 @@ from xpulpnn.isa.machine import TEXT_BASE, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.table import find
 from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
-from xpulpnn_sw.kernels.kernel import STACK_BYTES, STACK_STRIDE, KernelRun
+from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import Image, ImageBuilder, Ints, OutputLayout, Symbol, Words
 from xpulpnn_sw.kernels.programs.bare import CLUSTER_ADDRESSES, BareProgram
 from xpulpnn_sw.kernels.programs.tiled import CORE_START, OUTSIDE_DATA, TILE_STACK_BYTES, TIMES
@@ -41,12 +41,9 @@ from xpulpnn_sw.networks.kernels import (
     structure,
 )
 from xpulpnn_sw.networks.network import Network
-from xpulpnn_sw.networks.planning import Planner
+from xpulpnn_sw.networks.planning import REPORT_BYTES, REPORTS, STACK_DISTANCE, STACKS, Planner
 
-STACKS, REPORTS = "stacks", "reports"  # pieces of memory that are needed all the time; reports are readings of mcycle
 _SYS_WRITE, _STDOUT = 64, 1
-_REPORT_BYTES = len(TIMES) * WORD_BYTES
-_STACK_STRIDE = STACK_STRIDE - STACK_BYTES + TILE_STACK_BYTES
 _NOISE = 0xA5  # what the memory of the cluster is full of at the beginning: nothing may rely on zeros there
 _NOP = find("addi").encode(rd=0, rs1=0, imm12=0)
 _START = (
@@ -148,7 +145,7 @@ class DeployedProgram(BareProgram):
 
     def times(self, inside: NDArray[np.uint8], outside: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Reports of the steps, ``[step][core][time]`` in the order of ``TIMES``, from the memories after a run."""
-        steps, slots, size = len(self.deployment.steps), self.deployment.report_slots, self.cores * _REPORT_BYTES
+        steps, slots, size = len(self.deployment.steps), self.deployment.report_slots, self.cores * REPORT_BYTES
         first = self.cycles - self.data_base
         reports = inside[first : first + slots * size]
         if slots < steps:
@@ -175,11 +172,6 @@ def _decoded(output: OutputLayout, content: bytes) -> NDArray[np.int64]:
     return output.decode(Image(0, data, {output.symbol: Symbol(0, data.size)}), data)
 
 
-def _in_lines(words: Words) -> Words:
-    """A function filled up to whole lines of an instruction cache, so that the next one begins with a line."""
-    return np.pad(words, (0, -len(words) % (ICACHE_LINE_BYTES // WORD_BYTES)), constant_values=_NOP)
-
-
 def deployed_program(
     network: Network, image: Ints, variants: Sequence[str], *, cores: int, memory: int
 ) -> DeployedProgram:
@@ -187,16 +179,13 @@ def deployed_program(
 
     Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit, or whose layers do not.
     """
-    runs = kernels(network, image, variants, cores=cores)
-
-    def fixed(reports: int) -> dict[str, int]:
-        return {STACKS: cores * _STACK_STRIDE, REPORTS: reports * cores * _REPORT_BYTES}
-
-    plan = Planner(network, variants, runs, cores, memory, fixed).found()
-    places = _Memory(plan, cores * _REPORT_BYTES)
+    plan = Planner(network, variants, kernels(network, image, variants, cores=cores), cores, memory).found()
+    places = _Memory(plan, cores * REPORT_BYTES)
     transfers = tuple(tuple(places.transfers(step)) for step in plan.steps)
     moved = [(*own, *places.upkeep(number, plan.steps[number])) for number, own in enumerate(transfers)]
-    functions = [_in_lines(words) for words in places.functions]
+    # whole lines of an instruction cache, so that the next function begins with one
+    line = ICACHE_LINE_BYTES // WORD_BYTES
+    functions = [np.pad(words, (0, -len(words) % line), constant_values=_NOP) for words in places.functions]
     starts = np.cumsum([TEXT_BASE, *(words.nbytes for words in functions)]).tolist()
     caller = assemble(_text(plan, places, cores, starts, moved), starts[-1])
     text = b"".join(words.astype("<u4").tobytes() for words in functions) + caller.to_bytes()
@@ -356,10 +345,10 @@ def _text(
     parts = [f".equ kernel{number}, {address}" for number, address in enumerate(kernels[:-1])]
     parts.append(
         _START.format(
-            stack_stride=_STACK_STRIDE,
+            stack_stride=STACK_DISTANCE,
             stack=memory.inside[STACKS] + TILE_STACK_BYTES & -STACK_ALIGNMENT,
             **CLUSTER_ADDRESSES,
-            report_bytes=_REPORT_BYTES,
+            report_bytes=REPORT_BYTES,
             reports=memory.inside[REPORTS],
             team=(1 << cores) - 1,
         )

@@ -4,11 +4,13 @@ Where too much is needed, filters and maps are fetched later; then maps that a l
 then the layer is computed in tiles, which become smaller until there is room.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn_sw.kernels.kernel import STACK_BYTES, STACK_STRIDE, KernelRun
+from xpulpnn_sw.kernels.programs.tiled import TILE_STACK_BYTES, TIMES
 from xpulpnn_sw.kernels.tiling.plan import aligned
 from xpulpnn_sw.networks.deployment import (
     DeployedStep,
@@ -33,9 +35,10 @@ from xpulpnn_sw.networks.network import Network
 # when filters are fetched: while the layer with filters before is computed, while the layer before is, or between the
 # layers
 SOONEST, BEFORE, BETWEEN = range(3)
-# names and bytes of what is needed all the time, with room for the reports of so many steps
-Fixed = Callable[[int], Mapping[str, int]]
-
+STACKS, REPORTS = "stacks", "reports"  # pieces of memory that are needed all the time; reports are readings of mcycle
+STACK_DISTANCE = STACK_STRIDE - STACK_BYTES + TILE_STACK_BYTES  # bytes from the stack of a core to that of the next
+REPORT_BYTES = len(TIMES) * WORD_BYTES  # of a core and a step
+_ALWAYS = {ARGUMENTS, STACKS, REPORTS}
 
 _SHRINKING = 7 / 8  # part of their memory that tiles are left with if they find no room
 
@@ -49,7 +52,6 @@ class Planner:
     _runs: tuple[KernelRun, ...]  # of the variants
     _cores: int
     _memory: int  # bytes there are
-    _fixed: Fixed  # what is needed all the time
     # maps that are fetched for a layer between the layers, not while the one before is computed
     _late: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
     # maps that are fetched for a layer although they have been in the memory before
@@ -106,8 +108,7 @@ class Planner:
         stage, run = plan.network.stages[layer], plan.runs[layer]
         inputs = {name for (reader, _), name in plan.maps.inputs.items() if reader == layer}
         names = {weights_name(stage.name), f"{stage.name}.{buffer_of(run)}", results_name(stage.name), *inputs}
-        names |= {ARGUMENTS, *self._fixed(1)}
-        return PlannedMemory(pieces=tuple(one for one in plan.pieces if one.name in names)).demand(step)
+        return PlannedMemory(pieces=tuple(one for one in plan.pieces if one.name in names | _ALWAYS)).demand(step)
 
     def _delayed(self, plan: Deployment, step: int) -> bool:
         """Fetch later what is there too soon: the largest."""
@@ -159,7 +160,7 @@ class Planner:
         if layer is None:
             return False
         stage = self._network.stages[layer]
-        always = sum(aligned(one.size) for one in plan.pieces if one.name in {ARGUMENTS, *self._fixed(1)})
+        always = sum(aligned(one.size) for one in plan.pieces if one.name in _ALWAYS)
         budget, is_smaller = self._memory, layer in self._tiled
         if is_smaller:
             budget = min(int(self._budgets[layer] * _SHRINKING), self._tiled[layer].plan.bytes - 1)
@@ -259,7 +260,8 @@ class Planner:
         stored = {name: number for number, step in enumerate(steps) for name in step.stores}
         # the argument structures of all layers that are computed as a whole
         words = sum(length(run, ARGUMENTS) for number, run in enumerate(runs) if number not in tiled)
-        always = {ARGUMENTS: words, **self._fixed(report_slots(len(steps), is_tiled=bool(tiled)))}
+        reports = self._cores * REPORT_BYTES * report_slots(len(steps), is_tiled=bool(tiled))
+        always = {ARGUMENTS: words, STACKS: self._cores * STACK_DISTANCE, REPORTS: reports}
         pieces = [Piece(name=name, size=size, first=0, last=last) for name, size in always.items()]
         sizes = {name: content.nbytes for name, (content, _) in input_pieces(network, runs).items()}
         written = map_bytes(network, runs)

@@ -1,6 +1,6 @@
 """Networks as the kernels compute them, out of networks as they are meant."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import gcd, prod
 from typing import Any
@@ -222,18 +222,13 @@ def _in_planes(network: Network) -> Network:
         if isinstance(stage.layer, DepthwiseLayer) and sources[0] not in ready:
             source = sources[0]
             if source not in planes:
-                planes[source] = _other(f"{source}.{_ENDING}", names)
+                planes[source] = f"{source}.{_ENDING}"
+                while planes[source] in names:
+                    planes[source] += "'"
                 stages.append(_transposed(stage, source, planes[source]))
             sources = (planes[source],)
         stages.append(replace(stage, sources=sources))
     return replace(network, stages=tuple(stages))
-
-
-def _other(name: str, known: Collection[str]) -> str:
-    """The name, with something behind if there is one like it."""
-    while name in known:
-        name += "'"
-    return name
 
 
 def _transposed(stage: Stage, source: str, name: str) -> Stage:

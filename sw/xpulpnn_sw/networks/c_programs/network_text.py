@@ -156,7 +156,7 @@ def network_source(network: CNetwork) -> str:
         outside=_outside(network),
         memory_bytes=max(network.plan.extent, WORD_BYTES),
         functions="\n\n".join(_function(network, layer) for layer in network.layers),
-        descriptions="\n".join(f"    {{{_description(layer)}}}," for layer in network.layers),
+        descriptions="\n".join(map(_description, network.layers)),
         calls="\n".join(f"    layer_{layer.name}," for layer in network.layers),
         classes=f"const char *const {_class_names(network)} = {{{texts}}};\n\n" if texts else "",
         results="\n".join(
@@ -291,7 +291,7 @@ def _description(layer: CLayer) -> str:
     output = layer.run.output.in_rows
     words, mask = result_words(output)
     counts = (layer.macs, prod(output.shape[:-1]), output.pixel_bytes // WORD_BYTES, words)
-    return f"{c_string(layer.stage.name)}, {', '.join(map(str, counts))}, 0x{mask:08X}"
+    return f"    {{{c_string(layer.stage.name)}, {', '.join(map(str, counts))}, 0x{mask:08X}}},"
 
 
 def _steps(network: CNetwork) -> Iterator[str]:

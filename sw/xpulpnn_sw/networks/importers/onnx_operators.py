@@ -152,11 +152,6 @@ def _divide(_: NetworkAssembly, __: OnnxNode, given: Given) -> Value:
     return moved(value, [1 / one for one in numbers], [Fraction(0)] * channels)
 
 
-def _root(value: Fraction) -> Fraction:
-    """The square root, exact if it is a fraction of few digits."""
-    return Fraction(isqrt((value.numerator << 2 * _ROOT_BITS) // value.denominator), 1 << _ROOT_BITS)
-
-
 def _batch_normalisation(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """A factor and a summand for each channel."""
     value = live(given[0])
@@ -167,9 +162,11 @@ def _batch_normalisation(_: NetworkAssembly, node: OnnxNode, given: Given) -> Va
     arrays = [constant_value(one, "parameter").reshape(axis) for one in given[1:5]]
     scale, bias, mean, variance = (by_channel(one, value.places, channels) for one in arrays)
     epsilon = exact_number(node.real("epsilon", 1e-5))
-    if any(one + epsilon <= 0 for one in variance):
+    squares = [one + epsilon for one in variance]
+    if min(squares) <= 0:
         raise InputError("variances must be greater than 0, not less")
-    factors = [one / _root(two + epsilon) for one, two in zip(scale, variance, strict=True)]
+    roots = [Fraction(isqrt((one.numerator << 2 * _ROOT_BITS) // one.denominator), 1 << _ROOT_BITS) for one in squares]
+    factors = [one / root for one, root in zip(scale, roots, strict=True)]
     summands = [three - one * two for one, two, three in zip(factors, mean, bias, strict=True)]
     return moved(value, factors, summands)
 
