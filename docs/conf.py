@@ -9,7 +9,7 @@ from sphinx.application import Sphinx
 
 from xpulpnn_sim.cli.tree import commands
 from xpulpnn_sim.publishing.guide.instructions import records
-from xpulpnn_sim.publishing.guide.pages import expand_page, members_section, with_remarks_first
+from xpulpnn_sim.publishing.guide.pages import expand_page, members_section
 
 project = "xpulpnn"
 author = "the xpulpnn authors"
@@ -40,7 +40,7 @@ def _fill(_app: Sphinx, _name: str, source: list[str]) -> None:
 
 
 def _arrange(_app: Sphinx, what: str, _name: str, item: Any, _options: object, lines: list[str]) -> None:
-    lines[:] = [*with_remarks_first(lines), *(members_section(item) if what == "class" else ())]
+    lines += members_section(item) if what == "class" else ()
 
 
 def _write_table(app: Sphinx, error: Exception | None) -> None:

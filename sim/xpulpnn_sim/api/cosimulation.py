@@ -39,25 +39,10 @@ def able_variants(chosen: Kind, names: Sequence[str], config: CoreConfig, beyond
     return tuple(able or names)
 
 
-def resolved(config: CoreConfig | str, *, exact: bool = True) -> CoreConfig:
-    """A configuration, or that of a preset given by name.
-
-    Parameters
-    ----------
-    config : CoreConfig or str
-        The configuration or the name of a preset.
-    exact : bool
-        Whether it is to be simulated with the adders that :func:`~xpulpnn_sim.api.generation.generate` emits;
-        otherwise sums are left to the simulator, which is faster and computes the same.
-
-    Raises :class:`~xpulpnn.errors.ConfigError` for an unknown preset.
+def resolved(config: CoreConfig | ClusterConfig | str, *, exact: bool = True) -> CoreConfig | ClusterConfig:
+    """A configuration of a core or of a cluster, or that of a preset; unless ``exact`` its sums are left to the
+    simulator, which is faster and computes the same. Raises :class:`~xpulpnn.errors.ConfigError` for an unknown preset.
     """
-    chosen = preset(config) if isinstance(config, str) else config
-    return chosen if exact else simulated(chosen)
-
-
-def resolved_target(config: CoreConfig | ClusterConfig | str, *, exact: bool = True) -> CoreConfig | ClusterConfig:
-    """As :func:`resolved`, of one core or of a cluster, which may be the name of a preset of clusters."""
     chosen = CLUSTER_PRESETS.get(config) or preset(config) if isinstance(config, str) else config
     return chosen if exact else simulated(chosen)
 
@@ -145,8 +130,8 @@ def cosim(
         layers=layers,
         precisions=precisions,
         variants=variants,
-        config=resolved(config or DEFAULT_CONFIG, exact=exact),
-        beyond=None if config else resolved(BEYOND_CONFIG, exact=exact),
+        config=resolved(config or DEFAULT_CONFIG, exact=exact).core,
+        beyond=None if config else resolved(BEYOND_CONFIG, exact=exact).core,
         machine=machine or Machine(max_cycles=MOST_CYCLES),
         check=check,
         specialise=specialise,
@@ -286,14 +271,14 @@ def cosim_cluster(
     ToolError
         If a model cannot be built.
     """
-    cluster = cluster_of(config or DEFAULT_CONFIG, exact=exact)
+    cluster = _cluster(config or DEFAULT_CONFIG, exact=exact)
     cases = kernel_cases(
         kernel,
         layers=layers or (kind(kernel).usual_in_cluster,),
         precisions=precisions,
         variants=variants,
         config=cluster.core,
-        beyond=None if config else cluster_of(BEYOND_CONFIG, exact=exact).core,
+        beyond=None if config else resolved(BEYOND_CONFIG, exact=exact).core,
         machine=machine or Machine(max_cycles=MOST_CYCLES),
         check=check,
         specialise=specialise,
@@ -312,14 +297,9 @@ def cosim_cluster(
     return told(run_cluster_cases(clustered, jobs), progress)
 
 
-def cluster_of(config: ClusterConfig | CoreConfig | str, *, exact: bool) -> ClusterConfig:
-    """The cluster that :func:`cosim_cluster` means by its ``config``, unless ``exact`` with sums left to the simulator.
-
-    Raises :class:`~xpulpnn.errors.ConfigError` for an unknown preset.
-    """
-    target = resolved_target(config)
-    cluster = target if isinstance(target, ClusterConfig) else ClusterConfig(core=target)
-    return cluster if exact else simulated(cluster)
+def _cluster(config: ClusterConfig | CoreConfig | str, *, exact: bool) -> ClusterConfig:
+    target = resolved(config, exact=exact)
+    return target if isinstance(target, ClusterConfig) else ClusterConfig(core=target)
 
 
 def cluster_cases(

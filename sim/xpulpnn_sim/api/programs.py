@@ -10,7 +10,7 @@ from typing import Any
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn_sim.api.cosimulation import resolved, resolved_target
+from xpulpnn_sim.api.cosimulation import resolved
 from xpulpnn_sim.cosimulation.checks.vector_stream import VectorBench
 from xpulpnn_sim.cosimulation.checks.vectors import Vector, VectorMismatch, VectorReader, check_golden
 from xpulpnn_sim.cosimulation.model.machine import Machine
@@ -74,7 +74,7 @@ def check_vectors(
     """
     if engine not in ENGINES:
         raise InputError(f"engine must be one of {', '.join(ENGINES)}, not {engine}")
-    chosen = resolved(config)
+    chosen = resolved(config).core
     reader = VectorReader(chosen)
     source = (vector for path in files for vector in reader.read(Path(path)))
     check: Callable[[list[Vector]], list[VectorMismatch]] | None = None
@@ -156,7 +156,7 @@ def run(
         If the model cannot be built.
     """
     machine = machine or Machine()
-    target = resolved_target(config, exact=exact)
+    target = resolved(config, exact=exact)
     return run_program(
         load_for(Path(program), target, machine.ram),
         target,
@@ -191,7 +191,8 @@ def simulate(
 ) -> SimulatedRun:
     """Run a program on the instruction-set simulator, where an instruction counts as a cycle.
 
-    On a cluster the cores take turns on one memory, always in the same order.
+    On a cluster the cores take turns on one memory, always in the same order. Raises
+    :class:`~xpulpnn.errors.InputError` if the file is no such program.
 
     Parameters
     ----------
@@ -209,8 +210,6 @@ def simulate(
         Instructions, of all cores together, after which it is given up.
     progress : callable or None
         Takes the count of instructions from time to time.
-
-    Raises :class:`~xpulpnn.errors.InputError` if the file is no such program.
     """
     printed = bytearray()
 
@@ -218,7 +217,7 @@ def simulate(
         if output.descriptor == STDOUT:
             printed.extend(output.data)
 
-    target = resolved_target(config)
+    target = resolved(config)
     executable = load_for(Path(program), target, ram)
     if isinstance(target, ClusterConfig):
         session = ClusterSession(executable, target, quantum=quantum, ram=ram, output=keep)

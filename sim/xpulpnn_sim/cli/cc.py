@@ -2,14 +2,14 @@
 
 import sys
 import tempfile
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.table import Table
 
-from xpulpnn.config import CLUSTER_PRESETS, CoreConfig, apply_settings
+from xpulpnn.config import CLUSTER_PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.common import FAILED, OK, tell, write_json
 from xpulpnn_sim.cli.configurations import Configuration
@@ -144,20 +144,11 @@ class CcOptions(Configuration, CompilerChoice, Json):
             raise InputError(f"{stages[0].value} must be left out with {stages[1].value}")
         return stages[0] if stages else None
 
-    @property
-    def target_core(self) -> CoreConfig:
-        """The core to compile for."""
-        named = CLUSTER_PRESETS.get(self.preset)
-        if named is None and self.cores is None:
-            return self.core
-        given = {} if self.cores is None else {"cores": self.cores}
-        return apply_settings(replace(self.base_cluster, **given), self.assignments).core
-
 
 @command
 def cc_command(asked: CcOptions) -> int:
     """Compile; what the compiler says about the sources is passed on as it is, with exit code 1 if it refuses them."""
-    config = asked.target_core
+    config = asked.with_number_of_cores(asked.cores).core
     if asked.headers is not None:
         require_folder(asked.headers, "--headers")
         names = write_all(asked.headers, config, asked.title, _cluster(asked))

@@ -77,6 +77,13 @@ class Configuration(Settings):
             raise ConfigError(f"preset must be one of {known}, not {self.preset}")
         return apply_settings(self.base_cluster, self.assignments)
 
+    def with_number_of_cores(self, cores: int | None, **fields: int) -> CoreConfig | ClusterConfig:
+        """The core, or with a number of cores or a preset of a cluster the cluster, with these fields."""
+        if self.preset not in CLUSTER_PRESETS and cores is None:
+            return self.core
+        given = fields if cores is None else fields | {"cores": cores}
+        return apply_settings(replace(self.base_cluster, **given), self.assignments)
+
     @property
     def base_cluster(self) -> ClusterConfig:
         """The cluster of the preset, before settings."""
@@ -110,10 +117,7 @@ class Cores(Configuration):
     @property
     def target(self) -> CoreConfig | ClusterConfig:
         """The core, or with a number of cores or a preset of a cluster the cluster, that the options describe."""
-        if self.preset not in CLUSTER_PRESETS and self.cores is None:
-            return self.core
-        given = {} if self.cores is None else {"cores": self.cores}
-        return apply_settings(replace(self.base_cluster, **given, **self.cluster_fields), self.assignments)
+        return self.with_number_of_cores(self.cores, **self.cluster_fields)
 
     @property
     def cluster_fields(self) -> dict[str, int]:

@@ -19,7 +19,7 @@ from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, cas
 from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.kinds import KINDS, kind
-from xpulpnn_sw.kernels.programs.c_program import CProgram, c_program
+from xpulpnn_sw.kernels.programs.c_program import c_program
 from xpulpnn_sw.kernels.requantisation import RULES, Rule
 from xpulpnn_sw.layers.npz import npz_arrays
 from xpulpnn_sw.layers.precision import Precision
@@ -139,21 +139,18 @@ def kernel_command(options: KernelOptions) -> int:
     for name, text in program.files.items():
         write_text(options.output / name, text)
     written = [options.output / name for name in program.files]
+    elf = options.output / f"{program.name}.elf"
     if not options.no_build:
         try:
-            written.append(_built(program, options.output, Options(config=config), options.compiler))
+            sources = [options.output / name for name in program.sources]
+            build(sources, elf, compiler=options.compiler, options=Options(config=config))
         except CompileError as error:
             print(error.messages, file=sys.stderr)
             return FAILED
+        written.append(elf)
     tell(*written)
     write_json(options.json, {"function": program.name, "files": written})
     return OK
-
-
-def _built(program: CProgram, folder: Path, options: Options, compiler: str | None) -> Path:
-    elf = folder / f"{program.name}.elf"
-    build([folder / name for name in program.sources], elf, compiler=compiler, options=options)
-    return elf
 
 
 _WINDOWS = Parameter(help=f"Windows and strides of pools, KyxKx[:s=] (default {'+'.join(WINDOWS)}).")

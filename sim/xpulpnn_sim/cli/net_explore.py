@@ -11,7 +11,7 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.cli.common import FAILED, OK, progress_bar, tell, write_json
 from xpulpnn_sim.cli.configurations import Simulated
-from xpulpnn_sim.cli.networks import Samples, normalisation_of, samples_of
+from xpulpnn_sim.cli.networks import Samples
 from xpulpnn_sim.cli.options import Count, Json, Natural, NewFolder, Report, arguments, between, command, listed, rule
 from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
 from xpulpnn_sim.exploration.widths.exploration import (
@@ -133,8 +133,8 @@ def _subject(
     path: Path = asked.model
     options = ImportOptions(
         name=path.stem,
-        samples=samples_of(asked),
-        normalisation=normalisation_of(asked),
+        samples=asked.bounds,
+        normalisation=asked.normalisation,
         images=calibrating.samples,
     )
     with packages_for(path) as reader:

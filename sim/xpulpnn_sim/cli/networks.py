@@ -57,39 +57,35 @@ class Samples:
     std: Annotated[str | None, Parameter(metavar="LIST")] = None
     """Numbers that it is divided by then, as many (default 1)."""
 
-
-def samples_of(options: Samples) -> tuple[Fraction, Fraction] | None:
-    """Return the bounds in ``LOW:HIGH``, or None if none are given."""
-    text: str | None = options.samples
-    if text is None:
-        return None
-    try:
-        low, high = map(Fraction, text.split(":"))
-    except (ValueError, ZeroDivisionError):
-        raise InputError(f"--samples must be LOW:HIGH, two numbers, not {text}") from None
-    if low >= high:
-        raise InputError(f"--samples must be LOW:HIGH, the first the smaller one, not {text}")
-    return low, high
-
-
-def normalisation_of(options: Samples) -> list[tuple[Fraction, Fraction]]:
-    """Return the mean and the deviation of each channel."""
-    mean: str | None = options.mean
-    std: str | None = options.std
-    lists: list[list[Fraction]] = []
-    for option, text, usual in (("--mean", mean, 0), ("--std", std, 1)):
+    @property
+    def bounds(self) -> tuple[Fraction, Fraction] | None:
+        """The bounds in ``LOW:HIGH``, or None if none are given."""
+        if self.samples is None:
+            return None
         try:
-            lists.append([Fraction(usual)] if text is None else [Fraction(one) for one in re.split("[,+]", text)])
+            low, high = map(Fraction, self.samples.split(":"))
         except (ValueError, ZeroDivisionError):
-            raise InputError(f"{option} must be numbers such as 0.5,0.4, not {text}") from None
-    means, deviations = lists
-    if mean is None and std is None:
-        return []
-    count = max(map(len, lists))
-    means, deviations = (one * count if len(one) == 1 else one for one in (means, deviations))
-    if len(means) != len(deviations):
-        raise InputError(f"--mean and --std must have as many numbers, not {len(means)} and {len(deviations)}")
-    return [*zip(means, deviations, strict=True)]
+            raise InputError(f"--samples must be LOW:HIGH, two numbers, not {self.samples}") from None
+        if low >= high:
+            raise InputError(f"--samples must be LOW:HIGH, the first the smaller one, not {self.samples}")
+        return low, high
+
+    @property
+    def normalisation(self) -> list[tuple[Fraction, Fraction]]:
+        """The mean and the deviation of each channel."""
+        if self.mean is None and self.std is None:
+            return []
+        lists: list[list[Fraction]] = []
+        for option, text, usual in (("--mean", self.mean, "0"), ("--std", self.std, "1")):
+            try:
+                lists.append([Fraction(one) for one in re.split("[,+]", usual if text is None else text)])
+            except (ValueError, ZeroDivisionError):
+                raise InputError(f"{option} must be numbers such as 0.5,0.4, not {text}") from None
+        count = max(map(len, lists))
+        means, deviations = (one * count if len(one) == 1 else one for one in lists)
+        if len(means) != len(deviations):
+            raise InputError(f"--mean and --std must have as many numbers, not {len(means)} and {len(deviations)}")
+        return [*zip(means, deviations, strict=True)]
 
 
 _KNOWN = ", ".join(f"{reader.name} ({reader.suffix})" for reader in READERS)
@@ -125,8 +121,8 @@ def net_import_command(asked: ImportArguments) -> int:
     images = asked.read()
     options = ImportOptions(
         name=asked.name or path.stem,
-        samples=samples_of(asked),
-        normalisation=normalisation_of(asked),
+        samples=asked.bounds,
+        normalisation=asked.normalisation,
         quantise=None if asked.quantise is None else request_of(asked.quantise),
         images=None if images is None else images.samples,
         wide=asked.wide,

@@ -44,8 +44,8 @@ def objdump_command(options: ObjdumpOptions) -> int:
     records: list[dict[str, Any]] = []
     for item in objects:
         sections = [section for section in item.sections if _is_chosen(section, options)]
-        for line in _heading(item):
-            tell(line)
+        cores = f", compiled for {', '.join(note.name for note in item.cores)}" if item.cores else ""
+        tell(f"{item.title}: {item.kind}{cores}", "")
         for section in sections:
             if options.headers:
                 _show_header(section)
@@ -74,11 +74,6 @@ def _is_chosen(section: CodeSection, options: ObjdumpOptions) -> bool:
     if options.function:
         return any(symbol.name in options.function for symbol in section.symbols)
     return section.is_code or options.headers
-
-
-def _heading(item: ObjectFile) -> list[str]:
-    cores = f", compiled for {', '.join(note.name for note in item.cores)}" if item.cores else ""
-    return [f"{item.title}: {item.kind}{cores}", ""]
 
 
 def _show_header(section: CodeSection) -> None:

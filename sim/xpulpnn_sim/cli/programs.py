@@ -1,8 +1,6 @@
 """``xpulpnn iss``, and the options, output, dumps and profiles of all commands that run a program."""
 
-import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -25,12 +23,11 @@ from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import Executable, Window, load, load_for, parse_number, parse_ram, windows
 from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, Trapped, describe
 from xpulpnn_sim.reference.programs.exits import record as trap_record
-from xpulpnn_sim.tools.files import require_writable
+from xpulpnn_sim.tools.files import replacing, require_writable
 from xpulpnn_sw.toolchain.build_options import require_core
 
 DEFAULT_LIMIT = 1_000_000_000
 HART_LIMIT = 1 << 32
-_FILE_MODE = 0o644
 
 
 Dump = tuple[int, int, Path]  # address and size of a piece of memory to write into a file after the run
@@ -110,21 +107,6 @@ def dumps(options: ProgramOptions, executable: Executable, own: Sequence[Window]
         require_writable(path, "--dump")
         found.append((address, size, path))
     return tuple(found)
-
-
-@contextmanager
-def replacing(path: Path) -> Generator[Path]:
-    """A temporary file that takes the place of ``path`` when it is complete, and goes away if it is not."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        temporary.chmod(_FILE_MODE)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def write_dumps(pieces: Sequence[Dump], read: Callable[[int, int], bytes]) -> None:

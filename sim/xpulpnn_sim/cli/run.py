@@ -25,7 +25,6 @@ from xpulpnn_sim.cli.programs import (
     address_text,
     dumps,
     load_program,
-    replacing,
     report,
     show,
     with_named_core,
@@ -38,7 +37,7 @@ from xpulpnn_sim.cosimulation.workloads.program_run import MEANING, Profile, run
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import memory_of, require_fitting
 from xpulpnn_sim.reference.programs.trace import Records
-from xpulpnn_sim.tools.files import require_folder, require_writable
+from xpulpnn_sim.tools.files import replacing, require_folder, require_writable
 
 
 def core_records(result: RunResult) -> list[dict[str, Any]]:

@@ -66,17 +66,23 @@ def write_bytes(path: Path, content: bytes) -> None:
     """As :func:`write_text`, for bytes."""
     if path.is_file() and path.read_bytes() == content:
         return
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Generator[Path]:
+    """A temporary file that takes the place of ``path`` when it is complete, and goes away if it is not."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
     temporary = Path(name)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        yield temporary
         temporary.chmod(0o644)
         temporary.replace(path)
-    except BaseException:
+    finally:
         temporary.unlink(missing_ok=True)
-        raise
 
 
 def require_folder(folder: Path, option: str) -> None:

@@ -27,7 +27,7 @@ from xpulpnn_sim.publishing.guide.instructions import (
     shown_cycles,
 )
 from xpulpnn_sim.publishing.guide.machine import TABLES
-from xpulpnn_sim.publishing.guide.pages import expand_page, with_remarks_first
+from xpulpnn_sim.publishing.guide.pages import expand_page
 from xpulpnn_sw.toolchain.headers.generate import headers
 
 pytestmark = pytest.mark.unit
@@ -170,13 +170,6 @@ def test_every_command_is_in_the_reference():
 def test_what_cannot_be_generated(text, message):
     with pytest.raises(InputError, match=f"^{message}$"):
         expand_page(text)
-
-
-def test_remarks_behind_the_sections_of_a_docstring_come_first():
-    text = "Do it.\n\nParameters\n----------\na : int\n    What.\n\nRaises :class:`E` and\nmore.\n"
-    assert with_remarks_first(text.split("\n"))[:4] == ["Do it.", "", "Raises :class:`E` and", "more."]
-    plain = "Do it.\n\nParameters\n----------\na : int\n    What.\n"
-    assert with_remarks_first(plain.split("\n")) == plain.split("\n")
 
 
 def test_every_register_of_the_cluster_is_described():

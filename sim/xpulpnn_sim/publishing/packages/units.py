@@ -3,7 +3,7 @@
 An instruction of the table gives the control word; its statements say what must come out, not its control word.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -61,28 +61,22 @@ class Vectors:
             word |= _number(value) << rows[name]["lsb"]
         return word
 
-    def operations(self, start: Mapping[str, int], end: Mapping[str, int], run: Mapping[str, int]) -> "Operations":
-        """Operations that take a cycle or wait for ``done``; see :class:`Operations`."""
-        return Operations(self, start, end, run)
-
-
-@dataclass(frozen=True, slots=True)
-class Operations:
-    """Writes operations of a unit with a ``done`` output."""
-
-    vectors: Vectors
-    # inputs while an operation of several cycles runs, and in the cycle in which the result is taken
-    running: Mapping[str, int]
-    # inputs while an operation of several cycles runs, and in the cycle in which the result is taken
-    taken: Mapping[str, int]
-    done: Mapping[str, int]  # expected in that cycle beside the result
-
-    def add(self, inputs: Mapping[str, int], expected: Mapping[str, int], text: str, *, cycles_vary: bool) -> None:
-        """An operation: its cycle, before that those until it is done if their number varies."""
-        expected = {**expected, **self.done}
-        if cycles_vary:
-            self.vectors.add({**inputs, **self.running}, expected, f"{text}: until it is done", waits=True)
-        self.vectors.add({**inputs, **self.taken}, expected, text)
+    def operation(
+        self,
+        enables: tuple[str, str],
+        inputs: Mapping[str, int],
+        expected: Mapping[str, int],
+        text: str,
+        *,
+        varies: bool,
+    ) -> None:
+        """Add an operation of a unit with a ``done`` output: its cycle, in which both ``enables`` are set; before that
+        those until it is done, with the first of them, if their number varies."""
+        expected = {**expected, "done": 1}
+        first, second = enables
+        if varies:
+            self.add({**inputs, first: 1, second: 0}, expected, f"{text}: until it is done", waits=True)
+        self.add({**inputs, first: 1, second: 1}, expected, text)
 
 
 def dot_product_vectors(fmt: ElemFmt, a: int, b: int, *, a_signed: bool, b_signed: bool, accumulator: int = 0) -> int:
@@ -97,15 +91,10 @@ def _number(value: Any) -> int:
     return int(getattr(value, "value", value))
 
 
-_ENABLES = {"": "we", "wb_nn_": "wb_nn_we"}
-_ADDRESSES = {"": "waddr", "wb_nn_": "wb_nn_addr"}
-_DATA = {"": "wdata", "wb_nn_": "wb_nn_data"}
-
-
 class NnRfModel:
     """Entries, all 0 after reset."""
 
-    def __init__(self, entries: int, write: str = "", read: str = "") -> None:
+    def __init__(self, entries: int, write: Sequence[str] = ("we", "waddr", "wdata"), read: str = "") -> None:
         """Clear the entries."""
         self._entries = [0] * entries
         self._write, self._read = write, read
@@ -115,15 +104,12 @@ class NnRfModel:
         """The entries of the requantisation."""
         return self._entries[FIRST_PARAMETER:]
 
-    def cycle(self, vectors: Vectors, inputs: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+    def cycle(self, vectors: Vectors) -> tuple[dict[str, int], dict[str, int]]:
         """A random write and random reads in one cycle: inputs and what the reads give, the written word included."""
         first = min(len(self._entries) - NNRF_WEIGHTS, NNRF_ACTIVATIONS)
-        enable, place, word = (
-            vectors.random.getrandbits(1),
-            vectors.random.randrange(len(self._entries)),
-            vectors.word(),
-        )
-        driven = {_ENABLES[self._write]: enable, _ADDRESSES[self._write]: place, _DATA[self._write]: word}
+        enable, place = vectors.random.getrandbits(1), vectors.random.randrange(len(self._entries))
+        word = vectors.word()
+        driven = dict(zip(self._write, (enable, place, word), strict=True))
         if enable:
             self._entries[place] = word
         weight = vectors.random.randrange(NNRF_WEIGHTS)
@@ -229,7 +215,7 @@ def _nnrf(config: CoreConfig, vectors: Vectors) -> None:
     for _ in range(_NNRF_CYCLES):
         # the parameters are outputs of registers: a word written in this cycle is not yet seen
         parameters = dict(zip(("nn_kappa", "nn_lambda"), model.parameters, strict=False))
-        inputs, expected = model.cycle(vectors, {})
+        inputs, expected = model.cycle(vectors)
         expected |= parameters
         vectors.add(inputs, expected, f"write {inputs['waddr']}" if inputs["we"] else "no write")
 
@@ -251,8 +237,7 @@ def _simd_alu(config: CoreConfig, vectors: Vectors) -> None:
 
 def _mult(config: CoreConfig, vectors: Vectors) -> None:
     """Every multiplication, and cycles without one between."""
-    running, taken = {"start": 1, "take": 0}, {"start": 1, "take": 1}
-    operations = vectors.operations(running, taken, {"done": 1})
+    enables = ("start", "take")
     for insn, fields in _rows_of(config):
         control = _under(fields, "ex.mult.")
         if fields["ex.unit"] is not Unit.MULT:
@@ -261,7 +246,7 @@ def _mult(config: CoreConfig, vectors: Vectors) -> None:
             inputs, value = _operands(vectors, insn, fields)
             word = {**inputs, "ctrl": vectors.control("ctrl", control)}
             high = control["op"] is MultOp.HIGH
-            operations.add(word, {"result": value}, insn.mnemonic, cycles_vary=high)
+            vectors.operation(enables, word, {"result": value}, insn.mnemonic, varies=high)
         vectors.add({"op_a": vectors.word(), "op_b": vectors.word()}, {"done": 0}, "idle")
     for insn in _requantising_rows(config):
         for _ in range(_PER_CONTROL_WORD):
@@ -270,7 +255,7 @@ def _mult(config: CoreConfig, vectors: Vectors) -> None:
             control = _under(control_fields(insn), "ex.mult.")
             word = {**inputs, "ctrl": vectors.control("ctrl", control), "requantise": 1}
             total = _scaled((inputs["nn_kappa"], inputs["nn_lambda"]), inputs["op_b"])
-            operations.add(word, {"result": total}, insn.mnemonic, cycles_vary=False)
+            vectors.operation(enables, word, {"result": total}, insn.mnemonic, varies=False)
 
 
 def _scaled(parameters: tuple[int, int], a: int) -> int:
@@ -281,26 +266,27 @@ def _scaled(parameters: tuple[int, int], a: int) -> int:
 
 def _ex_stage(config: CoreConfig, vectors: Vectors) -> None:
     """Every instruction that EX executes, with the NN-RF written and read meanwhile."""
-    model = NnRfModel(config.nnrf_entries, write="wb_nn_", read="id_nn_") if config.mac_load else None
-    operations = vectors.operations({"valid": 1, "advance": 0}, {"valid": 1, "advance": 1}, {"done": 1})
+    write = ("wb_nn_we", "wb_nn_addr", "wb_nn_data")
+    model = NnRfModel(config.nnrf_entries, write, read="id_nn_") if config.mac_load else None
+    enables = ("valid", "advance")
     for insn, fields in _rows_of(config):
         for _ in range(_PER_CONTROL_WORD // 2):
             inputs, expected, varies = _execution(config, vectors, insn, fields)
             if model is not None:
-                read, seen = model.cycle(vectors, inputs)
+                read, seen = model.cycle(vectors)
                 inputs, expected = {**inputs, **read}, {**expected, **seen}
             if "id_dotp_a" in inputs:
                 _issue(vectors, inputs)
-            operations.add(inputs, expected, insn.mnemonic, cycles_vary=varies)
+            vectors.operation(enables, inputs, expected, insn.mnemonic, varies=varies)
     for insn in _requantising_rows(config):
         assert model is not None
         control = _under(control_fields(insn), "ex.")
         for _ in range(_PER_CONTROL_WORD):
             b, parameters = vectors.word(), model.parameters
-            read, seen = model.cycle(vectors, {})
+            read, seen = model.cycle(vectors)
             inputs = {"ctrl": vectors.control("ctrl", control), "requantise": 1, "op_b": b, **read}
             product = _scaled((parameters[0], parameters[1]), b)
-            operations.add(inputs, {**seen, "product": product}, insn.mnemonic, cycles_vary=False)
+            vectors.operation(enables, inputs, {**seen, "product": product}, insn.mnemonic, varies=False)
 
 
 _VARYING = (Unit.DIV,)
