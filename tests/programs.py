@@ -1,7 +1,11 @@
-"""Programs from assembly text, with memory of their own for data and the words that end them."""
+"""Programs from assembly text, with memory of their own for data and the words that end them; what commands wrote."""
 
+import base64
+import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,3 +77,14 @@ def run_printing(run: Callable[[int], int], capfdbinary: pytest.CaptureFixture[b
     captured = capfdbinary.readouterr()
     assert captured.out == b""
     assert captured.err.startswith(b"A\n\xff")
+
+
+def read_results(path: Path) -> list[Any]:
+    """The results that a command has written as JSON."""
+    return json.loads(path.read_text())["results"]
+
+
+def plots_of(page: str) -> Any:
+    """The plots of a page."""
+    text = page.partition('id="plots">')[2].partition("</script>")[0]
+    return json.loads(gzip.decompress(base64.b64decode(text)))

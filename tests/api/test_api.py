@@ -3,12 +3,12 @@
 import json
 
 import pytest
+from tests.programs import read_results
 
 from xpulpnn import preset
 from xpulpnn.errors import ConfigError, InputError, LayerError
 from xpulpnn.isa.table import find
 from xpulpnn_sim import Machine, check_vectors, cosim
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sw.layers.precision import Precision
 

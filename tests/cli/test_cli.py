@@ -10,16 +10,15 @@ import time
 
 import pytest
 from rich.progress import Progress
+from tests.programs import plots_of, read_results
 
 from xpulpnn import user_cache
 from xpulpnn_sim.cli import common, doctor
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import current
 from xpulpnn_sim.cli.tree import COMMANDS, GROUPS, complete
 from xpulpnn_sim.cosimulation.model import build
 from xpulpnn_sim.reference.golden import layers
-from xpulpnn_sim.tools.pages import plots_of
 from xpulpnn_sim.tools.top_names import ALL_TOPS
 
 FIELDS = {

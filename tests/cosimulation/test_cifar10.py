@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from tests.designs import FOUR
 from tests.networks import cifar10_case
+from tests.programs import read_results
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.networks.images import read_images
 from xpulpnn_sim.cosimulation.networks.network_run import build_network

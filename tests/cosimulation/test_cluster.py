@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.programs import read_results
 
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.cli import run as run_command
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.checks.retirements import RetirementCheck
 from xpulpnn_sim.cosimulation.model import session, waves

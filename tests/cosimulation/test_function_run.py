@@ -5,16 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.designs import FULL
+from tests.programs import plots_of, read_results
 
 from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.packed_sweeps import Wanted, sweep_points
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.packed_products import FunctionWork, SweepPoint, run_point
 from xpulpnn_sim.exploration.report.packed_plots import grids
-from xpulpnn_sim.tools.pages import plots_of
 from xpulpnn_sw.kernels.ulppack.gemm import packed_gemm
 from xpulpnn_sw.kernels.ulppack.packing import METHODS, methods
 from xpulpnn_sw.kernels.ulppack.plan import PackedPlan, best_plan

@@ -6,9 +6,9 @@ from base64 import b64decode
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tests.programs import read_results
 
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cosimulation.networks import job
 from xpulpnn_sim.cosimulation.networks.images import picture
 from xpulpnn_sim.cosimulation.networks.job import Job

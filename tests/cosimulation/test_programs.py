@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.programs import read_results
 
 from xpulpnn.config import PRESETS
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine

@@ -3,10 +3,9 @@
 import re
 
 import pytest
-from tests.programs import LOOPING, printing, run_printing
+from tests.programs import LOOPING, printing, read_results, run_printing
 
 from xpulpnn.config import preset
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
 from xpulpnn_sim.cosimulation.workloads import program_run

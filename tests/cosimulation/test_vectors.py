@@ -7,11 +7,11 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from tests.programs import read_results
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError
 from xpulpnn.isa.table import Decoder, enabled, find
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.checks.vectors import VectorReader, check_golden
 from xpulpnn_sim.verification.random.drawn_vectors import drawn_vectors

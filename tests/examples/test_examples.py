@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.programs import read_results
 
 from xpulpnn_sim import run, simulate
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.networks.images import read_images
 from xpulpnn_sim.cosimulation.networks.summary import classified

@@ -6,10 +6,10 @@ import shlex
 import sys
 
 import pytest
+from tests.programs import read_results
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import parsed
 from xpulpnn_sim.exploration import exploration, finished_run
 from xpulpnn_sim.exploration.options import ExploreOptions

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.processes import PATIENCE_S, all_gone, wait_for
-
-from xpulpnn_sim.cli.common import read_results
+from tests.programs import read_results
 
 pytest.importorskip("distributed")
 
@@ -25,7 +24,6 @@ EXPLORE = """
 import sys
 from pathlib import Path
 import fake_steps
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.exploration import exploration, task
 

@@ -168,7 +168,10 @@ def cc_command(asked: CcOptions) -> int:
         include=asked.include,
         define=asked.define,
         extra=tuple(word for word in asked.extra if not word.startswith("-Wl,")),
-        linking=tuple(_linking(asked)),
+        linking=(
+            *(word for word in asked.extra if word.startswith("-Wl,")),
+            *(word for word in asked.linking if word.removeprefix("-l") not in _IN_RUNTIME),
+        ),
         start_files=not asked.nostartfiles,
         script=_script(asked.script),
         **_memory(asked),
@@ -217,12 +220,6 @@ def _cluster(asked: CcOptions) -> ClusterLayout | None:
         for name, value in given.items()
     }
     return ClusterLayout(**sizes)
-
-
-def _linking(asked: CcOptions) -> list[str]:
-    """The options for the linker."""
-    passed = [word for word in asked.extra if word.startswith("-Wl,")]
-    return passed + [word for word in asked.linking if word.removeprefix("-l") not in _IN_RUNTIME]
 
 
 def _script(path: Path | None) -> Path | None:

@@ -126,10 +126,15 @@ def run_on_clusters(wanted: ClusterRuns, cluster: ClusterConfig, cases: Sequence
     return records
 
 
+KERNEL: Columns = {"layer": "{[layer]}", "precision": "{[precision]}", "variant": "{[variant]}"}
+RUN: Columns = {
+    "errors": "{[mismatches]}",
+    "Mcyc/s": lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
+}
+"""First and last columns of all tables of kernels that were run."""
+
 _COLUMNS: Columns = {
-    "layer": "{[layer]}",
-    "precision": "{[precision]}",
-    "variant": "{[variant]}",
+    **KERNEL,
     "banks": "{[banks]}",
     "arbiter": "{[arbiter]}",
     "placement": "{[placement]}",
@@ -141,8 +146,7 @@ _COLUMNS: Columns = {
     "speed-up": lambda record: quotient(record["speed-up"], 1),
     "conflicts": lambda record: _share(record, record["stalls"].get(_CONFLICT, 0)),
     "last core": lambda record: _share(record, record["barrier"]),
-    "errors": "{[mismatches]}",
-    "Mcyc/s": lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
+    **RUN,
 }
 
 

@@ -34,6 +34,8 @@ TYPED: ContextVar[tuple[str, ...]] = ContextVar("TYPED", default=())
 RESULTS_ON_OUTPUT: ContextVar[bool] = ContextVar("RESULTS_ON_OUTPUT", default=False)
 """True while the standard output is for results as JSON alone."""
 
+Item = TypeVar("Item")
+
 SCHEMA = 1  # version of the form of all results as JSON
 
 
@@ -53,11 +55,6 @@ def write_json(path: Path | None, result: Any) -> None:
         sys.stdout.write(text)
     else:
         write_text(path, text)
-
-
-def read_results(path: Path) -> list[Any]:
-    """Return the results that a command has written as JSON."""
-    return json.loads(path.read_text())["results"]
 
 
 @dataclass
@@ -92,30 +89,26 @@ def finish(path: Path | None, result: Any, *, good: bool, stop: Stop | None = No
     return OK if good else FAILED
 
 
-def matching(patterns: Iterable[str], names: Sequence[str], must: str) -> set[str]:
-    """Return the names that fit one of the patterns; each pattern must fit one."""
-    taken: set[str] = set()
+def matching(patterns: Iterable[str], known: Sequence[Item], must: str, name: str = "name") -> list[Item]:
+    """Return the items whose ``name`` fits one of the patterns; each pattern must fit one."""
+    names, taken = [getattr(one, name) for one in known], set[str]()
     for pattern in patterns:
         found = fnmatch.filter(names, pattern)
         if not found:
             raise InputError(f"{must}, not {pattern}")
         taken.update(found)
-    return taken
+    return [one for one in known if getattr(one, name) in taken]
 
 
 _PLAIN_WIDTH = 200  # columns of output that does not go to a terminal
 
 
-def output() -> Console:
-    """Return the console for results, wide enough for every table unless a terminal says otherwise."""
-    stream = sys.stderr if RESULTS_ON_OUTPUT.get() else sys.stdout
-    return Console(file=stream, highlight=False, width=None if stream.isatty() else _PLAIN_WIDTH)
-
-
 def tell(*parts: object) -> None:
-    """Print lines of text as they are, and tables."""
+    """Print lines of text as they are, and tables, as wide as they are unless a terminal says otherwise."""
+    stream = sys.stderr if RESULTS_ON_OUTPUT.get() else sys.stdout
+    console = Console(file=stream, highlight=False, width=None if stream.isatty() else _PLAIN_WIDTH)
     for part in parts:
-        output().print(part, markup=False, soft_wrap=not hasattr(part, "__rich_console__"))
+        console.print(part, markup=False, soft_wrap=not hasattr(part, "__rich_console__"))
 
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|[-+]?[0-9][0-9.,]*[%x]?( of [0-9]+)?|-|")  # cells that stand to the right
@@ -165,9 +158,6 @@ def pairs(figures: Mapping[str, object]) -> Table:
 
 _FIRST_LINE_S = 10.0  # seconds before the first line of progress, and the shortest time between two
 _LINES = 20  # lines of progress in a run of any length, about, after which they come less often
-
-
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)

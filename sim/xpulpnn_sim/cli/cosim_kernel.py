@@ -20,7 +20,7 @@ from xpulpnn_sim.api.cosimulation import (
     run_cases,
 )
 from xpulpnn_sim.api.random_layers import covered, random_cases, turns
-from xpulpnn_sim.cli.cluster_runs import ClusterRuns, run_on_clusters
+from xpulpnn_sim.cli.cluster_runs import KERNEL, RUN, ClusterRuns, run_on_clusters
 from xpulpnn_sim.cli.common import Columns, cells_of, finish, quotient, record_table, run_results, table, tell
 from xpulpnn_sim.cli.configurations import DataTiming, Simulated
 from xpulpnn_sim.cli.kernels import FORMS, Kernel, Precisions, Requantising, Specialising
@@ -41,16 +41,13 @@ def _public(record: Mapping[str, Any]) -> int | None:
 
 _TITLE = "public: cycles of PULP-NN's kernels in C, compiled, on one such core; elements: read by windows"
 _COLUMNS: Columns = {
-    "layer": "{[layer]}",
-    "precision": "{[precision]}",
-    "variant": "{[variant]}",
+    **KERNEL,
     "cycles": "{[cycles]}",
     "public": lambda record: _public(record) or "-",
     "public/ours": lambda record: quotient(_public(record), record["cycles"]),
     "instructions": "{[instructions]}",
     "elements/cyc": "{[macs_per_cycle]:.2f}",
-    "errors": "{[mismatches]}",
-    "Mcyc/s": lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
+    **RUN,
 }
 
 
@@ -65,8 +62,6 @@ _VARIANT = (
 )
 
 _BEFORE, _AFTER = 50, 20  # instructions in the waveforms before and after a mismatch
-
-_MILLION = 1e6
 
 _BEGINNING = 2000  # cycles of waveforms when nothing is wrong
 
@@ -253,9 +248,7 @@ def _known(name: str, digits: int) -> Callable[[dict[str, Any]], str]:
 
 
 _KERNEL_COLUMNS: Columns = {
-    "layer": "{[layer]}",
-    "precision": "{[precision]}",
-    "variant": "{[variant]}",
+    **KERNEL,
     "cycles": "{[cycles]}",
     "cyc/sdotp": "{[cycles_per_sdotp]:.3f}",
     "paper": _known("paper", 3),
@@ -263,6 +256,5 @@ _KERNEL_COLUMNS: Columns = {
     "MAC/cyc": "{[macs_per_cycle]:.2f}",
     "model ": _known("model_rate", 2),  # the heading of another column, told apart by its space
     "OPEF": "{[opef]:.2f}",
-    "errors": "{[mismatches]}",
-    "Mcyc/s": lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
+    **RUN,
 }

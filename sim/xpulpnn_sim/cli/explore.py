@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.cli.common import FAILED, INTERRUPTED, OK, output, progress_bar, remark, tell, write_json
+from xpulpnn_sim.cli.common import FAILED, INTERRUPTED, OK, progress_bar, remark, tell, write_json
 from xpulpnn_sim.cli.options import (
     Count,
     Dask,
@@ -134,8 +134,7 @@ def explore_command(typed: ExploreArguments) -> int:
 
         finished = explore(options, Watcher(remark=remark, expect=expect, done=done))
     write_json(options.json, finished.record())
-    console = output()
-    finished.show(console)
+    tell(*finished.shown())
     files = [*FILES[:2], f"{POINTS}/", *([] if options.no_report else [REPORT])]
     tell(f"{options.output}: {', '.join(files)}")
     if finished.lost:

@@ -13,7 +13,7 @@ from xpulpnn.verilog import EmittedVerilog, Reset
 from xpulpnn_sim.cli.common import OK, tell, write_json
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import Json, NewFolder, Seconds, arguments, command
-from xpulpnn_sim.publishing.packages.assemble import DEFAULT_CLOCK_NS, PACKAGED, write_package
+from xpulpnn_sim.publishing.packages.assemble import DEFAULT_CLOCK_NS, PACKAGED, package_files
 from xpulpnn_sim.publishing.packages.design import Design
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.top_names import ALL_TOPS
@@ -92,8 +92,10 @@ def generate_command(options: GenerateOptions) -> int:
 def _package(options: GenerateOptions, emitted: EmittedVerilog) -> int:
     command = f"{command_line(options)} --package --clock {options.clock:g}"
     design = Design(options.top, options.for_top(options.top), emitted, options.clock, command)
-    files = write_package(design, options.output)
+    files = package_files(design)
+    for name, text in files.items():
+        write_text(options.output / name, text)
     readme = options.output / "README.md"
     tell(f"{readme}: package of module {design.module}, {len(files)} files")
-    write_json(options.json, {"top": options.top, "files": files})
+    write_json(options.json, {"top": options.top, "files": [options.output / name for name in files]})
     return OK

@@ -90,7 +90,7 @@ def mutate_units_command(options: UnitMutationOptions) -> int:
     if options.summary:
         known = collected(options.output)
         _report(known)
-        write_json(options.json, {"complete": True, "units": _described(known)})
+        write_json(options.json, {"complete": True, "units": _records(known)})
         return OK
     units = _units(options.units)
     if not available("verilator"):
@@ -103,7 +103,7 @@ def mutate_units_command(options: UnitMutationOptions) -> int:
 
     found, is_complete = hunt(units, options.output, search)
     _report(found)
-    write_json(options.json, {"complete": is_complete, "units": _described(found)})
+    write_json(options.json, {"complete": is_complete, "units": _records(found)})
     return OK if is_complete else incomplete(f"{len(found)} of {len(units)} units")
 
 
@@ -139,10 +139,6 @@ def _units(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _described(found: Mapping[str, Sequence[Judged]]) -> dict[str, Any]:
-    return {unit: {**_counts(judged), "mutants": rows_of(judged)} for unit, judged in found.items()}
-
-
 def _report(found: Mapping[str, Sequence[Judged]]) -> None:
     """The table, and the mutants that are alive."""
     tell(_table(found))
@@ -161,6 +157,11 @@ def _counts(
 ) -> dict[str, int]:
     """The number of mutants of each kind; kinds that are not among ``names`` are there if one was found."""
     return dict.fromkeys(names, 0) | Counter(map(kind, judged)) | {"mutants": len(judged)}
+
+
+def _records(found: Mapping[str, Sequence[Judged]], *columns: Any) -> dict[str, Any]:
+    """Numbers of mutants and the mutants themselves, of each thing; ``columns`` are those of :func:`_counts`."""
+    return {name: {**_counts(judged, *columns), "mutants": rows_of(judged)} for name, judged in found.items()}
 
 
 def _table(found: Mapping[str, Sequence[Judged]]) -> Table:
@@ -229,10 +230,11 @@ def mutate_core_command(options: CoreMutationOptions) -> int:
         )
 
     found, is_complete = hunt(plans, options.output, search)
-    tell(outcome_table("core", _CORE_NUMBERS, {name: _core_counts(judged) for name, judged in found.items()}))
+    counts = {name: _counts(judged, _CORE_NUMBERS, _kind_of) for name, judged in found.items()}
+    tell(outcome_table("core", _CORE_NUMBERS, counts))
     tell(_CORE_FOOT)
     tell_survivors({name: sorted(judged, key=_place) for name, judged in found.items()})
-    write_json(options.json, {"complete": is_complete, "cores": {name: _core_record(found[name]) for name in found}})
+    write_json(options.json, {"complete": is_complete, "cores": _records(found, _CORE_NUMBERS, _kind_of)})
     return OK if is_complete else incomplete(f"{len(found)} of {len(plans)} cores")
 
 
@@ -246,11 +248,3 @@ def _kind_of(each: Judged) -> str:
         return "alive" if each.alive else each.proof
     known = {"random program": "random", "cycle costs": "costs"}
     return next((kind for start, kind in known.items() if each.test.startswith(start)), "directed")
-
-
-def _core_counts(judged: Sequence[Judged]) -> dict[str, int]:
-    return _counts(judged, _CORE_NUMBERS, _kind_of)
-
-
-def _core_record(judged: Sequence[Judged]) -> dict[str, object]:
-    return {**_core_counts(judged), "mutants": rows_of(judged)}

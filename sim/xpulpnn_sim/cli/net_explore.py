@@ -11,7 +11,7 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.cli.common import FAILED, OK, progress_bar, tell, write_json
 from xpulpnn_sim.cli.configurations import Simulated
-from xpulpnn_sim.cli.networks import Samples
+from xpulpnn_sim.cli.networks import Samples, write_network
 from xpulpnn_sim.cli.options import Count, Json, Natural, NewFolder, Report, arguments, between, command, listed, rule
 from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
 from xpulpnn_sim.exploration.widths.exploration import (
@@ -20,10 +20,8 @@ from xpulpnn_sim.exploration.widths.exploration import (
     front_table,
     write_widths_page,
 )
-from xpulpnn_sim.exploration.widths.subject import Assignment, Subject, widths_text
-from xpulpnn_sim.tools.files import write_bytes, write_text
+from xpulpnn_sim.exploration.widths.subject import Subject, widths_text
 from xpulpnn_sim.tools.named_table import TerminalTable
-from xpulpnn_sw.networks.form import written
 from xpulpnn_sw.networks.importers.onnx_file import OnnxModel, import_onnx
 from xpulpnn_sw.networks.importers.onnx_operators import QUANTISERS
 from xpulpnn_sw.networks.importers.registry import ImportOptions, packages_for
@@ -169,24 +167,14 @@ def _show(found: Exploration, floor: float | None) -> None:
 def _write(asked: NetExploreOptions, subject: Subject, found: Exploration) -> None:
     """Networks, plot and record."""
     files: list[Path] = []
-    folder: Path | None = asked.output
-    for best in found.best if folder is not None else ():
-        assert folder is not None
-        widths = best.point.widths
-        name = _name(asked.model.stem, widths)
-        path = folder / f"{name}.json"
-        weights = path.with_suffix(".npz")
-        text, arrays = written(subject.described(widths, name), weights.name)
-        write_bytes(weights, arrays)
-        write_text(path, text)
-        files.append(path)
+    if asked.output is not None:
+        for best in found.best:
+            widths = best.point.widths
+            name = f"{asked.model.stem}_{widths_text(widths).replace(',', '_').replace('/', 'a')}"
+            files += write_network(subject.described(widths, name), asked.output / f"{name}.json")[:1]
     if asked.report is not None:
         write_widths_page(asked.report, asked.model.name, found)
         files.append(asked.report)
     if files:
         tell(*files)
     write_json(asked.json, found.record() | {"model": asked.model.name, "files": files})
-
-
-def _name(model: str, widths: Assignment) -> str:
-    return f"{model}_{widths_text(widths).replace(',', '_').replace('/', 'a')}"

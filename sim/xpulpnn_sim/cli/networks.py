@@ -129,18 +129,24 @@ def net_import_command(asked: ImportArguments) -> int:
         note=notes.append,
     )
     described = import_model(asked.model, options)
+    files = write_network(described, path)
+    tell(_layers(described))
+    for note in notes:
+        tell(note)
+    tell(*files)
+    layers = [stage.name for stage in described.network.stages]
+    record = {"network": described.network.name, "macs": described.network.macs, "layers": layers, "notes": notes}
+    write_json(asked.json, record | {"files": files})
+    return OK
+
+
+def write_network(described: Described, path: Path) -> list[Path]:
+    """Write a network, its weights in the npz file beside it; returns both files."""
     weights = path.with_suffix(".npz")
     text, arrays = written(described, weights.name)
     write_bytes(weights, arrays)
     write_text(path, text)
-    tell(_layers(described))
-    for note in notes:
-        tell(note)
-    tell(path, weights)
-    layers = [stage.name for stage in described.network.stages]
-    record = {"network": described.network.name, "macs": described.network.macs, "layers": layers, "notes": notes}
-    write_json(asked.json, record | {"files": [path, weights]})
-    return OK
+    return [path, weights]
 
 
 def _layers(described: Described) -> Table:

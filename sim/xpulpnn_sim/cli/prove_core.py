@@ -164,7 +164,9 @@ class PipelineOptions(ProofOptions):
 def prove_pipeline_command(options: PipelineOptions) -> int:
     """Print the table; fails if a property fails or time is up, or a fault is not found."""
     config = options.core
-    chosen = _chosen_rules(options.rules, rules(config))
+    known = rules(config)
+    names = [rule.name for rule in known]
+    chosen = matching(options.rules or names, known, f"PROPERTY must be one of {', '.join(names)}")
     if options.listing:
         tell(record_table({"property": "{.name}", "says": "{.says}", "limited to": "{.limits}"}, chosen))
         return OK
@@ -172,13 +174,13 @@ def prove_pipeline_command(options: PipelineOptions) -> int:
         raise InputError(f"--preset must be {_FAULTS_OF} with --self-test, not {options.preset}")
     with workplace(options, "sequences") as work:
         prover = Prover(**work._asdict(), timeout_s=options.timeout, resume=not options.fresh)
-        names = {rule.name for rule in chosen}
         if not options.self_test:
             return _search(options, prover, chosen, [None])
         # Amaranth takes long to import
         from xpulpnn_sim.proofs.faults.core import SEQUENCE_FAULTS
 
-        return _search(options, prover, chosen, [fault for fault in SEQUENCE_FAULTS if fault.check in names])
+        faults = [fault for fault in SEQUENCE_FAULTS if any(fault.check == rule.name for rule in chosen)]
+        return _search(options, prover, chosen, faults)
 
 
 def _search(
@@ -203,12 +205,6 @@ def _search(
     good = all(is_found(one.outcome) if one.fault else one.outcome.verdict in (PROVED, PASSED) for one in found)
     record = {"complete": not stop.interrupted, "properties": list(map(_pipeline_record, found))}
     return finish(options.json, record, good=good, stop=stop, done=f"{len(found)} of {len(jobs)}")
-
-
-def _chosen_rules(names: Sequence[str], there: list[PipelineRule]) -> list[PipelineRule]:
-    known = [rule.name for rule in there]
-    taken = matching(names or known, known, f"PROPERTY must be one of {', '.join(known)}")
-    return [rule for rule in there if rule.name in taken]
 
 
 _PIPELINE_COLUMNS: Columns = {
@@ -265,7 +261,8 @@ def prove_riscv_formal_command(options: RiscvFormalOptions) -> int:
     """Print the table; fails if a check fails or time is up."""
     config = options.core
     suite = find_suite(options.suite)
-    checks = _chosen_checks(options.checks, suite.checks(config, options.depth))
+    known = suite.checks(config, options.depth)
+    checks = matching(options.checks, known, "--checks must be names of checks (--list shows them)")
     if options.uncut:
         checks = [replace(check, cutpoints=tuple(cut for cut in check.cutpoints if cut.ties)) for check in checks]
     if options.listing:
@@ -319,13 +316,6 @@ def _find_faults(options: RiscvFormalOptions, campaign: CoreChecks, checks: list
     ]
     record = {"complete": not stop.interrupted, "faults": records}
     return finish(options.json, record, good=seen == len(faults), stop=stop, done=f"{len(found)} faults")
-
-
-def _chosen_checks(patterns: Sequence[str], checks: list[Check]) -> list[Check]:
-    """The checks of a list of names and patterns."""
-    names = [check.name for check in checks]
-    taken = matching(patterns, names, "--checks must be names of checks (--list shows them)")
-    return [check for check in checks if check.name in taken]
 
 
 def _assumed(check: Check) -> str:

@@ -124,7 +124,7 @@ def prove_instructions_command(options: InstructionOptions) -> int:
     """Print the table; fails unless all chosen instructions are proved, or with ``--self-test`` all faults found."""
     config = options.core
     rows = [row for row in enabled(config.extensions, config.widths) if row.size == 4]
-    chosen = _chosen(options.mnemonics, rows)
+    chosen = matching(options.mnemonics, rows, "MNEMONIC must be one or more that the core has", "mnemonic")
     if options.listing:
         tell(*(proof_name(row) for row in chosen if provable(row)))
         return OK
@@ -161,20 +161,18 @@ def _run(options: InstructionOptions, proofs: Proofs, chosen: Sequence[Insn], ve
     proved = sum(verdict.verdict == PROVED for verdict in found.values())
     seconds = sum(verdict.seconds for verdict in found.values())
     tell(f"{proved} of {len(provers)} instructions proved in {seconds:.0f} s")
-    record = {
+
+    def record(verdict: Outcome) -> dict[str, Any]:
+        return outcome_record("instruction", verdict, example=list(verdict.parts))
+
+    result = {
         "complete": not stop.interrupted,
-        "granted": [_record(each) for each in granted],
-        "instructions": [_record(found[proof_name(row)]) for row in provers if proof_name(row) in found],
+        "granted": [record(each) for each in granted],
+        "instructions": [record(found[proof_name(row)]) for row in provers if proof_name(row) in found],
         "left": left,
     }
     good = all(each.verdict == PROVED for each in (*granted, *found.values()))
-    return finish(options.json, record, good=good, stop=stop, done=f"{len(found)} of {len(provers)} instructions")
-
-
-def _chosen(patterns: Sequence[str], rows: Sequence[Insn]) -> list[Insn]:
-    """The rows of a list of mnemonics and patterns."""
-    taken = matching(patterns, [row.mnemonic for row in rows], "MNEMONIC must be one or more that the core has")
-    return [row for row in rows if row.mnemonic in taken]
+    return finish(options.json, result, good=good, stop=stop, done=f"{len(found)} of {len(provers)} instructions")
 
 
 def _table(rows: Sequence[Insn], found: dict[str, Outcome]) -> Table:
@@ -188,7 +186,3 @@ def _table(rows: Sequence[Insn], found: dict[str, Outcome]) -> Table:
         seconds = sum(each.seconds for each in verdicts)
         lines.append((op, names, f"{proved} of {len(members)}", f"{seconds:.1f}"))
     return table(("operation", "instructions", "proved", "seconds"), lines)
-
-
-def _record(verdict: Outcome) -> dict[str, Any]:
-    return outcome_record("instruction", verdict, example=list(verdict.parts))

@@ -3,14 +3,11 @@
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import util
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.text import Text
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.report import comparison, tables
@@ -165,21 +162,18 @@ class FinishedRun:
 
             write_report(folder / REPORT, self)
 
-    def show(self, console: Console) -> None:
-        """Print tables, conditions, and what went wrong."""
+    def shown(self) -> Iterator[TerminalTable | str]:
+        """Tables, conditions, and what went wrong."""
         overheads = tables.overhead_table(self.points, self.baseline)
         rates, best = self._results()
         if rates is not None and len(rates.rows) > _SHOWN_RATES:
             rates = replace(rates, rows=[], notes=[f"{len(rates.rows)} rows: see results.json or the report."])
         for table in (*self.extra, tables.figure_table(self.points, self.baseline), rates, best, overheads):
             if table is not None:
-                console.print(TerminalTable(table))
-                console.print()
+                yield from (TerminalTable(table), "")
         if self.interrupted:
-            told = f"INCOMPLETE: {self.interrupted}; the next run goes on from here unless it is to start afresh"
-            console.print(Text(told), soft_wrap=True)
-        for line in self._below():
-            console.print(Text(line), soft_wrap=True)
+            yield f"INCOMPLETE: {self.interrupted}; the next run goes on from here unless it is to start afresh"
+        yield from self._below()
 
     def _below(self) -> list[str]:
         lines: list[str] = []

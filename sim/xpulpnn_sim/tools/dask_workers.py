@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -31,9 +32,6 @@ _LOOK_S = 2.0  # time between looks for workers
 _LONELY_S = 60.0  # time without any worker after which a run gives up
 
 _ADDRESS = re.compile(r"(?:(?:tcp|tls)://)?(\[[0-9a-fA-F:]+\]|[^/:\[\]]+):(\d{1,5})")
-
-_known_versions: dict[str, WorkerAnswer] = {}  # what this worker has told, by a hash of the function that asked
-_asking = threading.Lock()
 
 
 class WorkersLostError(ToolError):
@@ -73,7 +71,7 @@ def dask_workers(address: str, versions: Versions, timeout_s: float) -> Generato
         pool = _DaskPool(client, address, versions, timeout_s)
         try:
             pool.check_workers()
-            pool.watch()
+            threading.Thread(target=pool.watch, daemon=True).start()
             yield pool
         finally:
             pool.stop()
@@ -153,10 +151,6 @@ class _DaskPool(Pool):
             if text:
                 raise InputError(f"every Dask worker must {text} (worker {worker})")
 
-    def watch(self) -> None:
-        """From now on let all calls fail once the scheduler or its workers are gone for good."""
-        threading.Thread(target=self._watch, daemon=True).start()
-
     def stop(self) -> None:
         """End all calls; their processes and tools are killed on the workers."""
         self._stopped.set()
@@ -188,7 +182,8 @@ class _DaskPool(Pool):
         else:
             call.settle(done.result())
 
-    def _watch(self) -> None:
+    def watch(self) -> None:
+        """Let all calls fail once the scheduler or its workers are gone for good."""
         lonely_s = 0.0
         while not self._stopped.wait(_LOOK_S):
             try:
@@ -233,17 +228,18 @@ def _run(folder: Path, call: bytes, timeout_s: float, wanted: Callable[[], bool]
         process.kill()
 
 
+@cache
+def _versions_here(versions: bytes) -> Mapping[str, str]:
+    """The versions of this worker, asked once; raises what the process that tells them runs into."""
+    with tempfile.TemporaryDirectory(prefix="xpulpnn-") as folder:
+        answer = _run(Path(folder), pack_object(_tell_versions, (versions,), {}), _VERSIONS_S, lambda: True)
+    if answer.error is not None:
+        raise answer.error
+    return answer.value
+
+
 def _difference(versions: bytes, expected: Mapping[str, str]) -> str:
-    name = hashlib.sha256(versions).hexdigest()
-    with _asking:
-        answer = _known_versions.get(name)
-        if answer is None:
-            with tempfile.TemporaryDirectory(prefix="xpulpnn-") as folder:
-                answer = _run(Path(folder), pack_object(_tell_versions, (versions,), {}), _VERSIONS_S, lambda: True)
-        if answer.error is not None:
-            return f"be able to tell its versions, not fail with: {' '.join(str(answer.error).split())}"
-        _known_versions[name] = answer
-    found: Mapping[str, str] = answer.value
+    found = _versions_here(versions)
     for what, wanted in expected.items():
         if found.get(what) != wanted:
             return f"have {what} {wanted}, not {found.get(what, 'none')}"

@@ -274,12 +274,6 @@ def _compressed(content: bytes) -> str:
     return base64.b64encode(gzip.compress(content, mtime=0)).decode()
 
 
-def plots_of(page: str) -> Any:
-    """Return the plots of a page, for tests and tools."""
-    text = page.partition('id="plots">')[2].partition("</script>")[0]
-    return json.loads(gzip.decompress(base64.b64decode(text)))
-
-
 @cache
 def plotly_script() -> str:
     """The drawing script, packed: a third of its size."""

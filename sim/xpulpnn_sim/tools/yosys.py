@@ -123,15 +123,12 @@ class Yosys:
         log.write_text(text)
         found = re.search(r"^(?:.*: )?ERROR: (.*)$", text, re.MULTILINE)
         if found or done.returncode:
-            raise ToolError(f"yosys must be able to synthesise {what}: {found[1] if found else _last_line(text)}")
+            last = (text.strip().splitlines() or ["no message"])[-1]
+            reason = found[1] if found else last.strip()
+            raise ToolError(f"yosys must be able to synthesise {what}: {reason}")
         for name in results:
             if not (folder / name).exists():
                 raise ToolError(f"yosys must be able to synthesise {what}: it wrote no {name}")
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "no message"
 
 
 def find_yosys(choice: str = "") -> Yosys:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.programs import plots_of
 
 from xpulpnn.config import preset
 from xpulpnn.errors import ToolError
@@ -22,7 +23,6 @@ from xpulpnn_sim.cosimulation.networks.job import (
 )
 from xpulpnn_sim.cosimulation.networks.page import is_picture, write_network_page
 from xpulpnn_sim.cosimulation.networks.summary import mean_of, summary_records
-from xpulpnn_sim.tools.pages import plots_of
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layers.layer import LinearLayer

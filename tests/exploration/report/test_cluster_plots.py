@@ -1,6 +1,7 @@
 """Plots of kernels on clusters: over the cores, over the banks, and layers in tiles over time."""
 
 import pytest
+from tests.programs import plots_of
 
 from xpulpnn_sim.exploration.report.cluster_plots import (
     bank_gains,
@@ -10,7 +11,6 @@ from xpulpnn_sim.exploration.report.cluster_plots import (
     timeline_figure,
     write_cluster_plots,
 )
-from xpulpnn_sim.tools.pages import plots_of
 
 pytestmark = pytest.mark.unit
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
+from tests.programs import plots_of
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.finished_run import write_csv
@@ -14,7 +15,7 @@ from xpulpnn_sim.exploration.report import comparison, tables
 from xpulpnn_sim.exploration.report.headlines import best_table, headline_table
 from xpulpnn_sim.exploration.report.html import write_report
 from xpulpnn_sim.tools.named_table import TerminalTable
-from xpulpnn_sim.tools.pages import plotly_script, plots_of
+from xpulpnn_sim.tools.pages import plotly_script
 
 pytestmark = pytest.mark.unit
 

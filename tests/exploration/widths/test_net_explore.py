@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.programs import read_results
 
 from xpulpnn.config import preset
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cosimulation.networks.images import read_images
 from xpulpnn_sim.exploration.widths import exploration
 from xpulpnn_sim.exploration.widths.exploration import Evaluation

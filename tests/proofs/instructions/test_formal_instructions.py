@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.programs import read_results
 
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import Integers
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, UNDECIDED, Ledger, Outcome

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from amaranth.hdl import Const, Module, Signal
+from tests.programs import read_results
 from tests.rtl.replay import simulate
 
 from xpulpnn.config import preset
@@ -15,7 +16,6 @@ from xpulpnn.core.obi import ObiSignature
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.engine.outcomes import PASSED, PROVED, Outcome
 from xpulpnn_sim.proofs.faults.core import SEQUENCE_FAULTS

@@ -9,11 +9,11 @@ import pytest
 from amaranth.hdl import Array, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from tests.programs import read_results
 
 from xpulpnn.errors import ToolError
 from xpulpnn.verilog import EmittedVerilog, Reset, emit
 from xpulpnn_sim.cli import prove_modules
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.proofs.emitter.emission import EmissionOutcome, elaborate, emission_sources, prove_emission
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL

@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
+from tests.programs import read_results
 
 from xpulpnn.config import Adders, apply_settings, preset
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.cli import prove_units
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.units.dotp import ALL_SIGNS, Signs

@@ -4,11 +4,11 @@
 from copy import copy
 
 import pytest
+from tests.programs import read_results
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli import prove_modules
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.proofs.cluster.cluster import PARTS, ArbiterClaims
 from xpulpnn_sim.proofs.cluster.obligation import PROVED, REFUTED, Obligation

@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.programs import read_results
 
 from xpulpnn.config import PRESETS, preset
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.cluster.cluster import ArbiterClaims

@@ -1,5 +1,6 @@
 """Commands and examples of README and guide do what the pages say; ``make examples`` also runs those that take long."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -16,15 +17,16 @@ from xpulpnn_sim.publishing.guide.examples import (
     pages,
 )
 
-QUICK = [page for page in pages() if any(not block.slow for block in blocks(page))]
+SLOW = "SLOW_EXAMPLES" in os.environ  # also what takes long
+RUN = [page for page in pages() if any(SLOW or not block.slow for block in blocks(page))]
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("path", QUICK, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", RUN, ids=lambda path: str(path.relative_to(ROOT)))
 def test_examples_of_a_page(tmp_path, path):
     example_place(tmp_path)
     page = ExamplePage(tmp_path)
-    assert not [line for block in blocks(path) if not block.slow for line in page.run(block)]
+    assert not [line for block in blocks(path) if SLOW or not block.slow for line in page.run(block)]
 
 
 @pytest.mark.flow

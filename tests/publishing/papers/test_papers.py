@@ -4,10 +4,10 @@ import shlex
 from dataclasses import dataclass
 
 import pytest
+from tests.programs import plots_of, read_results
 
 from xpulpnn_sim.cli import bench
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import parsed
 from xpulpnn_sim.publishing.papers.measure import TABLES, charts, measure_tables, runs_of
 from xpulpnn_sim.publishing.papers.table import (
@@ -22,7 +22,6 @@ from xpulpnn_sim.publishing.papers.table import (
     measured,
 )
 from xpulpnn_sim.publishing.papers.tables.ulppack import BYTES, DepthRun, PackedRun
-from xpulpnn_sim.tools.pages import plots_of
 
 CALLS: list[str] = []
 """Names of the runs that were made."""

@@ -1,10 +1,9 @@
 """``xpulpnn iss``."""
 
 import pytest
-from tests.programs import LOOPING, printing, run_printing
+from tests.programs import LOOPING, printing, read_results, run_printing
 
 from xpulpnn.errors import InputError, XpulpnnError
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute_command
 
 pytestmark = pytest.mark.unit

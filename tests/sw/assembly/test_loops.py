@@ -5,10 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.programs import encode_line
+from tests.programs import encode_line, read_results
 
 from xpulpnn.config import PRESETS
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine

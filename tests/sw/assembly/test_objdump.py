@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.programs import read_results
 
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cli.common import read_results
 
 SOURCE = """\
 extern int other(int);

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.programs import read_results
 
 from xpulpnn.config import preset
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sw.kernels.kernel import KernelRun

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.programs import read_results
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.reference.programs.objects import read_objects

@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.programs import read_results
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.verification.c_programs.comparison import (
     Setting,

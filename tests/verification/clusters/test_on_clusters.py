@@ -4,11 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.programs import read_results
 
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.verilog import emit
 from xpulpnn_sim.cli import verify_clusters
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.model import session
 from xpulpnn_sim.cosimulation.model.build import build_model

@@ -3,10 +3,10 @@
 import re
 
 import pytest
+from tests.programs import read_results
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.verification.coverage.covered_trials import (
     CoveragePoint,

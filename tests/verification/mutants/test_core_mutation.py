@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.programs import read_results
 
 import xpulpnn_sim.proofs.units
 import xpulpnn_sim.verification.mutants
 from xpulpnn.config import PRESETS
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.proofs.units.mutant_proof import DIFFERENT, EQUIVALENT, Judge
 from xpulpnn_sim.proofs.units.mutated_gates import read_mutated

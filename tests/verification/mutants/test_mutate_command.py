@@ -6,10 +6,10 @@ from types import ModuleType
 
 import cocotb
 import pytest
+from tests.programs import read_results
 
 from xpulpnn_sim.benches import bench_mutants
 from xpulpnn_sim.benches.runner import available
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.proofs.units.mutant_proof import GatePort, Held, Situation
 from xpulpnn_sim.verification.mutants.unit_mutants import handshakes_of

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.programs import read_results
 
 from xpulpnn.config import PRESETS
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.reference.bare.layout import SIGNATURE, TOHOST
 from xpulpnn_sim.reference.directed.case import directed

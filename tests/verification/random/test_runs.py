@@ -1,10 +1,10 @@
 """Which programs a run has, the same on any number of processes; and the command ``verify`` on the simulator."""
 
 import pytest
+from tests.programs import read_results
 
 from xpulpnn.config import preset
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.tools.jobs import executor

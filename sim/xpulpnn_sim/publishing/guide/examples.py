@@ -1,4 +1,4 @@
-"""Runs the commands and examples of README and guide as typed: ``python -m xpulpnn_sim.publishing.guide.examples``.
+"""Runs the commands and examples of README and guide as typed.
 
 In a fenced block ``sh`` every line is a command; in ``console`` those behind ``$ ``, followed by what they print, where
 ``...`` stands for anything. ``pycon`` blocks are doctests, ``python`` blocks are executed; a block with a caption is a
@@ -6,13 +6,11 @@ file. Blocks run in the order of the page, in a folder that has everything of th
 ``<!-- slow -->`` before a block marks one that takes long. The file ``YOUR.lib`` is there: the built-in library.
 """
 
-import argparse
 import doctest
 import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,28 +164,3 @@ def matches(expected: Sequence[str], printed: Sequence[str]) -> bool:
 def pages() -> list[Path]:
     """README and every page of the guide."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-
-
-def _main(argv: Sequence[str] | None = None) -> int:
-    """Run the examples of pages: 0 if all do what the page says, else 1."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE", help="default: README and all of the guide")
-    parser.add_argument("--slow", action="store_true", help="also what takes long")
-    arguments = parser.parse_args(argv)
-    wrong: list[str] = []
-    for path in arguments.pages or pages():
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            example_place(folder)
-            page = ExamplePage(folder)
-            for block in blocks(path):
-                if not block.slow or arguments.slow:
-                    found = page.run(block)
-                    print(f"{'wrong' if found else 'ok':6}{path.name}:{block.line}", flush=True)
-                    wrong += found
-    print("\n".join(wrong))
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(_main())

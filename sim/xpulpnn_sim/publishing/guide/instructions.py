@@ -58,16 +58,11 @@ GROUPS: dict[str, Callable[[Insn], bool]] = {
 """Parts of the reference by name; a row belongs to the first that takes it."""
 
 
-def _group_of(insn: Insn) -> str:
-    """The part of the reference that shows ``insn``."""
-    return next(name for name, takes in GROUPS.items() if takes(insn))
-
-
 def rows(group: str) -> list[Insn]:
     """The rows of a part; raises :class:`InputError` for an unknown one."""
     if group not in GROUPS:
         raise InputError(f"instructions must be one of {', '.join(GROUPS)}, not {group}")
-    return [insn for insn in INSNS if _group_of(insn) == group]
+    return [insn for insn in INSNS if next(name for name, takes in GROUPS.items() if takes(insn)) == group]
 
 
 def presets_of(insn: Insn) -> list[str]:

@@ -86,37 +86,20 @@ def _fields() -> str:
     return f"{wide}\n{note}\n\nIn compressed instructions:\n\n{narrow}"
 
 
-def _selectors() -> Iterator[list[str]]:
-    """The legal selectors of the nn form with what each does."""
-    field = WORD_FIELDS["nnimm5"]
-    token = next(token for token in find("pv.mlsdotup.b").tokens if token.field is field)
-    for value in range(field.high + 1):
-        if token.accepts(value):
-            activation, weight = _entries(value)
-            yield _selector(value, f"NN[{activation}]" if value & 8 else f"NN[{weight}]" if value & 16 else "nothing")
-
-
-def _other_selectors() -> Iterator[list[str]]:
-    """The selectors with both update bits."""
-    field = WORD_FIELDS["nnimm5'"]
-    return (_selector(value, f"NN[{_entries(value)[0] ^ 1}]") for value in range(field.low, field.high + 1))
-
-
-def _entries(selector: int) -> tuple[int, int]:
-    """The entries that a product uses: activation and weight."""
-    return selector & 1, FIRST_WEIGHT + (selector >> 1 & 3)
-
-
-def _selector(value: int, reload: str) -> list[str]:
-    activation, weight = _entries(value)
-    return [html.code(str(value)), html.code(f"{value:05b}"), f"NN[{weight}] * NN[{activation}]", reload]
-
-
-def _in_two_columns(selectors: Iterable[list[str]]) -> str:
-    rows = list(selectors)
+def _selectors(values: Iterable[int]) -> str:
+    """Selectors of the nn form with what each does, in two columns."""
+    rows: list[list[str]] = []
+    for value in values:
+        activation, weight = value & 1, FIRST_WEIGHT + (value >> 1 & 3)
+        reload = ("nothing", f"NN[{activation}]", f"NN[{weight}]", f"NN[{activation ^ 1}]")[value >> 3]
+        rows.append([html.code(str(value)), html.code(f"{value:05b}"), f"NN[{weight}] * NN[{activation}]", reload])
     half = (len(rows) + 1) // 2
     pairs = [[*rows[i], *rows[i + half]] for i in range(half)]
     return html.table(("selector", "bits", "product", "reload") * 2, pairs)
+
+
+_SELECTOR = next(token for token in find("pv.mlsdotup.b").tokens if token.field is WORD_FIELDS["nnimm5"])
+_BOTH_UPDATES = WORD_FIELDS["nnimm5'"]
 
 
 def _reset(csr: Csr) -> str:
@@ -246,8 +229,8 @@ def _setting(value: object) -> str:
 
 TABLES = {
     "fields": _fields(),
-    "selectors": _in_two_columns(_selectors()),
-    "other-selectors": _in_two_columns(_other_selectors()),
+    "selectors": _selectors(filter(_SELECTOR.accepts, range(_SELECTOR.field.high + 1))),
+    "other-selectors": _selectors(range(_BOTH_UPDATES.low, _BOTH_UPDATES.high + 1)),
     "addresses": html.table(("address", "what"), ((address(base), escape(what)) for base, what in _BLOCKS)),
     "causes": html.table(
         ("mcause", "event", "mepc"),

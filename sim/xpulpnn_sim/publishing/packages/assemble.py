@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 from xpulpnn.errors import InputError
@@ -11,7 +10,6 @@ from xpulpnn_sim.publishing.packages.design import CLOCK, GENERATED, LICENCE, RE
 from xpulpnn_sim.publishing.packages.documents import VERILATOR_BINARY, VERILATOR_MAKE, core_file, instance, port_table
 from xpulpnn_sim.publishing.packages.testbenches import cluster_testbench, core_testbench, unit_testbench
 from xpulpnn_sim.publishing.packages.units import BUILDERS
-from xpulpnn_sim.tools.files import write_text
 
 _PS_PER_NS = 1000
 
@@ -173,14 +171,6 @@ def package_files(design: Design) -> dict[str, str]:
 def has_banks(design: Design) -> bool:
     """Return whether memories are to be connected as the banks of the TCDM."""
     return "banks__0__req" in design.by_name
-
-
-def write_package(design: Design, folder: Path) -> list[Path]:
-    """Write the package into ``folder``, all texts being there before the first is written; returns the paths."""
-    files = package_files(design)
-    for name, text in files.items():
-        write_text(folder / name, text)
-    return [folder / name for name in files]
 
 
 def _readme(design: Design) -> str:

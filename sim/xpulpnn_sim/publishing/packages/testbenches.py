@@ -274,10 +274,10 @@ def cluster_testbench(design: Design) -> dict[str, str]:
 
 
 _PORT = """\
-    obi_port #(.WIDTH({width})) {name}_port{suffix} (
+    obi_port #(.WIDTH({width})) {name}_port{place} (
         .clk(clk), .rst(rst), .latency(latency[3:0]), .stall_percent(stall[6:0]), .seed(seed + {number}),
-        .req({name}_req{slice1}), .gnt({name}_gnt{slice1}), .rvalid({name}_rvalid{slice1}),
-        .rdata({name}_rdata{slice}), .err({err}), .accept({accept}), .word({word}), .fails({fails})
+        .req({name}_req{bit}), .gnt({name}_gnt{bit}), .rvalid({name}_rvalid{bit}),
+        .rdata({name}_rdata{bits}), .err({name}_err{bit}), .accept({accept}), .word({word}), .fails({fails})
     );
 """
 
@@ -287,35 +287,6 @@ _BANK = """\
         .wdata(banks_wdata{data}), .rdata(banks_rdata{data})
     );
 """
-
-
-def obi_port(
-    name: str,
-    width: int,
-    word: str,
-    number: int,
-    *,
-    place: int | None = None,
-    accept: str = "",
-    fails: str = "1'b0",
-) -> str:
-    """The responder of one port, or of element ``place`` of an array of several.
-
-    ``word`` is what a read gives, ``accept`` the net that tells a grant, ``number`` tells the stalls of ports apart.
-    """
-    slices = ("", "") if place is None else (f"[{place}]", f"[{place * width} +: {width}]")
-    return _PORT.format(
-        name=name,
-        suffix="" if place is None else place,
-        width=width,
-        number=number,
-        slice1=slices[0],
-        slice=slices[1],
-        err=f"{name}_err{slices[0]}",
-        accept=accept,
-        word=word,
-        fails=fails,
-    )
 
 
 def banks(nets: _Nets, config: ClusterConfig) -> str:
@@ -339,10 +310,6 @@ _WRITE = """\
                 mem[{name}_place{index}] <= {name}_wdata[8*k +: 8];"""
 
 
-def _word(place: str, width: int) -> str:
-    return f"mem[{place}]" if width == 32 else f"{{mem[{place} + 1], mem[{place}]}}"
-
-
 def _outside(nets: _Nets, config: ClusterConfig) -> tuple[str, str]:
     """The responders of all ports with their nets, and what the ports write under the edge of the clock."""
     ports = {"ext": 32} | ({"dma": 64} if config.dma else {}) | ({"refill": 64} if config.icache_private else {})
@@ -351,7 +318,9 @@ def _outside(nets: _Nets, config: ClusterConfig) -> tuple[str, str]:
     for number, (name, width) in enumerate(ports.items()):
         place, accept = f"{name}_place", f"{name}_accept"
         texts.append(f"    wire [31:0] {place} = ({name}_addr - BASE) >> 2;\n    wire        {accept};\n")
-        texts.append(obi_port(name, width, _word(place, width), number, accept=accept, fails=f"{place} >= WORDS"))
+        word = f"mem[{place}]" if width == 32 else f"{{mem[{place} + 1], mem[{place}]}}"
+        port = {"name": name, "width": width, "number": number, "accept": accept, "word": word}
+        texts.append(_PORT.format(**port, place="", bit="", bits="", fails=f"{place} >= WORDS"))
         if name != "refill":
             index = "][8*k +: 8" if width == 32 else " + k / 4][8*(k % 4) +: 8"
             writes.append(_WRITE.format(name=name, size=width // 8, index=index))
@@ -366,5 +335,7 @@ def _fetch_ports(nets: _Nets) -> str:
     for number in range(count):
         net = f"instr_place{number}"
         lines.append(f"    wire [31:0] {net} = (instr_addr[{32 * number} +: 32] - BASE) >> 2;\n")
-        lines.append(obi_port("instr", 32, f"mem[{net}]", number + 3, place=number, fails=f"{net} >= WORDS"))
+        port = {"name": "instr", "width": 32, "number": number + 3, "accept": "", "word": f"mem[{net}]"}
+        slices = {"bit": f"[{number}]", "bits": f"[{number * 32} +: 32]"}
+        lines.append(_PORT.format(**port, **slices, place=number, fails=f"{net} >= WORDS"))
     return "".join(lines)

@@ -4,11 +4,11 @@ from itertools import product
 
 import numpy as np
 import pytest
+from tests.programs import read_results
 
 from xpulpnn.config import preset
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cli.common import read_results
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads import bnn_run
