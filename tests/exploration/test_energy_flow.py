@@ -76,7 +76,7 @@ def idle_toggles(isolation: Isolation) -> tuple[float, float]:
     ]
     seen = simulated(circuit, stimuli)
     sources, states = by_lane([row for row, _ in seen]), by_lane([row for _, row in seen])
-    found = Activity(circuit, sources, states, CYCLES, None)
+    found = Activity(circuit, sources, states, CYCLES, np.zeros(len(circuit.gates), np.int64))
 
     def inside(region: str) -> float:
         nets = [gate.output for gate in circuit.gates if gate.path == region]

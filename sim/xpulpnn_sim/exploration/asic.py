@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from random import Random
 from statistics import median_low
 from typing import Any
@@ -282,9 +283,8 @@ def module_areas(netlist: MappedNetlist, design: EmittedDesign, library: Library
     if strange := sorted(own.keys() - known.keys()):
         raise ToolError(f"instances of the netlist must be those of the manifest, not {strange[0]}")
     for path, area in own.items():
-        parts = path.split(".")
-        for depth in range(1, len(parts) + 1):
-            total[".".join(parts[:depth])] += area
+        for above in accumulate(path.split("."), "{}.{}".format):
+            total[above] += area
 
     def depth_first(path: str) -> list[tuple[bool, str]]:
         return [(part == SHARED, part) for part in path.split(".")]

@@ -175,10 +175,7 @@ class ClusterFlow:
         return {**self._asic.settings(), "parts": REVISION}
 
     def run(self, design: EmittedDesign) -> FlowOutput:
-        """Map the parts, each once however often it is there, and add them up.
-
-        Raises :class:`~xpulpnn.errors.ToolError` with the tool's own message if that fails.
-        """
+        """Map the parts, each once however often it is there, and add them up."""
         started = time.monotonic()
         instances = part_instances(design)
         found = {module: cached_flow(self._asic, part(design, module))[0] for module in set(instances.values())}

@@ -35,12 +35,12 @@ def ones(words: NetWords) -> int:
 class Activity:
     """Transitions of every net, counted in blocks of whole chunks of cycles that follow each other.
 
-    Without ``delays`` of the gates, in steps of time, there are no glitches. Raises :class:`ToolError` unless the next
-    states computed here are the states that follow.
+    Gates have ``delays`` in steps of time; if all are 0 there are no glitches. Raises :class:`ToolError` unless the
+    next states computed here are the states that follow.
     """
 
     def __init__(
-        self, circuit: Circuit, sources: NetWords, states: NetWords, chunk_cycles: int, delays: NDArray[np.int64] | None
+        self, circuit: Circuit, sources: NetWords, states: NetWords, chunk_cycles: int, delays: NDArray[np.int64]
     ) -> None:
         self._circuit, self._chunk, self._delays = circuit, chunk_cycles // BITS, delays
         self._functions = [expression(gate.cell.pins[gate.pin].function) for gate in circuit.gates]
@@ -48,7 +48,6 @@ class Activity:
         # pairs of consecutive cycles among them, in which transitions were counted
         self.transitions = self.cycles - states.shape[1] // self._chunk
         self.toggles = np.zeros(circuit.net_count, np.int64)  # transitions of each net
-        self.settled = np.zeros(circuit.net_count, np.int64)  # those of them that zero-delay logic would make
         # cycles in which the clock reached a register, by its next and its present state
         self.clocked = np.zeros((len(circuit.registers), 2, 2), np.int64)
         step = max(BLOCK_WORDS // self._chunk, 1) * self._chunk
@@ -61,11 +60,7 @@ class Activity:
         before = np.empty_like(values)
         for net, words in enumerate(values):
             before[net] = self._delayed(words)
-            self.settled[net] += ones(words ^ before[net])
-        if self._delays is None:
-            self.toggles = self.settled
-        else:
-            self._glitches(values, before, self._delays)
+        self._glitches(values, before)
 
     def _settle(self, sources: NetWords, states: NetWords) -> NetWords:
         """Values at the end of every cycle."""
@@ -101,7 +96,7 @@ class Activity:
             both = ones(enable & data)
             self.clocked[number] += [[ones(enable) - low - both + high, low - high], [both - high, high]]
 
-    def _glitches(self, values: NetWords, before: NetWords, delays: NDArray[np.int64]) -> None:
+    def _glitches(self, values: NetWords, before: NetWords) -> None:
         """Walk through the gates with the waveforms of a clock cycle, in which sources change at time 0."""
         circuit = self._circuit
         uses = Counter(net for gate in circuit.gates for net in set(gate.inputs.values()))
@@ -110,7 +105,7 @@ class Activity:
             if changes := ones(values[net] ^ before[net]):
                 waves[net] = (0, values[net : net + 1])
                 self.toggles[net] += changes
-        for gate, function, delay in zip(circuit.gates, self._functions, delays.tolist(), strict=True):
+        for gate, function, delay in zip(circuit.gates, self._functions, self._delays.tolist(), strict=True):
             wave, changes = _gate_wave(gate, function, delay, waves, values, before)
             if wave is not None:
                 waves[gate.output] = wave

@@ -23,10 +23,7 @@ _SEE = hint(Markup('<a href="#conditions">Conditions of these figures</a>'))
 
 
 def write_report(path: Path, run: FinishedRun) -> None:
-    """Write the report in one step.
-
-    Raises :class:`~xpulpnn.errors.ToolError` if the package ``plotly`` is missing.
-    """
+    """Write the report in one step."""
     points = run.points
     page = Page(title=run.title, command=run.command, writer="xpulpnn explore", facts=_facts(run))
     failed = [(number, point) for number, point in enumerate(points, 1) if point.error]

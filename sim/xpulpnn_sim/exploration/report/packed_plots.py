@@ -157,10 +157,7 @@ _DEPTH_SCALE = [[0.0, "#ffffff"], [1.0, "#56b4e9"]]
 
 
 def write_packed_plots(path: Path, records: Sequence[Record]) -> None:
-    """Write a page with a plot for every grid of the sweeps.
-
-    Raises :class:`~xpulpnn.errors.ToolError` if the package ``plotly`` is missing.
-    """
+    """Write a page with a plot for every grid of the sweeps."""
     sizes = sorted({record["matmul"] for record in records if record["sweep"] not in ("overflow", "k")})
     note = (
         f"Products of channels x reduction length x pixels ({', '.join(sizes)} unless told otherwise), every one run "

@@ -234,10 +234,7 @@ _PERCENT = 100
 
 
 def write_widths_page(path: Path, model: str, found: Exploration, command: str = "xpulpnn net explore") -> None:
-    """Write a page with all points, by cycles and by weights, and the front as a table.
-
-    Raises :class:`~xpulpnn.errors.ToolError` if the package ``plotly`` is missing.
-    """
+    """Write a page with all points, by cycles and by weights, and the front as a table."""
     images = found.points[0].images if found.points else 0
     note = (
         f"Bits of weights and, behind a stroke, of the maps that a layer reads; layers: {', '.join(found.layers)}. "
