@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xpulpnn_sim.exploration.report.cluster_plots import clustered
@@ -233,13 +233,10 @@ def flow_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
 
 def energy_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
     """Tools and conditions of each workload; workloads under the same ones share an entry."""
-    merged: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    merged: dict[tuple[tuple[str, ...], tuple[str, ...]], list[SharedConditions]] = {}
     numbered = [(number, energy) for number, point in enumerate(points, 1) for energy in point.energies]
     for name in workload_names(points):
         holders = [one for one in numbered if without_variant(one[1].workload) == name]
         entry = _collect(name, holders)
-        merged.setdefault((tuple(entry.tools), tuple(entry.sentences)), []).append(name)
-    return [
-        SharedConditions(name=f"energy, {', '.join(names)}", tools=list(tools), sentences=list(sentences))
-        for (tools, sentences), names in merged.items()
-    ]
+        merged.setdefault((tuple(entry.tools), tuple(entry.sentences)), []).append(entry)
+    return [replace(alike[0], name=f"energy, {', '.join(one.name for one in alike)}") for alike in merged.values()]
