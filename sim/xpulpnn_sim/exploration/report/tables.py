@@ -1,7 +1,8 @@
 """Tables of a run, for terminal and HTML alike."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.report.headlines import netlist_of
@@ -15,6 +16,15 @@ _LEAD = [Column(name="no.", digits=0), Column(name=POINT)]  # columns that every
 
 def _failed(points: Sequence[PointResult]) -> frozenset[int]:
     return frozenset(number for number, point in enumerate(points) if point.error)
+
+
+def _of_points(
+    title: str, points: Sequence[PointResult], columns: Iterable[tuple[Column, Sequence[TableCell]]], **more: Any
+) -> NamedTable:
+    """A table with a row for each point, from headings and cells of its columns."""
+    lead = zip(_LEAD, (range(1, len(points) + 1), [point.label for point in points]), strict=True)
+    headings, cells = zip(*lead, *columns, strict=True)
+    return NamedTable(title=title, columns=headings, rows=list(zip(*cells, strict=True)), **more)
 
 
 def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
@@ -32,37 +42,16 @@ def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
         notes.append("MAC/cycle: whole kernel; cycles/sdotp: MatMul alone; fastest variant that the point ran.")
     if comparison.fpga_flows(points):
         notes.append("fmax: median over the placement seeds.")
-    errors = [Column(name=ERROR, group="failed")] if failed else []
-    rows = [
-        [
-            number + 1,
-            point.label,
-            *([point.error] if failed else []),
-            *(cell for figure in found for cell in _cells(figure, number)),
-        ]
-        for number, point in enumerate(points)
-    ]
-    return NamedTable(
-        title="Figures of all points",
-        columns=[*_LEAD, *errors, *(column for figure in found for column in _columns(figure))],
-        rows=rows,
-        notes=notes,
-        marked=frozenset(number for number, point in enumerate(points) if point.label == baseline),
-        failed=failed,
-    )
-
-
-def _columns(figure: comparison.Figure) -> list[Column]:
-    spread = Column(name="min..max", unit=figure.column.unit, group=figure.column.group)
-    return [figure.column, *([spread] if figure.spreads else [])]
-
-
-def _cells(figure: comparison.Figure, point: int) -> list[TableCell]:
-    value = figure.values[point]
-    if not figure.spreads:
-        return [value]
-    spread = figure.spreads[point]
-    return [value, "..".join(map(figure.column.show, spread)) if spread else None]
+    columns: list[tuple[Column, Sequence[TableCell]]] = []
+    if failed:
+        columns.append((Column(name=ERROR, group="failed"), [point.error for point in points]))
+    for figure in found:
+        columns.append((figure.column, figure.values))
+        if figure.spreads:
+            column, show = replace(figure.column, name="min..max", digits=None, better=""), figure.column.show
+            columns.append((column, [spread and "..".join(map(show, spread)) for spread in figure.spreads]))
+    marked = frozenset(number for number, point in enumerate(points) if point.label == baseline)
+    return _of_points("Figures of all points", points, columns, notes=notes, marked=marked, failed=failed)
 
 
 def _slack_notes(points: Sequence[PointResult]) -> list[str]:
@@ -102,27 +91,18 @@ def overhead_table(points: Sequence[PointResult], baseline: str) -> NamedTable |
     known = [figure for figure in comparison.figures(points) if figure.compared and figure.values[first]]
     if not known:
         return None
-    rows: list[list[TableCell]] = []
-    for number, point in enumerate(points):
-        row: list[TableCell] = [number + 1, point.label]
-        for figure in known:
-            value, base = figure.values[number], figure.values[first]
-            if number == first:
-                row.append(f"{figure.column.show(base)} {figure.column.unit}".rstrip())
-            else:
-                row.append(None if value is None or not base else _PERCENT * (value / base - 1.0))
-        rows.append(row)
-    return NamedTable(
-        title=f"Overhead against {baseline}",
-        columns=[*_LEAD, *(replace(one.column, unit="%", digits=1, signed=True) for one in known)],
-        rows=rows,
-        notes=[
-            "Percent of the baseline's figure; the baseline's row has the figures themselves.",
-            "An arrow tells which way is better.",
-        ],
-        marked=frozenset({first}),
-        failed=_failed(points),
-    )
+    columns: list[tuple[Column, Sequence[TableCell]]] = []
+    for figure in known:
+        base = figure.values[first] or 0.0
+        cells: list[TableCell] = [None if value is None else _PERCENT * (value / base - 1.0) for value in figure.values]
+        cells[first] = f"{figure.column.show(base)} {figure.column.unit}".rstrip()
+        columns.append((replace(figure.column, unit="%", digits=1, signed=True), cells))
+    notes = [
+        "Percent of the baseline's figure; the baseline's row has the figures themselves.",
+        "An arrow tells which way is better.",
+    ]
+    more = {"notes": notes, "marked": frozenset({first}), "failed": _failed(points)}
+    return _of_points(f"Overhead against {baseline}", points, columns, **more)
 
 
 def kernel_table(points: Sequence[PointResult]) -> NamedTable | None:
@@ -196,11 +176,9 @@ def fpga_table(points: Sequence[PointResult]) -> NamedTable | None:
 def configuration_table(points: Sequence[PointResult]) -> NamedTable:
     """Parameters that differ between the points, as echoed from the emitted Verilog."""
     parameters = {name: found for name, found in comparison.parameters(points).items() if len(set(found)) > 1}
-    columns = [*_LEAD, *(Column(name=name) for name in ("top", "preset", *parameters, "folder"))]
-    rows: list[list[TableCell]] = []
-    for number, point in enumerate(points):
-        values = [found[number] for found in parameters.values()]
-        rows.append([number + 1, point.label, point.top, point.preset, *values, point.folder])
+    given = {name: [getattr(point, name) for point in points] for name in ("top", "preset", "folder")}
+    shown = {"top": given["top"], "preset": given["preset"], **parameters, "folder": given["folder"]}
+    columns = [(Column(name=name), cells) for name, cells in shown.items()]
     same = [f"{name} = {found[0]}" for name, found in comparison.parameters(points).items() if len(set(found)) == 1]
     notes = [f"The same in all points: {', '.join(same)}."] if same else []
-    return NamedTable(title="Configurations", columns=columns, rows=rows, notes=notes)
+    return _of_points("Configurations", points, columns, notes=notes)
