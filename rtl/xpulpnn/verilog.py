@@ -154,8 +154,7 @@ class _Emission:
             summary(component),
             note,
         )
-        is_top = component is self.top
-        name = self.name if is_top else self._module_name(snake_case(type(component).__name__), written)
+        name = self.name if component is self.top else self._module_name(component, written)
         self.texts[name] = written
         self.rtlil[name] = tuple(dict.fromkeys((*self.rtlil.get(name, ()), text)))
         outputs = frozenset(port.name for port in ports if port.direction == "output")
@@ -169,8 +168,8 @@ class _Emission:
         }
         return name
 
-    def _module_name(self, wanted: str, written: ModuleText) -> str:
-        wanted = f"{self.style.prefix}{wanted}"
+    def _module_name(self, component: wiring.Component, written: ModuleText) -> str:
+        wanted = f"{self.style.prefix}{snake_case(type(component).__name__)}"
         name, number = wanted, 1
         while name == self.name or (name in self.texts and self.texts[name] != written):
             number += 1

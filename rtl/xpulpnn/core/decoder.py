@@ -7,6 +7,7 @@ may grow until it touches an instruction that needs another value: the expand st
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -109,11 +110,8 @@ def leaves(fields: data.View, prefix: str = "") -> Iterator[tuple[str, Any, Any]
             yield f"{prefix}{name}", value, field.shape
 
 
-class Choice(NamedTuple):
-    """An output within one major opcode: its commonest value, and patterns that cover every other value."""
-
-    default: int
-    covers: Mapping[int, list[str]]
+Choice = tuple[int, Mapping[int, list[str]]]
+"""An output within one major opcode: its commonest value, and patterns that cover every other value."""
 
 
 @cache
@@ -160,7 +158,7 @@ def _choice(rows: Mapping[int, list[str]]) -> Choice:
     for value in rows.keys() - {default}:
         others = [pattern for other, kept in rows.items() if other != value for pattern in kept]
         covers[value] = expanded_cover(rows[value], others)
-    return Choice(default, covers)
+    return default, covers
 
 
 class Decoder(Component):
@@ -216,14 +214,10 @@ class Decoder(Component):
     def _output(self, m: Module, output: Value, choices: Mapping[str, Choice]) -> None:
         """One output: per major opcode a constant, or a Switch with the commonest value as default."""
         with m.Switch(self.word[:OPCODE_BITS]):
-            for opcode, choice in choices.items():
-                if not choice.covers:
-                    with m.Case(opcode):
-                        m.d.comb += output.eq(choice.default)
-                    continue
-                with m.Case(opcode), m.Switch(self.word):
-                    for value, patterns in choice.covers.items():
+            for opcode, (default, covers) in choices.items():
+                with m.Case(opcode), m.Switch(self.word) if covers else nullcontext():
+                    for value, patterns in covers.items():
                         with m.Case(*patterns):
                             m.d.comb += output.eq(value)
-                    with m.Default():
-                        m.d.comb += output.eq(choice.default)
+                    with m.Default() if covers else nullcontext():
+                        m.d.comb += output.eq(default)

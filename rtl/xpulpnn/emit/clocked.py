@@ -10,7 +10,7 @@ from xpulpnn.emit.expr import verilog_literal
 from xpulpnn.emit.layout import INDENT, declared_range
 from xpulpnn.emit.nets import Nets
 from xpulpnn.emit.process import Note, ProcessPrinter, guarded, if_else
-from xpulpnn.emit.rtlil import MEMORY_READ, MEMORY_WRITE, Assign, Cell, Statement, Switch
+from xpulpnn.emit.rtlil import MEMORY_READ, MEMORY_WRITE, REGISTER, Assign, Cell, Statement, Switch
 from xpulpnn.emit.tree import Node, merged, tree
 from xpulpnn.emit.values import Sig, Slice, bits, const_bits, runs, sig_width
 
@@ -69,7 +69,7 @@ class Clocked:
 
     def __init__(self, nets: Nets, note: Note) -> None:
         self._nets = nets
-        self._cells = nets.registers()
+        self._cells = [cell for cell in nets.module.cells if cell.type == REGISTER]
         self._reads = [cell for cell in nets.module.cells if cell.type == MEMORY_READ and cell.is_clocked]
         self._writes = [cell for cell in nets.module.cells if cell.type == MEMORY_WRITE]
         self.targets = {cell.result for cell in (*self._cells, *self._reads)}
@@ -135,8 +135,8 @@ class Clocked:
     def _array_wires(self) -> list[tuple[ArrayOfRegisters, str]]:
         return [(array, wire) for wire, (array, number) in self.arrays.items() if number == array.first]
 
-    def _loop(self, array: ArrayOfRegisters, lines: list[str]) -> list[str]:
-        head = f"for ({self._index} = {array.first}; {self._index} <= {array.last}; {self._index} = {self._index} + 1)"
+    def _loop(self, first: int, last: int, lines: list[str]) -> list[str]:
+        head = f"for ({self._index} = {first}; {self._index} <= {last}; {self._index} = {self._index} + 1)"
         return guarded(head, lines)
 
     def initial(self) -> list[str]:
@@ -151,14 +151,15 @@ class Clocked:
             for array, name in self._array_wires():
                 init = nets.wires[name].init
                 if init is not None:
-                    rows += self._loop(array, [f"{array.name}[{self._index}] = {verilog_literal(init)};"])
+                    line = f"{array.name}[{self._index}] = {verilog_literal(init)};"
+                    rows += self._loop(array.first, array.last, [line])
         for memory in nets.module.memories.values():
             words = [memory.init[at : at + memory.width] for at in range(0, len(memory.init), memory.width)]
             name = nets.memories[memory.name]
             if len(set(words)) == 1 and len(words) >= MIN_ELEMENTS:
                 self._index = self._index or nets.space.take("i")
-                every = ArrayOfRegisters(name, 0, len(words) - 1, ())
-                rows += self._loop(every, [f"{name}[{self._index}] = {verilog_literal(words[0])};"])
+                line = f"{name}[{self._index}] = {verilog_literal(words[0])};"
+                rows += self._loop(0, len(words) - 1, [line])
                 continue
             rows += [f"{name}[{index}] = {verilog_literal(word)};" for index, word in enumerate(reversed(words))]
         # initial values in declarations would be set before any process waits for their change
@@ -179,7 +180,7 @@ class Clocked:
                 blocks.append(block)
         lines = [line for block in blocks for line in _at(block.event, self._body(block), one=block.reset is not None)]
         for array, wire in self._array_wires():
-            lines += _at(self._blocks[wire].event, self._loop(array, list(array.lines)))
+            lines += _at(self._blocks[wire].event, self._loop(array.first, array.last, list(array.lines)))
         return lines + self._memory_ports()
 
     def _block(self, cell: Cell) -> _Block:

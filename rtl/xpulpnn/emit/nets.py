@@ -214,15 +214,11 @@ class Nets:
         shown = [self.fields[name] for name in self.shown_fields]
         return Counter(wires_of(*self.netlist.sigs(), *self.aliases.values(), *shown))
 
-    def registers(self) -> list[Cell]:
-        """The registers."""
-        return [cell for cell in self.module.cells if cell.type == REGISTER]
-
     def _claim_next_states(self) -> None:
         """Move processes that compute nothing but a register's next state into the register's block."""
         uses = self._uses()
         processes = {process_target(process): process for process in self.module.processes}
-        for cell in self.registers():
+        for cell in (cell for cell in self.module.cells if cell.type == REGISTER):
             wire = self.whole(cell.ports["D"])
             if wire in processes and is_private(wire) and wire not in self.names and uses[wire] == 1:
                 self.next_state[wire] = processes[wire]
