@@ -65,14 +65,6 @@ def counts(entry: Path) -> bool:
         return False
 
 
-def store_file(entry: Path, text: str) -> None:
-    """Write an entry, which counts from now on even if its text is the old one."""
-    entry.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=entry.parent, delete=False) as file:
-        file.write(text)
-    Path(file.name).replace(entry)
-
-
 @contextmanager
 def alone(lock: Path) -> Generator[None]:
     """Wait until no other process makes the entry with this lock; what a killed one holds is free."""

@@ -15,8 +15,8 @@ import pytest
 import xpulpnn_sim.tools.results
 from xpulpnn import user_cache
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn.user_cache import cache_directory, cache_place, cache_size, clean_cache, counts, ignore_before, store_file
-from xpulpnn_sim.tools.files import LOCK, folder_lock, write_text
+from xpulpnn.user_cache import cache_directory, cache_place, cache_size, clean_cache, counts, ignore_before
+from xpulpnn_sim.tools.files import LOCK, folder_lock, replacing, write_text
 from xpulpnn_sim.tools.results import Results, digest
 
 pytestmark = pytest.mark.unit
@@ -54,13 +54,14 @@ def test_entries_from_before_a_fresh_run_do_not_count(tmp_path, monkeypatch):
     monkeypatch.setattr(user_cache, "_started", 0.0)
     entry = tmp_path / "entry.json"
     assert not counts(entry)
-    store_file(entry, "text")
+    entry.write_text("text")
     os.utime(entry, (1, 1))
     assert counts(entry)
     ignore_before(time.time() - 5)
     assert not counts(entry)
     # the same text again is an entry of this run
-    store_file(entry, "text")
+    with replacing(entry) as file:
+        file.write_text("text")
     assert counts(entry)
 
 

@@ -56,6 +56,22 @@ def _opened(path: Path, option: str) -> TextIO:
         file.close()
 
 
+@contextmanager
+def replacing(path: Path) -> Generator[Path]:
+    """A temporary file that takes the place of ``path``, whose folder is made if it does not exist, when it is
+    complete, and goes away if it is not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file in one step: readers see the old content or the new one. Unchanged files are left alone. The folder
     is made if it does not exist."""
@@ -68,21 +84,6 @@ def write_bytes(path: Path, content: bytes) -> None:
         return
     with replacing(path) as temporary:
         temporary.write_bytes(content)
-
-
-@contextmanager
-def replacing(path: Path) -> Generator[Path]:
-    """A temporary file that takes the place of ``path`` when it is complete, and goes away if it is not."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def require_folder(folder: Path, option: str) -> None:

@@ -23,8 +23,8 @@ import numpy as np
 
 import xpulpnn
 import xpulpnn_sw
-from xpulpnn.user_cache import cache_directory, counts, store_file
-from xpulpnn_sim.tools.files import write_text
+from xpulpnn.user_cache import cache_directory, counts
+from xpulpnn_sim.tools.files import replacing, write_text
 
 
 @cache
@@ -70,7 +70,9 @@ class Results:
         """Keep a JSON value in place of the one with this name, and texts in files of these names beside it."""
         for file, text in (files or {}).items():
             write_text(self.folder / _file_name(name) / file, text)
-        store_file(self._path(name), json.dumps({"key": key, "value": value}, default=list))
+        # it counts from now on, even if it is the old one
+        with replacing(self._path(name)) as file:
+            file.write_text(json.dumps({"key": key, "value": value}, default=list))
 
     def retain(self, names: Collection[str]) -> None:
         """Remove all records but those with these names."""
