@@ -7,44 +7,36 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.scalar import INTEGER_ROWS, SYSTEM_ROWS
 
-
-class _Row(NamedTuple):
-    mnemonic: str
-    pattern: str
-    operands: str
-    expansion: str
-    """32-bit mnemonic and its operands: a number, or the field of the compressed word that holds the value."""
-
-
 _ROWS = (
-    _Row("c.addi4spn", "000-----------00", "rd',ciw10-0", "addi rd=rd rs1=2 imm12=ciw10"),
-    _Row("c.lw", "010-----------00", "rd',cl7(rs1')", "lw rd=rd rs1=rs1 imm12=cl7"),
-    _Row("c.sw", "110-----------00", "rs2',cl7(rs1')", "sw rs2=rs2 rs1=rs1 stimm12=cl7"),
-    _Row("c.nop", "000-00000-----01", "", "addi rd=0 rs1=0 imm12=0"),
-    _Row("c.addi", "000-----------01", "rd~-0,ci6", "addi rd=rd rs1=rd imm12=ci6"),
-    _Row("c.jal", "001-----------01", "cj12", "jal rd=1 joff21=cj12"),
-    _Row("c.li", "010-----------01", "rd,ci6", "addi rd=rd rs1=0 imm12=ci6"),
-    _Row("c.addi16sp", "011-00010-----01", "ci10-0", "addi rd=2 rs1=2 imm12=ci10"),
-    _Row("c.lui", "011-----------01", "rd-2,clui6-0", "lui rd=rd uimm20=clui6"),
-    _Row("c.srli", "100000--------01", "rs1'~,csh5", "srli rd=rs1 rs1=rs1 uimm5=csh5"),
-    _Row("c.srai", "100001--------01", "rs1'~,csh5", "srai rd=rs1 rs1=rs1 uimm5=csh5"),
-    _Row("c.andi", "100-10--------01", "rs1'~,ci6", "andi rd=rs1 rs1=rs1 imm12=ci6"),
-    _Row("c.sub", "100011---00---01", "rs1'~,rs2'", "sub rd=rs1 rs1=rs1 rs2=rs2"),
-    _Row("c.xor", "100011---01---01", "rs1'~,rs2'", "xor rd=rs1 rs1=rs1 rs2=rs2"),
-    _Row("c.or", "100011---10---01", "rs1'~,rs2'", "or rd=rs1 rs1=rs1 rs2=rs2"),
-    _Row("c.and", "100011---11---01", "rs1'~,rs2'", "and rd=rs1 rs1=rs1 rs2=rs2"),
-    _Row("c.j", "101-----------01", "cj12", "jal rd=0 joff21=cj12"),
-    _Row("c.beqz", "110-----------01", "rs1',cb9", "beq rs1=rs1 rs2=0 boff13=cb9"),
-    _Row("c.bnez", "111-----------01", "rs1',cb9", "bne rs1=rs1 rs2=0 boff13=cb9"),
-    _Row("c.slli", "0000----------10", "rd~,csh5", "slli rd=rd rs1=rd uimm5=csh5"),
-    _Row("c.lwsp", "010-----------10", "rd-0,clsp8(x2)", "lw rd=rd rs1=2 imm12=clsp8"),
-    _Row("c.jr", "1000-----0000010", "rs1-0", "jalr rd=0 rs1=rs1 imm12=0"),
-    _Row("c.mv", "1000----------10", "rd,rs2-0", "add rd=rd rs1=0 rs2=rs2"),
-    _Row("c.ebreak", "1001000000000010", "", "ebreak"),
-    _Row("c.jalr", "1001-----0000010", "rs1-0", "jalr rd=1 rs1=rs1 imm12=0"),
-    _Row("c.add", "1001----------10", "rd~,rs2-0", "add rd=rd rs1=rd rs2=rs2"),
-    _Row("c.swsp", "110-----------10", "rs2,cssp8(x2)", "sw rs2=rs2 rs1=2 stimm12=cssp8"),
+    ("c.addi4spn", "000-----------00", "rd',ciw10-0", "addi rd=rd rs1=2 imm12=ciw10"),
+    ("c.lw", "010-----------00", "rd',cl7(rs1')", "lw rd=rd rs1=rs1 imm12=cl7"),
+    ("c.sw", "110-----------00", "rs2',cl7(rs1')", "sw rs2=rs2 rs1=rs1 stimm12=cl7"),
+    ("c.nop", "000-00000-----01", "", "addi rd=0 rs1=0 imm12=0"),
+    ("c.addi", "000-----------01", "rd~-0,ci6", "addi rd=rd rs1=rd imm12=ci6"),
+    ("c.jal", "001-----------01", "cj12", "jal rd=1 joff21=cj12"),
+    ("c.li", "010-----------01", "rd,ci6", "addi rd=rd rs1=0 imm12=ci6"),
+    ("c.addi16sp", "011-00010-----01", "ci10-0", "addi rd=2 rs1=2 imm12=ci10"),
+    ("c.lui", "011-----------01", "rd-2,clui6-0", "lui rd=rd uimm20=clui6"),
+    ("c.srli", "100000--------01", "rs1'~,csh5", "srli rd=rs1 rs1=rs1 uimm5=csh5"),
+    ("c.srai", "100001--------01", "rs1'~,csh5", "srai rd=rs1 rs1=rs1 uimm5=csh5"),
+    ("c.andi", "100-10--------01", "rs1'~,ci6", "andi rd=rs1 rs1=rs1 imm12=ci6"),
+    ("c.sub", "100011---00---01", "rs1'~,rs2'", "sub rd=rs1 rs1=rs1 rs2=rs2"),
+    ("c.xor", "100011---01---01", "rs1'~,rs2'", "xor rd=rs1 rs1=rs1 rs2=rs2"),
+    ("c.or", "100011---10---01", "rs1'~,rs2'", "or rd=rs1 rs1=rs1 rs2=rs2"),
+    ("c.and", "100011---11---01", "rs1'~,rs2'", "and rd=rs1 rs1=rs1 rs2=rs2"),
+    ("c.j", "101-----------01", "cj12", "jal rd=0 joff21=cj12"),
+    ("c.beqz", "110-----------01", "rs1',cb9", "beq rs1=rs1 rs2=0 boff13=cb9"),
+    ("c.bnez", "111-----------01", "rs1',cb9", "bne rs1=rs1 rs2=0 boff13=cb9"),
+    ("c.slli", "0000----------10", "rd~,csh5", "slli rd=rd rs1=rd uimm5=csh5"),
+    ("c.lwsp", "010-----------10", "rd-0,clsp8(x2)", "lw rd=rd rs1=2 imm12=clsp8"),
+    ("c.jr", "1000-----0000010", "rs1-0", "jalr rd=0 rs1=rs1 imm12=0"),
+    ("c.mv", "1000----------10", "rd,rs2-0", "add rd=rd rs1=0 rs2=rs2"),
+    ("c.ebreak", "1001000000000010", "", "ebreak"),
+    ("c.jalr", "1001-----0000010", "rs1-0", "jalr rd=1 rs1=rs1 imm12=0"),
+    ("c.add", "1001----------10", "rd~,rs2-0", "add rd=rd rs1=rd rs2=rs2"),
+    ("c.swsp", "110-----------10", "rs2,cssp8(x2)", "sw rs2=rs2 rs1=2 stimm12=cssp8"),
 )
+"""Mnemonic, pattern, operands, and the 32-bit mnemonic with its operands: numbers, or fields of the compressed word."""
 
 _BASE = {insn.mnemonic: insn for insn in (*INTEGER_ROWS, *SYSTEM_ROWS)}
 
@@ -65,14 +57,14 @@ class Expansion(NamedTuple):
 
 
 EXPANSIONS = {
-    row.mnemonic: Expansion(_BASE[mnemonic], dict(operand.split("=", 1) for operand in operands))
-    for row in _ROWS
-    for mnemonic, *operands in [row.expansion.split()]
+    name: Expansion(_BASE[mnemonic], dict(operand.split("=", 1) for operand in operands))
+    for name, _, _, expansion in _ROWS
+    for mnemonic, *operands in [expansion.split()]
 }
 """The meaning of each compressed mnemonic. Jumps differ from their expansion in the link: it is pc + 2."""
 
 COMPRESSED_ROWS = tuple(
-    Insn(row.mnemonic, row.pattern, row.operands, Extension.RV32C, EXPANSIONS[row.mnemonic].insn.op) for row in _ROWS
+    Insn(name, pattern, operands, Extension.RV32C, EXPANSIONS[name].insn.op) for name, pattern, operands, _ in _ROWS
 )
 """RV32C."""
 

@@ -43,7 +43,8 @@ class AxiBridge(Component):
         port, axi = self.port, self.axi
         m.submodules.order = order = SyncFIFO(width=_KIND.size, depth=OUTSTANDING)
         kind, oldest = Signal(_KIND), Signal(_KIND)
-        may_read = self._reads(m, port.req & port.gnt & ~port.we)
+        channel, first, _ends = self._burst(m, "r", port.req & port.gnt & ~port.we, RUN_BYTES)
+        may_read = channel.free | ~first
         may_write = self._writes(m, port.req & port.gnt & port.we, kind.last)
         m.d.comb += [
             port.gnt.eq(order.w_rdy & Mux(port.we, may_write, may_read)),
@@ -99,10 +100,6 @@ class AxiBridge(Component):
         with m.If(granted):
             m.d.sync += to_come.eq(Mux(first, others, to_come - 1))
         return channel, first, Mux(first, ~others.any(), to_come == 1)
-
-    def _reads(self, m, granted):
-        channel, first, _last = self._burst(m, "r", granted, RUN_BYTES)
-        return channel.free | ~first
 
     def _writes(self, m, granted, last):
         channel, first, ends = self._burst(m, "w", granted, WRITE_BLOCK_BYTES)

@@ -38,12 +38,10 @@ class CacheControl(Component):
         enable = Signal(init=1)
         count = Signal()
         prefetch = Signal(init=1) if self.config.prefetch else Const(0)
+        actions = (Icache.FLUSH, Icache.FLUSH_PRIVATE, Icache.FLUSH_ADDRESS, Icache.CLEAR_COUNTERS)
         values = {
             Icache.ENABLE: enable,
-            Icache.FLUSH: Const(0),
-            Icache.FLUSH_PRIVATE: Const(0),
-            Icache.FLUSH_ADDRESS: Const(0),
-            Icache.CLEAR_COUNTERS: Const(0),
+            **dict.fromkeys(actions, Const(0)),
             Icache.COUNT: count,
             Icache.PREFETCH: prefetch,
         }
