@@ -164,8 +164,11 @@ class Mult(Component):
                 addend.eq(summand ^ ctrl.subtract.replicate(XLEN)),
                 rounding.eq(((Const(1) << self.shamt) >> 1) & ctrl.round.replicate(XLEN)),
             ]
-        add = {"booth": self.add_booth, "inferred": self.add_inferred}[self.multiplier]
-        total, half_total = add(m, factor_a, active_b, addend, rounding)
+        if self.multiplier == "booth":
+            total, half_total = self.add_booth(m, factor_a, active_b, addend, rounding)
+        else:
+            total = half_total = Signal(XLEN, name="total")
+            m.d.comb += total.eq(factor_a * active_b + addend + rounding)
 
         places = self.shamt & (ctrl.op == MultOp.HALF).replicate(len(self.shamt))
         filled = Cat(half_total, (half_total[-1] & ctrl.a_signed).replicate(XLEN))
@@ -188,12 +191,6 @@ class Mult(Component):
         with m.If(ctrl.op == MultOp.WORD):
             m.d.comb += factor[HALF:].eq(operand[HALF:])
         return factor
-
-    def add_inferred(self, m: Module, a: Signal, b: Signal, addend: Signal, rounding: Signal) -> tuple[Value, Value]:
-        """One sum for all operations."""
-        total = Signal(XLEN)
-        m.d.comb += total.eq(a * b + addend + rounding)
-        return total, total
 
     def add_booth(self, m: Module, a: Signal, b: Signal, addend: Signal, rounding: Signal) -> tuple[Value, Value]:
         """The sum of all rows, and the sum without the rows that are 0 if ``b`` is an extended half-word."""

@@ -130,12 +130,11 @@ class Enumerations:
 
     def declarations(self) -> list[str]:
         """A constant for every value that the text names, under a comment with all values of its enumeration."""
-        return [line for enumeration, names in self._used.items() if names for line in _declared(enumeration, names)]
-
-
-def _declared(enumeration: Enumeration, names: Mapping[str, str]) -> Iterable[str]:
-    values = ", ".join(f"{int(bits, 2)} {member}" for bits, member in enumeration.members)
-    yield from comment(f"{enumeration.name}: {values}.")
-    width = len(next(iter(names)))
-    constants = ", ".join(f"{names[bits]} = {width}'h{int(bits, 2):x}" for bits in sorted(names))
-    yield f"localparam {declared_range(width)}{constants};"
+        lines: list[str] = []
+        for enumeration, names in ((one, names) for one, names in self._used.items() if names):
+            values = ", ".join(f"{int(bits, 2)} {member}" for bits, member in enumeration.members)
+            width = len(next(iter(names)))
+            constants = ", ".join(f"{names[bits]} = {width}'h{int(bits, 2):x}" for bits in sorted(names))
+            lines += comment(f"{enumeration.name}: {values}.")
+            lines.append(f"localparam {declared_range(width)}{constants};")
+        return lines

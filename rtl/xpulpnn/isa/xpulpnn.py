@@ -6,7 +6,7 @@ A family is one row here; it expands over the element formats and the forms of t
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 from xpulpnn.isa.formats import ElemFmt, Extension, Op2Mode
 from xpulpnn.isa.insn import Insn, pattern
@@ -64,33 +64,22 @@ _REGISTERS = "rd,rs1,rs2"
 _UPDATE = "rd~,rs1,rs2"
 
 
-class _Move(NamedTuple):
-    """A lane move in the formats it exists in; ``funct3`` is that of ``mode``."""
-
-    op: str
-    funct6: str
-    operands: str
-    formats: tuple[ElemFmt, ...]
-    mode: Op2Mode
-    entry: int | None = None
-    bit25: str = "-"
-
-
 _MOVES = (
-    _Move("extract", "011110", _SELECTOR, (H, B), SCI),
-    _Move("extractu", "100100", _SELECTOR, (H, B), SCI),
-    _Move("insert", "101100", "rd~,rs1,uimm6", (H, B), SCI),
-    _Move("shuffle", "110000", _REGISTERS, (H, B), VECTOR),
-    _Move("shuffle", "110000", _SELECTOR, (H,), SCI),
-    _Move("shufflei", "110000", _SELECTOR, (B,), SCI, entry=0),
-    _Move("shufflei", "111010", _SELECTOR, (B,), SCI, entry=1),
-    _Move("shufflei", "111100", _SELECTOR, (B,), SCI, entry=2),
-    _Move("shufflei", "111110", _SELECTOR, (B,), SCI, entry=3),
-    _Move("shuffle2", "110010", _UPDATE, (H, B), VECTOR),
-    _Move("pack", "110100", _REGISTERS, (H,), VECTOR, bit25="0"),
-    _Move("packhi", "110110", _UPDATE, (B,), VECTOR),
-    _Move("packlo", "111000", _UPDATE, (B,), VECTOR),
+    ("extract", "011110", _SELECTOR, (H, B), SCI, None, "-"),
+    ("extractu", "100100", _SELECTOR, (H, B), SCI, None, "-"),
+    ("insert", "101100", "rd~,rs1,uimm6", (H, B), SCI, None, "-"),
+    ("shuffle", "110000", _REGISTERS, (H, B), VECTOR, None, "-"),
+    ("shuffle", "110000", _SELECTOR, (H,), SCI, None, "-"),
+    ("shufflei", "110000", _SELECTOR, (B,), SCI, 0, "-"),
+    ("shufflei", "111010", _SELECTOR, (B,), SCI, 1, "-"),
+    ("shufflei", "111100", _SELECTOR, (B,), SCI, 2, "-"),
+    ("shufflei", "111110", _SELECTOR, (B,), SCI, 3, "-"),
+    ("shuffle2", "110010", _UPDATE, (H, B), VECTOR, None, "-"),
+    ("pack", "110100", _REGISTERS, (H,), VECTOR, None, "0"),
+    ("packhi", "110110", _UPDATE, (B,), VECTOR, None, "-"),
+    ("packlo", "111000", _UPDATE, (B,), VECTOR, None, "-"),
 )
+"""Moves of lanes: name, funct6, operands, formats, form that tells funct3, number in the name, bit 25."""
 
 
 _NN_FORM = (
@@ -136,16 +125,14 @@ def _absolute(formats: tuple[ElemFmt, ...]) -> Iterator[Insn]:
 
 
 def _moves() -> Iterator[Insn]:
-    for move in _MOVES:
+    for op, funct6, operands, formats, form, entry, bit25 in _MOVES:
         # the immediate of these names one lane: their mnemonics carry no ``.sci``
-        mode = None if move.op in ("extract", "extractu", "insert") else move.mode
-        digit = "" if move.entry is None else str(move.entry)
-        form = "" if mode is None else mode.suffix
-        kinds: dict[str, Any] = {"mode": mode, "entry": move.entry}
-        for fmt in move.formats:
-            name = f"pv.{move.op}{digit}{form}.{fmt.suffix}"
-            word = pattern(SIMD, _FUNCT3[fmt, move.mode], move.funct6 + move.bit25)
-            yield Insn(name, word, move.operands, Extension.XPULPV2, f"pv.{move.op}", fmt=fmt, **kinds)
+        mode = None if op in ("extract", "extractu", "insert") else form
+        name = f"pv.{op}{'' if entry is None else entry}{'' if mode is None else mode.suffix}"
+        kinds: dict[str, Any] = {"mode": mode, "entry": entry}
+        for fmt in formats:
+            word = pattern(SIMD, _FUNCT3[fmt, form], funct6 + bit25)
+            yield Insn(f"{name}.{fmt.suffix}", word, operands, Extension.XPULPV2, f"pv.{op}", fmt=fmt, **kinds)
 
 
 def _nn_form(families: Iterable[tuple[str, str, str]], operands: str, extension: Extension, op: str) -> Iterator[Insn]:
