@@ -116,7 +116,7 @@ def conversions(monkeypatch):
     convert = hierarchy.rtlil.convert
 
     def counted(alone, **options):
-        made.append(type(alone._component).__name__)
+        made.append(type(alone).__name__)
         return convert(alone, **options)
 
     monkeypatch.setattr(hierarchy.rtlil, "convert", counted)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from amaranth.back import rtlil
-from amaranth.hdl import ClockSignal, Elaboratable, Fragment, Instance, MemoryInstance, ResetSignal, Signal, Value
+from amaranth.hdl import ClockSignal, Fragment, Instance, MemoryInstance, ResetSignal, Signal, Value
 from amaranth.lib import wiring
 
 from xpulpnn.errors import ToolError
@@ -38,21 +38,6 @@ def component_ports(component: wiring.Component) -> tuple[ModulePort, ...]:
     return tuple(ports)
 
 
-class _Alone(Elaboratable):
-    """A component whose hierarchy was already elaborated, as a top level of its own."""
-
-    def __init__(self, component: wiring.Component, fragment: Fragment) -> None:
-        self._component = component
-        self._fragment = fragment
-        self.signature = component.signature
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._component, name)
-
-    def elaborate(self, platform: object) -> Fragment:
-        return self._fragment
-
-
 def component_of(fragment: Fragment) -> wiring.Component | None:
     """The component that was elaborated to a fragment; None for a bare module."""
     origins = fragment.origins or ()
@@ -61,7 +46,10 @@ def component_of(fragment: Fragment) -> wiring.Component | None:
 
 def component_rtlil(component: wiring.Component, fragment: Fragment) -> str:
     """RTLIL of an elaborated component as a module of its own."""
-    return rtlil.convert(_Alone(component, fragment), name="module", emit_src=False)
+    # it cannot be elaborated again; the fragment gets its origin anew
+    vars(component)["elaborate"] = lambda platform: fragment
+    fragment.origins = None
+    return rtlil.convert(component, name="module", emit_src=False)
 
 
 _LIBRARY = tuple(f"_{base.__name__}__" for base in wiring.Component.__mro__)
