@@ -207,6 +207,7 @@ _PACKED = {
     "pv.packhi": _move(move=AluMove.PACKHI),
     "pv.packlo": _move(move=AluMove.PACKLO),
 }
+_LANE_FIELDS = {"pv.extract": _extract(signed=1), "pv.extractu": _extract(), "pv.insert": _insert()}
 _LANE_PLACES = {ElemFmt.H: _HALF, ElemFmt.B: _BYTE}
 
 
@@ -217,14 +218,8 @@ def alu_control(insn: Insn) -> dict[str, Any] | None:
     prepares; branches set up their comparison. Lane extraction and insertion are bit fields at a multiple of the
     lane width, so they run on the whole word.
     """
-    match insn.op:
-        case "pv.extract" | "pv.extractu":
-            return _extract(place=_LANE_PLACES[insn.fmt], signed=int(insn.op == "pv.extract"))
-        case "pv.insert":
-            return _insert(place=_LANE_PLACES[insn.fmt])
-        case op if op in _PACKED:
-            return {"fmt": LaneFmt.of(insn.fmt), **_PACKED[op]}
-        case op if op in _SCALAR:
-            return dict(_SCALAR[op])
-        case _:
-            return None
+    if insn.op in _LANE_FIELDS:
+        return {**_LANE_FIELDS[insn.op], "place": _LANE_PLACES[insn.fmt]}
+    if insn.op in _PACKED:
+        return {"fmt": LaneFmt.of(insn.fmt), **_PACKED[insn.op]}
+    return dict(_SCALAR[insn.op]) if insn.op in _SCALAR else None

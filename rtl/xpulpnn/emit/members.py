@@ -38,17 +38,6 @@ def summary(component: wiring.Component) -> str:
     return plain_text(text[: heading.start()] if heading else text)
 
 
-def _documented(described: object) -> dict[str, str]:
-    """Return the meanings of the members that the class of a component or signature tells.
-
-    Ports that are made from a table have theirs in the mapping ``PORT_MEANINGS``. What Amaranth's own signatures say is
-    written for those who use them in Python.
-    """
-    if type(described).__module__.partition(".")[0] == "amaranth":
-        return {}
-    return getattr(described, "PORT_MEANINGS", {}) | declared_meanings(type(described))
-
-
 @cache
 def declared_meanings(kind: type) -> dict[str, str]:
     """Meanings of the members of a class by their names, from the comments in its source."""
@@ -89,7 +78,11 @@ def member_meanings(component: wiring.Component) -> dict[str, str]:
 
 
 def _texts(described: object, signature: wiring.Signature, names: list[str]) -> Iterator[str]:
-    documented = _documented(described)
+    # what Amaranth's own signatures say is written for those who use them in Python
+    if type(described).__module__.partition(".")[0] == "amaranth":
+        return
+    # ports that are made from a table have theirs in a mapping
+    documented = getattr(described, "PORT_MEANINGS", {}) | declared_meanings(type(described))
     for length in range(len(names), 0, -1):
         text = documented.get(".".join(names[:length]))
         if text is None:
