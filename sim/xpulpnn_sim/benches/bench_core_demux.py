@@ -81,11 +81,7 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
         await ClockCycles(dut.clk, 2)
     places = [destination(transfer.address, config) for transfer in transfers]
     for port in ports:
-        expected = [
-            obi.Grant(t.address, t.write, t.enables, t.value)
-            for t, place in zip(transfers, places, strict=True)
-            if place == port
-        ]
+        expected = [transfer.grant for transfer, place in zip(transfers, places, strict=True) if place == port]
         board.equal(responders[port].log, expected, f"accesses of {port}")
     before = {place: PortMemory(place, bad) for place in set(places)}
     expected = [

@@ -12,7 +12,7 @@ from xpulpnn.isa.cluster import Barrier, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.cadence import Dut, start
 from xpulpnn_sim.benches.event_unit_ports import EventUnitPorts, Happening
-from xpulpnn_sim.benches.handover import bench_data, configuration
+from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.reference.golden.event_unit import Access
 from xpulpnn_sim.reference.stimuli import OFFSET_BITS, near_offsets, separating_words
 
@@ -49,9 +49,8 @@ def _store(offset: int, data: int) -> Access:
     return Access(offset, True, data)
 
 
-def _ports_of(dut: Dut) -> EventUnitPorts:
-    """The unit of this bench, as it is configured."""
-    return EventUnitPorts(dut, configuration())
+async def _start(dut: Dut) -> tuple[Random, EventUnitPorts]:
+    return await start(dut), EventUnitPorts(dut)
 
 
 class RandomTraffic:
@@ -159,8 +158,7 @@ async def enable(ports: EventUnitPorts, mask: int) -> None:
 @cocotb.parametrize(habit=list(_HABITS))
 async def random_traffic_is_answered_as_defined(dut: Dut, habit: str) -> None:
     """All cores, event lines and the shared view at random, with a reset in flight now and then."""
-    rng = await start(dut)
-    ports = _ports_of(dut)
+    rng, ports = await _start(dut)
     for _ in range(bench_data()["episodes"]):
         if rng.random() < 0.7:
             await enable(ports, rng.choice((WORD_MASK, rng.getrandbits(32))))
@@ -187,8 +185,7 @@ async def answers_after(ports: EventUnitPorts, accesses: dict[int, Access]) -> d
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def barrier_costs_the_last_core_three_cycles(dut: Dut) -> None:
     """Everybody is answered in the third cycle after the last request and may come back at once, whoever comes when."""
-    rng = await start(dut)
-    ports = _ports_of(dut)
+    rng, ports = await _start(dut)
     cores = list(range(ports.config.cores))
     await enable(ports, _BARRIER_EVENT)
     for spread in (1, 1, 4, 4, 30):
@@ -210,8 +207,7 @@ async def barrier_costs_the_last_core_three_cycles(dut: Dut) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def latencies_of_what_waits(dut: Dut) -> None:
     """A load takes a cycle, an event that is there two, a software event three after its trigger; so do words."""
-    await start(dut)
-    ports = _ports_of(dut)
+    _, ports = await _start(dut)
     await enable(ports, WORD_MASK)
     equal, last = ports.board.equal, ports.config.cores - 1
     equal((await answers_after(ports, {0: Access(EventRegister.MASK)}))[0][0], 1, "cycles of a load")
@@ -241,8 +237,8 @@ async def store_words(ports: EventUnitPorts, rng: Random, store_to: int, words: 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_bit_is_its_own(dut: Dut) -> None:
     """Masks are written, cleared and set, and events cleared, by words in which any two bits differ both ways."""
-    rng = await start(dut)
-    ports, words = _ports_of(dut), separating_words(rng)
+    rng, ports = await _start(dut)
+    words = separating_words(rng)
     rotated = [words[first:] + words[:first] for first in range(len(words))]
     for register in (EventRegister.MASK, EventRegister.IRQ_MASK, EventRegister.SW_EVENTS_MASK):
         for first, way in product(range(len(words)), range(3)):
@@ -264,8 +260,7 @@ async def every_bit_is_its_own(dut: Dut) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def mutex_goes_to_the_lowest_core(dut: Dut) -> None:
     """All cores lock at once: each gets it with the message of the core before it, in the order of the numbers."""
-    await start(dut)
-    ports = _ports_of(dut)
+    _, ports = await _start(dut)
     cores, order = range(ports.config.cores), list[tuple[int | None, int | None]]()
     arriving = {core: Access(EventRegister.MUTEX) for core in cores}
     for _ in cores:
@@ -282,8 +277,7 @@ async def mutex_goes_to_the_lowest_core(dut: Dut) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def nothing_else_is_a_mutex(dut: Dut) -> None:
     """Loads a bit away from a free mutex do not lock it, stores a bit away from a locked one do not free it."""
-    await start(dut)
-    ports = _ports_of(dut)
+    _, ports = await _start(dut)
     cores = range(ports.config.cores)
     mutexes = [EventRegister.MUTEX + WORD_BYTES * number for number in range(ports.config.mutexes)]
     # words of the dispatch queue are waited for
@@ -305,8 +299,7 @@ async def nothing_else_is_a_mutex(dut: Dut) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def dispatch_keeps_order_and_waits_for_room(dut: Dut) -> None:
     """A team pops what is pushed for it, in order; a push too many is answered when the slowest has made room."""
-    await start(dut)
-    ports = _ports_of(dut)
+    _, ports = await _start(dut)
     last, depth = ports.config.cores - 1, ports.config.dispatch_depth
     await answers_after(ports, {0: _store(EventRegister.DISPATCH_TEAM, 1 << last)})
     for number in range(depth):
@@ -327,8 +320,7 @@ async def dispatch_keeps_order_and_waits_for_room(dut: Dut) -> None:
 @cocotb.parametrize(distance=[-2, -1, 0, 1, 2, 3])
 async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
     """An event so many cycles after a clear, a waiting load or a change of the mask is told exactly once."""
-    await start(dut)
-    ports = _ports_of(dut)
+    _, ports = await _start(dut)
     line = 1 << EventLine.TIMER_LOW
     clearing = {0: Access(EventRegister.WAIT_CLEAR)}
     for access in (
@@ -353,8 +345,7 @@ async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def stores_of_one_cycle_to_one_register(dut: Dut) -> None:
     """The lowest core's store stays where only one can win; triggers of all count."""
-    await start(dut)
-    ports = _ports_of(dut)
+    _, ports = await _start(dut)
     cores = range(ports.config.cores)
     lowest = min(1, cores[-1])
     for offset in (

@@ -125,7 +125,7 @@ async def everybody_gets_the_own_answer(dut: Dut, timing: int) -> None:
         await ClockCycles(dut.clk, 2)
     everything = [transfer for plan in bus.plans for transfer in plan]
     for block, (port, responder) in zip(_blocks(), bus.ports.items(), strict=True):
-        wanted = [obi.Grant(t.address, t.write, t.enables, t.value) for t in everything if t.address in block]
+        wanted = [transfer.grant for transfer in everything if transfer.address in block]
         board.equal(sorted(responder.log), sorted(wanted), f"accesses of {port}")
     for number, (initiator, plan) in enumerate(zip(bus.initiators, bus.plans, strict=True)):
         memory = bus.words.memory()

@@ -51,15 +51,11 @@ async def _judge(dut: Dut, mutant: int, tests: Sequence[Any]) -> NoReturn:
             await _run(dut, mutant, test)
         (code,) = forks.wait()
         if code != _PASSED:
-            _tell(mutant, {"killed": _how(code), "test": test.name})
+            how = "check" if code >= 0 else "time" if -code == signal.SIGPROF else "simulator"
+            _tell(mutant, {"killed": how, "test": test.name})
             os._exit(0)
     _tell(mutant, {"killed": "", "test": ""})
     os._exit(0)
-
-
-def _how(code: int) -> str:
-    """The end of a test: by a check of the bench, its limit of computing time, or the simulator itself."""
-    return "check" if code >= 0 else "time" if -code == signal.SIGPROF else "simulator"
 
 
 def _tell(mutant: int, verdict: dict[str, Any]) -> None:

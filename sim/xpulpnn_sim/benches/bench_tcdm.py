@@ -94,8 +94,7 @@ class Order(Stepwise):
         equal(self._high("rvalid"), sorted(self._expected), f"{where}: who is answered")
         data = {number: sample(self._seen["rdata"][number]) for number in self._reads}
         equal(data, {number: self._expected[number] for number in data}, f"{where}: data by master")
-        shown = {number: one.shown for number, one in enumerate(self._masters) if one.shown is not None}
-        requests = {number: Request(one.address, one.write, one.enables, one.value) for number, one in shown.items()}
+        requests = {at: Request(*one.shown.grant) for at, one in enumerate(self._masters) if one.shown is not None}
         self._expected = self._model.cycle(requests)
         granted = self._high("gnt")
         equal(granted, sorted(self._expected), f"{where}: who is granted")

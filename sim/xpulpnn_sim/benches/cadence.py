@@ -126,6 +126,7 @@ class Stepwise:
 
     def __init__(self, dut: Dut) -> None:
         self._clk = dut.clk
+        self._parts: Sequence[Stepwise] = [self]
 
     def show(self) -> None:
         """Drive ports."""
@@ -147,16 +148,21 @@ class Stepwise:
     def __exit__(self, *error: object) -> None:
         """End at once."""
         self._task.cancel()
-        self.rest()
+        for part in self._parts:
+            part.rest()
 
     async def _run(self) -> None:
+        settling = [part for part in self._parts if part.settles]
         while True:
-            self.show()
-            if self.settles:
+            for part in self._parts:
+                part.show()
+            if settling:
                 await Timer(SETTLE_NS, unit="ns")
-                self.settle()
+            for part in settling:
+                part.settle()
             await FallingEdge(self._clk)
-            self.see()
+            for part in self._parts:
+                part.see()
             await RisingEdge(self._clk)
 
 
@@ -166,28 +172,6 @@ class Together(Stepwise):
     def __init__(self, dut: Dut, parts: Sequence[Stepwise]) -> None:
         super().__init__(dut)
         self._parts = parts
-        self.settles = any(part.settles for part in parts)
-
-    def show(self) -> None:
-        """Drive the ports of all parts."""
-        for part in self._parts:
-            part.show()
-
-    def settle(self) -> None:
-        """Drive the ports of the parts that wait for it."""
-        for part in self._parts:
-            if part.settles:
-                part.settle()
-
-    def see(self) -> None:
-        """Look at the ports of all parts."""
-        for part in self._parts:
-            part.see()
-
-    def rest(self) -> None:
-        """Let all parts rest."""
-        for part in self._parts:
-            part.rest()
 
 
 class PortMonitor(Stepwise):

@@ -8,6 +8,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import EVENT_UNIT, PRIVATE_EVENT_UNIT, EventLine
 from xpulpnn_sim.benches.cadence import Driven, Dut, Scoreboard, pulse_reset, sample
+from xpulpnn_sim.benches.handover import configuration
 from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnitModel
 
 
@@ -26,7 +27,8 @@ class Happening:
 class EventUnitPorts:
     """Drives one cycle after the other and compares every output with the model."""
 
-    def __init__(self, dut: Dut, config: ClusterConfig) -> None:
+    def __init__(self, dut: Dut) -> None:
+        config: ClusterConfig = configuration()
         self.dut, self.config, self.model = dut, config, EventUnitModel(config)
         self.board, self.cycle, self.answers = Scoreboard(), 0, list[Answer]()
         ports: dict[int | None, str] = {core: f"cores__{core}__" for core in range(config.cores)}

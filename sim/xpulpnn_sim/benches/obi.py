@@ -235,6 +235,11 @@ class Transfer:
     failed: bool = False  # whether the answer was an error
     ended: Event = field(default_factory=Event, repr=False)  # set with the answer
 
+    @property
+    def grant(self) -> Grant:
+        """The access as it must be granted."""
+        return Grant(self.address, self.write, self.enables, self.value)
+
 
 def expected_data(transfer: Transfer, memory: WordMemory, *, absent: bool) -> int:
     """Data that a transfer must read, in the order of the grants; what does not matter is as it was seen."""

@@ -61,6 +61,12 @@ def elf_bytes(executable: Executable) -> bytes:
 _LEVEL = 64  # bytes of the save area that one interrupt uses
 _TABLE_WORDS = (layout.SECOND_TABLE - ENTRY) // 4
 _LOOP_CSRS = ("lpstart0", "lpend0", "lpcount0", "lpstart1", "lpend1", "lpcount1")
+_LOOP = "addi t6, zero, 3; lp.setup 0, t6, work; addi s0, s0, 1; work: add s1, s1, s0"
+_NEST = f"""
+    addi t5, t5, {_LEVEL}; li t6, 0x{layout.SAVE_LIMIT:x}; bgeu t5, t6, full
+    csrrsi zero, mstatus, 8; addi s0, s0, 1; add s1, s1, s0; ecall
+    full: csrrci zero, mstatus, 8; addi t5, t5, -{_LEVEL}"""
+"""A hardware loop of the longer handler; interrupts enabled unless the save area is used up, and an exception."""
 _WORK = (8, 9)  # registers the longer handler saves and uses
 
 _EXCEPTION = """
@@ -115,33 +121,19 @@ class Handlers:
     def _interrupt(self) -> list[str]:
         saved = {"t1": 0, "t6": 4, "s0": 8, "s1": 12}
         lines = [f"sw {name}, {offset}(t5)" for name, offset in saved.items()]
-        lines += self._loop() if self.loops else []
+        lines += _kept(_LOOP_CSRS, 28, _LOOP) if self.loops else []
         lines += self.filler
-        lines += self._nested() if self.nests else []
+        lines += _kept(("mepc", "mstatus", "mcause"), 16, _NEST) if self.nests else []
         lines += [f"lw {name}, {offset}(t5)" for name, offset in saved.items()]
         return [*lines, "mret"]
 
-    def _loop(self) -> list[str]:
-        """A loop of its own between saving and restoring the state of the interrupted one; counts come last."""
-        lines: list[str] = []
-        for index, name in enumerate(_LOOP_CSRS):
-            lines += [f"csrrs t6, {name}, zero", f"sw t6, {28 + 4 * index}(t5)"]
-        lines += ["addi t6, zero, 3", "lp.setup 0, t6, work", "addi s0, s0, 1", "work: add s1, s1, s0"]
-        for index, name in enumerate(_LOOP_CSRS):
-            lines += [f"lw t6, {28 + 4 * index}(t5)", f"csrrw zero, {name}, t6"]
-        return lines
 
-    @staticmethod
-    def _nested() -> list[str]:
-        """Trap state saved, interrupts enabled unless the save area is used up, an exception, all restored."""
-        names = {"mepc": 16, "mstatus": 20, "mcause": 24}
-        lines = [line for name, at in names.items() for line in (f"csrrs t6, {name}, zero", f"sw t6, {at}(t5)")]
-        lines += [
-            f"addi t5, t5, {_LEVEL}; li t6, 0x{layout.SAVE_LIMIT:x}; bgeu t5, t6, full",
-            "csrrsi zero, mstatus, 8; addi s0, s0, 1; add s1, s1, s0; ecall",
-            f"full: csrrci zero, mstatus, 8; addi t5, t5, -{_LEVEL}",
-        ]
-        return lines + [line for name, at in names.items() for line in (f"lw t6, {at}(t5)", f"csrrw zero, {name}, t6")]
+def _kept(csrs: Sequence[str], first: int, text: str) -> list[str]:
+    """Lines that keep CSRs in the save area, those of ``text``, and lines that restore them in the same order."""
+    slots = {name: f"{first + WORD_BYTES * index}(t5)" for index, name in enumerate(csrs)}
+    saving = [line for name, slot in slots.items() for line in (f"csrrs t6, {name}, zero", f"sw t6, {slot}")]
+    restoring = [line for name, slot in slots.items() for line in (f"lw t6, {slot}", f"csrrw zero, {name}, t6")]
+    return [*saving, *block_of("", text).head, *restoring]
 
 
 PLAIN = Handlers()  # Nothing but the exception handler; interrupts return at once

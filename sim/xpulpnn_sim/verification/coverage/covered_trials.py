@@ -6,7 +6,7 @@ options give the same programs however many processes run them.
 
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache, partial
@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,11 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.model.build import TOP
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, model_library, observed, write_coverage
 from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.bare.draw import Draw
 from xpulpnn_sim.reference.bare.program import Handlers, RandomProgram, random_handlers
+from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 from xpulpnn_sim.verification.coverage.aims import SKIPPING, Aims
 from xpulpnn_sim.verification.coverage.collector import Collector
@@ -39,6 +41,7 @@ from xpulpnn_sim.verification.random.generator import framed, initial_registers
 from xpulpnn_sim.verification.random.shrink import ShrinkCase
 from xpulpnn_sim.verification.random.trials import Coverage, Plan, Runner, Trial, tried
 
+T = TypeVar("T")
 _HEAD = b"# SystemC::Coverage-3\n"
 _COUNT = re.compile(rb"' (\d+)$", re.MULTILINE)
 _POINT = re.compile(rb"^C '(.*)' \d+$", re.MULTILINE)
@@ -284,26 +287,27 @@ def _collector(config: CoreConfig) -> Collector:
     return Collector(config)
 
 
-def _run(case: ShrinkCase, config: CoreConfig, covered: Covered) -> Verdict:
+def counted(
+    executable: Executable, config: CoreConfig, machine: Machine, read: Callable[[Path], T], **how: Any
+) -> tuple[RunResult, T]:
+    """Run a program on the model that counts, and read what it has written."""
     library = model_library("core", config, covered=True)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "counts"
+        closing = partial(write_coverage, library, path)
+        return run_program(executable, config, machine, library=library, closing=closing, **how), read(path)
+
+
+def _run(case: ShrinkCase, config: CoreConfig, covered: Covered) -> Verdict:
     collector, blocks = _collector(config), [np.zeros(0, RETIREMENT)]
 
     def observe(heard: Sequence[Records]) -> None:
         covered.add(heard[0], config)
         blocks.append(heard[0].copy())
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "counts"
-        result = run_program(
-            case.program.executable(),
-            config,
-            case.machine,
-            lockstep=True,
-            observer=observe,
-            library=library,
-            closing=partial(write_coverage, library, path),
-        )
-        covered.points = read_counts(path) > 0
+    how = {"lockstep": True, "observer": observe}
+    result, counts = counted(case.program.executable(), config, case.machine, read_counts, **how)
+    covered.points = counts > 0
     collector.counts[:] = 0
     collector.add(np.concatenate(blocks))
     covered.crosses = np.flatnonzero(collector.counts)
@@ -316,22 +320,12 @@ def run_covered(seed: int, plan: Plan) -> Trial:
     return tried(seed, plan, Covered(), lambda covered: _run(plan.case(seed), plan.config, covered))
 
 
-def points_of(config: CoreConfig) -> list[CoveragePoint]:
-    """Points that the model of a configuration counts."""
-    library = model_library("core", config, covered=True)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "points"
-        write = partial(write_coverage, library, path)
-        run_program(RandomProgram(()).executable(), config, Machine(), library=library, closing=write)
-        return read_points(path)
-
-
 class Total:
     """Counts of all programs together."""
 
     def __init__(self, config: CoreConfig) -> None:
         self.collector = Collector(config)
-        self.points = points_of(config)
+        _, self.points = counted(RandomProgram(()).executable(), config, Machine(), read_points)
         self.used = np.zeros(len(self.points), np.bool_)
         self.verilog, manifest = cached_emission("core", observed(config), both_edges=True)
         self.components = {name: module["component"] for name, module in manifest["modules"].items()}

