@@ -62,21 +62,12 @@ class ReadResponder(Responder):
         self, dut: Dut, port: str, code: ChangingCode, timing: ObiTiming, rng: Random, **transfers: Any
     ) -> None:
         super().__init__(dut, port, timing, rng, **transfers)
-        self.asked: list[Transfer] = []  # requests from their first cycle on
-        self._code, self._answers_given = code, 0
+        self._code = code
 
     @property
     def requests(self) -> list[int]:
         """Addresses in the order of their grants."""
         return [grant.address for grant in self.log]
-
-    def _asked(self, access: Grant) -> None:
-        self.asked.append(Transfer(access.address, requested=self.cycle))
-
-    def _answered(self, error: int) -> None:
-        asked = self.asked[self._answers_given]
-        asked.answered, asked.failed = self.cycle, error > 0
-        self._answers_given += 1
 
     def _serve(self, access: Grant) -> tuple[int, int]:
         parts = enumerate(range(access.address, access.address + self._size, PART_BYTES))

@@ -105,6 +105,7 @@ class Responder(Stepwise):
     ) -> None:
         super().__init__(dut)
         self.log: list[Grant] = []
+        self.asked: list[Transfer] = []  # addresses of requests, their first cycle, and when and how they were answered
         self.cycle = self.cycles_refused = self.cycles_unanswered = 0
         self._port, self._timing, self._rng = port, timing, rng
         self._size, self._shift, self._outstanding = size, shift, outstanding
@@ -113,7 +114,7 @@ class Responder(Stepwise):
         self._request = [getattr(dut, f"{port}__{name}") for name in ("req", *fields)]
         answer = {name: getattr(dut, f"{port}__{name}", None) for name in ("rdata", "err")}
         self._widths = {name: len(handle) for name, handle in answer.items() if handle is not None}
-        self._answers: deque[tuple[int, int, int]] = deque()
+        self._answers: deque[tuple[int, int, int, Transfer]] = deque()
         self._waiting: Grant | None = None
         self._granting, self._noise = 0, True
 
@@ -126,12 +127,6 @@ class Responder(Stepwise):
     def _serve(self, access: Grant) -> tuple[int, int]:
         """Data of the response to a granted access, and its error bits."""
 
-    def _asked(self, access: Grant) -> None:
-        """Note the first cycle of a request."""
-
-    def _answered(self, error: int) -> None:
-        """Note the cycle of a response."""
-
     def show(self) -> None:
         """Grant or not, and answer what is due; between answers there is noise."""
         rng, timing = self._rng, self._timing
@@ -139,9 +134,9 @@ class Responder(Stepwise):
         ready = bool(self._answers) and self._answers[0][0] <= self.cycle
         self._driven.drive(gnt=self._granting, rvalid=int(ready))
         if ready:
-            _, data, error = self._answers.popleft()
+            _, data, error, request = self._answers.popleft()
             self._driven.drive(**{name: (data, error)[name == "err"] for name in self._widths})
-            self._answered(error)
+            request.answered, request.failed = self.cycle, error > 0
         elif self._noise:
             self._driven.drive(**{name: rng.getrandbits(width) for name, width in self._widths.items()})
         # nothing of an answer stays
@@ -162,13 +157,13 @@ class Responder(Stepwise):
         assert access.address % self._size == 0, f"{self._port}: {access} is not aligned"
         assert self._waiting in (None, access), f"{self._port}: {self._waiting} becomes {access} before its grant"
         if self._waiting is None:
-            self._asked(access)
+            self.asked.append(Transfer(access.address, requested=self.cycle))
         self._waiting = None if self._granting else access
         self.cycles_refused += not self._granting
         if self._granting:
             self.log.append(access)
             ready_at = self.cycle + self._rng.randint(self._timing.fastest, self._timing.slowest)
-            self._answers.append((ready_at, *self._serve(access)))
+            self._answers.append((ready_at, *self._serve(access), self.asked[-1]))
             assert len(self._answers) <= self._outstanding, f"{self._port}: {len(self._answers)} outstanding"
 
     def rest(self) -> None:
