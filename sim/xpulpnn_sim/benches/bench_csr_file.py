@@ -113,7 +113,6 @@ class CsrModel:
             file.set_flag("MPIE", 1)
 
 
-RANDOM_CYCLES = 1500
 ALMOST_FULL = (0xFFFF_FFFE, 0xFFFF_FFFF)
 EVENTS = len(PERFORMANCE_EVENTS)
 
@@ -225,7 +224,7 @@ def almost_full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCy
 def anything(rng: Random) -> Iterator[CsrCycle]:
     """Random accesses, traps and returns; a trap never comes together with a write."""
     every = _registers()
-    for _ in range(RANDOM_CYCLES):
+    for _ in range(1500):
         csr = rng.choice(every)
         if rng.random() < 0.3:
             yield surroundings(rng) | {

@@ -14,8 +14,6 @@ from xpulpnn_sim.benches.cadence import Dut, Scoreboard, run_vectors, start
 from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.reference.stimuli import instruction_words
 
-UNIFORM_WORDS = 500
-
 
 def _words(count: int, neighbours: int, rng: Random) -> Iterator[int]:
     """Words of all rows of the table, enabled or not; each with one fixed bit changed; uniform words."""
@@ -26,7 +24,7 @@ def _words(count: int, neighbours: int, rng: Random) -> Iterator[int]:
             fixed = [bit for bit in range(XLEN) if insn.mask >> bit & 1]
             for bit in rng.sample(fixed, min(neighbours, len(fixed))):
                 yield rng.choice(legal) ^ 1 << bit
-    for _ in range(UNIFORM_WORDS):
+    for _ in range(500):
         yield rng.getrandbits(XLEN)
     # Both update bits of a Mac&Load: a row of their own, or the one exclusion that is no pattern.
     for insn in INSNS:

@@ -16,7 +16,6 @@ from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.reference.golden.event_unit import Access
 from xpulpnn_sim.reference.stimuli import OFFSET_BITS, near_offsets, separating_words
 
-_EPISODE_CYCLES = 200
 _PATIENCE = 20
 _IMPATIENCE = 0.02  # how often a core that waits requests again
 _LONGEST = 12  # cycles after which everything that can be answered has been, however many cores wait
@@ -163,7 +162,7 @@ async def random_traffic_is_answered_as_defined(dut: Dut, habit: str) -> None:
         if rng.random() < 0.7:
             await enable(ports, rng.choice((WORD_MASK, rng.getrandbits(32))))
         traffic, stuck = RandomTraffic(rng, ports.config, habit), 0
-        for _ in range(_EPISODE_CYCLES):
+        for _ in range(200):
             await ports.step(traffic.happening(ports))
             stuck = 0 if ports.free() else stuck + 1
             if stuck == _PATIENCE:

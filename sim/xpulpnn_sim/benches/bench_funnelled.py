@@ -21,7 +21,6 @@ from xpulpnn_sim.reference.golden.tcdm import Queue
 
 _TRANSFERS = 40
 _WORDS = 4
-_RESETS = 30
 _QUIET = 4
 _TIMINGS = (ObiTiming(), ObiTiming(0.6, 1, 3), ObiTiming(1.0, 20, 20), ObiTiming(0.3, 2, 30))
 
@@ -144,7 +143,7 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
     rng, board = await start(dut), Scoreboard()
     watched = [f"{name}__rvalid" for name in bench_data()["initiators"]]
     watched += [f"{place['port']}__req" for place in bench_data()["places"]]
-    for _ in range(_RESETS):
+    for _ in range(30):
         bus = Bus(dut, 1, rng)
         with bus.running:
             tasks = bus.begin()

@@ -103,15 +103,7 @@ class LoopMachine:
 class RandomExecution:
     """Draws instructions one by one. An address has a fixed size, the rest is new in every execution."""
 
-    _KINDS = {
-        LoopEffect.PLAIN: 10,
-        LoopEffect.SETUP: 5,
-        LoopEffect.CSR_READ: 2,
-        LoopEffect.CSR_WRITE: 3,
-        LoopEffect.BRANCH: 4,
-        LoopEffect.JUMP: 1,
-        LoopEffect.TRAP: 1,
-    }
+    _WEIGHTS = (10, 5, 2, 3, 4, 1, 1)  # how often each effect is drawn
 
     def __init__(self, base: int, rng: Random) -> None:
         self.base, self.rng = base, rng
@@ -138,7 +130,7 @@ class RandomExecution:
     def _draw(self, pc: int, *, at_end: bool) -> LoopAction:
         """An action; at the end of a loop one that is decided late is likely."""
         rng = self.rng
-        kind = rng.choices(list(self._KINDS), list(self._KINDS.values()))[0]
+        kind = rng.choices(list(LoopEffect), self._WEIGHTS)[0]
         if at_end and rng.random() < 0.5:
             kind = rng.choice((LoopEffect.BRANCH, LoopEffect.CSR_READ, LoopEffect.CSR_WRITE))
         target = rng.choice([*self._recent, self._ahead(pc, 5)])

@@ -155,22 +155,13 @@ def reads_of(row: Insn) -> RegisterReads:
     return RegisterReads(slots, ENTRIES[2:] if row.requantises else entries)
 
 
-_DETAILS = np.dtype(
-    [
-        *(
-            (name, np.int16)
-            for name in ("row", "reserved", "csr", "kind", "size", "rs1", "rs2", "rd", "activation", "weight")
-        ),
-        ("producer", np.int8),
-        ("base_producer", np.int8),
-        ("parameters", np.bool_),
-        ("writes_csr", np.bool_),
-        ("branch", np.bool_),
-        ("elsewhere", np.bool_),
-        ("accesses", np.bool_),
-        ("offset", np.int32),
-    ]
-)
+_FIELDS = {
+    np.int16: "row reserved csr kind size rs1 rs2 rd activation weight",
+    np.int8: "producer base_producer",
+    np.bool_: "parameters writes_csr branch elsewhere accesses",
+    np.int32: "offset",
+}
+_DETAILS = np.dtype([(name, kind) for kind, names in _FIELDS.items() for name in names.split()])
 """A word: numbers of the row, of the row that it is a reserved word of, of the CSR and of the kind; bytes; registers
 read (0: none) and entries of the NN-RF; what it writes; whether it writes the CSR, branches, goes elsewhere anyway or
 accesses memory; and the offset of a branch.
