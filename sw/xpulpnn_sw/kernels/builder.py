@@ -1,7 +1,7 @@
 """Writes a kernel as structured code: instructions, labels, loops."""
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 
@@ -25,11 +25,10 @@ _MASK = 0xFFFF_FFFF
 _SIGN_SHIFT = 31
 # operand forms of stores: base moved by an immediate, or by a register; a register added to it
 _BY_IMMEDIATE, BY_REGISTER, WITH_REGISTER = "rs2,stimm12(rs1!)", "rs2,rs3(rs1!)", "rs2,rs3(rs1)"
-_FORMS: dict[str, str] = {
-    **dict.fromkeys(("p.lw", "p.lbu"), "rd,imm12(rs1!)"),
+_FORMS: dict[str, str] = {  # those meant by mnemonics that have several: post-increment by an immediate
+    **dict.fromkeys(("p.lw", "p.lb", "p.lbu", "p.lh", "p.lhu"), "rd,imm12(rs1!)"),
     **dict.fromkeys(("p.sw", "p.sh", "p.sb"), _BY_IMMEDIATE),
 }
-"""The operand form meant by mnemonics that have several: post-increment by an immediate."""
 
 _INVERSE = {"beq": "bne", "bne": "beq"}
 
@@ -84,9 +83,9 @@ class Builder:
 
     # -- instructions
 
-    def __call__(self, mnemonic: str, *operands: int) -> None:
-        """Append an instruction; operands in assembler order."""
-        self._append(_row(mnemonic), operands)
+    def __call__(self, mnemonic: str, *operands: int, form: str | None = None) -> None:
+        """Append an instruction; operands in assembler order, of the form that tells it from others of its name."""
+        self._append(_row(mnemonic, form), operands)
 
     def _append(self, insn: Insn, operands: tuple[int, ...], target: Label | None = None) -> None:
         self._lines.append(_Line(insn, operands, self._region, target))
@@ -112,10 +111,6 @@ class Builder:
             self(f"p.{mnemonic}", register, size, pointer)
         else:
             self(mnemonic, register, offset, pointer)
-
-    def of_form(self, mnemonic: str, form: str, *operands: int) -> None:
-        """Append an instruction of which there are several forms, told by their operands."""
-        self._append(_row(mnemonic, form), operands)
 
     def li(self, rd: int, value: int) -> None:
         """Load a 32-bit constant in one or two instructions."""
@@ -206,6 +201,14 @@ class Builder:
             self(extract, element, word, bits - 1, first + lane * bits)
         self("pv.packlo.b", rd, elements[1], elements[0])
         self("pv.packhi.b", rd, elements[3], elements[2])
+
+    def append_bits(self, word: int, value: int, bits: int, place: int, work: int) -> None:
+        """Put ``bits`` bits at a place of a word where there are zeros; without XpulpV2 ``work`` is lost."""
+        if self.xpulp:
+            self("p.inserti", word, value, bits - 1, place)
+        else:
+            self("slli", work, value, place)
+            self("or", word, word, work)
 
     def requantise(self, word: int, value: int, shift: int, lane: int, bits: int, *, signed: bool) -> None:
         """Make the result of ``value`` an element of ``word``, which is not ready at once; ``shift`` is a register."""
@@ -337,11 +340,9 @@ class Builder:
 
         With a hardware loop the last instruction is no branch, and what follows is in the same body of an outer one.
         """
-        if isinstance(count, Held):
-            with self.skipped("beq", count.register, ZERO), self.loop(count, counter, level=level):
-                body()
-        elif count:
-            with self.loop(count, counter, level=level):
+        may_be_none = self.skipped("beq", count.register, ZERO) if isinstance(count, Held) else nullcontext()
+        if count != 0:
+            with may_be_none, self.loop(count, counter, level=level):
                 body()
 
     @contextmanager

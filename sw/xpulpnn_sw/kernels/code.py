@@ -58,7 +58,6 @@ class KernelCode:
         repeated = "steps" if blocking.by_channels else "group"
         wanted = ["iterations", "shift", repeated] if variant.xpulp else ["shift", repeated]
         wanted += [] if im2col is None else WANTED
-        names = [field.name for field in structure.fields]
         used: set[int] | None = None
         if im2col is None:
             used = {*FREE} - {*spare}
@@ -72,7 +71,7 @@ class KernelCode:
         terms = self._terms()
         if self._is_bare:
             del terms["parameters"]
-        self._frame = Frame(b, names, known, terms, homes, wanted, spare, used, passing)
+        self._frame = Frame(b, structure.names, known, terms, homes, wanted, spare, used, passing)
         self._scratch += spare
 
     def _take_results(self, registers: FreeRegisters) -> dict[str, int]:

@@ -190,10 +190,7 @@ class CrossLoop(NnLoop):
             selector = entries[pixel] | channel << 1 | fetched.value
             mnemonic, *operands = self._product(self.acc[pixel][channel], pointer, selector, signed=signed)
             mnemonic = str(mnemonic).replace(_ACCUMULATING, kind)
-            if fetched is _Fetched.OTHER:
-                b.of_form(mnemonic, _OTHER_ENTRY[kind], *operands)
-            else:
-                b(mnemonic, *operands)
+            b(mnemonic, *operands, form=_OTHER_ENTRY[kind] if fetched is _Fetched.OTHER else None)
 
 
 _LOOPS: dict[LoopStyle, type[InnerLoop]] = {

@@ -52,7 +52,7 @@ class BlockStore:
     def put(self, pixel: int, register: int, bits: int, offset: int = 0) -> None:
         """Store so many bits of a pixel, without XpulpV2 ``offset`` bytes behind its pointer."""
         if self.steps:
-            self.b.of_form(f"p.{STORE_BY_BITS[bits]}", BY_REGISTER, register, self.steps[pixel], self.out[0])
+            self.b(f"p.{STORE_BY_BITS[bits]}", register, self.steps[pixel], self.out[0], form=BY_REGISTER)
         else:
             self.b.access(STORE_BY_BITS[bits], register, bits // BYTE_BITS, offset, self.out[pixel])
 
@@ -124,7 +124,7 @@ class Store(BlockStore):
         if self.bits < BYTE_BITS:
             self._clip(value if position else target, value)
             if position:
-                self._insert(target, value, self.bits, position * self.bits)
+                b.append_bits(target, value, self.bits, position * self.bits, value)
         else:
             self._clip(value, value)
             # every other result goes into the word with the one before
@@ -134,13 +134,6 @@ class Store(BlockStore):
                 b("pv.packlo.b" if position < 2 else "pv.packhi.b", target, value, accumulators[channel - 1])
         if (position + 1) * self.bits == self.blocking.stored_bits:
             self._store(pixel, target)
-
-    def _insert(self, word: int, value: int, bits: int, place: int) -> None:
-        if self._xpulp:
-            self.b("p.inserti", word, value, bits - 1, place)
-        else:
-            self.b("slli", value, value, place)
-            self.b("or", word, word, value)
 
     def _signs(self, first_channel: int) -> None:
         """A bit for each accumulator; one register collects a byte of every pixel."""
@@ -153,7 +146,7 @@ class Store(BlockStore):
                 if place == 0 and not self._xpulp:
                     b.mv(held, accumulator)
                 else:
-                    self._insert(held, accumulator, 1, place)
+                    b.append_bits(held, accumulator, 1, place, accumulator)
             if position == BYTE_BITS - 1:
                 self._store(0, held)
                 for pixel in range(1, len(results)):

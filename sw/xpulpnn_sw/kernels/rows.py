@@ -233,7 +233,7 @@ class RowWords:
             distance //= 2
         top, *others = reversed(words)
         for register, offset in zip(others, self._planes, strict=True):
-            b.of_form("p.sw", WITH_REGISTER, register, offset, place)
+            b("p.sw", register, offset, place, form=WITH_REGISTER)
         self._write([top], place)
 
     def _unpack_scalar(self, pointer: int, place: int) -> None:

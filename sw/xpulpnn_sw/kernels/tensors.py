@@ -30,7 +30,7 @@ _HALF_RANGE = 1 << 15  # of thresholds, which have 16 bits
 
 # the accumulator's standard deviation is below this power of two, which leaves room for its mean and for kappa
 _SPREAD_BITS = 25
-_UNIFORM_VARIANCE = 1 / 12  # of a number out of an interval of length 1
+UNIFORM_VARIANCE = 1 / 12  # of a number out of an interval of length 1
 
 
 FilterLayer = ProductLayer | DepthwiseLayer  # what a kernel with filters computes
@@ -145,7 +145,7 @@ def random_tensors(
         weights = rng.integers(-half, half, filters) + (0 if precision.w_signed else half)
     # standard deviation of an activation times the length of a filter
     squares = (weights.reshape(layer.out_channels, -1).astype(np.float64) ** 2).sum(axis=1).mean()
-    variance = 1 if precision.x == SIGN_BITS else _UNIFORM_VARIANCE * (1 << precision.x) ** 2
+    variance = 1 if precision.x == SIGN_BITS else UNIFORM_VARIANCE * (1 << precision.x) ** 2
     spread = max(1, int(np.sqrt(squares * variance)))
     if not precision.w_signed:
         # sums grow with the part of a receptive field that lies inside

@@ -1,7 +1,7 @@
 """The functions of the public kernel libraries for PULP: which there are, of which kernels, as C text."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -152,7 +152,7 @@ class PublicFunctions:
         precision: Precision,
         kernel: str,
         call: str,
-        kernels: Sequence[KernelRun],
+        kernels: Iterable[KernelRun],
         types: Mapping[str, str] | None = None,
     ) -> PublicFunction:
         usual = {
@@ -208,7 +208,8 @@ class PublicFunctions:
         call, runs = "xp_nn_conv(&kernel, &layer);", [run, *in_place[:1]]
         return self._function(names, "conv", precision, kernel, call, runs)
 
-    def _linear_kernel(self, precision: Precision) -> tuple[str, list[KernelRun]]:
+    def _linear(self, precision: Precision, names: tuple[str, ...], *, sums: bool = False) -> PublicFunction:
+        precision = precision.accumulators if sums else precision
         able = [one for one in ONE_PIXEL.values() if runs_on(one, precision, self._config)]
         row_bits = able[-1].row_bits(precision.w)
         upper = Precision(row_bits, precision.w, precision.y, precision.x_signed, True, precision.y_signed)
@@ -225,14 +226,11 @@ class PublicFunctions:
             f"    .row_bits = {row_bits}, .unrolled = {blocking.variant.unrolled}, "
             f".least_words = {blocking.filled(1)},\n}};"
         )
-        return kernel, list({run.name: run for run in runs.values()}.values())
-
-    def _linear(self, precision: Precision, names: tuple[str, ...], *, sums: bool = False) -> PublicFunction:
-        kernel, runs = self._linear_kernel(precision.accumulators if sums else precision)
         # the pointer to the words is declared as one to bytes where widths are in the name
         types = {"y": "int8_t" if _has_widths(names) else "int32_t"} if sums else {}
         kind, call = "linear_sums" if sums else "linear", "xp_nn_linear(&kernel, &layer);"
-        return self._function(names, kind, precision, kernel, call, runs, types=types)
+        called = {run.name: run for run in runs.values()}.values()
+        return self._function(names, kind, precision, kernel, call, called, types=types)
 
     def _depthwise(self, precision: Precision, names: tuple[str, ...]) -> PublicFunction:
         of_bytes = Precision(BYTE_BITS, BYTE_BITS, precision.y, precision.x_signed, True, precision.y_signed)

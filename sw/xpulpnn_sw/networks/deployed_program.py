@@ -17,7 +17,7 @@ from xpulpnn_sw.kernels.layout import Image, ImageBuilder, Ints, OutputLayout, S
 from xpulpnn_sw.kernels.programs.bare import CLUSTER_ADDRESSES, BareProgram
 from xpulpnn_sw.kernels.programs.tiled import CORE_START, OUTSIDE_DATA, TILE_STACK_BYTES, TIMES
 from xpulpnn_sw.kernels.tiling.division import DMA_ALIGNMENT, DmaTransfer, command_words
-from xpulpnn_sw.kernels.tiling.plan import LayerAddresses, PlacedLayer, placed_layer
+from xpulpnn_sw.kernels.tiling.plan import PlacedLayer
 from xpulpnn_sw.networks.deployment import (
     CALL_SLOTS,
     CALLS,
@@ -268,8 +268,11 @@ class _Memory:
         """Filters and argument structures of a layer in tiles, and its function."""
         symbols, run = self.outside.symbols, layer.plan.division.run
         sources = [self._plan.maps.inputs[number, symbol] for symbol in inputs_of(run)]
-        addresses = LayerAddresses(
-            sources=tuple(symbols[source].address for source in sources),
+        placed = self._tiles[number] = PlacedLayer(
+            layer.plan,
+            f"{layer.name}.",
+            self.outside,
+            sources=[symbols[source].address for source in sources],
             output=symbols[results_name(layer.name)].address,
             buffers={
                 operand: tuple(self.inside[layer.buffer(operand, slot)] for slot in range(count))
@@ -277,7 +280,6 @@ class _Memory:
             },
             buffer=None if layer.shared is None else self.inside[layer.shared],
         )
-        placed = self._tiles[number] = placed_layer(f"{layer.name}.", self.outside, layer.plan, addresses)
         calls = [placed.arguments(step.work.tile, step.work.slots) for step in layer.steps if step.work]
         fields = run.structure.fields
         content = np.zeros((len(calls), layer.call_bytes // WORD_BYTES), "<u4")

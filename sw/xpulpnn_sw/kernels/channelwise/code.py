@@ -11,7 +11,6 @@ from xpulpnn_sw.kernels.variants import WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.precision import SIGN_BITS
 
 _LOADS = {(8, False): "lbu", (8, True): "lb", (16, False): "lhu", (16, True): "lh", (32, False): "lw", (32, True): "lw"}
-_BY_IMMEDIATE = {"l": "rd,imm12(rs1!)", "s": "rs2,stimm12(rs1!)"}
 _BY_REGISTER = {"l": "rd,rs2(rs1!)", "s": BY_REGISTER}
 _AT_REGISTER = "rd,rs2(rs1)"
 
@@ -49,8 +48,7 @@ class ElementBuilder(Builder):
             free.remove(RA)
         spare = free[: len(wanted)]
         used = {*FREE} - {*free[len(wanted) :]}
-        fields = [field.name for field in structure.fields]
-        return Frame(self, fields, known, terms, homes, wanted, spare, used, passing)
+        return Frame(self, structure.names, known, terms, homes, wanted, spare, used, passing)
 
     # -- memory
 
@@ -68,13 +66,12 @@ class ElementBuilder(Builder):
         """Load the element ``offset`` bytes after ``base``, both registers; without XpulpV2 ``work`` is lost."""
         mnemonic = _LOADS[bits, signed]
         if self.xpulp:
-            self.of_form(f"p.{mnemonic}", _AT_REGISTER, rd, offset, base)
+            self(f"p.{mnemonic}", rd, offset, base, form=_AT_REGISTER)
         else:
             self("add", work, base, offset)
             self(mnemonic, rd, 0, work)
 
     def _access(self, mnemonic: str, register: int, pointer: int, step: Value) -> None:
-        kind = mnemonic[0]
         if step == 0 or not self.xpulp:
             self(mnemonic, register, 0, pointer)
             if isinstance(step, Held):
@@ -82,9 +79,9 @@ class ElementBuilder(Builder):
             elif step:
                 self("addi", pointer, pointer, step)
         elif isinstance(step, Held):
-            self.of_form(f"p.{mnemonic}", _BY_REGISTER[kind], register, step.register, pointer)
+            self(f"p.{mnemonic}", register, step.register, pointer, form=_BY_REGISTER[mnemonic[0]])
         else:
-            self.of_form(f"p.{mnemonic}", _BY_IMMEDIATE[kind], register, step, pointer)
+            self(f"p.{mnemonic}", register, step, pointer)
 
     # -- elements of a word
 
@@ -114,12 +111,10 @@ class ElementBuilder(Builder):
                 self.mv(word, value)
             if not self.xpulp:
                 self("andi", word, word, (1 << bits) - 1)
-        elif self.xpulp:
-            self("p.inserti", word, value, bits - 1, place)
         else:
-            self("andi", value, value, (1 << bits) - 1)
-            self("slli", value, value, place)
-            self("or", word, word, value)
+            if not self.xpulp:
+                self("andi", value, value, (1 << bits) - 1)
+            self.append_bits(word, value, bits, place, value)
 
     def clip(self, rd: int, value: int, bits: int, work: int, *, signed: bool) -> None:
         """``value`` clipped to the range of an element; without XpulpV2 ``value`` and ``work`` are lost."""

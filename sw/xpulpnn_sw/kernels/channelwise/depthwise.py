@@ -1,6 +1,5 @@
 """Operands of depthwise convolutions, and their kernels."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -20,7 +19,7 @@ from xpulpnn_sw.kernels.kernel import (
     window_arguments,
     with_outside,
 )
-from xpulpnn_sw.kernels.layout import Ints, pack_words
+from xpulpnn_sw.kernels.layout import pack_words
 from xpulpnn_sw.kernels.requantisation import (
     MAX_SHIFT,
     Requantisation,
@@ -28,7 +27,7 @@ from xpulpnn_sw.kernels.requantisation import (
     block_parameters,
     normalising,
 )
-from xpulpnn_sw.kernels.tensors import LayerTensors, Spreading, random_values
+from xpulpnn_sw.kernels.tensors import UNIFORM_VARIANCE, LayerTensors, Spreading, random_values
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.layer import DepthwiseLayer
 from xpulpnn_sw.layers.precision import Precision
@@ -38,7 +37,6 @@ _MAX_KAPPA_BITS = 8
 _WORD_MASK = 0xFFFF_FFFF
 _READ_AHEAD = 2  # words behind the input that may be read
 _DEVIATIONS = 4  # standard deviations that fill the range of the results
-_UNIFORM_VARIANCE = 1 / 12  # of a number out of an interval of length 1
 
 
 DEPTHWISE_ARGUMENTS = argument_structure(
@@ -71,15 +69,6 @@ that hold a padded input row, as many as the padded input has, and 32 bytes.""",
 DEPTHWISE_OUTSIDE_ARGUMENTS = with_outside(DEPTHWISE_ARGUMENTS)
 
 
-def _parameters(tensors: LayerTensors) -> Ints:
-    """Words that the function reads, ``[channel][word]``."""
-    after, channels = tensors.requantisation, len(tensors.weights)
-    bias = np.zeros(channels, np.int64) if tensors.bias is None else tensors.bias.astype(np.int64)
-    if isinstance(after, Requantisation):
-        return np.stack([after.lam + after.kappa * bias, after.kappa], axis=-1).astype(np.int64)
-    return block_parameters(bias, after, channels, 1)
-
-
 def random_depthwise(
     layer: DepthwiseLayer, precision: Precision, rng: np.random.Generator, *, rule: Rule = Rule.BN32
 ) -> LayerTensors:
@@ -90,7 +79,7 @@ def random_depthwise(
     weights = random_values(precision.w, rng, filters, signed=precision.w_signed)
     operands = partial(LayerTensors, activations=activations, weights=weights)
     squares = (weights.astype(np.float64) ** 2).sum(axis=(1, 2))
-    spreads = np.maximum(np.sqrt(squares * _UNIFORM_VARIANCE) * (1 << precision.x), 1)
+    spreads = np.maximum(np.sqrt(squares * UNIFORM_VARIANCE) * (1 << precision.x), 1)
     bias = (spreads * rng.uniform(-1, 1, layer.channels)).astype(np.int64)
     middle = x_least + ((1 << precision.x) - 1) / 2
     mean = (weights.sum(axis=(1, 2)) * middle).astype(np.int64) + bias
@@ -129,12 +118,15 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     rule, after = tensors.rule, tensors.requantisation
     if level.requantises:
         after = normalising(after, layer.channels)
-    parameters = _parameters(replace(tensors, requantisation=after)) & _WORD_MASK
+    bias = np.zeros(layer.channels, np.int64) if tensors.bias is None else tensors.bias.astype(np.int64)
+    parameters = block_parameters(bias, after, layer.channels, 1)
+    if isinstance(after, Requantisation):
+        parameters = np.stack([after.lam + after.kappa * bias, after.kappa], axis=-1).astype(np.int64)
     buffer_stride = rows_stride(layer, layer.height + top + bottom, request.placement)
     arguments = {
         "input": memory.place("input", rows, spare=_READ_AHEAD),
         "weights": memory.place("weights", pack_words(tensors.weights, BYTE_BITS)),
-        "parameters": memory.place("parameters", parameters.astype(np.uint32)),
+        "parameters": memory.place("parameters", (parameters & _WORD_MASK).astype(np.uint32)),
         "output": maps.reserve("output", layer.out_height * layer.out_width, precision.y),
         "buffer": memory.reserve("buffer", request.cores * buffer_stride),
         "buffer_stride": buffer_stride,

@@ -23,7 +23,7 @@ from xpulpnn_sw.kernels.tiling.division import (
     command_words,
 )
 from xpulpnn_sw.kernels.tiling.kernels import ProductDivision
-from xpulpnn_sw.kernels.tiling.plan import LayerAddresses, TilePlan, TileStep, placed_layer, planned, schedule
+from xpulpnn_sw.kernels.tiling.plan import PlacedLayer, TilePlan, TileStep, planned, schedule
 
 OUTSIDE_DATA = L2_BASE + (1 << 20)  # where operands and results lie outside the cluster, behind the text
 TILE_STACK_BYTES = 512  # bytes of a core's stack, for the frame of the function: no interrupt is taken
@@ -175,8 +175,7 @@ def tiled_program(run: KernelRun, cores: int, memory: int, wish: Tiling, *, spec
     outside = ImageBuilder(OUTSIDE_DATA, DMA_ALIGNMENT)
     output = outside.place("output", bytes(run.image.symbols["output"].length))
     sources = (outside.place("input", run.image.view("input").tobytes()),)
-    addresses = LayerAddresses(sources=sources, output=output, buffers=buffers, buffer=inside.buffer)
-    placed = placed_layer("", outside, plan, addresses)
+    placed = PlacedLayer(plan, "", outside, sources=sources, output=output, buffers=buffers, buffer=inside.buffer)
     reports = outside.place("reports", bytes((len(steps) - 1) * inside.report_bytes))
     descriptions = outside.place("steps", bytes(len(steps) * inside.description_bytes))
     content = np.zeros((len(steps), inside.description_bytes // WORD_BYTES), np.uint32)

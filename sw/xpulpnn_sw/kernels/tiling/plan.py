@@ -10,7 +10,6 @@ from xpulpnn_sw.kernels.layout import ImageBuilder
 from xpulpnn_sw.kernels.tiling.division import (
     BUFFER,
     DmaTransfer,
-    Filters,
     LayerShape,
     LineMap,
     Tile,
@@ -246,24 +245,29 @@ def schedule(tiles: tuple[Tile, ...], *, overlap: bool) -> list[TileStep]:
     return steps
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerAddresses:
-    """Memory of a layer in tiles."""
-
-    sources: tuple[int, ...]  # maps outside, as many as the layer has inputs
-    output: int  # its results outside
-    buffers: Mapping[TileOperand, tuple[int, ...]]
-    buffer: int | None  # what the kernel needs while it runs, in the cluster
-
-
-@dataclass(frozen=True, eq=False)
 class PlacedLayer:
-    """A layer in tiles whose operands have addresses: inputs one behind the other in a buffer."""
+    """A layer in tiles whose operands have addresses: inputs one behind the other in a buffer.
 
-    plan: TilePlan
-    addresses: LayerAddresses
-    filters: Mapping[range, Filters]
-    places: Mapping[range, int]  # filters outside
+    Maps are at ``sources`` outside, as many as the layer has inputs, its results at ``output``; ``buffers`` are in the
+    cluster, and ``buffer`` what the kernel needs while it runs. Filters and parameters are put ``outside``, under names
+    that begin with ``name``.
+    """
+
+    def __init__(
+        self,
+        plan: TilePlan,
+        name: str,
+        outside: ImageBuilder,
+        *,
+        sources: Sequence[int],
+        output: int,
+        buffers: Mapping[TileOperand, Sequence[int]],
+        buffer: int | None,
+    ) -> None:
+        self.plan, self._sources, self._output, self._buffers, self._buffer = plan, sources, output, buffers, buffer
+        pieces = dict.fromkeys(one.channels for one in plan.tiles)
+        self._filters = {channels: plan.division.filters(channels) for channels in pieces}
+        self._places = {piece: outside.place(f"{name}{one.name}", one.content) for piece, one in self._filters.items()}
 
     def _inputs(self, buffer: int) -> Iterator[tuple[LineMap, int]]:
         lines = self.plan.division.shape.most_in_lines(self.plan.lines)
@@ -273,37 +277,27 @@ class PlacedLayer:
 
     def transfers(self, move: Move) -> Sequence[DmaTransfer]:
         """Transfers that a move means."""
-        tile, addresses = move.tile, self.addresses
-        inside = addresses.buffers[move.operand][move.slot]
+        tile, inside = move.tile, self._buffers[move.operand][move.slot]
         match move.operand:
             case TileOperand.WEIGHTS:
-                place, size = self.places[tile.channels], len(self.filters[tile.channels].content)
+                place, size = self._places[tile.channels], len(self._filters[tile.channels].content)
                 return (DmaTransfer(inside=inside, outside=place, line=size, inwards=True),) if size else ()
             case TileOperand.INPUT:
-                parts = zip(self._inputs(inside), addresses.sources, strict=True)
+                parts = zip(self._inputs(inside), self._sources, strict=True)
                 return [one.transfer(tile.in_lines, at, outside, inwards=True) for (one, at), outside in parts]
             case TileOperand.OUTPUT:
-                return (self.plan.division.store(tile, inside, addresses.output),)
+                return (self.plan.division.store(tile, inside, self._output),)
 
     def arguments(self, tile: Tile, slots: dict[TileOperand, int]) -> dict[str, int]:
         """Fields of the argument structure for a tile with operands in these buffers."""
-        source, weights, output = (self.addresses.buffers[operand][slots[operand]] for operand in TileOperand)
-        filters = self.filters[tile.channels]
+        source, weights, output = (self._buffers[operand][slots[operand]] for operand in TileOperand)
+        filters = self._filters[tile.channels]
         return {
             **self.plan.division.run.arguments,
             "output": output,
             **{one.symbol: at for one, at in self._inputs(source)},
             **{name: weights + distance for name, distance in filters.places.items()},
             **filters.arguments,
-            **({} if self.addresses.buffer is None else {BUFFER: self.addresses.buffer}),
+            **({} if self._buffer is None else {BUFFER: self._buffer}),
             **self.plan.division.tile_arguments(tile, self.plan.lines),
         }
-
-
-def placed_layer(name: str, outside: ImageBuilder, plan: TilePlan, addresses: LayerAddresses) -> PlacedLayer:
-    """Put filters and parameters outside, under names that begin with ``name``."""
-    filters = {
-        channels: plan.division.filters(channels) for channels in dict.fromkeys(one.channels for one in plan.tiles)
-    }
-    places = {channels: outside.place(f"{name}{one.name}", one.content) for channels, one in filters.items()}
-    return PlacedLayer(plan, addresses, filters, places)

@@ -163,19 +163,12 @@ class ActivationRows:
                 if i < packing.elements:
                     b.access("lbu", elements[i % 2] if i else word, 1, first + i, source)
                 if i > 1:
-                    self._insert(b, word, elements[(i - 1) % 2], positions[i - 1], shifted)
+                    b.append_bits(word, elements[(i - 1) % 2], packing.a, positions[i - 1], shifted)
             store = "sw" if self.plan.method.operand_bytes == WORD else "sh"
             b.access(store, word, self.plan.method.operand_bytes, number * self.plan.method.operand_bytes, target)
         if not b.xpulp:
             b("addi", source, source, words * packing.elements)
             b("addi", target, target, words * self.plan.method.operand_bytes)
-
-    def _insert(self, b: Builder, word: int, element: int, position: int, shifted: int) -> None:
-        if b.xpulp:
-            b("p.inserti", word, element, self.plan.packing.a - 1, position)
-        else:
-            b("slli", shifted, element, position)
-            b("or", word, word, shifted)
 
     def _sum(self, b: Builder, source: int, corrections: int, registers: list[int]) -> None:
         """The row's sum times the offset of the weights, to be added to each of the pixel's results."""
