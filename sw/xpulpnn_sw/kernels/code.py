@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, Frame, FreeRegisters
-from xpulpnn_sw.kernels.im2col import WANTED, Im2col, take_next
+from xpulpnn_sw.kernels.im2col import WANTED, GroupCopy, Im2col, take_next
 from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.loops import CrossLoop, inner_loop
@@ -27,10 +27,12 @@ _FEW = 5  # temporaries that there are registers for in any case
 class KernelCode:
     """Writes the function: pixel groups, channel steps, blocks."""
 
-    def __init__(
-        self, blocking: Blocking, structure: Structure, known: Mapping[str, int], im2col: Im2col | None
-    ) -> None:
+    def __init__(self, blocking: Blocking, structure: Structure, known: Mapping[str, int], *, inside: bool) -> None:
         variant, precision = blocking.variant, blocking.precision
+        dilated, valued = "dilation" in structure.names, "outside" in structure.names
+        im2col = None
+        if "buffer" in structure.names:
+            im2col = Im2col(variant, precision, dilated=dilated, valued=valued, inside=inside)
         self._blocking, self._im2col = blocking, im2col
         # whether results are accumulators that need no start
         self._is_bare = blocking.is_fresh and not blocking.requantises
@@ -188,7 +190,8 @@ class KernelCode:
         with frame.function(), b.skipped("beq", frame.register(work, self._temporaries[0]), ZERO, is_far=True):
             b.place(start)
             if self._im2col is not None:
-                self._im2col.emit(b, frame, self._scratch)
+                with b.region("im2col"):
+                    GroupCopy(self._im2col, b, frame, self._scratch).emit()
             with b.region("matmul"):
                 for register, lane in zip(inner.weights, inner.lanes, strict=True):
                     frame.load(f"weights{lane}", register)

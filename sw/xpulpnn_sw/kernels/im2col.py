@@ -90,14 +90,9 @@ class Im2col(RowForm):
         written = words * (self.step * self.expansion)
         return written // self.planes if self.planes > 1 else written
 
-    def emit(self, b: Builder, frame: Frame, registers: list[int]) -> None:
-        """Fill the rows of the group that begins with the field at ``y``, ``x``, and move these on."""
-        with b.region("im2col"):
-            _Group(self, b, frame, registers).emit()
 
-
-class _Group(SameRow):
-    """Writes the copy."""
+class GroupCopy(SameRow):
+    """Writes the copy of a group."""
 
     def __init__(self, im2col: Im2col, b: Builder, frame: Frame, registers: list[int]) -> None:
         super().__init__(b, frame, im2col, registers)
@@ -106,6 +101,7 @@ class _Group(SameRow):
         self._held: dict[str, Held] = {}
 
     def emit(self) -> None:
+        """Fill the rows of the group that begins with the field at ``y``, ``x``, and move these on."""
         frame = self._frame
         state = dict(zip(STATE, (self._y, self._x, self._source), strict=True))
         frame.load_all(**state)

@@ -107,11 +107,12 @@ class _Product(NamedTuple):
     fetched: _Fetched
 
 
-_FOUR = 4
-_FOUR_PIXELS = "01' 02 12 11 10 13+ 03 00+ 20 30* 31 21* 22 32* 33+ 23*"
-"""A turn with four pixels: pixel and channel of each product, and what it fetches.
+_TURNS = {2: "00' 01 02 03+ 10* 11* 12* 13*", 4: "01' 02 12 11 10 13+ 03 00+ 20 30* 31 21* 22 32* 33+ 23*"}
+"""A turn of the inner loop, over a word of each row, with so many pixels: pixel and channel of each product, and what it
+fetches. ``'`` is the other activation, ``+`` that of its own entry, ``*`` the weight.
 
-``'`` is the other activation, ``+`` that of its own entry, ``*`` the weight. Neighbours share a factor, mostly the
+The first product fetches the activation of the second pixel, the last one of a pixel that of the pixel after it in its
+entry. Two pixels have an entry each, and the second fetches the weights. Of four, neighbours share a factor, mostly the
 activation: only between two turns do both change, which the dot product pays for with energy. Each weight is fetched by
 its last product, and these do not follow each other, so that the weights of all channels come one by one through one
 pointer.
@@ -122,23 +123,7 @@ _ENTRIES = {2: (0, 1), 4: (0, 1, 1, 0)}
 
 
 def _turn(variant: Variant) -> list[_Product]:
-    """A turn of the inner loop, over a word of each row.
-
-    The first product fetches the activation of the second pixel, the last one of a pixel that of the pixel after it in
-    its entry. Two pixels have an entry each, and the second fetches the weights.
-    """
-    if variant.npx == _FOUR:
-        return [_Product(int(p[0]), int(p[1]), _FETCHES[p[2:]]) for p in _FOUR_PIXELS.split()]
-    channels = range(variant.nch)
-
-    def fetched(pixel: int, channel: int) -> _Fetched:
-        if pixel == channel == 0:
-            return _Fetched.OTHER
-        if pixel:
-            return _Fetched.WEIGHT
-        return _Fetched.OWN if channel == channels[-1] else _Fetched.NOTHING
-
-    return [_Product(pixel, channel, fetched(pixel, channel)) for pixel in range(variant.npx) for channel in channels]
+    return [_Product(int(p[0]), int(p[1]), _FETCHES[p[2:]]) for p in _TURNS[variant.npx].split()]
 
 
 class CrossLoop(NnLoop):

@@ -14,7 +14,6 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sw.kernels.builder import STORE_BY_BITS, WORD
 from xpulpnn_sw.kernels.code import KernelCode
 from xpulpnn_sw.kernels.frame import FreeRegisters
-from xpulpnn_sw.kernels.im2col import Im2col
 from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.loops import CrossLoop
@@ -217,8 +216,4 @@ def product_program(
 ) -> Program:
     """The function, ``known`` arguments being constants; ``inside``: fields never reach beyond the input."""
     code = OneFactorCode if blocking.has_one_factor else RequantisedCode if blocking.requantises else KernelCode
-    im2col, names = None, structure.names
-    if "buffer" in names:
-        dilated, valued = "dilation" in names, "outside" in names
-        im2col = Im2col(blocking.variant, blocking.precision, dilated=dilated, valued=valued, inside=inside)
-    return code(blocking, structure, known, im2col).write()
+    return code(blocking, structure, known, inside=inside).write()

@@ -184,14 +184,11 @@ class GemmCode(ProductCode):
         self._word_counter = registers.one() if plan.word_counter else self._w[0]
         self._chunk_counter = registers.one() if plan.chunk_counter else self._w[0]
         # hardware loops that the chunks leave free are those of the loops around them
-        self._levels = [0, 1] if plan.method.xpulp else []
-        self._word_level = self._level(is_needed=not plan.is_unrolled)
-        self._chunk_level = self._level(is_needed=plan.chunks > 2)
-        self._block_level = self._level(is_needed=True)
+        levels = iter((0, 1) if plan.method.xpulp else ())
+        self._word_level = None if plan.is_unrolled else next(levels, None)
+        self._chunk_level = next(levels, None) if plan.chunks > 2 else None
+        self._block_level = next(levels, None)
         super().__init__(plan, out, self._w, xpulp=plan.method.xpulp)
-
-    def _level(self, *, is_needed: bool) -> int | None:
-        return self._levels.pop(0) if is_needed and self._levels else None
 
     def _pack(self) -> None:
         b = self._b
