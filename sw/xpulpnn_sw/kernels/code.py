@@ -29,10 +29,8 @@ class KernelCode:
 
     def __init__(self, blocking: Blocking, structure: Structure, known: Mapping[str, int], *, inside: bool) -> None:
         variant, precision = blocking.variant, blocking.precision
-        dilated, valued = "dilation" in structure.names, "outside" in structure.names
-        im2col = None
-        if "buffer" in structure.names:
-            im2col = Im2col(variant, precision, dilated=dilated, valued=valued, inside=inside)
+        names = structure.names
+        im2col = Im2col(variant, precision, names, inside=inside) if "buffer" in names else None
         self._blocking, self._im2col = blocking, im2col
         # whether results are accumulators that need no start
         self._is_bare = blocking.is_fresh and not blocking.requantises
@@ -73,7 +71,7 @@ class KernelCode:
         terms = self._terms()
         if self._is_bare:
             del terms["parameters"]
-        self._frame = Frame(b, structure.names, known, terms, homes, wanted, spare, used, passing)
+        self._frame = Frame(b, names, known, terms, homes, wanted, spare, used, passing)
         self._scratch += spare
 
     def _take_results(self, registers: FreeRegisters) -> dict[str, int]:
@@ -191,7 +189,7 @@ class KernelCode:
             b.place(start)
             if self._im2col is not None:
                 with b.region("im2col"):
-                    GroupCopy(self._im2col, b, frame, self._scratch).emit()
+                    GroupCopy(b, frame, self._im2col, self._scratch).emit()
             with b.region("matmul"):
                 for register, lane in zip(inner.weights, inner.lanes, strict=True):
                     frame.load(f"weights{lane}", register)

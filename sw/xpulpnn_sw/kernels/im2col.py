@@ -16,9 +16,6 @@ from xpulpnn_sw.kernels.same_row import STATE, SameRow, group_terms
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, positive
 
 SPARE_WORDS = 16  # words after the rows of a buffer that may be written: copies and clears overrun the last row
-_UNROLLED_PAIRS, _UNROLLED_SCALAR = 5, 12
-"""Up to so many pairs of words are copied without a loop, if their number is known and copying is all there is; more
-where loops cost branches."""
 
 _PER_PIXEL = (
     *("pairs", "row_gap", "overrun", "kernel_height", "rows", "columns"),
@@ -94,9 +91,8 @@ class Im2col(RowForm):
 class GroupCopy(SameRow):
     """Writes the copy of a group."""
 
-    def __init__(self, im2col: Im2col, b: Builder, frame: Frame, registers: list[int]) -> None:
-        super().__init__(b, frame, im2col, registers)
-        self.im2col, self.xpulp = im2col, im2col.variant.xpulp
+    def __init__(self, b: Builder, frame: Frame, form: RowForm, registers: list[int]) -> None:
+        super().__init__(b, frame, form, registers)
         self._columns, self._top, self._left = self._above, self._first, self._start
         self._held: dict[str, Held] = {}
 
@@ -107,14 +103,14 @@ class GroupCopy(SameRow):
         frame.load_all(**state)
         frame.load("row0", self._target)
         self._words.prepare(frame)
-        for name in () if self.im2col.by_groups else _PER_PIXEL:
+        for name in () if self._form.by_groups else _PER_PIXEL:
             if self._unused and frame.value(name, self._unused[0]) == Held(self._unused[0]):
                 self._held[name] = Held(self._unused.pop(0))
-        if self.im2col.variant.npx == 1:
+        if self._form.variant.npx == 1:
             # the only one there is
             self._pixel()
             return
-        if self.im2col.by_groups:
+        if self._form.by_groups:
             self._by_group()
         else:
             self._one_by_one()
@@ -134,7 +130,7 @@ class GroupCopy(SameRow):
         b.place(done)
 
     def _one_by_one(self) -> None:
-        with self._b.loop(self.im2col.variant.npx, self._pixels):
+        with self._b.loop(self._form.variant.npx, self._pixels):
             self._pixel()
             self._next_pixel()
 
@@ -153,7 +149,7 @@ class GroupCopy(SameRow):
         b.add(self._target, self._value("target_gap", self._rows), work)
 
     def _pixel(self) -> None:
-        if self.im2col.inside:
+        if self._form.inside:
             self._copy_inside()
             return
         b = self._b
@@ -164,20 +160,10 @@ class GroupCopy(SameRow):
             self._copy_inside()
 
     def _copy_inside(self) -> None:
-        b, work = self._b, self._work
-        b.mv(self._pointer, self._source)
+        self._b.mv(self._pointer, self._source)
         pairs = self._value("pairs", self._columns)
-        gap, overrun = self._value("row_gap", self._top), self._value("overrun", self._left)
-        with b.loop(self._value("kernel_height", self._rows), self._rows, level=1):
-            unrolled = _UNROLLED_PAIRS if self.xpulp else _UNROLLED_SCALAR
-            is_plain = self.im2col.is_plain
-            if isinstance(pairs, int) and pairs <= unrolled and is_plain:
-                self._words.copy(pairs, self._pointer, self._target)
-            else:
-                with b.loop(pairs, self._counter, level=0, short=is_plain):
-                    self._words.copy(1, self._pointer, self._target)
-            b.add(self._target, overrun, work)
-            b.add(self._pointer, gap, work)
+        steps = self._value("row_gap", self._top), self._value("overrun", self._left)
+        self._copy_runs(self._value("kernel_height", self._rows), pairs, self._target, steps)
 
     def _copy_at_border(self) -> None:
         """Clear the row, then copy ``_rows`` times ``_columns`` pixels from ``_top`` and ``_left`` of the field on."""
@@ -188,7 +174,7 @@ class GroupCopy(SameRow):
         )
         done = Label()
         b.mv(place, self._target)
-        for plane in range(self.im2col.planes if self.im2col.clears_planes else 1):
+        for plane in range(self._form.planes if self._form.clears_planes else 1):
             if plane:
                 # what the plane before has been cleared too far is cleared again
                 b.mv(place, self._target)
@@ -206,7 +192,7 @@ class GroupCopy(SameRow):
             b("sub", count, frame.register(size, count), corner)
             for register in (first, count):
                 b.positive(register, counter)
-                if self.im2col.dilated and size == "height":
+                if self._form.dilated and size == "height":
                     # of the rows that the field skips none counts
                     dilation = frame.register("dilation", counter)
                     b("add", register, register, dilation)
@@ -220,7 +206,7 @@ class GroupCopy(SameRow):
         b("add", place, place, left)
         b("mul", place, place, frame.register("written_pixel", counter))
         b("add", place, place, self._target)
-        line_bytes = frame.register("tap_bytes" if self.im2col.dilated else "line_bytes", counter)
+        line_bytes = frame.register("tap_bytes" if self._form.dilated else "line_bytes", counter)
         b("mul", pointer, top, line_bytes)
         b("add", pointer, pointer, self._source)
         pixel_bytes = frame.register("pixel_bytes", top)
@@ -231,12 +217,12 @@ class GroupCopy(SameRow):
         b("mul", left, left, frame.register("written_pixel", top))
         # the run in pairs of words; what the last may write too much
         size = frame.constant("pixel_bytes")
-        unit_bytes = self.im2col.unit * WORD
-        is_even = self.im2col.planes > 1 or (size is not None and size % unit_bytes == 0)
+        unit_bytes = self._form.unit * WORD
+        is_even = self._form.planes > 1 or (size is not None and size % unit_bytes == 0)
         if not is_even:
             b("srli", work, columns, WORD.bit_length() - 1)
             b("andi", work, work, 1)
-            b("slli", work, work, (self.im2col.step * self.im2col.expansion).bit_length() - 1)
+            b("slli", work, work, (self._form.step * self._form.expansion).bit_length() - 1)
             b("addi", columns, columns, WORD)
         b("srli", columns, columns, unit_bytes.bit_length() - 1)
         # from the end of a run to the next one's start, where it is read; left is where it is written
@@ -249,8 +235,8 @@ class GroupCopy(SameRow):
                 b("sub", place, place, work)
                 # behind the run is what lies around the map, or what is written later
                 outside = self._words.outside(frame)
-                for number in range(self.im2col.expansion):
-                    b("sw", outside, number * self.im2col.step, place)
+                for number in range(self._form.expansion):
+                    b("sw", outside, number * self._form.step, place)
             b("add", pointer, pointer, top)
             b("add", place, place, left)
         b.place(done)

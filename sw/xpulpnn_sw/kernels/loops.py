@@ -108,7 +108,7 @@ class _Product(NamedTuple):
 
 
 _TURNS = {2: "00' 01 02 03+ 10* 11* 12* 13*", 4: "01' 02 12 11 10 13+ 03 00+ 20 30* 31 21* 22 32* 33+ 23*"}
-"""A turn of the inner loop, over a word of each row, with so many pixels: pixel and channel of each product, and what it
+"""A turn of the inner loop, a word of each row, with so many pixels: pixel and channel of each product, and what it
 fetches. ``'`` is the other activation, ``+`` that of its own entry, ``*`` the weight.
 
 The first product fetches the activation of the second pixel, the last one of a pixel that of the pixel after it in its

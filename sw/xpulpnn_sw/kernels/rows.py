@@ -11,6 +11,8 @@ cheapest to change it without keeping their order:
 Weights are laid out once, in the order of the activations.
 """
 
+from collections.abc import Collection
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -68,12 +70,13 @@ def _repeated(value: int, distance: int) -> int:
 class RowForm:
     """The form of input words in activation rows.
 
-    If ``valued``, a value of the frame lies around the map. Of filters that are ``dilated`` the rows are apart; fields
-    ``inside`` never reach beyond the input.
+    Arguments ``names`` tell whether a value of the frame lies around the map, and whether rows of filters are apart;
+    fields ``inside`` never reach beyond the input.
     """
 
-    def __init__(self, variant: Variant, precision: Precision, *, dilated: bool, inside: bool, valued: bool) -> None:
-        self.variant, self.dilated, self.inside, self.valued = variant, dilated, inside, valued
+    def __init__(self, variant: Variant, precision: Precision, names: Collection[str], *, inside: bool) -> None:
+        self.variant, self.inside = variant, inside
+        self.dilated, self.valued = "dilation" in names, "outside" in names
         self.bits, self.is_signed, self.row_bits = precision.x, precision.x_negative, variant.row_bits(precision.w)
         # words of a row for a word of the input, rows for a row of the input
         self.expansion, self.planes = variant.expansion(precision), variant.planes(precision)
@@ -90,8 +93,8 @@ class RowForm:
             # elements of a word and the word, or the word, a mask and the signs
             self.temporaries += _BYTES + 1 if variant.unpacks else 3
         # whether planes are cleared by words of their own
-        self.clears_planes = self.planes > 1 and valued
-        self.by_groups = variant.xpulp and variant.npx > 1 and self.is_plain and not dilated
+        self.clears_planes = self.planes > 1 and self.valued
+        self.by_groups = variant.xpulp and variant.npx > 1 and self.is_plain and not self.dilated
         self.spare = 2 if self.by_groups else 0
         self.registers = _NAMED + self.spare + self.temporaries
 

@@ -18,7 +18,9 @@ from xpulpnn_sw.kernels.rows import PAIR, RowForm, RowWords
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 
 STATE = ("y", "x", "source")  # row, column and address at which the next pixel's receptive field starts
-_UNROLLED_PAIRS = 5  # up to so many pairs of words are copied without a loop, if their number is known
+# up to so many pairs of words are copied without a loop, if their number is known and copying is all there is; more
+# where loops cost branches
+_UNROLLED_PAIRS, _UNROLLED_SCALAR = 5, 12
 _NO_BORDER = -1  # in place of the number of filter rows above the input
 
 
@@ -57,7 +59,7 @@ class SameRow:
     """Writes the copy of a group."""
 
     def __init__(self, b: Builder, frame: Frame, form: RowForm, registers: list[int]) -> None:
-        self._b, self._frame, self._inside = b, frame, form.inside
+        self._b, self._frame, self._form, self._inside = b, frame, form, form.inside
         self._npx, self._interleaved, self._step = form.variant.npx, form.variant.interleaved, form.step
         registers = list(registers)
         self._y, self._x, self._source = (frame.home(name) or registers.pop(0) for name in STATE)
@@ -143,17 +145,23 @@ class SameRow:
         for pixel in range(self._npx):
             b.mv(self._pointer, self._first)
             b.mv(self._place, self._start)
-            with b.loop(Held(self._rows), self._rows, level=1):
-                if isinstance(pairs, int) and pairs <= _UNROLLED_PAIRS:
-                    self._words.copy(pairs, self._pointer, self._place)
-                else:
-                    with b.loop(pairs, self._counter, level=0, short=True):
-                        self._words.copy(1, self._pointer, self._place)
-                b.add(self._place, overrun, self._work)
-                b.add(self._pointer, gap, self._work)
+            self._copy_runs(Held(self._rows), pairs, self._place, (gap, overrun))
             if pixel < self._npx - 1:
                 b.add(self._first, stride, self._work)
                 b.add(self._start, frame.value("pixel_gap", self._work), self._work)
+
+    def _copy_runs(self, rows: Value, pairs: Value, place: int, steps: tuple[Value, Value]) -> None:
+        """Copy so many runs; ``steps`` are from an end to the next start, where it is read and where it is written."""
+        b, (gap, overrun), is_plain = self._b, steps, self._form.is_plain
+        with b.loop(rows, self._rows, level=1):
+            unrolled = _UNROLLED_PAIRS if b.xpulp else _UNROLLED_SCALAR
+            if isinstance(pairs, int) and pairs <= unrolled and is_plain:
+                self._words.copy(pairs, self._pointer, place)
+            else:
+                with b.loop(pairs, self._counter, level=0, short=is_plain):
+                    self._words.copy(1, self._pointer, place)
+            b.add(place, overrun, self._work)
+            b.add(self._pointer, gap, self._work)
 
     def _copy_shared(self, gap: Value | None = None) -> None:
         """Column by column, each to the pixels that it belongs to; runs of all are complete at the same time."""
