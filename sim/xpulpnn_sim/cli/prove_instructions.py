@@ -29,9 +29,9 @@ from xpulpnn_sim.cli.options import Jobs, arguments, command
 from xpulpnn_sim.cli.prove_core import ProofOptions, is_found, outcome_record, workplace
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, Ledger, Outcome
-from xpulpnn_sim.proofs.instructions.backend import BackendGates
 from xpulpnn_sim.proofs.instructions.instruction_proofs import Proofs, proof_name, provable, seeded
 from xpulpnn_sim.proofs.instructions.instruction_proofs import run as run_proofs
+from xpulpnn_sim.proofs.instructions.passage import BackendGates
 from xpulpnn_sim.tools.yosys import Yosys
 
 STATEMENTS = "statements"  # what has the fault, if not a module

@@ -5,7 +5,7 @@ import pytest
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.elaborate import ClockedGates, ClockedGraph
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE
-from xpulpnn_sim.proofs.riscv_formal.join import Problem, pose
+from xpulpnn_sim.proofs.riscv_formal.model_check import Problem, pose
 from xpulpnn_sim.proofs.riscv_formal.suite import OWN, Check
 from xpulpnn_sim.tools.netlists import ONE, NetlistCell, NetlistModule, NetlistWire
 

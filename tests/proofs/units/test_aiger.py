@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.proofs.engine.aiger import read_outputs, read_witness, to_aiger
 from xpulpnn_sim.proofs.engine.gate_graph import GateGraph
+from xpulpnn_sim.proofs.engine.solvers import read_outputs, read_witness, to_aiger
 
 pytestmark = pytest.mark.unit
 

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.proofs.engine.aiger import Aiger, cycles_from_reset, to_aiger
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, OPERATIONS, TRUE, GateGraph, Word, extended
+from xpulpnn_sim.proofs.engine.solvers import Aiger, cycles_from_reset, to_aiger
 from xpulpnn_sim.tools.netlists import DONT_CARE, ONE, ZERO, NetlistCell, NetlistModule, in_order, read_module
 from xpulpnn_sim.tools.yosys import Yosys, find_yosys
 

@@ -18,9 +18,8 @@ from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import low
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, REFUTED, UNDECIDED, Ledger, Outcome, spelt
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, find_case
-from xpulpnn_sim.proofs.instructions.backend import BackendGates
 from xpulpnn_sim.proofs.instructions.execution import GateEffects, execute_statements, understood
-from xpulpnn_sim.proofs.instructions.passage import Passage, waiting
+from xpulpnn_sim.proofs.instructions.passage import BackendGates, Passage, waiting
 from xpulpnn_sim.proofs.units.unit_proof import Equality
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.results import digest

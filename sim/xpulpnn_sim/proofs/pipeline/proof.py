@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from xpulpnn_sim.proofs.engine.aiger import read_witness
 from xpulpnn_sim.proofs.engine.elaborate import ClockedGates, ClockedGraph
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, PROVED, UNDECIDED, Ledger, Outcome
-from xpulpnn_sim.proofs.engine.solvers import WITNESS, CycleSearch, Searched
+from xpulpnn_sim.proofs.engine.solvers import WITNESS, CycleSearch, Searched, read_witness
 from xpulpnn_sim.proofs.pipeline.gates import CONSTANT, SceneGates, build_gates, script
 from xpulpnn_sim.proofs.pipeline.rules import PipelineRule
 from xpulpnn_sim.tools.results import digest

@@ -19,8 +19,7 @@ from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     kept_wires,
     make_gates,
 )
-from xpulpnn_sim.proofs.riscv_formal.join import pose
-from xpulpnn_sim.proofs.riscv_formal.model_check import alike, pass_together, read_check, search, top_text
+from xpulpnn_sim.proofs.riscv_formal.model_check import alike, pass_together, pose, read_check, search, top_text
 from xpulpnn_sim.proofs.riscv_formal.suite import Check, Suite
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.results import Results, digest

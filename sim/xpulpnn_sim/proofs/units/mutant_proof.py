@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.proofs.engine.aiger import Latches, cycles_from_reset, to_aiger
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
-from xpulpnn_sim.proofs.engine.solvers import GaveUpError, ask_abc, find_case
+from xpulpnn_sim.proofs.engine.solvers import GaveUpError, Latches, ask_abc, cycles_from_reset, find_case, to_aiger
 from xpulpnn_sim.proofs.units.mutated_gates import NEXT, Bit, GateMachine, MutatedGates
 
 EQUIVALENT, DIFFERENT, UNDECIDED = "equivalent", "different", "undecided"
