@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, GateKind
+from xpulpnn_sim.proofs.engine.solvers import GaveUpError
 
 Cut = tuple[tuple[int, ...], int]
 """Up to three nodes and the truth table of a node over them: bit i for the values i of the leaves, first one lowest."""
@@ -102,10 +103,6 @@ class AdderGraph(GateGraph):
 _MOST_NODES = 200_000
 
 
-class TooLargeError(Exception):
-    """The decision diagram grew too large."""
-
-
 class Diagrams:
     """Binary decision diagrams; 0 and 1 are the constants, equal functions are equal numbers."""
 
@@ -182,7 +179,7 @@ class Diagrams:
         known = self._known.get(key)
         if known is None:
             if len(self._nodes) > _MOST_NODES:
-                raise TooLargeError
+                raise GaveUpError
             known = self._known[key] = len(self._nodes)
             self._nodes.append(key)
         return known
@@ -278,7 +275,7 @@ def plain_adders(graph: GateGraph, bits: Sequence[int]) -> Iterator[list[int]]:
     for start in range(len(bits) - 1):
         try:
             readings = _Recogniser(graph).follow(bits[start:])
-        except TooLargeError:
+        except GaveUpError:
             continue
         for columns in readings:
             carry, sums = FALSE, list[int]()

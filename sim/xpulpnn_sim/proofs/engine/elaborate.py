@@ -202,13 +202,6 @@ def of_cell(graph: GateGraph, cell: NetlistCell, literal: Callable[[int], int]) 
         case "$neg":
             return graph.subtract([FALSE] * width, x)
         case "$mul":
-            return graph.multiply(_trimmed(x), _trimmed(y), width)
+            return graph.multiply(x, y, width)
         case kind:
             raise ToolError(f"netlist must consist of gates, adders and multipliers to be proved, not {kind}")
-
-
-def _trimmed(word: Word) -> Word:
-    end = len(word)
-    while end and word[end - 1] == FALSE:
-        end -= 1
-    return word[:end]

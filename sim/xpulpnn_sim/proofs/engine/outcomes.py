@@ -70,8 +70,6 @@ class Ledger:
 
 WAVEFORM = "example.vcd"  # file with the waveform, in the folder of the check
 
-_WRAPPER = "wrapper."
-
 
 def retirements(trace: Sequence[Mapping[str, int]]) -> list[str]:
     """A line for each instruction that retires in a counterexample, with what the port says of it."""
@@ -109,10 +107,7 @@ def write_waveform(trace: Sequence[Mapping[str, int]], path: Path) -> None:
     with VCDWriter(text, timescale="1 ns", date="", comment="") as writer:
         clock = writer.register_var("example", "clock", "wire", size=1, init=0)
         signals = {
-            name: writer.register_var(
-                "example", name.removeprefix(_WRAPPER).replace(".", "_"), "wire", size=width, init=0
-            )
-            for name, width in widths.items()
+            name: writer.register_var("example", name, "wire", size=width, init=0) for name, width in widths.items()
         }
         for cycle, values in enumerate(trace):
             writer.change(clock, 10 * cycle, 1)

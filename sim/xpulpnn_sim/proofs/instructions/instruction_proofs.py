@@ -66,13 +66,13 @@ def _registers(passage: Passage, effects: GateEffects) -> list[Equality]:
     is_register = z.is_true(watched)
     hits: dict[str, int] = {}
     for name in ("rd", "base"):
-        same = z.equal([*leave.word(f"rvfi__{name}_addr"), FALSE], [*watched, FALSE])
+        same = graph.equal(leave.word(f"rvfi__{name}_addr"), watched)
         hits[name] = graph.and_(leave.bit(f"rvfi__{name}_we"), same)
     got = z.choose(hits["rd"], leave.word("rvfi__rd_wdata"), leave.word("rvfi__base_wdata"))
     written, value = FALSE, [FALSE] * XLEN
     for name, condition, new in effects.registers:
         lowest = _FIELDS[name]
-        hit = graph.and_(condition, z.equal([*passage.word[lowest : lowest + 5], FALSE], [*watched, FALSE]))
+        hit = graph.and_(condition, graph.equal(passage.word[lowest : lowest + 5], watched))
         written = graph.or_(written, hit)
         value = [graph.mux(hit, old, bit) for old, bit in zip(value, new, strict=True)]
     return [
@@ -102,14 +102,15 @@ def _memory(passage: Passage, effects: GateEffects) -> list[Equality]:
 
 def _entries(passage: Passage, effects: GateEffects) -> list[Equality]:
     """The entry of the NN-RF that is loaded, if any."""
-    graph, leave = passage.graph, passage.leave
-    found: list[Equality] = []
-    written = FALSE
+    leave = passage.leave
+    found = [
+        Equality(
+            "entry loaded", [leave.bit("rvfi__nn_we")], [passage.graph.any(here for here, _, _ in effects.entries)]
+        )
+    ]
     for condition, index, value in effects.entries:
-        written = graph.or_(written, condition)
         found.append(Equality("number of the entry", leave.word("rvfi__nn_addr"), low(index, 3), condition))
         found.append(Equality("word of the entry", leave.word("rvfi__nn_wdata"), value, condition))
-    found.append(Equality("entry loaded", [leave.bit("rvfi__nn_we")], [written]))
     return found
 
 
@@ -136,17 +137,14 @@ def _control(passage: Passage, effects: GateEffects) -> list[Equality]:
 
 def _loops(passage: Passage, effects: GateEffects) -> list[Equality]:
     """The set-up of a hardware loop, as it goes to the unit that holds its registers."""
-    graph, z, issue = passage.graph, passage.integers, passage.issue
+    graph, issue = passage.graph, passage.issue
     found = [Equality("set-up of a loop", [issue.bit("hwloop__valid")], [TRUE if effects.loops else FALSE])]
     if not effects.loops:
         return found
     op = issue.word("hwloop__op")
     for name, codes in _LOOP_WRITES.items():
         given = [(loop, value) for written, loop, value in effects.loops if written == name]
-        writes = FALSE
-        for code in codes:
-            same = z.equal([*op, FALSE], [code & 1, code >> 1 & 1, code >> 2, FALSE])
-            writes = graph.or_(writes, same)
+        writes = graph.any(graph.is_value(op, code) for code in codes)
         found.append(Equality(f"{name} written", [writes], [TRUE if given else FALSE]))
         for loop, value in given:
             found.append(Equality(f"loop of {name}", [issue.bit("hwloop__loop")], loop[:1]))
