@@ -164,14 +164,6 @@ def find_case(abc: str, graph: GateGraph, literal: int, *, timeout_s: float) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
-    """Cycles that were searched."""
-
-    failing: int | None  # the one in which an output was 1, if any
-    deepest: int  # the last one searched to its end, or -1
-
-
-@dataclass(frozen=True, slots=True)
 class CycleSearch:
     """Runs of ABC on graphs of a core in a folder, until a time."""
 
@@ -184,11 +176,11 @@ class CycleSearch:
     def _left_s(self) -> float:
         return max(1.0, self.ends - time.monotonic())
 
-    def search(self, read: str, first: int, last: int) -> Searched:
-        """Search some cycles from reset on; the inputs that make an output 1 are in :data:`WITNESS`.
+    def search(self, read: str, first: int, last: int) -> tuple[int | None, int]:
+        """Search some cycles from reset on: that in which an output is 1, and the last one searched to its end, or -1.
 
-        ``read`` are the commands that read the graph. Raises :class:`ToolError` if ABC ends before its time without an
-        answer.
+        ``read`` are the commands that read the graph. The inputs that make an output 1 are in :data:`WITNESS`. Raises
+        :class:`ToolError` if ABC ends before its time without an answer.
         """
         (self.folder / WITNESS).unlink(missing_ok=True)
         limit = round(self._left_s)
@@ -197,14 +189,14 @@ class CycleSearch:
         deepest = max((int(number) for number in re.findall(r"^ *(\d+) \+ :", text, re.MULTILINE)), default=-1)
         failing = re.search(r"was asserted in frame (\d+)", text)
         if failing:
-            return Searched(int(failing[1]), deepest)
+            return int(failing[1]), deepest
         if _NO_STATE in text:
             # nothing is left to search: the graph as it was has the answer
-            return Searched(None, -1)
+            return None, -1
         if deepest < last and time.monotonic() < self.ends - 1:
             lines = [line.strip() for line in text.splitlines() if line.strip()]
             raise ToolError(f"abc must be able to search {self.folder.name}: {lines[-1] if lines else 'no message'}")
-        return Searched(None, deepest)
+        return None, deepest
 
     def simplify(self, read: str, write: str) -> list[int]:
         """Make one gate of equal gates and registers; returns the outputs of the graph that is left."""

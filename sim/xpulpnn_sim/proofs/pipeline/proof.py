@@ -8,7 +8,7 @@ from pathlib import Path
 
 from xpulpnn_sim.proofs.engine.elaborate import ClockedGates, ClockedGraph
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, PROVED, UNDECIDED, Ledger, Outcome
-from xpulpnn_sim.proofs.engine.solvers import WITNESS, CycleSearch, Searched, read_witness
+from xpulpnn_sim.proofs.engine.solvers import WITNESS, CycleSearch, read_witness
 from xpulpnn_sim.proofs.pipeline.gates import CONSTANT, SceneGates, build_gates, script
 from xpulpnn_sim.proofs.pipeline.rules import PipelineRule
 from xpulpnn_sim.tools.results import digest
@@ -60,58 +60,58 @@ class Prover:
         shutil.rmtree(folder, ignore_errors=True)
         gates = build_gates(rule, scene, folder, self.yosys)
         names = scene.description.parts[rule.name], scene.description.invariants[rule.name]
-        outcome = self._induct(rule, gates, names, folder) if depth is None and names[1] else None
-        if outcome is None or outcome.verdict != PROVED:
+        began = time.monotonic()
+        broken = self._induct(rule, gates, names, folder) if depth is None and names[1] else []
+        outcome = Outcome(name=rule.name, verdict=PROVED, seconds=time.monotonic() - began)
+        if broken is not None:
             found = self._search(rule, gates, names[0], folder, rule.depth if depth is None else depth)
-            outcome = replace(found, broken=outcome.broken if outcome else ())
+            outcome = replace(found, broken=broken)
         ledger.keep(outcome, key)
         return outcome
 
     def _induct(
         self, rule: PipelineRule, gates: ClockedGates, names: tuple[Sequence[str], Sequence[str]], folder: Path
-    ) -> Outcome:
-        """Nothing is wrong in the first cycle, nor in one behind a cycle in which nothing is."""
-        began = time.monotonic()
+    ) -> list[str] | None:
+        """None if nothing is wrong in the first cycle, nor in one behind a cycle in which nothing is; else what is."""
         first, step = WatchedGraph(gates, rule), WatchedGraph(gates, rule, any_but=())
         searches = [("first", first, first.broken, 0), ("step", step, step.behind_good(step.broken), 1)]
         if rule.within:
             within = WatchedGraph(gates, rule, any_but=gates.words[rule.counts])
             searches.append(("within", within, within.behind_good(within.wrong), rule.within))
         for name, graph, literal, depth in searches:
-            found, trace = self._explore(name, graph, literal, folder, depth)
+            deepest, trace = self._explore(name, graph, literal, folder, depth)
             if trace:
                 kinds = zip(("wrong", "broken"), names, strict=True)
-                broken = [one for kind, each in kinds for one in _set(each, trace[-1][f"{kind}_{rule.name}"])]
-                return Outcome(name=rule.name, verdict=UNDECIDED, seconds=0, broken=broken)
-            if found.deepest < depth:
-                return Outcome(name=rule.name, verdict=UNDECIDED, seconds=0)
-        return Outcome(name=rule.name, verdict=PROVED, seconds=time.monotonic() - began)
+                return [one for kind, each in kinds for one in _set(each, trace[-1][f"{kind}_{rule.name}"])]
+            if deepest < depth:
+                return []
+        return None
 
     def _search(
         self, rule: PipelineRule, gates: ClockedGates, parts: Sequence[str], folder: Path, depth: int
     ) -> Outcome:
         """The cycles from reset."""
         began, graph = time.monotonic(), WatchedGraph(gates, rule)
-        found, trace = self._explore("wrong", graph, graph.wrong, folder, depth)
+        deepest, trace = self._explore("wrong", graph, graph.wrong, folder, depth)
         seconds = time.monotonic() - began
-        if found.failing is not None:
-            seen, cycle = _set(parts, trace[-1][f"wrong_{rule.name}"]), found.failing
+        if trace:
+            seen, cycle = _set(parts, trace[-1][f"wrong_{rule.name}"]), len(trace) - 1
             return Outcome(name=rule.name, verdict=FAILED, cycle=cycle, seconds=seconds, parts=seen, trace=trace)
-        verdict = PASSED if found.deepest >= depth else UNDECIDED
-        return Outcome(name=rule.name, verdict=verdict, cycle=found.deepest, seconds=seconds)
+        verdict = PASSED if deepest >= depth else UNDECIDED
+        return Outcome(name=rule.name, verdict=verdict, cycle=deepest, seconds=seconds)
 
     def _explore(
         self, name: str, graph: WatchedGraph, literal: int, folder: Path, depth: int
-    ) -> tuple[Searched, Sequence[Mapping[str, int]]]:
-        """Search for cycles in which a literal is 1; returns the outputs in each of them, too."""
+    ) -> tuple[int, Sequence[Mapping[str, int]]]:
+        """Search for a cycle in which a literal is 1: the last one searched to its end, and outputs until it is."""
         aiger = graph.aiger([literal])
         (folder / f"{name}.aig").write_bytes(aiger.content)
         read = f"read_aiger {name}.aig; strash; scleanup; dc2; "
         searching = CycleSearch(self.abc, folder, time.monotonic() + self.timeout_s, f"{name}.log")
-        found = searching.search(read, 0, depth)
-        if found.failing is None:
-            return found, ()
-        return found, graph.replay(read_witness((folder / WITNESS).read_text(), aiger.inputs), graph.signals)
+        failing, deepest = searching.search(read, 0, depth)
+        if failing is None:
+            return deepest, ()
+        return deepest, graph.replay(read_witness((folder / WITNESS).read_text(), aiger.inputs), graph.signals)
 
 
 def _set(names: Sequence[str], bits: int) -> list[str]:

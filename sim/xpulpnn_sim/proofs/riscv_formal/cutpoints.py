@@ -173,7 +173,7 @@ def cut_commands(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> l
     return lines
 
 
-GATES = "core.il"  # file with the gates of all modules
+GATES = "gates.il"  # file with the gates of all modules
 
 NETLIST = "core.json"  # file with the core between its memories, some wires of it cut
 

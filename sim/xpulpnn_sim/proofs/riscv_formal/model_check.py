@@ -264,16 +264,16 @@ def search(
         return Outcome(name=check.name, verdict=PASSED, cycle=check.cycle, seconds=time.monotonic() - began)
     # the first cycle in which it fails, or how far there is an answer
     searching = CycleSearch(abc, folder, time.monotonic() + timeout_s)
-    found = searching.search(f"read_aiger {_BAD}; strash; ", check.first - 1, last)
+    failing, deepest = searching.search(f"read_aiger {_BAD}; strash; ", check.first - 1, last)
     seconds = time.monotonic() - began
-    if found.failing is not None:
+    if failing is not None:
         frames = read_witness((folder / WITNESS).read_text(), aiger.inputs)
         trace = problem.graph.replay(frames, problem.signals)
-        return Outcome(name=check.name, verdict=FAILED, cycle=found.failing + 1, seconds=seconds, trace=trace)
+        return Outcome(name=check.name, verdict=FAILED, cycle=failing + 1, seconds=seconds, trace=trace)
     if failed:
         return Outcome(name=check.name, verdict=FAILED, cycle=check.cycle, seconds=seconds)
-    verdict = PASSED if found.deepest >= last else UNDECIDED
-    return Outcome(name=check.name, verdict=verdict, cycle=found.deepest + 1, seconds=seconds)
+    verdict = PASSED if deepest >= last else UNDECIDED
+    return Outcome(name=check.name, verdict=verdict, cycle=deepest + 1, seconds=seconds)
 
 
 def pass_together(checks: Sequence[Check], problem: Problem, folder: Path, abc: str, timeout_s: float) -> float | None:
@@ -284,8 +284,8 @@ def pass_together(checks: Sequence[Check], problem: Problem, folder: Path, abc: 
     if all(literal == FALSE for literal in searching.simplify(_READ, _SIMPLE)):
         return time.monotonic() - began
     last = checks[0].cycle - 1
-    found = searching.search(f"read_aiger {_SIMPLE}; ", last, last)
-    return time.monotonic() - began if found.failing is None and found.deepest >= last else None
+    failing, deepest = searching.search(f"read_aiger {_SIMPLE}; ", last, last)
+    return time.monotonic() - began if failing is None and deepest >= last else None
 
 
 def _last_cycle(searching: CycleSearch, last: int, *, alike: bool) -> tuple[bool, bool]:
@@ -296,9 +296,9 @@ def _last_cycle(searching: CycleSearch, last: int, *, alike: bool) -> tuple[bool
             # simplified away: it fails in no cycle
             continue
         read = f"read_aiger {_SIMPLE}; " + (f"cone -s -O {number}; scleanup; " if len(outputs) > 1 else "")
-        found = searching.search(read, last, last)
-        if found.failing is not None:
+        failing, deepest = searching.search(read, last, last)
+        if failing is not None:
             return True, True
-        if found.deepest < last:
+        if deepest < last:
             return False, False
     return False, True
