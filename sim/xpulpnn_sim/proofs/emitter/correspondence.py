@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from xpulpnn.emit.names import plain_name
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates
 from xpulpnn_sim.proofs.engine.gate_graph import GateGraph, GateKind
@@ -123,7 +124,6 @@ class CorrespondenceTask:
     # ports that belong together; inputs of one module alone may be anything
     inputs: Sequence[Pair]
     outputs: Sequence[Pair]
-    register_name: Callable[[str], str]  # name that a register of the definition would have in the image
     starts: bool = True  # whether initial values belong to what must be equal
 
     @property
@@ -232,7 +232,6 @@ class _Induction:
         self._generator = random.Random(1)
         self._bits = task.bits
         self._free = _Gates(task, {bit: number for number, bit in enumerate(self._bits)})
-        self._fixed: set[int] = set()
         self._patterns: list[dict[int, int]] = []
         self._classes = self._first_classes()
 
@@ -266,8 +265,8 @@ class _Induction:
         return None
 
     def _first_classes(self) -> dict[StateBit, int]:
-        """Class of each bit: registers of the same name alone, others by clock and initial value."""
-        keys: dict[StateBit, object] = {}
+        """Class of each bit: registers of one name below 0, where they stay; others by clock and initial value."""
+        keys: dict[StateBit, tuple[object, ...]] = {}
         cleared = self._cleared()
         for bit in self._bits:
             register = self._task.register(bit)
@@ -278,10 +277,10 @@ class _Induction:
             for one, other in self._same_names():
                 if keys[one] == keys[other]:
                     keys[one] = keys[other] = ("named", one)
-        numbers: dict[object, int] = {}
-        classes = {bit: numbers.setdefault(key, len(numbers)) for bit, key in keys.items()}
-        self._fixed = {number for key, number in numbers.items() if isinstance(key, tuple) and key[0] == "named"}
-        return classes
+        numbers: dict[tuple[object, ...], int] = {}
+        for key in keys.values():
+            numbers.setdefault(key, (-1 if key[0] == "named" else 1) * (1 + len(numbers)))
+        return {bit: numbers[key] for bit, key in keys.items()}
 
     def _cleared(self) -> set[StateBit]:
         """Bits that must be reset at once: those of the definition that an inverted input clears."""
@@ -301,7 +300,7 @@ class _Induction:
                 images.setdefault(name, net)
         taken: set[int] = set()
         for net, register in self._task.definition.registers.items():
-            names = ((self._task.register_name(name), place) for name, place in register.names)
+            names = ((plain_name(f"\\{name}"), place) for name, place in register.names)
             found = next((images[name] for name in names if name in images), None)
             if found is not None and found not in taken:
                 taken.add(found)
@@ -319,16 +318,11 @@ class _Induction:
                 values[literal] = shared.setdefault(number, values[literal])
             cases = _CASES + len(self._patterns)
             following = graph.evaluate(values, [self._free.next[bit] for bit in self._bits], (1 << cases) - 1)
-            numbers: dict[object, int] = {}
-            fixed: set[int] = set()
-            finer: dict[StateBit, int] = {}
+            numbers: dict[tuple[int, int], int] = {}
             for bit, value in zip(self._bits, following, strict=True):
                 number = self._classes[bit]
-                key = (number, None if number in self._fixed else value)
-                finer[bit] = numbers.setdefault(key, len(numbers))
-                if number in self._fixed:
-                    fixed.add(finer[bit])
-            self._classes, self._fixed = finer, fixed
+                if number > 0:
+                    self._classes[bit] = numbers.setdefault((number, value), 1 + len(numbers))
 
     def _registers(self, gates: _Gates) -> list[_Word]:
         words: dict[str, _Word] = {}
@@ -358,7 +352,7 @@ class _Induction:
             one = NetDifference(
                 signal=word.signal, expected=expected, found=found, given=given, alone=tuple(sorted(self._alone()))
             )
-            if not word.members or any(self._classes[word.members[index]] in self._fixed for index in wrong):
+            if not word.members or any(self._classes[word.members[index]] < 0 for index in wrong):
                 return one, True
             coarse = coarse or one
         assert coarse is not None

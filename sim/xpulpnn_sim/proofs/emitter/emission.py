@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from xpulpnn.emit.names import plain_name, port_name
+from xpulpnn.emit.names import port_name
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.proofs.emitter.correspondence import (
     CorrespondenceTask,
@@ -158,7 +158,6 @@ def _task(elaborated: Elaborated, initial: bool) -> CorrespondenceTask:
         image=image,
         inputs=list(_pairs(definition.inputs, image.inputs, names, required=False)),
         outputs=list(_pairs(definition.outputs, image.outputs, names, required=True)),
-        register_name=lambda name: plain_name(f"\\{name}"),
         starts=initial,
     )
 
