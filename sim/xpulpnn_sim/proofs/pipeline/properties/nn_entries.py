@@ -51,11 +51,8 @@ def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config)
     wrong["access"] = loads & ((core.rvfi_mem_rmask != _ALL_BYTES) | (core.rvfi_mem_addr != core.rvfi_rs1_rdata))
     wrong["base"] = loads & Mux(use.base_moves, ~moved, core.rvfi_base_we)
     wrong["no access"] = completes & use.is_idle & (core.rvfi_base_we | (core.rvfi_mem_rmask != 0))
-    ex, in_ex, in_wb = (
-        _Use(m, "ex", seen["ex_insn"], rows),
-        seen["has_ex"] & ~seen["ex_trap"],
-        seen["has_wb"] & ~core.rvfi_trap,
-    )
+    ex = _Use(m, "ex", seen["ex_insn"], rows)
+    in_ex, in_wb = seen["has_ex"] & ~seen["ex_trap"], seen["has_wb"] & ~core.rvfi_trap
     read_in_ex = ex.factors(
         bit(seen["ex_nn_act_rdata"]), bit(seen["ex_nn_wgt_rdata"]), bit(seen["kappa"]), bit(seen["lambda"])
     )

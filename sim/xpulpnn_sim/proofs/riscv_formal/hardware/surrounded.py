@@ -1,5 +1,8 @@
 """The core between memories that answer whenever they like, with the retirement port that riscv-formal expects."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -20,7 +23,6 @@ PASSED += tuple(f"mem_{name}" for name in ("addr", "rmask", "wmask", "rdata", "w
 
 _OUTSTANDING = 4
 _FAULTS = (ExceptionCause.INSTRUCTION_ACCESS_FAULT, ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
-_SIZES = {"b": 0b0001, "h": 0b0011, "w": 0b1111}
 
 
 class SurroundedCore(wiring.Component):
@@ -82,7 +84,7 @@ class SurroundedCore(wiring.Component):
             read = self._matches(word, lambda row, name=name: name in row.reads) & (address == self.watched_register)
             with m.If(read & takes_effect):
                 m.d.comb += bits.eq(getattr(core, f"rvfi_{name}_rdata") ^ value)
-        m.d.comb += self.register_wrong.eq(_any(wrong))
+        m.d.comb += self.register_wrong.eq(reduce(or_, wrong))
         # of both writes of one register that of rd stays
         for name in ("base", "rd"):
             written = getattr(core, f"rvfi_{name}_we") & (getattr(core, f"rvfi_{name}_addr") == self.watched_register)
@@ -113,7 +115,7 @@ class SurroundedCore(wiring.Component):
                 m.d.comb += wrong[index].eq(loaded ^ expected)
             with m.If(retires & core.rvfi_mem_wmask[index]):
                 m.d.sync += retired.eq(core.rvfi_mem_wdata.word_select(index, BYTE_BITS))
-        m.d.comb += [self.data_other.eq(_any(other)), self.data_wrong.eq(_any(wrong))]
+        m.d.comb += [self.data_other.eq(reduce(or_, other)), self.data_wrong.eq(reduce(or_, wrong))]
         m.d.comb += self.data_failed.eq(answered & self.bus_fault[1])
 
     def _matches(self, word, chosen):
@@ -140,13 +142,11 @@ class SurroundedCore(wiring.Component):
 
     def _faults(self, m, core, word):
         """Access faults: which bytes were asked for."""
-        mask = Signal(4, init=0b1111)
-        with m.If(self._matches(word, lambda row: row.op in LOAD_OPS | STORE_OPS and row.op[1] == "b")):
-            m.d.comb += mask.eq(_SIZES["b"])
-        with m.Elif(self._matches(word, lambda row: row.op in LOAD_OPS | STORE_OPS and row.op[1] == "h")):
-            m.d.comb += mask.eq(_SIZES["h"])
-        with m.Else():
-            m.d.comb += mask.eq(_SIZES["w"])
+        byte, half = (
+            self._matches(word, lambda row, size=size: row.op in LOAD_OPS | STORE_OPS and row.op[1] == size)
+            for size in "bh"
+        )
+        mask = Mux(byte, 0b0001, Mux(half, 0b0011, 0b1111))
         fault, load, store = (core.rvfi_trap & (core.rvfi_cause == cause) for cause in _FAULTS)
         m.d.comb += [
             self.cause.eq(core.rvfi_cause),
@@ -220,11 +220,3 @@ class SurroundedCore(wiring.Component):
         ]
         if writes:
             m.d.comb += self.bus_wdata.word_select(number, XLEN).eq(rest[5:])
-
-
-def _any(words):
-    """Bits that are 1 in one of some words."""
-    first, *rest = words
-    for word in rest:
-        first = first | word
-    return first
