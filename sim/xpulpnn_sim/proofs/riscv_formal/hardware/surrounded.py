@@ -79,11 +79,10 @@ class SurroundedCore(wiring.Component):
         value, takes_effect = Signal(XLEN), Signal()
         m.d.comb += takes_effect.eq(core.rvfi_valid & ~core.rvfi_trap & (self.watched_register != 0))
         addresses = {"rs1": core.rvfi_rs1_addr, "rs2": core.rvfi_rs2_addr, "rd": word[7:12]}
-        wrong = [Signal(XLEN, name=f"{name}_wrong") for name in addresses]
-        for bits, (name, address) in zip(wrong, addresses.items(), strict=True):
+        wrong = []
+        for name, address in addresses.items():
             read = self._matches(word, lambda row, name=name: name in row.reads) & (address == self.watched_register)
-            with m.If(read & takes_effect):
-                m.d.comb += bits.eq(getattr(core, f"rvfi_{name}_rdata") ^ value)
+            wrong.append(Mux(read & takes_effect, getattr(core, f"rvfi_{name}_rdata") ^ value, 0))
         m.d.comb += self.register_wrong.eq(reduce(or_, wrong))
         # of both writes of one register that of rd stays
         for name in ("base", "rd"):
@@ -100,19 +99,16 @@ class SurroundedCore(wiring.Component):
         address, rdata, wdata = (port.word_select(1, XLEN) for port in (self.bus_addr, self.bus_rdata, self.bus_wdata))
         answered = self.bus_valid[1]
         m.d.sync += [on_bus.eq(in_memory), retired.eq(expected)]
-        other = [Signal(BYTE_BITS, name=f"other_{index}") for index in range(WORD_BYTES)]
-        wrong = [Signal(BYTE_BITS, name=f"wrong_{index}") for index in range(WORD_BYTES)]
+        other, wrong = [], []
         for index in range(WORD_BYTES):
             here = answered & ((address + index)[:XLEN] == self.watched)
             read = rdata.word_select(index, BYTE_BITS)
-            with m.If(here & self.bus_rmask[WORD_BYTES + index]):
-                m.d.comb += other[index].eq(read ^ in_memory)
+            other.append(Mux(here & self.bus_rmask[WORD_BYTES + index], read ^ in_memory, 0))
             with m.If(here & self.bus_wmask[WORD_BYTES + index]):
                 m.d.sync += on_bus.eq(wdata.word_select(index, BYTE_BITS))
             retires = core.rvfi_valid & ((core.rvfi_mem_addr + index)[:XLEN] == self.watched)
             loaded = core.rvfi_mem_rdata.word_select(index, BYTE_BITS)
-            with m.If(retires & core.rvfi_mem_rmask[index]):
-                m.d.comb += wrong[index].eq(loaded ^ expected)
+            wrong.append(Mux(retires & core.rvfi_mem_rmask[index], loaded ^ expected, 0))
             with m.If(retires & core.rvfi_mem_wmask[index]):
                 m.d.sync += retired.eq(core.rvfi_mem_wdata.word_select(index, BYTE_BITS))
         m.d.comb += [self.data_other.eq(reduce(or_, other)), self.data_wrong.eq(reduce(or_, wrong))]
