@@ -103,7 +103,7 @@ class Clocked:
                 self.arrays[wire] = array, number
 
     def _alike(self, wire: str) -> tuple[object, ...]:
-        """What elements of one array must have in common."""
+        """Elements of one array have this in common."""
         block = self._blocks[wire]
         return self._nets.wires[wire].width, self._nets.wires[wire].init, block.event, block.reset
 

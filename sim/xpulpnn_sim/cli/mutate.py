@@ -31,8 +31,8 @@ from xpulpnn_sim.cli.options import (
 from xpulpnn_sim.tools.files import folder_lock, require_folder
 from xpulpnn_sim.tools.yosys import find_abc, find_yosys, require_verilator
 from xpulpnn_sim.verification.mutants import core_mutants
-from xpulpnn_sim.verification.mutants.campaign import EQUIVALENT, LEGAL, Judged, Told, collected, rows_of
-from xpulpnn_sim.verification.mutants.campaign import MutationSettings as CampaignSettings
+from xpulpnn_sim.verification.mutants.judgement import EQUIVALENT, LEGAL, Judged, Told, collected, rows_of
+from xpulpnn_sim.verification.mutants.judgement import MutationSettings as CampaignSettings
 from xpulpnn_sim.verification.mutants.unit_mutants import judge_unit
 from xpulpnn_sim.verification.random.trials import Plan
 

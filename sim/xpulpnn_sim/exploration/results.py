@@ -142,7 +142,7 @@ class FlowResult:
 
     @property
     def is_fpga(self) -> bool:
-        """Whether look-up tables are counted instead of cells."""
+        """Look-up tables are counted instead of cells."""
         return self.luts is not None
 
     @property

@@ -316,7 +316,7 @@ class _Memory:
             yield DmaTransfer(inside=self.inside[name], outside=at.address, line=at.length, inwards=inwards)
 
     def upkeep(self, number: int, step: DeployedStep) -> Iterator[DmaTransfer]:
-        """What is moved in a step besides: reports of the step before, the arguments of the next tile."""
+        """Other moves of a step: reports of the step before, the arguments of the next tile."""
         if number and self._stores_reports:
             outside = self.outside.symbols[REPORTS].address + (number - 1) * self._report_bytes
             yield DmaTransfer(inside=self.report(number - 1), outside=outside, line=self._report_bytes, inwards=False)

@@ -16,8 +16,8 @@ from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.yosys import find_yosys
 from xpulpnn_sim.verification.mutants import core_mutants
-from xpulpnn_sim.verification.mutants.campaign import MutationSettings
 from xpulpnn_sim.verification.mutants.core_mutants import MutatedCore, chosen_places, command_in, write_part
+from xpulpnn_sim.verification.mutants.judgement import MutationSettings
 from xpulpnn_sim.verification.mutants.programs import Found
 from xpulpnn_sim.verification.random.trials import Plan
 

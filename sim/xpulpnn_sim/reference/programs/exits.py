@@ -90,7 +90,7 @@ class Exit:
 
 
 class DifferenceError(Exception):
-    """What a design does is not what it must do: the report, which retirement it is and when, and the field of its
+    """A design does not do what it must: the report, which retirement it is and when, and the field of its
     record, as far as there are such."""
 
     def __init__(

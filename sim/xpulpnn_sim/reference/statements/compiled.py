@@ -238,7 +238,7 @@ class Hart:
             self.stored[(address + byte) & WORD_MASK] = value >> BYTE_BITS * byte & 0xFF
 
     def behind(self, pc: int, following: int) -> int:
-        """What is executed next: no loop ends here."""
+        """Address of the next instruction: no loop ends here."""
         return following
 
     def __setitem__(self, name: str, value: int) -> None:

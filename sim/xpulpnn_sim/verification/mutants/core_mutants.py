@@ -42,7 +42,7 @@ from xpulpnn_sim.tools.processes import Forks, limit_computing, silence
 from xpulpnn_sim.tools.results import Results, digest, sources_digest
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.tools.yosys import Yosys, find_abc
-from xpulpnn_sim.verification.mutants.campaign import (
+from xpulpnn_sim.verification.mutants.judgement import (
     BASE,
     DIFFERENT,
     EQUIVALENT,

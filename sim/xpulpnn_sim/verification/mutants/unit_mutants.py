@@ -23,7 +23,7 @@ from xpulpnn_sim.proofs.units.mutated_gates import SELECT, read_mutated
 from xpulpnn_sim.proofs.units.situations import OCCURRING
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.yosys import Yosys, find_abc
-from xpulpnn_sim.verification.mutants.campaign import (
+from xpulpnn_sim.verification.mutants.judgement import (
     BASE,
     EQUIVALENT,
     LEGAL,

@@ -175,7 +175,7 @@ class HardwareLoops:
     def _setup(
         self, flow: FlowGraph, shape: _Shape, counter: Counter, end: str, level: int, distance: int
     ) -> tuple[list[ListedOperation], bool]:
-        """What sets up the loop, nothing without a free register, and whether the compiler's test may go."""
+        """Instructions that set up the loop, none without a free register; the compiler's test may go or not."""
         entry = at_entry(flow, shape.loop, counter) if shape.is_tested_at_end else Entry()
         turns = entry.turns(counter)
         is_exact = turns is not None or (shape.is_tested_at_end and entry.is_exact(counter))
