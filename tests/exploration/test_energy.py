@@ -11,10 +11,9 @@ from tests.exploration.made_up import Cells, netlist
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.energy.charges import Charges
+from xpulpnn_sim.exploration.energy.charges import BITS, Activity, Charges, pack_cycles, quantised
 from xpulpnn_sim.exploration.energy.model import Circuit
 from xpulpnn_sim.exploration.energy.programs import general_code
-from xpulpnn_sim.exploration.energy.toggles import BITS, Activity, pack_cycles, quantised
 from xpulpnn_sim.exploration.liberty import Liberty, read_liberty
 from xpulpnn_sim.exploration.mapped_netlist import GATED
 from xpulpnn_sim.reference.iss.session import IssSession

@@ -10,9 +10,9 @@ from xpulpnn.config import PRESETS, CoreConfig, DotpConfig, Isolation
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.exploration.builtin import builtin_library
 from xpulpnn_sim.exploration.energy import estimate
+from xpulpnn_sim.exploration.energy.charges import BITS, Activity
 from xpulpnn_sim.exploration.energy.estimate import METHOD, clock_gated_netlist, estimate_energy, kernel_workload
 from xpulpnn_sim.exploration.energy.model import Circuit
-from xpulpnn_sim.exploration.energy.toggles import BITS, Activity
 from xpulpnn_sim.exploration.flows import KernelSpec
 from xpulpnn_sim.exploration.liberty import expression
 from xpulpnn_sim.exploration.results import EnergyResult, emit_design, from_json
