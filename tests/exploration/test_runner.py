@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from xpulpnn_sim.exploration import task
-from xpulpnn_sim.exploration.space import build_space
+from xpulpnn_sim.exploration.options import build_space
 from xpulpnn_sim.exploration.task import Task, run_tasks
 
 pytestmark = pytest.mark.flow

@@ -13,12 +13,19 @@ from time import perf_counter, time
 from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration.finished_run import FILES, FinishedRun, require_report_packages
 from xpulpnn_sim.exploration.flows import EnergyStep, KernelSpec, KernelStep, flow_steps, library
-from xpulpnn_sim.exploration.options import CLUSTER, WHOLE_CLUSTERS, ExploreOptions
+from xpulpnn_sim.exploration.options import (
+    CLUSTER,
+    WHOLE_CLUSTERS,
+    ExploreOptions,
+    Point,
+    Space,
+    build_space,
+    parse_space,
+)
 from xpulpnn_sim.exploration.paper import cluster_paper_table, cluster_points, paper_points, paper_table
 from xpulpnn_sim.exploration.report.headlines import cluster_tables
 from xpulpnn_sim.exploration.results import Configuration, PointResult
 from xpulpnn_sim.exploration.search import PRESET, Search, objectives, pareto_table, structures
-from xpulpnn_sim.exploration.space import Point, Space, build_space, parse_space
 from xpulpnn_sim.exploration.task import POINTS, PointStep, Task, earlier_files, run_tasks
 from xpulpnn_sim.tools.dask_workers import WorkersLostError, require_dask
 from xpulpnn_sim.tools.files import folder_lock, require_folder

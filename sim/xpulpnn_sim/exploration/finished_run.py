@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from xpulpnn.errors import ToolError
+from xpulpnn_sim.exploration.options import Skipped
 from xpulpnn_sim.exploration.report import comparison, tables
 from xpulpnn_sim.exploration.report.headlines import best_table, headline_table, headlines, netlist_of
 from xpulpnn_sim.exploration.results import FlowResult, PointResult
-from xpulpnn_sim.exploration.space import Skipped
 from xpulpnn_sim.exploration.task import UNFINISHED
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.named_table import NamedTable, TerminalTable

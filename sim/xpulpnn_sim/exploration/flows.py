@@ -17,9 +17,8 @@ from xpulpnn_sim.exploration.builtin import builtin_library
 from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, part
 from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, FpgaFlow
 from xpulpnn_sim.exploration.library import SCRIPTS, Library, load_library
-from xpulpnn_sim.exploration.options import WHOLE_CLUSTERS, ExploreOptions
+from xpulpnn_sim.exploration.options import WHOLE_CLUSTERS, ExploreOptions, plain_key
 from xpulpnn_sim.exploration.results import Configuration, EmittedDesign, Flow, cached_flow, emit_design
-from xpulpnn_sim.exploration.space import plain_key
 from xpulpnn_sim.exploration.task import ResultField, StepOutcome
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, chosen_names
 from xpulpnn_sim.tools.yosys import find_yosys
