@@ -8,7 +8,7 @@ import pytest
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn_sim.exploration.asic import AsicFlow
-from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, assembled, part, part_instances, remainder
+from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, assembled, part, part_instances
 from xpulpnn_sim.exploration.liberty import Expression
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist
@@ -81,7 +81,7 @@ def design() -> EmittedDesign:
 @pytest.mark.unit
 def test_parts_are_cut_out_of_the_text(design: EmittedDesign) -> None:
     assert part_instances(design) == {"core0": "core", "core1": "core", "tcdm": "tcdm"}
-    memory, rest = part(design, "tcdm"), remainder(design)
+    memory, rest = part(design, "tcdm"), part(design, "cluster", frozenset({"core", "tcdm"}))
     assert (memory.module, memory.memories, memory.apart) == ("tcdm", ("bank",), frozenset())
     assert re.findall(r"^module (\w+)", memory.verilog, re.MULTILINE) == ["bank", "tcdm"]
     assert memory.manifest["hierarchy"] == {"tcdm": "tcdm", "tcdm.bank0": "bank"}

@@ -50,11 +50,6 @@ def part_instances(design: EmittedDesign) -> dict[str, str]:
     }
 
 
-def remainder(design: EmittedDesign) -> EmittedDesign:
-    """The design with its parts as black boxes."""
-    return part(design, design.module, frozenset(part_instances(design).values()))
-
-
 def part(design: EmittedDesign, module: str, apart: frozenset[str] = frozenset()) -> EmittedDesign:
     """The module ``module`` of a design with all below it, the modules ``apart`` as black boxes, memories unmapped."""
     modules: Mapping[str, Any] = design.manifest["modules"]
@@ -178,8 +173,9 @@ class ClusterFlow:
         """Map the parts, each once however often it is there, and add them up."""
         started = time.monotonic()
         instances = part_instances(design)
-        found = {module: cached_flow(self._asic, part(design, module))[0] for module in set(instances.values())}
-        rest = cached_flow(self._asic, remainder(design))[0]
+        modules = frozenset(instances.values())
+        found = {module: cached_flow(self._asic, part(design, module))[0] for module in modules}
+        rest = cached_flow(self._asic, part(design, design.module, modules))[0]
         outputs = [rest, *(found[module] for module in instances.values())]
         results = [output.result for output in outputs]
         files = {
