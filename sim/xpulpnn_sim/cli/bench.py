@@ -3,16 +3,18 @@
 from typing import Annotated, Any
 
 from xpulpnn_sim.cli.common import finish, progress_bar, tell
-from xpulpnn_sim.cli.options import Checking, Jobs, Json, Report, arguments, command, listed
+from xpulpnn_sim.cli.options import Check, Jobs, Json, Report, arguments, command, listed
 from xpulpnn_sim.publishing.papers.measure import TABLES, measure_tables, named_table, runs_of, write_papers_page
 from xpulpnn_sim.publishing.papers.table import MeasuredTable, RowVerdict, measured
 from xpulpnn_sim.tools.named_table import TerminalTable
 
 
 @arguments
-class BenchOptions(Checking, Jobs, Report, Json):
+class BenchOptions(Jobs, Report, Json):
     """Options of the command."""
 
+    check: Check = "all"
+    """Comparison: nothing, results alone, or all retired instructions too."""
     table: Annotated[tuple[str, ...], listed(tuple(TABLES), "Tables; repeatable (default all)")] = ()
     quick: bool = False
     """Leave out the rows that take long, and compare the results only."""

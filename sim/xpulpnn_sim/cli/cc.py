@@ -160,6 +160,8 @@ def cc_command(asked: CcOptions) -> int:
     for option in asked.extra:
         if option.partition("=")[0] in _TARGET_OPTIONS:
             raise InputError(f"options must leave instruction set and linking model to the preset, not set {option}")
+    if asked.script is not None and not asked.script.is_file():
+        raise InputError(f"-T must be an existing linker script, not {asked.script}")
     report = PassReport()
     options = Options(
         config=config,
@@ -173,7 +175,7 @@ def cc_command(asked: CcOptions) -> int:
             *(word for word in asked.linking if word.removeprefix("-l") not in _IN_RUNTIME),
         ),
         start_files=not asked.nostartfiles,
-        script=_script(asked.script),
+        script=asked.script,
         **_memory(asked),
         loop_pass=not asked.no_loop_pass,
         report=report,
@@ -206,26 +208,17 @@ def _memory(asked: CcOptions) -> dict[str, Any]:
 
 def _cluster(asked: CcOptions) -> ClusterLayout | None:
     """The cluster to compile for, if any."""
-    options = ("cores", "tcdm", "core_stack")
     named = CLUSTER_PRESETS.get(asked.preset)
+    fields = ("cores", "tcdm", "core_stack", "stack")
+    given = {name: value for name in fields if (value := getattr(asked, name)) is not None}
     if not asked.cluster and named is None:
-        for name in options:
-            if getattr(asked, name) is not None:
-                raise InputError(f"--{name.replace('_', '-')} must come with --cluster, not alone")
+        for name in given.keys() - {"stack"}:
+            raise InputError(f"--{name.replace('_', '-')} must come with --cluster, not alone")
         return None
-    given = {name: getattr(asked, name) for name in (*options, "stack") if getattr(asked, name) is not None}
     sizes = {} if named is None else {"cores": named.cores, "tcdm": named.tcdm_bytes}
-    sizes |= {
-        name: value if name == "cores" else parse_size(value, f"--{name.replace('_', '-')}")
-        for name, value in given.items()
-    }
+    for name, value in given.items():
+        sizes[name] = value if name == "cores" else parse_size(value, f"--{name.replace('_', '-')}")
     return ClusterLayout(**sizes)
-
-
-def _script(path: Path | None) -> Path | None:
-    if path is not None and not path.is_file():
-        raise InputError(f"-T must be an existing linker script, not {path}")
-    return path
 
 
 def _compile(asked: CcOptions, options: Options, compiler: str) -> tuple[list[Path], str]:

@@ -204,14 +204,6 @@ Check = Literal["none", "results", "all"]
 
 
 @arguments
-class Checking:
-    """Extent of the comparison with the simulator."""
-
-    check: Check = "all"
-    """Comparison: nothing, results alone, or all retired instructions too."""
-
-
-@arguments
 class Timeout:
     """Limit of time for each step."""
 

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -89,10 +88,3 @@ def test_a_wrong_example_is_told(tmp_path):
     assert "instead of\nb" in page.run(ExampleBlock("p", 1, "console", ("$ echo a", "b")))[0]
     assert "Expected:" in page.run(ExampleBlock("p", 1, "pycon", (">>> 1 + 1", "3")))[0]
     assert "ZeroDivisionError" in page.run(ExampleBlock("p", 1, "python", ("1 / 0",)))[0]
-
-
-@pytest.mark.unit
-def test_place_has_the_repository_without_what_is_built(tmp_path: Path):
-    example_place(tmp_path)
-    assert (tmp_path / "README.md").resolve() == (ROOT / "README.md").resolve()
-    assert not list((tmp_path / "build").iterdir())

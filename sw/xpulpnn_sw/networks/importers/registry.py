@@ -130,7 +130,8 @@ class ImportOptions:
     # for `quantise`, `[image][row][column][colour]` or without colours: what the ranges of activations are taken from
     images: NDArray[Any] | None = None
     wide: bool = False  # whether requantisation may take 64 bits
-    note: Callable[[str], None] = lambda _: None  # is told, in a line each, what the network has not of the model
+    # is told, in a line each, what the network has not of the model; the default is nothing that cannot be pickled
+    note: Callable[[str], object] = str
 
     @property
     def ends(self) -> tuple[Fraction, Fraction]:
