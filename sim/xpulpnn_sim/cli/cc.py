@@ -212,7 +212,7 @@ def _cluster(asked: CcOptions) -> ClusterLayout | None:
     fields = ("cores", "tcdm", "core_stack", "stack")
     given = {name: value for name in fields if (value := getattr(asked, name)) is not None}
     if not asked.cluster and named is None:
-        for name in given.keys() - {"stack"}:
+        for name in (name for name in given if name != "stack"):
             raise InputError(f"--{name.replace('_', '-')} must come with --cluster, not alone")
         return None
     sizes = {} if named is None else {"cores": named.cores, "tcdm": named.tcdm_bytes}
