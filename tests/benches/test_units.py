@@ -17,9 +17,7 @@ pytestmark = pytest.mark.bench
 RUNS = [(name, simulator) for name, unit in UNITS.items() for simulator in unit.simulators]
 
 
-@cache
-def design(unit: str) -> EmittedVerilog:
-    return UNITS[unit].emit()
+design = cache(lambda unit: UNITS[unit].emit())
 
 
 @pytest.mark.parametrize(("unit", "simulator"), RUNS)
@@ -41,11 +39,8 @@ def test_failing_bench_names_the_seed(simulator: str, pytestconfig: pytest.Confi
         pytest.skip(f"{simulator} is not installed")
     unit = UNITS["div"]
     data = dict(unit.describe())
-    controls = [control for _, _, control in data["rows"]]
-    data["rows"] = [
-        (mnemonic, operands, control)
-        for (mnemonic, operands, _), control in zip(data["rows"], reversed(controls), strict=True)
-    ]
+    *names, controls = zip(*data["rows"], strict=True)
+    data["rows"] = list(zip(*names, reversed(controls), strict=True))
     cache = pytestconfig.rootpath / "build" / "benches"
     with pytest.raises(ToolError, match=f"bench of div on {simulator} must pass, not fail .XPULPNN_SEED={SEED}"):
         run_bench(unit.emit(), "div", simulator, cache=cache, results=tmp_path, seed=SEED, data=data)

@@ -115,12 +115,6 @@ def test_every_place_has_a_number_of_its_own():
     assert crosses.label(number) == f"loop end: {family.axes[0][1]}, first of the body"
 
 
-def test_each_place_out_of_reach_has_a_reason():
-    for family in crosses_of(LARGEST).families.values():
-        assert {*family.states.ravel().tolist()} <= {NO_CROSS, REACHABLE, *range(1, len(family.reasons) + 1)}
-        assert all(reason and reason[0].islower() for reason in family.reasons)
-
-
 PLAN = Plan(config=LARGEST, label="--preset xpulpnn2")
 AIMS = 90
 SURE = ("instruction", "operand", "overwrite", "NN-RF", "access fault", "across a loop end")
