@@ -156,9 +156,9 @@ class Draw:
         return self.rng.random() < probability
 
     @contextmanager
-    def narrowed(self, count: int, *also: int) -> Iterator[None]:
-        """Draw from ``count`` registers of the pool only, and from ``also``."""
-        before, self._pool = self._pool, (*self.rng.sample(POOL, count), *also)
+    def narrowed(self, count: int) -> Iterator[None]:
+        """Draw from ``count`` registers of the pool only."""
+        before, self._pool = self._pool, tuple(self.rng.sample(POOL, count))
         yield
         self._pool = before
 

@@ -226,10 +226,9 @@ class _Piece:
                 self._say(f"*{target}++ = ({kind})({value}); ADD(old);")
 
     def _matrix(self) -> None:
-        rng = self._rng
-        a, b, c = (rng.choice(list(ARRAYS)) for _ in range(3))
+        a, b, c = (self._rng.choice(list(ARRAYS)) for _ in range(3))
         i, j, k = (self._new(stem) for stem in "ijk")
-        inner = rng.choice([f"{k} < (int32_t)(u & 15)", f"{k} < 12", f"{k} < {j}"])
+        inner = self._rng.choice([f"{k} < (int32_t)(u & 15)", f"{k} < 12", f"{k} < {j}"])
 
         with (
             self._block(f"for (int32_t {i} = 0; {i} < (int32_t)(n & 7); {i}++) {{"),
@@ -242,14 +241,13 @@ class _Piece:
 
     def _dots(self) -> None:
         """Dot products of several rows, as kernels of neural networks do."""
-        rng = self._rng
-        rows = rng.randint(1, 4)
+        rows = self._rng.randint(1, 4)
         names = [self._new("p") for _ in range(rows + 1)]
         for name in names:
-            self._say(f"const int32_t *{name} = g_w + {rng.randint(0, 200)};")
+            self._say(f"const int32_t *{name} = g_w + {self._rng.randint(0, 200)};")
         sums = [self._new("s") for _ in range(rows)]
         self._say(f"int32_t {', '.join(f'{name} = {i}' for i, name in enumerate(sums))};")
-        uses_next = rng.random() < 0.3
+        uses_next = self._rng.random() < 0.3
 
         with self._block(f"for (int32_t j = 0; j < {self._count(31)}; j++) {{"):
             values = [self._new("v") for _ in names]
@@ -312,10 +310,9 @@ class _Piece:
 
     def _wrapping(self) -> None:
         """Counters that pass the largest number on their way."""
-        rng = self._rng
         counter = self._new("i")
-        kind, low = rng.choice([("uint32_t", 4_294_967_280), ("uint8_t", 240), ("uint16_t", 65_520)])
-        step = rng.choice([1, 1, 3, 5]) if kind == "uint8_t" else 1
+        kind, low = self._rng.choice([("uint32_t", 4_294_967_280), ("uint8_t", 240), ("uint16_t", 65_520)])
+        step = self._rng.choice([1, 1, 3, 5]) if kind == "uint8_t" else 1
         self._say(f"{kind} {counter} = ({kind})({low}u + (u & 7));")
         with self._block(f"while ({counter} != ({kind})(n & 15)) {{"):
             self._say(f"ADD({counter}); {counter} += {step}; if (h % 251 == 9) break;")

@@ -38,9 +38,9 @@ class Meetings:
         if config.barriers > 1:
             self.kinds["barrier"] = self._barrier
 
-    def _some(self, least: int = 1) -> list[int]:
+    def _some(self) -> list[int]:
         rng, cores = self._rng, self._config.cores
-        return sorted(rng.sample(range(cores), rng.randrange(min(least, cores), cores + 1)))
+        return sorted(rng.sample(range(cores), rng.randrange(1, cores + 1)))
 
     def _waiting(self, lines: Sequence[int]) -> tuple[str, ...]:
         """Wait for one of these event lines; they are cleared by the wait or after it."""
