@@ -22,7 +22,6 @@ from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkPro
 from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text
 from xpulpnn_sw.networks.form import read_network, written
 from xpulpnn_sw.networks.importers.registry import READERS, ImportOptions, import_model, request_of
-from xpulpnn_sw.networks.kernels import weight_bytes
 from xpulpnn_sw.networks.network import Described
 from xpulpnn_sw.toolchain.build import build
 from xpulpnn_sw.toolchain.compilers import CompileError, find_compiler
@@ -250,7 +249,7 @@ def _record(program: NetworkProgram, written: Sequence[Path]) -> dict[str, objec
         "files": written,
         "memory_bytes": network.plan.extent,
         "outside": network.outside,
-        "weight_bytes": sum(weight_bytes(layer.run) for layer in network.layers),
+        "weight_bytes": sum(layer.run.weight_bytes for layer in network.layers),
         "layers": [
             {"name": layer.stage.name, "function": layer.run.name, "macs": layer.macs} for layer in network.layers
         ],

@@ -11,6 +11,7 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
+from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sw.kernels.builder import WORD, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STACK_ALIGNMENT
 from xpulpnn_sw.kernels.layout import Image, ImageBuilder, OutputLayout, Placement, Program, joined_programs
@@ -19,6 +20,12 @@ from xpulpnn_sw.kernels.variants import Level
 from xpulpnn_sw.layers.layer import Layer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.layers.text import Windows, random_sizes
+
+INPUT, OUTPUT = "input", "output"  # symbols of a kernel that other layers know too
+SUMMANDS = ("first", "second")  # symbols of both inputs of an addition
+SHARED = "im2col"  # symbol of what a kernel needs only while it runs
+BUFFERS = (SHARED, "buffer")  # symbols of that, of which a kernel has one or none
+ARGUMENTS, STACK = "arguments", "stack"  # symbols of a kernel that belong to its call
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +154,43 @@ class KernelRun(SharedFunction):
         """Extensions that the core needs besides the base set."""
         searched = {Extension.XPULPQNT} if self.rule is Rule.QNT else set[Extension]()
         return self.variant.extensions | searched
+
+    def length(self, name: str) -> int:
+        """Bytes of a symbol, 0 if there is none such."""
+        return self.image.symbols[name].length if name in self.image.symbols else 0
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Symbols of the maps that it reads, in the order of the layer's inputs: one, of an addition two."""
+        return SUMMANDS if SUMMANDS[0] in self.image.symbols else (INPUT,)
+
+    @property
+    def buffer(self) -> str | None:
+        """Symbol of what it needs only while it runs."""
+        return next((name for name in BUFFERS if name in self.image.symbols), None)
+
+    @property
+    def own_symbols(self) -> list[str]:
+        """The symbols that belong to a layer alone: filters, parameters, tables."""
+        others = (*self.inputs, OUTPUT, *BUFFERS, ARGUMENTS, STACK)
+        return [name for name in self.image.symbols if name not in others]
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of what belongs to a layer alone."""
+        return sum(map(self.length, self.own_symbols))
+
+    def moved(self, places: Mapping[str, int]) -> list[int]:
+        """The argument structure if symbols have moved, those there are in ``places``."""
+
+        def address(value: int) -> int:
+            for name, symbol in self.image.symbols.items():
+                if name in places and symbol.address <= value < symbol.address + symbol.length:
+                    return places[name] + value - symbol.address
+            raise AssertionError(value)
+
+        fields = ((field, self.arguments[field.name]) for field in self.structure.fields)
+        return [address(value) if field.pointer else value & WORD_MASK for field, value in fields]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from xpulpnn.isa.machine import TEXT_BASE, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.table import find
 from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
-from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.kernel import ARGUMENTS, OUTPUT, KernelRun
 from xpulpnn_sw.kernels.layout import Image, ImageBuilder, Ints, OutputLayout, Symbol, Words
 from xpulpnn_sw.kernels.programs.bare import CLUSTER_ADDRESSES, BareProgram
 from xpulpnn_sw.kernels.programs.tiled import CORE_START, OUTSIDE_DATA, TILE_STACK_BYTES, TIMES
@@ -28,18 +28,7 @@ from xpulpnn_sw.networks.deployment import (
     results_name,
     weights_name,
 )
-from xpulpnn_sw.networks.kernels import (
-    ARGUMENTS,
-    OUTPUT,
-    buffer_of,
-    input_pieces,
-    inputs_of,
-    kernels,
-    length,
-    map_bytes,
-    own_symbols,
-    structure,
-)
+from xpulpnn_sw.networks.kernels import input_pieces, kernels, map_bytes
 from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.networks.planning import REPORT_BYTES, REPORTS, STACK_DISTANCE, STACKS, Planner
 
@@ -157,7 +146,7 @@ class DeployedProgram(BareProgram):
         """Results of all layers but the last out of what the host has been told in a run, zeros where that is short."""
         found: list[NDArray[np.int64]] = []
         for run, output in zip(self.deployment.runs[:-1], self.outputs, strict=False):
-            size = length(run, OUTPUT)
+            size = run.length(OUTPUT)
             found.append(_decoded(output, told[:size].ljust(size, b"\0")))
             told = told[size:]
         return found
@@ -244,11 +233,11 @@ class _Memory:
             if number in self._plan.tiled:
                 yield self._in_tiles(number, self._plan.tiled[number])
                 continue
-            if own_symbols(run):
-                content = b"".join(run.image.view(one).tobytes() for one in own_symbols(run))
+            if run.own_symbols:
+                content = b"".join(run.image.view(one).tobytes() for one in run.own_symbols)
                 self.outside.place(weights_name(stage.name), content)
             self._arguments[number] = self.inside[ARGUMENTS] + len(words) * WORD_BYTES
-            words += structure(run, self._symbols(number, run))
+            words += run.moved(self._symbols(number, run))
             yield run.function.words
         self.outside.place(ARGUMENTS, np.array(words, "<u4").tobytes())
 
@@ -257,17 +246,17 @@ class _Memory:
         places = {symbol: self.inside[name] for (reader, symbol), name in maps.inputs.items() if reader == number}
         places[OUTPUT] = self.inside[results_name(stage.name)]
         at = self.inside.get(weights_name(stage.name), 0)
-        for one in own_symbols(run):
+        for one in run.own_symbols:
             places[one] = at
-            at += length(run, one)
-        if (shared := buffer_of(run)) is not None:
+            at += run.length(one)
+        if (shared := run.buffer) is not None:
             places[shared] = self.inside[f"{stage.name}.{shared}"]
         return places
 
     def _in_tiles(self, number: int, layer: TiledLayer) -> Words:
         """Filters and argument structures of a layer in tiles, and its function."""
         symbols, run = self.outside.symbols, layer.plan.division.run
-        sources = [self._plan.maps.inputs[number, symbol] for symbol in inputs_of(run)]
+        sources = [self._plan.maps.inputs[number, symbol] for symbol in run.inputs]
         placed = self._tiles[number] = PlacedLayer(
             layer.plan,
             f"{layer.name}.",
@@ -292,7 +281,7 @@ class _Memory:
         """Put outside what tells the host where the results of a layer are, and give its address."""
         name = results_name(self._plan.network.stages[layer].name)
         at = self.outside.symbols[name].address if layer in self._plan.tiled else self.inside[name]
-        block = (_SYS_WRITE, _STDOUT, at, length(self._plan.runs[layer], OUTPUT))
+        block = (_SYS_WRITE, _STDOUT, at, self._plan.runs[layer].length(OUTPUT))
         return self.outside.place(f"{self._plan.network.stages[layer].name}.call", np.array(block, "<u8").tobytes())
 
     def arguments(self, step: DeployedStep) -> int:

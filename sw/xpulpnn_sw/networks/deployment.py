@@ -15,7 +15,7 @@ from xpulpnn_sw.kernels.tiling.division import TileOperand, aligned
 from xpulpnn_sw.kernels.tiling.kernels import MapDivision, ProductDivision
 from xpulpnn_sw.kernels.tiling.plan import TilePlan, TileStep, planned, schedule
 from xpulpnn_sw.kernels.variants import Variant
-from xpulpnn_sw.networks.kernels import buffer_of, edges, input_pieces
+from xpulpnn_sw.networks.kernels import edges, input_pieces
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 
 
@@ -180,7 +180,7 @@ class TiledLayer:
     @property
     def shared(self) -> str | None:
         """Name of the piece of memory that the kernel needs while it runs."""
-        symbol = buffer_of(self.plan.division.run)
+        symbol = self.plan.division.run.buffer
         return None if symbol is None else f"{self.name}.{symbol}"
 
     def buffer(self, operand: TileOperand, slot: int) -> str:

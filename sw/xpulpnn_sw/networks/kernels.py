@@ -8,23 +8,16 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
-from xpulpnn.isa.machine import TEXT_BASE, WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import TEXT_BASE, WORD_BYTES
 from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STACK_ALIGNMENT
-from xpulpnn_sw.kernels.kernel import STACK_STRIDE, Function, KernelRun
+from xpulpnn_sw.kernels.kernel import BUFFERS, INPUT, OUTPUT, SHARED, STACK_STRIDE, Function, KernelRun
 from xpulpnn_sw.kernels.layout import MAX_DATA, ImageBuilder, Ints, OutputLayout, Program, Words
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.network import NETWORK_INPUT, MapForm, Network, Stage, check_network
-
-INPUT, OUTPUT = "input", "output"  # symbols of a kernel that other layers know too
-SUMMANDS = ("first", "second")  # symbols of both inputs of an addition
-SHARED = "im2col"  # symbol of what a kernel needs only while it runs
-BUFFERS = (SHARED, "buffer")  # symbols of that, of which a kernel has one or none
-ARGUMENTS, STACK = "arguments", "stack"  # symbols of a kernel that belong to its call
-
 
 Runs = Sequence[KernelRun] | Mapping[int, KernelRun]  # of all layers, or of some by their numbers
 
@@ -71,34 +64,24 @@ def _built(
         raise LayerError(f"{stage.name}: {error}") from None
 
 
-def inputs_of(run: KernelRun) -> tuple[str, ...]:
-    """Symbols of the maps that a kernel reads, in the order of the layer's inputs: one, of an addition two."""
-    return SUMMANDS if SUMMANDS[0] in run.image.symbols else (INPUT,)
-
-
-def buffer_of(run: KernelRun) -> str | None:
-    """Symbol of what a kernel needs only while it runs."""
-    return next((name for name in BUFFERS if name in run.image.symbols), None)
-
-
 def form_of(stage: Stage, run: KernelRun, symbol: str) -> MapForm:
     """The map that a kernel calls ``symbol``."""
-    return stage.inputs[inputs_of(run).index(symbol)]
+    return stage.inputs[run.inputs.index(symbol)]
 
 
 def edges(network: Network, runs: Runs) -> Iterator[Edge]:
     """All maps on their way into layers, by the layers in their order."""
     for number, run in runs.items() if isinstance(runs, Mapping) else enumerate(runs):
-        for source, symbol in zip(network.sources(number), inputs_of(run), strict=True):
+        for source, symbol in zip(network.sources(number), run.inputs, strict=True):
             yield Edge(source=source, reader=number, symbol=symbol)
 
 
 def map_bytes(network: Network, runs: Sequence[KernelRun]) -> dict[str, int]:
     """Memory of the results of each layer: kernels read ahead, as far as their inputs have words to spare."""
-    needed = {stage.name: length(run, OUTPUT) for stage, run in zip(network.stages, runs, strict=True)}
+    needed = {stage.name: run.length(OUTPUT) for stage, run in zip(network.stages, runs, strict=True)}
     for edge in edges(network, runs):
         if edge.source != NETWORK_INPUT:
-            needed[edge.source] = max(needed[edge.source], length(runs[edge.reader], edge.symbol))
+            needed[edge.source] = max(needed[edge.source], runs[edge.reader].length(edge.symbol))
     return needed
 
 
@@ -128,34 +111,6 @@ def input_pieces(network: Network, runs: Runs) -> dict[str, tuple[Words, list[Ed
         # what the longer one has behind the other is there to be read ahead
         pieces[way] = name, max(known, words, key=len), [*readers, edge]
     return {name: (words, readers) for name, words, readers in pieces.values()}
-
-
-def length(run: KernelRun, name: str) -> int:
-    """Bytes of a symbol, 0 if a kernel has none such."""
-    return run.image.symbols[name].length if name in run.image.symbols else 0
-
-
-def own_symbols(run: KernelRun) -> list[str]:
-    """The symbols that belong to a layer alone: filters, parameters, tables."""
-    return [name for name in run.image.symbols if name not in (*inputs_of(run), OUTPUT, *BUFFERS, ARGUMENTS, STACK)]
-
-
-def weight_bytes(run: KernelRun) -> int:
-    """Bytes of what belongs to a layer alone."""
-    return sum(length(run, name) for name in own_symbols(run))
-
-
-def structure(run: KernelRun, places: Mapping[str, int]) -> list[int]:
-    """The argument structure of a kernel whose symbols have moved, those there are in ``places``."""
-
-    def moved(address: int) -> int:
-        for name, symbol in run.image.symbols.items():
-            if name in places and symbol.address <= address < symbol.address + symbol.length:
-                return places[name] + address - symbol.address
-        raise AssertionError(address)
-
-    fields = ((field, run.arguments[field.name]) for field in run.structure.fields)
-    return [moved(value) if field.pointer else value & WORD_MASK for field, value in fields]
 
 
 def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun, symbol: str) -> None:
@@ -198,7 +153,7 @@ def pixel_distance(stage: Stage, run: KernelRun, symbol: str) -> int:
     for name in ("pixel_bytes", "row_stride"):
         if name in run.arguments:
             return run.arguments[name]
-    return length(run, symbol) // prod(form_of(stage, run, symbol).shape[:-1])
+    return run.length(symbol) // prod(form_of(stage, run, symbol).shape[:-1])
 
 
 # where the arguments of the function are while it calls kernels
@@ -235,7 +190,7 @@ def chain(network: Network, image: Ints, variants: Sequence[str]) -> Chain:
     runs = kernels(network, image, variants, cores=1)
     _check_size(network, runs)
     memory, sizes = ImageBuilder(), map_bytes(network, runs)
-    buffer = memory.reserve(SHARED, max(length(run, name) for run in runs for name in BUFFERS))
+    buffer = memory.reserve(SHARED, max(run.length(name) for run in runs for name in BUFFERS))
     # of each layer and each symbol of its kernel where that is
     places: list[dict[str, int]] = [dict.fromkeys(BUFFERS, buffer) for _ in runs]
     for name, (words, readers) in input_pieces(network, runs).items():
@@ -246,15 +201,15 @@ def chain(network: Network, image: Ints, variants: Sequence[str]) -> Chain:
     structures: list[list[int]] = []
     steps: list[ChainedLayer] = []
     for number, (stage, run, own) in enumerate(zip(network.stages, runs, places, strict=True)):
-        results, size = replace(run.output, symbol=f"{stage.name}.output"), length(run, OUTPUT)
+        results, size = replace(run.output, symbol=f"{stage.name}.output"), run.length(OUTPUT)
         maps[stage.name] = own[OUTPUT] = memory.reserve(results.symbol, size)
         memory.reserve(f"{stage.name}.ahead", sizes[stage.name] - size)
-        for symbol, source in zip(inputs_of(run), network.sources(number), strict=True):
+        for symbol, source in zip(run.inputs, network.sources(number), strict=True):
             if source != NETWORK_INPUT:
                 own[symbol] = maps[source]
-        for name in own_symbols(run):
+        for name in run.own_symbols:
             own[name] = memory.place(f"{stage.name}.{name}", run.image.view(name).view("<u4"))
-        structures.append(structure(run, own))
+        structures.append(run.moved(own))
         steps.append(ChainedLayer(stage=stage, run=run, results=results))
     memory.place("arguments", np.array([word for words in structures for word in words], dtype=np.uint32))
     memory.reserve("stack", STACK_STRIDE)
@@ -273,7 +228,7 @@ def chain(network: Network, image: Ints, variants: Sequence[str]) -> Chain:
 def _check_size(network: Network, runs: Sequence[KernelRun]) -> None:
     """Raise :class:`LayerError` unless code and data have room where the program has them."""
     inputs = sum(words.nbytes for words, _ in input_pieces(network, runs).values())
-    data = inputs + sum(map_bytes(network, runs).values()) + sum(map(weight_bytes, runs))
+    data = inputs + sum(map_bytes(network, runs).values()) + sum(run.weight_bytes for run in runs)
     code = sum(run.function.words.nbytes for run in runs)
     for name, size, most in (("data", data, _MOST_DATA), ("code", code, _MOST_CODE)):
         if size > most:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sw.kernels.kernel import STACK_BYTES, STACK_STRIDE, KernelRun
+from xpulpnn_sw.kernels.kernel import ARGUMENTS, STACK_BYTES, STACK_STRIDE, KernelRun
 from xpulpnn_sw.kernels.programs.tiled import TILE_STACK_BYTES, TIMES
 from xpulpnn_sw.kernels.tiling.plan import aligned
 from xpulpnn_sw.networks.deployment import (
@@ -29,7 +29,7 @@ from xpulpnn_sw.networks.deployment import (
     tiled_layer,
     weights_name,
 )
-from xpulpnn_sw.networks.kernels import ARGUMENTS, buffer_of, input_pieces, length, map_bytes, weight_bytes
+from xpulpnn_sw.networks.kernels import input_pieces, map_bytes
 from xpulpnn_sw.networks.network import Network
 
 # when filters are fetched: while the layer with filters before is computed, while the layer before is, or between the
@@ -107,7 +107,7 @@ class Planner:
             return 0
         stage, run = plan.network.stages[layer], plan.runs[layer]
         inputs = {name for (reader, _), name in plan.maps.inputs.items() if reader == layer}
-        names = {weights_name(stage.name), f"{stage.name}.{buffer_of(run)}", results_name(stage.name), *inputs}
+        names = {weights_name(stage.name), f"{stage.name}.{run.buffer}", results_name(stage.name), *inputs}
         return PlannedMemory(pieces=tuple(one for one in plan.pieces if one.name in names | _ALWAYS)).demand(step)
 
     def _delayed(self, plan: Deployment, step: int) -> bool:
@@ -242,7 +242,7 @@ class Planner:
                 during[reader - 1].append(one.name)
         before = -1
         for number, run in enumerate(runs):
-            if not weight_bytes(run):
+            if not run.weight_bytes:
                 continue
             if number not in tiled:
                 name, when = weights_name(network.stages[number].name), self._filters[number]
@@ -259,7 +259,7 @@ class Planner:
         loaded = {name: number for number, step in enumerate(steps) for name in step.loads}
         stored = {name: number for number, step in enumerate(steps) for name in step.stores}
         # the argument structures of all layers that are computed as a whole
-        words = sum(length(run, ARGUMENTS) for number, run in enumerate(runs) if number not in tiled)
+        words = sum(run.length(ARGUMENTS) for number, run in enumerate(runs) if number not in tiled)
         reports = self._cores * REPORT_BYTES * report_slots(len(steps), is_tiled=bool(tiled))
         always = {ARGUMENTS: words, STACKS: self._cores * STACK_DISTANCE, REPORTS: reports}
         pieces = [Piece(name=name, size=size, first=0, last=last) for name, size in always.items()]
@@ -278,9 +278,9 @@ class Planner:
                 ]
                 continue
             if (name := weights_name(stage.name)) in loaded:
-                pieces.append(Piece(name=name, size=weight_bytes(run), first=loaded[name], last=after))
-            if (shared := buffer_of(run)) is not None:
-                pieces.append(Piece(name=f"{stage.name}.{shared}", size=length(run, shared), first=first, last=after))
+                pieces.append(Piece(name=name, size=run.weight_bytes, first=loaded[name], last=after))
+            if (shared := run.buffer) is not None:
+                pieces.append(Piece(name=f"{stage.name}.{shared}", size=run.length(shared), first=first, last=after))
         return tuple(pieces)
 
 

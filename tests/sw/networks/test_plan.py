@@ -12,7 +12,7 @@ from xpulpnn.config import preset
 from xpulpnn_sw.networks.c_programs.c_network import c_identifiers, c_string, comment_text, planned_memory
 from xpulpnn_sw.networks.deployment import Piece, PlannedMemory, arranged
 from xpulpnn_sw.networks.form import NetworkBuilder
-from xpulpnn_sw.networks.kernels import edges, kernels, length, weight_bytes
+from xpulpnn_sw.networks.kernels import edges, kernels
 from xpulpnn_sw.networks.network import NETWORK_INPUT
 from xpulpnn_sw.networks.suited import filled_input, suited
 
@@ -90,8 +90,8 @@ def test_what_a_layer_needs_is_there(seed: int, memory: int | None):
             for edge in edges(network, runs):
                 if edge.reader == step.layer and edge.source != NETWORK_INPUT:
                     name = f"{edge.source}.output"
-                    assert sum(owner == name for owner in present.values()) >= length(run, edge.symbol)
-            if memory is not None and weight_bytes(run):
+                    assert sum(owner == name for owner in present.values()) >= run.length(edge.symbol)
+            if memory is not None and run.weight_bytes:
                 assert weights.pop(f"{stage.name}.weights")
             present |= {address: name for address, name in mine.items() if name == f"{stage.name}.output"}
         if step.load is not None:

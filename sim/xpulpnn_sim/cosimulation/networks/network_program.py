@@ -14,7 +14,7 @@ from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.networks.c_programs.c_network import CNetwork, c_network
 from xpulpnn_sw.networks.c_programs.program_text import Example, ProgramTarget, files
-from xpulpnn_sw.networks.kernels import packed_input, weight_bytes
+from xpulpnn_sw.networks.kernels import packed_input
 from xpulpnn_sw.networks.network import Network, Scaling
 from xpulpnn_sw.networks.suited import filled_input, suited
 from xpulpnn_sw.toolchain.build_options import DEFAULT_RAM, DEFAULT_ROM, KIB, ClusterLayout, Options
@@ -88,7 +88,7 @@ def _c_network(original: Network, image: Ints, config: CoreConfig | ClusterConfi
 def _check_size(network: CNetwork, inputs: Inputs) -> None:
     """Raise :class:`LayerError` if a program for one core or for the L2 of a cluster would not fit."""
     parts = {
-        "weights": sum(weight_bytes(layer.run) for layer in network.layers),
+        "weights": sum(layer.run.weight_bytes for layer in network.layers),
         "functions": sum(run.function.words.nbytes for run in network.functions),
         "examples": len(inputs.values) * sum(words.nbytes for words in network.input.values()),
         "maps": network.plan.outside.extent,

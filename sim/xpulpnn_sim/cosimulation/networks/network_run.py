@@ -26,11 +26,12 @@ from xpulpnn_sim.cosimulation.networks.network_work import (
 from xpulpnn_sim.cosimulation.workloads.cluster_run import BEGIN, DONE, READY, RELEASED, moving_cycles, step_end
 from xpulpnn_sim.cosimulation.workloads.workload import executable_of, function_accounts, image_after
 from xpulpnn_sim.reference.iss.fetched import Fetched
+from xpulpnn_sw.kernels.kernel import OUTPUT
 from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.kernels.tiling.division import aligned
 from xpulpnn_sw.networks.deployed_program import DeployedProgram, deployed_program
 from xpulpnn_sw.networks.deployment import Deployment
-from xpulpnn_sw.networks.kernels import OUTPUT, chain, length, weight_bytes
+from xpulpnn_sw.networks.kernels import chain
 
 _LOAD, _STORE = "load", "store"  # names of the steps that compute no layer
 
@@ -98,7 +99,7 @@ class BuiltDeployment(BuiltNetwork):
             accounts = [_rows(self.program, account, span, layer) for account in outcome.accounts]
             yield (
                 layer_record(stage, run.variant.name, own["cycles"], accounts)
-                | {"weight_bytes": weight_bytes(run), "result_bytes": length(run, OUTPUT)}
+                | {"weight_bytes": run.weight_bytes, "result_bytes": run.length(OUTPUT)}
                 | {"cores": plan.tiled[layer].cores if layer in plan.tiled else self.cluster.cores}
                 | {name: own[name] for name in ("tiles", "tcdm_bytes", "loaded", "stored", "moving", "waiting")}
             )
@@ -222,7 +223,7 @@ class BuiltChain(BuiltNetwork):
             moved = rows[here, WaitCause.NONE].astype(np.int64) @ self._accesses[here]
             layers.append(
                 layer_record(step.stage, step.run.variant.name, int(rows[here].sum()), [rows[here]])
-                | {"weight_bytes": weight_bytes(step.run), "result_bytes": step.results.results_bytes}
+                | {"weight_bytes": step.run.weight_bytes, "result_bytes": step.results.results_bytes}
                 | dict(zip(("read", "written"), moved.tolist(), strict=True))
             )
         return layers

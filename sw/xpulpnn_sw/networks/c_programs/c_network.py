@@ -8,7 +8,7 @@ from functools import cached_property
 from math import prod
 from typing import Any, Self
 
-from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.kernel import ARGUMENTS, OUTPUT, KernelRun
 from xpulpnn_sw.kernels.layout import Ints, Words
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer
@@ -21,19 +21,7 @@ from xpulpnn_sw.networks.deployment import (
     results_name,
     weights_name,
 )
-from xpulpnn_sw.networks.kernels import (
-    ARGUMENTS,
-    OUTPUT,
-    buffer_of,
-    edges,
-    form_of,
-    input_pieces,
-    kernels,
-    length,
-    map_bytes,
-    pixel_distance,
-    weight_bytes,
-)
+from xpulpnn_sw.networks.kernels import edges, form_of, input_pieces, kernels, map_bytes, pixel_distance
 from xpulpnn_sw.networks.network import Network, Stage
 from xpulpnn_sw.networks.suited import filled_input
 
@@ -84,7 +72,7 @@ def _records(memory: PlannedMemory) -> list[dict[str, Any]]:
 def planned_memory(network: Network, runs: Sequence[KernelRun], memory: int | None = None) -> MemoryPlan:
     """The plan for layers with these kernels."""
     outside: set[str] = set()
-    weighted = [number for number, run in enumerate(runs) if weight_bytes(run)]
+    weighted = [number for number, run in enumerate(runs) if run.weight_bytes]
     # weights come during the layer with weights before; before the first 0, as for those of it
     soonest = dict.fromkeys(range(len(runs)), _ANYTIME) | dict(zip(weighted, [0, *weighted], strict=False))
     while True:
@@ -133,11 +121,11 @@ def _pieces(network: Network, runs: Sequence[KernelRun], steps: Sequence[PlanSte
     for number, (stage, run) in enumerate(zip(network.stages, runs, strict=True)):
         here = computed[number]
         yield Piece(name=results_name(stage.name), size=sizes[stage.name], first=here, last=last_use[stage.name])
-        buffer = buffer_of(run)
+        buffer = run.buffer
         if buffer is not None:
-            yield Piece(name=buffer_name(stage.name), size=length(run, buffer), first=here, last=here)
+            yield Piece(name=buffer_name(stage.name), size=run.length(buffer), first=here, last=here)
         if number in loaded:
-            yield Piece(name=weights_name(stage.name), size=weight_bytes(run), first=loaded[number], last=here)
+            yield Piece(name=weights_name(stage.name), size=run.weight_bytes, first=loaded[number], last=here)
 
 
 def _later(network: Network, found: MemoryPlan, loads: Sequence[int]) -> int | None:
@@ -210,7 +198,7 @@ class InputLayout:
             bits=bits,
             signed=form.signed,
             around=0,
-            size=length(run, symbol),
+            size=run.length(symbol),
         )
         if isinstance(layer, ImageConvLayer):
             return replace(
@@ -322,7 +310,7 @@ class CNetwork:
     def outside(self) -> list[str]:
         """Names and bytes of the pieces that the TCDM has no room for."""
         left = [self.layers[number] for number in self.plan.left]
-        weights = [(weights_name(layer.stage.name), weight_bytes(layer.run)) for layer in left]
+        weights = [(weights_name(layer.stage.name), layer.run.weight_bytes) for layer in left]
         maps = [(piece.name, piece.size) for piece in self.plan.outside.pieces]
         return [f"{name} ({size} bytes)" for name, size in (*weights, *maps)]
 
@@ -362,7 +350,7 @@ def c_network(
         else library_run(run)
         for stage, run in zip(network.stages, built, strict=True)
     ]
-    arguments = sum(length(run, ARGUMENTS) for run in runs)
+    arguments = sum(run.length(ARGUMENTS) for run in runs)
     plan = planned_memory(network, runs, None if memory is None else max(memory - arguments, 0))
     pieces = input_pieces(network, runs)
     brought = {(edge.reader, edge.symbol): name for name, (_, readers) in pieces.items() for edge in readers}
@@ -371,8 +359,8 @@ def c_network(
         own = brought.get((edge.reader, edge.symbol))
         places[edge.reader][edge.symbol] = own or results_name(edge.source)
     for number, (stage, run) in enumerate(zip(network.stages, runs, strict=True)):
-        buffer = buffer_of(run)
-        if buffer is not None and length(run, buffer):
+        buffer = run.buffer
+        if buffer is not None and run.length(buffer):
             places[number][buffer] = buffer_name(stage.name)
     layers = tuple(
         CLayer(stage=stage, run=run, name=names[stage.name], places=own)
@@ -381,7 +369,7 @@ def c_network(
     layouts = tuple(
         InputLayout.of(network.stages[edge.reader], runs[edge.reader], edge.symbol, image.shape[-1])
         for _, readers in pieces.values()
-        for edge in [max(readers, key=lambda one: length(runs[one.reader], one.symbol))]
+        for edge in [max(readers, key=lambda one: runs[one.reader].length(one.symbol))]
     )
     return CNetwork(
         network=network,

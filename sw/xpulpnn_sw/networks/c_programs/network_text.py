@@ -13,7 +13,6 @@ from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.library.packed_layer import word_lines
 from xpulpnn_sw.networks.c_programs.c_network import CLayer, CNetwork, InputLayout, c_string, comment_text
 from xpulpnn_sw.networks.deployment import PlannedMemory, results_name, weights_name
-from xpulpnn_sw.networks.kernels import own_symbols
 from xpulpnn_sw.networks.network import Scaling
 
 _MOST_SAMPLE = (1 << BYTE_BITS) - 1
@@ -232,7 +231,7 @@ def _outside(network: CNetwork) -> str:
 
 def _weighted(network: CNetwork) -> Iterator[tuple[CLayer, str]]:
     for layer in network.layers:
-        if own_symbols(layer.run):
+        if layer.run.own_symbols:
             yield layer, _weights(network, layer)
 
 
@@ -241,7 +240,7 @@ def _weights(network: CNetwork, layer: CLayer) -> str:
 
 
 def _contents(layer: CLayer) -> dict[str, Words]:
-    return {key: layer.run.image.view(key).view("<u4") for key in own_symbols(layer.run)}
+    return {key: layer.run.image.view(key).view("<u4") for key in layer.run.own_symbols}
 
 
 def _function(network: CNetwork, layer: CLayer) -> str:

@@ -25,7 +25,6 @@ from xpulpnn_sw.networks.c_programs.network_text import (
     weights_source,
 )
 from xpulpnn_sw.networks.deployment import Piece
-from xpulpnn_sw.networks.kernels import weight_bytes
 from xpulpnn_sw.networks.network import Scaling
 
 _STEP, _HEIGHT = 92, 420
@@ -203,7 +202,7 @@ def _readme(network: CNetwork, target: ProgramTarget) -> str:
         name=network.network.name,
         id=network.name,
         core=f"{cores}{target.core}",
-        weight_bytes=sum(weight_bytes(layer.run) for layer in network.layers),
+        weight_bytes=sum(layer.run.weight_bytes for layer in network.layers),
         memory_bytes=network.plan.extent,
         memory="TCDM" if network.cores is not None else "maps and buffers",
         layers="\n".join(rows),
