@@ -68,18 +68,8 @@ PSEUDO: dict[tuple[str, int], tuple[str, ...]] = {
     ("c.addi16sp", 2): ("c.addi16sp {1}",),
 }
 
-_FORMAT_FIRST = re.compile(r"(pv\.\w+)\.([hbnc])\.(sci?)")
-_ROUND_FIRST = re.compile(r"(p\.(?:mul|mac)\w*)rn")
-
-
-def _canonical_mnemonic(mnemonic: str) -> str:
-    """Lower-case mnemonic with the format letter last and rounding as ``nr``."""
-    name = mnemonic.lower()
-    if match := _FORMAT_FIRST.fullmatch(name):
-        return f"{match[1]}.{match[3]}.{match[2]}"
-    if match := _ROUND_FIRST.fullmatch(name):
-        return f"{match[1]}nr"
-    return "pv.pack.h" if name == "pv.pack" else name
+_FORMAT_FIRST = re.compile(r"^(pv\.\w+)\.([hbnc])\.(sci?)$")
+_ROUND_FIRST = re.compile(r"^(p\.(?:mul|mac)\w*)rn$")
 
 
 def candidates(mnemonic: str) -> tuple[Insn, ...]:
@@ -88,7 +78,9 @@ def candidates(mnemonic: str) -> tuple[Insn, ...]:
     An immediate form may drop its final ``i`` (``p.clip rd, rs1, 5``); the register form beside an immediate form may
     add an ``r`` (``p.clipr``).
     """
-    name = _canonical_mnemonic(mnemonic)
+    # the format letter last, and rounding as `nr`
+    name = _ROUND_FIRST.sub(r"\1nr", _FORMAT_FIRST.sub(r"\1.\3.\2", mnemonic.lower()))
+    name = "pv.pack.h" if name == "pv.pack" else name
     rows = by_mnemonic(name) + by_mnemonic(f"{name}i")
     stem = name.removesuffix("r")
     if not rows and stem != name and by_mnemonic(f"{stem}i"):

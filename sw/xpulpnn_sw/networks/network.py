@@ -237,7 +237,10 @@ def check_network(network: Network) -> None:
             raise LayerError(f"names of layers must be different, not {twice}")
         if len(sources) != len(stage.inputs):
             raise LayerError(f"inputs of {stage.name} must be {len(stage.inputs)}, not {', '.join(sources)}")
-        _check_pad(stage)
+        form = stage.inputs[0]
+        most = 1 if form.bits == SIGN_BITS else form.least + (1 << form.bits) - 1
+        if stage.pad and not form.least <= stage.pad <= most:
+            raise LayerError(f"pad of {stage.name} must be {form.least}..{most}, not {stage.pad}")
         for source, form in network.reads(number):
             _check_source(stage, source, form, known)
         read.update(sources)
@@ -266,11 +269,3 @@ def _check_source(stage: Stage, source: str, taken: MapForm, known: dict[str, Ma
 def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
     """A shape without dimensions of 1, in which sequences and rows or columns of pixels are alike; channels stay."""
     return (*(size for size in shape[:-1] if size > 1), shape[-1])
-
-
-def _check_pad(stage: Stage) -> None:
-    """Raise :class:`LayerError` unless the value around a map is one that its elements have."""
-    form = stage.inputs[0]
-    most = 1 if form.bits == SIGN_BITS else form.least + (1 << form.bits) - 1
-    if stage.pad and not form.least <= stage.pad <= most:
-        raise LayerError(f"pad of {stage.name} must be {form.least}..{most}, not {stage.pad}")
