@@ -12,7 +12,7 @@ from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
 from xpulpnn_sw.kernels.kinds import STRUCTURES
 from xpulpnn_sw.kernels.programs.c_program import ARGUMENTS_HEADER, arguments_header, declaration, kernel_function
-from xpulpnn_sw.kernels.variants import Level, Variant
+from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.library.functions import elements
 from xpulpnn_sw.library.public import PublicFunction
 from xpulpnn_sw.library.utils_header import UTILS_HEADER, utils_header
@@ -104,18 +104,16 @@ def readme(functions: Sequence[KernelRun], core: str, settings: str, public: Seq
 
 def described(run: KernelRun) -> str:
     """A function in a few words."""
-    parts = [" x ".join(elements(run)), _blocks(run.variant)]
+    level = run.variant
+    blocks = f"for {level.name}"
+    if isinstance(level, Variant):
+        blocks = f"{level.name}: {level.nch} channels of {level.npx} pixel{'s' if level.npx > 1 else ''} at a time"
+    parts = [" x ".join(elements(run)), blocks]
     if run.rule is not None:
         parts.append(f"results by {run.rule.value}")
     if run.specialised:
         parts.append(f"for the layer {run.layer} alone, all arguments but addresses ignored")
     return ", ".join(parts)
-
-
-def _blocks(level: Level) -> str:
-    if not isinstance(level, Variant):
-        return f"for {level.name}"
-    return f"{level.name}: {level.nch} channels of {level.npx} pixel{'s' if level.npx > 1 else ''} at a time"
 
 
 def _comment(text: str) -> str:

@@ -200,29 +200,26 @@ class DepthwiseCode:
         finishing.load(frame.register("parameters", self._out))
         frame.load_all(target=self._out, rows=self._rows, buffer=base)
 
-        def window() -> None:
-            for register, source in ((pointer, base), (weights, filters), (accumulator, finishing.start)):
-                b.mv(register, source)
-            with b.loop(frame.value("kernel_height", outer), outer, level=1):
-                if b.xpulp:
-                    with b.loop(frame.value("row_words", inner), inner, level=0):
-                        b.load(weight, weights, WORD)
-                        b.load(element, pointer, WORD)
-                        self._dot(accumulator, element, weight, adds=True)
-                else:
-                    with b.loop(frame.value("kernel_width", inner), inner):
-                        b.load(weight, weights, 1, bits=BYTE_BITS, signed=self._precision.w_signed)
-                        b.load(element, pointer, 1, bits=BYTE_BITS, signed=self._precision.x_signed)
-                        b.accumulate(accumulator, element, weight, work)
-                    b.add(weights, frame.value("filter_gap", work), element)
-                b.add(pointer, frame.value("gap", work), element)
-            self._store(finishing, [accumulator], [result])
-            b.add(base, frame.value("stride_x", work), element)
-
         with b.loop(Held(self._rows), self._rows):
             frame.load("out_width", columns)
             with b.loop(Held(columns), columns):
-                window()
+                for register, source in ((pointer, base), (weights, filters), (accumulator, finishing.start)):
+                    b.mv(register, source)
+                with b.loop(frame.value("kernel_height", outer), outer, level=1):
+                    if b.xpulp:
+                        with b.loop(frame.value("row_words", inner), inner, level=0):
+                            b.load(weight, weights, WORD)
+                            b.load(element, pointer, WORD)
+                            self._dot(accumulator, element, weight, adds=True)
+                    else:
+                        with b.loop(frame.value("kernel_width", inner), inner):
+                            b.load(weight, weights, 1, bits=BYTE_BITS, signed=self._precision.w_signed)
+                            b.load(element, pointer, 1, bits=BYTE_BITS, signed=self._precision.x_signed)
+                            b.accumulate(accumulator, element, weight, work)
+                        b.add(weights, frame.value("filter_gap", work), element)
+                    b.add(pointer, frame.value("gap", work), element)
+                self._store(finishing, [accumulator], [result])
+                b.add(base, frame.value("stride_x", work), element)
             b.add(base, frame.value("line_gap", work), element)
         b.add(filters, frame.value("filter_bytes", work), element)
         frame.store("weights", filters)
