@@ -3,24 +3,13 @@
 import pytest
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.proofs.engine.elaborate import ClockedGates, ClockedGraph
+from xpulpnn_sim.proofs.engine.elaborate import ClockedGates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE
 from xpulpnn_sim.proofs.riscv_formal.model_check import Problem, pose
 from xpulpnn_sim.proofs.riscv_formal.suite import OWN, Check
 from xpulpnn_sim.tools.netlists import ONE, NetlistCell, NetlistModule, NetlistWire
 
 pytestmark = pytest.mark.unit
-
-
-def test_only_what_is_needed():
-    graph = ClockedGraph()
-    a, b = graph.inputs(2)
-    used, unused = graph.register(0), graph.register(1)
-    graph.follow(used, graph.and_(a, used ^ 1))
-    graph.follow(unused, b)
-    kept = graph.aiger([used])
-    # an input, a register, an output, a gate
-    assert (kept.inputs, kept.content) == ([a], b"aig 3 1 1 1 1\n6 0\n4\n\x01\x03")
 
 
 def netlist(inputs: dict[str, list[int]], outputs: dict[str, list[int]], **cells: dict[str, int]) -> ClockedGates:

@@ -12,11 +12,11 @@ pytestmark = pytest.mark.unit
 
 
 def test_written(tmp_path: Path):
-    """A register that starts as 1 and takes the gate: both of it and an input."""
+    """A register that starts as 1 and takes the gate: both of it and an input. What is not needed is left out."""
     graph = GateGraph()
-    register, given = graph.inputs(2)
+    unused, register, given = graph.inputs(3)
     gate = graph.and_(register, given)
-    written = to_aiger(graph, [register, gate ^ 1, 0], {register: (gate, 1)})
+    written = to_aiger(graph, [register, gate ^ 1, 0], {register: (gate, 1), unused: (given, 0)})
     assert written == (b"aig 3 1 1 3 1\n6 1\n4\n7\n0\n" + bytes([6 - 4, 4 - 2]), [given])
     (tmp_path / "graph.aig").write_bytes(written.content)
     assert read_outputs(tmp_path / "graph.aig") == [4, 7, 0]
