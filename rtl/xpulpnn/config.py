@@ -110,13 +110,11 @@ Memories = Literal["behavioural", "ports"]
 
 ALL_WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
 XPULPV2_WIDTHS = frozenset({16, 8})
-REQUANTISED_WIDTHS = frozenset({8, 4, 2})
 
 EXT_DATA_BITS = 64
 IF_SET: Mapping[str, bool] = {"if_set": True}
 """Metadata of a field that descriptions of a configuration leave out while it has its default value."""
 
-DMA_TCDM_PORTS = 4  # Two that read, two that write.
 TCDM_SPACE = 1 << 20  # Addresses that belong to the TCDM.
 
 
@@ -200,7 +198,7 @@ class CoreConfig:
         shown = ",".join(map(str, sorted(self.dotp.widths, reverse=True)))
         if self.qnt and not narrow:
             raise ConfigError(f"widths must include 4 or 2 with qnt, not only {shown}")
-        if self.requantise and self.dotp.widths.isdisjoint(REQUANTISED_WIDTHS):
+        if self.requantise and self.dotp.widths.isdisjoint({8, 4, 2}):
             raise ConfigError(f"widths must include 8, 4 or 2 with requantise, not only {shown}")
         if narrow and not self.xpulpnn:
             raise ConfigError(f"widths must be a set out of 16,8 without xpulpnn, not {shown}")
@@ -328,7 +326,7 @@ class ClusterConfig:
     @property
     def masters(self) -> int:
         """Ports of the TCDM: of the cores, four of the DMA engine, and the host's."""
-        return self.cores + (DMA_TCDM_PORTS if self.dma else 0) + 1
+        return self.cores + (4 if self.dma else 0) + 1
 
 
 PRESETS: Mapping[str, CoreConfig] = {

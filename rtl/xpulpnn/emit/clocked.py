@@ -91,7 +91,8 @@ class Clocked:
             first, last = min(members), max(members)
             if len(members) < MIN_ELEMENTS or last - first + 1 != len(members):
                 continue
-            if len({self._alike(wire) for wire in members.values()}) > 1:
+            of = [(nets.wires[wire], self._blocks[wire]) for wire in members.values()]
+            if len({(wire.width, wire.init, block.event, block.reset) for wire, block in of}) > 1:
                 continue
             lines = _common(name, {number: texts[nets.names[wire]] for number, wire in members.items()}, index)
             if lines is None:
@@ -101,11 +102,6 @@ class Clocked:
             for number, wire in members.items():
                 nets.names[wire] = f"{name}[{number}]"
                 self.arrays[wire] = array, number
-
-    def _alike(self, wire: str) -> tuple[object, ...]:
-        """Elements of one array have this in common."""
-        block = self._blocks[wire]
-        return self._nets.wires[wire].width, self._nets.wires[wire].init, block.event, block.reset
 
     def registers(self) -> list[dict[str, Any]]:
         """Name, width and reset value of each register."""
