@@ -137,7 +137,7 @@ def test_sums():
     assert shifted.tolist() == [6, -8]
     shifted = golden.add_shifted((np.array([3, -3]), np.array([1, 1])), (5, -2), 1, 8, signed=True, summand=11)
     assert shifted.tolist() == [12, -3]
-    assert golden.scaled(np.array([3, -3]), (5, 1, 2), 2, signed=True).tolist() == [1, -2]
+    assert golden.add_shifted([np.array([3, -3])], [5], 2, 2, signed=True, summand=1).tolist() == [1, -2]
 
 
 def test_an_image_is_above_its_thresholds():

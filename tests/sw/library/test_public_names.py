@@ -144,8 +144,10 @@ def pools(rng: np.random.Generator, channels: int, bits: int) -> list[Call]:
 def add(rng: np.random.Generator, *, requantised: bool) -> Call:
     first, second = random(rng, 8, 3, 4, 6), random(rng, 4, 3, 4, 6)
     scales = (140, 90, 8), (1800, 200, 8)
-    pairs = zip((first, second), scales, strict=True)
-    total = sum(layers.scaled(values, scale, 8, signed=False).astype(int) for values, scale in pairs)
+    total = sum(
+        layers.add_shifted([values], [factor], shift, 8, signed=False, summand=summand).astype(int)
+        for values, (factor, summand, shift) in zip((first, second), scales, strict=True)
+    )
     total = total * 3 + 5 >> 3 if requantised else total
     results = np.clip(total, 0, 255)
     numbers = ", ".join(str(number) for scale in scales for number in scale)

@@ -111,10 +111,12 @@ class Rig:
             else:
                 wires.append(f"  wire [{width - 1}:0] {name};")
                 pins.append(f".{name}({name})")
-        observed = ", ".join(f"32'({name})" if name else "32'd0" for name in reversed(seen))
+        observed = _concatenation(seen)
         collect = f"driven[{32 * len(driven)}]"
         records = "\n".join(
-            f"  always @* if ({valid} & {collect}) {target} = {{{row}}};" for valid, target, row in self._records()
+            f"  always @* if ({adapter.ports['valid']} & {collect}) records[{RECORD_BITS * hart} +: {RECORD_BITS}] = "
+            f"{{{_concatenation([adapter.ports.get(name, '') for name in WORD_FIELDS])}}};"
+            for hart, adapter in enumerate(self._of(RETIRE))
         )
         coming_bits, observed_bits = 32 * (len(driven) + 1), 32 * len(seen)
         edge = "edge" if self.both_edges else "posedge"
@@ -143,12 +145,10 @@ endmodule
         places = [(kind, adapter) for kind in KINDS for adapter in self._of(kind) or [nothing]]
         return [adapter.ports.get(field, "") for kind, adapter in places for field in getattr(kind, direction)]
 
-    def _records(self) -> Iterator[tuple[str, str, str]]:
-        """The signal that a hart retires an instruction, the place of its record and the record, of each."""
-        for hart, adapter in enumerate(self._of(RETIRE)):
-            fields = [adapter.ports.get(name, "") for name in reversed(WORD_FIELDS)]
-            row = ", ".join(f"32'({name})" if name else "32'd0" for name in fields)
-            yield adapter.ports["valid"], f"records[{RECORD_BITS * hart} +: {RECORD_BITS}]", row
+
+def _concatenation(names: Sequence[str]) -> str:
+    """Words of signals, the first one at the right; 0 where there is no signal."""
+    return ", ".join(f"32'({name})" if name else "32'd0" for name in reversed(names))
 
 
 COMPILER_VARIABLE = "XPULPNN_COMPILER"

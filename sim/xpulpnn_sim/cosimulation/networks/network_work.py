@@ -181,10 +181,12 @@ def memory_plan(network: Network, symbols: Mapping[str, Symbol]) -> list[dict[st
         else:
             span = 0, len(network.stages) - 1
         if symbol.length:
-            found.append(
-                {"name": name, "address": symbol.address, "bytes": symbol.length, "first": span[0], "last": span[1]}
-            )
+            found.append(_placed(name, symbol, *span))
     return found
+
+
+def _placed(name: str, symbol: Symbol, first: int, last: int) -> dict[str, Any]:
+    return {"name": name, "address": symbol.address, "bytes": symbol.length, "first": first, "last": last}
 
 
 def outside_plan(symbols: Mapping[str, Symbol], moved: Sequence[Sequence[DmaTransfer]]) -> list[dict[str, Any]]:
@@ -201,8 +203,7 @@ def outside_plan(symbols: Mapping[str, Symbol], moved: Sequence[Sequence[DmaTran
             if any(symbol.address <= one.outside < end for one in transfers)
         ]
         if touched:
-            place = {"name": name, "address": symbol.address, "bytes": symbol.length}
-            found.append(place | {"first": touched[0], "last": touched[-1]})
+            found.append(_placed(name, symbol, touched[0], touched[-1]))
     return found
 
 

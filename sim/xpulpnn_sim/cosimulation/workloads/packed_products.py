@@ -211,15 +211,7 @@ def run_sweep_points(
     with executor(min(jobs, max(len(same), 1))) as pool:
         if points:
             model_library("core", config)
-        yield from _named(points, names, same, pool.map(run_one, same.values()))
-
-
-def _named(
-    points: Sequence[SweepPoint], names: Sequence[str], same: dict[str, SweepPoint], results: Iterator[Result]
-) -> Iterator[Result]:
-    order, done = iter(same), dict[str, Result]()
-    for point, name in zip(points, names, strict=True):
-        while name not in done:
-            done[next(order)] = next(results)
-        found = done[name]
-        yield replace(found, record=found.record | {"sweep": point.sweep, **point.facts})
+        results, done = pool.map(run_one, same.values()), dict[str, Result]()
+        for point, name in zip(points, names, strict=True):
+            found = done[name] = done[name] if name in done else next(results)
+            yield replace(found, record=found.record | {"sweep": point.sweep, **point.facts})

@@ -4,7 +4,7 @@ The functions are chosen by ``Insn.op``; where operand 2 comes from is read off 
 executed as the row they expand to, with ``Sources.length = 2``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 
@@ -86,30 +86,26 @@ SEQUENCER_OPS = (
 """Operations on state that belongs to the instruction-set simulator: CSRs, traps, hardware loops. No effect here."""
 
 
-def _all(ops: Iterable[str], handler: Handler) -> dict[str, Handler]:
-    return dict.fromkeys(ops, handler)
-
-
 HANDLERS: dict[str, Handler] = {
-    **_all(scalar.BINARY, scalar.binary),
-    **_all(scalar.UNARY, scalar.unary),
-    **_all(scalar.COMPARISONS, scalar.branch),
-    **_all(("mac", "msu"), scalar.multiply_accumulate),
-    **_all(("lui", "auipc"), scalar.upper_immediate),
-    **_all(("jal", "jalr"), scalar.jump),
-    **_all(("clip", "clipu"), scalar.clip),
-    **_all(scalar.FIELD_OPERATIONS, scalar.bit_field),
+    **dict.fromkeys(scalar.BINARY, scalar.binary),
+    **dict.fromkeys(scalar.UNARY, scalar.unary),
+    **dict.fromkeys(scalar.COMPARISONS, scalar.branch),
+    **dict.fromkeys(("mac", "msu"), scalar.multiply_accumulate),
+    **dict.fromkeys(("lui", "auipc"), scalar.upper_immediate),
+    **dict.fromkeys(("jal", "jalr"), scalar.jump),
+    **dict.fromkeys(("clip", "clipu"), scalar.clip),
+    **dict.fromkeys(scalar.FIELD_OPERATIONS, scalar.bit_field),
     **ADDITIONS,
     **MULTIPLICATIONS,
-    **_all(scalar.LOADS, scalar.load),
-    **_all(scalar.STORES, scalar.store),
+    **dict.fromkeys(scalar.LOADS, scalar.load),
+    **dict.fromkeys(scalar.STORES, scalar.store),
     **simd.HANDLERS,
-    **_all(DOT_PRODUCT_OPS, dotp.dot_product),
-    **_all(NN_FORM_OPS, dotp.mac_load_nn),
+    **dict.fromkeys(DOT_PRODUCT_OPS, dotp.dot_product),
+    **dict.fromkeys(NN_FORM_OPS, dotp.mac_load_nn),
     "pv.cusdot": dotp.mac_load_cu,
     "pv.rqld": dotp.load_parameter,
-    **_all(REQUANTISE_OPS, dotp.requantise),
-    **_all(SEQUENCER_OPS, lambda insn, src: Effects()),
+    **dict.fromkeys(REQUANTISE_OPS, dotp.requantise),
+    **dict.fromkeys(SEQUENCER_OPS, lambda insn, src: Effects()),
 }
 """Reference function of each table op but ``pv.qnt``, which needs a memory: see ``golden.quant``."""
 

@@ -3,7 +3,7 @@
 Feature maps are ``[..., height, width, channel]``, weights ``[out, ky, kx, in]``, accumulators 32-bit and wrapping.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,16 +168,10 @@ def scaled_average(sums: I64, area: int, scale: tuple[int, int, int], bits: int,
     return _clip((np.sign(products) * (np.abs(products) // area) + summand) >> shift, bits, signed=signed)
 
 
-def scaled(values: AnyInt, scale: tuple[int, int, int], bits: int, *, signed: bool) -> I32:
-    """``clip((values * factor + summand) >> shift)`` for the scale (factor, summand, shift)."""
-    factor, summand, shift = scale
-    return _clip(values.astype(np.int64) * factor + summand >> shift, bits, signed=signed)
-
-
 def add_shifted(
-    maps: tuple[AnyInt, AnyInt], factors: tuple[int, int], shift: int, bits: int, *, signed: bool, summand: int = 0
+    maps: Sequence[AnyInt], factors: Sequence[int], shift: int, bits: int, *, signed: bool, summand: int = 0
 ) -> I32:
-    """``clip((factors[0] * maps[0] + factors[1] * maps[1] + summand) >> shift)``."""
+    """``clip((sum_i factors[i] * maps[i] + summand) >> shift)``."""
     total = sum(values.astype(np.int64) * factor for values, factor in zip(maps, factors, strict=True))
     return _clip(np.asarray(total) + summand >> shift, bits, signed=signed)
 

@@ -171,10 +171,10 @@ def _add(stage: _Stage, first: I32, second: I32) -> I32:
             (first, second), tensors.factors, tensors.shift, bits, signed=signed, summand=tensors.summand
         )
     scaled = [
-        layers.scaled(values, (scale.factor, scale.summand, scale.shift), _TABLE_BITS, signed=signed)
-        for values, scale in zip((first, second), tensors.scales, strict=True)
+        layers.add_shifted([values], [one.factor], one.shift, _TABLE_BITS, signed=signed, summand=one.summand)
+        for values, one in zip((first, second), tensors.scales, strict=True)
     ]
-    return layers.add_shifted((scaled[0], scaled[1]), (1, 1), 0, bits, signed=signed)
+    return layers.add_shifted(scaled, (1, 1), 0, bits, signed=signed)
 
 
 def _avgpool(stage: _Stage, maps: I32) -> I32:

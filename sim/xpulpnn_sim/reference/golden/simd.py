@@ -39,6 +39,7 @@ SIGNED_OPERATIONS: dict[str, LaneFunction] = {
     "pv.cmpge": lambda a, b, width: _all_ones(a >= b),
     "pv.cmplt": lambda a, b, width: _all_ones(a < b),
     "pv.cmple": lambda a, b, width: _all_ones(a <= b),
+    "pv.abs": lambda a, b, width: np.abs(a),  # the most negative one stays
 }
 """Operations on lanes read as two's complement numbers, by table op."""
 
@@ -69,12 +70,6 @@ def lane_wise(insn: Insn, src: Sources) -> Effects:
     a = unpack(src.rs1, fmt, signed=is_signed)
     b = operand2_lanes(insn, src, fmt, signed=is_signed)
     return Effects(rd=pack(OPERATIONS[insn.op](a, b, fmt.width), fmt))
-
-
-def absolute(insn: Insn, src: Sources) -> Effects:
-    """Absolute value of each lane; the most negative one stays."""
-    fmt = _format(insn)
-    return Effects(rd=pack(np.abs(unpack(src.rs1, fmt, signed=True)), fmt))
 
 
 def extract(insn: Insn, src: Sources) -> Effects:
@@ -143,7 +138,6 @@ def pack_elements(insn: Insn, src: Sources) -> Effects:
 
 HANDLERS: dict[str, Callable[[Insn, Sources], Effects]] = {
     **dict.fromkeys(OPERATIONS, lane_wise),
-    "pv.abs": absolute,
     "pv.extract": extract,
     "pv.extractu": extract,
     "pv.insert": insert,

@@ -19,7 +19,7 @@ from xpulpnn.isa.machine import (
 )
 from xpulpnn_sim.reference.iss.csrs import SimulatedCsrs, TrapError, csr_is_legal
 from xpulpnn_sim.reference.iss.fetched import (
-    EVENT_CYCLES,
+    EVENTS,
     Fetched,
     HartOperation,
     Translator,
@@ -223,7 +223,7 @@ class Iss:
         self._done(pc)
         csrs.advance(1, 1, inhibit)
         if enabled_events:
-            csrs.count_events((EVENT_CYCLES, *events), enabled_events, saturates=saturates)
+            csrs.count_events((EVENTS["cycles"], *events), enabled_events, saturates=saturates)
         return Step(pc, insn, word, endless=endless)
 
     def peek(self) -> Fetched | int | None:
@@ -254,7 +254,7 @@ class Iss:
     def _pass_time(self, inhibit: int, enabled_events: int) -> None:
         self.csrs.advance(1, 0, inhibit)
         if enabled_events:
-            self.csrs.count_events((EVENT_CYCLES,), enabled_events, saturates=self.csrs.saturates)
+            self.csrs.count_events((EVENTS["cycles"],), enabled_events, saturates=self.csrs.saturates)
 
     def _trap(self, step: Step) -> Step:
         """Enter the handler; an instruction that traps counts as executed, though not as retired."""

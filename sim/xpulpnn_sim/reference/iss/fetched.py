@@ -37,14 +37,7 @@ _WORDS = 1 << 14  # words whose instructions are kept
 REGISTER_MASK = REGISTERS - 1
 RD_LSB, RS1_LSB, RS2_LSB = 7, 15, 20
 
-EVENT_CYCLES = PERFORMANCE_EVENTS.index("cycles")
-EVENT_INSTRUCTIONS = PERFORMANCE_EVENTS.index("instructions")
-EVENT_LOADS = PERFORMANCE_EVENTS.index("loads")
-EVENT_STORES = PERFORMANCE_EVENTS.index("stores")
-EVENT_JUMPS = PERFORMANCE_EVENTS.index("jumps")
-EVENT_BRANCHES = PERFORMANCE_EVENTS.index("branches")
-EVENT_TAKEN = PERFORMANCE_EVENTS.index("taken_branches")
-EVENT_COMPRESSED = PERFORMANCE_EVENTS.index("compressed")
+EVENTS = {name: number for number, name in enumerate(PERFORMANCE_EVENTS)}  # numbers of the performance counters
 
 _REGISTER_OFFSETS = ("rs2", "rs3")
 
@@ -184,22 +177,22 @@ class Fetched:
         if self.access is not None and not insn.is_store:
             loads = 1
         happen = (
-            (EVENT_INSTRUCTIONS, 1),
-            (EVENT_LOADS, loads),
-            (EVENT_STORES, insn.is_store),
-            (EVENT_JUMPS, insn.is_jump),
-            (EVENT_BRANCHES, insn.is_branch),
-            (EVENT_COMPRESSED, self.length == HALF_BYTES),
+            ("instructions", 1),
+            ("loads", loads),
+            ("stores", insn.is_store),
+            ("jumps", insn.is_jump),
+            ("branches", insn.is_branch),
+            ("compressed", self.length == HALF_BYTES),
         )
-        return tuple(event for event, times in happen for _ in range(times))
+        return tuple(EVENTS[name] for name, times in happen for _ in range(times))
 
     def events_with(self, regs: list[int]) -> tuple[int, ...]:
         """Events of one execution, from the registers before it: a misaligned access counts twice."""
         if self.insn.is_branch:
-            return (*self.events, EVENT_TAKEN) if self.taken(regs) else self.events
+            return (*self.events, EVENTS["taken_branches"]) if self.taken(regs) else self.events
         access = self.access
         if access is not None and self.address(regs) % WORD_BYTES + access.size > WORD_BYTES:
-            return (*self.events, EVENT_STORES if self.insn.is_store else EVENT_LOADS)
+            return (*self.events, EVENTS["stores" if self.insn.is_store else "loads"])
         return self.events
 
 

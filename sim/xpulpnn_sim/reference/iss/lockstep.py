@@ -13,7 +13,8 @@ from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sim.reference.iss.session import HostChannel, Observer, loaded_memory
 from xpulpnn_sim.reference.programs.elf import Executable, Window
 from xpulpnn_sim.reference.programs.exits import DifferenceError, place
-from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records, digits_of, line_of, register_name, text_of
+from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records, digits_of, line_of, text_of
+from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 Record = tuple[int, ...]
 
@@ -196,5 +197,5 @@ class Lockstep:
 
 def _shown(name: str, value: int) -> str:
     if name in ("rd_addr", "base_addr", "rs1_addr", "rs2_addr"):
-        return register_name(value)
+        return ABI_NAMES[value] if value else "none"  # nothing names x0
     return str(value) if name in ("trap", "intr", "nn_we", "nn_addr", "rd_we", "base_we") else f"0x{value:08x}"

@@ -59,11 +59,6 @@ def digits_of(raw: int) -> str:
     return f"{raw:0{_COMPRESSED_DIGITS if compressed else _WORD_DIGITS}x}"
 
 
-def register_name(number: int) -> str:
-    """The register as the trace calls it, ``none`` for x0, which no effect names."""
-    return ABI_NAMES[number] if number else "none"
-
-
 def effects_of(record: dict[str, int]) -> str:
     """Effects of a retirement: registers, NN-RF, memory, traps; ``record`` holds fields of :data:`RETIREMENT`."""
     parts: list[str] = []

@@ -175,7 +175,7 @@ class _Found:
     zeros: frozenset[str]
 
     def register(self, name: str) -> PythonValue:
-        return self.texts.bind(PythonValue(f"regs[{_number(name)}]", 0, WORD_MASK))
+        return self.texts.named(PythonValue(f"regs[{_number(name)}]", 0, WORD_MASK))
 
     def differ(self, first: str, second: str) -> PythonValue:
         if second == "x0":
@@ -192,21 +192,21 @@ class _Found:
         if name in ("pc", "size"):
             return PythonValue(name, 0, WORD_BYTES if name == "size" else WORD_MASK, is_static=True)
         if name in FLAGS:
-            return self.texts.bind(PythonValue(f"system.flag('{name}')", 0, 1))
+            return self.texts.named(PythonValue(f"system.flag('{name}')", 0, 1))
         if name not in CSR_BY_NAME:
             raise InputError(f"name must be one of the notation, not {name}")
-        return self.texts.bind(PythonValue(f"system['{name}']", 0, WORD_MASK))
+        return self.texts.named(PythonValue(f"system['{name}']", 0, WORD_MASK))
 
     def entry(self, index: PythonValue) -> PythonValue:
         return PythonValue(f"nn[{self.texts.expression(index)}]", 0, WORD_MASK)
 
     def csr(self, address: PythonValue) -> PythonValue:
-        return self.texts.bind(PythonValue(f"system.read_csr({address.text})", 0, WORD_MASK))
+        return self.texts.named(PythonValue(f"system.read_csr({address.text})", 0, WORD_MASK))
 
     def load(self, condition: PythonValue, address: PythonValue, size: int) -> PythonValue:
         assert self.texts.decided(condition)
         read = PythonValue(f"read({self.texts.expression(address)}, {size})", 0, (1 << 8 * size) - 1)
-        return self.texts.bind(read)
+        return self.texts.named(read)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -159,8 +159,9 @@ class PythonArithmetic:
     # names of what has been bound, by expression
     bound: dict[str, str] = field(default_factory=dict[str, str])
     true: PythonValue = field(default_factory=lambda: literal_value(1))
+    number = staticmethod(literal_value)
 
-    def bind(self, value: PythonValue) -> PythonValue:
+    def named(self, value: PythonValue) -> PythonValue:
         """Return the value under a name, bound once."""
         if _ATOM.fullmatch(value.text) or value.unpacked or value.known is not None:
             # it costs nothing to write it again
@@ -174,20 +175,12 @@ class PythonArithmetic:
 
     def expression(self, value: PythonValue) -> str:
         """Return the expression of a value where the function uses it; constants of the word have names."""
-        return (self.bind(value) if value.is_static else value).text
+        return (self.named(value) if value.is_static else value).text
 
     def _operands(self, *values: PythonValue) -> tuple[list[str], bool]:
         """Expressions of values, constants of the word under their names unless the whole is one."""
         is_static = all(value.is_static for value in values)
-        return [(value if is_static or not value.is_static else self.bind(value)).text for value in values], is_static
-
-    def number(self, value: int) -> PythonValue:
-        """Return a literal."""
-        return literal_value(value)
-
-    def named(self, value: PythonValue) -> PythonValue:
-        """Return the value under a name."""
-        return self.bind(value)
+        return [(value if is_static or not value.is_static else self.named(value)).text for value in values], is_static
 
     def unary(self, op: ast.unaryop, x: PythonValue) -> PythonValue:
         """Return ``-x`` or ``~x``."""
@@ -250,7 +243,7 @@ class PythonArithmetic:
         low, high = FUNCTIONS[name](x.low, y.low), FUNCTIONS[name](x.high, y.high)
         if x.is_static and y.is_static:
             return PythonValue(f"{name}({x.text}, {y.text})", low, high, is_static=True)
-        first, second = self.bind(x).text, self.bind(y).text
+        first, second = self.named(x).text, self.named(y).text
         return PythonValue(f"({first} if {first} {'<' if name == 'min' else '>'} {second} else {second})", low, high)
 
     def total(self, terms: Sequence[PythonValue]) -> PythonValue:
@@ -270,7 +263,7 @@ class PythonArithmetic:
         first, second = pairs[0]
         if first.unpacked and second.unpacked:
             return f"sum(map(mul, {first.unpacked}, {second.unpacked}))"
-        return f"({self.bind(second).text} * sum({first.unpacked}))" if first.unpacked else None
+        return f"({self.named(second).text} * sum({first.unpacked}))" if first.unpacked else None
 
     def chosen(self, name: str, terms: Sequence[tuple[PythonValue, int]], default: PythonValue) -> PythonValue:
         """Return a chain of conditional expressions."""
@@ -338,7 +331,7 @@ class PythonArithmetic:
             return self._unsigned(self.binary(ast.RShift(), word, lsb), width)
         if width == XLEN:
             return word
-        word, lane = self.bind(word), index.known
+        word, lane = self.named(word), index.known
         element = WordElement(word.text, lane, width)
         if turn and width > 1 and XLEN // width >= _MANY:
             return self._unpacked(element, is_signed=False)
@@ -348,12 +341,12 @@ class PythonArithmetic:
     def _unpacked(self, element: WordElement, *, is_signed: bool) -> PythonValue:
         low = -(1 << element.width - 1) if is_signed else 0
         high = low + (1 << element.width) - 1
-        elements = self.bind(PythonValue(unpacking(element.word, element.width, is_signed=is_signed), low, high)).text
+        elements = self.named(PythonValue(unpacking(element.word, element.width, is_signed=is_signed), low, high)).text
         return PythonValue(f"{elements}[{element.lane}]", low, high, element=replace(element, elements=elements))
 
     def inserted(self, word: PythonValue, index: PythonValue, width: int, value: PythonValue) -> PythonValue:
         """Return the word with a lane masked and replaced."""
-        lsb = self.bind(self.binary(ast.Mult(), index, literal_value(width)))
+        lsb = self.named(self.binary(ast.Mult(), index, literal_value(width)))
         mask = self.binary(ast.LShift(), literal_value((1 << width) - 1), lsb)
         kept = self.binary(ast.BitAnd(), word, self.unary(ast.Invert(), mask))
         placed = self.binary(ast.LShift(), self._unsigned(value, width), lsb)
