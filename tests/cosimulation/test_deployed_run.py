@@ -130,9 +130,13 @@ def test_a_cluster_without_dma():
 def test_a_buffer_on_one_in_use_is_found(monkeypatch):
     """Results where filters for a later layer have arrived."""
     right = planning.arranged
-    monkeypatch.setattr(
-        planning, "arranged", lambda pieces: (places := right(pieces)) | {"conv0.output": places["conv2.weights"]}
-    )
+
+    def wrong(pieces):
+        memory = right(pieces)
+        memory.places["conv0.output"] = memory.places["conv2.weights"]
+        return memory
+
+    monkeypatch.setattr(planning, "arranged", wrong)
     result = build_network(case_of(LAYERS)).run()
     assert result.record["mismatches"] > 0
     assert result.reports[0].startswith("conv2[")
