@@ -7,17 +7,11 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn.isa.table import find
+from xpulpnn_sim.verification.coverage import kinds
 from xpulpnn_sim.verification.coverage.collector import Collector
 from xpulpnn_sim.verification.coverage.covered_trials import BATCH, AimedPlan, Need, aimed, batch, need
 from xpulpnn_sim.verification.coverage.crosses import NO_CROSS, REACHABLE, crosses_of
-from xpulpnn_sim.verification.coverage.kinds import (
-    CrossKind,
-    Producer,
-    RegisterReads,
-    cross_kind_of,
-    producers_of,
-    reads_of,
-)
+from xpulpnn_sim.verification.coverage.kinds import CrossKind, Producer, RegisterReads
 from xpulpnn_sim.verification.random.designs import run_reference_core
 from xpulpnn_sim.verification.random.trials import Plan
 
@@ -55,7 +49,7 @@ def state(config, family, *names):
     ],
 )
 def test_what_rows_read(mnemonic, operands, slots, entries):
-    assert reads_of(find(mnemonic, operands)) == RegisterReads(slots, entries)
+    assert kinds.reads_of(find(mnemonic, operands)) == RegisterReads(slots, entries)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +70,7 @@ def test_what_rows_read(mnemonic, operands, slots, entries):
 )
 def test_kinds_and_producers(mnemonic, operands, kind, producers):
     row = find(mnemonic, operands)
-    assert (cross_kind_of(row), producers_of(row)) == (kind, producers)
+    assert (kinds.cross_kind_of(row), kinds.producers_of(row)) == (kind, producers)
 
 
 @pytest.mark.parametrize(
