@@ -226,11 +226,8 @@ def test_no_scheduler_is_told_at_once(command, tmp_path):
     assert done == (2, "", f"error: {text}")
     assert not (tmp_path / "build").exists()
     assert time.monotonic() - started < 20
-
-
-def test_what_is_no_address(tmp_path):
-    code, _, error = run(["-m", "xpulpnn_sim", "verify", "--dask", "machine"], tmp_path)
-    assert (code, error) == (2, "error: Dask address must be HOST:PORT of a scheduler, not machine")
+    text = "error: Dask address must be HOST:PORT of a scheduler, not machine"
+    assert run(["-m", "xpulpnn_sim", command, "--dask", "machine"], tmp_path) == (2, "", text)
 
 
 def test_scheduler_without_workers(tmp_path):

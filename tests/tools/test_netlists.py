@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.tools.netlists import DONT_CARE, ONE, ZERO, NetlistModule, in_order, read_module
+from xpulpnn_sim.tools.netlists import DONT_CARE, ONE, ZERO, in_order, read_module
 
 pytestmark = pytest.mark.unit
 
@@ -31,14 +31,10 @@ CONTENT = {
 }
 
 
-def module(folder: Path) -> NetlistModule:
-    path = folder / "netlist.json"
-    path.write_text(json.dumps({"modules": {"top": CONTENT}}))
-    return read_module(path, "top")
-
-
 def test_everything_is_read(tmp_path: Path) -> None:
-    top = module(tmp_path)
+    path = tmp_path / "netlist.json"
+    path.write_text(json.dumps({"modules": {"top": CONTENT}}))
+    top = read_module(path, "top")
     assert (list(top.inputs), list(top.outputs)) == (["a"], ["y"])
     assert list(top.wires["part.a"].bits) == [("part.a[4]", 2), ("part.a[5]", 3)]
     assert list(top.outputs["y"].bits) == [("y", 5)]
