@@ -1,7 +1,6 @@
 """Points in processes: results, resumption, and what a failure leaves of the rest."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -10,8 +9,6 @@ from xpulpnn_sim.exploration.options import build_space
 from xpulpnn_sim.exploration.task import Task, run_tasks
 
 pytestmark = pytest.mark.flow
-
-FAKES = Path(__file__).parent
 
 
 class Run:
