@@ -287,7 +287,7 @@ def _collector(config: CoreConfig) -> Collector:
     return Collector(config)
 
 
-def counted(
+def run_counted(
     executable: Executable, config: CoreConfig, machine: Machine, read: Callable[[Path], T], **how: Any
 ) -> tuple[RunResult, T]:
     """Run a program on the model that counts, and read what it has written."""
@@ -306,7 +306,7 @@ def _run(case: ShrinkCase, config: CoreConfig, covered: Covered) -> Verdict:
         blocks.append(heard[0].copy())
 
     how = {"lockstep": True, "observer": observe}
-    result, counts = counted(case.program.executable(), config, case.machine, read_counts, **how)
+    result, counts = run_counted(case.program.executable(), config, case.machine, read_counts, **how)
     covered.points = counts > 0
     collector.counts[:] = 0
     collector.add(np.concatenate(blocks))
@@ -325,7 +325,7 @@ class Total:
 
     def __init__(self, config: CoreConfig) -> None:
         self.collector = Collector(config)
-        _, self.points = counted(RandomProgram(()).executable(), config, Machine(), read_points)
+        _, self.points = run_counted(RandomProgram(()).executable(), config, Machine(), read_points)
         self.used = np.zeros(len(self.points), np.bool_)
         self.verilog, manifest = cached_emission("core", observed(config), both_edges=True)
         self.components = {name: module["component"] for name, module in manifest["modules"].items()}
