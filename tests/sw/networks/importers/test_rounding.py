@@ -44,8 +44,7 @@ def test_weights_that_are_integers_stay() -> None:
 
 
 def test_inputs_that_are_always_0_and_filters_of_0() -> None:
-    nothing = np.zeros((4, 4))
-    whole, scales = rounded(np.array([[1.0, -0.5, 0.25, 0.0], [0.0] * 4]), 7, nothing, one_scale=False)
+    whole, scales = rounded(np.array([[1.0, -0.5, 0.25, 0.0], [0.0] * 4]), 7, np.zeros((4, 4)), one_scale=False)
     assert whole.tolist() == [[7, -4, 2, 0], [0, 0, 0, 0]]
     assert np.isfinite(scales).all()
 
