@@ -6,11 +6,13 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.build import require_tools
-from xpulpnn_sim.proofs.engine.gate_graph import GateGraph, GateKind
+from xpulpnn_sim.proofs.engine.gate_graph import GateGraph
 
 CASES = 256  # Cases simulated at once, one per bit of a vector
 
@@ -84,13 +86,12 @@ def simulate_gates(
     advance: Callable[[float], None] = lambda share: None,
 ) -> _Simulated:
     """Compare two words of literals in compiled code."""
-    cone = graph.cone([*words[0], *words[1]])
     found = graph.variables([*words[0], *words[1]])
     inputs = [*counted, *(literal for literal in found if literal not in set(counted))]
     total = 1 << max(len(counted) - _LANE_BITS, 0) if counted else blocks
     end = time.monotonic() + timeout_s
     with tempfile.TemporaryDirectory(prefix="xpulpnn-simulate-") as name:
-        run = _compile(_source(graph, cone, words, inputs, len(counted)), Path(name))
+        run = _compile(_source(graph, words, inputs, len(counted)), Path(name))
         values = (ctypes.c_uint8 * max(len(inputs), 1))()
         done, size = 0, 64
         while done < total:
@@ -108,33 +109,37 @@ def simulate_gates(
     return _Simulated(1 << len(counted) if counted else total * CASES, True, None)
 
 
-def _source(
-    graph: GateGraph, cone: list[int], words: tuple[Sequence[int], Sequence[int]], inputs: list[int], counted: int
-) -> str:
-    def text(literal: int) -> str:
-        node = "zero" if literal < 2 else f"n{literal >> 1}"
-        return f"~{node}" if literal & 1 else node
+@dataclass(frozen=True, slots=True)
+class _Vector:
+    """A vector of cases in C++, by its name; what is computed of it is written into a line of its own."""
 
-    place = {literal >> 1: number for number, literal in enumerate(inputs)}
+    lines: list[str]
+    name: str
+
+    def _new(self, text: str) -> "_Vector":
+        found = _Vector(self.lines, f"n{len(self.lines)}")
+        self.lines.append(f"    const V {found.name} = {text};")
+        return found
+
+    def __and__(self, other: "_Vector") -> "_Vector":
+        return self._new(f"{self.name} & {other.name}")
+
+    def __or__(self, other: "_Vector") -> "_Vector":
+        return self._new(f"{self.name} | {other.name}")
+
+    def __xor__(self, other: "_Vector") -> "_Vector":
+        return self._new(f"{self.name} ^ {other.name}")
+
+
+def _source(graph: GateGraph, words: tuple[Sequence[int], Sequence[int]], inputs: list[int], counted: int) -> str:
+    """The gates in C++, as the graph itself evaluates them."""
     lines: list[str] = []
-    for node in cone:
-        kind, operands = graph.nodes[node]
-        x, y, z = (*map(text, operands), "", "", "")[:3]
-        if kind is GateKind.INPUT:
-            lines.append(f"const V n{node} = in[{place[node]}];")
-        elif kind is GateKind.XOR:
-            lines.append(f"const V n{node} = {x} ^ {y};")
-        elif kind is GateKind.AND:
-            lines.append(f"const V n{node} = {x} & {y};")
-        elif kind is GateKind.MAJORITY:
-            lines.append(f"const V n{node} = ({x} & {y}) | ({z} & ({x} | {y}));")
-    pairs = [f"({text(one)} ^ {text(other)})" for one, other in zip(*words, strict=True) if one != other]
-    return _SOURCE.format(
-        counted=counted,
-        inputs=len(inputs),
-        gates="\n".join(f"    {line}" for line in lines),
-        result=" | ".join(["(zero & ones)", *pairs]),
-    )
+    zeros, ones = _Vector(lines, "zero"), _Vector(lines, "ones")
+    values = {literal: _Vector(lines, f"in[{place}]") for place, literal in enumerate(inputs)}
+    pairs = [pair for pair in zip(*words, strict=True) if pair[0] != pair[1]]
+    found = graph.evaluate(values, [literal for pair in pairs for literal in pair], ones, zeros)
+    wrong = reduce(or_, (one ^ other for one, other in zip(found[::2], found[1::2], strict=True)), zeros)
+    return _SOURCE.format(counted=counted, inputs=len(inputs), gates="\n".join(lines), result=wrong.name)
 
 
 def _compile(source: str, folder: Path) -> Callable[[int, int, int, ctypes.Array[ctypes.c_uint8]], int]:

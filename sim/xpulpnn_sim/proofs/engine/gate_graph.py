@@ -7,7 +7,7 @@ folded away, inversions are moved out of exclusive-ors.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from xpulpnn_sim.tools.netlists import GATES
 
@@ -150,21 +150,22 @@ class GateGraph:
             total[place : end + 1] = self.add(total[place:end], [*row, FALSE])[: width - place]
         return total
 
-    def evaluate(self, values: Mapping[int, int], wanted: Iterable[int], mask: int = 1) -> list[int]:
+    def evaluate(self, values: Mapping[int, Any], wanted: Iterable[int], ones: Any = 1, zeros: Any = 0) -> list[Any]:
         """Values of literals, given those of the inputs (as literals; others are 0).
 
-        A value is an integer whose bits are independent cases, as many as ``mask`` has.
+        A value is an integer whose bits are independent cases, as many as ``ones`` has; or anything else with the
+        operators of one.
         """
-        known: dict[int, int] = {0: 0}
+        known: dict[int, Any] = {0: zeros}
 
-        def literal(one: int) -> int:
-            return known[one >> 1] ^ (mask if one & 1 else 0)
+        def literal(one: int) -> Any:
+            return known[one >> 1] ^ ones if one & 1 else known[one >> 1]
 
         targets = list(wanted)
         for node in self.cone(targets):
             kind, operands = self.nodes[node]
             if kind is GateKind.INPUT:
-                known[node] = values.get(node << 1, 0)
+                known[node] = values.get(node << 1, zeros)
             elif kind is GateKind.XOR:
                 known[node] = literal(operands[0]) ^ literal(operands[1])
             elif kind is GateKind.AND:
