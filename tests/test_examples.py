@@ -82,6 +82,7 @@ def test_version(capsys: pytest.CaptureFixture[str]):
     assert number[0].isdigit()
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_names_commands_and_options(shell: str, capsys: pytest.CaptureFixture[str]):

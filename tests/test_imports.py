@@ -159,6 +159,7 @@ def test_package_initialisers_import_nothing(root):
     assert set().union(*map(imports, (ROOT / root).rglob("__init__.py"))) <= {"xpulpnn.lazy.loader"}
 
 
+@pytest.mark.flow
 def test_importing_the_packages_and_what_emits_nothing_loads_no_amaranth():
     modules = "xpulpnn, xpulpnn_sim, xpulpnn.isa.table, xpulpnn_sim.cli.programs, xpulpnn_sim.cli.explore"
     check = f"import sys, {modules}; sys.exit('amaranth' in sys.modules)"

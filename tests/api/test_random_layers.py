@@ -21,6 +21,7 @@ WIDTHS = tuple(product((8, 4, 2), (8, 4, 2), (8, 4, 2, 32)))
 """Of input, weights, and results with accumulators."""
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize("kernel", PRODUCTS)
 def test_all_widths_and_variants_have_a_turn(kernel):
@@ -44,6 +45,7 @@ def test_as_many_layers_as_turns_meet_them_all(kernel):
     assert covered(cases[1:]) == count - 1
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_a_case_is_known_by_its_seed():
     cases = random_cases("conv", 5, config=FULL, machine=Machine(seed=40))

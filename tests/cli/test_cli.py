@@ -139,6 +139,7 @@ def test_usual_commands_of_groups():
     assert complete(["verify", "--help"]) == ["verify", "--help"]
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_results_say_how_they_came_about(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -233,6 +234,7 @@ def test_generate_needs_no_extra(tmp_path):
     assert without_extras("--help").returncode == 0
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize(("name", "extra"), [("cosim kernel", "sim"), ("iss", "sim"), ("explore", "explore")])
 def test_missing_extra_is_named(name, extra):

@@ -91,6 +91,7 @@ def choose_another(monkeypatch):
     monkeypatch.setenv(build.COMPILER_VARIABLE, other)
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_models_share_their_runtime(compiler, tmp_path, monkeypatch):
     build.build_model(RIG)
@@ -115,6 +116,7 @@ def test_only_what_runs_once_is_left_unoptimised(chosen):
     assert included == [["a.cpp", "b.cpp"], ["a__Slow.cpp"], ["model.cpp"]]
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_models_are_reused_until_something_changes(compiler, monkeypatch, tmp_path):
     first = build.build_model(RIG)

@@ -64,6 +64,7 @@ def test_cores_share_every_layer():
     assert result.record["stalls"]["bank_conflict"] > 0
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize("bits", cifar10.WIDTHS)
 def test_random_results_spread(bits):

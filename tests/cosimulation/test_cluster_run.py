@@ -167,6 +167,7 @@ def test_tiles_give_the_layer(text, bits, variant, tiling):
     assert tiling_figures["overlap"]
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize(
     ("kernel", "text", "precision", "variant", "tiling"),

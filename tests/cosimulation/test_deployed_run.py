@@ -84,6 +84,7 @@ def test_layers_and_their_accounts():
     assert max(step["tcdm_bytes"] for step in steps) <= record["data_bytes"]
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize("bits", [8, 2])
 def test_the_usual_memory_holds_the_network(bits):
@@ -112,6 +113,7 @@ def test_filters_wait_where_memory_is_short(memory):
     assert wrong_on_the_simulator(case, program) == [0, 0]
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize(("kib", "meanwhile"), [(128, "conv1"), (60, "pool1")])
 def test_filters_come_while_a_layer_before_is_computed(kib, meanwhile):
@@ -256,6 +258,7 @@ def short_lived(right, *given):
     return tuple(replace(one, last=max(one.first, one.last - one.name.endswith(".output"))) for one in right(*given))
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize(
     ("owner", "name", "wrong", "layers", "memory", "first"),

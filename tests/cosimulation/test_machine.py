@@ -141,6 +141,7 @@ def bus(compiled):
     return compiled(BUS_PROGRAM)
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize(("stall", "spread"), [(0, 1), (1 << 30, 1), (0, 4)])
 def test_an_answer_stays_on_a_bus_with_ideal_timing_alone(bus, stall, spread):
     lines = subprocess.run([bus, str(stall), str(spread)], capture_output=True, text=True, check=True).stdout

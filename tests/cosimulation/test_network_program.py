@@ -142,6 +142,7 @@ def test_faults_are_noticed(fault: str, tmp_path: Path):
     assert ("results must be those of the reference" in printed) != (fault == "an expected score")
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_a_network_larger_than_the_memory_is_refused():
     builder = NetworkBuilder("large")

@@ -124,6 +124,7 @@ def first_layers(bits: int, config, layers: int = 7) -> NetworkCase:
     return replace(case, network=replace(case.network, stages=case.network.stages[:layers]))
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize("config", [FULL, FOUR], ids=["core", "cluster"])
 def test_the_program_for_another_input_is_the_one_made_for_it(config):

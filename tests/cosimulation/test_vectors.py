@@ -205,6 +205,7 @@ def test_drawn_vectors_pass(drawn, check, engine):
     assert (code, result["vectors"], result["mismatches"], result["skipped"]) == (0, DRAWN, 0, 0)
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_drawn_vectors_reach_everything(drawn):
     config = preset("xpulpnn2")
@@ -234,6 +235,7 @@ def test_drawn_vectors_are_those_of_the_configuration(option, absent):
     assert {len(vector["nnrf_in"]) for vector in drawn_vectors(config, 5, 2)} == {6}
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_drawn_vectors_become_a_file(tmp_path, capfd, refused):
     path = tmp_path / "drawn.jsonl.gz"

@@ -39,6 +39,7 @@ def test_what_is_no_clock(text: str) -> None:
         parse_clock(text)
 
 
+@pytest.mark.flow
 def test_ecp5_points_have_the_structures_of_the_fpga() -> None:
     flow = MadeUpFlow("ecp5")
     design = emit_design("mult", preset("xpulpnn"))
@@ -60,6 +61,7 @@ def test_ecp5_points_have_the_structures_of_the_fpga() -> None:
     assert step.structures == {"multipliers": "replicated", "multiplier": "inferred"}
 
 
+@pytest.mark.flow
 def test_other_flows_take_the_point_as_it_is() -> None:
     for name, top in (("ice40", "mult"), ("builtin", "mult"), ("ecp5", "nnrf")):
         flow = MadeUpFlow(name)
@@ -82,6 +84,7 @@ class FailingStep:
         raise FlowError("tool must end, not stop", {"tool.log": f"no {design.top}\n"})
 
 
+@pytest.mark.flow
 def test_files_go_into_the_folder_of_the_point(tmp_path: Path) -> None:
     (point,) = build_space("mult", ["ri5cy"], [], []).points
     steps = [FlowStep(MadeUpFlow("ice40")), FailingStep()]

@@ -67,6 +67,7 @@ def test_the_same_seed_proposes_the_same_points():
     assert rules == {"isolation must be none or and with shared multipliers, not register"}
 
 
+@pytest.mark.flow
 def test_every_point_of_a_small_space():
     choices = {name: CHOICES[name] for name in ("preset", "isolation", "multipliers")}
     bench = Bench(area=lambda settings: 1.0)

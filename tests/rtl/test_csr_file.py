@@ -19,6 +19,7 @@ READ_ONLY = {address for address, (_, access, *_) in BASE.items() if access == "
 PLAIN = replace(preset("ri5cy"), xpulpv2=False)
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize(
     ("config", "present"),
     [

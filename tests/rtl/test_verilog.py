@@ -66,6 +66,7 @@ def test_configuration_is_echoed_as_json_types():
     assert plain({"mode": (Mode.ADD, None)}) == {"mode": ["ADD", None]}
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_text_is_plain_verilog():
     text = mixture()
@@ -282,6 +283,7 @@ def test_header_says_where_the_text_comes_from():
     assert "initial" not in emitted.modules["p_accumulator"]
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_register_file_is_an_array():
     text = emit(RegFile(), "regfile", config={}).text

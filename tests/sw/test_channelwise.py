@@ -57,6 +57,7 @@ def triples(first: str) -> list[Precision]:
     return [Precision.parse(f"{first}x{second}x{third}") for second, third in chosen]
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("first", ELEMENTS)
 def test_depthwise_of_every_precision(first: str):
     for number, precision in enumerate(triples(first)):
@@ -152,6 +153,7 @@ def test_geometries(number: int, geometry: str, name: str):
         check_named(name, text, precision, level, change=mixed(precision), **options)
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize(
     ("name", "text", "cores"),
     [
@@ -183,6 +185,7 @@ def test_shares(name: str, text: str, cores: int):
         assert writers.max() == 1
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("name", ["depthwise", "avgpool", "maxpool", "add", "relu"])
 def test_extreme_elements(name: str):
     """All elements the least, or the greatest: sums at the ends of their range."""

@@ -367,6 +367,7 @@ def results(layer, variant: str, cores: int, quantum: int, placement="padded") -
     return ran.end.text, kernel.output.decode(kernel.image, memory), reference(layer, tensors, precision)
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize(
     ("text", "variant", "cores", "quantum"),
     [

@@ -27,6 +27,7 @@ FULL = replace(preset("xpulpnn-full"), qnt=True)
 CORES = (1, 2, 3, 8)
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("cores", CORES)
 @pytest.mark.parametrize("kernel", KINDS)
 def test_random_layers(kernel: str, cores: int):
@@ -245,6 +246,7 @@ def test_images(text, name):
         assert filters <= run.image.symbols["weights"].length < filters + 4 * 160
 
 
+@pytest.mark.flow
 def test_an_image_takes_fewer_products_than_channels_in_words():
     """RGB in words of four channels: 25 words a filter instead of 20."""
     precision = Precision.parse("i8x8xi8")

@@ -136,6 +136,7 @@ def test_one_function_for_every_layer_of_a_kind():
     assert len({run.function.words.tobytes() for run in runs}) == 1
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize(("name", "bits"), [one for one in KERNELS if one[1] in (8, 2)])
 def test_calling_convention(name: str, bits: int):
     """The registers of the caller come back; sp, gp and tp are never anything but what a handler expects."""
@@ -164,6 +165,7 @@ def test_calling_convention(name: str, bits: int):
     assert {register: hart.state.regs[register] for register in kept} == kept
 
 
+@pytest.mark.flow
 def test_a_trap_is_not_taken_for_execution():
     run = built("matmul", "4x8x4", "8x8x8", "nn_4x4")
     run.function.words[20] = 0

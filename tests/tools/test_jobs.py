@@ -81,6 +81,7 @@ def tool_of(folder, patience_s=30):
     return int(found[0].stem)
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_results_come_in_order_or_as_they_come(jobs):
     with executor(jobs) as pool:
@@ -88,6 +89,7 @@ def test_results_come_in_order_or_as_they_come(jobs):
         assert dict(completed(pool, double, range(5))) == {n: 2 * n for n in range(5)}
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_work_without_end_is_taken_as_it_is_needed(jobs):
     with executor(jobs) as pool:
@@ -95,6 +97,7 @@ def test_work_without_end_is_taken_as_it_is_needed(jobs):
         assert [next(results) for _ in range(3)] == [0, 2, 4]
 
 
+@pytest.mark.flow
 def test_a_single_job_needs_no_process_unless_it_is_limited():
     with executor(1) as pool:
         assert pool.submit(pid, 0).result() == os.getpid()
@@ -102,6 +105,7 @@ def test_a_single_job_needs_no_process_unless_it_is_limited():
         assert len({pool.submit(pid, 0).result() for _ in range(3)} - {os.getpid()}) == 1
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_error_reaches_the_caller_with_one_line(jobs):
     with pytest.raises(ToolError) as found, executor(jobs) as pool:
@@ -109,12 +113,14 @@ def test_an_error_reaches_the_caller_with_one_line(jobs):
     assert str(found.value) == "yosys must be able to read it"
 
 
+@pytest.mark.flow
 def test_an_unexpected_error_brings_its_traceback():
     with pytest.raises(ZeroDivisionError) as found, executor(2) as pool:
         list(pool.map(divide, [0]))
     assert "1 // value" in found.value.__notes__[0]
 
 
+@pytest.mark.flow
 def test_shared_arguments_are_loaded_once():
     with executor(2) as pool:
         shared = pool.share([1, 2])
@@ -123,6 +129,7 @@ def test_shared_arguments_are_loaded_once():
         assert [call.result()[2] for call in answers] == list(range(6))
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize(
     ("number", "text"),
     [
@@ -139,6 +146,7 @@ def test_a_crash_fails_its_own_call_only(number, text):
         assert list(others) == [0, 2, 4, 6]
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("function", [hang, stubborn])
 def test_a_late_call_is_killed_with_its_tools(tmp_path, function):
     with executor(1, timeout_s=8) as pool:
@@ -150,6 +158,7 @@ def test_a_late_call_is_killed_with_its_tools(tmp_path, function):
         assert pool.submit(double, 1).result() == 2
 
 
+@pytest.mark.flow
 def test_a_call_keeps_what_it_and_its_tools_printed():
     with executor(2) as pool:
         call = pool.submit(say, "hello")
@@ -157,6 +166,7 @@ def test_a_call_keeps_what_it_and_its_tools_printed():
     assert call.output == "hello\ntool\n" or call.output == "tool\nhello\n"
 
 
+@pytest.mark.flow
 def test_leaving_kills_what_runs(tmp_path):
     with executor(2) as pool:
         pool.submit(hang, tmp_path)
@@ -164,6 +174,7 @@ def test_leaving_kills_what_runs(tmp_path):
     assert gone(tool)
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_tools_die_with_whoever_started_them(tmp_path, number):
     script = (

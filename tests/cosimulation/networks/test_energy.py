@@ -28,6 +28,7 @@ def pieces(bits: int, share: float, config=FULL):
         yield stage, found, whole, piece_of(stage, [found], share)
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_pieces_of_convolutions_are_their_middle():
     for share in (0.2, 0.02, 0.0005):
@@ -60,6 +61,7 @@ def test_pieces_of_other_layers():
     }
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_a_layer_that_is_short_stays_whole():
     for stage, found, whole, piece in pieces(4, 1.5, BEYOND):
@@ -134,6 +136,7 @@ def test_the_energy_of_a_cycle_times_the_cycles():
     assert not any("of a piece." in sentence for sentence in text)
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_every_layer_is_estimated_by_a_piece_of_its_length(monkeypatch):
     seen = {}

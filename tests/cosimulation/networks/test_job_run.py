@@ -253,6 +253,7 @@ def test_what_differs_and_is_no_number():
     assert mean_of([[1], [1, 2]]) == [1]
 
 
+@pytest.mark.flow
 def test_the_page_is_complete_and_the_same_again(tmp_path):
     job, shown = labelled(), summarised()
     texts = []

@@ -202,6 +202,7 @@ def test_conditions_name_their_points(points):
     assert not any("(point" in sentence for sentence in speed.sentences)
 
 
+@pytest.mark.flow
 def test_page_asks_for_nothing(report):
     page = report.read_text()
     # compressed data is not looked into
@@ -257,6 +258,7 @@ def test_trade_offs_have_a_variant_for_each_choice(report):
     assert sum(len(trace["x"]) for trace in narrow["data"][1:]) == 15
 
 
+@pytest.mark.flow
 def test_plots_are_what_plotly_takes(report):
     from plotly.graph_objects import Figure
 
@@ -284,6 +286,7 @@ def test_details_of_a_point_say_what_they_are_of(report, points):
     assert "Longest path of it by other tools: OpenSTA 2.0.17: 5416 ps." in text
 
 
+@pytest.mark.flow
 def test_plotly_missing(run, tmp_path, monkeypatch):
     def missing(name: str) -> None:
         raise ModuleNotFoundError(name)
@@ -295,6 +298,7 @@ def test_plotly_missing(run, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.flow
 def test_text_is_escaped(run, tmp_path):
     label = "</script><script>alert(1)</script>"
     one = replace(run.points[0], label=label)
@@ -302,6 +306,7 @@ def test_text_is_escaped(run, tmp_path):
     assert "<script>alert" not in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.flow
 def test_same_run_same_page(report, run, paper, tmp_path):
     write_report(tmp_path / "again.html", replace(run, extra=(paper,)))
     assert (tmp_path / "again.html").read_bytes() == report.read_bytes()

@@ -97,6 +97,7 @@ def test_a_wrong_result_of_the_design_fails(model: Path, monkeypatch: pytest.Mon
     assert "third[0]: expected 1, got 2" in capsys.readouterr().out
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize(
     ("more", "message"),
@@ -129,6 +130,7 @@ def test_errors(
     assert not Path("found.json").exists()
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_models_that_are_quantised_already(model: Path, capsys: Any) -> None:
     onnx: Any = pytest.importorskip("onnx")
@@ -143,6 +145,7 @@ def test_models_that_are_quantised_already(model: Path, capsys: Any) -> None:
     assert "model must be ONNX in floating point, not TFLite" in capsys.readouterr().err
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize(
     ("bits", "precisions"),
@@ -162,6 +165,7 @@ def test_import_with_bits_of_every_layer(model: Path, bits: str, precisions: lis
     assert not any("requantise" in layer for layer in layers)
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize(
     ("options", "message"),

@@ -65,6 +65,7 @@ def test_a_search_finds_most_of_the_front() -> None:
     assert cheapest(points, 0.98) == cheapest(whole, 0.98)
 
 
+@pytest.mark.flow
 def test_a_descent_takes_what_costs_the_fewest_images_for_a_cycle() -> None:
     """A few points of 19,683 are enough for the fastest ones; without a sense of price they would not be."""
     points = search_widths(space(5), Bowl(), trials=40, floor=0.9)

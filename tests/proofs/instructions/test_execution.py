@@ -144,5 +144,6 @@ def test_statements_on_gates_are_those_on_integers(insn):
         assert got["loops"] == wanted.loops
 
 
+@pytest.mark.flow
 def test_every_row_but_the_fence_can_have_a_wrong_statement():
     assert [row.mnemonic for row in ROWS if seeded(row) is None] == ["fence"]

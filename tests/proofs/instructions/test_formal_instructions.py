@@ -17,6 +17,7 @@ ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")
 needs_abc = pytest.mark.skipif(not ABC, reason="needs abc: apt-get install berkeley-abc")
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @needs_abc
 def test_solver_tells_equal_from_unequal():

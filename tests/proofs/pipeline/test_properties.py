@@ -164,6 +164,7 @@ def found(cycles: list[dict[str, int]]) -> list[list[str]]:
     return stepped(module, inputs, [{"booted": 1, **cycle} for cycle in cycles], watched.wrong)
 
 
+@pytest.mark.flow
 def test_registers():
     retired = {"valid": 1}
     cycles = [
@@ -186,6 +187,7 @@ def test_registers():
     assert found(cycles) == [wrong.get(number, []) for number in range(len(cycles))]
 
 
+@pytest.mark.flow
 def test_exceptions():
     retired, trapped = {"valid": 1}, {"valid": 1, "pc_rdata": 0x1C00_0040, "pc_wdata": _BOOT}
     cycles = [

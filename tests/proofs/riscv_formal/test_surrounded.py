@@ -64,6 +64,7 @@ def finished(unit, control: dict[str, object]) -> tuple[int, int]:
     return found[0]
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products(name: str):
     control, value = PRODUCTS[name]
@@ -178,6 +179,7 @@ endmodule
 """
 
 
+@pytest.mark.flow
 def test_a_wire_with_other_names_is_free(tmp_path: Path):
     """What is cut is free for all who see it, also under the names that it is assigned to."""
     (tmp_path / "small.v").write_text(_ALIASED)

@@ -95,6 +95,7 @@ def test_compressor_tree_is_proved(majority: str, adder: str):
     assert decided(graph, x, y, bits) is None
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("adder", ADDERS)
 @pytest.mark.parametrize("width", [4, 8, 16])
 def test_booth_multiplier_is_proved(width: int, adder: str):

@@ -33,6 +33,7 @@ def cited_sections(path: Path) -> set[str]:
     return {title for match in CITATION.finditer(plain(path)) for title in re.findall('"([^"]+)"', match[1])}
 
 
+@pytest.mark.flow
 def test_sections_of_the_guide():
     cited = {(str(path.relative_to(ROOT)), title) for path in sources() for title in cited_sections(path)}
     assert len(cited) > 40
@@ -41,6 +42,7 @@ def test_sections_of_the_guide():
     assert not {(path, title) for path, title in cited if title not in titles}
 
 
+@pytest.mark.flow
 def test_documents():
     cited = {(str(path.relative_to(ROOT)), name) for path in sources() for name in DOCUMENT.findall(path.read_text())}
     known = {path.name for folder in (ROOT, ROOT / "docs") for path in folder.glob("*.md")}

@@ -49,6 +49,7 @@ def reference() -> dict[str, str]:
     return rows
 
 
+@pytest.mark.flow
 def test_every_instruction_is_there_once_with_all_that_is_to_be_said(reference):
     assert reference.keys() == {anchor(insn) for insn in INSNS}
     for insn in INSNS:
@@ -68,6 +69,7 @@ def test_the_same_for_programs():
     assert (row["c"], row["cycles"], row["presets"]) == ("xp_avgu_sci_b(rs1, uimm6)", "1 cycle", list(PRESETS))
 
 
+@pytest.mark.flow
 def test_c_names_are_those_of_the_header():
     header = headers(preset("xpulpnn-full"))["xpulpnn.h"]
     config = preset("xpulpnn-full")

@@ -112,6 +112,7 @@ def test_no_place_is_left_empty_and_no_path_is_of_this_machine(files):
         assert not [folder for folder in here if f"{folder}/" in text], name
 
 
+@pytest.mark.flow
 def test_a_part_of_a_cluster_is_packaged_without_a_testbench():
     files = package_files(design("tcdm", SMALL))
     assert {name for name in files if name.startswith("tb")} == {"tb/sram.v"}

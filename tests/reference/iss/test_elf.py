@@ -138,6 +138,7 @@ def test_no_elf_file(tmp_path):
     assert refused(path) == "must be an ELF file, not something else"
 
 
+@pytest.mark.flow
 def test_every_truncation_is_one_clear_error(elf):
     path = elf(symbols=TOHOST | {"main": (CODE, 8, FUNCTION)})
     whole = path.read_bytes()
@@ -148,6 +149,7 @@ def test_every_truncation_is_one_clear_error(elf):
     load(path)
 
 
+@pytest.mark.flow
 def test_damage_is_one_clear_error_or_harmless(elf):
     rng = Random(11)
     path = elf(symbols=TOHOST | {"main": (CODE, 8, FUNCTION)})

@@ -41,6 +41,7 @@ def test_round_trip(insn: Insn):
         assert canonical == own, seed
 
 
+@pytest.mark.flow
 def test_unlisted_bits_do_not_hinder():
     """A legal compressed word, hints included, has a text; reassembled, it has the same meaning."""
     decoder = Decoder(INSNS)

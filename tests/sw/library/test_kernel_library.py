@@ -122,6 +122,7 @@ def test_scales_of_an_addition_become_tables(tmp_path):
     assert (packed["first_bytes"], packed["second_bytes"], packed["steps"]) == (128, 64, 32)
 
 
+@pytest.mark.flow
 def test_numbers_of_other_maps_become_arguments(tmp_path):
     packed = packed_maps(["add", "4x4x8:shift"], tmp_path, factors=[140, -18], shift=9)
     found = [int(packed[name].view(np.int32)) for name in ("first_factor", "second_factor", "shift")]
@@ -272,6 +273,7 @@ def test_packed_layers_of_a_c_program_equal_numpy(tmp_path):
         np.testing.assert_array_equal(run.output.decode(run.image, memory), expected, str(LAYERS[number]))
 
 
+@pytest.mark.flow
 def test_every_kernel_has_a_function_and_each_one_name():
     selection = Selection(precisions=[Precision.parse("8x8x8"), Precision.parse("i8x8xi8")])
     functions = list(library_functions(selection, preset("ri5cy")))
@@ -285,6 +287,7 @@ def test_every_kernel_has_a_function_and_each_one_name():
     assert known < set(names)
 
 
+@pytest.mark.flow
 def test_functions_of_another_rule_have_other_names():
     chosen = Selection(kernels=["conv1d", "conv"], precisions=[Precision.parse("4x4x4")])
     other = replace(chosen, rule=Rule.THRESHOLDS)

@@ -320,6 +320,7 @@ int main(void) {{
         assert ran.errors + ran.output == f"{text}\n"
 
 
+@pytest.mark.flow
 def test_names_are_declared_once_and_aliases_are_of_one_function():
     functions = list(PublicFunctions([Precision.parse("8x8x8"), Precision.parse("4x8x2")], Rule.BN32, CORE))
     names = [name for function in functions for name in function.names]

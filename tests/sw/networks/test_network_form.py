@@ -55,6 +55,7 @@ def test_a_network_by_hand(tmp_path):
     assert last.tolist() == [pool.sum(), (pool.reshape(-1) * np.arange(32)).sum(), -pool.sum()]
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("bits", [8, 2])
 def test_round_trip(tmp_path, bits):
     network, image = random_network(bits, seed=3)

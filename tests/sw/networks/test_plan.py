@@ -68,6 +68,7 @@ def test_random_lifetimes(seed: int):
     assert least <= memory.extent <= 1.5 * least
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("seed", [5, 49])
 @pytest.mark.parametrize("memory", [None, 1 << 16])
 def test_what_a_layer_needs_is_there(seed: int, memory: int | None):

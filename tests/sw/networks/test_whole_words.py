@@ -41,6 +41,7 @@ def compared(network, inputs):
     return wide
 
 
+@pytest.mark.flow
 def test_random_networks_compute_the_same():
     met = Counter()
     for seed in SEEDS:

@@ -31,6 +31,7 @@ def ends(precision: Precision) -> tuple[int, int]:
     return (-half, half - 1) if precision.x_signed else (half, 2 * half - 1)
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("number", range(len(BORDERS)))
 def test_borders(number: int):
     layer = ConvLayer.parse(BORDERS[number])
@@ -42,6 +43,7 @@ def test_borders(number: int):
         assert run.name.startswith("conv_outside_")
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize(
     "layer",
     [

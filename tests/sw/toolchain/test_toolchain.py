@@ -151,6 +151,7 @@ def test_command(kind: str, written, tmp_path: Path, capfd: pytest.CaptureFixtur
     assert capfd.readouterr() == ("main.s\n", "")
 
 
+@pytest.mark.flow
 def test_headers_only(written, capfd: pytest.CaptureFixture[str]):
     assert cc("--headers", "headers", "--preset", "ri5cy", "--set", "performance-counters=on") == 0
     names = set(capfd.readouterr().out.split())

@@ -32,6 +32,7 @@ def everything(programs) -> tuple[set[str], set[str]]:
     return {phase.kind for phase in phases}, set().union(*(kinds(part) for phase in phases for part in phase.parts))
 
 
+@pytest.mark.flow
 def test_a_seed_decides_everything():
     program = generate_cluster(FOUR, 7)
     assert program.text() == generate_cluster(FOUR, 7).text()
@@ -41,6 +42,7 @@ def test_a_seed_decides_everything():
     assert {function.name for function in executable.functions} >= {"hart0", "hart1", "hart2", "hart3", "exception"}
 
 
+@pytest.mark.flow
 def test_everything_comes():
     programs = [generate_cluster(FOUR, seed, budget=2000) for seed in range(12)]
     met, found = everything(programs)
@@ -50,12 +52,14 @@ def test_everything_comes():
     assert {program.l2_tohost for program in programs} == {False, True}
 
 
+@pytest.mark.flow
 def test_what_is_not_there_is_not_used():
     config = replace(FOUR, dma=False, sw_events=1, barriers=1)
     met, found = everything([generate_cluster(config, seed) for seed in range(6)])
     assert not (met | found) & {"barrier", "transfer", "own event"}
 
 
+@pytest.mark.flow
 def test_counters_are_those_of_the_blocks_left():
     counted = (ProgramBlock("counts 1", ("nop",)), ProgramBlock("counts 3", ("nop",)), ProgramBlock("counts 1", ()))
     counting = ProgramBlock("around", (), counted)
@@ -63,6 +67,7 @@ def test_counters_are_those_of_the_blocks_left():
     assert program.counts() == {1: 4, 3: 2}
 
 
+@pytest.mark.flow
 def test_transfers_stay_in_their_pieces():
     pieces = (clusters.ARENA, clusters.SHARED_PIECE, clusters.L2_ARENA, clusters.L2_SHARED_PIECE)
     shared = SharedBlocks(Draw(Random(1), FOUR.core), FOUR)

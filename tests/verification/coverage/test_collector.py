@@ -143,6 +143,7 @@ def test_crosses_of_a_program(text, families, wanted):
     assert families != ("operand",) or not len(collector.impossible)
 
 
+@pytest.mark.flow
 def test_waits_and_whether_forwarding_was_at_once():
     records = run("lw a0, 0(sp); add a1, a0, a0; add a2, a1, zero")
     records[WAITED] = [1 << WaitCause.GRANT | 1 << WaitCause.RESPONSE, 1 << WaitCause.LOAD_USE, 0]

@@ -141,6 +141,7 @@ def run(plan, seed):
     return collector
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("family", SURE)
 def test_what_is_aimed_at_is_reached(family):
     crosses = crosses_of(LARGEST)
@@ -149,6 +150,7 @@ def test_what_is_aimed_at_is_reached(family):
     assert [crosses.label(number) for number in aims if not collector.counts[number]] == []
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("family", LUCKY)
 def test_programs_that_need_luck_end_well(family):
     for needs in Need:
@@ -156,6 +158,7 @@ def test_programs_that_need_luck_end_well(family):
             assert run(aimed(PLAN, aims), 6).counts.any()
 
 
+@pytest.mark.flow
 def test_batches_depend_on_holes_alone():
     collectors = [Collector(LARGEST), Collector(LARGEST)]
     first, second = (batch(PLAN, collector, 32) for collector in collectors)

@@ -59,6 +59,7 @@ def place(cell: str, bit: int = 0, port: str = "A") -> str:
     return f"mutate -mode inv -module core -cell {cell} -port {port} -portbit {bit} -wire w -wirebit 0 -src /a.py:3"
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_parts_get_shares_by_the_roots_of_their_places() -> None:
     large = [place(f"$flatten\\backend.\\alu.${number}") for number in range(100)]
@@ -78,6 +79,7 @@ def test_parts_get_shares_by_the_roots_of_their_places() -> None:
     assert len(chosen_places([*large, *small, *top], 500, 1)) == 126
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_a_mutant_of_a_unit_is_one_of_the_unit_alone(tmp_path: Path) -> None:
     (tmp_path / "unit.il").write_text(INNER)
@@ -92,6 +94,7 @@ def test_a_mutant_of_a_unit_is_one_of_the_unit_alone(tmp_path: Path) -> None:
     assert verdicts == dict(zip(cells, (DIFFERENT, DIFFERENT, EQUIVALENT), strict=True))
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_what_was_not_found_runs_again_when_there_is_more_to_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

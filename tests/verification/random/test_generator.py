@@ -48,6 +48,7 @@ def test_programs_end_and_reach_every_row():
     assert coverage.inside > coverage.requantised / 4 > 100
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize("preset", ["ri5cy", "xpulpnn-cu"])
 def test_other_configurations_stay_inside_their_rows(preset):
@@ -55,6 +56,7 @@ def test_other_configurations_stay_inside_their_rows(preset):
     assert not [name for (name, _), count in coverage.rows.items() if count and name.startswith(("pv.ml", "pv.rq"))]
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_a_seed_is_a_program_whatever_the_hash_seed():
     code = (

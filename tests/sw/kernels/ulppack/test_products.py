@@ -176,6 +176,7 @@ def check(plan: PackedPlan, *, signed: bool, extreme: bool, seed: int, cores: in
     assert np.array_equal(got, activations @ weights.T), plan
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{method.isa}-{method.product}-{method.register}")
 def test_every_legal_packing(method):
     """All depths of all widths, the most iterations or few, blocks, signs and largest operands by turns."""

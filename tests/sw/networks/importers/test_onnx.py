@@ -121,6 +121,7 @@ def test_floating_point_quantised(tmp_path: Path, bits: int, least: float) -> No
     assert any("Softmax" in note for note in notes)
 
 
+@pytest.mark.flow
 def test_damaged_files(tmp_path: Path) -> None:
     """Files that break off, and files with other bytes: another network, or a line."""
     path = tmp_path / "model.onnx"
@@ -247,6 +248,7 @@ def test_few_bits_with_branches(tmp_path: Path, bits: int) -> None:
     assert kinds(described).count("add") == 2
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("integers", [False, True])
 def test_perceptron_with_residual_additions(tmp_path: Path, *, integers: bool) -> None:
     """Products of rows, and sums of what is before and behind two of them; QONNX of 4 bits, QDQ with zero points."""

@@ -29,6 +29,7 @@ def test_truncation(tmp_path: Path, mode: str) -> None:
     check(model, tmp_path, 4.0 if mode else 1, rng, zero=None if mode else 0, near=mode == "ROUND")
 
 
+@pytest.mark.flow
 def test_operators_on_integers(tmp_path: Path) -> None:
     """As of ONNX Runtime's QOperator format: convolutions, a sum, poolings and products that take and give integers."""
     rng = np.random.default_rng(20)
@@ -95,6 +96,7 @@ def test_inputs_that_are_integers(tmp_path: Path, kind: int) -> None:
         imported(model, tmp_path, samples=(Fraction(0), Fraction(1)))
 
 
+@pytest.mark.flow
 def test_floating_point_of_mobile_networks(tmp_path: Path) -> None:
     """Depthwise separable with batch normalisation and ReLU6, a sum, a mean, normalised colours."""
     rng = np.random.default_rng(22)

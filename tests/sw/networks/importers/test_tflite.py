@@ -201,6 +201,7 @@ def test_what_cannot_be_mapped_is_named(tmp_path, named):
     assert "\n" not in str(found.value)
 
 
+@pytest.mark.flow
 def test_damaged_files(tmp_path):
     path = tmp_path / "model.tflite"
     whole = pooled().written(path).read_bytes()
