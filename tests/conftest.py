@@ -1,4 +1,4 @@
-"""What all tests share: a cache not the user's, little garbage collection, refused commands, networks of others."""
+"""Shared by all tests: a cache not the user's, little garbage collection, refused commands, networks of others."""
 
 import gc
 import os

@@ -70,7 +70,7 @@ def printing(descriptor: int) -> str:
 
 
 def run_printing(run: Callable[[int], int], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """What ``run`` passes on of the program for standard output and of that for errors."""
+    """Text of the program that ``run`` passes on to standard output and to that for errors."""
     assert run(1) == 0
     assert capfdbinary.readouterr().out == b"A\n\xff"
     assert run(2) == 0

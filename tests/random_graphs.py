@@ -12,7 +12,7 @@ from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 
 RULES = (Rule.BN32, Rule.BN64, Rule.MULTIPLY, Rule.SHIFT, Rule.THRESHOLDS)
-"""Of networks."""
+"""Rules of networks."""
 
 _WIDTHS = (8, 4, 2)
 
@@ -23,7 +23,7 @@ _PIXELS = (4, 3)
 """Rows and columns of the input."""
 
 _DIMENSIONS = 3
-"""Of a map."""
+"""Dimensions of a map."""
 
 _T = TypeVar("_T")
 

@@ -17,12 +17,12 @@ pytestmark = pytest.mark.unit
 ROOT = Path(__file__).parent.parent
 OURS = {"xpulpnn", "xpulpnn_sw", "xpulpnn_sim"}
 DESCRIPTION = ("xpulpnn.isa", "xpulpnn.config", "xpulpnn.errors", "xpulpnn.user_cache")
-"""What everything may import: facts, without gates."""
+"""Everything may import these facts, which have no gates."""
 HARDWARE = (*DESCRIPTION, "xpulpnn.component")
 
 
 class Arrows(NamedTuple):
-    """What a place may import: prefixes of our own modules, and packages of others."""
+    """Imports that a place may have: prefixes of our own modules, and packages of others."""
 
     ours: tuple[str, ...] = ()
     others: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ from xpulpnn_sw.layers.precision import Precision
 
 PRODUCTS = ("conv", "conv1d", "linear", "matmul", "pointwise")
 WIDTHS = tuple(product((8, 4, 2), (8, 4, 2), (8, 4, 2, 32)))
-"""Of input, weights, and results with accumulators."""
+"""Bits of input, weights, and results with accumulators."""
 
 
 @pytest.mark.flow

@@ -69,7 +69,7 @@ class Recorder(Checker):
 
 @pytest.fixture(scope="session")
 def recorded() -> Callable[[Executable, CoreConfig, Machine], Recording]:
-    """What the checks get of a run that ends well."""
+    """Retirements that the checks get of a run that ends well."""
 
     def record(program: Executable, config: CoreConfig, machine: Machine) -> Recording:
         recorder = Recorder()

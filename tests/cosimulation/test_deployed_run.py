@@ -37,7 +37,7 @@ BRANCHES = (
     ("linear", "576:32", "8x8x8"),
     ("linear", "32:10:raw", "8x8x8"),
 )
-"""Of 43 KiB, at most 9 of which are needed for a layer."""
+"""A network of 43 KiB, at most 9 of which are needed for a layer."""
 
 
 def case_of(layers, *, checked: bool = False, l2_latency: int = 1) -> NetworkCase:

@@ -1,4 +1,4 @@
-"""What surrounds a design: bad values are refused, memory is found where it is and answers when it must."""
+"""Surroundings of a design: bad values are refused, memory is found where it is and answers when it must."""
 
 import shutil
 import subprocess

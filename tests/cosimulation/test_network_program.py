@@ -56,7 +56,7 @@ def built(program: NetworkProgram, folder: Path, config: Config, compiler: str |
 
 
 def run(path: Path, config: Config) -> tuple[Exit, str]:
-    """How the program ends on the simulator, and what it prints."""
+    """End of the program on the simulator, and its output."""
     printed: list[bytes] = []
     kind = ClusterSession if isinstance(config, ClusterConfig) else IssSession
     session = kind(load_for(path, config, ()), config, output=lambda output: printed.append(output.data))

@@ -253,7 +253,7 @@ LIMITS = {
     "resnet8_int8.tflite": (4_300_000, 18),
     "cnv_w1a1_cifar10.npz": (7_500_000, 20),
 }
-"""Of a model the most cycles for an image, and how many of the 20 are classified as labelled."""
+"""Most cycles of a model for an image, and number of the 20 that are classified as labelled."""
 
 
 @pytest.mark.cosim

@@ -1,4 +1,4 @@
-"""Where the cycles go: the documented costs, each in a program of its own, and everything adding up in any memory."""
+"""Cycles add up: the documented costs, each in a program of its own, and everything adding up in any memory."""
 
 from collections import Counter
 from dataclasses import replace

@@ -130,7 +130,7 @@ def test_lines_rise_behind_their_cycles(core_program, recorded):
 
 @pytest.fixture
 def checked(program, recorded):
-    """What the checks say of the same retirements with other interrupt lines."""
+    """Differences that the checks find in the same retirements with other interrupt lines."""
     records, grants, driven = recorded(program, USUAL, RISING)
     taken = np.flatnonzero(records["intr"])
     pending = [sum(1 << line for line in IN_ORDER[count:]) for count in range(len(IN_ORDER))]

@@ -195,7 +195,7 @@ HAZARD: Cells = {
 
 @pytest.mark.parametrize(("delays", "glitches"), [([1, 1, 1], 2), ([3, 2, 1], 2), ([1, 2, 1], 0), ([3, 1, 4], 0)])
 def test_glitches(tmp_path: Path, liberty: Liberty, delays: list[int], glitches: int) -> None:
-    """Where a rises, the NAND of a and its inverse falls for the delay of the inverter, unless it is slower itself."""
+    """When a rises, the NAND of a and its inverse falls for the delay of the inverter, unless it is slower itself."""
     design = circuit(tmp_path, liberty, HAZARD, {"a": 2}, {"y": 5})
     ordered = np.array([delays[gate.output - 3] for gate in design.gates])
     seen = Activity(design, bits([0, 0, 1, 1, 0, 1]), none(), BITS, ordered)

@@ -1,4 +1,4 @@
-"""What an exception was, in words, and lines of traces."""
+"""Exceptions in words, and lines of traces."""
 
 import numpy as np
 import pytest

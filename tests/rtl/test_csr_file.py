@@ -1,4 +1,4 @@
-"""Which CSR accesses are legal; the registers themselves have a bench."""
+"""Legal accesses to CSRs; the registers themselves have a bench."""
 
 from dataclasses import replace
 

@@ -40,7 +40,7 @@ class Counter2(Counter):
 
 
 class Ticking(wiring.Component):
-    """What it adds depends on how often any of its kind was elaborated."""
+    """The number that it adds depends on how often any of its kind was elaborated."""
 
     made = 0
     value: Out(4)

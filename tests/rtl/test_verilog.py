@@ -100,7 +100,7 @@ class Latch(wiring.Component):
 
 
 class Shell(wiring.Component):
-    """What the part inside says, under the same name and masked."""
+    """The signal of the part inside, under the same name and masked."""
 
     a: In(1)
     hit: Out(1)

@@ -97,7 +97,7 @@ BUGS = {
     "filters with one element beyond words": ("depthwise", "7x7x3:5x5:s=2,p=2", "2x2x2", "xpulpv2", 1),
     "the last row of the last channel": ("depthwise", "3x5x1:3x3", "8x8x8", "xpulpnn", 1),
 }
-"""What is wrong in one public library or another: kernel, layer, precision, level, cores."""
+"""Mistakes of one public library or another: kernel, layer, precision, level, cores."""
 
 
 @pytest.mark.parametrize("name", BUGS)

@@ -353,7 +353,7 @@ FULL = preset("xpulpnn-full")
 
 
 def results(layer, variant: str, cores: int, quantum: int, placement="padded") -> tuple[str, np.ndarray, np.ndarray]:
-    """How the program ends, what it leaves as its results, and what they must be."""
+    """End of the program, the results that it leaves, and those that it must leave."""
     bits = 4
     precision = short_precision("conv" if isinstance(layer, ConvLayer) else "matmul", bits)
     config = preset("xpulpnn2") if variant.startswith("x2") else FULL

@@ -20,7 +20,7 @@ CALL = {"core": 5, "cores": 8}
 
 
 def value_of(term: Term, named: dict[str, int]) -> int:
-    """What a term means."""
+    """Value of a term."""
     match term:
         case Number(number):
             return number
@@ -51,7 +51,7 @@ def random_terms(rng: Random) -> dict[str, Term]:
 
 
 def computed(frame: Frame, b: Builder, shown: list[str], *, xpulp: bool = True) -> list[int]:
-    """What a function with these numbers finds for those ``shown``; it must leave the caller's registers alone."""
+    """Values a function with these numbers finds for those ``shown``; it must leave the caller's registers alone."""
     with frame.function():
         pointer, work = ARGUMENTS_POINTER, CORE
         b.li(pointer, RESULTS)

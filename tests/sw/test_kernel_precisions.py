@@ -390,7 +390,7 @@ def test_packed_weights_of_one_bit():
 
 
 def test_random_layers_of_single_bits_and_extreme_ones():
-    """Of the campaign that the command line runs."""
+    """Cases of the campaign that the command line runs."""
     cases = random_cases("conv", 12, config=preset("xpulpnn-full"), machine=Machine(seed=40), precisions=[ONE, SUMS])
     for case in [*cases[:6], *(replace(case, extreme=True) for case in cases[6:])]:
         tensors = case_tensors(case)

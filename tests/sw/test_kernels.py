@@ -63,7 +63,7 @@ def test_shares_of_a_convolution(name: str, bits: int, cores: int):
 @pytest.mark.parametrize("cores", [1, 3, 8])
 @pytest.mark.parametrize("name", ["rv32im_2x2", "nn_4x4"])
 def test_cores_take_turns_that_begin_one_later_each(name: str, cores: int, specialise: bool):
-    """What a core writes are the groups of its turns; none is computed twice, nor one that is not there."""
+    """A core writes the groups of its turns; none is computed twice, nor one that is not there."""
     run = built("conv", "7x6x4:4x2x3:s=1x2", "8x8x8", name, seed=5, cores=cores, specialise=specialise)
     layer, output, pixel_bytes = run.layer, run.image.symbols["output"], run.output.pixel_bytes
     fill = bytes([255, 0, 255, 0])
@@ -175,7 +175,7 @@ def test_a_trap_is_not_taken_for_execution():
 
 @pytest.mark.flow
 def test_a_call_leaves_no_garbage():
-    """What the simulator made of instructions goes with the call; a search for it took half the time of short calls."""
+    """Translated instructions go with the call; a search for it took half the time of short calls."""
     run = built("matmul", "4x8x4", "8x8x8", "nn_4x4")
     call, memory = kernel_call(run), kernel_memory(run)
     gc.collect()
@@ -211,7 +211,7 @@ FEW = "4x4x32:16x3x3"
 
 @dataclass(frozen=True)
 class Counted:
-    """What a kernel executes: positions in the program of its call, in order."""
+    """Instructions that a kernel executes: positions in the program of its call, in order."""
 
     run: KernelRun
     program: Program
@@ -235,7 +235,7 @@ def counted(name: str, bits: int, text: str = CORNER) -> Counted:
 
 
 def load_uses(kernel: Counted) -> NDArray[np.bool_]:
-    """Which executed instructions use what the one before loads."""
+    """Executed instructions that use the word that the one before loads."""
     program, positions = kernel.program, kernel.positions
     loaded = np.zeros(len(program), dtype=np.int64)
     reads = np.zeros((len(program), 32), dtype=np.bool_)
@@ -371,7 +371,7 @@ def test_borders(text: str, specialise: bool):
 
 @pytest.mark.parametrize("text", ["5x8x32:4x3x3", "4x8x16:4x1x3:p=0x0x2x2", "4x8x8:4x3x3:p=1"])
 def test_reads_the_input_only(text: str):
-    """What lies before the input is never read, of what is behind it the first word at most."""
+    """Memory before the input is never read, behind it the first word at most."""
     run = built("conv", text, "4x4x4", "nn_4x4", seed=4)
     call, function = kernel_call(run), run.function
     hart = hart_before(run, call, kernel_memory(run))

@@ -1,4 +1,4 @@
-"""What is kept in files: the cache, the store of finished results, and one run at a time in a folder."""
+"""Records in files: the cache, the store of finished results, and one run at a time in a folder."""
 
 import fcntl
 import multiprocessing

@@ -65,7 +65,7 @@ def registers(insn: Insn, word: int, sources: dict[str, int]) -> list[int]:
 
 
 def outcome(insn: Insn, word: int, sources: dict[str, int], entries: list[int], loaded: int, pc: int) -> Hart:
-    """What the statements make of a machine, on integers."""
+    """The machine that the statements make of another one, on integers."""
     at = []
 
     def read(address: int) -> int:

@@ -74,7 +74,7 @@ def test_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
 
 
 def stepped(module: Module, inputs: dict[str, Signal], cycles: list[dict[str, int]], wrong) -> list[list[str]]:
-    """What is wrong in each cycle."""
+    """The rules that are broken in each cycle."""
     shown: list[list[str]] = []
 
     async def bench(ctx):
@@ -150,7 +150,7 @@ def brings(value: int) -> dict[str, int]:
 
 
 def found(cycles: list[dict[str, int]]) -> list[list[str]]:
-    """What is wrong in each cycle, given by fields of the record and signals of the core."""
+    """The rules that are broken in each cycle, given by fields of the record and signals of the core."""
     module = Module()
     core = SimpleNamespace(instr=ObiSignature().create(), irq_ack=Signal(), irq_id=Signal(5))
     record = {name: Signal(width, name=f"rvfi_{name}") for name, width in WIDTHS.items()}
@@ -244,7 +244,7 @@ def test_fence_i():
 
 
 _FREE = 0x5A5A_A5A5
-"""What memory answers with where nothing is held."""
+"""Answer of memory where nothing is held."""
 
 
 @pytest.mark.parametrize("address", [0x80, 0x82, 0xFFFF_FFFE])

@@ -49,7 +49,7 @@ def join(core: ClockedGates, *checks: ClockedGates, checker: str = OWN, **more: 
 
 
 def shown(problem: Problem, frames: list[list[int]], signal: str = "bad") -> list[int]:
-    """What must not be 1, or another signal, in each cycle."""
+    """The signal that must not be 1, or another one, in each cycle."""
     inputs = problem.graph.aiger([*problem.bad, *problem.signals["level"]]).inputs
     ones = [{literal for literal, bit in zip(inputs, frame, strict=True) if bit} for frame in frames]
     return [each[signal] for each in problem.graph.replay(ones, {"bad": [*problem.bad], **problem.signals})]
@@ -96,7 +96,7 @@ def test_trigger():
 
 
 def test_sliced():
-    """Of two bits each has a check, which sees the other one as 0."""
+    """Each of two bits has a check, which sees the other one as 0."""
     two = netlist({"rst": [RST], "go": [GO]}, {"level": [LEVEL, LEVEL]}, **CELLS)
     cells = {"_NAND_": {"A": 4, "B": 5, "Y": 6}, "assert": {"A": 6, "EN": 3}}
     watched = netlist(SEEN | {"core_level": [4, 5]}, {}, **cells)

@@ -83,7 +83,7 @@ def test_quotients(name: str):
 
 
 def retired(core: SurroundedCore, program: dict[int, int]) -> list[dict[str, int]]:
-    """What the port says of each retirement; words of the program by their addresses, accesses to data fail."""
+    """Words of the port for each retirement; words of the program by their addresses, accesses to data fail."""
     found: list[dict[str, int]] = []
     names = [name for name in core.signature.members if name.startswith(("rvfi_", "csr_"))]
 
@@ -181,7 +181,7 @@ endmodule
 
 @pytest.mark.flow
 def test_a_wire_with_other_names_is_free(tmp_path: Path):
-    """What is cut is free for all who see it, also under the names that it is assigned to."""
+    """A cut signal is free for all who see it, also under the names that it is assigned to."""
     (tmp_path / "small.v").write_text(_ALIASED)
     cutpoints = cut_commands([Cutpoint("a word", ("prefetch_buffer/first",))], {"prefetch_buffer": _ALIASED})
     lines = ["read_verilog small.v", "hierarchy -top prefetch_buffer", "setattr -set keep 1 w:first", "techmap"]

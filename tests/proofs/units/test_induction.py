@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""What arbiters and event unit promise is proved, and refuted as soon as the hardware is wrong."""
+"""Promises of arbiters and event unit are proved, and refuted as soon as the hardware is wrong."""
 
 from copy import copy
 

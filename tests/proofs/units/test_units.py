@@ -40,7 +40,7 @@ def unit(top: str, *change: str) -> ProvenUnit:
 
 
 def outcomes(claims: Sequence[Claim], *wanted: str) -> list[UnitProof]:
-    """What becomes of the claims that begin with one of the words, of all without them."""
+    """Verdicts on the claims that begin with one of the words, on all without them."""
     chosen = [claim for claim in claims if claim.what.startswith(wanted or "")]
     assert len(chosen) >= len(wanted)
     return list(proofs("unit", chosen, timeout_s=120))

@@ -86,7 +86,7 @@ def simulated(instr: Bus, data: Bus) -> list[dict[str, int]]:
 
 
 def shown_at(drawn: Timing, trace: list[dict[str, int]], start: int) -> bool:
-    """Whether the drawing shows the cycles from ``start`` on."""
+    """Tell whether the drawing shows the cycles from ``start`` on."""
     seen: dict[str, int] = {}
     for name, levels in drawn.waves.items():
         level = "x"

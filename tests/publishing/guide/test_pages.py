@@ -1,4 +1,4 @@
-"""What the pages of the guide hold."""
+"""Contents of the pages of the guide."""
 
 import json
 import re

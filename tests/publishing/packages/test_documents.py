@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""What stands in a package beside the Verilog: ports, IP-XACT, constraints, lists of files."""
+"""Files of a package beside the Verilog: ports, IP-XACT, constraints, lists of files."""
 
 import json
 import re

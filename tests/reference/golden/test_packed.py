@@ -181,7 +181,7 @@ RQ_CORNERS = (0, 1, ONES, 0x7FFF_FFFF, 0x8000_0000, 0x0001_0000, 0xFFFF_0000, 0x
 
 
 def element(name, letter, factor, summand, rs1, shift):
-    """What goes into the lane, as the text of the guide says it."""
+    """The element that goes into the lane, as the text of the guide says it."""
     width = WIDTHS[letter]
     y = signed(factor * rs1 + summand, 32) >> (shift & 31)
     low, high = (0, (1 << width) - 1) if name == "pv.rqu" else (-(1 << width - 1), (1 << width - 1) - 1)

@@ -147,7 +147,7 @@ PROGRAMS = {
         lw x7, 0x34(x6); bne x7, x0, wrong
     """,
 }
-"""What the first core does, and goes to ``wrong`` unless it finds what it must."""
+"""Code of the first core, which goes to ``wrong`` unless it finds what it must."""
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -332,7 +332,7 @@ def test_public_matmul_takes_the_cycles_of_the_generated_one(kind, bits, variant
 
 
 def interrupted(path: Path) -> str:
-    """What the program prints while line 7 rises again and again."""
+    """Output of the program while line 7 rises again and again."""
     printed: list[Output] = []
     session = IssSession(load(path), FULL, output=printed.append)
     count, end = 0, None

@@ -42,7 +42,7 @@ class Shape(NamedTuple):
         return TESTS[self.branch](first, second)
 
     def turns(self, counter: int, bound: int) -> int | None:
-        """How often the body runs; None for more than is tried."""
+        """Number of times that the body runs; None for more than is tried."""
         if self.is_first and not self.goes_on(counter, bound):
             return 0
         for turn in range(1, LIMIT + 1):

@@ -101,7 +101,7 @@ def test_packed_weights_as_arrays(weights, tmp_path):
 
 
 def packed_maps(words: list[str], folder: Path, **arrays) -> dict[str, np.ndarray]:
-    """What a layer without weights becomes."""
+    """Functions that a layer without weights becomes."""
     numbers, output = folder / "numbers.npz", folder / "packed.npz"
     if arrays:
         np.savez(numbers, **{name: np.array(value) for name, value in arrays.items()})
@@ -210,7 +210,7 @@ def tensors_of(case):
 
 
 def saved(layer, precision, tensors) -> dict[str, np.ndarray]:
-    """What a user would save."""
+    """Arrays that a user would save."""
     network = Network(name="one", stages=(Stage(name="layer", layer=layer, precision=precision, tensors=tensors),))
     return {name.removeprefix("layer."): values for name, values in arrays_of(network).items()}
 

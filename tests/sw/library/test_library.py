@@ -41,7 +41,7 @@ def single(value: float) -> float:
 
 
 def in_c(reference: Callable[..., float], *arguments: float) -> float:
-    """What C gives where Python raises an exception."""
+    """Result of C where Python raises an exception."""
     try:
         return float(reference(*arguments))
     except OverflowError:

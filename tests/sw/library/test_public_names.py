@@ -83,7 +83,7 @@ def drawn(rng: np.random.Generator, kernel: str, name: str, text: str, rule: Rul
 
 
 def sizes_of(layer: Any, channels: int) -> str:
-    """What the functions of products take: the maps, the window, the padding, the steps."""
+    """Arguments of the functions of products: the maps, the window, the padding, the steps."""
     numbers = (layer.width, layer.height, layer.channels, layer.out_width, layer.out_height, channels)
     window = (layer.kernel_width, layer.kernel_height, *layer.padding, *reversed(layer.stride))
     return ", ".join(map(str, (*numbers, *window)))
@@ -286,7 +286,7 @@ REFUSED = {
     "pulp_nn_conv_u4_u4_i4: memory left to xp_l1_malloc must be at least 55752 bytes, not less": f"{_OPERANDS}, "
     f"3, 4, 4, 1024, 4, 4, {_WINDOW}",
 }
-"""What is printed, by the arguments of the function that is named first."""
+"""Lines printed, by the arguments of the function that is named first."""
 
 
 @pytest.mark.flow
@@ -409,7 +409,7 @@ def test_a_program_of_the_public_library_compiles_and_passes(tmp_path, library, 
 
 
 def small_results(phi: int, factors: tuple[int, int, int], pixels: tuple[int, int], sign: str, bits: int) -> list[int]:
-    """Of the functions of a kind of element: multiplied, normalised, added."""
+    """Results of the functions of a kind of element: multiplied, normalised, added."""
     m, k, lam = factors
     least = -(1 << bits - 1) if sign == "i" else 0
     x, y = (pixel % (1 << bits) + least for pixel in pixels)

@@ -55,7 +55,7 @@ def test_words_are_filled_and_not_left(wide, offset):
         found_shift = int(found["shift"])
 
         def held(shift, factors=factors, ranges=ranges):
-            """Whether this shift is one that needs no more bits."""
+            """Tell whether this shift needs no more bits."""
             lam = (offset << shift) + (1 << shift >> 1)
             for factor, one in zip(factors, ranges, strict=True):
                 products = [round(factor * 2**shift) * end for end in (one.low, one.high)]

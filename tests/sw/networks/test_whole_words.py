@@ -101,7 +101,7 @@ def bits(layer, kernel, weights, thresholds, *, name, precision="1x1x1", **optio
 
 @pytest.mark.parametrize("channels", [5, 6])
 def test_an_odd_bit_over_is_taken_from_the_biases(channels):
-    """What is added before bits is -1 everywhere, what is added behind them too, and so is the margin."""
+    """Channels added before bits are -1 everywhere, those added behind them too, and so is the margin."""
     network = built(
         bits(f"4x4x3:{channels}x3x3", "conv", signs(channels, 3, 3, 3), [[0]] * channels, name="first"),
         bits(f"4x4x{channels}:7x3x3", "conv", signs(7, 3, 3, channels), [[0]] * 7, name="second"),

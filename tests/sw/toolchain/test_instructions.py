@@ -57,7 +57,7 @@ def compile_text(kind: str, text: str, folder: Path, include: Path) -> subproces
 
 
 def sections(folder: Path) -> dict[str, bytes]:
-    """What has been compiled."""
+    """Instructions that have been compiled."""
     with (folder / "object.o").open("rb") as file:
         return {section.name: section.data() for section in ELFFile(file).iter_sections()}
 

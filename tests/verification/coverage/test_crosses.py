@@ -1,4 +1,4 @@
-"""Which crosses there are, which are out of reach, and programs that aim at them: they end well and reach them."""
+"""Crosses, those out of reach, and programs that aim at crosses: they end well and reach them."""
 
 from random import Random
 
@@ -131,7 +131,7 @@ def chosen(family, needs, most):
 
 
 def run(plan, seed):
-    """What the program reaches on the simulator."""
+    """The crosses that the program reaches on the simulator."""
     case = plan.case(seed)
     executable, rate = case.program.executable(), case.machine.irq_rate
     end, records, _ = run_reference_core(LARGEST, executable, limit=60_000, irq_rate=rate, seed=seed)

@@ -1,4 +1,4 @@
-"""Which programs a run has, the same on any number of processes; and the command ``verify`` on the simulator."""
+"""The programs of a run, the same on any number of processes; and the command ``verify`` on the simulator."""
 
 import pytest
 from tests.programs import read_results

@@ -25,7 +25,7 @@ from xpulpnn_sw.kernels.bnn.network import Weights, random_weights, synthetic_im
 FULL = simulated(preset("xpulpnn-full"))
 MOST_CYCLES = 11_900_000
 MOST_CYCLES_OF_CRUMBS = 4_780_000
-"""Of the second convolution."""
+"""Limits of the second convolution."""
 PIECE = 5
 """The core of 24 whose share is looked at."""
 
@@ -81,7 +81,7 @@ def test_the_share_of_a_core(variant: str, popcount: str, weights):
 
 
 def before(variant: str, image, signs, first):
-    """What the first layers leave behind: strips, and the first map without what is around it."""
+    """Maps that the first layers leave behind: strips, and the first map without what is around it."""
     bits = np.pad(signs > 0, ((2, 2), (2, 2), (0, 0))).astype(np.int64).reshape(100, -1)
     strips = sum(bits[:, place : place + 6 * 48 : 6] << place for place in range(18)).astype("<u4")
     if variant == "window":

@@ -139,7 +139,7 @@ LAYER = MatmulLayer.parse("5x53x3")
 
 
 def results(function: Function, cores: int = 1) -> np.ndarray:
-    """What the function computes, shared by ``cores`` one after the other; it must leave all else alone."""
+    """Results of the function, shared by ``cores`` one after the other; it must leave all else alone."""
     memory = Memory()
     memory.write_bytes(function.image.base, function.image.data.tobytes())
     for core in range(cores):
@@ -190,7 +190,7 @@ def test_every_legal_packing(method):
 
 
 STRIDE = 11
-"""Of the plans one in so many is run here; the sweep ``overflow`` of the command line runs all widths."""
+"""One plan in so many is run here; the sweep ``overflow`` of the command line runs all widths."""
 
 
 @pytest.mark.parametrize("isa", ISAS)

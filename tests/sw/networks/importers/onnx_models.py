@@ -103,7 +103,7 @@ def q_gemm(a, a_scale, a_zero, b, b_scale, b_zero, c, scale, zero, **attributes)
 
 @operator("", "BatchNormalization")
 def batch_normalization(x, scale, bias, mean, variance, epsilon=1e-5, **attributes):
-    """Of early versions, in which onnx takes the means of the input."""
+    """Early versions, in which onnx takes the means of the input."""
     column = (-1, *(1,) * (x.ndim - 2))
     deviation = np.sqrt(variance.astype(np.float64) + epsilon)
     real = (x - mean.reshape(column)) / deviation.reshape(column) * scale.reshape(column) + bias.reshape(column)
@@ -249,7 +249,7 @@ def kinds(described: Any) -> list[str]:
 
 
 def correlation(model: Model, described: Any, images: Any, given: Any) -> float:
-    """Of the results for images with those of the model, which takes what is given, colours first."""
+    """Correlation of the results for images with those of the model, which takes what is given, colours first."""
     found = run_reference(described.network, described.batch(images))[-1]
     expected = np.array([model.computed(one.transpose(2, 0, 1)[np.newaxis])[0] for one in given])
     return np.corrcoef(found.ravel(), expected.ravel())[0, 1]

@@ -35,7 +35,7 @@ def cnv(rng):
 
 
 def answers(arrays, pixels):
-    """Of one image, as the hardware of BNN-PYNQ counts."""
+    """Scores of one image, as the hardware of BNN-PYNQ counts."""
     values = np.clip(np.floor((pixels / 255 * 2 - 1) * 128), -128, 127)
     for number in range(9):
         rows = arrays[f"w{number}"]

@@ -62,7 +62,7 @@ def test_channels_whose_factor_is_negative(factor: Fraction, weights: list[int],
 @pytest.mark.parametrize("factors", [(Fraction(1), Fraction(2, 3)), (Fraction(1, 2), Fraction(-3, 4))])
 @pytest.mark.parametrize("low", [None, Fraction(-2)])
 def test_additions_are_right_for_every_pair(factors: tuple[Fraction, Fraction], low: Fraction | None) -> None:
-    """What is clipped where the results do not end cannot be right, and is counted."""
+    """Results clipped where they do not end cannot be right, and are counted."""
     first, second = source(0, 15, 4, signed=False), source(-8, 7, 4, signed=True)
     levels = uniform_levels(Fraction(4, 5), Fraction(3), -8, 7, "ROUND")
     found = addition(

@@ -95,7 +95,7 @@ def floating(rng: np.random.Generator) -> Model:
 
 
 def test_ranges_behind_normalisations_of_early_versions(tmp_path: Path) -> None:
-    """Of one image the channels themselves have other means than the model's."""
+    """The channels of one image have other means than the model's."""
     rng = np.random.default_rng(8)
     model = Model((1, 1, 6, 6), opset=9)
     model.node("Conv", model.constant(rng.normal(0, 0.1, (4, 1, 3, 3))), kernel_shape=[3, 3])

@@ -16,7 +16,7 @@ from .onnx_models import DOMAIN, MICROSOFT, Model, check, correlation, imported,
 
 @pytest.mark.parametrize("mode", ["", "FLOOR", "CEIL", "ROUND"])
 def test_truncation(tmp_path: Path, mode: str) -> None:
-    """Of an average times its area; the second version of ``Trunc``, behind sums that are no multiples of its scale."""
+    """An average times its area; the second version of ``Trunc``, behind sums that are no multiples of its scale."""
     rng = np.random.default_rng(19)
     model = Model((1, 4, 4, 4))
     model.quant(1.0, 8, signed=False)
