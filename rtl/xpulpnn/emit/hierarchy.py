@@ -46,10 +46,13 @@ def component_of(fragment: Fragment) -> wiring.Component | None:
 
 def component_rtlil(component: wiring.Component, fragment: Fragment) -> str:
     """RTLIL of an elaborated component as a module of its own."""
-    # it cannot be elaborated again; the fragment gets its origin anew
-    vars(component)["elaborate"] = lambda platform: fragment
+    # the fragment gets its origin anew
     fragment.origins = None
-    return rtlil.convert(component, name="module", emit_src=False)
+    vars(component)["elaborate"] = lambda platform: fragment
+    try:
+        return rtlil.convert(component, name="module", emit_src=False)
+    finally:
+        del vars(component)["elaborate"]
 
 
 _LIBRARY = tuple(f"_{base.__name__}__" for base in wiring.Component.__mro__)
