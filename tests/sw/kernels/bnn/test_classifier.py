@@ -42,6 +42,11 @@ def test_the_operations_of_the_network():
     assert all(0.1 < share < 0.95 for share in shares)
 
 
+def largest(values):
+    height, width, channels = values.shape
+    return values.reshape(height // 2, 2, width // 2, 2, channels).max(axis=(1, 3))
+
+
 @pytest.mark.parametrize(
     ("variant", "popcount"),
     [*product(("window", "dense"), ("hardware", "software")), ("crumbs", "hardware")],
@@ -52,8 +57,8 @@ def test_the_share_of_a_core(variant: str, popcount: str, weights):
     image = synthetic_image(np.random.default_rng(1))
     run = classifier(weights, image, variant=variant, software=popcount == "software")
     signs = binary.binary_image(image)
-    first = binary.pooled(binary.convolution(signs, weights.conv1))
-    second = binary.pooled(binary.convolution(binary.signs(first), weights.conv2))
+    first = largest(binary.convolution(signs, weights.conv1))
+    second = largest(binary.convolution(binary.signs(first), weights.conv2))
     memory = Memory()
     memory.write_bytes(run.function.image.base, run.function.image.data.tobytes())
     strips, inner = before(variant, image, signs, binary.signs(first))
