@@ -53,7 +53,7 @@ def following(target: Any, source: Any, *names: str, into: str = "", of: str = "
     return [getattr(target, into + name).eq(getattr(source, of + name)) for name in names]
 
 
-def set_and_clear(m: Module, flag: Signal, sets: ValueLike, clears: ValueLike) -> None:
+def set_and_clear(m: Any, flag: Signal, sets: ValueLike, clears: ValueLike) -> None:
     """Let a register of one bit be 1 after ``sets``, which goes first, and 0 after ``clears``."""
     with m.If(sets):
         m.d.sync += flag.eq(1)

@@ -46,7 +46,7 @@ class NetworkAssembly:
     """A network that grows."""
 
     name: str
-    note: Callable[[str], None]  # is told what is not as in the model
+    note: Callable[[str], object]  # is told what is not as in the model
     policy: Policy | None = None  # how what has no quantiser is quantised
     scaling: Scaling = field(default_factory=Scaling, init=False)
     _names: set[str] = field(default_factory=lambda: {INPUT}, init=False)

@@ -168,7 +168,9 @@ def _clipping(node: OnnxNode, clip: OnnxNode, values: Mapping[str, Value]) -> On
     return replace(node, attributes={**node.attributes, **ends})
 
 
-def _without_end(nodes: Sequence[OnnxNode], output: str, note: Callable[[str], None]) -> tuple[Sequence[OnnxNode], str]:
+def _without_end(
+    nodes: Sequence[OnnxNode], output: str, note: Callable[[str], object]
+) -> tuple[Sequence[OnnxNode], str]:
     """The nodes without those at the end that do not change which result is the greatest, and the output then."""
     producers = {name: node for node in nodes for name in node.outputs}
     end, behind, removed = output, list[OnnxNode](), list[OnnxNode]()
