@@ -1,5 +1,7 @@
 """Obligations: what is to be proved of a unit, with all its ports at the outside."""
 
+from abc import ABC, abstractmethod
+
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -11,7 +13,7 @@ TOP = "claims"  # module of the component
 PROVED, REFUTED = "proved", "refuted"  # verdicts: holds in every cycle after a reset; does not, as cycles show
 
 
-class Obligation(wiring.Component):
+class Obligation(wiring.Component, ABC):
     """A unit and claims about it, each an output that is 1 in every cycle after a reset.
 
     Parameters
@@ -50,9 +52,9 @@ class Obligation(wiring.Component):
         self.claim(m)
         return m
 
+    @abstractmethod
     def claim(self, m):
-        """Build what says whether the claims hold."""
-        raise NotImplementedError
+        """Build the logic that says whether the claims hold."""
 
     def expected(self, claim: str) -> str:
         """Verdict that the proof of a claim must end with."""
