@@ -63,7 +63,7 @@ def test_ecp5_points_have_the_structures_of_the_fpga() -> None:
 
 @pytest.mark.flow
 def test_other_flows_take_the_point_as_it_is() -> None:
-    for name, top in (("ice40", "mult"), ("builtin", "mult"), ("ecp5", "nnrf")):
+    for name, top in (("ice40", "mult"), ("ecp5", "nnrf")):
         flow = MadeUpFlow(name)
         design = emit_design(top, preset("xpulpnn"))
         outcome = FlowStep(flow).run(design)

@@ -59,9 +59,8 @@ def test_figures_path_and_files_of_a_component():
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("device", ["ecp5", "ice40"])
-def test_only_the_component_is_counted(device):
-    result = FpgaFlow(device, seeds=1).run(toggler(COUNTED)).result
+def test_only_the_component_is_counted():
+    result = FpgaFlow("ice40", seeds=1).run(toggler(COUNTED)).result
     # two parities of 4 bits each
     assert (result.flip_flops, result.luts) == (8, 2)
 
@@ -69,7 +68,7 @@ def test_only_the_component_is_counted(device):
 @pytest.mark.flow
 def test_multipliers_are_counted():
     result = FpgaFlow("ecp5", seeds=1).run(toggler(SQUARED, ("a", "input", 16), ("y", "output", 16))).result
-    assert result.dsps == 1
+    assert (result.flip_flops, result.luts, result.dsps) == (0, 0, 1)
 
 
 @pytest.mark.flow

@@ -14,8 +14,8 @@ from xpulpnn_sim.exploration.finished_run import write_csv
 from xpulpnn_sim.exploration.report import comparison, tables
 from xpulpnn_sim.exploration.report.headlines import best_table, headline_table
 from xpulpnn_sim.exploration.report.html import write_report
+from xpulpnn_sim.tools import pages
 from xpulpnn_sim.tools.named_table import TerminalTable
-from xpulpnn_sim.tools.pages import plotly_script
 
 pytestmark = pytest.mark.unit
 
@@ -292,7 +292,7 @@ def test_plotly_missing(run, tmp_path, monkeypatch):
         raise ModuleNotFoundError(name)
 
     monkeypatch.setattr("importlib.resources.files", missing)
-    plotly_script.cache_clear()
+    monkeypatch.setattr(pages, "plotly_script", pages.plotly_script.__wrapped__)
     with pytest.raises(ToolError, match=re.escape("plotly must be installed for the HTML report: pip install plotly")):
         write_report(tmp_path / "report.html", run)
     assert list(tmp_path.iterdir()) == []

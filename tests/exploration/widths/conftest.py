@@ -1,5 +1,6 @@
 """A small model in floating point, and images that it is labelled by."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,14 @@ CLASSES = 4
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Path:
+def model(made_model: Path, tmp_path: Path) -> Path:
     """Two convolutions and a product, in a folder where ``images.npz`` has 60 images with the answers of the model."""
+    return Path(shutil.copytree(made_model, tmp_path, dirs_exist_ok=True)) / "small.onnx"
+
+
+@pytest.fixture(scope="session")
+def made_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that tests get a copy of."""
     onnx: Any = pytest.importorskip("onnx")
     reference: Any = pytest.importorskip("onnx.reference")
     helper, to_tensor = onnx.helper, onnx.numpy_helper.from_array
@@ -53,10 +60,10 @@ def model(tmp_path: Path) -> Path:
     arrays["b2"] = -scores().mean(axis=0)
     labels = scores().argmax(axis=1)
     assert len({*labels.tolist()}) == CLASSES
-    path = tmp_path / "small.onnx"
-    path.write_bytes(proto().SerializeToString())
-    np.savez(tmp_path / "images.npz", images=images, labels=labels)
-    return path
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "small.onnx").write_bytes(proto().SerializeToString())
+    np.savez(folder / "images.npz", images=images, labels=labels)
+    return folder
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def design(top: str, config: CoreConfig | ClusterConfig = PRESETS["xpulpnn"], **
 
 @pytest.fixture(scope="module")
 def files() -> dict[str, str]:
-    return package_files(design("core"))
+    return package_files(design("core", apply_settings(PRESETS["ri5cy"], {"xpulpv2": "false"})))
 
 
 @pytest.mark.parametrize(
