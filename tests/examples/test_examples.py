@@ -70,10 +70,9 @@ def test_network(tmp_path):
 
 
 @pytest.mark.flow
-def test_soc(tmp_path):
-    printed = printed_by("soc/soc.py", "-o", str(tmp_path))
-    assert printed == f"hello 30\n{tmp_path / 'soc.v'}\n"
-    assert "module" in (tmp_path / "soc.v").read_text()
+def test_soc():
+    # that it also writes its Verilog is seen by `make examples`
+    assert printed_by("soc/soc.py") == "hello 30\n"
 
 
 @pytest.mark.flow
