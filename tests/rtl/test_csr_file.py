@@ -24,7 +24,6 @@ PLAIN = replace(preset("ri5cy"), xpulpv2=False)
     ("config", "present"),
     [
         (PLAIN, {*BASE}),
-        (preset("ri5cy"), {*BASE, *HWLOOP}),
         (replace(PLAIN, performance_counters=True), {*BASE, *PERFORMANCE}),
         (replace(preset("xpulpnn"), performance_counters=True), {*BASE, *HWLOOP, *PERFORMANCE}),
     ],

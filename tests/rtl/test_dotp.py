@@ -1,16 +1,15 @@
 # amaranth: UnusedElaboratable=no
 # A constructor that raises leaves an object behind, of which Amaranth would warn.
-"""The dot-product unit of every set of widths; idle regions are quiet."""
+"""The dot-product unit of sets of widths; idle regions are quiet."""
 
 import random
-from itertools import combinations, product
-from typing import get_args
+from itertools import product
 
 import pytest
 from amaranth.sim import SimulatorContext
 from tests.rtl.replay import simulate
 
-from xpulpnn.config import ALL_WIDTHS, Adders, DotpConfig
+from xpulpnn.config import ALL_WIDTHS, DotpConfig
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.region import DotpRegion
 from xpulpnn.dotp.unit import DotpUnit
@@ -20,8 +19,7 @@ from xpulpnn.isa.formats import ElemFmt
 pytestmark = pytest.mark.unit
 
 SEED = 23
-ADDERS = get_args(Adders)
-SUBSETS = [frozenset(s) for n in range(1, 5) for s in combinations(sorted(ALL_WIDTHS, reverse=True), n)]
+SUBSETS = [*({width} for width in sorted(ALL_WIDTHS)), {8, 2}, {16, 4}, {16, 4, 2}]
 
 
 def elements(word: int, fmt: ElemFmt, signed: bool) -> list[int]:
@@ -78,13 +76,12 @@ def operate(config: DotpConfig, count: int) -> None:
 
 @pytest.mark.parametrize("widths", SUBSETS, ids=lambda widths: "+".join(map(str, sorted(widths))))
 @pytest.mark.flow
-def test_formats_of_every_set_of_widths(widths: frozenset[int]) -> None:
-    """The benches run every structure, and ``xpulpnn prove units`` proves them equal."""
-    operate(DotpConfig(widths=widths, multipliers="replicated", isolation="register"), 10)
+def test_formats_of_sets_of_widths(widths: set[int]) -> None:
+    """A structure of each kind runs here or in a bench; ``xpulpnn prove units`` proves all of them equal."""
+    operate(DotpConfig(widths=frozenset(widths), multipliers="replicated", isolation="register"), 10)
 
 
-@pytest.mark.parametrize("adders", ADDERS)
-@pytest.mark.parametrize("isolation", ["and", "register"])
+@pytest.mark.parametrize(("isolation", "adders"), [("and", "carry-save"), ("register", "inferred")])
 @pytest.mark.flow
 def test_idle_regions_are_quiet(isolation: str, adders: str, monkeypatch: pytest.MonkeyPatch) -> None:
     regions: list[DotpRegion] = []
@@ -98,7 +95,7 @@ def test_idle_regions_are_quiet(isolation: str, adders: str, monkeypatch: pytest
     dut = DotpUnit(config)
 
     async def testbench(ctx: SimulatorContext) -> None:
-        for operation in operations(config, 50):
+        for operation in operations(config, 20):
             set_factors(ctx, dut, operation)
             ctx.set(dut.rd, operation[-1])
             idle = [region for region in regions if region.fmt != operation[0]]
@@ -110,6 +107,7 @@ def test_idle_regions_are_quiet(isolation: str, adders: str, monkeypatch: pytest
             else:
                 inputs = [(region.a, region.b, region.a_signed, region.b_signed) for region in idle]
                 assert not any(ctx.get(port) for ports in inputs for port in ports)
+            assert ctx.get(dut.result) == expected(*operation), f"{operation} seed {SEED}"
             if adders == "inferred":
                 assert not any(ctx.get(region.acc) for region in idle)
             elif isolation == "and":

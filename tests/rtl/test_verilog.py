@@ -24,6 +24,7 @@ def mixture() -> str:
     return emit(Mixture(), "mixture", config=CoreConfig()).text
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_names_are_those_of_the_source():
     manifest = emit(Mixture(), "mixture", config=CoreConfig()).manifest
@@ -154,7 +155,7 @@ def test_same_configuration_gives_same_bytes():
             capture_output=True,
             text=True,
         ).stdout
-        for seed in ("1", "2", "3")
+        for seed in ("1", "2")
     }
     assert texts == {mixture()}
 
@@ -185,9 +186,8 @@ def stimulus(rng: random.Random, width: int) -> int:
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("seed", range(2))
-def test_verilog_behaves_like_the_source(tmp_path: Path, seed: int):
-    require_same(Mixture(), mixture(), "mixture", tmp_path, stimulus, seed=seed)
+def test_verilog_behaves_like_the_source(tmp_path: Path):
+    require_same(Mixture(), mixture(), "mixture", tmp_path, stimulus, seed=0)
 
 
 @pytest.mark.flow
@@ -200,8 +200,7 @@ def test_verilator_has_no_complaint(tmp_path: Path, design: type[wiring.Componen
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("initial", [True, False])
-@pytest.mark.parametrize("reset", ["sync", "async-low"])
+@pytest.mark.parametrize(("reset", "initial"), [("sync", True), ("async-low", False)])
 def test_system_behaves_like_the_source(tmp_path: Path, reset: str, initial: bool):
     emitted = emit(Soc(), "soc", config={}, prefix="my_", reset=reset, initial=initial)
     require_same(Soc(), emitted.text, "my_soc", tmp_path, random.Random.getrandbits, seed=1, reset=reset)
