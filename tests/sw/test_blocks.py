@@ -10,6 +10,7 @@ from xpulpnn_sw.kernels.kernel import kernel_call
 from .runs import built
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize(("bits", "words"), [(8, 8), (4, 4), (2, 2)])
 def test_words_are_read_once_in_a_group(bits: int, words: int):
     """Four neighbours meet six columns: half as many loads as stores."""
@@ -24,6 +25,7 @@ def test_words_are_read_once_in_a_group(bits: int, words: int):
     assert seen["p.sw"] == groups * rows * 4 * 3 * words
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize(("bits", "instructions"), [(8, 68), (4, 72), (2, 72)])
 def test_requantisation_of_a_block(bits: int, instructions: int):
     """Kappa and lambda of four channels; product, shifted sum and clip of 16 results; packing and stores."""

@@ -72,6 +72,7 @@ def test_objects_and_libraries(folder: str, capsys: pytest.CaptureFixture[str]):
     assert "a.c:" not in capsys.readouterr().out
 
 
+@pytest.mark.flow
 def test_bad_files(written, refused):
     written("text", "no object")
     written("half", "\x7fELF\x01\x01\x01")

@@ -67,6 +67,7 @@ def test_a_missing_compiler_is_told_before_anything_is_written(tmp_path, monkeyp
     assert not folder.exists()
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize(
     ("words", "named"),
     [
@@ -83,6 +84,7 @@ def test_what_no_library_has(words, named, tmp_path, refused):
     assert not folder.exists()
 
 
+@pytest.mark.flow
 def test_packed_weights_as_arrays(weights, tmp_path):
     output = tmp_path / "layer.npz"
     words = ["pack", "linear", "8:2", str(weights), "--variant", "nn_4x1", "--precision", "8x4x4"]
@@ -109,6 +111,7 @@ def packed_maps(words: list[str], folder: Path, **arrays) -> dict[str, np.ndarra
         return {name: packed[name] for name in packed.files}
 
 
+@pytest.mark.flow
 def test_scales_of_an_addition_become_tables(tmp_path):
     packed = packed_maps(
         ["add", "4x4x8", "--precision", "i8xu4x8"], tmp_path, factors=[140, 1800], summands=[90, -200], shifts=[7, 8]
@@ -168,6 +171,7 @@ def test_what_cannot_be_packed(words, arrays, text, tmp_path, refused):
     assert not output.exists()
 
 
+@pytest.mark.flow
 def test_files_that_are_none(weights, tmp_path, refused):
     single, text, objects = (tmp_path / name for name in ("weights.npy", "text.npz", "objects.npz"))
     np.save(single, ARRAYS["weights"])
@@ -288,7 +292,7 @@ def test_every_kernel_has_a_function_and_each_one_name():
 
 @pytest.mark.flow
 def test_functions_of_another_rule_have_other_names():
-    chosen = Selection(kernels=["conv1d", "conv"], precisions=[Precision.parse("4x4x4")])
+    chosen = Selection(kernels=["conv1d"], precisions=[Precision.parse("4x4x4")])
     other = replace(chosen, rule=Rule.THRESHOLDS)
     first, second = ({run.name for run in library_functions(one, FULL)} for one in (chosen, other))
     assert first.isdisjoint(second)

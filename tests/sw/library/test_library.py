@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.designs import FULL
 
 from xpulpnn.config import PRESETS
-from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.programs.elf import load
@@ -21,7 +21,7 @@ from ..elf import SOURCES
 
 CONFIG = PRESETS["xpulpnn"]
 SEED = 11
-COUNT = 12
+COUNT = 6
 """Random arguments of every function."""
 
 
@@ -190,10 +190,9 @@ def test_the_heap_is_there_where_it_is_used_only(compiler: str, tmp_path: Path):
 @pytest.mark.cosim
 def test_programs_on_the_core(compiler: str, tmp_path: Path):
     """Every instruction of the library and of translated assembly, compared with the simulator."""
-    config = PRESETS["xpulpnn-full"]
     path = tmp_path / "library.elf"
     sources = [SOURCES / name for name in ("library.c", "saved_registers.S")]
-    toolchain.build(sources, path, compiler=compiler, options=Options(config=config))
-    result = run_program(load(path), simulated(config), Machine(max_cycles=2_000_000), check=True, lockstep=True)
+    toolchain.build(sources, path, compiler=compiler, options=Options(config=PRESETS["xpulpnn-full"]))
+    result = run_program(load(path), FULL, Machine(max_cycles=2_000_000), check=True, lockstep=True)
     assert result.exit.ok, result.exit.text
     assert result.mismatches == 0

@@ -69,8 +69,7 @@ def test_random_lifetimes(seed: int):
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("seed", [5, 49])
-@pytest.mark.parametrize("memory", [None, 1 << 16])
+@pytest.mark.parametrize(("seed", "memory"), [(5, None), (49, 1 << 16)])
 def test_what_a_layer_needs_is_there(seed: int, memory: int | None):
     """Looked at step by step: what was written stays until it has been read."""
     original, inputs = random_graph(seed, images=1)
@@ -103,6 +102,7 @@ def test_what_a_layer_needs_is_there(seed: int, memory: int | None):
     assert plan.extent <= (memory or plan.extent)
 
 
+@pytest.mark.flow
 def test_weights_come_as_early_as_there_is_room():
     """Three layers of 4 KiB of weights each: during the layer before, unless two do not fit."""
     network, runs = chain(64, 64, 64, 64)
@@ -114,6 +114,7 @@ def test_weights_come_as_early_as_there_is_room():
     assert tight.extent <= usual.extent - 2048
 
 
+@pytest.mark.flow
 def test_the_largest_stays_outside_where_there_is_too_little_room():
     """Rows of 64, 128, 64 and 64 elements: 8 KiB of weights in both layers before the last."""
     network, runs = chain(64, 128, 64, 64)
@@ -128,6 +129,7 @@ def test_the_largest_stays_outside_where_there_is_too_little_room():
     assert all(owners(none.outside, step) for step in range(len(none.steps)))
 
 
+@pytest.mark.flow
 def test_the_input_comes_before_a_layer_without_weights():
     builder = NetworkBuilder("pooled")
     builder.add("pool", "maxpool", "4x4x4:2x2:s=2", "8x8x8")

@@ -125,6 +125,7 @@ def test_every_layer_is_right_and_soon():
     assert sum(result.record["layers"].values()) == pytest.approx(result.record["cycles"], abs=64)
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize(
     ("words", "named"),
     [
@@ -139,6 +140,7 @@ def test_bad_input(words, named, refused):
     assert refused("cosim", "bnn", *words.split()).startswith(f"{named}")
 
 
+@pytest.mark.flow
 def test_a_failed_check_is_exit_code_1(monkeypatch, capsys, tmp_path):
     record = {
         "variant": "dense",

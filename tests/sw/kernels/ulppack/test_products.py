@@ -51,6 +51,7 @@ def first_operand(packing: Packing, elements: np.ndarray) -> np.ndarray:
     return rows
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize(
     ("scheme", "register"), [(Scheme.P1, 8), (Scheme.P1, 16), (Scheme.P1, 32), (Scheme.P2, 8), (Scheme.P2, 16)]
 )
@@ -189,21 +190,23 @@ def test_every_legal_packing(method):
     assert tried > STRIDE
 
 
-STRIDE = 11
+STRIDE = 37
 """One plan in so many is run here; the sweep ``overflow`` of the command line runs all widths."""
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("spec", ["1x1x1", "4x8x2", "9x100x5", "300x9x4", "6x1000x4"])
 def test_sizes(isa, spec):
     """Rows shorter than a packed word, channels too many for an offset, rows of many chunks."""
     layer = MatmulLayer.parse(spec)
-    for w, a in ((1, 1), (3, 3), (4, 4)):
+    for w, a in ((1, 1), (4, 4)):
         plan = best_plan(layer, w, a, methods(isa))
         assert plan is not None
         check(plan, signed=True, extreme=False, seed=w)
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("cores", [2, 3, 8])
 def test_cores_share_the_pixels(isa, cores):
@@ -212,7 +215,8 @@ def test_cores_share_the_pixels(isa, cores):
     check(plan, signed=True, extreme=False, seed=cores, cores=cores)
 
 
-@pytest.mark.parametrize(("w", "a"), [(1, 1), (2, 3), (4, 1), (7, 7), (8, 8)])
+@pytest.mark.flow
+@pytest.mark.parametrize(("w", "a"), [(1, 1), (2, 3), (8, 8)])
 def test_bit_serial(w, a):
     random = np.random.default_rng(w)
     weights, activations = random.integers(0, 1 << w, (6, 45)), random.integers(0, 1 << a, (3, 45))
@@ -220,6 +224,7 @@ def test_bit_serial(w, a):
     assert np.array_equal(got, activations @ weights.T)
 
 
+@pytest.mark.flow
 def test_the_planner_takes_what_it_estimates_lowest():
     layer = MatmulLayer.parse("32x512x8")
     for w, a in ((1, 1), (2, 4), (7, 7)):

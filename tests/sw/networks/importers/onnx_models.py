@@ -20,7 +20,7 @@ from xpulpnn_sw.networks.importers.onnx_file import import_onnx
 from xpulpnn_sw.networks.importers.registry import ImportOptions
 from xpulpnn_sw.networks.network import Described
 
-IMAGES = 6
+IMAGES = 4
 
 DOMAIN, MICROSOFT = "qonnx.custom_op.general", "com.microsoft"
 

@@ -59,6 +59,7 @@ def answers(arrays, pixels):
     raise AssertionError
 
 
+@pytest.mark.flow
 def test_cnv(tmp_path):
     rng = np.random.default_rng(1)
     arrays = cnv(rng)
@@ -86,6 +87,7 @@ BAD = {
 }
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("named", BAD)
 def test_other_arrays_are_named(tmp_path, named):
     arrays = cnv(np.random.default_rng(0)) | BAD[named]

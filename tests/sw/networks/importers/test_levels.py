@@ -59,6 +59,7 @@ def test_channels_whose_factor_is_negative(factor: Fraction, weights: list[int],
     assert found.tolist() == expected
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("factors", [(Fraction(1), Fraction(2, 3)), (Fraction(1, 2), Fraction(-3, 4))])
 @pytest.mark.parametrize("low", [None, Fraction(-2)])
 def test_additions_are_right_for_every_pair(factors: tuple[Fraction, Fraction], low: Fraction | None) -> None:

@@ -14,6 +14,7 @@ from xpulpnn_sw.networks.importers.registry import request_of
 from .onnx_models import DOMAIN, MICROSOFT, Model, check, correlation, imported, kinds, samples
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("mode", ["", "FLOOR", "CEIL", "ROUND"])
 def test_truncation(tmp_path: Path, mode: str) -> None:
     """An average times its area; the second version of ``Trunc``, behind sums that are no multiples of its scale."""
@@ -81,6 +82,7 @@ def test_operators_on_integers(tmp_path: Path) -> None:
     assert [stage.pad for stage in described.network.stages[:3]] == [9, 0, 30]
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("kind", [TensorProto.UINT8, TensorProto.INT8])
 def test_inputs_that_are_integers(tmp_path: Path, kind: int) -> None:
     """Samples are the codes, less 128 where these are signed."""
