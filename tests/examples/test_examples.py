@@ -88,6 +88,7 @@ def test_sweep(tmp_path):
     assert (tmp_path / "report.html").is_file()
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize(("bits", "least"), [(8, 36), (4, 35), (2, 33)])
 def test_fashion(bits, least):
@@ -101,6 +102,7 @@ NOUGHT = ("..+##+..", ".+#++#+.", ".#+..+#.", ".#+..+#.", ".#+..+#.", ".#+..+#."
 SEVEN = (".######.", ".######.", "....+##.", "...+##..", "..+##...", "..###...", "..###...", "..##+...")
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize(("bits", "digits"), [(8, {0: NOUGHT, 7: SEVEN}), (4, {0: NOUGHT, 7: SEVEN}), (2, {0: NOUGHT})])
 def test_digits(bits, digits):

@@ -197,6 +197,7 @@ def test_a_design_that_cannot_be_mapped_is_one_line_with_its_log(library: Librar
     assert {"yosys.ys", "yosys.log", "design.v"} <= caught.value.files.keys()
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_unknown_scripts_and_tools_are_refused(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"^script must be one of area, speed, both, not size$"):
@@ -212,6 +213,7 @@ def test_unknown_scripts_and_tools_are_refused(library: Library, monkeypatch: py
         AsicFlow(library, "asic", "area", yosys="native").run(design())
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_the_wheel_runs_unless_another_yosys_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "yosys"

@@ -26,6 +26,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path))
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize(
     ("flow", "verilog", "known"),
     [
@@ -45,6 +46,7 @@ def test_whatever_determines_the_result_is_in_the_key(flow: MadeUpFlow, verilog:
     assert found == first or not known
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"flow": "asic"}', '{"tools": {}, "conditions": [], "path": 1}'])
 def test_broken_entries_are_made_anew(tmp_path: Path, text: str) -> None:
     flow = MadeUpFlow()
@@ -55,6 +57,7 @@ def test_broken_entries_are_made_anew(tmp_path: Path, text: str) -> None:
     assert cached_flow(flow, DESIGN) == (first, True)
 
 
+@pytest.mark.flow
 def test_designs_are_emitted_once_per_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = preset("xpulpnn")
     design = emit_design("nnrf", config)
@@ -70,6 +73,7 @@ def test_designs_are_emitted_once_per_configuration(tmp_path: Path, monkeypatch:
     assert len(list((tmp_path / "designs").iterdir())) == 2
 
 
+@pytest.mark.flow
 def test_who_asks_at_the_same_time_waits_for_the_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 

@@ -154,6 +154,7 @@ def point(folder, *names, **extra):
     write(folder, **dict.fromkeys(names, ""), **{"result.json": json.dumps(record)})
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_only_what_runs_wrote_goes_and_nothing_outside_the_folder(tmp_path):
     folder = tmp_path / "run"

@@ -95,6 +95,7 @@ def test_files_go_into_the_folder_of_the_point(tmp_path: Path) -> None:
     assert set(good.files) - {"ice40/run1/tool.log"} == {"config.json", "mult.v", "mult.json"}
 
 
+@pytest.mark.flow
 def test_what_is_kept_of_a_flow() -> None:
     files: dict[str, str] = {}
     with flow_folder(files, "run2") as folder:
@@ -131,12 +132,14 @@ def test_a_kernel_runs_on_all_cores_of_the_point(monkeypatch: pytest.MonkeyPatch
     assert outcome.error == "results must equal the reference, not differ 3 times"
 
 
+@pytest.mark.flow
 def test_kernels_that_the_cores_cannot_run() -> None:
     rule = "variant must be one that the configuration can run, not nn_4x4 (needs XpulpMLnn)"
     assert SPEC.obstacle(CLUSTER_PRESETS["cluster-ri5cy"]) == rule
     assert SPEC.obstacle(CLUSTER_PRESETS["cluster"]) == ""
 
 
+@pytest.mark.flow
 def test_energy_is_that_of_one_core_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 

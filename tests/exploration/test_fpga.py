@@ -84,6 +84,7 @@ def test_unreadable_verilog_is_one_line():
         FpgaFlow("ice40", seeds=1).run(toggler("module toggler (input clk\n"))
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_settings_tell_the_seeds_apart_and_name_a_missing_tool(monkeypatch: pytest.MonkeyPatch):
     assert FpgaFlow("ecp5", seeds=1).settings() != FpgaFlow("ecp5", seeds=2).settings()

@@ -220,6 +220,7 @@ def test_larger_cells_are_larger_and_drive_more(library: Library) -> None:
             assert fast.at(0, 20) < slow.at(0, 20), name
 
 
+@pytest.mark.flow
 def test_units_and_energies(library: Library) -> None:
     assert (library.ge_area, library.fo4_ps, library.nand2) == (1, 50, "NAND2_X1")
     assert (library.flip_flop, library.clock_gate, library.driving_cell) == ("DFF_X1", "CLKGATE_X1", "BUF_X4")

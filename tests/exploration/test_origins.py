@@ -36,6 +36,7 @@ def paths(mapped: MappedNetlist) -> dict[str, str]:
     return {gate.name: gate.path for gate in mapped.gates}
 
 
+@pytest.mark.flow
 def test_gates_belong_where_their_functions_come_from(tmp_path: Path) -> None:
     mapped, shares = told(
         tmp_path,
@@ -80,6 +81,7 @@ def test_gates_without_a_net_of_the_source_belong_to_their_readers(tmp_path: Pat
     assert shares["shared"] == 0.0
 
 
+@pytest.mark.flow
 def test_what_serves_several_instances_is_shared_below_the_lowest_above_them(tmp_path: Path) -> None:
     mapped, shares = told(
         tmp_path,

@@ -114,6 +114,7 @@ def test_overheads_beside_the_paper():
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
+@pytest.mark.flow
 def test_authors_figures_need_their_flow():
     plain = paper.paper_table(results())
     assert not any("authors" in column.group for column in plain.columns)

@@ -85,12 +85,14 @@ def test_good_values_are_proposed_more_often():
     assert late.count("16") > len(late) / 3
 
 
+@pytest.mark.flow
 def test_a_stopped_search_keeps_what_it_has():
     bench = Bench()
     found = search().run(bench, lambda: len(bench.batches) == 2)
     assert len(found.points) == sum(bench.batches) == 16
 
 
+@pytest.mark.flow
 def test_points_that_cannot_be_evaluated_do_not_count():
     choices = {"preset": ["xpulpnn"], "widths": WIDTHS}
 
@@ -103,12 +105,14 @@ def test_points_that_cannot_be_evaluated_do_not_count():
     assert len(found.skipped) == 3
 
 
+@pytest.mark.flow
 def test_nothing_possible():
     choices = {"preset": ["xpulpnn"], "isolation": ["register"]}
     with pytest.raises(InputError, match=r"^search must be of a space with possible points, not none of 1$"):
         search(choices=choices, common={"multipliers": "shared"}).run(Bench(), lambda: False)
 
 
+@pytest.mark.flow
 def test_structures_are_those_a_component_has():
     assert structures("core", {"adders": "inferred"}) == {
         "multiplier": ["inferred", "booth"],

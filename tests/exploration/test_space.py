@@ -24,6 +24,7 @@ def test_presets_alone():
     assert space.skipped == ()
 
 
+@pytest.mark.flow
 def test_product_with_its_impossible_combinations():
     sweeps = ["dotp.multipliers=shared,replicated", "isolation=none,register"]
     space = build_space("dotp", ["xpulpnn"], ["mac-load-nn=false"], sweeps)
@@ -63,6 +64,7 @@ def test_component_the_configuration_lacks():
     assert [one.rule for one in space.skipped] == ["mac_load_nn or mac_load_cu must be true for nnrf, not both false"]
 
 
+@pytest.mark.flow
 def test_clusters():
     space = build_space("cluster", ["cluster,xpulpnn-cu"], ["core.dotp.multipliers=replicated"], ["banks=16,24,32"])
     common = "multipliers=replicated"
@@ -83,6 +85,7 @@ def test_parts_of_clusters_that_a_configuration_lacks():
     assert skipped.rule == "icache_private must be the bytes of each core's cache for icache, not 0"
 
 
+@pytest.mark.flow
 def test_folders_are_plain_and_distinct():
     values = [f"isolation={value}" for value in ("none", "and", "register")]
     many = [f"{key}=false" for key in ("performance_counters", "mac_load_cu", "mac_load_nn", "rvfi", "xpulpnn")]

@@ -41,6 +41,7 @@ def opensta() -> OpenSta:
     return found
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_the_estimate_is_the_sum_of_the_tables(library: Library) -> None:
     path = longest_paths(NETLIST, library)[0]
@@ -107,6 +108,7 @@ def test_the_worst_of_several_arcs_counts_with_the_sense_of_the_first(library: L
     assert path.delay_ps == pytest.approx(6000.0, abs=50)
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize(
     ("name", "line", "message"),

@@ -112,6 +112,7 @@ def test_a_bar_for_each_tile_each_transfer_and_each_wait():
 OVER_CORES = "MAC per cycle, whole kernel"
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize(
     ("records", "has", "lacks"),
     [

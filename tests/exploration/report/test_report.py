@@ -26,6 +26,7 @@ def printed(table: object, width: int = 160) -> list[str]:
     return console.export_text().splitlines()
 
 
+@pytest.mark.flow
 def test_main_table(points, run):
     lines = printed(TerminalTable(tables.figure_table(points, run.baseline)))
     first = next(line for line in lines if "ri5cy replicated none tool" in line)
@@ -46,6 +47,7 @@ def test_main_table(points, run):
     }  # fmt: skip
 
 
+@pytest.mark.flow
 def test_missed_clocks_and_structures_are_told(points):
     area = points[1].flows[0]
     missed = replace(points[2], flows=[replace(area, clock_ps=5000.0, structures={"adders": "inferred"})])
@@ -54,6 +56,7 @@ def test_missed_clocks_and_structures_are_told(points):
     assert "asic-area: figures with adders=inferred, whatever the preset has." in notes
 
 
+@pytest.mark.flow
 def test_rates_densities_and_energies(make_point):
     point = make_point(0, "xpulpnn", "replicated", "register", "tool")
     energies = [replace(energy, workload="matmul:8:nn_4x4:64x288x256") for energy in point.energies[:1]]
@@ -96,6 +99,7 @@ def test_best_points(make_point):
     assert best_table([points[0], replace(points[0], label="twin")]) is None
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("width", [80, 120, 160, 300])
 def test_tables_fit_any_terminal(points, run, width):
     """Whatever the width, each point and every figure is there, and nothing is cut."""
@@ -119,6 +123,7 @@ def test_overheads(make_point):
     assert table.marked == {0}
 
 
+@pytest.mark.flow
 def test_no_overheads_without_a_baseline(points):
     assert tables.overhead_table(points, "") is None
     assert tables.overhead_table(points, points[9].label) is not None  # kernels alone
@@ -134,6 +139,7 @@ def test_named_table(paper):
     assert lines[-1].strip() == "* The paper's figures are from 22FDX after placement."
 
 
+@pytest.mark.flow
 def test_csv(points, run, tmp_path):
     write_csv(tmp_path / "points.csv", points, {"command": run.command})
     rows = list(csv.DictReader((tmp_path / "points.csv").read_text().splitlines()))
@@ -216,6 +222,7 @@ def test_page_asks_for_nothing(report):
     assert report.stat().st_size < 3e6
 
 
+@pytest.mark.flow
 def test_page_has_everything(report, points):
     page = report.read_text()
     assert [heading for heading in re.findall(r"<h2[^>]*>([^<]*)", page) if heading.strip()] == [
@@ -233,6 +240,7 @@ def drawn(report):
     return {plot["name"]: plot for plot in plots_of(report.read_text())}
 
 
+@pytest.mark.flow
 def test_trade_offs_have_a_variant_for_each_choice(report):
     plots = drawn(report)
     assert list(plots) == [
@@ -266,6 +274,7 @@ def test_plots_are_what_plotly_takes(report):
         Figure(next(iter(plot["variants"].values())))
 
 
+@pytest.mark.flow
 def test_details_of_a_point_say_what_they_are_of(report, points):
     plots = drawn(report)
     tree = plots["area"]["variants"]["asic-area|0"]["data"][0]

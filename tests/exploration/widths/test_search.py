@@ -54,6 +54,7 @@ def test_a_small_space_is_evaluated_whole() -> None:
     assert bowl.asked[0] == (LayerWidths(8, 8), LayerWidths(8, 8))
 
 
+@pytest.mark.flow
 def test_a_search_finds_most_of_the_front() -> None:
     whole = [Bowl.point(one) for one in space(4)]
     bowl = Bowl()
