@@ -147,10 +147,8 @@ def test_a_killed_worker_loses_nothing(farm, tmp_path, script):
         assert sorted(line.partition(":")[0] for line in lines(folder / "log.txt")) == ["a", "b"]
         for name in ("config.json", "dotp.v", "dotp.json"):
             assert (folder / name).read_text() == (local / name).read_text()
-    # a run on machines goes on here, and the other way round
+    # a run here goes on on machines
     (tmp_path / "diary").unlink()
-    assert run([script, "a,b", *FOUR, "-o", "out"], tmp_path)[0] == 0
-    assert points(tmp_path / "out") == (found, 8)
     more = [script, "a,b,c", *FOUR[:2], "--sweep", "multipliers=shared", "-o", "here"]
     assert run([*more, "--dask", farm.address], tmp_path)[0] == 0
     assert sorted(lines(tmp_path / "diary")) == ["c ri5cy", "c xpulpnn"]
@@ -174,7 +172,7 @@ def test_failures_are_told_as_those_of_a_run_here(farm, tmp_path, script):
     log = (tmp_path / "out" / found["folder"] / "log.txt").read_text()
     assert "ZeroDivisionError" in log
     assert all_gone(tmp_path / "diary.pid")
-    # what was wrong runs again, what was right does not
+    # a run on machines goes on here: what was wrong runs again, what was right does not
     (tmp_path / "diary").unlink()
     assert run([script, "a,wrong,c", *words[2:]], tmp_path)[0] == 0
     assert lines(tmp_path / "diary") == ["wrong ri5cy"]
@@ -205,29 +203,28 @@ def test_worker_with_another_tool_is_refused(farm, tmp_path, script):
 
 
 def test_random_programs_are_the_same_anywhere(farm, tmp_path):
-    verify = ["-m", "xpulpnn_sim", "verify", "--engine", "iss", "--instructions", "8000"]
+    verify = ["-m", "xpulpnn_sim", "verify", "--engine", "iss", "--instructions", "2000"]
     found = []
-    for name, words in (("one", ["--jobs", "1"]), ("two", ["--jobs", "2"]), ("dask", ["--dask", farm.address])):
+    for name, words in (("two", ["--jobs", "2"]), ("dask", ["--dask", farm.address])):
         code, _, error = run([*verify, *words, "--json", f"{name}.json"], tmp_path)
         assert (code, error) == (0, "")
         (record,) = read_results(tmp_path / f"{name}.json")
         assert record.pop("instructions_per_s")
         found.append(record)
-    assert found[0] == found[1] == found[2]
-    assert found[0]["instructions"] >= 8000
+    assert found[0] == found[1]
+    assert found[0]["instructions"] >= 2000
 
 
-@pytest.mark.parametrize("command", ["explore", "verify"])
-def test_no_scheduler_is_told_at_once(command, tmp_path):
+def test_no_scheduler_is_told_at_once(tmp_path):
     address = f"127.0.0.1:{free_port()}"
     started = time.monotonic()
-    done = run(["-m", "xpulpnn_sim", command, "--dask", address], tmp_path)
+    done = run(["-m", "xpulpnn_sim", "explore", "--dask", address], tmp_path)
     text = f"Dask address must be that of a running scheduler, not {address} (Connection refused)"
     assert done == (2, "", f"error: {text}")
     assert not (tmp_path / "build").exists()
     assert time.monotonic() - started < 20
     text = "error: Dask address must be HOST:PORT of a scheduler, not machine"
-    assert run(["-m", "xpulpnn_sim", command, "--dask", "machine"], tmp_path) == (2, "", text)
+    assert run(["-m", "xpulpnn_sim", "verify", "--dask", "machine"], tmp_path) == (2, "", text)
 
 
 def test_scheduler_without_workers(tmp_path):

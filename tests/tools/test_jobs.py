@@ -147,10 +147,9 @@ def test_a_crash_fails_its_own_call_only(number, text):
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("function", [hang, stubborn])
-def test_a_late_call_is_killed_with_its_tools(tmp_path, function):
+def test_a_late_call_is_killed_with_its_tools(tmp_path):
     with executor(1, timeout_s=8) as pool:
-        late = pool.submit(function, tmp_path)
+        late = pool.submit(stubborn, tmp_path)
         with pytest.raises(CallError, match=r"must end within 8 s, not be stopped then"):
             late.result()
         assert gone(tool_of(tmp_path))
