@@ -67,6 +67,7 @@ def test_bad_arguments_are_told_before_anything_is_built(changed, error, text):
         cosim(**changed)
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_check_vectors_reports_each_difference(tmp_path):
     word = find("pv.add.b", "rd,rs1,rs2").encode(rd=10, rs1=11, rs2=12)

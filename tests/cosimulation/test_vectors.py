@@ -105,12 +105,14 @@ def check(tmp_path, capsys):
     return run
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_correct_vectors_pass(check, engine):
     code, result, _ = check([*GOOD, COMPUTE_UPDATE], "--engine", engine)
     assert (code, result["vectors"], result["mismatches"], result["skipped"]) == (0, len(GOOD) + 1, 0, 0)
 
 
+@pytest.mark.flow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_spoilt_field_is_found(check, engine):
     spoilt = []
@@ -130,12 +132,15 @@ def test_every_spoilt_field_is_found(check, engine):
     assert told.items() <= result["first"][0].items()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_core_with_compute_update_alone(check, engine):
-    code, result, _ = check([COMPUTE_UPDATE, GOOD[0], GOOD[-1]], "--engine", engine, "--preset", "xpulpnn-cu")
+@pytest.mark.flow
+@pytest.mark.unit
+def test_core_with_compute_update_alone(check):
+    """Its gates: ``xpulpnn verify vectors FILE --preset xpulpnn-cu``."""
+    code, result, _ = check([COMPUTE_UPDATE, GOOD[0], GOOD[-1]], "--engine", "golden", "--preset", "xpulpnn-cu")
     assert (code, result["vectors"], result["skipped"]) == (0, 2, 1)
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_unknown_and_absent_instructions_are_skipped(check):
     unknown = {**GOOD[0], "insn": "pv.frobnicate.q"}
@@ -144,6 +149,7 @@ def test_unknown_and_absent_instructions_are_skipped(check):
     assert (code, result["vectors"], result["skipped"]) == (0, len(kept), len(GOOD) - len(kept) + 1)
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_compressed_files_and_empty_lines(check):
     code, result, _ = check([*GOOD, "\n"], "--engine", "golden", name="vectors.jsonl.gz")
@@ -189,7 +195,7 @@ def test_unreadable_files_are_named(tmp_path, refused, name, content):
     assert told.startswith(f"vector file must be readable text or gzip, not {tmp_path / name}")
 
 
-DRAWN = 3000
+DRAWN = 1500
 """Vectors: some of every instruction and lane."""
 
 
@@ -226,6 +232,7 @@ def test_drawn_vectors_reach_everything(drawn):
     assert inside > len(requantised) / 3
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize(("option", "absent"), [("mac_load_cross", 3 << 23), ("mac_load_dot", 1 << 25)])
 def test_drawn_vectors_are_those_of_the_configuration(option, absent):
@@ -259,6 +266,7 @@ def golden_mismatches(folder, vector):
     return check_golden(VectorReader(preset("xpulpnn2")).read(folder / "one.jsonl"))
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize(
     ("mnemonic", "before", "after", "rule"),
@@ -282,6 +290,7 @@ def test_entries_of_a_core_with_requantisation(tmp_path, mnemonic, before, after
     assert str(caught.value).endswith(f"line 1: {rule}")
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_a_wrong_parameter_is_found(tmp_path):
     vector = {"insn": "pv.rqld", "word": find("pv.rqld").encode(uimm1=1, rs1=11), "rs1": 16, "rd_in": 0, "rd_out": 0}
