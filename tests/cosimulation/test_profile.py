@@ -4,8 +4,8 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from tests.designs import FULL as CONFIG
 
-from xpulpnn.config import preset
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.schema import STALLS
@@ -13,7 +13,6 @@ from xpulpnn_sim.cosimulation.workloads.program_run import MEANING, Profile, run
 
 pytestmark = pytest.mark.cosim
 
-CONFIG = preset("xpulpnn-full")
 START = 5
 """Cycles before the first instruction can retire."""
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from tests.designs import FULL as CONFIG
 
-from xpulpnn.config import preset
 from xpulpnn.errors import InputError
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.checks.retirements import RetirementCheck
@@ -19,7 +19,6 @@ pytestmark = pytest.mark.cosim
 
 BASE = 0x1000
 DATA = 0x1000_0000
-CONFIG = preset("xpulpnn-full")
 DRAIN = 2
 """Cycles of the last instruction on its way to the end of WB."""
 
