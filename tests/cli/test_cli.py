@@ -84,6 +84,7 @@ BAD_INPUT = {
 }
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize("case", BAD_INPUT)
 def test_bad_input_is_one_line_that_names_the_argument(case, capsys, tmp_path, monkeypatch):
@@ -152,6 +153,7 @@ def test_results_say_how_they_came_about(tmp_path, capsys, monkeypatch):
     assert "module xpulpnn_mult" in captured.err
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
 @pytest.mark.parametrize("content", ["", "\n  \n"])
@@ -194,6 +196,7 @@ def test_written_files_must_not_be_folders(command, option, tmp_path, capsys):
     assert capsys.readouterr().err == f"error: {option} must be a file, not the folder {tmp_path}\n"
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize("command", ["", *GROUPS, *COMMANDS])
 def test_help(command, capsys):
@@ -236,7 +239,7 @@ def test_generate_needs_no_extra(tmp_path):
 
 @pytest.mark.flow
 @pytest.mark.unit
-@pytest.mark.parametrize(("name", "extra"), [("cosim kernel", "sim"), ("iss", "sim"), ("explore", "explore")])
+@pytest.mark.parametrize(("name", "extra"), [("cosim kernel", "sim"), ("explore", "explore")])
 def test_missing_extra_is_named(name, extra):
     done = without_extras(*name.split(), "--help")
     assert done.returncode == 2
@@ -253,6 +256,7 @@ PORTS = (
 )
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize(
     ("variable", "value", "absent", "text"),
@@ -274,6 +278,7 @@ def test_what_a_model_needs(variable, value, absent, text, capsys, monkeypatch, 
     assert not list(tmp_path.rglob("*.so"))
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_doctor_fails_without_a_compiler(tmp_path, capsys, monkeypatch):
     report = tmp_path / "tools.json"
@@ -287,6 +292,7 @@ def test_doctor_fails_without_a_compiler(tmp_path, capsys, monkeypatch):
     assert (install["distributed"], install["optuna"]) == ("pip install '.[dask]'", "pip install '.[search]'")
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_doctor_shows_and_empties_the_cache(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PATH", "")
@@ -303,6 +309,7 @@ def test_doctor_shows_and_empties_the_cache(tmp_path, capsys, monkeypatch):
     assert list((tmp_path / "cache").iterdir()) == []
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_progress_without_a_terminal_is_lines(capsys, monkeypatch):
     monkeypatch.setattr(common, "_FIRST_LINE_S", 0.02)
@@ -374,14 +381,12 @@ def test_cosim_records(tmp_path, capsys):
 @pytest.mark.cosim
 def test_cosim_on_a_cluster(tmp_path, capsys):
     report, plot = tmp_path / "records.json", tmp_path / "cores.html"
-    arguments = ["cosim", "conv", "--layer", "6x6x8:8x3x3", "--bits", "4", "--variant", "cu_4x2,nn_4x4", "--cores", "4"]
+    arguments = ["cosim", "conv", "--layer", "6x6x8:8x3x3", "--bits", "4", "--variant", "nn_4x4", "--cores", "4"]
     # the cluster of tests/cosimulation, whose model is compiled anyway
     arguments += ["--set", "mac_load_cross=true", "--set", "mac_load_dot=true", "--set", "requantise=true"]
     assert cli.main([*arguments, "--placement", "all", "--json", str(report), "--plot", str(plot)]) == 0
     records = read_results(report)
-    assert [(record["variant"], record["placement"]) for record in records] == [
-        *(("cu_4x2", "padded"), ("cu_4x2", "aligned"), ("nn_4x4", "padded"), ("nn_4x4", "aligned"))
-    ]
+    assert [record["placement"] for record in records] == ["padded", "aligned"]
     added = {"banks", "arbiter", "placement", "icache", "l2_latency", "shares", "barrier", "stalls_by_core"}
     for record in records:
         assert record.keys() == FIELDS | added
@@ -412,7 +417,7 @@ def test_wrong_result_in_memory_fails(capsys, monkeypatch):
 @pytest.mark.cosim
 def test_waves_of_a_window(tmp_path):
     path = tmp_path / "window.fst"
-    arguments = ["cosim", "matmul", "--layer", "4x8x2", "--bits", "8", "--variant", "nn_4x2"]
+    arguments = ["cosim", "matmul", "--layer", "4x8x2", "--bits", "8", "--variant", "xpulpv2_4x2", "--preset", "ri5cy"]
     assert cli.main([*arguments, "--waves", str(path), "--wave-window", "5:25"]) == 0
     assert path.stat().st_size > 0
 

@@ -138,6 +138,7 @@ def test_models_are_reused_until_something_changes(compiler, monkeypatch, tmp_pa
     assert len(compiler) == done + 6
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_failed_build_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv(user_cache.CACHE_VARIABLE, str(tmp_path))
@@ -152,6 +153,7 @@ def test_failed_build_leaves_nothing(tmp_path, monkeypatch):
     assert [entry.name for entry in tmp_path.iterdir()] == ["compiler"]
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_what_a_killed_build_left_goes_in_time(compiler, tmp_path):
     old, new = tmp_path / "building-old", tmp_path / "building-new"

@@ -76,6 +76,7 @@ def test_random_results_spread(bits):
         assert most < (0.65 if bits == 2 else 0.4), stage.name
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_every_layer_is_computed_by_the_fastest_variant():
     stages = cifar10_case(4).network.stages
@@ -94,6 +95,7 @@ def test_every_layer_is_computed_by_the_fastest_variant():
     assert stages[0].fastest(frozenset(), frozenset()) == "rv32im_2x2"
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize(("bits", "name"), [(8, "ri5cy"), (4, "xpulpnn-cu"), (2, "xpulpnn2")])
 def test_layers_of_every_level_fit_together(bits, name):
@@ -114,6 +116,7 @@ def relu(name: str, channels: int, bits: int = 8) -> Stage:
     )
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_layers_that_do_not_fit_together():
     """Between layers that read pixel by pixel channels may leave gaps; a fully connected one reads everything."""
@@ -146,6 +149,7 @@ def arrays() -> dict[str, np.ndarray]:
     return {name: np.ones(shape, np.int8) for name, shape in CMSIS_SHAPES.items()}
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_files_without_the_network(tmp_path):
     path = tmp_path / "weights.npz"
@@ -158,6 +162,7 @@ BY_HAND = {"conv1": (75, -40, 6, 9), "conv2": (800, 3, 4, 9), "conv3": (400, -2,
 """Products summed up, all inputs, shifts of biases to the left and of sums to the right."""
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize("name", BY_HAND)
 def test_the_shifts_of_trained_weights(tmp_path, name):
@@ -198,12 +203,14 @@ def test_trained_weights(nets):
     assert int(result.scores.argmax()) == labels[0]
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize(("words", "named"), [("--network a.npz", "--network"), ("--bits 16", "--bits")])
 def test_bad_input(words, named, refused):
     assert refused("cosim", "cifar10", *words.split()).startswith(f"{named} must ")
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_images_of_another_size(tmp_path, refused):
     np.savez(tmp_path / "weights.npz", **arrays())

@@ -111,6 +111,7 @@ def test_a_core_that_does_not_come_to_the_barrier_is_reported():
     assert any("not finished after 500 cycles" in report for report in result.reports)
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize(
     ("layer", "config", "tiling", "message"),

@@ -102,6 +102,7 @@ LATE = {
 }
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize("memory", LATE)
 def test_filters_wait_where_memory_is_short(memory):
@@ -122,6 +123,7 @@ def test_filters_come_while_a_layer_before_is_computed(kib, meanwhile):
     assert case.network.stages[step.layer].name == meanwhile
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_a_cluster_without_dma():
     with pytest.raises(InputError, match=r"^dma of the cluster must be true for networks, not false$"):
@@ -161,6 +163,7 @@ def test_filters_that_come_too_late_are_found(monkeypatch):
     assert result.reports[0].startswith("conv2[")
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_the_beginning_of_memory_is_noise():
     program = BuiltDeployment(case_of(LAYERS), FOUR).program

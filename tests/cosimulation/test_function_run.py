@@ -85,6 +85,7 @@ def test_wrong_results_are_counted():
     assert result.reports == ["output[2][1]: expected 65, got 64 (1 wrong results)"]
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_the_core_must_have_the_instructions():
     plan = best_plan(SMALL, 1, 1, methods("xpulpv2"))
@@ -157,6 +158,7 @@ def test_equal_widths_hold_for_what_is_narrower():
     assert grid.numbers["xpulpv2 p.mac", "4"] == 0.75
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize(
     ("words", "named"),

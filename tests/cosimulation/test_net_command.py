@@ -102,6 +102,7 @@ def test_a_difference_fails(network, capsys, monkeypatch):
     assert "sides, image 0\nlast[0]: expected " in shown
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_reference(network, tmp_path, capsys):
     images = np.zeros((3, 4, 4, 3), np.uint8)
@@ -120,6 +121,7 @@ def test_reference(network, tmp_path, capsys):
     assert "2 of 2 images classified as labelled: 100.00%" in capsys.readouterr().out
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_import(tmp_path, capsys, monkeypatch):
     """A model whose input has a range, and colours of their own; what ends in an error writes nothing."""
@@ -172,6 +174,7 @@ BAD_INPUT = {
 }
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize("case", BAD_INPUT)
 def test_bad_input(case, network, tmp_path, refused, monkeypatch):

@@ -4,14 +4,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.designs import FULL as CONFIG
+from tests.designs import PAIR
 
-from xpulpnn.config import preset
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.model.waves import SIGNAL_GROUPS, contents, instruction_names
 
 pytestmark = pytest.mark.cosim
 
-CONFIG = preset("xpulpnn-full")
 SOURCE = """
 _start: li x8, data
     lw x6, 0(x8)
@@ -149,7 +149,7 @@ def test_every_signal_of_the_list_exists_somewhere(core_program):
 
 
 def test_a_smaller_core_has_fewer_signals(core_program):
-    groups, _ = contents(core_program("nop"), preset("ri5cy"))
+    groups, _ = contents(core_program("nop"), PAIR.core)
     names = {shown.name for group in groups.values() for shown in group}
     assert "lpcount0" in names
     assert "nn_we" not in names

@@ -46,6 +46,7 @@ def test_pieces_of_convolutions_are_their_middle():
             assert (got == whole[top : top + rows, left : left + columns, :channels]).all(), str(cut.layer)
 
 
+@pytest.mark.flow
 @pytest.mark.unit
 def test_pieces_of_other_layers():
     sizes = {

@@ -37,6 +37,7 @@ def same(found, labels=LABELS):
     return True
 
 
+@pytest.mark.flow
 def test_idx(mnist, tmp_path):
     assert same(read_images(mnist))
     mnist.write_bytes(gzip.compress(idx(SAMPLES)))

@@ -81,6 +81,7 @@ def run(one: FakeJob, **manner):
     return found
 
 
+@pytest.mark.flow
 def test_an_interrupted_run_goes_on(cache):
     found = run(job(stops_at=3))
     assert (len(found.outcomes), found.complete) == (3, False)
@@ -98,6 +99,7 @@ def test_an_interrupted_run_goes_on(cache):
     assert later.ran == list(range(IMAGES))
 
 
+@pytest.mark.flow
 def test_more_images_go_on_from_fewer():
     few = job(stops_at=2)
     run(few)
@@ -140,6 +142,7 @@ def test_images_whose_process_is_lost_are_named():
         run(lost)
 
 
+@pytest.mark.flow
 def test_what_was_found_before_an_error_stays(cache):
     first = job()
     original = first.run
