@@ -25,6 +25,8 @@ from xpulpnn_sw.toolchain.build_options import Options
 
 from ..elf import run as run_program
 
+pytestmark = pytest.mark.flow
+
 ARRAYS = {
     "weights": np.arange(-8, 8).reshape(2, 8),
     "bias": np.array([3, -3]),
@@ -42,7 +44,6 @@ def weights(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.flow
 def test_a_library_has_headers_objects_and_a_table(tmp_path):
     record = tmp_path / "record.json"
     assert main(["library", *FEW, "-o", str(tmp_path), "--json", str(record)]) == 0
@@ -67,7 +68,6 @@ def test_a_missing_compiler_is_told_before_anything_is_written(tmp_path, monkeyp
     assert not folder.exists()
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(
     ("words", "named"),
     [
@@ -84,7 +84,6 @@ def test_what_no_library_has(words, named, tmp_path, refused):
     assert not folder.exists()
 
 
-@pytest.mark.flow
 def test_packed_weights_as_arrays(weights, tmp_path):
     output = tmp_path / "layer.npz"
     words = ["pack", "linear", "8:2", str(weights), "--variant", "nn_4x1", "--precision", "8x4x4"]
@@ -111,7 +110,6 @@ def packed_maps(words: list[str], folder: Path, **arrays) -> dict[str, np.ndarra
         return {name: packed[name] for name in packed.files}
 
 
-@pytest.mark.flow
 def test_scales_of_an_addition_become_tables(tmp_path):
     packed = packed_maps(
         ["add", "4x4x8", "--precision", "i8xu4x8"], tmp_path, factors=[140, 1800], summands=[90, -200], shifts=[7, 8]
@@ -124,7 +122,6 @@ def test_scales_of_an_addition_become_tables(tmp_path):
     assert (packed["first_bytes"], packed["second_bytes"], packed["steps"]) == (128, 64, 32)
 
 
-@pytest.mark.flow
 def test_numbers_of_other_maps_become_arguments(tmp_path):
     packed = packed_maps(["add", "4x4x8:shift"], tmp_path, factors=[140, -18], shift=9)
     found = [int(packed[name].view(np.int32)) for name in ("first_factor", "second_factor", "shift")]
@@ -171,7 +168,6 @@ def test_what_cannot_be_packed(words, arrays, text, tmp_path, refused):
     assert not output.exists()
 
 
-@pytest.mark.flow
 def test_files_that_are_none(weights, tmp_path, refused):
     single, text, objects = (tmp_path / name for name in ("weights.npy", "text.npz", "objects.npz"))
     np.save(single, ARRAYS["weights"])
@@ -226,7 +222,6 @@ def pack(case) -> tuple[PackedLayer, KernelRun, np.ndarray]:
     return result, kind.build(layer, precision, variant, tensors), reference(layer, tensors, precision)
 
 
-@pytest.mark.flow
 def test_packed_layers_of_a_c_program_equal_numpy(tmp_path):
     layers = [pack(case) for case in LAYERS]
     assert {case[0] for case in LAYERS} == {kind.name for kind in KINDS.values() if kind.rules}
@@ -276,7 +271,6 @@ def test_packed_layers_of_a_c_program_equal_numpy(tmp_path):
         np.testing.assert_array_equal(run.output.decode(run.image, memory), expected, str(LAYERS[number]))
 
 
-@pytest.mark.flow
 def test_every_kernel_has_a_function_and_each_one_name():
     selection = Selection(precisions=[Precision.parse("8x8x8"), Precision.parse("i8x8xi8")])
     functions = list(library_functions(selection, preset("ri5cy")))
@@ -290,7 +284,6 @@ def test_every_kernel_has_a_function_and_each_one_name():
     assert known < set(names)
 
 
-@pytest.mark.flow
 def test_functions_of_another_rule_have_other_names():
     chosen = Selection(kernels=["conv1d"], precisions=[Precision.parse("4x4x4")])
     other = replace(chosen, rule=Rule.THRESHOLDS)

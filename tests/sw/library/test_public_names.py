@@ -1,4 +1,7 @@
-"""Functions with the public names of PULP-NN: calls and programs in its manner, and the headers that they include."""
+"""Functions with the public names of PULP-NN: calls and programs in its manner, and their headers.
+
+``make examples`` runs a network with these names beside plain loops.
+"""
 
 import re
 from dataclasses import dataclass, replace
@@ -23,13 +26,14 @@ from xpulpnn_sw.toolchain.build_options import ClusterLayout, Options
 
 from ..elf import SOURCES, Ran, run
 
+pytestmark = pytest.mark.flow
+
 CORE = preset("xpulpnn2")
 WARNED = ("-Wall", "-Werror")
 GUARD = 32
 """Bytes before and behind each output that must stay as they are."""
 
 GUARDED = b"\xa5"
-EXAMPLE = Path(__file__).parent.parent.parent.parent / "examples/public_names"
 
 
 @dataclass(kw_only=True)
@@ -230,8 +234,7 @@ def program(calls: list[Call]) -> str:
 def library(tmp_path_factory: pytest.TempPathFactory) -> Options:
     """Options for programs that call what is called here, of a library built once."""
     folder = tmp_path_factory.mktemp("library")
-    callers = [path.read_text() for path in (EXAMPLE / "network.c", SOURCES / "public_names.c")]
-    used = set(re.findall(r"x?pulp_nn_\w+(?=\()", " ".join(callers)))
+    used = set(re.findall(r"x?pulp_nn_\w+(?=\()", (SOURCES / "public_names.c").read_text()))
     used |= {call.name for call in calls_of(np.random.default_rng())} | {text.partition(":")[0] for text in REFUSED}
     precisions = ["8x8x8", "8x8x2", "8x4x4", "8x8x4", "8x4x8", "4x4x8", "4x8x8", "4x4x4", "i8x8xi8"]
     every = PublicFunctions([Precision.parse(one) for one in precisions], Rule.BN32, CORE)
@@ -256,7 +259,6 @@ def with_cores(options: Options, cores: int, **memory: int) -> Options:
     return replace(options, cluster=ClusterLayout(cores=cores, **memory) if cores else None)
 
 
-@pytest.mark.flow
 def test_calls_of_an_application_equal_numpy(tmp_path, library):
     rng = np.random.default_rng(3)
     calls = calls_of(rng)
@@ -289,7 +291,6 @@ REFUSED = {
 """Lines printed, by the arguments of the function that is named first."""
 
 
-@pytest.mark.flow
 def test_what_a_function_cannot_take_ends_the_program(tmp_path, library):
     calls = "\n".join(
         f"    if (which == {number}) {text.partition(':')[0]}({arguments});"
@@ -320,7 +321,6 @@ int main(void) {{
         assert ran.errors + ran.output == f"{text}\n"
 
 
-@pytest.mark.flow
 def test_names_are_declared_once_and_aliases_are_of_one_function():
     functions = list(PublicFunctions([Precision.parse("8x8x8"), Precision.parse("4x8x2")], Rule.BN32, CORE))
     names = [name for function in functions for name in function.names]
@@ -331,7 +331,6 @@ def test_names_are_declared_once_and_aliases_are_of_one_function():
     assert {"xpulp_nn_conv_u4_u2_i8_4x4", "pulp_nn_linear_u4_i32_i8", "pulp_nn_conv_HoWo_parallel"} < set(names)
 
 
-@pytest.mark.flow
 def test_kappa_of_64_bits_has_functions_of_the_same_names():
     narrow, wide = (
         {function.name: function for function in PublicFunctions([Precision.parse("8x8x8")], rule, CORE)}
@@ -354,20 +353,6 @@ def test_kappa_of_64_bits_has_functions_of_the_same_names():
 def test_what_the_public_libraries_do_not_have(precision, rule, text):
     with pytest.raises(InputError, match=f"^{text}$"):
         PublicFunctions([Precision.parse(precision)], rule, CORE)
-
-
-@pytest.mark.flow
-def test_an_application_computes_the_same_as_loops(tmp_path, library):
-    elf = tmp_path / "network.elf"
-    options = replace(with_cores(library, 2), define=("SIDE=4",))
-    build([EXAMPLE / "network.c", EXAMPLE / "loops.c"], elf, options=options)
-    ran = simulated(elf, 2)
-    assert ran.end.ok, ran.output
-    *steps, everything = ran.output.splitlines()
-    assert len(steps) == 6
-    assert all(line.endswith(" cycles, 0 wrong bytes") for line in steps)
-    ours, loops = [int(word) for word in everything.split() if word.isdecimal()][:2]
-    assert loops > 2 * ours
 
 
 def golden_header(rng: np.random.Generator) -> str:
@@ -396,7 +381,6 @@ def golden_header(rng: np.random.Generator) -> str:
     return "\n".join([*lines, ""])
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(("cores", "define"), [(1, ()), (8, ("OLDER",))])
 def test_a_program_of_the_public_library_compiles_and_passes(tmp_path, library, cores, define):
     (tmp_path / "golden.h").write_text(golden_header(np.random.default_rng(5)))
@@ -417,7 +401,6 @@ def small_results(phi: int, factors: tuple[int, int, int], pixels: tuple[int, in
     return [min(max(value, least), least + (1 << bits) - 1) for value in values]
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(("wide", "core"), [(False, "xpulpnn"), (True, "xpulpnn2")])
 def test_small_functions_equal_their_definitions(tmp_path, wide, core):
     rng = np.random.default_rng(7)

@@ -14,6 +14,8 @@ from xpulpnn_sw.networks.kernels import kernels
 from xpulpnn_sw.networks.network import NETWORK_INPUT
 from xpulpnn_sw.networks.suited import filled_input, in_whole_words, suited
 
+pytestmark = pytest.mark.flow
+
 SEEDS = range(50)
 
 
@@ -41,7 +43,6 @@ def compared(network, inputs):
     return wide
 
 
-@pytest.mark.flow
 def test_random_networks_compute_the_same():
     met = Counter()
     for seed in SEEDS:
@@ -56,7 +57,6 @@ def test_random_networks_compute_the_same():
 
 
 @pytest.mark.parametrize("core", ["ri5cy", "xpulpnn2"])
-@pytest.mark.flow
 def test_kernels_find_pixels_where_others_left_them(core):
     """As they lay out their maps themselves: the same distance from pixel to pixel, without gaps where none may be."""
     config = preset(core)
@@ -99,7 +99,6 @@ def bits(layer, kernel, weights, thresholds, *, name, precision="1x1x1", **optio
     return (name, kernel, layer, precision), arrays, {"requantise": "thresholds", **options}
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("channels", [5, 6])
 def test_an_odd_bit_over_is_taken_from_the_biases(channels):
     """Channels added before bits are -1 everywhere, those added behind them too, and so is the margin."""
@@ -119,7 +118,6 @@ def test_an_odd_bit_over_is_taken_from_the_biases(channels):
     assert wide.stages[1].tensors.bias[:7].tolist() == [9 * (channels % 2)] * 7
 
 
-@pytest.mark.flow
 def test_a_margin_of_ones_needs_an_even_number_of_bits_more():
     def network(channels):
         return built(
@@ -132,7 +130,6 @@ def test_a_margin_of_ones_needs_an_even_number_of_bits_more():
     compared(network(6), signs(4, 4, 4, 3))
 
 
-@pytest.mark.flow
 def test_weights_of_one_bit_for_other_inputs_become_crumbs():
     rng = np.random.default_rng(3)
     network = built(
@@ -152,7 +149,6 @@ def test_weights_of_one_bit_for_other_inputs_become_crumbs():
     assert [str(stage.precision) for stage in wide.stages] == ["8x8x4", "4x2x4", "4x4xi32"]
 
 
-@pytest.mark.flow
 def test_the_input_has_more_channels_where_no_kernel_fills_them_up():
     network = built(
         shifted("wide", "depthwise", "4x4x3:3x3", np.ones((3, 3, 3), int)),
@@ -173,7 +169,6 @@ def test_the_input_has_more_channels_where_no_kernel_fills_them_up():
     assert filled_input(one, in_whole_words(alone)) is one
 
 
-@pytest.mark.flow
 def test_a_row_of_results_read_as_a_map_must_be_whole():
     def network(channels):
         size = 4 * channels
@@ -188,7 +183,6 @@ def test_a_row_of_results_read_as_a_map_must_be_whole():
         in_whole_words(network(3))
 
 
-@pytest.mark.flow
 def test_summands_have_as_many_channels_as_any_of_them_needs():
     """Weights of crumbs want words of sixteen inputs, which the map of the other summand follows."""
     ones, both = np.ones((5, 1, 1, 5), int), {"factors": np.array([1, 1]), "shift": np.array(3)}
@@ -204,7 +198,6 @@ def test_summands_have_as_many_channels_as_any_of_them_needs():
     assert {stage.output_shape[-1] for stage in wide.stages[:-1]} == {16}
 
 
-@pytest.mark.flow
 def test_what_is_suited_stays_as_it_is():
     for seed in SEEDS[:8]:
         once = suited(random_graph(seed)[0])

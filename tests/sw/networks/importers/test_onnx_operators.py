@@ -13,8 +13,9 @@ from xpulpnn_sw.networks.importers.registry import request_of
 
 from .onnx_models import DOMAIN, MICROSOFT, Model, check, correlation, imported, kinds, samples
 
+pytestmark = pytest.mark.flow
 
-@pytest.mark.flow
+
 @pytest.mark.parametrize("mode", ["", "FLOOR", "CEIL", "ROUND"])
 def test_truncation(tmp_path: Path, mode: str) -> None:
     """An average times its area; the second version of ``Trunc``, behind sums that are no multiples of its scale."""
@@ -30,7 +31,6 @@ def test_truncation(tmp_path: Path, mode: str) -> None:
     check(model, tmp_path, 4.0 if mode else 1, rng, zero=None if mode else 0, near=mode == "ROUND")
 
 
-@pytest.mark.flow
 def test_operators_on_integers(tmp_path: Path) -> None:
     """As of ONNX Runtime's QOperator format: convolutions, a sum, poolings and products that take and give integers."""
     rng = np.random.default_rng(20)
@@ -82,7 +82,6 @@ def test_operators_on_integers(tmp_path: Path) -> None:
     assert [stage.pad for stage in described.network.stages[:3]] == [9, 0, 30]
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("kind", [TensorProto.UINT8, TensorProto.INT8])
 def test_inputs_that_are_integers(tmp_path: Path, kind: int) -> None:
     """Samples are the codes, less 128 where these are signed."""
@@ -98,7 +97,6 @@ def test_inputs_that_are_integers(tmp_path: Path, kind: int) -> None:
         imported(model, tmp_path, samples=(Fraction(0), Fraction(1)))
 
 
-@pytest.mark.flow
 def test_floating_point_of_mobile_networks(tmp_path: Path) -> None:
     """Depthwise separable with batch normalisation and ReLU6, a sum, a mean, normalised colours."""
     rng = np.random.default_rng(22)

@@ -30,6 +30,8 @@ from .tflite_models import (
     window,
 )
 
+pytestmark = pytest.mark.flow
+
 FULLY = {"FusedActivationFunction": NONE, "WeightsFormat": 0}
 TANH = tflite.ActivationFunctionType.TANH
 
@@ -116,7 +118,6 @@ def kinds(described):
     return [stage.kind.name for stage in described.network.stages]
 
 
-@pytest.mark.flow
 def test_residual(tmp_path):
     notes = []
     described, distances = check(residual(), tmp_path, note=notes.append)
@@ -136,7 +137,6 @@ def test_residual(tmp_path):
     assert notes == ["operator 8 (SOFTMAX) is left out: results are the codes before it"]
 
 
-@pytest.mark.flow
 def test_keywords(tmp_path):
     described, distances = check(keywords(), tmp_path, wide=True)
     assert set(distances) == {(0, 1.0)}
@@ -148,7 +148,6 @@ def test_keywords(tmp_path):
     assert normalised.network.macs == described.network.macs
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("graph", [residual, pooled, gaps, clipping])
 def test_codes_are_those_of_tflite(tmp_path, graph):
     notes = []
@@ -195,7 +194,6 @@ BAD = {
 }
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("named", [*BAD, "outputs of the model must be 1, not 2"])
 def test_what_cannot_be_mapped_is_named(tmp_path, named):
     path = tmp_path / "model.tflite"
@@ -205,7 +203,6 @@ def test_what_cannot_be_mapped_is_named(tmp_path, named):
     assert "\n" not in str(found.value)
 
 
-@pytest.mark.flow
 def test_damaged_files(tmp_path):
     path = tmp_path / "model.tflite"
     whole = pooled().written(path).read_bytes()
@@ -223,7 +220,6 @@ def test_damaged_files(tmp_path):
             imported(path)
 
 
-@pytest.mark.flow
 def test_samples(tmp_path):
     path = residual().written(tmp_path / "model.tflite")
     samples = np.arange(288).reshape(1, 9, 8, 4) % 256
