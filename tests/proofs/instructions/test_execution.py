@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 import pytest
+from tests.isa.rows import covering
 
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import Extension
@@ -20,7 +21,7 @@ from xpulpnn_sim.reference.stimuli import element_width, instruction_words, oper
 
 pytestmark = pytest.mark.unit
 
-CASES = 8
+CASES = 6
 ENTRIES = 8
 ROWS = [
     row
@@ -107,7 +108,8 @@ def gates(
     return found
 
 
-@pytest.mark.parametrize("insn", ROWS, ids=lambda insn: f"{insn.mnemonic} {insn.operands}")
+@pytest.mark.flow
+@pytest.mark.parametrize("insn", covering(ROWS), ids=lambda insn: f"{insn.mnemonic} {insn.operands}")
 def test_statements_on_gates_are_those_on_integers(insn):
     rng, columns = Random(f"{insn.key}"), Columns()
     words = [int(word) for word in instruction_words(insn, CASES, rng)]

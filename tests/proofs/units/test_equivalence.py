@@ -22,11 +22,11 @@ BOTH = Signs(True, True)
 
 
 def covering() -> list[str]:
-    """Structures that have each kind of multipliers with each kind of adders, and each isolation, at least once."""
+    """Structures that have each kind of multipliers, of adders and of isolation; xpulpnn prove units proves all."""
     chosen: list[str] = []
     seen: set[object] = set()
     for label, one in STRUCTURES.items():
-        choices = {(one.dotp.multipliers, one.dotp.adders), one.dotp.isolation}
+        choices = {one.dotp.multipliers, one.dotp.adders, one.dotp.isolation}
         if not seen.issuperset(choices):
             chosen.append(label)
             seen |= choices
@@ -75,11 +75,9 @@ def test_structure_is_proved_for_all_operands(structure: str):
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize(
-    ("method", "verdict"), [("algebra", EQUAL), ("sat", LANES), ("exhaustive", LANES), ("random", SAMPLED)]
-)
+@pytest.mark.parametrize(("method", "verdict"), [("sat", LANES), ("exhaustive", LANES), ("random", SAMPLED)])
 def test_every_method_agrees(method: str, verdict: str):
-    fmt = ElemFmt.N if method == "sat" else ElemFmt.B
+    fmt = ElemFmt.C if method == "sat" else ElemFmt.B
     (one,) = check(*design_of(adders="inferred"), formats=[fmt], signs=[BOTH], methods=[method], timeout_s=300)
     assert (one.method, one.verdict) == (method, verdict)
 
@@ -90,7 +88,7 @@ def first(design: Emitted, fmt: ElemFmt) -> Comparison:
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("fmt", ElemFmt)
+@pytest.mark.parametrize("fmt", [ElemFmt.H, ElemFmt.C])
 def test_inverted_bit_is_found(fmt: ElemFmt):
     design = design_of(multipliers="shared", isolation="and")
     row = re.search(r"\[15:0\] row_0_15 = .*;", design[0])
@@ -107,7 +105,7 @@ def test_inverted_bit_is_found(fmt: ElemFmt):
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("carries", ["tree_carry17_45_1, 1'b0", "tree_carry29_45_1, 1'b0", "both[44:0], 1'b0"])
+@pytest.mark.parametrize("carries", ["tree_carry17_45_1, 1'b0", "both[44:0], 1'b0"])
 def test_masked_carry_bit_is_found(carries: str):
     design = design_of(multipliers="shared", isolation="and", adders="carry-save")
     masked = f"{{{carries}}} & ~(46'h1 << 20)"
@@ -157,7 +155,7 @@ def test_wrong_registers_are_found():
 @pytest.mark.flow
 def test_command_writes_every_operation(tmp_path, capsys: pytest.CaptureFixture[str]):
     target = tmp_path / "found.json"
-    settings = {"adders": "inferred", "multipliers": "replicated"}
+    settings = {"adders": "inferred", "multipliers": "shared"}
     options = [option for key, value in settings.items() for option in ("--set", f"{key}={value}")]
     assert run("--preset", "ri5cy", *options, "--formats", "b", "--json", str(target)) == 0
     found = unit_structures(apply_settings(preset("ri5cy"), settings), list(settings))

@@ -55,20 +55,18 @@ def test_booth_multiplier():
     claims = MULTIPLIER.claims(unit("mult"))
     assert {"mul", "p.mac", "p.msu", "mulh", "mulhsu", "mulhu"} < {one.what for one in claims}
     # all of them are proved by xpulpnn prove units mult; here one of each manner
-    assert verdicts([claim for claim in claims if claim.what in ("mul", "p.mac", "mulh")]) == {EQUAL}
+    assert verdicts([claim for claim in claims if claim.what in ("p.mac", "mulh")]) == {EQUAL}
 
 
 WRONG_SHIFT = "a shift by 16 places must be one of the sum's bits, but its gates are others"
 WRONG_SUM = r"sum \d: .*must be 0x\w{8}, not 0x\w{8}"
 FAULTS = [
-    ("mult", "_signed <= half_adder_result[31:16]", "_signed <= half_adder_result[31:17]", "mulhu", WRONG_SUM),
     ("mult", "carried <= half_adder_result[15:0]", "carried <= half_adder_result[31:16]", "mulhsu", WRONG_SUM),
     ("mult", ">> result_part;", ">> (result_part & ~5'd16);", "mulN mac", WRONG_SHIFT),
     ("div", "{~op_b[14:0], 1'b1}", "~op_b[15:0]", "first", ""),
     ("div", "| (~(|difference))", "", "each step", ""),
     ("div", "(opposite & (|op_b))", "opposite", "result", ""),
     ("quantiser", "2'h2};", "2'h3};", "pv.qnt.n: addresses", ""),
-    ("quantiser", "if (answered) outstanding", "if (answered & ~crumbs) outstanding", "pv.qnt.c: the same", ""),
     ("quantiser", "outstanding & answered;", "answered;", "pv.qnt.n: the same", ""),
 ]
 
@@ -86,7 +84,6 @@ def test_broken_unit_is_found(top: str, old: str, new: str, claim: str, example:
     ("top", "examples"),
     [
         ("mult", ["op_a=0xfff.*must be 0x", "nn_kappa=0xfff.*must be 0x|.*nn_kappa=0xfff.*must be 0x"]),
-        ("compressed-decoder", ["0x4500 must become 0x00852403, not 0x00000513"]),
         (
             "decoder",
             [
@@ -111,7 +108,6 @@ def test_rare_faults_are_found(top: str, examples: list[str]):
 @pytest.mark.parametrize(
     ("top", "wanted", "count"),
     [
-        ("compressed-decoder", "", 2),
         ("decoder", "", 2),
         ("div", "", 3),
         ("quantiser", "", 4),
@@ -156,6 +152,6 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 @pytest.mark.flow
 def test_parts_of_the_cluster():
-    obligation = ArbiterClaims(3, "counter")
+    obligation = ArbiterClaims(2, "strict")
     assert verdicts(promises(obligation, obligation.emit().text)) == {EQUAL}
     assert [verdicts(wrong) for wrong in broken_promises(obligation)] == [{DIFFERENT}]

@@ -4,6 +4,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from tests.isa.rows import covering
 
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.table import INSNS
@@ -16,7 +17,7 @@ from xpulpnn_sim.reference.stimuli import element_width, instruction_words, oper
 
 pytestmark = pytest.mark.unit
 
-PC, WORDS, STATES, SEED = 0x4000, 4, 10, 23
+PC, WORDS, STATES, SEED = 0x4000, 4, 6, 23
 EXTENSIONS = frozenset(Extension)
 ROWS = [
     insn
@@ -75,7 +76,8 @@ def expected(insn, word, regs, nn, memory):
     return regs, nn, store, pc
 
 
-@pytest.mark.parametrize("insn", ROWS, ids=lambda insn: f"{insn.mnemonic} {insn.operands}")
+@pytest.mark.flow
+@pytest.mark.parametrize("insn", covering(ROWS), ids=lambda insn: f"{insn.mnemonic} {insn.operands}")
 def test_equal_to_the_golden_model(insn):
     rng = Random(f"{SEED} {insn.key}")
     for word in instruction_words(insn, WORDS, rng).tolist():
