@@ -77,7 +77,7 @@ def test_structure_is_proved_for_all_operands(structure: str):
 @pytest.mark.flow
 @pytest.mark.parametrize(("method", "verdict"), [("sat", LANES), ("exhaustive", LANES), ("random", SAMPLED)])
 def test_every_method_agrees(method: str, verdict: str):
-    fmt = ElemFmt.C if method == "sat" else ElemFmt.B
+    fmt = ElemFmt.N if method == "sat" else ElemFmt.B
     (one,) = check(*design_of(adders="inferred"), formats=[fmt], signs=[BOTH], methods=[method], timeout_s=300)
     assert (one.method, one.verdict) == (method, verdict)
 
@@ -155,7 +155,7 @@ def test_wrong_registers_are_found():
 @pytest.mark.flow
 def test_command_writes_every_operation(tmp_path, capsys: pytest.CaptureFixture[str]):
     target = tmp_path / "found.json"
-    settings = {"adders": "inferred", "multipliers": "shared"}
+    settings = {"adders": "inferred", "multipliers": "replicated"}
     options = [option for key, value in settings.items() for option in ("--set", f"{key}={value}")]
     assert run("--preset", "ri5cy", *options, "--formats", "b", "--json", str(target)) == 0
     found = unit_structures(apply_settings(preset("ri5cy"), settings), list(settings))

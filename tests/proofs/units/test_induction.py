@@ -97,9 +97,7 @@ def test_faults_are_refuted(name):
         assert text.count(old) == 1, f"{old} must be in the text once"
         text = text.replace(old, new)
     for claim, found in findings(obligation, text).items():
-        assert found.verdict == REFUTED
-        assert found.example[-1][claim] == 0
-        assert found.example[0]["rst"] == 1
+        assert (found.verdict, found.example[-1][claim], found.example[0]["rst"]) == (REFUTED, 0, 1)
 
 
 def test_nearly_every_claim_has_a_fault():

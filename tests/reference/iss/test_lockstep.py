@@ -84,6 +84,7 @@ def at(records, mnemonic_field, value=None):
     return int(np.flatnonzero(column if value is None else column == value)[0])
 
 
+@pytest.mark.flow
 def test_a_correct_design_agrees(executable, records):
     lockstep = Lockstep(executable, CONFIG)
     for start in range(0, 50, 7):

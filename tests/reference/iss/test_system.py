@@ -169,6 +169,7 @@ def test_mip_follows_the_lines(machine):
     assert iss.state.regs[5] == 0xFFFF_0888
 
 
+@pytest.mark.flow
 def test_wfi_sleeps_until_an_enabled_line(machine):
     iss = machine("wfi; nop")
     iss.csrs["mie"] = 1 << 7
