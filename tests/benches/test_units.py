@@ -1,5 +1,6 @@
-"""Every benched unit on every simulator; failing benches, designs that do not compile and bad seeds are reported."""
+"""Each kind of unit with a bench; failing benches, designs that do not compile and bad seeds are reported."""
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -13,13 +14,23 @@ from xpulpnn_sim.benches.units import UNITS
 
 pytestmark = pytest.mark.bench
 
-
-RUNS: list[tuple[str, str, int | None]] = [
-    (name, simulator, None) for name, unit in UNITS.items() for simulator in unit.simulators
-]
+# `xpulpnn mutate UNIT` runs, in Verilator, a bench with all its vectors on the unit and its mutants; here variants run
+# on one simulator, and on none what is a part of a unit that runs, or the same in another structure or preset
+ICARUS = "nnrf-4 nnrf-8 regfile regfile-array dotp-register mult-inferred decoder-ri5cy backend-2 axi-ext axi-refill"
+NONE = "dotp-shared-inferred dotp-and dotp-and-inferred dotp-none-inferred dotp-two-widths ex-stage-inferred"
+ONCE: dict[str, Sequence[str]] = dict.fromkeys(f"{ICARUS} tcdm-strict tcdm-equal".split(), ("icarus",))
+ONCE |= dict.fromkeys(f"{NONE} simd-alu simd-alu-part backend-ri5cy backend-cu".split(), ())
+ONCE |= dict.fromkeys(("core-demux", "csr-file-counters"), ("verilator",))
+VECTORS = {"alu": 8, "alu-part": 3, "dotp-shared": 6, "dotp-register": 6, "mult": 5, "mult-inferred": 5, "div": 12}
+VECTORS |= {"requantiser": 100, "requantiser-part": 100, "lsu": 4, "decoder-full": 1, "decoder-ri5cy": 1}
+FEWER = {name: {"vectors_per_row": vectors} for name, vectors in VECTORS.items()}
+FEWER |= {"quantiser": {"operations": 60}, "backend-full": {"pairs": 300}, "backend-2": {"pairs": 100}}
+FEWER |= {"core-full": {"part": 5}, "core-2": {"part": 9}, "compressed-decoder": {"stride": 3}}
+FEWER |= {"dma": {"transfers": 40}, "icache": {"far": 1 << 11}}
+FEWER |= {"event-unit": {"episodes": 2}, "event-unit-16": {"episodes": 1}, "tcdm-strict": {"cycles": 200}}
+RUNS = [(name, simulator, None) for name, unit in UNITS.items() for simulator in ONCE.get(name, unit.simulators)]
 # with this seed a bank stands still for a master that was served already, if it waits for cores alone
 RUNS.append(("tcdm-broadcast", "icarus", 2))
-
 
 design = cache(lambda unit: UNITS[unit].emit())
 
@@ -32,7 +43,7 @@ def test_unit(unit: str, simulator: str, chosen: int | None, pytestconfig: pytes
         pytest.skip(f"{simulator} is not installed")
     seed, cache = chosen or seed_from_environment(), pytestconfig.rootpath / "build" / "benches"
     print(f"XPULPNN_SEED={seed}")
-    data = UNITS[unit].describe()
+    data = UNITS[unit].describe() | FEWER.get(unit, {})
     run_bench(design(unit), unit, simulator, cache=cache, results=tmp_path, seed=seed, data=data)
 
 
