@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.designs import PAIR
 from tests.programs import read_results
 
 from xpulpnn.config import ClusterConfig, preset
@@ -38,7 +39,6 @@ CONFIG = simulated(
         core=preset("ri5cy"), cores=4, banks=8, tcdm_bytes=0x1_0000, icache_private=0, memories="ports", rvfi=True
     )
 )
-CACHED = ClusterConfig(core=simulated(preset("ri5cy")), cores=2, banks=4, dma=False)
 BUDGET = 2500
 MACHINE = Machine(max_cycles=150_000, l2_latency=4, fetch_latency=2)
 BY_NAME = {test.name: test for test in TESTS}
@@ -67,10 +67,9 @@ def program(seed: int, fault: int = 0) -> ClusterProgram:
     return replace(made, phases=(replace(first, parts=parts), *rest))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_no_difference(plan, seed):
+def test_no_difference(plan):
     reached = Reached()
-    verdict = run_one(program(seed), plan, replace(plan.machine(seed), max_cycles=200_000), reached)
+    verdict = run_one(program(1), plan, replace(plan.machine(1), max_cycles=200_000), reached)
     assert (verdict.reason, verdict.text) == (Reason.PASS, "pass")
     assert all(reached.accesses.values())
     assert reached.misaligned > 50
@@ -83,7 +82,7 @@ def test_blocks_end_anywhere(plan, monkeypatch):
 
 
 def test_instruction_caches():
-    plan = ClusterPlan(config=CACHED, label="", l2_latency=20)
+    plan = ClusterPlan(config=PAIR, label="", l2_latency=20)
     result = run_cluster_seed(5, plan)
     assert result.verdict.text == "pass"
     assert result.coverage.stalls["fetch"] > 100
@@ -116,8 +115,6 @@ def test_faults_are_found(plan, fault, reasons, told):
 
 
 ALONE = {
-    ClusterFault.SWAPPED_BANKS: "must be",
-    ClusterFault.WRONG_STORE: "must be",
     ClusterFault.SILENT_ACCESS: "grants must be 0x00000001, not 0x00000000: accesses that the bus has granted",
     ClusterFault.LOST_MARK: "rd_wdata must be 0x",
 }
