@@ -6,27 +6,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "csrs.hpp"
+#include "error_log.hpp"
 #include "followed.hpp"
 #include "memory.hpp"
 #include "schema.hpp"
+#include "value_table.hpp"
 
 namespace harness {
-
-class ErrorLog {
-  public:
-    void start(CheckError* errors) {
-        first_ = errors;
-        total = 0;
-    }
-    __attribute__((noinline)) void add(uint32_t hart, uint32_t position, size_t field, uint32_t expected, uint32_t got) {
-        if (total < KEPT_ERRORS) first_[total] = {hart, position, static_cast<uint32_t>(field), expected, got};
-        ++total;
-    }
-    uint32_t total = 0;
-
-  private:
-    CheckError* first_ = nullptr;
-};
 
 class Hart {
   public:
@@ -34,7 +21,7 @@ class Hart {
         : number_(number), settings_(settings), text_(text), shadow_(shadow), order_(order), log_(log), pc_(settings.entry & ~1u) {}
 
     void add_csrs(const CsrState* csrs, uint32_t count) {
-        for (uint32_t i = 0; i < count; ++i) csrs_[csrs[i].address & CSR_MASK] = csrs[i];
+        for (uint32_t i = 0; i < count; ++i) csrs_[csrs[i].address] = csrs[i];
     }
 
     // Looks the instructions of a block up; returns the number of words not known yet, which go to `unknown`.
@@ -60,39 +47,9 @@ class Hart {
         return missing;
     }
 
-    // Distributes the values of the block to `groups` groups, one array per ValueField; group g starts at `starts[g]`.
-    // The parameters of a requantisation are those that the records have loaded, since none of their fields shows them.
+    // Distributes the values of the block, see ValueTable.
     void distribute(uint32_t groups, uint32_t* starts, uint32_t* values) {
-        std::vector<uint32_t> next(groups + 1);
-        for (uint32_t i = 0; i < count_; ++i) {
-            const uint32_t group = chosen_[i]->group;
-            if (group != NO_GROUP && !records_[i].trap) ++next[group + 1];
-        }
-        for (uint32_t group = 0; group < groups; ++group) next[group + 1] += next[group];
-        for (uint32_t group = 0; group <= groups; ++group) starts[group] = next[group];
-        for (uint32_t i = 0; i < count_; ++i) {
-            const Retirement& r = records_[i];
-            const CheckInsn& insn = *chosen_[i];
-            if (insn.properties & WRITES_NN && insn.reloaded >= FIRST_PARAMETER && !r.trap) {
-                parameters_[insn.reloaded - FIRST_PARAMETER] = r.mem_rdata;
-            }
-            if (insn.group == NO_GROUP || r.trap) continue;
-            const bool requantises = insn.properties & READS_PARAMETERS;
-            uint32_t* to = values + next[insn.group]++;
-            to[count_ * VALUE_WORD] = insn.word;
-            to[count_ * VALUE_PC] = r.pc_rdata;
-            to[count_ * VALUE_POSITION] = i;
-            to[count_ * VALUE_RS1] = r.rs1_rdata;
-            to[count_ * VALUE_RS2] = r.rs2_rdata;
-            to[count_ * VALUE_RD_OLD] = r.rd_rdata;
-            to[count_ * VALUE_ACT] = requantises ? parameters_[0] : r.nn_act_rdata;
-            to[count_ * VALUE_WGT] = requantises ? parameters_[1] : r.nn_wgt_rdata;
-            to[count_ * VALUE_LOADED] = r.mem_rdata;
-            to[count_ * VALUE_RD] = r.rd_wdata;
-            to[count_ * VALUE_BASE] = r.base_wdata;
-            to[count_ * VALUE_ADDRESS] = r.mem_addr;
-            to[count_ * VALUE_STORE] = r.mem_wdata;
-        }
+        table_.fill(records_, chosen_, groups, starts, values);
     }
 
     // Says of the block whether and where its transfers of control go; `lines` are its interrupt lines, nullptr if
@@ -117,8 +74,7 @@ class Hart {
 
   private:
     using Field = uint32_t Retirement::*;
-    static constexpr uint32_t CSR_MASK = 0xFFF, LINES = 1u << 12;
-    static constexpr uint32_t START = 0, END = 1, COUNT = 2;  // CSRs of a hardware loop
+    static constexpr uint32_t LINES = 1u << 12;
     static constexpr uint32_t PATIENCE = 8;  // retirements; those under way when an interrupt comes are fewer
 
     struct Line {
@@ -150,7 +106,7 @@ class Hart {
                                  &Retirement::mem_wmask}) {
                 expect(effect, 0);
             }
-            pc_ = enter_trap(r.cause & CAUSE_CODE, r.pc_rdata);
+            pc_ = csrs_.enter_trap(r.cause & CAUSE_CODE, r.pc_rdata);
         } else {
             sources();
             access();
@@ -186,7 +142,7 @@ class Hart {
         const uint32_t action = insn_->action;
         if (action == RAISE) return insn_->number;
         if (action >= CSR_READ && action <= CSR_CLEAR) {
-            const uint32_t flags = csrs_[insn_->number & CSR_MASK].flags;
+            const uint32_t flags = csrs_[insn_->number].flags;
             if (!(flags & PRESENT) || (flags & READ_ONLY && action != CSR_READ)) return ILLEGAL_INSTRUCTION;
         }
         return 0;
@@ -339,43 +295,15 @@ class Hart {
         const Retirement& r = *record_;
         const CheckInsn& insn = *insn_;
         if (insn.action == TRANSFER && taken) return target;
-        if (insn.action == RETURN) return leave_trap();
+        if (insn.action == RETURN) return csrs_.leave_trap();
         const uint32_t operand = insn.is_constant ? insn.constant : r.rs1_rdata;
-        CsrState& csr = csrs_[insn.number & CSR_MASK];
+        CsrState& csr = csrs_[insn.number];
         const uint32_t old = csr.value;
-        const uint32_t next = follow_loops(r.pc_rdata, r.pc_rdata + insn.length);
-        const uint32_t loop = CSR_LPSTART0 + LOOP_CSRS * insn.number;
+        const uint32_t next = csrs_.follow_loops(r.pc_rdata, r.pc_rdata + insn.length);
         if (insn.action >= CSR_READ && insn.action <= CSR_CLEAR && insn.rd && !(csr.flags & FREE)) {
             expect(&Retirement::rd_wdata, old);
         }
-        switch (insn.action) {
-            case CSR_WRITE: write(csr, operand); break;
-            case CSR_SET: write(csr, old | operand); break;
-            case CSR_CLEAR: write(csr, old & ~operand); break;
-            case SET_LOOP_START: write(csrs_[loop + START], r.pc_rdata + insn.offset); break;
-            case SET_LOOP:
-                write(csrs_[loop + START], r.pc_rdata + insn.length);
-                write(csrs_[loop + COUNT], operand);
-                [[fallthrough]];
-            case SET_LOOP_END: write(csrs_[loop + END], r.pc_rdata + insn.offset); break;
-            case SET_LOOP_COUNT: write(csrs_[loop + COUNT], operand); break;
-            default: break;
-        }
-        return next;
-    }
-
-    static void write(CsrState& csr, uint32_t value) {
-        csr.value = (csr.value & ~csr.writable) | (value & csr.writable);
-    }
-
-    uint32_t follow_loops(uint32_t pc, uint32_t next) {
-        for (uint32_t loop : {CSR_LPSTART0, CSR_LPSTART0 + LOOP_CSRS}) {
-            uint32_t& count = csrs_[loop + COUNT].value;
-            if (csrs_[loop + END].value == pc && count > 1) {
-                --count;
-                return csrs_[loop + START].value;
-            }
-        }
+        csrs_.change(insn, operand, r.pc_rdata);
         return next;
     }
 
@@ -397,38 +325,11 @@ class Hart {
             line = mtvec & MTVEC_VECTORED ? (r.pc_rdata - (mtvec & MTVEC_BASE)) / VECTOR_BYTES & CAUSE_CODE : lowest;
         }
         expect(&Retirement::intr, csrs_[CSR_MSTATUS].value & MSTATUS_MIE && enabled >> line & 1);
-        pc_ = enter_trap(MCAUSE_INTERRUPT | line, pc_);
+        pc_ = csrs_.enter_trap(MCAUSE_INTERRUPT | line, pc_);
         if (!irq_lines_ || r.trap) return CAUSE_INTERRUPT | line;
         const uint32_t pending = irq_lines_[position_] & enabled;
         expect(&Retirement::intr, pending != 0);
-        return CAUSE_INTERRUPT | (pending ? most_urgent(pending) : line);
-    }
-
-    static uint32_t most_urgent(uint32_t pending) {
-        for (uint32_t line : IRQ_PRIORITY) {
-            if (pending >> line & 1) return line;
-        }
-        return 0;
-    }
-
-    // Returns the address of the handler.
-    uint32_t enter_trap(uint32_t cause, uint32_t pc) {
-        uint32_t& status = csrs_[CSR_MSTATUS].value;
-        const bool enabled = status & MSTATUS_MIE;
-        status = (status & ~(MSTATUS_MIE | MSTATUS_MPIE)) | (enabled ? MSTATUS_MPIE : 0);
-        csrs_[CSR_MEPC].value = pc;
-        csrs_[CSR_MCAUSE].value = cause;
-        const uint32_t mtvec = csrs_[CSR_MTVEC].value;
-        const bool vectored = cause & MCAUSE_INTERRUPT && mtvec & MTVEC_VECTORED;
-        return (mtvec & MTVEC_BASE) + (vectored ? VECTOR_BYTES * (cause & CAUSE_CODE) : 0);
-    }
-
-    // Returns the address to continue at.
-    uint32_t leave_trap() {
-        uint32_t& status = csrs_[CSR_MSTATUS].value;
-        const bool enabled = status & MSTATUS_MPIE;
-        status = (status & ~MSTATUS_MIE) | MSTATUS_MPIE | (enabled ? MSTATUS_MIE : 0);
-        return csrs_[CSR_MEPC].value;
+        return CAUSE_INTERRUPT | (pending ? Csrs::most_urgent(pending) : line);
     }
 
     // Bits of the word at `address` that the shadow memory knows.
@@ -457,12 +358,12 @@ class Hart {
     Memory& shadow_;
     Order& order_;
     ErrorLog& log_;
-    std::array<CsrState, CSR_MASK + 1> csrs_{};
+    Csrs csrs_;
     std::array<Line, LINES> lines_{};       // instructions found by address
     std::vector<const CheckInsn*> chosen_;  // of each retirement of the block
     uint32_t gpr_[32] = {};
     uint32_t nnrf_[NNRF_ENTRIES + NNRF_PARAMETERS] = {};
-    uint32_t parameters_[NNRF_PARAMETERS] = {};
+    ValueTable table_;
     uint32_t pc_;
     uint64_t order_number_ = 0;
     bool started_ = false;

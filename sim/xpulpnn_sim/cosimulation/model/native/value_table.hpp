@@ -1,0 +1,54 @@
+// Operands and results of a block by group of instructions, for the reference models.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "schema.hpp"
+
+namespace harness {
+
+class ValueTable {
+  public:
+    // Distributes the values of a block, the instructions `chosen`, to `groups` groups, one array per ValueField; group g
+    // starts at `starts[g]`.
+    // The parameters of a requantisation are those that the records have loaded, since none of their fields shows them.
+    void fill(const Retirement* records, const std::vector<const CheckInsn*>& chosen, uint32_t groups, uint32_t* starts,
+              uint32_t* values) {
+        const uint32_t count = static_cast<uint32_t>(chosen.size());
+        std::vector<uint32_t> next(groups + 1);
+        for (uint32_t i = 0; i < count; ++i) {
+            const uint32_t group = chosen[i]->group;
+            if (group != NO_GROUP && !records[i].trap) ++next[group + 1];
+        }
+        for (uint32_t group = 0; group < groups; ++group) next[group + 1] += next[group];
+        for (uint32_t group = 0; group <= groups; ++group) starts[group] = next[group];
+        for (uint32_t i = 0; i < count; ++i) {
+            const Retirement& r = records[i];
+            const CheckInsn& insn = *chosen[i];
+            if (insn.properties & WRITES_NN && insn.reloaded >= FIRST_PARAMETER && !r.trap) {
+                parameters_[insn.reloaded - FIRST_PARAMETER] = r.mem_rdata;
+            }
+            if (insn.group == NO_GROUP || r.trap) continue;
+            const bool requantises = insn.properties & READS_PARAMETERS;
+            uint32_t* to = values + next[insn.group]++;
+            to[count * VALUE_WORD] = insn.word;
+            to[count * VALUE_PC] = r.pc_rdata;
+            to[count * VALUE_POSITION] = i;
+            to[count * VALUE_RS1] = r.rs1_rdata;
+            to[count * VALUE_RS2] = r.rs2_rdata;
+            to[count * VALUE_RD_OLD] = r.rd_rdata;
+            to[count * VALUE_ACT] = requantises ? parameters_[0] : r.nn_act_rdata;
+            to[count * VALUE_WGT] = requantises ? parameters_[1] : r.nn_wgt_rdata;
+            to[count * VALUE_LOADED] = r.mem_rdata;
+            to[count * VALUE_RD] = r.rd_wdata;
+            to[count * VALUE_BASE] = r.base_wdata;
+            to[count * VALUE_ADDRESS] = r.mem_addr;
+            to[count * VALUE_STORE] = r.mem_wdata;
+        }
+    }
+
+  private:
+    uint32_t parameters_[NNRF_PARAMETERS] = {};
+};
+
+}  // namespace harness
