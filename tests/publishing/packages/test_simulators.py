@@ -20,7 +20,7 @@ pytestmark = pytest.mark.flow
 
 BASE = "--preset ri5cy --set xpulpv2=false"
 SMALL_CLUSTER = f"{BASE} --set cores=2 --set banks=4 --set memories=ports"
-# the core with XpulpNN is what README does with a package (make examples)
+EVERYTHING = "--preset xpulpnn2 --set mac_load_cu=true --set qnt=true"
 SMALL_CORE = f"{BASE} --set performance_counters=true --set rvfi=true --reset async-low --initial off --prefix soc_"
 
 ONCE = """#!/bin/sh
@@ -126,6 +126,7 @@ endmodule
         ("mult", "--preset xpulpnn2 --initial off", "", ""),
         ("ex-stage", "--preset xpulpnn2 --set mac_load_cu=true", "", ""),
         ("cluster", SMALL_CLUSTER, "+latency=4 +stall=30", "PASS: 3 results of 2 cores"),
+        ("core", EVERYTHING, "", ""),
         ("core", SMALL_CORE, "+latency=3 +stall=30 +seed=5", "latency 3, stall 30 %"),
     ],
 )
