@@ -391,7 +391,7 @@ def test_cosim_on_a_cluster(tmp_path, capsys):
     for record in records:
         assert record.keys() == FIELDS | added
         assert (record["cores"], record["mismatches"], len(record["shares"])) == (4, 0, 4)
-    assert "nn_4x4, aligned" in str(plots_of(plot.read_text()))
+    assert "'aligned'" in str(plots_of(plot.read_text()))
     assert "aligned" in capsys.readouterr().out
 
 
