@@ -15,6 +15,5 @@ for tool in g++ make perl; do
 done
 echo "Setting up .venv (once) ..."
 "$python" -m venv .venv
-# Most modules of the wheels are never imported; Python compiles the others when they are.
-.venv/bin/python -m pip install --no-compile --quiet --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+.venv/bin/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 touch "$stamp"
