@@ -14,7 +14,7 @@ from xpulpnn.errors import ConfigError
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES, MAX_CORES
 from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
-from xpulpnn.isa.machine import NNRF_ENTRIES, NNRF_PARAMETERS, NNRF_WEIGHTS, WORD_BYTES
+from xpulpnn.isa.machine import NNRF_ENTRIES, NNRF_PARAMETERS, NNRF_WEIGHTS, SECOND_PAIR, WORD_BYTES
 
 Config = TypeVar("Config")
 
@@ -154,6 +154,7 @@ _EXTENSIONS: Mapping[str, tuple[Extension, str]] = {
     "qnt": (Extension.XPULPQNT, "xpulpnn"),
     "mac_load_cross": (Extension.XPULPML_CROSS, "mac_load_nn"),
     "mac_load_dot": (Extension.XPULPML_DOT, "mac_load_nn"),
+    "mac_load_pair": (Extension.XPULPML_PAIR, "mac_load_nn"),
     "requantise": (Extension.XPULPRQ, "mac_load_nn"),
 }
 """Extension that each field adds, and the field without which it cannot be."""
@@ -174,6 +175,9 @@ class CoreConfig:
     mac_load_cross: bool = field(default=False, metadata=IF_SET)
     #: mac_load_dot: Mac&Load of the nn form without accumulation (``pv.mldot*``); needs ``mac_load_nn``.
     mac_load_dot: bool = field(default=False, metadata=IF_SET)
+    #: mac_load_pair: Mac&Load of one weight with two activations, two sums at a time (``pv.mlsduo*``, ``pv.mlduo*``);
+    #:   needs ``mac_load_nn``.
+    mac_load_pair: bool = field(default=False, metadata=IF_SET)
     #: requantise: Requantisation by a factor, a summand and a shift (``pv.rqld``, ``pv.rqu``, ``pv.rqs``) to the
     #:   widths 8, 4 and 2; needs ``mac_load_nn`` and one of these widths.
     requantise: bool = field(default=False, metadata=IF_SET)
@@ -236,7 +240,8 @@ class CoreConfig:
 
     @property
     def nnrf_entries(self) -> int:
-        """Words in the NN-RF: 6 with the nn form, 8 with the requantisation, 4 with Compute&Update alone, else 0."""
+        """Words in the NN-RF: 6 with the nn form, 8 with the requantisation, 4 with Compute&Update alone, else 0; two
+        more, behind the places of all these, with Mac&Load of two products."""
         if self.mac_load_nn:
             return NNRF_ENTRIES + NNRF_PARAMETERS * self.requantise
         return NNRF_WEIGHTS if self.mac_load_cu else 0
@@ -244,7 +249,8 @@ class CoreConfig:
     @property
     def nn_addr_bits(self) -> int:
         """Bits of an NN-RF entry number."""
-        return max(self.nnrf_entries - 1, 0).bit_length()
+        last = SECOND_PAIR + 1 if self.mac_load_pair else self.nnrf_entries - 1
+        return max(last, 0).bit_length()
 
     @property
     def dotp_operands_in_id(self) -> bool:

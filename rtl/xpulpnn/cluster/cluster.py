@@ -32,7 +32,7 @@ from xpulpnn.isa.cluster import (
     TIMER,
 )
 from xpulpnn.isa.machine import XLEN, Interrupt
-from xpulpnn.isa.retirement import MEANINGS, WIDTHS
+from xpulpnn.isa.retirement import MEANINGS, port_widths
 
 CLUSTER_ID_BITS = 6
 CORE_ID_BITS = 5  # bits of mhartid below the number of the cluster
@@ -96,7 +96,8 @@ class Cluster(Component):
             #: banks: The banks of the TCDM, if they are outside.
             ports["banks"] = Out(BankSignature(config.bank_words)).array(config.banks)
         if config.rvfi:
-            ports |= {f"rvfi_{core}_{name}": Out(width) for core in cores for name, width in WIDTHS.items()}
+            widths = port_widths(pairs=config.core.mac_load_pair)
+            ports |= {f"rvfi_{core}_{name}": Out(width) for core in cores for name, width in widths.items()}
             ports |= {f"bank_master_{bank}": Out(MASTER_BITS) for bank in range(config.banks)}
             if config.broadcast:
                 ports |= {f"bank_sharers_{bank}": Out(config.masters) for bank in range(config.banks)}
@@ -195,7 +196,8 @@ class Cluster(Component):
         if self.config.core.performance_counters:
             m.d.comb += core.ext_events.eq(demux.events)
         if self.config.core.rvfi:
-            m.d.comb += [getattr(self, f"rvfi_{number}_{name}").eq(getattr(core, f"rvfi_{name}")) for name in WIDTHS]
+            names = port_widths(pairs=self.config.core.mac_load_pair)
+            m.d.comb += [getattr(self, f"rvfi_{number}_{name}").eq(getattr(core, f"rvfi_{name}")) for name in names]
 
     def _dma(self, m, dma, demuxes, tcdm, event_unit):
         """The DMA engine: a master of the memory behind the cores, commanded by them."""

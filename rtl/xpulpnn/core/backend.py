@@ -61,7 +61,10 @@ class Backend(Component):
         if config.rvfi:
             #: info: Additions of the front end to the retirement record of the instruction taken; with ``rvfi``.
             #: rvfi: Retirement port; on request.
-            ports |= {"rvfi": Out(RvfiSignature()), "info": In(pipeline.RetireInfoSignature())}
+            ports |= {
+                "rvfi": Out(RvfiSignature(pairs=config.mac_load_pair)),
+                "info": In(pipeline.RetireInfoSignature()),
+            }
         super().__init__(config, ports)
 
     def _build(self, m):
@@ -118,6 +121,8 @@ class Backend(Component):
         if self.config.requantise:
             keeps_rd |= id_ex.requantise.valid
             m.d.comb += [ex_stage.requantise.eq(id_ex.requantise.valid), ex.product.eq(ex_stage.product)]
+        if self.config.mac_load_pair:
+            m.d.comb += following(ex, ex_stage, "first", "second")
         m.d.comb += [getattr(ex, name).eq(getattr(id_ex, name)) for name in ex.signature.shared(self.config)]
         m.d.comb += [
             ex.access.eq(id_ex.lsu.valid),
@@ -142,6 +147,12 @@ class Backend(Component):
             m.d.comb += following(ex_stage, id_ex, "dotp_fmt", "dotp_a_signed", "dotp_b_signed", "dotp_a", "dotp_b")
         elif self.config.widths:
             m.d.comb += following(ex_stage, id_stage, "dotp_enable", "dotp_ctrl", "dotp_a", "dotp_b", into="id_")
+        if self.config.mac_load_pair:
+            m.d.comb += [*following(ex_stage, id_ex, "pair", "op_d"), id_stage.nn_act2.eq(ex_stage.id_nn_act2)]
+            if self.config.dotp_operands_in_id:
+                m.d.comb += ex_stage.dotp_a2.eq(id_ex.dotp_a2)
+            else:
+                m.d.comb += ex_stage.id_dotp_a2.eq(id_stage.dotp_a2)
         if self.config.mac_load_nn:
             m.d.comb += [ex_stage.id_nn_act_addr.eq(id_stage.nn_act_addr), id_stage.nn_act.eq(ex_stage.id_nn_act)]
         if self.config.mac_load:
@@ -178,7 +189,7 @@ class Backend(Component):
 
     def _observe(self, m, id_stage, ex_stage, wb_stage, lsu, ex_ready, is_mac_load):
         m.submodules.wait_tap = waits = WaitTap()
-        m.submodules.rvfi_tap = tap = RvfiTap()
+        m.submodules.rvfi_tap = tap = RvfiTap(pairs=self.config.mac_load_pair)
         connect(m, tap.rvfi, flipped(self.rvfi))
         connect(m, flipped(self.info), tap.id_info)
         connect(m, flipped(self.info), waits.info)
@@ -240,3 +251,9 @@ class Backend(Component):
         if self.config.mac_load:
             first = 0 if self.config.mac_load_nn else FIRST_WEIGHT
             m.d.comb += [tap.wb_nn_we.eq(wb_stage.nn_we), tap.wb_nn_addr.eq(wb_stage.nn_addr + first)]
+        if self.config.mac_load_pair:
+            m.d.comb += [
+                tap.id_pair.eq(id_stage.id_pair),
+                tap.wb_pair.eq(wb_stage.wb.pair),
+                tap.wb_odd.eq(wb_stage.wb.odd),
+            ]

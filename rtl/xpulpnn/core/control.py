@@ -66,6 +66,12 @@ class MacLoad(enum.Enum, shape=2):
     NONE, NN, CU = range(3)
 
 
+class PairCtrl(data.Struct):
+    """Control word of Mac&Load of two products."""
+
+    valid: 1  #: The instruction is one.
+
+
 class System(enum.Enum, shape=3):
     """Instructions that the core's controller executes, not the back end."""
 
@@ -188,6 +194,8 @@ def control_fields(insn: Insn) -> Fields:
     elif insn.is_jump:
         fields |= {"jump": True, "op_a": OpASel.PC} | _immediate(ImmSel.LINK)
         fields |= {"target": TargetSel.JALR if insn.op == "jalr" else TargetSel.JAL, "ex_write": WriteSel.RD}
+    elif insn.is_pair:
+        fields |= _mac_load_pair(insn)
     elif insn.is_mac_load:
         fields |= _mac_load(insn)
     elif insn.op == "pv.qnt":
@@ -254,6 +262,16 @@ def _mac_load(insn: Insn) -> Fields:
     # what the product replaces is read, too: an access fault restores it
     form = {"rd_used": True, "mac_load": MacLoad.NN if insn.is_nn_form else MacLoad.CU}
     return access | form | _immediate(ImmSel.WORD_BYTES)
+
+
+def _mac_load_pair(insn: Insn) -> Fields:
+    """Two dot products: a load with increment whose word goes to the NN-RF, while port A writes both sums in WB."""
+    fields: Fields = {"ex.unit": Unit.ALU, "pair.valid": True, "wb_write": WriteSel.RD}
+    # the register behind rd is read in place of rs2
+    fields |= {"rd_used": insn.accumulates, "rs2_used": insn.accumulates}
+    if insn.writes_base:
+        fields |= {"lsu.valid": True, "lsu.size": MemSize.WORD, "lsu.post": True, "ex_write": WriteSel.RS1}
+    return fields | _immediate(ImmSel.WORD_BYTES)
 
 
 def _quantisation(insn: Insn) -> Fields:

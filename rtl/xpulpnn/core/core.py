@@ -12,7 +12,7 @@ from xpulpnn.core.hwloops import HwLoops
 from xpulpnn.core.if_stage import IfStage
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 from xpulpnn.isa.csr import CLUSTER_EVENTS, PERFORMANCE_EVENTS
-from xpulpnn.isa.retirement import MEANINGS, WIDTHS, WaitCause
+from xpulpnn.isa.retirement import MEANINGS, WaitCause, port_widths
 
 
 class Core(Component):
@@ -66,7 +66,7 @@ class Core(Component):
             #:   counters.
             ports["ext_events"] = In(len(CLUSTER_EVENTS))
         if config.rvfi:
-            ports |= {f"rvfi_{name}": Out(width) for name, width in WIDTHS.items()}
+            ports |= {f"rvfi_{name}": Out(width) for name, width in port_widths(pairs=config.mac_load_pair).items()}
         super().__init__(config, ports)
 
     def _build(self, m):
@@ -190,4 +190,5 @@ class Core(Component):
             m.d.comb += info.redirect.eq(WaitCause.TRAP)
         with m.Elif(controller.loop_wrong & ~backend.branch.valid):
             m.d.comb += info.redirect.eq(WaitCause.LOOP)
-        m.d.comb += [getattr(self, f"rvfi_{name}").eq(getattr(backend.rvfi, name)) for name in WIDTHS]
+        names = port_widths(pairs=self.config.mac_load_pair)
+        m.d.comb += [getattr(self, f"rvfi_{name}").eq(getattr(backend.rvfi, name)) for name in names]

@@ -16,7 +16,7 @@ from amaranth.lib import data
 
 from xpulpnn.component import Component, In, Out
 from xpulpnn.config import CoreConfig
-from xpulpnn.core.control import IdCtrl, control_fields
+from xpulpnn.core.control import IdCtrl, PairCtrl, control_fields
 from xpulpnn.core.quantiser import QuantiserCtrl
 from xpulpnn.core.requantiser import RequantiseCtrl
 from xpulpnn.isa.machine import WORD_BYTES
@@ -93,11 +93,18 @@ OPCODE_BITS = 7
 
 
 def legal_patterns(insn: Insn) -> list[str]:
-    """Patterns of the legal words of a 32-bit row: its own, less the excluded pair of Mac&Load update bits."""
-    if "nnimm5" not in insn.operands or insn.reloads_other:
-        return [insn.pattern]
-    before_update_bits, rest = insn.pattern[:7], insn.pattern[9:]
-    return [f"{before_update_bits}{update}{rest}" for update in ("0-", "10")]
+    """Patterns of the legal words of a 32-bit row: its own, with the patterns of a field that does not take all."""
+    patterns = [insn.pattern]
+    for field in (token.field for token in insn.tokens if token.field.legal):
+        # instruction bits of the field by their place in its patterns
+        places = [low + bit for low, _, width in field.parts for bit in reversed(range(width))]
+        patterns = [_filled(text, dict(zip(places, legal, strict=True))) for text in patterns for legal in field.legal]
+    return patterns
+
+
+def _filled(text: str, bits: Mapping[int, str]) -> str:
+    top = len(text) - 1
+    return "".join(bits.get(top - position, mark) for position, mark in enumerate(text))
 
 
 def leaves(fields: data.View, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -146,7 +153,9 @@ def _choices(config: CoreConfig) -> Mapping[str, Mapping[str, Choice]]:
         for opcode, insns in by_opcode.items():
             rows: dict[int, list[str]] = defaultdict(list)
             for insn in insns:
-                rows[Const.cast(fields[insn].get(name, 0)).value].append(insn.pattern)
+                # illegal values of a field are free as well, except where they are another instruction
+                patterns = legal_patterns(insn) if insn.is_pair else [insn.pattern]
+                rows[Const.cast(fields[insn].get(name, 0)).value] += patterns
             if rows.keys() != {0}:
                 outputs.setdefault(name, {})[opcode] = _choice(rows)
     return outputs
@@ -180,6 +189,9 @@ class Decoder(Component):
         if config.requantise:
             #: requantise: Control word of requantisation; only with it.
             ports["requantise"] = Out(RequantiseCtrl)
+        if config.mac_load_pair:
+            #: pair: Control word of Mac&Load of two products; only with it.
+            ports["pair"] = Out(PairCtrl)
         super().__init__(config, ports)
 
     def _build(self, m):
@@ -189,7 +201,7 @@ class Decoder(Component):
                 with m.Case(opcode), m.Switch(self.word), m.Case(*patterns):
                     m.d.comb += self.illegal.eq(0)
         outputs = [*leaves(self.ctrl)]
-        for name in ("quantise", "requantise"):
+        for name in ("quantise", "requantise", "pair"):
             if name in self.signature.members:
                 outputs += leaves(getattr(self, name), f"{name}.")
         for name, output, shape in outputs:

@@ -69,7 +69,20 @@ class ExStage(Component):
             #:   Mac&Load.
             #: id_nn_act: Word of that activation entry, in the same cycle; the word being written if it is the same
             #:   entry.
-            ports |= {"id_nn_act_addr": In(1), "id_nn_act": Out(32)}
+            ports |= {"id_nn_act_addr": In(1 + config.mac_load_pair), "id_nn_act": Out(32)}
+        if config.mac_load_pair:
+            #: id_nn_act2: Word of the second activation of the pair that the instruction in ID reads; only with
+            #:   Mac&Load of two products, like the rest.
+            #: pair: The instruction in EX is one.
+            #: op_d: Old value of its second sum.
+            #: first, second: Its sums; 0 for other instructions.
+            ports |= {"id_nn_act2": Out(32), "pair": In(1), "op_d": In(32), "first": Out(32), "second": Out(32)}
+            if config.dotp_operands_in_id:
+                #: dotp_a2: Packed factor a of its second product, the second activation.
+                ports["dotp_a2"] = In(32)
+            else:
+                #: id_dotp_a2: The same of the instruction leaving ID.
+                ports["id_dotp_a2"] = In(32)
         if config.mac_load:
             #: id_nn_wgt_addr: Weight entry of the NN-RF that the instruction in ID reads; only with Mac&Load.
             #: id_nn_wgt: Word of that weight entry, in the same cycle; the word being written if it is the same entry.
@@ -114,6 +127,10 @@ class ExStage(Component):
             div.take.eq(self.advance),
         ]
         dotp_result = self._dotp(m) if self.config.widths else Signal(32)
+        if self.config.mac_load_pair:
+            second = self._second_dotp(m)
+            mask = self.pair.replicate(len(second))
+            m.d.comb += [self.first.eq(dotp_result & mask), self.second.eq(second & mask)]
         if self.config.mac_load:
             self._nnrf(m, mult)
 
@@ -156,6 +173,26 @@ class ExStage(Component):
             ]
         return dotp.result
 
+    def _second_dotp(self, m):
+        m.submodules.dotp2 = dotp = DotpUnit(self.config.dotp)
+        # without its weight nothing moves in the unit while others multiply
+        mask = self.pair.replicate(32)
+        m.d.comb += dotp.rd.eq(self.op_d)
+        if self.config.dotp_operands_in_id:
+            m.d.comb += [
+                *following(dotp.ctrl, self, "fmt", "a_signed", "b_signed", of="dotp_"),
+                dotp.ctrl.accumulate.eq(self.ctrl.dotp.accumulate),
+                dotp.rs1.eq(self.dotp_a2),
+                dotp.rs2.eq(self.dotp_b & mask),
+            ]
+        else:
+            m.d.comb += [
+                *following(dotp, self, "enable", "ctrl", of="id_dotp_"),
+                dotp.rs1.eq(self.id_dotp_a2),
+                dotp.rs2.eq(self.id_dotp_b),
+            ]
+        return dotp.result
+
     def _quantiser(self, m):
         m.submodules.quantiser = quantiser = Quantiser(self.config)
         m.d.comb += [
@@ -171,7 +208,7 @@ class ExStage(Component):
             m.d.comb += [self.result.eq(quantiser.result), self.done.eq(quantiser.done)]
 
     def _nnrf(self, m, mult):
-        m.submodules.nnrf = nnrf = NnRf(self.config.nnrf_entries)
+        m.submodules.nnrf = nnrf = NnRf(self.config.nnrf_entries, pairs=self.config.mac_load_pair)
         m.d.comb += [
             nnrf.wgt_addr.eq(self.id_nn_wgt_addr),
             self.id_nn_wgt.eq(nnrf.wgt),
@@ -181,5 +218,7 @@ class ExStage(Component):
         ]
         if self.config.mac_load_nn:
             m.d.comb += [nnrf.act_addr.eq(self.id_nn_act_addr), self.id_nn_act.eq(nnrf.act)]
+        if self.config.mac_load_pair:
+            m.d.comb += self.id_nn_act2.eq(nnrf.act2)
         if self.config.requantise:
             m.d.comb += [mult.nn_kappa.eq(nnrf.nn_kappa), mult.nn_lambda.eq(nnrf.nn_lambda)]

@@ -1,6 +1,6 @@
 """ID stage: decoding, operand read, hazards, and the ID/EX pipeline register."""
 
-from amaranth.hdl import Cat, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
 from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
 from xpulpnn.config import CoreConfig
@@ -37,7 +37,8 @@ class IdStage(Component):
             "flush": In(1),  #: The instruction in EX is dropped; not with ``ex_ready``.
             "hold": In(1),  #: The instruction in ID stays.
             "drained": In(1),  #: EX and WB are empty.
-            "wb": In(pipeline.WbSignature()),  #: Write under way through port A, for forwarding.
+            #: wb: Write under way through port A, for forwarding.
+            "wb": In(pipeline.WbSignature(pairs=config.mac_load_pair)),
             "wb_write": In(1),  #: Port A writes at the end of this cycle.
             "wb_wdata": In(32),  #: Value that it writes.
             "id_ex": Out(pipeline.IdExSignature(config)),  #: Pipeline register.
@@ -65,7 +66,11 @@ class IdStage(Component):
         if config.mac_load_nn:
             #: nn_act_addr: Activation entry of the NN-RF to read.
             #: nn_act: Its word.
-            ports |= {"nn_act_addr": Out(1), "nn_act": In(32)}
+            ports |= {"nn_act_addr": Out(1 + config.mac_load_pair), "nn_act": In(32)}
+        if config.mac_load_pair:
+            #: nn_act2: Word of the second activation of the same pair; with Mac&Load of two products.
+            #: dotp_a2: Second factor a of a dot product leaving ID.
+            ports |= {"nn_act2": In(32), "dotp_a2": Out(32)}
         if config.mac_load:
             #: nn_wgt_addr: Weight entry of the NN-RF to read.
             #: nn_wgt: Its word.
@@ -73,13 +78,16 @@ class IdStage(Component):
         if config.rvfi:
             #: id_wait: Why the instruction in ID stays if it is neither held nor dropped and EX is ready; on request.
             ports["id_wait"] = Out(WaitCause)
+            if config.mac_load_pair:
+                #: id_pair: It is a Mac&Load of two products.
+                ports["id_pair"] = Out(1)
         super().__init__(config, ports)
 
     def _build(self, m):
         m.submodules.decoder = decoder = Decoder(self.config)
         m.d.comb += decoder.word.eq(self.insn.payload.word)
         ctrl = decoder.ctrl
-        reads, regfile = self._operand_reads(m)
+        reads, regfile = self._operand_reads(m, decoder)
 
         waits = [ctrl.rs1_used & ~reads["rs1"].ready, ctrl.rs2_used & ~reads["rs2"].ready]
         waits.append(ctrl.rd_used & ~reads["rs3"].ready)
@@ -105,6 +113,8 @@ class IdStage(Component):
         ]
         if self.config.rvfi:
             late_mac_load = waits[-1] | self.id_ex.wb_base if self.config.mac_load else 0
+            if self.config.mac_load_pair:
+                late_mac_load |= self.id_ex.pair
             if self.config.requantise:
                 late_mac_load |= self.id_ex.requantise.valid
             causes = [(csr_write_in_ex, WaitCause.CSR), (late_operand & late_mac_load, WaitCause.MAC_LOAD)]
@@ -114,6 +124,8 @@ class IdStage(Component):
             for holds, cause in reversed(causes):
                 with m.If(holds):
                     m.d.comb += self.id_wait.eq(cause)
+            if self.config.mac_load_pair:
+                m.d.comb += self.id_pair.eq(decoder.pair.valid)
         m.submodules.csr_check = csr_check = CsrCheck(self.config)
         m.d.comb += [
             csr_check.addr.eq(self.insn.payload.word[20:32]),
@@ -124,7 +136,7 @@ class IdStage(Component):
         payload, ex_result = self.insn.payload, self.ex_result
         operands = select_operands(m, self.config, ctrl, reads, ex_result, payload, immediate, target)
         excepted = self._leave_sideways(m, ctrl, goes, illegal, target, operands[0])
-        self._factors(m, ctrl, operands)
+        self._factors(m, decoder, operands)
         self._issue(m, decoder, goes & ~excepted, operands)
         if self.config.qnt:
             with m.If(self.issue & ~excepted):
@@ -136,9 +148,9 @@ class IdStage(Component):
         """Return whether a CSR instruction writes: set and clear with x0 or a zero immediate only read."""
         return (ctrl.csr == CsrOp.WRITE) | self.insn.payload.word[15:20].any()
 
-    def _operand_reads(self, m):
+    def _operand_reads(self, m, decoder):
         word = self.insn.payload.word
-        m.submodules.regfile = regfile = RegFile(self.config.regfile)
+        m.submodules.regfile = regfile = RegFile(self.config.regfile, pairs=self.config.mac_load_pair)
         m.d.comb += [
             regfile.we_a.eq(self.wb_write),
             regfile.addr_a.eq(self.wb.addr),
@@ -147,11 +159,17 @@ class IdStage(Component):
             regfile.addr_b.eq(self.id_ex.ex_addr),
             regfile.data_b.eq(self.ex_result),
         ]
+        if self.config.mac_load_pair:
+            m.d.comb += [regfile.pair.eq(self.wb.pair), regfile.odd_a.eq(self.wb.odd)]
         ex_we, ex_late_we = Signal(), Signal()
         m.d.comb += [ex_we.eq(self.id_ex.valid & self.id_ex.ex_we), ex_late_we.eq(self.id_ex.valid & self.id_ex.wb_we)]
         reads = {}
-        for name, field in {"rs1": word[15:20], "rs2": word[20:25], "rs3": word[7:12]}.items():
-            reads[name] = read = OperandRead()
+        fields = {"rs1": word[15:20], "rs2": word[20:25], "rs3": word[7:12]}
+        if self.config.mac_load_pair:
+            # the second sum is read in place of rs2
+            fields["rs2"] = Mux(decoder.pair.valid, Cat(Const(1), word[8:12]), fields["rs2"])
+        for name, field in fields.items():
+            reads[name] = read = OperandRead(pairs=self.config.mac_load_pair)
             m.submodules[f"{name}_read"] = read
             connect(m, flipped(self.wb), read.wb)
             m.d.comb += [
@@ -165,6 +183,8 @@ class IdStage(Component):
                 read.ex_late_addr.eq(self.id_ex.wb_addr),
                 getattr(self, name).eq(read.value),
             ]
+            if self.config.mac_load_pair:
+                m.d.comb += read.ex_late_pair.eq(self.id_ex.pair)
         return reads, regfile
 
     def _constants(self, m, ctrl, rs1_stored):
@@ -208,12 +228,13 @@ class IdStage(Component):
         m.d.comb += set_up_loop(self.hwloop, ctrl.hwloop, payload, op_a, target)
         return excepted
 
-    def _factors(self, m, ctrl, operands):
+    def _factors(self, m, decoder, operands):
         """Factors of a dot product before their registers.
 
         Kernels multiply one activation word with several weights. It is factor a of every instruction: the unit spends
         more on a change of that one.
         """
+        ctrl = decoder.ctrl
         op_a, op_b, _ = operands
         m.d.comb += [self.dotp_a.eq(op_a), self.dotp_b.eq(op_b), self.dotp_ctrl.eq(ctrl.ex.dotp)]
         if self.config.mac_load_cu:
@@ -222,6 +243,14 @@ class IdStage(Component):
         if self.config.mac_load_nn:
             with m.If(ctrl.mac_load == MacLoad.NN):
                 m.d.comb += [self.dotp_a.eq(self.nn_act), self.dotp_b.eq(self.nn_wgt)]
+        if self.config.mac_load_pair:
+            m.d.comb += self.dotp_a2.eq(self.nn_act2)
+            with m.If(decoder.pair.valid):
+                m.d.comb += [
+                    *(self.dotp_a.eq(self.nn_act), self.dotp_b.eq(self.nn_wgt)),
+                    self.dotp_ctrl.a_signed.eq(ctrl.ex.dotp.b_signed),
+                    self.dotp_ctrl.b_signed.eq(ctrl.ex.dotp.a_signed),
+                ]
         if self.config.mac_load:
             with m.If(ctrl.mac_load != MacLoad.NONE):
                 m.d.comb += [
@@ -240,6 +269,10 @@ class IdStage(Component):
         accesses = Signal(name="accesses")
         is_dotp = ctrl.ex.unit == Unit.DOTP
         uses_alu: Value = ~is_dotp
+        if self.config.mac_load_pair:
+            is_pair = decoder.pair.valid
+            is_dotp |= is_pair
+            uses_alu &= ~is_pair | ctrl.lsu.valid
         uses_c = ctrl.rd_used | (ctrl.op_c != OpCSel.RD) | is_dotp
         m.d.comb += [self.intent.accesses.eq(loads & accesses), self.dotp_enable.eq(loads & is_dotp)]
         with m.If(self.ex_ready | self.flush):
@@ -254,6 +287,8 @@ class IdStage(Component):
             uses_alu |= reloads
             wb_we &= ~is_mac_load | (reloads & (rs1_field != rd_field))
             parameter = id_ex.requantise.load if self.config.requantise else 0
+            if self.config.mac_load_pair:
+                parameter |= id_ex.pair
             m.d.comb += id_ex.wb_base.eq(id_ex.nn_we & ~parameter)
             with m.If(loads):
                 m.d.sync += id_ex.nn_we.eq(loads_entry)
@@ -276,6 +311,13 @@ class IdStage(Component):
                 m.d.sync += [id_ex.op_c.eq(op_c), id_ex.ctrl.dotp.accumulate.eq(ctrl.ex.dotp.accumulate)]
             with m.If(uses_alu):
                 m.d.sync += [id_ex.op_a.eq(op_a), id_ex.op_b.eq(op_b), id_ex.ctrl.alu.eq(ctrl.ex.alu)]
+        if self.config.mac_load_pair:
+            with m.If(loads):
+                m.d.sync += id_ex.pair.eq(is_pair)
+                with m.If(is_pair):
+                    m.d.sync += id_ex.op_d.eq(self.rs2)
+                    if self.config.dotp_operands_in_id:
+                        m.d.sync += id_ex.dotp_a2.eq(self.dotp_a2)
         if self.config.performance_counters:
             with m.If(loads):
                 m.d.sync += id_ex.elw.eq(ctrl.elw)

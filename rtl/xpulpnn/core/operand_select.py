@@ -4,7 +4,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import HwLoopOp, MacLoad, OpASel, OpBSel, OpCSel
@@ -19,13 +19,20 @@ def nn_waits(m: Module, config: CoreConfig, stage: Any, decoder: Any) -> Value:
     reload = Signal()
     nn_form = ctrl.mac_load == MacLoad.NN
     cu_form = ctrl.mac_load == MacLoad.CU
+    is_pair = decoder.pair.valid if config.mac_load_pair else Const(0)
+    from_entries = nn_form | is_pair if config.mac_load_pair else nn_form
     m.d.comb += [
         reload.eq(id_ex.valid & id_ex.nn_we),
         # 0 for other instructions, which keeps the read ports quiet
-        stage.nn_wgt_addr.eq((word[21:23] & nn_form.replicate(2)) | (word[25:27] & cu_form.replicate(2))),
+        stage.nn_wgt_addr.eq((word[21:23] & from_entries.replicate(2)) | (word[25:27] & cu_form.replicate(2))),
     ]
-    waits = (nn_form | cu_form) & (id_ex.nn_addr == stage.nn_wgt_addr + (FIRST_WEIGHT if config.mac_load_nn else 0))
-    if config.mac_load_nn:
+    first = FIRST_WEIGHT if config.mac_load_nn else 0
+    waits = (from_entries | cu_form) & (id_ex.nn_addr == stage.nn_wgt_addr + first)
+    if config.mac_load_pair:
+        m.d.comb += stage.nn_act_addr.eq(Cat(word[20] & nn_form, word[20] & is_pair))
+        waits |= nn_form & (id_ex.nn_addr == word[20])
+        waits |= is_pair & (id_ex.nn_addr[1:] == Cat(Const(0, 2), word[20]))
+    elif config.mac_load_nn:
         m.d.comb += stage.nn_act_addr.eq(word[20] & nn_form)
         waits |= nn_form & (id_ex.nn_addr == stage.nn_act_addr)
     if config.requantise:
@@ -49,6 +56,9 @@ def entry_load(m: Module, config: CoreConfig, stage: Any, decoder: Any) -> tuple
         # both bits reload the activation that the product does not use
         other = reload_wgt if config.mac_load_cross else Const(0, 1)
         entry = Mux(is_nn & reload_act, stage.nn_act_addr ^ other, entry)
+    if config.mac_load_pair:
+        entry = Mux(decoder.pair.valid, Cat(word[23:25], word[29:31]), entry)
+        valid |= decoder.pair.valid & ctrl.lsu.valid
     if config.requantise:
         entry = Mux(decoder.requantise.load, FIRST_PARAMETER + word[20], entry)
         valid |= decoder.requantise.load

@@ -14,23 +14,39 @@ class OperandRead(Component):
     Combinational.
     """
 
-    addr: In(5)  #: Register read.
-    stored: In(32)  #: Its value in the register file.
-    ex_we: In(1)  #: The instruction in EX writes a register through port B.
-    ex_addr: In(5)  #: That register.
-    ex_result: In(32)  #: The value that it gets.
-    ex_late_we: In(1)  #: The instruction in EX will write a register from WB.
-    ex_late_addr: In(5)  #: That register.
-    wb: In(WbSignature())  #: Register written from WB.
-    from_ex: Out(1)  #: The value is ``ex_result``, the latest signal of the cycle.
-    other: Out(32)  #: The value if it is not: known early.
-    value: Out(32)  #: Forwarded value, good if EX and WB are done in this cycle and ``ready``.
-    ready: Out(1)  #: The value is in the pipeline.
+    def __init__(self, *, pairs: bool = False):
+        # pairs: Whether WB can write two registers, an even one and the next.
+        ports = {
+            "addr": In(5),  #: Register read.
+            "stored": In(32),  #: Its value in the register file.
+            "ex_we": In(1),  #: The instruction in EX writes a register through port B.
+            "ex_addr": In(5),  #: That register.
+            "ex_result": In(32),  #: The value that it gets.
+            "ex_late_we": In(1),  #: The instruction in EX will write a register from WB.
+            "ex_late_addr": In(5),  #: That register.
+            "wb": In(WbSignature(pairs=pairs)),  #: Register written from WB.
+            "from_ex": Out(1),  #: The value is ``ex_result``, the latest signal of the cycle.
+            "other": Out(32),  #: The value if it is not: known early.
+            "value": Out(32),  #: Forwarded value, good if EX and WB are done in this cycle and ``ready``.
+            "ready": Out(1),  #: The value is in the pipeline.
+        }
+        if pairs:
+            #: ex_late_pair: The instruction in EX will write two; with Mac&Load of two products.
+            ports["ex_late_pair"] = In(1)
+        self.pairs = pairs
+        super().__init__(ports=ports)
 
     def _build(self, m):
+        late, arrives, arriving = self.ex_late_addr == self.addr, self.wb.addr == self.addr, self.wb.data
+        if self.pairs:
+            # the second of two has the number of the first, but for its lowest bit
+            is_odd = self.addr[0]
+            late |= self.ex_late_pair & (self.ex_late_addr[1:] == self.addr[1:])
+            arrives |= self.wb.pair & (self.wb.addr[1:] == self.addr[1:])
+            arriving = Mux(self.wb.pair & is_odd, self.wb.odd, self.wb.data)
         m.d.comb += [
             self.from_ex.eq(self.ex_we & (self.ex_addr == self.addr)),
-            self.other.eq(Mux(self.wb.we & (self.wb.addr == self.addr), self.wb.data, self.stored)),
+            self.other.eq(Mux(self.wb.we & arrives, arriving, self.stored)),
             self.value.eq(Mux(self.from_ex, self.ex_result, self.other)),
         ]
-        m.d.comb += self.ready.eq(~(self.ex_late_we & (self.ex_late_addr == self.addr)))
+        m.d.comb += self.ready.eq(~(self.ex_late_we & late))

@@ -167,6 +167,12 @@ class IdExSignature(PortSignature):
             #: wb_base: Port A writes the incremented base of a Mac&Load, not the loaded word.
             #: nn_we, nn_addr: NN-RF entry that the loaded word goes to; absent without Mac&Load.
             members |= {"wb_base": Out(1), "nn_we": Out(1), "nn_addr": Out(config.nn_addr_bits)}
+        if config.mac_load_pair:
+            #: pair: Mac&Load of two products, whose sums port A writes; only with it, like the next three.
+            #: dotp_a2: Second factor a of the last one.
+            #: op_d: Old value of the second sum.
+            members |= {"pair": Out(1), "op_d": Out(32)}
+            members |= {"dotp_a2": Out(32)} if config.dotp_operands_in_id else {}
         super().__init__(members)
 
 
@@ -189,6 +195,9 @@ class ExWbSignature(PortSignature):
         if config.requantise:
             #: product: Sum of pv.rq* before the shift, 0 for other instructions; its old rd comes in ``old``.
             members["product"] = Out(32)
+        if config.mac_load_pair:
+            #: first, second: Sums of a Mac&Load of two products, 0 for other instructions.
+            members |= {"first": Out(32), "second": Out(32)}
         all_members = IdExSignature(config).members
         members |= {name: all_members[name] for name in self.shared(config)}
         super().__init__(members)
@@ -199,6 +208,7 @@ class ExWbSignature(PortSignature):
         names = ("valid", "ex_we", "ex_addr", "wb_we", "wb_addr")
         names += ("elw",) if config.performance_counters else ()
         names += ("requantise", "lane", "shamt") if config.requantise else ()
+        names += ("pair",) if config.mac_load_pair else ()
         return names + (("wb_base", "nn_we", "nn_addr") if config.mac_load else ())
 
 
@@ -208,3 +218,8 @@ class WbSignature(PortSignature):
     we: Out(1)  #: A register is going to be written.
     addr: Out(5)  #: Its number.
     data: Out(32)  #: The value, good in the cycle in which WB is done.
+
+    def __init__(self, *, pairs: bool = False):
+        #: pair: The register behind it is written as well; only with Mac&Load of two products, like the next one.
+        #: odd: The value of that one.
+        super().__init__({"pair": Out(1), "odd": Out(32)} if pairs else None)

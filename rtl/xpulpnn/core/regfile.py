@@ -1,6 +1,6 @@
 """General-purpose register file."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.lib.memory import Memory
 
 from xpulpnn.component import Component, In, Out, follow_case
@@ -16,26 +16,32 @@ class RegFile(Component):
     every register.
     """
 
-    #: rs1_addr, rs2_addr, rs3_addr: Register read.
-    rs1_addr: In(5)
-    rs2_addr: In(5)
-    rs3_addr: In(5)
-    #: rs1, rs2, rs3: Its value, in the same cycle.
-    rs1: Out(32)
-    rs2: Out(32)
-    rs3: Out(32)
-    we_a: In(1)  #: Port A (load data, bases of Mac&Load) writes at the clock edge.
-    addr_a: In(5)  #: Register that port A writes.
-    data_a: In(32)  #: Value that port A writes.
-    we_b: In(1)  #: Port B (results of EX) writes at the clock edge.
-    addr_b: In(5)  #: Register that port B writes.
-    data_b: In(32)  #: Value that port B writes.
-
-    def __init__(self, storage: RegFileStorage = "flip-flops"):
+    def __init__(self, storage: RegFileStorage = "flip-flops", *, pairs: bool = False):
         # storage: A register each with its own write enable; or one array and, for the reset, a bit per register that
         # tells whether it was written since. Both behave alike in every cycle; a simulator runs the array faster.
-        self.storage = storage
-        super().__init__()
+        # pairs: Whether port A can write two registers.
+        ports = {
+            #: rs1_addr, rs2_addr, rs3_addr: Register read.
+            "rs1_addr": In(5),
+            "rs2_addr": In(5),
+            "rs3_addr": In(5),
+            #: rs1, rs2, rs3: Its value, in the same cycle.
+            "rs1": Out(32),
+            "rs2": Out(32),
+            "rs3": Out(32),
+            "we_a": In(1),  #: Port A (load data, bases of Mac&Load) writes at the clock edge.
+            "addr_a": In(5),  #: Register that port A writes.
+            "data_a": In(32),  #: Value that port A writes.
+            "we_b": In(1),  #: Port B (results of EX) writes at the clock edge.
+            "addr_b": In(5),  #: Register that port B writes.
+            "data_b": In(32),  #: Value that port B writes.
+        }
+        if pairs:
+            #: pair, odd_a: Port A also writes the odd register behind the even one at ``addr_a``, and its value; on
+            #:   request.
+            ports |= {"pair": In(1), "odd_a": In(32)}
+        self.storage, self.pairs = storage, pairs
+        super().__init__(ports=ports)
 
     def _build(self, m):
         if self.storage == "array":
@@ -58,17 +64,30 @@ class RegFile(Component):
             write_b.data.eq(self.data_b),
             write_b.en.eq(self.we_b & self.addr_b.any()),
         ]
-        m.d.sync += written.eq(written | write_a.en << self.addr_a | write_b.en << self.addr_b)
+        marks = written | write_a.en << self.addr_a | write_b.en << self.addr_b
+        if self.pairs:
+            write_odd, odd = registers.write_port(), Cat(Const(1), self.addr_a[1:])
+            m.d.comb += [
+                write_odd.addr.eq(odd),
+                write_odd.data.eq(self.odd_a),
+                write_odd.en.eq(self.we_a & self.pair & ~(self.we_b & (self.addr_b == odd))),
+            ]
+            marks |= write_odd.en << odd
+        m.d.sync += written.eq(marks)
         for addr, value in self._reads():
             read = registers.read_port(domain="comb")
             m.d.comb += [read.addr.eq(addr), value.eq(Mux(written.bit_select(addr, 1), read.data, 0))]
 
     def _flip_flops(self, m):
         registers = {number: Signal(32, name=f"x{number}") for number in range(1, REGISTERS)}
+        odd_data = Mux(self.pair, self.odd_a, self.data_a) if self.pairs else self.data_a
         for number, register in registers.items():
+            chosen = self.addr_a == number
+            if self.pairs and number & 1 and number > 1:
+                chosen |= self.pair & (self.addr_a == number - 1)
             with m.If(self.we_b & (self.addr_b == number)):
                 m.d.sync += register.eq(self.data_b)
-            with m.Elif(self.we_a & (self.addr_a == number)):
-                m.d.sync += register.eq(self.data_a)
+            with m.Elif(self.we_a & chosen):
+                m.d.sync += register.eq(odd_data if number & 1 else self.data_a)
         for addr, value in self._reads():
             follow_case(m, value, addr, registers)

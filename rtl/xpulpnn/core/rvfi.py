@@ -6,7 +6,7 @@ from xpulpnn.component import Component, In, Out, PortSignature, follow_case
 from xpulpnn.core.control import MemSize
 from xpulpnn.core.pipeline import RetireInfoSignature
 from xpulpnn.isa.machine import BYTE_BITS, MACHINE_MODE, ExceptionCause
-from xpulpnn.isa.retirement import MEANINGS, ORDER_BITS, RETIREMENT_FIELDS, WIDTHS, WaitCause
+from xpulpnn.isa.retirement import MEANINGS, ORDER_BITS, WaitCause, port_widths
 
 
 class RvfiSignature(PortSignature):
@@ -19,60 +19,73 @@ class RvfiSignature(PortSignature):
 
     PORT_MEANINGS = MEANINGS
 
-    def __init__(self):
-        super().__init__({name: Out(width) for name, width in WIDTHS.items()})
+    def __init__(self, *, pairs: bool = False):
+        super().__init__({name: Out(width) for name, width in port_widths(pairs=pairs).items()})
 
 
 class RvfiTap(Component):
     """Follows every instruction from ID to the end of WB and reports it. Observes only."""
 
-    id_issue: In(1)  #: An instruction leaves ID; ``id_*`` describe it.
-    #: id_insn, id_compressed, id_pc, id_trap, id_cause, id_rs1, id_rs2, id_rd, id_act, id_wgt: Expanded word, whether
-    #:   it was compressed, address, exception and its cause, operands.
-    id_insn: In(32)
-    id_compressed: In(1)
-    id_pc: In(32)
-    id_trap: In(1)
-    id_cause: In(5)
-    id_info: In(RetireInfoSignature())  #: What the front end knows.
-    id_rs1: In(32)
-    id_rs2: In(32)
-    id_rd: In(32)
-    id_act: In(32)
-    id_wgt: In(32)
-    ex_ready: In(1)  #: EX hands on what it holds (``ex_*``) and takes what ID offers (``id_*``), bubbles included.
-    #: ex_taken, ex_target: A branch is taken, and where to.
-    ex_taken: In(1)
-    ex_target: In(32)
-    #: ex_we, ex_is_base, ex_addr, ex_data: Write of port B.
-    ex_we: In(1)
-    ex_is_base: In(1)
-    ex_addr: In(5)
-    ex_data: In(32)
-    #: ex_access, ex_store, ex_size, ex_mem_addr, ex_wdata: Memory access.
-    ex_access: In(1)
-    ex_store: In(1)
-    ex_size: In(MemSize)
-    ex_mem_addr: In(32)
-    ex_wdata: In(32)
-    wb_leave: In(1)  #: WB is done with what it holds; ``wb_*`` describe it.
-    #: wb_we, wb_is_base, wb_addr, wb_data: Write of port A.
-    wb_we: In(1)
-    wb_is_base: In(1)
-    wb_addr: In(5)
-    wb_data: In(32)
-    #: fault, fault_store: The access in WB, or in EX if WB is empty, faults in this cycle; it is a store. It is
-    #:   reported in the next one.
-    fault: In(1)
-    fault_store: In(1)
-    wb_rdata: In(32)  #: Loaded value after extension.
-    #: wb_nn_we, wb_nn_addr: NN-RF write.
-    wb_nn_we: In(1)
-    wb_nn_addr: In(3)
-    wait_cause: In(WaitCause)  #: Why nothing retires, if nothing does.
-    rvfi: Out(RvfiSignature())  #: Retirement port.
+    def __init__(self, *, pairs: bool = False):
+        # pairs: Whether the core has Mac&Load of two products.
+        ports = {
+            "id_issue": In(1),  #: An instruction leaves ID; ``id_*`` describe it.
+            #: id_insn, id_compressed, id_pc, id_trap, id_cause, id_rs1, id_rs2, id_rd, id_act, id_wgt: Expanded word,
+            #:   whether it was compressed, address, exception and its cause, operands.
+            "id_insn": In(32),
+            "id_compressed": In(1),
+            "id_pc": In(32),
+            "id_trap": In(1),
+            "id_cause": In(5),
+            "id_info": In(RetireInfoSignature()),  #: What the front end knows.
+            "id_rs1": In(32),
+            "id_rs2": In(32),
+            "id_rd": In(32),
+            "id_act": In(32),
+            "id_wgt": In(32),
+            "ex_ready": In(
+                1
+            ),  #: EX hands on what it holds (``ex_*``) and takes what ID offers (``id_*``), bubbles included.
+            #: ex_taken, ex_target: A branch is taken, and where to.
+            "ex_taken": In(1),
+            "ex_target": In(32),
+            #: ex_we, ex_is_base, ex_addr, ex_data: Write of port B.
+            "ex_we": In(1),
+            "ex_is_base": In(1),
+            "ex_addr": In(5),
+            "ex_data": In(32),
+            #: ex_access, ex_store, ex_size, ex_mem_addr, ex_wdata: Memory access.
+            "ex_access": In(1),
+            "ex_store": In(1),
+            "ex_size": In(MemSize),
+            "ex_mem_addr": In(32),
+            "ex_wdata": In(32),
+            "wb_leave": In(1),  #: WB is done with what it holds; ``wb_*`` describe it.
+            #: wb_we, wb_is_base, wb_addr, wb_data: Write of port A.
+            "wb_we": In(1),
+            "wb_is_base": In(1),
+            "wb_addr": In(5),
+            "wb_data": In(32),
+            #: fault, fault_store: The access in WB, or in EX if WB is empty, faults in this cycle; it is a store. It is
+            #:   reported in the next one.
+            "fault": In(1),
+            "fault_store": In(1),
+            "wb_rdata": In(32),  #: Loaded value after extension.
+            #: wb_nn_we, wb_nn_addr: NN-RF write.
+            "wb_nn_we": In(1),
+            "wb_nn_addr": In(3 + pairs),
+            "wait_cause": In(WaitCause),  #: Why nothing retires, if nothing does.
+            "rvfi": Out(RvfiSignature(pairs=pairs)),  #: Retirement port.
+        }
+        if pairs:
+            #: id_pair: The instruction is a Mac&Load of two products; only with it, like the next two.
+            #: wb_pair, wb_odd: Port A also writes the register behind, and its value.
+            ports |= {"id_pair": In(1), "wb_pair": In(1), "wb_odd": In(32)}
+        self.pairs = pairs
+        super().__init__(ports=ports)
 
     def _build(self, m):
+        widths = port_widths(pairs=self.pairs)
         ex_valid, wb_valid = Signal(), Signal()
         in_id = {
             "insn": Mux(self.id_compressed, self.id_info.raw, self.id_insn),
@@ -89,7 +102,9 @@ class RvfiTap(Component):
             "nn_act_rdata": self.id_act,
             "nn_wgt_rdata": self.id_wgt,
         }
-        in_ex = {name: Signal(WIDTHS[name], name=f"ex_{name}") for name in in_id}
+        if self.pairs:
+            in_id["rs2_addr"] = Mux(self.id_pair, Cat(Const(1), self.id_insn[8:12]), in_id["rs2_addr"])
+        in_ex = {name: Signal(widths[name], name=f"ex_{name}") for name in in_id}
         with m.If(self.ex_ready):
             m.d.sync += ex_valid.eq(self.id_issue)
             m.d.sync += [in_ex[name].eq(value) for name, value in in_id.items()]
@@ -109,7 +124,7 @@ class RvfiTap(Component):
             "mem_wmask": Mux(self.ex_access & self.ex_store, mask, 0),
             "mem_wdata": self.ex_wdata,
         }
-        in_wb = {name: Signal(WIDTHS[name], name=f"wb_{name}") for name in ex_values}
+        in_wb = {name: Signal(widths[name], name=f"wb_{name}") for name in ex_values}
         with m.If(self.ex_ready):
             m.d.sync += wb_valid.eq(ex_valid)
             m.d.sync += [in_wb[name].eq(value) for name, value in ex_values.items()]
@@ -147,12 +162,14 @@ class RvfiTap(Component):
             "nn_addr": self.wb_nn_addr,
             "nn_wdata": raw,
         }
+        if self.pairs:
+            reported |= {"rd2_we": late & self.wb_pair, "rd2_wdata": self.wb_odd}
         order = Signal(ORDER_BITS)
         reported |= {"order": order, "halt": Const(0), "mode": Const(MACHINE_MODE), "ixl": Const(1)}
         m.d.comb += [
             self.rvfi.valid.eq(wb_valid & self.wb_leave),
             self.rvfi.wait.eq(Mux(self.rvfi.valid, WaitCause.NONE, self.wait_cause)),
         ]
-        m.d.comb += [getattr(self.rvfi, field.name).eq(reported[field.name]) for field in RETIREMENT_FIELDS]
+        m.d.comb += [getattr(self.rvfi, name).eq(reported[name]) for name in widths if name in reported]
         with m.If(self.rvfi.valid):
             m.d.sync += order.eq(order + 1)

@@ -26,7 +26,7 @@ class WbStage(Component):
             "lsu_done": In(1),  #: Response received and no error, or none awaited.
             "fault": In(1),  #: The response is an error.
             "lsu_rdata": In(32),  #: Loaded value.
-            "wb": Out(WbSignature()),  #: Write under way, for forwarding.
+            "wb": Out(WbSignature(pairs=config.mac_load_pair)),  #: Write under way, for forwarding.
             "wb_write": Out(1),  #: The write happens at the end of this cycle.
             "wb_wdata": Out(32),  #: Value written.
             "wb_is_base": Out(1),  #: It is a Mac&Load base.
@@ -53,12 +53,16 @@ class WbStage(Component):
             enters.append(nn_pending.eq(ex.valid & ex.nn_we))
             fails.append(nn_pending.eq(0))
             leaves.append(nn_pending.eq(0))
+        if self.config.mac_load_pair:
+            enters.append(wb.pair.eq(ex.valid & ex.pair))
+            fails.append(wb.pair.eq(0))
+            leaves.append(wb.pair.eq(0))
         with m.If(self.ex_ready):
             m.d.sync += enters
             with m.If(ex.valid & ex.wb_we):
                 m.d.sync += wb.addr.eq(ex.wb_addr)
                 if self.config.mac_load:
-                    m.d.sync += shows_base.eq(ex.wb_base)
+                    m.d.sync += shows_base.eq(ex.wb_base | ex.pair if self.config.mac_load_pair else ex.wb_base)
             with m.If(keeps_old):
                 m.d.sync += [old.eq(ex.old), old_addr.eq(ex.ex_addr)]
             if self.config.requantise:
@@ -66,6 +70,11 @@ class WbStage(Component):
                     m.d.sync += [base.eq(ex.product), old.eq(ex.old)]
                 with m.If(ex.valid & ex.requantise.load):
                     m.d.sync += self.nn_addr.eq(ex.nn_addr)
+            if self.config.mac_load_pair:
+                with m.If(ex.valid & ex.pair):
+                    m.d.sync += [base.eq(ex.first), wb.odd.eq(ex.second)]
+                    with m.If(ex.nn_we):
+                        m.d.sync += self.nn_addr.eq(ex.nn_addr)
             if self.config.mac_load:
                 with m.If(ex.valid & ex.wb_base):
                     # masked, which keeps the register's inputs quiet while other results pass
@@ -82,7 +91,8 @@ class WbStage(Component):
         ]
         if self.config.mac_load:
             # a word on its way to the NN-RF leaves port A to the base; pv.rqld writes nothing through it
-            m.d.comb += [self.wb_is_base.eq(nn_pending), self.nn_we.eq(nn_pending & self.lsu_done)]
+            is_base = nn_pending & ~wb.pair if self.config.mac_load_pair else nn_pending
+            m.d.comb += [self.wb_is_base.eq(is_base), self.nn_we.eq(nn_pending & self.lsu_done)]
             with m.If(shows_base):
                 m.d.comb += wb.data.eq(base)
         if self.config.requantise:

@@ -1,11 +1,11 @@
 """Register file of the Mac&Load instructions (guide, "The NN register file")."""
 
-from amaranth.hdl import Array, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Mux, Signal, Value
 from amaranth.utils import ceil_log2
 
 from xpulpnn.component import Component, In, Out
 from xpulpnn.errors import ConfigError
-from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_ENTRIES, NNRF_PARAMETERS, NNRF_WEIGHTS, XLEN
+from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_ENTRIES, NNRF_PARAMETERS, NNRF_WEIGHTS, SECOND_PAIR, XLEN
 
 _SIZES = (NNRF_WEIGHTS, NNRF_ENTRIES, NNRF_ENTRIES + NNRF_PARAMETERS)
 _PARAMETERS = ("nn_kappa", "nn_lambda")
@@ -28,23 +28,28 @@ class NnRf(Component):
     #: nn_kappa, nn_lambda: Parameters of requantisation: entries 6 and 7, behind the six. They are the registers
     #:   themselves, which are read in EX and need no way past them for a word being written.
 
-    def __init__(self, entries: int) -> None:
+    #: act2: Word of the second activation of the pair that ``act_addr`` is in, in the same cycle.
+
+    def __init__(self, entries: int, *, pairs: bool = False) -> None:
+        # pairs: Puts a second pair of activations behind all others, ``nn_act2`` and ``nn_act3``, entries 8 and 9.
         if entries not in _SIZES:
             raise ConfigError(f"entries must be {', '.join(map(str, _SIZES[:-1]))} or {_SIZES[-1]}, not {entries}")
-        self.entries = entries
+        self.entries, self.pairs = entries, pairs
         ports = {
             "wgt_addr": In(ceil_log2(NNRF_WEIGHTS)),  #: Weight entry to read, counted from the first weight.
             "wgt": Out(XLEN),  #: Word of the weight entry, in the same cycle.
             "we": In(1),  #: Write strobe: the entry changes at the end of the cycle.
             #: waddr: Entry to write, numbered as in software: activations 0 and 1, weights 2 to 5; with four entries
             #:   weights 0 to 3.
-            "waddr": In(ceil_log2(entries)),
+            "waddr": In(range(SECOND_PAIR + NNRF_ACTIVATIONS) if pairs else ceil_log2(entries)),
             "wdata": In(XLEN),  #: Word to write to it.
         }
         if self.activations:
             #: act_addr: Activation entry to read; six entries only.
             #: act: Word of the activation entry, in the same cycle; six entries only.
-            ports |= {"act_addr": In(ceil_log2(NNRF_ACTIVATIONS)), "act": Out(XLEN)}
+            ports |= {"act_addr": In(ceil_log2(NNRF_ACTIVATIONS) + pairs), "act": Out(XLEN)}
+        if pairs:
+            ports["act2"] = Out(XLEN)
         if self.parameters:
             ports |= {name: Out(XLEN) for name in _PARAMETERS}
         super().__init__(ports=ports)
@@ -66,13 +71,26 @@ class NnRf(Component):
         # keeps the inputs of all entries quiet while other words are loaded
         written = Signal(XLEN)
         m.d.comb += written.eq(self.wdata & self.we.replicate(XLEN))
-        with m.If(self.we):
-            m.d.sync += Array(entries)[self.waddr].eq(written)
+        others = [Signal(XLEN, name=f"nn_act{NNRF_ACTIVATIONS + i}") for i in range(NNRF_ACTIVATIONS * self.pairs)]
+        if self.pairs:
+            with m.If(self.we), m.Switch(self.waddr):
+                for number, entry in [*enumerate(entries), *enumerate(others, SECOND_PAIR)]:
+                    with m.Case(number):
+                        m.d.sync += entry.eq(written)
+        else:
+            with m.If(self.we):
+                m.d.sync += Array(entries)[self.waddr].eq(written)
 
         def read(first: int, count: int, address: Value) -> Value:
             hit = self.we & (self.waddr == address + first)
             return Mux(hit, written, Array(entries[first : first + count])[address])
 
         m.d.comb += self.wgt.eq(read(self.activations, NNRF_WEIGHTS, self.wgt_addr))
-        if self.activations:
+        if self.pairs:
+            first, later, second = entries[:NNRF_ACTIVATIONS], others, self.act_addr[1]
+            for port, place in ((self.act, self.act_addr[0]), (self.act2, Const(1))):
+                hit = self.we & (self.waddr == Cat(place, Const(0, 2), second))
+                stored = Mux(second, Array(later)[place], Array(first)[place])
+                m.d.comb += port.eq(Mux(hit, written, stored))
+        elif self.activations:
             m.d.comb += self.act.eq(read(0, NNRF_ACTIVATIONS, self.act_addr))

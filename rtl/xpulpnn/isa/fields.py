@@ -28,6 +28,12 @@ def _ranges(text: str) -> list[tuple[int, int]]:
     return [(int(low), int(high) - int(low) + 1) for high, low in pairs]
 
 
+def _fits(value: int, text: str) -> bool:
+    """Return whether the bits of a value fit a pattern."""
+    bits = f"{value:0{len(text)}b}"
+    return len(bits) == len(text) and all(mark in ("-", bit) for mark, bit in zip(text, bits, strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One operand field; legal values are ``low, low + step, ..., high``."""
@@ -40,6 +46,7 @@ class Field:
     # added to the field: 8 for three-bit register fields, bits of the value that the pattern of the instruction fixes
     base: int = 0
     not_both: int = 0  # bits of the value that must not all be set
+    only: tuple[str, ...] = ()  # patterns of the value bits, of which one must fit
     parts: tuple[tuple[int, int, int], ...] = field(init=False, repr=False)  # lowest word bit, value bit, width
     low: int = field(init=False, repr=False)
     high: int = field(init=False, repr=False)
@@ -76,13 +83,23 @@ class Field:
         """Return whether the field can hold ``value``."""
         if self.not_both and value & self.not_both == self.not_both:
             return False
+        if self.only and not any(_fits(value, text) for text in self.only):
+            return False
         return self.low <= value <= self.high and value % self.step == 0
+
+    @property
+    def legal(self) -> tuple[str, ...]:
+        """Patterns of the values of a restricted field, most significant bit first; none if it takes all."""
+        # the two bits are the upper ones of their field
+        return self.only or (("0----", "10---") if self.not_both else ())
 
     @property
     def rule(self) -> str:
         """The legal values in words."""
         if self.kind is FieldKind.REGISTER:
-            return "x8..x15" if self.base else "x0..x31"
+            return "x8..x15" if self.base else "x0..x31" if self.step == 1 else "one of x0, x2, ..., x30"
+        if self.only:
+            return f"one of {', '.join(str(value) for value in range(self.high + 1) if self.accepts(value))}"
         multiple = f" and a multiple of {self.step}" if self.step > 1 else ""
         bits = " and ".join(str(1 << bit) for bit in range(self.not_both.bit_length()) if self.not_both >> bit & 1)
         return f"{self.low}..{self.high}{multiple}{f' with at most one of the update bits {bits}' if bits else ''}"
@@ -122,10 +139,16 @@ WORD_FIELDS = {
         Field("lpcnt12", _IMM, "11:0", "31:20"),
         Field("nnimm5", _IMM, "4:0", "24:20", not_both=0b11000),
         Field("uimm1", _IMM, "0", "20"),
+        # weight, pair of activations and entry to load of a Mac&Load of two products
+        Field("w", _IMM, "1:0", "22:21"),
+        Field("p", _IMM, "0", "20"),
+        Field("t", _IMM, "3:2 1:0", "30:29 24:23", only=("00--", "010-", "100-")),
     )
 } | {
     # both update bits of the selector are in the pattern, as are the bits above the number of a lane
     "nnimm5'": Field("nnimm5", _IMM, "2:0", "22:20", base=0b11000),
+    # the first register of an even one and the next
+    "rd2": Field("rd", _REG, "4:1", "11:8"),
     "lane2": Field("lane", _IMM, "1:0", "29:28"),
     "lane3": Field("lane", _IMM, "2:0", "30:28"),
     "lane4": Field("lane", _IMM, "3:0", "31:28"),
@@ -168,7 +191,7 @@ class Token:
     @property
     def restricted(self) -> bool:
         """Return whether the field can hold bits that the instruction excludes."""
-        return self.excluded is not None or self.field.not_both != 0
+        return self.excluded is not None or bool(self.field.legal)
 
     def accepts(self, value: int) -> bool:
         """Return whether ``value`` fits the field and is not excluded."""

@@ -56,6 +56,7 @@ class Extension(Enum):
     XPULPQNT = "XpulpQnt"  # threshold quantisation
     XPULPML_CROSS = "XpulpMLcross"  # Mac&Load of the nn form that reloads the activation it does not use
     XPULPML_DOT = "XpulpMLdot"  # Mac&Load of the nn form without accumulation
+    XPULPML_PAIR = "XpulpMLpair"  # Mac&Load of two activations with one weight, two sums
     XPULPRQ = "XpulpRq"  # requantisation by a factor, a summand and a shift
 
 

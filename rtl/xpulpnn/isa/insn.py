@@ -10,7 +10,8 @@ from xpulpnn.isa.formats import ElemFmt, Extension, Op2Mode
 LOAD_OPS = frozenset({"lb", "lh", "lw", "lbu", "lhu", "elw"})
 STORE_OPS = frozenset({"sb", "sh", "sw"})
 NN_FORM_OPS = frozenset({"pv.mlsdot", "pv.mldot"})  # Mac&Load with both factors from the NN-RF.
-MAC_LOAD_OPS = NN_FORM_OPS | {"pv.cusdot"}
+PAIR_OPS = frozenset({"pv.mlsduo", "pv.mlduo"})  # Mac&Load of a weight with two activations.
+MAC_LOAD_OPS = NN_FORM_OPS | PAIR_OPS | {"pv.cusdot"}
 REQUANTISE_OPS = frozenset({"pv.rqu", "pv.rqs"})
 DOT_PRODUCT_OPS = frozenset(f"pv.{form}dot{signs}" for form in ("", "s") for signs in ("up", "usp", "sp"))
 _KINDS = {
@@ -20,6 +21,7 @@ _KINDS = {
     "is_jump": frozenset({"jal", "jalr"}),
     "is_mac_load": MAC_LOAD_OPS,
     "is_nn_form": NN_FORM_OPS,
+    "is_pair": PAIR_OPS,
     "uses_dotp": DOT_PRODUCT_OPS | MAC_LOAD_OPS,
     "multiplies_high": frozenset({"mulh", "mulhsu", "mulhu"}),
     "divides": frozenset({"div", "divu", "rem", "remu"}),
@@ -59,8 +61,8 @@ class Insn:
     #: mode: Second-operand form of packed-SIMD rows; None where the immediate is no operand (``pv.extract``).
     mode: Op2Mode | None = None
     #: a_signed, b_signed: Signs of the factors of a dot product. ``pv.dot*`` and ``pv.sdot*``: a = rs1, b = rs2 or
-    #:   immediate; ``pv.mlsdot*`` and ``pv.mldot*``: a = weight, b = activation; ``pv.cusdot*``: a = NN-RF entry, b =
-    #:   rs2.
+    #:   immediate; ``pv.mlsdot*``, ``pv.mldot*``, ``pv.mlsduo*`` and ``pv.mlduo*``: a = weight, b = activation;
+    #:   ``pv.cusdot*``: a = NN-RF entry, b = rs2.
     a_signed: bool = False
     b_signed: bool = False
     entry: int | None = None  #: Number in the mnemonic: NN-RF entry of ``pv.cusdot*``, top selector of ``pv.shufflei``.
@@ -75,8 +77,12 @@ class Insn:
     is_store: bool = field(init=False, repr=False, compare=False)  #: Memory is written.
     is_branch: bool = field(init=False, repr=False, compare=False)  #: It is a conditional branch.
     is_jump: bool = field(init=False, repr=False, compare=False)  #: It is an unconditional jump.
-    is_mac_load: bool = field(init=False, repr=False, compare=False)  #: It is a Mac&Load of either form.
-    is_nn_form: bool = field(init=False, repr=False, compare=False)  #: It is one with both factors from the NN-RF.
+    is_mac_load: bool = field(init=False, repr=False, compare=False)  #: It is a Mac&Load of any form.
+    is_nn_form: bool = field(
+        init=False, repr=False, compare=False
+    )  #: It is one of one product, both factors in the NN-RF.
+    #: is_pair: It is one of two products, a weight with both activations of a pair; the sums are in rd and the next.
+    is_pair: bool = field(init=False, repr=False, compare=False)
     uses_dotp: bool = field(init=False, repr=False, compare=False)  #: The dot-product unit computes its result.
     multiplies_high: bool = field(init=False, repr=False, compare=False)  #: The upper half of a product is written.
     divides: bool = field(init=False, repr=False, compare=False)  #: The divider computes its result.
@@ -148,7 +154,7 @@ class Insn:
     @property
     def accumulates(self) -> bool:
         """Return whether a product or sum of products is added to (or subtracted from) rd."""
-        return self.op.startswith(("pv.sdot", "pv.mlsdot", "pv.cusdot", "mac", "msu"))
+        return self.op.startswith(("pv.sdot", "pv.mlsdot", "pv.mlsduo", "pv.cusdot", "mac", "msu"))
 
     def matches(self, word: int) -> bool:
         """Return whether ``word`` is this instruction: it fits the pattern and holds no excluded value."""

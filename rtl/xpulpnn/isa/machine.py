@@ -33,6 +33,11 @@ NNRF_PARAMETERS = 2
 FIRST_PARAMETER = NNRF_ENTRIES
 """Entries of the NN-RF behind the weights, with the requantisation only: the factor kappa, then the summand lambda."""
 
+SECOND_PAIR = FIRST_PARAMETER + NNRF_PARAMETERS
+"""Number of the first of two more activations, with Mac&Load of two products only."""
+
+NNRF_WORDS = SECOND_PAIR + NNRF_ACTIVATIONS  # Numbers that entries of an NN-RF can have.
+
 ACTIVATION_SELECT, WEIGHT_SELECT_LSB, WEIGHT_SELECT = 0b00001, 1, 0b011
 RELOADS_ACTIVATION, RELOADS_WEIGHT = 0b01000, 0b10000
 """Selector of a Mac&Load (guide, "Rules of both forms"): the entries it multiplies, and which one it reloads."""
@@ -109,6 +114,7 @@ class Cost(Enum):
     MISALIGNED_ACCESS = 1, WaitCause.MISALIGNED, "load or store across a word boundary"
     LOAD_USE = 1, WaitCause.LOAD_USE, "the next instruction uses the loaded value"
     MAC_LOAD_USE = 1, WaitCause.MAC_LOAD, "the next instruction uses the base or the reloaded entry of a Mac&Load"
+    PAIR_USE = 1, WaitCause.MAC_LOAD, "the next instruction reads a sum of a Mac&Load of two products"
     PARAMETER_USE = 1, WaitCause.MAC_LOAD, "the next instruction is pv.rqu or pv.rqs, behind a pv.rqld"
     REQUANTISE_USE = (
         1,
@@ -167,14 +173,15 @@ def cycles(insn: Insn) -> Cycles:
 
 
 def _sometimes(insn: Insn) -> list[Cost]:
-    accesses = insn.is_load or insn.is_store or insn.is_mac_load or insn.loads_parameter
+    accesses = insn.is_load or insn.is_store or (insn.is_mac_load and insn.writes_base) or insn.loads_parameter
     due = {
         Cost.TAKEN_BRANCH: insn.is_branch,
         Cost.JUMP_REGISTER: insn.op == "jalr",
         Cost.MISALIGNED_TARGET: insn.is_branch or insn.is_jump,
         Cost.MISALIGNED_ACCESS: accesses and insn.op not in _BYTES,
         Cost.LOAD_USE: insn.is_load,
-        Cost.MAC_LOAD_USE: insn.is_mac_load,
+        Cost.MAC_LOAD_USE: insn.is_mac_load and insn.writes_base,
+        Cost.PAIR_USE: insn.is_pair,
         Cost.PARAMETER_USE: insn.loads_parameter,
         Cost.REQUANTISE_USE: insn.requantises,
         Cost.CSR_WRITE: insn.op in _CSR,

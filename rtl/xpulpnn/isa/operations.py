@@ -228,6 +228,13 @@ RELOAD = (
 
 RELOAD_OTHER = "NN[nnimm5[0] ^ 1] = mem32[rs1]\nrs1 = rs1 + 4"  # Reload of the activation that it does not use.
 
+_PAIR = (
+    "first = NN[8 * p]\nsecond = NN[8 * p + 1]\nwgt = NN[2 + w]\n{reload}"
+    "rd = {old}sum({fa} * {first} for i in lanes)\nrd1 = {old1}sum({fa} * {second} for i in lanes)"
+)
+
+RELOAD_ANY = "NN[t] = mem32[rs1]\nrs1 = rs1 + 4\n"  # Load of any operand of Mac&Load.
+
 _REQUANTISE = "t = sx(NN[6] * rs1 + NN[7], 32) >> rs2[4:0]\nrd[lane] = min(max(t, {least}), {most})"
 
 _MAC_LOAD = {
@@ -239,6 +246,10 @@ _MAC_LOAD = {
         "dot product of two entries; reload of one of them",
         f"{_ENTRIES}{{reload}}\nrd = sum({{fa}} * {{fb}} for i in lanes)",
     ),
+    "pv.mlsduo": Operation(
+        "two dot products of an entry and a pair of entries, added to rd and the register behind it", _PAIR
+    ),
+    "pv.mlduo": Operation("two dot products of an entry and a pair of entries", _PAIR),
     "pv.cusdot": Operation(
         "dot product of an entry and rs2, added to rd; reload of the entry",
         "wgt = NN[{entry}]\nNN[{entry}] = mem32[rs1]\nrs1 = rs1 + 4\nrd = rd + sum({fa} * {fb} for i in lanes)",

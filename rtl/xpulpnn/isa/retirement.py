@@ -39,6 +39,7 @@ class RetirementField(NamedTuple):
     name: str  # name of the port without its prefix
     width: int  # bits of the port
     meaning: str
+    of_pairs: bool = False  # it is there with Mac&Load of two products only
 
 
 ORDER_BITS = 64  # Width of counts of retirements and cycles; every other field fits a word.
@@ -75,6 +76,8 @@ RETIREMENT_FIELDS = (
     RetirementField("nn_we", 1, "an entry of the NN-RF is written"),
     RetirementField("nn_addr", 3, "entry of the NN-RF written: activations 0 and 1, weights 2 to 5, kappa 6, lambda 7"),
     RetirementField("nn_wdata", 32, "new value of the entry of the NN-RF"),
+    RetirementField("rd2_we", 1, "the register behind that in field rd is written", of_pairs=True),
+    RetirementField("rd2_wdata", 32, "new value of that register", of_pairs=True),
 )
 """Fields of a retirement in the order of the ports. One is meaningful only if the instruction has that effect."""
 
@@ -90,8 +93,15 @@ WAIT = RetirementField(
     "why nothing retires in this cycle: " + ", ".join(f"{cause.value} {cause.name}" for cause in WaitCause),
 )
 
-WIDTHS = {field.name: field.width for field in (VALID, WAIT, *RETIREMENT_FIELDS)}
-"""Width of every port of the retirement port by its name without prefix, in their order."""
+
+def port_widths(*, pairs: bool) -> dict[str, int]:
+    """Width of every port of the retirement port by its name without prefix, in their order; with ``pairs`` of a core
+    that has Mac&Load of two products, with two more entries of the NN-RF."""
+    fields = (field for field in (VALID, WAIT, *RETIREMENT_FIELDS) if pairs or not field.of_pairs)
+    return {field.name: field.width + (pairs and field.name == "nn_addr") for field in fields}
+
+
+WIDTHS = port_widths(pairs=False)  # Of every port that each core has.
 
 MEANINGS = {
     field.name: f"{field.meaning[0].upper()}{field.meaning[1:]}." for field in (VALID, WAIT, *RETIREMENT_FIELDS)

@@ -9,7 +9,7 @@ from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import ElemFmt, Op2Mode
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_WEIGHT, XLEN
-from xpulpnn.isa.operations import OPERATIONS, PICKED_HALVES, RELOAD, RELOAD_OTHER
+from xpulpnn.isa.operations import OPERATIONS, PICKED_HALVES, RELOAD, RELOAD_ANY, RELOAD_OTHER
 
 
 def phrase(insn: Insn) -> str:
@@ -78,7 +78,7 @@ def _lane_operands(insn: Insn, fmt: ElemFmt) -> dict[str, object]:
     second = _last(insn) if immediate else "rs2[0]" if insn.mode is Op2Mode.SC else "rs2[i]"
     signed = second if immediate else f"s({second})"
     first_factor, second_factor = "rs1[i]", second
-    if insn.is_nn_form:
+    if insn.is_nn_form or insn.is_pair:
         first_factor, second_factor = "wgt[i]", "act[i]"
     elif insn.op == "pv.cusdot":
         first_factor, second_factor = "wgt[i]", "rs2[i]"
@@ -98,6 +98,10 @@ def _lane_operands(insn: Insn, fmt: ElemFmt) -> dict[str, object]:
     }
     if insn.requantises:
         found |= {"least": -half, "most": half - 1} if insn.a_signed else {"least": 0, "most": 2 * half - 1}
+    if insn.is_pair:
+        found |= {name: f"s({name}[i])" if insn.b_signed else f"{name}[i]" for name in ("first", "second")}
+        old = ("rd + ", "rd1 + ") if insn.accumulates else ("", "")
+        found |= {"old": old[0], "old1": old[1], "reload": RELOAD_ANY if insn.writes_base else ""}
     if insn.op == "pv.cusdot" and insn.entry is not None:
         found["entry"] = FIRST_WEIGHT + insn.entry
     return found

@@ -12,7 +12,7 @@ from xpulpnn.isa.compressed import COMPRESSED_ROWS, expand_compressed
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.scalar import INTEGER_ROWS, SCALAR_ROWS, SYSTEM_ROWS
-from xpulpnn.isa.xpulpnn import MAC_LOAD_ROWS, QUANTISATION_ROWS, SIMD_ROWS, XPULPNN2_ROWS
+from xpulpnn.isa.xpulpnn import MAC_LOAD_ROWS, QUANTISATION_ROWS, SIMD_ROWS, XPULPNN2_ROWS, XPULPNN3_ROWS
 
 __all__ = ["INSNS", "Decoder", "Insn", "by_mnemonic", "enabled", "expand_compressed", "find"]
 
@@ -25,6 +25,7 @@ INSNS: tuple[Insn, ...] = (
     *MAC_LOAD_ROWS,
     *QUANTISATION_ROWS,
     *XPULPNN2_ROWS,
+    *XPULPNN3_ROWS,
 )
 """All rows, aliases included."""
 
@@ -60,7 +61,15 @@ def find(mnemonic: str, operands: str | None = None) -> Insn:
     rows = by_mnemonic(mnemonic)
     if not rows:
         raise EncodingError(f"mnemonic must be in the instruction table, not {mnemonic}")
-    chosen = [insn for insn in rows if (not insn.reloads_other if operands is None else insn.operands == operands)]
+    chosen = [
+        insn
+        for insn in rows
+        if (
+            not insn.reloads_other and insn.writes_base >= insn.is_pair
+            if operands is None
+            else insn.operands == operands
+        )
+    ]
     if len(chosen) != 1:
         forms = " or ".join(insn.operands for insn in rows)
         raise EncodingError(f"operands of {mnemonic} must be {forms}, not {operands or 'open'}")

@@ -154,6 +154,21 @@ def _cross(row: Insn) -> Insn:
     )
 
 
+_PAIR_FORMS = (("mlsduo", "pv.mlsduo", "0", "rd2~"), ("mlduo", "pv.mlduo", "1", "rd2"))  # name, operation, bit 25, sums
+
+
+def _pairs() -> Iterator[Insn]:
+    """Mac&Load of two products in every format, with a load and without."""
+    for (name, op, bit25, sums), (signs, kinds) in product(_PAIR_FORMS, _SIGNS.items()):
+        signed = "".join("01"[kinds.get(factor, False)] for factor in ("a_signed", "b_signed"))
+        for fmt, (bits, base, operands) in product(ElemFmt, (("--", "-----", "(rs1!),w,p,t"), ("11", "00000", "w,p"))):
+            word = pattern(
+                MAC_LOAD, f"{fmt.value:03b}", f"0{bits}{signed}0{bit25}", rs2=f"{bits}---", rs1=base, rd="----0"
+            )
+            forms = f"{sums},{operands}"
+            yield Insn(f"pv.{name}{signs}.{fmt.suffix}", word, forms, Extension.XPULPML_PAIR, op, fmt=fmt, **kinds)
+
+
 def _compute_and_update() -> Iterator[Insn]:
     for name, code, signs in _CU_FORM:
         for fmt, entry in product(ElemFmt, range(4)):
@@ -214,3 +229,5 @@ XPULPNN2_ROWS = (
     *_requantisation(),
 )
 """Reload of the other activation, products without accumulation with either selector, requantisation."""
+
+XPULPNN3_ROWS = tuple(_pairs())  # Mac&Load of two products.

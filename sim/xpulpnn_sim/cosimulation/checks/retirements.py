@@ -53,7 +53,9 @@ def factor_lines(raw: int, operands: dict[str, int]) -> list[str]:
     insn = decode(raw)
     if insn is None or insn.fmt is None or not insn.uses_dotp:
         return []
-    names = ("wgt", "act") if insn.is_nn_form else ("wgt", "rs2") if insn.is_mac_load else ("rs1", "rs2")
+    names = (
+        ("wgt", "act") if insn.is_nn_form or insn.is_pair else ("wgt", "rs2") if insn.is_mac_load else ("rs1", "rs2")
+    )
     signs = zip(names, (insn.a_signed, insn.b_signed), strict=True)
     return [f"  {name} lanes {lanes(operands[name], insn, signed=signed)}" for name, signed in signs]
 
@@ -66,7 +68,13 @@ _COUNTERS = frozenset(f"{mode}{name}" for mode in ("", "m") for name in ("cycle"
 _FREE_CSRS = _COUNTERS | {"mip"} | {f"pccr{event}" for event in range(len(PERFORMANCE_EVENTS))}
 _STORE_MASK = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFF_FFFF}
 _RS1_FIELD = np.uint32(31 << 15)
-_RECORD_FIELD = {"rd": "rd_wdata", "base": "base_wdata", "address": "mem_addr", "store": "mem_wdata"}
+_RECORD_FIELD = {
+    "rd": "rd_wdata",
+    "rd2": "rd2_wdata",
+    "base": "base_wdata",
+    "address": "mem_addr",
+    "store": "mem_wdata",
+}
 _OPERANDS = {
     "rs1": "rs1_rdata",
     "rs2": "rs2_rdata",
@@ -75,7 +83,7 @@ _OPERANDS = {
     "wgt": "nn_wgt_rdata",
     "loaded": "mem_rdata",
 }
-_CONSEQUENCES = ("mem_rdata", "mem_wdata", "bus_wdata", "nn_wdata", "rd_wdata", "base_wdata", "pc_wdata")
+_CONSEQUENCES = ("mem_rdata", "mem_wdata", "bus_wdata", "nn_wdata", "rd_wdata", "rd2_wdata", "base_wdata", "pc_wdata")
 """Fields that are wrong if an operand, the address or the instruction is."""
 
 _NAMES = RETIREMENT.names or ()
@@ -277,13 +285,15 @@ class RetirementCheck(Checker):
 def _sources(group: ResultGroup, values: Values) -> Sources:
     absent = np.zeros(0, np.uint32)
     registers = {
-        name: values["rd_old" if name == "rd" else name] if name in group.insn.reads else absent
+        name: values["rd_old" if name == "rd" else name]
+        if name in group.insn.reads or (group.insn.is_pair and group.insn.accumulates)
+        else absent
         for name in ("rs1", "rs2", "rd")
     }
     return Sources(length=group.length, **registers, **{name: values[name] for name in _GIVEN})
 
 
-_GIVEN = ("word", "pc", "loaded", "act", "wgt")  # operands that are no registers
+_GIVEN = ("word", "pc", "loaded", "act", "act2", "wgt")  # operands that are no registers
 
 
 def _differences(group: ResultGroup, expected: Effects, values: Values) -> Iterator[tuple[str, NDArray[Any], U32, U32]]:
@@ -300,6 +310,8 @@ def _differences(group: ResultGroup, expected: Effects, values: Values) -> Itera
 
     if expected.rd is not None and not group.rd_is_x0:
         yield from different("rd", expected.rd, values["rd"])
+        if expected.rd2 is not None:
+            yield from different("rd2", expected.rd2, values["rd2"])
     base_counts = group.rd_is_x0 or not group.rd_is_base or expected.rd is None
     if expected.base is not None and expected.accessed is not None and base_counts:
         named = (values["word"] & _RS1_FIELD) != 0

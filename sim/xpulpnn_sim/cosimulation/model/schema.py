@@ -65,6 +65,8 @@ class Property(IntFlag):
     WRITES_NN = auto()
     READS_PARAMETERS = auto()
     """Both parameters of the requantisation."""
+    WRITES_RD2 = auto()
+    """Two sums, of products with both activations of a pair."""
 
 
 class Action(IntEnum):
@@ -141,8 +143,8 @@ column is free."""
 STALLS: Sequence[WaitCause | DeviceWait] = (*WaitCause, *DeviceWait)  # columns of an account
 
 VALUE_FIELDS = (
-    *("rs1", "rs2", "rd_old", "act", "wgt", "loaded"),
-    *("rd", "base", "address", "store", "word", "pc", "position"),
+    *("rs1", "rs2", "rd_old", "act", "wgt", "act2", "loaded"),
+    *("rd", "rd2", "base", "address", "store", "word", "pc", "position"),
 )
 """Arrays that the compiled checker distributes the values of retirements to: operands, results, and whose they are."""
 
@@ -281,7 +283,7 @@ _CONSTANTS = {
         name: getattr(csr if hasattr(csr, name) else machine, name)
         for name in (
             *("MSTATUS_MIE", "MSTATUS_MPIE", "MCAUSE_INTERRUPT", "MTVEC_VECTORED", "MTVEC_BASE", "VECTOR_BYTES"),
-            *("NNRF_ENTRIES", "NNRF_PARAMETERS", "FIRST_PARAMETER"),
+            *("NNRF_ENTRIES", "NNRF_PARAMETERS", "FIRST_PARAMETER", "NNRF_WORDS"),
         )
     },
     **{

@@ -77,7 +77,7 @@ class Describer:
             "word": fetched.word,
             "length": fetched.length,
             "rs1": fetched.rs1,
-            "rs2": fetched.rs2,
+            "rs2": fetched.read_as_rs2,
             "rd": fetched.rd,
             "properties": _properties(fetched),
             "access": 0 if access is None else access.size,
@@ -92,7 +92,8 @@ class Describer:
         row = fetched.insn
         if row.op in SEQUENCER_OPS or row.op not in HANDLERS:
             return NO_GROUP
-        registers = (fetched.rd == 0) * _RD_IS_X0 + (fetched.rd == fetched.rs1) * _RD_IS_BASE
+        overwritten = fetched.rs1 in ((fetched.rd, fetched.rd + 1) if row.is_pair else (fetched.rd,))
+        registers = (fetched.rd == 0) * _RD_IS_X0 + overwritten * _RD_IS_BASE
         number = self._numbers.setdefault((id(row), registers, fetched.length), len(self.groups))
         if number == len(self.groups):
             self.groups.append(ResultGroup(row, registers, fetched.length))
@@ -109,10 +110,11 @@ def _properties(fetched: Fetched) -> int:
         Property.WRITES_BASE: access is not None and access.updates_base,
         Property.LOADS: access is not None and not insn.is_store,
         Property.STORES: insn.is_store,
-        Property.READS_ACT: insn.is_nn_form,
+        Property.READS_ACT: insn.is_nn_form or insn.is_pair,
         Property.READS_WGT: insn.is_mac_load,
         Property.WRITES_NN: fetched.nn_loaded is not None,
         Property.READS_PARAMETERS: insn.requantises,
+        Property.WRITES_RD2: insn.is_pair,
     }
     return sum(flag for flag, present in flags.items() if present)
 

@@ -192,6 +192,9 @@ class Draw:
             return rng.choice((field.low, field.high, 0, field.step, -field.step))
         return rng.randrange(field.low, field.high + field.step, field.step)
 
+    def _may_pair(self, first: int, keep: Collection[int]) -> bool:
+        return not first or (first + 1 in (*POOL, *self._rare) and first + 1 not in keep)
+
     def values(self, insn: Insn, keep: Collection[int] = (), pins: Mapping[str, int] | None = None) -> dict[str, int]:
         """Operand values of a random instruction of the row ``insn``."""
         chosen = dict(pins or {})
@@ -203,7 +206,8 @@ class Draw:
             if name in chosen:
                 continue
             value = self._value(token, keep, written=name in written)
-            while not token.accepts(value):
+            # the register behind the first of two sums is written as well
+            while not token.accepts(value) or (insn.is_pair and name == "rd" and not self._may_pair(value, keep)):
                 value = self._value(token, keep, written=name in written)
             chosen[name] = value
         for name in written:

@@ -4,6 +4,7 @@ Elements are lane-major: lane i of word j is ``lanes[i, j]``.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -55,11 +56,12 @@ def dot_product(insn: Insn, src: Sources) -> Effects:
     return Effects(rd=_mac(insn, src, src.rs1, operand2_lanes(insn, src, insn.fmt, signed=insn.b_signed)))
 
 
-def _mac(insn: Insn, src: Sources, factors: U32, lanes: I32) -> U32:
-    """Sum over the lanes modulo 2**32; a single row of ``lanes`` meets every factor."""
+def _mac(insn: Insn, src: Sources, factors: U32, lanes: I32, old: U32 | None = None) -> U32:
+    """Sum over the lanes modulo 2**32, with the old rd unless told another; a single row of ``lanes`` meets every
+    factor."""
     assert insn.fmt is not None
     total = (unpack(factors, insn.fmt, signed=insn.a_signed) * lanes).sum(axis=0, dtype=np.int32).view(np.uint32)
-    return src.rd + total if insn.accumulates else total
+    return (src.rd if old is None else old) + total if insn.accumulates else total
 
 
 def mac_load_nn(insn: Insn, src: Sources) -> Effects:
@@ -80,6 +82,21 @@ def reload(src: Sources, index: U32, happens: Bits | None = None, rd: U32 | None
     happens = np.ones(len(src.word), np.bool_) if happens is None else happens
     base = src.rs1 + INCREMENT
     return Effects(rd=rd, base=base, address=src.rs1, accessed=happens, size=INCREMENT, nn_index=index)
+
+
+_ENTRY_FIELDS = ((29, 2, 4), (23, 2, 1))  # parts of the entry to load: lowest bit, bits, place value
+_NO_LOAD = 15
+
+
+def mac_load_pair(insn: Insn, src: Sources) -> Effects:
+    """Mac&Load of a weight with two activations; the register behind rd is read as rs2."""
+    assert insn.fmt is not None
+    first, second = (unpack(words, insn.fmt, signed=insn.b_signed) for words in (src.act, src.act2))
+    sums = _mac(insn, src, src.wgt, first), _mac(insn, src, src.wgt, second, src.rs2)
+    fields = src.word.astype(np.int64)
+    entry = sum((fields >> lsb) % (1 << bits) * place for lsb, bits, place in _ENTRY_FIELDS).astype(np.uint32)
+    effects = reload(src, entry, entry != _NO_LOAD, sums[0])
+    return replace(effects, rd2=sums[1])
 
 
 def mac_load_cu(insn: Insn, src: Sources) -> Effects:

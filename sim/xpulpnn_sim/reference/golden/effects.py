@@ -40,12 +40,13 @@ class Sources:
     # of a requantisation the factor and the summand
     act: U32 = field(default_factory=lambda: _ABSENT)
     wgt: U32 = field(default_factory=lambda: _ABSENT)
+    act2: U32 = field(default_factory=lambda: _ABSENT)  # second activation of a pair, whose sum joins old rs2
     length: int = BASE_LENGTH  # bytes in memory, 2 if it was compressed; decides the link address
 
     def __post_init__(self) -> None:
         """Give the fields left out their zeros."""
         zeros = np.zeros(len(self.word), np.uint32)
-        for name in ("rs1", "rs2", "rd", "pc", "loaded", "act", "wgt"):
+        for name in ("rs1", "rs2", "rd", "pc", "loaded", "act", "wgt", "act2"):
             if getattr(self, name) is _ABSENT:
                 setattr(self, name, zeros)
 
@@ -57,12 +58,13 @@ class Effects:
     x0 stays zero whatever is written here."""
 
     rd: U32 | None = None
+    rd2: U32 | None = None  # new value of the register behind rd, of a Mac&Load of two products
     base: U32 | None = None  # new value of the base register of post-increment and Mac&Load instructions
     address: U32 | None = None  # byte address of the memory access
     accessed: Bits | None = None  # where there is one, and the base and the NN-RF change
     store: U32 | None = None  # stored value, zero above `size` bytes
     size: int | None = None  # bytes accessed: 1, 2 or 4
-    # NN-RF entry that takes `Sources.loaded`: 0, 1 activations, 2..5 weights, 6 factor, 7 summand
+    # NN-RF entry that takes `Sources.loaded`: 0, 1 and 8, 9 activations, 2..5 weights, 6 factor, 7 summand
     nn_index: U32 | None = None
     taken: Bits | None = None  # whether control is transferred
     target: U32 | None = None  # the address it would go to

@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from xpulpnn.errors import EncodingError
-from xpulpnn.isa.insn import DOT_PRODUCT_OPS, NN_FORM_OPS, REQUANTISE_OPS, Insn
+from xpulpnn.isa.insn import DOT_PRODUCT_OPS, NN_FORM_OPS, PAIR_OPS, REQUANTISE_OPS, Insn
 from xpulpnn_sim.reference.golden import dotp, scalar, simd
 from xpulpnn_sim.reference.golden.effects import I64, U32, Effects, Sources, immediate
 from xpulpnn_sim.reference.golden.scalar import SHIFT_MASK, exact, low_word
@@ -102,6 +102,7 @@ HANDLERS: dict[str, Handler] = {
     **simd.HANDLERS,
     **dict.fromkeys(DOT_PRODUCT_OPS, dotp.dot_product),
     **dict.fromkeys(NN_FORM_OPS, dotp.mac_load_nn),
+    **dict.fromkeys(PAIR_OPS, dotp.mac_load_pair),
     "pv.cusdot": dotp.mac_load_cu,
     "pv.rqld": dotp.load_parameter,
     **dict.fromkeys(REQUANTISE_OPS, dotp.requantise),

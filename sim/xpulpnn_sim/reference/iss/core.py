@@ -10,9 +10,11 @@ from xpulpnn.isa.machine import (
     HALF_BYTES,
     HALF_MASK,
     LENGTH_MASK,
+    NNRF_ACTIVATIONS,
     NNRF_ENTRIES,
     NNRF_PARAMETERS,
     REGISTERS,
+    SECOND_PAIR,
     WORD_BYTES,
     WORD_MASK,
     ExceptionCause,
@@ -37,7 +39,9 @@ class State:
 
     pc: int  # address of the next instruction
     regs: list[int]  # GP-RF; entry 0 stays 0
-    nn: list[int]  # NN-RF: activations 0 and 1, weights 2 to 5; with the requantisation its factor 6 and its summand 7
+    # NN-RF: activations 0 and 1, weights 2 to 5, factor 6 and summand 7 of the requantisation, second pair of
+    # activations 8 and 9
+    nn: list[int]
     asleep: bool = False  # A wfi waits for an interrupt
 
 
@@ -84,6 +88,8 @@ class Iss:
         """Start in the reset state."""
         self.memory = Memory() if memory is None else memory
         entries = NNRF_ENTRIES + (NNRF_PARAMETERS if Extension.XPULPRQ in extensions else 0)
+        if Extension.XPULPML_PAIR in extensions:
+            entries = SECOND_PAIR + NNRF_ACTIVATIONS
         self.state = State(boot_address & ~1, [0] * REGISTERS, [0] * entries)
         groups = {CsrGroup.BASE}
         groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()

@@ -22,6 +22,7 @@ from xpulpnn.isa.machine import (
     REGISTERS,
     RELOADS_ACTIVATION,
     RELOADS_WEIGHT,
+    SECOND_PAIR,
     WEIGHT_SELECT,
     WEIGHT_SELECT_LSB,
     WORD_BYTES,
@@ -83,6 +84,11 @@ class Fetched:
         return self.word >> RS2_LSB & REGISTER_MASK
 
     @cached_property
+    def read_as_rs2(self) -> int:
+        """Register that the port of rs2 reads: of a pair the second sum."""
+        return self.rd | 1 if self.insn.is_pair else self.rs2
+
+    @cached_property
     def destination(self) -> int:
         """Register written by field rd, 0 if none."""
         return self.rd if self.insn.writes_rd else 0
@@ -104,8 +110,9 @@ class Fetched:
 
     @cached_property
     def reads(self) -> frozenset[str]:
-        """Register fields whose values matter; of a Mac&Load without an access the base does not."""
-        reads = self.insn.reads
+        """Register fields whose values matter; of a Mac&Load without an access the base does not. The second sum of a
+        pair is read as rs2."""
+        reads = self.insn.reads | ({"rs2"} if self.insn.is_pair and self.insn.accumulates else set())
         return reads - {"rs1"} if self.insn.is_nn_form and self.access is None else reads
 
     @cached_property
@@ -116,6 +123,8 @@ class Fetched:
             return FIRST_WEIGHT + self.insn.entry
         if self.insn.loads_parameter:
             return FIRST_PARAMETER + self.rs2
+        if self.insn.is_pair:
+            return self.operands.get("t")
         if not self.insn.is_nn_form:
             return None
         if self.rs2 & RELOADS_ACTIVATION:
@@ -124,13 +133,15 @@ class Fetched:
 
     @cached_property
     def nn_activation(self) -> int | None:
-        """NN-RF entry used as the activation."""
+        """NN-RF entry used as the activation; of a pair the first."""
+        if self.insn.is_pair:
+            return SECOND_PAIR * self.operands["p"]
         return self.rs2 & ACTIVATION_SELECT if self.insn.is_nn_form else None
 
     @cached_property
     def nn_weight(self) -> int | None:
         """NN-RF entry used as the weight."""
-        if self.insn.is_nn_form:
+        if self.insn.is_nn_form or self.insn.is_pair:
             return FIRST_WEIGHT + (self.rs2 >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
         return self.nn_loaded if self.insn.is_mac_load else None
 

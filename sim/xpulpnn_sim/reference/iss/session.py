@@ -127,9 +127,9 @@ class Observer:
 
     def _sources(self, fetched: Fetched) -> dict[str, int]:
         state = self._iss.state
-        numbers = {"rs1": fetched.rs1, "rs2": fetched.rs2, "rd": fetched.rd}
+        numbers = {"rs1": fetched.rs1, "rs2": fetched.read_as_rs2, "rd": fetched.rd}
         values = {f"{name}_rdata": state.regs[numbers[name]] for name in fetched.reads}
-        values |= {"rs1_addr": fetched.rs1, "rs2_addr": fetched.rs2}
+        values |= {"rs1_addr": fetched.rs1, "rs2_addr": fetched.read_as_rs2}
         if fetched.nn_activation is not None:
             values["nn_act_rdata"] = state.nn[fetched.nn_activation]
         if fetched.nn_weight is not None:
@@ -150,7 +150,9 @@ class Observer:
     def _results(self, fetched: Fetched) -> dict[str, int]:
         rd, base, regs = fetched.destination, fetched.base, self._iss.state.regs
         values = {"rd_we": 1, "rd_addr": rd, "rd_wdata": regs[rd]} if rd else dict[str, int]()
-        if base and base != rd:
+        if rd and fetched.insn.is_pair:
+            values |= {"rd2_we": 1, "rd2_wdata": regs[rd + 1]}
+        if base and base != rd and not (rd and fetched.insn.is_pair and base == rd + 1):
             values |= {"base_we": 1, "base_addr": base, "base_wdata": regs[base]}
         return values
 

@@ -72,6 +72,8 @@ def effects_of(record: dict[str, int]) -> str:
     for enable, register, value in (("rd_we", "rd_addr", "rd_wdata"), ("base_we", "base_addr", "base_wdata")):
         if record[enable] and record[register]:
             parts.append(f"{ABI_NAMES[record[register]]}=0x{record[value]:08x}")
+    if record["rd2_we"]:
+        parts.append(f"{ABI_NAMES[record['rd_addr'] + 1]}=0x{record['rd2_wdata']:08x}")
     if record["nn_we"]:
         parts.append(f"nn{record['nn_addr']}=0x{record['nn_wdata']:08x}")
     for mask, data, arrow in (("mem_rmask", "mem_rdata", "->"), ("mem_wmask", "mem_wdata", "<-")):

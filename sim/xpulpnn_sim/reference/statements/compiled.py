@@ -120,7 +120,8 @@ def _writes(texts: PythonArithmetic, effects: _Effects, zeros: frozenset[str]) -
         *(
             f"regs[{_number(name)}] = {texts.expression(word)}"
             for name, _, word in effects.registers
-            if name not in zeros
+            # with x0 as the first register of two both are dropped
+            if ("rd" if name == "rd1" else name) not in zeros
         ),
     ]
 
@@ -147,6 +148,8 @@ def _return(texts: PythonArithmetic, effects: _Effects) -> str:
 
 def _number(name: str) -> str:
     """The number of a register: the field of the instruction, or of a compressed one the register called ``x2``."""
+    if name == "rd1":
+        return "rd + 1"
     return name[1:] if re.fullmatch(r"x\d+", name) else name
 
 

@@ -52,7 +52,8 @@ class _Arithmetic(Protocol[V, C]):
 class _Surroundings(Protocol[V, C]):
     """The state that an instruction finds."""
 
-    def register(self, name: str) -> V: ...  # the register in a field, or the one called ``x2``
+    # the register in a field, or the one called ``x2``; ``rd1`` is the one behind that in field rd
+    def register(self, name: str) -> V: ...
     def differ(self, first: str, second: str) -> C: ...  # the condition that two names stand for different registers
     def immediate(self, name: str) -> V: ...  # the value of a field that is no register
     def state(self, name: str) -> V: ...  # ``pc``, ``size``, a CSR or a flag by its name
@@ -95,6 +96,7 @@ class _Execution(Generic[V, C]):
         kinds = {token.field.name: token.field.kind for token in insn.tokens}
         self._registers = {name for name, kind in kinds.items() if kind is FieldKind.REGISTER}
         self._immediates = kinds.keys() - self._registers
+        self._registers |= {"rd1"} if insn.is_pair else set()
         self._names: dict[str, V] = {"ones": arithmetic.number(-1)}
         self._turns: set[str] = set()
         self._lanes: dict[int, V] = {}

@@ -188,7 +188,7 @@ class MemoryRun:
         draw, known = self._draw, self._known
         for _ in range(_ATTEMPTS):
             insn = draw.deal(*self._groups)
-            pins = {} if insn.requantises else self._pins(insn)
+            pins = {} if insn.requantises or (insn.is_pair and not insn.writes_base) else self._pins(insn)
             if pins is None:
                 continue
             keep = () if draw.chance(_LOST_CHANCE) else known.registers - {pins.get("rs1", 0)}
@@ -212,7 +212,7 @@ class MemoryRun:
         base = rng.choice([*known.bases])
         if not base_field.low and draw.chance(0.05):
             base = 0
-        if not draw.chance(_LOST_CHANCE) and insn.writes_rd and base:
+        if not draw.chance(_LOST_CHANCE) and insn.writes_rd and base and not insn.is_pair:
             chosen = next(token.field for token in insn.tokens if token.field.name == "rd")
             pins["rd"] = draw.destination(known.registers, chosen.low, chosen.high)
         pins[base_field.name] = base
@@ -252,7 +252,9 @@ class MemoryRun:
 
     def _note(self, insn: Insn, values: dict[str, int]) -> None:
         known = self._known
-        if insn.requantises:
+        if insn.is_pair:
+            known.forget(values["rd"] + 1)
+        if insn.requantises or (insn.is_pair and not insn.writes_base):
             known.forget(values["rd"])
             return
         operand = memory_operand(insn)

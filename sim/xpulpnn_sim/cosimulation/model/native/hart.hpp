@@ -102,7 +102,7 @@ class Hart {
         expect(&Retirement::trap, raised != 0);
         expect(&Retirement::cause, raised ? raised : line);
         if (r.trap) {
-            for (Field effect : {&Retirement::rd_we, &Retirement::base_we, &Retirement::nn_we, &Retirement::mem_rmask,
+            for (Field effect : {&Retirement::rd_we, &Retirement::rd2_we, &Retirement::base_we, &Retirement::nn_we, &Retirement::mem_rmask,
                                  &Retirement::mem_wmask}) {
                 expect(effect, 0);
             }
@@ -270,7 +270,8 @@ class Hart {
         const bool writes_rd = (has & WRITES_RD) && insn.rd, writes_base = (has & WRITES_BASE) && insn.rs1;
         const bool rd_we = r.rd_we && r.rd_addr, base_we = r.base_we && r.base_addr;
         if (rd_we != writes_rd) add(offsetof(Retirement, rd_we), writes_rd, rd_we);
-        if (base_we != writes_base && !(writes_rd && insn.rd == insn.rs1)) {
+        const bool overwritten = insn.rs1 == insn.rd || ((has & WRITES_RD2) && insn.rs1 == insn.rd + 1);
+        if (base_we != writes_base && !(writes_rd && overwritten)) {
             add(offsetof(Retirement, base_we), writes_base, base_we);
         }
         if (base_we) {
@@ -281,6 +282,9 @@ class Hart {
             expect(&Retirement::rd_addr, insn.rd);
             gpr_[insn.rd] = r.rd_wdata;
         }
+        const bool writes_rd2 = (has & WRITES_RD2) && insn.rd;
+        if (r.rd2_we != writes_rd2) add(offsetof(Retirement, rd2_we), writes_rd2, r.rd2_we);
+        if (writes_rd2) gpr_[insn.rd + 1] = r.rd2_wdata;
         gpr_[0] = 0;
         expect(&Retirement::nn_we, (has & WRITES_NN) != 0);
         if (has & WRITES_NN) {
@@ -362,7 +366,7 @@ class Hart {
     std::array<Line, LINES> lines_{};       // instructions found by address
     std::vector<const CheckInsn*> chosen_;  // of each retirement of the block
     uint32_t gpr_[32] = {};
-    uint32_t nnrf_[NNRF_ENTRIES + NNRF_PARAMETERS] = {};
+    uint32_t nnrf_[NNRF_WORDS] = {};
     ValueTable table_;
     uint32_t pc_;
     uint64_t order_number_ = 0;

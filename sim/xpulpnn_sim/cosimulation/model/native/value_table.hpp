@@ -11,7 +11,8 @@ class ValueTable {
   public:
     // Distributes the values of a block, the instructions `chosen`, to `groups` groups, one array per ValueField; group g
     // starts at `starts[g]`.
-    // The parameters of a requantisation are those that the records have loaded, since none of their fields shows them.
+    // The parameters of a requantisation and the second activation of a pair are those that the records have loaded,
+    // since none of their fields shows them.
     void fill(const Retirement* records, const std::vector<const CheckInsn*>& chosen, uint32_t groups, uint32_t* starts,
               uint32_t* values) {
         const uint32_t count = static_cast<uint32_t>(chosen.size());
@@ -25,9 +26,8 @@ class ValueTable {
         for (uint32_t i = 0; i < count; ++i) {
             const Retirement& r = records[i];
             const CheckInsn& insn = *chosen[i];
-            if (insn.properties & WRITES_NN && insn.reloaded >= FIRST_PARAMETER && !r.trap) {
-                parameters_[insn.reloaded - FIRST_PARAMETER] = r.mem_rdata;
-            }
+            const uint32_t second = loaded_[insn.act | 1];
+            if (insn.properties & WRITES_NN && !r.trap) loaded_[insn.reloaded] = r.mem_rdata;
             if (insn.group == NO_GROUP || r.trap) continue;
             const bool requantises = insn.properties & READS_PARAMETERS;
             uint32_t* to = values + next[insn.group]++;
@@ -37,10 +37,12 @@ class ValueTable {
             to[count * VALUE_RS1] = r.rs1_rdata;
             to[count * VALUE_RS2] = r.rs2_rdata;
             to[count * VALUE_RD_OLD] = r.rd_rdata;
-            to[count * VALUE_ACT] = requantises ? parameters_[0] : r.nn_act_rdata;
-            to[count * VALUE_WGT] = requantises ? parameters_[1] : r.nn_wgt_rdata;
+            to[count * VALUE_ACT] = requantises ? loaded_[FIRST_PARAMETER] : r.nn_act_rdata;
+            to[count * VALUE_WGT] = requantises ? loaded_[FIRST_PARAMETER + 1] : r.nn_wgt_rdata;
+            to[count * VALUE_ACT2] = second;
             to[count * VALUE_LOADED] = r.mem_rdata;
             to[count * VALUE_RD] = r.rd_wdata;
+            to[count * VALUE_RD2] = r.rd2_wdata;
             to[count * VALUE_BASE] = r.base_wdata;
             to[count * VALUE_ADDRESS] = r.mem_addr;
             to[count * VALUE_STORE] = r.mem_wdata;
@@ -48,7 +50,7 @@ class ValueTable {
     }
 
   private:
-    uint32_t parameters_[NNRF_PARAMETERS] = {};
+    uint32_t loaded_[NNRF_WORDS] = {};  // entries of the NN-RF by the records alone
 };
 
 }  // namespace harness
