@@ -196,6 +196,7 @@ _INNER = {
     "nn_4x4": dict.fromkeys((8, 4, 2, 1), (17, 16)),
     "x2_4x2": dict.fromkeys((8, 4, 2), (8, 8)),
     "x2_4x4": dict.fromkeys((8, 4, 2), (16, 16)),
+    "x3_4x4": dict.fromkeys((8, 4, 2), (8, 16)),
 }
 INNER = {(name, bits): counts for name, widths in _INNER.items() for bits, counts in widths.items()}
 """Instructions and products of an inner iteration."""
@@ -264,10 +265,10 @@ def test_inner_loop(name: str, bits: int):
     program = kernel(name, bits).function
     # narrow blocks are repeated until they fill an output byte, or a word and once more for what is left
     copies = max(1, 8 // bits // VARIANTS[name].nch)
-    if name.startswith("x2"):
+    if name.startswith(("x2", "x3")):
         copies = {8: 1, 4: 2 + 1, 2: 4 + 1}[bits]
     assert int(program.inner.sum()) == instructions * copies
-    assert int((program.inner & (program.is_dotp | program.is_mul)).sum()) == products * copies
+    assert int((program.dotps + program.is_mul)[program.inner].sum()) == products * copies
     assert program.opef == products / instructions
     if name in PAPER_OPEF:
         assert program.opef == pytest.approx(PAPER_OPEF[name])
@@ -297,7 +298,7 @@ def test_no_load_use(name: str, bits: int):
 )
 def test_matmul_reaches_the_paper(name: str, bits: int, limit: float):
     this = counted(name, bits)
-    assert cycles(this, "matmul") / this.executions(this.program.is_dotp) < limit
+    assert cycles(this, "matmul") / this.program.dotps[this.positions].sum() < limit
     assert paper_cycles_per_sdotp(ConvLayer.parse(PAPER_LAYER), bits, name) == limit
 
 

@@ -42,6 +42,13 @@ class FreeRegisters:
         assert len(taken) == count
         return taken
 
+    def take_pairs(self, count: int) -> list[int]:
+        """The even ones of the next ``count`` pairs of an even register and the one after it."""
+        first = [register for register in self._free if register % 2 == 0 and register + 1 in self._free][:count]
+        assert len(first) == count
+        self._free = [register for register in self._free if register & ~1 not in first]
+        return first
+
     def give_back(self, registers: list[int]) -> None:
         """Make these the next registers again."""
         self._free = [*registers, *self._free]

@@ -34,7 +34,7 @@ class InnerLoop(ABC):
         self.variant, self.bits, self.is_signed = variant, precision.w, precision.w_signed
         if not variant.counts(precision):
             self.suffix = ElemFmt.of_width(variant.row_bits(self.bits)).suffix
-        self.acc = [registers.take(variant.nch) for _ in range(variant.npx)]
+        self.acc = self._take_accumulators(registers)
         self.accumulators = [one for row in self.acc for one in row]
         self.lanes = list(range(variant.weight_streams))
         self.weights: list[int] = registers.take(len(self.lanes))
@@ -44,6 +44,9 @@ class InnerLoop(ABC):
         # instructions that fetch ahead once per pixel group, and once per block
         self.group_prefetch: list[LoopInstruction] = []
         self.block_prefetch: list[LoopInstruction] = []
+
+    def _take_accumulators(self, registers: FreeRegisters) -> list[list[int]]:
+        return [registers.take(self.variant.nch) for _ in range(self.variant.npx)]
 
     @cached_property
     def length(self) -> int:

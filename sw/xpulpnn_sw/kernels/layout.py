@@ -47,17 +47,18 @@ class Program:
         return np.array([region == name for region in self.regions], dtype=np.bool_)
 
     @cached_property
-    def is_dotp(self) -> Bools:
-        """Mark the static instructions that multiply and accumulate whole words: sum-of-dot-product and Mac&Load.
+    def dotps(self) -> NDArray[np.int64]:
+        """Products of whole words that each static instruction adds up: sum-of-dot-product and Mac&Load.
 
         The loads of NN-RF entries (rd = x0), which multiply too but keep nothing, are not counted. Words of single
         bits are multiplied where those that differ are counted.
         """
+        kinds = ("pv.sdot", "pv.mlsdot", "pv.mldot", "pv.cusdot", "pv.mlsduo", "pv.mlduo")
         products = [
-            insn.op.startswith(("pv.sdot", "pv.mlsdot", "pv.mldot", "pv.cusdot")) and insn.decode(int(word))["rd"] != 0
+            (1 + insn.is_pair) * (insn.op.startswith(kinds) and insn.decode(int(word))["rd"] != 0)
             for insn, word in zip(self.insns, self.words, strict=True)
         ]
-        return np.array(products, dtype=np.bool_) | self._is_count
+        return np.array(products, dtype=np.int64) + self._is_count
 
     @cached_property
     def _is_count(self) -> Bools:
@@ -72,13 +73,12 @@ class Program:
     def products(self) -> NDArray[np.int64]:
         """Multiplications each static instruction adds to an accumulator."""
         lanes = [insn.fmt.lanes if insn.fmt is not None else 0 for insn in self.insns]
-        found = np.where(self.is_dotp, np.array(lanes, dtype=np.int64), self.is_mul.astype(np.int64))
-        return np.where(self._is_count, WORD_BITS, found)
+        return np.where(self._is_count, WORD_BITS, self.dotps * np.array(lanes, dtype=np.int64) + self.is_mul)
 
     @property
     def opef(self) -> float:
         """Operand efficiency: products over instructions of the innermost loop, from the static text; 0 without one."""
-        return float((self.inner & (self.is_dotp | self.is_mul)).sum() / max(self.inner.sum(), 1))
+        return float((self.dotps + self.is_mul)[self.inner].sum() / max(self.inner.sum(), 1))
 
 
 def joined_programs(parts: Sequence[Program]) -> Program:

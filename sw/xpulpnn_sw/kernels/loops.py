@@ -1,12 +1,14 @@
 """Inner loops of cores with both factors in the NN-RF, and the choice of a loop.
 
-Cores whose products reload also the activation that they do not use need no load at all.
+Cores whose products reload also the activation that they do not use need no load at all. Where they compute two
+products at a time, each loads a word.
 """
 
 from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from xpulpnn.isa.machine import SECOND_PAIR
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Value
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.inner import (
@@ -55,8 +57,10 @@ class NnLoop(InnerLoop):
         return self.weights[channel % self.variant.weight_streams]
 
     def _product(self, accumulator: int, pointer: int, selector: int, *, signed: bool = False) -> LoopInstruction:
-        signs = "us"[self.is_signed] + "us"[signed] + "p" if signed != self.is_signed else "us"[signed] + "p"
-        return f"pv.mlsdot{signs}.{self.suffix}", accumulator, pointer, selector
+        return f"pv.mlsdot{self._signs(signed=signed)}.{self.suffix}", accumulator, pointer, selector
+
+    def _signs(self, *, signed: bool) -> str:
+        return "us"[self.is_signed] + "us"[signed] + "p" if signed != self.is_signed else "us"[signed] + "p"
 
     def body(self, b: Builder, *, signed: bool) -> None:
         """A load of the second activation, then products; with one pixel the products, then a load."""
@@ -178,6 +182,59 @@ class CrossLoop(NnLoop):
             b(mnemonic, *operands, form=_OTHER_ENTRY[kind] if fetched is _Fetched.OTHER else None)
 
 
+_PAIR_TURN = "00w3 10a2 20a3 30a0 01a1 11w0 21w1 31w2"
+"""A turn of a block of four channels and two pairs of pixels: channel and pair of each two products, and the word that
+they load, the weight of a channel or the activation of a pixel.
+
+No word is used by the two instructions after its load, and words are loaded in their order, so that one pointer walks
+through the weights, and one through the activations.
+"""
+_FIRST_WEIGHT = 2  # entry of the first channel
+_PIXEL_ENTRIES = (0, 1, SECOND_PAIR, SECOND_PAIR + 1)
+
+
+class PairLoop(CrossLoop):
+    """:class:`CrossLoop` of instructions with two products, of a weight and the activations of two pixels.
+
+    Their sums are in an even register and the next one.
+    """
+
+    def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
+        super().__init__(variant, precision, registers)
+        # what the first products multiply, and those before their own load is there
+        self.group_prefetch = [self._twice("mlsduo", ZERO, 0, 0, f"w{channel}") for channel in range(variant.nch - 1)]
+        self.block_prefetch = [self._twice("mlsduo", ZERO, 0, 0, f"a{pixel}") for pixel in range(2)]
+
+    def _take_accumulators(self, registers: FreeRegisters) -> list[list[int]]:
+        nch = self.variant.nch
+        first = registers.take_pairs(nch * self.variant.npx // 2)
+        rows = [first[start : start + nch] for start in range(0, len(first), nch)]
+        return [[register + odd for register in row] for row in rows for odd in range(2)]
+
+    def _twice(
+        self, kind: str, accumulator: int, channel: int, pair: int, loaded: str, *, signed: bool = False
+    ) -> LoopInstruction:
+        number = int(loaded[1])
+        is_weight = loaded[0] == "w"
+        pointer = self._stream(number) if is_weight else self._row(number)
+        entry = _FIRST_WEIGHT + number if is_weight else _PIXEL_ENTRIES[number]
+        return f"pv.{kind}{self._signs(signed=signed)}.{self.suffix}", accumulator, pointer, channel, pair, entry
+
+    def body(self, b: Builder, *, signed: bool) -> None:
+        """The products of a turn."""
+        self._emit_pairs(b, "mlsduo", signed=signed)
+
+    def emit_turns(self, b: Builder, count: Value, *, signed: bool, fresh: bool) -> None:
+        """The same over a turn more; with ``fresh`` the accumulators begin with 0."""
+        self._emit_pairs(b, "mlduo" if fresh else "mlsduo", signed=signed)
+        self.emit(b, count, signed=signed)
+
+    def _emit_pairs(self, b: Builder, kind: str, *, signed: bool) -> None:
+        for channel, pair, *loaded in _PAIR_TURN.split():
+            accumulator = self.acc[2 * int(pair)][int(channel)]
+            b(*self._twice(kind, accumulator, int(channel), int(pair), "".join(loaded), signed=signed))
+
+
 _LOOPS: dict[LoopStyle, type[InnerLoop]] = {
     LoopStyle.SCALAR: ScalarLoop,
     LoopStyle.XPULPV2: SimdLoop,
@@ -185,6 +242,7 @@ _LOOPS: dict[LoopStyle, type[InnerLoop]] = {
     LoopStyle.CU: ComputeUpdateLoop,
     LoopStyle.NN: NnLoop,
     LoopStyle.CROSS: CrossLoop,
+    LoopStyle.PAIR: PairLoop,
 }
 
 

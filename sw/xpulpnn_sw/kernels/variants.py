@@ -23,6 +23,7 @@ class LoopStyle(Enum):
     CU = "Compute&Update: weights in the NN-RF"
     NN = "both factors in the NN-RF"
     CROSS = "the same, every word loaded by a product; the core requantises"
+    PAIR = "the same, two products at a time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +82,7 @@ class Variant(Level):
         With four pixels each activation is reloaded in a fixed order, which makes their words one sequential stream;
         where none is loaded by itself also with two.
         """
-        least = {LoopStyle.NN: 2 * _PAIR, LoopStyle.CROSS: _PAIR}.get(self.style)
+        least = {LoopStyle.NN: 2 * _PAIR, LoopStyle.CROSS: _PAIR, LoopStyle.PAIR: _PAIR}.get(self.style)
         return least is not None and self.npx >= least and not self.in_place
 
     @property
@@ -91,6 +92,8 @@ class Variant(Level):
         A pointer moved by a Mac&Load is not ready for the next instruction. One serves for all if there is always
         another between two that move it, which four pixels leave room for.
         """
+        if self.style is LoopStyle.PAIR:
+            return 1
         if self.style is LoopStyle.CROSS and self.npx > 1:
             return 1 if self.npx > _PAIR else _PAIR
         return _PAIR if self.style is LoopStyle.NN and self.npx > _PAIR else self.nch
@@ -98,7 +101,7 @@ class Variant(Level):
     @property
     def turns_around(self) -> int:
         """Turns of an inner loop whose sums begin with products that do not accumulate, which are not in its body."""
-        return 1 if self.npx == 1 else 2
+        return 1 if self.npx == 1 or self.style is LoopStyle.PAIR else 2
 
     @property
     def unrolled(self) -> int:
@@ -156,6 +159,7 @@ _ALL = _NARROW | {_HALF_BITS}
 _V2 = frozenset({Extension.XPULPV2})
 _NN = _V2 | {Extension.XPULPNN}
 _X2 = _NN | {Extension.XPULPML_NN, Extension.XPULPML_CROSS, Extension.XPULPML_DOT, Extension.XPULPRQ}
+_X3 = _X2 | {Extension.XPULPML_PAIR}
 
 
 # by family: style, what the core must have, operand widths
@@ -166,6 +170,7 @@ _FAMILIES = {
     "cu": (LoopStyle.CU, _NN | {Extension.XPULPML_CU}, _ALL),
     "nn": (LoopStyle.NN, _NN | {Extension.XPULPML_NN}, _ALL),
     "x2": (LoopStyle.CROSS, _X2, _ALL),
+    "x3": (LoopStyle.PAIR, _X3, _ALL),
 }
 
 
@@ -179,18 +184,29 @@ def _variants(names: str) -> Mapping[str, Variant]:
     return found
 
 
-VARIANTS = _variants("rv32im_2x2 xpulpv2_1x2 xpulpv2_2x2 xpulpv2_4x2 simd_4x2 cu_4x2 nn_4x2 nn_4x4 x2_4x2 x2_4x4")
+VARIANTS = _variants(
+    "rv32im_2x2 xpulpv2_1x2 xpulpv2_2x2 xpulpv2_4x2 simd_4x2 cu_4x2 nn_4x2 nn_4x4 x2_4x2 x2_4x4 x3_4x4"
+)
 """All variants by name, slowest first."""
 
-ONE_PIXEL = _variants(" ".join(f"{family}_{nch}x1" for family in _FAMILIES for nch in (2, CHANNELS_PER_BLOCK)))
-"""Variants of layers with a single pixel, by name; with blocks of two channels cores share few of them more evenly."""
+ONE_PIXEL = _variants(
+    " ".join(
+        f"{family}_{nch}x1"
+        for family, (style, _, _) in _FAMILIES.items()
+        for nch in (2, CHANNELS_PER_BLOCK)
+        if style is not LoopStyle.PAIR
+    )
+)
+"""Variants of layers with a single pixel, by name, slowest first; with blocks of two channels cores share few of them
+more evenly."""
 
 
 def for_pixels(chosen: Variant, pixels: int) -> Variant:
-    """The variant, or with a single pixel that of :data:`ONE_PIXEL` of the same style, which computes no more."""
+    """The variant, or with a single pixel the fastest of :data:`ONE_PIXEL` that needs no more of the core."""
     if pixels > 1:
         return chosen
-    return next(one for one in ONE_PIXEL.values() if one.style is chosen.style and one.nch == CHANNELS_PER_BLOCK)
+    able = [one for one in ONE_PIXEL.values() if one.extensions <= chosen.extensions]
+    return next(one for one in reversed(able) if one.nch == CHANNELS_PER_BLOCK)
 
 
 _ELEMENT_WIDTHS = frozenset({8, 4, 2})

@@ -182,7 +182,7 @@ class KernelWork(Workload):
         program, layer, total = kernel.function, kernel.layer, rows.sum(axis=0)
         executions, cycles_at = total[:, WaitCause.NONE], total.sum(axis=1)
         matmul = int(cycles_at[program.region("matmul")].sum())
-        sdotp = int(executions[program.is_dotp].sum())
+        sdotp = int((executions * program.dotps).sum())
         scalar = int(executions[program.is_mul].sum())
         return {
             "kernel": case.kernel,
@@ -196,12 +196,12 @@ class KernelWork(Workload):
             "instructions": int(executions.sum()),  # of the kernel function, on all cores together
             "cycles": cycles,
             "matmul_cycles": matmul,  # of the MatMul alone, of all cores together
-            "sdotp": sdotp,  # dot-product instructions executed
+            "sdotp": sdotp,  # dot products of words
             "macs": layer.macs,
             # of the MatMul alone; without dot products per multiplication
             "cycles_per_sdotp": round(matmul / (sdotp or scalar or 1), DIGITS),
             "macs_per_cycle": round(layer.macs / max(cycles, 1), DIGITS),
-            "opef": round(program.opef, DIGITS),  # share of dot products in the innermost loop
+            "opef": round(program.opef, DIGITS),  # dot products for an instruction of the innermost loop
             "stalls": stalls_of(total, devices=self.engine not in ENGINES),
         }
 
