@@ -97,11 +97,14 @@ class IdStage(Component):
         goes, illegal, acts = signals(1, "id_goes illegal id_acts")
         id_ex, wb, rs1 = self.id_ex, self.wb, self.insn.payload.word[15:20]
         pending = id_ex.valid & id_ex.ex_we & (id_ex.ex_addr == rs1)
+        arrives = wb.addr == rs1
+        if self.config.mac_load_pair:
+            arrives |= wb.pair & (wb.addr[1:] == rs1[1:])
         csr_write_in_ex = self.id_ex.valid & (self.id_ex.csr != CsrOp.NONE) & self.id_ex.csr_write
         m.d.comb += [
             late_operand.eq(Cat(waits).any()),
             # jalr takes its base from the register file, so it waits for every write of it still under way
-            jalr_waits.eq(ctrl.jump & (ctrl.target == TargetSel.JALR) & (pending | (wb.we & (wb.addr == rs1)))),
+            jalr_waits.eq(ctrl.jump & (ctrl.target == TargetSel.JALR) & (pending | (wb.we & arrives))),
             drains.eq(((ctrl.system == System.WFI) | (ctrl.system == System.FENCE_I)) & ~self.drained),
             acts.eq(illegal | (ctrl.system != System.NONE) | (ctrl.hwloop != HwLoopOp.NONE)),
             stall.eq(((late_operand | jalr_waits | drains) & ~decoder.illegal) | (acts & self.id_ex.lsu.valid)),

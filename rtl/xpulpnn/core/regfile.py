@@ -37,8 +37,8 @@ class RegFile(Component):
             "data_b": In(32),  #: Value that port B writes.
         }
         if pairs:
-            #: pair, odd_a: Port A also writes the odd register behind the even one at ``addr_a``, and its value; on
-            #:   request.
+            #: pair, odd_a: Port A also writes the odd register behind the even one at ``addr_a``, x1 excepted, and its
+            #:   value; on request.
             ports |= {"pair": In(1), "odd_a": In(32)}
         self.storage, self.pairs = storage, pairs
         super().__init__(ports=ports)
@@ -70,7 +70,7 @@ class RegFile(Component):
             m.d.comb += [
                 write_odd.addr.eq(odd),
                 write_odd.data.eq(self.odd_a),
-                write_odd.en.eq(self.we_a & self.pair & ~(self.we_b & (self.addr_b == odd))),
+                write_odd.en.eq(self.we_a & self.addr_a.any() & self.pair & ~(self.we_b & (self.addr_b == odd))),
             ]
             marks |= write_odd.en << odd
         m.d.sync += written.eq(marks)

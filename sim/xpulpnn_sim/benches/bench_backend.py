@@ -12,6 +12,7 @@ from cocotb.triggers import ClockCycles
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import FIRST_WEIGHT, SECOND_PAIR
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, pulse_reset, start
 from xpulpnn_sim.benches.handover import bench_data, configuration
@@ -58,6 +59,9 @@ PAIR_CLASSES = (
     ("pv.mlsdotsup.c", "rd~,(rs1!),nnimm5"),
     ("pv.mlsdotusp.b", "rd~,(rs1!),nnimm5'"),
     ("pv.mldotsp.n", "rd,(rs1!),nnimm5"),
+    ("pv.mlsduosup.b", "rd2~,(rs1!),w,p,t"),
+    ("pv.mlduousp.c", "rd2,(rs1!),w,p,t"),
+    ("pv.mlsduosp.h", "rd2~,w,p"),
     ("pv.rqld", "uimm1,(rs1!)"),
     ("pv.rqu.b", "rd~,rs1,rs2,lane2"),
     ("pv.rqs.c", "rd~,rs1,rs2,lane4"),
@@ -108,12 +112,15 @@ def draw(insn: Insn, source: Draw) -> Drawn:
 
 
 def _destinations(insn: Insn) -> list[str]:
-    return ["rd"] * insn.writes_rd + ["rs1"] * insn.writes_base
+    return ["rd"] * insn.writes_rd + ["rd1"] * insn.is_pair + ["rs1"] * insn.writes_base
 
 
 def _link(producer: str, consumer: str) -> Callable[[Drawn, Drawn], None]:
     def link(first: Drawn, second: Drawn) -> None:
-        second.values[second.field_of(consumer)] = first.values[first.field_of(producer)]
+        behind = producer == "rd1"  # the register behind that in field rd
+        number = first.values["rd"] + 1 if behind else first.values[first.field_of(producer)]
+        # of two sums either is that register
+        second.values[second.field_of(consumer)] = number & ~(second.insn.is_pair and consumer == "rd")
 
     return link
 
@@ -124,9 +131,19 @@ def _link_entries(update: int, entries: int) -> Callable[[Drawn, Drawn], None]:
     def link(first: Drawn, second: Drawn) -> None:
         if "nnimm5" in first.values:
             first.values["nnimm5"] = (_CROSS if first.insn.reloads_other else update) | entries
+        weight, activation = entries >> 1, entries & 1
+        if "t" in first.values:
+            places = {
+                _UPDATES[0]: SECOND_PAIR + activation,
+                _UPDATES[1]: activation,
+                _UPDATES[2]: FIRST_WEIGHT + weight,
+            }
+            first.values["t"] = places[update]
         if "nnimm5" in second.values:
             other = int(first.insn.reloads_other)
             second.values["nnimm5"] = second.values["nnimm5"] & ~(_ENTRIES - 1) | entries ^ other
+        if second.insn.is_pair:
+            second.values |= {"w": weight, "p": int(first.insn.is_pair and update == _UPDATES[0])}
 
     return link
 
@@ -134,7 +151,7 @@ def _link_entries(update: int, entries: int) -> Callable[[Drawn, Drawn], None]:
 def _links(first: Insn, second: Insn) -> Iterator[Callable[[Drawn, Drawn], None]]:
     """Every way the second instruction can depend on the first; the last one is no particular way."""
     for producer in _destinations(first):
-        for consumer in sorted(second.reads | set(_destinations(second))):
+        for consumer in sorted(second.reads | set(_destinations(second)) - {"rd1"}):
             yield _link(producer, consumer)
     if first.is_mac_load and second.is_mac_load:
         for update in _UPDATES:

@@ -5,6 +5,7 @@ operation leaves at the end of a cycle with ``done`` and ``take``; a falling ``s
 how the unit calls ``start`` and ``take``.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 from random import Random
 
@@ -28,6 +29,7 @@ _CYCLE_LIMIT = 64
 _PARTS = 4
 _NN_BEATS = 300
 _NN_READS, _NN_WRITES = ("act", "wgt"), ("we", "addr", "data")
+_SUMS = ("first", "second")
 
 
 def wait(rng: Random, probability: float) -> int:
@@ -36,10 +38,17 @@ def wait(rng: Random, probability: float) -> int:
 
 
 def _result(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """The value of rd; of a requantisation the sum that is to be shifted and clipped."""
+    """The value of rd; of a requantisation the sum that is to be shifted and clipped. Of two products both sums, which
+    are 0 for all others, and the incremented base."""
+    if insn.is_pair:
+        assert effects.rd is not None
+        assert effects.rd2 is not None
+        base = {} if effects.base is None or not insn.writes_base else {"result": effects.base}
+        return {"first": effects.rd, "second": effects.rd2, **base}
+    sums = {name: np.zeros_like(operands["op_a"]) for name in _SUMS if "pair" in bench_data()["inputs"]}
     if insn.requantises:
-        return {"result": operands["nn_kappa"] * operands["op_b"] + operands["nn_lambda"]}
-    return batches.value_of_rd(insn, effects, operands)
+        return sums | {"result": operands["nn_kappa"] * operands["op_b"] + operands["nn_lambda"]}
+    return sums | batches.value_of_rd(insn, effects, operands)
 
 
 class OperationDriver:
@@ -61,17 +70,19 @@ class OperationDriver:
         await ClockCycles(self._dut.clk, cycles)
         await self.idle(1)
 
-    async def execute(self, operation: dict[str, int], hold: int) -> tuple[int, int]:
-        """Run an operation to the end; its result waits ``hold`` cycles, unchanged, until EX advances."""
-        # returns the result and the cycles to the first `done`
+    async def execute(
+        self, operation: dict[str, int], hold: int, outputs: Collection[str]
+    ) -> tuple[tuple[int, ...], int]:
+        """Run an operation to the end; its results wait ``hold`` cycles, unchanged, until EX advances."""
+        # returns the results and the cycles to the first `done`
         dut = self._dut
         drive(dut, operation)
         self._start.value = 1
-        results: list[int] = []
+        results: list[tuple[int, ...]] = []
         for cycle in range(1, _CYCLE_LIMIT):
             await FallingEdge(dut.clk)
             if sample(dut.done):
-                results.append(sample(dut.result))
+                results.append(tuple(sample(getattr(dut, name)) for name in outputs))
                 assert results[0] == results[-1], f"result changed while waiting: {results} of {operation}"
             if len(results) > hold:
                 self._take.value = 1
@@ -87,16 +98,16 @@ async def execute_batch(dut: Dut, batch: Batch, rng: Random, board: Scoreboard) 
     driver = OperationDriver(dut)
     columns = (column.tolist() for column in batch.stimulus.values())
     operations = [dict(zip(batch.stimulus, row, strict=True)) for row in zip(*columns, strict=True)]
-    found: list[tuple[int, int]] = []
+    found: list[tuple[tuple[int, ...], int]] = []
     for operation in operations:
         gap, flush = wait(rng, _GAP_PROBABILITY), wait(rng, 0.15)
         if gap:
             await driver.idle(gap)
         if flush:
             await driver.abandon(rng.choice(operations), flush)
-        found.append(await driver.execute(operation, wait(rng, 0.3)))
+        found.append(await driver.execute(operation, wait(rng, 0.3), batch.expected))
     results, cycles = zip(*found, strict=True)
-    batch.check(board, {"result": results})
+    batch.check(board, dict(zip(batch.expected, zip(*results, strict=True), strict=True)))
     rows = (batch.insns[row] for row in batch.row)
     wanted = [arithmetic_cycles(insn, operation["op_b"]) for insn, operation in zip(rows, operations, strict=True)]
     board.compare({"cycles": wanted}, {"cycles": cycles}, batch.stimulus, "cycles to done")
@@ -140,10 +151,10 @@ async def nn_words_match_writes(dut: Dut) -> None:
     if "wb_nn_we" not in bench_data()["inputs"]:
         return
     rng, board = await start(dut), Scoreboard()
-    columns = nn_accesses(NNRF_ENTRIES, _NN_BEATS, rng)
+    pairs = "pair" in bench_data()["inputs"]
+    columns = nn_accesses(NNRF_ENTRIES, _NN_BEATS, rng, pairs=pairs)
     ports = {f"wb_nn_{name}": columns[name if name == "we" else f"w{name}"] for name in _NN_WRITES}
     ports |= {f"id_nn_{name}_addr": columns[f"{name}_addr"] for name in _NN_READS}
     ports["valid"] = np.array([rng.randrange(2) for _ in range(_NN_BEATS)])
-    reads = nn_words_read(NNRF_ENTRIES, columns)
-    want = {f"id_nn_{name}": reads[name] for name in _NN_READS}
+    want = {f"id_nn_{name}": words for name, words in nn_words_read(NNRF_ENTRIES, columns, pairs=pairs).items()}
     board.compare(want, await run_vectors(dut, ports, list(want)), columns, "NN-RF")

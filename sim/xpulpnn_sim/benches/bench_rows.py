@@ -106,17 +106,22 @@ def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
     # come from
     operands, zero = operands_of(insn, src), np.zeros_like(src.word)
     first, second = operands["op_a"], operands["op_b"]
-    if insn.is_mac_load:
+    if insn.is_pair:
+        # the factor that both products have is the second of each
+        first, second = src.act, src.wgt
+    elif insn.is_mac_load:
         first, second = src.wgt, src.act if insn.op == "pv.mlsdot" else src.rs2
     held = {
         "dotp_fmt": insn.fmt.value if insn.uses_dotp and insn.fmt is not None else 0,
-        "dotp_a_signed": insn.uses_dotp and insn.a_signed,
-        "dotp_b_signed": insn.uses_dotp and insn.b_signed,
+        "dotp_a_signed": insn.uses_dotp and (insn.b_signed if insn.is_pair else insn.a_signed),
+        "dotp_b_signed": insn.uses_dotp and (insn.a_signed if insn.is_pair else insn.b_signed),
+        "pair": insn.is_pair,
     }
     columns = {name: np.full_like(src.word, value) for name, value in held.items()}
     # where they mean nothing they are anything
     columns["nn_kappa"], columns["nn_lambda"] = (src.act, src.wgt) if insn.requantises else (src.loaded, ~src.loaded)
     factors = {"rs1": first, "rs2": second, "rd": src.rd, "dotp_a": first, "dotp_b": second}
+    factors |= {"dotp_a2": src.act2, "op_d": src.rs2}
     total = src.act * src.rs1 + src.wgt if insn.requantises else zero
     requantised = {"sum": total, "places": src.rs2 & _SHIFT_MASK, "lane": src.word >> np.uint32(28), "old": src.rd}
     return operands | columns | factors | requantised
@@ -201,6 +206,7 @@ def sources(insn: Insn, count: int, rng: Random) -> Sources:
         loaded=random_words(rng, count),
         act=activation,
         wgt=weight,
+        act2=random_words(rng, count),
     )
 
 

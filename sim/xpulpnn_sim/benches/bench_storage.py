@@ -5,7 +5,14 @@ from random import Random
 import cocotb
 import numpy as np
 
-from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_ACTIVATIONS, NNRF_WEIGHTS, REGISTERS
+from xpulpnn.isa.machine import (
+    FIRST_PARAMETER,
+    NNRF_ACTIVATIONS,
+    NNRF_WEIGHTS,
+    NNRF_WORDS,
+    REGISTERS,
+    SECOND_PAIR,
+)
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, drive, pulse_reset, run_vectors, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.reference.stimuli import random_words
@@ -16,26 +23,28 @@ _PARAMETERS = ("nn_kappa", "nn_lambda")  # outputs of the entries behind the wei
 Columns = dict[str, np.ndarray]
 
 
-def nn_accesses(entries: int, beats: int, rng: Random) -> Columns:
-    """Random reads and writes; every entry is written and read back at least once in the first beats."""
+def nn_accesses(entries: int, beats: int, rng: Random, *, pairs: bool = False) -> Columns:
+    """Random reads and writes; every entry is written and read back at least once in the first beats. With ``pairs``
+    there are two entries more, and the numbers of activations to read count through both pairs."""
+    numbers = [*range(entries), *(range(SECOND_PAIR, NNRF_WORDS) if pairs else ())]
     columns = {
-        "we": np.array([1] * entries + [rng.randrange(2) for _ in range(beats - entries)]),
-        "waddr": np.array(list(range(entries)) + [rng.randrange(entries) for _ in range(beats - entries)]),
+        "we": np.array([1] * len(numbers) + [rng.randrange(2) for _ in range(beats - len(numbers))]),
+        "waddr": np.array(numbers + [rng.choice(numbers) for _ in range(beats - len(numbers))]),
         "wdata": random_words(rng, beats),
         "wgt_addr": np.array([rng.randrange(NNRF_WEIGHTS) for _ in range(beats)]),
     }
     if entries > NNRF_WEIGHTS:
-        columns["act_addr"] = np.array([rng.randrange(NNRF_ACTIVATIONS) for _ in range(beats)])
+        columns["act_addr"] = np.array([rng.randrange(NNRF_ACTIVATIONS << pairs) for _ in range(beats)])
     return columns
 
 
-def nn_words_read(entries: int, columns: Columns) -> dict[str, list[int]]:
+def nn_words_read(entries: int, columns: Columns, *, pairs: bool = False) -> dict[str, list[int]]:
     """Words read per beat: activations and weights after the write of the same beat, parameters before it."""
-    words = [0] * entries
+    words = [0] * NNRF_WORDS
     first_weight = min(entries - NNRF_WEIGHTS, NNRF_ACTIVATIONS)
     parameters = _PARAMETERS[: max(entries - FIRST_PARAMETER, 0)]
     reads: dict[str, list[int]] = {"wgt": []} | ({"act": []} if first_weight else {})
-    reads |= {name: [] for name in parameters}
+    reads |= {name: [] for name in (*parameters, *(("act2",) if pairs else ()))}
     for beat in range(len(columns["we"])):
         for number, name in enumerate(parameters):
             reads[name].append(words[FIRST_PARAMETER + number])
@@ -43,11 +52,14 @@ def nn_words_read(entries: int, columns: Columns) -> dict[str, list[int]]:
             words[columns["waddr"][beat]] = int(columns["wdata"][beat])
         reads["wgt"].append(words[first_weight + columns["wgt_addr"][beat]])
         if first_weight:
-            reads["act"].append(words[columns["act_addr"][beat]])
+            pair, place = divmod(int(columns["act_addr"][beat]), NNRF_ACTIVATIONS)
+            reads["act"].append(words[SECOND_PAIR * pair + place])
+            if pairs:
+                reads["act2"].append(words[SECOND_PAIR * pair + 1])
     return reads
 
 
-def _accesses(rng: Random) -> Columns:
+def _accesses(rng: Random, *, pairs: bool) -> Columns:
     """Random reads and writes on both ports; half of the beats use a few registers only, so that they collide."""
 
     def address() -> int:
@@ -58,12 +70,18 @@ def _accesses(rng: Random) -> Columns:
         columns[f"we_{port}"] = np.array([rng.randrange(2) for _ in range(_BEATS)])
         columns[f"addr_{port}"] = np.array([address() for _ in range(_BEATS)])
         columns[f"data_{port}"] = random_words(rng, _BEATS)
+    if pairs:
+        # only the register behind an even one can be written with it
+        columns["pair"] = np.array([rng.randrange(2) & ~number & 1 for number in columns["addr_a"].tolist()])
+        columns["odd_a"] = random_words(rng, _BEATS)
     # at first each register is written once by one port, and read in the beat behind that
     order = rng.sample(range(REGISTERS), REGISTERS)
     for beat, number in enumerate(order):
         port = rng.choice("ab")
         columns["we_a"][beat], columns["we_b"][beat] = port == "a", port == "b"
         columns[f"addr_{port}"][beat] = number
+        if pairs:
+            columns["pair"][beat] = 0
         for name in _READS:
             columns[f"{name}_addr"][beat + 1] = number
     return columns
@@ -80,6 +98,8 @@ def _words_read(columns: Columns) -> dict[str, list[int]]:
             target = columns[f"addr_{port}"][beat]
             if columns[f"we_{port}"][beat] and target:
                 words[target] = int(columns[f"data_{port}"][beat])
+                if port == "a" and "pair" in columns and columns["pair"][beat]:
+                    words[target + 1] = int(columns["odd_a"][beat])
     return reads
 
 
@@ -87,9 +107,14 @@ def _words_read(columns: Columns) -> dict[str, list[int]]:
 async def reads_match_writes(dut: Dut) -> None:
     """Reads see the newest word, or that before the writes of the cycle; x0 stays 0, reset clears everything."""
     rng, board, entries = await start(dut), Scoreboard(), bench_data().get("entries")
+    pairs = bench_data().get("pairs", False)
     for phase in ("after reset", "after a reset in flight", "after another one"):
-        columns = nn_accesses(entries, _BEATS, rng) if entries else _accesses(rng)
-        want = nn_words_read(entries, columns) if entries else _words_read(columns)
+        if entries:
+            columns = nn_accesses(entries, _BEATS, rng, pairs=pairs)
+            want = nn_words_read(entries, columns, pairs=pairs)
+        else:
+            columns = _accesses(rng, pairs=pairs)
+            want = _words_read(columns)
         board.compare(want, await run_vectors(dut, columns, list(want)), columns, phase)
         drive(dut, {port: 0 for port in columns if port.startswith("we")})
         await pulse_reset(dut)

@@ -36,7 +36,8 @@ class RetirementMonitor(PortMonitor):
     """Collects retirements. Rejects a cycle without one for which the unit names no cause."""
 
     def __init__(self, dut: Dut, prefix: str, extra: Sequence[str] = ()) -> None:
-        super().__init__(dut, [*(prefix + field.name for field in RETIREMENT_FIELDS), *extra], prefix + VALID.name)
+        self._fields = [field.name for field in RETIREMENT_FIELDS if hasattr(dut, prefix + field.name)]
+        super().__init__(dut, [*(prefix + name for name in self._fields), *extra], prefix + VALID.name)
         self.waits: Counter[int] = Counter()
         self._wait = getattr(dut, prefix + WAIT.name)
 
@@ -48,8 +49,8 @@ class RetirementMonitor(PortMonitor):
     def records(self) -> Records:
         """Retirements collected so far."""
         records = np.zeros(len(self.rows), RETIREMENT)
-        for field, values in zip(RETIREMENT_FIELDS, zip(*self.rows, strict=True), strict=False):
-            records[field.name] = values
+        for name, values in zip(self._fields, zip(*self.rows, strict=True), strict=False):
+            records[name] = values
         records[CYCLE.name] = self.cycles
         return records
 
@@ -265,7 +266,12 @@ def execution_cycles(item: Retired) -> int:
 
 
 def _writes_late(insn: Insn) -> bool:
-    return insn.is_load or insn.requantises
+    return insn.is_load or insn.requantises or insn.is_pair
+
+
+def _moves_base_late(insn: Insn) -> bool:
+    """Return whether the base moves in WB: of a Mac&Load, which has its sum in EX; sums of two products take WB."""
+    return insn.is_mac_load and not insn.is_pair
 
 
 class PipelineTiming:
@@ -296,9 +302,9 @@ class PipelineTiming:
                 self._drained = max(self._drained, leaves)
                 continue
             self._results(fetched, leaves)
-            # WB writes loaded registers, the bases of Mac&Loads and what pv.rq* makes, EX everything else
+            # WB writes loaded registers, the bases of Mac&Loads, two sums and what pv.rq* makes, EX everything else
             writes_late = fetched.destination if _writes_late(fetched.insn) else 0
-            if fetched.insn.is_mac_load:
+            if _moves_base_late(fetched.insn):
                 writes_late = fetched.base if fetched.base != fetched.rd else 0
             self._drained = max(self._drained, leaves + (2 if writes_late else 1))
             if redirect_of(item) is not None:
@@ -308,13 +314,14 @@ class PipelineTiming:
     def _sources_ready(self, fetched: Fetched) -> int:
         insn = fetched.insn
         times = self._stored if insn.op == "jalr" else self._forwarded
-        registers = {"rs1": fetched.rs1, "rs2": fetched.rs2, "rd": fetched.rd}
-        ready = [times.get(registers[name], 0) for name in insn.reads]
-        entries = (fetched.nn_activation, fetched.nn_weight)
-        ready += [self._entries.get(entry, 0) for entry in entries if entry is not None]
+        registers = {"rs1": fetched.rs1, "rs2": fetched.read_as_rs2, "rd": fetched.rd}
+        ready = [times.get(registers[name], 0) for name in fetched.reads | insn.reads]
+        entries = [entry for entry in (fetched.nn_activation, fetched.nn_weight) if entry is not None]
+        entries += [entries[0] + 1] if insn.is_pair else []
+        ready += [self._entries.get(entry, 0) for entry in entries]
         if insn.requantises:
             ready.append(self._parameters)
-        if insn.is_mac_load:
+        if _moves_base_late(insn):
             # also one that begins a sum waits for the register that it writes: an access fault restores its value
             ready.append(times.get(fetched.rd, 0))
         return max([self._drained if insn.op in DRAINING_OPS else 0, *ready])
@@ -327,8 +334,10 @@ class PipelineTiming:
     def _results(self, fetched: Fetched, leaves: int) -> None:
         """Note when the results can be read: those of EX in its last cycle, those of WB one cycle later."""
         insn, late = fetched.insn, leaves + 1
-        self._write(fetched.base, late if insn.is_mac_load else leaves)
+        self._write(fetched.base, late if _moves_base_late(insn) else leaves)
         self._write(fetched.destination, late if _writes_late(insn) else leaves)
+        if insn.is_pair and fetched.destination:
+            self._write(fetched.destination + 1, late)
         if insn.loads_parameter:
             self._parameters = late
         if fetched.nn_loaded is not None:

@@ -26,7 +26,7 @@ from xpulpnn.core.alu import Alu
 from xpulpnn.core.alu_ctrl import AluCtrl, AluResult, alu_control
 from xpulpnn.core.backend import Backend
 from xpulpnn.core.compressed_decoder import CompressedDecoder
-from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, IdCtrl, LsuCtrl, control_fields
+from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, IdCtrl, LsuCtrl, PairCtrl, control_fields
 from xpulpnn.core.core import Core
 from xpulpnn.core.csr_file import CsrFile
 from xpulpnn.core.decoder import Decoder
@@ -160,6 +160,7 @@ def _decoded_rows(config: CoreConfig) -> list[ControlledRow]:
     shapes: dict[str, type[data.Struct]] = {"ctrl": IdCtrl}
     shapes |= {"quantise": QuantiserCtrl} if config.qnt else {}
     shapes |= {"requantise": RequantiseCtrl} if config.requantise else {}
+    shapes |= {"pair": PairCtrl} if config.mac_load_pair else {}
     rows: list[ControlledRow] = []
     for insn in _words(config):
         words: dict[str, dict[str, Any]] = {port: {} for port in shapes}
@@ -174,7 +175,7 @@ def _decoded_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 _FULL = "xpulpnn-full"  # the preset with every row the hardware can execute
-_EVERYTHING = f"{_FULL} mac_load_cross=on mac_load_dot=on requantise=on"
+_EVERYTHING = f"{_FULL} mac_load_cross=on mac_load_dot=on mac_load_pair=on requantise=on"
 _INFERRED = f"{_FULL} multiplier=inferred shifter=inferred multipliers=replicated adders=inferred"
 """The naive structures, where the other units have those of the presets."""
 
@@ -271,8 +272,11 @@ UNITS: Mapping[str, BenchedUnit] = {
     "nnrf-6": _plain("storage", lambda: NnRf(6), entries=6),
     "nnrf-4": _plain("storage", lambda: NnRf(4), "verilator", entries=4),
     "nnrf-8": _plain("storage", lambda: NnRf(8), "verilator", entries=8),
+    "nnrf-pairs": _plain("storage", lambda: NnRf(8, pairs=True), "verilator", entries=8, pairs=True),
     "regfile": _plain("storage", RegFile),
     "regfile-array": _plain("storage", lambda: RegFile("array")),
+    "regfile-pairs": _plain("storage", lambda: RegFile(pairs=True), "icarus", pairs=True),
+    "regfile-array-pairs": _plain("storage", lambda: RegFile("array", pairs=True), "verilator", pairs=True),
     "dotp-shared": _dotp(""),
     "dotp-shared-inferred": _dotp("adders=inferred"),
     "dotp-register": _dotp("multipliers=replicated isolation=register"),
@@ -290,7 +294,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "requantiser": _requantiser(400, "xpulpnn requantise=on"),
     "requantiser-part": _requantiser(200, "xpulpnn requantise=on widths=16,8,2", "icarus"),
     "lsu": _configured("lsu", lambda _: Lsu(), _FULL, rows=_LSU_ROWS, vectors_per_row=8, idle={"ex_ctrl": 0}),
-    "ex-stage": _ex_stage(_FULL),
+    "ex-stage": _ex_stage(f"{_FULL} mac_load_pair=on"),
     "ex-stage-inferred": _ex_stage(_INFERRED),
     "decoder-ri5cy": _decoder("ri5cy"),
     "decoder-full": _decoder(f"{_EVERYTHING} qnt=on"),
@@ -301,7 +305,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "hwloops": _plain("hwloops", HwLoops, ops={op.name: op.value for op in HwLoopOp}),
     "csr-file-counters": _csr_file("xpulpnn-full performance_counters=on"),
     "csr-file-plain": _csr_file("ri5cy xpulpv2=off", "icarus"),
-    "backend-full": _configured("backend", Backend, "xpulpnn-full rvfi=on", "verilator", pairs=_EVERY_PAIR),
+    "backend-full": _configured("backend", Backend, f"{_EVERYTHING} rvfi=on", "verilator", pairs=_EVERY_PAIR),
     "backend-ri5cy": _configured("backend", Backend, "ri5cy rvfi=on", "verilator", pairs=_SOME_PAIRS),
     "backend-2": _configured("backend", Backend, "xpulpnn2 rvfi=on", pairs=_SOME_PAIRS),
     "backend-cu": _configured("backend", Backend, "xpulpnn-cu rvfi=on", "verilator", pairs=_SOME_PAIRS),

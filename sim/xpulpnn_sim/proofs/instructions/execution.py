@@ -19,7 +19,7 @@ from xpulpnn_sim.reference.statements import interpreter
 _BEYOND = frozenset({"CSR", "trap", "wait", "MIE", "mepc"})
 _SYSTEM = frozenset({"fence.i"})  # names of what is not executed here, and operations that only the controller knows
 
-_READ_AS = {"rs3": "rd"}  # Register fields that are read through the port of another
+_READ_AS = {"rs3": "rd", "rd1": "rs2"}  # Registers that are read through the port of another
 
 _OPERATIONS: Mapping[type[ast.operator], Callable[[Integers, Number, Number], Number]] = {
     ast.BitAnd: lambda z, x, y: z.bitwise("&", x, y),
@@ -87,15 +87,21 @@ def field_value(token: Token, word: Word) -> Number:
     return trimmed(bits) if where.signed else unsigned(bits)
 
 
+def _fits(value: Number, text: str, z: Integers) -> int:
+    """Literal that the bits of a value are those of a pattern, whose first is the highest."""
+    bits = low(value, len(text))[::-1]
+    return z.graph.all(bit ^ (mark == "0") for bit, mark in zip(bits, text, strict=True) if mark != "-")
+
+
 def accepted(insn: Insn, word: Word, z: Integers) -> list[int]:
     """Literals that are 1 where fields of a word have none of the values that the instruction excludes."""
     found: list[int] = []
     for token in insn.restricted:
-        value, both = field_value(token, word), constant(token.field.not_both)
+        value = field_value(token, word)
         if token.excluded is not None:
             found.append(z.equal(value, constant(token.excluded)) ^ 1)
-        if token.field.not_both:
-            found.append(z.equal(z.bitwise("&", value, both), both) ^ 1)
+        if token.field.legal:
+            found.append(z.graph.any(_fits(value, text, z) for text in token.field.legal))
     return found
 
 

@@ -54,13 +54,13 @@ def _identity(passage: Passage) -> list[Equality]:
         Equality("word", leave.word("rvfi__insn"), passage.word, full),
         Equality("address", leave.word("rvfi__pc_rdata"), issue.word("insn__payload__pc")),
         Equality("number of rs1", leave.word("rvfi__rs1_addr"), passage.word[15:20]),
-        Equality("number of rs2", leave.word("rvfi__rs2_addr"), passage.word[20:25]),
+        Equality("number of rs2", leave.word("rvfi__rs2_addr"), passage.read_as_rs2),
         Equality("exception", [passage.excepted], [FALSE]),
     ]
 
 
 def _registers(passage: Passage, effects: GateEffects) -> list[Equality]:
-    """Any register but x0 changes as the statements say. Of the two that a retirement reports that of rd stays."""
+    """Any register but x0 changes as the statements say. Of those that a retirement reports the base does not stay."""
     graph, z, leave = passage.graph, passage.integers, passage.leave
     watched = graph.inputs(5)
     is_register = z.is_true(watched)
@@ -69,14 +69,20 @@ def _registers(passage: Passage, effects: GateEffects) -> list[Equality]:
         same = graph.equal(leave.word(f"rvfi__{name}_addr"), watched)
         hits[name] = graph.and_(leave.bit(f"rvfi__{name}_we"), same)
     got = z.choose(hits["rd"], leave.word("rvfi__rd_wdata"), leave.word("rvfi__base_wdata"))
+    numbers = {name: passage.word[lowest : lowest + 5] for name, lowest in _FIELDS.items()}
+    if passage.insn.is_pair:
+        numbers["rd1"] = passage.read_as_rs2
+        hits["rd1"] = graph.and_(leave.bit("rvfi__rd2_we"), graph.equal(numbers["rd1"], watched))
+        got = z.choose(hits["rd1"], leave.word("rvfi__rd2_wdata"), got)
     written, value = FALSE, [FALSE] * XLEN
     for name, condition, new in effects.registers:
-        lowest = _FIELDS[name]
-        hit = graph.and_(condition, graph.equal(passage.word[lowest : lowest + 5], watched))
+        # with x0 as the first register of two both are dropped
+        dropped = z.is_true(numbers["rd"]) ^ 1 if name == "rd1" else FALSE
+        hit = graph.all([condition, dropped ^ 1, graph.equal(numbers[name], watched)])
         written = graph.or_(written, hit)
         value = [graph.mux(hit, old, bit) for old, bit in zip(value, new, strict=True)]
     return [
-        Equality("registers written", [graph.or_(*hits.values())], [written], is_register),
+        Equality("registers written", [graph.any(hits.values())], [written], is_register),
         Equality("value written", low(got, XLEN), value, graph.and_(is_register, written)),
     ]
 
@@ -109,7 +115,8 @@ def _entries(passage: Passage, effects: GateEffects) -> list[Equality]:
         )
     ]
     for condition, index, value in effects.entries:
-        found.append(Equality("number of the entry", leave.word("rvfi__nn_addr"), low(index, 3), condition))
+        number = leave.word("rvfi__nn_addr")
+        found.append(Equality("number of the entry", number, low(index, len(number)), condition))
         found.append(Equality("word of the entry", leave.word("rvfi__nn_wdata"), value, condition))
     return found
 

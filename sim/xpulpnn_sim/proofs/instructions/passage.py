@@ -23,7 +23,8 @@ from xpulpnn_sim.proofs.instructions.execution import Before, accepted
 from xpulpnn_sim.proofs.units.dotp import lane_products
 from xpulpnn_sim.tools.yosys import Yosys
 
-LEFT_OUT = ("ex_stage.mult", "ex_stage.div", "ex_stage.dotp", "ex_stage.quantiser", "id_stage.regfile")
+_DOTPS = ("ex_stage.dotp", "ex_stage.dotp2")  # units of two products
+LEFT_OUT = ("ex_stage.mult", "ex_stage.div", *_DOTPS, "ex_stage.quantiser", "id_stage.regfile")
 """Units whose gates are not there, by their place in the back end."""
 
 _IN_EX = ("id_stage.id_ex__", "rvfi_tap.ex_", "rvfi_tap.wb_valid_value")
@@ -39,7 +40,7 @@ class BackendGates:
         core = next(iter(hierarchy))
         places = {unit: f"{core}.backend.{unit}" for unit in LEFT_OUT}
         left_out = {unit: hierarchy[place] for unit, place in places.items() if place in hierarchy}
-        self.gates = gates_between(verilog, hierarchy[f"{core}.backend"], [*left_out.values()], yosys)
+        self.gates = gates_between(verilog, hierarchy[f"{core}.backend"], [*dict.fromkeys(left_out.values())], yosys)
         self.in_ex = self._registers(_IN_EX)
         self.in_wb = [net for net in self._registers(_IN_WB) if net not in set(self.in_ex)]
         #: Nets of the ports of units left out, and of the fields of their words of control, by their names.
@@ -173,6 +174,7 @@ def division(pins: Pins, z: Integers) -> list[int]:
 
 _ENTRIES = ("nn_act0", "nn_act1", "nn_wgt0", "nn_wgt1", "nn_wgt2", "nn_wgt3")
 _PARAMETERS = ("nn_kappa", "nn_lambda")
+_SECOND_PAIR = ("nn_act2", "nn_act3")
 _NNRF = "ex_stage.nnrf."
 _COMPUTED_BEFORE = {"ex_stage.alu.result": 32, "ex_stage.alu.sum": 32, "ex_stage.alu.comparison": 1}
 _ISSUES = {"id_stage.id_goes": TRUE, "id_stage.kill": FALSE, "rvfi_tap.ex_ready": TRUE}
@@ -212,9 +214,13 @@ class Passage:
         given = {"insn__valid": [TRUE], "insn__payload__word": self.word, "insn__payload__error": [FALSE]}
         # what the instruction before it computes is anything
         given |= {name: graph.inputs(width) for name, width in _COMPUTED_BEFORE.items()}
+        #: Number of the register that is read in place of rs2: of two products the one behind that in field rd.
+        self.read_as_rs2 = [TRUE, *self.word[8:12]] if insn.is_pair else self.word[20:25]
+        numbers = {port: self.word[lowest : lowest + 5] for port, lowest in _READS.items()}
+        numbers["id_stage.regfile.rs2"] = self.read_as_rs2
         # x0 reads 0
-        for port, lowest in _READS.items():
-            is_register = self.integers.is_true(self.word[lowest : lowest + 5])
+        for port, number in numbers.items():
+            is_register = self.integers.is_true(number)
             given[port] = [graph.and_(bit, is_register) for bit in graph.inputs(32)]
         # where the word traps that is a claim that fails, so that the rest need not hold
         found, (self.excepted,) = BackendFrame(graph, backend, given).where({"id_stage.excepted": FALSE})
@@ -228,11 +234,12 @@ class Passage:
 
     def _results(self, frame: BackendFrame) -> dict[str, list[int]]:
         z, unit = self.integers, unsigned(frame.word("ex_stage.ctrl_unit"))
+        used = {name: result for code, (name, result) in _UNITS.items() if z.equal(unit, constant(code)) != FALSE}
+        if self.insn.is_pair:
+            used |= dict.fromkeys(_DOTPS, _dot_product)
         # of other instructions the results are any
         return {
-            f"{name}.result": result(frame.pins(name), z)
-            for code, (name, result) in _UNITS.items()
-            if z.equal(unit, constant(code)) != FALSE and name in self._backend.pins
+            f"{name}.result": result(frame.pins(name), z) for name, result in used.items() if name in self._backend.pins
         }
 
     def before(self) -> Before:
@@ -250,7 +257,7 @@ class Passage:
     def _entries(self) -> list[list[int]]:
         """The NN-RF: entries behind the cycle of issue, in which the last word may arrive; parameters in EX."""
         found: list[list[int]] = []
-        for names, is_parameter in ((_ENTRIES, False), (_PARAMETERS, True)):
+        for names, is_parameter in ((_ENTRIES, False), (_PARAMETERS, True), (_SECOND_PAIR, False)):
             for name in names:
                 if not self._backend.has(_NNRF + name):
                     found.append(self.graph.inputs(32))
