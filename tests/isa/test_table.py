@@ -24,8 +24,14 @@ with MANUAL.open(newline="") as file:
 
 def _patterns(insn: Insn) -> list[str]:
     """Patterns of the legal words."""
+    operands = insn.operands.split(",")
+    if "t" in operands:
+        # upper half of an entry at 30:29, lower half at 24:23
+        before, after = insn.pattern[:1], insn.pattern[3:7]
+        entries = [f"{number:04b}" for number in (*range(6), 8, 9)]
+        return [f"{before}{bits[:2]}{after}{bits[2:]}{insn.pattern[9:]}" for bits in entries]
     before, rest = insn.pattern[:7], insn.pattern[9:]
-    return [f"{before}{bits}{rest}" for bits in ("00", "01", "10")] if "nnimm5" in insn.operands.split(",") else []
+    return [f"{before}{bits}{rest}" for bits in ("00", "01", "10")] if "nnimm5" in operands else []
 
 
 def _meet(a: str, b: str) -> bool:
@@ -106,6 +112,12 @@ def test_decoder_ignores_what_follows_a_compressed_word():
         0x0200_7077,  # pv.rqu with bit 25 set
         0x0400_7077,  # pv.rqu with bit 26 set
         0xB000_0077,  # the code 10110
+        0x0000_00F7,  # two products with an odd rd
+        0x2100_0077,  # loading entry 6 of two products
+        0x4100_0077,  # loading entry 10
+        0x6100_0077,  # loading entry 14
+        0x6180_8077,  # loading none, with a base
+        0x0400_0077,  # two products with bit 26 set
         0x0000_300B,  # post-increment with funct3 011
         0x02C5_C52B,  # store with register offset and a non-zero funct7
         0x0400_0033 | 1 << 20,  # one operand and a non-zero rs2
@@ -193,10 +205,11 @@ def test_enabled_drops_absent_widths(width: int):
 
 
 READS = {
-    "": "lui jal csrrwi fence lp.setupi",
+    "": "pv.mlduosp.h|rd2,w,p lui jal csrrwi fence lp.setupi",
     "rs1": "jalr p.beqimm lw csrrw lp.setup p.abs p.bclri pv.add.sci.b pv.mldotup.n pv.rqld p.lw|rd,imm12(rs1!)",
     "rs1 rs2": "beq sw p.addNi pv.pack.h pv.qnt.n p.lw|rd,rs2(rs1!) p.sw|rs2,stimm12(rs1!)",
-    "rs1 rd": "p.inserti pv.insert.h pv.sdotup.sci.h pv.mlsdotup.n pv.mlsdotup.n|rd~,(rs1!),nnimm5'",
+    "rs1 rd": "p.inserti pv.insert.h pv.sdotup.sci.h pv.mlsdotup.n pv.mlsdotup.n|rd~,(rs1!),nnimm5' pv.mlsduosp.h",
+    "rd": "pv.mlsduosp.h|rd2~,w,p",
     "rs1 rs2 rd": "p.addN p.mac pv.shuffle2.b pv.sdotusp.sc.n pv.cusdotup.n.0 pv.rqs.n p.sw|rs2,rs3(rs1)",
 }
 """Mnemonics, with operands where there are several forms, by the registers that they read."""
@@ -216,10 +229,10 @@ def test_writes():
 
 
 SIGNS = {
-    (False, False): "pv.dotup.h pv.mlsdotup.h pv.mldotup.h pv.cusdotup.h.0",
-    (False, True): "pv.dotusp.sc.b pv.sdotusp.n pv.mlsdotusp.h pv.mldotusp.h",
-    (True, False): "pv.mlsdotsup.h pv.nnsdotusp.h pv.mldotsup.h pv.cusdotusp.h.1",
-    (True, True): "pv.sdotsp.c pv.mlsdotsp.h pv.mldotsp.h pv.cusdotsp.h.2",
+    (False, False): "pv.dotup.h pv.mlsdotup.h pv.mldotup.h pv.cusdotup.h.0 pv.mlsduoup.h",
+    (False, True): "pv.dotusp.sc.b pv.sdotusp.n pv.mlsdotusp.h pv.mldotusp.h pv.mlduousp.h",
+    (True, False): "pv.mlsdotsup.h pv.nnsdotusp.h pv.mldotsup.h pv.cusdotusp.h.1 pv.mlsduosup.h",
+    (True, True): "pv.sdotsp.c pv.mlsdotsp.h pv.mldotsp.h pv.cusdotsp.h.2 pv.mlduosp.h",
 }
 
 

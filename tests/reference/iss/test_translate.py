@@ -45,6 +45,8 @@ def column(value):
 def expected(insn, word, regs, nn, memory):
     """Registers, NN-RF, store and next pc after one instruction by the golden models."""
     rd, rs1, rs2 = word >> 7 & 31, word >> 15 & 31, word >> 20 & 31
+    if insn.is_pair:
+        rs2 = rd | 1
     sources = Sources(
         word=column(word), rs1=column(regs[rs1]), rs2=column(regs[rs2]), rd=column(regs[rd]), pc=column(PC)
     )
@@ -53,6 +55,10 @@ def expected(insn, word, regs, nn, memory):
     else:
         if insn.op in ("pv.mlsdot", "pv.mldot"):
             sources.act, sources.wgt = column(nn[rs2 & 1]), column(nn[FIRST_WEIGHT + (rs2 >> 1 & 3)])
+        elif insn.is_pair:
+            activation = 8 * (word >> 20 & 1)
+            sources.act, sources.act2 = column(nn[activation]), column(nn[activation + 1])
+            sources.wgt = column(nn[FIRST_WEIGHT + (word >> 21 & 3)])
         elif insn.op == "pv.cusdot":
             sources.wgt = column(nn[FIRST_WEIGHT + insn.entry])
         elif insn.op in ("pv.rqu", "pv.rqs"):
@@ -66,6 +72,8 @@ def expected(insn, word, regs, nn, memory):
         regs[rs1] = int(effects.base[0])
     if effects.rd is not None:
         regs[rd] = int(effects.rd[0])
+    if effects.rd2 is not None and rd:
+        regs[rd + 1] = int(effects.rd2[0])
     regs[0] = 0
     if effects.nn_index is not None and effects.accessed[0]:
         nn[int(effects.nn_index[0])] = int(sources.loaded[0])
@@ -94,7 +102,7 @@ def test_equal_to_the_golden_model(insn):
             if insn.is_branch:
                 # equal and nearly equal operands are rare at random
                 iss.state.regs[1:] = [rng.choice((0, 1, 31, 0xFFFF_FFFF, 0x8000_0000)) for _ in range(31)]
-            iss.state.nn[:] = [random_word(rng) for _ in range(8)]
+            iss.state.nn[:] = [random_word(rng) for _ in range(10)]
             regs, nn, store, pc = expected(insn, word, iss.state.regs, iss.state.nn, memory)
             memory.fetch = lambda address, word=word: word
             stored = []

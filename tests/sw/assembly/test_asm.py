@@ -91,6 +91,8 @@ def test_subset_of_the_table(make):
         ("pv.mlsdotup.b a0, (a1!), 24", 0xE185_9577),
         ("pv.mldotsup.n a0, (a1!), 7", 0xDA75_A577),
         ("pv.rqld 1, (a1!)", 0x0015_C077),
+        ("pv.mlsduosup.b a0, (a1!), 2, 1, 9", 0x50D5_9577),
+        ("pv.mlduosp.c a2, 3, 0", 0x7BE0_3677),
         ("pv.rqs.c a0, a1, a2, 15", 0xF8C5_F577),
         # base instructions, as the GNU assembler encodes them
         ("lui a0, 1048575", 0xFFFF_F537),
@@ -252,6 +254,8 @@ def test_program():
         ("beq a0, a1, pc+1", "boff13 must be -4096..4094 and a multiple of 2, not 1"),
         ("pv.mlsdotup.h a0, (a1!), 32", "nnimm5 must be 0..31 with at most one of the update bits 8 and 16, not 32"),
         ("pv.rqu.b a0, a1, a2, 4", "lane must be 0..3, not 4"),
+        ("pv.mlsduoup.b a1, 0, 0", "rd must be one of x0, x2, ..., x30, not x11"),
+        ("pv.mlsduoup.b a0, (a1!), 0, 0, 7", "t must be one of 0, 1, 2, 3, 4, 5, 8, 9, not 7"),
         ("j nowhere", "symbol must be a label or constant of the program, not nowhere"),
         ("j 1f", "local label must be defined, not 1f"),
         ("addi a0, a1, 1 2", "expression must be made of numbers, symbols and operators, not 1 2"),

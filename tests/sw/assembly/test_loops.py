@@ -195,7 +195,7 @@ def test_volatile():
     assert not has_volatile('__asm__ volatile("nop"); asm __volatile__ ("nop"); int x;')
 
 
-A0, A1, A2 = 10, 11, 12
+A0, A1, A2, A3 = 10, 11, 12, 13
 
 
 def operation(text: str):
@@ -213,6 +213,12 @@ def operation(text: str):
         ("pv.mldotsp.c a0, (a1!), 1", {A1}, {A0}, None, True),
         # the sum stays
         ("pv.mldotsp.c a1, (a1!), 25", {A1}, {A1}, None, True),
+        ("pv.mlsduoup.b a2, (a1!), 0, 1, 8", {A1, A2, A3}, {A1, A2, A3}, 4, True),
+        ("pv.mlduoup.b a2, (a1!), 0, 1, 8", {A1}, {A1, A2, A3}, 4, True),
+        ("pv.mlsduoup.b a2, 0, 1", {A2, A3}, {A2, A3}, None, False),
+        ("pv.mlsduoup.b zero, (a1!), 0, 1, 8", {A1}, {A1}, 4, True),
+        # the second sum stays
+        ("pv.mlduoup.b a0, (a1!), 0, 1, 8", {A1}, {A0, A1}, None, True),
         ("pv.rqld 1, (a1!)", {A1}, {A1}, 4, True),
         ("pv.rqu.b a0, a1, a2, 3", {A0, A1, A2}, {A0}, None, False),
         ("pv.rqs.c a0, a1, a2, 15", {A0, A1, A2}, {A0}, None, False),

@@ -86,7 +86,13 @@ def use(number: int, item: Intrinsic, values: dict[str, int]) -> str:
         for name in item.parameters
     )
     call = f"{item.name}({arguments})"
-    body = f"result = {call};" if item.has_result else f"{call};"
+    if item.insn.is_pair:
+        # the two sums that the function is given come back as one
+        sums = "((xp_sums){rd, rs3})"
+        call = f"{call.replace('(rd,', f'({sums},').replace(', rd)', f', {sums})')}"
+        body = f"xp_sums both = {call}; result = both.first ^ both.second;"
+    else:
+        body = f"result = {call};" if item.has_result else f"{call};"
     after = "yes: result = 3;" if "boff13" in item.parameters else ""
     used = "place[0] = rs1; " if item.insn.writes_base else ""
     parameters = ", ".join(f"uint32_t {name}" for name in ARGUMENTS)
@@ -163,6 +169,8 @@ def test_every_instruction_compiles_to_its_word(kind: str, tmp_path: Path, inclu
         for token in insn.tokens:
             name = token.field.name
             if token.field.kind is FieldKind.REGISTER and (name != "rd" or item.accumulator):
+                if insn.is_pair and item.accumulator:
+                    assert holds[fields["rd"] + 1] == "rs3", item.name
                 assert holds[fields[name]] == name, f"{item.name}: {name} in {disassemble(word)}"
     assert len(with_macro) > 400
     for number, item, values in with_macro:
@@ -183,6 +191,9 @@ OUT_OF_RANGE = (
     "xp_rqu_b(x, x, 4, x)",
     "xp_rqs_c(x, x, 16, x)",
     "xp_rqld(2, &p)",
+    "xp_pair_load(&p, 7)",
+    "xp_mlsduoup_b(((xp_sums){x, x}), &p, 4, 0, 9).first",
+    "xp_mlduoup_b_noload(3, 2).second",
     "xp_cu_load(&p, 4)",
     "xp_lp_counti(2, 5)",
     "xp_lp_setupi(0, 5, 7)",
@@ -191,7 +202,7 @@ OUT_OF_RANGE = (
 
 @pytest.mark.flow
 def test_constants_out_of_range_are_errors(kind: str, tmp_path: Path, include: Path):
-    no_result = [call for call in OUT_OF_RANGE if call.startswith(("xp_lp", "xp_cu_load", "xp_rqld"))]
+    no_result = [call for call in OUT_OF_RANGE if call.startswith(("xp_lp", "xp_cu_load", "xp_rqld", "xp_pair_load"))]
     uses = [f"{call};" if call in no_result else f"sink = {call};" for call in OUT_OF_RANGE]
     lines = ["#include <xpulpnn.h>", "extern volatile int sink;", "void f(int x, char *p) {", *uses, "}"]
     done = compile_text(kind, "\n".join(lines), tmp_path, include)

@@ -64,7 +64,10 @@ class ListedOperation:
     def is_load(self) -> bool:
         """Return whether memory is read, into a register or the NN-RF."""
         insn = self.insn
-        return insn is not None and (insn.is_load or insn.is_mac_load or insn.loads_parameter or insn.op == "pv.qnt")
+        if insn is None:
+            return False
+        reads_entry = insn.is_mac_load and insn.writes_base
+        return insn.is_load or reads_entry or insn.loads_parameter or insn.op == "pv.qnt"
 
     @property
     def is_store(self) -> bool:
@@ -93,7 +96,7 @@ class ListedOperation:
         if not insn.writes_base or values["rs1"] != register:
             return None
         if insn.is_mac_load or insn.loads_parameter:
-            return 4 if values.get("rd") != register else None
+            return 4 if register not in _results(insn, values) else None
         if insn.is_load:
             return values.get("imm12") if values["rd"] != register else None
         return values.get("stimm12")
@@ -129,10 +132,17 @@ def _value(token: Token, text: str) -> int | None:
         return None
 
 
+def _results(insn: Insn, values: dict[str, int]) -> set[int]:
+    """The register in field rd, and of a Mac&Load of two products the one behind it."""
+    if not insn.writes_rd:
+        return set()
+    return {values["rd"], values["rd"] + 1} if insn.is_pair and values["rd"] else {values["rd"]}
+
+
 def _registers(insn: Insn, values: dict[str, int]) -> tuple[frozenset[int], frozenset[int]]:
     fields = {"rd": "rd" if "rd" in values else "rs3", "rs1": "rs1", "rs2": "rs2"}
-    reads = {values[fields[name]] for name in insn.reads}
-    writes = {values["rd"]} if insn.writes_rd else set[int]()
+    writes = _results(insn, values)
+    reads = {values[fields[name]] for name in insn.reads} | (writes if insn.is_pair and insn.accumulates else set())
     if insn.writes_base and not (insn.is_mac_load and "nnimm5" in values and not values["nnimm5"] & 0b11000):
         writes.add(values["rs1"])
     return frozenset(reads - {0}), frozenset(writes - {0})

@@ -83,6 +83,7 @@ _MACROS = {
     Extension.XPULPQNT: "XP_HAVE_QNT",
     Extension.XPULPML_CROSS: "XP_HAVE_MAC_LOAD_CROSS",
     Extension.XPULPML_DOT: "XP_HAVE_MAC_LOAD_DOT",
+    Extension.XPULPML_PAIR: "XP_HAVE_MAC_LOAD_PAIR",
     Extension.XPULPRQ: "XP_HAVE_REQUANTISE",
 }
 
@@ -101,7 +102,8 @@ _INTRINSICS = """\
  *
  * Arguments in the order of the assembler, registers as 32-bit numbers or 4-byte vectors; the accumulator of a dot
  * product comes last: acc = xp_sdotusp_b(activations, weights, acc). Where the base register is incremented, it is
- * given by its address, and an accumulator comes first: acc = xp_mlsdotsup_b(acc, &pointer, 17). Immediates must be
+ * given by its address, and an accumulator comes first: acc = xp_mlsdotsup_b(acc, &pointer, 17). Two sums are a
+ * structure: sums = xp_mlsduosup_b(sums, &pointer, 2, 0, 5); sums.first. Immediates must be
  * constants; one that is out of range is an error of the assembler (register x{out_of_range}).
  */
 #ifndef XPULPNN_H
@@ -115,6 +117,11 @@ typedef int16_t v2s __attribute__((vector_size(4)));
 typedef uint16_t v2u __attribute__((vector_size(4)));
 typedef int8_t v4s __attribute__((vector_size(4)));
 typedef uint8_t v4u __attribute__((vector_size(4)));
+
+/* Two sums in two registers. */
+typedef struct {{
+    int32_t first, second;
+}} xp_sums;
 
 #define XP_INLINE static inline __attribute__((always_inline, unused))
 #define XP_OUT_OF_RANGE {out_of_range}
@@ -160,11 +167,20 @@ _CU_LOAD = """\
 """
 
 
+_PAIR_LOAD = """\
+/* Fills an entry of the NN-RF, of the second pair of activations too: a Mac&Load whose sums nobody reads. */
+#define xp_pair_load(rs1, t) ((void){product}(rs1, 0, 0, t))
+
+"""
+
+
 def _entry_loads(items: list[Intrinsic]) -> str:
     """The macro that fills entries of the NN-RF, by means of the first accumulating Mac&Load among ``items``."""
     first = next((item.insn for item in items if item.insn.is_mac_load and item.insn.accumulates), None)
     if first is None:
         return ""
+    if first.is_pair:
+        return _PAIR_LOAD.format(product=next(item.name for item in items if not item.insn.accumulates))
     opcode, funct3 = piece(first, OPCODE).constant, piece(first, FUNCT3).constant
     funct7 = piece(first, FUNCT7).constant
     template = _NN_LOAD if first.entry is None else _CU_LOAD

@@ -53,7 +53,10 @@ def _checked(field: Field, bits: str) -> str:
     """C expression of ``bits``, or of a number no slot takes if the operand of this field is out of range."""
     name = field.name
     rule = f"XP_WITHIN({name}, {field.low}, {field.high})"
-    if field.not_both:
+    if field.only:
+        legal = sum(1 << value for value in range(field.high + 1) if field.accepts(value))
+        rule += f" && XP_BITS({legal:#x}, {name}, 1)"
+    elif field.not_both:
         rule += f" && XP_UPDATES({name}, {field.not_both})"
     elif field.step > 1:
         rule += f" && ({name}) % {field.step} == 0"
@@ -143,6 +146,8 @@ def c_name(insn: Insn) -> str:
 
 
 def _address_form(insn: Insn) -> str:
+    if insn.is_pair and not insn.writes_base:
+        return "_noload"
     if not insn.is_load and not insn.is_store:
         return ""
     address = insn.operands.split(",")[1]
@@ -154,6 +159,10 @@ def _address_form(insn: Insn) -> str:
 def is_signed(insn: Insn) -> bool:
     """Return whether the result is a signed number."""
     return insn.op in _SIGNED or insn.a_signed or insn.b_signed
+
+
+_SUMS = {"xp_rd": "a0", "xp_rd1": "a1"}
+"""Variables of the two sums of a Mac&Load of two products, and their registers, an even one and the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +209,11 @@ class Intrinsic:
             names = ["rd", *names] if self.insn.writes_base else [*names, "rd"]
         return tuple(names)
 
+    @property
+    def _base(self) -> str:
+        """The base register, where it is incremented, as an lvalue."""
+        return "*xp_base" if self.insn.is_pair else "*(rs1)"
+
     def assembler_macro(self) -> list[str]:
         """A macro for use inside asm statements, its operands strings in assembler order.
 
@@ -219,7 +233,8 @@ class Intrinsic:
         return [f'#define XP_ASM_{self.name.removeprefix("xp_")}({names}) "{text}\\n\\t"']
 
     def _asm(self) -> list[str]:
-        """Lines of the asm statement; registers are variables ``xp_<name>``, an incremented base is ``*(rs1)``."""
+        """Lines of the asm statement; registers are variables ``xp_<name>``, an incremented base is what its
+        address points to."""
         insn = self.insn
         constants: list[tuple[str, str]] = []
 
@@ -232,9 +247,12 @@ class Intrinsic:
         inputs: list[str] = []
         for name in dict.fromkeys(t.field.name for t in insn.tokens if t.field.kind is FieldKind.REGISTER):
             if name == "rd":
-                outputs.append(f'[xrd] "{"+" if self.accumulator else "="}r"(xp_rd)')
+                results = ("xrd", "xrd1") if insn.is_pair else ("xrd",)
+                outputs += [
+                    f'[{one}] "{"+" if self.accumulator else "="}r"({one.replace("x", "xp_")})' for one in results
+                ]
             elif name == "rs1" and insn.writes_base:
-                outputs.append('[xrs1] "+r"(*(rs1))')
+                outputs.append(f'[xrs1] "+r"({self._base})')
             else:
                 inputs.append(f'[x{name}] "r"(xp_{name})')
         inputs += [f'[{name}] "i"({value})' for name, value in constants]
@@ -266,11 +284,23 @@ class Intrinsic:
         lines.append(f"#define {self.name}({', '.join(self.parameters)}) {self.name}({words})")
         return lines
 
+    def _sums(self) -> list[str]:
+        """Variables of a pair of registers for two sums, behind all that may call a function."""
+        lines = ["__typeof__(rs1) xp_base = (rs1);"] if self.insn.writes_base else []
+        if not self.accumulator:
+            return [*lines, *(f'register int32_t {name} __asm__("{register}");' for name, register in _SUMS.items())]
+        lines.append("xp_sums xp_old = (rd);")
+        members = zip(_SUMS.items(), ("first", "second"), strict=True)
+        return [
+            *lines,
+            *(f'register int32_t {name} __asm__("{register}") = xp_old.{half};' for (name, register), half in members),
+        ]
+
     def macro(self) -> list[str]:
         """Lines of a macro."""
         head = f"#define {self.name}({', '.join(self.parameters)})"
-        body: list[str] = []
-        for token in self.insn.tokens:
+        body: list[str] = self._sums() if self.insn.is_pair else []
+        for token in () if self.insn.is_pair else self.insn.tokens:
             name = token.field.name
             if token.field.kind is not FieldKind.REGISTER or (name == "rs1" and self.insn.writes_base):
                 continue
@@ -280,7 +310,7 @@ class Intrinsic:
                 body.append(f"uint32_t xp_{name} = XP_WORD({name});")
         body += self._asm()
         if self.has_result:
-            body.append("xp_rd;")
+            body.append("(xp_sums){xp_rd, xp_rd1};" if self.insn.is_pair else "xp_rd;")
         opening, closing = ("do {", "} while (0)") if BRANCH_OFFSET in self._constants else ("({", "})")
         return [f"{head} \\", f"    {opening} \\", *(f"        {line} \\" for line in body), f"    {closing}"]
 
