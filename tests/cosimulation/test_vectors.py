@@ -297,3 +297,47 @@ def test_a_wrong_parameter_is_found(tmp_path):
     vector |= {"rs1_out": 20, "nnrf_in": list(range(8)), "nnrf_out": [*range(7), 9], "mem": {"16": 5}}
     (found,) = golden_mismatches(tmp_path, vector)
     assert (found.what, found.expected, found.got) == ("nnrf_out[7]", 9, 5)
+
+
+TEN = [*ENTRIES, 0, 0, 0x01010101, 0x02020202]
+PAIR = {
+    # four lanes of wgt -1 with act 1 and act 2; the second one is loaded anew
+    "insn": "pv.mlsduosup.b",
+    "word": word("pv.mlsduosup.b", rs1=12, w=1, p=1, t=9),
+    "rs1": 64,
+    "rd_in": 10,
+    "rd2_in": 20,
+    "nnrf_in": TEN,
+    "mem": {"64": 99},
+    "rd_out": 6,
+    "rd2_out": 12,
+    "rs1_out": 68,
+    "nnrf_out": [*TEN[:9], 99],
+}
+
+
+def spoilt_pairs():
+    for name in ("rd_out", "rd2_out", "rs1_out"):
+        yield name, {**PAIR, name: PAIR[name] ^ 4}
+    for entry in range(10):
+        entries = [value ^ (number == entry) for number, value in enumerate(PAIR["nnrf_out"])]
+        yield f"nnrf_out[{entry}]", {**PAIR, "nnrf_out": entries}
+
+
+@pytest.mark.unit
+def test_two_sums_and_every_entry_of_a_pair_are_compared(tmp_path):
+    config = replace(preset("xpulpnn2"), mac_load_pair=True)
+    names = [name for name, _ in spoilt_pairs()]
+    lines = [PAIR, *(vector for _, vector in spoilt_pairs())]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert [found.what for found in check_golden(VectorReader(config).read(path))] == names
+    drawn = list(drawn_vectors(config, 400, 5))
+    path.write_text("".join(json.dumps(line) + "\n" for line in drawn))
+    assert check_golden(VectorReader(config).read(path)) == []
+    pairs = {name for line in drawn for name in [line["insn"].split(".")[1][:5]] if "duo" in line["insn"]}
+    assert pairs == {"mlsdu", "mlduo"}
+    # none of it is an instruction of other cores
+    reader = VectorReader(preset("xpulpnn2"))
+    path.write_text(json.dumps(PAIR))
+    assert (list(reader.read(path)), reader.skipped) == ([], 1)

@@ -114,7 +114,11 @@ class Cost(Enum):
     MISALIGNED_ACCESS = 1, WaitCause.MISALIGNED, "load or store across a word boundary"
     LOAD_USE = 1, WaitCause.LOAD_USE, "the next instruction uses the loaded value"
     MAC_LOAD_USE = 1, WaitCause.MAC_LOAD, "the next instruction uses the base or the reloaded entry of a Mac&Load"
-    PAIR_USE = 1, WaitCause.MAC_LOAD, "the next instruction reads a sum of a Mac&Load of two products"
+    PAIR_USE = (
+        1,
+        WaitCause.MAC_LOAD,
+        "the next instruction reads a sum, or multiplies the loaded entry, of a Mac&Load of two products",
+    )
     PARAMETER_USE = 1, WaitCause.MAC_LOAD, "the next instruction is pv.rqu or pv.rqs, behind a pv.rqld"
     REQUANTISE_USE = (
         1,

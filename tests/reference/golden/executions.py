@@ -10,7 +10,7 @@ from xpulpnn_sim.reference.golden.effects import Effects, Sources
 from xpulpnn_sim.reference.golden.execute import execute
 
 REGISTERS = {"rd": 10, "rs1": 11, "rs2": 12, "rs3": 10}
-VALUES = ("rs1", "rs2", "rd", "pc", "loaded", "act", "wgt")
+VALUES = ("rs1", "rs2", "rd", "pc", "loaded", "act", "act2", "wgt")
 
 
 def _word(insn: Insn, operands: dict[str, int]) -> int:

@@ -111,6 +111,7 @@ NN_SIGNS = {"up": (False, False), "usp": (False, True), "sup": (True, False), "s
 CU_SIGNS = {"up": (False, False), "usp": (True, False), "sp": (True, True)}
 DOT_ROWS = [insn for insn in INSNS if insn.uses_dotp and not insn.is_mac_load]
 NN_ROWS = [insn for insn in INSNS if insn.op in ("pv.mlsdot", "pv.mldot") and not insn.alias]
+PAIR_ROWS = [insn for insn in INSNS if insn.op in ("pv.mlsduo", "pv.mlduo")]
 CU_ROWS = [insn for insn in INSNS if insn.op == "pv.cusdot"]
 
 
@@ -157,6 +158,29 @@ def test_mac_load_products_use_the_old_entries(insn):
         expected.append(total + (old if accumulates else 0))
         executions.append({"rd": old, "wgt": weight, "act": activation, "loaded": 0x1234_5678, "nnimm5": selector})
     check(executions, many(insn, executions), expected)
+
+
+@pytest.mark.parametrize("insn", PAIR_ROWS, ids=lambda insn: f"{insn.mnemonic} {insn.operands}")
+def test_two_products_with_the_old_entries(insn):
+    generator = Random(f"{SEED}{insn.mnemonic}")
+    name, width = insn.mnemonic.split(".")[1], WIDTHS[insn.mnemonic[-1]]
+    signs, accumulates = NN_SIGNS[name.removeprefix("mlsduo").removeprefix("mlduo")], name.startswith("mls")
+    loads = "(" in insn.operands
+    entries = (0, 1, 2, 3, 4, 5, 8, 9)
+    executions, sums, loaded = [], ([], []), []
+    for weight, activation, old in words(generator):
+        other, old2 = generator.getrandbits(32), generator.getrandbits(32)
+        for total, factor, before in zip(sums, (activation, other), (old, old2), strict=True):
+            product = products(split(weight, width, signs[0]), split(factor, width, signs[1]))
+            total.append((product + (before if accumulates else 0)) & 0xFFFF_FFFF)
+        loaded.append(generator.choice(entries))
+        fields = {"w": generator.randrange(4), "p": generator.randrange(2)} | ({"t": loaded[-1]} if loads else {})
+        executions.append({"rd": old, "rs2": old2, "wgt": weight, "act": activation, "act2": other, **fields})
+    effects = many(insn, executions)
+    check(executions, effects, sums[0])
+    assert effects.rd2.tolist() == sums[1]
+    assert effects.accessed.tolist() == [loads] * len(executions)
+    assert not loads or effects.nn_index.tolist() == loaded
 
 
 @pytest.mark.parametrize("insn", CU_ROWS, ids=lambda insn: insn.mnemonic)

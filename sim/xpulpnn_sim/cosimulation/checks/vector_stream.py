@@ -1,9 +1,9 @@
 """Single-instruction vectors on the design under test: many of them joined into one instruction stream.
 
 Around the vector's word the stream loads x10, x11 and x12 from a block of parameters and, if the instruction uses the
-NN-RF, fills it before and reads it afterwards with Mac&Load instructions that keep nothing. No instruction shows a
-parameter of the requantisation; of these the write that the vector's retirement reports counts. The words of the
-vector's memory appear just before its instruction accesses them.
+NN-RF, fills it before and reads it afterwards with Mac&Load instructions that keep nothing. No retirement shows a
+parameter of the requantisation, nor both activations of the second pair; of these the write that the vector's
+retirement reports counts. The words of the vector's memory appear just before its instruction accesses them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,6 +22,8 @@ from xpulpnn.isa.machine import (
     FIRST_WEIGHT,
     NNRF_ENTRIES,
     NNRF_PARAMETERS,
+    NNRF_WORDS,
+    SECOND_PAIR,
     WORD_BYTES,
     WORD_MASK,
 )
@@ -49,7 +51,8 @@ class _Frame:
     before: _Words
     after: _Words
     shown: list[tuple[str, int, int]]
-    parameters: int
+    filled: list[int]  # entries that the first instructions of `before` load
+    spare: int = 0  # words that `after` loads
 
     @property
     def length(self) -> int:
@@ -62,8 +65,9 @@ def _parameters() -> _Words:
     return [(row, row.encode(rd=rd, imm12=WORD_BYTES, rs1=_POINTER)) for rd in VECTOR_REGISTERS.values()]
 
 
-def _nn_frame(row: Insn, *, requantises: bool) -> _Frame:
-    parameters = range(NNRF_PARAMETERS if requantises else 0)
+def _nn_frame(row: Insn, config: CoreConfig) -> _Frame:
+    parameters = range(NNRF_PARAMETERS if config.requantise else 0)
+    pair = range(SECOND_PAIR, NNRF_WORDS if config.mac_load_pair else SECOND_PAIR)
     load = find("pv.rqld")
 
     def product(selector: int) -> tuple[Insn, int]:
@@ -73,16 +77,19 @@ def _nn_frame(row: Insn, *, requantises: bool) -> _Frame:
     fill = [product(i | RELOADS_ACTIVATION) for i in range(FIRST_WEIGHT)]
     fill += [product(i << WEIGHT_SELECT_LSB | RELOADS_WEIGHT) for i in weights]
     fill += [(load, load.encode(uimm1=i, rs1=_POINTER)) for i in parameters]
+    other = find(row.mnemonic.replace("dot", "duo"))
+    fill += [(other, other.encode(rd=0, rs1=_POINTER, w=0, p=0, t=i)) for i in pair]
     show = [product(i % FIRST_WEIGHT | i << WEIGHT_SELECT_LSB) for i in weights]
     shown = [("act", i, i) for i in range(FIRST_WEIGHT)] + [("wgt", i, FIRST_WEIGHT + i) for i in weights]
-    return _Frame([*fill, *_parameters()], show, shown, len(fill) + len(VECTOR_REGISTERS))
+    filled = [*range(NNRF_ENTRIES), *(FIRST_PARAMETER + i for i in parameters), *pair]
+    return _Frame([*fill, *_parameters()], show, shown, filled)
 
 
 def _frame_with_entries(config: CoreConfig) -> _Frame | None:
     rows = enabled(config.extensions, config.widths)
     for row in rows:
         if row.op == "pv.mlsdot":
-            return _nn_frame(row, requantises=config.requantise)
+            return _nn_frame(row, config)
     compute_update = [row for row in rows if row.op == "pv.cusdot"]
     if not compute_update:
         return None
@@ -96,7 +103,8 @@ def _frame_with_entries(config: CoreConfig) -> _Frame | None:
     ordered = sorted(same, key=lambda row: row.entry or 0)
     products = [(row, row.encode(rd=0, rs1=_POINTER, rs2=0)) for row in ordered]
     shown = [("wgt", i, FIRST_WEIGHT + i) for i in range(len(ordered))]
-    return _Frame([*products, *_parameters()], products, shown, 2 * len(ordered) + len(VECTOR_REGISTERS))
+    filled = [entry for _, _, entry in shown]
+    return _Frame([*products, *_parameters()], products, shown, filled, spare=len(ordered))
 
 
 class VectorBench:
@@ -104,7 +112,7 @@ class VectorBench:
 
     def __init__(self, config: CoreConfig) -> None:
         self._config = config
-        self._plain = _Frame(_parameters(), [], [], len(VECTOR_REGISTERS))
+        self._plain = _Frame(_parameters(), [], [], [])
         self._with_entries = _frame_with_entries(config)
 
     def check(self, vectors: Iterable[Vector]) -> list[VectorMismatch]:
@@ -143,15 +151,10 @@ def _uses_nnrf(vector: Vector) -> bool:
 
 def _block(frame: _Frame, vector: Vector) -> list[int]:
     """Parameters of a vector in the order its frame loads them."""
-    registers = [vector.rd_in, vector.rs1, vector.rs2]
-    count = len(frame.before) - len(VECTOR_REGISTERS)
-    entries = vector.nnrf_in if count else []
-    if count < len(entries):
-        entries = entries[FIRST_WEIGHT:]
-    elif entries:
-        entries = entries + [0] * (count - len(entries))
-    block = [*entries, *registers]
-    return block + [0] * (frame.parameters - len(block))
+    others = (vector.rd2_in, vector.rs1) if vector.insn.is_pair else (vector.rs1, vector.rs2)
+    given = len(vector.nnrf_in)
+    entries = [vector.nnrf_in[entry] if entry < given else 0 for entry in frame.filled]
+    return [*entries, vector.rd_in, *others, *[0] * frame.spare]
 
 
 def _free_base(vectors: list[Vector], size: int) -> int:
@@ -193,7 +196,7 @@ _SHOWN_FIELD = {"act": "nn_act_rdata", "wgt": "nn_wgt_rdata"}
 def _judge(frame: _Frame, vectors: list[Vector], records: Records) -> Iterator[VectorMismatch]:
     length, lead = frame.length, len(frame.before)
     names = ("rd_we", "rd_addr", "rd_wdata", "base_we", "base_wdata", "nn_we", "nn_addr", "nn_wdata")
-    names += tuple(_SHOWN_FIELD.values())
+    names += ("rd2_we", "rd2_wdata", *_SHOWN_FIELD.values())
     values = {name: records[name].tolist() for name in names}
     for number, vector in enumerate(vectors):
         first = number * length
@@ -204,6 +207,7 @@ def _judge(frame: _Frame, vectors: list[Vector], records: Records) -> Iterator[V
         writes = values["rd_we"][at] and values["rd_addr"][at] == VECTOR_REGISTERS["rd"]
         after: dict[str, Any] = {
             "rd_out": values["rd_wdata"][at] if writes else vector.rd_in,
+            "rd2_out": values["rd2_wdata"][at] if values["rd2_we"][at] else vector.rd2_in,
             "rs1_out": values["base_wdata"][at] if values["base_we"][at] else vector.rs1,
             "nnrf_out": list(vector.nnrf_out),
         }

@@ -11,7 +11,6 @@ import numpy as np
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import (
     ADDRESS_SPACE,
@@ -20,6 +19,8 @@ from xpulpnn.isa.machine import (
     FIRST_WEIGHT,
     NNRF_ENTRIES,
     NNRF_PARAMETERS,
+    NNRF_WORDS,
+    SECOND_PAIR,
     WORD_BYTES,
 )
 from xpulpnn.isa.table import INSNS, Decoder, by_mnemonic, enabled
@@ -29,6 +30,7 @@ from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import HANDLERS, SEQUENCER_OPS, execute
 
 VECTOR_REGISTERS = {"rd": 10, "rs1": 11, "rs2": 12}  # numbers in the register fields of every vector's word
+PAIR_REGISTERS = {"rd": 10, "rd2": 11, "rs1": 12}  # those of an instruction with two sums
 
 _BYTE = 0xFF
 _PLAIN = ("word", "rs1", "rd_in", "rd_out", "rs2")
@@ -50,6 +52,8 @@ class Vector:
     rd_in: int  # instruction and registers before
     rd_out: int | None = None  # registers afterwards; None where the vector does not say
     rs1_out: int | None = None  # registers afterwards; None where the vector does not say
+    rd2_in: int = 0  # second sum before and afterwards, of Mac&Load of two products
+    rd2_out: int = 0  # second sum before and afterwards, of Mac&Load of two products
     # NN-RF before and after; empty but for Mac&Load and requantisation
     nnrf_in: list[int] = field(default_factory=list[int])
     # NN-RF before and after; empty but for Mac&Load and requantisation
@@ -81,6 +85,11 @@ class VectorMismatch:
         }
 
 
+def registers_of(insn: Insn) -> dict[str, int]:
+    """Numbers of the registers of a vector by what they hold."""
+    return PAIR_REGISTERS if insn.is_pair else VECTOR_REGISTERS
+
+
 def expressible(insn: Insn) -> bool:
     """Return whether a vector can say all of a row: no control transfer, no store, no state beyond registers."""
     return (
@@ -97,7 +106,7 @@ class VectorReader:
 
     def __init__(self, config: CoreConfig) -> None:
         self.skipped = 0
-        self._most_entries = max(config.nnrf_entries, NNRF_ENTRIES)
+        self._most_entries = NNRF_WORDS if config.mac_load_pair else max(config.nnrf_entries, NNRF_ENTRIES)
         self._decoder = Decoder(INSNS)
         self._known: dict[tuple[str, int], Insn] = {}
         self._present = {id(row) for row in enabled(config.extensions, config.widths) if expressible(row)}
@@ -154,9 +163,12 @@ class VectorReader:
         vector.checks_rd = row.writes_rd and register(vector.word, "rd") != 0
         if row.uses_nnrf and not with_entries:
             raise InputError(f"nnrf_in must be given for {row.mnemonic}, not left out")
+        if row.is_pair:
+            vector.rd2_in, vector.rd2_out = _unsigned(entry, "rd2_in"), _unsigned(entry, "rd2_out")
         if with_entries:
-            parameters = NNRF_PARAMETERS if row.extension is Extension.XPULPRQ else 0
-            _check_lengths(vector, NNRF_ENTRIES + parameters, self._most_entries)
+            own = row.requantises or row.loads_parameter
+            fewest = NNRF_WORDS if row.is_pair else NNRF_ENTRIES + NNRF_PARAMETERS * own
+            _check_lengths(vector, fewest, self._most_entries)
         if "imm" in entry and row.is_nn_form and _unsigned(entry, "imm") != register(vector.word, "rs2"):
             raise InputError(f"imm must be the immediate of word, {register(vector.word, 'rs2')}, not {entry['imm']}")
         if bool(entry.get("rd_is_x0", register(vector.word, "rd") == 0)) != (register(vector.word, "rd") == 0):
@@ -204,11 +216,15 @@ def _entries(entry: dict[str, Any], name: str) -> list[int]:
     return [_unsigned({name: value}, name) for value in values]
 
 
+_LENGTHS = (NNRF_ENTRIES, NNRF_ENTRIES + NNRF_PARAMETERS, NNRF_WORDS)
+
+
 def _check_lengths(vector: Vector, fewest: int, most: int) -> None:
-    """A core with the requantisation has more entries, which other instructions need not say anything about."""
+    """A core with more than Mac&Load has more entries, which other instructions need not say anything about."""
+    lengths = [length for length in _LENGTHS if fewest <= length <= most]
     for name, values in (("nnrf_in", vector.nnrf_in), ("nnrf_out", vector.nnrf_out)):
-        if len(values) not in (fewest, most):
-            rule = " or ".join(dict.fromkeys((str(fewest), str(most))))
+        if len(values) not in lengths:
+            rule = " or ".join(map(str, lengths))
             raise InputError(f"{name} must be a list of {rule} words, not {_shown(json.dumps(values))}")
     if len(vector.nnrf_in) != len(vector.nnrf_out):
         raise InputError(f"nnrf_out must be as long as nnrf_in, not {len(vector.nnrf_out)} words")
@@ -232,12 +248,16 @@ def _memory(mem: object) -> dict[int, int]:
 def _check_registers(vector: Vector) -> None:
     for name in sorted(vector.insn.reads | ({"rd"} if vector.insn.writes_rd else set())):
         number = register(vector.word, name)
-        if number not in (VECTOR_REGISTERS[name], 0):
-            raise InputError(f"{name} field of word must be x{VECTOR_REGISTERS[name]}, not x{number}")
+        wanted = registers_of(vector.insn)[name]
+        if number not in (wanted, 0):
+            raise InputError(f"{name} field of word must be x{wanted}, not x{number}")
 
 
 def source(vector: Vector, name: str) -> int:
     """Value the instruction reads from the register in field ``name``."""
+    if vector.insn.is_pair and name == "rs2":
+        # the second sum is read in place of rs2
+        return vector.rd2_in if register(vector.word, "rd") else 0
     if register(vector.word, name) == 0:
         return 0
     return {"rs1": vector.rs1, "rs2": vector.rs2, "rd": vector.rd_in}[name]
@@ -281,6 +301,8 @@ def states_after(group: Sequence[Vector]) -> Iterator[dict[str, Any]]:
         entries = [factor_entries(vector) for vector in group]
         sources.act = column(v.nnrf_in[first] for v, (first, _) in zip(group, entries, strict=True))
         sources.wgt = column(v.nnrf_in[second] for v, (_, second) in zip(group, entries, strict=True))
+        if insn.is_pair:
+            sources.act2 = column(v.nnrf_in[first + 1] for v, (first, _) in zip(group, entries, strict=True))
     if insn.is_load or insn.is_mac_load or insn.loads_parameter:
         addresses = execute(insn, sources).address
         assert addresses is not None
@@ -293,18 +315,23 @@ def states_after(group: Sequence[Vector]) -> Iterator[dict[str, Any]]:
             after["rs1_out"] = int(effects.base[i])
         if effects.rd is not None and register(vector.word, "rd"):
             after["rd_out"] = int(effects.rd[i])
+        if effects.rd2 is not None:
+            after["rd2_out"] = int(effects.rd2[i]) if register(vector.word, "rd") else vector.rd2_in
         if accessed and effects.nn_index is not None:
             after["nnrf_out"][int(effects.nn_index[i])] = int(sources.loaded[i])
         yield after
 
 
 def factor_entries(vector: Vector) -> tuple[int, int]:
-    """NN-RF indices of the activation and the weight, or of the factor and the summand (guide, "Mac&Load")."""
+    """NN-RF indices of the (first) activation and the weight, or of the factor and the summand (guide, "Mac&Load")."""
     if vector.insn.requantises:
         return FIRST_PARAMETER, FIRST_PARAMETER + 1
     if vector.insn.entry is not None:
         return 0, FIRST_WEIGHT + vector.insn.entry
     selector = register(vector.word, "rs2")
+    if vector.insn.is_pair:
+        operands = vector.insn.decode(vector.word)
+        return SECOND_PAIR * operands["p"], FIRST_WEIGHT + operands["w"]
     return selector & ACTIVATION_SELECT, FIRST_WEIGHT + (selector >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
 
 
@@ -312,6 +339,8 @@ def differences(vector: Vector, after: dict[str, Any]) -> Iterator[VectorMismatc
     """Differences between the state ``after`` the instruction and the vector's."""
     if vector.checks_rd and vector.rd_out is not None and vector.rd_out != after["rd_out"]:
         yield VectorMismatch(vector, "rd_out", vector.rd_out, after["rd_out"])
+    if vector.checks_rd and vector.insn.is_pair and vector.rd2_out != after["rd2_out"]:
+        yield VectorMismatch(vector, "rd2_out", vector.rd2_out, after["rd2_out"])
     if vector.rs1_out is not None and vector.rs1_out != after["rs1_out"]:
         yield VectorMismatch(vector, "rs1_out", vector.rs1_out, after["rs1_out"])
     for i, (want, got) in enumerate(zip(vector.nnrf_out, after["nnrf_out"], strict=False)):

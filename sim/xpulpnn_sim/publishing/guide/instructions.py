@@ -50,6 +50,7 @@ GROUPS: dict[str, Callable[[Insn], bool]] = {
     "mac-load-cu": _extension(Extension.XPULPML_CU),
     "mac-load-cross": _extension(Extension.XPULPML_CROSS),
     "mac-load-dot": _extension(Extension.XPULPML_DOT),
+    "mac-load-pair": _extension(Extension.XPULPML_PAIR),
     "requantise": _extension(Extension.XPULPRQ),
     "qnt": _extension(Extension.XPULPQNT),
     "scalar": _is_scalar,
@@ -126,6 +127,7 @@ _WHEN = {
     "MISALIGNED_ACCESS": "across a word boundary",
     "LOAD_USE": "if the next instruction uses the value",
     "MAC_LOAD_USE": "if the next instruction uses the base or the reloaded entry",
+    "PAIR_USE": "if the next instruction reads a sum or multiplies the loaded entry",
     "PARAMETER_USE": "if the next instruction requantises",
     "REQUANTISE_USE": "if the next instruction reads the result",
     "CSR_WRITE": "for the instruction behind a write",
@@ -153,7 +155,17 @@ _FAMILIES: dict[str, Callable[[Insn], str]] = {
 """Text that the rows of a table have in common, in the parts without headings of their own."""
 
 _HEADED = frozenset(
-    {"lanes", "dots", "moves", "mac-load-nn", "mac-load-cu", "mac-load-cross", "mac-load-dot", "requantise"}
+    {
+        "lanes",
+        "dots",
+        "moves",
+        "mac-load-nn",
+        "mac-load-cu",
+        "mac-load-cross",
+        "mac-load-dot",
+        "mac-load-pair",
+        "requantise",
+    }
 )
 """Parts where every operation has a heading."""
 

@@ -276,6 +276,67 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
             yield _extra(group, "nn, other activation", code, waits, setup)
 
 
+_BLOCK_LOADS = (5, 8, 9, 0, 1, 2, 3, 4)
+"""Entries in the order in which the loop of a block of four channels and four pixels loads them."""
+_ENTRY_READERS = {
+    0: "pv.mlduosup.b a6, 0, 0",
+    1: "pv.mldotsup.b a6, (a2!), 1",
+    2: "pv.mlduosup.b a6, 0, 0",
+    5: "pv.mlduosup.b a6, 3, 1",
+    8: "pv.mlduosup.b a6, 0, 1",
+    9: "pv.mlduosup.b a6, (a2!), 0, 1, 9",
+}
+"""An instruction that multiplies the entry."""
+
+
+def _pairs(config: CoreConfig) -> Iterator[CostRow]:
+    """Mac&Load of two products: what the instructions around it wait for, and the loop of a block."""
+    if not config.mac_load_pair:
+        return
+    zeros = "\n ".join(f"mv a{number}, zero" for number in range(3, 8))
+    setup = f"li a1, 0x{WINDOW:x}\n li a2, 0x{WINDOW + 64:x}\n {zeros}"
+    once, name, late = "pv.mlsduosup.b a4, (a1!), 0, 0, 8", "two products", _due(Cost.PAIR_USE)
+    crossing = setup.replace("a1, 0x", "a1, 3 + 0x")
+    yield CostRow("Mac&Load, misaligned address", name, once, _due(Cost.MISALIGNED_ACCESS), setup=crossing)
+    for use, code, waits in (
+        ("first sum used", "addi a6, a4, 1", late),
+        ("second sum used", "addi a6, a5, 1", late),
+        ("second sum stored", "sw a5, 0(a2)", late),
+        ("sums added to", "pv.mlsduosup.b a4, (a2!), 1, 0, 3", late),
+        ("sums replaced", "pv.mlduosup.b a4, (a2!), 1, 0, 3", FREE),
+        ("other sums added to", "pv.mlsduosup.b a6, (a1!), 0, 0, 3", FREE),
+        ("rs1 used", "addi a6, a1, 1", FREE),
+    ):
+        yield _extra(f"Mac&Load of two products, {use} in the next instruction", name, f"{once}\n {code}", waits, setup)
+    later = f"{once}\n addi zero, zero, 0\n addi a6, a5, 1"
+    yield _extra("Mac&Load of two products, sum used one instruction later", name, later, FREE, setup)
+    for entry, reader in _ENTRY_READERS.items():
+        code = f"pv.mlsduosup.b a4, (a1!), 0, 0, {entry}\n {reader}"
+        group = "Mac&Load of two products, loaded entry used in the next instruction"
+        yield _extra(group, f"entry {entry}", code, late, setup)
+    reloaded = "pv.mlsdotsup.b a4, (a1!), 16\n pv.mlduosup.b a6, 0, 0"
+    group = "Mac&Load, reloaded entry used in the next instruction"
+    yield _extra(group, f"nn, by {name}", reloaded, _due(Cost.MAC_LOAD_USE), setup)
+    for number in (4, 5):
+        code = f"lw a{number}, 0(a1)\n pv.mlsduosup.b a4, 0, 0"
+        yield _extra(
+            "Mac&Load of two products, old sum loaded by the instruction before",
+            f"a{number}",
+            code,
+            _due(Cost.LOAD_USE),
+            setup,
+        )
+    turn = [
+        f"pv.mlsduosup.b a{2 + 2 * (slot % 3)}, (a{2 <= entry <= 5:d}!), {slot % 4}, {slot // 4}, {entry}"
+        for slot, entry in enumerate(_BLOCK_LOADS)
+    ]
+    body = "\n ".join([*turn[:-1], f"77: {turn[-1]}"])
+    block = setup.replace("li a2", "li a0")
+    yield _extra(
+        "Mac&Load of two products, loop of a block: overhead", "5 turns", f"lp.setupi 0, 5, 77f\n {body}", FREE, block
+    )
+
+
 def _quantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
     setup = f"li a1, 0x{WINDOW:x}"
     for insn in rows:
@@ -328,4 +389,4 @@ def cost_rows(config: CoreConfig) -> list[CostRow]:
     found = [*_arithmetic(rows), *_division(rows), *_memory(rows), *_branches(rows), *_jumps()]
     if config.xpulpv2:
         found += loop_rows()
-    return [*found, *_mac_load(config, rows), *_quantisation(rows), *_requantisation(rows), *_system()]
+    return [*found, *_mac_load(config, rows), *_pairs(config), *_quantisation(rows), *_requantisation(rows), *_system()]

@@ -9,10 +9,11 @@ from typing import Any
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.fields import Token
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import FIRST_PARAMETER, WORD_BYTES, XLEN
+from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_WORDS, SECOND_PAIR, WORD_BYTES, XLEN
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.cosimulation.checks.vectors import VECTOR_REGISTERS, Vector, states_after
+from xpulpnn_sim.cosimulation.checks.vectors import Vector, registers_of, states_after
 from xpulpnn_sim.reference.stimuli import corner_words, random_word
 from xpulpnn_sim.tools.files import write_bytes
 from xpulpnn_sim.verification.random.memory_run import aimed_run
@@ -22,11 +23,15 @@ _BOTH = 0b11000
 _UPDATES = (0b00000, 0b01000, 0b10000)
 _SELECTORS = 8
 _X0_CHANCE, _CORNER_CHANCE, _AIMED_CHANCE = 0.1, 0.4, 0.9
-_SHARES = (3, 3, 1)  # how often products, requantisations and loads of parameters are drawn
+_SHARES = (3, 3, 1, 3)  # how often products, requantisations, loads of parameters and pairs of products are drawn
 
 
 def _word(rng: Random, width: int) -> int:
     return rng.choice(corner_words(width)) if rng.random() < _CORNER_CHANCE else random_word(rng)
+
+
+def _legal(token: Token) -> list[int]:
+    return [value for value in range(token.field.high + 1) if token.accepts(value)]
 
 
 def _vector(insn: Insn, entries: int, rng: Random) -> dict[str, Any]:
@@ -35,18 +40,21 @@ def _vector(insn: Insn, entries: int, rng: Random) -> dict[str, Any]:
     rs1, rs2, rd_in = rng.getrandbits(XLEN), random_word(rng), _word(rng, width)
     if insn.requantises and rng.random() < _AIMED_CHANCE:
         operands = aimed_run(insn, rng)
-        before[FIRST_PARAMETER:] = operands.kappa, operands.lam
+        before[FIRST_PARAMETER:SECOND_PAIR] = operands.kappa, operands.lam
         rs1, rs2 = operands.accumulator, operands.shift
     selector = rng.randrange(_SELECTORS) | (_BOTH if insn.reloads_other else rng.choice(_UPDATES))
-    chosen = VECTOR_REGISTERS | {"nnimm5": selector}
-    chosen["rd"] = 0 if rng.random() < _X0_CHANCE else VECTOR_REGISTERS["rd"]
+    registers = registers_of(insn)
+    chosen = registers | {"nnimm5": selector}
+    chosen["rd"] = 0 if rng.random() < _X0_CHANCE else registers["rd"]
+    second = {"rd2_in": _word(rng, width)} if insn.is_pair else {}
+    chosen |= {token.field.name: rng.choice(_legal(token)) for token in insn.tokens if token.field.only}
     fields = [token.field for token in insn.tokens]
     word = insn.encode(**{one.name: chosen.get(one.name, rng.randint(one.low, one.high)) for one in fields})
     # the aligned words around the address
     memory = {at % (1 << XLEN): random_word(rng) for at in range(rs1 & -WORD_BYTES, rs1 + WORD_BYTES, WORD_BYTES)}
-    vector = Vector(insn=insn, word=word, rs1=rs1, rs2=rs2, rd_in=rd_in, nnrf_in=before, mem=memory)
+    vector = Vector(insn=insn, word=word, rs1=rs1, rs2=rs2, rd_in=rd_in, nnrf_in=before, mem=memory, **second)
     (after,) = states_after([vector])
-    accesses = insn.loads_parameter or (insn.is_mac_load and selector & _BOTH)
+    accesses = insn.loads_parameter or (insn.writes_base if insn.is_pair else insn.is_mac_load and selector & _BOTH)
     return {
         "insn": insn.mnemonic,
         "word": word,
@@ -54,6 +62,7 @@ def _vector(insn: Insn, entries: int, rng: Random) -> dict[str, Any]:
         "rs1": rs1,
         **({"rs2": rs2} if insn.requantises else {}),
         "rd_in": rd_in,
+        **second,
         **({"rd_is_x0": not chosen["rd"]} if insn.writes_rd else {}),
         "nnrf_in": before,
         **({"mem": {str(at): value for at, value in memory.items()}} if accesses else {}),
@@ -68,11 +77,13 @@ def drawn_vectors(config: CoreConfig, count: int, seed: int) -> Iterator[dict[st
         [row for row in rows if row.is_nn_form],
         [row for row in rows if row.requantises],
         [row for row in rows if row.loads_parameter],
+        [row for row in rows if row.is_pair],
     )
     drawn = {share: group for share, group in enumerate(groups) if group}
     if not drawn:
         raise InputError("mac_load_nn must be true for vectors that are drawn, not false")
-    rng, entries = Random(f"vectors {seed}"), FIRST_PARAMETER + _PARAMETERS * config.requantise
+    rng = Random(f"vectors {seed}")
+    entries = NNRF_WORDS if config.mac_load_pair else FIRST_PARAMETER + _PARAMETERS * config.requantise
     for _ in range(count):
         (group,) = rng.choices([*drawn], [_SHARES[share] for share in drawn])
         yield _vector(rng.choice(drawn[group]), entries, rng)
