@@ -88,6 +88,11 @@ class Field:
         return self.low <= value <= self.high and value % self.step == 0
 
     @property
+    def values(self) -> list[int]:
+        """The legal values."""
+        return [value for value in range(self.low, self.high + 1, self.step) if self.accepts(value)]
+
+    @property
     def legal(self) -> tuple[str, ...]:
         """Patterns of the values of a restricted field, most significant bit first; none if it takes all."""
         # the two bits are the upper ones of their field
@@ -99,7 +104,7 @@ class Field:
         if self.kind is FieldKind.REGISTER:
             return "x8..x15" if self.base else "x0..x31" if self.step == 1 else "one of x0, x2, ..., x30"
         if self.only:
-            return f"one of {', '.join(str(value) for value in range(self.high + 1) if self.accepts(value))}"
+            return f"one of {', '.join(map(str, self.values))}"
         multiple = f" and a multiple of {self.step}" if self.step > 1 else ""
         bits = " and ".join(str(1 << bit) for bit in range(self.not_both.bit_length()) if self.not_both >> bit & 1)
         return f"{self.low}..{self.high}{multiple}{f' with at most one of the update bits {bits}' if bits else ''}"

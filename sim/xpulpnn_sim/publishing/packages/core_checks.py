@@ -97,6 +97,8 @@ def _fields(checks: CoreChecks, insn: Insn) -> dict[str, int]:
     return {
         token.field.name: _REGISTERS[token.field.name]
         if token.field.name in _REGISTERS
+        else checks.random.choice(token.field.values)
+        if token.field.only
         else checks.random.randrange(token.field.low, token.field.high + 1, token.field.step)
         for token in insn.tokens
     }
@@ -161,8 +163,12 @@ def mac_loads(checks: CoreChecks) -> None:
         if values.get("nnimm5", 0) >> _RELOAD_LSB == _BOTH_RELOADS and not insn.reloads_other:
             values["nnimm5"] ^= 1 << _RELOAD_LSB
         text = render(insn, insn.encode(**values))
-        checks.code(f"    li a1, {b}; li a2, {d}\n    {text}\n    a2 => {text}")
-        place += WORD_BYTES if values.get("nnimm5", WORD_MASK) >> _RELOAD_LSB else 0
+        if insn.is_pair:
+            checks.code(f"    li a2, {d}; li a3, {b}\n    {text}\n    a2 => {text}\n    a3 => second sum of {text}")
+        else:
+            checks.code(f"    li a1, {b}; li a2, {d}\n    {text}\n    a2 => {text}")
+        loads = insn.writes_base and values.get("nnimm5", WORD_MASK) >> _RELOAD_LSB
+        place += WORD_BYTES if loads else 0
         if place > OPERANDS - WORD_BYTES:
             checks.code("    a0 => pointer of Mac&Load\n    li a0, operands")
             place = 0

@@ -173,6 +173,11 @@ def failed_accesses(checks: CoreChecks) -> None:
         _fault(checks, "p.lw a1, 4(a0!)")
         _fault(checks, "p.sw a1, 4(a0!)")
         checks.code(_FAILED_IN_LOOP)
+    for insn in [insn for insn in checks.insns if insn.is_pair][:1]:
+        text = f"{insn.mnemonic} a2, (a0!), 0, 1, 9"
+        checks.code("    li a3, 170")
+        _fault(checks, text)
+        checks.code(f"    a3 => second sum after a fault of {text}")
     for insn in [insn for insn in checks.insns if insn.is_mac_load][:1]:
         operands = "(a0!), a2" if insn.entry is not None else f"(a0!), {_RELOADS_WEIGHT}"
         _fault(checks, f"{insn.mnemonic} a1, {operands}")

@@ -15,7 +15,16 @@ from xpulpnn.core.mult import MultOp
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import ElemFmt, Extension, Op2Mode
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_ACTIVATIONS, NNRF_WEIGHTS, WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn.isa.machine import (
+    FIRST_PARAMETER,
+    NNRF_ACTIVATIONS,
+    NNRF_WEIGHTS,
+    NNRF_WORDS,
+    SECOND_PAIR,
+    WORD_BYTES,
+    WORD_MASK,
+    XLEN,
+)
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.publishing.packages.core_checks import CORNERS, computes
 from xpulpnn_sim.publishing.packages.design import Port
@@ -94,20 +103,22 @@ def _number(value: Any) -> int:
 class NnRfModel:
     """Entries, all 0 after reset."""
 
-    def __init__(self, entries: int, write: Sequence[str] = ("we", "waddr", "wdata"), read: str = "") -> None:
+    def __init__(self, config: CoreConfig, write: Sequence[str] = ("we", "waddr", "wdata"), read: str = "") -> None:
         """Clear the entries."""
-        self._entries = [0] * entries
+        self._first, self._pairs = config.nnrf_entries, config.mac_load_pair
+        self._numbers = [*range(self._first), *range(SECOND_PAIR, NNRF_WORDS if self._pairs else SECOND_PAIR)]
+        self._entries = [0] * (self._numbers[-1] + 1)
         self._write, self._read = write, read
 
     @property
     def parameters(self) -> list[int]:
         """The entries of the requantisation."""
-        return self._entries[FIRST_PARAMETER:]
+        return self._entries[FIRST_PARAMETER : self._first]
 
     def cycle(self, vectors: Vectors) -> tuple[dict[str, int], dict[str, int]]:
         """A random write and random reads in one cycle: inputs and what the reads give, the written word included."""
-        first = min(len(self._entries) - NNRF_WEIGHTS, NNRF_ACTIVATIONS)
-        enable, place = vectors.random.getrandbits(1), vectors.random.randrange(len(self._entries))
+        first = min(self._first - NNRF_WEIGHTS, NNRF_ACTIVATIONS)
+        enable, place = vectors.random.getrandbits(1), vectors.random.choice(self._numbers)
         word = vectors.word()
         driven = dict(zip(self._write, (enable, place, word), strict=True))
         if enable:
@@ -116,9 +127,12 @@ class NnRfModel:
         driven[f"{self._read}wgt_addr"] = weight
         seen = {f"{self._read}wgt": self._entries[first + weight]}
         if first:
-            activation = vectors.random.randrange(first)
+            activation = vectors.random.randrange(first << self._pairs)
+            pair, number = SECOND_PAIR * (activation >= first), activation % first
             driven[f"{self._read}act_addr"] = activation
-            seen[f"{self._read}act"] = self._entries[activation]
+            seen[f"{self._read}act"] = self._entries[pair + number]
+            if self._pairs:
+                seen[f"{self._read}act2"] = self._entries[pair + 1]
         return driven, seen
 
 
@@ -211,7 +225,7 @@ _NNRF_CYCLES = 200
 
 def _nnrf(config: CoreConfig, vectors: Vectors) -> None:
     """Random writes and reads, the ones of the same cycle among them; all entries are 0 after reset."""
-    model = NnRfModel(config.nnrf_entries)
+    model = NnRfModel(config)
     for _ in range(_NNRF_CYCLES):
         # the parameters are outputs of registers: a word written in this cycle is not yet seen
         parameters = dict(zip(("nn_kappa", "nn_lambda"), model.parameters, strict=False))
@@ -267,7 +281,7 @@ def _scaled(parameters: tuple[int, int], a: int) -> int:
 def _ex_stage(config: CoreConfig, vectors: Vectors) -> None:
     """Every instruction that EX executes, with the NN-RF written and read meanwhile."""
     write = ("wb_nn_we", "wb_nn_addr", "wb_nn_data")
-    model = NnRfModel(config.nnrf_entries, write, read="id_nn_") if config.mac_load else None
+    model = NnRfModel(config, write, read="id_nn_") if config.mac_load else None
     enables = ("valid", "advance")
     for insn, fields in _rows_of(config):
         for _ in range(_PER_CONTROL_WORD // 2):
@@ -302,23 +316,33 @@ def _execution(
         old = vectors.word()
         inputs = {"csr_rdata": old, "op_a": vectors.word()}
         expected = {"result": old}
-    elif unit is Unit.DOTP:
+    elif insn.uses_dotp:
         inputs, expected = _dot_execution(config, vectors, insn)
     else:
         inputs, value = _operands(vectors, insn, fields)
         expected = {"comparison": value} if insn.is_branch else {"result": value}
         if insn.op == "add":
             expected["sum"] = value
+    if config.mac_load_pair and not insn.is_pair:
+        expected = {**expected, "first": 0, "second": 0}
     return {**inputs, "ctrl": vectors.control("ctrl", control)}, expected, varies
 
 
 def _dot_execution(config: CoreConfig, vectors: Vectors, insn: Insn) -> tuple[dict[str, int], dict[str, int]]:
-    """Dot product of factors on ports of their own; with a Mac&Load the ALU adds 4 to the base meanwhile."""
+    """Dot product of factors on ports of their own; with a Mac&Load the ALU adds 4 to the base meanwhile. Of two
+    products the weight is the second factor."""
     assert insn.fmt is not None
     a, b, c = vectors.word(), vectors.word(), vectors.word()
-    signs = {"a_signed": insn.a_signed, "b_signed": insn.b_signed}
+    signed = (insn.b_signed, insn.a_signed) if insn.is_pair else (insn.a_signed, insn.b_signed)
+    signs = dict(zip(("a_signed", "b_signed"), signed, strict=True))
     total = dot_product_vectors(insn.fmt, a, b, **signs, accumulator=c if insn.accumulates else 0)
-    inputs, expected = {"op_c": c}, {"result": total}
+    inputs, expected = {"op_c": c}, {"first" if insn.is_pair else "result": total}
+    if insn.is_pair:
+        other, old = vectors.word(), vectors.word()
+        inputs |= {"pair": 1, "op_d": old, "dotp_a2" if config.dotp_operands_in_id else "id_dotp_a2": other}
+        expected["second"] = dot_product_vectors(
+            insn.fmt, other, b, **signs, accumulator=old if insn.accumulates else 0
+        )
     if insn.is_mac_load:
         base = vectors.word()
         inputs |= {"op_a": base, "op_b": WORD_BYTES}
@@ -334,8 +358,10 @@ def _dot_execution(config: CoreConfig, vectors: Vectors, insn: Insn) -> tuple[di
 
 def _issue(vectors: Vectors, inputs: dict[str, int]) -> None:
     """Move what ID gives to the dot-product unit to a cycle of its own before: it counts at the end of a cycle."""
-    names = ("id_dotp_enable", "id_dotp_ctrl", "id_dotp_a", "id_dotp_b")
-    vectors.add({name: inputs.pop(name) for name in names}, {}, "operands of the dot product that follows")
+    names = ("id_dotp_enable", "id_dotp_ctrl", "id_dotp_a", "id_dotp_a2", "id_dotp_b")
+    vectors.add(
+        {name: inputs.pop(name) for name in names if name in inputs}, {}, "operands of the dot product that follows"
+    )
 
 
 BUILDERS: Mapping[str, Callable[[CoreConfig, Vectors], None]] = {

@@ -9,7 +9,6 @@ from typing import Any
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn.isa.fields import Token
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_WORDS, SECOND_PAIR, WORD_BYTES, XLEN
 from xpulpnn.isa.table import enabled
@@ -30,10 +29,6 @@ def _word(rng: Random, width: int) -> int:
     return rng.choice(corner_words(width)) if rng.random() < _CORNER_CHANCE else random_word(rng)
 
 
-def _legal(token: Token) -> list[int]:
-    return [value for value in range(token.field.high + 1) if token.accepts(value)]
-
-
 def _vector(insn: Insn, entries: int, rng: Random) -> dict[str, Any]:
     width = XLEN if insn.fmt is None else insn.fmt.width
     before = [_word(rng, width) for _ in range(entries)]
@@ -46,13 +41,13 @@ def _vector(insn: Insn, entries: int, rng: Random) -> dict[str, Any]:
     registers = registers_of(insn)
     chosen = registers | {"nnimm5": selector}
     chosen["rd"] = 0 if rng.random() < _X0_CHANCE else registers["rd"]
-    second = {"rd2_in": _word(rng, width)} if insn.is_pair else {}
-    chosen |= {token.field.name: rng.choice(_legal(token)) for token in insn.tokens if token.field.only}
+    second = _word(rng, width) if insn.is_pair else 0
+    chosen |= {token.field.name: rng.choice(token.field.values) for token in insn.tokens if token.field.only}
     fields = [token.field for token in insn.tokens]
     word = insn.encode(**{one.name: chosen.get(one.name, rng.randint(one.low, one.high)) for one in fields})
     # the aligned words around the address
     memory = {at % (1 << XLEN): random_word(rng) for at in range(rs1 & -WORD_BYTES, rs1 + WORD_BYTES, WORD_BYTES)}
-    vector = Vector(insn=insn, word=word, rs1=rs1, rs2=rs2, rd_in=rd_in, nnrf_in=before, mem=memory, **second)
+    vector = Vector(insn=insn, word=word, rs1=rs1, rs2=rs2, rd_in=rd_in, nnrf_in=before, mem=memory, rd2_in=second)
     (after,) = states_after([vector])
     accesses = insn.loads_parameter or (insn.writes_base if insn.is_pair else insn.is_mac_load and selector & _BOTH)
     return {
@@ -62,7 +57,7 @@ def _vector(insn: Insn, entries: int, rng: Random) -> dict[str, Any]:
         "rs1": rs1,
         **({"rs2": rs2} if insn.requantises else {}),
         "rd_in": rd_in,
-        **second,
+        **({"rd2_in": second} if insn.is_pair else {}),
         **({"rd_is_x0": not chosen["rd"]} if insn.writes_rd else {}),
         "nnrf_in": before,
         **({"mem": {str(at): value for at, value in memory.items()}} if accesses else {}),

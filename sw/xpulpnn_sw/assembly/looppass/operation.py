@@ -142,7 +142,9 @@ def _results(insn: Insn, values: dict[str, int]) -> set[int]:
 def _registers(insn: Insn, values: dict[str, int]) -> tuple[frozenset[int], frozenset[int]]:
     fields = {"rd": "rd" if "rd" in values else "rs3", "rs1": "rs1", "rs2": "rs2"}
     writes = _results(insn, values)
-    reads = {values[fields[name]] for name in insn.reads} | (writes if insn.is_pair and insn.accumulates else set())
+    reads = {values[fields[name]] for name in insn.reads} | (
+        writes if insn.is_pair and insn.accumulates else set[int]()
+    )
     if insn.writes_base and not (insn.is_mac_load and "nnimm5" in values and not values["nnimm5"] & 0b11000):
         writes.add(values["rs1"])
     return frozenset(reads - {0}), frozenset(writes - {0})

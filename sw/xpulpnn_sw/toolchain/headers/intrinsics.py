@@ -54,7 +54,7 @@ def _checked(field: Field, bits: str) -> str:
     name = field.name
     rule = f"XP_WITHIN({name}, {field.low}, {field.high})"
     if field.only:
-        legal = sum(1 << value for value in range(field.high + 1) if field.accepts(value))
+        legal = sum(1 << value for value in field.values)
         rule += f" && XP_BITS({legal:#x}, {name}, 1)"
     elif field.not_both:
         rule += f" && XP_UPDATES({name}, {field.not_both})"
