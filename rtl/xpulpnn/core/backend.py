@@ -148,11 +148,7 @@ class Backend(Component):
         elif self.config.widths:
             m.d.comb += following(ex_stage, id_stage, "dotp_enable", "dotp_ctrl", "dotp_a", "dotp_b", into="id_")
         if self.config.mac_load_pair:
-            m.d.comb += [*following(ex_stage, id_ex, "pair", "op_d"), id_stage.nn_act2.eq(ex_stage.id_nn_act2)]
-            if self.config.dotp_operands_in_id:
-                m.d.comb += ex_stage.dotp_a2.eq(id_ex.dotp_a2)
-            else:
-                m.d.comb += ex_stage.id_dotp_a2.eq(id_stage.dotp_a2)
+            m.d.comb += following(ex_stage, id_ex, "pair", "later_pair")
         if self.config.mac_load_nn:
             m.d.comb += [ex_stage.id_nn_act_addr.eq(id_stage.nn_act_addr), id_stage.nn_act.eq(ex_stage.id_nn_act)]
         if self.config.mac_load:

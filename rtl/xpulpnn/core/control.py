@@ -271,7 +271,7 @@ def _mac_load_pair(insn: Insn) -> Fields:
     fields |= {"rd_used": insn.accumulates, "rs2_used": insn.accumulates}
     if insn.writes_base:
         fields |= {"lsu.valid": True, "lsu.size": MemSize.WORD, "lsu.post": True, "ex_write": WriteSel.RS1}
-    return fields | _immediate(ImmSel.WORD_BYTES)
+    return fields
 
 
 def _quantisation(insn: Insn) -> Fields:

@@ -1,6 +1,6 @@
 """EX stage: ALU, multiplier, divider, dot-product unit, NN-RF and quantiser."""
 
-from amaranth.hdl import Signal
+from amaranth.hdl import Cat, Const, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, following
 from xpulpnn.config import CoreConfig
@@ -13,7 +13,7 @@ from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn.isa.machine import HALF_BITS
+from xpulpnn.isa.machine import HALF_BITS, WORD_BYTES
 
 
 class ExStage(Component):
@@ -71,18 +71,11 @@ class ExStage(Component):
             #:   entry.
             ports |= {"id_nn_act_addr": In(1 + config.mac_load_pair), "id_nn_act": Out(32)}
         if config.mac_load_pair:
-            #: id_nn_act2: Word of the second activation of the pair that the instruction in ID reads; only with
-            #:   Mac&Load of two products, like the rest.
-            #: pair: The instruction in EX is one.
-            #: op_d: Old value of its second sum.
-            #: first, second: Its sums; 0 for other instructions.
-            ports |= {"id_nn_act2": Out(32), "pair": In(1), "op_d": In(32), "first": Out(32), "second": Out(32)}
-            if config.dotp_operands_in_id:
-                #: dotp_a2: Packed factor a of its second product, the second activation.
-                ports["dotp_a2"] = In(32)
-            else:
-                #: id_dotp_a2: The same of the instruction leaving ID.
-                ports["id_dotp_a2"] = In(32)
+            #: pair: The instruction in EX is a Mac&Load of two products, and ``op_b`` the old value of the second
+            #:   sum: the base moves by a word. Only with it, like the rest.
+            #: later_pair: Its activations are entries 8 and 9.
+            #: first, second: Its sums; the first is 0 for other instructions.
+            ports |= {"pair": In(1), "later_pair": In(1), "first": Out(32), "second": Out(32)}
         if config.mac_load:
             #: id_nn_wgt_addr: Weight entry of the NN-RF that the instruction in ID reads; only with Mac&Load.
             #: id_nn_wgt: Word of that weight entry, in the same cycle; the word being written if it is the same entry.
@@ -113,26 +106,35 @@ class ExStage(Component):
         m.submodules.alu = alu = Alu(self.config)
         m.submodules.mult = mult = Mult(self.config.multiplier, requantises=self.config.requantise)
         m.submodules.div = div = Divider()
+        op_b = self.op_b
+        if self.config.mac_load_pair:
+            op_b = Signal(32, name="step_or_op_b")
+            m.d.comb += op_b.eq(Mux(self.pair, WORD_BYTES, self.op_b))
         m.d.comb += [
             alu.ctrl.eq(self.ctrl.alu),
-            *following(alu, self, "op_a", "op_b", "op_c", "shamt"),
+            *following(alu, self, "op_a"),
+            alu.op_b.eq(op_b),
+            *following(alu, self, "op_c", "shamt"),
             *following(self, alu, "sum", "comparison"),
             mult.ctrl.eq(self.ctrl.mult),
-            *following(mult, self, "op_a", "op_b", "op_c", "shamt"),
+            *following(mult, self, "op_a"),
+            mult.op_b.eq(op_b),
+            *following(mult, self, "op_c", "shamt"),
             mult.start.eq(self.valid & (self.ctrl.unit == Unit.MULT)),
             mult.take.eq(self.advance),
             div.ctrl.eq(self.ctrl.div),
-            *following(div, self, "op_a", "op_b"),
+            *following(div, self, "op_a"),
+            div.op_b.eq(op_b),
             div.start.eq(self.valid & (self.ctrl.unit == Unit.DIV)),
             div.take.eq(self.advance),
         ]
         dotp_result = self._dotp(m) if self.config.widths else Signal(32)
         if self.config.mac_load_pair:
-            second = self._second_dotp(m)
-            mask = self.pair.replicate(len(second))
-            m.d.comb += [self.first.eq(dotp_result & mask), self.second.eq(second & mask)]
+            m.d.comb += self.first.eq(dotp_result & self.pair.replicate(len(dotp_result)))
         if self.config.mac_load:
-            self._nnrf(m, mult)
+            nnrf = self._nnrf(m, mult)
+            if self.config.mac_load_pair:
+                self._second_dotp(m, nnrf)
 
         m.d.comb += self.done.eq(1)
         with m.Switch(self.ctrl.unit):
@@ -173,25 +175,28 @@ class ExStage(Component):
             ]
         return dotp.result
 
-    def _second_dotp(self, m):
+    def _second_dotp(self, m, nnrf):
         m.submodules.dotp2 = dotp = DotpUnit(self.config.dotp)
-        # without its weight nothing moves in the unit while others multiply
-        mask = self.pair.replicate(32)
-        m.d.comb += dotp.rd.eq(self.op_d)
+        m.d.comb += [dotp.rd.eq(self.op_b), self.second.eq(dotp.result)]
         if self.config.dotp_operands_in_id:
+            # without weight and old sum nothing moves in the unit while others multiply
             m.d.comb += [
                 *following(dotp.ctrl, self, "fmt", "a_signed", "b_signed", of="dotp_"),
-                dotp.ctrl.accumulate.eq(self.ctrl.dotp.accumulate),
-                dotp.rs1.eq(self.dotp_a2),
-                dotp.rs2.eq(self.dotp_b & mask),
+                dotp.ctrl.accumulate.eq(self.ctrl.dotp.accumulate & self.pair),
+                # what loads the entry is older and has left WB, or younger and comes to it later
+                nnrf.act2_addr.eq(self.later_pair),
+                dotp.rs1.eq(nnrf.act2),
+                dotp.rs2.eq(self.dotp_b & self.pair.replicate(32)),
             ]
         else:
+            later = self.id_nn_act_addr[1]
+            arrives = self.wb_nn_we & (self.wb_nn_addr == Cat(Const(1, 3), later))
             m.d.comb += [
                 *following(dotp, self, "enable", "ctrl", of="id_dotp_"),
-                dotp.rs1.eq(self.id_dotp_a2),
+                nnrf.act2_addr.eq(later),
+                dotp.rs1.eq(Mux(arrives, self.wb_nn_data, nnrf.act2)),
                 dotp.rs2.eq(self.id_dotp_b),
             ]
-        return dotp.result
 
     def _quantiser(self, m):
         m.submodules.quantiser = quantiser = Quantiser(self.config)
@@ -218,7 +223,6 @@ class ExStage(Component):
         ]
         if self.config.mac_load_nn:
             m.d.comb += [nnrf.act_addr.eq(self.id_nn_act_addr), self.id_nn_act.eq(nnrf.act)]
-        if self.config.mac_load_pair:
-            m.d.comb += self.id_nn_act2.eq(nnrf.act2)
         if self.config.requantise:
             m.d.comb += [mult.nn_kappa.eq(nnrf.nn_kappa), mult.nn_lambda.eq(nnrf.nn_lambda)]
+        return nnrf

@@ -67,10 +67,6 @@ class IdStage(Component):
             #: nn_act_addr: Activation entry of the NN-RF to read.
             #: nn_act: Its word.
             ports |= {"nn_act_addr": Out(1 + config.mac_load_pair), "nn_act": In(32)}
-        if config.mac_load_pair:
-            #: nn_act2: Word of the second activation of the same pair; with Mac&Load of two products.
-            #: dotp_a2: Second factor a of a dot product leaving ID.
-            ports |= {"nn_act2": In(32), "dotp_a2": Out(32)}
         if config.mac_load:
             #: nn_wgt_addr: Weight entry of the NN-RF to read.
             #: nn_wgt: Its word.
@@ -247,7 +243,6 @@ class IdStage(Component):
             with m.If(ctrl.mac_load == MacLoad.NN):
                 m.d.comb += [self.dotp_a.eq(self.nn_act), self.dotp_b.eq(self.nn_wgt)]
         if self.config.mac_load_pair:
-            m.d.comb += self.dotp_a2.eq(self.nn_act2)
             with m.If(decoder.pair.valid):
                 m.d.comb += [
                     *(self.dotp_a.eq(self.nn_act), self.dotp_b.eq(self.nn_wgt)),
@@ -275,7 +270,6 @@ class IdStage(Component):
         if self.config.mac_load_pair:
             is_pair = decoder.pair.valid
             is_dotp |= is_pair
-            uses_alu &= ~is_pair | ctrl.lsu.valid
         uses_c = ctrl.rd_used | (ctrl.op_c != OpCSel.RD) | is_dotp
         m.d.comb += [self.intent.accesses.eq(loads & accesses), self.dotp_enable.eq(loads & is_dotp)]
         with m.If(self.ex_ready | self.flush):
@@ -318,9 +312,7 @@ class IdStage(Component):
             with m.If(loads):
                 m.d.sync += id_ex.pair.eq(is_pair)
                 with m.If(is_pair):
-                    m.d.sync += id_ex.op_d.eq(self.rs2)
-                    if self.config.dotp_operands_in_id:
-                        m.d.sync += id_ex.dotp_a2.eq(self.dotp_a2)
+                    m.d.sync += id_ex.later_pair.eq(word[20])
         if self.config.performance_counters:
             with m.If(loads):
                 m.d.sync += id_ex.elw.eq(ctrl.elw)

@@ -168,11 +168,10 @@ class IdExSignature(PortSignature):
             #: nn_we, nn_addr: NN-RF entry that the loaded word goes to; absent without Mac&Load.
             members |= {"wb_base": Out(1), "nn_we": Out(1), "nn_addr": Out(config.nn_addr_bits)}
         if config.mac_load_pair:
-            #: pair: Mac&Load of two products, whose sums port A writes; only with it, like the next three.
-            #: dotp_a2: Second factor a of the last one.
-            #: op_d: Old value of the second sum.
-            members |= {"pair": Out(1), "op_d": Out(32)}
-            members |= {"dotp_a2": Out(32)} if config.dotp_operands_in_id else {}
+            #: pair: Mac&Load of two products, whose sums port A writes; only with it, like the next one. Operand b is
+            #:   the old value of the second sum.
+            #: later_pair: Its activations are entries 8 and 9.
+            members |= {"pair": Out(1), "later_pair": Out(1)}
         super().__init__(members)
 
 
@@ -196,7 +195,7 @@ class ExWbSignature(PortSignature):
             #: product: Sum of pv.rq* before the shift, 0 for other instructions; its old rd comes in ``old``.
             members["product"] = Out(32)
         if config.mac_load_pair:
-            #: first, second: Sums of a Mac&Load of two products, 0 for other instructions.
+            #: first, second: Sums of a Mac&Load of two products; the first is 0 for other instructions.
             members |= {"first": Out(32), "second": Out(32)}
         all_members = IdExSignature(config).members
         members |= {name: all_members[name] for name in self.shared(config)}

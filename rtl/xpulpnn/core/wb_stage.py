@@ -65,17 +65,14 @@ class WbStage(Component):
                     m.d.sync += shows_base.eq(ex.wb_base | ex.pair if self.config.mac_load_pair else ex.wb_base)
             with m.If(keeps_old):
                 m.d.sync += [old.eq(ex.old), old_addr.eq(ex.ex_addr)]
-            if self.config.requantise:
+            if self.config.mac_load_pair:
+                self._keep_sums(m, base, old)
+            elif self.config.requantise:
                 with m.If(ex.valid & ex.requantise.valid):
                     m.d.sync += [base.eq(ex.product), old.eq(ex.old)]
                 with m.If(ex.valid & ex.requantise.load):
                     m.d.sync += self.nn_addr.eq(ex.nn_addr)
-            if self.config.mac_load_pair:
-                with m.If(ex.valid & ex.pair):
-                    m.d.sync += [base.eq(ex.first), wb.odd.eq(ex.second)]
-                    with m.If(ex.nn_we):
-                        m.d.sync += self.nn_addr.eq(ex.nn_addr)
-            if self.config.mac_load:
+            if self.config.mac_load and not self.config.mac_load_pair:
                 with m.If(ex.valid & ex.wb_base):
                     # masked, which keeps the register's inputs quiet while other results pass
                     m.d.sync += [base.eq(self.ex_base & ex.wb_base.replicate(32)), self.nn_addr.eq(ex.nn_addr)]
@@ -102,6 +99,23 @@ class WbStage(Component):
             with m.If(self.ex_ready):
                 m.d.sync += elw.eq(ex.valid & ex.elw)
             m.d.comb += self.elw_stall.eq(elw & ~self.lsu_done)
+
+    def _keep_sums(self, m, base, old):
+        """Register the sums of two products, and in the place of the first a base or the sum of pv.rq*."""
+        ex, late = self.ex, self.ex.pair | self.ex.wb_base
+        # of these words all but one are 0
+        word = ex.first | (self.ex_base & ex.wb_base.replicate(32))
+        if self.config.requantise:
+            late |= ex.requantise.valid
+            word |= ex.product
+            with m.If(ex.valid & ex.requantise.valid):
+                m.d.sync += old.eq(ex.old)
+        with m.If(ex.valid & late):
+            m.d.sync += base.eq(word)
+        with m.If(ex.valid & ex.pair):
+            m.d.sync += self.wb.odd.eq(ex.second)
+        with m.If(ex.valid & ex.nn_we):
+            m.d.sync += self.nn_addr.eq(ex.nn_addr)
 
     def _requantise(self, m, total, old):
         m.submodules.requantiser = requantiser = Requantiser(self.config)

@@ -28,10 +28,12 @@ class NnRf(Component):
     #: nn_kappa, nn_lambda: Parameters of requantisation: entries 6 and 7, behind the six. They are the registers
     #:   themselves, which are read in EX and need no way past them for a word being written.
 
-    #: act2: Word of the second activation of the pair that ``act_addr`` is in, in the same cycle.
+    #: act2_addr: Pair whose second activation is read, with pairs only: 0 for entry 1, 1 for entry 9.
+    #: act2: Its word, in the same cycle: that of the register itself.
 
     def __init__(self, entries: int, *, pairs: bool = False) -> None:
-        # pairs: Puts a second pair of activations behind all others, ``nn_act2`` and ``nn_act3``, entries 8 and 9.
+        # pairs: Puts a second pair of activations behind all others, ``nn_act2`` and ``nn_act3``, entries 8 and 9. The
+        # first of them is read as activation 2.
         if entries not in _SIZES:
             raise ConfigError(f"entries must be {', '.join(map(str, _SIZES[:-1]))} or {_SIZES[-1]}, not {entries}")
         self.entries, self.pairs = entries, pairs
@@ -49,7 +51,7 @@ class NnRf(Component):
             #: act: Word of the activation entry, in the same cycle; six entries only.
             ports |= {"act_addr": In(ceil_log2(NNRF_ACTIVATIONS) + pairs), "act": Out(XLEN)}
         if pairs:
-            ports["act2"] = Out(XLEN)
+            ports |= {"act2_addr": In(1), "act2": Out(XLEN)}
         if self.parameters:
             ports |= {name: Out(XLEN) for name in _PARAMETERS}
         super().__init__(ports=ports)
@@ -87,10 +89,12 @@ class NnRf(Component):
 
         m.d.comb += self.wgt.eq(read(self.activations, NNRF_WEIGHTS, self.wgt_addr))
         if self.pairs:
-            first, later, second = entries[:NNRF_ACTIVATIONS], others, self.act_addr[1]
-            for port, place in ((self.act, self.act_addr[0]), (self.act2, Const(1))):
-                hit = self.we & (self.waddr == Cat(place, Const(0, 2), second))
-                stored = Mux(second, Array(later)[place], Array(first)[place])
-                m.d.comb += port.eq(Mux(hit, written, stored))
+            (first, second), later = entries[:NNRF_ACTIVATIONS], self.act_addr[1]
+            hit = self.we & (self.waddr == Cat(self.act_addr[0], Const(0, 2), later))
+            stored = Mux(later, others[0], Mux(self.act_addr[0], second, first))
+            m.d.comb += [
+                self.act.eq(Mux(hit, written, stored)),
+                self.act2.eq(Mux(self.act2_addr, others[1], second)),
+            ]
         elif self.activations:
             m.d.comb += self.act.eq(read(0, NNRF_ACTIVATIONS, self.act_addr))

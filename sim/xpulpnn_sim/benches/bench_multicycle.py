@@ -14,7 +14,7 @@ import numpy as np
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import NNRF_ENTRIES, WORD_MASK, XLEN
+from xpulpnn.isa.machine import NNRF_ENTRIES, SECOND_PAIR, WORD_MASK, XLEN
 from xpulpnn_sim.benches import bench_rows as batches
 from xpulpnn_sim.benches.bench_rows import Batch, OperandColumns
 from xpulpnn_sim.benches.bench_storage import nn_accesses, nn_words_read
@@ -22,6 +22,7 @@ from xpulpnn_sim.benches.cadence import Dut, Scoreboard, drive, pulse_reset, run
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.stream import arithmetic_cycles
 from xpulpnn_sim.reference.golden.effects import U32, Effects, Sources
+from xpulpnn_sim.reference.stimuli import random_words
 
 _GAP_PROBABILITY = 0.3
 MAX_WAIT = 3
@@ -29,7 +30,7 @@ _CYCLE_LIMIT = 64
 _PARTS = 4
 _NN_BEATS = 300
 _NN_READS, _NN_WRITES = ("act", "wgt"), ("we", "addr", "data")
-_SUMS = ("first", "second")
+_NO_WORDS = np.zeros(2, np.uint32)
 
 
 def wait(rng: Random, probability: float) -> int:
@@ -38,17 +39,27 @@ def wait(rng: Random, probability: float) -> int:
 
 
 def _result(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """The value of rd; of a requantisation the sum that is to be shifted and clipped. Of two products both sums, which
-    are 0 for all others, and the incremented base."""
+    """The value of rd; of a requantisation the sum that is to be shifted and clipped. Of two products both sums, of
+    which the first is 0 for all others, and the incremented base."""
     if insn.is_pair:
         assert effects.rd is not None
         assert effects.rd2 is not None
         base = {} if effects.base is None or not insn.writes_base else {"result": effects.base}
         return {"first": effects.rd, "second": effects.rd2, **base}
-    sums = {name: np.zeros_like(operands["op_a"]) for name in _SUMS if "pair" in bench_data()["inputs"]}
+    sums = {"first": np.zeros_like(operands["op_a"])} if "pair" in bench_data()["inputs"] else {}
     if insn.requantises:
         return sums | {"result": operands["nn_kappa"] * operands["op_b"] + operands["nn_lambda"]}
     return sums | batches.value_of_rd(insn, effects, operands)
+
+
+async def _load_second_activations(dut: Dut, rng: Random) -> U32:
+    """Load those of both pairs into the NN-RF; returns their words."""
+    words = random_words(rng, 2)
+    for entry, word in zip((1, SECOND_PAIR + 1), words.tolist(), strict=True):
+        drive(dut, {"wb_nn_we": 1, "wb_nn_addr": entry, "wb_nn_data": word})
+        await RisingEdge(dut.clk)
+    dut.wb_nn_we.value = 0
+    return words
 
 
 class OperationDriver:
@@ -117,8 +128,12 @@ async def execute_batch(dut: Dut, batch: Batch, rng: Random, board: Scoreboard) 
 async def results_match_golden(dut: Dut) -> None:
     """All rows interleaved, with flushes, waiting results and gaps; then a part of them after a reset in flight."""
     rng, board, rows = await start(dut), Scoreboard(), batches.rows_with_controls()
+    count = bench_data()["vectors_per_row"]
     for chosen in (rows, rng.sample(rows, -(-len(rows) // _PARTS))):
-        await execute_batch(dut, batches.batch_of_rows(rng, _result, chosen), rng, board)
+        second = await _load_second_activations(dut, rng) if "pair" in bench_data()["inputs"] else _NO_WORDS
+        drawn = [(insn, control, batches.sources(insn, count, rng)) for insn, control in chosen]
+        drawn = [(insn, control, replace(src, act2=second[src.word >> 20 & 1])) for insn, control, src in drawn]
+        await execute_batch(dut, batches.batch_of(drawn, rng, _result), rng, board)
         # EX is not empty in the reset
         getattr(dut, bench_data()["handshake"][0]).value = 1
         await pulse_reset(dut)
@@ -156,5 +171,6 @@ async def nn_words_match_writes(dut: Dut) -> None:
     ports = {f"wb_nn_{name}": columns[name if name == "we" else f"w{name}"] for name in _NN_WRITES}
     ports |= {f"id_nn_{name}_addr": columns[f"{name}_addr"] for name in _NN_READS}
     ports["valid"] = np.array([rng.randrange(2) for _ in range(_NN_BEATS)])
-    want = {f"id_nn_{name}": words for name, words in nn_words_read(NNRF_ENTRIES, columns, pairs=pairs).items()}
+    reads = nn_words_read(NNRF_ENTRIES, columns, pairs=pairs)
+    want = {f"id_nn_{name}": reads[name] for name in _NN_READS}
     board.compare(want, await run_vectors(dut, ports, list(want)), columns, "NN-RF")

@@ -89,7 +89,7 @@ def operands_of(insn: Insn, src: Sources) -> OperandColumns:
     if insn.is_jump:
         return operands | {"op_a": src.pc, "op_b": np.full_like(src.word, src.length)}
     if insn.is_mac_load:
-        return operands | {"op_b": np.full_like(src.word, _MAC_LOAD_STEP)}
+        return operands | {"op_b": src.rs2 if insn.is_pair else np.full_like(src.word, _MAC_LOAD_STEP)}
     if insn.requantises:
         # the multiplier takes the factor of the NN-RF in place of the first operand
         return operands | {"op_a": ~src.rs1, "op_b": src.rs1}
@@ -121,7 +121,7 @@ def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
     # where they mean nothing they are anything
     columns["nn_kappa"], columns["nn_lambda"] = (src.act, src.wgt) if insn.requantises else (src.loaded, ~src.loaded)
     factors = {"rs1": first, "rs2": second, "rd": src.rd, "dotp_a": first, "dotp_b": second}
-    factors |= {"dotp_a2": src.act2, "op_d": src.rs2}
+    factors |= {"later_pair": src.word >> np.uint32(20) & np.uint32(1)}
     total = src.act * src.rs1 + src.wgt if insn.requantises else zero
     requantised = {"sum": total, "places": src.rs2 & _SHIFT_MASK, "lane": src.word >> np.uint32(28), "old": src.rd}
     return operands | columns | factors | requantised

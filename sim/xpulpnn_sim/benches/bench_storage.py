@@ -25,7 +25,7 @@ Columns = dict[str, np.ndarray]
 
 def nn_accesses(entries: int, beats: int, rng: Random, *, pairs: bool = False) -> Columns:
     """Random reads and writes; every entry is written and read back at least once in the first beats. With ``pairs``
-    there are two entries more, and the numbers of activations to read count through both pairs."""
+    there are two entries more, of which the first is read as activation 2."""
     numbers = [*range(entries), *(range(SECOND_PAIR, NNRF_WORDS) if pairs else ())]
     columns = {
         "we": np.array([1] * len(numbers) + [rng.randrange(2) for _ in range(beats - len(numbers))]),
@@ -34,12 +34,15 @@ def nn_accesses(entries: int, beats: int, rng: Random, *, pairs: bool = False) -
         "wgt_addr": np.array([rng.randrange(NNRF_WEIGHTS) for _ in range(beats)]),
     }
     if entries > NNRF_WEIGHTS:
-        columns["act_addr"] = np.array([rng.randrange(NNRF_ACTIVATIONS << pairs) for _ in range(beats)])
+        columns["act_addr"] = np.array([rng.randrange(NNRF_ACTIVATIONS + pairs) for _ in range(beats)])
+    if pairs:
+        columns["act2_addr"] = np.array([rng.randrange(2) for _ in range(beats)])
     return columns
 
 
 def nn_words_read(entries: int, columns: Columns, *, pairs: bool = False) -> dict[str, list[int]]:
-    """Words read per beat: activations and weights after the write of the same beat, parameters before it."""
+    """Words read per beat: activations and weights after the write of the same beat, parameters and second activations
+    of pairs before it."""
     words = [0] * NNRF_WORDS
     first_weight = min(entries - NNRF_WEIGHTS, NNRF_ACTIVATIONS)
     parameters = _PARAMETERS[: max(entries - FIRST_PARAMETER, 0)]
@@ -48,14 +51,14 @@ def nn_words_read(entries: int, columns: Columns, *, pairs: bool = False) -> dic
     for beat in range(len(columns["we"])):
         for number, name in enumerate(parameters):
             reads[name].append(words[FIRST_PARAMETER + number])
+        if pairs:
+            reads["act2"].append(words[SECOND_PAIR * columns["act2_addr"][beat] + 1])
         if columns["we"][beat]:
             words[columns["waddr"][beat]] = int(columns["wdata"][beat])
         reads["wgt"].append(words[first_weight + columns["wgt_addr"][beat]])
         if first_weight:
             pair, place = divmod(int(columns["act_addr"][beat]), NNRF_ACTIVATIONS)
             reads["act"].append(words[SECOND_PAIR * pair + place])
-            if pairs:
-                reads["act2"].append(words[SECOND_PAIR * pair + 1])
     return reads
 
 
