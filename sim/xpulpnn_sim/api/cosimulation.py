@@ -7,6 +7,7 @@ from itertools import product
 
 from xpulpnn.config import CLUSTER_PRESETS, Arbiter, ClusterConfig, CoreConfig, preset
 from xpulpnn.errors import InputError
+from xpulpnn.isa.formats import Extension
 from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, run_cluster_case
@@ -23,12 +24,15 @@ from xpulpnn_sw.layers.precision import Precision
 def core_for(chosen: Kind, variant: str, config: CoreConfig, beyond: CoreConfig | None) -> CoreConfig:
     """The core that a variant of a kernel runs on: ``config``, or ``beyond`` if only that has the instructions.
 
-    Raises :class:`~xpulpnn.errors.LayerError` for an unknown variant.
+    For Mac&Load of two products, ``beyond`` has that option besides. Raises
+    :class:`~xpulpnn.errors.LayerError` for an unknown variant.
     """
     needed = chosen.variant(variant).extensions
-    if beyond is not None and needed <= beyond.extensions and not needed <= config.extensions:
-        return beyond
-    return config
+    if beyond is None or needed <= config.extensions:
+        return config
+    if Extension.XPULPML_PAIR in needed and beyond.mac_load_nn:
+        beyond = replace(beyond, mac_load_pair=True)
+    return beyond if needed <= beyond.extensions else config
 
 
 def able_variants(chosen: Kind, names: Sequence[str], config: CoreConfig, beyond: CoreConfig | None) -> tuple[str, ...]:
