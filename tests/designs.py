@@ -9,11 +9,13 @@ from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, short_precision
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.layers.precision import Precision
 
-FULL, BEYOND = (simulated(preset(name)) for name in ("xpulpnn-full", "xpulpnn2"))
+FULL = simulated(preset("xpulpnn-full"))
+BEYOND = simulated(replace(preset("xpulpnn2"), mac_load_pair=True))
 """As the command line runs kernels unless told otherwise; on the second core what the first cannot."""
 
+_ADDED = dict.fromkeys(("mac_load_cross", "mac_load_dot", "mac_load_pair", "requantise"), True)
 FOUR = ClusterConfig(
-    core=simulated(replace(preset("xpulpnn-full"), mac_load_cross=True, mac_load_dot=True, requantise=True)),
+    core=simulated(replace(preset("xpulpnn-full"), **_ADDED)),
     cores=4,
     icache_private=0,
 )

@@ -110,6 +110,7 @@ def test_a_wrong_result_is_reported(monkeypatch, engine):
         ("conv", "5x6x8:21x3x3", "8x4xi2", "x2_4x4", Rule.BN32),
         ("conv1d", "9x12:5x3:d=2", "i4xu2xi4", "x2_4x2", Rule.SHIFT),
         ("conv", "4x6x8:9x3x2", "8x8x4", "x2_4x4", Rule.THRESHOLDS),
+        ("conv", "5x6x8:21x3x3", "8x4xi2", "x3_4x4", Rule.BN32),
         ("linear", "44:9:raw", "8x8x32", "cu_4x1", Rule.BN32),
         ("linear", "44:9", "4x2x2", "rv32im_4x1", Rule.BN64),
         ("conv", "4x5x40:9x3x2:p=1x0x1x2", "1x1x1", "xpulpv2_4x2", Rule.THRESHOLDS),

@@ -23,7 +23,8 @@ from xpulpnn_sw.library.packed_layer import packed
 
 from .runs import RULES, built, check, check_named, computed, run_share, tensors_of
 
-FULL = replace(preset("xpulpnn-full"), qnt=True)
+_BEYOND = dict.fromkeys(("mac_load_cross", "mac_load_dot", "mac_load_pair", "requantise"), True)
+FULL = replace(preset("xpulpnn-full"), qnt=True, **_BEYOND)
 CORES = (1, 8)
 
 
@@ -55,6 +56,10 @@ CASES = {
     "the same with gaps": ("conv1d", "12x4:9x2:s=2,p=2x1,d=2", "4x2x2", "x2_4x2", Rule.BN32, 2),
     "the same of single pixels": ("pointwise", "3x5x4:40", "8x8x2", "x2_4x4", Rule.BN32, 2),
     "the same of rows": ("matmul", "9x3x5", "8x8x8", "x2_4x2", Rule.BN32, 2),
+    "the same of two products at a time": ("conv", "3x3x4:7x1x1:p=0", "8x8x4", "x3_4x4", Rule.BN32, 2),
+    "pixels read in place, two products at a time": ("pointwise", "3x5x4:40", "i8xi8x2", "x3_4x4", Rule.SHIFT, 3),
+    "planes of two products at a time": ("conv1d", "13x12:9x3:d=2", "8x2xi4", "x3_4x4", Rule.BN32, 2),
+    "two products at a time before thresholds": ("conv", "3x6x8:7x3x3", "4x4x2", "x3_4x4", Rule.THRESHOLDS, 1),
     "beyond the reach of a branch": ("conv", "3x4x16:8x3x3", "8x2x1", "rv32im_2x2", Rule.BN32, 1),
     "the same of nibbles": ("conv", "3x4x16:8x3x3", "4x2x1", "rv32im_2x2", Rule.BN32, 1),
     "the same of crumbs": ("conv", "3x4x16:8x3x3", "2x2x1", "rv32im_2x2", Rule.BN32, 1),

@@ -50,8 +50,8 @@ def test_convolutions_that_fold(number: int, widths: str):
     rule = (Rule.BN32, Rule.SHIFT)[number % 2]
     tensors = chosen.tensors(layer, precision, np.random.default_rng(3), rule)
     whole, tensors = reference(layer, tensors, precision), replace(tensors, folded=True)
-    cores = 1 + number // 2 % 2
-    got = computed(chosen.build(layer, precision, "x2_4x4", tensors, cores=cores, specialise=cores == 2), cores)
+    cores, name = 1 + number // 2 % 2, ("x2_4x4", "x3_4x4")[number % 3 % 2]
+    got = computed(chosen.build(layer, precision, name, tensors, cores=cores, specialise=cores == 2), cores)
     np.testing.assert_array_equal(got[:, 0], whole[:, 0])
     np.testing.assert_array_equal(got[:, 1], whole[:, :3].max(axis=1))
     np.testing.assert_array_equal(got[:, 2], whole[:, 2:].max(axis=1))
