@@ -32,7 +32,7 @@ from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.requantised_code import product_program
 from xpulpnn_sw.kernels.rows import activation_rows, element_order, in_lane_order
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant, for_pixels
+from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, LoopStyle, Variant, for_pixels
 from xpulpnn_sw.layers.layer import (
     Conv1dLayer,
     ConvLayer,
@@ -50,7 +50,7 @@ or the last run of an image, which ends anywhere in a word and is copied in pair
 
 
 _PRODUCT = """\
-weights, parameters: as `xpulpnn pack` lays them out. Output: room for whole groups of pixels (x2_4x4, nn_4x4: 4).
+weights, parameters: as `xpulpnn pack` lays them out. Output: room for whole groups of pixels (in 4x4 blocks: 4).
 Where the name ends with qnt, the parameters begin at a multiple of 64 bytes, for results of 2 bits of 16."""
 
 _OPERANDS = (
@@ -103,9 +103,9 @@ MATMUL_ARGUMENTS = argument_structure(
     _ROW_WORDS,
     notes=f"""\
 Rows of activations: of pointwise the pixels of a map, of which up to one group less one, and two words, behind the
-input may be read; of matmul one word. Rows of matmul alternate word by word in groups of four with the variants nn_4x4
-and x2_4x4, of two with x2_4x2; those of inputs wider than the weights are cut into planes, and without sub-byte
-products they are bytes.
+input may be read; of matmul one word, two with x3_4x4. Rows of matmul alternate word by word in groups of four with
+the variants nn_4x4, x2_4x4 and x3_4x4, of two with x2_4x2; those of inputs wider than the weights are cut into planes,
+and without sub-byte products they are bytes.
 {_PRODUCT}""",
 )
 LINEAR_ARGUMENTS = argument_structure(
@@ -182,8 +182,9 @@ def matmul_kernel(request: KernelRequest) -> KernelRun:
     rows = pack_words(in_lane_order(tensors.weights, element_order(product.variant, precision)), precision.w)
     words, stride = product.blocking.filled(rows.shape[1]), product.row_stride(rows)
     activations = activation_rows(tensors.activations, product.variant, precision, words)
-    # one word to spare: the inner loop of the nn variants loads one past the row of pixel 0
-    return product.finish("matmul", MATMUL_ARGUMENTS, activations, 1, rows, row_stride=stride, pixels=layer.pixels)
+    # the inner loop of the nn variants loads a word past the row of pixel 0, that of pairs also past that of pixel 1
+    spare = 2 if product.variant.style is LoopStyle.PAIR else 1
+    return product.finish("matmul", MATMUL_ARGUMENTS, activations, spare, rows, row_stride=stride, pixels=layer.pixels)
 
 
 def conv_kernel(request: KernelRequest) -> KernelRun:
