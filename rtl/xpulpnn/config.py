@@ -155,6 +155,7 @@ _EXTENSIONS: Mapping[str, tuple[Extension, str]] = {
     "mac_load_cross": (Extension.XPULPML_CROSS, "mac_load_nn"),
     "mac_load_dot": (Extension.XPULPML_DOT, "mac_load_nn"),
     "mac_load_pair": (Extension.XPULPML_PAIR, "mac_load_nn"),
+    "mixed_weights": (Extension.XPULPML_MIXED, "mac_load_pair"),
     "requantise": (Extension.XPULPRQ, "mac_load_nn"),
 }
 """Extension that each field adds, and the field without which it cannot be."""
@@ -178,6 +179,9 @@ class CoreConfig:
     #: mac_load_pair: Mac&Load of one weight with two activations, two sums at a time (``pv.mlsduo*``, ``pv.mlduo*``);
     #:   needs ``mac_load_nn``.
     mac_load_pair: bool = field(default=False, metadata=IF_SET)
+    #: mixed_weights: Mac&Load of two products also with weights of half or a quarter of the activations' width
+    #:   (``pv.mlsduo*.b.n0`` and others); needs ``mac_load_pair``.
+    mixed_weights: bool = field(default=False, metadata=IF_SET)
     #: requantise: Requantisation by a factor, a summand and a shift (``pv.rqld``, ``pv.rqu``, ``pv.rqs``) to the
     #:   widths 8, 4 and 2; needs ``mac_load_nn`` and one of these widths.
     requantise: bool = field(default=False, metadata=IF_SET)

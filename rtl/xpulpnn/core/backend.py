@@ -250,6 +250,8 @@ class Backend(Component):
         if self.config.mac_load_pair:
             m.d.comb += [
                 tap.id_pair.eq(id_stage.id_pair),
+                # the entry itself, before it is widened
+                tap.id_wgt.eq(Mux(id_stage.id_pair, id_stage.nn_wgt, id_stage.dotp_b)),
                 tap.wb_pair.eq(wb_stage.wb.pair),
                 tap.wb_odd.eq(wb_stage.wb.odd),
             ]

@@ -70,6 +70,9 @@ class PairCtrl(data.Struct):
     """Control word of Mac&Load of two products."""
 
     valid: 1  #: The instruction is one.
+    #: half, quarter: Its weights have that part of the width of its activations; 0 without ``mixed_weights``.
+    half: 1
+    quarter: 1
 
 
 class System(enum.Enum, shape=3):
@@ -268,6 +271,8 @@ def _mac_load_pair(insn: Insn) -> Fields:
     """Two dot products: a load with increment whose word goes to the NN-RF, while port A writes both sums in WB."""
     fields: Fields = {"ex.unit": Unit.ALU, "pair.valid": True, "wb_write": WriteSel.RD}
     # the register behind rd is read in place of rs2
+    if insn.wgt_fmt is not None and insn.fmt is not None:
+        fields["pair.half" if insn.wgt_fmt == insn.fmt + 1 else "pair.quarter"] = True
     fields |= {"rd_used": insn.accumulates, "rs2_used": insn.accumulates}
     if insn.writes_base:
         fields |= {"lsu.valid": True, "lsu.size": MemSize.WORD, "lsu.post": True, "ex_write": WriteSel.RS1}

@@ -13,6 +13,7 @@ from xpulpnn.core.operand_select import entry_load, nn_waits, select_operands, s
 from xpulpnn.core.operands import OperandRead
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.dotp.ctrl import DotpCtrl
+from xpulpnn.dotp.widener import WeightWidener
 from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.retirement import WaitCause
 
@@ -227,6 +228,21 @@ class IdStage(Component):
         m.d.comb += set_up_loop(self.hwloop, ctrl.hwloop, payload, op_a, target)
         return excepted
 
+    def _pair_weights(self, m, decoder):
+        """Weights of a Mac&Load of two products in the format of its activations."""
+        if not self.config.mixed_weights:
+            return self.nn_wgt
+        m.submodules.widener = widener = WeightWidener()
+        word = self.insn.payload.word
+        m.d.comb += [
+            widener.word.eq(self.nn_wgt),
+            widener.fmt.eq(decoder.ctrl.ex.dotp.fmt),
+            *following(widener, decoder.pair, "half", "quarter"),
+            widener.part.eq(Cat(word[12], word[25])),
+            widener.signed.eq(decoder.ctrl.ex.dotp.a_signed),
+        ]
+        return widener.result
+
     def _factors(self, m, decoder, operands):
         """Factors of a dot product before their registers.
 
@@ -245,7 +261,7 @@ class IdStage(Component):
         if self.config.mac_load_pair:
             with m.If(decoder.pair.valid):
                 m.d.comb += [
-                    *(self.dotp_a.eq(self.nn_act), self.dotp_b.eq(self.nn_wgt)),
+                    *(self.dotp_a.eq(self.nn_act), self.dotp_b.eq(self._pair_weights(m, decoder))),
                     self.dotp_ctrl.a_signed.eq(ctrl.ex.dotp.b_signed),
                     self.dotp_ctrl.b_signed.eq(ctrl.ex.dotp.a_signed),
                 ]

@@ -57,6 +57,7 @@ class Extension(Enum):
     XPULPML_CROSS = "XpulpMLcross"  # Mac&Load of the nn form that reloads the activation it does not use
     XPULPML_DOT = "XpulpMLdot"  # Mac&Load of the nn form without accumulation
     XPULPML_PAIR = "XpulpMLpair"  # Mac&Load of two activations with one weight, two sums
+    XPULPML_MIXED = "XpulpMLmixed"  # the same with weights of half or a quarter of the activations' width
     XPULPRQ = "XpulpRq"  # requantisation by a factor, a summand and a shift
 
 

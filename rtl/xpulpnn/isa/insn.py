@@ -65,7 +65,12 @@ class Insn:
     #:   ``pv.cusdot*``: a = NN-RF entry, b = rs2.
     a_signed: bool = False
     b_signed: bool = False
-    entry: int | None = None  #: Number in the mnemonic: NN-RF entry of ``pv.cusdot*``, top selector of ``pv.shufflei``.
+    entry: int | None = (
+        None  #: Number in the mnemonic: NN-RF entry of ``pv.cusdot*``, top selector of ``pv.shufflei``, slice.
+    )
+    wgt_fmt: ElemFmt | None = (
+        None  #: Element format of the weights, where it is narrower than ``fmt``; ``entry`` is the slice.
+    )
     also: Extension | None = None  #: A second one that it needs.
     #: mask, match: A word fits the pattern if ``word & mask == match``.
     mask: int = field(init=False, repr=False, compare=False)

@@ -98,6 +98,10 @@ def _lane_operands(insn: Insn, fmt: ElemFmt) -> dict[str, object]:
     }
     if insn.requantises:
         found |= {"least": -half, "most": half - 1} if insn.a_signed else {"least": 0, "most": 2 * half - 1}
+    if insn.wgt_fmt is not None and insn.entry is not None:
+        width, extend = insn.wgt_fmt.width, "sx" if insn.a_signed else "zx"
+        first = f"{insn.entry * fmt.lanes} + i" if insn.entry else "i"
+        found["fa"] = f"{extend}(wgt >> {width} * ({first}), {width})"
     if insn.is_pair:
         found |= {name: f"s({name}[i])" if insn.b_signed else f"{name}[i]" for name in ("first", "second")}
         old = ("rd + ", "rd1 + ") if insn.accumulates else ("", "")

@@ -154,19 +154,49 @@ def _cross(row: Insn) -> Insn:
     )
 
 
-_PAIR_FORMS = (("mlsduo", "pv.mlsduo", "0", "rd2~"), ("mlduo", "pv.mlduo", "1", "rd2"))  # name, operation, bit 25, sums
+_PAIR_LOADS = (("--", "-----", "(rs1!),w,p,t"), ("11", "00000", "w,p"))
+"""Forms with a load and without: parts of the entry, base, operands behind the sums."""
 
 
 def _pairs() -> Iterator[Insn]:
     """Mac&Load of two products in every format, with a load and without."""
-    for (name, op, bit25, sums), (signs, kinds) in product(_PAIR_FORMS, _SIGNS.items()):
-        signed = "".join("01"[kinds.get(factor, False)] for factor in ("a_signed", "b_signed"))
-        for fmt, (bits, base, operands) in product(ElemFmt, (("--", "-----", "(rs1!),w,p,t"), ("11", "00000", "w,p"))):
+    for fmt in ElemFmt:
+        yield from _pair_forms(fmt, f"{fmt.value:03b}", ("0", "0"), ("00", "01"), {"extension": Extension.XPULPML_PAIR})
+
+
+def _mixed_pairs() -> Iterator[Insn]:
+    """The same with a slice of a word of weights of half or a quarter of the activations' width."""
+    for fmt, ratio in ((H, 1), (H, 2), (B, 1), (B, 2), (N, 1)):
+        weights = ElemFmt(fmt + ratio)
+        for part in range(1 << ratio):
+            kinds = {"extension": Extension.XPULPML_MIXED, "wgt_fmt": weights, "entry": part}
+            if fmt is N:
+                yield from _pair_forms(fmt, f"01{part}", ("0", "0"), ("10", "11"), kinds)
+            else:
+                # half: bit 25 alone; quarter: bit 26, with the upper bit of the slice in bit 25
+                bits = "01" if ratio == 1 else f"1{part >> 1}"
+                yield from _pair_forms(fmt, f"1{fmt.value}{part & 1}", ("0", "1"), (bits, bits), kinds)
+
+
+def _pair_forms(
+    fmt: ElemFmt, funct3: str, bit31: tuple[str, str], bits26: tuple[str, str], kinds: dict[str, Any]
+) -> Iterator[Insn]:
+    """The forms of a format; bits that tell accumulating from not accumulating come as pairs."""
+    suffix = fmt.suffix if kinds.get("wgt_fmt") is None else f"{fmt.suffix}.{kinds['wgt_fmt'].suffix}{kinds['entry']}"
+    for number, (name, sums) in enumerate((("mlsduo", "rd2~"), ("mlduo", "rd2"))):
+        for (signs, signed), (bits, base, operands) in product(_SIGNS.items(), _PAIR_LOADS):
+            low, high = ("01"[signed.get(factor, False)] for factor in ("a_signed", "b_signed"))
             word = pattern(
-                MAC_LOAD, f"{fmt.value:03b}", f"0{bits}{signed}0{bit25}", rs2=f"{bits}---", rs1=base, rd="----0"
+                MAC_LOAD,
+                funct3,
+                f"{bit31[number]}{bits}{low}{high}{bits26[number]}",
+                rs2=f"{bits}---",
+                rs1=base,
+                rd="----0",
             )
-            forms = f"{sums},{operands}"
-            yield Insn(f"pv.{name}{signs}.{fmt.suffix}", word, forms, Extension.XPULPML_PAIR, op, fmt=fmt, **kinds)
+            yield Insn(
+                f"pv.{name}{signs}.{suffix}", word, f"{sums},{operands}", op=f"pv.{name}", fmt=fmt, **signed, **kinds
+            )
 
 
 def _compute_and_update() -> Iterator[Insn]:
@@ -230,4 +260,5 @@ XPULPNN2_ROWS = (
 )
 """Reload of the other activation, products without accumulation with either selector, requantisation."""
 
-XPULPNN3_ROWS = tuple(_pairs())  # Mac&Load of two products.
+XPULPNN3_ROWS = (*_pairs(), *_mixed_pairs())
+"""Mac&Load of two products, and the same with narrower weights."""

@@ -33,14 +33,14 @@ class InnerLoop(ABC):
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         self.variant, self.bits, self.is_signed = variant, precision.w, precision.w_signed
         if not variant.counts(precision):
-            self.suffix = ElemFmt.of_width(variant.row_bits(self.bits)).suffix
+            self.suffix = ElemFmt.of_width(variant.row_bits(precision)).suffix
         self.acc = self._take_accumulators(registers)
         self.accumulators = [one for row in self.acc for one in row]
         self.lanes = list(range(variant.weight_streams))
         self.weights: list[int] = registers.take(len(self.lanes))
         self.activations = registers.take(variant.npx)
         self.temporaries: list[int] = []
-        self.expansion = variant.row_bits(self.bits) // self.bits  # words of activations for a packed word of weights
+        self.expansion = variant.row_bits(precision) // self.bits  # words of activations for a packed word of weights
         # instructions that fetch ahead once per pixel group, and once per block
         self.group_prefetch: list[LoopInstruction] = []
         self.block_prefetch: list[LoopInstruction] = []

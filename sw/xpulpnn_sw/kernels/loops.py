@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import SECOND_PAIR
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Value
 from xpulpnn_sw.kernels.frame import FreeRegisters
@@ -189,6 +190,7 @@ they load, the weight of a channel or the activation of a pixel.
 No word is used by the two instructions after its load, and words are loaded in their order, so that one pointer walks
 through the weights, and one through the activations.
 """
+_WITHOUT_LOAD = {"mlsduo": "rd2~,w,p", "mlduo": "rd2,w,p"}
 _FIRST_WEIGHT = 2  # entry of the first channel
 _PIXEL_ENTRIES = (0, 1, SECOND_PAIR, SECOND_PAIR + 1)
 
@@ -201,6 +203,11 @@ class PairLoop(CrossLoop):
 
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
+        # endings of mnemonics: the slices of a word of weights, if they are narrower than the activations
+        self._slices = [""]
+        if self.expansion > 1:
+            weights = ElemFmt.of_width(self.bits).suffix
+            self._slices = [f".{weights}{part}" for part in range(self.expansion)]
         # what the first products multiply, and those before their own load is there
         self.group_prefetch = [self._twice("mlsduo", ZERO, 0, 0, f"w{channel}") for channel in range(variant.nch - 1)]
         self.block_prefetch = [self._twice("mlsduo", ZERO, 0, 0, f"a{pixel}") for pixel in range(2)]
@@ -212,13 +219,16 @@ class PairLoop(CrossLoop):
         return [[register + odd for register in row] for row in rows for odd in range(2)]
 
     def _twice(
-        self, kind: str, accumulator: int, channel: int, pair: int, loaded: str, *, signed: bool = False
+        self, kind: str, accumulator: int, channel: int, pair: int, loaded: str, *, signed: bool = False, part: int = 0
     ) -> LoopInstruction:
+        mnemonic = f"pv.{kind}{self._signs(signed=signed)}.{self.suffix}{self._slices[part]}"
+        if not loaded:
+            return mnemonic, accumulator, channel, pair
         number = int(loaded[1])
         is_weight = loaded[0] == "w"
         pointer = self._stream(number) if is_weight else self._row(number)
         entry = _FIRST_WEIGHT + number if is_weight else _PIXEL_ENTRIES[number]
-        return f"pv.{kind}{self._signs(signed=signed)}.{self.suffix}", accumulator, pointer, channel, pair, entry
+        return mnemonic, accumulator, pointer, channel, pair, entry
 
     def body(self, b: Builder, *, signed: bool) -> None:
         """The products of a turn."""
@@ -230,9 +240,16 @@ class PairLoop(CrossLoop):
         self.emit(b, count, signed=signed)
 
     def _emit_pairs(self, b: Builder, kind: str, *, signed: bool) -> None:
-        for channel, pair, *loaded in _PAIR_TURN.split():
-            accumulator = self.acc[2 * int(pair)][int(channel)]
-            b(*self._twice(kind, accumulator, int(channel), int(pair), "".join(loaded), signed=signed))
+        """A word of each filter row, slice by slice: the last weight is loaded in the first, the others in the last."""
+        last = len(self._slices) - 1
+        for part in range(last + 1):
+            for channel, pair, *loaded in _PAIR_TURN.split():
+                accumulator, word = self.acc[2 * int(pair)][int(channel)], "".join(loaded)
+                if loaded[0] == "w" and part != (0 if channel == "0" and pair == "0" else last):
+                    word = ""
+                operation = self._twice(kind, accumulator, int(channel), int(pair), word, signed=signed, part=part)
+                b(*operation, form=None if word else _WITHOUT_LOAD[kind])
+            kind = "mlsduo"
 
 
 _LOOPS: dict[LoopStyle, type[InnerLoop]] = {
@@ -250,5 +267,5 @@ def inner_loop(variant: Variant, precision: Precision, registers: FreeRegisters)
     """The inner loop of a variant at a precision."""
     if variant.counts(precision):
         return (CountLoop if variant.xpulp else ScalarCountLoop)(variant, precision, registers)
-    unpacks = variant.style is LoopStyle.XPULPV2 and variant.row_bits(precision.w) != precision.w
+    unpacks = variant.style is LoopStyle.XPULPV2 and variant.row_bits(precision) != precision.w
     return (UnpackLoop if unpacks else _LOOPS[variant.style])(variant, precision, registers)

@@ -135,7 +135,7 @@ class _Product:
     def row_stride(self, rows: Words) -> int:
         """Bytes of an activation row that meets a packed filter row."""
         precision, variant = self.request.precision, self.variant
-        widened = variant.row_bits(precision.w) // precision.w
+        widened = variant.row_bits(precision) // precision.w
         return self.blocking.filled(rows.shape[1]) * widened * variant.planes(precision) * WORD
 
     def finish(
@@ -206,7 +206,7 @@ def pointwise_kernel(request: KernelRequest) -> KernelRun:
     any other convolution. Else pixels behind the input are read to fill up the last group.
     """
     layer, tensors, precision = request.layer, request.tensors, request.precision
-    if not layer.is_plain or request.level.row_bits(precision.w) != precision.x:
+    if not layer.is_plain or request.level.row_bits(precision) != precision.x:
         return _receptive_fields("pointwise", request, layer, tensors)
     tensors.check(layer, precision)
     product = _Product(request, layer, replace(for_pixels(request.level, layer.pixels), in_place=True))
@@ -225,7 +225,7 @@ def linear_kernel(request: KernelRequest) -> KernelRun:
     """
     layer, tensors, precision = request.layer, request.tensors, request.precision
     tensors.check_shapes((layer.inputs,), (layer.outputs, layer.inputs))
-    if request.level.row_bits(precision.w) != precision.x:
+    if request.level.row_bits(precision) != precision.x:
         pixel = PointwiseLayer(height=1, width=1, channels=layer.inputs, out_channels=layer.outputs)
         return _receptive_fields("linear", request, pixel, tensors.shaped(pixel))
     tensors.check(layer.geometry, precision, activations=(layer.inputs,))

@@ -27,7 +27,7 @@ from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 def element_order(chosen: Variant, precision: Precision) -> NDArray[np.intp] | None:
     """Numbers of the elements of a chunk in the order of the lanes; None if nothing changes."""
-    if chosen.unpacks or precision.x == precision.w:
+    if chosen.unpacks or chosen.mixes(precision) or precision.x == precision.w:
         return None
     lanes = WORD_BITS // precision.x
     if (planes := chosen.planes(precision)) > 1:
@@ -48,13 +48,13 @@ def in_lane_order(values: Ints, order: NDArray[np.intp] | None) -> Ints:
 def activation_rows(activations: Ints, chosen: Variant, precision: Precision, words: int) -> Words:
     """Rows as an im2col would leave them, in whole pixel groups, planes one by one, the uppermost first."""
     groups, planes = -(-activations.shape[0] // chosen.npx), chosen.planes(precision)
-    bits = chosen.row_bits(precision.w)
+    bits = chosen.row_bits(precision)
     rows = in_lane_order(pad_axis(activations, 0, groups * chosen.npx), element_order(chosen, precision))
     rows = pad_axis(rows, 1, words * WORD_BITS // precision.w)
     parts = np.stack([rows >> (plane * bits) for plane in reversed(range(planes))], axis=1)
     packed = pack_words(parts, bits)
     if chosen.interleaved:
-        return packed.reshape(groups, chosen.npx, planes, words).transpose(0, 2, 3, 1)
+        return packed.reshape(groups, chosen.npx, planes, -1).transpose(0, 2, 3, 1)
     return packed
 
 
@@ -77,7 +77,7 @@ class RowForm:
     def __init__(self, variant: Variant, precision: Precision, names: Collection[str], *, inside: bool) -> None:
         self.variant, self.inside = variant, inside
         self.dilated, self.valued = "dilation" in names, "outside" in names
-        self.bits, self.is_signed, self.row_bits = precision.x, precision.x_negative, variant.row_bits(precision.w)
+        self.bits, self.is_signed, self.row_bits = precision.x, precision.x_negative, variant.row_bits(precision)
         # words of a row for a word of the input, rows for a row of the input
         self.expansion, self.planes = variant.expansion(precision), variant.planes(precision)
         self.is_plain = self.expansion == self.planes == 1  # whether words are copied as they are

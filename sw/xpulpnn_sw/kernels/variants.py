@@ -121,23 +121,31 @@ class Variant(Level):
         """Variants that do not count hold single bits as crumbs."""
         return replace(precision, w=_CRUMB_BITS) if precision.w == SIGN_BITS and not self.unpacks else precision
 
-    def row_bits(self, bits: int) -> int:
-        """Width of an element in an activation row, by that of the weights."""
-        return max(bits, BYTE_BITS) if self.unpacks and bits != SIGN_BITS else bits
+    def row_bits(self, precision: Precision) -> int:
+        """Width of elements in an activation row: that of the weights, or of inputs that meet slices of them."""
+        bits = precision.w
+        if self.unpacks:
+            return max(bits, BYTE_BITS) if bits != SIGN_BITS else bits
+        return precision.x if self.mixes(precision) else bits
+
+    def mixes(self, precision: Precision) -> bool:
+        """Tell whether the core widens slices of weights to the width of the inputs."""
+        narrow = precision.x // precision.w in (_PAIR, 2 * _PAIR) and SIGN_BITS < precision.w
+        return narrow and precision.x <= BYTE_BITS and Extension.XPULPML_MIXED in self.extensions
 
     def expansion(self, precision: Precision) -> int:
         """Words of an activation row for a word of the input: inputs narrower than the rows are widened."""
-        return max(1, self.row_bits(precision.w) // precision.x)
+        return max(1, self.row_bits(precision) // precision.x)
 
     def planes(self, precision: Precision) -> int:
         """Activation rows for a row of the input: wider inputs are cut into parts, each worth a power of two."""
-        return max(1, precision.x // self.row_bits(precision.w))
+        return max(1, precision.x // self.row_bits(precision))
 
     def vectors(self, precision: Precision) -> frozenset[int]:
         """Element widths of the dot products, which the core must have."""
         if self.counts(precision):
             return frozenset()
-        return frozenset({self.row_bits(self.computed(precision).w)} if self.xpulp else ())
+        return frozenset({self.row_bits(self.computed(precision))} if self.xpulp else ())
 
     def check_precision(self, precision: Precision) -> None:
         """Raise :class:`LayerError` if the variant has no kernel of this precision."""
@@ -159,7 +167,7 @@ _ALL = _NARROW | {_HALF_BITS}
 _V2 = frozenset({Extension.XPULPV2})
 _NN = _V2 | {Extension.XPULPNN}
 _X2 = _NN | {Extension.XPULPML_NN, Extension.XPULPML_CROSS, Extension.XPULPML_DOT, Extension.XPULPRQ}
-_X3 = _X2 | {Extension.XPULPML_PAIR}
+_X3 = _X2 | {Extension.XPULPML_PAIR, Extension.XPULPML_MIXED}
 
 
 # by family: style, what the core must have, operand widths

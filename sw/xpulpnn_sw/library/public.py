@@ -193,7 +193,7 @@ class PublicFunctions:
         run = self._kernels("conv", precision)[0]
         variant = run.variant
         assert isinstance(variant, Variant)
-        factor = variant.row_bits(precision.w) // precision.w * variant.planes(precision)
+        factor = variant.row_bits(precision) // precision.w * variant.planes(precision)
         # inputs of another width than the rows have are no rows themselves
         plain = [one for one in self._kernels("pointwise", precision) if one.structure is MATMUL_ARGUMENTS]
         in_place = [one for one in plain if isinstance(one.variant, Variant) and one.variant.npx == variant.npx]
@@ -211,7 +211,7 @@ class PublicFunctions:
     def _linear(self, precision: Precision, names: tuple[str, ...], *, sums: bool = False) -> PublicFunction:
         precision = precision.accumulators if sums else precision
         able = [one for one in ONE_PIXEL.values() if runs_on(one, precision, self._config)]
-        row_bits = able[-1].row_bits(precision.w)
+        row_bits = able[-1].row_bits(precision)
         upper = Precision(row_bits, precision.w, precision.y, precision.x_signed, True, precision.y_signed)
         lower = Precision(row_bits, precision.w, precision.y, False, True, True).accumulators
         wanted = {"results": upper}

@@ -84,19 +84,24 @@ def reload(src: Sources, index: U32, happens: Bits | None = None, rd: U32 | None
     return Effects(rd=rd, base=base, address=src.rs1, accessed=happens, size=INCREMENT, nn_index=index)
 
 
-_ENTRY_FIELDS = ((29, 2, 4), (23, 2, 1))  # parts of the entry to load: lowest bit, bits, place value
-_NO_LOAD = 15
+def _widened(insn: Insn, words: U32) -> U32:
+    """Words of the elements of one slice of words of narrower weights."""
+    assert insn.fmt is not None
+    assert insn.wgt_fmt is not None
+    assert insn.entry is not None
+    elements = unpack(words, insn.wgt_fmt, signed=insn.a_signed)
+    return pack(elements.reshape(-1, insn.fmt.lanes, len(words))[insn.entry], insn.fmt)
 
 
 def mac_load_pair(insn: Insn, src: Sources) -> Effects:
     """Mac&Load of a weight with two activations; the register behind rd is read as rs2."""
     assert insn.fmt is not None
     first, second = (unpack(words, insn.fmt, signed=insn.b_signed) for words in (src.act, src.act2))
-    sums = _mac(insn, src, src.wgt, first), _mac(insn, src, src.wgt, second, src.rs2)
-    fields = src.word.astype(np.int64)
-    entry = sum((fields >> lsb) % (1 << bits) * place for lsb, bits, place in _ENTRY_FIELDS).astype(np.uint32)
-    effects = reload(src, entry, entry != _NO_LOAD, sums[0])
-    return replace(effects, rd2=sums[1])
+    weights = src.wgt if insn.wgt_fmt is None else _widened(insn, src.wgt)
+    sums = _mac(insn, src, weights, first), _mac(insn, src, weights, second, src.rs2)
+    if not insn.writes_base:
+        return Effects(rd=sums[0], rd2=sums[1])
+    return replace(reload(src, immediate("t", src.word), rd=sums[0]), rd2=sums[1])
 
 
 def mac_load_cu(insn: Insn, src: Sources) -> Effects:

@@ -90,6 +90,7 @@ IMMEDIATES: dict[str, tuple[int, tuple[tuple[int, int, int], ...]]] = {
     "uimm5": (0, ((24, 20, 0),)),  # shift amounts, `Is2`, `nnimm5`
     "simm5": (5, ((24, 20, 0),)),
     "is3": (0, ((29, 25, 0),)),
+    "t": (0, ((30, 29, 2), (24, 23, 0))),  # entry that a Mac&Load of two products loads
     "uimm6": (0, ((24, 20, 1), (25, 25, 0))),  # bit 25 of the instruction is the least significant one
     "imm6": (6, ((24, 20, 1), (25, 25, 0))),
 }

@@ -245,7 +245,7 @@ def _geometry(run: KernelRun, variant: Variant) -> dict[str, int]:
         rest = {"channels": layer.channels, "top": row["pad_top"], "left": row["pad_left"], "outside": layer.outside}
         return common | {key: row[key] for key in same} | rest
     assert isinstance(layer, MatmulLayer)
-    if variant.interleaved or variant.row_bits(run.precision.w) != run.precision.w:
+    if variant.interleaved or variant.row_bits(run.precision) != run.precision.w:
         raise InputError(f"variant must be one with plain activation rows for a C program, not {run.variant.name}")
     ones = dict.fromkeys(("height", "out_height", "kernel_height", "kernel_width", "stride_y", "stride_x"), 1)
     widths = {"width": layer.pixels, "channels": layer.reduction, "pixel_bytes": row["row_stride"]}

@@ -1,0 +1,45 @@
+"""Widens a slice of a word of narrow weights to the format of the activations."""
+
+from amaranth.hdl import Cat, Mux, Signal, Value
+
+from xpulpnn.component import Component, In, Out
+from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import XLEN
+
+
+class WeightWidener(Component):
+    """Weights of half or a quarter of a format's width, as many as the format has lanes, widened by sign or zeros.
+
+    With ``half`` the slice is half ``part[0]`` of the word, with ``quarter`` quarter ``part``; with neither the word
+    passes. Half of H, B and N, a quarter of H and B; the result of others means nothing. Combinational.
+    """
+
+    word: In(XLEN)  #: Word of weights.
+    fmt: In(ElemFmt)  #: Format of the activations.
+    half: In(1)  #: The weights have half of its width.
+    quarter: In(1)  #: The weights have a quarter of its width.
+    part: In(2)  #: Number of the slice.
+    signed: In(1)  #: The weights are signed.
+    result: Out(XLEN)  #: Word of the format, in the same cycle.
+
+    def _build(self, m):
+        half, quarter = Signal(XLEN // 2), Signal(XLEN // 4)
+        low = Mux(self.quarter, self.part[1], self.part[0])
+        m.d.comb += [
+            half.eq(Mux(low, self.word[XLEN // 2 :], self.word[: XLEN // 2])),
+            quarter.eq(Mux(self.part[0], half[XLEN // 4 :], half[: XLEN // 4])),
+            self.result.eq(self.word),
+        ]
+        for narrow, source, formats in (
+            (self.half, half, (ElemFmt.H, ElemFmt.B, ElemFmt.N)),
+            (self.quarter, quarter, (ElemFmt.H, ElemFmt.B)),
+        ):
+            with m.If(narrow), m.Switch(self.fmt):
+                for fmt in formats:
+                    with m.Case(fmt):
+                        m.d.comb += self.result.eq(self._extended(source, fmt))
+
+    def _extended(self, source: Value, fmt: ElemFmt) -> Value:
+        width = len(source) // fmt.lanes
+        lanes = (source.word_select(lane, width) for lane in range(fmt.lanes))
+        return Cat(Cat(lane, (lane[-1] & self.signed).replicate(fmt.width - width)) for lane in lanes)
