@@ -368,6 +368,26 @@ def test_turn_of_pairs(bits: int):
     assert (weights | activations).isdisjoint(sums | {rd + 1 for rd in sums})
 
 
+def test_pairs_read_ahead_within_the_input():
+    """Two words behind the last row are read, and are the input's."""
+    run = built("matmul", "4x9x5", "8x8x8", "x3_4x4")
+    call, function = kernel_call(run), run.function
+    activations = {
+        int(pc)
+        for pc, insn, word in zip(function.pcs, function.insns, function.words.tolist(), strict=True)
+        if insn.is_pair and insn.decode(word)["t"] in (0, 1, 8, 9)
+    }
+    hart = hart_before(run, call, kernel_memory(run))
+    observer, seen = Observer(hart), set[int]()
+    while hart.state.pc != int(call.program.pcs[-1]):
+        _, retired = observer.step()
+        if retired.record["pc_rdata"] in activations:
+            seen.add(retired.record["mem_addr"] - run.image.symbols["input"].address)
+    # two groups of four rows of three words
+    assert seen == {*range(0, (2 * 4 * 3 + 2) * 4, 4)}
+    assert max(seen) + 4 == run.image.symbols["input"].length
+
+
 BORDERS = [
     # all around; rows above and below at once; beside the input on both sides at once
     *("5x9x32:4x3x3", "2x8x16:4x5x3:p=2x2x1x1", "9x3x16:4x3x5:p=1x1x4x4"),
