@@ -112,7 +112,7 @@ def member_fields(component: wiring.Component) -> dict[str, list[dict[str, Any]]
     fields = {}
     for port in component_ports(component):
         rows = list(_fields(port.shape))
-        if rows and (len(rows) > 1 or "values" in rows[0]):
+        if rows and (rows[0]["name"] or "values" in rows[0]):
             fields[port.name] = rows
     return fields
 

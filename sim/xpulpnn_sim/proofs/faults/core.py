@@ -17,8 +17,10 @@ from xpulpnn.core.immediates import Immediates
 from xpulpnn.core.lsu import Lsu
 from xpulpnn.core.operands import OperandRead
 from xpulpnn.core.prefetch import PrefetchBuffer
+from xpulpnn.core.regfile import RegFile
 from xpulpnn.core.simd_alu import SimdAlu
-from xpulpnn.isa.machine import ExceptionCause
+from xpulpnn.core.wb_stage import WbStage
+from xpulpnn.isa.machine import SECOND_PAIR, ExceptionCause
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault, where
 from xpulpnn_sim.proofs.faults.instructions import INSTRUCTION_FAULTS
 
@@ -241,3 +243,43 @@ SEQUENCE_FAULTS = (
     ),
 )
 """Faults, at least two for each property."""
+
+
+def _waits_but_for_entry_9(right, u):
+    is_second = u("decoder.pair.valid") & (u("id_ex.nn_addr") == SECOND_PAIR + 1)
+    return Mux(is_second, _waits_for_registers(right, u), right)
+
+
+PAIR_SEQUENCE_FAULTS = (
+    CoreFault(
+        "no wait for a second activation being loaded",
+        IdStage,
+        {".id_late_operand": _waits_but_for_entry_9},
+        "mac_load",
+    ),
+    CoreFault(
+        "the second sum is not forwarded",
+        OperandRead,
+        {"other": lambda _, u: Mux(u("wb.we") & (u("wb.addr") == u("addr")), u("wb.data"), u("stored"))},
+        "registers",
+    ),
+    CoreFault(
+        "no wait for a second sum",
+        OperandRead,
+        {"ready": lambda _, u: ~(u("ex_late_we") & (u("ex_late_addr") == u("addr")))},
+        "registers",
+    ),
+    CoreFault(
+        "an odd register takes the first sum",
+        RegFile,
+        {".x5": lambda right, u: Mux(u("we_b") & (u("addr_b") == 5), right, u("data_a"))},
+        "registers",
+    ),
+    CoreFault(
+        "two registers are restored behind an access fault",
+        WbStage,
+        {"wb.pair": lambda right, u: right | u("fault")},
+        "registers",
+    ),
+)
+"""Faults of Mac&Load of two products."""

@@ -17,6 +17,7 @@ from xpulpnn.core.simd_adder import SimdAdder
 from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.core.simd_comparator import SimdComparator
 from xpulpnn.core.simd_shifter import SimdShifter
+from xpulpnn.core.wb_stage import WbStage
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault, where
@@ -188,3 +189,22 @@ PARAMETER_FAULTS = (
     ),
 )
 """Likewise with the instructions of XpulpNN 2."""
+
+PAIR_FAULTS = (
+    CoreFault(
+        "jalr does not wait for the second sum",
+        IdStage,
+        {".id_jalr_waits": lambda right, u: right & ~(u("wb.pair") & u("insn.payload.word")[15])},
+        "jalr",
+    ),
+    CoreFault("the second product is of the first pair", NnRf, {"act2": lambda _, u: u(".nn_act1")}, "pv.mlsduosp.b"),
+    CoreFault("the second sum goes on from the first", ExStage, {"dotp2.rd": lambda _, u: u("op_c")}, "pv.mlsduoup.n"),
+    CoreFault(
+        "the base of two products moves by the second sum",
+        ExStage,
+        {".step_or_op_b": lambda _, u: u("op_b")},
+        "pv.mlsduoup.h",
+    ),
+    CoreFault("both sums are the first", WbStage, {"wb.odd": lambda _, u: u("ex.first")}, "pv.mlduosp.c"),
+)
+"""Likewise with Mac&Load of two products."""

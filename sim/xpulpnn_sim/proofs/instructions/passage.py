@@ -175,6 +175,7 @@ def division(pins: Pins, z: Integers) -> list[int]:
 _ENTRIES = ("nn_act0", "nn_act1", "nn_wgt0", "nn_wgt1", "nn_wgt2", "nn_wgt3")
 _PARAMETERS = ("nn_kappa", "nn_lambda")
 _SECOND_PAIR = ("nn_act2", "nn_act3")
+_SECONDS = ("nn_act1", "nn_act3")  # second activation of each pair
 _NNRF = "ex_stage.nnrf."
 _COMPUTED_BEFORE = {"ex_stage.alu.result": 32, "ex_stage.alu.sum": 32, "ex_stage.alu.comparison": 1}
 _ISSUES = {"id_stage.id_goes": TRUE, "id_stage.kill": FALSE, "rvfi_tap.ex_ready": TRUE}
@@ -255,19 +256,20 @@ class Passage:
         )
 
     def _entries(self) -> list[list[int]]:
-        """The NN-RF: entries behind the cycle of issue, in which the last word may arrive; parameters in EX."""
+        """The NN-RF: entries behind the cycle of issue, in which the last word may arrive; parameters and the second
+        activation of a pair in EX."""
         found: list[list[int]] = []
-        for names, is_parameter in ((_ENTRIES, False), (_PARAMETERS, True), (_SECOND_PAIR, False)):
-            for name in names:
-                if not self._backend.has(_NNRF + name):
-                    found.append(self.graph.inputs(32))
-                    continue
-                nets = self.issue.register(_NNRF + name)
-                if is_parameter:
-                    found.append(self.execute.nets(nets))
-                else:
-                    following = self.issue.following(nets)
-                    found.append([following[net] for net in nets])
+        read_in_ex = (*_PARAMETERS, *(_SECONDS if self.insn.is_pair else ()))
+        for name in (*_ENTRIES, *_PARAMETERS, *_SECOND_PAIR):
+            if not self._backend.has(_NNRF + name):
+                found.append(self.graph.inputs(32))
+                continue
+            nets = self.issue.register(_NNRF + name)
+            if name in read_in_ex:
+                found.append(self.execute.nets(nets))
+            else:
+                following = self.issue.following(nets)
+                found.append([following[net] for net in nets])
         return found
 
 

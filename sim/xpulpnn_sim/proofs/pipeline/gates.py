@@ -21,12 +21,12 @@ _SINGLE = {
     "core": "intr",
     "core.backend": "ex_leaves=flow__ex_leaves taken=branch__valid",
     "core.backend.ex_stage": "ex_done=done ex_unit=ctrl_unit",
-    "core.backend.ex_stage.nnrf": "kappa=nn_kappa lambda=nn_lambda",
+    "core.backend.ex_stage.nnrf": "kappa=nn_kappa lambda=nn_lambda second=act2",
     "core.backend.id_stage": "ex_valid=id_ex__valid ex_target=id_ex__op_c ex_base=id_ex__op_a"
     " ex_csr_address=id_ex__op_b ex_we=id_ex__ex_we ex_addr=id_ex__ex_addr ex_late_we=id_ex__wb_we"
     " ex_late_addr=id_ex__wb_addr ex_csr=id_ex__csr ex_csr_write=id_ex__csr_write ex_branch=id_ex__branch"
     " ex_access=id_ex__lsu ex_loads=id_ex__nn_we ex_entry=id_ex__nn_addr"
-    " ex_wb_base=id_ex__wb_base ex_requantise=id_ex__requantise",
+    " ex_wb_base=id_ex__wb_base ex_requantise=id_ex__requantise ex_pair=id_ex__pair ex_later_pair=id_ex__later_pair",
     "core.backend.lsu": "lsu_outstanding=outstanding lsu_wb_busy=wb_busy lsu_second=second lsu_crosses=crosses"
     " lsu_wb_crosses=wb_crosses lsu_fault__store=fault__store lsu_wb_byte=wb_byte lsu_wb_size=wb_size lsu_first=first"
     " lsu_ex_address=ex_address",
@@ -36,7 +36,7 @@ _SINGLE = {
     " wb_rd_we wb_rd_addr wb_rd_wdata wb_base_we wb_base_addr wb_base_wdata",
     # what is kept of an access may share a register with the unit that requantises, whose name it then has
     "core.backend.wb_stage": "wb_late_we=wb__we wb_late_addr=wb__addr wb_old=old wb_old=requantiser_old"
-    " wb_old_addr=old_addr wb_wrote=wrote wb_restores=restores wb_loads=nn_pending",
+    " wb_old_addr=old_addr wb_wrote=wrote wb_restores=restores wb_loads=nn_pending wb_pair=wb__pair",
     "core.controller": "enter enter_interrupt enter_pc asking_pc=ex_pc granted_pc=access_pc sleeping any_pending"
     " booted=started faulted",
     "core.csr_file": "mie_bits mstatus_bits mtvec_bits mepc_bits mcause_bits mscratch_bits mcountinhibit_bits handler",
@@ -49,13 +49,17 @@ _SINGLE = {
 """Signals by their instance: their names in the emitted text, behind those that the properties give them."""
 
 _NN_WORDS = [*(f"act{index}" for index in range(NNRF_ACTIVATIONS)), *(f"wgt{index}" for index in range(NNRF_WEIGHTS))]
+_LATER_PAIR = [f"act{NNRF_ACTIVATIONS + index}" for index in range(NNRF_ACTIVATIONS)]
+_REGFILE = "core.backend.id_stage.regfile"
 _JOINED = {
-    "registers": [f"core.backend.id_stage.regfile.x[{number}]" for number in range(1, REGISTERS)],
+    # registers that do not all take the same data are written one by one
+    "registers": [f"{_REGFILE}.x[{number}] {_REGFILE}.x{number}" for number in range(1, REGISTERS)],
     "fetch_words": [f"core.if_stage.prefetch.word{index}" for index in range(DEPTH)],
     "fetch_errors": [f"core.if_stage.prefetch.error{index}" for index in range(DEPTH)],
     "nn_words": [f"core.backend.ex_stage.nnrf.nn_{name}" for name in (*_NN_WORDS, "kappa", "lambda")],
+    "nn_later_pair": [f"core.backend.ex_stage.nnrf.nn_{name}" for name in _LATER_PAIR],
 }
-"""Words of several signals, lowest bits first."""
+"""Words of several signals, lowest bits first; each signal has one of some names."""
 
 
 _NNRF, _ID_STAGE, _WB_STAGE = "core.backend.ex_stage.nnrf", "core.backend.id_stage", "core.backend.wb_stage"
@@ -63,6 +67,13 @@ _ONLY_WITH = {
     "xpulpv2": ("core.hwloops.", "core.if_stage.id_looped"),
     "mac_load": (f"{_NNRF}.", f"{_ID_STAGE}.id_ex__nn_", f"{_ID_STAGE}.id_ex__wb_base", f"{_WB_STAGE}.nn_pending"),
     "mac_load_nn": (f"{_NNRF}.nn_act",),
+    "mac_load_pair": (
+        *(f"{_NNRF}.nn_{name}" for name in _LATER_PAIR),
+        f"{_NNRF}.act2",
+        f"{_ID_STAGE}.id_ex__pair",
+        f"{_ID_STAGE}.id_ex__later_pair",
+        f"{_WB_STAGE}.wb__pair",
+    ),
     "requantise": (f"{_NNRF}.nn_kappa", f"{_NNRF}.nn_lambda", f"{_ID_STAGE}.id_ex__requantise"),
 }
 """Beginnings of the signals that a core need not have, by the setting without which it need not."""
@@ -88,7 +99,7 @@ def seen_signals(config: CoreConfig) -> Mapping[str, Seen]:
         for net in manifest["modules"][module][kind]
     }
     # of each part of a signal the names that it may have
-    parts = {name: [[path] for path in paths] for name, paths in _JOINED.items()}
+    parts = {name: [each.split() for each in paths] for name, paths in _JOINED.items()}
     for place, written in _SINGLE.items():
         for name, _, inside in (each.partition("=") for each in written.split()):
             parts.setdefault(name, [[]])[0].append(f"{place}.{inside or name}")

@@ -33,7 +33,7 @@ class PipelineRule:
     depth: int = 15
 
 
-_UNITS = ("ex_stage/mult", "ex_stage/div", "ex_stage/dotp", "wb_stage/requantiser")
+_UNITS = ("ex_stage/mult", "ex_stage/div", "ex_stage/dotp", "ex_stage/dotp2", "wb_stage/requantiser")
 _COUNTERS = ("csr_file/mcycle", "csr_file/minstret")
 _FETCHED = ("prefetch_buffer/w:first", "prefetch_buffer/w:second")
 _CSRS = ("csr_file/w:*_bits",)

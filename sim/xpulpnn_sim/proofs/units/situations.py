@@ -112,7 +112,7 @@ def _div(config: CoreConfig) -> Occurring:
 
 
 def _dotp(config: CoreConfig) -> Occurring:
-    found = {_word(DotpCtrl, fields, "ex.dotp.") for _, fields in _rows(config) if fields["ex.unit"] is Unit.DOTP}
+    found = {_word(DotpCtrl, fields, "ex.dotp.") for insn, fields in _rows(config) if insn.uses_dotp}
     return Occurring(situations=[Situation(values={"ctrl": found})])
 
 

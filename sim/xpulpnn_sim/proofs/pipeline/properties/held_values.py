@@ -221,6 +221,11 @@ class _Reads:
             self.fields[field] = read = Signal(name=f"{name}_reads_{field}")
             matches = word.matches(*(row.pattern for row in rows if field in row.reads))
             m.d.comb += read.eq(matches & (word[bits] == register))
+        second = [row.pattern for row in rows if row.is_pair and row.accumulates]
+        if second:
+            # the register behind that in field rd is read in place of rs2
+            with m.If(word.matches(*second)):
+                m.d.comb += self.fields["rs2"].eq(Cat(Const(1), word[8:12]) == register)
 
     def right(self, value, rs1, rs2, rd):
         """Return whether all that it reads of the register is a value."""
@@ -237,7 +242,8 @@ def watch_registers(m, core, seen, register, watched_bit, config):
     """Return what goes wrong if an instruction reads another value than was written last.
 
     One bit of one register, any of them, is kept from what retires alone: 0 at first, then what an instruction that
-    completes writes there, as rd or as an incremented base; of both writes of one register that of rd stays. An
+    completes writes there, as rd or as an incremented base; of both writes of one register that of rd stays, or that of
+    the register behind rd, which two products write too. An
     instruction that reads the register, in any of three fields, has that bit.
     """
     value = Signal(name="register_value")
@@ -255,6 +261,10 @@ def watch_registers(m, core, seen, register, watched_bit, config):
         written = getattr(core, f"rvfi_{name}_we") & (getattr(core, f"rvfi_{name}_addr") == register)
         with m.If(completes & written):
             m.d.sync += value.eq(bit(getattr(core, f"rvfi_{name}_wdata")))
+    if config.mac_load_pair:
+        behind = Cat(Const(1), core.rvfi_rd_addr[1:])
+        with m.If(completes & core.rvfi_rd2_we & (behind == register)):
+            m.d.sync += value.eq(bit(core.rvfi_rd2_wdata))
     is_right = wb.right(value, *read_values(lambda name: getattr(core, f"rvfi_{name}")))
 
     ex = _Reads(m, "register_ex", seen["ex_insn"], register, config)
@@ -266,7 +276,8 @@ def watch_registers(m, core, seen, register, watched_bit, config):
     early = Cat(writes.values()).any()
     behind_ex = Mux(writes["rd"], bit(seen["wb_rd_wdata"]), bit(seen["wb_base_wdata"]))
     after_wb = Mux(has_wb & early, behind_ex, value)
-    late = seen["wb_late_we"] & (seen["wb_late_addr"] == register)
+    of_pair = seen["wb_pair"] & (seen["wb_late_addr"][1:] == register[1:])
+    late = seen["wb_late_we"] & ((seen["wb_late_addr"] == register) | of_pair)
     restores = seen["wb_restores"]
     stored = Cat(Const(0, XLEN), seen["registers"]).bit_select(Cat(watched_bit, register), 1)
     ex_writes = seen["ex_valid"] & seen["ex_we"] & (seen["ex_addr"] == register)
@@ -278,12 +289,17 @@ def watch_registers(m, core, seen, register, watched_bit, config):
             seen["id_valid"] & ~seen["id_error"], expander.expanded == seen["id_word"]
         ),
         "EX writes once, WB the other": implies(
-            ex_both, access.valid, Mux(of_base, seen["ex_loads"], access.post & ~seen["ex_loads"])
+            ex_both, access.valid, Mux(of_base, seen["ex_loads"], access.post & (seen["ex_loads"] == seen["ex_pair"]))
         ),
         "a requantisation is no access": implies(access.valid, ~seen["ex_requantise"][1]),
         "WB writes what EX has not": implies(
-            has_wb & seen["wb_late_we"] & ~restores, ~Mux(seen["wb_loads"], seen["wb_base_we"], seen["wb_rd_we"])
+            has_wb & seen["wb_late_we"] & ~restores,
+            ~Mux(seen["wb_loads"] & ~seen["wb_pair"], seen["wb_base_we"], seen["wb_rd_we"]),
         ),
+        "sums of two products are in an even register and the next": implies(
+            seen["wb_late_we"] & seen["wb_pair"], ~seen["wb_late_addr"][0], ~restores
+        ),
+        "their numbers in EX": implies(seen["ex_valid"] & seen["ex_pair"], ~seen["ex_late_addr"][0]),
         "the base of a Mac&Load in EX is not rd": implies(ex_both & of_base, seen["ex_late_addr"] != seen["ex_addr"]),
         "the base of a Mac&Load in WB is not rd": implies(
             has_wb & seen["wb_late_we"] & ~restores & seen["wb_loads"] & seen["wb_rd_we"],

@@ -3,8 +3,8 @@
 from amaranth.hdl import Cat, Const, Mux, Signal
 
 from xpulpnn.core.control import LsuCtrl, MemSize
-from xpulpnn.isa.insn import MAC_LOAD_OPS, NN_FORM_OPS, REQUANTISE_OPS
-from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, XLEN
+from xpulpnn.isa.insn import MAC_LOAD_OPS, NN_FORM_OPS, PAIR_OPS, REQUANTISE_OPS
+from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, SECOND_PAIR, XLEN
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.pipeline.properties.invariants import InvariantWord, Watched, implies
 
@@ -17,7 +17,7 @@ def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config)
     One bit of one entry of the NN-RF, any of them, is kept from what retires alone: a Mac&Load or pv.rqld that
     completes loads the entry that its word names. Where the entry is a factor, or kappa or lambda of a requantisation,
     the bit must be as kept. The entry starts with any value. A load goes to the address in rs1, of four bytes, and the
-    base moves unless it is x0 or rd.
+    base moves unless it is x0, or rd of a Mac&Load of one product.
     """
     rows = [row for row in enabled(config.extensions, config.widths) if row.uses_nnrf]
     use = _Use(m, "wb", core.rvfi_insn, rows)
@@ -27,20 +27,22 @@ def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config)
 
     kept = Signal(name="nn_kept")
     first = 0 if config.mac_load_nn else FIRST_WEIGHT
-    stored = Cat(Const(0, XLEN * first), seen["nn_words"]).bit_select(Cat(watched_bit, watched_entry), 1)
+    words = Cat(Const(0, XLEN * first), seen["nn_words"])
+    between = Const(0, XLEN * SECOND_PAIR - len(words)) if len(seen["nn_later_pair"]) else Const(0, 0)
+    stored = Cat(words, between, seen["nn_later_pair"]).bit_select(Cat(watched_bit, watched_entry), 1)
     now = Mux(started, kept, stored)
     loaded = core.rvfi_nn_wdata.bit_select(watched_bit, 1)
     m.d.sync += kept.eq(Mux(loads & (use.entry == watched_entry), core.rvfi_mem_rdata.bit_select(watched_bit, 1), now))
 
     # what left EX last is what retires
-    used = Signal(2, name="nn_used")
+    used = Signal(3, name="nn_used")
     with m.If(seen["ex_leaves"]):
-        m.d.sync += used.eq(Cat(seen[name].bit_select(watched_bit, 1) for name in ("kappa", "lambda")))
+        m.d.sync += used.eq(Cat(seen[name].bit_select(watched_bit, 1) for name in ("kappa", "lambda", "second")))
 
     def bit(word):
         return word.bit_select(watched_bit, 1)
 
-    factors = use.factors(bit(core.rvfi_nn_act_rdata), bit(core.rvfi_nn_wgt_rdata), used[0], used[1])
+    factors = use.factors(bit(core.rvfi_nn_act_rdata), bit(core.rvfi_nn_wgt_rdata), *used)
     wrong = {
         name: completes & here & (number == watched_entry) & (value != now)
         for name, (here, number, value) in factors.items()
@@ -54,7 +56,9 @@ def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config)
     ex = _Use(m, "ex", seen["ex_insn"], rows)
     in_ex, in_wb = seen["has_ex"] & ~seen["ex_trap"], seen["has_wb"] & ~core.rvfi_trap
     read_in_ex = ex.factors(
-        bit(seen["ex_nn_act_rdata"]), bit(seen["ex_nn_wgt_rdata"]), bit(seen["kappa"]), bit(seen["lambda"])
+        bit(seen["ex_nn_act_rdata"]),
+        bit(seen["ex_nn_wgt_rdata"]),
+        *(bit(seen[name]) for name in ("kappa", "lambda", "second")),
     )
     loads_watched = in_wb & use.loads & (use.entry == watched_entry)
     invariants = {
@@ -86,6 +90,7 @@ def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config)
 def _ex_invariants(seen, in_ex, ex, first):
     access = LsuCtrl(seen["ex_access"])
     loads, of_parameter = in_ex & ex.loads, in_ex & ex.parameter
+    moves_early = ex.parameter | ex.pair
     return {
         "EX loads what the word says": implies(in_ex, seen["ex_loads"] == ex.loads),
         "EX loads the entry that the word says": implies(loads, seen["ex_entry"] + first == ex.entry),
@@ -96,15 +101,18 @@ def _ex_invariants(seen, in_ex, ex, first):
         "EX requantises what the word says": implies(
             in_ex, seen["ex_requantise"][:2] == Cat(ex.parameter, ex.requantises)
         ),
-        "a load of a parameter moves the base in EX": implies(
-            of_parameter, ~seen["ex_late_we"], seen["ex_we"] == ex.base_moves
-        ),
-        "the base of a parameter is rs1": implies(of_parameter & ex.base_moves, seen["ex_addr"] == ex.word.rs1),
-        "a Mac&Load moves the base in WB": implies(loads & ~ex.parameter, seen["ex_late_we"] == ex.base_moves),
+        "a load of a parameter writes nothing in WB": implies(of_parameter, ~seen["ex_late_we"]),
+        "a load of a parameter moves the base in EX": implies(loads & moves_early, seen["ex_we"] == ex.base_moves),
+        "the base of a parameter is rs1": implies(loads & moves_early & ex.base_moves, seen["ex_addr"] == ex.word.rs1),
+        "a Mac&Load moves the base in WB": implies(loads & ~moves_early, seen["ex_late_we"] == ex.base_moves),
         "the base of a Mac&Load is rs1": implies(
-            loads & ~ex.parameter & ex.base_moves, seen["ex_late_addr"] == ex.word.rs1
+            loads & ~moves_early & ex.base_moves, seen["ex_late_addr"] == ex.word.rs1
         ),
-        "no load in EX moves nothing": implies(in_ex & ex.is_idle, ~access.valid, ~seen["ex_late_we"]),
+        "no load in EX moves nothing": implies(in_ex & ex.is_idle, ~access.valid, ex.pair | ~seen["ex_late_we"]),
+        "no load in EX of two products writes nothing": implies(in_ex & ex.is_idle & ex.pair, ~seen["ex_we"]),
+        "EX multiplies the pair that the word says": implies(
+            in_ex, seen["ex_pair"] == ex.pair, ~ex.pair | (seen["ex_later_pair"] == ex.word.raw[20])
+        ),
     }
 
 
@@ -125,22 +133,26 @@ class _Use:
         self.nn_form = is_row("nn_form", lambda row: row.op in NN_FORM_OPS)
         self.parameter = is_row("parameter", lambda row: row.loads_parameter)
         self.requantises = is_row("requantises", lambda row: row.op in REQUANTISE_OPS)
-        self.computes_and_updates = is_row("cu_form", lambda row: row.op in MAC_LOAD_OPS - NN_FORM_OPS)
-        self.act, both = raw[20], raw[23] & raw[24]
-        self.wgt = FIRST_WEIGHT + Mux(self.nn_form, raw[21:23], raw[25:27])
-        reloads = self.computes_and_updates | (self.nn_form & (raw[23] | raw[24]))
+        self.computes_and_updates = is_row("cu_form", lambda row: row.op in MAC_LOAD_OPS - NN_FORM_OPS - PAIR_OPS)
+        self.pair = is_row("pair", lambda row: row.is_pair)
+        pair_loads = is_row("pair_loads", lambda row: row.is_pair and row.writes_base)
+        self.act, both = Mux(self.pair, Cat(Const(0, 3), raw[20]), raw[20]), raw[23] & raw[24]
+        self.wgt = FIRST_WEIGHT + Mux(self.nn_form | self.pair, raw[21:23], raw[25:27])
+        reloads = self.computes_and_updates | (self.nn_form & (raw[23] | raw[24])) | pair_loads
         self.loads = known("loads", reloads | self.parameter)
-        self.is_idle = self.nn_form & ~reloads
-        activation = Mux(both, ~self.act, self.act)
+        self.is_idle = (self.nn_form | self.pair) & ~reloads
+        activation = Mux(both, ~raw[20], raw[20])
         product = Mux(self.nn_form & raw[23], activation, self.wgt)
-        self.entry = known("entry", Mux(self.parameter, FIRST_PARAMETER + raw[20], product))
-        self.base_moves = (word.rs1 != 0) & (self.parameter | (word.rs1 != word.rd))
+        single = Mux(self.parameter, FIRST_PARAMETER + raw[20], product)
+        self.entry = known("entry", Mux(self.pair, Cat(raw[23:25], raw[29:31]), single))
+        self.base_moves = (word.rs1 != 0) & (self.parameter | self.pair | (word.rs1 != word.rd))
 
-    def factors(self, activation, weight, kappa, lambda_):
+    def factors(self, activation, weight, kappa, lambda_, second):
         """Return whether an entry is read, its number, and a bit of what was read, by what it is."""
         return {
-            "activation": (self.nn_form, self.act, activation),
-            "weight": (self.nn_form | self.computes_and_updates, self.wgt, weight),
+            "activation": (self.nn_form | self.pair, self.act, activation),
+            "second activation": (self.pair, self.act | 1, second),
+            "weight": (self.nn_form | self.pair | self.computes_and_updates, self.wgt, weight),
             "kappa": (self.requantises, FIRST_PARAMETER, kappa),
             "lambda": (self.requantises, FIRST_PARAMETER + 1, lambda_),
         }

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.core.core import Core
 from xpulpnn.isa.machine import XLEN
-from xpulpnn.isa.retirement import WIDTHS
+from xpulpnn.isa.retirement import port_widths
 from xpulpnn_sim.proofs.pipeline.properties.held_values import (
     HeldBit,
     HeldWord,
@@ -81,8 +81,9 @@ _PARTS = 12  # parts of a property at most
 
 _INVARIANTS = 64  # invariants of a property at most
 
-_MAY_BE_MISSING = {"kappa": XLEN, "lambda": XLEN, "ex_requantise": 5, "late": 2}
+_MAY_BE_MISSING = {"kappa": XLEN, "lambda": XLEN, "second": XLEN, "nn_later_pair": 0, "ex_requantise": 5, "late": 2}
 _MAY_BE_MISSING |= dict.fromkeys(("ex_wb_base", "ex_loads", "wb_loads", "gives_back"), 1)
+_MAY_BE_MISSING |= dict.fromkeys(("ex_pair", "ex_later_pair", "wb_pair"), 1)
 """Signals of units that a core with the properties need not have, 0 then, and their widths."""
 
 
@@ -96,8 +97,9 @@ class Scene(wiring.Component):
         for bus in ("instr", "data"):
             ports |= {f"{bus}_{name}": In(1) for name in ("gnt", "answer", "err")} | {f"{bus}_rdata": In(XLEN)}
         ports |= {"holds": In(1), "held_address": In(XLEN), "held_halves": In(XLEN), "held_fails": In(2)}
-        ports |= {"watched_register": In(5), "watched_entry": In(3), "watched_bit": In(5)}
-        ports |= {f"rvfi_{name}": Out(width) for name, width in WIDTHS.items()}
+        self.widths = port_widths(pairs=config.mac_load_pair)
+        ports |= {"watched_register": In(5), "watched_entry": In(self.widths["nn_addr"]), "watched_bit": In(5)}
+        ports |= {f"rvfi_{name}": Out(width) for name, width in self.widths.items()}
         ports |= {f"seen_{name}": In(each.width) for name, each in self.seen.items()}
         ports |= {f"wrong_{rule.name}": Out(_PARTS) for rule in rules(config)}
         ports |= {f"broken_{rule.name}": Out(_INVARIANTS) for rule in rules(config)}
@@ -115,7 +117,7 @@ class Scene(wiring.Component):
             core.hart_id.eq(self.hart_id),
             core.irq.eq(self.irq),
             core.fetch_enable.eq(1),
-            *(getattr(self, f"rvfi_{name}").eq(getattr(core, f"rvfi_{name}")) for name in WIDTHS),
+            *(getattr(self, f"rvfi_{name}").eq(getattr(core, f"rvfi_{name}")) for name in self.widths),
         ]
         seen = {name: getattr(self, f"seen_{name}") for name in self.seen}
         seen |= {name: seen.get(name, Const(0, width)) for name, width in _MAY_BE_MISSING.items()}

@@ -150,7 +150,8 @@ def watch_system(m, core, seen, boot_addr, under_way):
         m.d.comb += _enters(later, mie, seen["enter_pc"], core.irq_id | MCAUSE_INTERRUPT)
     m.d.sync += [kept[name].eq(value) for name, value in later.items()]
 
-    effects = (core.rvfi_rd_we, core.rvfi_base_we, core.rvfi_mem_rmask, core.rvfi_mem_wmask, core.rvfi_nn_we)
+    effects = [core.rvfi_rd_we, core.rvfi_base_we, core.rvfi_mem_rmask, core.rvfi_mem_wmask, core.rvfi_nn_we]
+    effects += [core.rvfi_rd2_we] if hasattr(core, "rvfi_rd2_we") else []
     handler = now["mtvec"] & MTVEC_BASE
     writes = core.rvfi_rd_we & (core.rvfi_rd_addr == wb.word.rd)
     wrong_reads = {
