@@ -23,7 +23,7 @@ from xpulpnn_sw.library.packed_layer import packed
 
 from .runs import RULES, built, check, check_named, computed, run_share, tensors_of
 
-_BEYOND = dict.fromkeys(("mac_load_cross", "mac_load_dot", "mac_load_pair", "requantise"), True)
+_BEYOND = dict.fromkeys(("mac_load_cross", "mac_load_dot", "mac_load_pair", "mixed_weights", "requantise"), True)
 FULL = replace(preset("xpulpnn-full"), qnt=True, **_BEYOND)
 CORES = (1, 8)
 
