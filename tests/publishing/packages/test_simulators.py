@@ -20,7 +20,7 @@ pytestmark = pytest.mark.flow
 
 BASE = "--preset ri5cy --set xpulpv2=false"
 SMALL_CLUSTER = f"{BASE} --set cores=2 --set banks=4 --set memories=ports"
-EVERYTHING = "--preset xpulpnn2 --set mac_load_cu=true --set qnt=true"
+EVERYTHING = "--preset xpulpnn2 --set mac_load_cu=true --set mac_load_pair=true --set qnt=true"
 SMALL_CORE = f"{BASE} --set performance_counters=true --set rvfi=true --reset async-low --initial off --prefix soc_"
 
 ONCE = """#!/bin/sh
@@ -124,7 +124,7 @@ endmodule
         ("nnrf", "--preset xpulpnn-cu --reset async-low --prefix my_", "", ""),
         ("simd-alu", "--preset ri5cy", "", ""),
         ("mult", "--preset xpulpnn2 --initial off", "", ""),
-        ("ex-stage", "--preset xpulpnn2 --set mac_load_cu=true", "", ""),
+        ("ex-stage", "--preset xpulpnn2 --set mac_load_cu=true --set mac_load_pair=true", "", ""),
         ("cluster", SMALL_CLUSTER, "+latency=4 +stall=30", "PASS: 3 results of 2 cores"),
         ("core", EVERYTHING, "", ""),
         ("core", SMALL_CORE, "+latency=3 +stall=30 +seed=5", "latency 3, stall 30 %"),

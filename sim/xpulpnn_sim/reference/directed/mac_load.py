@@ -10,7 +10,7 @@ WORDS = tuple((0x9E3779B9 * (number + 1)) & WORD_MASK for number in range(12))  
 _FORMATS = {16: "h", 8: "b", 4: "n", 2: "c"}
 _SIGNS = {"up": (False, False), "usp": (False, True), "sup": (True, False), "sp": (True, True)}
 """Suffixes of widths, and of whether weights and activations are signed."""
-_ROWS = [(f"{name}.{letter}", width, signs) for width, letter in _FORMATS.items() for name, signs in _SIGNS.items()]
+ROWS = [(f"{name}.{letter}", width, signs) for width, letter in _FORMATS.items() for name, signs in _SIGNS.items()]
 
 
 def _elements(word: int, width: int, *, signed: bool) -> list[int]:
@@ -86,8 +86,8 @@ _MAC_LOAD = f"""
 == Mac&Load: every format and sign, no load [mac_load_nn]
     {FILL}
     li a0, 0
-    {"; ".join(f"pv.mlsdot{suffix} a0, (t1!), 7" for suffix, _, _ in _ROWS)}
-    sub a1, t1, tp => a0 {sum(dot(WORDS[5], WORDS[1], width, *signs) for _, width, signs in _ROWS)}, a1 24
+    {"; ".join(f"pv.mlsdot{suffix} a0, (t1!), 7" for suffix, _, _ in ROWS)}
+    sub a1, t1, tp => a0 {sum(dot(WORDS[5], WORDS[1], width, *signs) for _, width, signs in ROWS)}, a1 24
 == Mac&Load: rd = rs1, x0 and misaligned addresses [mac_load_nn]
     {FILL}
     {words_at(0, (0x01020304,))}
@@ -139,7 +139,7 @@ _KNOWN = dot(WORDS[2], 0x0102_0304, 8, False, False)
 
 _FIRST_PRODUCTS = "\n".join(
     f"pv.sdotsp.b a0, a0, t1; pv.mldot{suffix} a0, (t1!), 7 => a0! {dot(WORDS[5], WORDS[1], width, *signs)}"
-    for suffix, width, signs in _ROWS
+    for suffix, width, signs in ROWS
 )
 _ONCE, _AGAIN = sup(WORDS[2], WORDS[0]), sup(WORDS[6], WORDS[0])
 _TURN = (24, 17, 25, 18, 29, 22)  # selectors of one turn

@@ -1,10 +1,19 @@
 """All directed programs."""
 
 from xpulpnn.config import CoreConfig
-from xpulpnn_sim.reference.directed import access_faults, base, loops, mac_load, quantisation, requantisation, system
+from xpulpnn_sim.reference.directed import (
+    access_faults,
+    base,
+    loops,
+    mac_load,
+    mac_load_pair,
+    quantisation,
+    requantisation,
+    system,
+)
 from xpulpnn_sim.reference.directed.case import Directed
 
-_MODULES = (base, loops, mac_load, system, access_faults, quantisation, requantisation)
+_MODULES = (base, loops, mac_load, mac_load_pair, system, access_faults, quantisation, requantisation)
 DIRECTED = tuple(case for module in _MODULES for case in module.PROGRAMS)
 """Every program, by group."""
 

@@ -1,0 +1,209 @@
+"""Directed programs of Mac&Load of two products: both sums, every entry, bases, faults, interrupts, illegal words."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn.isa.table import INSNS, Decoder
+from xpulpnn_sim.reference.bare.layout import FAILING, WINDOW
+from xpulpnn_sim.reference.directed.case import programs, words_at
+from xpulpnn_sim.reference.directed.mac_load import FILL, ROWS, WORDS, dot, sup
+
+_ENTRIES = (0, 1, 2, 3, 4, 5, 8, 9)
+_BEGIN = FAILING[0] + FAILING[1]  # behind the words that fail
+_FAILS, _ = FAILING
+_FILL = f"{FILL}; pv.mlsduoup.b zero, (t1!), 0, 0, 8; pv.mlsduoup.b zero, (t1!), 0, 0, 9"
+"""NN[0] to NN[5], NN[8] and NN[9] are the first eight words; t1 points to the ninth."""
+_NN = dict(zip(_ENTRIES, WORDS, strict=False))
+
+_Step = tuple[int, int, int, int | None]  # number of its sums, weight, pair, entry that it loads
+
+
+def _both(weight: int, pair: int, suffix_of: tuple[int, bool, bool] = (8, True, False)) -> tuple[int, int]:
+    """Both products of entries as they are after the first fill."""
+    first, second = (dot(_NN[2 + weight], _NN[8 * pair + number], *suffix_of) for number in range(2))
+    return first, second
+
+
+def _sums(steps: Iterable[_Step], entries: dict[int, int], words: Sequence[int]) -> dict[int, list[int]]:
+    """Both sums of every number; loads take ``words`` in order."""
+    sums: dict[int, list[int]] = {}
+    coming = iter(words)
+    for total, weight, pair, loaded in steps:
+        old = sums.get(total, [0, 0])
+        sums[total] = [old[number] + sup(entries[2 + weight], entries[8 * pair + number]) for number in range(2)]
+        if loaded is not None:
+            entries[loaded] = next(coming)
+    return sums
+
+
+def _formats() -> Iterator[str]:
+    """Every format and signs, added and alone, with weights and pairs in turn."""
+    for number, (suffix, width, signs) in enumerate(ROWS):
+        weight, pair = number % 4, number // 4 % 2
+        first, second = _both(weight, pair, (width, *signs))
+        yield f"""
+        li a0, {number}; li a1, -{number}
+        pv.mlsduo{suffix} a0, {weight}, {pair} => a0! {number + first}, a1! {second - number}
+        pv.mlduo{suffix} a0, {weight}, {pair} => a0! {first}, a1! {second}"""
+
+
+def _every_entry() -> Iterator[str]:
+    """Each entry loaded by a product that uses its old word, and multiplied by the next instruction."""
+    entries = dict(_NN)
+    for number, entry in enumerate(_ENTRIES):
+        weight, pair = (entry - 2, 1) if 2 <= entry <= 5 else (number % 4, entry // 8)
+        word = WORDS[(number + 3) % len(WORDS)] ^ number
+        steps: list[_Step] = [(0, weight, pair, entry), (1, weight, pair, None)]
+        sums = _sums(steps, entries, [word])
+        yield f"""
+        li t2, 0x{word:x}; sw t2, 0(tp); addi t1, tp, 0
+        pv.mlduosup.b a0, (t1!), {weight}, {pair}, {entry}; pv.mlduosup.b a2, {weight}, {pair}
+        => a0! {sums[0][0]}, a1! {sums[0][1]}, a2! {sums[1][0]}, a3! {sums[1][1]}"""
+
+
+_REGISTERS = ("a0", "a2", "a4", "a6", "s2", "s4", "s6", "s8")
+_LOADS = (5, 8, 9, 0, 1, 2, 3, 4)
+
+
+def _second(register: str) -> str:
+    """The register behind an even one."""
+    return register[0] + str(int(register[1:]) + 1)
+
+
+def _block() -> str:
+    """The loop of a block of four channels and four pixels, interrupted anywhere."""
+    rounds = 12
+    words = [(0x61C8_8647 * (number + 11)) & WORD_MASK for number in range(8 * rounds + 8)]
+    turn: list[_Step] = [(slot, slot % 4, slot // 4, entry) for slot, entry in enumerate(_LOADS)]
+    sums = _sums(turn * rounds, dict(zip(_ENTRIES, words, strict=False)), words[8:])
+    lines = [
+        f"pv.mlsduosup.b {_REGISTERS[total]}, (t1!), {weight}, {pair}, {entry}" for total, weight, pair, entry in turn
+    ]
+    fill = (f"pv.mlsduosup.b zero, (t1!), 0, 0, {entry}" for entry in _ENTRIES)
+    results = ", ".join(
+        f"{register} {sums[total][0]}, {_second(register)} {sums[total][1]}"
+        for total, register in enumerate(_REGISTERS)
+    )
+    return f"""
+== Mac&Load of two products: a block under interrupts [mac_load_pair interrupts]
+        {words_at(_BEGIN, words)}
+        li t1, 0x{_BEGIN:x}; {"; ".join(fill)}
+        {"; ".join(f"li {register}, 0; li {_second(register)}, 0" for register in _REGISTERS)}
+        lp.setupi 0, {rounds}, 1f
+        {"; ".join(lines[:-1])}
+        1: {lines[-1]}
+        => {results}
+        sub t1, t1, tp => t1 {_BEGIN - WINDOW + 4 * len(words)}"""
+
+
+def _one_instruction() -> str:
+    """A loop of one instruction, whose sums are those of the one before, interrupted anywhere."""
+    rounds = 24
+    words = [(0x9E37_79B9 * (number + 5)) & WORD_MASK for number in range(rounds + 8)]
+    steps: list[_Step] = [(0, 1, 1, 3)] * rounds
+    sums = _sums(steps, dict(zip(_ENTRIES, words, strict=False)), words[8:])
+    fill = (f"pv.mlsduosup.b zero, (t1!), 0, 0, {entry}" for entry in _ENTRIES)
+    return f"""
+== Mac&Load of two products: loop of one instruction under interrupts [mac_load_pair interrupts]
+        {words_at(_BEGIN, words)}
+        li t1, 0x{_BEGIN:x}; {"; ".join(fill)}
+        li a0, 0; li a1, 0
+        lp.setupi 0, {rounds}, 1f
+        1: pv.mlsduosup.b a0, (t1!), 1, 1, 3 => a0 {sums[0][0]}, a1 {sums[0][1]}"""
+
+
+def _illegal() -> list[int]:
+    """Words that are no instructions: odd first registers, entries that no word loads, every other fixed bit."""
+    values = {"rd": 10, "rs1": 11, "w": 1, "p": 0, "t": 2}
+    words: set[int] = set()
+    for row in (row for row in INSNS if row.mnemonic in ("pv.mlsduosup.b", "pv.mlduoup.c")):
+        word = row.encode(**{token.field.name: values[token.field.name] for token in row.tokens})
+        words.update(word & ~(0xF << 21) | upper << 29 | lower << 23 for upper in range(4) for lower in range(4))
+        words.update(word ^ 1 << bit for bit in (7, 15, 16, 26, 31))
+    decoder = Decoder(INSNS)
+    return [word for word in sorted(words) if decoder.decode(word) is None]
+
+
+_ILLEGAL = _illegal()
+_FIRST, _SECOND = _both(0, 0)
+_OTHER, _LAST = _both(1, 1)
+_MISALIGNED = (WORDS[8] >> 8 | WORDS[9] << 24) & WORD_MASK
+_AT_0 = 0x0102_0304
+
+PROGRAMS = programs(f"""
+== Mac&Load of two products: every format and sign, both pairs [mac_load_pair]
+    {_FILL}
+    {"".join(_formats())}
+== Mac&Load of two products: every entry loaded and used at once [mac_load_pair]
+    {_FILL}
+    {"".join(_every_entry())}
+== Mac&Load of two products: base = rd or the register behind, x0, misaligned addresses [mac_load_pair]
+    # where the base is a sum the register holds the sum, whose old value is the address
+    {_FILL}
+    {words_at(0, (_AT_0,))}
+    li t1, 0x{WINDOW + 32:x}
+    mv a0, t1; li a1, 7; pv.mlsduosup.b a0, (a0!), 0, 0, 5; sub a0, a0, t1 => a0 {_FIRST}, a1 {_SECOND + 7}
+    mv a3, t1; li a2, 9; pv.mlsduosup.b a2, (a3!), 0, 0, 5; sub a3, a3, t1 => a2 {_FIRST + 9}, a3 {_SECOND}
+    mv a4, t1; pv.mlduosup.b a4, (a4!), 1, 1, 5; mv a6, a4 => a4 {_OTHER}, a5 {_LAST}, a6 {_OTHER}
+    mv s3, t1; pv.mlduosup.b s2, (s3!), 1, 1, 5; mv a7, s3 => s2 {_OTHER}, s3 {_LAST}, a7 {_LAST}
+    # x0 drops both sums: ra is not the second
+    li ra, 1234; pv.mlsduosup.b zero, (t1!), 0, 0, 5; addi s4, ra, 0 => s4 1234
+    pv.mlduosup.b zero, 1, 1; addi s5, zero, 0; addi s6, ra, 0 => s5 0, s6 1234, ra 1234
+    sub s7, t1, tp => s7 36
+    pv.mlduosup.b s8, (zero!), 0, 0, 5; pv.mlduoup.b s8, 3, 0; mv s10, zero
+    => s8! {dot(_AT_0, WORDS[0], 8, False, False)}, s9! {dot(_AT_0, WORDS[1], 8, False, False)}, s10 0
+    li t1, 0x{WINDOW + 33:x}; pv.mlduoup.b t1, (t1!), 0, 0, 5; pv.mlduoup.b s8, 3, 1
+    => s8! {dot(_MISALIGNED, WORDS[6], 8, False, False)}, s9! {dot(_MISALIGNED, WORDS[7], 8, False, False)}
+== Mac&Load of two products: access faults [mac_load_pair]
+    # sums, base and entry stay; the instruction behind sees the old ones
+    {_FILL}
+    li a0, 0x{_FAILS:x}; li a2, 5; li a3, 6; csrrw zero, mcause, zero
+    pv.mlsduosup.b a2, (a0!), 0, 0, 9; csrrs a4, mcause, zero => a2 5, a3 6, a4 5
+    pv.mlduosup.b s2, 1, 1 => s2 {_OTHER}, s3 {_LAST}
+    li s4, 3; li s5, 4; pv.mlsduosup.b s4, (a0!), 0, 0, 2; pv.mlsduosup.b s4, 0, 0
+    => s4 {_FIRST + 3}, s5 {_SECOND + 4}
+    mv a6, a0; li a7, 8; pv.mlsduosup.b a6, (a6!), 0, 0, 8; sub a6, a6, a0 => a6 0, a7 8
+    addi s7, a0, -2; li s6, 8; pv.mlduosup.b s6, (s7!), 0, 0, 8; sub s7, s7, a0 => s6 8, s7 -2
+    # sums that are under way when an access behind them fails
+    pv.mlduosup.b s8, (t1!), 0, 0, 5; lw s10, 0(a0) => s8 {_FIRST}, s9 {_SECOND}
+    li t1, 0x{WINDOW + 32:x}; lw a5, 0(a0); pv.mlduosup.b a0, 1, 1 => a0 {_OTHER}, a1 {_LAST}
+== Mac&Load of two products: sums made and used right before and behind [mac_load_pair]
+    {_FILL}
+    lw a0, 0(tp); pv.mlsduosup.b a0, 0, 0 => a0! {WORDS[0] + _FIRST}
+    lw a1, 4(tp); pv.mlsduosup.b a0, 0, 0 => a1! {WORDS[1] + _SECOND}
+    li a2, 0; li a3, 0; {"; ".join(["pv.mlsduosup.b a2, 0, 0"] * 4)} => a2 {4 * _FIRST}, a3 {4 * _SECOND}
+    pv.mlduosup.b a0, 1, 1; add a0, a0, a1 => a0! {_OTHER + _LAST}
+    pv.mlduosup.b a0, (t1!), 1, 1, 5; sw a1, 64(tp); lw a4, 64(tp) => a4 {_LAST}
+    li a5, 1; pv.mlduosup.b a0, 1, 1; beq a1, a4, 1f; li a5, 2
+    1: => a5! 1
+    li a6, 1; pv.mlsduosup.b a0, 0, 0; divu a6, a1, a1 => a6 1
+    # the last write of a register stays
+    pv.mlduosup.b a0, 0, 0; li a1, 5; li a7, 6 => a1! 5, a0! {_FIRST}
+    lw a1, 0(tp); pv.mlduosup.b a0, 0, 0 => a1! {_SECOND}
+    pv.mlduosup.b a0, 0, 0; lw a1, 0(tp) => a1! {WORDS[0]}
+    mulh a0, a1, a1; pv.mlduosup.b a0, 0, 0; divu a0, a6, a6 => a0! 1, a1! {_SECOND}
+    pv.mlduosup.b a0, 0, 0; p.lw a1, 4(t1!); mv a0, a0 => a0! {_FIRST}, a1! {WORDS[9]}
+    # a pointer that is a second sum, addresses of jumps that are sums: the products are 0
+    sw zero, 64(tp); addi t1, tp, 64; pv.mlsduosup.b zero, (t1!), 0, 0, 2
+    li s2, 0; mv s3, tp; pv.mlsduosup.b s2, 0, 0; lw s4, 4(s3) => s4 {WORDS[1]}
+    la s6, 2f; la s7, 3f; li s8, 0
+    pv.mlsduosup.b s6, 0, 1; jalr ra, 0(s6); addi s8, s8, 1
+    2: pv.mlsduosup.b s6, 0, 1; jalr ra, 0(s7); addi s8, s8, 2
+    3: addi s8, s8, 4 => s8 4
+== Mac&Load of two products: the other Mac&Loads around it [mac_load_pair]
+    {_FILL}
+    pv.mlduosup.b a0, (t1!), 0, 0, 1; li a2, 0; pv.mlsdotsup.b a2, (t1!), 1 => a2 {sup(WORDS[2], WORDS[8])}
+    pv.mlsdotsup.b zero, (t1!), 16; pv.mlduosup.b a4, 0, 0
+    => a0 {_FIRST}, a1 {_SECOND}, a4 {sup(WORDS[9], WORDS[0])}, a5 {sup(WORDS[9], WORDS[8])}
+    pv.mlduosup.b a6, 0, 0; pv.mlsdotsup.b a7, (t1!), 2
+    => a6 {sup(WORDS[9], WORDS[0])}, a7 {sup(WORDS[9], WORDS[8]) + sup(WORDS[3], WORDS[0])}
+    sub s2, t1, tp => s2 40
+{_block()}
+{_one_instruction()}
+== Mac&Load of two products: illegal words [mac_load_pair]
+    # nothing happens but a trap
+    {_FILL}
+    li a0, 77; li a1, 0x{WINDOW:x}; li s2, 0; csrrw zero, mcause, zero
+    {"; ".join(f".word 0x{word:x}; csrrw a3, mcause, zero; add s2, s2, a3" for word in _ILLEGAL)}
+    sub a1, a1, tp => a0 77, a1 0, s2 {2 * len(_ILLEGAL)}
+""")
