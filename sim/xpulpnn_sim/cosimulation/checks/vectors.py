@@ -303,7 +303,7 @@ def states_after(group: Sequence[Vector]) -> Iterator[dict[str, Any]]:
         sources.wgt = column(v.nnrf_in[second] for v, (_, second) in zip(group, entries, strict=True))
         if insn.is_pair:
             sources.act2 = column(v.nnrf_in[first + 1] for v, (first, _) in zip(group, entries, strict=True))
-    if insn.is_load or insn.is_mac_load or insn.loads_parameter:
+    if insn.is_load or insn.writes_base:
         addresses = execute(insn, sources).address
         assert addresses is not None
         sources.loaded = column(_loaded(v, at) for v, at in zip(group, addresses.tolist(), strict=True))
