@@ -13,7 +13,7 @@ _BEGIN = FAILING[0] + FAILING[1]  # behind the words that fail
 _FAILS, _ = FAILING
 _FILL = f"{FILL}; pv.mlsduoup.b zero, (t1!), 0, 0, 8; pv.mlsduoup.b zero, (t1!), 0, 0, 9"
 """NN[0] to NN[5], NN[8] and NN[9] are the first eight words; t1 points to the ninth."""
-_NN = dict(zip(_ENTRIES, WORDS, strict=False))
+_NN: dict[int, int] = dict(zip(_ENTRIES, WORDS, strict=False))
 
 _Step = tuple[int, int, int, int | None]  # number of its sums, weight, pair, entry that it loads
 

@@ -6,7 +6,7 @@ from random import Random
 
 from xpulpnn.isa.csr import Csr
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.machine import FIRST_WEIGHT, SECOND_PAIR, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.reference.bare.layout import BASE, COUNTER, FAILING, LINK
 from xpulpnn_sim.reference.bare.program import ProgramBlock
@@ -100,7 +100,12 @@ class Aims:
     def _loader(self, row: Insn, entry: str) -> tuple[dict[str, int], Placed]:
         """Operands of ``row`` that choose an entry, and what loads it."""
         rows, rng, operands, chosen = self._crosses.rows, self._rng, dict[str, int](), 0
-        if row.requantises:
+        if row.is_pair:
+            operands = {"w": rng.randrange(4), "p": rng.randrange(2)}
+            number = SECOND_PAIR * operands["p"] + (entry == ENTRIES[-1])
+            pins = {"t": FIRST_WEIGHT + operands["w"] if entry == "weight" else number}
+            loads = rng.choice([one for one in rows if one.is_pair and one.writes_base])
+        elif row.requantises:
             pins = {"uimm1": ENTRIES.index(entry) - 2}
             loads = next(one for one in rows if one.loads_parameter)
         elif not row.is_nn_form:
@@ -129,6 +134,8 @@ class Aims:
                 return self._short_loop(row)
             case WaitCause.MISALIGNED:
                 return placer.place(row, crosses_word=True).behind()
+            case WaitCause.MAC_LOAD if not self._crosses.reads(row).slots:
+                return self._entry(row, self._rng.choice(self._crosses.reads(row).entries), 1)
             case _ if cause in _WAITED_FOR:
                 return self._operand(row, self._rng.choice(self._crosses.reads(row).slots), _WAITED_FOR[cause], 1)
             case _:

@@ -23,6 +23,8 @@ from xpulpnn_sim.verification.coverage.kinds import ENTRIES, NOTHING, PARAMETERS
 
 _ACCESS_FAULTS = (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
 _CALLS = (ExceptionCause.BREAKPOINT, ExceptionCause.ENVIRONMENT_CALL)
+# registers written, of two sums the second one too, and what tells their producer
+_PRODUCERS = (("base", "base_producer"), ("rd", "producer"), ("rd2", "producer"))
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
 
@@ -106,7 +108,7 @@ class Collector:
             if name in ("kappa", "lambda"):
                 entry = np.where(run.details["parameters"], PARAMETERS[name == "lambda"], NOTHING)
             else:
-                entry = run.details[name]
+                entry = run.details[name.replace(" ", "_")]
             wanted = run.retired & (entry != NOTHING)
             for distance in range(1, DISTANCES + 1):
                 found = np.zeros(len(entry), np.bool_)
@@ -144,8 +146,8 @@ class Collector:
         self._count("interrupt", run.row[resumed], np.ones(len(resumed)))
         for slot in SLOTS:
             register = run.details[slot][resumed]
-            for column, producer in (("base", run.details["base_producer"]), ("rd", run.details["producer"])):
-                written = run.written[column][last]
+            for column, name in _PRODUCERS:
+                written, producer = run.written[column][last], run.details[name]
                 same = (register > 0) & (written == register) & (producer[last] != NOTHING)
                 self._count("across an interrupt", run.kind[resumed[same]], producer[last[same]])
 
@@ -198,6 +200,7 @@ class _Run:
         self.written = {
             "rd": np.where(self.retired & (records["rd_we"] != 0), records["rd_addr"].astype(np.int64), 0),
             "base": np.where(self.retired & (records["base_we"] != 0), records["base_addr"].astype(np.int64), 0),
+            "rd2": np.where(self.retired & (records["rd2_we"] != 0), records["rd_addr"].astype(np.int64) + 1, 0),
         }
         self._entries = np.cumsum(self.entered, dtype=np.int64)
         self.bubbles = np.cumsum(self.waited != 0, dtype=np.int64)
@@ -207,7 +210,7 @@ class _Run:
         """The producer ``distance`` before each, and whether it has written ``register``."""
         producer = np.full(len(register), NOTHING, np.int64)
         found = np.zeros(len(register), np.bool_)
-        for column, name in (("base", "base_producer"), ("rd", "producer")):
+        for column, name in _PRODUCERS:
             same = wanted[distance:] & (self.written[column][:-distance] == register[distance:])
             found[distance:] |= same
             producer[distance:][same] = self.details[name][:-distance][same]

@@ -37,7 +37,7 @@ SLOW = frozenset(
 )  # those that compute for several cycles
 _MEMORY_WAITS = frozenset({WaitCause.GRANT, WaitCause.RESPONSE})
 _BESIDE_MEMORY = frozenset({Producer.BASE, Producer.MAC_LOAD})  # written by an access before its memory has answered
-_LATE = frozenset({Producer.LOAD, Producer.MAC_LOAD_BASE, Producer.REQUANTISE})  # Written behind EX
+_LATE = frozenset({Producer.LOAD, Producer.MAC_LOAD_BASE, Producer.REQUANTISE, Producer.PAIR})  # Written behind EX
 _NEEDS = {
     WaitCause.MAC_LOAD: CrossKind.MAC_LOAD,
     WaitCause.LOOP: CrossKind.LOOP,
@@ -204,7 +204,8 @@ class Crosses:
         kind, reads = self.kind(row), self.reads(row)
         if _NEEDS.get(cause, CrossKind.ALU) not in self._present:
             return None
-        if cause in (WaitCause.LOAD_USE, WaitCause.MAC_LOAD) and not reads.slots:
+        waits = reads.slots or (cause is WaitCause.MAC_LOAD and reads.entries)
+        if cause in (WaitCause.LOAD_USE, WaitCause.MAC_LOAD) and not waits:
             return "an instruction that reads no register waits for none"
         if cause is WaitCause.JUMP_REGISTER and not (kind is CrossKind.JUMP and reads.slots):
             return "only jalr waits for its base apart from others"

@@ -29,6 +29,7 @@ _TEXTS = {
     "MAC_LOAD": "Mac&Load",
     "MAC_LOAD_BASE": "base of a Mac&Load",
     "PARAMETER": "pv.rqld",
+    "PAIR": "two products",
 }
 
 
@@ -76,6 +77,7 @@ class Producer(Shown):
     MAC_LOAD_BASE = 9
     REQUANTISE = 10
     QUANTISE = 11
+    PAIR = 12
 
 
 NOTHING = -1  # in place of a number: there is none
@@ -87,7 +89,7 @@ _PRODUCER_OF[CrossKind.JUMP] = Producer.LINK
 def cross_kind_of(row: Insn) -> CrossKind:
     """The kind of a row."""
     checks = (
-        (row.is_mac_load, CrossKind.MAC_LOAD),
+        (row.is_mac_load and row.writes_base, CrossKind.MAC_LOAD),
         (row.loads_parameter, CrossKind.PARAMETER),
         (row.requantises, CrossKind.REQUANTISE),
         (row.extension is Extension.XPULPQNT, CrossKind.QUANTISE),
@@ -107,6 +109,9 @@ def cross_kind_of(row: Insn) -> CrossKind:
 
 def producers_of(row: Insn) -> tuple[Producer, ...]:
     """Producers of the registers that a row writes."""
+    if row.is_pair:
+        # port A writes both sums late, as loaded values; the base is early
+        return (Producer.PAIR, Producer.BASE) if row.writes_base else (Producer.PAIR,)
     kind = cross_kind_of(row)
     found: list[Producer] = []
     if kind in _PRODUCER_OF and (row.writes_rd or kind is CrossKind.JUMP):
@@ -137,26 +142,31 @@ def reserved_words(row: Insn, decoder: Decoder) -> list[int]:
     """Illegal words that fit the pattern of a row but for one operand, which holds what the row excludes."""
     found: list[int] = []
     for token in row.restricted:
-        excluded = token.field.not_both if token.excluded is None else token.excluded
-        found.append(_sample(row) & ~token.field.insert(-1) | token.field.insert(excluded))
+        others = [value for value in range(token.field.high + 1) if not token.field.accepts(value)]
+        excluded = [token.field.not_both if token.excluded is None else token.excluded]
+        rest = _sample(row) & ~token.field.insert(-1)
+        found += [rest | token.field.insert(value) for value in (others if token.field.only else excluded)]
     return [word for word in found if decoder.decode(word) is None]
 
 
 SLOTS = ("rs1", "rs2", "rd")
-ENTRIES = ("activation", "weight", "kappa", "lambda")
+ENTRIES = ("activation", "weight", "kappa", "lambda", "second activation")
 
 
 def reads_of(row: Insn) -> RegisterReads:
     """The operands of a row; those that are x0 in every word are none."""
     fetched = decoding(frozenset(Extension), ALL_WIDTHS)(_sample(row))
     assert fetched is not None
-    slots = tuple(slot for slot in SLOTS if slot in fetched.insn.reads and getattr(fetched, slot))
-    entries = ("activation", "weight") if row.is_nn_form else ("weight",) if row.is_mac_load else ()
-    return RegisterReads(slots, ENTRIES[2:] if row.requantises else entries)
+    reads = fetched.insn.reads | fetched.reads
+    slots = tuple(slot for slot in SLOTS if slot in reads and getattr(fetched, slot))
+    if row.is_pair:
+        return RegisterReads(slots, (*ENTRIES[:2], ENTRIES[-1]))
+    entries = ENTRIES[:2] if row.is_nn_form else ENTRIES[1:2] if row.is_mac_load else ()
+    return RegisterReads(slots, ENTRIES[2:4] if row.requantises else entries)
 
 
 _FIELDS = {
-    np.int16: "row reserved csr kind size rs1 rs2 rd activation weight",
+    np.int16: "row reserved csr kind size rs1 rs2 rd activation weight second_activation",
     np.int8: "producer base_producer",
     np.bool_: "parameters writes_csr branch elsewhere accesses",
     np.int32: "offset",
@@ -193,7 +203,9 @@ class Words:
         described = self._describer.describe(np.array(words, np.uint32))
         for number, word in enumerate(words):
             row, entry = self._decoder.decode(word), table[number]
-            for name in ("row", "kind", "reserved", "csr", "producer", "base_producer", "activation", "weight"):
+            for name in ("row", "kind", "reserved", "csr", "producer", "base_producer"):
+                entry[name] = NOTHING
+            for name in ("activation", "weight", "second_activation"):
                 entry[name] = NOTHING
             if row is None:
                 entry["reserved"] = self._reserved(word)
@@ -223,6 +235,8 @@ class Words:
             entry["activation"] = described["act"]
         if Property.READS_WGT in properties:
             entry["weight"] = described["wgt"]
+        if Property.WRITES_RD2 in properties:
+            entry["second_activation"] = described["act"] + 1
         entry["parameters"] = Property.READS_PARAMETERS in properties
         for producer in producers_of(row):
             entry["base_producer" if producer in (Producer.BASE, Producer.MAC_LOAD_BASE) else "producer"] = producer

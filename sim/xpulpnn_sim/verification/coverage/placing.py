@@ -61,7 +61,8 @@ class Placed:
 
     def registers(self, row: Insn) -> set[int]:
         """Registers of the instruction, one of ``row``."""
-        return {self.values[token.field.name] for token in row.tokens if token.field.kind is FieldKind.REGISTER}
+        found = {self.values[token.field.name] for token in row.tokens if token.field.kind is FieldKind.REGISTER}
+        return found | ({self.values["rd"] + 1} if row.is_pair else set[int]())
 
 
 @dataclass(slots=True)
@@ -265,8 +266,9 @@ class Placer:
 
     def pair(self, row: Insn, slot: str, producer: Producer, pins: Mapping[str, int] | None = None) -> ProducedPair:
         """A pair whose second instruction reads what the first one writes in the operand ``slot``."""
-        token, chosen = token_of(row, slot), dict(pins or {})
-        register = layout.SP if token is None else self._register(token.field.low, token.field.high)
+        is_second = row.is_pair and slot == "rs2"  # the second of two sums, in the register behind rd
+        token, chosen = token_of(row, "rd" if is_second else slot), dict(pins or {})
+        register = layout.SP if token is None else self._register(token)
         name = "" if token is None else token.field.name
         if cross_kind_of(row) in MEMORY:
             operand = memory_operand(row)
@@ -279,6 +281,7 @@ class Placer:
                     chosen.setdefault(operand.value.field.name, 0)
         if token is not None:
             chosen[name] = register
+        register += is_second
         placed = self.place(row, chosen, () if token is None else {register})
         consumer = [placed.text, *placed.after, *([] if token else [_SP_AGAIN])]
         value = placed.needs.get(name)
@@ -290,7 +293,7 @@ class Placer:
     def overwritten(self, row: Insn, producer: Producer) -> ProducedPair:
         """A pair that writes the same register, which the second instruction does not read."""
         token = placed_destination(row)
-        register = layout.RA if token is None else self._register(token.field.low, token.field.high)
+        register = layout.RA if token is None else self._register(token)
         pins = {} if token is None else {token.field.name: register}
         for _ in range(_ATTEMPTS):
             placed = self.place(row, pins)
@@ -302,8 +305,10 @@ class Placer:
                 return ProducedPair([*placed.before, *made[0]], made[1], consumer, {register, *sources})
         raise NoWayError
 
-    def _register(self, low: int, high: int) -> int:
-        return self.draw.rng.choice([register for register in layout.POOL if low <= register <= high])
+    def _register(self, token: Token) -> int:
+        both = (0, 1) if token.field.step > 1 else (0,)  # the register behind an even one is written as well
+        usual = [register for register in layout.POOL if all(register + one in layout.POOL for one in both)]
+        return self.draw.rng.choice([register for register in usual if token.field.accepts(register)])
 
     def _free(self, producer: Producer, register: int) -> tuple[list[str], list[str]]:
         """Something that writes anything into a register: what prepares it, and what ends with it."""
@@ -316,9 +321,12 @@ class Placer:
         for _ in range(_ATTEMPTS):
             row = self.draw.rng.choice(self._rows[producer])
             token = memory_operand(row).base if is_base else placed_destination(row)
-            if token is None or not token.accepts(register):
+            odd = register % 2 if row.is_pair and not is_base else 0
+            if token is None or not token.accepts(register - odd):
                 continue
-            pins = {token.field.name: register}
+            if row.is_pair and not is_base and register ^ 1 not in layout.POOL:
+                continue
+            pins = {token.field.name: register - odd}
             if row.op in _READERS and self.draw.rng.random() < 0.5:
                 # a CSR that is only read holds nobody up
                 pins |= {one.field.name: 0 for one in row.tokens if one.field.name in ("rs1", "zimm5")}
@@ -356,6 +364,11 @@ class Placer:
                 return [], [f"jal {name}, {over}", behind, f"{over}:"]
             case Producer.MAC_LOAD | Producer.MAC_LOAD_BASE:
                 return self._mac_load(producer, name, load)
+            case Producer.PAIR:
+                # sums with products of a weight of zero: the other register of the two stays
+                row = self.draw.rng.choice([one for one in self._rows[producer] if one.accumulates])
+                zero = [f"sw zero, {slot}", f"addi {_T0}, {_TP}, {_SLOT}", f"{row.mnemonic} zero, ({_T0}!), 0, 0, 2"]
+                return [*zero, load, f"addi {name}, {_T2}, 0"], [f"{row.mnemonic} {ABI_NAMES[register & ~1]}, 0, 0"]
             case Producer.REQUANTISE:
                 words = [f"sw zero, {_SLOT + at}({_TP})" for at in (0, _STEP)]
                 loads = [f"addi {_T0}, {_TP}, {_SLOT}", f"pv.rqld 0, ({_T0}!)", f"pv.rqld 1, ({_T0}!)"]
