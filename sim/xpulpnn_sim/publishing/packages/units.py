@@ -115,6 +115,10 @@ class NnRfModel:
         """The entries of the requantisation."""
         return self._entries[FIRST_PARAMETER : self._first]
 
+    def second_activation(self, pair: int) -> int:
+        """Word of the second activation of a pair."""
+        return self._entries[SECOND_PAIR * pair + 1]
+
     def cycle(self, vectors: Vectors) -> tuple[dict[str, int], dict[str, int]]:
         """A random write and random reads in one cycle: inputs and what the reads give, the written word included."""
         first = min(self._first - NNRF_WEIGHTS, NNRF_ACTIVATIONS)
@@ -127,12 +131,9 @@ class NnRfModel:
         driven[f"{self._read}wgt_addr"] = weight
         seen = {f"{self._read}wgt": self._entries[first + weight]}
         if first:
-            activation = vectors.random.randrange(first << self._pairs)
-            pair, number = SECOND_PAIR * (activation >= first), activation % first
+            activation = vectors.random.randrange(first + self._pairs)
             driven[f"{self._read}act_addr"] = activation
-            seen[f"{self._read}act"] = self._entries[pair + number]
-            if self._pairs:
-                seen[f"{self._read}act2"] = self._entries[pair + 1]
+            seen[f"{self._read}act"] = self._entries[activation if activation < first else SECOND_PAIR]
         return driven, seen
 
 
@@ -227,10 +228,14 @@ def _nnrf(config: CoreConfig, vectors: Vectors) -> None:
     """Random writes and reads, the ones of the same cycle among them; all entries are 0 after reset."""
     model = NnRfModel(config)
     for _ in range(_NNRF_CYCLES):
-        # the parameters are outputs of registers: a word written in this cycle is not yet seen
-        parameters = dict(zip(("nn_kappa", "nn_lambda"), model.parameters, strict=False))
+        # parameters and second activations are those of registers: a word written in this cycle is not yet seen
+        registers: dict[str, int] = dict(zip(("nn_kappa", "nn_lambda"), model.parameters, strict=False))
+        pair = dict[str, int]()
+        if config.mac_load_pair:
+            pair = {"act2_addr": vectors.random.randrange(2)}
+            registers["act2"] = model.second_activation(pair["act2_addr"])
         inputs, expected = model.cycle(vectors)
-        expected |= parameters
+        inputs, expected = inputs | pair, expected | registers
         vectors.add(inputs, expected, f"write {inputs['waddr']}" if inputs["we"] else "no write")
 
 
@@ -285,7 +290,7 @@ def _ex_stage(config: CoreConfig, vectors: Vectors) -> None:
     enables = ("valid", "advance")
     for insn, fields in _rows_of(config):
         for _ in range(_PER_CONTROL_WORD // 2):
-            inputs, expected, varies = _execution(config, vectors, insn, fields)
+            inputs, expected, varies = _execution(config, vectors, insn, fields, model)
             if model is not None:
                 read, seen = model.cycle(vectors)
                 inputs, expected = {**inputs, **read}, {**expected, **seen}
@@ -307,7 +312,7 @@ _VARYING = (Unit.DIV,)
 
 
 def _execution(
-    config: CoreConfig, vectors: Vectors, insn: Insn, fields: Mapping[str, Any]
+    config: CoreConfig, vectors: Vectors, insn: Insn, fields: Mapping[str, Any], model: NnRfModel | None
 ) -> tuple[dict[str, int], dict[str, int], bool]:
     unit = fields["ex.unit"]
     control = _under(fields, "ex.")
@@ -317,20 +322,22 @@ def _execution(
         inputs = {"csr_rdata": old, "op_a": vectors.word()}
         expected = {"result": old}
     elif insn.uses_dotp:
-        inputs, expected = _dot_execution(config, vectors, insn)
+        inputs, expected = _dot_execution(config, vectors, insn, model)
     else:
         inputs, value = _operands(vectors, insn, fields)
         expected = {"comparison": value} if insn.is_branch else {"result": value}
         if insn.op == "add":
             expected["sum"] = value
     if config.mac_load_pair and not insn.is_pair:
-        expected = {**expected, "first": 0, "second": 0}
+        expected = {**expected, "first": 0}
     return {**inputs, "ctrl": vectors.control("ctrl", control)}, expected, varies
 
 
-def _dot_execution(config: CoreConfig, vectors: Vectors, insn: Insn) -> tuple[dict[str, int], dict[str, int]]:
+def _dot_execution(
+    config: CoreConfig, vectors: Vectors, insn: Insn, model: NnRfModel | None
+) -> tuple[dict[str, int], dict[str, int]]:
     """Dot product of factors on ports of their own; with a Mac&Load the ALU adds 4 to the base meanwhile. Of two
-    products the weight is the second factor."""
+    products the weight is the second factor, and the NN-RF gives the first one of the second product itself."""
     assert insn.fmt is not None
     a, b, c = vectors.word(), vectors.word(), vectors.word()
     signed = (insn.b_signed, insn.a_signed) if insn.is_pair else (insn.a_signed, insn.b_signed)
@@ -338,14 +345,16 @@ def _dot_execution(config: CoreConfig, vectors: Vectors, insn: Insn) -> tuple[di
     total = dot_product_vectors(insn.fmt, a, b, **signs, accumulator=c if insn.accumulates else 0)
     inputs, expected = {"op_c": c}, {"first" if insn.is_pair else "result": total}
     if insn.is_pair:
-        other, old = vectors.word(), vectors.word()
-        inputs |= {"pair": 1, "op_d": old, "dotp_a2" if config.dotp_operands_in_id else "id_dotp_a2": other}
+        assert model is not None
+        later, old = vectors.random.randrange(2), vectors.word()
+        other = model.second_activation(later)
+        inputs |= {"pair": 1, "op_b": old, "later_pair": later}
         expected["second"] = dot_product_vectors(
             insn.fmt, other, b, **signs, accumulator=old if insn.accumulates else 0
         )
     if insn.is_mac_load:
         base = vectors.word()
-        inputs |= {"op_a": base, "op_b": WORD_BYTES}
+        inputs = {"op_a": base, "op_b": WORD_BYTES} | inputs
         expected["sum"] = base + WORD_BYTES & WORD_MASK
     if config.dotp_operands_in_id:
         inputs |= {"dotp_fmt": _number(insn.fmt), "dotp_a": a, "dotp_b": b}
@@ -358,10 +367,11 @@ def _dot_execution(config: CoreConfig, vectors: Vectors, insn: Insn) -> tuple[di
 
 def _issue(vectors: Vectors, inputs: dict[str, int]) -> None:
     """Move what ID gives to the dot-product unit to a cycle of its own before: it counts at the end of a cycle."""
-    names = ("id_dotp_enable", "id_dotp_ctrl", "id_dotp_a", "id_dotp_a2", "id_dotp_b")
-    vectors.add(
-        {name: inputs.pop(name) for name in names if name in inputs}, {}, "operands of the dot product that follows"
-    )
+    names = ("id_dotp_enable", "id_dotp_ctrl", "id_dotp_a", "id_dotp_b")
+    issued = {name: inputs.pop(name) for name in names}
+    if "later_pair" in inputs:
+        issued["id_nn_act_addr"] = inputs["later_pair"] * NNRF_ACTIVATIONS
+    vectors.add(issued, {}, "operands of the dot product that follows")
 
 
 BUILDERS: Mapping[str, Callable[[CoreConfig, Vectors], None]] = {
