@@ -81,7 +81,7 @@ def _fields() -> str:
     note = (
         "`rs3` is the register in the field of rd, used as a source. `lpoff12` and `lpoff5` hold the distance in "
         "half-words; `uimm20` is the upper 20 bits. Values of `nnimm5` with bits 3 and 4 both set are those of "
-        "`nnimm5'`, or illegal. The digit of `lane` is the number of its bits."
+        "`nnimm5'`, or illegal. The digit of `lane` is the number of its bits. `rd2` names the first of two registers."
     )
     return f"{wide}\n{note}\n\nIn compressed instructions:\n\n{narrow}"
 
@@ -146,6 +146,13 @@ _SAMPLES: tuple[tuple[str, str | None, str, dict[str, int]], ...] = (
     ("pv.qnt.n", None, "pv.qnt.n x10, x11, (x12)", {"rd": 10, "rs1": 11, "rs2": 12}),
     ("pv.mlsdotup.b", "rd~,(rs1!),nnimm5'", "pv.mlsdotup.b x10, (x11!), 24", {"rd": 10, "rs1": 11, "nnimm5": 24}),
     ("pv.mldotup.n", None, "pv.mldotup.n x10, (x11!), 7", {"rd": 10, "rs1": 11, "nnimm5": 7}),
+    (
+        "pv.mlsduosup.b",
+        None,
+        "pv.mlsduosup.b x10, (x12!), 1, 0, 9",
+        {"rd": 10, "rs1": 12, "w": 1, "p": 0, "t": 9},
+    ),
+    ("pv.mlduoup.n", "rd2,w,p", "pv.mlduoup.n x10, 3, 1", {"rd": 10, "w": 3, "p": 1}),
     ("pv.rqld", None, "pv.rqld 1, (x11!)", {"uimm1": 1, "rs1": 11}),
     ("pv.rqu.b", None, "pv.rqu.b x10, x11, x12, 3", {"rd": 10, "rs1": 11, "rs2": 12, "lane": 3}),
 )
@@ -216,8 +223,8 @@ def _intrinsics() -> Iterator[Sequence[str]]:
 
 
 _SHOWN_SETTINGS = (
-    *("xpulpv2", "xpulpnn", "mac_load_nn", "mac_load_cu", "mac_load_cross", "mac_load_dot", "requantise"),
-    *("widths", "nnrf_entries"),
+    *("xpulpv2", "xpulpnn", "mac_load_nn", "mac_load_cu", "mac_load_cross", "mac_load_dot", "mac_load_pair"),
+    *("requantise", "widths", "nnrf_entries"),
 )
 
 
