@@ -109,8 +109,8 @@ def test_decoder_ignores_what_follows_a_compressed_word():
         0x0020_4077,  # pv.rqld of entry 8
         0x4000_5077,  # lane 4 of bytes
         0x8000_6077,  # lane 8 of nibbles
-        0x0200_7077,  # pv.rqu with bit 25 set
-        0x0400_7077,  # pv.rqu with bit 26 set
+        0x0200_70F7,  # pv.rqu with bit 25 set, or two products with narrower weights and an odd rd
+        0x0400_70F7,  # the same with bit 26
         0xB000_0077,  # the code 10110
         0x0000_00F7,  # two products with an odd rd
         0x2100_0077,  # loading entry 6 of two products

@@ -163,7 +163,10 @@ def test_mac_load_products_use_the_old_entries(insn):
 @pytest.mark.parametrize("insn", PAIR_ROWS, ids=lambda insn: f"{insn.mnemonic} {insn.operands}")
 def test_two_products_with_the_old_entries(insn):
     generator = Random(f"{SEED}{insn.mnemonic}")
-    name, width = insn.mnemonic.split(".")[1], WIDTHS[insn.mnemonic[-1]]
+    _, name, letter, *narrow = insn.mnemonic.split(".")
+    width = WIDTHS[letter]
+    weights, part = (WIDTHS[narrow[0][0]], int(narrow[0][1])) if narrow else (width, 0)
+    slice_of = slice(part * 32 // width, (part + 1) * 32 // width)
     signs, accumulates = NN_SIGNS[name.removeprefix("mlsduo").removeprefix("mlduo")], name.startswith("mls")
     loads = "(" in insn.operands
     entries = (0, 1, 2, 3, 4, 5, 8, 9)
@@ -171,7 +174,7 @@ def test_two_products_with_the_old_entries(insn):
     for weight, activation, old in words(generator):
         other, old2 = generator.getrandbits(32), generator.getrandbits(32)
         for total, factor, before in zip(sums, (activation, other), (old, old2), strict=True):
-            product = products(split(weight, width, signs[0]), split(factor, width, signs[1]))
+            product = products(split(weight, weights, signs[0])[slice_of], split(factor, width, signs[1]))
             total.append((product + (before if accumulates else 0)) & 0xFFFF_FFFF)
         loaded.append(generator.choice(entries))
         fields = {"w": generator.randrange(4), "p": generator.randrange(2)} | ({"t": loaded[-1]} if loads else {})

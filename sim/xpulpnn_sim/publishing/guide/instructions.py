@@ -51,6 +51,7 @@ GROUPS: dict[str, Callable[[Insn], bool]] = {
     "mac-load-cross": _extension(Extension.XPULPML_CROSS),
     "mac-load-dot": _extension(Extension.XPULPML_DOT),
     "mac-load-pair": _extension(Extension.XPULPML_PAIR),
+    "mac-load-mixed": _extension(Extension.XPULPML_MIXED),
     "requantise": _extension(Extension.XPULPRQ),
     "qnt": _extension(Extension.XPULPQNT),
     "scalar": _is_scalar,
