@@ -135,7 +135,8 @@ class _Use:
         self.requantises = is_row("requantises", lambda row: row.op in REQUANTISE_OPS)
         self.computes_and_updates = is_row("cu_form", lambda row: row.op in MAC_LOAD_OPS - NN_FORM_OPS - PAIR_OPS)
         self.pair = is_row("pair", lambda row: row.is_pair)
-        pair_loads = is_row("pair_loads", lambda row: row.is_pair and row.writes_base)
+        # a word without a load has a pattern of its own within that of the row with one
+        pair_loads = self.pair & ~is_row("pair_rests", lambda row: row.is_pair and not row.writes_base)
         self.act, both = Mux(self.pair, Cat(Const(0, 3), raw[20]), raw[20]), raw[23] & raw[24]
         self.wgt = FIRST_WEIGHT + Mux(self.nn_form | self.pair, raw[21:23], raw[25:27])
         reloads = self.computes_and_updates | (self.nn_form & (raw[23] | raw[24])) | pair_loads

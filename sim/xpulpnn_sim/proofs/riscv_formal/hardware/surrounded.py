@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -82,6 +82,11 @@ class SurroundedCore(wiring.Component):
         wrong = []
         for name, address in addresses.items():
             read = self._matches(word, lambda row, name=name: name in row.reads) & (address == self.watched_register)
+            if name == "rs2" and self.config.mac_load_pair:
+                # two products read the register behind rd in its place
+                read |= self._matches(word, lambda row: row.is_pair and row.accumulates) & (
+                    core.rvfi_rs2_addr == self.watched_register
+                )
             wrong.append(Mux(read & takes_effect, getattr(core, f"rvfi_{name}_rdata") ^ value, 0))
         m.d.comb += self.register_wrong.eq(reduce(or_, wrong))
         # of both writes of one register that of rd stays
@@ -89,6 +94,10 @@ class SurroundedCore(wiring.Component):
             written = getattr(core, f"rvfi_{name}_we") & (getattr(core, f"rvfi_{name}_addr") == self.watched_register)
             with m.If(takes_effect & written):
                 m.d.sync += value.eq(getattr(core, f"rvfi_{name}_wdata"))
+        if self.config.mac_load_pair:
+            behind = Cat(Const(1), core.rvfi_rd_addr[1:]) == self.watched_register
+            with m.If(takes_effect & core.rvfi_rd2_we & behind):
+                m.d.sync += value.eq(core.rvfi_rd2_wdata)
 
     def _watch(self, m, core):
         """A byte of the data memory: what the bus makes of it, and what the instructions retired do."""
@@ -134,7 +143,8 @@ class SurroundedCore(wiring.Component):
             m.d.comb += [self.rvfi_rd_addr.eq(core.rvfi_base_addr), self.rvfi_rd_wdata.eq(core.rvfi_base_wdata)]
         with m.If(self.rvfi_rd_addr == 0):
             m.d.comb += self.rvfi_rd_wdata.eq(0)
-        m.d.comb += self.two_writes.eq(core.rvfi_valid & core.rvfi_rd_we & core.rvfi_base_we)
+        other = core.rvfi_base_we | core.rvfi_rd2_we if self.config.mac_load_pair else core.rvfi_base_we
+        m.d.comb += self.two_writes.eq(core.rvfi_valid & core.rvfi_rd_we & other)
 
     def _faults(self, m, core, word):
         """Access faults: which bytes were asked for."""
