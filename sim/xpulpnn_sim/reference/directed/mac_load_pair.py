@@ -183,10 +183,11 @@ PROGRAMS = programs(f"""
     pv.mlduosup.b a0, 0, 0; lw a1, 0(tp) => a1! {WORDS[0]}
     mulh a0, a1, a1; pv.mlduosup.b a0, 0, 0; divu a0, a6, a6 => a0! 1, a1! {_SECOND}
     pv.mlduosup.b a0, 0, 0; p.lw a1, 4(t1!); mv a0, a0 => a0! {_FIRST}, a1! {WORDS[9]}
-    # a pointer that is a second sum, addresses of jumps that are sums: the products are 0
-    sw zero, 64(tp); addi t1, tp, 64; pv.mlsduosup.b zero, (t1!), 0, 0, 2
-    li s2, 0; mv s3, tp; pv.mlsduosup.b s2, 0, 0; lw s4, 4(s3) => s4 {WORDS[1]}
-    la s6, 2f; la s7, 3f; li s8, 0
+    # a pointer that is a second sum, addresses of jumps that are sums: the products are 4
+    li t2, 1; sw t2, 64(tp); li t2, 4; sw t2, 68(tp); addi t1, tp, 64; pv.mlsduosup.b zero, (t1!), 0, 0, 2
+    pv.mlsduosup.b zero, (t1!), 0, 0, 8; addi t1, tp, 68; pv.mlsduosup.b zero, (t1!), 0, 0, 9
+    li s2, 0; addi s3, tp, -4; pv.mlsduosup.b s2, 0, 1; lw s4, 4(s3) => s4 {WORDS[1]}
+    la s6, 2f; la s7, 3f; addi s6, s6, -4; addi s7, s7, -8; li s8, 0
     pv.mlsduosup.b s6, 0, 1; jalr ra, 0(s6); addi s8, s8, 1
     2: pv.mlsduosup.b s6, 0, 1; jalr ra, 0(s7); addi s8, s8, 2
     3: addi s8, s8, 4 => s8 4
