@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Const, Mux, Signal
 
 from xpulpnn.core.control import LsuCtrl, MemSize
+from xpulpnn.core.decoder import legal_patterns
 from xpulpnn.isa.insn import MAC_LOAD_OPS, NN_FORM_OPS, PAIR_OPS, REQUANTISE_OPS
 from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, SECOND_PAIR, XLEN
 from xpulpnn.isa.table import enabled
@@ -126,7 +127,7 @@ class _Use:
             return signal
 
         def is_row(name, chosen):
-            patterns = [row.pattern for row in rows if chosen(row)]
+            patterns = [pattern for row in rows if chosen(row) for pattern in legal_patterns(row)]
             return known(name, word.wide & raw.matches(*patterns) if patterns else Const(0, 1))
 
         self.any = is_row("uses", lambda row: True)
@@ -135,8 +136,7 @@ class _Use:
         self.requantises = is_row("requantises", lambda row: row.op in REQUANTISE_OPS)
         self.computes_and_updates = is_row("cu_form", lambda row: row.op in MAC_LOAD_OPS - NN_FORM_OPS - PAIR_OPS)
         self.pair = is_row("pair", lambda row: row.is_pair)
-        # a word without a load has a pattern of its own within that of the row with one
-        pair_loads = self.pair & ~is_row("pair_rests", lambda row: row.is_pair and not row.writes_base)
+        pair_loads = is_row("pair_loads", lambda row: row.is_pair and row.writes_base)
         self.act, both = Mux(self.pair, Cat(Const(0, 3), raw[20]), raw[20]), raw[23] & raw[24]
         self.wgt = FIRST_WEIGHT + Mux(self.nn_form | self.pair, raw[21:23], raw[25:27])
         reloads = self.computes_and_updates | (self.nn_form & (raw[23] | raw[24])) | pair_loads
