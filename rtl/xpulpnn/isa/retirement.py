@@ -22,7 +22,7 @@ class WaitCause(IntEnum):
     TRAP = 5  # An interrupt waits for what is older; an access faults; fetching starts at a handler or behind mret.
     LOAD_USE = 6  # A value is still being loaded.
     JUMP_REGISTER = 7  # The base of jalr is still being written.
-    MAC_LOAD = 8  # The load of a Mac&Load or pv.rqld, the base or the result of a requantisation is still under way.
+    MAC_LOAD = 8  # The load, base or sum of a Mac&Load, a pv.rqld or the result of a requantisation is still under way.
     MULTICYCLE = 9  # mulh* or a division computes.
     MISALIGNED = 10  # The first of two accesses across a word boundary.
     GRANT = 11  # The data memory does not grant a request.
