@@ -37,15 +37,16 @@ class OperandRead(Component):
         super().__init__(ports=ports)
 
     def _build(self, m):
-        late, stored = self.ex_late_addr == self.addr, self.stored
+        late, arrives, arriving = self.ex_late_addr == self.addr, self.wb.addr == self.addr, self.wb.data
         if self.pairs:
             # the second of two has the number of the first, but for its lowest bit
+            is_odd = self.addr[0]
             late |= self.ex_late_pair & (self.ex_late_addr[1:] == self.addr[1:])
-            is_second = self.wb.pair & self.addr[0] & (self.wb.addr[1:] == self.addr[1:])
-            stored = Mux(self.wb.we & is_second, self.wb.odd, stored)
+            arrives |= self.wb.pair & (self.wb.addr[1:] == self.addr[1:])
+            arriving = Mux(self.wb.pair & is_odd, self.wb.odd, self.wb.data)
         m.d.comb += [
             self.from_ex.eq(self.ex_we & (self.ex_addr == self.addr)),
-            self.other.eq(Mux(self.wb.we & (self.wb.addr == self.addr), self.wb.data, stored)),
+            self.other.eq(Mux(self.wb.we & arrives, arriving, self.stored)),
             self.value.eq(Mux(self.from_ex, self.ex_result, self.other)),
         ]
         m.d.comb += self.ready.eq(~(self.ex_late_we & late))
