@@ -178,7 +178,8 @@ _PAIR_LOAD = """\
 def _entry_loads(items: list[Intrinsic]) -> str:
     """The macro that fills entries of the NN-RF, by means of the first accumulating Mac&Load among ``items``."""
     first = next((item.insn for item in items if item.insn.is_mac_load and item.insn.accumulates), None)
-    if first is None:
+    # that of pairs is there with equal widths
+    if first is None or first.wgt_fmt is not None:
         return ""
     if first.is_pair:
         return _PAIR_LOAD.format(product=next(item.name for item in items if not item.insn.accumulates))
