@@ -297,9 +297,13 @@ def watch_registers(m, core, seen, register, watched_bit, config):
             ~Mux(seen["wb_loads"] & ~seen["wb_pair"], seen["wb_base_we"], seen["wb_rd_we"]),
         ),
         "sums of two products are in an even register and the next": implies(
-            seen["wb_late_we"] & seen["wb_pair"], ~seen["wb_late_addr"][0], ~restores
+            seen["wb_late_we"] & seen["wb_pair"], ~seen["wb_late_addr"][0], seen["wb_late_addr"].any(), ~restores
         ),
-        "their numbers in EX": implies(seen["ex_valid"] & seen["ex_pair"], ~seen["ex_late_addr"][0]),
+        "their numbers in EX": implies(
+            seen["ex_valid"] & seen["ex_pair"],
+            ~seen["ex_late_addr"][0],
+            ~seen["ex_late_we"] | seen["ex_late_addr"].any(),
+        ),
         "the base of a Mac&Load in EX is not rd": implies(ex_both & of_base, seen["ex_late_addr"] != seen["ex_addr"]),
         "the base of a Mac&Load in WB is not rd": implies(
             has_wb & seen["wb_late_we"] & ~restores & seen["wb_loads"] & seen["wb_rd_we"],
