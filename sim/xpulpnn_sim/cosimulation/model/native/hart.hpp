@@ -102,8 +102,8 @@ class Hart {
         expect(&Retirement::trap, raised != 0);
         expect(&Retirement::cause, raised ? raised : line);
         if (r.trap) {
-            for (Field effect : {&Retirement::rd_we, &Retirement::rd2_we, &Retirement::base_we, &Retirement::nn_we, &Retirement::mem_rmask,
-                                 &Retirement::mem_wmask}) {
+            for (Field effect : {&Retirement::rd_we, &Retirement::rd2_we, &Retirement::base_we, &Retirement::nn_we,
+                                 &Retirement::mem_rmask, &Retirement::mem_wmask}) {
                 expect(effect, 0);
             }
             pc_ = csrs_.enter_trap(r.cause & CAUSE_CODE, r.pc_rdata);
