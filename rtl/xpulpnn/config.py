@@ -157,6 +157,7 @@ _EXTENSIONS: Mapping[str, tuple[Extension, str]] = {
     "mac_load_pair": (Extension.XPULPML_PAIR, "mac_load_nn"),
     "mixed_weights": (Extension.XPULPML_MIXED, "mac_load_pair"),
     "requantise": (Extension.XPULPRQ, "mac_load_nn"),
+    "requantise_exact": (Extension.XPULPRQ_EXACT, "requantise"),
 }
 """Extension that each field adds, and the field without which it cannot be."""
 
@@ -185,6 +186,9 @@ class CoreConfig:
     #: requantise: Requantisation by a factor, a summand and a shift (``pv.rqld``, ``pv.rqu``, ``pv.rqs``) to the
     #:   widths 8, 4 and 2; needs ``mac_load_nn`` and one of these widths.
     requantise: bool = field(default=False, metadata=IF_SET)
+    #: requantise_exact: Requantisation also by a product of 64 bits, rounded once, with a zero point (``pv.rqxu``,
+    #:   ``pv.rqxs``), and a multiplier that makes such a product in one cycle; needs ``requantise``.
+    requantise_exact: bool = field(default=False, metadata=IF_SET)
     #: dotp: Structure of the dot-product unit. Its widths are the SIMD widths of the whole core.
     dotp: DotpConfig = field(default_factory=DotpConfig)
     #: multiplier: Structure of the 32 x 32 bit multiplier: one product and sum left to the synthesis tool, or Booth

@@ -157,6 +157,9 @@ WORD_FIELDS = {
     "lane2": Field("lane", _IMM, "1:0", "29:28"),
     "lane3": Field("lane", _IMM, "2:0", "30:28"),
     "lane4": Field("lane", _IMM, "3:0", "31:28"),
+    "lane2'": Field("lane", _IMM, "1:0", "28:27"),
+    "lane3'": Field("lane", _IMM, "2:0", "29:27"),
+    "lane4'": Field("lane", _IMM, "3:0", "30:27"),
 }
 """Fields of 32-bit instructions by token."""
 

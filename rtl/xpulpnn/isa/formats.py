@@ -59,6 +59,7 @@ class Extension(Enum):
     XPULPML_PAIR = "XpulpMLpair"  # Mac&Load of two activations with one weight, two sums
     XPULPML_MIXED = "XpulpMLmixed"  # the same with weights of half or a quarter of the activations' width
     XPULPRQ = "XpulpRq"  # requantisation by a factor, a summand and a shift
+    XPULPRQ_EXACT = "XpulpRqx"  # the same with a product of 64 bits, rounded once, and a zero point
 
 
 BASE_EXTENSIONS = frozenset(

@@ -12,7 +12,8 @@ STORE_OPS = frozenset({"sb", "sh", "sw"})
 NN_FORM_OPS = frozenset({"pv.mlsdot", "pv.mldot"})  # Mac&Load with both factors from the NN-RF.
 PAIR_OPS = frozenset({"pv.mlsduo", "pv.mlduo"})  # Mac&Load of a weight with two activations.
 MAC_LOAD_OPS = NN_FORM_OPS | PAIR_OPS | {"pv.cusdot"}
-REQUANTISE_OPS = frozenset({"pv.rqu", "pv.rqs"})
+EXACT_OPS = frozenset({"pv.rqxu", "pv.rqxs"})  # Requantisation with a product of 64 bits.
+REQUANTISE_OPS = frozenset({"pv.rqu", "pv.rqs"}) | EXACT_OPS
 DOT_PRODUCT_OPS = frozenset(f"pv.{form}dot{signs}" for form in ("", "s") for signs in ("up", "usp", "sp"))
 _KINDS = {
     "is_load": LOAD_OPS,
@@ -26,6 +27,7 @@ _KINDS = {
     "multiplies_high": frozenset({"mulh", "mulhsu", "mulhu"}),
     "divides": frozenset({"div", "divu", "rem", "remu"}),
     "requantises": REQUANTISE_OPS,
+    "is_exact": EXACT_OPS,
     "loads_parameter": frozenset({"pv.rqld"}),
 }
 """Operations for which a property of the row holds."""
@@ -97,6 +99,7 @@ class Insn:
     loads_parameter: bool = field(init=False, repr=False, compare=False)
     #: requantises: It multiplies, adds, shifts, clips and puts the result into a lane of rd.
     requantises: bool = field(init=False, repr=False, compare=False)
+    is_exact: bool = field(init=False, repr=False, compare=False)  #: It does so by a product of 64 bits, rounded once.
 
     def __post_init__(self) -> None:
         fixed = self.pattern.replace("0", "1").replace("-", "0")

@@ -237,6 +237,11 @@ RELOAD_ANY = "NN[t] = mem32[rs1]\nrs1 = rs1 + 4\n"  # Load of any operand of Mac
 
 _REQUANTISE = "t = sx(NN[6] * rs1 + NN[7], 32) >> rs2[4:0]\nrd[lane] = min(max(t, {least}), {most})"
 
+_REQUANTISE_EXACTLY = (
+    "n = rs2[5:0]\nr = 2 ** (n - 1) if n > 0 else 0\nt = sx(rs1 + NN[7], 32) * sx(NN[6], 32)\n"
+    "t = ((t + r) >> n) + sx(rs2[15:8], 8)\nrd[lane] = min(max(t, {least}), {most})"
+)
+
 _MAC_LOAD = {
     "pv.mlsdot": Operation(
         "dot product of two entries, added to rd; reload of one of them",
@@ -259,6 +264,14 @@ _MAC_LOAD = {
     ),
     "pv.rqu": Operation("scale, add, shift, clip to an unsigned element, put into a lane", _REQUANTISE),
     "pv.rqs": Operation("scale, add, shift, clip to a signed element, put into a lane", _REQUANTISE),
+    "pv.rqxu": Operation(
+        "add, scale in 64 bits, shift with rounding, add the zero point, clip to an unsigned element, put into a lane",
+        _REQUANTISE_EXACTLY,
+    ),
+    "pv.rqxs": Operation(
+        "add, scale in 64 bits, shift with rounding, add the zero point, clip to a signed element, put into a lane",
+        _REQUANTISE_EXACTLY,
+    ),
     "pv.qnt": Operation(
         "codes of two pixels by search among thresholds",
         "codes = 0\n"

@@ -15,7 +15,7 @@ SIMD, MAC_LOAD = "1010111", "1110111"
 
 H, B, N, C = ElemFmt
 VECTOR, SC, SCI = Op2Mode
-_CU, _RQ = Extension.XPULPML_CU, Extension.XPULPRQ
+_CU, _RQ, _RQX = Extension.XPULPML_CU, Extension.XPULPRQ, Extension.XPULPRQ_EXACT
 
 _FUNCT3 = {
     (H, VECTOR): "000",
@@ -227,6 +227,19 @@ def _requantisation() -> Iterator[Insn]:
             )
 
 
+# funct3, bits from 31 down to the number of a lane, and its bits
+_REQUANTISED_EXACTLY = {B: ("001", "010", 2), N: ("001", "00", 3), C: ("000", "0", 4)}
+
+
+def _exact_requantisation() -> Iterator[Insn]:
+    for name, sign in (("pv.rqxu", "0"), ("pv.rqxs", "1")):
+        for fmt, (funct3, above, bits) in _REQUANTISED_EXACTLY.items():
+            word = pattern(MAC_LOAD, funct3, f"{above}{'-' * bits}1{sign}")
+            yield Insn(
+                f"{name}.{fmt.suffix}", word, f"rd~,rs1,rs2,lane{bits}'", _RQX, name, fmt=fmt, a_signed=sign == "1"
+            )
+
+
 SIMD_ROWS = (
     *_lanes(_LANE_WISE, _V2_FORMATS),
     *_absolute(_V2_FORMATS),
@@ -260,5 +273,5 @@ XPULPNN2_ROWS = (
 )
 """Reload of the other activation, products without accumulation with either selector, requantisation."""
 
-XPULPNN3_ROWS = (*_pairs(), *_mixed_pairs())
-"""Mac&Load of two products, and the same with narrower weights."""
+XPULPNN3_ROWS = (*_pairs(), *_mixed_pairs(), *_exact_requantisation())
+"""Mac&Load of two products, the same with narrower weights, requantisation with a product of 64 bits."""

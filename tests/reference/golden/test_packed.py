@@ -1,6 +1,8 @@
 """Packed operations: directed values (guide, "Easily mistaken", "Mac&Load") and lanes of plain integers; pv.qnt
 against the counting definition and the narrow address arithmetic (guide, "Threshold quantisation")."""
 
+from fractions import Fraction
+from math import floor
 from random import Random
 
 import numpy as np
@@ -238,6 +240,37 @@ def test_every_lane_and_shift(name, letter):
             mask = (1 << width) - 1 << lane * width
             expected.append(old & ~mask | element(name, letter, factor, summand, rs1, rs2) << lane * width)
     check(executions, many(find(f"{name}.{letter}"), executions), expected)
+
+
+@pytest.mark.parametrize("letter", "bnc")
+@pytest.mark.parametrize("name", ["pv.rqxu", "pv.rqxs"])
+def test_every_lane_and_shift_of_64_bits(name, letter):
+    rng = Random(f"{SEED}{name}{letter}")
+    width, executions, expected = WIDTHS[letter], [], []
+    low, high = (0, (1 << width) - 1) if name == "pv.rqxu" else (-(1 << width - 1), (1 << width - 1) - 1)
+    inside = 0
+    for lane in range(32 // width):
+        for shift in range(64):
+            factor, summand, rs1 = (rng.choice((rng.getrandbits(32), rng.choice(RQ_CORNERS))) for _ in range(3))
+            zero = rng.randrange(-128, 128)
+            if rng.randrange(2):
+                # a result near the bounds, wherever the shift puts them
+                factor = rng.choice((1, 0x4000_0000, -(1 << 31), rng.getrandbits(31) | 1))
+                zero = rng.choice((0, 1, -1))
+                rs1 = (rng.randrange(low - 1, high + 2) << shift) // factor - summand & ONES
+            rs2, old = (
+                rng.getrandbits(16) << 16 | (zero & 0xFF) << 8 | rng.getrandbits(2) << 6 | shift,
+                rng.getrandbits(32),
+            )
+            executions.append({"rs1": rs1, "rs2": rs2, "rd": old, "act": factor & ONES, "wgt": summand, "lane": lane})
+            # the nearest integer, halves up
+            scaled = Fraction(signed(rs1 + summand, 32) * signed(factor, 32), 1 << shift)
+            y = floor(scaled + Fraction(1, 2)) + zero
+            inside += low < y < high
+            mask = (1 << width) - 1 << lane * width
+            expected.append(old & ~mask | (min(max(y, low), high) & mask >> lane * width) << lane * width)
+    check(executions, many(find(f"{name}.{letter}"), executions), expected)
+    assert inside > len(executions) / 20
 
 
 class Recorder:

@@ -61,7 +61,7 @@ def expected(insn, word, regs, nn, memory):
             sources.wgt = column(nn[FIRST_WEIGHT + (word >> 21 & 3)])
         elif insn.op == "pv.cusdot":
             sources.wgt = column(nn[FIRST_WEIGHT + insn.entry])
-        elif insn.op in ("pv.rqu", "pv.rqs"):
+        elif insn.op in ("pv.rqu", "pv.rqs", "pv.rqxu", "pv.rqxs"):
             sources.act, sources.wgt = column(nn[6]), column(nn[7])
         effects = execute(insn, sources)
         if effects.address is not None:

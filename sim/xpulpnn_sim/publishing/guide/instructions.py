@@ -53,6 +53,7 @@ GROUPS: dict[str, Callable[[Insn], bool]] = {
     "mac-load-pair": _extension(Extension.XPULPML_PAIR),
     "mac-load-mixed": _extension(Extension.XPULPML_MIXED),
     "requantise": _extension(Extension.XPULPRQ),
+    "requantise-exact": _extension(Extension.XPULPRQ_EXACT),
     "qnt": _extension(Extension.XPULPQNT),
     "scalar": _is_scalar,
     "lanes": lambda insn: insn.fmt is not None,

@@ -224,7 +224,7 @@ def _intrinsics() -> Iterator[Sequence[str]]:
 
 _SHOWN_SETTINGS = (
     *("xpulpv2", "xpulpnn", "mac_load_nn", "mac_load_cu", "mac_load_cross", "mac_load_dot", "mac_load_pair"),
-    *("mixed_weights", "requantise", "widths", "nnrf_entries"),
+    *("mixed_weights", "requantise", "requantise_exact", "widths", "nnrf_entries"),
 )
 
 

@@ -117,6 +117,8 @@ _HALF = 1 << 16
 _WORD = 1 << 32
 _SHIFTS = 32
 _LANE_FIELD = 1 << 28  # Place value of the lane in an instruction word
+_EXACT_SHIFTS, _EXACT_LANE_FIELD = 64, 1 << 27
+_BYTE_PLACE = 1 << 8
 
 
 def load_parameter(insn: Insn, src: Sources) -> Effects:
@@ -135,15 +137,42 @@ def _scaled(value: U32, factor: U32, summand: U32) -> I64:
 
 def requantise(insn: Insn, src: Sources) -> Effects:
     """pv.rqu and pv.rqs; ``act`` is the factor, ``wgt`` the summand."""
-    assert insn.fmt is not None
-    levels = 1 << insn.fmt.width
     divisor = np.int64(1) << (src.rs2.astype(np.int64) % _SHIFTS)
     quotient = _scaled(src.rs1, src.act, src.wgt) // divisor
+    return Effects(rd=_with_element(insn, src, quotient, src.word.astype(np.int64) // _LANE_FIELD))
+
+
+def requantise_exactly(insn: Insn, src: Sources) -> Effects:
+    """pv.rqxu and pv.rqxs, in integers of any length; ``act`` is the factor, ``wgt`` the summand."""
+    assert insn.fmt is not None
+    rows = zip(*(column.tolist() for column in (src.rs1, src.wgt, src.act, src.rs2)), strict=True)
+    # what lies beyond the bounds of all formats is cut off for the array, not rounded
+    quotient = [min(max(_rounded(*row), -_WORD), _WORD) for row in rows]
+    lane = src.word.astype(np.int64) // _EXACT_LANE_FIELD % insn.fmt.lanes
+    return Effects(rd=_with_element(insn, src, np.array(quotient, np.int64), lane))
+
+
+def _rounded(value: int, summand: int, factor: int, scale: int) -> int:
+    """Nearest integer to the scaled value, halves up, plus the zero point."""
+    number, by = _as_signed((value + summand) % _WORD, _WORD), _as_signed(factor, _WORD)
+    divisor = 2 ** (scale % _EXACT_SHIFTS)
+    zero_point = _as_signed(scale // _BYTE_PLACE % _BYTE_PLACE, _BYTE_PLACE)
+    return (2 * number * by + divisor) // (2 * divisor) + zero_point
+
+
+def _as_signed(number: int, modulus: int) -> int:
+    return number - modulus if 2 * number >= modulus else number
+
+
+def _with_element(insn: Insn, src: Sources, value: I64, lane: I64) -> U32:
+    """The old rd with an element that is the clipped value."""
+    assert insn.fmt is not None
+    levels = 1 << insn.fmt.width
     least = -(levels // 2) if insn.a_signed else 0
-    element = np.clip(quotient, least, least + levels - 1) % levels
-    place = np.int64(levels) ** (src.word.astype(np.int64) // _LANE_FIELD)
+    element = np.clip(value, least, least + levels - 1) % levels
+    place = np.int64(levels) ** lane
     old = src.rd.astype(np.int64)
-    return Effects(rd=(old + (element - old // place % levels) * place).astype(np.uint32))
+    return (old + (element - old // place % levels) * place).astype(np.uint32)
 
 
 ReadHalf = Callable[[U32], U32]  # Half-words in memory at the given byte addresses, zero-extended

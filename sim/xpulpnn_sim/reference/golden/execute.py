@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from xpulpnn.errors import EncodingError
-from xpulpnn.isa.insn import DOT_PRODUCT_OPS, NN_FORM_OPS, PAIR_OPS, REQUANTISE_OPS, Insn
+from xpulpnn.isa.insn import DOT_PRODUCT_OPS, EXACT_OPS, NN_FORM_OPS, PAIR_OPS, REQUANTISE_OPS, Insn
 from xpulpnn_sim.reference.golden import dotp, scalar, simd
 from xpulpnn_sim.reference.golden.effects import I64, U32, Effects, Sources, immediate
 from xpulpnn_sim.reference.golden.scalar import SHIFT_MASK, exact, low_word
@@ -106,6 +106,7 @@ HANDLERS: dict[str, Handler] = {
     "pv.cusdot": dotp.mac_load_cu,
     "pv.rqld": dotp.load_parameter,
     **dict.fromkeys(REQUANTISE_OPS, dotp.requantise),
+    **dict.fromkeys(EXACT_OPS, dotp.requantise_exactly),
     **dict.fromkeys(SEQUENCER_OPS, lambda insn, src: Effects()),
 }
 """Reference function of each table op but ``pv.qnt``, which needs a memory: see ``golden.quant``."""
