@@ -369,7 +369,7 @@ def test_cosim_records(tmp_path, capsys):
     arguments = ["cosim", "conv", "--layer", "5x4x12:6x3x2:s=2", "--variant", "all", "--bits", "8,2"]
     assert cli.main([*arguments, "--grant-stalls", "0.2", "--json", str(report)]) == 0
     records = read_results(report)
-    assert len(records) == 20
+    assert len(records) == 22
     for record in records:
         assert record.keys() == FIELDS
         assert record["mismatches"] == 0

@@ -85,9 +85,8 @@ class Insn:
     is_branch: bool = field(init=False, repr=False, compare=False)  #: It is a conditional branch.
     is_jump: bool = field(init=False, repr=False, compare=False)  #: It is an unconditional jump.
     is_mac_load: bool = field(init=False, repr=False, compare=False)  #: It is a Mac&Load of any form.
-    is_nn_form: bool = field(
-        init=False, repr=False, compare=False
-    )  #: It is one of one product, both factors in the NN-RF.
+    #: is_nn_form: It is one of one product, both factors in the NN-RF.
+    is_nn_form: bool = field(init=False, repr=False, compare=False)
     #: is_pair: It is one of two products, a weight with both activations of a pair; the sums are in rd and the next.
     is_pair: bool = field(init=False, repr=False, compare=False)
     uses_dotp: bool = field(init=False, repr=False, compare=False)  #: The dot-product unit computes its result.

@@ -22,7 +22,8 @@ from xpulpnn_sim.reference.stimuli import element_width, instruction_words, oper
 pytestmark = pytest.mark.unit
 
 CASES = 6
-ENTRIES = 8
+ENTRIES = 10
+READ_AS = {"rs3": "rd", "rd1": "rs2"}  # registers read through the port of another
 ROWS = [
     row
     for row in enabled(frozenset(Extension), frozenset({2, 4, 8, 16}), aliases=True)
@@ -55,13 +56,15 @@ class Columns:
 
 def numbers_of_registers(insn: Insn, word: int) -> dict[str, int]:
     fields = (token.field for token in insn.tokens if token.field.kind is FieldKind.REGISTER)
-    return {field.name: field.extract(word) for field in fields}
+    found = {field.name: field.extract(word) for field in fields}
+    # the second of two sums, which is none behind x0
+    return found | {"rd1": found["rd"] and found["rd"] + 1} if insn.is_pair else found
 
 
 def registers(insn: Insn, word: int, sources: dict[str, int]) -> list[int]:
     regs = [0] * 32
     for name, number in numbers_of_registers(insn, word).items():
-        regs[number] = sources[{"rs3": "rd"}.get(name, name)] if number else 0
+        regs[number] = sources[READ_AS.get(name, name)] if number else 0
     return regs
 
 
@@ -119,7 +122,7 @@ def test_statements_on_gates_are_those_on_integers(insn):
         # fields that name the same register have the same value, x0 has none
         values: dict[int, int] = {0: 0}
         for name, number in numbers_of_registers(insn, word).items():
-            field = {"rs3": "rd"}.get(name, name)
+            field = READ_AS.get(name, name)
             sources[field][case] = values.setdefault(number, sources[field][case])
     entries = [[random_word(rng) for _ in range(CASES)] for _ in range(ENTRIES)]
     loaded, pcs = ([random_word(rng) & ~1 for _ in range(CASES)] for _ in range(2))
