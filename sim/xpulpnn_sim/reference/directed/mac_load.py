@@ -18,9 +18,14 @@ def _elements(word: int, width: int, *, signed: bool) -> list[int]:
     return [value - (1 << width) if signed and value >> (width - 1) else value for value in values]
 
 
-def dot(first: int, second: int, width: int, first_signed: bool, second_signed: bool) -> int:
-    """Sum of the products of the elements, not cut to a word."""
-    firsts, seconds = _elements(first, width, signed=first_signed), _elements(second, width, signed=second_signed)
+def dot(
+    first: int, second: int, width: int, first_signed: bool, second_signed: bool, narrow: tuple[int, int] | None = None
+) -> int:
+    """Sum of the products of the elements, not cut to a word; ``narrow``: bits of an element of the first word, and the
+    slice of it that is multiplied."""
+    bits, part = narrow or (width, 0)
+    seconds = _elements(second, width, signed=second_signed)
+    firsts = _elements(first, bits, signed=first_signed)[part * len(seconds) : (part + 1) * len(seconds)]
     return sum(a * b for a, b in zip(firsts, seconds, strict=True))
 
 

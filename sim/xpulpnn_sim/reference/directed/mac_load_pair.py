@@ -24,6 +24,35 @@ def _both(weight: int, pair: int, suffix_of: tuple[int, bool, bool] = (8, True, 
     return first, second
 
 
+_NARROW = {"h": "b0 b1 n0 n1 n2 n3", "b": "n0 n1 c0 c1 c2 c3", "n": "c0 c1"}
+"""Slices of a word of narrower weights, by the format of the activations."""
+_BITS = {"b": 8, "n": 4, "c": 2}
+
+
+def _narrower() -> Iterator[str]:
+    """Every slice, all signs, in all forms; an entry is loaded by a product of its old word and used by the next."""
+    entries = dict(_NN)
+    rows = [(row, name) for row in ROWS for name in _NARROW.get(row[0][-1], "").split()]
+    for number, ((suffix, width, (first, second)), name) in enumerate(rows):
+        weight, pair = number % 4, number // 4 % 2
+        loaded = (2 + weight, 8 * pair, 8 * pair + 1)[number // 2 % 3]
+        words = [(0x9E37_79B9 * (2 * number + turn) + 0x1234_5678) & WORD_MASK for turn in range(2)]
+        old, new, last = (
+            [
+                dot(turn[2 + weight], turn[8 * pair + half], width, first, second, (_BITS[name[0]], int(name[1])))
+                for half in range(2)
+            ]
+            for turn in (entries, entries | {loaded: words[0]}, entries | {loaded: words[1]})
+        )
+        entries[loaded] = words[1]
+        yield f"""
+        {words_at(WINDOW, words)}; addi t1, tp, 0; li a0, {number}; li a1, -{number}
+        pv.mlsduo{suffix}.{name} a0, (t1!), {weight}, {pair}, {loaded}; pv.mlduo{suffix}.{name} a2, {weight}, {pair}
+        pv.mlduo{suffix}.{name} a4, (t1!), {weight}, {pair}, {loaded}; pv.mlsduo{suffix}.{name} a2, {weight}, {pair}
+        => a0! {number + old[0]}, a1! {old[1] - number}, a4! {new[0]}, a5! {new[1]}
+        addi zero, zero, 0 => a2! {new[0] + last[0]}, a3! {new[1] + last[1]}"""
+
+
 def _sums(steps: Iterable[_Step], entries: dict[int, int], words: Sequence[int]) -> dict[int, list[int]]:
     """Both sums of every number; loads take ``words`` in order."""
     sums: dict[int, list[int]] = {}
@@ -115,8 +144,9 @@ def _one_instruction() -> str:
 def _illegal() -> list[int]:
     """Words that are no instructions: odd first registers, entries that no word loads, every other fixed bit."""
     values = {"rd": 10, "rs1": 11, "w": 1, "p": 0, "t": 2}
+    chosen = {"pv.mlsduosup.b", "pv.mlduoup.c", "pv.mlsduousp.h.n2", "pv.mlduosp.n.c1"}
     words: set[int] = set()
-    for row in (row for row in INSNS if row.mnemonic in ("pv.mlsduosup.b", "pv.mlduoup.c")):
+    for row in (row for row in INSNS if row.mnemonic in chosen):
         word = row.encode(**{token.field.name: values[token.field.name] for token in row.tokens})
         words.update(word & ~(0xF << 21) | upper << 29 | lower << 23 for upper in range(4) for lower in range(4))
         words.update(word ^ 1 << bit for bit in (7, 15, 16, 26, 31))
@@ -134,6 +164,19 @@ PROGRAMS = programs(f"""
 == Mac&Load of two products: every format and sign, both pairs [mac_load_pair]
     {_FILL}
     {"".join(_formats())}
+== Mac&Load of two products: every slice of narrower weights [mixed_weights]
+    {_FILL}
+    {"".join(_narrower())}
+    # worked out by hand: activations 1, 2, 3, 4 and nibbles 1, 2, 3, 15, 5, 6, 7, 8 (15 and 8: -1 and -8 with a sign)
+    {words_at(WINDOW, (0x0403_0201, 0x8765_F321))}
+    addi t1, tp, 0; pv.mlduoup.b zero, (t1!), 0, 0, 0; pv.mlduoup.b zero, (t1!), 0, 0, 2
+    pv.mlduoup.b.n0 a0, 0, 0 => a0! 74
+    pv.mlduoup.b.n1 a0, 0, 0 => a0! 70
+    pv.mlduosup.b.n0 a0, 0, 0 => a0! 10
+    pv.mlduosup.b.n1 a0, 0, 0 => a0! 6
+    # its lowest four crumbs are 1, 0, 2 and 0, where 2 is -2 with a sign
+    pv.mlduousp.b.c0 a0, 0, 0 => a0! 7
+    pv.mlduosp.b.c0 a0, 0, 0 => a0! -5
 == Mac&Load of two products: every entry loaded and used at once [mac_load_pair]
     {_FILL}
     {"".join(_every_entry())}
