@@ -19,6 +19,7 @@ from xpulpnn.isa.machine import WORD_MASK, XLEN
 from xpulpnn.isa.table import find
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, run_vectors, start
 from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.reference.golden.dotp import widened
 from xpulpnn_sim.reference.golden.effects import IMMEDIATES, U32, Effects, Sources, immediate
 from xpulpnn_sim.reference.golden.execute import execute
 from xpulpnn_sim.reference.golden.scalar import offset
@@ -121,7 +122,7 @@ def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
     # where they mean nothing they are anything
     columns["nn_kappa"], columns["nn_lambda"] = (src.act, src.wgt) if insn.requantises else (src.loaded, ~src.loaded)
     factors = {"rs1": first, "rs2": second, "rd": src.rd, "dotp_a": first, "dotp_b": second}
-    factors |= {"later_pair": src.word >> np.uint32(20) & np.uint32(1)}
+    factors |= {"word": src.wgt, "later_pair": src.word >> np.uint32(20) & np.uint32(1)}
     total = src.act * src.rs1 + src.wgt if insn.requantises else zero
     requantised = {"sum": total, "places": src.rs2 & _SHIFT_MASK, "lane": src.word >> np.uint32(28), "old": src.rd}
     return operands | columns | factors | requantised
@@ -216,6 +217,11 @@ def value_of_rd(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[
     return {"result": effects.rd}
 
 
+def weights_of_row(insn: Insn, _: Effects, operands: OperandColumns) -> dict[str, U32]:
+    """Expectation of the unit whose output is the weights in the format of the activations."""
+    return {"result": widened(insn, operands["word"])}
+
+
 def batch_of_rows(
     rng: Random, expectation: Expectation = value_of_rd, rows: Iterable[ControlledInsn] | None = None
 ) -> Batch:
@@ -289,7 +295,8 @@ def with_latency(batch: Batch, rng: Random) -> Batch:
 async def rows_match_golden(dut: Dut) -> None:
     """All rows interleaved, corner cases and random operands, so that every result follows one of another row."""
     rng, data = await start(dut), bench_data()
-    batch = batch_of_rows(rng, alu_expectation if hasattr(dut, "comparison") else value_of_rd)
+    expectation = alu_expectation if hasattr(dut, "comparison") else value_of_rd
+    batch = batch_of_rows(rng, weights_of_row if hasattr(dut, "quarter") else expectation)
     if "enable" in data["inputs"]:
         batch = with_latency(batch, rng)
     if "valid" in data:

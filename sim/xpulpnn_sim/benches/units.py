@@ -44,6 +44,7 @@ from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.dotp.ctrl import DotpCtrl, dotp_control
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
+from xpulpnn.dotp.widener import WeightWidener
 from xpulpnn.isa.cluster import BLOCK_BYTES, CONTROL, DMA_LENGTH_BITS, EVENT_UNIT, EVENT_UNIT_BYTES, TIMER
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
@@ -175,7 +176,7 @@ def _decoded_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 _FULL = "xpulpnn-full"  # the preset with every row the hardware can execute
-_EVERYTHING = f"{_FULL} mac_load_cross=on mac_load_dot=on mac_load_pair=on requantise=on"
+_EVERYTHING = f"{_FULL} mac_load_cross=on mac_load_dot=on mac_load_pair=on mixed_weights=on requantise=on"
 _INFERRED = f"{_FULL} multiplier=inferred shifter=inferred multipliers=replicated adders=inferred"
 """The naive structures, where the other units have those of the presets."""
 
@@ -229,6 +230,17 @@ def _requantiser(vectors: int, design: str, *simulators: str) -> BenchedUnit:
     rows = _controlled(RequantiseCtrl, lambda insn: requantise_control(insn) if insn.requantises else None)
     told = {"valid": _control_port(RequantiseCtrl, {"valid": True})["ctrl"], "vectors_per_row": vectors}
     return _configured("rows", Requantiser, design, *simulators, rows=rows, **told)
+
+
+def _widener_rows(config: CoreConfig) -> list[ControlledRow]:
+    """Mac&Loads of two products, whose weights it widens or passes."""
+    rows: list[ControlledRow] = []
+    for insn in filter(lambda insn: insn.is_pair, _words(config)):
+        assert insn.fmt is not None
+        ratio = 0 if insn.wgt_fmt is None else insn.wgt_fmt - insn.fmt
+        told = {"fmt": insn.fmt.value, "part": insn.entry or 0, "signed_": int(insn.a_signed)}
+        rows.append((insn.mnemonic, insn.operands, told | {"half": int(ratio == 1), "quarter": int(ratio == 2)}))
+    return rows
 
 
 def _csr_file(design: str, *simulators: str) -> BenchedUnit:
@@ -293,6 +305,9 @@ UNITS: Mapping[str, BenchedUnit] = {
     "quantiser-crumbs": _configured("quantiser", Quantiser, "xpulpnn qnt=on widths=16,8,2", "icarus", operations=60),
     "requantiser": _requantiser(400, "xpulpnn requantise=on"),
     "requantiser-part": _requantiser(200, "xpulpnn requantise=on widths=16,8,2", "icarus"),
+    "widener": _configured(
+        "rows", lambda _: WeightWidener(), _EVERYTHING, "icarus", rows=_widener_rows, vectors_per_row=8
+    ),
     "lsu": _configured("lsu", lambda _: Lsu(), _FULL, rows=_LSU_ROWS, vectors_per_row=8, idle={"ex_ctrl": 0}),
     "ex-stage": _ex_stage(f"{_FULL} mac_load_pair=on"),
     "ex-stage-inferred": _ex_stage(_INFERRED),

@@ -144,6 +144,18 @@ def _requantiser(config: CoreConfig) -> Occurring:
     )
 
 
+def _widener(config: CoreConfig) -> Occurring:
+    ports = {"fmt": "ex.dotp.fmt", "half": "pair.half", "quarter": "pair.quarter"}
+    found = {
+        tuple(int(fields.get(field, 0)) for field in ports.values()) for insn, fields in _rows(config) if insn.is_pair
+    }
+    return Occurring(
+        situations=[
+            Situation(values={port: {value} for port, value in zip(ports, one, strict=True)}) for one in sorted(found)
+        ]
+    )
+
+
 OCCURRING: Mapping[str, Callable[[CoreConfig], Occurring]] = {
     "alu": _alu,
     "mult": _mult,
@@ -151,5 +163,6 @@ OCCURRING: Mapping[str, Callable[[CoreConfig], Occurring]] = {
     "dotp": _dotp,
     "lsu": _lsu,
     "requantiser": _requantiser,
+    "widener": _widener,
 }
 """Inputs that occur at a unit of a core, by the unit's name."""

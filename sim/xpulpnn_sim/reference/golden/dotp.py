@@ -84,10 +84,11 @@ def reload(src: Sources, index: U32, happens: Bits | None = None, rd: U32 | None
     return Effects(rd=rd, base=base, address=src.rs1, accessed=happens, size=INCREMENT, nn_index=index)
 
 
-def _widened(insn: Insn, words: U32) -> U32:
-    """Words of the elements of one slice of words of narrower weights."""
+def widened(insn: Insn, words: U32) -> U32:
+    """Words of the elements of one slice of words of narrower weights; words of weights as wide as activations stay."""
+    if insn.wgt_fmt is None:
+        return words
     assert insn.fmt is not None
-    assert insn.wgt_fmt is not None
     assert insn.entry is not None
     elements = unpack(words, insn.wgt_fmt, signed=insn.a_signed)
     return pack(elements.reshape(-1, insn.fmt.lanes, len(words))[insn.entry], insn.fmt)
@@ -97,7 +98,7 @@ def mac_load_pair(insn: Insn, src: Sources) -> Effects:
     """Mac&Load of a weight with two activations; the register behind rd is read as rs2."""
     assert insn.fmt is not None
     first, second = (unpack(words, insn.fmt, signed=insn.b_signed) for words in (src.act, src.act2))
-    weights = src.wgt if insn.wgt_fmt is None else _widened(insn, src.wgt)
+    weights = widened(insn, src.wgt)
     sums = _mac(insn, src, weights, first), _mac(insn, src, weights, second, src.rs2)
     if not insn.writes_base:
         return Effects(rd=sums[0], rd2=sums[1])

@@ -224,6 +224,7 @@ _UNITS = {
     "backend.ex_stage.mult": "mult",
     "backend.ex_stage.div": "div",
     "backend.ex_stage.dotp": "dotp",
+    "backend.id_stage.widener": "widener",
     "backend.lsu": "lsu",
 }
 """Units, by their instances, of which it is known what occurs at their ports."""

@@ -123,7 +123,7 @@ def _pairs(outputs: Collection[str]) -> Iterator[tuple[dict[str, set[int]], tupl
 _SHOWN_PORTS = 12
 
 _FULL = preset("xpulpnn-full")
-_EVERYTHING = replace(_FULL, requantise=True)
+_EVERYTHING = replace(_FULL, mac_load_pair=True, mixed_weights=True, requantise=True)
 """Whose control words occur; a core with less has some of them."""
 
 _OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
@@ -133,6 +133,7 @@ _OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
     "div": ("div", _FULL),
     "lsu": ("lsu", _FULL),
     "requantiser": ("requantiser", _EVERYTHING),
+    "widener": ("widener", _EVERYTHING),
     **{
         f"dotp-{structure}": ("dotp", _EVERYTHING)
         for structure in ("shared", "shared-inferred", "register", "and", "and-inferred", "none-inferred")
