@@ -208,3 +208,15 @@ PAIR_FAULTS = (
     CoreFault("both sums are the first", WbStage, {"wb.odd": lambda _, u: u("ex.first")}, "pv.mlduosp.c"),
 )
 """Likewise with Mac&Load of two products."""
+
+MIXED_FAULTS = (
+    CoreFault("narrower weights have no sign", IdStage, {"widener.signed": lambda *_: 0}, "pv.mlsduosup.b.n1"),
+    CoreFault("weights of a quarter are not widened", IdStage, {"widener.quarter": lambda *_: 0}, "pv.mlduousp.b.c2"),
+    CoreFault(
+        "the last quarter is the third",
+        IdStage,
+        {"widener.part": lambda right, _: Mux(right.all(), 2, right)},
+        "pv.mlsduoup.h.n3",
+    ),
+)
+"""Likewise with narrower weights."""
