@@ -23,6 +23,7 @@ _LOW_BITS = 12
 _LOW = 1 << _LOW_BITS
 _MASK = 0xFFFF_FFFF
 _SIGN_SHIFT = 31
+LOAD_BY_REGISTER = "rd,rs2(rs1!)"  # operand form of loads whose base is moved by a register
 # operand forms of stores: base moved by an immediate, or by a register; a register added to it
 _BY_IMMEDIATE, BY_REGISTER, WITH_REGISTER = "rs2,stimm12(rs1!)", "rs2,rs3(rs1!)", "rs2,rs3(rs1)"
 _FORMS: dict[str, str] = {  # those meant by mnemonics that have several: post-increment by an immediate
@@ -261,8 +262,16 @@ class Builder:
         self._region = outer
 
     def aside(self, write: Callable[[], None]) -> None:
-        """Let ``write`` put its instructions, of this region, behind all others."""
+        """Let ``write`` put its instructions, of this region, where :meth:`put_asides` is next."""
         self._asides.append((self._region, write))
+
+    def put_asides(self) -> None:
+        """Put here what has been set aside: nothing comes here from the instructions before."""
+        # they may set others aside
+        for region, write in self._asides:
+            with self.region(region):
+                write()
+        self._asides.clear()
 
     # -- structure
 
@@ -378,9 +387,7 @@ class Builder:
 
     def finish(self) -> Program:
         """The program."""
-        for region, write in self._asides:
-            with self.region(region):
-                write()
+        self.put_asides()
         words = np.zeros(self.here, dtype=np.uint32)
         for position, line in enumerate(self._lines):
             operands = line.operands

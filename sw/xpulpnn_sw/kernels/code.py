@@ -5,13 +5,15 @@ from collections.abc import Callable, Mapping
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, Frame, FreeRegisters
-from xpulpnn_sw.kernels.im2col import WANTED, GroupCopy, Im2col, take_next
+from xpulpnn_sw.kernels.group_copies import GroupCopies
+from xpulpnn_sw.kernels.im2col import SPARE_WORDS, WANTED, Im2col
 from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.loops import CrossLoop, inner_loop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.quant import Store, temporaries
 from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.strips import ALONG, STATE, Strips, chosen, place_terms, strip_shares
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, group_shares, group_turns, positive, shared
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 
@@ -30,8 +32,9 @@ class KernelCode:
     def __init__(self, blocking: Blocking, structure: Structure, known: Mapping[str, int], *, inside: bool) -> None:
         variant, precision = blocking.variant, blocking.precision
         names = structure.names
-        im2col = Im2col(variant, precision, names, inside=inside) if "buffer" in names else None
+        im2col = Im2col(variant, precision, names, known, inside=inside) if "buffer" in names else None
         self._blocking, self._im2col = blocking, im2col
+        self._strips = Strips.NEVER if im2col is None else im2col.strips
         # whether results are accumulators that need no start
         self._is_bare = blocking.is_fresh and not blocking.requantises
         # a byte of single bits is put together by the products of eight channels, written out
@@ -57,7 +60,8 @@ class KernelCode:
             homes["iterations"] = spare.pop(0)
         repeated = "steps" if blocking.by_channels else "group"
         wanted = ["iterations", "shift", repeated] if variant.xpulp else ["shift", repeated]
-        wanted += [] if im2col is None else WANTED
+        if im2col is not None:
+            wanted += WANTED if self._strips is Strips.NEVER else STATE
         used: set[int] | None = None
         if im2col is None:
             used = {*FREE} - {*spare}
@@ -149,7 +153,8 @@ class KernelCode:
         terms |= {
             **given("parameters", "shift"),
             "steps": (Argument("out_channels") + (blocking.channel_step - 1)) // blocking.channel_step,
-            "out_gap": out_stride * npx - steps * blocking.step_bytes,
+            "out_gap": chosen(self._strips, out_stride * Argument("out_width"), out_stride * npx)
+            - steps * blocking.step_bytes,
         }
         if self._walks or self._im2col is not None:
             terms["out_stride"] = out_stride
@@ -170,11 +175,16 @@ class KernelCode:
         pixels = Argument("pixels")
         if self._im2col is not None:
             pixels = Argument("out_height") * Argument("out_width")
-        return {
+        terms = {
             "groups": (pixels + (npx - 1)) // npx,
-            **(group_shares() if self._im2col is None else group_turns()),
-            "first_pixel": Name("first_group") * npx,
+            **strip_shares(self._strips, npx, SPARE_WORDS * WORD),
         }
+        if self._strips is Strips.ALWAYS:
+            terms["group"] = Name("strip_left")
+        else:
+            terms |= group_shares() if self._im2col is None else group_turns()
+            terms["first_pixel" if self._strips is Strips.NEVER else ALONG] = Name("first_group") * npx
+        return terms | place_terms(self._strips, npx)
 
     def _ahead(self) -> list[int]:
         """Bytes that each weight pointer is ahead of what has been multiplied."""
@@ -183,27 +193,38 @@ class KernelCode:
 
     def write(self) -> Program:
         """The whole function."""
-        b, frame, inner = self._b, self._frame, self._inner
-        start, work = Label(), "steps" if self._blocking.by_channels else "group"
-        with frame.function(), b.skipped("beq", frame.register(work, self._temporaries[0]), ZERO, is_far=True):
-            b.place(start)
+        b, frame = self._b, self._frame
+        start, copies = Label(), None
+        with frame.function():
             if self._im2col is not None:
-                with b.region("im2col"):
-                    GroupCopy(b, frame, self._im2col, self._scratch).emit()
-            with b.region("matmul"):
-                for register, lane in zip(inner.weights, inner.lanes, strict=True):
-                    frame.load(f"weights{lane}", register)
-                if not self._is_bare:
-                    frame.load("parameters", self._parameters)
-                self._begin_blocks()
-                self._channels()
-                if self._im2col is None and not self._blocking.by_channels:
-                    self._next_rows()
-            if not self._blocking.by_channels:
-                self._next_group(start)
+                copies = GroupCopies(b, frame, self._im2col, self._scratch, self._out)
+                copies.begin(self._temporaries[0])
+            if copies is not None and copies.is_down:
+                self._groups(start, copies)
+            else:
+                work = "steps" if self._blocking.by_channels else "group"
+                with b.skipped("beq", frame.register(work, self._temporaries[0]), ZERO, is_far=True):
+                    self._groups(start, copies)
         return b.finish()
 
-    def _next_group(self, start: Label) -> None:
+    def _groups(self, start: Label, copies: GroupCopies | None) -> None:
+        b, frame, inner = self._b, self._frame, self._inner
+        b.place(start)
+        if copies is not None:
+            copies.emit()
+        with b.region("matmul"):
+            for register, lane in zip(inner.weights, inner.lanes, strict=True):
+                frame.load(f"weights{lane}", register)
+            if not self._is_bare:
+                frame.load("parameters", self._parameters)
+            self._begin_blocks()
+            self._channels()
+            if self._im2col is None and not self._blocking.by_channels:
+                self._next_rows()
+        if not self._blocking.by_channels:
+            self._next_group(start, copies)
+
+    def _next_group(self, start: Label, copies: GroupCopies | None) -> None:
         b, frame, (temporary, other, counter) = self._b, self._frame, self._temporaries[:3]
         # here, so that nothing waits for it
         group = frame.register("group", counter)
@@ -214,8 +235,8 @@ class KernelCode:
         b("addi", group, group, -1)
         frame.store("group", group)
         b.far_branch("bne", group, ZERO, start)
-        if self._im2col is not None:
-            take_next(b, frame, self._blocking.variant.npx, self._out, start, self._scratch)
+        if copies is not None:
+            copies.take_next(start)
 
     def _begin_blocks(self) -> None:
         for operation in self._inner.group_prefetch:

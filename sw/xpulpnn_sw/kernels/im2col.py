@@ -9,11 +9,16 @@ Inputs as wide as the rows are copied. Narrower ones are widened; wider ones are
 behind the other, the one of the uppermost bits first (:mod:`xpulpnn_sw.kernels.rows`).
 """
 
+from collections.abc import Collection, Mapping
+
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.rows import RowForm
 from xpulpnn_sw.kernels.same_row import STATE, SameRow, group_terms
+from xpulpnn_sw.kernels.strips import REGISTERS, Strips, strip_terms, strips_of
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, positive
+from xpulpnn_sw.kernels.variants import Variant
+from xpulpnn_sw.layers.precision import Precision
 
 SPARE_WORDS = 16  # words after the rows of a buffer that may be written: copies and clears overrun the last row
 
@@ -24,12 +29,25 @@ _PER_PIXEL = (
 """Numbers that every pixel needs; kept in registers as far as there are any."""
 
 WANTED = (*STATE, *_PER_PIXEL)  # what is best kept in registers for good, by what that saves
+_SHARED = (
+    *("line_bytes", "y", "x", "source", "height", "width", "kernel_height", "kernel_width", "pixel_bytes", "row_words"),
+    *("stride_x", "stride_y", "stride_x_bytes", "input", "pad_top", "out_height", "outside0"),
+)
+"""Numbers that the copy down the columns needs too."""
 # groups between two in consecutive turns, fewer than there are cores: the core's last one and that of the turn
 _PASSED = 2
 
 
 class Im2col(RowForm):
-    """The copy for one pixel group."""
+    """The copy for one pixel group, by arguments of which some may be known."""
+
+    def __init__(
+        self, variant: Variant, precision: Precision, names: Collection[str], known: Mapping[str, int], *, inside: bool
+    ) -> None:
+        super().__init__(variant, precision, names, inside=inside)
+        self.strips = strips_of(self, known, SPARE_WORDS * WORD)
+        if self.strips is not Strips.NEVER:
+            self.registers = max(self.registers, REGISTERS)
 
     @property
     def run_words(self) -> Term:
@@ -44,23 +62,26 @@ class Im2col(RowForm):
         pixel_bytes, out_width = Argument("pixel_bytes"), Argument("out_width")
         kernel_height, kernel_width = Argument("kernel_height"), Argument("kernel_width")
         stride_y, stride_x = Argument("stride_y"), Argument("stride_x")
-        first_pixel, line_bytes, pairs = Name("first_pixel"), Name("line_bytes"), Name("pairs")
+        line_bytes, pairs = Name("line_bytes"), Name("pairs")
         tap_bytes, reach = line_bytes, kernel_height
         if self.dilated:
             tap_bytes, reach = Name("tap_bytes"), (kernel_height - 1) * Argument("dilation") + 1
-        out_y = first_pixel // out_width
+        out_y: Term = Name("first_pixel") // out_width
+        out_x = Name("first_pixel") - out_y * out_width
+        if self.strips is not Strips.NEVER:
+            out_y, out_x = Name("out_y"), Name("out_x")
         run = self.run_words
         # planes may be filled up
         cleared = Name("plane_words") * self.planes if self.planes > 1 else Name("row_words") * self.expansion
         if self.clears_planes:
             cleared = Name("plane_words")
         next_row = Number(WORD) if self.variant.interleaved else Argument("row_stride")
-        return {
+        terms = {
             "line_bytes": Argument("width") * pixel_bytes,
             **({"tap_bytes": line_bytes * Argument("dilation")} if self.dilated else {}),
             **(given("dilation") if self.dilated else {}),
             "y": out_y * stride_y - Argument("pad_top"),
-            "x": (first_pixel - out_y * out_width) * stride_x - Argument("pad_left"),
+            "x": out_x * stride_x - Argument("pad_left"),
             "source": Argument("input") + Name("y") * line_bytes + Name("x") * pixel_bytes,
             **given("height", "width", "kernel_height", "kernel_width", "pixel_bytes", "stride_x", "stride_y"),
             # fields with these corners lie inside
@@ -80,7 +101,12 @@ class Im2col(RowForm):
             "line_step": stride_y * line_bytes - out_width * stride_x * pixel_bytes,
             **self.outside_terms(),
             **(group_terms(self) if self.by_groups else {}),
+            **strip_terms(self.strips, self),
         }
+        if self.strips is Strips.ALWAYS:
+            # of the copy along the rows no more than that shares
+            return {name: value for name, value in terms.items() if name in _SHARED or name.startswith("strip")}
+        return terms
 
     def _written(self, words: Term) -> Term:
         """Bytes from the first to behind the last word written for so many words read, in each plane."""

@@ -30,7 +30,8 @@ from xpulpnn_sw.kernels.layout import Words, banked_words, pack_words, pad_axis,
 from xpulpnn_sw.kernels.operands import Blocking, place_operands
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.requantised_code import product_program
-from xpulpnn_sw.kernels.rows import activation_rows, element_order, in_lane_order
+from xpulpnn_sw.kernels.rows import RowForm, activation_rows, element_order, in_lane_order
+from xpulpnn_sw.kernels.strips import strip_words
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, LoopStyle, Variant, for_pixels
 from xpulpnn_sw.layers.layer import (
@@ -160,6 +161,8 @@ class _Product:
             assert isinstance(self.layer, ConvLayer)
             row_stride = self.row_stride(rows)
             words = self.variant.npx * row_stride // WORD + SPARE_WORDS
+            form = RowForm(self.variant, request.precision, structure.names, inside=inside)
+            words += strip_words(form, self.layer, sizes["pixel_bytes"], words)
             stride = banked_words(words, request.placement) * WORD
             buffer = memory.reserve("im2col", request.cores * stride)
             arguments |= {"buffer": buffer, "buffer_stride": stride, "row_stride": row_stride}

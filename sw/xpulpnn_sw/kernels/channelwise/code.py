@@ -3,7 +3,17 @@
 from collections.abc import Mapping, Sequence
 
 from xpulpnn.isa.machine import TEXT_BASE
-from xpulpnn_sw.kernels.builder import BY_REGISTER, STORE_BY_BITS, WORD, ZERO, Builder, Held, Value, fits_immediate
+from xpulpnn_sw.kernels.builder import (
+    BY_REGISTER,
+    LOAD_BY_REGISTER,
+    STORE_BY_BITS,
+    WORD,
+    ZERO,
+    Builder,
+    Held,
+    Value,
+    fits_immediate,
+)
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, SP, STACK_ALIGNMENT, Frame, FreeRegisters
 from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.terms import Term
@@ -11,7 +21,7 @@ from xpulpnn_sw.kernels.variants import WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.precision import SIGN_BITS
 
 _LOADS = {(8, False): "lbu", (8, True): "lb", (16, False): "lhu", (16, True): "lh", (32, False): "lw", (32, True): "lw"}
-_BY_REGISTER = {"l": "rd,rs2(rs1!)", "s": BY_REGISTER}
+_BY_REGISTER = {"l": LOAD_BY_REGISTER, "s": BY_REGISTER}
 _AT_REGISTER = "rd,rs2(rs1)"
 
 

@@ -1,0 +1,73 @@
+"""im2col of all groups of a core: along the rows of the output, down its columns, or one of both by the arguments."""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, nullcontext
+
+from xpulpnn_sw.kernels.builder import ZERO, Builder, Label
+from xpulpnn_sw.kernels.frame import Frame
+from xpulpnn_sw.kernels.im2col import GroupCopy, Im2col, take_next
+from xpulpnn_sw.kernels.strips import StripCopy, Strips
+
+
+class GroupCopies:
+    """Writes the copies, and the changes from group to group."""
+
+    def __init__(self, b: Builder, frame: Frame, form: Im2col, registers: Sequence[int], out: list[int]) -> None:
+        self._b, self._frame, self._registers, self._out = b, frame, list(registers), out
+        self._npx, self._is_asked = form.variant.npx, form.strips is Strips.ASKED
+        self._along = None if form.strips is Strips.ALWAYS else GroupCopy(b, frame, form, self._registers)
+        self._down = None if form.strips is Strips.NEVER else StripCopy(b, frame, form, registers)
+        self._strip, self._copy_along, self._copied = Label(), Label(), Label()
+
+    @property
+    def is_down(self) -> bool:
+        """Tell whether groups follow each other down the columns only, from the first one on."""
+        return self._along is None
+
+    def begin(self, flag: int) -> None:
+        """Go to the core's first strip if there are any; ``flag`` is a register that may be lost."""
+        b = self._b
+        if self._down is None:
+            return
+        with self._skipped_along(flag):
+            b.jump(self._strip)
+            # here, near what branches there
+            with b.region("im2col"):
+                self._down.put_apart()
+                if self._along is not None:
+                    b.place(self._copy_along)
+                    self._along.emit()
+                    b.jump(self._copied)
+            b.put_asides()
+
+    def emit(self) -> None:
+        """Copy the rows of a group."""
+        with self._b.region("im2col"):
+            if self._down is None:
+                assert self._along is not None
+                self._along.emit()
+                return
+            if self._along is not None:
+                flag = self._frame.register("strips", self._registers[0])
+                self._b.branch("beq", flag, ZERO, self._copy_along)
+            self._down.emit()
+            self._b.place(self._copied)
+
+    def take_next(self, start: Label) -> None:
+        """Go to ``start`` with the first of the core's next groups, if there is one."""
+        b, end = self._b, Label()
+        if self._down is not None:
+            with self._skipped_along(self._registers[0]):
+                b.place(self._strip)
+                self._down.begin(self._out, start, end)
+        if self._along is not None:
+            take_next(b, self._frame, self._npx, self._out, start, self._registers)
+        b.place(end)
+
+    @contextmanager
+    def _skipped_along(self, flag: int) -> Generator[None]:
+        """Skip what is written meanwhile where groups follow each other along the rows."""
+        is_asked = self._along is not None
+        skips = self._b.skipped("beq", self._frame.register("strips", flag), ZERO) if is_asked else nullcontext()
+        with skips:
+            yield

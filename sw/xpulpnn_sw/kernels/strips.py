@@ -1,0 +1,365 @@
+"""im2col down the columns of the output: of the rows of the input a group needs only those the group above had not.
+
+Groups of pixels that begin in the same column follow each other downwards. The words of a row of the input, for all
+pixels of a group, lie one behind the other in the buffer, and the fields of the next group begin behind the first of
+them, or as many as it is further down. Each group so needs only the rows that are new; the whole field is copied where
+a strip of groups begins. How long strips may be is up to the room in the buffer. Rows outside the input are filled and
+need no care afterwards.
+
+Rows of filters three columns wide that step by one are copied column by column, each word read once; any others as
+many times as there are pixels.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from functools import partial
+from itertools import pairwise
+
+from xpulpnn_sw.kernels.builder import LOAD_BY_REGISTER, WORD, ZERO, Builder, Held, Label
+from xpulpnn_sw.kernels.frame import Frame
+from xpulpnn_sw.kernels.rows import RowForm
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, lesser, positive, shared
+from xpulpnn_sw.kernels.variants import LoopStyle
+from xpulpnn_sw.layers.layer import ConvLayer
+
+ALONG = "along_pixel"  # name of the core's first pixel where groups follow each other along the rows
+REGISTERS = 19  # that the copy needs
+_WIDTH = 3  # columns of the filters whose words are read once
+_BUFFER_WORDS = 1024  # words of a core's buffer for several groups
+_FAR = 1 << 20  # more than any number of columns
+
+
+STATE = ("strip_place", "y", "source", "row0", "x")  # what changes from group to group, or from strip to strip
+
+
+class Strips(Enum):
+    """Choice of the order of groups."""
+
+    NEVER = "along the rows of the output"
+    ALWAYS = "down its columns"
+    ASKED = "one or the other, by the arguments"
+
+
+def _may_be(form: RowForm, out_width: int) -> bool:
+    variant = form.variant
+    is_suited = form.by_groups and variant.interleaved and variant.style is LoopStyle.PAIR and not form.inside
+    return is_suited and not out_width % variant.npx
+
+
+def strip_words(form: RowForm, layer: ConvLayer, pixel_bytes: int, words: int) -> int:
+    """Words of a core's buffer for the strips of a layer, besides ``words`` for the fields of a group."""
+    if not _may_be(form, layer.out_width):
+        return 0
+    step = form.variant.npx * layer.kernel_width * layer.stride[0] * pixel_bytes // WORD
+    return min(layer.out_height - 1, max(0, _BUFFER_WORDS - words) // step) * step
+
+
+def strips_of(form: RowForm, known: Mapping[str, int], spare_bytes: int) -> Strips:
+    """The order of groups, as far as known arguments tell."""
+    if not _may_be(form, known.get("out_width", 0)):
+        return Strips.NEVER
+    variant = form.variant
+    needed = "out_width", "kernel_height", "kernel_width", "stride_y", "pixel_bytes", "buffer_stride", "row_stride"
+    if any(name not in known for name in needed):
+        return Strips.ASKED
+    run = known["kernel_width"] * known["pixel_bytes"] * variant.npx * known["stride_y"]
+    room = known["buffer_stride"] - variant.npx * known["row_stride"] - spare_bytes
+    is_several = room >= run and known.get("out_height", 2) > 1
+    return Strips.ALWAYS if is_several and known["kernel_height"] > known["stride_y"] else Strips.NEVER
+
+
+def chosen(strips: Strips, down: Term, along: Term) -> Term:
+    """The number for groups down the columns, or that for groups along the rows."""
+    if strips is Strips.ASKED:
+        return along + Name("strips") * (down - along)
+    return down if strips is Strips.ALWAYS else along
+
+
+def strip_shares(strips: Strips, npx: int, spare_bytes: int) -> dict[str, Term]:
+    """The core's share of the strips, of the name ``groups``, and the length of a strip."""
+    if strips is Strips.NEVER:
+        return {}
+    core, groups = Argument("core"), Name("groups")
+    kernel_height, stride_y = Argument("kernel_height"), Argument("stride_y")
+    room = Argument("buffer_stride") - Argument("row_stride") * npx - spare_bytes
+    terms: dict[str, Term] = {
+        "strip_run": Argument("kernel_width") * Argument("pixel_bytes") * npx,
+        "strip_rows": lesser(room // (Name("strip_run") * stride_y) + 1, Argument("out_height")),
+        "strip_first": shared(groups * core),
+        "strip_left": shared(groups * (core + 1)) - Name("strip_first"),
+    }
+    if strips is Strips.ASKED:
+        is_whole = positive(Number(1) - (Argument("out_width") & (npx - 1)))
+        is_shared = lesser(Number(1), positive(kernel_height - stride_y))
+        terms["strips"] = lesser(is_whole * is_shared, Name("strip_rows") - 1)
+    return terms
+
+
+def place_terms(strips: Strips, npx: int) -> dict[str, Term]:
+    """Row and column of the core's first pixel, of its first strip or that of the name :data:`ALONG`."""
+    if strips is Strips.NEVER:
+        return {}
+    along, outer, inner, width = Name(ALONG), Name("outer"), Name("inner"), Argument("out_width")
+    divisor = chosen(strips, Argument("out_height"), width)
+    terms = {
+        "outer": chosen(strips, Name("strip_first"), along) // divisor,
+        "inner": chosen(strips, Name("strip_first"), along) - outer * divisor,
+        "out_y": chosen(strips, inner, outer),
+        "out_x": chosen(strips, outer * npx, inner),
+    }
+    return terms | {"first_pixel": Name("out_y") * width + Name("out_x")}
+
+
+def strip_terms(strips: Strips, form: RowForm) -> dict[str, Term]:
+    """Numbers that the copy derives from arguments and from names of the copy along the rows."""
+    if strips is Strips.NEVER:
+        return {}
+    npx, pixel_bytes, kernel_width = form.variant.npx, Argument("pixel_bytes"), Argument("kernel_width")
+    excess, stride_x_bytes = kernel_width - _WIDTH, Name("stride_x_bytes")
+    return {
+        "strip_row": Name("out_y"),
+        "strip_start": Name("row0"),
+        "strip_place": Name("row0"),
+        "strip_field": Name("strip_run") * Argument("kernel_height"),
+        "strip_words": pixel_bytes // WORD,
+        "strip_column": pixel_bytes * npx,
+        "strip_step": Argument("stride_x") * npx,
+        "strip_back": (Number(npx) - Argument("out_height") * Argument("out_width")) * Argument("out_stride"),
+        # columns that fast copies reach back, and the last one from which they read nothing beside the input; none if
+        # they do not suit the filters
+        "strip_return": Number(WORD) - pixel_bytes * (_WIDTH + npx - 2),
+        "strip_apart": excess * excess + (Argument("stride_x") - 1),
+        "strip_last": Argument("width") - (_WIDTH + npx - 1) - Name("strip_apart") * _FAR,
+        "strip_reach": Argument("stride_x") * (npx - 1),
+        "strip_end": Argument("width") - kernel_width - Name("strip_reach"),
+        "strip_lane": Number(WORD) - stride_x_bytes * (npx - 1),
+        **given("out_height", "pad_top", "input"),
+    }
+
+
+class StripCopy:
+    """Writes the copy of a group, and the change from one strip to the next."""
+
+    def __init__(self, b: Builder, frame: Frame, form: RowForm, registers: Sequence[int]) -> None:
+        self._b, self._frame, self._form, self._npx = b, frame, form, form.variant.npx
+        assert len(registers) >= REGISTERS
+        self._y, self._source, self._place, self._count, self._height, self._line, *registers = registers
+        self._increment, self._return, self._words, self._run, *registers = registers
+        self._pointer, self._second, self._third, *registers = registers
+        self._columns = _WIDTH + self._npx - 1
+        self._data = registers[: self._columns]
+        # 0 where filters suit the fast copy
+        apart = frame.constant("strip_apart")
+        self._is_fast = None if apart is None else apart == 0
+        self._left, self._right, self._apart, self._done = Label(), Label(), Label(), Label()
+        self._fill = Label(), Label()
+
+    def begin(self, out: Sequence[int], start: Label, end: Label) -> None:
+        """Begin the core's next strip and go to ``start``, or go to ``end`` if there is none."""
+        b, frame, row, x = self._b, self._frame, self._count, self._second
+        left, height, step, rows, work, source = *self._data[:4], self._pointer, self._source
+        frame.load_all(strip_left=left, strip_row=row, out_height=height, x=x)
+        b.far_branch("beq", left, ZERO, end)
+        with b.skipped("bne", row, height):
+            b.li(row, 0)
+            b.add(x, frame.value("strip_step", step), work)
+            frame.store("x", x)
+            back = frame.value("strip_back", step)
+            for register in out:
+                b.add(register, back, work)
+        b("sub", step, height, row)
+        b("p.min", step, step, left)
+        b("p.min", step, step, frame.register("strip_rows", rows))
+        b("sub", left, left, step)
+        b("mul", self._y, row, frame.register("stride_y", rows))
+        b("sub", self._y, self._y, frame.register("pad_top", rows))
+        b("add", row, row, step)
+        frame.store_all(strip_left=left, strip_row=row, group=step, y=self._y)
+        b("mul", source, self._y, frame.register("line_bytes", rows))
+        b("mul", work, x, frame.register("pixel_bytes", rows))
+        b("add", source, source, work)
+        b("add", source, source, frame.register("input", rows))
+        frame.load("strip_start", self._place)
+        frame.store_all(source=source, strip_place=self._place)
+        b.jump(start)
+
+    def put_apart(self) -> None:
+        """Write what is done for rows beside or outside the input, and for filters of other shapes."""
+        if self._is_fast is not False:
+            self._beside()
+        self._others()
+        self._b.aside(partial(self._write_fill, *self._fill))
+        self._b.put_asides()
+
+    def emit(self) -> None:
+        """Copy the new rows of the fields of the next group."""
+        b, frame = self._b, self._frame
+        x, last, start, height = self._second, self._third, *self._data[:2]
+        frame.load_all(strip_place=self._place, stride_y=self._count, x=x, y=self._y, source=self._source)
+        start, height = frame.register("strip_start", start), frame.register("kernel_height", height)
+        frame.load_all(line_bytes=self._line, height=self._height, strip_words=self._words)
+        with b.skipped("bne", self._place, start):
+            b.mv(self._count, height)
+        if self._is_fast is False:
+            b.jump(self._apart)
+        else:
+            frame.load_all(strip_last=last, pixel_bytes=self._increment, strip_column=self._run)
+            frame.load("strip_return", self._return)
+            b.branch("blt", x, ZERO, self._left)
+            b.branch("blt", last, x, self._right)
+            self._rows(partial(self._copy_columns, range(self._columns)), self._fill)
+        b.place(self._done)
+        row = self._pointer
+        b("sub", row, self._place, frame.register("strip_field", self._second))
+        frame.store_all(row0=row, y=self._y, source=self._source, strip_place=self._place)
+
+    def _rows(self, copy: Callable[[], None], fill: tuple[Label, Label] | None = None) -> None:
+        """Copy as many rows, each by ``copy``, which moves the place behind what it writes.
+
+        Others are filled by instructions from one label on, which go on at the other.
+        """
+        b, start = self._b, Label()
+        fill_start, filled = fill or (Label(), Label())
+        if fill is None:
+            b.aside(partial(self._write_fill, fill_start, filled))
+        b.place(start)
+        b.branch("bgeu", self._y, self._height, fill_start)
+        copy()
+        b.place(filled)
+        b("addi", self._y, self._y, 1)
+        b("add", self._source, self._source, self._line)
+        b("addi", self._count, self._count, -1)
+        b.branch("bne", self._count, ZERO, start)
+
+    def _write_fill(self, start: Label, end: Label) -> None:
+        b, frame, words, taps = self._b, self._frame, self._pointer, self._third
+        b.place(start)
+        outside = self._outside(self._second)
+        count, width = frame.value("strip_words", words), frame.value("kernel_width", taps)
+        with b.loop(width, taps), b.loop(count, words, level=0):
+            b.store_words([outside] * self._npx, self._place)
+        b.jump(end)
+
+    def _outside(self, register: int) -> int:
+        """The register with a word that lies around the map."""
+        if not self._form.valued:
+            return ZERO
+        self._frame.load("outside0", register)
+        return register
+
+    def _copy_columns(self, inside: range) -> None:
+        """Copy a row column by column, those of ``inside``; the others lie beside the input."""
+        b, places = self._b, [self._place, self._second, self._third]
+        data, npx = list(self._data), self._npx
+        words = [data[column] if column in inside else ZERO for column in range(self._columns)]
+        if len(inside) < self._columns:
+            outside = self._outside(next(data[column] for column in range(self._columns) if column not in inside))
+            words = [word or outside for word in words]
+        b.mv(self._pointer, self._source)
+        if inside.start:
+            b("add", self._pointer, self._pointer, self._increment)
+        for before, place in pairwise(places):
+            b("add", place, before, self._run)
+        with b.loop(Held(self._words), self._words, level=0):
+            for column in inside:
+                step = self._return if column == inside[-1] else self._increment
+                b("p.lw", data[column], step, self._pointer, form=LOAD_BY_REGISTER)
+            for column, place in enumerate(places):
+                b.store_words(words[column : column + npx], place)
+        b.mv(self._place, places[-1])
+
+    def _beside(self) -> None:
+        """Copy rows whose first or last column lies beside the input, if that is all that does."""
+        b, x, last, work = self._b, self._second, self._third, self._pointer
+        b.place(self._left)
+        b.branch("blt", last, x, self._apart)
+        b("addi", work, x, 1)
+        b.branch("bne", work, ZERO, self._apart)
+        b("add", self._return, self._return, self._increment)
+        self._rows(partial(self._copy_columns, range(1, self._columns)))
+        b.jump(self._done)
+        b.place(self._right)
+        b("addi", work, x, -1)
+        b.branch("bne", work, last, self._apart)
+        b("add", self._return, self._return, self._increment)
+        self._rows(partial(self._copy_columns, range(self._columns - 1)))
+        b.jump(self._done)
+
+    def _others(self) -> None:
+        """Copy rows pixel by pixel, those inside a word of each in turn."""
+        b, frame, x, last, beside = self._b, self._frame, self._second, self._third, Label()
+        b.place(self._apart)
+        frame.load_all(x=x, strip_end=last, stride_x_bytes=self._increment, strip_lane=self._return)
+        b.branch("blt", x, ZERO, beside)
+        b.branch("blt", last, x, beside)
+        self._rows(self._copy_words)
+        b.jump(self._done)
+        b.place(beside)
+        self._rows(self._copy_taps)
+        b.jump(self._done)
+
+    def _copy_words(self) -> None:
+        """Copy a row of which all lies inside the input."""
+        b, taps = self._b, self._third
+        b.mv(self._pointer, self._source)
+        with b.loop(self._frame.value("kernel_width", taps), taps):
+            self._copy_tap()
+
+    def _copy_tap(self) -> None:
+        """Copy the words that a column of the filters meets, of each pixel one in turn."""
+        b, words = self._b, self._data[: self._npx]
+        with b.loop(Held(self._words), self._words, level=0):
+            for word in words:
+                step = self._return if word == words[-1] else self._increment
+                b("p.lw", word, step, self._pointer, form=LOAD_BY_REGISTER)
+            b.store_words(words, self._place)
+
+    def _copy_taps(self) -> None:
+        """Copy a row of which some pixels meet columns beside the input."""
+        b, frame, x, taps, reach = self._b, self._frame, self._second, self._third, self._run
+        *_, width, last = self._data
+        frame.load_all(width=width, x=x, strip_reach=reach)
+        b.mv(self._pointer, self._source)
+        with b.loop(frame.value("kernel_width", taps), taps):
+            beside, copied = Label(), Label()
+
+            def write_beside() -> None:
+                b.place(beside)
+                self._copy_pixels()
+                b.jump(copied)
+
+            b("add", last, x, reach)
+            b.branch("bgeu", x, width, beside)
+            b.branch("bgeu", last, width, beside)
+            self._copy_tap()
+            b.place(copied)
+            b("addi", x, x, 1)
+            b.aside(write_beside)
+
+    def _copy_pixels(self) -> None:
+        """Copy the words that a column of the filters meets, of a pixel after the other."""
+        b, frame, x, from_, place = self._b, self._frame, self._second, self._run, self._place
+        word, column, source, to, width, pixels = self._data
+        b.mv(column, x)
+        b.mv(source, self._pointer)
+        with b.loop(self._npx, pixels):
+            b.mv(to, place)
+            with b.replaced("bgeu", column, width, partial(self._fill_pixel, word, to)):
+                b.mv(from_, source)
+                with b.loop(Held(self._words), self._words, level=0):
+                    b("p.lw", word, WORD, from_)
+                    b("p.sw", word, self._form.step, to)
+            b("add", source, source, self._increment)
+            b.add(column, frame.value("stride_x", word), from_)
+            b("addi", place, place, WORD)
+        # behind the words of the other pixels
+        b("addi", word, self._words, -1)
+        b("slli", word, word, self._form.step.bit_length() - 1)
+        b("add", place, place, word)
+        b.add(self._pointer, frame.value("pixel_bytes", word), from_)
+        frame.load("strip_reach", self._run)
+
+    def _fill_pixel(self, work: int, to: int) -> None:
+        outside = self._outside(work)
+        with self._b.loop(Held(self._words), self._words, level=0):
+            self._b("p.sw", outside, self._form.step, to)
