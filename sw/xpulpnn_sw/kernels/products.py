@@ -84,7 +84,8 @@ Also for conv1d without dilation and for what is not in place of pointwise and l
 a single output pixel, the others for all others. An input pixel has channels for whole words of inputs and of weights.
 {_PRODUCT}
 Input: one word behind it may be read. Buffer: buffer_stride for each core, at least the variant's pixels times
-row_stride and {SPARE_WORDS} words; best 2 words more than a multiple of 32, so that cores meet in no bank.""",
+row_stride and {SPARE_WORDS} words; best 2 words more than a multiple of 32, so that cores meet in no bank. In
+what it is longer, x3_4x4 keeps rows of fields for the groups below, where the output's width is a multiple of 4.""",
 )
 CONV_OUTSIDE_ARGUMENTS = with_outside(CONV_ARGUMENTS)
 CONV1D_ARGUMENTS = argument_structure(

@@ -187,8 +187,8 @@ class StripCopy:
         """Write what is done for rows beside or outside the input, and for filters of other shapes."""
         if self._is_fast is not False:
             self._beside()
+            self._write_fill(*self._fill)
         self._others()
-        self._b.aside(partial(self._write_fill, *self._fill))
         self._b.put_asides()
 
     def emit(self) -> None:

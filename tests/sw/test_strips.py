@@ -1,0 +1,51 @@
+"""Groups that follow each other down the columns of the output, each of which copies only rows that are new to it."""
+
+from collections import Counter
+
+import pytest
+
+from xpulpnn_sim.reference.iss.session import executed, kernel_memory
+from xpulpnn_sw.kernels.kernel import kernel_call
+
+from .runs import built, check_named
+
+LAYERS = {
+    "columns beside the input left and right, rows above and below": ("9x8x8:4x3x3:p=1", "8x8x8"),
+    "the only group of a row has columns beside it on both sides": ("3x4x8:4x3x3:p=1", "4x4x4"),
+    "nothing beside the input, an odd number of words": ("5x6x4:4x3x3:p=0", "8x8x8"),
+    "another value around the input": ("5x8x16:4x3x3:p=1,v=1", "2x2x2"),
+    "two columns beside the input": ("4x8x4:4x3x5:p=1x1x2x2", "8x8x8"),
+    "the same with another value": ("4x4x8:4x5x5:p=2,v=5", "8x8x8"),
+    "filters of two columns": ("5x8x8:4x3x2:p=1x1x0x1", "4x4x4"),
+    "steps of two, of whose rows one is known": ("9x17x8:4x3x3:s=2", "8x4x8"),
+    "steps of two in x alone": ("5x15x4:4x3x3:p=1,s=1x2", "8x8x8"),
+    "rows that step further than filters reach": ("7x8x4:4x2x3:p=0x0x1x1,s=2x1", "8x8x8"),
+    "a row of groups": ("1x8x4:4x3x3:p=1", "8x8x8"),
+    "one strip is longer than the buffer": ("20x4x16:4x3x3:p=1", "8x8x8"),
+    "groups go on in the next row": ("4x6x8:4x3x3:p=1", "8x8x8"),
+}
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("specialise", [False, True])
+@pytest.mark.parametrize("cores", [1, 3])
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers(name: str, cores: int, specialise: bool):
+    """Several cores begin in the middle of a column; general functions find the order of groups in their arguments."""
+    layer, precision = LAYERS[name]
+    check_named("conv", layer, precision, "x3_4x4", cores=cores, specialise=specialise)
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("specialise", [False, True])
+def test_rows_of_the_input_are_read_once_in_a_strip(specialise: bool):
+    """Six columns of the twelve rows that ten groups meet, in each of two strips: half as many loads as stores."""
+    run, words = built("conv", "12x10x32:4x3x3:p=0", "4x4x4", "x3_4x4", specialise=specialise), 4
+    function, seen = run.function, Counter[str]()
+    for positions in executed(run, kernel_call(run), kernel_memory(run), products=False):
+        for position in positions.tolist():
+            if position < len(function) and function.regions[position] == "im2col":
+                seen[function.insns[position].mnemonic] += 1
+    strips, rows = 8 // 4, 12
+    assert seen["p.lw"] == strips * rows * 6 * words
+    assert seen["p.sw"] == strips * rows * 4 * 3 * words
