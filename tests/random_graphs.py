@@ -11,7 +11,7 @@ from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 
-RULES = (Rule.BN32, Rule.BN64, Rule.MULTIPLY, Rule.SHIFT, Rule.THRESHOLDS)
+RULES = (Rule.BN32, Rule.BN64, Rule.EXACT, Rule.MULTIPLY, Rule.SHIFT, Rule.THRESHOLDS)
 """Rules of networks."""
 
 _WIDTHS = (8, 4, 2)

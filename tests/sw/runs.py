@@ -17,6 +17,7 @@ from xpulpnn_sw.kernels.kernel import Function, KernelCall, KernelRun, kernel_ca
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.requantisation import (
     AnyRequantisation,
+    ExactRequantisation,
     Multiplication,
     Requantisation,
     Rule,
@@ -58,6 +59,12 @@ RULES: dict[str, AnyRequantisation] = {
     ),
     "64 bits without shift": WideRequantisation(
         kappa=np.array([1, -1, 1 << 32, LONG]), lam=np.array([100, 3, 1 << 40, 0]), shift=0
+    ),
+    "exact with factors of 31 bits": ExactRequantisation(
+        factors=np.array([LONG >> 1, -LONG >> 1, 1 << 29, 1]), shifts=np.array([37, 38, 38, 38]), zero=-3
+    ),
+    "exact, which is the code of 0": ExactRequantisation(
+        factors=np.array([LONG, -LONG - 1, 77, 0]), shifts=np.array([62, 62, 44, 44]), zero=5
     ),
     "factor that wraps": Multiplication(factor=LONG, shift=24),
     "more than 16 bits before they are clipped": Multiplication(factor=3001, shift=1),

@@ -8,22 +8,32 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, LayerError
+from xpulpnn.isa.formats import Extension
 from xpulpnn_sim.api.random_layers import random_cases
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors, reference
 from xpulpnn_sim.reference.iss.session import kernel_memory
 from xpulpnn_sw.kernels.kinds import KINDS, kind
 from xpulpnn_sw.kernels.layout import ImageBuilder
-from xpulpnn_sw.kernels.requantisation import Requantisation, Rule, SearchedThresholds, Shifting, Thresholds
+from xpulpnn_sw.kernels.requantisation import (
+    ExactRequantisation,
+    Requantisation,
+    Rule,
+    SearchedThresholds,
+    Shifting,
+    Thresholds,
+)
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS
 from xpulpnn_sw.layers.layer import ConvLayer, ImageConvLayer, MatmulLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.packed_layer import packed
 
-from .runs import RULES, built, check, check_named, computed, run_share, tensors_of
+from .runs import LONG, RULES, built, check, check_named, computed, run_share, tensors_of
 
-_BEYOND = dict.fromkeys(("mac_load_cross", "mac_load_dot", "mac_load_pair", "mixed_weights", "requantise"), True)
+_BEYOND = dict.fromkeys(
+    ("mac_load_cross", "mac_load_dot", "mac_load_pair", "mixed_weights", "requantise", "requantise_exact"), True
+)
 FULL = replace(preset("xpulpnn-full"), qnt=True, **_BEYOND)
 CORES = (1, 8)
 
@@ -131,6 +141,56 @@ def test_extreme_values(text: str, name: str):
 def test_rules_at_their_ends(name: str, variant: str, result: str):
     change = partial(replace, requantisation=RULES[name])
     check_named("matmul", "4x9x6", f"8x4x{result}", variant, seed=3, change=change)
+
+
+EXACT = {
+    "ends of factors, shifts and zero": (
+        np.array([LONG, -LONG - 1, 1 << 30, -1]), np.array([62, 1, 40, 33]), -128, np.array([LONG, -LONG - 1, 0, LONG])
+    ),
+    "shifts of small sums": (np.array([3, -5, 77, 1 << 20]), np.array([2, 4, 11, 25]), 127, np.array([-9, 1, 0, 300])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kernel", "layer", "variant"), [
+    ("conv", "3x3x4:4x3x3", "x3_4x4"),
+    ("conv", "3x3x4:4x3x3", "x2_4x2"),
+    ("linear", "20:4", "x2_4x1"),
+    ("linear", "20:4", "x2_2x1"),
+    ("depthwise", "3x3x4:3x3", "xpulpnn2"),
+])  # fmt: skip
+@pytest.mark.parametrize("result", ["8", "i4", "i8"])
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_rule_by_instruction(name: str, result: str, kernel: str, layer: str, variant: str):
+    """Sums that wrap with their biases, products of 62 bits, results far beyond the range."""
+    factors, shifts, zero, bias = EXACT[name]
+    after = ExactRequantisation(factors=factors, shifts=shifts, zero=zero)
+    run, *_ = check_named(
+        kernel, layer, f"8x8x{result}", variant, change=partial(replace, requantisation=after, bias=bias)
+    )
+    assert run.name.endswith("_exact")
+    assert Extension.XPULPRQ_EXACT in run.extensions
+
+
+def test_exact_rule_without_its_instruction():
+    """Sums of 64 bits do instead, as long as they hold every result."""
+    factors, shifts, zero, bias = EXACT["ends of factors, shifts and zero"]
+    change = partial(replace, bias=bias, requantisation=ExactRequantisation(factors=factors, shifts=shifts, zero=zero))
+    text = "results of the exact rule must have sums of 64 bits where it runs in software"
+    with pytest.raises(LayerError, match=f"^{text}$"):
+        check_named("conv", "3x3x4:4x3x3", "8x8x8", "nn_4x4", change=change)
+    run, *_ = check_named("conv", "3x3x4:6x3x3", "8x8x8", "nn_4x4", rule=Rule.EXACT)
+    assert run.rule is Rule.BN64
+
+
+@pytest.mark.parametrize(("field", "value", "text"), [
+    ("shifts", np.array([63]), "shifts must be 1..62, not 63..63"),
+    ("shifts", np.array([0]), "shifts must be 1..62, not 0..0"),
+    ("zero", 128, "zero must be -128..127, not 128"),
+])  # fmt: skip
+def test_exact_rule_of_other_numbers(field: str, value: object, text: str):
+    known = {"factors": np.array([1]), "shifts": np.array([1]), "zero": 0} | {field: value}
+    with pytest.raises(LayerError, match=f"^{text}$"):
+        ExactRequantisation(**known)
 
 
 @pytest.mark.parametrize("text", ["8x4x4", "4x4xi4", "2x2x2", "i8xi8xi2"])

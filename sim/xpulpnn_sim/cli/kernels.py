@@ -72,9 +72,10 @@ class Requantising:
         Parameter(
             choices=RULES,
             help="How results below 32 bits come of the accumulators: kappa*acc + lambda in 32 or in 64 bits, shifted, "
-            "or one factor for all and a shift, or a shift alone, or thresholds of 16 bits, or (qnt) those by pv.qnt, "
-            "for results of 4 and 2 bits on a core with --set qnt=true (default bn32; results of one bit by a "
-            "threshold).",
+            "or (exact) TFLite's factor and shift for each channel, rounded once, more a code of 0, by one instruction "
+            "on a core with --set requantise_exact=true, or one factor for all and a shift, or a shift alone, or "
+            "thresholds of 16 bits, or (qnt) those by pv.qnt, for results of 4 and 2 bits on a core with --set qnt=true"
+            " (default bn32; results of one bit by a threshold).",
         ),
     ] = None
 
@@ -240,10 +241,10 @@ class PackOptions(Requantising, Json):
     layer: Annotated[str, Parameter(help=f"{FORMS}.")] = field(kw_only=False)
     weights: Path | None = field(default=None, kw_only=False)
     """Arrays of integers: weights [out][ky][kx][in], depthwise [channel][ky][kx], conv1d [out][k][in], linear and
-    matmul [out][in]; bias [out] if there is one; and for the rule kappa, lambda [out] and shift, or factor and
-    shift, or shift, or thresholds [out][levels - 1]; none of these with results of 32 bits. add: factors, summands,
-    shifts [2], or with :shift factors [2], shift and maybe a summand; avgpool with :scaled factor, summand, shift;
-    the other pools and relu without file."""
+    matmul [out][in]; bias [out] if there is one; and for the rule kappa, lambda [out] and shift, or factors,
+    shifts [out] and zero, or factor and shift, or shift, or thresholds [out][levels - 1]; none of these with results
+    of 32 bits. add: factors, summands, shifts [2], or with :shift factors [2], shift and maybe a summand; avgpool with
+    :scaled factor, summand, shift; the other pools and relu without file."""
     precision: Annotated[str | None, Parameter(metavar="XxWxY")] = None
     """Widths of inputs, weights (add: of the second map) and results (default 8 bits, signs as usual)."""
     variant: str | None = None

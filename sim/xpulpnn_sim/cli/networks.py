@@ -104,7 +104,7 @@ class ImportArguments(Samples, ImageOptions, Json):
     each layer with weights, such as 8,4,4, or NAME=4 for the layer NAME; 4/8 means weights of 4 bits and maps of 8 that
     are read."""
     wide: bool = False
-    """Requantise by 64 bits where 32 would round more."""
+    """Requantise TFLite's models as TFLite does, by the exact rule, where 32 bits would round factors more."""
 
 
 @command

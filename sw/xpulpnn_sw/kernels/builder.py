@@ -19,19 +19,14 @@ STORE_BY_BITS = {8: "sb", 16: "sh", 32: "sw"}
 MAX_COUNT_IMMEDIATE = 0xFFF  # largest count of ``lp.setupi``
 MAX_SHORT_BODY = 15  # most instructions between ``lp.setupi`` and the end of its body: a 5-bit offset in half-words
 _REACH = 1 << 12  # bytes that a branch goes back at most
-_LOW_BITS = 12
+_LOW_BITS, _MASK, _SIGN_SHIFT = 12, 0xFFFF_FFFF, 31
 _LOW = 1 << _LOW_BITS
-_MASK = 0xFFFF_FFFF
-_SIGN_SHIFT = 31
 LOAD_BY_REGISTER = "rd,rs2(rs1!)"  # operand form of loads whose base is moved by a register
 # operand forms of stores: base moved by an immediate, or by a register; a register added to it
 _BY_IMMEDIATE, BY_REGISTER, WITH_REGISTER = "rs2,stimm12(rs1!)", "rs2,rs3(rs1!)", "rs2,rs3(rs1)"
-_FORMS: dict[str, str] = {  # those meant by mnemonics that have several: post-increment by an immediate
-    **dict.fromkeys(("p.lw", "p.lb", "p.lbu", "p.lh", "p.lhu"), "rd,imm12(rs1!)"),
-    **dict.fromkeys(("p.sw", "p.sh", "p.sb"), _BY_IMMEDIATE),
-}
-
-_INVERSE = {"beq": "bne", "bne": "beq"}
+# those meant by mnemonics that have several: post-increment by an immediate
+_FORMS = dict.fromkeys(("p.lw", "p.lb", "p.lbu", "p.lh", "p.lhu"), "rd,imm12(rs1!)")
+_FORMS |= dict.fromkeys(("p.sw", "p.sh", "p.sb"), _BY_IMMEDIATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +72,7 @@ class Builder:
     def __init__(self, text_base: int, *, xpulp: bool, is_long: bool = False) -> None:
         self._text_base, self.xpulp, self.is_long = text_base, xpulp, is_long
         self._lines: list[_Line] = []
-        self._loop_ends: set[int] = set()
-        self._inner: set[int] = set()
+        self._loop_ends, self._inner = set[int](), set[int]()
         self._region = "setup"
         self._asides: list[tuple[str, Callable[[], None]]] = []
 
@@ -131,10 +125,7 @@ class Builder:
 
     def put(self, rd: int, value: Value) -> None:
         """Load a number into a register."""
-        if isinstance(value, Held):
-            self.mv(rd, value.register)
-        else:
-            self.li(rd, value)
+        self.mv(rd, value.register) if isinstance(value, Held) else self.li(rd, value)
 
     def add(self, register: int, value: Value, temporary: int) -> None:
         """Add to a register; ``temporary`` is lost if a constant needs more than 12 bits."""
@@ -211,9 +202,11 @@ class Builder:
             self("slli", work, value, place)
             self("or", word, word, work)
 
-    def requantise(self, word: int, value: int, shift: int, lane: int, bits: int, *, signed: bool) -> None:
+    def requantise(
+        self, word: int, value: int, shift: int, lane: int, bits: int, *, signed: bool, exact: bool = False
+    ) -> None:
         """Make the result of ``value`` an element of ``word``, which is not ready at once; ``shift`` is a register."""
-        self(f"pv.rq{'s' if signed else 'u'}.{ElemFmt.of_width(bits).suffix}", word, value, shift, lane)
+        self(f"pv.rq{'x' * exact}{'us'[signed]}.{ElemFmt.of_width(bits).suffix}", word, value, shift, lane)
 
     def search(self, places: Sequence[int], values: Sequence[int], work: Sequence[int], bits: int) -> None:
         """Move ``places`` in ascending tables past the half-words below ``values``, by half of the rest each time."""
@@ -291,7 +284,7 @@ class Builder:
     def far_branch(self, mnemonic: str, rs1: int, rs2: int, target: Label) -> None:
         """Branch (``beq`` or ``bne``) to a label that may be out of a branch's reach."""
         over = Label()
-        self.branch(_INVERSE[mnemonic], rs1, rs2, over)
+        self.branch({"beq": "bne", "bne": "beq"}[mnemonic], rs1, rs2, over)
         self.jump(target)
         self.place(over)
 

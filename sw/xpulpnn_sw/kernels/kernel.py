@@ -136,6 +136,10 @@ def finished_function(
     return Function(image=memory.finish(), **known)
 
 
+# what rules need of the core besides
+_OF_RULE = {Rule.QNT: Extension.XPULPQNT, Rule.EXACT: Extension.XPULPRQ_EXACT}
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class KernelRun(SharedFunction):
     """A kernel function with a layer to call it for."""
@@ -152,8 +156,7 @@ class KernelRun(SharedFunction):
     @property
     def extensions(self) -> frozenset[Extension]:
         """Extensions that the core needs besides the base set."""
-        searched = {Extension.XPULPQNT} if self.rule is Rule.QNT else set[Extension]()
-        return self.variant.extensions | searched
+        return self.variant.extensions | {_OF_RULE[self.rule]} if self.rule in _OF_RULE else self.variant.extensions
 
     def length(self, name: str) -> int:
         """Bytes of a symbol, 0 if there is none such."""

@@ -6,6 +6,7 @@ products at a time, each loads a word.
 
 from collections.abc import Sequence
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
 from xpulpnn.isa.formats import ElemFmt
@@ -208,9 +209,11 @@ class PairLoop(CrossLoop):
         if self.expansion > 1:
             weights = ElemFmt.of_width(self.bits).suffix
             self._slices = [f".{weights}{part}" for part in range(self.expansion)]
-        # what the first products multiply, and those before their own load is there
-        self.group_prefetch = [self._twice("mlsduo", ZERO, 0, 0, f"w{channel}") for channel in range(variant.nch - 1)]
-        self.block_prefetch = [self._twice("mlsduo", ZERO, 0, 0, f"a{pixel}") for pixel in range(2)]
+        # what the first products multiply, and those before their own load is there, by products that none waits for:
+        # of entries that are loaded later
+        fetch = partial(self._twice, "mlsduo", ZERO, variant.nch - 1, 1)
+        self.group_prefetch = [fetch(f"w{channel}") for channel in range(variant.nch - 1)]
+        self.block_prefetch = [fetch(f"a{pixel}") for pixel in range(2)]
 
     def _take_accumulators(self, registers: FreeRegisters) -> list[list[int]]:
         nch = self.variant.nch

@@ -119,6 +119,8 @@ class Blocking:
         if self.has_one_factor:
             return 2 * WORD
         if self.requantises:
+            if self.rule is Rule.EXACT:
+                return 2 * channels * WORD
             # biases are part of lambda, which are in their place
             return (1 if self.rule in ONE_FACTOR else channels) * WORD
         if self.by_sign:

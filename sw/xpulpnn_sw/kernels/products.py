@@ -131,7 +131,9 @@ class _Product:
         self, request: KernelRequest, layer: ProductLayer, chosen: Variant | None = None, *, biased: bool = True
     ) -> None:
         tensors, level = request.tensors, chosen or for_pixels(request.level, layer.pixels)
-        self.request, self.layer, self.variant = replace(request, level=level), layer, level
+        if not Blocking(level, request.precision, tensors.rule).requantises:
+            tensors = tensors.in_software(request.precision)
+        self.request, self.layer, self.variant = replace(request, level=level, tensors=tensors), layer, level
         self.blocking = Blocking(level, request.precision, tensors.rule, has_biases=biased, folded=tensors.folded)
 
     def row_stride(self, rows: Words) -> int:

@@ -14,6 +14,8 @@ from xpulpnn_sw.kernels.layout import Ints
 
 MAX_SHIFT = 31  # largest shift of an RV32 ``srai``
 MAX_WIDE_SHIFT = 63
+MAX_EXACT_SHIFT = 62
+_ZERO_BOUND, _ZERO_PLACE = 1 << 7, 8  # of the code of 0, and its place above the shift
 _HALF_BITS = 16
 SEARCHED_CHANNELS = 2  # channels whose thresholds one pv.qnt searches
 SEARCHED_BITS = (4, 2)  # widths of its results
@@ -24,6 +26,7 @@ class Rule(Enum):
 
     BN32 = "bn32"
     BN64 = "bn64"
+    EXACT = "exact"
     MULTIPLY = "multiply"
     SHIFT = "shift"
     THRESHOLDS = "thresholds"
@@ -90,6 +93,47 @@ class WideRequantisation(_Normalising):
             scaled = values.astype(np.int64).view(np.uint64) << missing
             words += [(scaled & np.uint64(0xFFFF_FFFF)).astype(np.int64), (scaled >> np.uint64(32)).astype(np.int64)]
         return np.stack(words, axis=-1)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ExactRequantisation:
+    """TFLite's arithmetic, rounded once: ``clip((factor*acc + 2**(shift - 1) >> shift) + zero)`` in 64 bits."""
+
+    factors: Ints  # of each channel, 32 bits
+    shifts: Ints  # of each channel
+    zero: int  # code of 0 in the results, 8 bits
+
+    rule = Rule.EXACT
+    applied_shift = 0
+
+    def __post_init__(self) -> None:
+        if self.shifts.min() < 1 or self.shifts.max() > MAX_EXACT_SHIFT:
+            raise LayerError(f"shifts must be 1..{MAX_EXACT_SHIFT}, not {self.shifts.min()}..{self.shifts.max()}")
+        if not -_ZERO_BOUND <= self.zero < _ZERO_BOUND:
+            raise LayerError(f"zero must be {-_ZERO_BOUND}..{_ZERO_BOUND - 1}, not {self.zero}")
+
+    def channel_words(self) -> Ints:
+        """Shift with code of 0, and factor of each channel, as ``[channel][word]``."""
+        codes = (self.zero & 2 * _ZERO_BOUND - 1) << _ZERO_PLACE
+        return np.stack([self.shifts.astype(np.int64) | codes, self.factors.astype(np.int64)], axis=-1)
+
+    def in_software(self, reach: Ints) -> WideRequantisation:
+        """The same results without an instruction for it, of accumulators up to ``reach`` from 0 in each channel.
+
+        Raises :class:`LayerError` where a sum of 64 bits would not hold them.
+        """
+        channels = list(zip(self.factors.tolist(), self.shifts.tolist(), reach.tolist(), strict=True))
+        # a product that never reaches half a step adds nothing
+        used = [abs(factor) * most >= 1 << (own - 1) for factor, own, most in channels]
+        shift = max([own for (_, own, _), counts in zip(channels, used, strict=True) if counts], default=1)
+        kappa, lam = list[int](), list[int]()
+        for (factor, own, most), counts in zip(channels, used, strict=True):
+            kappa.append(factor << shift - own if counts else 0)
+            lam.append((self.zero << shift) + (1 << (shift - 1)))
+            # of the sum, and of what the shift leaves of it
+            if abs(kappa[-1]) * most + abs(lam[-1]) >= 1 << min(shift + MAX_SHIFT, MAX_WIDE_SHIFT):
+                raise LayerError("results of the exact rule must have sums of 64 bits where it runs in software")
+        return WideRequantisation(kappa=np.array(kappa, np.int64), lam=np.array(lam, np.int64), shift=shift)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -166,8 +210,11 @@ def normalising(after: "AnyRequantisation", channels: int) -> "AnyRequantisation
     return after
 
 
-AnyRequantisation = Requantisation | WideRequantisation | Multiplication | Shifting | Thresholds
-_KINDS = (Requantisation, WideRequantisation, Multiplication, Shifting, Thresholds, SearchedThresholds)
+AnyRequantisation = Requantisation | WideRequantisation | ExactRequantisation | Multiplication | Shifting | Thresholds
+_KINDS = (
+    *(Requantisation, WideRequantisation, ExactRequantisation),
+    *(Multiplication, Shifting, Thresholds, SearchedThresholds),
+)
 BY_RULE: Mapping[Rule, type[AnyRequantisation]] = {kind.rule: kind for kind in _KINDS}
 
 
@@ -199,8 +246,8 @@ def block_parameters(bias: Ints, after: AnyRequantisation | None, channels: int,
 
 RQ_WIDTHS = frozenset({8, 4, 2})  # widths of results that ``pv.rq`` makes
 
-# those that ``pv.rq`` computes: a factor, a summand, a shift
-SCALING_RULES = frozenset({Rule.BN32, Rule.MULTIPLY, Rule.SHIFT})
+# those that ``pv.rq`` or ``pv.rqx`` computes: a factor, a summand, a shift
+SCALING_RULES = frozenset({Rule.BN32, Rule.EXACT, Rule.MULTIPLY, Rule.SHIFT})
 ONE_FACTOR = frozenset({Rule.MULTIPLY, Rule.SHIFT})  # those of them with the same factor for all channels
 
 
@@ -209,11 +256,14 @@ def scaled_parameters(
 ) -> Ints:
     """Parameters for ``pv.rq`` by block of ``nch`` channels, ``channels`` together, those missing zeros.
 
-    Kappa and lambda of each channel, or kappa once and each channel's lambda by a rule out of :data:`ONE_FACTOR`.
+    Kappa and lambda of each channel, or kappa once and each channel's lambda by a rule out of :data:`ONE_FACTOR`; by
+    the exact rule the words of each channel, its bias last.
     Accumulators begin with 0. What a ``bias`` of each channel adds to a result is part of lambda, modulo ``2**32``; or
     accumulators ``start`` with it, and behind kappa and a lambda of 0 are the biases. The rule must be one of
     :data:`SCALING_RULES`.
     """
+    if isinstance(after, ExactRequantisation):
+        return _by_block(channels, nch, np.column_stack([after.channel_words(), bias]))
     if isinstance(after, Requantisation):
         kappa, lam = after.kappa.astype(np.int64), after.lam.astype(np.int64)
         return _by_block(channels, nch, np.stack([kappa, lam + kappa * bias], axis=-1))

@@ -19,7 +19,7 @@ from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.loops import CrossLoop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.quant import BlockStore
-from xpulpnn_sw.kernels.requantisation import ONE_FACTOR
+from xpulpnn_sw.kernels.requantisation import ONE_FACTOR, Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
@@ -32,7 +32,8 @@ class RequantisedStore(BlockStore):
     """The end of a block through ``pv.rq``.
 
     Kappa and lambda of a channel are loaded for all pixels of a block. A result that follows at once would wait for
-    them, so that other work comes in between where there is some.
+    them, so that other work comes in between where there is some. By the exact rule each channel has a shift of its
+    own, which is loaded before them.
     """
 
     # registers of the pixels in which results gather over blocks until they are a word; without them they do in an
@@ -41,30 +42,37 @@ class RequantisedStore(BlockStore):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._one_factor = self.blocking.rule in ONE_FACTOR
+        self._one_factor, self._is_exact = self.blocking.rule in ONE_FACTOR, self.blocking.rule is Rule.EXACT
         self._stored_bits = WORD_BITS if self._words else self.blocking.stored_bits
 
-    def begin(self, channel: int = 0) -> None:
-        """Load kappa and lambda of a channel, if there are others than those of the channels before it."""
+    def begin(self, shift: int, channel: int = 0) -> None:
+        """Load kappa and lambda of a channel, if there are others than those of the channels before it.
+
+        ``shift`` is the register of its right shift.
+        """
+        if self._is_exact:
+            self.b("p.lw", shift, WORD, self.parameters)
         for number in range(1 if channel and self._one_factor else 0, 2):
             self.b("pv.rqld", number, self.parameters)
 
     def emit(self, shift: int, meanwhile: Sequence[Callable[[], None]], first_channel: int = 0) -> None:
         """Store a block after :meth:`begin`.
 
-        ``shift`` is the register of the right shift. ``meanwhile`` writes instructions that have nothing to do with it,
+        ``shift`` is the register that it was told. ``meanwhile`` writes instructions that have nothing to do with it,
         in their order, after the first channel. ``first_channel`` is the number of that channel within a store.
         """
         waiting, per_store = list(meanwhile), self._stored_bits // self.bits
         for channel in range(self.channels):
             if channel:
-                self.begin(channel)
+                self.begin(shift, channel)
                 if waiting:
                     waiting.pop(0)()
             lane = (first_channel + channel) % per_store
             results = self._words or [accumulators[channel - lane] for accumulators in self.acc]
             for result, accumulators in zip(results, self.acc, strict=True):
-                self.b.requantise(result, accumulators[channel], shift, lane, self.bits, signed=self.signed)
+                self.b.requantise(
+                    result, accumulators[channel], shift, lane, self.bits, signed=self.signed, exact=self._is_exact
+                )
             if channel == self.channels - 1:
                 for write in waiting:
                     write()
@@ -165,7 +173,7 @@ class RequantisedCode(KernelCode):
         inner, frame, b, precision = self._inner, self._frame, self._b, self._blocking.precision
         assert isinstance(inner, CrossLoop)
         with b.region("quant"):
-            store.begin()
+            store.begin(frame.register("shift", self._temporaries[0]))
         for plane in reversed(range(self._planes)):
             is_first = plane == self._planes - 1
             if not is_first:

@@ -1,17 +1,22 @@
 """Operands of a layer as numpy arrays, and random ones."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
+from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import (
+    MAX_EXACT_SHIFT,
     MAX_SHIFT,
     MAX_WIDE_SHIFT,
     AnyRequantisation,
+    ExactRequantisation,
     Multiplication,
     Requantisation,
     Rule,
@@ -27,6 +32,7 @@ _MAX_KAPPA = 255
 _SAFE_BITS = 30  # accumulator times kappa stays below this power of two, so that adding lambda cannot wrap
 _WIDE_KAPPA_BITS = 24  # of a kappa whose products have 64 bits
 _HALF_RANGE = 1 << 15  # of thresholds, which have 16 bits
+_FACTOR_BITS = 31  # of factors of the exact rule, without their sign
 
 # the accumulator's standard deviation is below this power of two, which leaves room for its mean and for kappa
 _SPREAD_BITS = 25
@@ -50,6 +56,15 @@ class LayerTensors:
     def rule(self) -> Rule | None:
         """The rule by which results come of the accumulators; None: they are the accumulators."""
         return None if self.requantisation is None else self.requantisation.rule
+
+    def in_software(self, precision: Precision) -> "LayerTensors":
+        """The same for a kernel without instructions for the exact rule, which has 64 bits then."""
+        after = self.requantisation
+        if not isinstance(after, ExactRequantisation):
+            return self
+        rows = self.weights.reshape(len(self.weights), -1).astype(np.int64)
+        reach = (np.abs(rows).sum(axis=1) << precision.x) + (0 if self.bias is None else np.abs(self.bias))
+        return replace(self, requantisation=after.in_software(reach))
 
     def shaped(self, layer: FilterLayer) -> "LayerTensors":
         """The same in the shapes of another layer with as many activations and weights."""
@@ -75,10 +90,18 @@ class LayerTensors:
             per_channel["bias"] = self.bias
         if isinstance(after, Requantisation | WideRequantisation):
             per_channel |= {"kappa": after.kappa, "lambda": after.lam}
+        if isinstance(after, ExactRequantisation):
+            per_channel |= {"factors": after.factors, "shifts": after.shifts}
         for name, values in per_channel.items():
             check_shape(name, values, (layer.out_channels,))
         if isinstance(after, Thresholds):
             check_shape("thresholds", after.values, (layer.out_channels, (1 << precision.y) - 1))
+
+
+def for_core(tensors: Any, precision: Precision, extensions: Collection[Extension]) -> Any:
+    """The operands of a kernel on a core with these extensions, which may lack the exact rule's instruction."""
+    is_able = Extension.XPULPRQ_EXACT in extensions or not isinstance(tensors, LayerTensors)
+    return tensors if is_able else tensors.in_software(precision)
 
 
 def check_shape(name: str, values: Ints, shape: tuple[int, ...]) -> None:
@@ -197,13 +220,21 @@ class Spreading:
         lam = (self._centre << shift) - kappa * self.mean
         return (WideRequantisation if wide else Requantisation)(kappa=kappa, lam=lam, shift=shift)
 
-    def without_offset(self, rule: Rule) -> tuple[AnyRequantisation, int]:
+    def without_offset(self, rule: Rule) -> tuple[AnyRequantisation, int | Ints]:
         """The others, and the mean of the accumulators that they centre."""
         match rule:
             case Rule.MULTIPLY:
                 bits = max(1, min(_MAX_KAPPA.bit_length(), _SAFE_BITS - 2 - self.spread.bit_length()))
                 factor, shift = int(self.rng.integers(1 << (bits - 1), 1 << bits)), self._shift(bits, MAX_SHIFT)
                 return Multiplication(factor=factor, shift=shift), (self._centre << shift) // factor
+            case Rule.EXACT:
+                bits = self.rng.integers(_FACTOR_BITS // 2, _FACTOR_BITS, self.channels)
+                factors = self.rng.integers(1 << bits, 2 << bits) * self.rng.choice((-1, 1), self.channels)
+                found = [self._shift(int(number).bit_length(), MAX_EXACT_SHIFT) for number in np.abs(factors)]
+                shifts, zero = np.maximum(found, 1), min(self._centre, (1 << 7) - 1)
+                # half a step below the code of 0, so that as many are rounded up to it as down to the one before
+                middle = -(1 << (shifts - 1)) // factors
+                return ExactRequantisation(factors=factors, shifts=shifts, zero=zero), middle
             case Rule.SHIFT:
                 shift = self._shift(0, MAX_SHIFT)
                 return Shifting(shift=shift), self._centre << shift

@@ -14,6 +14,7 @@ from xpulpnn_sw.kernels.kinds import KINDS, kind_of
 from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.products import CONV_ARGUMENTS, CONV_OUTSIDE_ARGUMENTS
 from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.tensors import for_core
 from xpulpnn_sw.kernels.variants import ELEMENT_LEVELS, ONE_PIXEL, VARIANTS, Level
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 
@@ -138,7 +139,7 @@ def library_functions(selection: Selection, config: CoreConfig) -> Iterator[Kern
         computing = KINDS[name]
         for precision in _precisions(selection, computing):
             for variant in _variants(selection, computing, precision, config):
-                for run in _of_samples(selection, computing, precision, variant):
+                for run in _of_samples(selection, computing, precision, variant, config):
                     used |= {name, str(precision), variant}
                     if run.name not in seen:
                         seen.add(run.name)
@@ -178,7 +179,9 @@ def _variants(selection: Selection, computing: Kind, precision: Precision, confi
     return able[-1:]
 
 
-def _of_samples(selection: Selection, computing: Kind, precision: Precision, variant: str) -> Iterator[KernelRun]:
+def _of_samples(
+    selection: Selection, computing: Kind, precision: Precision, variant: str, config: CoreConfig
+) -> Iterator[KernelRun]:
     rng = np.random.default_rng(0)
     is_around = selection.outside and precision.x != SIGN_BITS
     around = computing.outside_samples if is_around else ()
@@ -192,5 +195,5 @@ def _of_samples(selection: Selection, computing: Kind, precision: Precision, var
                 check_rule(computing.variant(variant), widths, selection.rule)
             except LayerError:
                 continue
-            tensors = computing.tensors(layer, widths, rng, selection.rule)
+            tensors = for_core(computing.tensors(layer, widths, rng, selection.rule), widths, config.extensions)
             yield library_run(computing.build(layer, widths, variant, tensors))

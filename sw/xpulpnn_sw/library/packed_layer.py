@@ -261,12 +261,13 @@ def _rule_of(computing: Kind, precision: Precision, rule: Rule) -> Rule:
 
 def _requantisation(arrays: Arrays, rule: Rule) -> AnyRequantisation:
     bits = 2 * ACCUMULATOR_BITS if rule is Rule.BN64 else ACCUMULATOR_BITS
+    singles = [one.name for one in fields(BY_RULE[rule]) if one.type is int]
     known: dict[str, Any] = {}
     for name, field in _rule_arrays(rule).items():
         values = arrays[name]
         if name == "thresholds" and values.ndim != 2:
             raise InputError(f"thresholds must be [channel][level], not of shape {values.shape}")
-        is_single = name in ("factor", "shift")
+        is_single = field in singles
         known[field] = _single_number(name, values) if is_single else _ranged(name, values, bits)
     return BY_RULE[rule](**known)
 

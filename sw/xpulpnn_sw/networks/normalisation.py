@@ -5,6 +5,7 @@ No product and no sum leaves its word, whatever the inputs are.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import frexp
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,9 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.layout import Ints
-from xpulpnn_sw.kernels.requantisation import MAX_SHIFT
+from xpulpnn_sw.kernels.requantisation import MAX_EXACT_SHIFT, MAX_SHIFT
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
 
-_MAX_SHIFT, _MAX_WIDE_SHIFT = 31, 62
 _MAX_MAP_SHIFT = 24  # of additions and averages: factors are exact enough long before
 
 
@@ -46,15 +46,33 @@ def sum_ranges(least: Sequence[int], most: Sequence[int], bias: Sequence[int]) -
     return ranges
 
 
-def fixed_point(
-    factors: Sequence[float], offset: int, ranges: Sequence[Range], *, wide: bool = False
-) -> dict[str, Ints]:
+def exact(factors: Sequence[float], zero: int) -> dict[str, Any]:
+    """Arrays of the exact rule for ``factor * x + zero``, as TFLite has factors: 31 bits, and a shift for each."""
+    found = [_mantissa(factor) for factor in factors]
+    mantissas, shifts = (np.array(values, np.int64) for values in zip(*found, strict=True))
+    return {"factors": mantissas, "shifts": shifts, "zero": np.array(zero)}
+
+
+def _mantissa(factor: float) -> tuple[int, int]:
+    fraction, exponent = frexp(factor)
+    shift = ACCUMULATOR_BITS - 1 - exponent
+    if shift < 1:
+        raise LayerError(f"factors must be below 2**30, not {factor:g}")
+    if shift > MAX_EXACT_SHIFT:
+        # no sum of 32 bits then reaches a half
+        return 0, 1
+    whole = round(fraction * 2.0 ** (ACCUMULATOR_BITS - 1))
+    is_whole = abs(whole) == 1 << (ACCUMULATOR_BITS - 1)
+    return (whole // 2, shift - 1) if is_whole else (whole, shift)
+
+
+def fixed_point(factors: Sequence[float], offset: int, ranges: Sequence[Range]) -> dict[str, Ints]:
     """``(kappa * x + lambda) >> shift`` in place of ``factor * x + offset``, rounded to the nearest.
 
-    The shift is the longest with which products and sums stay within 32 bits, or ``wide`` within 64.
+    The shift is the longest with which products and sums stay within 32 bits.
     """
-    bits = 2 * ACCUMULATOR_BITS if wide else ACCUMULATOR_BITS
-    for shift in reversed(range((_MAX_WIDE_SHIFT if wide else _MAX_SHIFT) + 1)):
+    bits = ACCUMULATOR_BITS
+    for shift in reversed(range(MAX_SHIFT + 1)):
         summand = (offset << shift) + (1 << shift >> 1)
         kappas = [round(factor * 2.0**shift) for factor in factors]
         if all(

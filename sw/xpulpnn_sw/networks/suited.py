@@ -1,6 +1,6 @@
 """Networks as the kernels compute them, out of networks as they are meant."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import gcd, prod
 from typing import Any
@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import LayerError
+from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, padded_channels, takes_folded
 from xpulpnn_sw.kernels.operands import Blocking
+from xpulpnn_sw.kernels.tensors import for_core
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import (
     ConvLayer,
@@ -244,11 +246,13 @@ def _transposed(stage: Stage, source: str, name: str) -> Stage:
     )
 
 
-def suited(network: Network) -> Network:
-    """The network whose maps are in memory as the kernels that read them want them.
+def suited(network: Network, extensions: Collection[Extension]) -> Network:
+    """The network for a core with these extensions, whose maps are in memory as the kernels that read them want them.
 
     What was there is there under the same name, in the first channels of a map: see
     :func:`~xpulpnn_sw.networks.suited.in_whole_words` for channels that come behind them, and for its input,
     ``.planes`` for layers that come between.
     """
-    return _in_planes(in_whole_words(network))
+    wide = _in_planes(in_whole_words(network))
+    stages = (replace(one, tensors=for_core(one.tensors, one.precision, extensions)) for one in wide.stages)
+    return replace(wide, stages=tuple(stages))

@@ -9,7 +9,13 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
 from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors
 from xpulpnn_sw.kernels.layout import Ints, pad_axis
-from xpulpnn_sw.kernels.requantisation import Requantisation, Thresholds, WideRequantisation, normalising
+from xpulpnn_sw.kernels.requantisation import (
+    ExactRequantisation,
+    Requantisation,
+    Thresholds,
+    WideRequantisation,
+    normalising,
+)
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layers.layer import DepthwiseLayer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
@@ -52,6 +58,8 @@ def filled(stage: Stage, filling: int | None) -> int | None:
     """
     least = -(1 << (stage.precision.y - 1)) if stage.precision.y_signed else 0
     match stage.tensors:
+        case LayerTensors(requantisation=ExactRequantisation(zero=zero)):
+            return min(max(zero, least), least + (1 << stage.precision.y) - 1)
         case LayerTensors() if isinstance(stage.layer, DepthwiseLayer):
             return 0
         case LayerTensors():
@@ -150,11 +158,17 @@ def _reach(stage: Stage) -> int:
 
 
 def _extended(after: Any, stage: Stage, added: int) -> Any:
-    """The rule with so many more channels: sums of 0 become results of 0, those of weights of one bit the least."""
+    """The rule with so many more channels: sums of 0 become results of 0, those of weights of one bit the least.
+
+    The exact rule has the code of 0 instead.
+    """
     match after:
         case Requantisation() | WideRequantisation():
             channels = len(after.kappa) + added
             return replace(after, kappa=pad_axis(after.kappa, 0, channels), lam=pad_axis(after.lam, 0, channels))
+        case ExactRequantisation():
+            shifts = np.pad(after.shifts, (0, added), constant_values=1)
+            return replace(after, factors=pad_axis(after.factors, 0, len(shifts)), shifts=shifts)
         case Thresholds():
             steps = pad_axis(after.values, 0, len(after.values) + added)
             if stage.precision.y_signed and not _has_signs(stage):

@@ -12,6 +12,7 @@ from xpulpnn_sim.reference.golden.layers import (
     conv,
     matmul,
     quantise_bn,
+    quantise_exactly,
 )
 
 pytestmark = pytest.mark.unit
@@ -41,6 +42,16 @@ def test_one_factor_and_plain_shift():
     assert quantise_bn(acc, 3, 0, 2, 8, signed=True).tolist() == [-4, 3, 127]
     assert quantise_bn(acc, 1, 0, 1, 8, signed=True).tolist() == [-3, 2, 127]
     assert quantise_bn(acc, 1, 0, 1, 2).tolist() == [0, 2, 3]
+
+
+def test_exact_rule_rounds_once_and_halves_up():
+    """Half a step, of either sign; ends of both factors; what a rounding in two steps would get wrong."""
+    acc, shifts = np.array([[3, -3, 1], [1, -1, -1]]), np.array([2, 2, 31])
+    factors = np.array([2, 2, (1 << 30) - 1])
+    assert quantise_exactly(acc, factors, shifts, 4, 8, signed=True).tolist() == [[6, 3, 4], [5, 4, 4]]
+    ends = np.array([-(2**31), 2**31 - 1])
+    assert quantise_exactly(ends, np.full(2, -(2**31)), np.array([55, 55]), -1, 8, signed=True).tolist() == [127, -128]
+    assert quantise_exactly(ends, np.full(2, -(2**31)), np.array([62, 62]), -1, 2).tolist() == [0, 0]
 
 
 def ones(*shape: int) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.networks.normalisation import Range, fixed_point, largest_sums, normalised, sum_ranges
+from xpulpnn_sw.networks.normalisation import Range, exact, fixed_point, largest_sums, normalised, sum_ranges
 
 
 def test_largest_sums_are_reached_and_not_exceeded():
@@ -44,16 +44,14 @@ def fits(low, high, bits):
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("offset", [0, -128, 5_000_000])
-def test_words_are_filled_and_not_left(wide, offset):
+def test_words_are_filled_and_not_left(offset):
     rng = np.random.default_rng(4)
-    bits = 64 if wide else 32
     for _ in range(60):
         factors = (rng.uniform(1, 2, 3) * 2.0 ** -rng.integers(0, 14)).tolist()
         ends = np.sort(rng.integers(-(1 << 31), 1 << 31, (3, 2)) >> rng.integers(8, 20))
         ranges = [Range(int(low), int(high)) for low, high in ends]
-        found = fixed_point(factors, offset, ranges, wide=wide)
+        found = fixed_point(factors, offset, ranges)
         found_shift = int(found["shift"])
 
         def held(shift, factors=factors, ranges=ranges):
@@ -62,15 +60,23 @@ def test_words_are_filled_and_not_left(wide, offset):
             for factor, one in zip(factors, ranges, strict=True):
                 products = [round(factor * 2**shift) * end for end in (one.low, one.high)]
                 sums = [product + lam for product in products]
-                if round(factor * 2**shift) >= 2**31 or not (fits(*products, bits) and fits(*sums, bits)):
+                if round(factor * 2**shift) >= 2**31 or not (fits(*products, 32) and fits(*sums, 32)):
                     return False
             return True
 
         assert held(found_shift)
-        assert found_shift == (62 if wide else 31) or not held(found_shift + 1)
+        assert found_shift == 31 or not held(found_shift + 1)
         for kappa, lam, factor in zip(found["kappa"], found["lambda"], factors, strict=True):
             assert abs(int(kappa) / 2**found_shift - factor) <= 0.5 / 2**found_shift
             assert int(lam) == (offset << found_shift) + (1 << found_shift >> 1)
+
+
+def test_factors_of_the_exact_rule_are_those_of_tflite():
+    """A mantissa of 31 bits and a shift; one that rounds up to a power of two, and one too small for any sum."""
+    found = exact([0.75, -3.0, 2.0**-20, (2**32 - 1) / 2**40, 2.0**-40], -7)
+    assert found["factors"].tolist() == [3 << 29, -3 << 29, 1 << 30, 1 << 30, 0]
+    assert found["shifts"].tolist() == [31, 29, 50, 38, 1]
+    assert found["zero"] == -7
 
 
 def test_sums_reach_their_ends():
@@ -91,6 +97,7 @@ def test_sums_reach_their_ends():
             ([1e6], 0, [Range(-4000, 4000)]),
             "factors must be such that their products have 32 bits",
         ),
+        (exact, ([2.0**30], 0), "factors must be below 2"),
     ],
 )
 def test_what_has_no_room(function, arguments, text):

@@ -73,7 +73,7 @@ def test_random_lifetimes(seed: int):
 def test_what_a_layer_needs_is_there(seed: int, memory: int | None):
     """Looked at step by step: what was written stays until it has been read."""
     original, inputs = random_graph(seed, images=1)
-    network = suited(original)
+    network = suited(original, CORE.extensions)
     runs = runs_of(network, filled_input(inputs[0], network))
     plan = planned_memory(network, runs, memory)
     assert [step.layer for step in plan.steps if step.layer is not None] == list(range(len(runs)))

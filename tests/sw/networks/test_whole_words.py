@@ -8,6 +8,7 @@ from tests.random_graphs import random_graph
 
 from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
+from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.networks.form import NetworkBuilder
 from xpulpnn_sw.networks.kernels import kernels
@@ -62,7 +63,7 @@ def test_kernels_find_pixels_where_others_left_them(core):
     config = preset(core)
     for seed in SEEDS[:10]:
         network, inputs = random_graph(seed)
-        wide = suited(network)
+        wide = suited(network, config.extensions)
         variants = [stage.fastest(config.extensions, config.widths) for stage in wide.stages]
         runs = kernels(wide, filled_input(inputs[0], wide), variants, cores=1)
         written = {stage.name: (stage, run) for stage, run in zip(wide.stages, runs, strict=True)}
@@ -200,7 +201,7 @@ def test_summands_have_as_many_channels_as_any_of_them_needs():
 
 def test_what_is_suited_stays_as_it_is():
     for seed in SEEDS[:8]:
-        once = suited(random_graph(seed)[0])
-        again = suited(once)
+        once = suited(random_graph(seed)[0], BASE_EXTENSIONS)
+        again = suited(once, BASE_EXTENSIONS)
         read = [(str(stage.layer), again.sources(number)) for number, stage in enumerate(again.stages)]
         assert read == [(str(stage.layer), stage.sources) for stage in once.stages]

@@ -76,7 +76,7 @@ def program_options(config: CoreConfig | ClusterConfig, **others: Any) -> Option
 
 
 def _c_network(original: Network, image: Ints, config: CoreConfig | ClusterConfig, *, specialise: bool) -> CNetwork:
-    network = suited(original)
+    network = suited(original, config.core.extensions)
     variants = [stage.fastest(config.core.extensions, config.core.widths) for stage in network.stages]
     if isinstance(config, CoreConfig):
         return c_network(original, network, image, variants, specialise=specialise)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.formats import Extension
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.workload import DIGITS, Compared, Progress, Result, Workload
@@ -129,30 +130,31 @@ class NetworkCase:
 
         Their names stay. See :func:`~xpulpnn_sw.networks.suited.suited`, :func:`~xpulpnn_sw.networks.suited.folded`.
         """
-        return _folded(self.network, tuple(self.variants))
+        return _folded(self._suited, tuple(self.variants))
 
     @property
     def given(self) -> Ints:
         """The input for that."""
-        return filled_input(self.image, _suited(self.network))
+        return filled_input(self.image, self._suited)
 
     @property
     def variants(self) -> list[str]:
         """The fastest variant of each layer, as it is computed, that the core can run."""
-        return [
-            stage.fastest(self.config.core.extensions, self.config.core.widths)
-            for stage in _suited(self.network).stages
-        ]
+        return [stage.fastest(self.config.core.extensions, self.config.core.widths) for stage in self._suited.stages]
+
+    @property
+    def _suited(self) -> Network:
+        return _suited(self.network, self.config.core.extensions)
 
 
 @lru_cache(_KEPT)
-def _suited(network: Network) -> Network:
-    return suited(network)
+def _suited(network: Network, extensions: frozenset[Extension]) -> Network:
+    return suited(network, extensions)
 
 
 @lru_cache(_KEPT)
 def _folded(network: Network, variants: tuple[str, ...]) -> Network:
-    return folded(_suited(network), variants)
+    return folded(network, variants)
 
 
 _RESULTS = ("output", "ahead")

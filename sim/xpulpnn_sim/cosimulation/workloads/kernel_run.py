@@ -33,6 +33,7 @@ from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.kernels.programs.tiled import Tiling
 from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.tensors import for_core
 from xpulpnn_sw.layers.layer import Layer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 from xpulpnn_sw.networks.network import Stage
@@ -255,7 +256,7 @@ def case_kernel(case: Case, tensors: Any) -> KernelRun:
         case.layer,
         case.precision,
         case.variant,
-        tensors,
+        for_core(tensors, case.precision, case.config.core.extensions),
         cores=case.config.cores,
         specialise=case.specialise,
         placement=case.placement,

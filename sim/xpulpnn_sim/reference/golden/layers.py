@@ -139,6 +139,15 @@ def quantise_bn(
     return _clip(_wrap(total >> shift).astype(np.int64), bits, signed=signed)
 
 
+def quantise_exactly(acc: AnyInt, factors: AnyInt, shifts: AnyInt, zero: int, bits: int, signed: bool = False) -> I32:
+    """TFLite's requantisation with a single rounding: the nearest integer to ``factor * acc / 2**shift``, halves up,
+    more ``zero``, clipped. Products and their sums with half a step are below 64 bits."""
+    products = acc.astype(np.int64) * factors.astype(np.int64)
+    # floor(p / 2^n + 1/2), in which the bit below the point is looked at by itself
+    rounded = (products >> shifts) + (products >> shifts - 1 & 1)
+    return _clip(rounded + zero, bits, signed=signed)
+
+
 def depthwise(maps: AnyInt, weights: AnyInt, bias: AnyInt | None, window: Window, outside: int = 0) -> I32:
     """``acc[oy, ox, c] = bias[c] + sum_{ky,kx} weights[c, ky, kx] * maps[oy*sy - top + ky, ox*sx - left + kx, c]``."""
     wide = weights.astype(np.int64)

@@ -22,10 +22,12 @@ from xpulpnn_sw.kernels.kernel import (
 from xpulpnn_sw.kernels.layout import pack_words
 from xpulpnn_sw.kernels.requantisation import (
     MAX_SHIFT,
+    ExactRequantisation,
     Requantisation,
     Rule,
     block_parameters,
     normalising,
+    scaled_parameters,
 )
 from xpulpnn_sw.kernels.tensors import UNIFORM_VARIANCE, LayerTensors, Spreading, random_values
 from xpulpnn_sw.kernels.variants import BYTE_BITS
@@ -108,6 +110,8 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     """
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     tensors.check(layer, precision)
+    if not level.requantises:
+        tensors = tensors.in_software(precision)
     outside = precision.around(layer.outside)
     is_valued = outside != precision.outside and any(layer.padding)
     structure = DEPTHWISE_OUTSIDE_ARGUMENTS if is_valued else DEPTHWISE_ARGUMENTS
@@ -119,7 +123,10 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     if level.requantises:
         after = normalising(after, layer.channels)
     bias = np.zeros(layer.channels, np.int64) if tensors.bias is None else tensors.bias.astype(np.int64)
-    parameters = block_parameters(bias, after, layer.channels, 1)
+    if isinstance(after, ExactRequantisation):
+        parameters = scaled_parameters(bias, after, layer.channels, 1)
+    else:
+        parameters = block_parameters(bias, after, layer.channels, 1)
     if isinstance(after, Requantisation):
         parameters = np.stack([after.lam + after.kappa * bias, after.kappa], axis=-1).astype(np.int64)
     buffer_stride = rows_stride(layer, layer.height + top + bottom, request.placement)
@@ -148,7 +155,7 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
 
 DEPTHWISE = map_kind(
     *("depthwise", "depthwise convolution", DepthwiseLayer, "16x16x32:3x3", depthwise_kernel),
-    rules=(Rule.BN32, Rule.BN64, Rule.MULTIPLY, Rule.SHIFT, Rule.THRESHOLDS),
+    rules=(Rule.BN32, Rule.BN64, Rule.EXACT, Rule.MULTIPLY, Rule.SHIFT, Rule.THRESHOLDS),
     random=random_depthwise,
     drawn=lambda rng: drawn_window(rng, 9),
     structures=(DEPTHWISE_ARGUMENTS, DEPTHWISE_OUTSIDE_ARGUMENTS),

@@ -3,7 +3,8 @@
 First its rows, with what lies around them, are copied as bytes into a buffer: from there on neither the width of the
 inputs nor the padding matters. Words are copied two at a time, and what a row has too much of is replaced by the
 padding right of it or by the next row. At the end results come of accumulators, by parameters kept in registers. With
-``bn32`` lambda holds the bias's share; by all other rules accumulators start with the bias.
+``bn32`` lambda holds the bias's share, where the core requantises exactly it is the bias; by all other rules
+accumulators start with the bias.
 """
 
 from dataclasses import dataclass
@@ -26,8 +27,8 @@ from xpulpnn_sw.layers.layer import DepthwiseLayer
 from xpulpnn_sw.layers.precision import Precision
 
 # words of a channel's parameters, thresholds besides
-_WORDS = {Rule.BN32: 2, Rule.BN64: 5, Rule.MULTIPLY: 2, Rule.SHIFT: 1, Rule.THRESHOLDS: 1}
-PARAMETER_REGISTERS = _WORDS | {Rule.THRESHOLDS: 2}
+_WORDS = {Rule.BN32: 2, Rule.BN64: 5, Rule.EXACT: 3, Rule.MULTIPLY: 2, Rule.SHIFT: 1, Rule.THRESHOLDS: 1}
+PARAMETER_REGISTERS = _WORDS | {Rule.EXACT: 1, Rule.THRESHOLDS: 2}
 
 
 def parameter_bytes(rule: Rule, bits: int) -> int:
@@ -47,19 +48,25 @@ class ChannelResults:
     temporaries: list[int]
 
     def __post_init__(self) -> None:
-        self._requantises = self.rule is Rule.BN32 and self.b.level.requantises
+        self._is_exact = self.rule is Rule.EXACT
+        self._requantises = self.rule in (Rule.BN32, Rule.EXACT) and self.b.level.requantises
+        if self._is_exact:
+            # of this channel alone
+            self.shift = self.parameters[0]
 
     @property
     def start(self) -> int:
         """Register with what accumulators start with."""
-        return ZERO if self.rule is Rule.BN32 else self.parameters[0]
+        return ZERO if self._requantises or self.rule is Rule.BN32 else self.parameters[0]
 
     def load(self, pointer: int) -> None:
         """Load the parameters at ``pointer``, which is lost."""
         b = self.b
         if self._requantises:
-            # lambda, then kappa
-            for number in (1, 0):
+            if self._is_exact:
+                b("p.lw", self.shift, WORD, pointer)
+            # lambda, then kappa; by the exact rule the other way round
+            for number in (0, 1) if self._is_exact else (1, 0):
                 b("pv.rqld", number, pointer)
             return
         for number, register in enumerate(self.parameters[: _WORDS[self.rule]]):
@@ -73,7 +80,9 @@ class ChannelResults:
         pairs = list(zip(results, accumulators, strict=True))
         if self._requantises:
             for result, accumulator in pairs:
-                b.requantise(result, accumulator, self.shift, 0, precision.y, signed=precision.y_signed)
+                b.requantise(
+                    result, accumulator, self.shift, 0, precision.y, signed=precision.y_signed, exact=self._is_exact
+                )
             return
         match self.rule:
             case Rule.BN32:

@@ -129,7 +129,7 @@ class ImportOptions:
     quantise: WidthRequest | None = None  # bits of a model in floating point; None: models are quantised already
     # for `quantise`, `[image][row][column][colour]` or without colours: what the ranges of activations are taken from
     images: NDArray[Any] | None = None
-    wide: bool = False  # whether requantisation may take 64 bits
+    wide: bool = False  # whether requantisation takes products of 64 bits
     # is told, in a line each, what the network has not of the model; the default is nothing that cannot be pickled
     note: Callable[[str], object] = str
 

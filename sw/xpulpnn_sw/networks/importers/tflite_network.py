@@ -3,7 +3,7 @@
 Every value ``scale * (q - zero)`` keeps its code ``q``: as it is, signed, or plus 128, unsigned, if its zero point is
 -128, which then is 0. Operators are read as those of ONNX that they correspond to. Zero points of inputs become values
 around the map and parts of biases; scales become a factor of each channel. What differs from TFLite is the rounding of
-that factor.
+that factor, unless it is asked for.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ from xpulpnn_sw.networks.importers.registry import ImportOptions
 from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator, TfliteTensor, read_graph
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, dims, standard_places
 from xpulpnn_sw.networks.network import Described, Scaling, by_colour
-from xpulpnn_sw.networks.normalisation import Range, fixed_point, shifted_sum, sum_ranges
+from xpulpnn_sw.networks.normalisation import Range, exact, fixed_point, shifted_sum, sum_ranges
 
 _BYTE, _LEAST, _GREATEST = 8, -128, 127  # bits of codes, and their range
 _SAMPLE_SHIFT = 16
@@ -54,7 +54,7 @@ def import_tflite(path: Path, options: ImportOptions) -> Described:
     """The network of a TFLite file of 8 bits.
 
     Samples of images are the codes of the input, less 128 if these are signed, unless the options say what samples
-    are. Sums are requantised in 32 bits, or ``wide`` in 64, nearer to TFLite's rounding.
+    are. Sums are requantised in 32 bits, or ``wide`` by the exact rule, TFLite's with a single rounding.
     """
     model = read_graph(path)
     if options.quantise is not None:
@@ -111,11 +111,10 @@ class _Assembly(NetworkAssembly):
             # with the zero point of the inputs, which is around the map too
             least, most, bias = zip(*((one.least, one.most, int(one.b / one.a)) for one in sums.channels), strict=True)
             ranges = sum_ranges(least, most, bias)
-            found = fixed_point([float(one.a / levels.scale) for one in sums.channels], zero, ranges, wide=self.wide)
-            arrays, rule = (
-                {"weights": sums.weights, "bias": np.array(bias, np.int64), **found},
-                Rule.BN64 if self.wide else Rule.BN32,
-            )
+            factors = [float(one.a / levels.scale) for one in sums.channels]
+            found = exact(factors, zero) if self.wide else fixed_point(factors, zero, ranges)
+            arrays = {"weights": sums.weights, "bias": np.array(bias, np.int64), **found}
+            rule = Rule.EXACT if self.wide else Rule.BN32
         return sums, RuleFit(arrays={name: np.asarray(values) for name, values in arrays.items()}, rule=rule)
 
 
