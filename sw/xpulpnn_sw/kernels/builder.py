@@ -25,8 +25,8 @@ LOAD_BY_REGISTER = "rd,rs2(rs1!)"  # operand form of loads whose base is moved b
 # operand forms of stores: base moved by an immediate, or by a register; a register added to it
 _BY_IMMEDIATE, BY_REGISTER, WITH_REGISTER = "rs2,stimm12(rs1!)", "rs2,rs3(rs1!)", "rs2,rs3(rs1)"
 # those meant by mnemonics that have several: post-increment by an immediate
-_FORMS = dict.fromkeys(("p.lw", "p.lb", "p.lbu", "p.lh", "p.lhu"), "rd,imm12(rs1!)")
-_FORMS |= dict.fromkeys(("p.sw", "p.sh", "p.sb"), _BY_IMMEDIATE)
+_FORMS: dict[str, str] = dict.fromkeys(("p.lw", "p.lb", "p.lbu", "p.lh", "p.lhu"), "rd,imm12(rs1!)")
+_FORMS.update(dict.fromkeys(("p.sw", "p.sh", "p.sb"), _BY_IMMEDIATE))
 
 
 @dataclass(frozen=True, slots=True)
