@@ -37,6 +37,36 @@ def booth_rows(m: Module, a: Value, b: Value) -> list[Value]:
     return [*rows, negative]
 
 
+def product_rows(m: Module, a: Value, b: Value, unsigned_top: Value) -> list[Value]:
+    """Words whose sum is the product of ``a``, whose top bit is its sign, and ``b``, modulo ``2**(2 * len(b))``.
+
+    The recoding of :func:`booth_rows`, which takes ``b`` as signed; with ``unsigned_top``, the top bit of an unsigned
+    ``b``, ``a`` is added once more above it. ``len(a)`` is ``len(b) + 1``. No row is extended by its sign: it ends with
+    the inverted sign and a 1, which with one more 1, in the last word, stand for all bits above.
+    """
+    width, length = len(b), len(a) + 1
+    negative = Signal(2 * width, name="negative")
+    rows: list[Value] = []
+    single, double = Cat(a, a[-1]), Cat(Const(0, 1), a)
+    for place in range(0, width, _DIGIT):
+        below = b[place - 1] if place else Const(0, 1)
+        low, high = b[place], b[place + 1]
+        one = Signal(name=f"one_{place}")
+        two = Signal(name=f"two_{place}")
+        chosen = Signal(length, name=f"chosen_{place}")
+        row = Signal(2 * width, name=f"row_{place}")
+        m.d.comb += [
+            one.eq(low ^ below),
+            two.eq((high ^ low) & ~one),
+            negative[place].eq(high),
+            chosen.eq(((single & one.replicate(length)) | (double & two.replicate(length))) ^ high.replicate(length)),
+            row.eq(Cat(Const(0, place), chosen[:-1], ~chosen[-1], Const(1, 1))),
+        ]
+        rows.append(row)
+    m.d.comb += negative[length - 1].eq(1)
+    return [*rows, Cat(Const(0, width), a[:width] & unsigned_top.replicate(width)), negative]
+
+
 Row = tuple[int, Value]
 """A word to add, and the level of the tree at which it arrives: 0 for words that are there at once."""
 

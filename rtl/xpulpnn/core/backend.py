@@ -22,11 +22,11 @@ class Backend(Component):
 
     An instruction taken from the stream in cycle t is in EX in t + 1 and, if it accesses memory, in WB in t + 2. Costs
     in cycles with a memory that grants at once and answers in the next cycle: 1; use of a loaded value, of the base or
-    of the reloaded NN-RF entry of a Mac&Load by the next instruction 1 more; misaligned access 2; mulh* 5; division 3
-    to 35. Any order of instructions gives the sequential result for any memory latency. Redirects are requests: the
-    source of the stream inserts the bubbles of fetching. With ``fault`` a load or store and what was taken behind it
-    are dropped; a register that they have written already is restored in the next cycle, for which ``hold`` must be
-    high. Reset empties the pipeline and clears all registers.
+    of the reloaded NN-RF entry of a Mac&Load by the next instruction 1 more; misaligned access 2; mulh* 5, with
+    ``requantise_exact`` 1; division 3 to 35. Any order of instructions gives the sequential result for any memory
+    latency. Redirects are requests: the source of the stream inserts the bubbles of fetching. With ``fault`` a load or
+    store and what was taken behind it are dropped; a register that they have written already is restored in the next
+    cycle, for which ``hold`` must be high. Reset empties the pipeline and clears all registers.
 
     Parameters
     ----------
@@ -121,6 +121,12 @@ class Backend(Component):
         if self.config.requantise:
             keeps_rd |= id_ex.requantise.valid
             m.d.comb += [ex_stage.requantise.eq(id_ex.requantise.valid), ex.product.eq(ex_stage.product)]
+        if self.config.requantise_exact:
+            m.d.comb += [
+                ex.upper.eq(ex_stage.upper),
+                ex.rounds.eq(id_ex.requantise.valid & id_ex.ctrl.mult.a_signed),
+                ex.scale.eq(id_ex.op_b[: pipeline.SCALE_BITS] & ex.rounds.replicate(pipeline.SCALE_BITS)),
+            ]
         if self.config.mac_load_pair:
             m.d.comb += following(ex, ex_stage, "first", "second")
         m.d.comb += [getattr(ex, name).eq(getattr(id_ex, name)) for name in ex.signature.shared(self.config)]

@@ -286,12 +286,15 @@ def _quantisation(insn: Insn) -> Fields:
 
 
 def _requantisation(insn: Insn) -> Fields:
-    """pv.rqld: a load whose word goes to the NN-RF. pv.rq*: a multiplication whose result port A writes."""
+    """pv.rqld: a load whose word goes to the NN-RF. pv.rq*: a multiplication whose result port A writes.
+
+    Of the exact form operand b is the word with shift and zero point.
+    """
     fields = {f"requantise.{name}": value for name, value in (requantise_control(insn) or {}).items()}
     if insn.loads_parameter:
         fields |= {"lsu.valid": True, "lsu.size": MemSize.WORD, "lsu.post": True, "ex_write": WriteSel.RS1}
         return fields | _immediate(ImmSel.WORD_BYTES)
-    return fields | {"wb_write": WriteSel.RD, "op_b": OpBSel.RS1, "shamt_rs2": True}
+    return fields | {"wb_write": WriteSel.RD, "op_b": OpBSel.RS2 if insn.is_exact else OpBSel.RS1, "shamt_rs2": True}
 
 
 def _arithmetic(insn: Insn) -> Fields:

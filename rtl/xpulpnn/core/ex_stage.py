@@ -7,8 +7,8 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.control import ExCtrl, Unit
 from xpulpnn.core.div import Divider
-from xpulpnn.core.mult import Mult
 from xpulpnn.core.quantiser import Quantiser, QuantiserCtrl
+from xpulpnn.core.wide_mult import multiplier_of
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
@@ -19,10 +19,10 @@ from xpulpnn.isa.machine import HALF_BITS, WORD_BYTES
 class ExStage(Component):
     """Execution units behind one result port.
 
-    Operands come from the ID/EX pipeline register and stay until ``advance``. Everything takes one cycle but mulh*
-    (5) and division (3 to 35). With a Mac&Load the dot product is the ``result`` while the ALU adds 4 to the base.
-    The NN-RF is read by the instruction in ID, in time for the factors to be registered like any operand, and written
-    from WB. Reset clears the NN-RF and idles the multi-cycle units.
+    Operands come from the ID/EX pipeline register and stay until ``advance``. Everything takes one cycle but mulh* (5,
+    with ``requantise_exact`` 1) and division (3 to 35). With a Mac&Load the dot product is the ``result`` while the ALU
+    adds 4 to the base. The NN-RF is read by the instruction in ID, in time for the factors to be registered like any
+    operand, and written from WB. Reset clears the NN-RF and idles the multi-cycle units.
 
     Parameters
     ----------
@@ -100,16 +100,22 @@ class ExStage(Component):
             #:   the NN-RF. Only with requantisation, like the next one.
             #: product: Its sum, to be shifted and clipped in WB; 0 for other instructions.
             ports |= {"requantise": In(1), "product": Out(32)}
+        if config.requantise_exact:
+            #: upper: The bits of that sum above, the upper word of a product of 64 bits or the sign; 0 for other
+            #:   instructions. Only with ``requantise_exact``.
+            ports["upper"] = Out(32)
         super().__init__(config, ports)
 
     def _build(self, m):
         m.submodules.alu = alu = Alu(self.config)
-        m.submodules.mult = mult = Mult(self.config.multiplier, requantises=self.config.requantise)
+        m.submodules.mult = mult = multiplier_of(self.config)
         m.submodules.div = div = Divider()
         op_b = self.op_b
         if self.config.mac_load_pair:
             op_b = Signal(32, name="step_or_op_b")
             m.d.comb += op_b.eq(Mux(self.pair, WORD_BYTES, self.op_b))
+        if self.config.requantise_exact:
+            op_b = self._summand(m, mult, alu, op_b)
         m.d.comb += [
             alu.ctrl.eq(self.ctrl.alu),
             *following(alu, self, "op_a"),
@@ -153,6 +159,21 @@ class ExStage(Component):
                 mult.requantise.eq(self.valid & self.requantise),
                 self.product.eq(mult.result & self.requantise.replicate(32)),
             ]
+        if self.config.requantise_exact:
+            exact = self.ctrl.mult.a_signed
+            sign = mult.result[-1] & self.requantise & ~exact
+            m.d.comb += self.upper.eq((mult.upper & (self.requantise & exact).replicate(32)) | sign.replicate(32))
+
+    def _summand(self, m, mult, alu, op_b):
+        """Let the ALU add what comes before an exact product; returns its operand b."""
+        op_b_or_lambda = Signal(32, name="op_b_or_lambda")
+        # of the other form nothing is added before the product
+        exact = self.requantise & self.ctrl.mult.a_signed
+        m.d.comb += [
+            op_b_or_lambda.eq((op_b & ~self.requantise.replicate(32)) | (mult.nn_lambda & exact.replicate(32))),
+            mult.scaled.eq(alu.sum),
+        ]
+        return op_b_or_lambda
 
     def _dotp(self, m):
         m.submodules.dotp = dotp = DotpUnit(self.config.dotp)
@@ -175,6 +196,8 @@ class ExStage(Component):
     def _second_dotp(self, m, nnrf):
         m.submodules.dotp2 = dotp = DotpUnit(self.config.dotp)
         m.d.comb += [dotp.rd.eq(self.op_b), self.second.eq(dotp.result)]
+        if self.config.requantise_exact and not self.config.dotp_operands_in_id:
+            m.d.comb += self.second.eq(dotp.result & self.pair.replicate(32))
         if self.config.dotp_operands_in_id:
             # without weight and old sum nothing moves in the unit while others multiply
             m.d.comb += [

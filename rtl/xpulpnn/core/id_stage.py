@@ -243,6 +243,15 @@ class IdStage(Component):
         ]
         return widener.result
 
+    def _lane(self, decoder):
+        """Number of the lane of a requantisation."""
+        word = self.insn.payload.word
+        if not self.config.requantise_exact:
+            return word[28:32]
+        # bits above the number of a lane are not all 0 in the exact form, but for crumbs
+        exact = Cat(word[27:30], word[30] & ~word[12])
+        return Mux(decoder.ctrl.ex.mult.a_signed, exact, word[28:32])
+
     def _factors(self, m, decoder, operands):
         """Factors of a dot product before their registers.
 
@@ -334,7 +343,7 @@ class IdStage(Component):
                 m.d.sync += id_ex.elw.eq(ctrl.elw)
         if self.config.requantise:
             with m.If(loads):
-                m.d.sync += [id_ex.requantise.eq(decoder.requantise), id_ex.lane.eq(word[28:32])]
+                m.d.sync += [id_ex.requantise.eq(decoder.requantise), id_ex.lane.eq(self._lane(decoder))]
         if self.config.dotp_operands_in_id:
             with m.If(self.dotp_enable):
                 m.d.sync += [

@@ -27,7 +27,8 @@ class MultCtrl(data.Struct):
     """Control word of :class:`~xpulpnn.core.mult.Mult`."""
 
     op: MultOp  #: Kind of multiplication.
-    #: a_signed, b_signed: Signs of op_a / op_b with ``HIGH``, of the half-words with ``HALF`` (there both are equal).
+    #: a_signed, b_signed: Signs of op_a / op_b with ``HIGH``, of the half-words with ``HALF`` (there both are equal);
+    #:   with ``WORD`` a requantisation has both if its product has 64 bits.
     a_signed: 1
     b_signed: 1
     upper: 1  #: With ``HALF``: the factors are the upper half-words.
@@ -46,7 +47,7 @@ def mult_control(insn: Insn) -> dict[str, MultOp | bool] | None:
     if insn.op in _WORD_ACCUMULATE:
         return {"op": MultOp.WORD, "accumulate": _WORD_ACCUMULATE[insn.op], "subtract": insn.op == "msu"}
     if insn.requantises:
-        return {"op": MultOp.WORD}
+        return {"op": MultOp.WORD, "a_signed": insn.is_exact, "b_signed": insn.is_exact}
     if insn.op in _HIGH_SIGNS:
         a_signed, b_signed = _HIGH_SIGNS[insn.op]
         return {"op": MultOp.HIGH, "a_signed": a_signed, "b_signed": b_signed}

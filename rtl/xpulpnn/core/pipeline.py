@@ -175,6 +175,11 @@ class IdExSignature(PortSignature):
         super().__init__(members)
 
 
+SCALE_BITS = 16
+PLACES_TOP, ZERO = 5, slice(8, SCALE_BITS)
+"""Bits of a word with shift and zero point: the highest of the shift, and those of the zero point."""
+
+
 class ExWbSignature(PortSignature):
     """The instruction in EX as WB takes it; all but ``old``, ``access``, ``product`` as in :class:`IdExSignature`."""
 
@@ -194,6 +199,11 @@ class ExWbSignature(PortSignature):
         if config.requantise:
             #: product: Sum of pv.rq* before the shift, 0 for other instructions; its old rd comes in ``old``.
             members["product"] = Out(32)
+        if config.requantise_exact:
+            #: upper: Bits of that sum above, 0 for other instructions; only with ``requantise_exact``, like the next.
+            #: scale: rs2[15:0] of pv.rqx*, 0 for other instructions.
+            #: rounds: The instruction is pv.rqx*.
+            members |= {"upper": Out(32), "scale": Out(SCALE_BITS), "rounds": Out(1)}
         if config.mac_load_pair:
             #: first, second: Sums of a Mac&Load of two products; the first is 0 for other instructions.
             members |= {"first": Out(32), "second": Out(32)}

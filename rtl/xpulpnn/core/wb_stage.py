@@ -1,11 +1,11 @@
 """WB stage: results that arrive after EX."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Cat, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import CoreConfig
-from xpulpnn.core.pipeline import ExWbSignature, WbSignature
-from xpulpnn.core.requantiser import RequantiseCtrl, Requantiser
+from xpulpnn.core.pipeline import PLACES_TOP, ZERO, ExWbSignature, WbSignature
+from xpulpnn.core.requantiser import ZERO_BITS, RequantiseCtrl, Requantiser
 
 
 class WbStage(Component):
@@ -112,8 +112,13 @@ class WbStage(Component):
                 m.d.sync += old.eq(ex.old)
         with m.If(ex.valid & late):
             m.d.sync += base.eq(word)
-        with m.If(ex.valid & ex.pair):
-            m.d.sync += self.wb.odd.eq(ex.second)
+        second, has_second = ex.second, ex.pair
+        if self.config.requantise_exact:
+            # the upper word of a product stands in the place of the second sum, of which one is 0
+            second |= ex.upper
+            has_second |= ex.requantise.valid
+        with m.If(ex.valid & has_second):
+            m.d.sync += self.wb.odd.eq(second)
         with m.If(ex.valid & ex.nn_we):
             m.d.sync += self.nn_addr.eq(ex.nn_addr)
 
@@ -127,6 +132,8 @@ class WbStage(Component):
             with m.If(ex.valid & ex.requantise.valid):
                 kept = [ctrl.to_signed.eq(ex.requantise.to_signed), ctrl.fmt.eq(ex.requantise.fmt)]
                 m.d.sync += [*kept, lane.eq(ex.lane), places.eq(ex.shamt)]
+        if self.config.requantise_exact:
+            places, total = self._scale(m, requantiser, places, total)
         m.d.comb += [
             requantiser.ctrl.eq(ctrl),
             requantiser.lane.eq(lane),
@@ -136,3 +143,16 @@ class WbStage(Component):
         ]
         with m.If(ctrl.valid):
             m.d.comb += self.wb.data.eq(requantiser.result)
+
+    def _scale(self, m, requantiser, places, total):
+        """Register what only the exact form has; returns places and sum with it."""
+        ex = self.ex
+        places_top, rounds = signals(1, "places_top rounds")
+        zero = Signal(ZERO_BITS)
+        upper = self.wb.odd if self.config.mac_load_pair else Signal(32, name="upper")
+        with m.If(self.ex_ready & ex.valid & ex.requantise.valid):
+            m.d.sync += [rounds.eq(ex.rounds), places_top.eq(ex.scale[PLACES_TOP]), zero.eq(ex.scale[ZERO])]
+            if not self.config.mac_load_pair:
+                m.d.sync += upper.eq(ex.upper)
+        m.d.comb += [requantiser.rounds.eq(rounds), requantiser.zero.eq(zero)]
+        return Cat(places, places_top), Cat(total, upper)

@@ -20,10 +20,10 @@ from xpulpnn.core.core import Core
 from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.div import Divider
 from xpulpnn.core.ex_stage import ExStage
-from xpulpnn.core.mult import Mult
 from xpulpnn.core.quantiser import Quantiser
 from xpulpnn.core.requantiser import Requantiser
 from xpulpnn.core.simd_alu import SimdAlu
+from xpulpnn.core.wide_mult import multiplier_of
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
 from xpulpnn.errors import ConfigError
@@ -47,7 +47,7 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
     "dotp": lambda config: DotpUnit(config.dotp),
     "nnrf": _nnrf,
     "simd-alu": SimdAlu,
-    "mult": lambda config: Mult(config.multiplier, requantises=config.requantise),
+    "mult": multiplier_of,
     "ex-stage": ExStage,
     "backend": Backend,
     "core": Core,

@@ -74,7 +74,8 @@ def initial_registers(draw: Draw) -> ProgramBlock:
     """Values for all registers of the random instructions."""
     words = {register: random_word(draw.rng) for register in (*POOL, *RARE)}
     if draw.groups[Group.REQUANTISE]:
-        words |= {register: shift_register(draw.rng, width) for width, register in SHIFTS.items()}
+        exact = draw.config.requantise_exact
+        words |= {register: shift_register(draw.rng, width, exact=exact) for width, register in SHIFTS.items()}
     lines = (f"li {ABI_NAMES[register]}, 0x{word:x}" for register, word in words.items())
     return ProgramBlock("registers", (), tuple(ProgramBlock("register", (line,)) for line in lines))
 

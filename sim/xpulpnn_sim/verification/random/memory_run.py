@@ -10,19 +10,26 @@ from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.reference.bare.draw import Draw, Group, written_fields
 from xpulpnn_sim.reference.bare.layout import BASE, LOW_SIZE, MASK, POOL, SCRATCH, SLOTS, SP
 from xpulpnn_sim.reference.bare.program import ProgramBlock
+from xpulpnn_sim.reference.statements.text import sx
 from xpulpnn_sim.reference.stimuli import random_word
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _SHIFT_BITS = 5
+_ZERO_LSB, _SCALE_MASK = 8, 0xFF3F  # zero point of a pv.rqx, bits that count
+_LONGEST_SHIFTS, _CORNERS = (62, 63), 8  # shifts that are drawn besides others, and how often those
 _OUTSIDE = 2  # how far beyond the range results are aimed at
 _END_CHANCE = 0.4  # how often it is an end of the range or just beyond
 _PARAMETERS = 2
 _X6, _SP = ABI_NAMES[SCRATCH], ABI_NAMES[SP]
 
 
-def shift_register(rng: Random, width: int) -> int:
-    """A word whose low bits shift a random word about into the range of ``width`` bits."""
-    return rng.getrandbits(XLEN - _SHIFT_BITS) << _SHIFT_BITS | rng.randrange(XLEN - width - 1, XLEN - width + 1)
+def shift_register(rng: Random, width: int, *, exact: bool = False) -> int:
+    """A word whose low bits shift a random word about into the range of ``width`` bits; with ``exact`` a product of 64
+    bits too, with a small zero point."""
+    word = rng.getrandbits(XLEN - _SHIFT_BITS) << _SHIFT_BITS | rng.randrange(XLEN - width - 1, XLEN - width + 1)
+    if not exact:
+        return word
+    return word & ~(0xFF << _ZERO_LSB) | XLEN | (rng.randrange(-_OUTSIDE, _OUTSIDE + 1) & 0xFF) << _ZERO_LSB
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,7 @@ class Aimed:
     kappa: int
     lam: int
     accumulator: int
-    shift: int  # only the low bits count
+    shift: int  # only the low bits count, of pv.rqx also the zero point
 
 
 def aimed_run(insn: Insn, rng: Random) -> Aimed:
@@ -46,12 +53,34 @@ def aimed_run(insn: Insn, rng: Random) -> Aimed:
     high = low + (1 << width) - 1
     ends = (low - 1, low, high, high + 1)
     wanted = rng.choice(ends) if rng.random() < _END_CHANCE else rng.randint(low - _OUTSIDE, high + _OUTSIDE)
+    if insn.is_exact:
+        return _aimed_exactly(wanted, rng)
     # sums are words: above this shift some of the results cannot be reached
     shift = rng.randrange(XLEN - width - 1) if rng.random() < 0.8 else rng.randrange(XLEN)
     dropped = rng.choice((0, (1 << shift) - 1, rng.getrandbits(XLEN) & (1 << shift) - 1))
     kappa, accumulator = random_word(rng), random_word(rng)
     lam = ((wanted << shift) + dropped - kappa * accumulator) & WORD_MASK
     return Aimed(kappa, lam, accumulator, rng.getrandbits(XLEN - _SHIFT_BITS) << _SHIFT_BITS | shift)
+
+
+def _aimed_exactly(wanted: int, rng: Random) -> Aimed:
+    """Operands of a pv.rqx for a result, if there are any: the shift and the zero point say which product it takes."""
+    shift = rng.choice((0, 1, XLEN - 1, XLEN, *_LONGEST_SHIFTS, *(rng.randrange(2 * XLEN) for _ in range(_CORNERS))))
+    zero = rng.choice((0, 0, rng.randrange(-(1 << 7), 1 << 7)))
+    most = (1 << XLEN - 1) - 1
+    kappa = rng.choice(
+        (1, -1, most, -most - 1, 1 << rng.randrange(XLEN - 1), sx(random_word(rng), XLEN), most ^ random_word(rng) >> 1)
+    )
+    # at the bounds of rounding, as far as the factor allows
+    half = 1 << shift >> 1
+    dropped = rng.choice((-half, -half - 1, half - 1, half, rng.randrange(-half, half + 1)))
+    value = (((wanted - zero) << shift) + dropped) // (kappa or 1)
+    value = (
+        rng.choice((value, value, value + 1, most, -most - 1, 0)) if abs(value) <= most else sx(random_word(rng), XLEN)
+    )
+    lam = random_word(rng)
+    scale = rng.getrandbits(XLEN) & ~_SCALE_MASK | (zero & 0xFF) << _ZERO_LSB | shift
+    return Aimed(kappa & WORD_MASK, lam, (value - lam) & WORD_MASK, scale)
 
 
 def _constant(draw: Draw, register: int, value: int, slot: int) -> list[str]:

@@ -1,0 +1,117 @@
+"""Multiplier with a product of 64 bits (guide, "Exact requantisation")."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+
+from xpulpnn.arith.carry_save import carry_save, product_rows
+from xpulpnn.arith.prefix_adder import PrefixAdder
+from xpulpnn.component import Component, In, Out, signals
+from xpulpnn.config import CoreConfig, Multiplier
+from xpulpnn.core.mult import HALF, Mult, MultCtrl, MultOp
+from xpulpnn.isa.machine import XLEN
+
+PRODUCT = 2 * XLEN
+
+
+def multiplier_of(config: CoreConfig) -> "Mult | WideMult":
+    """The multiplier of a core."""
+    if config.requantise_exact:
+        return WideMult(config.multiplier)
+    return Mult(config.multiplier, requantises=config.requantise)
+
+
+class WideMult(Component):
+    """The operations of :class:`~xpulpnn.core.mult.Mult` on one 32 x 32 -> 64 bit multiplier, and both requantisations.
+
+    By ``ctrl.op``, ``WORD`` and ``HALF`` as there; ``HIGH`` is the upper word of the product. With ``requantise``, of a
+    ``WORD`` operation that does not accumulate, ``result`` is the lower word of ``nn_kappa * scaled + nn_lambda``,
+    with signed factors of ``nn_kappa * scaled``, of which ``upper`` is the upper word.
+
+    Combinational, one operation per cycle. The second factor, which is recoded, is 0 without ``start``: no product row
+    changes then. With ``multiplier`` ``inferred`` product, addend and rounding constant are one sum, left to synthesis.
+    With ``booth`` there are signed rows in a carry-save tree; the rows that ``HALF`` needs have an adder of their own,
+    so that the shift follows a sum of 12 words.
+
+    Parameters
+    ----------
+    multiplier : "booth" or "inferred"
+        Structure.
+    """
+
+    ctrl: In(MultCtrl)  #: Operation; ``WORD`` takes the signs of ``HIGH`` too, which its ``upper`` word needs.
+    op_a: In(XLEN)  #: First factor, or the word with its half-word.
+    op_b: In(XLEN)  #: Second factor, or the word with its half-word.
+    op_c: In(XLEN)  #: Addend of accumulating operations.
+    shamt: In(range(XLEN))  #: Places of the final shift to the right, with ``HALF``.
+    start: In(1)  #: An operation is in EX.
+    take: In(1)  #: EX advances in this cycle, which means nothing here.
+    done: Out(1)  #: ``result`` is valid: always with ``start``.
+    requantise: In(1)  #: With ``start``: it is a requantisation, whose factors are the next two.
+    scaled: In(XLEN)  #: Factor in place of ``op_a``.
+    nn_kappa: In(XLEN)  #: Factor in place of ``op_b``.
+    nn_lambda: In(XLEN)  #: Summand of a requantisation without signs.
+    result: Out(XLEN)  #: Result of the operation, in the cycle of the operands.
+    upper: Out(XLEN)  #: Upper word of the product, whatever the operation; earlier.
+
+    def __init__(self, multiplier: Multiplier = "booth") -> None:
+        self.multiplier = multiplier
+        super().__init__()
+
+    def _build(self, m):
+        ctrl = self.ctrl
+        from_nnrf, plain = self.requantise.replicate(XLEN), (self.start & ~self.requantise).replicate(XLEN)
+        factor_a, factor_b, addend, rounding = signals(XLEN, "factor_a factor_b addend rounding")
+        summand = self.nn_lambda & (self.requantise & ~ctrl.a_signed).replicate(XLEN)
+        m.d.comb += [
+            factor_a.eq((self._operand(m, "a") & ~from_nnrf) | (self.scaled & from_nnrf)),
+            factor_b.eq((self._operand(m, "b") & plain) | (self.nn_kappa & from_nnrf)),
+            addend.eq(((self.op_c & ctrl.accumulate.replicate(XLEN)) | summand) ^ ctrl.subtract.replicate(XLEN)),
+            rounding.eq(((Const(1) << self.shamt) >> 1) & ctrl.round.replicate(XLEN)),
+        ]
+        signed_a = Cat(factor_a, factor_a[-1] & ctrl.a_signed)
+        unsigned_top = factor_b[-1] & ~ctrl.b_signed
+        if self.multiplier == "booth":
+            total, half_total = self._booth(m, signed_a, factor_b, unsigned_top, addend, rounding)
+        else:
+            total = half_total = Signal(PRODUCT, name="total")
+            signed_b = Cat(factor_b, factor_b[-1] & ctrl.b_signed)
+            m.d.comb += total.eq(signed_a.as_signed() * signed_b.as_signed() + addend + rounding)
+
+        is_half = ctrl.op == MultOp.HALF
+        filled = Cat(half_total[:XLEN], (half_total[XLEN - 1] & ctrl.a_signed).replicate(XLEN))
+        shifted = (filled >> (self.shamt & is_half.replicate(len(self.shamt))))[:XLEN]
+        word = Mux(ctrl.op == MultOp.HIGH, total[XLEN:], total[:XLEN] ^ ctrl.subtract.replicate(XLEN))
+        m.d.comb += [
+            self.upper.eq(total[XLEN:]),
+            self.result.eq(Mux(is_half, shifted, word)),
+            self.done.eq(self.start),
+        ]
+
+    def _operand(self, m: Module, name: str) -> Signal:
+        """The factor made of op_a or op_b: the whole operand, or its chosen half, extended."""
+        ctrl = self.ctrl
+        operand, signed = getattr(self, f"op_{name}"), getattr(ctrl, f"{name}_signed")
+        factor = Signal(XLEN, name=f"operand_{name}")
+        half = Signal(HALF, name=f"half_{name}")
+        filled = (half[-1] & signed).replicate(HALF)
+        m.d.comb += [
+            half.eq(Mux(ctrl.upper, operand[HALF:], operand[:HALF])),
+            factor.eq(Cat(half, Mux(ctrl.op == MultOp.HALF, filled, operand[HALF:]))),
+        ]
+        return factor
+
+    def _booth(
+        self, m: Module, a: Value, b: Signal, unsigned_top: Value, addend: Signal, rounding: Signal
+    ) -> tuple[Value, Value]:
+        """The sum of all rows, and the lower word of that without the rows that are 0 if ``b`` is a half-word."""
+        *rows, negative = product_rows(m, a, b, unsigned_top)
+        # an unsigned half-word needs one row more than a signed one: its sign is the bit above
+        split = len(b) // 4 + 1
+        place = 2 * split
+        lower = carry_save(m, [*rows[:split], negative[:place], addend, rounding], PRODUCT, "lower")
+        upper = carry_save(m, [*rows[split:], Cat(Const(0, place), negative[place:])], PRODUCT, "upper")
+        whole = carry_save(m, [*lower, *upper], PRODUCT, "whole")
+        m.submodules.half_adder = half_adder = PrefixAdder(XLEN)
+        m.submodules.product_adder = product_adder = PrefixAdder(PRODUCT)
+        for adder, ((_, x), (_, y)) in ((half_adder, lower), (product_adder, whole)):
+            m.d.comb += [adder.a.eq(x[: adder.width]), adder.b.eq(y[: adder.width])]
+        return product_adder.result, half_adder.result
