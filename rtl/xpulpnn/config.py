@@ -343,15 +343,18 @@ class ClusterConfig:
         return self.cores + (4 if self.dma else 0) + 1
 
 
+_XPULPNN2 = CoreConfig(mac_load_cross=True, mac_load_dot=True, requantise=True)
+
 PRESETS: Mapping[str, CoreConfig] = {
     "ri5cy": CoreConfig(xpulpnn=False, mac_load_nn=False, dotp=DotpConfig(widths=XPULPV2_WIDTHS)),
     "xpulpnn": CoreConfig(),
     "xpulpnn-cu": CoreConfig(mac_load_nn=False, mac_load_cu=True),
     "xpulpnn-full": CoreConfig(mac_load_cu=True),
-    "xpulpnn2": CoreConfig(mac_load_cross=True, mac_load_dot=True, requantise=True),
+    "xpulpnn2": _XPULPNN2,
+    "xpulpnn3": replace(_XPULPNN2, mac_load_pair=True, mixed_weights=True, requantise_exact=True),
 }
 """Named configurations: the XpulpV2 baseline, the paper's core (nn form), the C&U form, both forms; and the paper's
-core with the additions of XpulpNN 2.
+core with the additions of XpulpNN 2, and with those of XpulpNN 3 too.
 """
 
 
@@ -360,9 +363,10 @@ CLUSTER_PRESETS: Mapping[str, ClusterConfig] = {
     "cluster-bf4": ClusterConfig(banks=32),
     "cluster-ri5cy": ClusterConfig(core=PRESETS["ri5cy"]),
     "cluster2": ClusterConfig(core=PRESETS["xpulpnn2"]),
+    "cluster3": ClusterConfig(core=PRESETS["xpulpnn3"]),
 }
-"""Named clusters: eight cores on 16 banks, on 32 (banking factor 4), with the XpulpV2 baseline as core, and with the
-additions of XpulpNN 2.
+"""Named clusters: eight cores on 16 banks, on 32 (banking factor 4), with the XpulpV2 baseline as core, with the
+additions of XpulpNN 2, and with those of XpulpNN 3 too.
 """
 
 

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.unit
 
 OTHER = "sweep must name a setting that is given nowhere else"
 NONE = "at least one combination must be possible, not none of 1"
-KNOWN = "ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2"
+KNOWN = "ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2,xpulpnn3"
 
 
 def labels(space):

@@ -12,15 +12,19 @@ from xpulpnn_sim.reference.programs.trace import RETIREMENT, TRACE_HEADER, lines
 pytestmark = pytest.mark.unit
 
 ILLEGAL = (
-    ("ri5cy", "pv.sdotsp.n a0, a1, a2", "ri5cy has no XpulpNN (it is in xpulpnn, xpulpnn-cu, xpulpnn-full, xpulpnn2)"),
+    (
+        "ri5cy",
+        "pv.sdotsp.n a0, a1, a2",
+        "ri5cy has no XpulpNN (it is in xpulpnn, xpulpnn-cu, xpulpnn-full, xpulpnn2, xpulpnn3)",
+    ),
     ("xpulpnn", "pv.cusdotsp.b.0 a0, (a1!), a2", "xpulpnn has no XpulpMLcu (it is in xpulpnn-cu, xpulpnn-full)"),
-    ("xpulpnn", "pv.mlsdotup.b a0, (a1!), 25", "xpulpnn has no XpulpMLcross (it is in xpulpnn2)"),
+    ("xpulpnn", "pv.mlsdotup.b a0, (a1!), 25", "xpulpnn has no XpulpMLcross (it is in xpulpnn2, xpulpnn3)"),
     (
         "xpulpnn-full",
         "pv.mldotup.b a0, (a1!), 24",
-        "xpulpnn-full has no XpulpMLcross and no XpulpMLdot (it is in xpulpnn2)",
+        "xpulpnn-full has no XpulpMLcross and no XpulpMLdot (it is in xpulpnn2, xpulpnn3)",
     ),
-    ("xpulpnn", "pv.rqu.b a0, a1, a2, 3", "xpulpnn has no XpulpRq (it is in xpulpnn2)"),
+    ("xpulpnn", "pv.rqu.b a0, a1, a2, 3", "xpulpnn has no XpulpRq (it is in xpulpnn2, xpulpnn3)"),
     ("xpulpnn", "pv.qnt.n a0, a1, (a2)", "xpulpnn has no XpulpQnt"),
     ("xpulpnn", ".word 0x0000", "no core has such an instruction"),
     ("xpulpnn", ".word 0xffffffff", "no core has such an instruction"),

@@ -80,10 +80,10 @@ def test_c_names_are_those_of_the_header():
 
 def test_presets_of_an_instruction():
     assert presets_of(find("add")) == list(PRESETS)
-    assert presets_of(find("pv.sdotusp.n")) == ["xpulpnn", "xpulpnn-cu", "xpulpnn-full", "xpulpnn2"]
-    assert presets_of(find("pv.mlsdotup.b")) == ["xpulpnn", "xpulpnn-full", "xpulpnn2"]
-    assert presets_of(find("pv.mldotup.b")) == presets_of(find("pv.rqld")) == ["xpulpnn2"]
-    assert presets_of(find("pv.mlsdotup.b", "rd~,(rs1!),nnimm5'")) == ["xpulpnn2"]
+    assert presets_of(find("pv.sdotusp.n")) == ["xpulpnn", "xpulpnn-cu", "xpulpnn-full", "xpulpnn2", "xpulpnn3"]
+    assert presets_of(find("pv.mlsdotup.b")) == ["xpulpnn", "xpulpnn-full", "xpulpnn2", "xpulpnn3"]
+    assert presets_of(find("pv.mldotup.b")) == presets_of(find("pv.rqld")) == ["xpulpnn2", "xpulpnn3"]
+    assert presets_of(find("pv.mlsdotup.b", "rd~,(rs1!),nnimm5'")) == ["xpulpnn2", "xpulpnn3"]
     assert presets_of(find("pv.qnt.n")) == []
 
 

@@ -357,7 +357,7 @@ def test_a_trap_names_the_instruction(compiler: str, written, capfd: pytest.Capt
     error = capfd.readouterr().err
     assert re.search(
         r"\nlast exception: illegal instruction at 0x1c00[0-9a-f]{4} \(main(\+0x\w+)?\): pv\.sdotsp\.n a0, a1, a2; "
-        r"ri5cy has no XpulpNN \(it is in xpulpnn, xpulpnn-cu, xpulpnn-full, xpulpnn2\)\n",
+        r"ri5cy has no XpulpNN \(it is in xpulpnn, xpulpnn-cu, xpulpnn-full, xpulpnn2, xpulpnn3\)\n",
         error,
     ), error
     assert cli.main(["iss", "main.elf", "--preset", "xpulpnn"]) == 0
