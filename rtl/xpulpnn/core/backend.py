@@ -22,11 +22,11 @@ class Backend(Component):
 
     An instruction taken from the stream in cycle t is in EX in t + 1 and, if it accesses memory, in WB in t + 2. Costs
     in cycles with a memory that grants at once and answers in the next cycle: 1; use of a loaded value, of the base or
-    of the reloaded NN-RF entry of a Mac&Load by the next instruction 1 more; misaligned access 2; mulh* 5, with
-    ``requantise_exact`` 1; division 3 to 35. Any order of instructions gives the sequential result for any memory
-    latency. Redirects are requests: the source of the stream inserts the bubbles of fetching. With ``fault`` a load or
-    store and what was taken behind it are dropped; a register that they have written already is restored in the next
-    cycle, for which ``hold`` must be high. Reset empties the pipeline and clears all registers.
+    of the reloaded NN-RF entry of a Mac&Load by the next instruction 1 more; misaligned access 2; mulh* 5; division 3
+    to 35. Any order of instructions gives the sequential result for any memory latency. Redirects are requests: the
+    source of the stream inserts the bubbles of fetching. With ``fault`` a load or store and what was taken behind it
+    are dropped; a register that they have written already is restored in the next cycle, for which ``hold`` must be
+    high. Reset empties the pipeline and clears all registers.
 
     Parameters
     ----------

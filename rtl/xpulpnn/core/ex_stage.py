@@ -19,10 +19,10 @@ from xpulpnn.isa.machine import HALF_BITS, WORD_BYTES
 class ExStage(Component):
     """Execution units behind one result port.
 
-    Operands come from the ID/EX pipeline register and stay until ``advance``. Everything takes one cycle but mulh* (5,
-    with ``requantise_exact`` 1) and division (3 to 35). With a Mac&Load the dot product is the ``result`` while the ALU
-    adds 4 to the base. The NN-RF is read by the instruction in ID, in time for the factors to be registered like any
-    operand, and written from WB. Reset clears the NN-RF and idles the multi-cycle units.
+    Operands come from the ID/EX pipeline register and stay until ``advance``. Everything takes one cycle but mulh*
+    (5) and division (3 to 35). With a Mac&Load the dot product is the ``result`` while the ALU adds 4 to the base.
+    The NN-RF is read by the instruction in ID, in time for the factors to be registered like any operand, and written
+    from WB. Reset clears the NN-RF and idles the multi-cycle units.
 
     Parameters
     ----------

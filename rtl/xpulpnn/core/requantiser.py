@@ -45,10 +45,6 @@ class Requantiser(Component):
 
     Only as many bits are shifted as the widest format has: those above must equal the sign, else the result is clipped.
     A negative sum is complemented before and after, so that the bits above must be 0.
-
-    With ``requantise_exact`` the sum has 64 bits, and what is clipped is ``(sum >> places) + zero``, with ``rounds``
-    one more if the highest bit shifted out is 1: exactly ``((sum + 2**(places - 1)) >> places) + zero``. It needs two
-    bits more of the shift: where those above do not equal the sign, no zero point brings the number back.
     """
 
     def __init__(self, config: CoreConfig) -> None:
@@ -110,8 +106,13 @@ class Requantiser(Component):
         ]
 
     def _round(self, m: Module, negative: Signal, magnitude: Signal) -> tuple[Signal, Value, Value]:
-        """Sign, and complemented if it is negative low bits and whether any bit above them is 1, of the rounded number
-        plus the zero point."""
+        """Round the shifted sum and add the zero point; returns the sign of that, its low bits, complemented if it is
+        negative, and whether any bit above them is 1.
+
+        The number is ``(sum >> places) + zero``, with ``rounds`` one more if the highest bit shifted out is 1, exactly
+        ``((sum + 2**(places - 1)) >> places) + zero``. Where bits above those shifted do not equal the sign, no zero
+        point brings it back.
+        """
         # below the lowest bit is a 0 before it is complemented
         shifted, above = self._shift(m, Cat(negative, magnitude), REACH)
         remainder = self.rounds & (shifted[0] ^ negative)

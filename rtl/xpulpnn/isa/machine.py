@@ -110,7 +110,7 @@ class Cost(Enum):
         self.cause = cause
         self.meaning = meaning
 
-    MULTIPLY_HIGH = 4, WaitCause.MULTICYCLE, "mulh, mulhsu, mulhu"
+    MULTIPLY_HIGH = 4, WaitCause.MULTICYCLE, "mulh, mulhsu, mulhu, unless the core has requantise_exact"
     MISALIGNED_ACCESS = 1, WaitCause.MISALIGNED, "load or store across a word boundary"
     LOAD_USE = 1, WaitCause.LOAD_USE, "the next instruction uses the loaded value"
     MAC_LOAD_USE = 1, WaitCause.MAC_LOAD, "the next instruction uses the base or the reloaded entry of a Mac&Load"
@@ -119,11 +119,11 @@ class Cost(Enum):
         WaitCause.MAC_LOAD,
         "the next instruction reads a sum, or multiplies the loaded entry, of a Mac&Load of two products",
     )
-    PARAMETER_USE = 1, WaitCause.MAC_LOAD, "the next instruction is pv.rqu or pv.rqs, behind a pv.rqld"
+    PARAMETER_USE = 1, WaitCause.MAC_LOAD, "the next instruction is a pv.rq*, behind a pv.rqld"
     REQUANTISE_USE = (
         1,
         WaitCause.MAC_LOAD,
-        "the next instruction reads the result of pv.rqu or pv.rqs, even as its old rd",
+        "the next instruction reads the result of a pv.rq*, even as its old rd",
     )
     TAKEN_BRANCH = 2, WaitCause.BRANCH, "branch, taken"
     JUMP = 1, WaitCause.JUMP, "jal, jalr"

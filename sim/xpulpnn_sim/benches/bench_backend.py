@@ -65,6 +65,7 @@ PAIR_CLASSES = (
     ("pv.rqld", "uimm1,(rs1!)"),
     ("pv.rqu.b", "rd~,rs1,rs2,lane2"),
     ("pv.rqs.c", "rd~,rs1,rs2,lane4"),
+    ("pv.rqxs.b", "rd~,rs1,rs2,lane2'"),
     ("pv.cusdotusp.n.1", "rd~,(rs1!),rs2"),
     ("beq", "rs1,rs2,boff13"),
     ("bltu", "rs1,rs2,boff13"),
@@ -219,7 +220,7 @@ async def _run_stream(dut: Dut, words: list[int], timing: ObiTiming, pause: floa
 
 def check_costs(stream: Sequence[Retired], accepted: Sequence[int], board: Scoreboard) -> None:
     """Compare the distance of every two instructions with the documented costs."""
-    wanted = PipelineTiming().accept_cycles(stream)
+    wanted = PipelineTiming(configuration()).accept_cycles(stream)
     for number in range(1, len(stream)):
         pair = " -> ".join(name_of(item) for item in stream[number - 1 : number + 1])
         got, want = (times[number] - times[number - 1] for times in (accepted, wanted))

@@ -19,7 +19,7 @@ from xpulpnn_sim.benches import bench_rows as batches
 from xpulpnn_sim.benches.bench_rows import Batch, OperandColumns
 from xpulpnn_sim.benches.bench_storage import nn_accesses, nn_words_read
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, drive, pulse_reset, run_vectors, sample, start
-from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.benches.stream import arithmetic_cycles
 from xpulpnn_sim.reference.golden.effects import U32, Effects, Sources
 from xpulpnn_sim.reference.stimuli import random_words
@@ -48,8 +48,18 @@ def _result(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str,
         return {"first": effects.rd, "second": effects.rd2, **base}
     sums = {"first": np.zeros_like(operands["op_a"])} if "pair" in bench_data()["inputs"] else {}
     if insn.requantises:
-        return sums | {"result": operands["nn_kappa"] * operands["op_b"] + operands["nn_lambda"]}
+        return sums | _unscaled(insn, operands)
     return sums | batches.value_of_rd(insn, effects, operands)
+
+
+def _unscaled(insn: Insn, operands: OperandColumns) -> dict[str, U32]:
+    """The number that a requantisation shifts; the word above it of the multiplier if it has one, of EX always."""
+    if not configuration().requantise_exact:
+        return {"result": operands["nn_kappa"] * operands["op_b"] + operands["nn_lambda"]}
+    total = operands["sum"].astype(np.int64)
+    words = {"result": (total % (1 << XLEN)).astype(np.uint32)}
+    is_stage = "scaled" not in bench_data()["inputs"]
+    return words | ({"upper": (total // (1 << XLEN)).astype(np.uint32)} if is_stage or insn.is_exact else {})
 
 
 async def _load_second_activations(dut: Dut, rng: Random) -> U32:
@@ -120,7 +130,9 @@ async def execute_batch(dut: Dut, batch: Batch, rng: Random, board: Scoreboard) 
     results, cycles = zip(*found, strict=True)
     batch.check(board, dict(zip(batch.expected, zip(*results, strict=True), strict=True)))
     rows = (batch.insns[row] for row in batch.row)
-    wanted = [arithmetic_cycles(insn, operation["op_b"]) for insn, operation in zip(rows, operations, strict=True)]
+    config = configuration()
+    pairs = zip(rows, operations, strict=True)
+    wanted = [arithmetic_cycles(insn, operation["op_b"], config) for insn, operation in pairs]
     board.compare({"cycles": wanted}, {"cycles": cycles}, batch.stimulus, "cycles to done")
 
 

@@ -18,9 +18,9 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_MASK, XLEN
 from xpulpnn.isa.table import find
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, run_vectors, start
-from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.reference.golden.dotp import widened
-from xpulpnn_sim.reference.golden.effects import IMMEDIATES, U32, Effects, Sources, immediate
+from xpulpnn_sim.reference.golden.effects import I64, IMMEDIATES, U32, Effects, Sources, immediate
 from xpulpnn_sim.reference.golden.execute import execute
 from xpulpnn_sim.reference.golden.scalar import offset
 from xpulpnn_sim.reference.stimuli import element_width, instruction_words, operand_columns, random_words
@@ -30,7 +30,7 @@ _SHIFT_MASK = np.uint32(31)
 _FIELD_WIDTH_LSB = 5
 _NORMALISING_STEMS = ("addN", "addRN", "subN", "subRN", "adduN", "adduRN", "subuN", "subuRN")
 _BIT_FIELDS = ("extract", "extractu", "insert", "bclr", "bset")
-OperandColumns = dict[str, U32]  # OperandColumns by port
+OperandColumns = dict[str, Any]  # Arrays by port, of words unless a port is wider
 
 
 def replicate(value: U32, width: int) -> U32:
@@ -91,6 +91,9 @@ def operands_of(insn: Insn, src: Sources) -> OperandColumns:
         return operands | {"op_a": src.pc, "op_b": np.full_like(src.word, src.length)}
     if insn.is_mac_load:
         return operands | {"op_b": src.rs2 if insn.is_pair else np.full_like(src.word, _MAC_LOAD_STEP)}
+    if insn.requantises and configuration().requantise_exact:
+        # one factor is the sum of the ALU's first operand, the second one is what says shift and zero point
+        return operands | {"op_a": src.rs1, "op_b": src.rs2 if insn.is_exact else src.rs1}
     if insn.requantises:
         # the multiplier takes the factor of the NN-RF in place of the first operand
         return operands | {"op_a": ~src.rs1, "op_b": src.rs1}
@@ -105,7 +108,7 @@ def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
     """Everything that a unit of the EX stage may receive for ``insn``, its dot product included."""
     # `rs1 rs2 rd` of the dot-product unit are `dotp_a dotp_b op_c` of the stage: factors and accumulator, whatever they
     # come from
-    operands, zero = operands_of(insn, src), np.zeros_like(src.word)
+    operands = operands_of(insn, src)
     first, second = operands["op_a"], operands["op_b"]
     if insn.is_pair:
         # the factor that both products have is the second of each
@@ -123,9 +126,28 @@ def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
     columns["nn_kappa"], columns["nn_lambda"] = (src.act, src.wgt) if insn.requantises else (src.loaded, ~src.loaded)
     factors = {"rs1": first, "rs2": second, "rd": src.rd, "dotp_a": first, "dotp_b": second}
     factors |= {"word": src.wgt, "later_pair": src.word >> np.uint32(20) & np.uint32(1)}
-    total = src.act * src.rs1 + src.wgt if insn.requantises else zero
-    requantised = {"sum": total, "places": src.rs2 & _SHIFT_MASK, "lane": src.word >> np.uint32(28), "old": src.rd}
-    return operands | columns | factors | requantised
+    return operands | columns | factors | _requantised(insn, src)
+
+
+def _signed(word: U32) -> I64:
+    return word.view(np.int32).astype(np.int64)
+
+
+def _requantised(insn: Insn, src: Sources) -> OperandColumns:
+    """Ports of what requantises, multiplier and requantiser."""
+    if insn.is_exact:
+        assert insn.fmt is not None
+        scaled = src.rs1 + src.wgt
+        lane = (src.word >> np.uint32(27)) % np.uint32(insn.fmt.lanes)
+        further = {"scaled": scaled, "zero": src.rs2 >> np.uint32(8) & np.uint32(0xFF), "rounds": np.ones_like(scaled)}
+        shift = {"sum": _signed(scaled) * _signed(src.act), "places": src.rs2 & np.uint32(63), "lane": lane}
+        return {**further, **shift, "old": src.rd}
+    total = src.act * src.rs1 + src.wgt if insn.requantises else np.zeros_like(src.word)
+    shift = {"sum": total, "places": src.rs2 & _SHIFT_MASK, "lane": src.word >> np.uint32(28), "old": src.rd}
+    if not insn.requantises or not configuration().requantise_exact:
+        return {**shift, "scaled": src.loaded}
+    zero = np.zeros_like(total)
+    return {**shift, "sum": _signed(total), "scaled": src.rs1, "zero": zero, "rounds": zero}
 
 
 def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
@@ -189,11 +211,36 @@ def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
     return ((bound + rng.randint(-1, 1) << places) + dropped) & WORD_MASK
 
 
+def _exact_sources(insn: Insn, rs2: U32, rng: Random) -> tuple[U32, U32, U32]:
+    """Shifts with zero points, factors, and scaled numbers whose result is often next to a bound or to another one."""
+    assert insn.fmt is not None
+    rows: list[tuple[int, int, int]] = []
+    least = -(1 << insn.fmt.width - 1) if insn.a_signed else 0
+    for scale in rs2.tolist():
+        places = rng.choice((0, 1, 31, 32, 62, 63, *(rng.randrange(64) for _ in range(6))))
+        zero = rng.choice((0, rng.randrange(-128, 128)))
+        power, one = 1 << rng.randrange(31), rng.choice((1, -1))
+        factor = rng.choice((power, -power, one, -(1 << 31), (1 << 31) - 1, rng.randrange(1, 1 << 31), 0))
+        wanted = rng.choice((least, least + (1 << insn.fmt.width) - 1, rng.randrange(least, -least + 256)))
+        half = 1 << places >> 1
+        dropped = rng.choice((-half, -half - 1, half - 1, half, rng.randrange(-half, half + 1)))
+        number = ((wanted + rng.randint(-1, 1) - zero << places) + dropped) // (factor or 1)
+        if abs(number) >= 1 << 31 or rng.random() < 0.2:
+            number = rng.choice((-(1 << 31), (1 << 31) - 1, rng.getrandbits(XLEN)))
+        kept = scale & ~0xFF3F | (zero & 0xFF) << 8 | places
+        rows.append((kept, factor & WORD_MASK, number & WORD_MASK))
+    scales, factors, numbers = (np.array(column, np.uint32) for column in zip(*rows, strict=True))
+    return scales, factors, numbers
+
+
 def sources(insn: Insn, count: int, rng: Random) -> Sources:
     """``count`` executions of a row: corner cases of its element format, then random operands and fields."""
     rs1, rs2, rd = operand_columns(element_width(insn), count, rng)
     activation, weight = rs2, rs1
-    if insn.requantises:
+    if insn.is_exact:
+        rs2, activation, weight = _exact_sources(insn, rs2, rng)
+        weight = weight - rs1
+    elif insn.requantises:
         # both parameters meet other operands, whose place they must not take
         activation = random_words(rng, count)
         sums = np.array([_requantised_sum(insn, place, rng) for place in (rs2 & _SHIFT_MASK).tolist()], np.uint32)

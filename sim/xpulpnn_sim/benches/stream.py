@@ -247,20 +247,21 @@ ACTING_OPS = (*DRAINING_OPS, "fence", "mret", "lp.starti", "lp.endi", "lp.count"
 """They act when they leave ID, as does what raises an exception there."""
 
 
-def arithmetic_cycles(insn: Insn, operand_b: int) -> int:
+def arithmetic_cycles(insn: Insn, operand_b: int, config: CoreConfig) -> int:
     """Cycles in EX of an instruction that does not access memory."""
     if insn.op in DIVISION_OPS:
         return division_cycles(operand_b, signed=DIVISION_OPS[insn.op])
-    return 1 + (Cost.MULTIPLY_HIGH.cycles if insn.op in HIGH_WORD_OPS else 0)
+    # a multiplier with a product of 64 bits has its upper word at once
+    return 1 + (Cost.MULTIPLY_HIGH.cycles if insn.op in HIGH_WORD_OPS and not config.requantise_exact else 0)
 
 
-def execution_cycles(item: Retired) -> int:
+def execution_cycles(item: Retired, config: CoreConfig) -> int:
     """Cycles the instruction occupies EX; of one that raises an exception, ID."""
     if item.fetched is None or item.cause is not None:
         return 1
     access = item.fetched.access
     if access is None:
-        return arithmetic_cycles(item.fetched.insn, item.record.get("rs2_rdata", 0))
+        return arithmetic_cycles(item.fetched.insn, item.record.get("rs2_rdata", 0), config)
     crosses = item.record["mem_addr"] % WORD_BYTES + access.size > WORD_BYTES
     return 1 + (Cost.MISALIGNED_ACCESS.cycles if crosses else 0)
 
@@ -277,7 +278,8 @@ def _moves_base_late(insn: Insn) -> bool:
 class PipelineTiming:
     """Cycle in which each instruction of a stream is taken by ID."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: CoreConfig) -> None:
+        self._config = config
         self._forwarded: dict[int, int] = {}
         self._stored: dict[int, int] = {}
         self._entries: dict[int, int] = {}
@@ -295,7 +297,7 @@ class PipelineTiming:
             if fetched is None or item.cause is not None or fetched.insn.op in ACTING_OPS:
                 cycle = max(cycle, self._accessed)
             cycles.append(cycle)
-            free = leaves = cycle + execution_cycles(item)
+            free = leaves = cycle + execution_cycles(item, self._config)
             if "mem_addr" in item.record:
                 self._accessed = leaves + 1
             if fetched is None or item.cause is not None:

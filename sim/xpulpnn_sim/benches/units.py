@@ -35,12 +35,13 @@ from xpulpnn.core.ex_stage import ExStage
 from xpulpnn.core.hwloops import HwLoops
 from xpulpnn.core.if_stage import IfStage
 from xpulpnn.core.lsu import Lsu
-from xpulpnn.core.mult import Mult, MultCtrl, mult_control
+from xpulpnn.core.mult import MultCtrl, mult_control
 from xpulpnn.core.prefetch import PrefetchBuffer
 from xpulpnn.core.quantiser import Quantiser, QuantiserCtrl
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.core.requantiser import RequantiseCtrl, Requantiser, requantise_control
 from xpulpnn.core.simd_alu import SimdAlu
+from xpulpnn.core.wide_mult import multiplier_of
 from xpulpnn.dotp.ctrl import DotpCtrl, dotp_control
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
@@ -177,6 +178,7 @@ def _decoded_rows(config: CoreConfig) -> list[ControlledRow]:
 
 _FULL = "xpulpnn-full"  # the preset with every row the hardware can execute
 _EVERYTHING = f"{_FULL} mac_load_cross=on mac_load_dot=on mac_load_pair=on mixed_weights=on requantise=on"
+_EVERYTHING += " requantise_exact=on"
 _INFERRED = f"{_FULL} multiplier=inferred shifter=inferred multipliers=replicated adders=inferred"
 """The naive structures, where the other units have those of the presets."""
 
@@ -209,8 +211,7 @@ def _multicycle(
 
 
 def _mult(multiplier: str) -> BenchedUnit:
-    design = f"{_FULL} requantise=on multiplier={multiplier}"
-    return _multicycle(lambda config: Mult(config.multiplier, requantises=True), design, _mult_rows, 12)
+    return _multicycle(multiplier_of, f"{_FULL} requantise=on multiplier={multiplier}", _mult_rows, 12)
 
 
 def _ex_stage(design: str) -> BenchedUnit:
@@ -300,10 +301,13 @@ UNITS: Mapping[str, BenchedUnit] = {
     **_alu(SimdAlu, _lanes_control),
     "mult": _mult("booth"),
     "mult-inferred": _mult("inferred"),
+    "mult-wide": _mult("booth requantise_exact=on"),
+    "mult-wide-inferred": _mult("inferred requantise_exact=on"),
     "div": _multicycle(lambda _: Divider(), _FULL, _controlled(DivCtrl, div_control), 40),
     "quantiser": _configured("quantiser", Quantiser, "xpulpnn qnt=on", operations=150),
     "quantiser-crumbs": _configured("quantiser", Quantiser, "xpulpnn qnt=on widths=16,8,2", "icarus", operations=60),
     "requantiser": _requantiser(400, "xpulpnn requantise=on"),
+    "requantiser-exact": _requantiser(400, "xpulpnn requantise=on requantise_exact=on"),
     "requantiser-part": _requantiser(200, "xpulpnn requantise=on widths=16,8,2", "icarus"),
     "widener": _configured(
         "rows", lambda _: WeightWidener(), _EVERYTHING, "icarus", rows=_widener_rows, vectors_per_row=8
@@ -311,6 +315,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "lsu": _configured("lsu", lambda _: Lsu(), _FULL, rows=_LSU_ROWS, vectors_per_row=8, idle={"ex_ctrl": 0}),
     "ex-stage": _ex_stage(f"{_FULL} mac_load_pair=on"),
     "ex-stage-inferred": _ex_stage(_INFERRED),
+    "ex-stage-exact": _ex_stage("xpulpnn3"),
     "decoder-ri5cy": _decoder("ri5cy"),
     "decoder-full": _decoder(f"{_EVERYTHING} qnt=on"),
     "compressed-decoder": _plain("compressed_decoder", CompressedDecoder, "verilator", stride=1),

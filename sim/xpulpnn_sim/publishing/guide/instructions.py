@@ -225,11 +225,16 @@ def instructions(group: str) -> str:
     return "\n".join(parts)
 
 
+def _cycles_of(insn: Insn) -> str:
+    """Return the cycles of a row in words."""
+    return shown_cycles(cycles(insn)) + ("; 1 cycle with requantise_exact" if insn.multiplies_high else "")
+
+
 def _costs(family: list[Insn]) -> str:
     """Return the cycles of the rows of a table, with names where they differ."""
     names: dict[str, list[str]] = {}
     for insn in family:
-        shown = names.setdefault(shown_cycles(cycles(insn)), [])
+        shown = names.setdefault(_cycles_of(insn), [])
         shown += [] if insn.mnemonic in shown else [insn.mnemonic]
     if len(names) == 1:
         return f"{next(iter(names)).capitalize()}."
@@ -251,7 +256,7 @@ def records() -> list[dict[str, Any]]:
             "meaning": phrase_of(insn),
             "operation": list(statements(insn)),
             "c": c_call(insn),
-            "cycles": shown_cycles(cycles(insn)),
+            "cycles": _cycles_of(insn),
             "presets": presets_of(insn),
         }
         for insn in INSNS

@@ -114,7 +114,7 @@ def _instance(insn: Insn, **registers: str) -> str:
     return f"{insn.mnemonic} {', '.join(operands)}".strip()
 
 
-def _arithmetic(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
+def _arithmetic(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
     """Every row that computes: a chain of instructions that depend on each other."""
     for insn in rows:
         if group_of(insn) not in ARITHMETIC or insn.divides or insn.requantises:
@@ -122,7 +122,8 @@ def _arithmetic(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
         text = _instance(insn)
         group = "dot products, dependent" if insn.uses_dotp else "ALU, mul, mac and SIMD, dependent"
         if insn.multiplies_high:
-            yield CostRow("mulh, mulhsu, mulhu", insn.mnemonic, text, _due(Cost.MULTIPLY_HIGH))
+            waits = FREE if config.requantise_exact else _due(Cost.MULTIPLY_HIGH)
+            yield CostRow("mulh, mulhsu, mulhu", insn.mnemonic, text, waits)
         else:
             yield CostRow(group, f"{insn.mnemonic} {insn.operands}", "\n".join([text] * _CHAIN), FREE)
 
@@ -386,7 +387,7 @@ def _system() -> Iterator[CostRow]:
 def cost_rows(config: CoreConfig) -> list[CostRow]:
     """Everything that can be measured on a core with this configuration."""
     rows = enabled(config.extensions, config.widths)
-    found = [*_arithmetic(rows), *_division(rows), *_memory(rows), *_branches(rows), *_jumps()]
+    found = [*_arithmetic(config, rows), *_division(rows), *_memory(rows), *_branches(rows), *_jumps()]
     if config.xpulpv2:
         found += loop_rows()
     return [*found, *_mac_load(config, rows), *_pairs(config), *_quantisation(rows), *_requantisation(rows), *_system()]

@@ -33,7 +33,7 @@ from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 from xpulpnn_sim.verification.coverage.aims import SKIPPING, Aims
 from xpulpnn_sim.verification.coverage.collector import Collector
-from xpulpnn_sim.verification.coverage.crosses import SLOW, Crosses, crosses_of
+from xpulpnn_sim.verification.coverage.crosses import Crosses, crosses_of
 from xpulpnn_sim.verification.coverage.kinds import Producer
 from xpulpnn_sim.verification.coverage.placing import Placer
 from xpulpnn_sim.verification.random.designs import Verdict, random_machine
@@ -231,7 +231,7 @@ def need(crosses: Crosses, aim: int) -> Need:
         kind, producer, _, when = values
         if when == "after a wait":
             return Need.SLOW_FETCH
-        return Need.SLOW_DATA if kind in SLOW or producer is Producer.LINK else Need.QUICK
+        return Need.SLOW_DATA if kind in crosses.slow or producer is Producer.LINK else Need.QUICK
     return Need.ANY
 
 

@@ -116,6 +116,8 @@ class Crosses:
 
     def __init__(self, config: CoreConfig) -> None:
         self.rows = enabled(config.extensions, config.widths)
+        # kinds that compute for several cycles
+        self.slow = SLOW - {CrossKind.MULTIPLY_HIGH} if config.requantise_exact else SLOW
         self._decoder = Decoder(self.rows)
         self._kinds = {row.key: kinds_of.cross_kind_of(row) for row in self.rows}
         self._reads = {row.key: kinds_of.reads_of(row) for row in self.rows}
@@ -209,7 +211,7 @@ class Crosses:
             return "an instruction that reads no register waits for none"
         if cause is WaitCause.JUMP_REGISTER and not (kind is CrossKind.JUMP and reads.slots):
             return "only jalr waits for its base apart from others"
-        if cause is WaitCause.MULTICYCLE and kind not in SLOW:
+        if cause is WaitCause.MULTICYCLE and kind not in self.slow:
             return "the instruction computes for a single cycle"
         if cause in _MEMORY_WAITS and kind not in MEMORY | {CrossKind.QUANTISE}:
             return "the instruction does not access memory"
@@ -236,7 +238,7 @@ class Crosses:
             return None
         if when == "after a wait":
             return ""
-        if kind in SLOW and not (distance == 1 and producer in _BESIDE_MEMORY):
+        if kind in self.slow and not (distance == 1 and producer in _BESIDE_MEMORY):
             return "the instruction takes several cycles, which pass unseen only while the one before waits for memory"
         if kind is CrossKind.JUMP and distance == 1:
             return "jalr waits for its base"
