@@ -242,9 +242,9 @@ def watch_registers(m, core, seen, register, watched_bit, config):
     """Return what goes wrong if an instruction reads another value than was written last.
 
     One bit of one register, any of them, is kept from what retires alone: 0 at first, then what an instruction that
-    completes writes there, as rd or as an incremented base; of both writes of one register that of rd stays, or that of
-    the register behind rd, which two products write too. An
-    instruction that reads the register, in any of three fields, has that bit.
+    completes writes there, as rd, as the register behind it, which two products write too, or as an incremented base;
+    of two writes of one register that of the base is lost. An instruction that reads the register, in any of three
+    fields, has that bit.
     """
     value = Signal(name="register_value")
 
