@@ -239,7 +239,7 @@ class IdStage(Component):
             widener.fmt.eq(decoder.ctrl.ex.dotp.fmt),
             *following(widener, decoder.pair, "half", "quarter"),
             widener.part.eq(Cat(word[12], word[25])),
-            widener.signed.eq(decoder.ctrl.ex.dotp.a_signed),
+            widener.is_signed.eq(decoder.ctrl.ex.dotp.a_signed),
         ]
         return widener.result
 

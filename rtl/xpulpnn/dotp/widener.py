@@ -19,7 +19,7 @@ class WeightWidener(Component):
     half: In(1)  #: The weights have half of its width.
     quarter: In(1)  #: The weights have a quarter of its width.
     part: In(2)  #: Number of the slice.
-    signed: In(1)  #: The weights are signed.
+    is_signed: In(1)  #: The weights are signed.
     result: Out(XLEN)  #: Word of the format, in the same cycle.
 
     def _build(self, m):
@@ -42,4 +42,4 @@ class WeightWidener(Component):
     def _extended(self, source: Value, fmt: ElemFmt) -> Value:
         width = len(source) // fmt.lanes
         lanes = (source.word_select(lane, width) for lane in range(fmt.lanes))
-        return Cat(Cat(lane, (lane[-1] & self.signed).replicate(fmt.width - width)) for lane in lanes)
+        return Cat(Cat(lane, (lane[-1] & self.is_signed).replicate(fmt.width - width)) for lane in lanes)

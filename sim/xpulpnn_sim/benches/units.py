@@ -239,7 +239,7 @@ def _widener_rows(config: CoreConfig) -> list[ControlledRow]:
     for insn in filter(lambda insn: insn.is_pair, _words(config)):
         assert insn.fmt is not None
         ratio = 0 if insn.wgt_fmt is None else insn.wgt_fmt - insn.fmt
-        told = {"fmt": insn.fmt.value, "part": insn.entry or 0, "signed_": int(insn.a_signed)}
+        told = {"fmt": insn.fmt.value, "part": insn.entry or 0, "is_signed": int(insn.a_signed)}
         rows.append((insn.mnemonic, insn.operands, told | {"half": int(ratio == 1), "quarter": int(ratio == 2)}))
     return rows
 

@@ -210,7 +210,7 @@ PAIR_FAULTS = (
 """Likewise with Mac&Load of two products."""
 
 MIXED_FAULTS = (
-    CoreFault("narrower weights have no sign", IdStage, {"widener.signed": lambda *_: 0}, "pv.mlsduosup.b.n1"),
+    CoreFault("narrower weights have no sign", IdStage, {"widener.is_signed": lambda *_: 0}, "pv.mlsduosup.b.n1"),
     CoreFault("weights of a quarter are not widened", IdStage, {"widener.quarter": lambda *_: 0}, "pv.mlduousp.b.c2"),
     CoreFault(
         "the last quarter is the third",
