@@ -9,7 +9,7 @@ from tests.exploration.made_up import MadeUpFlow, energy
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration import flows
-from xpulpnn_sim.exploration.energy import estimate
+from xpulpnn_sim.exploration.energy import cluster, estimate
 from xpulpnn_sim.exploration.flows import EnergyStep, FlowStep, KernelSpec, KernelStep, flow_steps, parse_clock
 from xpulpnn_sim.exploration.library import FlowError, flow_folder
 from xpulpnn_sim.exploration.options import ExploreOptions, build_space
@@ -140,7 +140,24 @@ def test_kernels_that_the_cores_cannot_run() -> None:
 
 
 @pytest.mark.flow
-def test_energy_is_that_of_one_core_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_energy_of_a_kernel_is_that_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def made_up(case, library, window, yosys):
+        seen.append((case.config, case.variant, str(case.layer), window))
+        return energy(workload="kernel", top="cluster", accesses={"TCDM reads": 8.0}), {"mapped.v": "module"}
+
+    monkeypatch.setattr(cluster, "estimate_cluster", made_up)
+    config = replace(CLUSTER_PRESETS["cluster"], core=PRESETS["xpulpnn-full"])
+    outcome = EnergyStep(None, SPEC, window=512).run(design(config))
+    # the cores as they are mapped, not as they are simulated
+    assert seen == [(config, SPEC.variant, str(SPEC.layer), 512)]
+    assert outcome.result.accesses == {"TCDM reads": 8.0}
+    assert outcome.files == {"mapped.v": "module"}
+
+
+@pytest.mark.flow
+def test_energy_of_general_code_is_that_of_one_core_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
     def made_up(config, workload, library, window, yosys):
@@ -150,9 +167,9 @@ def test_energy_is_that_of_one_core_and_says_so(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(estimate, "estimate_energy", made_up)
     config = replace(CLUSTER_PRESETS["cluster"], core=PRESETS["xpulpnn-full"])
-    outcome = EnergyStep(None, SPEC, core=True).run(design(config))
-    assert seen == [(PRESETS["xpulpnn-full"], "core", str(SPEC))]
-    assert outcome.result.conditions[0].startswith("Of one core of the cluster, by itself")
+    outcome = EnergyStep(None, None).run(design(config))
+    assert seen == [(PRESETS["xpulpnn-full"], "core", "general code")]
+    assert outcome.result.conditions[0].startswith("General code runs on one core of the cluster, by itself")
     assert outcome.result.conditions[1:] == ["Library of cells."]
 
 

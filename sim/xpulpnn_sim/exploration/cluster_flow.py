@@ -33,7 +33,7 @@ PARTS = frozenset(
 )
 """Components that are mapped by themselves where they are in another one."""
 
-_MACROS = frozenset({"xpulpnn.cluster.icache.way.CacheWay", "xpulpnn.cluster.tcdm.bank.Bank"})
+MACROS = frozenset({"xpulpnn.cluster.icache.way.CacheWay", "xpulpnn.cluster.tcdm.bank.Bank"})
 """Components whose memories would be macros; those of all others, queues of a few words, are registers."""
 
 _MODULE = re.compile(r"^module (\w+) .*?^\);$.*?^endmodule$", re.MULTILINE | re.DOTALL)
@@ -72,7 +72,7 @@ def part(design: EmittedDesign, module: str, apart: frozenset[str] = frozenset()
         verilog="\n\n".join(kept) + "\n",
         manifest={**design.manifest, "top": module, "hierarchy": hierarchy},
         apart=apart,
-        memories=tuple(sorted(name for name in wanted - apart if modules[name]["component"] in _MACROS)),
+        memories=tuple(sorted(name for name in wanted - apart if modules[name]["component"] in MACROS)),
     )
 
 

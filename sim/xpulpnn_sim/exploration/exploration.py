@@ -275,7 +275,7 @@ class _Figures:
         self._runs: list[tuple[KernelSpec | None, PointStep]] = [(spec, KernelStep(spec)) for spec in self._specs]
         if options.energy or options.general:
             cells, yosys = library(options.liberty), options.yosys
-            on_core = options.component in ("core", *WHOLE_CLUSTERS)
+            on_core = options.component == "core"
             kernels = self._specs if options.energy else []
             self._runs += [(spec, EnergyStep(cells, spec, on_core, yosys)) for spec in kernels]
             self._runs += [(None, EnergyStep(cells, None, yosys=yosys))] if options.general else []

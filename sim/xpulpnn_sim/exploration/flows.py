@@ -35,10 +35,7 @@ _WIDTHS = ("16", "8", "4", "2")
 _PARTS = 3
 _MOST_CYCLES = 1 << 40
 
-_ONE_CORE = (
-    "Of one core of the cluster, by itself: crossbar, event unit, DMA engine, caches and memories are not in it, nor "
-    "are waits for banks and for other cores."
-)
+_ONE_CORE = "General code runs on one core of the cluster, by itself; nothing else of the cluster is in it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,14 +121,13 @@ class KernelStep:
 
 @dataclass(frozen=True, slots=True)
 class EnergyStep:
-    """Energy of a kernel on the back end or the core of the same configuration, or of general code on its core.
-
-    Of a cluster it is that of one of its cores.
+    """Energy of a kernel on the back end or the core of the same configuration, or on the cluster; or of general code
+    on the core, of a cluster on one of its cores.
     """
 
     library: Library
     spec: KernelSpec | None  # the kernel; None for general code
-    core: bool = False  # whether a kernel runs on the whole core, as general code always does
+    core: bool = False  # without a cluster: whether a kernel runs on the whole core, as general code always does
     yosys: str = ""  # which Yosys (see find_yosys)
     window: int = WINDOW_CYCLES  # clock cycles whose switching is looked at
     kind: ResultField = "energies"
@@ -152,14 +148,16 @@ class EnergyStep:
 
     def run(self, design: EmittedDesign) -> StepOutcome:
         """Switching of a run, charged with the capacitances and internal energies of the library."""
+        from xpulpnn_sim.exploration.energy.cluster import estimate_cluster
         from xpulpnn_sim.exploration.energy.estimate import estimate_energy, kernel_workload, program_workload
         from xpulpnn_sim.exploration.energy.programs import general_code
 
-        config = design.config.core
-        if self.spec is None:
-            workload = program_workload(general_code(), config)
-        else:
-            case = replace(self.spec.case(config), config=config)
+        config, case = design.config.core, self.spec and replace(self.spec.case(design.config), config=design.config)
+        if case is not None and isinstance(design.config, ClusterConfig):
+            result, files = estimate_cluster(case, self.library, self.window, self.yosys)
+            return StepOutcome(result=result, files=files)
+        workload = program_workload(general_code(), config)
+        if case is not None:
             workload = kernel_workload(case, "core" if self.core else "backend")
         result, files = estimate_energy(config, workload, self.library, self.window, self.yosys)
         if isinstance(design.config, ClusterConfig):

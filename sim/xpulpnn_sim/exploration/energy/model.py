@@ -1,10 +1,10 @@
-"""Gate-level simulation: an interpreter of the netlist in the place of the top module of the compiled model.
+"""Gate-level simulation: an interpreter of netlists in a compiled model, in the place of its top or beside modules.
 
-The library does not depend on the netlist but on its ports, so that it is compiled once for all configurations alike.
+The library does not depend on netlists but on their ports, so that it is compiled once for all configurations alike.
 """
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,11 @@ from xpulpnn_sim.exploration.liberty import FlipFlop, Liberty, LibraryCell, expr
 from xpulpnn_sim.exploration.mapped_netlist import GATED, instance_path
 from xpulpnn_sim.tools.netlists import ONE, ZERO, in_order, read_module
 
-CLOCK = "clk"  # port of the clock, if there is one
+CLOCK, RESET = "clk", "rst"  # ports of clock and reset, if there are any
+
+NO_RESET = 0xFFFF_FFFF  # stands for the net of a reset that a circuit does not have
+
+_NEVER = 0xFFFF_FFFF_FFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,16 +53,16 @@ class Register:
 
 
 class Circuit:
-    """The mapped design in a file.
+    """The mapped design in a file. Pins of instances of the modules ``apart`` are ports such as ``core0.data__req``.
 
     Raises :class:`ToolError` for cells that are not in the library or whose kind is not known.
     """
 
-    def __init__(self, path: Path, module: str, liberty: Liberty, flip_flop: str) -> None:
+    def __init__(self, path: Path, module: str, liberty: Liberty, flip_flop: str, apart: Collection[str] = ()) -> None:
         found = read_module(path, module)
         gates: list[Gate] = []
         self.registers: list[Register] = []  # the state
-        for one in found.cells:
+        for one in (cell for cell in found.cells if cell.type not in apart):
             where = instance_path(one.name)
             nets = {pin: max(bits[0], ZERO) for pin, bits in one.pins.items()}
             cell = liberty.cells.get(flip_flop if one.type == GATED else one.type)
@@ -89,11 +93,18 @@ class Circuit:
             {name: [max(net, ZERO) for net in wire.nets] for name, wire in group.items()}
             for group in (found.inputs, found.outputs)
         )
+        for one in (cell for cell in found.cells if cell.type in apart):
+            for pin, nets in one.pins.items():
+                ports = self.inputs if pin in one.outputs else self.outputs
+                if pin != CLOCK:
+                    ports[f"{one.name}.{pin}"] = [max(net, ZERO) for net in nets]
         # every gate comes after those that drive it
         self.gates = in_order(gates, lambda gate: gate.inputs.values(), lambda gate: [gate.output])
         # nets of the inputs, without the clock, in the order of the ports
         self.sources = [net for name, nets in self.inputs.items() if name != CLOCK for net in nets]
         used = (nets for cell in found.cells for nets in cell.pins.values())
+        # likewise of the outputs
+        self.sinks = [net for nets in self.outputs.values() for net in nets]
         # nets are numbered below this
         self.net_count = max(net for nets in (*used, *self.inputs.values()) for net in (ONE, *nets)) + 1
 
@@ -122,49 +133,93 @@ _GATE = np.dtype([("table", "u8"), ("output", "u4"), ("count", "u4"), ("inputs",
 """A gate for ``gate_model.cpp``."""
 
 
+class Gates:
+    """Netlists in a compiled model that has ``gate_model.cpp``, and their instances; those made before are gone."""
+
+    def __init__(self, library: Path) -> None:
+        self._loaded = ctypes.CDLL(str(library))
+        self._loaded.gate_cycles.restype = self._loaded.gate_difference.restype = ctypes.c_uint64
+        self._kept: list[NDArray[Any]] = []  # rows that instances write to
+        self._numbers: dict[int, int] = {}  # number of each netlist by the identity of its circuit
+        self._loaded.gate_clear()
+
+    def create(
+        self, circuit: Circuit, name: str = "", starts: Sequence[int] = (), cycles: int = 0
+    ) -> NDArray[np.uint8]:
+        """Make the next instance; return the place for bits [cycle, source, register or sink] in ``cycles`` cycles of a
+        run from each of ``starts`` on."""
+        if id(circuit) not in self._numbers:
+            self._numbers[id(circuit)] = len(self._numbers)
+            arrays = (
+                *_native_circuit(circuit),
+                np.array(circuit.sources, np.uint32),
+                np.array(circuit.sinks, np.uint32),
+            )
+            counted = [ctypes.c_uint64(number) for array in arrays for number in (array.ctypes.data, len(array))]
+            self._loaded.gate_load(ctypes.c_uint64(circuit.net_count), *counted)
+        begins = np.array(starts, np.uint64)
+        width = len(circuit.sources) + len(circuit.registers) + len(circuit.sinks)
+        rows = np.zeros((len(begins) * cycles, width), np.uint8)
+        self._kept.append(rows)
+        reset = circuit.inputs.get(RESET, [NO_RESET])[0]
+        numbers = [reset, begins.ctypes.data, len(begins), cycles, rows.ctypes.data]
+        places = map(ctypes.c_uint64, numbers)
+        self._loaded.gate_create(ctypes.c_uint64(self._numbers[id(circuit)]), name.encode(), *places)
+        return rows
+
+    def cycles(self, instance: int) -> int:
+        """Clock cycles that an instance has seen."""
+        return int(self._loaded.gate_cycles(ctypes.c_uint64(instance)))
+
+    def difference(self, instance: int) -> tuple[int, int] | None:
+        """The first cycle in which a sink of an instance was not as in the module it follows, and its number; None if
+        there was none."""
+        sink = ctypes.c_uint64()
+        cycle = self._loaded.gate_difference(ctypes.c_uint64(instance), ctypes.byref(sink))
+        return None if cycle == _NEVER else (int(cycle), sink.value)
+
+
+def _native_circuit(circuit: Circuit) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Gates and registers as ``gate_model.cpp`` takes them."""
+    cells = {gate.cell.name: gate.cell for gate in circuit.gates}
+    tables = {name: cell.truth_table() or 0 for name, cell in cells.items()}
+    gates = np.zeros(len(circuit.gates), _GATE)
+    for row, gate in zip(gates, circuit.gates, strict=True):
+        nets = list(gate.inputs.values())
+        row["table"], row["output"], row["count"] = tables[gate.cell.name], gate.output, len(nets)
+        row["inputs"][: len(nets)] = nets
+    registers = np.zeros((len(circuit.registers), 4), np.uint32)
+    for row, register in zip(registers, circuit.registers, strict=True):
+        states = [2 * net + inverse for _, net, inverse in register.outputs]
+        row[: 2 + len(states)] = [register.data, register.enable, *states]
+    return gates, registers
+
+
 class GateModel:
-    """A circuit ready to run in the compiled model."""
+    """A circuit ready to run in the compiled model, in the place of its top module."""
 
     def __init__(self, circuit: Circuit) -> None:
         self.circuit = circuit
         _, rig = _RIGS[circuit.top]
-        self.library = build_model(
-            rig(gate_module(circuit), _manifest(circuit)), added={_SOURCE.name: _SOURCE.read_text()}
-        )
-        self._loaded = ctypes.CDLL(str(self.library))
-        self._loaded.gate_cycles.restype = ctypes.c_uint64
-        cells = {gate.cell.name: gate.cell for gate in circuit.gates}
-        tables = {name: cell.truth_table() or 0 for name, cell in cells.items()}
-        self._gates = np.zeros(len(circuit.gates), _GATE)
-        for row, gate in zip(self._gates, circuit.gates, strict=True):
-            nets = list(gate.inputs.values())
-            row["table"], row["output"], row["count"] = tables[gate.cell.name], gate.output, len(nets)
-            row["inputs"][: len(nets)] = nets
-        self._registers = np.zeros((len(circuit.registers), 4), np.uint32)
-        for row, register in zip(self._registers, circuit.registers, strict=True):
-            states = [2 * net + inverse for _, net, inverse in register.outputs]
-            row[: 2 + len(states)] = [register.data, register.enable, *states]
+        self.library = build_model(rig(gate_module(circuit), _manifest(circuit)), added=gate_sources())
 
     def count(self, run: Callable[[Path], object]) -> int:
         """Clock cycles of a run, which is given the library."""
-        self._load(np.zeros(0, np.uint64), 0, np.zeros(0, np.uint8))
+        gates = Gates(self.library)
+        gates.create(self.circuit)
         run(self.library)
-        return int(self._loaded.gate_cycles())
+        return gates.cycles(0)
 
     def watch(self, run: Callable[[Path], object], starts: Sequence[int], cycles: int) -> NDArray[np.uint8]:
-        """Bits [cycle, source or register] in ``cycles`` cycles of a run from each of ``starts`` on."""
-        begins = np.array(starts, np.uint64)
-        rows = np.zeros((len(begins) * cycles, len(self.circuit.sources) + len(self.circuit.registers)), np.uint8)
-        self._load(begins, cycles, rows)
+        """Bits [cycle, source or register or sink] in ``cycles`` cycles of a run from each of ``starts`` on."""
+        rows = Gates(self.library).create(self.circuit, "", starts, cycles)
         run(self.library)
         return rows
 
-    def _load(self, starts: NDArray[np.uint64], cycles: int, rows: NDArray[np.uint8]) -> None:
-        nets = (np.array(one, np.uint32) for one in (self.circuit.sources, _output_nets(self.circuit)))
-        arrays = (self._gates, self._registers, *nets, starts)
-        counted = [ctypes.c_uint64(number) for array in arrays for number in (array.ctypes.data, len(array))]
-        whole = ctypes.c_uint64(self.circuit.net_count)
-        self._loaded.gate_load(whole, *counted, ctypes.c_uint64(cycles), ctypes.c_void_p(rows.ctypes.data))
+
+def gate_sources() -> dict[str, str]:
+    """What is compiled into a model with gates, by name."""
+    return {_SOURCE.name: _SOURCE.read_text()}
 
 
 def _retirement_ports(circuit: Circuit) -> dict[str, str]:
@@ -196,7 +251,7 @@ def gate_module(circuit: Circuit) -> str:
     for name, value in names.items():
         lines += [f"  output wire [{XLEN - 1}:0] {name};", f"  assign {name} = {value};"]
     ports = [name for name in circuit.inputs if name != CLOCK]
-    inputs, width = len(circuit.sources), len(_output_nets(circuit))
+    inputs, width = len(circuit.sources), len(circuit.sinks)
     lines += [
         f'  import "DPI-C" function void gate_settle(input bit [{inputs - 1}:0] in, output bit [{width - 1}:0] out);',
         '  import "DPI-C" function void gate_clock();',
@@ -215,7 +270,3 @@ def gate_module(circuit: Circuit) -> str:
         "endmodule",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _output_nets(circuit: Circuit) -> list[int]:
-    return [net for nets in circuit.outputs.values() for net in nets]

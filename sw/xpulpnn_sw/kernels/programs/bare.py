@@ -232,8 +232,13 @@ class BareClusterProgram(BareProgram):
 
     def measured(self, memory: NDArray[np.uint8]) -> int:
         """Cycles from the release of the barrier before the last pass to that of the one after it."""
+        begin, end = self.span(memory)
+        return (end - begin) & 0xFFFF_FFFF
+
+    def span(self, memory: NDArray[np.uint8]) -> tuple[int, int]:
+        """Cycles of core 0 in which these two barriers were released."""
         report = self._report(memory)[0]
-        return int(report[_REPORT.index("end")] - report[_REPORT.index("begin")]) & 0xFFFF_FFFF
+        return int(report[_REPORT.index("begin")]), int(report[_REPORT.index("end")])
 
     def shares(self, memory: NDArray[np.uint8]) -> list[int]:
         """Cycles that each core takes for its share of the last pass, the call included."""

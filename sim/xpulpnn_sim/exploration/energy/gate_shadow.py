@@ -1,0 +1,77 @@
+"""Netlists that follow the modules of a design while it runs, compared with them in every cycle."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import ClusterConfig
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.cosimulation.model.build import TOP, build_model
+from xpulpnn_sim.cosimulation.model.libraries import RIGS, cached_emission, observed
+from xpulpnn_sim.exploration.energy.model import CLOCK, Circuit, Gates, gate_sources
+
+_SHADOW = "gate_shadow"
+_WORD_BITS = 32
+_SOURCE = f"""
+import "DPI-C" function int gate_instance(input string name);
+import "DPI-C" function void gate_port(input int instance_number, input int place, input int word);
+import "DPI-C" function void gate_follow(input int instance_number);
+module {_SHADOW} #(parameter WORDS = 1)(input wire clk, input wire [{_WORD_BITS}*WORDS-1:0] ports);
+  int number;
+  initial number = gate_instance($sformatf("%m"));
+  always @(posedge clk) if (number >= 0) begin
+    for (int i = 0; i < WORDS; i = i + 1) gate_port(number, i, ports[{_WORD_BITS}*i +: {_WORD_BITS}]);
+    gate_follow(number);
+  end
+endmodule
+"""
+"""Hands what is at the ports of the instance that it is bound to over to ``gate_model.cpp``, at every clock edge."""
+
+
+def _bound(module: str, circuit: Circuit) -> str:
+    """Binds the shadow to all instances of a module: the inputs of the circuit lowest, then its outputs."""
+    ports = {name: nets for name, nets in circuit.inputs.items() if name != CLOCK} | circuit.outputs
+    bits = sum(map(len, ports.values()))
+    words = bits // _WORD_BITS + 1
+    joined = ", ".join([f"{words * _WORD_BITS - bits}'d0", *reversed(ports)])
+    return f"bind {module} {_SHADOW} #(.WORDS({words})) {_SHADOW}(.clk({CLOCK}), .ports({{{joined}}}));\n"
+
+
+class ShadowedCluster:
+    """The compiled model of a cluster whose modules have netlists, by name."""
+
+    def __init__(self, config: ClusterConfig, circuits: Mapping[str, Circuit]) -> None:
+        self._circuits = circuits
+        top, rig = RIGS["cluster"]
+        whole = rig(*cached_emission(top, observed(config)))
+        bound = "".join(_bound(module, circuit) for module, circuit in circuits.items())
+        self.library = build_model(replace(whole, verilog=whole.verilog + _SOURCE + bound), added=gate_sources())
+        Gates(self.library)  # nothing follows before there is something to watch
+        self._place = f"{TOP}.{TOP}.{whole.manifest['top']}"  # the model and its wrapper have the same name
+
+    def watch(
+        self, run: Callable[[Path], object], instances: Mapping[str, str], starts: Sequence[int], cycles: int
+    ) -> dict[str, NDArray[np.uint8]]:
+        """Bits [cycle, source, register or sink] of each instance in ``cycles`` cycles of a run from each start.
+
+        ``instances`` has the module of each by its path below the top; the top's own is empty. Raises
+        :class:`ToolError` if an output of a netlist is ever another than that of the module.
+        """
+        gates = Gates(self.library)
+        rows: dict[str, NDArray[np.uint8]] = {}
+        for path, module in instances.items():
+            name = ".".join(filter(None, (self._place, path, _SHADOW)))
+            rows[path] = gates.create(self._circuits[module], name, starts, cycles)
+        run(self.library)
+        for number, (path, module) in enumerate(instances.items()):
+            if (found := gates.difference(number)) is not None:
+                cycle, sink = found
+                ports = [name for name, nets in self._circuits[module].outputs.items() for _ in nets]
+                what = ".".join(filter(None, (path, ports[sink])))
+                raise ToolError(f"{what} of the netlist must be what the design has in cycle {cycle}, not another")
+            if not gates.cycles(number):
+                raise ToolError(f"netlist of {path or module} must follow the design, not rest")
+        return rows

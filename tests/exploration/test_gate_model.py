@@ -1,0 +1,68 @@
+"""Netlists that follow a module: interpreted by the native code, fed with made-up ports."""
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.exploration.test_energy import circuit, counter, fixture_liberty
+
+from xpulpnn_sim.exploration.energy.model import Circuit, Gates, gate_sources
+from xpulpnn_sim.exploration.liberty import Liberty
+from xpulpnn_sim.tools.yosys import require_verilator
+
+pytestmark = [pytest.mark.unit, pytest.mark.flow]
+liberty = fixture_liberty
+
+ENABLE = [1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 1, 1, 0, 1, 1, 1]
+
+
+@pytest.fixture(name="library", scope="module")
+def fixture_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("gates")
+    ((name, source),) = gate_sources().items()
+    (folder / name).write_text(source)
+    include = require_verilator() / "include" / "vltstd"
+    command = ["g++", "-std=c++17", "-shared", "-fPIC", f"-I{include}", name, "-o", "gates.so"]
+    subprocess.run(command, cwd=folder, check=True)
+    return folder / "gates.so"
+
+
+def counted(tmp_path: Path, liberty: Liberty) -> tuple[Circuit, list[int]]:
+    """Two bits that count the cycles with an enable, and the outputs in every cycle."""
+    inputs, outputs = {"clk": 2, "en": 3}, {"low": 10, "high": 11}
+    before = [sum(ENABLE[:cycle]) % 4 for cycle in range(len(ENABLE))]
+    return circuit(tmp_path, liberty, counter(2, gated=True), inputs, outputs), before
+
+
+def follow(library: Path, words: list[int]) -> None:
+    native = ctypes.CDLL(str(library))
+    number = native.gate_instance(b"here")
+    for word in words:
+        native.gate_port(number, 0, word)
+        native.gate_follow(number)
+
+
+def test_followed_outputs_are_equal_and_cycles_are_kept(tmp_path: Path, liberty: Liberty, library: Path) -> None:
+    design, before = counted(tmp_path, liberty)
+    gates = Gates(library)
+    idle = gates.create(design, "elsewhere")
+    rows = gates.create(design, "here", [2, 9], 3)
+    follow(library, [enable | count << 1 for enable, count in zip(ENABLE, before, strict=True)])
+    assert (gates.cycles(0), gates.cycles(1), gates.difference(1)) == (0, len(ENABLE), None)
+    assert not idle.size
+    # the input, the two bits of the state, and the outputs that show them
+    expected = [[ENABLE[at], *[before[at] & 1, before[at] >> 1] * 2] for at in (2, 3, 4, 9, 10, 11)]
+    assert rows.tolist() == np.array(expected).tolist()
+    assert ctypes.CDLL(str(library)).gate_instance(b"nowhere") == -1
+
+
+def test_an_input_that_is_a_cycle_late_is_found(tmp_path: Path, liberty: Liberty, library: Path) -> None:
+    design, before = counted(tmp_path, liberty)
+    gates = Gates(library)
+    gates.create(design, "here")
+    late = [0, *ENABLE[:-1]]
+    follow(library, [enable | count << 1 for enable, count in zip(late, before, strict=True)])
+    # the first enable counts one cycle too late: the low bit is still 0 in cycle 1
+    assert gates.difference(0) == (1, 0)
