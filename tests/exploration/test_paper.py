@@ -9,7 +9,16 @@ from xpulpnn.config import CLUSTER_PRESETS
 from xpulpnn_sim.exploration import paper
 from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.report.headlines import REST, block_areas, block_of, cluster_tables
-from xpulpnn_sim.exploration.results import CriticalPath, FlowResult, GrantPath, ModuleArea, PointResult
+from xpulpnn_sim.exploration.report.hierarchy import energy_plots
+from xpulpnn_sim.exploration.results import (
+    CriticalPath,
+    EnergyResult,
+    FlowResult,
+    GrantPath,
+    ModuleArea,
+    ModuleEnergy,
+    PointResult,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -183,10 +192,76 @@ def test_blocks_add_up() -> None:
 
 def test_points_of_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper, "flow_steps", lambda options: [options.component])
-    space, steps = paper.cluster_points(ExploreOptions(paper=True, top="cluster"))
+    space, steps = paper.cluster_points(ExploreOptions(paper=True, top="cluster", no_energy=True))
     assert [point.label for point in space.points] == ["cluster-ri5cy", "cluster", "cluster-bf4", "cluster2"]
     assert [point.config for point in space.points] == [CLUSTER_PRESETS[point.label] for point in space.points]
     assert steps == [["cluster"]] * 4
+    monkeypatch.setattr(paper, "library", lambda liberty: "cells")
+    _, steps = paper.cluster_points(ExploreOptions(paper=True, top="cluster"))
+    names = [[step.name for step in own[1:]] for own in steps]
+    assert names[2] == []
+    layer = "16x16x32:64x3x3"
+    for own, variant in ((names[0], "xpulpv2_4x2"), (names[1], "nn_4x4"), (names[3], "x2_4x4")):
+        assert own[0] == "energy of matmul:8:xpulpv2_4x2:32x288x32"
+        assert own[-6:-3] == [f"energy of conv:{bits}:{variant}:4{layer[2:]}" for bits in (8, 4, 2)]
+        assert own[-3:] == [f"conv:{bits}:{variant}:{layer}" for bits in (8, 4, 2)]
+    # the baseline's own MatMul at 8 bit is the one that all run
+    assert [len(own) for own in names] == [9, 10, 0, 10]
+
+
+def spent_by(path: str, femtojoule: float) -> ModuleEnergy:
+    return ModuleEnergy(path=path, module="m", switching=femtojoule, internal=0.0, clock=0.0, leakage=0.0)
+
+
+def cluster_energy(workload: str, femtojoule: float) -> EnergyResult:
+    shares = {"cluster": 0.05, "cluster.cores": 0.5, "cluster.cores.lsu": 0.25, "cluster.tcdm": 0.2}
+    return energy(
+        workload=workload,
+        top="cluster",
+        cycles=100,
+        macs=2000.0,
+        energy_per_cycle_fj=femtojoule,
+        energy_per_mac_fj=femtojoule / 20,
+        modules=[spent_by(path, share * femtojoule) for path, share in shares.items()],
+        accesses={"TCDM reads": 5.0, "TCDM writes": 0.5},
+    )
+
+
+def test_energies_of_clusters_by_block() -> None:
+    points = [point(name, energies=[cluster_energy("kernel", size)]) for name, size in (("a", 4e5), ("b", 2e5))]
+    (table,) = cluster_tables(points)
+    first = dict(zip([column.name for column in table.columns[:12]], table.rows[0], strict=False))
+    assert [first[name] for name in ("cores", "crossbar", "DMA", REST)] == near(15.0, 4.0, 0.0, 1.0)
+    # the sum per multiply-accumulate and per cycle, then accesses for a thousand of them
+    assert table.rows[0][-4:] == near(20.0, 400.0, 250.0, 25.0)
+    assert table.rows[1][-4:-2] == near(10.0, 200.0)
+    whole, _ = energy_plots(points)
+    bars = {trace["name"]: trace["x"] for trace in whole.variants[("kernel",)]["data"]}
+    assert bars["cores"] == near(300.0, 150.0)
+    assert bars[REST] == near(20.0, 10.0)
+
+
+def test_energies_of_clusters_beside_the_paper() -> None:
+    def runs(name: str, variant: str, scale: float) -> PointResult:
+        same = [cluster_energy("matmul:8:xpulpv2_4x2:32x288x32", 4e5 * scale)] if variant != "xpulpv2_4x2" else []
+        own = [(f"matmul:{bits}", "32x288x32") for bits in (8, 4, 2)]
+        own += [(f"conv:{bits}", "4x16x32:64x3x3") for bits in (8, 4, 2)]
+        energies = [cluster_energy(f"{what}:{variant}:{layer}", 4e5 * scale) for what, layer in own]
+        record = {"layer": "16x16x32:64x3x3", "variant": variant, "bits": 4, "macs_per_cycle": 50.0 / scale}
+        return replace(cluster(name), energies=[*same, *energies], kernels=[record])
+
+    names = {"cluster-ri5cy": ("xpulpv2_4x2", 1.0), "cluster": ("nn_4x4", 0.8), "cluster2": ("x2_4x4", 0.4)}
+    table = paper.cluster_paper_table([*(runs(name, *one) for name, one in names.items()), cluster("cluster-bf4")])
+    found = {(row[0], row[1]): row[2:] for row in table.rows}
+    extension, beyond = "extension of the cores", "additions beyond the paper"
+    same = found[extension, "8-bit MatMul, same program, energy [pJ/cycle]"]
+    assert same == [*near(400.0, 320.0, -20.0, 100 * (41.6 / 41.8 - 1)), None]
+    assert found[extension, "8-bit MatMul, own kernels, energy [pJ/cycle]"][3] == pytest.approx(4.545, abs=1e-3)
+    assert found[beyond, "8-bit MatMul, own kernels, energy [pJ/cycle]"] == [*near(320.0, 160.0, -50.0), None, None]
+    assert found[beyond, "layer at 2 bit, own kernels, energy [pJ/MAC]"][:3] == near(16.0, 8.0, -50.0)
+    assert found[beyond, "layer at 4 bit, own kernels, speed [MAC/cycle]"][:3] == near(62.5, 125.0, 100.0)
+    assert not any("MatMul" in figure for what, figure in found if what == "32 instead of 16 banks")
+    assert all(len(row) == len(table.columns) for row in table.rows)
 
 
 def test_overheads_beside_those_of_the_paper() -> None:

@@ -136,21 +136,12 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
 def _add_runs(add: Callable[..., None], cores: Sequence[PointResult]) -> None:
     """Rows of what the cores run."""
 
-    def energy(core: PointResult, workload: KernelSpec) -> EnergyResult | None:
-        return next((one for one in core.energies if one.workload == str(workload)), None)
-
     def per_mac(core: PointResult, bits: int, what: tuple[str, str]) -> float | None:
-        return comparison.per_mac_pj(energy(core, own(core.preset, bits, what)))
-
-    def speed(core: PointResult, bits: int) -> float | None:
-        spec = own(core.preset, bits, LAYER)
-        wanted = (str(spec.layer), spec.bits, spec.variant)
-        records = [one for one in core.kernels if (one["layer"], one["bits"], one["variant"]) == wanted]
-        return records[0]["macs_per_cycle"] if records else None
+        return comparison.per_mac_pj(_energy_of(core, own(core.preset, bits, what)))
 
     same = "core with clock gates, energy per cycle on"
     general = [next((one for one in core.energies if not one.macs), None) for core in cores]
-    matmul = [energy(core, KernelSpec.parse(MATMUL)) for core in cores]
+    matmul = [_energy_of(core, KernelSpec.parse(MATMUL)) for core in cores]
     add(f"{same} 8-bit MatMul [pJ]", list(map(comparison.per_cycle_pj, matmul)), "+2.1 to +2.5")
     add(f"{same} general code [pJ]", list(map(comparison.per_cycle_pj, general)), "+2.17 to +3.7")
     add("8-bit MatMul, own kernel, energy [pJ/MAC]", [per_mac(core, 8, OWN_MATMUL) for core in cores])
@@ -158,13 +149,38 @@ def _add_runs(add: Callable[..., None], cores: Sequence[PointResult]) -> None:
         what = f"layer at {bits} bit, own kernel, energy [pJ/MAC]"
         add(what, [per_mac(core, bits, LAYER_ROWS) for core in cores])
     for bits in BITS:
-        add(f"layer at {bits} bit, own kernel, speed [MAC/cycle]", [speed(core, bits) for core in cores])
+        add(
+            f"layer at {bits} bit, own kernel, speed [MAC/cycle]",
+            [_speed_of(core, own(core.preset, bits, LAYER)) for core in cores],
+        )
+
+
+def _energy_of(point: PointResult, workload: KernelSpec) -> EnergyResult | None:
+    return next((one for one in point.energies if one.workload == str(workload)), None)
+
+
+def _speed_of(point: PointResult, spec: KernelSpec) -> float | None:
+    wanted = (str(spec.layer), spec.bits, spec.variant)
+    records = [one for one in point.kernels if (one["layer"], one["bits"], one["variant"]) == wanted]
+    return records[0]["macs_per_cycle"] if records else None
 
 
 def overhead(baseline: float | None, extended: float | None) -> float | None:
     """Percent that ``extended`` is above ``baseline``; None if either is missing."""
     return None if not baseline or extended is None else _PERCENT * (extended / baseline - 1.0)
 
+
+CLUSTER_VARIANTS = {"cluster-ri5cy": "xpulpv2_4x2", "cluster": "nn_4x4", "cluster2": "x2_4x4"}
+"""Clusters whose energy is estimated, and what runs fastest on each."""
+
+CLUSTER_MATMUL = "matmul", "32x288x32"
+"""MatMul with the layer's depth and a block of it for each core."""
+
+_SAME = KernelSpec.parse(f"matmul:8:xpulpv2_4x2:{CLUSTER_MATMUL[1]}")
+_WORKLOADS = {"MatMul": CLUSTER_MATMUL, "layer": LAYER_ROWS}
+
+_POWERS = {"same": _PERCENT * (41.6 / 41.8 - 1.0), "own": _PERCENT * (43.7 / 41.8 - 1.0)}
+"""Power of the cluster in the 8-bit MatMul in the paper, percent above that without the extension, at 0.8 V."""
 
 CLUSTERS_COMPARED: Mapping[tuple[str, str], tuple[str, float | None]] = {
     ("cluster-ri5cy", "cluster"): ("extension of the cores", 4.1),
@@ -178,7 +194,23 @@ def cluster_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]
     """The clusters that are compared and the steps of each."""
     space = build_space(CLUSTER, [name for pair in CLUSTERS_COMPARED for name in pair], (), ())
     flows = flow_steps(options)
-    return space, [list[PointStep](flows) for _ in space.points]
+    return space, [[*flows, *([] if options.no_energy else _cluster_runs(options, one.label))] for one in space.points]
+
+
+def _cluster_own(cluster: str, bits: int, workload: tuple[str, str]) -> KernelSpec:
+    kernel, layer = workload
+    return KernelSpec.parse(f"{kernel}:{bits}:{CLUSTER_VARIANTS[cluster]}:{layer}")
+
+
+def _cluster_runs(options: ExploreOptions, cluster: str) -> list[PointStep]:
+    """Workloads of a cluster: the program that all run, then its own kernels."""
+    if cluster not in CLUSTER_VARIANTS:
+        return []
+    own = [_cluster_own(cluster, bits, workload) for workload in _WORKLOADS.values() for bits in BITS]
+    energies = [
+        EnergyStep(library(options.liberty), spec, yosys=options.yosys) for spec in dict.fromkeys([_SAME, *own])
+    ]
+    return [*energies, *(KernelStep(_cluster_own(cluster, bits, LAYER)) for bits in BITS)]
 
 
 def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
@@ -195,13 +227,15 @@ def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
                 published = paper if figure == "area [kGE]" else None
                 ratio = more / published if more is not None and published else None
                 rows.append([what, f"{figure}, {name}", *ours, more, published, ratio])
+        rows += [[what, *row] for row in _cluster_energies(found[smaller], found[larger])]
+    layer, macs = LAYER_ROWS[1], CLUSTER_MATMUL[1]
     return NamedTable(
         title="Table II of the XpulpNN paper, the cluster",
         columns=[
             Column(name="what"),
             Column(name="figure"),
-            Column(name="without", group="ours", digits=1),
-            Column(name="with", group="ours", digits=1),
+            Column(name="without", group="ours", digits=2),
+            Column(name="with", group="ours", digits=2),
             Column(name="overhead", unit="%", group="ours", digits=1, signed=True),
             Column(name="overhead", unit="%", group="paper", digits=1, signed=True),
             Column(name="ours / paper", digits=2),
@@ -210,5 +244,33 @@ def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
         notes=[
             "Paper: 22 nm FDX, placed and routed, with the memories, which both of its clusters have alike.",
             "Ours: logic and registers before placement, no memories: the same gates are a larger share of the area.",
+            f"MatMul {macs}; layer {layer} with im2col and requantisation, its speed on all of {LAYER[1]}.",
+            "Own kernels: " + ", ".join(f"{variant} on {name}" for name, variant in CLUSTER_VARIANTS.items()) + ".",
+            "Energies per cycle stand beside the paper's power at one clock.",
         ],
     )
+
+
+def _cluster_energies(smaller: PointResult, larger: PointResult) -> list[list[TableCell]]:
+    """Rows of what two clusters run; none if neither runs anything."""
+    pair = (smaller, larger)
+    if not all(one.label in CLUSTER_VARIANTS and one.energies for one in pair):
+        return []
+    rows: list[list[TableCell]] = []
+
+    def add(figure: str, values: Sequence[float | None], published: float | None = None) -> None:
+        rows.append([figure, *values, overhead(*values), published, None])
+
+    powers = _POWERS if smaller.label == "cluster-ri5cy" else {}
+    same = [_energy_of(one, _SAME) for one in pair]
+    own = [_energy_of(one, _cluster_own(one.label, 8, CLUSTER_MATMUL)) for one in pair]
+    add("8-bit MatMul, same program, energy [pJ/cycle]", list(map(comparison.per_cycle_pj, same)), powers.get("same"))
+    add("8-bit MatMul, own kernels, energy [pJ/cycle]", list(map(comparison.per_cycle_pj, own)), powers.get("own"))
+    for what, workload in _WORKLOADS.items():
+        for bits in BITS:
+            energies = [_energy_of(one, _cluster_own(one.label, bits, workload)) for one in pair]
+            add(f"{what} at {bits} bit, own kernels, energy [pJ/MAC]", list(map(comparison.per_mac_pj, energies)))
+    for bits in BITS:
+        speeds = [_speed_of(one, _cluster_own(one.label, bits, LAYER)) for one in pair]
+        add(f"layer at {bits} bit, own kernels, speed [MAC/cycle]", speeds)
+    return rows

@@ -48,8 +48,56 @@ def block_areas(flow: FlowResult) -> dict[str, float]:
     return {**areas, REST: top.total_ge / _PER_KILO - sum(areas.values())}
 
 
+def block_energies(energy: EnergyResult) -> dict[str, float]:
+    """Energy in pJ per cycle of each block of a cluster, without memories; :data:`REST` last."""
+    energies = dict.fromkeys((*BLOCKS, REST), 0.0)
+    for module in energy.modules:
+        block = block_of(module.path.partition(".")[2].partition(".")[0])
+        energies[block if block in energies else REST] += module.total / comparison.FJ_PER_PJ
+    return energies
+
+
+def cluster_energy_table(points: Sequence[PointResult]) -> NamedTable | None:
+    """Energy of the blocks of clusters and their accesses to memories; None if none was estimated."""
+    rows: list[list[TableCell]] = []
+    found = [(number, point, energy) for number, point in enumerate(points, 1) for energy in point.energies]
+    clusters = [one for one in found if one[2].accesses]
+    kinds = dict.fromkeys(what for _, _, energy in clusters for what in energy.accesses)
+    for number, point, energy in clusters:
+        per_mac = energy.cycles / energy.macs if energy.macs else 0.0
+        blocks = [one * per_mac for one in block_energies(energy).values()]
+        accesses = [energy.accesses.get(kind, 0.0) * per_mac * _PER_KILO for kind in kinds]
+        whole = [comparison.per_mac_pj(energy), comparison.per_cycle_pj(energy)]
+        rows.append([number, point.label, energy.workload, *blocks, *whole, *accesses])
+    return (
+        NamedTable(
+            title="Energy of the clusters by block",
+            columns=[
+                Column(name="no.", digits=0),
+                *(Column(name=name) for name in (POINT, "workload")),
+                *(Column(name=name, group="energy [pJ/MAC]", digits=3) for name in (*BLOCKS, REST)),
+                Column(name="sum", group="energy [pJ/MAC]", digits=3, better="less"),
+                Column(name="sum", unit="pJ/cycle", digits=1),
+                *(Column(name=kind, group="accesses per 1000 MAC", digits=2) for kind in kinds),
+            ],
+            rows=rows,
+            notes=[
+                "Energies: logic and registers, before placement; the memories of TCDM and caches are in none.",
+                "Accesses: of a bank to a word; a lookup of a cache reads tag and line of one way, a write fills both.",
+            ],
+        )
+        if rows
+        else None
+    )
+
+
 def cluster_tables(points: Sequence[PointResult]) -> list[NamedTable]:
-    """Blocks and grant paths of the clusters among the points; none without any."""
+    """Blocks, energies and grant paths of the clusters among the points; none without any."""
+    energies = cluster_energy_table(points)
+    return [*_cluster_areas(points), *([energies] if energies else [])]
+
+
+def _cluster_areas(points: Sequence[PointResult]) -> list[NamedTable]:
     found = [
         ([number, point.label, flow.name], flow, flow.grant)
         for number, point in enumerate(points, 1)

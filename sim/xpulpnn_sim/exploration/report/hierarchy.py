@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xpulpnn_sim.exploration.report import comparison
-from xpulpnn_sim.exploration.report.headlines import block_of, is_cluster
+from xpulpnn_sim.exploration.report.headlines import block_energies, block_of, is_cluster
 from xpulpnn_sim.exploration.results import CriticalPath, FlowResult, ModuleArea, ModuleEnergy, PointResult
 from xpulpnn_sim.tools.pages import INK, PALETTE, Figure, Plot, layout
 
@@ -181,11 +181,14 @@ def energy_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
     modules: dict[tuple[str, ...], Figure] = {}
     for name in comparison.workload_names(points):
         rows: list[tuple[str, list[float]]] = []
+        clusters: list[tuple[str, dict[str, float]]] = []  # blocks of the clusters among them
         for number, point in enumerate(points):
             energy = comparison.best_energy(point, name)
             if energy is None:
                 continue
             rows.append((point_name(points, number), _sums(energy.modules)))
+            if energy.accesses:
+                clusters.append((point_name(points, number), block_energies(energy)))
             if energy.modules:
                 # the instances that take most, then all others together
                 ordered = sorted(energy.modules, key=lambda module: -module.total)
@@ -193,7 +196,7 @@ def energy_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
                 bars = [(module.path, _sums([module])) for module in shown]
                 bars += [(f"({len(others)} others)", _sums(others))] if others else []
                 modules[name, str(number)] = _parts_figure(bars, 3)
-        whole[(name,)] = _parts_figure(rows, 2)
+        whole[(name,)] = _blocks_figure(clusters) if clusters else _parts_figure(rows, 2)
     nothing = "This workload was not estimated on this point."
     return (
         Plot(name="energy-points", variants=whole, choices=("workload",)),
@@ -207,6 +210,14 @@ def _parts_figure(rows: Sequence[tuple[str, Sequence[float]]], digits: int) -> F
         for number, (name, colour) in enumerate(_ENERGY_COLOURS.items())
     ]
     return _stacked([name for name, _ in rows], columns, "pJ/cycle", digits)
+
+
+def _blocks_figure(rows: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
+    columns = [
+        (block, [round(blocks[block], 4) for _, blocks in rows], PALETTE[number % len(PALETTE)])
+        for number, block in enumerate(rows[0][1])
+    ]
+    return _stacked([name for name, _ in rows], columns, "pJ/cycle", 2)
 
 
 def _sums(modules: Sequence[ModuleEnergy]) -> list[float]:
