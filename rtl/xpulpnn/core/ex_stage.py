@@ -127,7 +127,8 @@ class ExStage(Component):
             mult.start.eq(self.valid & (self.ctrl.unit == Unit.MULT)),
             mult.take.eq(self.advance),
             div.ctrl.eq(self.ctrl.div),
-            *following(div, self, "op_a", "op_b"),
+            *following(div, self, "op_a"),
+            div.op_b.eq(op_b),  # rests with the step, not with second sums
             div.start.eq(self.valid & (self.ctrl.unit == Unit.DIV)),
             div.take.eq(self.advance),
         ]
