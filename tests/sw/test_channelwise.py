@@ -68,11 +68,12 @@ def test_depthwise_of_every_precision(first: str):
 @pytest.mark.parametrize("level", ELEMENT_LEVELS)
 @pytest.mark.parametrize("rule", kind("depthwise").rules)
 def test_depthwise_by_every_rule(rule: Rule, level: str):
-    """Filters that are kept in registers, of three rows and of one, and others; an odd number of columns."""
+    """Filters that are kept in registers, of three rows and of one, with steps of two, and others; odd columns."""
     turn = [*ELEMENT_LEVELS].index(level) + kind("depthwise").rules.index(rule)
     number, results = turn % 3, ("8", "i4", "2", "i2", "4", "i8")[turn % 6]
     text = ("3x5x5:3x3", "2x3x4:1x3:p=0x0x1x1", "4x4x3:2x4:p=1x0x0x2")[number]
     check_named("depthwise", text, f"8x4x{results}", level, rule=rule, cores=1 + number)
+    check_named("depthwise", "5x6x3:3x3:s=2,p=0x1x0x1", f"4x8x{results}", level, rule=rule, cores=2)
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -24,14 +24,14 @@ from xpulpnn_sw.layers.precision import Precision
 def core_for(chosen: Kind, variant: str, config: CoreConfig, beyond: CoreConfig | None) -> CoreConfig:
     """The core that a variant of a kernel runs on: ``config``, or ``beyond`` if only that has the instructions.
 
-    For Mac&Load of two products, ``beyond`` has the options of that besides. Raises
+    For Mac&Load of two products, ``beyond`` has the options of XpulpNN 3 besides. Raises
     :class:`~xpulpnn.errors.LayerError` for an unknown variant.
     """
     needed = chosen.variant(variant).extensions
     if beyond is None or needed <= config.extensions:
         return config
     if Extension.XPULPML_PAIR in needed and beyond.mac_load_nn:
-        beyond = replace(beyond, mac_load_pair=True, mixed_weights=True)
+        beyond = replace(beyond, mac_load_pair=True, mixed_weights=True, requantise_exact=beyond.requantise)
     return beyond if needed <= beyond.extensions else config
 
 

@@ -70,7 +70,7 @@ def _pointwise(rng: Random) -> str:
 
 
 # those with the instructions beyond the XpulpNN paper, then the paper's and its baseline
-USUAL_VARIANTS = ("x2_4x4", "x2_4x2", "xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4")
+USUAL_VARIANTS = ("x3_4x4", "x2_4x4", "x2_4x2", "xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4")
 
 
 _product = partial(Kind, variants=VARIANTS, usual_variants=USUAL_VARIANTS, random=random_tensors, rules=tuple(Rule))

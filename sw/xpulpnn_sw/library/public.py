@@ -234,7 +234,7 @@ class PublicFunctions:
 
     def _depthwise(self, precision: Precision, names: tuple[str, ...]) -> PublicFunction:
         of_bytes = Precision(BYTE_BITS, BYTE_BITS, precision.y, precision.x_signed, True, precision.y_signed)
-        runs = self._kernels("depthwise", of_bytes)
+        runs = [run for run in self._kernels("depthwise", of_bytes) if "x3_s2_" not in run.name]
         kept = [
             next((run.name for run in runs if f"_{rows}x3_s1_" in run.name), "NULL") for rows in range(1, _KEPT + 1)
         ]

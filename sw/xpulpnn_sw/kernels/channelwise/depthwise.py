@@ -35,6 +35,7 @@ from xpulpnn_sw.layers.layer import DepthwiseLayer
 from xpulpnn_sw.layers.precision import Precision
 
 _MOST_KEPT = 3  # rows and columns of filters that are kept in registers
+_LONGEST_STEP = 2  # of those of so many rows
 _MAX_KAPPA_BITS = 8
 _WORD_MASK = 0xFFFF_FFFF
 _READ_AHEAD = 2  # words behind the input that may be read
@@ -65,8 +66,9 @@ DEPTHWISE_ARGUMENTS = argument_structure(
     notes="""\
 The input is [channel][row][column], each row of whole words; two words behind it may be read. The output is
 [row][column][channel]. weights, parameters: as `xpulpnn pack` lays them out. Filters Kx3_s1 are for K rows, at most 3
-columns and steps of one column, the others for all others. Buffer: buffer_stride for each core, rows of whole words
-that hold a padded input row, as many as the padded input has, and 32 bytes.""",
+columns and steps of one column, 3x3_s2 for 3 rows and steps of two columns, the others for all others. Buffer:
+buffer_stride for each core, rows of whole words that hold a padded input row, as many as the padded input has, and 32
+bytes.""",
 )
 DEPTHWISE_OUTSIDE_ARGUMENTS = with_outside(DEPTHWISE_ARGUMENTS)
 
@@ -105,8 +107,8 @@ def random_depthwise(
 def depthwise_kernel(request: KernelRequest) -> KernelRun:
     """A depthwise convolution of ``input`` (CHW) to ``output`` (HWC), with a ``buffer`` for the rows of all cores.
 
-    Filters of up to three columns with steps of one column have a function for their number of rows, all others the
-    same one.
+    Filters of up to three columns with steps of one column have a function for their number of rows, those of three
+    rows another one for steps of two, all others the same one.
     """
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     tensors.check(layer, precision)
@@ -145,11 +147,13 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
         "pad_right": right,
         "outside": outside & _WORD_MASK,
     }
-    is_kept = max(layer.kernel_height, layer.kernel_width) <= _MOST_KEPT and layer.stride[1] == 1 and level.xpulp
+    step = layer.stride[1]
+    is_small = max(layer.kernel_height, layer.kernel_width) <= _MOST_KEPT and level.xpulp
+    is_kept = is_small and (step == 1 or (step == _LONGEST_STEP and layer.kernel_height == _MOST_KEPT))
     kept = layer.kernel_height if is_kept else None
     function = "depthwise_outside" if is_valued else "depthwise"
-    name = function if kept is None else f"{function}_{kept}x{_MOST_KEPT}_s1"
-    code = partial(DepthwiseCode, request, structure, rows=kept, rule=after.rule)
+    name = function if kept is None else f"{function}_{kept}x{_MOST_KEPT}_s{step}"
+    code = partial(DepthwiseCode, request, structure, rows=kept, step=step, rule=after.rule)
     return request.finish(name, structure, arguments, lambda known: code(known).write(), rule)
 
 
@@ -159,6 +163,9 @@ DEPTHWISE = map_kind(
     random=random_depthwise,
     drawn=lambda rng: drawn_window(rng, 9),
     structures=(DEPTHWISE_ARGUMENTS, DEPTHWISE_OUTSIDE_ARGUMENTS),
-    samples=("8x8x4:3x3", "8x8x4:2x3", "8x8x4:1x3:p=0x0x1x1", "8x8x4:5x5:p=2"),
-    outside_samples=("8x8x4:3x3:v=1", "8x8x4:2x3:v=1", "8x8x4:1x3:p=0x0x1x1,v=1", "8x8x4:5x5:p=2,v=1"),
+    samples=("8x8x4:3x3", "8x8x4:3x3:s=2", "8x8x4:2x3", "8x8x4:1x3:p=0x0x1x1", "8x8x4:5x5:p=2"),
+    outside_samples=(
+        *("8x8x4:3x3:v=1", "8x8x4:3x3:s=2,v=1", "8x8x4:2x3:v=1"),
+        *("8x8x4:1x3:p=0x0x1x1,v=1", "8x8x4:5x5:p=2,v=1"),
+    ),
 )

@@ -2,7 +2,8 @@
 
 The rows that a core needs of a channel are copied to a buffer first, as padded bytes. Filters of up to three columns
 with steps of one column stay in registers, each of their rows twice: the second one a byte further, so that the words
-loaded for one pixel serve the next one too. All others are read along with the input.
+loaded for one pixel serve the next one too. Those of three rows with steps of two columns stay there once, and each of
+two pixels has words of its own. All others are read along with the input.
 
 Cores share rows of channels that have their results in the same bytes. The results of one channel are put between
 those of the others there, whose channels the core computes next.
@@ -37,9 +38,15 @@ class DepthwiseCode:
     """Writes the function."""
 
     def __init__(
-        self, request: KernelRequest, structure: Structure, known: Mapping[str, int], rows: int | None, rule: Rule
+        self,
+        request: KernelRequest,
+        structure: Structure,
+        known: Mapping[str, int],
+        rows: int | None,
+        step: int,
+        rule: Rule,
     ) -> None:
-        precision = request.precision
+        precision, self._step = request.precision, step
         self._b, self._precision, self._kept, self._rule = ElementBuilder(request.level), precision, rows, rule
         self._lanes, self._parameter_bytes = BYTE_BITS // precision.y, parameter_bytes(rule, precision.y)
         is_valued = any(field.name == "outside" for field in structure.fields)
@@ -159,19 +166,24 @@ class DepthwiseCode:
         for register in first:
             b.load(register, acc[0], WORD)
         frame.store("weights", acc[0])
-        for register, further in zip(first, second, strict=True):
-            b("slli", further, register, BYTE_BITS)
+        if self._step == 1:
+            for register, further in zip(first, second, strict=True):
+                b("slli", further, register, BYTE_BITS)
         finishing.load(frame.register("parameters", self._out))
         frame.load_all(target=self._out, rows=self._rows, buffer=pointers[0])
 
         def pixels(count: int) -> None:
-            for word, pointer in zip(words, pointers, strict=True):
-                b.load(word, pointer, count)
+            loaded, factors = [words], [(words, first), (words, second)]
+            if self._step > 1:
+                loaded, factors = [words, second][:count], [(words, first), (second, first)]
+            for own in loaded:
+                for word, pointer in zip(own, pointers, strict=True):
+                    b.load(word, pointer, self._step * count // len(loaded))
             is_empty = finishing.start == ZERO
-            for accumulator, weights in zip(acc[:count], (first, second), strict=False):
+            for accumulator, (own, weights) in zip(acc[:count], factors, strict=False):
                 if not is_empty:
                     b.mv(accumulator, finishing.start)
-                for number, (word, weight) in enumerate(zip(words, weights, strict=True)):
+                for number, (word, weight) in enumerate(zip(own, weights, strict=True)):
                     self._dot(accumulator, word, weight, adds=number > 0 or not is_empty)
             self._store(finishing, acc[:count], stored[:count])
 
