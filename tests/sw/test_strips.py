@@ -49,3 +49,13 @@ def test_rows_of_the_input_are_read_once_in_a_strip(specialise: bool):
     strips, rows = 8 // 4, 12
     assert seen["p.lw"] == strips * rows * 6 * words
     assert seen["p.sw"] == strips * rows * 4 * 3 * words
+
+
+@pytest.mark.parametrize(("placement", "banks"), [("padded", 2), ("aligned", None)])
+def test_rows_of_all_cores_begin_two_banks_behind_the_filters(placement: str, banks: int | None):
+    """With 16 banks and with 32; two cores that are apart in time so meet in the fewest cycles."""
+    run = built("conv", "8x8x8:8x3x3:p=1", "8x8x8", "x3_4x4", cores=3, placement=placement)
+    arguments = run.arguments
+    assert arguments["buffer_stride"] // 4 % 32 == 0
+    if banks is not None:
+        assert (arguments["buffer"] - arguments["weights"]) // 4 % 32 == banks

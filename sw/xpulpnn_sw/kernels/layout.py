@@ -103,6 +103,7 @@ BANKED_WORDS = 32
 Placement = Literal["padded", "aligned"]
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
 
+BANKS_BETWEEN = 2  # from a stream of filters to the rows that it meets, where a core reads a word of either in a cycle
 _BANKS_APART = 2  # where two streams are read by turns, two words of each, one bank would let the second meet the first
 Ints = NDArray[np.integer[Any]]
 Words = NDArray[np.uint32]
@@ -176,9 +177,9 @@ class ImageBuilder:
         self.symbols: dict[str, Symbol] = {}
         self._contents: list[tuple[int, NDArray[np.uint8]]] = []
 
-    def reserve(self, name: str, length: int, *, alignment: int = WORD_BYTES) -> int:
-        """Reserve ``length`` zero bytes and return their address, a multiple of ``alignment``."""
-        address = -(-self.end // alignment) * alignment
+    def reserve(self, name: str, length: int, *, alignment: int = WORD_BYTES, behind: int = 0) -> int:
+        """Reserve ``length`` zero bytes and return their address, from ``behind`` on a multiple of ``alignment``."""
+        address = behind - (behind - self.end) // alignment * alignment
         if address + length - self.base > MAX_DATA:
             raise LayerError(f"operands must be at most {MAX_DATA} bytes, not {address + length - self.base}")
         self.symbols[name] = Symbol(address, length)

@@ -26,7 +26,15 @@ from xpulpnn_sw.kernels.kernel import (
     window_arguments,
     with_outside,
 )
-from xpulpnn_sw.kernels.layout import Words, banked_words, pack_words, pad_axis, padded_channels
+from xpulpnn_sw.kernels.layout import (
+    BANKED_WORDS,
+    BANKS_BETWEEN,
+    Words,
+    banked_words,
+    pack_words,
+    pad_axis,
+    padded_channels,
+)
 from xpulpnn_sw.kernels.operands import Blocking, place_operands
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.requantised_code import product_program
@@ -84,8 +92,9 @@ Also for conv1d without dilation and for what is not in place of pointwise and l
 a single output pixel, the others for all others. An input pixel has channels for whole words of inputs and of weights.
 {_PRODUCT}
 Input: one word behind it may be read. Buffer: buffer_stride for each core, at least the variant's pixels times
-row_stride and {SPARE_WORDS} words; best 2 words more than a multiple of 32, so that cores meet in no bank. In
-what it is longer, x3_4x4 keeps rows of fields for the groups below, where the output's width is a multiple of 4.""",
+row_stride and {SPARE_WORDS} words; best 2 words more than a multiple of 32, so that cores meet in no bank; with
+x3_4x4 a multiple of 32, and the buffer 2 words and a multiple of 32 behind the weights. In what it is longer, x3_4x4
+keeps rows of fields for the groups below, where the output's width is a multiple of 4.""",
 )
 CONV_OUTSIDE_ARGUMENTS = with_outside(CONV_ARGUMENTS)
 CONV1D_ARGUMENTS = argument_structure(
@@ -166,8 +175,13 @@ class _Product:
             words = self.variant.npx * row_stride // WORD + SPARE_WORDS
             form = RowForm(self.variant, request.precision, structure.names, inside=inside)
             words += strip_words(form, self.layer, sizes["pixel_bytes"], words)
-            stride = banked_words(words, request.placement) * WORD
-            buffer = memory.reserve("im2col", request.cores * stride)
+            placement, alignment, behind = request.placement, WORD, 0
+            if self.variant.style is LoopStyle.PAIR and placement == "padded":
+                # of all cores: those that are apart in time then meet in the fewest cycles
+                placement, alignment = "aligned", BANKED_WORDS * WORD
+                behind = arguments["weights"] + BANKS_BETWEEN * WORD
+            stride = banked_words(words, placement) * WORD
+            buffer = memory.reserve("im2col", request.cores * stride, alignment=alignment, behind=behind)
             arguments |= {"buffer": buffer, "buffer_stride": stride, "row_stride": row_stride}
             arguments |= window_arguments(self.layer)
         marks = f"{'_folded' * blocking.folded}{'_unbiased' * (blocking.is_fresh and not blocking.requantises)}"
