@@ -29,6 +29,9 @@ _FEW = 5  # temporaries that there are registers for in any case
 class KernelCode:
     """Writes the function: pixel groups, channel steps, blocks."""
 
+    # numbers that belong into registers before others
+    _wanted: tuple[str, ...] = ()
+
     def __init__(self, blocking: Blocking, structure: Structure, known: Mapping[str, int], *, inside: bool) -> None:
         variant, precision = blocking.variant, blocking.precision
         names = structure.names
@@ -59,7 +62,7 @@ class KernelCode:
         if spare and variant.xpulp and inner.length > MAX_SHORT_BODY:
             homes["iterations"] = spare.pop(0)
         repeated = "steps" if blocking.by_channels else "group"
-        wanted = ["iterations", "shift", repeated] if variant.xpulp else ["shift", repeated]
+        wanted = ["iterations", "shift", *self._wanted, repeated] if variant.xpulp else ["shift", repeated]
         if im2col is not None:
             wanted += WANTED if self._strips is Strips.NEVER else STATE
         used: set[int] | None = None

@@ -4,7 +4,7 @@ Cores whose products reload also the activation that they do not use need no loa
 products at a time, each loads a word.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
 from typing import NamedTuple
@@ -191,6 +191,7 @@ they load, the weight of a channel or the activation of a pixel.
 No word is used by the two instructions after its load, and words are loaded in their order, so that one pointer walks
 through the weights, and one through the activations.
 """
+_FROM_ROW = 5  # products from the first that loads the next activation on, to the end of a turn
 _WITHOUT_LOAD = {"mlsduo": "rd2~,w,p", "mlduo": "rd2,w,p"}
 _FIRST_WEIGHT = 2  # entry of the first channel
 _PIXEL_ENTRIES = (0, 1, SECOND_PAIR, SECOND_PAIR + 1)
@@ -238,21 +239,56 @@ class PairLoop(CrossLoop):
         self._emit_pairs(b, "mlsduo", signed=signed)
 
     def emit_turns(self, b: Builder, count: Value, *, signed: bool, fresh: bool) -> None:
-        """The same over a turn more; with ``fresh`` the accumulators begin with 0."""
+        """The same over :attr:`turns_around` words more; with ``fresh`` the accumulators begin with 0."""
         self._emit_pairs(b, "mlduo" if fresh else "mlsduo", signed=signed)
         self.emit(b, count, signed=signed)
+        if self.variant.turns_around > 1:
+            self._emit_pairs(b, "mlsduo", signed=signed)
+
+    def emit_ended(
+        self, b: Builder, count: Value, load_row: Callable[[], None], *, signed: bool, begun: int
+    ) -> list[Callable[[], None]]:
+        """All turns of a block whose first ``begun`` products are written already; returns products that remain.
+
+        The last turn fetches the first activations of the next block, from where the pointer is put by ``load_row``.
+        Products of the last two channels remain, to be written before those are requantised.
+        """
+        *turn, fifth, sixth = self._pairs("mlsduo", signed=signed)
+        for write in self._pairs("mlduo", signed=signed)[begun:]:
+            write(b)
+        self.emit(b, count, signed=signed)
+        before_row = len(turn) + 2 - _FROM_ROW
+        for write in turn[:before_row]:
+            write(b)
+        load_row()
+        for write in turn[before_row:]:
+            write(b)
+        return [partial(fifth, b), partial(sixth, b)]
+
+    def first_product(self, b: Builder, *, signed: bool) -> None:
+        """The first product of a block."""
+        self._pairs("mlduo", signed=signed)[0](b)
 
     def _emit_pairs(self, b: Builder, kind: str, *, signed: bool) -> None:
+        for write in self._pairs(kind, signed=signed):
+            write(b)
+
+    def _pairs(self, kind: str, *, signed: bool) -> list[Callable[[Builder], None]]:
         """A word of each filter row, slice by slice: the last weight is loaded in the first, the others in the last."""
-        last = len(self._slices) - 1
+        last, pairs = len(self._slices) - 1, list[Callable[[Builder], None]]()
         for part in range(last + 1):
             for channel, pair, *loaded in _PAIR_TURN.split():
                 accumulator, word = self.acc[2 * int(pair)][int(channel)], "".join(loaded)
                 if loaded[0] == "w" and part != (0 if channel == "0" and pair == "0" else last):
                     word = ""
                 operation = self._twice(kind, accumulator, int(channel), int(pair), word, signed=signed, part=part)
-                b(*operation, form=None if word else _WITHOUT_LOAD[kind])
+                pairs.append(partial(_write, operation, None if word else _WITHOUT_LOAD[kind]))
             kind = "mlsduo"
+        return pairs
+
+
+def _write(operation: LoopInstruction, form: str | None, b: Builder) -> None:
+    b(*operation, form=form)
 
 
 _LOOPS: dict[LoopStyle, type[InnerLoop]] = {

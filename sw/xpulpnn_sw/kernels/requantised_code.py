@@ -16,7 +16,7 @@ from xpulpnn_sw.kernels.code import KernelCode
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.layout import Program
-from xpulpnn_sw.kernels.loops import CrossLoop
+from xpulpnn_sw.kernels.loops import CrossLoop, PairLoop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.quant import BlockStore
 from xpulpnn_sw.kernels.requantisation import ONE_FACTOR, Rule
@@ -110,16 +110,23 @@ class RequantisedCode(KernelCode):
         # with one pixel it would be one store that is saved
         gathers = per_word > 1 and self._planes == 1 and variant.npx > 1 and not (self._walks and variant.in_place)
         self._words = registers.take(variant.npx) if gathers else []
+        # whether the last turn of a block fetches for the next one, whose first product is not the last one's last sum
+        self._ends_early = isinstance(inner, PairLoop) and self._planes == 1 and variant.turns_around > 1
         self._per_word = per_word if gathers else 1
         if self._walks:
             # in a register where it is needed, which is free elsewhere
             self._back = self._words[0] if gathers else registers.one()
             homes |= {} if gathers else {"out_back": self._back}
+        # free behind the last results of a word
+        self._word_step = word_step = inner.acc[0][-1 if self._ends_early else 0]
+        if self._ends_early:
+            # or else the first product of each block waits for it
+            self._wanted = ("row0",)
         store = partial(RequantisedStore, self._b, blocking, inner.acc, self._out)
         steps, back, word_back = list[int](), list[int](), list[int]()
         if self._walks:
             steps = [homes["out_stride"]] * (blocking.stored_pixels - 1)
-            back, word_back = [self._back], [inner.acc[0][0]]
+            back, word_back = [self._back], [word_step]
         self._store = store([*steps, *back], self._parameters, [])
         # of as many blocks as make a word of results, behind which an accumulator is free
         self._word_store = store([*steps, *word_back], self._parameters, self._words)
@@ -136,6 +143,7 @@ class RequantisedCode(KernelCode):
 
     def _begin_blocks(self) -> None:
         """Fetch the first words of filter rows, and those of activations in between: a pointer is not ready at once."""
+        inner = self._inner
         # here, so that nothing waits for it
         self._count = self._frame.value("word_steps" if self._words else "steps", self._temporaries[0])
         weights = [partial(self._b, *operation) for operation in self._inner.group_prefetch]
@@ -143,6 +151,8 @@ class RequantisedCode(KernelCode):
             for write in pair:
                 if write is not None:
                     write()
+        if isinstance(inner, PairLoop) and self._ends_early and self._words:
+            inner.first_product(self._b, signed=self._blocking.precision.x_negative)
 
     def _channels(self) -> None:
         b, frame, counter = self._b, self._frame, self._temporaries[0]
@@ -160,7 +170,7 @@ class RequantisedCode(KernelCode):
         """As many blocks as make a word of results."""
         following: list[Callable[[], None]] = []
         if self._walks:
-            following.append(partial(self._frame.load, "word_back", self._inner.acc[0][0]))
+            following.append(partial(self._frame.load, "word_back", self._word_step))
         for number in range(self._per_word):
             is_last = number == self._per_word - 1
             first_channel = number * self._blocking.variant.nch
@@ -174,6 +184,9 @@ class RequantisedCode(KernelCode):
         assert isinstance(inner, CrossLoop)
         with b.region("quant"):
             store.begin(frame.register("shift", self._temporaries[0]))
+        if isinstance(inner, PairLoop) and self._ends_early:
+            self._one_ended_block(inner, store, first_channel, following)
+            return
         for plane in reversed(range(self._planes)):
             is_first = plane == self._planes - 1
             if not is_first:
@@ -184,6 +197,30 @@ class RequantisedCode(KernelCode):
         with b.region("quant"):
             shift = frame.register("shift", self._temporaries[0])
             store.emit(shift, [*self._first_words(), *following], first_channel)
+
+    def _one_ended_block(
+        self, inner: PairLoop, store: RequantisedStore, first_channel: int, following: Sequence[Callable[[], None]]
+    ) -> None:
+        """The same with products in place of what would wait for kappa and lambda, the first of the next block too."""
+        frame, b, signed = self._frame, self._b, self._blocking.precision.x_negative
+        count, begun = frame.value("iterations", self._temporaries[0]), len(self._words[:1])
+        load_row = partial(frame.load, "row0", inner.activations[0])
+        remaining = inner.emit_ended(b, count, load_row, signed=signed, begun=begun)
+        first = partial(inner.first_product, b, signed=signed)
+        # results that gather in an accumulator leave it before its next product
+        is_last = store is self._store
+        if begun and not is_last:
+            remaining.append(first)
+
+        def in_matmul(write: Callable[[], None]) -> None:
+            with b.region("matmul"):
+                write()
+
+        with b.region("quant"):
+            meanwhile = [partial(in_matmul, write) for write in remaining]
+            store.emit(frame.register("shift", self._temporaries[0]), [*meanwhile, *following], first_channel)
+        if begun and is_last:
+            first()
 
     def _first_words(self) -> list[Callable[[], None]]:
         inner, frame, b = self._inner, self._frame, self._b

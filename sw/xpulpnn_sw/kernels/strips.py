@@ -29,7 +29,7 @@ _BUFFER_WORDS = 1024  # words of a core's buffer for several groups
 _FAR = 1 << 20  # more than any number of columns
 
 
-STATE = ("strip_place", "y", "source", "row0", "x")  # what changes from group to group, or from strip to strip
+STATE = ("row0", "strip_place", "y", "source", "x")  # what changes from group to group, or from strip to strip
 
 
 class Strips(Enum):

@@ -101,7 +101,7 @@ class Variant(Level):
     @property
     def turns_around(self) -> int:
         """Turns of an inner loop whose sums begin with products that do not accumulate, which are not in its body."""
-        return 1 if self.npx == 1 or self.style is LoopStyle.PAIR else 2
+        return 1 if self.npx == 1 or (self.style is LoopStyle.PAIR and self.in_place) else 2
 
     @property
     def unrolled(self) -> int:
