@@ -26,13 +26,15 @@ AREAS = {
     "ri5cy ex-stage": 20.0,
     "xpulpnn ex-stage": 25.0,
     "xpulpnn2 ex-stage": 25.5,
+    "xpulpnn3 ex-stage": 30.6,
     "ri5cy core": 50.0,
     "xpulpnn core": 55.0,
     "xpulpnn2 core": 57.2,
+    "xpulpnn3 core": 64.3,
 }
-SCALES = {"ri5cy": 1.0, "xpulpnn": 1.02, "xpulpnn2": 1.03}
+SCALES = {"ri5cy": 1.0, "xpulpnn": 1.02, "xpulpnn2": 1.03, "xpulpnn3": 1.2}
 SAME = "matmul:8:xpulpv2_4x2:32x64x16"
-VARIANTS = {"ri5cy": "xpulpv2_4x2", "xpulpnn": "nn_4x4", "xpulpnn2": "x2_4x4"}
+VARIANTS = {"ri5cy": "xpulpv2_4x2", "xpulpnn": "nn_4x4", "xpulpnn2": "x2_4x4", "xpulpnn3": "x3_4x4"}
 OWN = [("matmul:8", "32x64x16"), *((f"conv:{bits}", "4x16x32:64x3x3") for bits in (8, 4, 2))]
 
 
@@ -83,8 +85,8 @@ def test_points_and_steps(monkeypatch):
     space, steps = paper.paper_points(ExploreOptions(paper=True))
     assert [point.label for point in space.points] == list(AREAS)
     assert [(point.preset, point.top) for point in space.points] == [tuple(label.split()) for label in AREAS]
-    assert steps[:3] == [["area", "speed"]] * 3
-    for (name, variant), those in zip(VARIANTS.items(), steps[3:], strict=True):
+    assert steps[:4] == [["area", "speed"]] * 4
+    for (name, variant), those in zip(VARIANTS.items(), steps[4:], strict=True):
         matmul = [] if name == "ri5cy" else [("cells", f"matmul:8:{variant}:32x64x16", True, 0)]
         assert those == [
             "area",
@@ -95,30 +97,32 @@ def test_points_and_steps(monkeypatch):
             *(f"conv:{bits}:{variant}:16x16x32:64x3x3" for bits in (8, 4, 2)),
             *(("cells", f"conv:{bits}:{variant}:4x16x32:64x3x3", True, 32768) for bits in (8, 4, 2)),
         ]
-    assert paper.paper_points(ExploreOptions(paper=True, no_energy=True))[1] == [["area", "speed"]] * 6
+    assert paper.paper_points(ExploreOptions(paper=True, no_energy=True))[1] == [["area", "speed"]] * 8
 
 
 def test_overheads_beside_the_paper():
     table = paper.paper_table(results())
     found = rows(table)
-    assert found["ex-stage, area [kGE], area script"] == [20.0, 25.0, 25.5, *near(25.0, 2.0), "+32.6"]
-    assert found["ex-stage, area [kGE], speed script"][:5] == near(22.0, 27.5, 28.05, 25.0, 2.0)
-    assert found["core, area [kGE], area script"] == [50.0, 55.0, 57.2, *near(10.0, 4.0), "+17.5"]
-    assert found["core, delay [FO4], speed script"] == [60.0, 60.0, 60.0, 0.0, 0.0, "same clock"]
-    beyond = 100 * (1.03 / 1.02 - 1)
+    area = found["ex-stage, area [kGE], area script"]
+    assert area == [20.0, 25.0, 25.5, 30.6, *near(25.0, 2.0, 20.0), "+32.6"]
+    assert found["ex-stage, area [kGE], speed script"][:5] == near(22.0, 27.5, 28.05, 33.66, 25.0)
+    assert found["core, area [kGE], area script"][4:6] == near(10.0, 4.0)
+    assert found["core, delay [FO4], speed script"] == [*[60.0] * 4, 0.0, 0.0, 0.0, "same clock"]
+    beyond = [100 * (1.03 / 1.02 - 1), 100 * (1.2 / 1.03 - 1)]
     matmul = found["core with clock gates, energy per cycle on 8-bit MatMul [pJ]"]
-    assert matmul == [6.0, *near(6.12, 6.18, 2.0, beyond), "+2.1 to +2.5"]
+    assert matmul == [6.0, *near(6.12, 6.18, 7.2, 2.0, *beyond), "+2.1 to +2.5"]
     general = found["core with clock gates, energy per cycle on general code [pJ]"]
-    assert general[3:] == [*near(4.04, 100 * ((1.03 / 1.02) ** 2 - 1)), "+2.17 to +3.7"]
+    squared = [100 * ((1 + one / 100) ** 2 - 1) for one in beyond]
+    assert general[4:] == [*near(4.04, *squared), "+2.17 to +3.7"]
     # the baseline's own kernel is the program that all run
     own = found["8-bit MatMul, own kernel, energy [pJ/MAC]"]
-    assert own[:3] == near(3.0, 4.5 / 1.02, 4.5 / 1.03)
+    assert own[:4] == near(3.0, 4.5 / 1.02, 4.5 / 1.03, 4.5 / 1.2)
     assert own[-1] is None
     for bits in (8, 4, 2):
         layer = found[f"layer at {bits} bit, own kernel, energy [pJ/MAC]"]
-        assert layer == [*near(4.5, 4.5 / 1.02, 4.5 / 1.03, 100 / 1.02 - 100, 100 * (1.02 / 1.03 - 1)), None]
+        assert layer[:6] == near(4.5, 4.5 / 1.02, 4.5 / 1.03, 4.5 / 1.2, 100 / 1.02 - 100, 100 * (1.02 / 1.03 - 1))
         speed = found[f"layer at {bits} bit, own kernel, speed [MAC/cycle]"]
-        assert speed[:3] == near(24 / bits, 24.48 / bits, 24.72 / bits)
+        assert speed[:4] == near(24 / bits, 24.48 / bits, 24.72 / bits, 28.8 / bits)
     assert len(found) == 17
     assert all(len(row) == len(table.columns) for row in table.rows)
 
@@ -130,14 +134,23 @@ def test_authors_figures_need_their_flow():
     table = paper.paper_table(results(library=paper.REFERENCE_LIBRARY))
     assert [column.group for column in table.columns][-1] == "authors' RTL, same flow"
     found = rows(table)
-    assert found["ex-stage, area [kGE], area script"][6:] == [27.1, 37.4, pytest.approx(38.0, abs=0.05)]
-    assert found["core with clock gates, energy per cycle on general code [pJ]"][6:] == [None, None, None]
+    assert found["ex-stage, area [kGE], area script"][8:] == [27.1, 37.4, pytest.approx(38.0, abs=0.05)]
+    assert found["core with clock gates, energy per cycle on general code [pJ]"][8:] == [None, None, None]
 
 
 def test_missing_figures_leave_gaps():
     found = rows(paper.paper_table(results(with_energy=False, without="xpulpnn ex-stage")))
-    assert found["ex-stage, area [kGE], area script"] == [20.0, None, 25.5, None, None, "+32.6"]
-    assert found["core, area [kGE], area script"][3] == pytest.approx(10.0)
+    assert found["ex-stage, area [kGE], area script"] == [
+        20.0,
+        None,
+        25.5,
+        30.6,
+        None,
+        None,
+        pytest.approx(20),
+        "+32.6",
+    ]
+    assert found["core, area [kGE], area script"][4] == pytest.approx(10.0)
     assert not any("energy" in figure for figure in found)
 
 
@@ -190,23 +203,26 @@ def test_blocks_add_up() -> None:
     assert cluster_tables([replace(cluster("core"), flows=[])]) == []
 
 
+CLUSTERS = {"cluster-ri5cy": 1.0, "cluster": 1.02, "cluster-bf4": 1.05, "cluster2": 1.03, "cluster3": 1.2}
+
+
 def test_points_of_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper, "flow_steps", lambda options: [options.component])
     space, steps = paper.cluster_points(ExploreOptions(paper=True, top="cluster", no_energy=True))
-    assert [point.label for point in space.points] == ["cluster-ri5cy", "cluster", "cluster-bf4", "cluster2"]
+    assert [point.label for point in space.points] == list(CLUSTERS)
     assert [point.config for point in space.points] == [CLUSTER_PRESETS[point.label] for point in space.points]
-    assert steps == [["cluster"]] * 4
+    assert steps == [["cluster"]] * 5
     monkeypatch.setattr(paper, "library", lambda liberty: "cells")
     _, steps = paper.cluster_points(ExploreOptions(paper=True, top="cluster"))
     names = [[step.name for step in own[1:]] for own in steps]
     assert names[2] == []
     layer = "16x16x32:64x3x3"
-    for own, variant in ((names[0], "xpulpv2_4x2"), (names[1], "nn_4x4"), (names[3], "x2_4x4")):
+    for own, variant in zip((*names[:2], *names[3:]), VARIANTS.values(), strict=True):
         assert own[0] == "energy of matmul:8:xpulpv2_4x2:32x288x32"
         assert own[-6:-3] == [f"energy of conv:{bits}:{variant}:4{layer[2:]}" for bits in (8, 4, 2)]
         assert own[-3:] == [f"conv:{bits}:{variant}:{layer}" for bits in (8, 4, 2)]
     # the baseline's own MatMul at 8 bit is the one that all run
-    assert [len(own) for own in names] == [9, 10, 0, 10]
+    assert [len(own) for own in names] == [9, 10, 0, 10, 10]
 
 
 def spent_by(path: str, femtojoule: float) -> ModuleEnergy:
@@ -250,7 +266,8 @@ def test_energies_of_clusters_beside_the_paper() -> None:
         record = {"layer": "16x16x32:64x3x3", "variant": variant, "bits": 4, "macs_per_cycle": 50.0 / scale}
         return replace(cluster(name), energies=[*same, *energies], kernels=[record])
 
-    names = {"cluster-ri5cy": ("xpulpv2_4x2", 1.0), "cluster": ("nn_4x4", 0.8), "cluster2": ("x2_4x4", 0.4)}
+    scales = {"cluster-ri5cy": 1.0, "cluster": 0.8, "cluster2": 0.4, "cluster3": 0.3}
+    names = {name: (variant, scales[name]) for name, variant in zip(scales, VARIANTS.values(), strict=True)}
     table = paper.cluster_paper_table([*(runs(name, *one) for name, one in names.items()), cluster("cluster-bf4")])
     found = {(row[0], row[1]): row[2:] for row in table.rows}
     extension, beyond = "extension of the cores", "additions beyond the paper"
@@ -260,14 +277,13 @@ def test_energies_of_clusters_beside_the_paper() -> None:
     assert found[beyond, "8-bit MatMul, own kernels, energy [pJ/cycle]"] == [*near(320.0, 160.0, -50.0), None, None]
     assert found[beyond, "layer at 2 bit, own kernels, energy [pJ/MAC]"][:3] == near(16.0, 8.0, -50.0)
     assert found[beyond, "layer at 4 bit, own kernels, speed [MAC/cycle]"][:3] == near(62.5, 125.0, 100.0)
+    assert found["two products at a time", "MatMul at 8 bit, own kernels, energy [pJ/MAC]"][2] == pytest.approx(-25.0)
     assert not any("MatMul" in figure for what, figure in found if what == "32 instead of 16 banks")
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
 def test_overheads_beside_those_of_the_paper() -> None:
-    table = paper.cluster_paper_table(
-        [cluster("cluster-ri5cy"), cluster("cluster", 1.02), cluster("cluster-bf4", 1.05), cluster("cluster2", 1.03)]
-    )
+    table = paper.cluster_paper_table([cluster(name, scale) for name, scale in CLUSTERS.items()])
     rows = {(row[0], row[1]): row[2:] for row in table.rows}
     without, more, percent, published, ratio = rows["extension of the cores", "area [kGE], asic-area"]
     assert (without, more) == (pytest.approx(173.6), pytest.approx(177.07))
@@ -279,4 +295,5 @@ def test_overheads_beside_those_of_the_paper() -> None:
     beyond = rows["additions beyond the paper", "area [kGE], asic-area"]
     assert beyond[:3] == [pytest.approx(177.07), pytest.approx(178.805), pytest.approx(100 * (178.805 / 177.07 - 1))]
     assert beyond[3:] == [None, None]
-    assert len(rows) == 9
+    assert rows["two products at a time", "delay [FO4], asic-area"][2] == pytest.approx(100 * (1.2 / 1.03 - 1))
+    assert len(rows) == 12

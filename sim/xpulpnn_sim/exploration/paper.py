@@ -2,6 +2,7 @@
 extension, and with the additions beyond the paper."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.exploration.flows import WINDOW_CYCLES, EnergyStep, KernelSpec, KernelStep, flow_steps, library
@@ -11,9 +12,9 @@ from xpulpnn_sim.exploration.results import EnergyResult, PointResult
 from xpulpnn_sim.exploration.task import PointStep
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 
-BASELINE, EXTENDED, BEYOND = "ri5cy", "xpulpnn", "xpulpnn2"
-COMPARED = (BASELINE, EXTENDED, BEYOND)
-VARIANTS = {BASELINE: "xpulpv2_4x2", EXTENDED: "nn_4x4", BEYOND: "x2_4x4"}  # what runs fastest on each
+BASELINE, EXTENDED = "ri5cy", "xpulpnn"
+VARIANTS = {BASELINE: "xpulpv2_4x2", EXTENDED: "nn_4x4", "xpulpnn2": "x2_4x4", "xpulpnn3": "x3_4x4"}
+"""Cores that are compared, each with the one before, and what runs fastest on each."""
 
 PAPER_TOPS = ("ex-stage", "core")
 MATMUL = "matmul:8:xpulpv2_4x2:32x64x16"
@@ -61,7 +62,7 @@ def paper_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]
     points = tuple(
         Point(label=f"{name} {top}", top=top, preset=name, settings={}, config=PRESETS[name])
         for top in PAPER_TOPS
-        for name in COMPARED
+        for name in VARIANTS
     )
     running = () if options.no_energy else ("core",)
     steps = [[*flows, *(_runs(options, point.preset) if point.top in running else [])] for point in points]
@@ -90,11 +91,11 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
     reference = any(REFERENCE_LIBRARY in line for point in points for flow in point.flows for line in flow.conditions)
     columns = [
         Column(name="figure"),
-        Column(name=BASELINE, group="ours", digits=2),
-        Column(name=EXTENDED, group="ours", digits=2),
-        Column(name=BEYOND, group="ours", digits=2),
-        Column(name=EXTENDED, unit="%", group="ours, overhead", digits=1, signed=True),
-        Column(name=f"{BEYOND} over {EXTENDED}", unit="%", group="ours, overhead", digits=1, signed=True),
+        *(Column(name=name, group="ours", digits=2) for name in VARIANTS),
+        *(
+            Column(name=f"{name} over {before}", unit="%", group="ours, overhead", digits=1, signed=True)
+            for before, name in pairwise(VARIANTS)
+        ),
         Column(name="overhead", unit="%", group="paper"),
     ]
     if reference:
@@ -108,15 +109,15 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
     def add(
         figure: str, ours: Sequence[float | None], paper: str = "", authors: Sequence[float | None] = (None, None)
     ) -> None:
-        row: list[TableCell] = [figure, *ours, overhead(*ours[:2]), overhead(*ours[1:]), paper or None]
+        row: list[TableCell] = [figure, *ours, *(overhead(*pair) for pair in pairwise(ours)), paper or None]
         rows.append([*row, *authors, overhead(*authors)] if reference else row)
 
     for (top, what, script), authors in _AUTHORS.items():
         figure, paper = ("size", _OVERHEADS[top]) if "area" in what else ("delay", "same clock")
-        results = [comparison.flow_of(found[f"{name} {top}"], flows.get(script, "")) for name in COMPARED]
+        results = [comparison.flow_of(found[f"{name} {top}"], flows.get(script, "")) for name in VARIANTS]
         add(f"{top}, {what}, {script} script", comparison.of(results, figure), paper, authors)
     if any(point.energies or point.kernels for point in points):
-        _add_runs(add, [found[f"{name} core"] for name in COMPARED])
+        _add_runs(add, [found[f"{name} core"] for name in VARIANTS])
     authors = ["Authors' RTL: their Verilog through the same scripts and library, with Yosys 0.23 and its ABC."]
     return NamedTable(
         title="Table II of the XpulpNN paper, repeated",
@@ -125,7 +126,7 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
         notes=[
             "Paper: 22 nm FDX, placed and routed, clock trees and wires included; power at 0.8 V and at 0.65 V.",
             "Ours: gates alone, before placement, in the conditions of each flow below.",
-            f"{BEYOND}: {EXTENDED} with the additions beyond the paper, which tells nothing of it.",
+            f"Beyond {EXTENDED}: the additions of this project, of which the paper tells nothing.",
             "Own kernels: " + ", ".join(f"{variant} on {name}" for name, variant in VARIANTS.items()) + ".",
             f"Layer: {LAYER[1]} with im2col and requantisation; energies on four of its rows, {LAYER_ROWS[1]}.",
             *(authors if reference else []),
@@ -170,8 +171,9 @@ def overhead(baseline: float | None, extended: float | None) -> float | None:
     return None if not baseline or extended is None else _PERCENT * (extended / baseline - 1.0)
 
 
-CLUSTER_VARIANTS = {"cluster-ri5cy": "xpulpv2_4x2", "cluster": "nn_4x4", "cluster2": "x2_4x4"}
-"""Clusters whose energy is estimated, and what runs fastest on each."""
+_CLUSTERS = ("cluster-ri5cy", "cluster", "cluster2", "cluster3")
+CLUSTER_VARIANTS: Mapping[str, str] = dict(zip(_CLUSTERS, VARIANTS.values(), strict=True))
+"""Clusters of these cores, whose energy is estimated."""
 
 CLUSTER_MATMUL = "matmul", "32x288x32"
 """MatMul with the layer's depth and a block of it for each core."""
@@ -186,6 +188,7 @@ CLUSTERS_COMPARED: Mapping[tuple[str, str], tuple[str, float | None]] = {
     ("cluster-ri5cy", "cluster"): ("extension of the cores", 4.1),
     ("cluster", "cluster-bf4"): ("32 instead of 16 banks", 4.2),
     ("cluster", "cluster2"): ("additions beyond the paper", None),
+    ("cluster2", "cluster3"): ("two products at a time", None),
 }
 """Difference of two presets, and the percent of area that it costs in the paper, if it knows it."""
 
