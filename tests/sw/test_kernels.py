@@ -321,6 +321,20 @@ def test_close_to_the_estimate(name: str, bits: int):
     assert cycles(this, *REGIONS) <= 1.03 * 1000 * guess.kilocycles
 
 
+@pytest.mark.flow
+@pytest.mark.parametrize("bits", [8, 4, 2])
+def test_two_products_are_as_counted(bits: int):
+    """The cycles of the whole layer, and those of the products, less the waits that the simulator does not know."""
+    this = counted("x3_4x4", bits, PAPER_LAYER)
+    guess = estimate(this.run.layer, bits, "x3_4x4")
+    assert guess is not None
+    assert guess.cycles_per_sdotp is not None
+    assert cycles(this, *REGIONS) == pytest.approx(1000 * guess.kilocycles, rel=0.02)
+    matmul = cycles(this, "matmul") / this.program.dotps[this.positions].sum()
+    # of which a wait for each set-up of a loop
+    assert matmul == pytest.approx(guess.cycles_per_sdotp, rel=0.01)
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_products(name: str):
     """Every product of the layer is executed once; each instruction belongs to one region.

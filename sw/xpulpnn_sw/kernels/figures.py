@@ -49,7 +49,6 @@ _ESTIMATES: Mapping[str, Mapping[str, tuple[tuple[float | None, float, float], .
         "nn_4x2": ((1.167, 1544, 3.06), (1.208, 853, 5.53), (1.292, 508, 9.30)),
         "nn_4x4": ((1.092, 1446, 3.26), (1.122, 792, 5.96), (1.181, 465, 10.15)),
         "x2_4x4": ((None, 1279, 3.69), (None, 663, 7.12), (None, 353, 13.36)),
-        "x3_4x4": ((None, 665, 7.1), (None, 352, 13.4), (None, 197, 24.0)),
     },
     PAPER_LARGE_LAYER: {
         "rv32im_2x2": ((4.760, 90712, 0.21), (3.792, 73128, 0.26), (3.651, 70455, 0.27)),
@@ -64,11 +63,36 @@ _ESTIMATES: Mapping[str, Mapping[str, tuple[tuple[float | None, float, float], .
 }
 """Fields of the estimates by layer and variant, for each of the widths; of ``xpulpv2_1x2`` for bytes only."""
 
+_PAIR_VARIANT = "x3_4x4"
+_SET_UP = 2  # cycles of the set-up of a block's loop
+_BLOCK_END = 8 + 16 + 3  # of its parameters, its results, and the next block's pointer of activations and first two
+_GROUP_BEGIN, _GROUP = 11, 80  # of a group of four pixels: pointers and first words, and all else around its copy
+
+
+def _pair_estimate(layer: ConvLayer, bits: int) -> KernelEstimate:
+    """Counts of ``x3_4x4``: eight cycles for a word of each row of a block, and the ends of blocks and groups.
+
+    A group of four pixels copies the columns of one row of the input, a word once for each pixel that meets it; the
+    first one of a column of groups copies as many as the filter has.
+    """
+    blocks_of_group, words = layer.out_channels // 4, layer.reduction * bits // 32
+    groups, stored_together = layer.pixels // 4, 8 // bits
+    stores = (4 + (stored_together > 1)) / stored_together
+    matmul = groups * (blocks_of_group * (8 * words + _SET_UP) + _GROUP_BEGIN)
+    rows = (layer.out_height + layer.kernel_height - 1) * layer.out_width // 4
+    columns = (4 + layer.kernel_width - 1) + 4 * layer.kernel_width
+    copied = rows * columns * layer.channels * bits // 32
+    total = matmul + groups * (blocks_of_group * (_BLOCK_END + stores) + _GROUP - _GROUP_BEGIN) + copied
+    dotps = groups * blocks_of_group * 16 * words
+    return KernelEstimate(matmul / dotps, total / 1000, layer.macs / total)
+
 
 def estimate(layer: Layer, bits: int, variant: str) -> KernelEstimate | None:
     """The estimate for a layer of the papers, None for any other."""
     if not isinstance(layer, ConvLayer):
         return None
+    if variant == _PAIR_VARIANT and bits in _BITS and str(layer) in _ESTIMATES:
+        return _pair_estimate(layer, bits)
     found = dict(zip(_BITS, _ESTIMATES.get(str(layer), {}).get(variant, ()), strict=False))
     return KernelEstimate(*found[bits]) if bits in found else None
 
