@@ -76,6 +76,17 @@ def test_depthwise_by_every_rule(rule: Rule, level: str):
     check_named("depthwise", "5x6x3:3x3:s=2,p=0x1x0x1", f"4x8x{results}", level, rule=rule, cores=2)
 
 
+@pytest.mark.flow
+@pytest.mark.parametrize(("text", "cores"), [
+    ("7x5x3:3x3", 1), ("6x1x2:3x3", 1), ("8x4x3:3x3:p=0,v=3", 3), ("3x2x4:3x2", 2), ("3x2100x1:3x3", 1),
+])  # fmt: skip
+@pytest.mark.parametrize("rule", [Rule.BN32, Rule.EXACT, Rule.SHIFT])
+def test_depthwise_down_the_columns(rule: Rule, text: str, cores: int):
+    """Rows left over of three, one column, shares that begin in the middle, rows too long for it."""
+    for precision in ("8x8x8", "i4x2xi8"):
+        check_named("depthwise", text, precision, "xpulpnn2", rule=rule, cores=cores, specialise=True)
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_rules_at_their_ends(name: str):
     """Biases of 31 bits, which accumulators start with: their sum wraps."""

@@ -3,7 +3,9 @@
 The rows that a core needs of a channel are copied to a buffer first, as padded bytes. Filters of up to three columns
 with steps of one column stay in registers, each of their rows twice: the second one a byte further, so that the words
 loaded for one pixel serve the next one too. Those of three rows with steps of two columns stay there once, and each of
-two pixels has words of its own. All others are read along with the input.
+two pixels has words of its own. All others are read along with the input. A function for one layer with filters of
+three rows and steps of one goes down the columns, two at a time, where the core requantises bytes: of the words that
+a result meets, two are those of the result above.
 
 Cores share rows of channels that have their results in the same bytes. The results of one channel are put between
 those of the others there, whose channels the core computes next.
@@ -13,7 +15,7 @@ from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
 
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label, fits_immediate
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder
 from xpulpnn_sw.kernels.channelwise.depthwise_parts import (
     PARAMETER_REGISTERS,
@@ -30,6 +32,8 @@ from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Term, even_share, given, positive
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 
+_DOWN_ROWS = 3  # of filters whose results come column by column
+_THIRD, _THIRD_SHIFT = 0x5556, 16  # a product and a shift that divide a number of 14 bits by three
 _USUAL_PARAMETERS = 2  # registers for parameters that the copy of the rows leaves unused
 _REGISTER_FIELD = 5  # bits of a position in ``p.insert``, below those of the length
 
@@ -59,6 +63,9 @@ class DepthwiseCode:
         homes = {"out_pixel": self._out_pixel, "shift": self._shift}
         wanted = ("pitch", "gap") if rows is None else ("pitch",)
         self._frame = self._b.frame(structure, known, self._terms(), homes, registers, wanted)
+        is_single = (rows, step, known.get("stride_y"), self._lanes) == (_DOWN_ROWS, 1, 1, 1)
+        is_near = fits_immediate(self._frame.constant("pitch") or 0)
+        self._goes_down = is_single and is_near and self._finishing([ZERO], []).requantises
 
     def _terms(self) -> dict[str, Term]:
         out_height, out_width, channels = Argument("out_height"), Argument("out_width"), Argument("channels")
@@ -117,6 +124,8 @@ class DepthwiseCode:
                 with b.region("body"):
                     if self._kept is None:
                         self._moving_filter()
+                    elif self._goes_down:
+                        self._down()
                     else:
                         self._kept_filter(self._kept)
                 b("addi", self._position, self._position, self._precision.y)
@@ -162,13 +171,7 @@ class DepthwiseCode:
         # accumulators and what is stored
         acc, stored, rest = [next(taken), next(taken)], [next(taken), next(taken)], list(taken)
         finishing = self._finishing(parameters, words + rest)
-        frame.load("weights", acc[0])
-        for register in first:
-            b.load(register, acc[0], WORD)
-        frame.store("weights", acc[0])
-        if self._step == 1:
-            for register, further in zip(first, second, strict=True):
-                b("slli", further, register, BYTE_BITS)
+        self._load_filter(first, second if self._step == 1 else [], acc[0])
         finishing.load(frame.register("parameters", self._out))
         frame.load_all(target=self._out, rows=self._rows, buffer=pointers[0])
 
@@ -199,6 +202,72 @@ class DepthwiseCode:
             elif odd:
                 pixels(1)
             b.add(pointers[0], frame.value("line_gap", acc[0]), acc[1])
+
+    def _load_filter(self, first: list[int], second: list[int], work: int) -> None:
+        b, frame = self._b, self._frame
+        frame.load("weights", work)
+        for register in first:
+            b.load(register, work, WORD)
+        frame.store("weights", work)
+        for register, further in zip(first, second, strict=False):
+            b("slli", further, register, BYTE_BITS)
+
+    def _down(self) -> None:
+        b, frame, taken = self._b, self._frame, iter(self._scratch)
+        first, second, words = ([next(taken) for _ in range(_DOWN_ROWS)] for _ in range(3))
+        acc, stored = ([next(taken) for _ in range(2)] for _ in range(2))
+        column, pointer, down, rest, parameter, work = (next(taken) for _ in range(6))
+        finishing, turns = self._finishing([parameter], []), self._rows
+        self._load_filter(first, second, work)
+        finishing.load(frame.register("parameters", self._out))
+        frame.load_all(rows=rest, buffer=column, out_width=down)
+        b("mul", down, down, self._out_pixel)
+        # a third of the rows, and what is left
+        b.li(work, _THIRD)
+        b("mul", turns, rest, work)
+        b("srli", turns, turns, _THIRD_SHIFT)
+        b.li(work, -_DOWN_ROWS)
+        b("p.mac", rest, turns, work)
+
+        def row(number: int, count: int) -> None:
+            met = [words[(number + place) % _DOWN_ROWS] for place in range(_DOWN_ROWS)]
+            b.load(met[-1], pointer, frame.value("pitch", work))
+            for accumulator, weights in zip(acc[:count], (first, second), strict=False):
+                for place, (word, weight) in enumerate(zip(met, weights, strict=True)):
+                    self._dot(accumulator, word, weight, adds=place > 0)
+            finishing.scale(stored[:count], acc[:count])
+            b.store(stored[0], self._out, Held(self._out_pixel if count > 1 else down), bits=BYTE_BITS)
+            if count > 1:
+                b.store(stored[1], self._out, Held(work), bits=BYTE_BITS)
+
+        def three_rows(count: int) -> None:
+            for number in range(_DOWN_ROWS):
+                row(number, count)
+
+        def columns(count: int) -> None:
+            b.mv(pointer, column)
+            frame.load("target", self._out)
+            for word in words[:-1]:
+                b.load(word, pointer, frame.value("pitch", work))
+            b("sub", work, down, self._out_pixel)
+            b.repeat(Held(turns), work, partial(three_rows, count), level=0)
+            for number in range(_DOWN_ROWS - 1):
+                b("addi", acc[0], rest, -number)
+                with b.skipped("bge", ZERO, acc[0]):
+                    row(number, count)
+
+        def two_columns() -> None:
+            columns(2)
+            b("addi", column, column, 2)
+            frame.load("target", pointer)
+            b("add", pointer, pointer, self._out_pixel)
+            b("add", pointer, pointer, self._out_pixel)
+            frame.store("target", pointer)
+
+        # the position in a byte has no part in whole bytes
+        b.repeat(frame.value("pairs", self._position), self._position, two_columns)
+        if frame.constant("odd"):
+            columns(1)
 
     # -- filters read along
 

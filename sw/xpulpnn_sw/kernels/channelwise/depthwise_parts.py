@@ -49,7 +49,7 @@ class ChannelResults:
 
     def __post_init__(self) -> None:
         self._is_exact = self.rule is Rule.EXACT
-        self._requantises = self.rule in (Rule.BN32, Rule.EXACT) and self.b.level.requantises
+        self.requantises = self.rule in (Rule.BN32, Rule.EXACT) and self.b.level.requantises
         if self._is_exact:
             # of this channel alone
             self.shift = self.parameters[0]
@@ -57,12 +57,12 @@ class ChannelResults:
     @property
     def start(self) -> int:
         """Register with what accumulators start with."""
-        return ZERO if self._requantises or self.rule is Rule.BN32 else self.parameters[0]
+        return ZERO if self.requantises or self.rule is Rule.BN32 else self.parameters[0]
 
     def load(self, pointer: int) -> None:
         """Load the parameters at ``pointer``, which is lost."""
         b = self.b
-        if self._requantises:
+        if self.requantises:
             if self._is_exact:
                 b("p.lw", self.shift, WORD, pointer)
             # lambda, then kappa; by the exact rule the other way round
@@ -78,7 +78,7 @@ class ChannelResults:
         """The results before :meth:`finish`, or lowest bits of them; the accumulators are lost."""
         b, precision = self.b, self.precision
         pairs = list(zip(results, accumulators, strict=True))
-        if self._requantises:
+        if self.requantises:
             for result, accumulator in pairs:
                 b.requantise(
                     result, accumulator, self.shift, 0, precision.y, signed=precision.y_signed, exact=self._is_exact
@@ -108,7 +108,7 @@ class ChannelResults:
     def finish(self, results: list[int], work: int) -> None:
         """Shift and clip what is still to be; without XpulpV2 ``work`` is lost."""
         precision = self.precision
-        if self.rule is Rule.THRESHOLDS or self._requantises:
+        if self.rule is Rule.THRESHOLDS or self.requantises:
             return
         if self.rule is Rule.MULTIPLY:
             for result in results:
