@@ -12,6 +12,7 @@ from pathlib import Path
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.machine import REGISTERS as REGISTER_COUNT
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.proofs.engine.elaborate import ClockedGates
 from xpulpnn_sim.tools.netlists import read_module
@@ -23,7 +24,9 @@ class Cutpoint:
     """Wires that are free, or tied."""
 
     name: str  # what is free, for readers
-    wires: tuple[str, ...]  # as `module/wire`, wildcards allowed; of modules that a core does not have nothing is cut
+    # as `module/wire`; of modules that a core does not have nothing is cut. Wildcards stand for what Yosys makes of an
+    # array, where there is one
+    wires: tuple[str, ...]
     ties: tuple[tuple[str, str], ...] = ()  # wires that are constant instead, and the constant
 
 
@@ -32,13 +35,14 @@ def _of(module: str, names: str) -> tuple[str, ...]:
 
 
 FETCH = Cutpoint("fetched words", _of("prefetch_buffer", "first second has_first has_second first_error second_error"))
-REGISTERS = Cutpoint("registers", ("reg_file/*mem2reg_rd*DATA",))
-FORWARDED = Cutpoint("forwarded results", _of("id_stage", "ex_result wb__data wb_wdata"))
+_WORDS = " ".join(f"x{number}" for number in range(1, REGISTER_COUNT))
+REGISTERS = Cutpoint("registers", ("reg_file/*mem2reg_rd*DATA", *_of("reg_file", _WORDS)))
+FORWARDED = Cutpoint("forwarded results", _of("id_stage", "ex_result wb__data wb__odd wb_wdata"))
 PRODUCTS = Cutpoint(
-    "products", (*_of("ex_stage", "mult_result mult_done dotp_result"), *_of("id_stage", "nn_act nn_wgt"))
+    "products", (*_of("ex_stage", "mult_result mult_done dotp_result dotp2_result"), *_of("id_stage", "nn_act nn_wgt"))
 )
 QUOTIENTS = Cutpoint("quotients", _of("ex_stage", "div_result div_done"))
-FACTORS = Cutpoint("dot products", (*_of("ex_stage", "dotp_result"), *_of("id_stage", "nn_act nn_wgt")))
+FACTORS = Cutpoint("dot products", (*_of("ex_stage", "dotp_result dotp2_result"), *_of("id_stage", "nn_act nn_wgt")))
 RESULTS = Cutpoint("results", _of("ex_stage", "result"))
 ALU = Cutpoint("results of the ALU", _of("ex_stage", "alu_result"))
 SUMS = Cutpoint("addresses", _of("ex_stage", "sum"))
@@ -137,13 +141,16 @@ def shown_cuts(cutpoints: Iterable[Cutpoint]) -> str:
     return ", ".join(cut.name for cut in cutpoints if cut.name) or "nothing"
 
 
+_ARRAY = r"\breg \[\d+:0\] \w+ \["  # declaration of an array
+
+
 def wires(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> list[str]:
     """The wires of cutpoints, of which a core need not have all."""
     found: list[str] = []
     for cut in cutpoints:
         for wire in (*cut.wires, *(name for name, _ in cut.ties)):
             module, _, name = wire.partition("[")[0].partition("/")
-            if "*" in name or re.search(rf"\b{name}\b", modules.get(module, "")):
+            if re.search(_ARRAY if "*" in name else rf"\b{name}\b", modules.get(module, "")):
                 found.append(wire)
     return found
 
