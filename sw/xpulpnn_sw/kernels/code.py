@@ -78,7 +78,8 @@ class KernelCode:
         terms = self._terms()
         if self._is_bare:
             del terms["parameters"]
-        self._frame = Frame(b, names, known, terms, homes, wanted, spare, used, passing)
+        either = ((), ()) if im2col is None else im2col.either(terms)
+        self._frame = Frame(b, names, known, terms, homes, wanted, spare, used, passing, either)
         self._scratch += spare
 
     def _take_results(self, registers: FreeRegisters) -> dict[str, int]:

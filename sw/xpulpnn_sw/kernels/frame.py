@@ -65,6 +65,7 @@ class FreeRegisters:
 _IMMEDIATE = {"add": "addi", "and": "andi"}
 _SHIFTS = {"mul": "slli", "divu": "srli"}  # operations with a power of two as shifts
 _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "divu": 1}  # right sides that leave the left one as it is
+CHOICE = "strips"  # number that tells which numbers are not needed
 _WORKING = 4  # registers that are left to compute a term with
 
 
@@ -134,8 +135,11 @@ class Frame:
         spare: list[int],
         used: Collection[int] | None = None,
         passing: Collection[str] = (),
+        either: tuple[Collection[str], Collection[str]] = ((), ()),
     ) -> None:
         self._b, self._known, self._terms, self._homes = b, known, terms, dict(homes)
+        # only the first of these are computed if the number CHOICE is not 0, else only the others
+        self._either = either
         self._offsets = {name: number * WORD for number, name in enumerate(fields)}
         self._constants: dict[str, int] = {}
         for name, value in terms.items():
@@ -246,8 +250,16 @@ class Frame:
             self._b("addi", SP, SP, -self._size)
         for number, register in enumerate(self._saved):
             self._b("sw", register, self._place(number), SP)
+        first, others = self._either
+        self._compute([name for name in self._terms if name not in first and name not in others])
+        if first:
+            write_others = partial(self._compute, others)
+            with self._b.replaced("beq", self.register(CHOICE, self._free()[0]), ZERO, write_others):
+                self._compute(first)
+
+    def _compute(self, names: Collection[str]) -> None:
         pool = RegisterAllocator(self._free())
-        computed = [name for name in self._terms if name not in self._constants or name in self._homes]
+        computed = [name for name in names if name not in self._constants or name in self._homes]
         for name, following in zip_longest(computed, computed[1:]):
             value = self._terms[name]
             for one in (name, following):

@@ -15,8 +15,8 @@ from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.rows import RowForm
 from xpulpnn_sw.kernels.same_row import STATE, SameRow, group_terms
-from xpulpnn_sw.kernels.strips import REGISTERS, Strips, strip_terms, strips_of
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, positive
+from xpulpnn_sw.kernels.strips import FIRST, REGISTERS, Strips, strip_terms, strips_of
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, group_turns, positive
 from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.layers.precision import Precision
 
@@ -107,6 +107,14 @@ class Im2col(RowForm):
             # of the copy along the rows no more than that shares
             return {name: value for name, value in terms.items() if name in _SHARED or name.startswith("strip")}
         return terms
+
+    def either(self, names: Collection[str]) -> tuple[Collection[str], Collection[str]]:
+        """Numbers that only groups down the columns need, and those that only groups along the rows need."""
+        if self.strips is not Strips.ASKED:
+            return (), ()
+        along = {*self.terms(), *group_turns()} - {*_SHARED, *FIRST}
+        down = [name for name in names if name.startswith("strip") and name not in FIRST]
+        return down, [name for name in names if name in along and not name.startswith("strip")]
 
     def _written(self, words: Term) -> Term:
         """Bytes from the first to behind the last word written for so many words read, in each plane."""

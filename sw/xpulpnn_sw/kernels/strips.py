@@ -23,6 +23,7 @@ from xpulpnn_sw.kernels.variants import LoopStyle
 from xpulpnn_sw.layers.layer import ConvLayer
 
 ALONG = "along_pixel"  # name of the core's first pixel where groups follow each other along the rows
+FIRST = ("strips", "strip_run", "strip_rows", "strip_first", "first_group")  # what tells the order, and the first pixel
 REGISTERS = 19  # that the copy needs
 _WIDTH = 3  # columns of the filters whose words are read once
 _BUFFER_WORDS = 1024  # words of a core's buffer for several groups
