@@ -48,18 +48,8 @@ def _result(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str,
         return {"first": effects.rd, "second": effects.rd2, **base}
     sums = {"first": np.zeros_like(operands["op_a"])} if "pair" in bench_data()["inputs"] else {}
     if insn.requantises:
-        return sums | _unscaled(insn, operands)
+        return sums | batches.unscaled(insn, operands)
     return sums | batches.value_of_rd(insn, effects, operands)
-
-
-def _unscaled(insn: Insn, operands: OperandColumns) -> dict[str, U32]:
-    """The number that a requantisation shifts; the word above it of the multiplier if it has one, of EX always."""
-    if not configuration().requantise_exact:
-        return {"result": operands["nn_kappa"] * operands["op_b"] + operands["nn_lambda"]}
-    total = operands["sum"].astype(np.int64)
-    words = {"result": (total % (1 << XLEN)).astype(np.uint32)}
-    is_stage = "scaled" not in bench_data()["inputs"]
-    return words | ({"upper": (total // (1 << XLEN)).astype(np.uint32)} if is_stage or insn.is_exact else {})
 
 
 async def _load_second_activations(dut: Dut, rng: Random) -> U32:

@@ -214,6 +214,14 @@ def _mult(multiplier: str) -> BenchedUnit:
     return _multicycle(multiplier_of, f"{_FULL} requantise=on multiplier={multiplier}", _mult_rows, 12)
 
 
+def _wide_mult(multiplier: str) -> BenchedUnit:
+    def rows(config: CoreConfig) -> list[ControlledRow]:
+        return [(name, operands, {**control, "start": 1}) for name, operands, control in _mult_rows(config)]
+
+    design = f"{_FULL} requantise=on requantise_exact=on multiplier={multiplier}"
+    return _configured("rows", multiplier_of, design, rows=rows, vectors_per_row=24)
+
+
 def _ex_stage(design: str) -> BenchedUnit:
     # rows whose value of rd EX makes from register and immediate operands
     control = _part("ex", lambda insn: insn.writes_rd and not insn.is_load and not insn.op.startswith("csr"))
@@ -301,8 +309,8 @@ UNITS: Mapping[str, BenchedUnit] = {
     **_alu(SimdAlu, _lanes_control),
     "mult": _mult("booth"),
     "mult-inferred": _mult("inferred"),
-    "mult-wide": _mult("booth requantise_exact=on"),
-    "mult-wide-inferred": _mult("inferred requantise_exact=on"),
+    "mult-wide": _wide_mult("booth"),
+    "mult-wide-inferred": _wide_mult("inferred"),
     "div": _multicycle(lambda _: Divider(), _FULL, _controlled(DivCtrl, div_control), 40),
     "quantiser": _configured("quantiser", Quantiser, "xpulpnn qnt=on", operations=150),
     "quantiser-crumbs": _configured("quantiser", Quantiser, "xpulpnn qnt=on widths=16,8,2", "icarus", operations=60),
@@ -315,7 +323,6 @@ UNITS: Mapping[str, BenchedUnit] = {
     "lsu": _configured("lsu", lambda _: Lsu(), _FULL, rows=_LSU_ROWS, vectors_per_row=8, idle={"ex_ctrl": 0}),
     "ex-stage": _ex_stage(f"{_FULL} mac_load_pair=on"),
     "ex-stage-inferred": _ex_stage(_INFERRED),
-    "ex-stage-exact": _ex_stage("xpulpnn3"),
     "decoder-ri5cy": _decoder("ri5cy"),
     "decoder-full": _decoder(f"{_EVERYTHING} qnt=on"),
     "compressed-decoder": _plain("compressed_decoder", CompressedDecoder, "verilator", stride=1),
