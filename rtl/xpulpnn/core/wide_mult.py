@@ -76,15 +76,20 @@ class WideMult(Component):
             signed_b = Cat(factor_b, factor_b[-1] & ctrl.b_signed)
             m.d.comb += total.eq(signed_a.as_signed() * signed_b.as_signed() + addend + rounding)
 
-        is_half = ctrl.op == MultOp.HALF
         filled = Cat(half_total[:XLEN], (half_total[XLEN - 1] & ctrl.a_signed).replicate(XLEN))
-        shifted = (filled >> (self.shamt & is_half.replicate(len(self.shamt))))[:XLEN]
+        places = self.shamt & (ctrl.op == MultOp.HALF).replicate(len(self.shamt))
+        shifted = (filled >> places)[:XLEN]
         word = Mux(ctrl.op == MultOp.HIGH, total[XLEN:], total[:XLEN] ^ ctrl.subtract.replicate(XLEN))
         m.d.comb += [
             self.upper.eq(total[XLEN:]),
-            self.result.eq(Mux(is_half, shifted, word)),
+            self.result.eq(Mux(self._takes_halves, shifted, word)),
             self.done.eq(self.start),
         ]
+
+    @property
+    def _takes_halves(self) -> Value:
+        """Whether the factors are half-words: with ``HALF``, and with the code that no instruction has."""
+        return self.ctrl.op.as_value()[0]
 
     def _operand(self, m: Module, name: str) -> Signal:
         """The factor made of op_a or op_b: the whole operand, or its chosen half, extended."""
@@ -95,7 +100,7 @@ class WideMult(Component):
         filled = (half[-1] & signed).replicate(HALF)
         m.d.comb += [
             half.eq(Mux(ctrl.upper, operand[HALF:], operand[:HALF])),
-            factor.eq(Cat(half, Mux(ctrl.op == MultOp.HALF, filled, operand[HALF:]))),
+            factor.eq(Cat(half, Mux(self._takes_halves, filled, operand[HALF:]))),
         ]
         return factor
 

@@ -1,4 +1,4 @@
-"""Proof that a word of gates is a given polynomial of its inputs, modulo ``2**32``.
+"""Proof that a word of gates is a given polynomial of its inputs, modulo ``2**n`` of its n bits, 64 at most.
 
 The word is the sum of its bits times powers of two. From the outputs down, each exclusive-or of two or three operands
 is replaced by their sum minus twice their carry, a node that the netlist usually adds one column higher: both cancel,
@@ -57,8 +57,7 @@ Monomial = frozenset[int]  # product of nodes; the empty one is 1
 
 Polynomial = dict[Monomial, int]  # coefficient of each monomial, modulo the word size
 
-_WORD_BITS = 32
-_MODULO = 1 << _WORD_BITS
+_MODULO = 1 << 64  # of coefficients; a word of fewer bits counts modulo its own size
 MOST_TERMS = 6_000  # terms that the dot products need
 
 _ONE: Monomial = frozenset()

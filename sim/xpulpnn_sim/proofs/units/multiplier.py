@@ -13,6 +13,8 @@ The upper word of a product takes four sums of 16 x 16 bit products, each proved
 so that ``T4`` is ``a * b`` over ``2**32``, rounded down, if ``T1`` to ``T3`` fit the words in which they are kept. That
 they do: without signs a product is at most ``(2**16 - 1)**2``, and with up to ``2**16 - 1`` more below ``2**32``; with
 one sign it is at least ``-2**15 * (2**16 - 1)``, above ``-2**31``, and with as much more below ``2**31``.
+
+A multiplier of 64 bits has the whole product as one polynomial modulo ``2**64``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +27,7 @@ from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
 from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, ProvenUnit, Words, shown
 
-_MUL, _REQUANTISE = "mul", "pv.rq*, kappa * x + lambda"
+_MUL, _REQUANTISE, _EXACT = "mul", "pv.rq*, kappa * x + lambda", "pv.rqx*, kappa * x in 64 bits"
 _WORD, _HALF, _SHIFT_BITS = 32, 16, 5
 _MOST_TERMS = 20_000
 _LATE = "the operation must be done in one cycle, and the unit idle after it"
@@ -46,7 +48,7 @@ class _Run:
         requantises: bool = False,
     ) -> None:
         self.graph, self._unit = graph, unit
-        names = ("op_a", "op_b", "op_c", "nn_kappa", "nn_lambda")
+        names = ("op_a", "op_b", "op_c", "scaled", "nn_kappa", "nn_lambda")
         self.operands = operands or {name: graph.inputs(_WORD) for name in names if name in unit.gates.ports}
         self._ports = {"ctrl": unit.control(ctrl), "shamt": shamt, "requantise": [int(requantises)]}
         #: Literal of each register bit after a cycle without an operation, whatever was before.
@@ -109,6 +111,28 @@ class _Multiplier:
                 result = [bit ^ 1 for bit in result]
                 expected = algebra.plus([(-1, expected), (-1, algebra.literal(TRUE))])
             return _unequal(run, result, expected, timeout_s)
+
+        return Claim(what=name, method="algebra", decide=decide)
+
+    def whole(self, name: str, *, a_signed: bool, b_signed: bool, requantises: bool = False) -> Claim:
+        """A product of 64 bits, whose upper word is the result of the operations that want that."""
+
+        def decide(timeout_s: float) -> str:
+            signs = {"a_signed": a_signed, "b_signed": b_signed}
+            run = _Run(self._unit, AdderGraph(), {"op": _PRODUCT, **signs}, requantises=requantises)
+            cycle = run.cycle()
+            factors = ("scaled", "nn_kappa") if requantises else ("op_a", "op_b")
+            x, y = (
+                algebra.word(run.operands[one], signed=signed)
+                for one, signed in zip(factors, signs.values(), strict=True)
+            )
+            wrong = _unequal(run, [*cycle.port("result"), *cycle.port("upper")], algebra.times(x, y), timeout_s)
+            if wrong or requantises:
+                return wrong
+            high = _Run(self._unit, run.graph, {"op": _UPPER, **signs}, operands=run.operands)
+            if high.cycle().port("result") != cycle.port("upper"):
+                return "the upper word must be that of the product, but its gates are others"
+            return ""
 
         return Claim(what=name, method="algebra", decide=decide)
 
@@ -227,7 +251,7 @@ def _unequal(run: _Run, bits: Sequence[int], wanted: Polynomial, timeout_s: floa
     expected = sum(factor for term, factor in wanted.items() if all(node << 1 in found for node in term))
     return (
         f"{shown(run.graph, {**run.operands, **others}, found)}: "
-        f"must be 0x{expected % (1 << _WORD):08x}, not 0x{value:08x}"
+        f"must be 0x{expected % (1 << len(bits)):08x}, not 0x{value:08x}"
     )
 
 
@@ -237,6 +261,8 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
     def times(run: _Run) -> Polynomial:
         return algebra.times(run.word("op_a"), run.word("op_b"))
 
+    wide = "scaled" in unit.gates.ports
+    upper = of.whole if wide else of.upper
     found = [
         of.product(_MUL, times),
         of.product("p.mac", lambda run: algebra.plus([(1, run.word("op_c")), (1, times(run))]), accumulate=TRUE),
@@ -245,16 +271,19 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
         ),
         *(of.half_sum(signed=signed, upper=upper) for signed, upper in product((False, True), repeat=2)),
         of.half_shift(),
-        of.upper("mulh", a_signed=True, b_signed=True),
-        of.upper("mulhsu", a_signed=True, b_signed=False),
-        of.upper("mulhu", a_signed=False, b_signed=False),
+        upper("mulh", a_signed=True, b_signed=True),
+        upper("mulhsu", a_signed=True, b_signed=False),
+        upper("mulhu", a_signed=False, b_signed=False),
     ]
+    if wide:
+        found.append(of.whole(_EXACT, a_signed=True, b_signed=True, requantises=True))
     if "nn_kappa" in unit.gates.ports:
+        factor = "scaled" if wide else "op_b"
         found.append(
             of.product(
                 _REQUANTISE,
                 lambda run: algebra.plus(
-                    [(1, algebra.times(run.word("nn_kappa"), run.word("op_b"))), (1, run.word("nn_lambda"))]
+                    [(1, algebra.times(run.word("nn_kappa"), run.word(factor))), (1, run.word("nn_lambda"))]
                 ),
                 requantises=True,
             )
@@ -263,6 +292,11 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
 
 
 MULTIPLIER = Definition(
-    _claims, [Fault("op_a", 0xFFFF_FFFF, refutes=_MUL), Fault("nn_kappa", 0xFFFF_FFFF, refutes=_REQUANTISE)]
+    _claims,
+    [
+        Fault("op_a", 0xFFFF_FFFF, refutes=_MUL),
+        Fault("nn_kappa", 0xFFFF_FFFF, refutes=_REQUANTISE),
+        Fault("scaled", 0xFFFF_FFFF, refutes=_EXACT),
+    ],
 )
 """Each operation; the lowest bit of a first factor is inverted if all others of it are 1."""
