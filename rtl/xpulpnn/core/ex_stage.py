@@ -102,8 +102,9 @@ class ExStage(Component):
             ports |= {"requantise": In(1), "product": Out(32)}
         if config.requantise_exact:
             #: upper: The bits of that sum above, the upper word of a product of 64 bits or the sign; 0 for other
-            #:   instructions. Only with ``requantise_exact``.
-            ports["upper"] = Out(32)
+            #:   instructions. Only with ``requantise_exact``, like the next one.
+            #: id_nn_lambda: Entry 7 of the NN-RF, for the instruction in ID.
+            ports |= {"upper": Out(32), "id_nn_lambda": Out(32)}
         super().__init__(config, ports)
 
     def _build(self, m):
@@ -114,8 +115,6 @@ class ExStage(Component):
         if self.config.mac_load_pair:
             op_b = Signal(32, name="step_or_op_b")
             m.d.comb += op_b.eq(Mux(self.pair, WORD_BYTES, self.op_b))
-        if self.config.requantise_exact:
-            op_b = self._summand(m, mult, alu, op_b)
         m.d.comb += [
             alu.ctrl.eq(self.ctrl.alu),
             *following(alu, self, "op_a"),
@@ -164,17 +163,6 @@ class ExStage(Component):
             exact = self.ctrl.mult.a_signed
             sign = mult.result[-1] & self.requantise & ~exact
             m.d.comb += self.upper.eq((mult.upper & (self.requantise & exact).replicate(32)) | sign.replicate(32))
-
-    def _summand(self, m, mult, alu, op_b):
-        """Let the ALU add what comes before an exact product; returns its operand b."""
-        op_b_or_lambda = Signal(32, name="op_b_or_lambda")
-        # of the other form nothing is added before the product
-        exact = self.requantise & self.ctrl.mult.a_signed
-        m.d.comb += [
-            op_b_or_lambda.eq((op_b & ~self.requantise.replicate(32)) | (mult.nn_lambda & exact.replicate(32))),
-            mult.scaled.eq(alu.sum),
-        ]
-        return op_b_or_lambda
 
     def _dotp(self, m):
         m.submodules.dotp = dotp = DotpUnit(self.config.dotp)
@@ -246,4 +234,6 @@ class ExStage(Component):
             m.d.comb += [nnrf.act_addr.eq(self.id_nn_act_addr), self.id_nn_act.eq(nnrf.act)]
         if self.config.requantise:
             m.d.comb += [mult.nn_kappa.eq(nnrf.nn_kappa), mult.nn_lambda.eq(nnrf.nn_lambda)]
+        if self.config.requantise_exact:
+            m.d.comb += self.id_nn_lambda.eq(nnrf.nn_lambda)
         return nnrf

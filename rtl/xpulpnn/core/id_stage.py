@@ -72,6 +72,10 @@ class IdStage(Component):
             #: nn_wgt_addr: Weight entry of the NN-RF to read.
             #: nn_wgt: Its word.
             ports |= {"nn_wgt_addr": Out(2), "nn_wgt": In(32)}
+        if config.requantise_exact:
+            #: nn_lambda: Entry 7 of the NN-RF, the summand of a requantisation.
+            #: summand_arrives: That entry is going to be written from WB.
+            ports |= {"nn_lambda": In(32), "summand_arrives": In(1)}
         if config.rvfi:
             #: id_wait: Why the instruction in ID stays if it is neither held nor dropped and EX is ready; on request.
             ports["id_wait"] = Out(WaitCause)
@@ -97,6 +101,10 @@ class IdStage(Component):
         arrives = wb.addr == rs1
         if self.config.mac_load_pair:
             arrives |= wb.pair & (wb.addr[1:] == rs1[1:])
+        if self.config.requantise_exact:
+            # what is scaled comes from the register file and the NN-RF, past all that forwards
+            exact = self._is_exact(decoder)
+            waits.insert(0, exact & (pending | (wb.we & arrives) | self.summand_arrives))
         csr_write_in_ex = self.id_ex.valid & (self.id_ex.csr != CsrOp.NONE) & self.id_ex.csr_write
         m.d.comb += [
             late_operand.eq(Cat(waits).any()),
@@ -117,6 +125,8 @@ class IdStage(Component):
                 late_mac_load |= self.id_ex.pair
             if self.config.requantise:
                 late_mac_load |= self.id_ex.requantise.valid
+            if self.config.requantise_exact:
+                late_mac_load |= exact
             causes = [(csr_write_in_ex, WaitCause.CSR), (late_operand & late_mac_load, WaitCause.MAC_LOAD)]
             causes += [(late_operand, WaitCause.LOAD_USE), (jalr_waits, WaitCause.JUMP_REGISTER)]
             m.d.comb += self.id_wait.eq(WaitCause.SYNC)
@@ -132,9 +142,10 @@ class IdStage(Component):
             csr_check.write.eq(self._csr_writes(ctrl)),
             illegal.eq(decoder.illegal | ((ctrl.csr != CsrOp.NONE) & ~csr_check.legal) | self.insn.payload.error),
         ]
-        immediate, target = self._constants(m, ctrl, regfile.rs1)
+        immediate, target = self._constants(m, decoder, regfile.rs1)
         payload, ex_result = self.insn.payload, self.ex_result
-        operands = select_operands(m, self.config, ctrl, reads, ex_result, payload, immediate, target)
+        exact = self._is_exact(decoder) if self.config.requantise_exact else None
+        operands = select_operands(m, self.config, ctrl, reads, ex_result, payload, immediate, target, exact)
         excepted = self._leave_sideways(m, ctrl, goes, illegal, target, operands[0])
         self._factors(m, decoder, operands)
         self._issue(m, decoder, goes & ~excepted, operands)
@@ -187,8 +198,12 @@ class IdStage(Component):
                 m.d.comb += read.ex_late_pair.eq(self.id_ex.pair)
         return reads, regfile
 
-    def _constants(self, m, ctrl, rs1_stored):
-        payload = self.insn.payload
+    def _is_exact(self, decoder):
+        """Return whether the instruction is pv.rqx*: a requantisation with signed factors."""
+        return decoder.requantise.valid & decoder.ctrl.ex.mult.a_signed
+
+    def _constants(self, m, decoder, rs1_stored):
+        payload, ctrl = self.insn.payload, decoder.ctrl
         m.submodules.immediates = immediates = Immediates()
         m.d.comb += [
             *following(immediates, payload, "word", "compressed"),
@@ -197,7 +212,12 @@ class IdStage(Component):
         ]
         target = Signal(32)
         is_jalr = ctrl.target == TargetSel.JALR
-        target_sum = Mux(is_jalr, rs1_stored, payload.pc) + immediates.offset
+        from_register, offset = is_jalr, immediates.offset
+        if self.config.requantise_exact:
+            # the adder makes what is scaled, too: rs1 and the summand
+            exact = self._is_exact(decoder)
+            from_register, offset = is_jalr | exact, Mux(exact, self.nn_lambda, offset)
+        target_sum = Mux(from_register, rs1_stored, payload.pc) + offset
         m.d.comb += target.eq(Cat(target_sum[0] & ~is_jalr, target_sum[1:]))
         return immediates.imm, target
 
@@ -250,7 +270,7 @@ class IdStage(Component):
             return word[28:32]
         # bits above the number of a lane are not all 0 in the exact form, but for crumbs
         exact = Cat(word[27:30], word[30] & ~word[12])
-        return Mux(decoder.ctrl.ex.mult.a_signed, exact, word[28:32])
+        return Mux(self._is_exact(decoder), exact, word[28:32])
 
     def _factors(self, m, decoder, operands):
         """Factors of a dot product before their registers.

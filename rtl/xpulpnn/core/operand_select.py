@@ -80,10 +80,11 @@ def set_up_loop(hwloop, op, payload, op_a, target):
     ]
 
 
-def select_operands(m, config, ctrl, reads, ex_result, payload, immediate, target):
+def select_operands(m, config, ctrl, reads, ex_result, payload, immediate, target, exact):
     """Build the operands a, b and c before the ID/EX register; returns them.
 
     The result of EX comes last: one multiplexer chooses between it and what the other sources have come to by then.
+    With ``exact``, if there is that, ``target`` takes the place of rs1 as operand a.
     """
     rs1, rs2, rs3 = (reads[name] for name in ("rs1", "rs2", "rs3"))
     zimm = payload.word[15:20]
@@ -103,7 +104,10 @@ def select_operands(m, config, ctrl, reads, ex_result, payload, immediate, targe
             for member, source in sources.items():
                 with m.Case(member):
                     if isinstance(source, OperandRead):
-                        m.d.comb += [other.eq(source.other), from_ex.eq(source.from_ex)]
+                        # nothing that is scaled is forwarded
+                        scales = exact is not None and member is OpASel.RS1
+                        early = Mux(exact, target, source.other) if scales else source.other
+                        m.d.comb += [other.eq(early), from_ex.eq(source.from_ex)]
                     else:
                         m.d.comb += other.eq(source)
         m.d.comb += chosen[letter].eq(Mux(from_ex, ex_result, other))

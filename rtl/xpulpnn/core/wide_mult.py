@@ -23,8 +23,8 @@ class WideMult(Component):
     """The operations of :class:`~xpulpnn.core.mult.Mult` on one 32 x 32 -> 64 bit multiplier, and both requantisations.
 
     By ``ctrl.op``, ``WORD`` and ``HALF`` as there; ``HIGH`` is the upper word of the product. With ``requantise``, of a
-    ``WORD`` operation that does not accumulate, ``result`` is the lower word of ``nn_kappa * scaled + nn_lambda``,
-    with signed factors of ``nn_kappa * scaled``, of which ``upper`` is the upper word.
+    ``WORD`` operation that does not accumulate, ``result`` is the lower word of ``nn_kappa * op_a + nn_lambda``,
+    with signed factors of ``nn_kappa * op_a``, of which ``upper`` is the upper word.
 
     Combinational, one operation per cycle. The second factor, which is recoded, is 0 without ``start``: no product row
     changes then. With ``multiplier`` ``inferred`` product, addend and rounding constant are one sum, left to synthesis.
@@ -45,9 +45,8 @@ class WideMult(Component):
     start: In(1)  #: An operation is in EX.
     take: In(1)  #: EX advances in this cycle, which means nothing here.
     done: Out(1)  #: ``result`` is valid: always with ``start``.
-    requantise: In(1)  #: With ``start``: it is a requantisation, whose factors are the next two.
-    scaled: In(XLEN)  #: Factor in place of ``op_a``.
-    nn_kappa: In(XLEN)  #: Factor in place of ``op_b``.
+    requantise: In(1)  #: With ``start``: it is a requantisation.
+    nn_kappa: In(XLEN)  #: Factor of it in place of ``op_b``.
     nn_lambda: In(XLEN)  #: Summand of a requantisation without signs.
     result: Out(XLEN)  #: Result of the operation, in the cycle of the operands.
     upper: Out(XLEN)  #: Upper word of the product, whatever the operation; earlier.
@@ -59,10 +58,10 @@ class WideMult(Component):
     def _build(self, m):
         ctrl = self.ctrl
         from_nnrf, plain = self.requantise.replicate(XLEN), (self.start & ~self.requantise).replicate(XLEN)
-        factor_a, factor_b, addend, rounding = signals(XLEN, "factor_a factor_b addend rounding")
+        factor_b, addend, rounding = signals(XLEN, "factor_b addend rounding")
+        factor_a = self._operand(m, "a")
         summand = self.nn_lambda & (self.requantise & ~ctrl.a_signed).replicate(XLEN)
         m.d.comb += [
-            factor_a.eq((self._operand(m, "a") & ~from_nnrf) | (self.scaled & from_nnrf)),
             factor_b.eq((self._operand(m, "b") & plain) | (self.nn_kappa & from_nnrf)),
             addend.eq(((self.op_c & ctrl.accumulate.replicate(XLEN)) | summand) ^ ctrl.subtract.replicate(XLEN)),
             rounding.eq(((Const(1) << self.shamt) >> 1) & ctrl.round.replicate(XLEN)),

@@ -92,8 +92,9 @@ def operands_of(insn: Insn, src: Sources) -> OperandColumns:
     if insn.is_mac_load:
         return operands | {"op_b": src.rs2 if insn.is_pair else np.full_like(src.word, _MAC_LOAD_STEP)}
     if insn.requantises and configuration().requantise_exact:
-        # one factor is the sum of the ALU's first operand, the second one is what says shift and zero point
-        return operands | {"op_a": src.rs1, "op_b": src.rs2 if insn.is_exact else src.rs1}
+        # the exact form has the sum of rs1 and the summand, and what says shift and zero point
+        exact = {"op_a": src.rs1 + src.wgt, "op_b": src.rs2}
+        return operands | (exact if insn.is_exact else {"op_a": src.rs1, "op_b": src.rs1})
     if insn.requantises:
         # the multiplier takes the factor of the NN-RF in place of the first operand
         return operands | {"op_a": ~src.rs1, "op_b": src.rs1}
@@ -137,17 +138,16 @@ def _requantised(insn: Insn, src: Sources) -> OperandColumns:
     """Ports of what requantises, multiplier and requantiser."""
     if insn.is_exact:
         assert insn.fmt is not None
-        scaled = src.rs1 + src.wgt
         lane = (src.word >> np.uint32(27)) % np.uint32(insn.fmt.lanes)
-        further = {"scaled": scaled, "zero": src.rs2 >> np.uint32(8) & np.uint32(0xFF), "rounds": np.ones_like(scaled)}
-        shift = {"sum": _signed(scaled) * _signed(src.act), "places": src.rs2 & np.uint32(63), "lane": lane}
+        further = {"zero": src.rs2 >> np.uint32(8) & np.uint32(0xFF), "rounds": np.ones_like(src.rs2)}
+        shift = {"sum": _signed(src.rs1 + src.wgt) * _signed(src.act), "places": src.rs2 & np.uint32(63), "lane": lane}
         return {**further, **shift, "old": src.rd}
     total = src.act * src.rs1 + src.wgt if insn.requantises else np.zeros_like(src.word)
     shift = {"sum": total, "places": src.rs2 & _SHIFT_MASK, "lane": src.word >> np.uint32(28), "old": src.rd}
     if not insn.requantises or not configuration().requantise_exact:
-        return {**shift, "scaled": src.loaded}
+        return shift
     zero = np.zeros_like(total)
-    return {**shift, "sum": _signed(total), "scaled": src.rs1, "zero": zero, "rounds": zero}
+    return {**shift, "sum": _signed(total), "zero": zero, "rounds": zero}
 
 
 def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
@@ -356,7 +356,7 @@ def with_latency(batch: Batch, rng: Random) -> Batch:
 async def rows_match_golden(dut: Dut) -> None:
     """All rows interleaved, corner cases and random operands, so that every result follows one of another row."""
     rng, data = await start(dut), bench_data()
-    special = {"comparison": alu_expectation, "quarter": weights_of_row, "scaled": product_expectation}
+    special = {"comparison": alu_expectation, "quarter": weights_of_row, "upper": product_expectation}
     found = (expectation for port, expectation in special.items() if hasattr(dut, port))
     batch = batch_of_rows(rng, next(found, value_of_rd))
     if "enable" in data["inputs"]:

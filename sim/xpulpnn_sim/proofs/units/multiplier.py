@@ -48,7 +48,7 @@ class _Run:
         requantises: bool = False,
     ) -> None:
         self.graph, self._unit = graph, unit
-        names = ("op_a", "op_b", "op_c", "scaled", "nn_kappa", "nn_lambda")
+        names = ("op_a", "op_b", "op_c", "nn_kappa", "nn_lambda")
         self.operands = operands or {name: graph.inputs(_WORD) for name in names if name in unit.gates.ports}
         self._ports = {"ctrl": unit.control(ctrl), "shamt": shamt, "requantise": [int(requantises)]}
         #: Literal of each register bit after a cycle without an operation, whatever was before.
@@ -121,7 +121,7 @@ class _Multiplier:
             signs = {"a_signed": a_signed, "b_signed": b_signed}
             run = _Run(self._unit, AdderGraph(), {"op": _PRODUCT, **signs}, requantises=requantises)
             cycle = run.cycle()
-            factors = ("scaled", "nn_kappa") if requantises else ("op_a", "op_b")
+            factors = ("op_a", "nn_kappa") if requantises else ("op_a", "op_b")
             x, y = (
                 algebra.word(run.operands[one], signed=signed)
                 for one, signed in zip(factors, signs.values(), strict=True)
@@ -261,7 +261,7 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
     def times(run: _Run) -> Polynomial:
         return algebra.times(run.word("op_a"), run.word("op_b"))
 
-    wide = "scaled" in unit.gates.ports
+    wide = unit.config.requantise_exact
     upper = of.whole if wide else of.upper
     found = [
         of.product(_MUL, times),
@@ -278,7 +278,7 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
     if wide:
         found.append(of.whole(_EXACT, a_signed=True, b_signed=True, requantises=True))
     if "nn_kappa" in unit.gates.ports:
-        factor = "scaled" if wide else "op_b"
+        factor = "op_a" if wide else "op_b"
         found.append(
             of.product(
                 _REQUANTISE,
@@ -296,7 +296,7 @@ MULTIPLIER = Definition(
     [
         Fault("op_a", 0xFFFF_FFFF, refutes=_MUL),
         Fault("nn_kappa", 0xFFFF_FFFF, refutes=_REQUANTISE),
-        Fault("scaled", 0xFFFF_FFFF, refutes=_EXACT),
+        Fault("op_a", 0xFFFF_FFFF, refutes=_EXACT),
     ],
 )
 """Each operation; the lowest bit of a first factor is inverted if all others of it are 1."""

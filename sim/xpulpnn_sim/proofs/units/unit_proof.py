@@ -86,7 +86,8 @@ class Definition(NamedTuple):
     def broken(self, unit: ProvenUnit) -> list[list[Claim]]:
         """Claims that are wrong, for each fault that the unit can have."""
         found = ((one, self.claims(replace(unit, fault=one))) for one in self.faults if one.port in unit.gates.ports)
-        return [[claim for claim in claims if claim.what.startswith(one.refutes)] for one, claims in found]
+        refuted = ([claim for claim in claims if claim.what.startswith(one.refutes)] for one, claims in found)
+        return [claims for claims in refuted if claims]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
