@@ -125,6 +125,11 @@ class Cost(Enum):
         WaitCause.MAC_LOAD,
         "the next instruction reads the result of a pv.rq*, even as its old rd",
     )
+    EXACT_USE = (
+        1,
+        WaitCause.MAC_LOAD,
+        "a pv.rqx*, for each cycle until its rs1 and the summand are written, taken from where they are stored",
+    )
     TAKEN_BRANCH = 2, WaitCause.BRANCH, "branch, taken"
     JUMP = 1, WaitCause.JUMP, "jal, jalr"
     JUMP_REGISTER = 1, WaitCause.JUMP_REGISTER, "jalr, its base written by the ALU instruction before"
@@ -188,6 +193,7 @@ def _sometimes(insn: Insn) -> list[Cost]:
         Cost.PAIR_USE: insn.is_pair,
         Cost.PARAMETER_USE: insn.loads_parameter,
         Cost.REQUANTISE_USE: insn.requantises,
+        Cost.EXACT_USE: insn.is_exact,
         Cost.CSR_WRITE: insn.op in _CSR,
     }
     return [cost for cost, holds in due.items() if holds]

@@ -20,7 +20,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK, Cost, division_cycles
+from xpulpnn.isa.machine import FIRST_PARAMETER, HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK, Cost, division_cycles
 from xpulpnn.isa.retirement import CYCLE, RETIREMENT_FIELDS, VALID, WAIT, WaitCause
 from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, drive, sample, until
 from xpulpnn_sim.benches.obi import ALL_BYTES, Grant, WordMemory
@@ -283,7 +283,7 @@ class PipelineTiming:
         self._forwarded: dict[int, int] = {}
         self._stored: dict[int, int] = {}
         self._entries: dict[int, int] = {}
-        self._parameters = 0
+        self._parameters = self._summand = 0
         self._drained = 0
         self._accessed = 0
 
@@ -323,6 +323,9 @@ class PipelineTiming:
         ready += [self._entries.get(entry, 0) for entry in entries]
         if insn.requantises:
             ready.append(self._parameters)
+        if insn.is_exact:
+            # it takes rs1 and the summand from where they are stored
+            ready += [self._stored.get(fetched.rs1, 0), self._summand]
         if _moves_base_late(insn):
             # also one that begins a sum waits for the register that it writes: an access fault restores its value
             ready.append(times.get(fetched.rd, 0))
@@ -342,5 +345,6 @@ class PipelineTiming:
             self._write(fetched.destination + 1, late)
         if insn.loads_parameter:
             self._parameters = late
+            self._summand = late + 1 if fetched.nn_loaded == FIRST_PARAMETER + 1 else self._summand
         if fetched.nn_loaded is not None:
             self._entries[fetched.nn_loaded] = late

@@ -132,6 +132,7 @@ _WHEN = {
     "PAIR_USE": "if the next instruction reads a sum or multiplies the loaded entry",
     "PARAMETER_USE": "if the next instruction requantises",
     "REQUANTISE_USE": "if the next instruction reads the result",
+    "EXACT_USE": "for each cycle until rs1 and the summand are written",
     "CSR_WRITE": "for the instruction behind a write",
 }
 """Costs in fewer words than their own."""

@@ -356,12 +356,16 @@ def _requantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
             texts = {rd: _instance(insn, rd=rd, rs1="a2", rs2="a0", lane="1") for rd in ("a3", "a4", "a5")}
             name = insn.mnemonic
             yield CostRow("pv.rq* of several registers", name, "\n".join(texts.values()), FREE, setup)
+            exact, nop = _due(Cost.EXACT_USE) if insn.is_exact else FREE, "addi a4, zero, 1"
             for group, code, waits in (
                 ("result used in the next instruction", f"{texts['a3']}\n addi a4, a3, 1", late),
                 ("result used one instruction later", f"{texts['a3']}\n {texts['a4']}\n addi a5, a3, 1", FREE),
                 ("same register as the one before", "\n".join([texts["a3"]] * 2), late),
                 ("behind pv.rqld", f"pv.rqld 0, (a1!)\n {texts['a3']}", parameter),
-                ("one instruction behind pv.rqld", f"pv.rqld 1, (a1!)\n addi a4, zero, 1\n {texts['a3']}", FREE),
+                ("one instruction behind pv.rqld", f"pv.rqld 1, (a1!)\n {nop}\n {texts['a3']}", exact),
+                ("rs1 written in the instruction before", f"addi a2, zero, 9\n {texts['a3']}", exact),
+                ("rs1 written one instruction before that", f"addi a2, zero, 9\n {nop}\n {texts['a3']}", FREE),
+                ("rs1 loaded one instruction before that", f"lw a2, 0(a1)\n {nop}\n {texts['a3']}", exact),
             ):
                 yield _extra(f"pv.rq*, {group}", name, code, waits, setup)
         if insn.loads_parameter:
