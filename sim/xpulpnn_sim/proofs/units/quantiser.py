@@ -198,18 +198,19 @@ class _Requantised:
         self.graph = graph = GateGraph()
         widths = {port["name"]: port["width"] for port in unit.ports}
         self.words = {name: graph.inputs(widths[name]) for name in ("lane", "places", "sum", "old")}
-        rounds = {}
+        rounds: list[int] | None = None
         if places is not None:
             self.words |= {"places": literals_of(places, widths["places"]), "zero": graph.inputs(widths["zero"])}
-            rounds = {"rounds": [TRUE]}
+            rounds = [TRUE]
         elif "zero" in widths:
             *lower, sign = self.words["sum"][:XLEN]
             self.words["sum"] = [*lower, *[sign] * (XLEN + 1)]
             self.words["places"][-1] = FALSE
             self.words["zero"] = [FALSE] * widths["zero"]
-            rounds = {"rounds": [FALSE]}
+            rounds = [FALSE]
         self.places = places
-        self.result = unit.cycle(graph, self.words, ctrl=unit.control(ctrl, graph), **rounds).port("result")
+        given = {**self.words, "ctrl": unit.control(ctrl, graph)} | ({} if rounds is None else {"rounds": rounds})
+        self.result = unit.cycle(graph, given).port("result")
 
     def wanted(self, fmt: ElemFmt, *, to_signed: bool) -> tuple[int, Word]:
         """Literal of the lane being one of the format, and the result."""
