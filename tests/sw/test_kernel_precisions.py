@@ -180,6 +180,15 @@ def test_exact_rule_without_its_instruction():
         check_named("conv", "3x3x4:4x3x3", "8x8x8", "nn_4x4", change=change)
     run, *_ = check_named("conv", "3x3x4:6x3x3", "8x8x8", "nn_4x4", rule=Rule.EXACT)
     assert run.rule is Rule.BN64
+    # sums that are small beside their biases, with few results, whose factors are rounded to a shorter shift
+    factors, shifts = np.array([1 << 30, 2**31 - 1, -(2**31) + 9, 2**31 - 7]), np.array([38, 56, 55, 61])
+    bias, steps = np.array([0, 3 << 25, (5 << 24) + 77, -(1 << 29)]), set[int]()
+    for seed in range(4):
+        after = ExactRequantisation(factors=factors, shifts=shifts, zero=seed)
+        change = partial(replace, bias=bias, requantisation=after)
+        run, *_ = check_named("conv", "3x3x4:4x3x3", "8x8xi8", "nn_4x4", change=change, seed=seed)
+        steps.add(run.arguments["shift"])
+    assert max(steps) < 56 - 32
 
 
 @pytest.mark.parametrize(("field", "value", "text"), [

@@ -1,6 +1,6 @@
 """Rules by which results come of accumulators: the parameters of each output channel, and where they lie in memory."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
@@ -15,6 +15,7 @@ from xpulpnn_sw.kernels.layout import Ints
 MAX_SHIFT = 31  # largest shift of an RV32 ``srai``
 MAX_WIDE_SHIFT = 63
 MAX_EXACT_SHIFT = 62
+_MAX_SUM = (1 << MAX_SHIFT) - 1  # of accumulators
 _ZERO_BOUND, _ZERO_PLACE = 1 << 7, 8  # of the code of 0, and its place above the shift
 _HALF_BITS = 16
 SEARCHED_CHANNELS = 2  # channels whose thresholds one pv.qnt searches
@@ -117,23 +118,40 @@ class ExactRequantisation:
         codes = (self.zero & 2 * _ZERO_BOUND - 1) << _ZERO_PLACE
         return np.stack([self.shifts.astype(np.int64) | codes, self.factors.astype(np.int64)], axis=-1)
 
-    def in_software(self, reach: Ints) -> WideRequantisation:
-        """The same results without an instruction for it, of accumulators up to ``reach`` from 0 in each channel.
+    def in_software(self, bias: Ints, reach: Ints) -> WideRequantisation:
+        """The same results without an instruction for it, of accumulators up to ``reach`` from the bias of a channel.
 
-        Raises :class:`LayerError` where a sum of 64 bits would not hold them.
+        The shift is the longest with which no sum leaves 64 bits; factors of longer ones are rounded to it, as far as
+        no result changes. Raises :class:`LayerError` where one would, or no shift is short enough.
         """
-        channels = list(zip(self.factors.tolist(), self.shifts.tolist(), reach.tolist(), strict=True))
-        # a product that never reaches half a step adds nothing
-        used = [abs(factor) * most >= 1 << (own - 1) for factor, own, most in channels]
-        shift = max([own for (_, own, _), counts in zip(channels, used, strict=True) if counts], default=1)
+        channels = list(zip(self.factors.tolist(), self.shifts.tolist(), bias.tolist(), reach.tolist(), strict=True))
+        most = max(abs(factor) * (abs(start) + far) >> shift for factor, shift, start, far in channels)
+        longest = min(MAX_WIDE_SHIFT - (most + 2 * _ZERO_BOUND).bit_length(), MAX_EXACT_SHIFT)
         kappa, lam = list[int](), list[int]()
-        for (factor, own, most), counts in zip(channels, used, strict=True):
-            kappa.append(factor << shift - own if counts else 0)
-            lam.append((self.zero << shift) + (1 << (shift - 1)))
-            # of the sum, and of what the shift leaves of it
-            if abs(kappa[-1]) * most + abs(lam[-1]) >= 1 << min(shift + MAX_SHIFT, MAX_WIDE_SHIFT):
+        for factor, shift, start, far in channels:
+            missing = max(shift - longest, 0)
+            kappa.append((factor << max(longest - shift, 0)) + (1 << missing >> 1) >> missing)
+            # what the rounded factor lacks of the bias
+            rest = (factor * start >> missing) - kappa[-1] * start if missing else 0
+            lam.append((2 * self.zero + 1 << longest - 1) + rest)
+            steps: Iterable[int] = self._around_steps(factor, shift, start, far) if missing else ()
+            changed = missing > 0 and abs(start) + far > _MAX_SUM
+            changed |= any(kappa[-1] * one + lam[-1] >> longest != self._result(factor, shift, one) for one in steps)
+            if changed or longest <= MAX_SHIFT:
                 raise LayerError("results of the exact rule must have sums of 64 bits where it runs in software")
-        return WideRequantisation(kappa=np.array(kappa, np.int64), lam=np.array(lam, np.int64), shift=shift)
+        return WideRequantisation(kappa=np.array(kappa, np.int64), lam=np.array(lam, np.int64), shift=longest)
+
+    def _result(self, factor: int, shift: int, accumulator: int) -> int:
+        return (factor * accumulator + (1 << (shift - 1)) >> shift) + self.zero
+
+    def _around_steps(self, factor: int, shift: int, start: int, far: int) -> Iterator[int]:
+        """Yield accumulators up to ``far`` from ``start``: both ends, and those on both sides of each step."""
+        ends = start - far, start + far
+        yield from ends
+        low, high = sorted(self._result(factor, shift, end) - self.zero for end in ends)
+        for result in range(low + 1, high + 1):
+            near = (2 * result - 1 << shift - 1) // factor
+            yield from (one for one in range(near - 1, near + 3) if ends[0] <= one <= ends[1])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -63,8 +63,8 @@ class LayerTensors:
         if not isinstance(after, ExactRequantisation):
             return self
         rows = self.weights.reshape(len(self.weights), -1).astype(np.int64)
-        reach = (np.abs(rows).sum(axis=1) << precision.x) + (0 if self.bias is None else np.abs(self.bias))
-        return replace(self, requantisation=after.in_software(reach))
+        bias = np.zeros(len(rows), np.int64) if self.bias is None else self.bias
+        return replace(self, requantisation=after.in_software(bias, np.abs(rows).sum(axis=1) << precision.x))
 
     def shaped(self, layer: FilterLayer) -> "LayerTensors":
         """The same in the shapes of another layer with as many activations and weights."""
