@@ -48,12 +48,13 @@ def sum_ranges(least: Sequence[int], most: Sequence[int], bias: Sequence[int]) -
 
 def exact(factors: Sequence[float], zero: int) -> dict[str, Any]:
     """Arrays of the exact rule for ``factor * x + zero``, as TFLite has factors: 31 bits, and a shift for each."""
-    found = [_mantissa(factor) for factor in factors]
+    found = [mantissa(factor) for factor in factors]
     mantissas, shifts = (np.array(values, np.int64) for values in zip(*found, strict=True))
     return {"factors": mantissas, "shifts": shifts, "zero": np.array(zero)}
 
 
-def _mantissa(factor: float) -> tuple[int, int]:
+def mantissa(factor: float) -> tuple[int, int]:
+    """The factor and the shift of the exact rule for a real factor."""
     fraction, exponent = frexp(factor)
     shift = ACCUMULATOR_BITS - 1 - exponent
     if shift < 1:

@@ -239,12 +239,17 @@ def quotient(product: int, area: int) -> int:
     return -(-product // area) if product < 0 else product // area
 
 
-def _factor(one: Channel, results: range, shift: int, bits: int, area: int, *, is_free: bool) -> tuple[int, int] | None:
-    kappa = round(one.slope * (1 << shift) * area)
+def summands(one: Channel, results: range, kappa: int, shift: int, area: int = 1) -> tuple[int, int]:
+    """The least and the greatest summand with which a factor has each step no later, and no sooner, than it is."""
     edges = [(result << shift, step) for result, step in zip(results, one.steps, strict=True)]
     least = [edge - quotient(kappa * step, area) for edge, step in edges if step <= one.most]
     most = [edge - 1 - quotient(kappa * (step - 1), area) for edge, step in edges if step > one.least]
-    lowest, highest = max(least or [min(most)]), min(most or [max(least)])
+    return max(least or [min(most)]), min(most or [max(least)])
+
+
+def _factor(one: Channel, results: range, shift: int, bits: int, area: int, *, is_free: bool) -> tuple[int, int] | None:
+    kappa = round(one.slope * (1 << shift) * area)
+    lowest, highest = summands(one, results, kappa, shift, area)
     if lowest > highest and not is_free:
         return None
     lam = (lowest + highest) // 2

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.kernels.layout import Ints
-from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, MAX_WIDE_SHIFT, Rule
+from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, MAX_WIDE_SHIFT, ExactRequantisation, Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
 from xpulpnn_sw.networks.importers.levels import (
     Affine,
@@ -20,11 +20,14 @@ from xpulpnn_sw.networks.importers.levels import (
     fitted,
     quotient,
     step_sums,
+    summands,
     uniform_levels,
 )
 from xpulpnn_sw.networks.importers.values import Map, Sums, dims
+from xpulpnn_sw.networks.normalisation import Range, mantissa
 
 _EXACT_BITS = 62  # of numbers that numpy computes with
+_LARGEST_SLOPE = 1 << (ACCUMULATOR_BITS - 2)  # of the exact rule
 _TRIES = 6  # shifts that are tried, the largest first
 
 
@@ -111,10 +114,14 @@ _NORMALISING = (
 def rule_of(levels: Levels, channels: Sequence[Channel]) -> RuleFit:
     """The cheapest rule that is the quantiser for every sum in the range, or free to be; without any the nearest one.
 
+    The exact rule comes before that of 64 bits, as which it runs on cores without it.
+
     Raises :class:`InputError` for sums of more bits than a rule has.
     """
     if levels.bits != SIGN_BITS:
         for rule, bits, longest in _NORMALISING:
+            if rule is Rule.BN64 and (exact := _exact(levels, channels)) is not None:
+                return exact
             found = fitted(channels, levels.results, bits=bits, longest=longest, is_free=levels.is_free)
             if found is not None:
                 return _normalising(rule, found, channels)
@@ -126,6 +133,35 @@ def rule_of(levels: Levels, channels: Sequence[Channel]) -> RuleFit:
             moved, worst = distance(found, channels, levels.results)
             return replace(_normalising(rule, found, channels), moved=moved, worst=worst)
     raise InputError(f"sums of a quantiser must have {ACCUMULATOR_BITS} bits at most, not more")
+
+
+def _exact(levels: Levels, channels: Sequence[Channel]) -> RuleFit | None:
+    zero = round(-levels.offset / levels.scale)
+    found: list[tuple[int, int, int]] = []
+    for one in channels:
+        factor, shift = mantissa(float(one.slope)) if 0 < one.slope < _LARGEST_SLOPE else (0, 1)
+        offset = (2 * zero + 1) << (shift - 1)
+        if not factor:
+            return None
+        lowest, highest = summands(one, levels.results, factor, shift)
+        bias = -((offset - lowest) // factor)
+        if bias * factor + offset > highest or not all(
+            Range(end, end).fits(ACCUMULATOR_BITS) for end in (bias, one.least + bias, one.most + bias)
+        ):
+            return None
+        found.append((factor, shift, bias))
+    factors, shifts, biases = np.array(found, np.int64).T
+    try:
+        rule = ExactRequantisation(factors=factors, shifts=shifts, zero=zero)
+        rule.in_software(biases, np.array([max(abs(one.least), abs(one.most)) for one in channels]))
+    except LayerError:
+        return None
+    arrays = {"factors": factors, "shifts": shifts, "zero": np.array(zero), "bias": biases}
+    reach = max(
+        zero + ((one.most + bias) * factor + (1 << (shift - 1)) >> shift)
+        for one, (factor, shift, bias) in zip(channels, found, strict=True)
+    )
+    return RuleFit(rule=Rule.EXACT, arrays=arrays, reach=reach)
 
 
 def _thresholds(channels: Sequence[Channel]) -> Any:
@@ -174,9 +210,10 @@ def fit_products(sums: Sums, levels: Levels) -> RuleFit:
     fit = rule_of(levels, channels)
     arrays: dict[str, Any] = {"weights": weights, **fit.arrays}
     if is_turned.any():
-        if "kappa" not in arrays:
+        turned = {"kappa", "factors", "bias"} & {*arrays}
+        if not turned:
             raise InputError("weights of a channel with a negative factor must be above their least number")
-        arrays["kappa"] = np.where(is_turned, -arrays["kappa"], arrays["kappa"])
+        arrays |= {name: np.where(is_turned, -arrays[name], arrays[name]) for name in turned}
     return replace(fit, arrays=arrays, total=len(channels) * len(levels.results))
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from xpulpnn_sim.reference.golden.network import run_reference
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.networks.importers.assembly import NetworkAssembly
-from xpulpnn_sw.networks.importers.levels import Affine, uniform_levels
-from xpulpnn_sw.networks.importers.plans import addition
+from xpulpnn_sw.networks.importers.levels import Affine, Channel, step_sums, uniform_levels
+from xpulpnn_sw.networks.importers.plans import addition, rule_of
 from xpulpnn_sw.networks.importers.values import Map, Sums
 
 
@@ -29,6 +30,25 @@ def source(low: int, high: int, bits: int, *, signed: bool, channels: int = 2, s
 def quantised(real: Fraction, scale: Fraction, low: int, high: int) -> int:
     """To the nearest, halves to even numbers, as Fraction rounds."""
     return min(max(round(real / scale), low), high)
+
+
+@pytest.mark.flow
+def test_quantisers_of_large_sums_take_the_exact_rule() -> None:
+    """Factors that 32 bits round too much: results at the ends of all steps are those of fractions."""
+    levels = uniform_levels(Fraction(1, 16), Fraction(-37), -128, 127, "ROUND", rounds_first=True)
+    affine = [
+        Affine(a=Fraction(*a), b=Fraction(*a) * start, least=-(1 << 20), most=1 << 20)
+        for a, start in (((1, 180_001), 5000), ((7, 1_100_003), -77), ((1, 90_007), 123_456))
+    ]
+    fit = rule_of(levels, [Channel.of(levels, one, number) for number, one in enumerate(affine)])
+    assert fit.rule is Rule.EXACT
+    arrays = [fit.arrays[name].tolist() for name in ("factors", "shifts", "bias")]
+    assert int(fit.arrays["zero"]) == -37
+    for one, factor, shift, bias in zip(affine, *arrays, strict=True):
+        steps = [step for step in step_sums(levels, one, 0) if one.least < step <= one.most]
+        for number in {one.least, one.most, *steps, *(step - 1 for step in steps)}:
+            result = ((number + bias) * factor + (1 << (shift - 1)) >> shift) - 37
+            assert min(max(result, -128), 127) == levels.result(one.at(number), 0)
 
 
 @pytest.mark.parametrize("factor", [Fraction(1, 3), Fraction(-1, 3), Fraction(-1, 7)])
