@@ -275,13 +275,13 @@ def scaled_parameters(
     """Parameters for ``pv.rq`` by block of ``nch`` channels, ``channels`` together, those missing zeros.
 
     Kappa and lambda of each channel, or kappa once and each channel's lambda by a rule out of :data:`ONE_FACTOR`; by
-    the exact rule the words of each channel, its bias last.
+    the exact rule the words of each channel, its bias first.
     Accumulators begin with 0. What a ``bias`` of each channel adds to a result is part of lambda, modulo ``2**32``; or
     accumulators ``start`` with it, and behind kappa and a lambda of 0 are the biases. The rule must be one of
     :data:`SCALING_RULES`.
     """
     if isinstance(after, ExactRequantisation):
-        return _by_block(channels, nch, np.column_stack([after.channel_words(), bias]))
+        return _by_block(channels, nch, np.column_stack([bias, after.channel_words()]))
     if isinstance(after, Requantisation):
         kappa, lam = after.kappa.astype(np.int64), after.lam.astype(np.int64)
         return _by_block(channels, nch, np.stack([kappa, lam + kappa * bias], axis=-1))

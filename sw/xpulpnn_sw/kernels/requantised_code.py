@@ -33,7 +33,7 @@ class RequantisedStore(BlockStore):
 
     Kappa and lambda of a channel are loaded for all pixels of a block. A result that follows at once would wait for
     them, so that other work comes in between where there is some. By the exact rule each channel has a shift of its
-    own, which is loaded before them.
+    own, which is loaded between them.
     """
 
     # registers of the pixels in which results gather over blocks until they are a word; without them they do in an
@@ -51,7 +51,11 @@ class RequantisedStore(BlockStore):
         ``shift`` is the register of its right shift.
         """
         if self._is_exact:
+            # the summand is needed first
+            self.b("pv.rqld", 1, self.parameters)
             self.b("p.lw", shift, WORD, self.parameters)
+            self.b("pv.rqld", 0, self.parameters)
+            return
         for number in range(1 if channel and self._one_factor else 0, 2):
             self.b("pv.rqld", number, self.parameters)
 

@@ -63,11 +63,11 @@ class ChannelResults:
         """Load the parameters at ``pointer``, which is lost."""
         b = self.b
         if self.requantises:
+            # lambda, then kappa
+            b("pv.rqld", 1, pointer)
             if self._is_exact:
                 b("p.lw", self.shift, WORD, pointer)
-            # lambda, then kappa; by the exact rule the other way round
-            for number in (0, 1) if self._is_exact else (1, 0):
-                b("pv.rqld", number, pointer)
+            b("pv.rqld", 0, pointer)
             return
         for number, register in enumerate(self.parameters[: _WORDS[self.rule]]):
             b("lw", register, number * WORD, pointer)
