@@ -59,3 +59,10 @@ def test_rows_of_all_cores_begin_two_banks_behind_the_filters(placement: str, ba
     assert arguments["buffer_stride"] // 4 % 32 == 0
     if banks is not None:
         assert (arguments["buffer"] - arguments["weights"]) // 4 % 32 == banks
+
+
+@pytest.mark.parametrize(("cores", "groups"), [(1, 8), (3, 6), (16, 1)])
+def test_buffers_have_room_for_the_groups_of_a_core(cores: int, groups: int):
+    """Those of a column at most: 24 words a row, three rows for the first group and one for each of the others."""
+    run = built("conv", "8x8x8:8x3x3:p=1", "8x8x8", "x3_4x4", cores=cores)
+    assert run.arguments["buffer_stride"] == -(-(24 * (2 + groups) + 16) // 32) * 32 * 4

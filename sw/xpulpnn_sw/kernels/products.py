@@ -174,7 +174,7 @@ class _Product:
             row_stride = self.row_stride(rows)
             words = self.variant.npx * row_stride // WORD + SPARE_WORDS
             form = RowForm(self.variant, request.precision, structure.names, inside=inside)
-            words += strip_words(form, self.layer, sizes["pixel_bytes"], words)
+            words += strip_words(form, self.layer, sizes["pixel_bytes"], words, request.cores)
             placement, alignment, behind = request.placement, WORD, 0
             if self.variant.style is LoopStyle.PAIR and placement == "padded":
                 # of all cores: those that are apart in time then meet in the fewest cycles

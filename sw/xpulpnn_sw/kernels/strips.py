@@ -47,12 +47,13 @@ def _may_be(form: RowForm, out_width: int) -> bool:
     return is_suited and not out_width % variant.npx
 
 
-def strip_words(form: RowForm, layer: ConvLayer, pixel_bytes: int, words: int) -> int:
-    """Words of a core's buffer for the strips of a layer, besides ``words`` for the fields of a group."""
+def strip_words(form: RowForm, layer: ConvLayer, pixel_bytes: int, words: int, cores: int) -> int:
+    """Words of each core's buffer for the strips of a layer, besides ``words`` for the fields of a group."""
     if not _may_be(form, layer.out_width):
         return 0
     step = form.variant.npx * layer.kernel_width * layer.stride[0] * pixel_bytes // WORD
-    return min(layer.out_height - 1, max(0, _BUFFER_WORDS - words) // step) * step
+    share = -(-layer.pixels // form.variant.npx // cores)
+    return min(layer.out_height - 1, share - 1, max(0, _BUFFER_WORDS - words) // step) * step
 
 
 def strips_of(form: RowForm, known: Mapping[str, int], spare_bytes: int) -> Strips:
