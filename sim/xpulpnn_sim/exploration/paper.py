@@ -175,6 +175,8 @@ _CLUSTERS = ("cluster-ri5cy", "cluster", "cluster2", "cluster3")
 CLUSTER_VARIANTS: Mapping[str, str] = dict(zip(_CLUSTERS, VARIANTS.values(), strict=True))
 """Clusters of these cores, whose energy is estimated."""
 
+CLUSTER_WINDOW = 2 * WINDOW_CYCLES  # clock cycles of each kind of part whose switching is looked at
+
 CLUSTER_MATMUL = "matmul", "32x288x32"
 """MatMul with the layer's depth and a block of it for each core."""
 
@@ -210,9 +212,8 @@ def _cluster_runs(options: ExploreOptions, cluster: str) -> list[PointStep]:
     if cluster not in CLUSTER_VARIANTS:
         return []
     own = [_cluster_own(cluster, bits, workload) for workload in _WORKLOADS.values() for bits in BITS]
-    energies = [
-        EnergyStep(library(options.liberty), spec, yosys=options.yosys) for spec in dict.fromkeys([_SAME, *own])
-    ]
+    cells, yosys, specs = library(options.liberty), options.yosys, dict.fromkeys([_SAME, *own])
+    energies = [EnergyStep(cells, spec, yosys=yosys, window=CLUSTER_WINDOW) for spec in specs]
     return [*energies, *(KernelStep(_cluster_own(cluster, bits, LAYER)) for bits in BITS)]
 
 

@@ -47,9 +47,7 @@ CORES = "cores"
 _TOP = "cluster"
 _CORE = re.compile(r"core\d+")
 _DIGITS = 4
-_CHUNK_CYCLES = (
-    128  # cycles of a window that follow each other: short, since all cores are in the same phase of a layer
-)
+_CHUNK_CYCLES = 128  # cycles of a window that follow each other: short, since a layer has many phases
 
 _BANK = r"banks__\d+__req"
 _ACCESSES: Mapping[str, tuple[str, int | None]] = {
@@ -91,6 +89,8 @@ class _Netlists:
 def estimate_cluster(case: Case, library: Library, window: int, yosys: str = "") -> tuple[EnergyResult, dict[str, str]]:
     """Energy per clock cycle of every instance of a cluster while it computes a kernel, and its accesses to memories.
 
+    Of each kind of part ``window`` cycles are charged, to which instances that are alike contribute in turn.
+
     The parts are mapped, each once, and so is what is left. The kernel runs on the cluster at register-transfer level
     and its results are checked; in every cycle the netlist of every instance gets what that has at its inputs, and must
     have the same at its outputs. The result is kept on disk like that of a core; beside it there is text by name.
@@ -110,12 +110,15 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
     shadowed = ShadowedCluster(cluster_of(work.case), circuits)
     begin, end = _span(work, shadowed.library)
     starts, chunk = pieces(begin, end, window, _CHUNK_CYCLES)
-    rows = shadowed.watch(lambda library: _span(work, library), netlists.instances, starts, chunk)
+    together = _together(netlists.instances)
+    # instances that are alike share the pieces
+    own = {one: starts[number :: len(alike)] for alike in together.values() for number, one in enumerate(alike)}
+    rows = shadowed.watch(lambda library: _span(work, library), netlists.instances, own, chunk)
     watched, cycles, macs = len(starts) * chunk, end - begin, float(case.layer.macs)
     modules: list[ModuleEnergy] = []
     accesses: Counter[str] = Counter()
     area, clock_gates = 0.0, 0
-    for path, alike in _together(rows).items():
+    for path, alike in together.items():
         module, count = netlists.instances[alike[0]], len(alike)
         found = np.concatenate([rows[one] for one in alike])
         charges, seen = charged(circuits[module], found, chunk, library)
@@ -129,7 +132,7 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
     run = (
         "each part of the cluster and what is left by itself; run at register-transfer level with its results checked "
         "and the netlist of every instance beside it, their outputs equal in every cycle: "
-        f"{watched} of the {cycles} cycles of the kernel, in pieces of {chunk} spread over it"
+        f"{watched} of the {cycles} cycles of the kernel, in pieces of {chunk} spread over it, which the cores share"
     )
     memories = "Banks of the TCDM and ways of the caches, their comparators included, are in no energy: accesses count."
     return EnergyResult(

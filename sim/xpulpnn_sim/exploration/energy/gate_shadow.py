@@ -53,9 +53,13 @@ class ShadowedCluster:
         self._place = f"{TOP}.{TOP}.{whole.manifest['top']}"  # the model and its wrapper have the same name
 
     def watch(
-        self, run: Callable[[Path], object], instances: Mapping[str, str], starts: Sequence[int], cycles: int
+        self,
+        run: Callable[[Path], object],
+        instances: Mapping[str, str],
+        starts: Mapping[str, Sequence[int]],
+        cycles: int,
     ) -> dict[str, NDArray[np.uint8]]:
-        """Bits [cycle, source, register or sink] of each instance in ``cycles`` cycles of a run from each start.
+        """Bits [cycle, source, register or sink] of each instance in ``cycles`` cycles from each of its starts.
 
         ``instances`` has the module of each by its path below the top; the top's own is empty. Raises
         :class:`ToolError` if an output of a netlist is ever another than that of the module.
@@ -64,7 +68,7 @@ class ShadowedCluster:
         rows: dict[str, NDArray[np.uint8]] = {}
         for path, module in instances.items():
             name = ".".join(filter(None, (self._place, path, _SHADOW)))
-            rows[path] = gates.create(self._circuits[module], name, starts, cycles)
+            rows[path] = gates.create(self._circuits[module], name, starts[path], cycles)
         run(self.library)
         for number, (path, module) in enumerate(instances.items()):
             if (found := gates.difference(number)) is not None:
