@@ -110,7 +110,7 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
     shadowed = ShadowedCluster(cluster_of(work.case), circuits)
     begin, end = _span(work, shadowed.library)
     starts, chunk = pieces(begin, end, window, _CHUNK_CYCLES)
-    together = _together(netlists.instances)
+    together = instances_together(netlists.instances)
     # instances that are alike share the pieces
     own = {one: starts[number :: len(alike)] for alike in together.values() for number, one in enumerate(alike)}
     rows = shadowed.watch(lambda library: _span(work, library), netlists.instances, own, chunk)
@@ -125,9 +125,9 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
         design = netlists.designs[module]
         named = charges.modules(seen, design.manifest["hierarchy"])
         own = [one for one in named if one.module not in design.apart]
-        modules += _placed(own, ".".join(filter(None, (netlists.top, path))), count)
+        modules += placed_modules(own, ".".join(filter(None, (netlists.top, path))), count)
         area, clock_gates = area + charges.area * count, clock_gates + charges.clock_gates * count
-        accesses += _accesses(circuits[module], found)
+        accesses += memory_accesses(circuits[module], found)
     total = sum(module.total for module in modules)
     run = (
         "each part of the cluster and what is left by itself; run at register-transfer level with its results checked "
@@ -163,7 +163,7 @@ def _span(work: ClusterKernel, library: Path) -> tuple[int, int]:
     return work.span(outcome)
 
 
-def _together(paths: Iterable[str]) -> dict[str, list[str]]:
+def instances_together(paths: Iterable[str]) -> dict[str, list[str]]:
     """Instances by the path that stands for them: the cores are charged together, for they are alike."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for path in paths:
@@ -171,7 +171,7 @@ def _together(paths: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def _placed(modules: Sequence[ModuleEnergy], path: str, count: int) -> Iterator[ModuleEnergy]:
+def placed_modules(modules: Sequence[ModuleEnergy], path: str, count: int) -> Iterator[ModuleEnergy]:
     """Energies of the instances of a part below the instance ``path``, which stands for ``count`` of them."""
     top = modules[0].path
     for one in modules:
@@ -179,7 +179,7 @@ def _placed(modules: Sequence[ModuleEnergy], path: str, count: int) -> Iterator[
         yield replace(one, path=f"{path}{inner}", **{name: count * getattr(one, name) for name in ENERGY_PARTS})
 
 
-def _accesses(circuit: Circuit, rows: NDArray[np.uint8]) -> Counter[str]:
+def memory_accesses(circuit: Circuit, rows: NDArray[np.uint8]) -> Counter[str]:
     """Accesses that a part made to memories outside it."""
     first = len(circuit.sources) + len(circuit.registers)
     names = (name for name, nets in circuit.outputs.items() for _ in nets)

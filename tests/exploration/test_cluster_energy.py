@@ -1,0 +1,42 @@
+"""Energy of clusters: pieces of a run, accesses to memories, instances that stand for several."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from tests.exploration.test_paper import spent_by
+
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.exploration.energy import cluster
+from xpulpnn_sim.exploration.energy.estimate import pieces
+
+pytestmark = pytest.mark.unit
+
+
+def test_pieces_are_spread_over_a_run() -> None:
+    assert pieces(1000, 3000, 512, 128) == ([1000, 1624, 2248, 2872], 128)
+    assert pieces(1000, 3000, 100, 128) == ([1936], 128)
+    # a run that is shorter than a piece, in whole words of cycles
+    assert pieces(0, 130, 512) == ([1], 128)
+    with pytest.raises(ToolError, match="workload must take at least 64 cycles, not 63"):
+        pieces(5, 68, 512)
+
+
+def test_accesses_are_told_by_ports() -> None:
+    outputs = {"banks__0__req": [5], "banks__0__we": [6], "banks__0__addr": [7, 8]}
+    outputs |= {"private3.ways.way1.lookup": [9], "shared.bank0.ways.way0.write": [10]}
+    circuit = SimpleNamespace(sources=[2], registers=["state"], outputs=outputs)
+    # source, state, then req, we, two bits of the address, lookup, write
+    rows = [
+        [1, 1, *outputs] for outputs in ([1, 0, 1, 1, 1, 0], [1, 1, 1, 0, 1, 0], [0, 1, 1, 1, 1, 1], [1, 0] + [0] * 4)
+    ]
+    found = cluster.memory_accesses(circuit, np.array(rows, np.uint8))
+    counts = {"TCDM reads": 2, "TCDM writes": 1, "private cache lookups": 3, "shared cache writes": 1}
+    assert {what: count for what, count in found.items() if count} == counts
+
+
+def test_cores_stand_together() -> None:
+    together = cluster.instances_together(["", "core0", "tcdm", "core1", "core12"])
+    assert together == {"": [""], "cores": ["core0", "core1", "core12"], "tcdm": ["tcdm"]}
+    placed = list(cluster.placed_modules([spent_by("core", 2.0), spent_by("lsu", 1.5)], "cluster.cores", 3))
+    assert [(one.path, one.total) for one in placed] == [("cluster.cores", 6.0), ("cluster.cores.lsu", 4.5)]
