@@ -10,7 +10,7 @@ from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.layers.precision import Precision
 
 FULL = simulated(preset("xpulpnn-full"))
-BEYOND = simulated(replace(preset("xpulpnn2"), mac_load_pair=True, mixed_weights=True))
+BEYOND = simulated(preset("xpulpnn3"))
 """As the command line runs kernels unless told otherwise; on the second core what the first cannot."""
 
 _ADDED = dict.fromkeys(("mac_load_cross", "mac_load_dot", "mac_load_pair", "mixed_weights", "requantise"), True)
