@@ -62,8 +62,11 @@ def nn_words_read(entries: int, columns: Columns, *, pairs: bool = False) -> dic
     return reads
 
 
-def _accesses(rng: Random, *, pairs: bool) -> Columns:
-    """Random reads and writes on both ports; half of the beats use a few registers only, so that they collide."""
+def _accesses(rng: Random, turn: int, *, pairs: bool) -> Columns:
+    """Random reads and writes on both ports; half of the beats use a few registers only, so that they collide.
+
+    Of three turns each writes a register in another way first: by port A, by port B, or behind an even one.
+    """
 
     def address() -> int:
         return rng.randrange(REGISTERS) if rng.random() < 0.5 else rng.randrange(3)
@@ -77,14 +80,16 @@ def _accesses(rng: Random, *, pairs: bool) -> Columns:
         # only the register behind an even one can be written with it
         columns["pair"] = np.array([rng.randrange(2) & ~number & 1 for number in columns["addr_a"].tolist()])
         columns["odd_a"] = random_words(rng, _BEATS)
-    # at first each register is written once by one port, and read in the beat behind that
-    order = rng.sample(range(REGISTERS), REGISTERS)
+    # at first each register is written by one port and read in the next beat, even ones before those behind them
+    order = sorted(rng.sample(range(REGISTERS), REGISTERS), key=lambda number: number & 1)
     for beat, number in enumerate(order):
-        port = rng.choice("ab")
+        is_second = pairs and number & 1 and number > 1
+        way = (*"ab", "second" if is_second else rng.choice("ab"))[(number // 2 + turn) % 3]
+        port = way if way in "ab" else "a"
         columns["we_a"][beat], columns["we_b"][beat] = port == "a", port == "b"
-        columns[f"addr_{port}"][beat] = number
+        columns[f"addr_{port}"][beat] = number - (way == "second")
         if pairs:
-            columns["pair"][beat] = 0
+            columns["pair"][beat] = way == "second"
         for name in _READS:
             columns[f"{name}_addr"][beat + 1] = number
     return columns
@@ -111,12 +116,12 @@ async def reads_match_writes(dut: Dut) -> None:
     """Reads see the newest word, or that before the writes of the cycle; x0 stays 0, reset clears everything."""
     rng, board, entries = await start(dut), Scoreboard(), bench_data().get("entries")
     pairs = bench_data().get("pairs", False)
-    for phase in ("after reset", "after a reset in flight", "after another one"):
+    for turn, phase in enumerate(("after reset", "after a reset in flight", "after another one")):
         if entries:
             columns = nn_accesses(entries, _BEATS, rng, pairs=pairs)
             want = nn_words_read(entries, columns, pairs=pairs)
         else:
-            columns = _accesses(rng, pairs=pairs)
+            columns = _accesses(rng, turn, pairs=pairs)
             want = _words_read(columns)
         board.compare(want, await run_vectors(dut, columns, list(want)), columns, phase)
         drive(dut, {port: 0 for port in columns if port.startswith("we")})

@@ -55,12 +55,13 @@ _WRITTEN = ("req", "we", "wdata")
 _ASKED = ("addr", "we", "be", "wdata", "beats")
 _PAYLOAD = "payload"
 
-_OF_UNITS: Mapping[str, Mapping[str, Sequence[str]]] = {
-    "prefetch": {"valid": ("word", "error")},
-    "hwloops": {"if_back": ("if_start",), "id_valid": ("hold", "wrong", "id_next")},
-    "quantiser": {"request": ("address",), "done": ("result",)},
+_OF_UNITS: Mapping[str, Mapping[tuple[str, int], Sequence[str]]] = {
+    "prefetch": {("valid", 1): ("word", "error")},
+    "hwloops": {("if_back", 1): ("if_start",), ("id_valid", 1): ("hold", "wrong", "id_next")},
+    "quantiser": {("request", 1): ("address",), ("done", 1): ("result",)},
+    "decoder": {("illegal", 0): ("ctrl", "quantise", "requantise", "pair")},
 }
-"""The same for benches of units whose ports have names of their own."""
+"""The same for benches of units whose ports have names of their own, with the value that says so."""
 
 
 _ALLOWED: Mapping[str, Sequence[Mapping[str, set[int]]]] = {"prefetch": ({"take": {0}}, {"valid": {1}})}
@@ -72,7 +73,8 @@ _ALONE = ("core_demux", "funnelled")  # benches of units whose initiators have o
 def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str]) -> Occurring:
     """When each output is looked at, and which inputs stay or come only after others."""
     pairs = list(_pairs(outputs)) + [
-        ({guard: {1}}, tuple(payload)) for guard, payload in _OF_UNITS.get(bench, {}).items()
+        ({guard: {value}}, tuple(name for name in payload if name in outputs))
+        for (guard, value), payload in _OF_UNITS.get(bench, {}).items()
     ]
     guarded = {name for _, payload in pairs for name in payload}
     always = tuple(name for name in outputs if name not in guarded)
