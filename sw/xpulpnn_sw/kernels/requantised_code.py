@@ -114,7 +114,7 @@ class RequantisedCode(KernelCode):
         # with one pixel it would be one store that is saved
         gathers = per_word > 1 and self._planes == 1 and variant.npx > 1 and not (self._walks and variant.in_place)
         self._words = registers.take(variant.npx) if gathers else []
-        # whether the last turn of a block fetches for the next one, whose first product is not the last one's last sum
+        # whether the last turn of a block fetches the first words of the next one
         self._ends_early = isinstance(inner, PairLoop) and self._planes == 1 and variant.turns_around > 1
         self._per_word = per_word if gathers else 1
         if self._walks:
@@ -124,7 +124,7 @@ class RequantisedCode(KernelCode):
         # free behind the last results of a word
         self._word_step = word_step = inner.acc[0][-1 if self._ends_early else 0]
         if self._ends_early:
-            # or else the first product of each block waits for it
+            # a product follows that loads from there, and would wait
             self._wanted = ("row0",)
         store = partial(RequantisedStore, self._b, blocking, inner.acc, self._out)
         steps, back, word_back = list[int](), list[int](), list[int]()

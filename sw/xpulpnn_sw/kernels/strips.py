@@ -1,13 +1,12 @@
-"""im2col down the columns of the output: of the rows of the input a group needs only those the group above had not.
+"""im2col down the columns of the output: a group copies only the rows of the input that the group above did not need.
 
-Groups of pixels that begin in the same column follow each other downwards. The words of a row of the input, for all
-pixels of a group, lie one behind the other in the buffer, and the fields of the next group begin behind the first of
-them, or as many as it is further down. Each group so needs only the rows that are new; the whole field is copied where
-a strip of groups begins. How long strips may be is up to the room in the buffer. Rows outside the input are filled and
-need no care afterwards.
+Groups of pixels that begin in the same column follow each other downwards. A row of the input lies in the buffer as the
+words of all pixels of the group, row behind row, and the fields of the next group begin as many rows further as it lies
+lower. Only the rows that are new are copied, and all rows of the fields where a strip of groups begins. The buffer's
+room says how long a strip may be. Rows outside the input are filled.
 
-Rows of filters three columns wide that step by one are copied column by column, each word read once; any others as
-many times as there are pixels.
+Where filters have three columns and step by one column, a word of a row is read once, else once for each pixel that it
+belongs to.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +27,6 @@ REGISTERS = 19  # that the copy needs
 _WIDTH = 3  # columns of the filters whose words are read once
 _BUFFER_WORDS = 1024  # words of a core's buffer for several groups
 _FAR = 1 << 20  # more than any number of columns
-
-
 STATE = ("row0", "strip_place", "y", "source", "x")  # what changes from group to group, or from strip to strip
 
 
