@@ -179,7 +179,8 @@ def test_files_that_are_none(weights, tmp_path, refused):
         assert refused("pack", "linear", "8:2", weights, "-o", tmp_path / name).startswith("--output must ")
 
 
-FULL = preset("xpulpnn-full")
+_BEYOND = ("mac_load_cross", "mac_load_dot", "mac_load_pair", "mixed_weights", "requantise", "requantise_exact")
+FULL = replace(preset("xpulpnn-full"), **dict.fromkeys(_BEYOND, True))
 
 LAYERS = [
     # kernel, layer, precision, rule, variant
@@ -197,6 +198,9 @@ LAYERS = [
     ("conv", "4x3x6:5x3x3:v=9", "4x4x4", "bn32", "nn_4x4"),
     ("conv1d", "9x6:5x3:d=2,p=2,v=-7", "i4x4x4", "bn32", "nn_4x2"),
     ("depthwise", "6x5x5:3x3:v=-128", "i8x8xi8", "bn32", "xpulpnn"),
+    ("conv", "4x3x6:5x3x3", "8x4xi8", "exact", "x3_4x4"),
+    ("linear", "37:10", "8x8x4", "exact", "nn_4x1"),
+    ("depthwise", "6x5x5:3x3:s=2,p=1", "8x8x8", "exact", "xpulpnn2"),
 ]
 
 
