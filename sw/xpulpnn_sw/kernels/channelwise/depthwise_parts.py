@@ -146,6 +146,7 @@ def merge(b: ElementBuilder, byte: int, result: int, bits: int, position: int, t
 
 STRIP_REGISTERS = 19  # registers a copy needs
 SPARE_BYTES = 32  # bytes behind the last row of the buffer that may be written and read
+_SHORT = 4  # pairs of words that are copied without a loop
 _CONSTANTS = 4  # registers with constants where inputs are narrower than bytes
 _BYTE = (1 << BYTE_BITS) - 1
 
@@ -196,15 +197,39 @@ class Strip:
         with b.loop(Held(rows), rows):
             b.below(work, y, frame.value("height", work))
             with b.replaced("beq", work, ZERO, partial(around, "pitch_words")):
-                around("left_words")
-                b.mv(write, row)
-                b.add(write, frame.value("pad_left", work), counter)
-                b.mv(read, source)
-                b.repeat(frame.value("loads", counter), counter, lambda: self._copy(read, write, others), level=0)
-                around("right_words", "data_end")
+                if not self._copy_short(frame, source, row, others):
+                    around("left_words")
+                    b.mv(write, row)
+                    b.add(write, frame.value("pad_left", work), counter)
+                    b.mv(read, source)
+                    b.repeat(frame.value("loads", counter), counter, lambda: self._copy(read, write, others), level=0)
+                    around("right_words", "data_end")
             b.add(row, frame.value("pitch", work), counter)
             b.add(source, frame.value("row_bytes", work), counter)
             b("addi", y, y, 1)
+
+    def _copy_short(self, frame: Frame, source: int, row: int, registers: list[int]) -> bool:
+        """Copy a row of few words of bytes, whose sizes are known, without pointers of its own; return if it is one."""
+        names = ("left_words", "right_words", "loads", "pad_left", "data_end")
+        sizes = [size for name in names if (size := frame.constant(name)) is not None]
+        if not self.b.xpulp or self.bits < BYTE_BITS or len(sizes) < len(names) or max(sizes[:3]) > _SHORT:
+            return False
+        b, (left_words, right_words, loads, pad_left, data_end) = self.b, sizes
+        first, second, outside, *_ = registers
+        if self.valued:
+            frame.load("outside", outside)
+        else:
+            outside = ZERO
+        for word in range(left_words):
+            b("sw", outside, word * WORD, row)
+        for pair in range(0, 2 * loads, 2):
+            for number, register in enumerate((first, second), pair):
+                b("lw", register, number * WORD, source)
+            for number, register in enumerate((first, second), pair):
+                b("sw", register, pad_left + number * WORD, row)
+        for word in range(right_words):
+            b("sw", outside, data_end + word * WORD, row)
+        return True
 
     def _around(self, frame: Frame, count: str, write: int, counter: int, registers: list[int]) -> None:
         """Write so many words around the map; a register is lost that :meth:`_begin` does not load."""
