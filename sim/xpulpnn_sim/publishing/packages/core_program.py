@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn.isa.machine import ENTRY, VECTORS, WORD_BYTES, XLEN
+from xpulpnn.isa.machine import BYTE_BITS, ENTRY, VECTORS, WORD_BYTES, XLEN
 from xpulpnn_sim.publishing.packages import core_checks
 from xpulpnn_sim.publishing.packages.core_checks import (
     DEVICE_BASE,
@@ -141,8 +141,11 @@ def requantisations(checks: CoreChecks) -> None:
         checks.code(f"    a0 => pointer of pv.rqld\n    li a2, {checks.word()}")
         for _ in range(_EXECUTIONS):
             a, lane = checks.word(), checks.random.randrange(insn.fmt.lanes)
-            places_shifted = checks.random.randrange(XLEN - insn.fmt.width, XLEN + 1)
-            checks.code(f"    li a0, {a}; li a1, {places_shifted}\n    {insn.mnemonic} a2, a0, a1, {lane}")
+            scale = checks.random.randrange(XLEN - insn.fmt.width, XLEN + 1)
+            if insn.is_exact:
+                # of a product of 64 bits, with a zero point
+                scale = checks.random.randrange(4) << BYTE_BITS | min(scale + XLEN - 2, 2 * XLEN - 1)
+            checks.code(f"    li a0, {a}; li a1, {scale}\n    {insn.mnemonic} a2, a0, a1, {lane}")
         checks.code(f"    a2 => {insn.mnemonic} in {_EXECUTIONS} lanes")
 
 

@@ -273,14 +273,17 @@ def _mult(config: CoreConfig, vectors: Vectors) -> None:
             inputs = {name: vectors.word() for name in names}
             control = _under(control_fields(insn), "ex.mult.")
             word = {**inputs, "ctrl": vectors.control("ctrl", control), "requantise": 1}
-            total = _scaled((inputs["nn_kappa"], inputs["nn_lambda"]), inputs["op_b"])
-            vectors.operation(enables, word, {"result": total}, insn.mnemonic, varies=False)
+            scaled = inputs["op_a" if config.requantise_exact else "op_b"]
+            low, high = _scaled(insn, (inputs["nn_kappa"], inputs["nn_lambda"]), scaled)
+            expected = {"result": low} | ({"upper": high} if insn.is_exact else {})
+            vectors.operation(enables, word, expected, insn.mnemonic, varies=False)
 
 
-def _scaled(parameters: tuple[int, int], a: int) -> int:
-    """Return the first half of a requantisation."""
+def _scaled(insn: Insn, parameters: tuple[int, int], a: int) -> tuple[int, int]:
+    """Return the first half of a requantisation, both words; in the exact form the summand is part of ``a``."""
     kappa, summand = parameters
-    return kappa * a + summand & WORD_MASK
+    total = sx(kappa, XLEN) * sx(a, XLEN) if insn.is_exact else sx(kappa * a + summand, XLEN)
+    return total & WORD_MASK, total >> XLEN & WORD_MASK
 
 
 def _ex_stage(config: CoreConfig, vectors: Vectors) -> None:
@@ -303,9 +306,11 @@ def _ex_stage(config: CoreConfig, vectors: Vectors) -> None:
         for _ in range(_PER_CONTROL_WORD):
             b, parameters = vectors.word(), model.parameters
             read, seen = model.cycle(vectors)
-            inputs = {"ctrl": vectors.control("ctrl", control), "requantise": 1, "op_b": b, **read}
-            product = _scaled((parameters[0], parameters[1]), b)
-            vectors.operation(enables, inputs, {**seen, "product": product}, insn.mnemonic, varies=False)
+            scaled = "op_a" if config.requantise_exact else "op_b"
+            inputs = {"ctrl": vectors.control("ctrl", control), "requantise": 1, scaled: b, **read}
+            low, high = _scaled(insn, (parameters[0], parameters[1]), b)
+            expected = {**seen, "product": low} | ({"upper": high} if config.requantise_exact else {})
+            vectors.operation(enables, inputs, expected, insn.mnemonic, varies=False)
 
 
 _VARYING = (Unit.DIV,)
