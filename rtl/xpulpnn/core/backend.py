@@ -13,7 +13,7 @@ from xpulpnn.core.obi import ObiSignature
 from xpulpnn.core.rvfi import RvfiSignature, RvfiTap
 from xpulpnn.core.wait_tap import WaitTap
 from xpulpnn.core.wb_stage import WbStage
-from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT
+from xpulpnn.isa.machine import FIRST_WEIGHT
 from xpulpnn.isa.retirement import WaitCause
 
 
@@ -124,7 +124,7 @@ class Backend(Component):
         if self.config.requantise_exact:
             m.d.comb += [
                 id_stage.nn_lambda.eq(ex_stage.id_nn_lambda),
-                id_stage.summand_arrives.eq(wb_stage.wb_is_base & (wb_stage.nn_addr == FIRST_PARAMETER + 1)),
+                id_stage.summand_pending.eq(wb_stage.summand_pending),
                 ex.upper.eq(ex_stage.upper),
                 ex.rounds.eq(id_ex.requantise.valid & id_ex.ctrl.mult.a_signed),
                 ex.scale.eq(id_ex.op_b[: pipeline.SCALE_BITS] & ex.rounds.replicate(pipeline.SCALE_BITS)),

@@ -74,8 +74,8 @@ class IdStage(Component):
             ports |= {"nn_wgt_addr": Out(2), "nn_wgt": In(32)}
         if config.requantise_exact:
             #: nn_lambda: Entry 7 of the NN-RF, the summand of a requantisation.
-            #: summand_arrives: That entry is going to be written from WB.
-            ports |= {"nn_lambda": In(32), "summand_arrives": In(1)}
+            #: summand_pending: That entry is going to be written from WB.
+            ports |= {"nn_lambda": In(32), "summand_pending": In(1)}
         if config.rvfi:
             #: id_wait: Why the instruction in ID stays if it is neither held nor dropped and EX is ready; on request.
             ports["id_wait"] = Out(WaitCause)
@@ -104,7 +104,7 @@ class IdStage(Component):
         if self.config.requantise_exact:
             # what is scaled comes from the register file and the NN-RF, past all that forwards
             exact = self._is_exact(decoder)
-            waits.insert(0, exact & (pending | (wb.we & arrives) | self.summand_arrives))
+            waits.insert(0, exact & (pending | (wb.we & arrives) | self.summand_pending))
         csr_write_in_ex = self.id_ex.valid & (self.id_ex.csr != CsrOp.NONE) & self.id_ex.csr_write
         m.d.comb += [
             late_operand.eq(Cat(waits).any()),

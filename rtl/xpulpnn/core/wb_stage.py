@@ -6,6 +6,7 @@ from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.pipeline import PLACES_TOP, ZERO, ExWbSignature, WbSignature
 from xpulpnn.core.requantiser import ZERO_BITS, RequantiseCtrl, Requantiser
+from xpulpnn.isa.machine import FIRST_PARAMETER
 
 
 class WbStage(Component):
@@ -37,6 +38,10 @@ class WbStage(Component):
         if config.mac_load:
             #: nn_we, nn_addr: NN-RF write of ``lsu_rdata`` at the end of this cycle; only with Mac&Load.
             ports |= {"nn_we": Out(1), "nn_addr": Out(config.nn_addr_bits)}
+        if config.requantise_exact:
+            #: summand_pending: The summand of a requantisation is on its way to the NN-RF; only with
+            #:   ``requantise_exact``.
+            ports["summand_pending"] = Out(1)
         super().__init__(config, ports)
 
     def _build(self, m):
@@ -94,6 +99,8 @@ class WbStage(Component):
                 m.d.comb += wb.data.eq(base)
         if self.config.requantise:
             self._requantise(m, base, old)
+        if self.config.requantise_exact:
+            m.d.comb += self.summand_pending.eq(nn_pending & (self.nn_addr == FIRST_PARAMETER + 1))
         if self.config.performance_counters:
             elw = Signal()
             with m.If(self.ex_ready):

@@ -147,7 +147,10 @@ def product(pins: Pins, z: Integers) -> list[int]:
         words = z.choose(subtract, z.subtract(old, whole), z.add(old, whole))
         if "requantise" in pins:
             kappa, summand = (unsigned(pins[f"nn_{name}"]) for name in ("kappa", "lambda"))
-            words = z.choose(pins["requantise"][0], z.add(z.multiply(kappa, op_b), summand), words)
+            scaled = z.add(z.multiply(kappa, op_b), summand)
+            if "upper" in pins:
+                scaled = z.add(scaled_product(pins, z), z.choose(signed, constant(0), summand))
+            words = z.choose(pins["requantise"][0], scaled, words)
         found = z.choose(kind(_WORD_OP), words, found)
     if kind(_HALF_OP) != FALSE:
         halves = [z.choose(upper, z.right(one, constant(_HALF)), one) for one in (op_a, op_b)]
@@ -160,6 +163,13 @@ def product(pins: Pins, z: Integers) -> list[int]:
         exact = z.multiply(z.extended(pins["op_a"], signed), z.extended(pins["op_b"], other_signed))
         found = z.choose(kind(_HIGH_OP), z.right(exact, constant(XLEN)), found)
     return low(found, XLEN)
+
+
+def scaled_product(pins: Pins, z: Integers) -> list[int]:
+    """Product of the factors of a requantisation, of a multiplier that has its upper word."""
+    factors = (("op_a", "a_signed"), ("nn_kappa", "b_signed"))
+    x, y = (z.extended(pins[factor], pins[signed][0]) for factor, signed in factors)
+    return z.multiply(x, y)
 
 
 def division(pins: Pins, z: Integers) -> list[int]:
@@ -239,9 +249,14 @@ class Passage:
         if self.insn.is_pair:
             used |= dict.fromkeys(_DOTPS, _dot_product)
         # of other instructions the results are any
-        return {
+        found = {
             f"{name}.result": result(frame.pins(name), z) for name, result in used.items() if name in self._backend.pins
         }
+        if self.insn.is_exact:
+            multiplier = _UNITS[1][0]
+            total = z.right(scaled_product(frame.pins(multiplier), z), constant(XLEN))
+            found[f"{multiplier}.upper"] = low(total, XLEN)
+        return found
 
     def before(self) -> Before:
         """Return what the instruction finds, by its retirement; the NN-RF as it is in the cycle of the read."""
