@@ -101,8 +101,8 @@ class ExStage(Component):
             #: product: Its sum, to be shifted and clipped in WB; 0 for other instructions.
             ports |= {"requantise": In(1), "product": Out(32)}
         if config.requantise_exact:
-            #: upper: The bits of that sum above, the upper word of a product of 64 bits or the sign; 0 for other
-            #:   instructions. Only with ``requantise_exact``, like the next one.
+            #: upper: Upper word of a product of 64 bits to be requantised; 0 for other instructions. Only with
+            #:   ``requantise_exact``, like the next one.
             #: id_nn_lambda: Entry 7 of the NN-RF, for the instruction in ID.
             ports |= {"upper": Out(32), "id_nn_lambda": Out(32)}
         super().__init__(config, ports)
@@ -160,9 +160,7 @@ class ExStage(Component):
                 self.product.eq(mult.result & self.requantise.replicate(32)),
             ]
         if self.config.requantise_exact:
-            exact = self.ctrl.mult.a_signed
-            sign = mult.result[-1] & self.requantise & ~exact
-            m.d.comb += self.upper.eq((mult.upper & (self.requantise & exact).replicate(32)) | sign.replicate(32))
+            m.d.comb += self.upper.eq(mult.upper & (self.requantise & self.ctrl.mult.a_signed).replicate(32))
 
     def _dotp(self, m):
         m.submodules.dotp = dotp = DotpUnit(self.config.dotp)

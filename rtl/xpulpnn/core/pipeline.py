@@ -200,7 +200,7 @@ class ExWbSignature(PortSignature):
             #: product: Sum of pv.rq* before the shift, 0 for other instructions; its old rd comes in ``old``.
             members["product"] = Out(32)
         if config.requantise_exact:
-            #: upper: Bits of that sum above, 0 for other instructions; only with ``requantise_exact``, like the next.
+            #: upper: Upper word of the product of pv.rqx*, 0 for others; only with ``requantise_exact``, like the next.
             #: scale: rs2[15:0] of pv.rqx*, 0 for other instructions.
             #: rounds: The instruction is pv.rqx*.
             members |= {"upper": Out(32), "scale": Out(SCALE_BITS), "rounds": Out(1)}

@@ -1,6 +1,6 @@
 """Second half of pv.rq: shift, clip and insert (guide, "Requantisation")."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
 from xpulpnn.component import Component, In, Out, signals
@@ -36,6 +36,11 @@ def requantise_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
     return None
 
 
+def _crumbs(one_lane: Value, fmt: ElemFmt) -> Value:
+    """The crumbs of a lane of a format."""
+    return Cat(lane.replicate(fmt.width // NARROWEST) for lane in one_lane[: fmt.lanes])
+
+
 class Requantiser(Component):
     """Shifts a sum right, clips it to the numbers of a narrow format, and puts it into a lane of a word.
 
@@ -67,75 +72,97 @@ class Requantiser(Component):
         super().__init__(config, ports)
 
     def _build(self, m):
-        length = len(self.sum)
-        negative = Signal()
-        magnitude = Signal(length - 1)
-        total = Signal(length)
-        m.d.comb += [
-            total.eq(self.sum & self.ctrl.valid.replicate(length)),
-            negative.eq(total[-1]),
-            magnitude.eq(total[:-1] ^ negative.replicate(length - 1)),
-        ]
-        if self.exact:
-            negative, shifted, above = self._round(m, negative, magnitude)
-        else:
-            shifted, above = self._shift(m, magnitude, WIDEST)
-        too_large = Signal()
-        bounded = Signal(WIDEST)
         one_lane, crumbs = signals(FORMATS[-1].lanes, "one_lane crumbs")
-        m.d.comb += one_lane.eq(self.ctrl.valid << self.lane)
-        with m.Switch(self.ctrl.fmt):
-            for fmt in self.formats:
-                *lower, top = shifted[: fmt.width]
-                code = Cat((bit | too_large for bit in lower), (top | too_large) & ~self.ctrl.to_signed)
-                lanes = one_lane[: fmt.lanes]
-                with m.Case(fmt):
-                    m.d.comb += [
-                        too_large.eq(above | shifted[fmt.width :].any() | (top & self.ctrl.to_signed)),
-                        bounded.eq(code.replicate(WIDEST // fmt.width)),
-                        crumbs.eq(Cat(lane.replicate(fmt.width // NARROWEST) for lane in lanes)),
-                    ]
-        below = negative & ~self.ctrl.to_signed
-        lane_value = Signal(WIDEST)
+        lane_value = self._round(m, one_lane, crumbs) if self.exact else self._clip(m, one_lane, crumbs)
         mask, kept = signals(XLEN, "mask kept")
         m.d.comb += [
-            lane_value.eq((bounded ^ (negative & self.ctrl.to_signed).replicate(WIDEST)) & ~below.replicate(WIDEST)),
             mask.eq(Cat(crumb.replicate(NARROWEST) for crumb in crumbs)),
             kept.eq(self.old & ~mask & self.ctrl.valid.replicate(XLEN)),
             self.result.eq(kept | (lane_value.replicate(XLEN // WIDEST) & mask)),
         ]
 
-    def _round(self, m: Module, negative: Signal, magnitude: Signal) -> tuple[Signal, Value, Value]:
-        """Round the shifted sum and add the zero point; returns the sign of that, its low bits, complemented if it is
-        negative, and whether any bit above them is 1.
+    def _clip(self, m: Module, one_lane: Signal, crumbs: Signal) -> Signal:
+        """The clipped sum in every lane of the widest format; ``crumbs`` become those of the lane."""
+        negative = Signal()
+        magnitude = Signal(XLEN - 1)
+        total = Signal(XLEN)
+        m.d.comb += [
+            total.eq(self.sum & self.ctrl.valid.replicate(XLEN)),
+            negative.eq(total[-1]),
+            magnitude.eq(total[:-1] ^ negative.replicate(XLEN - 1)),
+        ]
+        shifted, above = self._shift(m, magnitude, WIDEST)
+        too_large = Signal()
+        bounded = Signal(WIDEST)
+        m.d.comb += one_lane.eq(self.ctrl.valid << self.lane)
+        with m.Switch(self.ctrl.fmt):
+            for fmt in self.formats:
+                *lower, top = shifted[: fmt.width]
+                code = Cat((bit | too_large for bit in lower), (top | too_large) & ~self.ctrl.to_signed)
+                with m.Case(fmt):
+                    m.d.comb += [
+                        too_large.eq(above | shifted[fmt.width :].any() | (top & self.ctrl.to_signed)),
+                        bounded.eq(code.replicate(WIDEST // fmt.width)),
+                        crumbs.eq(_crumbs(one_lane, fmt)),
+                    ]
+        below = negative & ~self.ctrl.to_signed
+        lane_value = Signal(WIDEST)
+        m.d.comb += lane_value.eq(
+            (bounded ^ (negative & self.ctrl.to_signed).replicate(WIDEST)) & ~below.replicate(WIDEST)
+        )
+        return lane_value
+
+    def _round(self, m: Module, one_lane: Signal, crumbs: Signal) -> Signal:
+        """The same of the sum shifted, rounded and moved by the zero point, which is complemented nowhere.
 
         The number is ``(sum >> places) + zero``, with ``rounds`` one more if the highest bit shifted out is 1, exactly
         ``((sum + 2**(places - 1)) >> places) + zero``. Where bits above those shifted do not equal the sign, no zero
         point brings it back.
         """
-        # below the lowest bit is a 0 before it is complemented
-        shifted, above = self._shift(m, Cat(negative, magnitude), REACH)
-        remainder = self.rounds & (shifted[0] ^ negative)
-        whole = Cat(shifted[1:] ^ negative.replicate(REACH - 1), negative).as_signed()
+        total = Signal(len(self.sum))
+        negative = total[-1]
+        # below the lowest bit is a 0
+        shifted, above = self._shift(m, Cat(Const(0, 1), total), REACH, negative)
+        whole = Cat(shifted[1:], negative).as_signed()
         moved = Signal(signed(REACH + 1))
-        below = Signal()
         m.d.comb += [
-            moved.eq(whole + self.zero.as_signed() + remainder),
-            below.eq(Mux(above, negative, moved[-1])),
+            total.eq(self.sum & self.ctrl.valid.replicate(len(total))),
+            one_lane.eq(self.ctrl.valid << self.lane),
+            moved.eq(whole + self.zero.as_signed() + (self.rounds & shifted[0])),
         ]
-        complemented = moved[:-1] ^ below.replicate(REACH)
-        return below, complemented[:WIDEST], above | complemented[WIDEST:].any()
+        high, low = signals(1, "high low")
+        lane_value = Signal(WIDEST)
+        to_signed, below = self.ctrl.to_signed, moved[-1]
+        with m.Switch(self.ctrl.fmt):
+            for fmt in self.formats:
+                *lower, top = moved[: fmt.width]
+                beyond = moved[fmt.width : REACH]
+                code = Cat(
+                    ((bit | high) & ~low for bit in lower), Mux(to_signed, (top & ~high) | low, (top | high) & ~low)
+                )
+                with m.Case(fmt):
+                    m.d.comb += [
+                        high.eq((above & ~negative) | (~below & (beyond.any() | (top & to_signed)))),
+                        low.eq(Mux(above, negative, below & ~(to_signed & top & beyond.all()))),
+                        lane_value.eq(code.replicate(WIDEST // fmt.width)),
+                        crumbs.eq(_crumbs(one_lane, fmt)),
+                    ]
+        return lane_value
 
-    def _shift(self, m: Module, word: Value, length: int) -> tuple[Signal, Signal]:
-        """The low ``length`` bits of ``word >> places``, and whether any bit above them is 1."""
+    def _shift(self, m: Module, word: Value, length: int, sign: Value | None = None) -> tuple[Signal, Signal]:
+        """The low ``length`` bits of ``word >> places``, and whether any bit above them is 1, or not the sign."""
         losses = Signal(len(self.places))
         for bit in reversed(range(len(self.places))):
             step = 1 << bit
             # what the steps behind this one still reach
             kept = Signal(length + step - 1, name=f"shifted_{step}")
-            m.d.comb += losses[bit].eq(~self.places[bit] & word[len(kept) :].any())
+            lost, moved = word[len(kept) :], word[step:]
+            if sign is not None:
+                lost ^= sign.replicate(len(lost))
+                moved = Cat(moved, sign.replicate(max(len(kept) - len(moved), 0)))
+            m.d.comb += losses[bit].eq(~self.places[bit] & lost.any())
             with m.If(self.places[bit]):
-                m.d.comb += kept.eq(word[step:])
+                m.d.comb += kept.eq(moved)
             with m.Else():
                 m.d.comb += kept.eq(word)
             word = kept

@@ -162,4 +162,6 @@ class WbStage(Component):
             if not self.config.mac_load_pair:
                 m.d.sync += upper.eq(ex.upper)
         m.d.comb += [requantiser.rounds.eq(rounds), requantiser.zero.eq(zero)]
-        return Cat(places, places_top), Cat(total, upper)
+        # the other form has a sum of 32 bits
+        above = Mux(rounds, upper, total[-1].replicate(len(upper)))
+        return Cat(places, places_top), Cat(total, above)

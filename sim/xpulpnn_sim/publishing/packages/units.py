@@ -309,7 +309,9 @@ def _ex_stage(config: CoreConfig, vectors: Vectors) -> None:
             scaled = "op_a" if config.requantise_exact else "op_b"
             inputs = {"ctrl": vectors.control("ctrl", control), "requantise": 1, scaled: b, **read}
             low, high = _scaled(insn, (parameters[0], parameters[1]), b)
-            expected = {**seen, "product": low} | ({"upper": high} if config.requantise_exact else {})
+            expected = {**seen, "product": low}
+            if config.requantise_exact:
+                expected["upper"] = high if insn.is_exact else 0
             vectors.operation(enables, inputs, expected, insn.mnemonic, varies=False)
 
 
