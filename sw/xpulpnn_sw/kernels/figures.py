@@ -64,9 +64,9 @@ _ESTIMATES: Mapping[str, Mapping[str, tuple[tuple[float | None, float, float], .
 """Fields of the estimates by layer and variant, for each of the widths; of ``xpulpv2_1x2`` for bytes only."""
 
 _PAIR_VARIANT = "x3_4x4"
-_SET_UP = 2  # cycles of the set-up of a block's loop
-_BLOCK_END = 8 + 16 + 3  # of its parameters, its results, and the next block's pointer of activations and first two
-_GROUP_BEGIN, _GROUP = 11, 80  # of a group of four pixels: pointers and first words, and all else around its copy
+_SET_UP = 3  # cycles of the set-up of a block's loop, and of the pointer of the next one's activations
+_BLOCK_END = 8 + 16  # of its parameters and its results
+_GROUP_BEGIN, _GROUP = 15, 63  # of a group of four pixels: pointers and first words, and all else around its copy
 
 
 def _pair_estimate(layer: ConvLayer, bits: int) -> KernelEstimate:
@@ -75,14 +75,14 @@ def _pair_estimate(layer: ConvLayer, bits: int) -> KernelEstimate:
     A group of four pixels copies the columns of one row of the input, a word once for each pixel that meets it; the
     first one of a column of groups copies as many as the filter has.
     """
-    blocks_of_group, words = layer.out_channels // 4, layer.reduction * bits // 32
-    groups, stored_together = layer.pixels // 4, 8 // bits
-    stores = (4 + (stored_together > 1)) / stored_together
+    blocks_of_group, words, groups = layer.out_channels // 4, layer.reduction * bits // 32, layer.pixels // 4
+    # words of four pixels, of so many blocks, and the way back to the first one
+    stores = (4 + 1) / (8 / bits)
     matmul = groups * (blocks_of_group * (8 * words + _SET_UP) + _GROUP_BEGIN)
     rows = (layer.out_height + layer.kernel_height - 1) * layer.out_width // 4
     columns = (4 + layer.kernel_width - 1) + 4 * layer.kernel_width
     copied = rows * columns * layer.channels * bits // 32
-    total = matmul + groups * (blocks_of_group * (_BLOCK_END + stores) + _GROUP - _GROUP_BEGIN) + copied
+    total = matmul + groups * (blocks_of_group * (_BLOCK_END + stores) + _GROUP) + copied
     dotps = groups * blocks_of_group * 16 * words
     return KernelEstimate(matmul / dotps, total / 1000, layer.macs / total)
 
