@@ -2,12 +2,17 @@
 
 import ctypes
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.exploration.test_energy import circuit, counter, fixture_liberty
 
+from xpulpnn.config import ClusterConfig
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.cosimulation.model.build import Rig
+from xpulpnn_sim.exploration.energy import gate_shadow
 from xpulpnn_sim.exploration.energy.model import Circuit, Gates, gate_sources
 from xpulpnn_sim.exploration.liberty import Liberty
 from xpulpnn_sim.tools.yosys import require_verilator
@@ -36,9 +41,9 @@ def counted(tmp_path: Path, liberty: Liberty) -> tuple[Circuit, list[int]]:
     return circuit(tmp_path, liberty, counter(2, gated=True), inputs, outputs), before
 
 
-def follow(library: Path, words: list[int]) -> None:
+def follow(library: Path, words: list[int], name: bytes = b"here") -> None:
     native = ctypes.CDLL(str(library))
-    number = native.gate_instance(b"here")
+    number = native.gate_instance(name)
     for word in words:
         native.gate_port(number, 0, word)
         native.gate_follow(number)
@@ -66,3 +71,36 @@ def test_an_input_that_is_a_cycle_late_is_found(tmp_path: Path, liberty: Liberty
     follow(library, [enable | count << 1 for enable, count in zip(late, before, strict=True)])
     # the first enable counts one cycle too late: the low bit is still 0 in cycle 1
     assert gates.difference(0) == (1, 0)
+
+
+def test_a_difference_ends_the_run(
+    tmp_path: Path, liberty: Liberty, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    design, before = counted(tmp_path, liberty)
+    rig = Rig(verilog="", manifest={"top": "cluster", "ports": []}, adapters=())
+    built = []
+
+    def build(rig, added):
+        built.append(rig.verilog)
+        return library
+
+    monkeypatch.setattr(gate_shadow, "build_model", build)
+    monkeypatch.setattr(gate_shadow, "cached_emission", lambda top, config: ("", {}))
+    monkeypatch.setattr(gate_shadow, "RIGS", {"cluster": ("cluster", lambda verilog, manifest: rig)})
+    shadowed = gate_shadow.ShadowedCluster(ClusterConfig(), {"counter": design})
+    bound = "bind counter gate_shadow #(.WORDS(1)) gate_shadow(.clk(clk), .ports({29'd0, high, low, en}));"
+    assert built[0].endswith(f"{bound}\n")
+
+    def run(enables: list[int], model: Path) -> None:
+        name = b"testbench.testbench.cluster.core0.gate_shadow"
+        follow(model, [enable | count << 1 for enable, count in zip(enables, before, strict=True)], name)
+
+    instances, starts = {"core0": "counter"}, {"core0": [3]}
+    rows = shadowed.watch(partial(run, ENABLE), instances, starts, 1)
+    assert rows["core0"].tolist() == [[1, 0, 1, 0, 1]]
+    with pytest.raises(
+        ToolError, match=r"core0\.low of the netlist must be what the design has in cycle 1, not another"
+    ):
+        shadowed.watch(partial(run, [0, *ENABLE[:-1]]), instances, starts, 1)
+    with pytest.raises(ToolError, match="netlist of core0 must follow the design, not rest"):
+        shadowed.watch(lambda model: None, instances, starts, 1)
