@@ -17,7 +17,7 @@ REFUSED = [
     ("formal --riscv-formal . --checks reg --depth 3", 'Invalid value "3" for --depth. It must be 6 to 200.'),
     ("sequences mac_load --preset ri5cy", "PROPERTY must be one of loops, obi, fetches, interrupts, registers, data, "),
     ("sequences --depth 3", 'Invalid value "3" for --depth. It must be at least 5.'),
-    ("sequences --self-test --preset ri5cy", "--preset must be xpulpnn2 with --self-test, not ri5cy"),
+    ("sequences --self-test --preset ri5cy", "--preset must be xpulpnn2 or xpulpnn3 with --self-test, not ri5cy"),
 ]
 
 
