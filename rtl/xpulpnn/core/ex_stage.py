@@ -183,8 +183,6 @@ class ExStage(Component):
     def _second_dotp(self, m, nnrf):
         m.submodules.dotp2 = dotp = DotpUnit(self.config.dotp)
         m.d.comb += [dotp.rd.eq(self.op_b), self.second.eq(dotp.result)]
-        if self.config.requantise_exact and not self.config.dotp_operands_in_id:
-            m.d.comb += self.second.eq(dotp.result & self.pair.replicate(32))
         if self.config.dotp_operands_in_id:
             # without weight and old sum nothing moves in the unit while others multiply
             m.d.comb += [

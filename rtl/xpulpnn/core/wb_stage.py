@@ -121,8 +121,8 @@ class WbStage(Component):
             m.d.sync += base.eq(word)
         second, has_second = ex.second, ex.pair
         if self.config.requantise_exact:
-            # the upper word of a product stands in the place of the second sum, of which one is 0
-            second |= ex.upper
+            # the upper word of a product, 0 for other instructions, stands in the place of the second sum
+            second = (second & ex.pair.replicate(len(second))) | ex.upper
             has_second |= ex.requantise.valid
         with m.If(ex.valid & has_second):
             m.d.sync += self.wb.odd.eq(second)

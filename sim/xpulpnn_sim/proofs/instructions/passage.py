@@ -274,7 +274,9 @@ class Passage:
         """The NN-RF: entries behind the cycle of issue, in which the last word may arrive; parameters and the second
         activation of a pair in EX."""
         found: list[list[int]] = []
-        read_in_ex = (*_PARAMETERS, *(_SECONDS if self.insn.is_pair else ()))
+        # the summand of an exact requantisation is read with rs1
+        parameters = _PARAMETERS[:1] if self.insn.is_exact else _PARAMETERS
+        read_in_ex = (*parameters, *(_SECONDS if self.insn.is_pair else ()))
         for name in (*_ENTRIES, *_PARAMETERS, *_SECOND_PAIR):
             if not self._backend.has(_NNRF + name):
                 found.append(self.graph.inputs(32))
