@@ -81,7 +81,7 @@ def _wrong_gates(
     proofs: Proofs, config: CoreConfig, rows: Sequence[Insn], yosys: Yosys
 ) -> Iterator[Callable[[], _Seed]]:
     # Amaranth takes long to import
-    from xpulpnn_sim.proofs.faults.instructions import INSTRUCTION_FAULTS, MIXED_FAULTS, PAIR_FAULTS, PARAMETER_FAULTS
+    from xpulpnn_sim.proofs.faults import instructions as of
     from xpulpnn_sim.tools.tops import emit_top
 
     def attempt(fault: Any, concerned: Sequence[Insn]) -> _Seed:
@@ -91,8 +91,10 @@ def _wrong_gates(
         outcomes = [replace(proofs, backend=backend).instruction(row) for row in concerned]
         return _Seed(fault.name, fault.module, next(filter(is_found, outcomes), outcomes[0]))
 
-    faults = (*INSTRUCTION_FAULTS, *PARAMETER_FAULTS, *(PAIR_FAULTS if config.mac_load_pair else ()))
-    for fault in (*faults, *(MIXED_FAULTS if config.mixed_weights else ())):
+    faults = (*of.INSTRUCTION_FAULTS, *of.PARAMETER_FAULTS)
+    faults += of.EXACT_FAULTS if config.requantise_exact else of.CLIP_FAULTS
+    faults += of.PAIR_FAULTS if config.mac_load_pair else ()
+    for fault in (*faults, *(of.MIXED_FAULTS if config.mixed_weights else ())):
         concerned = [row for row in rows if row.mnemonic == fault.check]
         if concerned:
             yield partial(attempt, fault, concerned)

@@ -13,7 +13,14 @@ from xpulpnn.verilog import emit
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.faults.core import CORE_FAULTS, PAIR_SEQUENCE_FAULTS, SEQUENCE_FAULTS
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
-from xpulpnn_sim.proofs.faults.instructions import INSTRUCTION_FAULTS, MIXED_FAULTS, PAIR_FAULTS, PARAMETER_FAULTS
+from xpulpnn_sim.proofs.faults.instructions import (
+    CLIP_FAULTS,
+    EXACT_FAULTS,
+    INSTRUCTION_FAULTS,
+    MIXED_FAULTS,
+    PAIR_FAULTS,
+    PARAMETER_FAULTS,
+)
 from xpulpnn_sim.proofs.units.situations import OCCURRING
 
 
@@ -55,10 +62,12 @@ def test_mult():
 
 @pytest.mark.unit
 @pytest.mark.flow
-def test_every_fault_has_its_place_and_changes_its_module_alone():
-    config = replace(PRESETS["xpulpnn2"], mac_load_pair=True, mixed_weights=True, rvfi=True)
+@pytest.mark.parametrize("exact", [False, True])
+def test_every_fault_has_its_place_and_changes_its_module_alone(exact: bool):
+    config = replace(PRESETS["xpulpnn3"], requantise_exact=exact, rvfi=True)
     right, _ = cached_emission("core", config)
     faults = (*CORE_FAULTS, *INSTRUCTION_FAULTS, *PARAMETER_FAULTS, *PAIR_FAULTS, *MIXED_FAULTS)
+    faults += EXACT_FAULTS if exact else CLIP_FAULTS
     faults += (*SEQUENCE_FAULTS, *PAIR_SEQUENCE_FAULTS)
     with ExitStack() as seeded:
         for fault in faults:

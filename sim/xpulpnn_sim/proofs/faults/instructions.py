@@ -168,13 +168,27 @@ INSTRUCTION_FAULTS = (
 )
 """Faults of a core with XpulpV2 and XpulpNN, and the instruction whose proof fails then."""
 
-PARAMETER_FAULTS = (
+CLIP_FAULTS = (
     CoreFault(
         "pv.rqs clips a bit too late",
         Requantiser,
         {".too_large": where("ctrl.fmt", ElemFmt.N, lambda _, u: u(".above") | u(".shifted_1")[4:].any())},
         "pv.rqs.n",
     ),
+)
+"""Likewise with a requantiser that is not exact."""
+
+EXACT_FAULTS = (
+    CoreFault(
+        "pv.rqs clips a bit too late",
+        Requantiser,
+        {".high": where("ctrl.fmt", ElemFmt.N, lambda right, u: right & (u(".above") | u(".moved")[4:].any()))},
+        "pv.rqs.n",
+    ),
+)
+"""Likewise with one that is."""
+
+PARAMETER_FAULTS = (
     CoreFault(
         "pv.rqu writes the next lane too",
         Requantiser,
