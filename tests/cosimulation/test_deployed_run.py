@@ -225,7 +225,7 @@ RESIDUAL = (
 )
 """Most is needed in the third layer; the map of the first one is needed behind it."""
 
-LEAVING = 27_000
+LEAVING = 21_000
 """Bytes that are too few for it to stay."""
 
 

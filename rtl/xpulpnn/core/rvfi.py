@@ -43,9 +43,8 @@ class RvfiTap(Component):
             "id_rd": In(32),
             "id_act": In(32),
             "id_wgt": In(32),
-            "ex_ready": In(
-                1
-            ),  #: EX hands on what it holds (``ex_*``) and takes what ID offers (``id_*``), bubbles included.
+            #: ex_ready: EX hands on what it holds (``ex_*``) and takes what ID offers (``id_*``), bubbles included.
+            "ex_ready": In(1),
             #: ex_taken, ex_target: A branch is taken, and where to.
             "ex_taken": In(1),
             "ex_target": In(32),

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Multiplier with a product of 64 bits (guide, "Exact requantisation")."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
