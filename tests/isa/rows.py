@@ -12,7 +12,9 @@ def covering(rows: Sequence[Insn]) -> list[Insn]:
     chosen: list[Insn] = []
     seen: set[object] = set()
     for row in Random(1).sample(rows, len(rows)):
-        choices = {(row.op, statements(row)), row.operands, (row.mode, row.fmt), (row.uses_dotp and row.op, row.fmt)}
+        # narrower weights differ by their slice only
+        meaning = statements(row) if row.wgt_fmt is None else (row.fmt, row.wgt_fmt, row.entry)
+        choices = {(row.op, meaning), row.operands, (row.mode, row.fmt), (row.uses_dotp and row.op, row.fmt)}
         if not seen.issuperset(choices):
             chosen.append(row)
             seen |= choices
