@@ -1,11 +1,22 @@
 """Carry-save addition of many words, and Booth-recoded product rows to add."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 
 _DIGIT = 2  # bits of the multiplier per row (radix 4)
+
+
+def _digits(m: Module, b: Value) -> Iterator[tuple[int, Value, Signal, Signal]]:
+    """Place of each digit that factor ``b`` is recoded to, its sign, and whether it is one or two."""
+    for place in range(0, len(b), _DIGIT):
+        below = b[place - 1] if place else Const(0, 1)
+        low, high = b[place], b[place + 1]
+        one = Signal(name=f"one_{place}")
+        two = Signal(name=f"two_{place}")
+        m.d.comb += [one.eq(low ^ below), two.eq((high ^ low) & ~one)]
+        yield place, high, one, two
 
 
 def booth_rows(m: Module, a: Value, b: Value) -> list[Value]:
@@ -18,18 +29,12 @@ def booth_rows(m: Module, a: Value, b: Value) -> list[Value]:
     width = len(a)
     negative = Signal(width, name="negative")
     rows: list[Value] = []
-    for place in range(0, width, _DIGIT):
-        below = b[place - 1] if place else Const(0, 1)
-        low, high = b[place], b[place + 1]
-        one = Signal(name=f"one_{place}")
-        two = Signal(name=f"two_{place}")
+    for place, high, one, two in _digits(m, b):
         row = Signal(width, name=f"row_{place}")
         length = width - place
         single, double = a[:length], Cat(Const(0, 1), a[: length - 1])
         chosen = (single & one.replicate(length)) | (double & two.replicate(length))
         m.d.comb += [
-            one.eq(low ^ below),
-            two.eq((high ^ low) & ~one),
             negative[place].eq(high),
             row.eq((chosen ^ high.replicate(length)) << place),
         ]
@@ -48,16 +53,10 @@ def product_rows(m: Module, a: Value, b: Value, unsigned_top: Value) -> list[Val
     negative = Signal(2 * width, name="negative")
     rows: list[Value] = []
     single, double = Cat(a, a[-1]), Cat(Const(0, 1), a)
-    for place in range(0, width, _DIGIT):
-        below = b[place - 1] if place else Const(0, 1)
-        low, high = b[place], b[place + 1]
-        one = Signal(name=f"one_{place}")
-        two = Signal(name=f"two_{place}")
+    for place, high, one, two in _digits(m, b):
         chosen = Signal(length, name=f"chosen_{place}")
         row = Signal(2 * width, name=f"row_{place}")
         m.d.comb += [
-            one.eq(low ^ below),
-            two.eq((high ^ low) & ~one),
             negative[place].eq(high),
             chosen.eq(((single & one.replicate(length)) | (double & two.replicate(length))) ^ high.replicate(length)),
             row.eq(Cat(Const(0, place), chosen[:-1], ~chosen[-1], Const(1, 1))),

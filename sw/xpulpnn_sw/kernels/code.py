@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
-from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, Frame, FreeRegisters
+from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, Frame
 from xpulpnn_sw.kernels.group_copies import GroupCopies
 from xpulpnn_sw.kernels.im2col import SPARE_WORDS, WANTED, Im2col
 from xpulpnn_sw.kernels.kernel import Structure
@@ -12,6 +12,7 @@ from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.loops import CrossLoop, inner_loop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.quant import Store, temporaries
+from xpulpnn_sw.kernels.registers import FREE, FreeRegisters
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.strips import ALONG, STATE, Strips, chosen, place_terms, strip_shares
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, group_shares, group_turns, positive, shared
@@ -78,7 +79,7 @@ class KernelCode:
         terms = self._terms()
         if self._is_bare:
             del terms["parameters"]
-        either = ((), ()) if im2col is None else im2col.either(terms)
+        either = ("", (), ()) if im2col is None else ("strips", *im2col.either(terms))
         self._frame = Frame(b, names, known, terms, homes, wanted, spare, used, passing, either)
         self._scratch += spare
 

@@ -12,113 +12,21 @@ from itertools import zip_longest
 
 from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
+from xpulpnn_sw.kernels.registers import FREE, RegisterAllocator
 from xpulpnn_sw.kernels.terms import TERM_OPERATIONS, Argument, Combination, Name, Number, Term, arguments_of
 
 SP = register_number("sp")
 ARGUMENTS_POINTER, CORE, CORES = map(register_number, ("a0", "a1", "a2"))
-
-FREE = tuple(
-    map(
-        register_number,
-        (*(f"a{n}" for n in range(8)), *(f"t{n}" for n in range(7)), *(f"s{n}" for n in range(12)), "ra"),
-    )
-)
-"""Registers a kernel may use, those of the caller last; ``sp``, ``gp`` and ``tp`` are never touched."""
 
 RA = register_number("ra")
 SAVED = (RA, *(register_number(f"s{number}") for number in range(12)))  # those that the caller gets back
 STACK_ALIGNMENT = 16
 
 
-class FreeRegisters:
-    """Hands out the registers of :data:`FREE`, each once."""
-
-    def __init__(self) -> None:
-        self._free = list(FREE)
-
-    def take(self, count: int) -> list[int]:
-        """The next ``count`` registers."""
-        taken, self._free = self._free[:count], self._free[count:]
-        assert len(taken) == count
-        return taken
-
-    def take_pairs(self, count: int) -> list[int]:
-        """The even ones of the next ``count`` pairs of an even register and the one after it."""
-        first = [register for register in self._free if register % 2 == 0 and register + 1 in self._free][:count]
-        assert len(first) == count
-        self._free = [register for register in self._free if register & ~1 not in first]
-        return first
-
-    def give_back(self, registers: list[int]) -> None:
-        """Make these the next registers again."""
-        self._free = [*registers, *self._free]
-
-    def one(self) -> int:
-        """The next register."""
-        return self.take(1)[0]
-
-    def rest(self) -> list[int]:
-        """All that are left."""
-        return self.take(len(self._free))
-
-
 _IMMEDIATE = {"add": "addi", "and": "andi"}
 _SHIFTS = {"mul": "slli", "divu": "srli"}  # operations with a power of two as shifts
 _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "divu": 1}  # right sides that leave the left one as it is
-CHOICE = "strips"  # number that tells which numbers are not needed
 _WORKING = 4  # registers that are left to compute a term with
-
-
-class RegisterAllocator:
-    """Registers for numbers on their way, and what each of them still holds."""
-
-    def __init__(self, registers: list[int]) -> None:
-        # those given back last are last
-        self.free, self._users = registers, dict.fromkeys(registers, 0)
-        self.holds: dict[Term, int] = {}  # registers that still hold a term
-
-    def find(self, value: Term) -> int | None:
-        """The register that still holds a term, in use from now on."""
-        register = self.holds.get(value)
-        return None if register is None else self.use(register)
-
-    def use(self, register: int) -> int:
-        """A register that holds a number, in use once more."""
-        if register in self._users:
-            self._users[register] += 1
-            if register in self.free:
-                self.free.remove(register)
-        return register
-
-    def take(self, home: int | None = None) -> int:
-        """``home`` or a free register, best one that holds nothing, which is to be written."""
-        if home is None:
-            held = {*self.holds.values()}
-            home = next((register for register in self.free if register not in held), self.free[0])
-            self.free.remove(home)
-            self._users[home] = 1
-        self.forget(home)
-        return home
-
-    def spare(self, count: int) -> list[int]:
-        """Free registers that are written and free again."""
-        registers = self.free[:count]
-        assert len(registers) == count
-        for register in registers:
-            self.forget(register)
-        return registers
-
-    def give_back(self, register: int) -> None:
-        """One use of a register has ended."""
-        if register in self._users:
-            self._users[register] -= 1
-            if not self._users[register]:
-                self.free.append(register)
-
-    def forget(self, register: int) -> None:
-        """A register is written."""
-        for value in [value for value, holder in self.holds.items() if holder == register]:
-            del self.holds[value]
 
 
 class Frame:
@@ -135,10 +43,10 @@ class Frame:
         spare: list[int],
         used: Collection[int] | None = None,
         passing: Collection[str] = (),
-        either: tuple[Collection[str], Collection[str]] = ((), ()),
+        either: tuple[str, Collection[str], Collection[str]] = ("", (), ()),
     ) -> None:
         self._b, self._known, self._terms, self._homes = b, known, terms, dict(homes)
-        # only the first of these are computed if the number CHOICE is not 0, else only the others
+        # a number, those that are computed only if it is not 0, and those only if it is
         self._either = either
         self._offsets = {name: number * WORD for number, name in enumerate(fields)}
         self._constants: dict[str, int] = {}
@@ -250,11 +158,11 @@ class Frame:
             self._b("addi", SP, SP, -self._size)
         for number, register in enumerate(self._saved):
             self._b("sw", register, self._place(number), SP)
-        first, others = self._either
+        choice, first, others = self._either
         self._compute([name for name in self._terms if name not in first and name not in others])
         if first:
             write_others = partial(self._compute, others)
-            with self._b.replaced("beq", self.register(CHOICE, self._free()[0]), ZERO, write_others):
+            with self._b.replaced("beq", self.register(choice, self._free()[0]), ZERO, write_others):
                 self._compute(first)
 
     def _compute(self, names: Collection[str]) -> None:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Value
-from xpulpnn_sw.kernels.frame import FreeRegisters
+from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
 from xpulpnn_sw.layers.precision import Precision
 

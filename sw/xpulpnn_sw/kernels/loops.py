@@ -12,7 +12,6 @@ from typing import NamedTuple
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import SECOND_PAIR
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Value
-from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.inner import (
     ComputeUpdateLoop,
     CountLoop,
@@ -23,6 +22,7 @@ from xpulpnn_sw.kernels.inner import (
     SimdLoop,
     UnpackLoop,
 )
+from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.variants import LoopStyle, Variant
 from xpulpnn_sw.layers.precision import Precision
 

@@ -13,12 +13,12 @@ from itertools import zip_longest
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sw.kernels.builder import STORE_BY_BITS, WORD
 from xpulpnn_sw.kernels.code import KernelCode
-from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.loops import CrossLoop, PairLoop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.quant import BlockStore
+from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.requantisation import ONE_FACTOR, Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS

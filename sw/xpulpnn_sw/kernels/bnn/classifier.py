@@ -31,10 +31,10 @@ from xpulpnn_sw.kernels.bnn.network import (
     Weights,
 )
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Label
-from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import Function, finished_function
 from xpulpnn_sw.kernels.layout import ImageBuilder, OutputLayout, Placement, Words, banked_words, pack_words
 from xpulpnn_sw.kernels.loops import NnLoop
+from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given
 from xpulpnn_sw.kernels.variants import BYTE_BITS, VARIANTS, WORD_BITS
 from xpulpnn_sw.layers.precision import Precision

@@ -28,8 +28,9 @@ from xpulpnn_sw.kernels.bnn.network import (
     second_filters,
 )
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
-from xpulpnn_sw.kernels.frame import Frame, FreeRegisters
+from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.layout import ImageBuilder, Program
+from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given
 from xpulpnn_sw.kernels.variants import WORD_BITS
 

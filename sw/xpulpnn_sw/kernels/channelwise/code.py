@@ -14,8 +14,9 @@ from xpulpnn_sw.kernels.builder import (
     Value,
     fits_immediate,
 )
-from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, SP, STACK_ALIGNMENT, Frame, FreeRegisters
+from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STACK_ALIGNMENT, Frame
 from xpulpnn_sw.kernels.kernel import Structure
+from xpulpnn_sw.kernels.registers import FREE, FreeRegisters
 from xpulpnn_sw.kernels.terms import Term
 from xpulpnn_sw.kernels.variants import WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.precision import SIGN_BITS

@@ -25,9 +25,9 @@ from xpulpnn_sw.kernels.channelwise.depthwise_parts import (
     merge,
     parameter_bytes,
 )
-from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import KernelRequest, Structure
 from xpulpnn_sw.kernels.layout import Program
+from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Term, even_share, given, positive
 from xpulpnn_sw.kernels.variants import BYTE_BITS

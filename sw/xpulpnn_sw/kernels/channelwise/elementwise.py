@@ -21,9 +21,9 @@ from xpulpnn_sw.kernels.channelwise.maps import (
     random_elements,
     same_kind,
 )
-from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, argument_structure
 from xpulpnn_sw.kernels.layout import Ints, Program, Words, pack_words
+from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.terms import Argument, Name, even_share, given
 from xpulpnn_sw.kernels.variants import BYTE_BITS, PLAIN_LEVELS, WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.layer import AddLayer, ReluLayer

@@ -14,9 +14,9 @@ from xpulpnn_sw.kernels.channelwise.code import (
     side_by_side,
 )
 from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, PlacedMaps, random_maps, same_kind
-from xpulpnn_sw.kernels.frame import FREE, FreeRegisters
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, argument_structure
 from xpulpnn_sw.kernels.layout import Program
+from xpulpnn_sw.kernels.registers import FREE, FreeRegisters
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, even_share
 from xpulpnn_sw.kernels.variants import BYTE_BITS, TRANSPOSE_LEVELS, WORD_BITS, ElementLevel
 from xpulpnn_sw.layers.layer import TransposeLayer

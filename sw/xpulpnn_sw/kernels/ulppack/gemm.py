@@ -20,9 +20,9 @@ from xpulpnn_sw.kernels.builder import (
     Label,
     fits_immediate,
 )
-from xpulpnn_sw.kernels.frame import FREE, FreeRegisters
 from xpulpnn_sw.kernels.kernel import Function
 from xpulpnn_sw.kernels.layout import Ints, Words, pack_words, pad_axis
+from xpulpnn_sw.kernels.registers import FREE, FreeRegisters
 from xpulpnn_sw.kernels.ulppack.activations import ActivationRows
 from xpulpnn_sw.kernels.ulppack.packing import METHODS, ResultBlock, Scheme
 from xpulpnn_sw.kernels.ulppack.plan import SCALAR_WORDS, BlockedProduct, PackedPlan, ProductCode, packed_function
