@@ -123,6 +123,25 @@ def test_reference(network, tmp_path, capsys):
 
 @pytest.mark.flow
 @pytest.mark.unit
+def test_scores_of_images_without_labels(network, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    images = np.zeros((2, 4, 4, 3), np.uint8)
+    images[0, :, :2] = images[1, :, 2:] = 90
+    np.savez(tmp_path / "seen.npz", images=images)
+    words = ["net", "reference", str(network), "--images", str(tmp_path / "seen.npz")]
+    assert cli.main([*words, "--scores", "s.npz", "--json", str(tmp_path / "record.json")]) == 0
+    (record,) = read_results(tmp_path / "record.json")
+    assert record["answers"] == [0, 1]
+    assert not {"labels", "right", "accuracy"} & record.keys()
+    assert "2 images without labels" in capsys.readouterr().out
+    # a filter of ones meets 2 columns of 3 at the edge, of 90s in 3 colours: rows 2, 3, 3, 2, columns 2, 2, 1, 0
+    columns = [[90 * 3 * rows * seen >> 5 for seen in (2, 2, 1, 0)] for rows in (2, 3, 3, 2)]
+    difference = 4 * sum(left + near - far - right for left, near, far, right in columns)
+    np.testing.assert_array_equal(np.load("s.npz")["scores"], [[difference, -difference], [-difference, difference]])
+
+
+@pytest.mark.flow
+@pytest.mark.unit
 def test_import(tmp_path, capsys, monkeypatch):
     """A model whose input has a range, and colours of their own; what ends in an error writes nothing."""
     monkeypatch.chdir(tmp_path)
@@ -160,7 +179,6 @@ def test_import(tmp_path, capsys, monkeypatch):
 BAD_INPUT = {
     "no file": ("none.json", "network must be a JSON file that can be read, not none.json: "),
     "no images": ("{} --images .", "images must be a folder of PNG files, not ."),
-    "no labels": ("reference {} --images ../few.npz", "images must have labels, not be without, in "),
     "size": ("reference {} --images ../small.npz", "image must have the shape (4, 4, 3), not (4, 3)"),
     "label": ("run {} --images ../wrong.npz", "labels of images must be 0..1, not 2, in "),
     "no model": ("import none.onnx -o net.json", "model must be a file that can be read, not none.onnx: "),

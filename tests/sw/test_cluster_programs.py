@@ -272,14 +272,17 @@ def test_the_map_for_c_is_that_of_the_manual():
 
 
 @pytest.mark.flow
-def test_the_commands(written, refused):
+def test_the_commands(written, refused, capfd):
     written("main.c", FORK + "int main(void) { return XP_CORES != 5 || XP_TCDM_BYTES != 32768; }\n")
     assert cli.main(["cc", "main.c", "--cluster", "--cores", "5", "--tcdm", "32K", "--core-stack", "512"]) == 0
-    assert cli.main(["iss", "main.elf", "--cores", "5"]) == 0
+    assert cli.main(["iss", "main.elf"]) == 0
+    assert " instructions on 5 cores" in capfd.readouterr().err
+    assert cli.main(["iss", "main.elf", "--cores", "6"]) == 0
+    assert " instructions on 6 cores" in capfd.readouterr().err
     done = simulate_program("main.elf", config=ClusterConfig(core=PRESETS["xpulpnn2"], cores=6), quantum=10)
     assert done.exit.ok
     assert done.instructions > 100
-    assert refused("iss", "main.elf").startswith("main.elf must be run with --cores 5")
+    assert refused("iss", "main.elf", "--preset", "xpulpnn2").startswith("main.elf must be run with --cores 5")
     assert refused("cc", "main.c", "--cluster", "--tcdm", "many").startswith("--tcdm must be a number of bytes")
     assert cli.main(["cc", "--headers", "sdk", "--preset", "cluster"]) == 0
     assert "#define XP_CORES 8" in Path("sdk/xp_config.h").read_text()

@@ -31,7 +31,7 @@ from xpulpnn_sim.cli.common import (
 )
 from xpulpnn_sim.cli.configurations import CoreCounts, GrantStalls, Simulated
 from xpulpnn_sim.cli.networks import ImageOptions
-from xpulpnn_sim.cli.options import Count, Dask, Fresh, Json, Report, Seed, arguments, command
+from xpulpnn_sim.cli.options import Count, Dask, Fresh, Json, NewFile, Report, Seed, arguments, command
 from xpulpnn_sim.cosimulation.model.machine import USUAL_L2_BYTES, Machine
 from xpulpnn_sim.cosimulation.networks.images import FORMS, read_images
 from xpulpnn_sim.cosimulation.networks.job import (
@@ -373,20 +373,28 @@ class ReferenceOptions(ImageOptions, Json):
 
     network: Path = field(kw_only=False)
     """The network, FILE.json, its weights in the npz beside it."""
-    images: Annotated[Path, Parameter(help=f"Classify these: {FORMS}.", metavar="PATH")] = field()
+    images: Annotated[Path, Parameter(help=f"Classify these: {FORMS}; labels or none.", metavar="PATH")] = field()
+    scores: Annotated[NewFile | None, Parameter(metavar="FILE.npz")] = None
+    """Write the results of the last layer, scores[image][result], and the number of the greatest, answers[image]."""
 
 
 @command
 def net_reference_command(options: ReferenceOptions) -> int:
-    """Compute the network for every image, and show how many answers are right."""
+    """Compute the network for every image, and show how many answers are right if there are labels."""
     described = read_network(options.network)
     images = read_images(options.images, options.labels).first(options.limit)
     started = perf_counter()
     with progress_bar("images", len(images.samples)) as bar:
         result = classified(described, images, bar.reach)
     wall = perf_counter() - started
-    if described.classes <= _MOST_CLASSES:
-        tell(class_table(result.classes))
-    tell(f"{result.right} of {len(result.labels)} images classified as labelled: {result.accuracy:.2%}, {wall:.1f} s")
+    if result.labels is None:
+        tell(f"{len(result.answers)} images without labels, {wall:.1f} s")
+    else:
+        if described.classes <= _MOST_CLASSES:
+            tell(class_table(result.classes))
+        count = len(result.labels)
+        tell(f"{result.right} of {count} images classified as labelled: {result.accuracy:.2%}, {wall:.1f} s")
+    if options.scores is not None:
+        result.write_scores(options.scores)
     write_json(options.json, result.record() | {"wall_s": round(wall, _DIGITS)})
     return OK

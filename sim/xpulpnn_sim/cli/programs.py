@@ -40,7 +40,8 @@ class ProgramOptions(Cores, Json):
     program: Annotated[Path, Parameter(metavar="PROG.elf")] = field(kw_only=False)
     """32-bit RISC-V executable."""
     preset: Annotated[Preset, Parameter(show_default=False)] = ""
-    """Configuration to start from (default: the core that the program names, else xpulpnn2)."""
+    """Configuration to start from (default: the core that the program names, else xpulpnn2; of a program for a cluster
+    also the number of its cores)."""
     ram: Annotated[Repeated, Parameter(metavar="BASE:SIZE")] = ()
     """Memory beside the program's segments, such as 0x80000000:1M; repeatable."""
     bus_error: Annotated[Repeated, Parameter(metavar="BASE:SIZE")] = ()
@@ -69,10 +70,13 @@ Running = TypeVar("Running", bound=ProgramOptions)
 
 
 def with_named_core(options: Running) -> Running:
-    """The options, with the core that the program names where they name none."""
+    """The options, with the core, and of a cluster the number of cores, that the program names where they name none."""
     if options.preset:
         return options
-    names = {note.name for note in load(options.program, ram=options.windows).cores}
+    program = load(options.program, ram=options.windows)
+    if program.cluster is not None and options.cores is None:
+        options = replace(options, cores=program.cluster.cores)
+    names = {note.name for note in program.cores}
     name, *settings = names.pop().split() if len(names) == 1 else [DEFAULT_PRESET]
     if name not in PRESETS and name not in CLUSTER_PRESETS:
         return replace(options, preset=DEFAULT_PRESET)

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,27 +12,36 @@ from numpy.typing import NDArray
 from xpulpnn_sim.cosimulation.networks.images import Images
 from xpulpnn_sim.cosimulation.networks.job import Item, Job, NetworkOutcome
 from xpulpnn_sim.reference.golden.network import run_scores
+from xpulpnn_sim.tools.files import write_bytes
 from xpulpnn_sw.networks.network import Described
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Answers:
-    """Answers of a network beside labels."""
+    """Answers of a network, beside labels if these are known."""
 
     network: str
     names: tuple[str, ...]
-    answers: NDArray[np.int64]  # the class of each image, by a network and by its label
-    labels: NDArray[np.int64]  # the class of each image, by a network and by its label
+    answers: NDArray[np.int64]  # the class of each image by a network
+    labels: NDArray[np.int64] | None = None  # the class of each image by its label
+    scores: NDArray[np.int32] | None = None  # the results of the last layer, `[image][result]`
+
+    def write_scores(self, path: Path) -> None:
+        """Write the scores and the answers into an npz file."""
+        assert self.scores is not None
+        packed = BytesIO()
+        np.savez_compressed(packed, scores=self.scores, answers=self.answers)
+        write_bytes(path, packed.getvalue())
 
     @property
     def right(self) -> int:
-        """Number of answers that equal the label."""
+        """Number of answers that equal the label, of images whose labels are known."""
         return int((self.answers == self.labels).sum())
 
     @property
     def accuracy(self) -> float:
         """Share of answers that equal the label."""
-        return self.right / len(self.labels)
+        return self.right / len(self.answers)
 
     @property
     def classes(self) -> list[dict[str, Any]]:
@@ -46,14 +57,10 @@ class Answers:
 
     def record(self) -> dict[str, Any]:
         """All of it for a JSON file."""
-        return {
-            "network": self.network,
-            "images": len(self.labels),
-            "right": self.right,
-            "accuracy": self.accuracy,
-            "answers": self.answers.tolist(),
-            "labels": self.labels.tolist(),
-        }
+        found = {"network": self.network, "images": len(self.answers), "answers": self.answers.tolist()}
+        if self.labels is None:
+            return found
+        return found | {"right": self.right, "accuracy": self.accuracy, "labels": self.labels.tolist()}
 
 
 def classified(described: Described, images: Images, progress: Callable[[int], None] | None = None) -> Answers:
@@ -62,13 +69,14 @@ def classified(described: Described, images: Images, progress: Callable[[int], N
     Raises :class:`~xpulpnn.errors.LayerError` for images of another size, and
     :class:`~xpulpnn.errors.InputError` for labels that are no classes.
     """
-    labels = images.known(described.classes)
+    labels = None if images.labels is None else images.known(described.classes)
     scores = run_scores(described.network, described.batch(images.samples), progress)
     return Answers(
         network=described.network.name,
         names=described.labels or tuple(map(str, range(described.classes))),
         answers=scores.argmax(axis=1).astype(np.int64),
         labels=labels,
+        scores=scores,
     )
 
 
