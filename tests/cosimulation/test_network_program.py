@@ -99,6 +99,18 @@ def test_what_has_no_room_in_the_tcdm_is_used_where_it_is(tmp_path: Path):
     assert end.ok, text
 
 
+@pytest.mark.flow
+def test_more_results_than_a_stack_has_room_for(tmp_path: Path):
+    config = ClusterConfig(core=CORE, cores=2)
+    builder, weights = NetworkBuilder("wide"), np.random.default_rng(4).integers(-100, 100, (640, 16))
+    builder.add("last", "linear", "16:640:raw", "8x8xi32", {"weights": weights})
+    network = builder.finish()
+    inputs = Inputs(values=network.random_input(0)[np.newaxis])
+    program = network_program(network.network, inputs, config, core="xpulpnn", settings="--preset xpulpnn")
+    end, text = run(built(program, tmp_path, config), config)
+    assert end.ok, text
+
+
 @pytest.mark.cosim
 def test_digits_on_the_core(compiler: str, tmp_path: Path):
     """The scores in the program's own memory, beside those of the reference."""

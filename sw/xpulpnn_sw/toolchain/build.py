@@ -46,6 +46,7 @@ from xpulpnn_sw.toolchain.compilers import (
     target_flags,
 )
 from xpulpnn_sw.toolchain.headers.generate import headers
+from xpulpnn_sw.toolchain.stack_use import check_stacks
 from xpulpnn_sw.toolchain.stock_assembly import SourcePlaces, translate
 
 START_FILE, RUNTIME_LIBRARY = "crt0.S", "runtime.c"
@@ -166,6 +167,8 @@ class _Build:
         archive = str(library_archive(self.compiler, options.jobs))
         libraries = ["-Wl,--start-group", *options.linking, archive, *LIBRARIES[kind], "-Wl,--end-group"]
         printed = run([*command, *map(str, objects), *libraries, "-o", str(program)])
+        if options.script is None:
+            check_stacks(program.read_bytes(), options)
         _put(program, output)
         output.chmod(0o755)
         return printed
@@ -245,7 +248,7 @@ def build(
     """Compile and link ``sources`` to the ELF file ``output``; returns what the compiler said, mostly nothing.
 
     Raises :class:`CompileError` for errors in the sources, :class:`ToolError` for a missing compiler and
-    :class:`InputError` for sources that are no files.
+    :class:`InputError` for sources that are no files, and for stacks that are too small.
     """
     _check_sources(sources)
     with _working(compiler, options) as work:

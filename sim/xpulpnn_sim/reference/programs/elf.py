@@ -39,6 +39,10 @@ _KINDS = {
 }
 
 
+# the ends of the lowest stacks of one core and of a cluster, and how far below an address tells of an overflow
+_STACK_BOTTOMS, _STACK_REACH = ("__stack_bottom", "__stacks_bottom"), 1 << 20
+
+
 class ElfError(InputError):
     """A file that is no program this machine can run."""
 
@@ -92,9 +96,12 @@ class Executable:
         return function if function is not None and address < function.address + max(function.size, 1) else None
 
     def symbol_at(self, address: int) -> str:
-        """``main+0x12``, ``main`` at its start, empty outside all functions."""
+        """``main+0x12``, ``main`` at its start, ``__stack_bottom-0x4`` below the stack, else empty."""
         function = self.function_at(address)
-        return "" if function is None else function.name_at(address)
+        if function is not None:
+            return function.name_at(address)
+        below = ((name, self.symbols.get(name, 0) - address) for name in _STACK_BOTTOMS)
+        return next((f"{name}-0x{distance:x}" for name, distance in below if 0 < distance <= _STACK_REACH), "")
 
 
 class ElfSymbol(NamedTuple):

@@ -142,7 +142,8 @@ def endless_loop(pc: int, name_of: NameOf) -> Exit:
 
 def bad_access(kind: str, address: int, size: int, pc: int, name_of: NameOf) -> Exit:
     """A ``kind`` ("load", "store") of ``size`` bytes outside memory."""
-    text = f"{kind} of {size} bytes outside memory: address 0x{address:08x}, instruction at {place(pc, name_of)}"
+    below = f", below the stack ({name_of(address)}), which has overflowed" if name_of(address) else ""
+    text = f"{kind} of {size} bytes outside memory: address 0x{address:08x}{below}, instruction at {place(pc, name_of)}"
     return Exit(Reason.BAD_ACCESS, 0, pc, address, text)
 
 

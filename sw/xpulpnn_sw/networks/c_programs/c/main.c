@@ -10,6 +10,7 @@ $includes
 #endif
 
 static uint32_t input[${id}_input_bytes / 4];
+static int32_t scores[${id}_results]; /* not on the stack, which is small on a cluster */
 static const struct example *current;
 static uint32_t total;
 static unsigned wrong_layers;
@@ -46,7 +47,6 @@ int main(void) {
     unsigned wrong = 0;
     printf("%-16s %10s %10s %8s\n", "layer", "MAC", "cycles", "MAC/cycle");
     for (int i = 0; i < EXAMPLES; ++i) {
-        int32_t scores[${id}_results];
         current = &examples[i];
         total = 0;
         $prepare;
