@@ -63,7 +63,7 @@ SOFTWARE = {
     "library": ("numpy",),
     "kernels": ("numpy",),
     "layers": ("numpy",),
-    "toolchain": ("numpy",),
+    "toolchain": ("elftools", "numpy"),
     "assembly": (),
 }
 """Likewise of the software."""
