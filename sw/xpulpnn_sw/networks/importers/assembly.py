@@ -1,7 +1,7 @@
 """The layers of a model as it is read: quantisers turn sums into maps, the network grows by a layer each."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
+from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
 from xpulpnn_sw.networks.form import NetworkBuilder
@@ -23,7 +24,19 @@ from xpulpnn_sw.networks.importers.plans import (
     plain_sum,
 )
 from xpulpnn_sw.networks.importers.policy import Policy
-from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value, constant_value, dims, identity, live
+from xpulpnn_sw.networks.importers.values import (
+    NO_PADS,
+    Map,
+    Quantised,
+    Shape,
+    Sums,
+    Value,
+    constant_value,
+    dims,
+    identity,
+    live,
+    standard_places,
+)
 from xpulpnn_sw.networks.network import Described, Scaling, by_colour
 
 INPUT = "input"
@@ -73,13 +86,11 @@ class NetworkAssembly:
     def map_of(self, value: Value | None, tensor: str, *, padded: bool = False) -> Map:
         """A value in memory; raises :class:`InputError` if nothing says how it is quantised.
 
-        Unless ``padded`` there may be nothing around it.
+        Unless ``padded``, zeros around it are in memory too.
         """
         value = live(value)
         if isinstance(value, Map):
-            if not padded:
-                value.check_unpadded()
-            return value
+            return value if padded else self.surrounded(value)
         if self.policy is None:
             raise InputError(f"{tensor} must come from a quantiser, not in floating point without bits to quantise to")
         # a map that several layers read is quantised once
@@ -225,6 +236,69 @@ class NetworkAssembly:
         precision = _precision(source, 0, source.bits, signed=source.signed, second=source)
         self._builder.add(chosen, kernel, layer, precision, arrays, sources=[source.stage])
         return chosen
+
+    def surrounded(self, value: Map) -> Map:
+        """A map with the zeros around it in memory: a layer moves each element by filters with one weight of 1."""
+        if value.pads == NO_PADS:
+            return value
+        zero, (top, bottom, left, right), (height, width, channels) = (
+            -value.offset / value.scale,
+            value.pads,
+            value.shape,
+        )
+        own = range(-(1 << value.bits - 1), 1 << value.bits - 1) if value.signed else range(1 << value.bits)
+        if value.bits == SIGN_BITS or zero not in own or value.places.ndim != len(NO_PADS):
+            raise InputError("padding must be right before a convolution or a maximum pooling, not here")
+        # such that a filter meets the map everywhere
+        rows, columns, pad = top + bottom + 1, left + right + 1, int(zero)
+        weights = np.zeros((channels, rows, columns), np.int64)
+        weights[:, bottom, right] = 1
+        around = f"p={top + bottom}x{top + bottom}x{left + right}x{left + right}"
+        flat = replace(value, pads=NO_PADS)
+        layer = f"{dims(value.shape)}:{rows}x{columns}:{around}"
+        shape = (height + top + bottom, width + left + right, channels)
+        places = standard_places(shape)
+        sums = replace(identity(flat), layer=layer, weights=weights, pad=pad, name="pad", shape=shape, places=places)
+        stage = self._copied(sums)
+        low, high = min(value.low, pad), max(value.high, pad)
+        return replace(flat, stage=stage, shape=shape, places=places, low=low, high=high)
+
+    def beside(self, maps: Sequence[Map], name: str) -> Map:
+        """The channels of maps one behind the other: each map in its own of a wider one, and their sum."""
+        first, *others = maps
+        if any((one.shape[:2], one.bits, one.signed) != (first.shape[:2], first.bits, first.signed) for one in others):
+            raise InputError("maps must have the same rows, columns and widths, not different ones")
+        shape = (*first.shape[:2], sum(one.shape[2] for one in maps))
+        begins = [sum(one.shape[2] for one in maps[:number]) for number in range(len(maps))]
+        found, *rest = (self._placed(one, begin, shape, name) for one, begin in zip(maps, begins, strict=True))
+        arrays = {"factors": np.array([1, 1]), "summand": np.array(0), "shift": np.array(0)}
+        for one in rest:
+            sums = replace(identity(found), kernel="add", layer=f"{dims(shape)}:shift", sources=(found, one), name=name)
+            fit = RuleFit(arrays=arrays)
+            stage = self._add(replace(sums, weights=None), fit, first.bits, signed=first.signed)
+            found = replace(found, stage=stage, low=min(found.low, one.low), high=max(found.high, one.high))
+        return found
+
+    def _placed(self, value: Map, begin: int, shape: Shape, name: str) -> Map:
+        """A map in the channels from ``begin`` on of a wider one, which has 0 in all others."""
+        own = value.shape[2]
+        weights = np.zeros((shape[2], 1, 1, own), np.int64)
+        weights[np.arange(begin, begin + own), 0, 0, np.arange(own)] = 1
+        layer = f"{dims(value.shape)}:{shape[2]}:p=0"
+        sums = replace(identity(value), kernel="pointwise", layer=layer, weights=weights, name=name)
+        low, high, places = min(value.low, 0), max(value.high, 0), standard_places(shape)
+        return replace(value, stage=self._copied(sums), shape=shape, places=places, low=low, high=high)
+
+    def _copied(self, sums: Sums) -> str:
+        """Add a layer with weights whose results are its sums."""
+        source, arrays = sums.sources[0], {"weights": sums.weights, "shift": np.array(0)}
+        return self._add(sums, RuleFit(rule=Rule.SHIFT, arrays=arrays), source.bits, signed=source.signed)
+
+    def looked_up(self, sums: Sums, levels: Levels, steps: Ints) -> Map:
+        """A map in other numbers: the least input of each result above the least."""
+        thresholds = np.tile(steps - 1, (sums.shape[2], 1))
+        fit = RuleFit(rule=Rule.THRESHOLDS, arrays={"weights": sums.weights, "thresholds": thresholds})
+        return self._after(sums, self._add(sums, fit, levels.bits, signed=levels.signed), levels)
 
     def raw(self, sums: Sums) -> None:
         """The last layer, whose results are its sums; raises :class:`InputError` unless they are in one scale."""

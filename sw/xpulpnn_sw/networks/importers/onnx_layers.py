@@ -49,6 +49,12 @@ def _pooled(node: OnnxNode, shape: Shape, size: Sequence[int], around: Pads = NO
     return window, window.text(shape, f"{window.reach[0]}x{window.reach[1]}")
 
 
+def _within(window: PlacedWindow) -> bool:
+    """Return whether every window has an element of the map."""
+    rows, columns = window.reach
+    return all(pad < reach for pad, reach in zip(window.pads, (rows, rows, columns, columns), strict=True))
+
+
 def maximum_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``MaxPool``: of sums, whose quantiser does not change which is the greatest, behind that."""
     value = live(given[0])
@@ -58,13 +64,14 @@ def maximum_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     node, value = planar(node, value)
     shape, around = standard(value), NO_PADS
     if isinstance(value, Map) and value.pads != NO_PADS:
-        if min(value.scale * value.low, value.scale * value.high) + value.offset < 0:
-            raise InputError("inputs must not be below 0 where a node has put zeros around them")
-        # no zero is greater than the rest of a window, which has one element at least
+        # no zero is greater than the rest of a window that has one element of the map at least
         around = value.pads
+        is_above = min(value.scale * value.low, value.scale * value.high) + value.offset >= 0
+        if not is_above or not _within(_pooled(node, shape, node.numbers("kernel_shape", ()), around)[0]):
+            value, around = net.surrounded(value), NO_PADS
+            shape = standard(value)
     window, layer = _pooled(node, shape, node.numbers("kernel_shape", ()), around)
-    rows, columns = window.reach
-    if any(pad >= reach for pad, reach in zip(window.pads, (rows, rows, columns, columns), strict=True)):
+    if not _within(window):
         raise InputError(f"pads of a pooling must be below its window, not {max(window.pads)}")
     after = (*window.results, shape[2])
     places = standard_places(after, axes)
@@ -211,10 +218,14 @@ def onnx_convolution(net: NetworkAssembly, node: OnnxNode, given: Given) -> Valu
     if kernel != list(size[2:]) or groups < 1 or size[1] * groups != shape[2] or size[0] % groups:
         raise InputError(f"weights must go with {shape[2]} channels in {groups} groups, not have the shape {size}")
     window = window_of(node, shape, kernel, source.pads)
+    is_depthwise = groups == shape[2] == size[0] and groups > 1
+    if is_depthwise and source.pads != NO_PADS and not _within(window):
+        source = net.surrounded(source)
+        shape = standard(source)
+        window = window_of(node, shape, kernel)
     if window.dilations != (1, 1):
         weights = _spread(weights, window, source)
         net.note(f"{node}: gaps of its filters become weights of 0, {prod(window.reach)} for {prod(kernel)}")
-    is_depthwise = groups == shape[2] == size[0] and groups > 1
     if groups > 1 and not is_depthwise:
         weights = _whole(weights, groups, source)
         net.note(f"{node}: its {groups} groups become one with weights of 0")

@@ -27,6 +27,8 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "SUB": ("SubOptions", ("FusedActivationFunction",)),
     "AVERAGE_POOL_2D": ("Pool2DOptions", (*_WINDOW, "FilterHeight", "FilterWidth")),
     "MAX_POOL_2D": ("Pool2DOptions", (*_WINDOW, "FilterHeight", "FilterWidth")),
+    "CONCATENATION": ("ConcatenationOptions", ("Axis", "FusedActivationFunction")),
+    "LEAKY_RELU": ("LeakyReluOptions", ("Alpha",)),
 }
 
 
@@ -51,7 +53,7 @@ class TfliteOperator:
     kind: str  # the operation, as TFLite names it
     inputs: tuple[int, ...]  # numbers of tensors; -1 for one that is left out
     outputs: tuple[int, ...]  # numbers of tensors
-    options: Mapping[str, int]  # by the names of TFLite's schema, such as `StrideH`
+    options: Mapping[str, Any]  # numbers by the names of TFLite's schema, such as `StrideH`
 
     def __str__(self) -> str:
         return f"operator {self.index} ({self.kind})"
@@ -133,7 +135,7 @@ def _tensor(tensor: Any, types: Mapping[int, str], buffers: list[Any]) -> Tflite
 
 def _operator(library: Any, operator: Any, number: int, kinds: Sequence[str]) -> TfliteOperator:
     kind = kinds[int(operator.OpcodeIndex())]
-    options: dict[str, int] = {}
+    options: dict[str, Any] = {}
     table = operator.BuiltinOptions()
     if kind in _OPTIONS:
         if table is None:
@@ -141,6 +143,7 @@ def _operator(library: Any, operator: Any, number: int, kinds: Sequence[str]) ->
         name, fields = _OPTIONS[kind]
         read = getattr(library, name)()
         read.Init(table.Bytes, table.Pos)
-        options = {field: int(getattr(read, field)()) for field in fields}
+        numbers = {field: getattr(read, field)() for field in fields}
+        options = {field: one if isinstance(one, float) else int(one) for field, one in numbers.items()}
     inputs, outputs = _integers(operator.InputsAsNumpy()), _integers(operator.OutputsAsNumpy())
     return TfliteOperator(index=number, kind=kind, inputs=inputs, outputs=outputs, options=options)

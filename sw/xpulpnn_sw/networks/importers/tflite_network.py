@@ -33,7 +33,9 @@ from xpulpnn_sw.networks.importers.onnx_node import Given, OnnxNode, OnnxOperato
 from xpulpnn_sw.networks.importers.plans import RuleFit
 from xpulpnn_sw.networks.importers.registry import ImportOptions
 from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator, TfliteTensor, read_graph
-from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, dims, standard_places
+from xpulpnn_sw.networks.importers.tflite_graph import layer_operators
+from xpulpnn_sw.networks.importers.tflite_tables import TABLE_KINDS, code_table
+from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, dims, identity, plain_shape, shaped
 from xpulpnn_sw.networks.network import Described, Scaling, by_colour
 from xpulpnn_sw.networks.normalisation import Range, exact, fixed_point, shifted_sum, sum_ranges
 
@@ -136,24 +138,6 @@ def _codes(tensor: TfliteTensor) -> Levels:
     return uniform_levels(scale, Fraction(zero - less), _LEAST - less, _GREATEST - less, "ROUND")
 
 
-def _shaped(value: Map, shape: tuple[int, ...]) -> Map:
-    """The same elements, which are one after the other in memory, in another shape."""
-    elements = prod(value.shape)
-    _require(prod(shape) == elements, f"shape must be of {elements} elements, not {dims(shape)}")
-    value.check_unpadded()
-    stored = (*(1,) * (_MAP_AXES - len(shape)), *shape)
-    if len(stored) == _MAP_AXES:
-        value = replace(value, shape=(stored[0], stored[1], stored[2]))
-    is_map = len(shape) == _MAP_AXES
-    return replace(value, places=standard_places(value.shape) if is_map else np.arange(elements).reshape(1, *shape))
-
-
-def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape without the dimensions of 1 before all others, which some operators leave out."""
-    first = next((place for place, size in enumerate(shape[:-1]) if size > 1), len(shape) - 1)
-    return shape[first:]
-
-
 class _Import:
     """A model on its way into a network."""
 
@@ -167,30 +151,19 @@ class _Import:
             "SUB": partial(self._layer, partial(add_maps, sign=-1), 2),
             "AVERAGE_POOL_2D": partial(self._layer, average_pool, 1),
             **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), self._conv),
+            "CONCATENATION": self._concatenation,
             "FULLY_CONNECTED": self._fully_connected,
             "MAX_POOL_2D": self._max_pool,
             "MEAN": self._mean,
             "PAD": self._pad,
             **dict.fromkeys(("QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1"), self._requantise),
             **dict.fromkeys(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"), self._reshape),
+            **dict.fromkeys(TABLE_KINDS, self._table),
         }
 
     def network(self) -> Described:
         """All operators as layers."""
-        operators, (first,) = list(self._model.operators), self._model.inputs
-        if operators and operators[0].kind == "QUANTIZE" and operators[0].inputs == (first,):
-            removed = operators.pop(0)
-            self._note(f"{removed} is left out: inputs are the codes behind it")
-            first = removed.outputs[0]
-        _require(bool(self._model.operators), "operators of the model must be one at least, not none")
-        while (
-            operators
-            and operators[-1].kind in ("SOFTMAX", "DEQUANTIZE")
-            and operators[-1].outputs[:1] == (self._output,)
-        ):
-            removed = operators.pop()
-            self._note(f"{removed} is left out: results are the codes before it")
-            self._output = removed.inputs[0]
+        operators, first, self._output = layer_operators(self._model, self._note)
         try:
             start = self._values[first] = self._map(first, INPUT)
         except InputError as error:
@@ -229,18 +202,21 @@ class _Import:
         own = self._model.tensors[tensor]
         levels, shape = _codes(own), own.shape[1:]
         found = Map.of(levels, stage, (1, 1, prod(shape)), np.arange(0))
-        return _shaped(found, shape)
+        return shaped(found, shape)
 
     def _tensor(self, operator: TfliteOperator, place: int) -> TfliteTensor:
         _require(place < len(operator.inputs), f"inputs must be {place + 1} at least")
         return self._model.tensors[operator.inputs[place]]
 
-    def _value(self, operator: TfliteOperator, place: int) -> Map:
-        """An input that a layer or the network's input gives."""
+    def _value(self, operator: TfliteOperator, place: int, *, padded: bool = False) -> Map:
+        """An input that a layer or the network's input gives, zeros around it in memory unless it may be ``padded``."""
         tensor = self._tensor(operator, place)
         found = self._values.get(operator.inputs[place])
         if found is None:
             raise InputError(f"input must be a result of an operator before, not {tensor.name}")
+        if not padded:
+            # once for all that read it
+            found = self._values[operator.inputs[place]] = self._assembly.surrounded(found)
         return found
 
     def _constant(self, operator: TfliteOperator, place: int, type_: str) -> Ints:
@@ -277,11 +253,13 @@ class _Import:
 
     def _output_of(self, operator: TfliteOperator, found: Map) -> Map:
         shape = self._model.tensors[operator.outputs[0]].shape[1:]
-        _require(_plain(shape) == _plain(found.shape), f"output must be {dims(found.shape)}, not {dims(shape)}")
-        return _shaped(found, shape)
+        _require(
+            plain_shape(shape) == plain_shape(found.shape), f"output must be {dims(found.shape)}, not {dims(shape)}"
+        )
+        return shaped(found, shape)
 
-    def _check_same_codes(self, operator: TfliteOperator) -> None:
-        one, other = self._tensor(operator, 0), self._model.tensors[operator.outputs[0]]
+    def _check_same_codes(self, operator: TfliteOperator, place: int = 0) -> None:
+        one, other = self._tensor(operator, place), self._model.tensors[operator.outputs[0]]
         same = [(*tensor.scales.tolist(), *tensor.zeros.tolist()) for tensor in (one, other)]
         _require(same[0] == same[1], "scale and zero point of the results must be those of the input")
 
@@ -327,7 +305,9 @@ class _Import:
         return Quantised(values=values, scale=scales[:, 0] * source.scale)
 
     def _conv(self, operator: TfliteOperator) -> Map:
-        value, group = self._value(operator, 0), 1
+        value, group = self._value(operator, 0, padded=True), 1
+        if "Around" in operator.options:
+            value = replace(shaped(self._assembly.surrounded(value), value.shape), pads=operator.options["Around"])
         if operator.kind == "CONV_2D":
             weights = self._weights(operator, 0, (0, 3, 1, 2))
         else:
@@ -340,7 +320,7 @@ class _Import:
     def _fully_connected(self, operator: TfliteOperator) -> Map:
         _require(operator.options["WeightsFormat"] == 0, "weights must be in their plain order")
         value, weights = self._value(operator, 0), self._weights(operator, 0, (0, 1))
-        row = _shaped(value, (prod(value.shape),))
+        row = shaped(value, (prod(value.shape),))
         bias = self._bias(operator, value, weights)
         return self._quantised(operator, self._computed(operator, gemm, (row, weights, bias), transB=1))
 
@@ -351,24 +331,54 @@ class _Import:
 
     def _max_pool(self, operator: TfliteOperator) -> Map:
         self._check_same_codes(operator)
-        pooled = self._output_of(operator, self._computed(operator, maximum_pool, [self._value(operator, 0)]))
+        value = self._value(operator, 0, padded=True)
+        pooled = self._output_of(operator, self._computed(operator, maximum_pool, [value]))
         # an activation that clips further than memory does
         return pooled if self._levels(operator).top is None else self._requantise(operator, pooled)
 
     def _mean(self, operator: TfliteOperator) -> Map:
-        axes = sorted(int(axis) % (_MAP_AXES + 1) for axis in self._constant(operator, 1, "INT32").reshape(-1))
-        _require(axes == [1, 2], f"axes must be rows and columns, 1 and 2, not {', '.join(map(str, axes))}")
-        return self._layer(global_average_pool, 1, operator)
+        shape = self._tensor(operator, 0).shape
+        axes = {int(axis) % len(shape) for axis in self._constant(operator, 1, "INT32").reshape(-1)}
+        is_whole = not axes & {0, len(shape) - 1} and all(
+            shape[axis] == 1 for axis in {*range(1, len(shape) - 1)} - axes
+        )
+        _require(bool(axes) and is_whole, f"axes must be rows and columns, not {', '.join(map(str, sorted(axes)))}")
+        value = self._value(operator, 0)
+        pooled = self._computed(operator, global_average_pool, [shaped(value, value.shape)])
+        return self._quantised(operator, pooled)
 
     def _requantise(self, operator: TfliteOperator, value: Map | None = None) -> Map:
         """A map, the input or another, in other codes: averages of single elements."""
         plain, value = replace(operator, options={}), value or self._value(operator, 0)
-        flat = _shaped(value, value.shape)
+        flat = shaped(value, value.shape)
         return self._quantised(operator, self._computed(plain, average_pool, [flat], kernel_shape=[1, 1]))
+
+    def _table(self, operator: TfliteOperator) -> Map:
+        """A map whose codes are looked up, in thresholds: the table rises."""
+        value, output = self._value(operator, 0), self._model.tensors[operator.outputs[0]]
+        table = code_table(operator.kind, self._tensor(operator, 0), output, operator.options)
+        _require(bool((np.diff(table) >= 0).all()), "results must rise with the inputs, not fall")
+        flat = shaped(value, value.shape)
+        least = _LEAST if flat.signed else 0
+        levels = _codes(output)
+        # results begin at these inputs
+        steps = np.searchsorted(table, np.arange(_LEAST + 1, _GREATEST + 1)) + least
+        sums = replace(identity(flat), name=f"table{operator.index}")
+        return self._output_of(operator, self._assembly.looked_up(sums, levels, steps))
+
+    def _concatenation(self, operator: TfliteOperator) -> Map:
+        """Maps beside each other: each in its channels of a wider one, all of these added up."""
+        shape, axis = self._model.tensors[operator.outputs[0]].shape, operator.options["Axis"]
+        _require(operator.options["FusedActivationFunction"] == 0, "fused activation must be NONE")
+        _require(axis % len(shape) == len(shape) - 1, f"axis must be that of channels, {len(shape) - 1}, not {axis}")
+        maps = [self._value(operator, place) for place in range(len(operator.inputs))]
+        for place in range(len(maps)):
+            self._check_same_codes(operator, place)
+        flat = [shaped(one, one.shape) for one in maps]
+        return self._output_of(operator, self._assembly.beside(flat, f"concat{operator.index}"))
 
     def _pad(self, operator: TfliteOperator) -> Map:
         value = self._value(operator, 0)
-        value.check_unpadded()
         around = self._constant(operator, 1, "INT32").reshape(-1, 2).tolist()
         _require(len(around) == _MAP_AXES + 1, "padding must be of [1, row, column, channel]")
         _require(around[0] == [0, 0] == around[_MAP_AXES], "padding must be of rows and columns, not of channels")
@@ -379,4 +389,4 @@ class _Import:
 
     def _reshape(self, operator: TfliteOperator) -> Map:
         self._check_same_codes(operator)
-        return _shaped(self._value(operator, 0), self._model.tensors[operator.outputs[0]].shape[1:])
+        return shaped(self._value(operator, 0), self._model.tensors[operator.outputs[0]].shape[1:])

@@ -193,3 +193,25 @@ def identity(value: Map) -> Sums:
         shape=value.shape,
         places=value.places,
     )
+
+
+_MAP_AXES = 3  # rows, columns and channels
+
+
+def shaped(value: Map, shape: tuple[int, ...]) -> Map:
+    """The same elements, which are one after the other in memory, in another shape."""
+    elements = prod(value.shape)
+    if prod(shape) != elements:
+        raise InputError(f"shape must be of {elements} elements, not {dims(shape)}")
+    value.check_unpadded()
+    stored = (*(1,) * (_MAP_AXES - len(shape)), *shape)
+    if len(stored) == _MAP_AXES:
+        value = replace(value, shape=(stored[0], stored[1], stored[2]))
+    is_map = len(shape) == _MAP_AXES
+    return replace(value, places=standard_places(value.shape) if is_map else np.arange(elements).reshape(1, *shape))
+
+
+def plain_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without the dimensions of 1 before all others, which some operators leave out."""
+    first = next((place for place, size in enumerate(shape[:-1]) if size > 1), len(shape) - 1)
+    return shape[first:]

@@ -174,7 +174,7 @@ REFUSED = {
     "Conv conv1: auto_pad must be NOTSET, VALID, ": refused(("Conv", (ONES,), {"auto_pad": "SAME"})),
     r"Conv conv1: weights must be \[out\]\[channel\]\[row\]\[column\]": refused(("Conv", (COLUMN,), {})),
     "Pad pad1: value around the map": refused(("Pad", (AROUND, (1, np.float32)), {}), ("Conv", (ONES,), {})),
-    "AveragePool averagepool2: padding": refused(("Pad", (AROUND,), {}), ("AveragePool", (), WINDOW)),
+    "Add add2: padding must be right": refused(("Pad", (AROUND,), {}), ("Add", ((1, np.float32),), {})),
     "ReduceMean reducemean1: axes": refused(("ReduceMean", (([1], np.int64),), {})),
     "Conv conv1: domain": refused(("Conv", (ONES,), {"domain": "qonnx.custom_op.channels_last"})),
     "Conv conv1: constant3 must come from a quantiser": refused(("Conv", (THIRDS,), {})),

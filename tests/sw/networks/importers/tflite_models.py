@@ -25,7 +25,11 @@ TABLES = {
     "SUB": "SubOptions",
     "AVERAGE_POOL_2D": "Pool2DOptions",
     "MAX_POOL_2D": "Pool2DOptions",
+    "CONCATENATION": "ConcatenationOptions",
+    "LEAKY_RELU": "LeakyReluOptions",
 }
+CURVES = {"LOGISTIC": lambda real: 1 / (1 + np.exp(-real)), "TANH": np.tanh}
+"""Functions of codes one by one."""
 
 
 class Graph:
@@ -43,11 +47,11 @@ class Graph:
         )
         return len(self.tensors) - 1
 
-    def operator(self, kind, inputs, shape, scale, zero, **options):
-        output = self.tensor(f"{kind}{len(self.operators)}", shape, scale, zero)
+    def operator(self, operator, inputs, shape, scale, zero, kind="INT8", **options):
+        output = self.tensor(f"{operator}{len(self.operators)}", shape, scale, zero, kind)
         number = len(self.operators)
         self.operators.append(
-            TfliteOperator(index=number, kind=kind, inputs=tuple(inputs), outputs=(output,), options=options)
+            TfliteOperator(index=number, kind=operator, inputs=tuple(inputs), outputs=(output,), options=options)
         )
         return output
 
@@ -188,6 +192,32 @@ def views(values, reach, options, outside):
     return seen[:, :: stride[0], :: stride[1]].transpose(0, 1, 2, 4, 5, 3)
 
 
+def split(codes, block, around, zero):
+    """``SPACE_TO_BATCH_ND``: every so many rows and columns become an image of their own."""
+    padded = np.pad(codes, [(0, 0), *map(tuple, around), (0, 0)], constant_values=zero)
+    pieces = [padded[:, *(slice(first, None, step) for first, step in zip(place, block, strict=True))]
+              for place in np.ndindex(*block)]  # fmt: skip
+    return np.concatenate(pieces)
+
+
+def joined(codes, block, cut):
+    """``BATCH_TO_SPACE_ND``: the way back."""
+    pieces = codes.reshape(np.prod(block), -1, *codes.shape[1:])
+    axes = [size * step for size, step in zip(codes.shape[1:], block, strict=False)]
+    whole = np.zeros((pieces.shape[1], *axes, codes.shape[-1]), np.int64)
+    for piece, place in zip(pieces, np.ndindex(*block), strict=True):
+        whole[:, *(slice(first, None, step) for first, step in zip(place, block, strict=True))] = piece
+    return whole[:, *(slice(first, size - last) for (first, last), size in zip(cut, axes, strict=True))]
+
+
+def twice_rounded(steps, factor):
+    """Products of a factor of 31 bits as TFLite has them: halves up, then a power of two, halves away from 0."""
+    mantissa, exponent = np.frexp(factor)
+    product = np.floor(steps * 2.0 ** max(exponent, 0) * np.rint(mantissa * 2**31) / 2**31 + 0.5)
+    product /= 2.0 ** max(-exponent, 0)
+    return np.trunc(product + np.copysign(0.5, product))
+
+
 def results(tensors, one, known):
     """The codes of an operator's output."""
     x, output = tensors[one.inputs[0]], tensors[one.outputs[0]]
@@ -216,12 +246,25 @@ def results(tensors, one, known):
         pooled = seen.mean(axis=(3, 4)) if one.kind == "AVERAGE_POOL_2D" else seen.max(axis=(3, 4))
         return rounded(output, pooled, activation)
     if one.kind == "MEAN":
-        return rounded(output, values.mean(axis=(1, 2)))
+        return rounded(output, values.mean(axis=tuple(tensors[one.inputs[1]].data)).reshape(-1, *output.shape[1:]))
+    if one.kind in CURVES:
+        return rounded(output, CURVES[one.kind](values))
+    if one.kind == "LEAKY_RELU":
+        steps, ratio = known[one.inputs[0]] - x.zeros[0], x.scales[0] / output.scales[0]
+        found = np.where(
+            steps < 0, twice_rounded(steps, ratio * np.float32(options["Alpha"])), twice_rounded(steps, ratio)
+        )
+        return np.clip(found + output.zeros[0], -128, 127).astype(np.int64)
     codes = known[one.inputs[0]]
+    if one.kind == "CONCATENATION":
+        return np.concatenate([known[number] for number in one.inputs], axis=options["Axis"])
+    if one.kind in ("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"):
+        block, ends_ = (tensors[number].data for number in one.inputs[1:])
+        return split(codes, block, ends_, x.zeros[0]) if one.kind[0] == "S" else joined(codes, block, ends_)
     if one.kind == "PAD":
         around = [tuple(pair) for pair in tensors[one.inputs[1]].data]
         return np.pad(codes, around, constant_values=x.zeros[0])
-    assert one.kind in ("RESHAPE", "SQUEEZE")
+    assert one.kind in ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
     return codes.reshape(len(codes), *output.shape[1:])
 
 
@@ -261,3 +304,21 @@ def check(graph, tmp_path, **options):
     codes = graph.rng.integers(-128, 128, (4, *graph.tensors[0].shape[1:]))
     found = run_reference(described.network, described.batch((codes + 128).astype(np.uint8)))
     return described, check_layers(graph.tensors, graph.operators, described.network, found, codes)
+
+
+def check_codes(graph, tmp_path, last=-1, **options):
+    """The network's results are the codes of the ``last`` operator that computes any; returns it, and what is noted."""
+    notes = []
+    path = graph.written(tmp_path / "model.tflite")
+    described = imported(path, **({"wide": True, "note": notes.append} | options))
+    codes = graph.rng.integers(-128, 128, (4, *graph.tensors[0].shape[1:]))
+    known = {0: codes}
+    for one in graph.operators[: len(graph.operators) + 1 + last]:
+        if graph.tensors[one.outputs[0]].type == "INT8":
+            known[one.outputs[0]] = results(graph.tensors, one, known)
+    found = run_reference(described.network, described.batch((codes + 128).astype(np.uint8)))[-1].astype(np.int64)
+    right = known[graph.operators[last].outputs[0]]
+    own = found.reshape(right.shape) - (0 if described.network.stages[-1].precision.y_signed else 128)
+    assert np.unique(right).size > 20
+    np.testing.assert_array_equal(own, right)
+    return described, notes

@@ -1,0 +1,55 @@
+"""Operators of TFLite that look every code up in a table of 256."""
+
+from collections.abc import Callable, Mapping
+from math import exp, frexp, tanh
+from typing import Any
+
+import numpy as np
+
+from xpulpnn_sw.kernels.layout import Ints
+from xpulpnn_sw.networks.importers.tflite_file import TfliteTensor
+
+_LEAST, _GREATEST = -128, 127  # codes
+_BITS = 31  # of TFLite's multipliers
+
+
+def _logistic(real: float) -> float:
+    return 1 / (1 + exp(-real)) if real >= 0 else exp(real) / (1 + exp(real))
+
+
+_FUNCTIONS: Mapping[str, Callable[[float], float]] = {"LOGISTIC": _logistic, "TANH": tanh}
+TABLE_KINDS = (*_FUNCTIONS, "LEAKY_RELU")
+
+
+def code_table(kind: str, source: TfliteTensor, output: TfliteTensor, options: Mapping[str, Any]) -> Ints:
+    """The codes of the results for the codes -128..127, as TFLite computes them."""
+    (scale, zero), (unit, offset) = ((float(one.scales[0]), int(one.zeros[0])) for one in (source, output))
+    steps = [code - zero for code in range(_LEAST, _GREATEST + 1)]
+    if kind in _FUNCTIONS:
+        real = np.array([_FUNCTIONS[kind](scale * step) / unit for step in steps])
+        found = np.trunc(real + np.copysign(0.5, real)).astype(np.int64)
+    else:
+        slopes = scale / unit, scale * float(options["Alpha"]) / unit
+        found = np.array([_multiplied(step, slopes[step < 0]) for step in steps])
+    return np.clip(found + offset, _LEAST, _GREATEST)
+
+
+def _multiplied(value: int, factor: float) -> int:
+    """A product as TFLite rounds it: by a factor of 31 bits, then by a shift, halves away from 0."""
+    fraction, exponent = frexp(factor)
+    whole = round(fraction * 2.0**_BITS)
+    if whole == 1 << _BITS:
+        whole, exponent = whole >> 1, exponent + 1
+    left, right = max(exponent, 0), max(-exponent, 0)
+    return _halved(_doubled(value << left, whole), right)
+
+
+def _doubled(value: int, whole: int) -> int:
+    product = value * whole
+    nudged = product + (1 << _BITS - 1 if product >= 0 else 1 - (1 << _BITS - 1))
+    return -(-nudged >> _BITS) if nudged < 0 else nudged >> _BITS
+
+
+def _halved(value: int, shift: int) -> int:
+    half = 1 << shift >> 1
+    return -(-value + half >> shift) if value < 0 else value + half >> shift

@@ -1,0 +1,144 @@
+"""Operators of TFLite models besides those of convolutions and products: results are TFLite's codes."""
+
+import re
+
+import pytest
+
+from xpulpnn.errors import InputError
+
+from .tflite_models import NONE, RELU, SAME, VALID, Graph, check_codes, convolving, imported, window
+
+pytestmark = pytest.mark.flow
+
+FULLY = {"FusedActivationFunction": NONE, "WeightsFormat": 0}
+
+
+def kinds(described):
+    return [stage.kind.name for stage in described.network.stages]
+
+
+def test_flattening_with_an_open_batch(tmp_path):
+    """The shape that a map is brought to is computed by the model, as Keras writes it."""
+    g = Graph((1, 4, 3, 4), 0.02, 11)
+    a = g.weighted("CONV_2D", g.input, (6, 3, 3, 4), (1, 4, 3, 6), 0.05, -128, **convolving((1, 1), SAME, RELU))
+    shape = g.operator("SHAPE", (a,), (4,), 1, 0, kind="INT32")
+    ends = [g.numbers([end]) for end in (0, 1, 1)]
+    first = g.operator("STRIDED_SLICE", (shape, *ends), (), 1, 0, kind="INT32")
+    packed = g.operator("PACK", (first, g.numbers(-1)), (2,), 1, 0, kind="INT32")
+    flat = g.operator("RESHAPE", (a, packed), (1, 72), 0.05, -128)
+    g.weighted("FULLY_CONNECTED", flat, (30, 72), (1, 30), 0.2, 3, **FULLY)
+    described, notes = check_codes(g, tmp_path)
+    assert kinds(described) == ["conv", "linear"]
+    assert not notes
+
+
+@pytest.mark.parametrize("end", ["SOFTMAX", "LOGISTIC"])
+def test_ends_that_do_not_change_the_greatest(tmp_path, end):
+    """What is written down as bytes, a quantiser behind it, is left out with it."""
+    g = Graph((1, 24), 0.02, 11)
+    a = g.weighted("FULLY_CONNECTED", g.input, (30, 24), (1, 30), 0.1, 3, **FULLY)
+    b = g.operator(end, (a,), (1, 30), 1 / 256, -128)
+    g.operator("QUANTIZE", (b,), (1, 30), 1 / 256, 0, kind="UINT8")
+    _, notes = check_codes(g, tmp_path, -3)
+    left = [f"operator 2 (QUANTIZE) is left out: {(same := 'results are the codes before it')}"]
+    assert notes == [*left, f"operator 1 ({end}) is left out: {same}"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale", "zero", "options"),
+    [
+        ("LOGISTIC", 1 / 256, -128, {}),
+        ("TANH", 1 / 128, 0, {}),
+        ("LEAKY_RELU", 0.013, -60, {"Alpha": 0.1}),
+        ("LEAKY_RELU", 0.04, 20, {"Alpha": 0.3}),
+    ],
+)
+def test_tables(tmp_path, kind, scale, zero, options):
+    """Functions of single codes, of signed maps and such that begin at 0."""
+    for before in (-20, -128):
+        g = Graph((1, 5, 6, 4), 0.02, 11)
+        a = g.weighted("CONV_2D", g.input, (6, 1, 1, 4), (1, 5, 6, 6), 0.031, before, **convolving())
+        b = g.operator(kind, (a,), (1, 5, 6, 6), scale, zero, **options)
+        pooling = window((1, 1), VALID, FilterHeight=1, FilterWidth=2)
+        g.operator("MAX_POOL_2D", (b,), (1, 5, 5, 6), scale, zero, **pooling)
+        described, _ = check_codes(g, tmp_path)
+        assert kinds(described) == ["pointwise", "depthwise", "maxpool"]
+
+
+def test_maps_beside_each_other(tmp_path):
+    """Three maps of different channels, the first the input itself."""
+    for zero in (11, -128):
+        g = Graph((1, 5, 6, 4), 0.02, zero)
+        a = g.weighted("CONV_2D", g.input, (3, 3, 3, 4), (1, 5, 6, 3), 0.02, zero, **convolving())
+        b = g.weighted("CONV_2D", a, (5, 1, 1, 3), (1, 5, 6, 5), 0.02, zero, **convolving())
+        sides = {"Axis": 3, "FusedActivationFunction": NONE}
+        c = g.operator("CONCATENATION", (g.input, b, a), (1, 5, 6, 12), 0.02, zero, **sides)
+        g.weighted("CONV_2D", c, (4, 2, 2, 12), (1, 4, 5, 4), 0.1, 5, **convolving((1, 1), VALID))
+        described, _ = check_codes(g, tmp_path)
+        assert kinds(described)[2:] == [*["pointwise"] * 3, "add", "add", "conv"]
+    g.operators[2].options["Axis"] = 1
+    with pytest.raises(
+        InputError, match=re.escape("operator 2 (CONCATENATION): axis must be that of channels, 3, not 1")
+    ):
+        imported(g.written(tmp_path / "model.tflite"))
+
+
+@pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D"])
+def test_gaps_by_blocks(tmp_path, kind):
+    """A convolution between blocks that are taken apart and put together again has gaps in its filters."""
+    g = Graph((1, 9, 8, 6), 0.02, 11)
+    block, around, cut = g.numbers([2, 3]), g.numbers([[2, 3], [3, 4]]), g.numbers([[0, 1], [0, 1]])
+    a = g.operator("SPACE_TO_BATCH_ND", (g.input, block, around), (6, 7, 5, 6), 0.02, 11)
+    filters, axis = ((6, 3, 3, 6), 0) if kind == "CONV_2D" else ((1, 3, 3, 6), 3)
+    more = {} if kind == "CONV_2D" else {"DepthMultiplier": 1}
+    b = g.weighted(kind, a, filters, (6, 5, 3, 6), 0.05, 3, axis=axis, **convolving((1, 1), VALID), **more)
+    g.operator("BATCH_TO_SPACE_ND", (b, block, cut), (1, 9, 8, 6), 0.05, 3)
+    described, notes = check_codes(g, tmp_path)
+    assert kinds(described) == ["conv" if kind == "CONV_2D" else "depthwise"]
+    assert len(notes) == 1
+    g.tensors[around] = g.tensors[around]
+    g.operators[1] = g.operators[0]
+    with pytest.raises(InputError, match=r"^operator 0 \(SPACE_TO_BATCH_ND\): a convolution "):
+        imported(g.written(tmp_path / "model.tflite"))
+
+
+def test_sequences(tmp_path):
+    """Convolutions in one direction, one with gaps by blocks, and the mean of all places."""
+    g = Graph((1, 14, 4), 0.02, 11)
+    a = g.operator("EXPAND_DIMS", (g.input, g.numbers(1)), (1, 1, 14, 4), 0.02, 11)
+    b = g.weighted("CONV_2D", a, (6, 1, 3, 4), (1, 1, 14, 6), 0.05, -128, **convolving((1, 1), SAME, RELU))
+    c = g.operator("SQUEEZE", (b,), (1, 14, 6), 0.05, -128)
+    block = g.numbers([2])
+    d = g.operator("SPACE_TO_BATCH_ND", (c, block, g.numbers([[4, 0]])), (2, 9, 6), 0.05, -128)
+    e = g.operator("EXPAND_DIMS", (d, g.numbers(1)), (2, 1, 9, 6), 0.05, -128)
+    f = g.weighted("CONV_2D", e, (8, 1, 3, 6), (2, 1, 7, 8), 0.2, 5, **convolving((1, 1), VALID))
+    h = g.operator("SQUEEZE", (f,), (2, 7, 8), 0.2, 5)
+    i = g.operator("BATCH_TO_SPACE_ND", (h, block, g.numbers([[0, 0]])), (1, 14, 8), 0.2, 5)
+    j = g.operator("MEAN", (i, g.numbers([1])), (1, 8), 0.05, -3)
+    g.weighted("FULLY_CONNECTED", j, (30, 8), (1, 30), 0.05, 3, **FULLY)
+    described, _ = check_codes(g, tmp_path)
+    assert kinds(described) == ["conv", "conv", "avgpool", "linear"]
+
+
+PADDED = {
+    "depthwise": lambda g, x: g.weighted(
+        "DEPTHWISE_CONV_2D", x, (1, 2, 2, 4), (1, 8, 10, 4), 0.05, 3, axis=3, **convolving((1, 1), VALID)
+    ),
+    "avgpool": lambda g, x: g.operator(
+        "AVERAGE_POOL_2D", (x,), (1, 7, 9, 4), 0.02, 11, **window((1, 1), VALID, FilterHeight=3, FilterWidth=3)
+    ),
+    "maxpool": lambda g, x: g.operator(
+        "MAX_POOL_2D", (x,), (1, 8, 10, 4), 0.02, 11, **window((1, 1), VALID, FilterHeight=2, FilterWidth=2)
+    ),
+    "add": lambda g, x: g.operator("ADD", (x, x), (1, 9, 11, 4), 0.03, 2, FusedActivationFunction=NONE),
+}
+
+
+@pytest.mark.parametrize("behind", PADDED)
+def test_padding_that_no_layer_has(tmp_path, behind):
+    """Zeros around a map in front of what cannot add them itself are written into memory."""
+    g = Graph((1, 5, 6, 4), 0.02, 11)
+    a = g.operator("PAD", (g.input, g.numbers([[0, 0], [3, 1], [2, 3], [0, 0]])), (1, 9, 11, 4), 0.02, 11)
+    PADDED[behind](g, a)
+    described, _ = check_codes(g, tmp_path)
+    assert kinds(described) == ["depthwise", behind]
