@@ -265,6 +265,35 @@ def fit_average(sums: Sums, levels: Levels) -> RuleFit:
     return RuleFit(arrays=arrays, moved=moved, total=len(levels.results), worst=worst, reach=reach)
 
 
+_SLOPES = (0, 1000, 500, 250, 150, 135)  # parts of a step that averages grow by over all results, to meet halves
+
+
+def away_average(sums: Sums, levels: Levels) -> dict[str, int] | None:
+    """Factor, summand and shift of an average whose halves go away from the centre; None if no numbers do that.
+
+    Results are in the scale of the map. The factor is a little greater than that of the scale, so that halves below the
+    centre are missed and those above are met.
+    """
+    assert sums.centre is not None
+    source, one, area = sums.sources[0], sums.channels[0], sums.area
+    moved = (source.offset - levels.offset) / levels.scale
+    if source.scale != levels.scale or moved.denominator != 1:
+        return None
+    steps: list[int] = []
+    for result in levels.results:
+        above = result - int(moved) - sums.centre
+        step = (sums.centre + above) * area - (area // 2 if above > 0 else (area - 1) // 2)
+        steps.append(min(max(step, one.least), one.most + 1))
+    for part in _SLOPES:
+        slope = Fraction(1, area) * (1 + (Fraction(1, part * area) if part else 0))
+        channel = Channel(least=one.least, most=one.most, slope=slope, steps=steps)
+        rule = fitted([channel], levels.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, area=area)
+        if rule is not None:
+            (factor,), (summand,), shift = rule
+            return {"factor": factor, "summand": summand, "shift": shift}
+    return None
+
+
 def fit_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels) -> RuleFit:
     """Factors, summand and shift of the sum of two maps."""
     first, second = sums.sources

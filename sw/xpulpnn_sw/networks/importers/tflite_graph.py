@@ -10,7 +10,7 @@ from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator
 
 # at the end: which result is the greatest does not depend on them
-_ENDS = ("SOFTMAX", "LOG_SOFTMAX", "LOGISTIC", "DEQUANTIZE")
+END_KINDS = ("SOFTMAX", "LOG_SOFTMAX", "LOGISTIC", "DEQUANTIZE")
 # shapes of maps with an open batch, as flattening has them: the file says them too
 _SHAPES = ("SHAPE", "STRIDED_SLICE", "PACK", "CONCATENATION")
 _INTEGERS = ("INT32", "INT64")
@@ -46,8 +46,8 @@ def _type(model: TfliteModel, tensors: Sequence[int]) -> str:
 def _is_end(model: TfliteModel, operators: Sequence[TfliteOperator]) -> bool:
     """Return whether the last operator changes how results are written down alone."""
     end = operators[-1]
-    is_behind = len(operators) > 1 and operators[-2].kind in _ENDS and operators[-2].outputs[:1] == end.inputs[:1]
-    return end.kind in _ENDS or (end.kind == "QUANTIZE" and (is_behind or _type(model, end.outputs) == "UINT8"))
+    is_behind = len(operators) > 1 and operators[-2].kind in END_KINDS and operators[-2].outputs[:1] == end.inputs[:1]
+    return end.kind in END_KINDS or (end.kind == "QUANTIZE" and (is_behind or _type(model, end.outputs) == "UINT8"))
 
 
 def _with_gaps(model: TfliteModel, operators: Sequence[TfliteOperator]) -> list[TfliteOperator]:

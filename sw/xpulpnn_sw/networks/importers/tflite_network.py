@@ -20,7 +20,7 @@ from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
-from xpulpnn_sw.networks.importers.levels import Levels, uniform_levels
+from xpulpnn_sw.networks.importers.levels import Levels
 from xpulpnn_sw.networks.importers.onnx_layers import (
     add_maps,
     average_pool,
@@ -30,16 +30,16 @@ from xpulpnn_sw.networks.importers.onnx_layers import (
     onnx_convolution,
 )
 from xpulpnn_sw.networks.importers.onnx_node import Given, OnnxNode, OnnxOperator
-from xpulpnn_sw.networks.importers.plans import RuleFit
+from xpulpnn_sw.networks.importers.plans import RuleFit, away_average
 from xpulpnn_sw.networks.importers.registry import ImportOptions
+from xpulpnn_sw.networks.importers.tflite_codes import GREATEST, LEAST, TABLE_KINDS, code_table, tensor_codes
 from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator, TfliteTensor, read_graph
-from xpulpnn_sw.networks.importers.tflite_graph import layer_operators
-from xpulpnn_sw.networks.importers.tflite_tables import TABLE_KINDS, code_table
+from xpulpnn_sw.networks.importers.tflite_graph import END_KINDS, layer_operators
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, dims, identity, plain_shape, shaped
 from xpulpnn_sw.networks.network import Described, Scaling, by_colour
 from xpulpnn_sw.networks.normalisation import Range, exact, fixed_point, shifted_sum, sum_ranges
 
-_BYTE, _LEAST, _GREATEST = 8, -128, 127  # bits of codes, and their range
+_BYTE = 8  # bits of codes
 _SAMPLE_SHIFT = 16
 _MAP_AXES = 3  # rows, columns and channels, besides the batch
 # where activations clip, in the order of TFLite's numbers for fused ones
@@ -109,6 +109,11 @@ class _Assembly(NetworkAssembly):
             added = Range(sums.channels[0].least, sums.channels[0].most), _zero(source)
             arrays = shifted_sum([float(source.scale / levels.scale)], [added], zero, sums.area)
             (arrays["factor"],) = arrays.pop("factors")
+            if sums.centre is not None:
+                away = away_average(sums, levels)
+                if away is None and sums.area % 2 == 0:
+                    self.note(f"{sums.name}: halves of averages go up, not away from the code 0 as TFLite's")
+                arrays = away or arrays
         else:
             # with the zero point of the inputs, which is around the map too
             least, most, bias = zip(*((one.least, one.most, int(one.b / one.a)) for one in sums.channels), strict=True)
@@ -125,19 +130,6 @@ def _zero(value: Map | Levels) -> int:
     return int(-value.offset / value.scale)
 
 
-def _codes(tensor: TfliteTensor) -> Levels:
-    """The codes of a tensor as the network has them."""
-    _require(tensor.type == "INT8", f"{tensor.name} must be INT8, not {tensor.type}")
-    _require(len(tensor.scales) == 1, f"{tensor.name} must have one scale, not {len(tensor.scales)}")
-    _require(tensor.shape[:1] == (1,), f"{tensor.name} must be a batch of 1, not {dims(tensor.shape)}")
-    zero = int(tensor.zeros[0])
-    ends = f"{_LEAST}..{_GREATEST}"
-    _require(_LEAST <= zero <= _GREATEST, f"zero point of {tensor.name} must be {ends}, not {zero}")
-    less = 0 if zero != _LEAST else _LEAST
-    scale = Fraction(float(tensor.scales[0]))
-    return uniform_levels(scale, Fraction(zero - less), _LEAST - less, _GREATEST - less, "ROUND")
-
-
 class _Import:
     """A model on its way into a network."""
 
@@ -149,7 +141,7 @@ class _Import:
         self._operators: Mapping[str, Callable[[TfliteOperator], Map]] = {
             "ADD": partial(self._layer, partial(add_maps, sign=1), 2),
             "SUB": partial(self._layer, partial(add_maps, sign=-1), 2),
-            "AVERAGE_POOL_2D": partial(self._layer, average_pool, 1),
+            "AVERAGE_POOL_2D": self._average_pool,
             **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), self._conv),
             "CONCATENATION": self._concatenation,
             "FULLY_CONNECTED": self._fully_connected,
@@ -181,7 +173,8 @@ class _Import:
         return self._assembly.finish()
 
     def _take(self, operator: TfliteOperator) -> None:
-        known = f"{', '.join(self._operators)} or, at the end, SOFTMAX"
+        _require(operator.kind not in END_KINDS or operator.kind in self._operators, "operator must be the last one")
+        known = f"{', '.join(self._operators)} or, at the end, {', '.join(END_KINDS)}"
         _require(operator.kind in self._operators, f"operators must be {known}, not {operator.kind}")
         _require(len(operator.outputs) == 1, f"outputs must be 1, not {len(operator.outputs)}")
         self._values[operator.outputs[0]] = self._operators[operator.kind](operator)
@@ -189,7 +182,7 @@ class _Import:
     def _scaling(self, start: Map, colours: int) -> Scaling:
         spread = self._options.by_colour(colours)
         if self._options.samples is None and not spread:
-            return Scaling(add=_LEAST) if start.signed else Scaling()
+            return Scaling(add=LEAST) if start.signed else Scaling()
         (low, high), half = self._options.ends, Fraction(1, 2)
         units = [(mean, start.scale * deviation) for mean, deviation in spread or [(Fraction(0), Fraction(1))]]
         one = 1 << _SAMPLE_SHIFT
@@ -200,7 +193,7 @@ class _Import:
     def _map(self, tensor: int, stage: str) -> Map:
         """A tensor whose codes a layer computes."""
         own = self._model.tensors[tensor]
-        levels, shape = _codes(own), own.shape[1:]
+        levels, shape = tensor_codes(own), own.shape[1:]
         found = Map.of(levels, stage, (1, 1, prod(shape)), np.arange(0))
         return shaped(found, shape)
 
@@ -229,7 +222,7 @@ class _Import:
 
     def _levels(self, operator: TfliteOperator) -> Levels:
         """The codes of the output; where its activation clips inside their range, they are numbered from there on."""
-        levels, name = _codes(self._model.tensors[operator.outputs[0]]), "NONE"
+        levels, name = tensor_codes(self._model.tensors[operator.outputs[0]]), "NONE"
         if operator.kind in _ENDS:
             name = operator.kind
         elif "FusedActivationFunction" in operator.options:
@@ -329,6 +322,12 @@ class _Import:
         given = [self._value(operator, place) for place in range(inputs)]
         return self._quantised(operator, self._computed(operator, compute, given))
 
+    def _average_pool(self, operator: TfliteOperator) -> Map:
+        """An average of codes, halves of which go away from the code 0."""
+        value = self._value(operator, 0)
+        sums = self._computed(operator, average_pool, [value])
+        return self._quantised(operator, replace(sums, centre=0 if value.signed else -LEAST))
+
     def _max_pool(self, operator: TfliteOperator) -> Map:
         self._check_same_codes(operator)
         value = self._value(operator, 0, padded=True)
@@ -344,8 +343,7 @@ class _Import:
         )
         _require(bool(axes) and is_whole, f"axes must be rows and columns, not {', '.join(map(str, sorted(axes)))}")
         value = self._value(operator, 0)
-        pooled = self._computed(operator, global_average_pool, [shaped(value, value.shape)])
-        return self._quantised(operator, pooled)
+        return self._quantised(operator, self._computed(operator, global_average_pool, [shaped(value, value.shape)]))
 
     def _requantise(self, operator: TfliteOperator, value: Map | None = None) -> Map:
         """A map, the input or another, in other codes: averages of single elements."""
@@ -359,12 +357,10 @@ class _Import:
         table = code_table(operator.kind, self._tensor(operator, 0), output, operator.options)
         _require(bool((np.diff(table) >= 0).all()), "results must rise with the inputs, not fall")
         flat = shaped(value, value.shape)
-        least = _LEAST if flat.signed else 0
-        levels = _codes(output)
         # results begin at these inputs
-        steps = np.searchsorted(table, np.arange(_LEAST + 1, _GREATEST + 1)) + least
+        steps = np.searchsorted(table, np.arange(LEAST + 1, GREATEST + 1)) + (LEAST if flat.signed else 0)
         sums = replace(identity(flat), name=f"table{operator.index}")
-        return self._output_of(operator, self._assembly.looked_up(sums, levels, steps))
+        return self._output_of(operator, self._assembly.looked_up(sums, tensor_codes(output), steps))
 
     def _concatenation(self, operator: TfliteOperator) -> Map:
         """Maps beside each other: each in its channels of a wider one, all of these added up."""
@@ -372,10 +368,10 @@ class _Import:
         _require(operator.options["FusedActivationFunction"] == 0, "fused activation must be NONE")
         _require(axis % len(shape) == len(shape) - 1, f"axis must be that of channels, {len(shape) - 1}, not {axis}")
         maps = [self._value(operator, place) for place in range(len(operator.inputs))]
-        for place in range(len(maps)):
+        for place, one in enumerate(maps):
             self._check_same_codes(operator, place)
-        flat = [shaped(one, one.shape) for one in maps]
-        return self._output_of(operator, self._assembly.beside(flat, f"concat{operator.index}"))
+            maps[place] = shaped(one, one.shape)
+        return self._output_of(operator, self._assembly.beside(maps, f"concat{operator.index}"))
 
     def _pad(self, operator: TfliteOperator) -> Map:
         value = self._value(operator, 0)

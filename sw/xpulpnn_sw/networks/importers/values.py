@@ -84,6 +84,8 @@ class Sums:
     shape: Shape  # Rows, columns and channels of the results, after the poolings
     places: Ints  # as of Map
     area: int = 1  # of an average's window
+    # the number in memory from which halves of an average are rounded away; None: they go up
+    centre: int | None = None
     # of an addition of two maps: what its sums are, instead of whole numbers
     factors: tuple[Fraction, Fraction] | None = None
 

@@ -142,3 +142,22 @@ def test_padding_that_no_layer_has(tmp_path, behind):
     PADDED[behind](g, a)
     described, _ = check_codes(g, tmp_path)
     assert kinds(described) == ["depthwise", behind]
+
+
+@pytest.mark.parametrize("size", [(2, 2), (2, 1), (4, 4), (3, 5), (8, 8)])
+@pytest.mark.parametrize(("zero", "activation"), [(-20, NONE), (-128, NONE), (5, RELU)])
+def test_halves_of_averages_go_away_from_the_code_0(tmp_path, size, zero, activation):
+    g = Graph((1, 33, 34, 2), 0.02, zero)
+    pooling = window((1, 1), VALID, activation, FilterHeight=size[0], FilterWidth=size[1])
+    g.operator("AVERAGE_POOL_2D", (g.input,), (1, 34 - size[0], 35 - size[1], 2), 0.02, zero, **pooling)
+    _, notes = check_codes(g, tmp_path)
+    assert not notes
+
+
+def test_averages_that_no_factor_rounds_so(tmp_path):
+    g = Graph((1, 24, 24, 2), 0.02, -20)
+    pooling = window((1, 1), VALID, FilterHeight=20, FilterWidth=20)
+    g.operator("AVERAGE_POOL_2D", (g.input,), (1, 5, 5, 2), 0.02, -20, **pooling)
+    notes = []
+    imported(g.written(tmp_path / "model.tflite"), note=notes.append)
+    assert notes == ["avgpool0: halves of averages go up, not away from the code 0 as TFLite's"]

@@ -241,6 +241,12 @@ def results(tensors, one, known):
         return rounded(output, values + (second if one.kind == "ADD" else -second), activation)
     if one.kind in KINDS:
         return rounded(output, values, KINDS[one.kind])
+    if one.kind == "AVERAGE_POOL_2D" and x.scales == output.scales:
+        size = options["FilterHeight"], options["FilterWidth"]
+        sums = views(known[one.inputs[0]], size, options, 0).sum(axis=(3, 4))
+        # as C divides, half of the divisor added away from 0
+        found = np.trunc((sums + np.where(sums > 0, 1, -1) * (np.prod(size) // 2)) / np.prod(size))
+        return np.clip(found, *ends(output, activation)).astype(np.int64)
     if one.kind in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
         seen = views(values, (options["FilterHeight"], options["FilterWidth"]), options, -np.inf)
         pooled = seen.mean(axis=(3, 4)) if one.kind == "AVERAGE_POOL_2D" else seen.max(axis=(3, 4))

@@ -1,16 +1,38 @@
-"""Operators of TFLite that look every code up in a table of 256."""
+"""Codes of TFLite's tensors, and operators that look every code up in a table of 256."""
 
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from math import exp, frexp, tanh
 from typing import Any
 
 import numpy as np
 
+from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
+from xpulpnn_sw.networks.importers.levels import Levels, uniform_levels
 from xpulpnn_sw.networks.importers.tflite_file import TfliteTensor
+from xpulpnn_sw.networks.importers.values import dims
 
-_LEAST, _GREATEST = -128, 127  # codes
+LEAST, GREATEST = -128, 127  # codes as TFLite has them
 _BITS = 31  # of TFLite's multipliers
+
+
+def _require(held: bool, what: str) -> None:
+    if not held:
+        raise InputError(what)
+
+
+def tensor_codes(tensor: TfliteTensor) -> Levels:
+    """The codes of a tensor as the network has them."""
+    _require(tensor.type == "INT8", f"{tensor.name} must be INT8, not {tensor.type}")
+    _require(len(tensor.scales) == 1, f"{tensor.name} must have one scale, not {len(tensor.scales)}")
+    _require(tensor.shape[:1] == (1,), f"{tensor.name} must be a batch of 1, not {dims(tensor.shape)}")
+    zero = int(tensor.zeros[0])
+    ends = f"{LEAST}..{GREATEST}"
+    _require(LEAST <= zero <= GREATEST, f"zero point of {tensor.name} must be {ends}, not {zero}")
+    less = 0 if zero != LEAST else LEAST
+    scale = Fraction(float(tensor.scales[0]))
+    return uniform_levels(scale, Fraction(zero - less), LEAST - less, GREATEST - less, "ROUND")
 
 
 def _logistic(real: float) -> float:
@@ -24,14 +46,14 @@ TABLE_KINDS = (*_FUNCTIONS, "LEAKY_RELU")
 def code_table(kind: str, source: TfliteTensor, output: TfliteTensor, options: Mapping[str, Any]) -> Ints:
     """The codes of the results for the codes -128..127, as TFLite computes them."""
     (scale, zero), (unit, offset) = ((float(one.scales[0]), int(one.zeros[0])) for one in (source, output))
-    steps = [code - zero for code in range(_LEAST, _GREATEST + 1)]
+    steps = [code - zero for code in range(LEAST, GREATEST + 1)]
     if kind in _FUNCTIONS:
         real = np.array([_FUNCTIONS[kind](scale * step) / unit for step in steps])
         found = np.trunc(real + np.copysign(0.5, real)).astype(np.int64)
     else:
         slopes = scale / unit, scale * float(options["Alpha"]) / unit
         found = np.array([_multiplied(step, slopes[step < 0]) for step in steps])
-    return np.clip(found + offset, _LEAST, _GREATEST)
+    return np.clip(found + offset, LEAST, GREATEST)
 
 
 def _multiplied(value: int, factor: float) -> int:
