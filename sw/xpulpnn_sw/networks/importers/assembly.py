@@ -241,23 +241,21 @@ class NetworkAssembly:
         """A map with the zeros around it in memory: a layer moves each element by filters with one weight of 1."""
         if value.pads == NO_PADS:
             return value
-        zero, (top, bottom, left, right), (height, width, channels) = (
-            -value.offset / value.scale,
-            value.pads,
-            value.shape,
-        )
+        (top, bottom, left, right), (height, width, channels) = value.pads, value.shape
+        zero, is_standard = -value.offset / value.scale, np.array_equal(value.places, standard_places(value.shape))
         own = range(-(1 << value.bits - 1), 1 << value.bits - 1) if value.signed else range(1 << value.bits)
-        if value.bits == SIGN_BITS or zero not in own or value.places.ndim != len(NO_PADS):
+        if value.bits == SIGN_BITS or zero not in own or not is_standard:
             raise InputError("padding must be right before a convolution or a maximum pooling, not here")
         # such that a filter meets the map everywhere
         rows, columns, pad = top + bottom + 1, left + right + 1, int(zero)
+        shape = (height + top + bottom, width + left + right, channels)
+        # first, since it refuses maps that are too large
+        places = standard_places(shape)
         weights = np.zeros((channels, rows, columns), np.int64)
         weights[:, bottom, right] = 1
         around = f"p={top + bottom}x{top + bottom}x{left + right}x{left + right}"
         flat = replace(value, pads=NO_PADS)
         layer = f"{dims(value.shape)}:{rows}x{columns}:{around}"
-        shape = (height + top + bottom, width + left + right, channels)
-        places = standard_places(shape)
         sums = replace(identity(flat), layer=layer, weights=weights, pad=pad, name="pad", shape=shape, places=places)
         stage = self._copied(sums)
         low, high = min(value.low, pad), max(value.high, pad)

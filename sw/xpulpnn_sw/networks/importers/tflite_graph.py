@@ -31,7 +31,7 @@ def layer_operators(model: TfliteModel, note: Callable[[str], object]) -> tuple[
         removed = operators.pop(0)
         note(f"{removed} is left out: inputs are the codes behind it")
         first = removed.outputs[0]
-    while operators and operators[-1].outputs[:1] == (last,) and _is_end(model, operators):
+    while operators and operators[-1].inputs and operators[-1].outputs[:1] == (last,) and _is_end(model, operators):
         removed = operators.pop()
         note(f"{removed} is left out: results are the codes before it")
         last = removed.inputs[0]
@@ -93,6 +93,6 @@ def _merged(model: TfliteModel, operators: Sequence[TfliteOperator]) -> TfliteOp
 
 def _numbers(model: TfliteModel, operator: TfliteOperator, place: int) -> Ints:
     data = model.tensors[operator.inputs[place]].data if place < len(operator.inputs) else None
-    if data is None or data.dtype.kind != "i":
-        raise InputError(f"{operator}: input {place} must be integers in the file, not others")
+    if data is None or data.dtype.kind != "i" or data.size % place:
+        raise InputError(f"{operator}: input {place} must be integers in the file, a pair for each axis, not others")
     return data.astype(np.int64).reshape(-1)

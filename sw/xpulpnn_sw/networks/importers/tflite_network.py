@@ -163,7 +163,7 @@ class _Import:
         for operator in operators:
             try:
                 self._take(operator)
-            except (InputError, LayerError, ValueError, IndexError) as error:
+            except (InputError, LayerError, ValueError, IndexError, ArithmeticError) as error:
                 raise InputError(f"{operator}: {error}") from None
         result = self._values.get(self._output)
         if result is None or result.stage != self._assembly.last:
