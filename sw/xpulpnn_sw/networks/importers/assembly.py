@@ -41,6 +41,7 @@ from xpulpnn_sw.networks.network import Described, Scaling, by_colour
 
 INPUT = "input"
 SAMPLE_BITS = 8
+_ROW_AXES = 2  # of a tensor that is a row: the batch and the elements
 
 
 def _letter(bits: int, *, signed: bool, usual: bool) -> str:
@@ -286,6 +287,21 @@ class NetworkAssembly:
         sums = replace(identity(value), kernel="pointwise", layer=layer, weights=weights, name=name)
         low, high, places = min(value.low, 0), max(value.high, 0), standard_places(shape)
         return replace(value, stage=self._copied(sums), shape=shape, places=places, low=low, high=high)
+
+    def repeated(self, value: Map, copies: int) -> Map:
+        """A map whose channels are there several times, one copy behind the other; its tensor has them in the last axis
+        if it is a row, else as channels.
+        """
+        channels = value.shape[2]
+        shape = (*value.shape[:2], channels * copies)
+        weights = np.tile(np.eye(channels, dtype=np.int64), (copies, 1))[:, np.newaxis, np.newaxis]
+        flat = replace(value, pads=NO_PADS)
+        layer = f"{dims(value.shape)}:{shape[2]}:p=0"
+        sums = replace(identity(flat), kernel="pointwise", layer=layer, weights=weights, name="copies")
+        moved = value.places // channels * shape[2] + value.places % channels
+        axis = 1 if value.places.ndim > _ROW_AXES else value.places.ndim - 1
+        places = np.concatenate([moved + number * channels for number in range(copies)], axis=axis)
+        return replace(value, stage=self._copied(sums), shape=shape, places=places)
 
     def _copied(self, sums: Sums) -> str:
         """Add a layer with weights whose results are its sums."""

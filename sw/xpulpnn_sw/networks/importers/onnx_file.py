@@ -58,7 +58,7 @@ def _patches(node: OnnxNode, weights: Any, tensors: Tensors) -> NDArray[Any]:
 
 
 # ends of networks that do not change which result is the greatest
-_LEFT_OUT = ("Softmax", "LogSoftmax", "ArgMax", "TopK", "QLinearSoftmax")
+_LEFT_OUT = ("Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "TopK", "QLinearSoftmax", "QLinearSigmoid")
 # what may be behind these
 _UNCHANGED = (
     *("QuantizeLinear", "DequantizeLinear", "Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"),

@@ -211,7 +211,12 @@ def onnx_convolution(net: NetworkAssembly, node: OnnxNode, given: Given) -> Valu
     is_sequence = weights.values.ndim == source.places.ndim == SEQUENCE_AXES
     if is_sequence:
         node, source, weights = _sequence(node, source, weights)
-    shape, size, groups = standard(source), weights.values.shape, node.number("group", 1)
+    groups = node.number("group", 1)
+    if _copies(weights) > 1 and weights.values.ndim == MAP_AXES and groups >= 1:
+        weights = _whole(weights, groups, source) if groups > 1 else weights
+        source, weights = _wider(net, node, source, weights)
+        groups, node = 1, replace(node, attributes={**node.attributes, "group": 1})
+    shape, size = standard(source), weights.values.shape
     if len(size) != MAP_AXES:
         raise InputError(f"weights must be [out][channel][row][column], not of shape {size}")
     kernel = node.numbers("kernel_shape", size[2:])
@@ -244,6 +249,24 @@ def onnx_convolution(net: NetworkAssembly, node: OnnxNode, given: Given) -> Valu
         # kernels for images have weights in bytes, and take half the cycles of others all the same
         sums = replace(sums, layer=f"{layer}:image", weight_bits=SAMPLE_BITS)
     return _biased(sums, given[2] if len(given) > 2 else None)
+
+
+_WEIGHTS = range(-128, 128)  # that 8 bits have
+
+
+def _copies(weights: Quantised) -> int:
+    """How often inputs must be there for weights that have more than 8 bits without their zero point."""
+    low, high = int(weights.values.min(initial=0)), int(weights.values.max(initial=0))
+    return max(1, -(low // -_WEIGHTS.start), -(-high // _WEIGHTS[-1]))
+
+
+def _wider(net: NetworkAssembly, node: OnnxNode, source: Map, weights: Quantised) -> tuple[Map, Quantised]:
+    """A map whose channels are there several times, and weights of 8 bits, whose sums are those that there were."""
+    copies = _copies(weights)
+    net.note(f"{node}: weights without their zero point have more than 8 bits, so that inputs are there {copies} times")
+    parts = [(weights.values + number) // copies for number in range(copies)]
+    whole = Quantised(values=np.concatenate(parts, axis=1), scale=np.concatenate([weights.scale] * copies, axis=1))
+    return net.repeated(source, copies), whole
 
 
 def _sequence(node: OnnxNode, source: Map, weights: Quantised) -> tuple[OnnxNode, Map, Quantised]:
@@ -285,8 +308,10 @@ def _whole(weights: Quantised, groups: int, source: Map) -> Quantised:
     return Quantised(values=values, scale=scale)
 
 
-def _linear(node: OnnxNode, source: Map, weights: Quantised) -> Sums:
+def _linear(net: NetworkAssembly, node: OnnxNode, source: Map, weights: Quantised) -> Sums:
     """A product with ``weights`` ``[out][in]``, whose inputs are in the order of the model's tensor."""
+    if _copies(weights) > 1:
+        source, weights = _wider(net, node, source, weights)
     outputs, inputs = weights.values.shape
     order = source.places.ravel()
     if source.places.shape[-1] != len(order) or inputs != len(order):
@@ -306,7 +331,7 @@ def matrix_product(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``MatMul`` of a row with a constant."""
     source = net.map_of(given[0], node.inputs[0])
     weights = net.weights_of(given[1], node.inputs[1], one_scale=True, is_turned=True)
-    return _linear(node, source, weights)
+    return _linear(net, node, source, weights)
 
 
 def gemm(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
@@ -319,7 +344,7 @@ def gemm(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     alpha, beta = (node.real(name, 1) for name in ("alpha", "beta"))
     if (alpha, beta) != (1, 1):
         raise InputError(f"alpha and beta must be 1, not {alpha} and {beta}")
-    sums = _linear(node, source, weights)
+    sums = _linear(net, node, source, weights)
     bias = given[2] if len(given) > 2 else None
     if isinstance(bias, np.ndarray) and bias.size == 1:
         bias = np.full(sums.shape[2], bias.ravel()[0])

@@ -233,8 +233,11 @@ def dequantise(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
         return replace(value, codes=None)
     if isinstance(value, Quantised):
         return value
-    if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu":
+    # integers of fewer than 8 bits have types of their own
+    if not isinstance(value, np.ndarray) or (value.dtype.kind not in "iu" and value.dtype.name not in _LIMITS):
         raise InputError("input must be that of a quantiser or integers, not in floating point")
+    if node.number("block_size", 0):
+        raise InputError("block_size must be 0, one scale for a channel, not a number of weights that share one")
     axis = node.number("axis", 1)
     zero = _along(given[2], value.ndim, axis) if len(given) > 2 and given[2] is not None else np.zeros((), np.int64)
     return _scaled(value.astype(np.int64) - zero.astype(np.int64), _along(scale, value.ndim, axis))

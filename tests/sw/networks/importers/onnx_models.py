@@ -132,11 +132,11 @@ class Model:
         self.node("QuantizeLinear", *numbers, source=source)
         return self.node("DequantizeLinear", *numbers)
 
-    def integers(self, values: Any, scales: Any, kind: Any, axis: int = 0) -> str:
-        """Constants with scales along an axis."""
+    def integers(self, values: Any, scales: Any, kind: Any, axis: int = 0, zero: int = 0) -> str:
+        """Constants with scales along an axis, and a zero point."""
         last = self.last
-        scale, zero = self.constant(scales), self.constant(np.zeros(np.shape(scales)), kind)
-        name = self.node("DequantizeLinear", scale, zero, source=self.constant(values, kind), axis=axis)
+        scale, point = self.constant(scales), self.constant(np.full(np.shape(scales), zero), kind)
+        name = self.node("DequantizeLinear", scale, point, source=self.constant(values, kind), axis=axis)
         self.last = last
         return name
 
