@@ -123,6 +123,8 @@ class NetworkAssembly:
 
     def quantised(self, sums: Sums, levels: Levels) -> Map:
         """The results of a layer behind a quantiser; raises :class:`InputError` if no rule is it."""
+        if sums.curve is not None:
+            sums, levels = replace(sums, curve=None), levels.behind(sums.curve)
         if not sums.name and sums.sources[0].stage == INPUT and (found := self._scaled_input(sums, levels)):
             return found
         if levels.top is not None:
@@ -316,7 +318,7 @@ class NetworkAssembly:
 
     def raw(self, sums: Sums) -> None:
         """The last layer, whose results are its sums; raises :class:`InputError` unless they are in one scale."""
-        if sums.weights is None or sums.kernel == "depthwise" or sums.pools:
+        if sums.curve is not None or sums.weights is None or sums.kernel == "depthwise" or sums.pools:
             raise InputError("results must be those of a quantiser or of a layer with weights, not others")
         factors = {one.a for one in sums.channels}
         if len(factors) != 1 or not (factor := factors.pop()):

@@ -76,6 +76,15 @@ class Levels:
         offset = self.offset + self.scale * low
         return replace(self, signed=False, low=0, high=high - low, offset=offset, bound=bound, top=high - low)
 
+    def behind(self, curve: Callable[[Fraction], Fraction]) -> "Levels":
+        """The same quantiser behind a rising function, of which ``curve`` is the inverse."""
+
+        def bound(result: int, channel: int) -> Bound:
+            real, is_above = self.bound(result, channel)
+            return curve(real), is_above
+
+        return replace(self, bound=bound, is_free=False)
+
 
 def narrowest(low: int, high: int) -> tuple[int, bool]:
     """Width and sign of the narrowest elements for such numbers; raises :class:`InputError` if there are none."""

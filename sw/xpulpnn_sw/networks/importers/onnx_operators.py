@@ -11,6 +11,7 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
+from xpulpnn_sw.networks.importers.onnx_curves import CURVES, concatenation
 from xpulpnn_sw.networks.importers.onnx_layers import (
     add_maps,
     average_pool,
@@ -325,6 +326,12 @@ OPERATORS: Mapping[str, KnownOperator] = {
     "QLinearAdd": KnownOperator(on_integers(_sum(1), (0, 0), least=7, result=6), on_codes=True),
     "QLinearAveragePool": KnownOperator(on_integers(average_pool, (0,), least=4, result=3), on_codes=True),
     "QLinearGlobalAveragePool": KnownOperator(on_integers(global_average_pool, (0,), least=4, result=3), on_codes=True),
+    **{
+        f"QLinear{name}": KnownOperator(on_integers(compute, (0,), least=4, result=3), on_codes=True)
+        for name, compute in CURVES.items()
+    },
+    **{name: KnownOperator(compute, reads=Reads.ALONE) for name, compute in CURVES.items()},
+    "Concat": KnownOperator(concatenation, reads=Reads.BOTH),
     "Conv": KnownOperator(onnx_convolution, reads=Reads.WITH_WEIGHTS),
     "Gemm": KnownOperator(gemm, reads=Reads.WITH_WEIGHTS),
     "MatMul": KnownOperator(matrix_product, reads=Reads.WITH_WEIGHTS),

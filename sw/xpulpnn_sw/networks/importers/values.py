@@ -1,6 +1,6 @@
 """Values of a model's tensors while it is read: constants, maps of integers, sums that wait for a quantiser."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
@@ -68,6 +68,9 @@ class Map:
             raise InputError("padding must be right before a convolution or a maximum pooling, not here")
 
 
+Curve = Callable[[Fraction], Fraction]  # for a result of a rising function the number that it is the result of
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sums:
     """Sums of a layer that wait for their quantiser."""
@@ -86,6 +89,7 @@ class Sums:
     area: int = 1  # of an average's window
     # the number in memory from which halves of an average are rounded away; None: they go up
     centre: int | None = None
+    curve: Curve | None = None  # a function of what the sums stand for, in front of the quantiser
     # of an addition of two maps: what its sums are, instead of whole numbers
     factors: tuple[Fraction, Fraction] | None = None
 
@@ -169,14 +173,21 @@ def moved(value: Map | Sums, factors: Sequence[Fraction], summands: Sequence[Fra
         if len({*factors}) == len({*summands}) == 1 and factors[0]:
             return replace(value, scale=value.scale * factors[0], offset=value.offset * factors[0] + summands[0])
         value = identity(value)
+    _check_plain(value)
     if value.pools and min(factors) < 0:
         raise InputError("factors behind a maximum pooling must not be negative where its input has no quantiser")
     pairs = zip(value.channels, factors, summands, strict=True)
     return replace(value, channels=tuple(one.then(factor, summand) for one, factor, summand in pairs))
 
 
+def _check_plain(value: Sums) -> None:
+    if value.curve is not None:
+        raise InputError("input must come from a quantiser, not from a function of what a layer gives")
+
+
 def clamped(value: Sums, low: Fraction | None, high: Fraction | None) -> Sums:
     """A value clipped."""
+    _check_plain(value)
     return replace(value, channels=tuple(one.clamped(low, high) for one in value.channels))
 
 

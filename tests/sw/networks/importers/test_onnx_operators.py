@@ -162,7 +162,7 @@ ONES, WINDOW = (np.ones((2, 2, 2, 2)), np.float32), {"kernel_shape": [2, 2]}
 THIRDS, COLUMN = (np.full((1, 2, 1, 1), 0.3), np.float32), (np.ones((1, 2, 1, 1, 1)), np.float32)
 AROUND, SHORTS = ([0, 0, 1, 1, 0, 0, 1, 1], np.int64), ((1, np.float32), (0, np.int16))
 REFUSED = {
-    "operator of a node must be one of .*, not Concat concat1": two_maps("Concat"),
+    "operator of a node must be one of .*, not Pow pow1": two_maps("Pow"),
     "Mul mul1: one factor must be a constant": two_maps("Mul"),
     "MaxPool maxpool1: dilations of a pooling": refused(("MaxPool", (), WINDOW | {"dilations": [2, 2]})),
     "MaxPool maxpool1: pads of a pooling": refused(("MaxPool", (), WINDOW | {"pads": [2] * 4})),
