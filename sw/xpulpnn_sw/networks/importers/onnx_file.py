@@ -253,9 +253,9 @@ def _array(tensor: Any, path: Path) -> NDArray[Any]:
 
 
 def _text(name: Any) -> str:
-    """A name; raises :class:`InputError` for bytes that are no text, as damaged files have."""
-    if not isinstance(name, str):
-        raise InputError(f"names in the model must be text, not {name}")
+    """A name; raises :class:`InputError` for what is no text in a line, as damaged files have."""
+    if not isinstance(name, str) or not name.isprintable():
+        raise InputError(f"names in the model must be text in a line, not {name!r}")
     return name
 
 

@@ -7,7 +7,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from .onnx_models import Model, check, kinds
+from xpulpnn.errors import InputError
+
+from .onnx_models import Model, check, imported, kinds
 
 pytestmark = pytest.mark.flow
 
@@ -87,3 +89,11 @@ def test_asymmetric_bytes(tmp_path: Path, zero: int, results: tuple[tuple[float,
     assert kinds(described) == ["pointwise", "conv"] * 2 + ["pointwise", "linear"]
     assert len([note for note in notes if note.endswith(" times")]) == 3
     assert not any("by 1 at the most" in note for note in notes)
+
+
+def test_names_that_are_no_line(tmp_path: Path) -> None:
+    model = Model((1, 4, 6, 5))
+    model.pair(1.0, 0, np.uint8)
+    model.nodes[0].name = "two\nlines"
+    with pytest.raises(InputError, match=r"^names in the model must be text in a line, not 'two\\nlines'$"):
+        imported(model, tmp_path)
