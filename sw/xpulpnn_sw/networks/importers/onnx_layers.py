@@ -38,7 +38,8 @@ from xpulpnn_sw.networks.importers.values import (
     whole_constants,
 )
 
-_ROWS_AND_COLUMNS = ([2, 3], [-2, -1])
+# axes of a mean by those of its input: places of a sequence, rows and columns
+_PLACES = {SEQUENCE_AXES: ([2], [-1]), MAP_AXES: ([2, 3], [-2, -1])}
 
 
 def _pooled(node: OnnxNode, shape: Shape, size: Sequence[int], around: Pads = NO_PADS) -> tuple[PlacedWindow, str]:
@@ -123,15 +124,15 @@ def global_average_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> V
 
 
 def mean(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
-    """``ReduceMean`` over rows and columns."""
+    """``ReduceMean`` over rows and columns, or the places of a sequence."""
     value = live(given[0])
     axes = whole_constants(given[1]) if len(given) > 1 and given[1] is not None else node.numbers("axes", ())
-    if sorted(axes) not in _ROWS_AND_COLUMNS or value.places.ndim != len(NO_PADS):
+    if sorted(axes) not in _PLACES.get(value.places.ndim, ()):
         raise InputError(f"axes must be rows and columns, 2 and 3 of four, not {', '.join(map(str, axes)) or 'all'}")
     found = _average(net, node, value, None)
     if node.number("keepdims", 1):
         return found
-    return replace(found, places=found.places[:, :, 0, 0])
+    return replace(found, places=found.places.reshape(found.places.shape[:2]))
 
 
 IMAGE_CHANNELS = 3  # with more, pixels of the input fill words
