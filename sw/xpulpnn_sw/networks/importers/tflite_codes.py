@@ -51,7 +51,9 @@ def code_table(kind: str, source: TfliteTensor, output: TfliteTensor, options: M
         real = np.array([_FUNCTIONS[kind](scale * step) / unit for step in steps])
         found = np.trunc(real + np.copysign(0.5, real)).astype(np.int64)
     else:
-        slopes = scale / unit, scale * float(options["Alpha"]) / unit
+        # in single precision, and infinite in damaged files
+        with np.errstate(all="ignore"):
+            slopes = [float(np.float32(scale) * np.float32(one) / np.float32(unit)) for one in (1, options["Alpha"])]
         found = np.array([_multiplied(step, slopes[step < 0]) for step in steps])
     return np.clip(found + offset, LEAST, GREATEST)
 

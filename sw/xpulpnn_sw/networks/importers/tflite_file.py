@@ -116,7 +116,9 @@ def _integers(values: Any) -> tuple[int, ...]:
 
 def _tensor(tensor: Any, types: Mapping[int, str], buffers: list[Any]) -> TfliteTensor:
     kind, shape = types[tensor.Type()], _integers(tensor.ShapeAsNumpy())
-    name, parameters = (tensor.Name() or b"").decode(errors="replace"), tensor.Quantization()
+    letters, parameters = (tensor.Name() or b"").decode(errors="replace"), tensor.Quantization()
+    # messages are lines
+    name = "".join(letter if letter.isprintable() else "?" for letter in letters)
     scales, zeros, axis = np.zeros(0), np.zeros(0, np.int64), 0
     if parameters is not None and parameters.ScaleLength():
         # a damaged file may have what is no number

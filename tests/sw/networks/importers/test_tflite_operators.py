@@ -51,6 +51,7 @@ def test_ends_that_do_not_change_the_greatest(tmp_path, end):
         ("TANH", 1 / 128, 0, {}),
         ("LEAKY_RELU", 0.013, -60, {"Alpha": 0.1}),
         ("LEAKY_RELU", 0.04, 20, {"Alpha": 0.3}),
+        ("LEAKY_RELU", 0.031, 20, {"Alpha": 0.5}),
     ],
 )
 def test_tables(tmp_path, kind, scale, zero, options):

@@ -256,10 +256,10 @@ def results(tensors, one, known):
     if one.kind in CURVES:
         return rounded(output, CURVES[one.kind](values))
     if one.kind == "LEAKY_RELU":
-        steps, ratio = known[one.inputs[0]] - x.zeros[0], x.scales[0] / output.scales[0]
-        found = np.where(
-            steps < 0, twice_rounded(steps, ratio * np.float32(options["Alpha"])), twice_rounded(steps, ratio)
-        )
+        # TFLite's factors are in single precision
+        steps, unit = known[one.inputs[0]] - x.zeros[0], np.float32(output.scales[0])
+        ratio, slope = (np.float64(np.float32(x.scales[0]) * np.float32(by) / unit) for by in (1, options["Alpha"]))
+        found = np.where(steps < 0, twice_rounded(steps, slope), twice_rounded(steps, ratio))
         return np.clip(found + output.zeros[0], -128, 127).astype(np.int64)
     codes = known[one.inputs[0]]
     if one.kind == "CONCATENATION":
