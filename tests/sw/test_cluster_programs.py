@@ -202,49 +202,6 @@ def test_a_stack_that_overflows_is_reported(build: ClusterBuild):
     assert simulate(build(OVERFLOW, define=("DEPTH=1",), layout=layout), 2).end.ok
 
 
-FRAMES = """
-static void work(void *argument) {
-    volatile char big[WORK];
-    big[xp_core()] = argument != big;
-}
-static __attribute__((noinline)) int deeper(int turns) {
-    volatile char big[0x200];
-    big[turns & 1] = 1;
-    return turns ? deeper(turns - 1) + big[0] : 0;
-}
-int main(void) {
-    volatile char big[MAIN];
-    big[xp_core()] = 1;
-    xp_fork(0, work, 0);
-    return deeper(DEPTH) < big[0];
-}
-"""
-
-
-@pytest.mark.flow
-@pytest.mark.parametrize("kind", compilers.COMPILERS)
-def test_stacks_are_checked_when_linking(build: ClusterBuild, kind: str):
-    """Frames along direct calls and of work that is forked; what recursion takes more is found below the memory."""
-
-    def built(depth: int, main: int, work: int) -> Path:
-        return build(FRAMES, cores=2, kind=kind, define=(f"DEPTH={depth}", f"MAIN={main}", f"WORK={work}"))
-
-    cases = [
-        (0x600, 0x300, "stack", 2048, r"main \(1\d\d\d\) > xp_fork \(\d+\) > work \(\d+\)"),
-        (0x200, 0x400, "core stack", 1024, r"xp_worker \(\d+\) > work \(10\d\d\)"),
-    ]
-    for main, work, name, size, path in cases[: 1 if kind == "zig" else None]:
-        with pytest.raises(InputError, match=rf"^{name} must be at least \d+ bytes, not {size}, for {path}$") as found:
-            built(0, main, work)
-        frames = map(int, re.findall(r"\((\d+)\)", str(found.value)))
-        assert f"at least {sum(frames)} bytes" in str(found.value)
-    if kind == "zig":
-        return
-    ended = simulate(built(5, 0x200, 0x200), 2).end
-    assert ended.reason is Reason.BAD_ACCESS
-    assert re.search(r"below the stack \(__stacks_bottom-0x[0-9a-f]+\), which has overflowed", ended.text)
-
-
 @pytest.mark.flow
 def test_too_large_a_team(build: ClusterBuild):
     ran = simulate(build("int main(void) { xp_fork(3, 0, 0); }", cores=2), 2)

@@ -21,6 +21,7 @@ _SP, _RA = 2, 1
 _ENDS = ("abort", "exit", "overflowed", "__assert_func", "fprintf")
 _FORK, _MAIN, _WORKER = "xp_fork", "main", "xp_worker"
 _OP_IMM, _LUI, _AUIPC, _OP, _JALR, _JAL, _LOAD = 0x13, 0x37, 0x17, 0x33, 0x67, 0x6F, 0x03
+_SIGNS = {0: 1, 0x20: -1}  # of what add and sub add, by funct7
 _JUMPS = {0b001: _RA, 0b101: 0}  # of compressed instructions of the second quarter: c.jal and c.j
 
 
@@ -125,8 +126,8 @@ def _read(function: _Function, start: int, code: bytes) -> None:
             if base is not None:
                 constants[rd] = base + immediate
                 function.named.add(constants[rd])
-        elif opcode == _OP and rd == rs1 == _SP and word >> 25 == 0:
-            function.frame += max(-constants.get(word >> 20 & 31, 0), 0)
+        elif opcode == _OP and rd == rs1 == _SP and word >> 25 in _SIGNS:
+            function.frame += max(-constants.get(word >> 20 & 31, 0) * _SIGNS[word >> 25], 0)
         elif opcode == _JAL:
             offset = word >> 31 << 20 | (word >> 12 & 0xFF) << 12 | (word >> 20 & 1) << 11 | (word >> 21 & 0x3FF) << 1
             function.calls.add(at + _signed(offset, 21))

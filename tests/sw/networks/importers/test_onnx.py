@@ -380,12 +380,6 @@ def test_means_over_axes(tmp_path: Path) -> None:
     model.node("MatMul", model.constant(rng.integers(-8, 8, (4, 6))))
     model.quant(8.3, 8, signed=True)
     assert kinds(check(model, tmp_path, 8.3, rng)) == ["avgpool", "linear"]
-    model = Model((1, 5, 12))
-    conv(model, (8, 5, 3), 4, rng)
-    model.quant(64.3, 8, signed=True)
-    model.node("ReduceMean", model.constant([2], np.int64), keepdims=0)
-    model.quant(20.7, 8, signed=True)
-    assert kinds(check(model, tmp_path, 20.7, rng)) == ["conv", "avgpool"]
 
 
 MEANS, DEVIATIONS = (96.0, 128.0, 80.0), (64.0, 32.0, 128.0)

@@ -96,3 +96,13 @@ def test_what_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=f"^{message}"):
             imported(model(*nodes, ("Abs", {})), tmp_path)
+
+
+def test_means_of_sequences(tmp_path: Path) -> None:
+    rng = np.random.default_rng(16)
+    model = Model((1, 5, 12))
+    conv(model, (8, 5, 3), 4, rng)
+    model.quant(64.3, 8, signed=True)
+    model.node("ReduceMean", model.constant([2], np.int64), keepdims=0)
+    model.quant(20.7, 8, signed=True)
+    assert kinds(check(model, tmp_path, 20.7, rng)) == ["conv", "avgpool"]
