@@ -2,11 +2,13 @@
 
 import json
 from base64 import b64decode
+from pathlib import Path
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.programs import read_results
+from tests.sw.networks.importers.tflite_models import NONE, Graph
 
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cosimulation.networks import job
@@ -176,6 +178,26 @@ def test_import(tmp_path, capsys, monkeypatch):
     assert not list(tmp_path.glob("other*"))
 
 
+def test_the_fast_rule_of_tflite_tells_what_it_moves(tmp_path, capsys, monkeypatch):
+    """A factor just below a half becomes one, which odd sums above 0 are rounded up by."""
+    monkeypatch.chdir(tmp_path)
+    g = Graph((1, 4), 1 - 2.0**-20, 0)
+    weights = g.tensor("weights", (2, 4), data=np.array([[1, 0, 0, 127], [0, 1, 0, 127]], np.int8))
+    options = {"FusedActivationFunction": NONE, "WeightsFormat": 0}
+    g.operator("FULLY_CONNECTED", (g.input, weights, -1), (1, 2), 2.0, 0, **options)
+    g.written(tmp_path / "net.tflite")
+    np.savez("some.npz", images=(np.array([[[5, 7], [0, 0]], [[4, 3], [0, 0]]]) + 128).astype(np.uint8))
+    words = ["net", "import", "net.tflite", "-o", "n.json", "--json", "import.json"]
+    assert cli.main([*words, "--fast", "--images", "some.npz"]) == 0
+    assert "moved codes, 2 images" in capsys.readouterr().out
+    assert read_results(Path("import.json"))[0]["moved"] == [{"layer": "linear0", "codes": 4, "moved": 3, "most": 1}]
+    assert cli.main([*words, "--fast", "--seed", "3"]) == 0
+    assert "moved codes, 8 random inputs, seed 3" in " ".join(capsys.readouterr().out.split())
+    assert cli.main(words) == 0
+    assert "moved" not in read_results(Path("import.json"))[0]
+    assert json.loads(Path("n.json").read_text())["layers"][0]["requantise"] == "exact"
+
+
 BAD_INPUT = {
     "no file": ("none.json", "network must be a JSON file that can be read, not none.json: "),
     "no images": ("{} --images .", "images must be a folder of PNG files, not ."),
@@ -184,6 +206,7 @@ BAD_INPUT = {
     "no model": ("import none.onnx -o net.json", "model must be a file that can be read, not none.onnx: "),
     "mean": ("import m.onnx -o n.json --mean 0.5;1", "--mean must be "),
     "alone": ("import none.onnx -o n.json --quantise 4", "--quantise must "),
+    "images alone": ("import none.tflite -o n.json --images ..", "--images must come with --quantise or --fast, not "),
     "memory": ("{} --cores 4 --set tcdm_bytes=2048", "first: tiles must be at most the TCDM's 2048 bytes with "),
     "l2": ("{} --l2-bytes 3000", "code and data of sides must be at most the memory's 3000 bytes, not "),
     "check": ("{} --check some", 'Invalid value "some" for --check. Choose from: "first", "all", '),

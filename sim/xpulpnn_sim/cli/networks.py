@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
@@ -13,12 +13,23 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.common import FAILED, OK, progress_bar, remark, table, tell, write_json
+from xpulpnn_sim.cli.common import (
+    FAILED,
+    OK,
+    Columns,
+    progress_bar,
+    record_table,
+    remark,
+    table,
+    tell,
+    write_json,
+)
 from xpulpnn_sim.cli.configurations import Cores
 from xpulpnn_sim.cli.kernels import CompilerChoice, Specialising
 from xpulpnn_sim.cli.options import Count, Json, NewFile, NewFolder, Seed, arguments, command
 from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
 from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkProgram, network_program, program_options
+from xpulpnn_sim.reference.golden.network import moved_codes
 from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text
 from xpulpnn_sw.networks.form import read_network, written
 from xpulpnn_sw.networks.importers.registry import READERS, ImportOptions, import_model, request_of
@@ -91,8 +102,8 @@ _KNOWN = ", ".join(f"{reader.name} ({reader.suffix})" for reader in READERS)
 
 
 @arguments
-class ImportArguments(Samples, ImageOptions, Json):
-    """Options of the command; the images give ranges of activations, with --quantise."""
+class ImportArguments(Samples, ImageOptions, Seed, Json):
+    """Options of the command; the images give ranges of activations, with --quantise, or are tried, with --fast."""
 
     model: Annotated[Path, Parameter(help=f"The model: {_KNOWN}.")] = field(kw_only=False)
     output: Annotated[NewFile, Parameter(alias="-o", metavar="NET.json")]
@@ -103,8 +114,9 @@ class ImportArguments(Samples, ImageOptions, Json):
     """8, 4 or 2 bits for a model in floating point, whose ranges are those of --images: one number for all, or one for
     each layer with weights, such as 8,4,4, or NAME=4 for the layer NAME; 4/8 means weights of 4 bits and maps of 8 that
     are read."""
-    wide: bool = False
-    """Requantise TFLite's models as TFLite does, by the exact rule, where 32 bits would round factors more."""
+    fast: bool = False
+    """Requantise TFLite's models in 32 bits (bn32), for cores on which the exact rule is slow, and tell how many codes
+    that moves in each layer, for --images or a few random inputs."""
 
 
 @command
@@ -113,9 +125,10 @@ def net_import_command(asked: ImportArguments) -> int:
     path: Path = asked.output
     if path.suffix != ".json":
         raise InputError(f"--output must end in .json, not {path}")
-    if (asked.quantise is None) != (asked.images is None):
-        has, lacks = ("--images", "--quantise") if asked.quantise is None else ("--quantise", "--images")
-        raise InputError(f"{has} must come with {lacks}, not alone")
+    if asked.quantise is not None and asked.images is None:
+        raise InputError("--quantise must come with --images, not alone")
+    if asked.quantise is None and asked.images is not None and not asked.fast:
+        raise InputError("--images must come with --quantise or --fast, not alone")
     notes: list[str] = []
     images = asked.read()
     options = ImportOptions(
@@ -124,19 +137,49 @@ def net_import_command(asked: ImportArguments) -> int:
         normalisation=asked.normalisation,
         quantise=None if asked.quantise is None else request_of(asked.quantise),
         images=None if images is None else images.samples,
-        wide=asked.wide,
+        is_fast=asked.fast,
         note=notes.append,
     )
     described = import_model(asked.model, options)
+    moved = _moved(asked, options, described, images) if asked.fast else None
     files = write_network(described, path)
     tell(_layers(described))
     for note in notes:
         tell(note)
+    if moved is not None:
+        tell(moved[0])
     tell(*files)
     layers = [stage.name for stage in described.network.stages]
     record = {"network": described.network.name, "macs": described.network.macs, "layers": layers, "notes": notes}
-    write_json(asked.json, record | {"files": files})
+    write_json(asked.json, record | {"files": files} | ({} if moved is None else {"moved": moved[1]}))
     return OK
+
+
+_RANDOM_INPUTS = 8
+
+
+def _moved(
+    asked: ImportArguments, options: ImportOptions, fast: Described, images: Images | None
+) -> tuple[Table, list[dict[str, object]]]:
+    """Codes that layers in 32 bits have elsewhere than those by the exact rule, for the same inputs of each layer."""
+    exact = import_model(asked.model, replace(options, is_fast=False, note=str))
+    if images is None:
+        inputs = np.stack([exact.random_input(asked.seed + number) for number in range(_RANDOM_INPUTS)])
+    else:
+        inputs = exact.batch(images.samples)
+    given = f"{len(inputs)} random inputs, seed {asked.seed}" if images is None else f"{len(inputs)} images"
+    found = [
+        {"layer": name, "codes": codes, "moved": moved, "most": most}
+        for name, (codes, moved, most) in moved_codes(exact.network, fast.network, inputs).items()
+    ]
+    columns: Columns = {
+        "layer": "{[layer]}",
+        "codes": "{[codes]:,}",
+        "moved": "{[moved]:,}",
+        "share": lambda one: f"{one['moved'] / one['codes']:.2%}",
+        "by at most": "{[most]}",
+    }
+    return record_table(columns, found, title=f"moved codes, {given}"), found
 
 
 def write_network(described: Described, path: Path) -> list[Path]:

@@ -36,14 +36,12 @@ class Range:
         return Range(min(ends), max(ends))
 
 
-def sum_ranges(least: Sequence[int], most: Sequence[int], bias: Sequence[int]) -> list[Range]:
-    """Return the ranges of the sums of each channel with its bias; raises :class:`LayerError` for more than 32 bits."""
-    ranges = [Range(low + start, high + start) for low, high, start in zip(least, most, bias, strict=True)]
-    for number, (one, start) in enumerate(zip(ranges, bias, strict=True)):
-        # on the way there, sums may lie between the bias and either end
-        if not Range(min(one.low, start), max(one.high, start)).fits(ACCUMULATOR_BITS):
-            raise LayerError(f"sums must be of 32 bits, not {one.low}..{one.high} in channel {number}")
-    return ranges
+def check_sums(least: Sequence[int], most: Sequence[int], bias: Sequence[int]) -> None:
+    """Raise :class:`LayerError` for a channel whose sums, begun at its bias, have more than 32 bits."""
+    for number, (low, high, start) in enumerate(zip(least, most, bias, strict=True)):
+        # on the way to their ends
+        if not Range(min(low, 0) + start, max(high, 0) + start).fits(ACCUMULATOR_BITS):
+            raise LayerError(f"sums must be of 32 bits, not {low + start}..{high + start} in channel {number}")
 
 
 def exact(factors: Sequence[float], zero: int) -> dict[str, Any]:
@@ -67,24 +65,27 @@ def mantissa(factor: float) -> tuple[int, int]:
     return (whole // 2, shift - 1) if is_whole else (whole, shift)
 
 
-def fixed_point(factors: Sequence[float], offset: int, ranges: Sequence[Range]) -> dict[str, Ints]:
-    """``(kappa * x + lambda) >> shift`` in place of ``factor * x + offset``, rounded to the nearest.
+def fixed_point(factors: Sequence[float], offset: int, ranges: Sequence[Range], bias: Sequence[int]) -> dict[str, Ints]:
+    """``(kappa * x + lambda) >> shift`` in place of ``factor * (x + bias) + offset``, rounded to the nearest.
 
-    The shift is the longest with which products and sums stay within 32 bits.
+    The shift is the longest with which products and sums stay within 32 bits. The bias is in the summand, where it
+    outlives a factor that is 0 with this shift.
     """
     bits = ACCUMULATOR_BITS
     for shift in reversed(range(MAX_SHIFT + 1)):
-        summand = (offset << shift) + (1 << shift >> 1)
+        common = (offset << shift) + (1 << shift >> 1)
         kappas = [round(factor * 2.0**shift) for factor in factors]
+        summands = [common + round(factor * own * 2.0**shift) for factor, own in zip(factors, bias, strict=True)]
         if all(
             kappa < 1 << (ACCUMULATOR_BITS - 1)
             and one.scaled(kappa, 0).fits(bits)
+            and Range(summand, summand).fits(bits)
             and (total := one.scaled(kappa, summand)).fits(bits)
             and Range(total.low >> shift, total.high >> shift).fits(ACCUMULATOR_BITS)
-            for kappa, one in zip(kappas, ranges, strict=True)
+            for kappa, summand, one in zip(kappas, summands, ranges, strict=True)
         ):
-            lam = np.full(len(kappas), summand, np.int64)
-            return {"kappa": np.array(kappas, np.int64), "lambda": lam, "shift": np.array(shift)}
+            found = {"kappa": kappas, "lambda": summands, "shift": shift}
+            return {name: np.array(values, np.int64) for name, values in found.items()}
     largest = max(factors)
     raise LayerError(f"factors must be such that their products have {bits} bits, not {largest:g}")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.networks.normalisation import Range, exact, fixed_point, largest_sums, normalised, sum_ranges
+from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_point, largest_sums, normalised
 
 
 def test_largest_sums_are_reached_and_not_exceeded():
@@ -51,24 +51,30 @@ def test_words_are_filled_and_not_left(offset):
         factors = (rng.uniform(1, 2, 3) * 2.0 ** -rng.integers(0, 14)).tolist()
         ends = np.sort(rng.integers(-(1 << 31), 1 << 31, (3, 2)) >> rng.integers(8, 20))
         ranges = [Range(int(low), int(high)) for low, high in ends]
-        found = fixed_point(factors, offset, ranges)
+        bias = [int(result / factor) for result, factor in zip(rng.uniform(-200, 200, 3), factors, strict=True)]
+        found = fixed_point(factors, offset, ranges, bias)
         found_shift = int(found["shift"])
 
-        def held(shift, factors=factors, ranges=ranges):
+        def summand(shift, factor, own):
+            return (offset << shift) + (1 << shift >> 1) + round(Fraction(factor) * own * 2**shift)
+
+        def held(shift, factors=factors, ranges=ranges, bias=bias, summand=summand):
             """Tell whether this shift needs no more bits."""
-            lam = (offset << shift) + (1 << shift >> 1)
-            for factor, one in zip(factors, ranges, strict=True):
+            for factor, one, own in zip(factors, ranges, bias, strict=True):
+                lam = summand(shift, factor, own)
                 products = [round(factor * 2**shift) * end for end in (one.low, one.high)]
                 sums = [product + lam for product in products]
-                if round(factor * 2**shift) >= 2**31 or not (fits(*products, 32) and fits(*sums, 32)):
+                if round(factor * 2**shift) >= 2**31 or not all(
+                    fits(*ends, 32) for ends in (products, sums, (lam, lam))
+                ):
                     return False
             return True
 
         assert held(found_shift)
         assert found_shift == 31 or not held(found_shift + 1)
-        for kappa, lam, factor in zip(found["kappa"], found["lambda"], factors, strict=True):
+        for kappa, lam, factor, own in zip(found["kappa"], found["lambda"], factors, bias, strict=True):
             assert abs(int(kappa) / 2**found_shift - factor) <= 0.5 / 2**found_shift
-            assert int(lam) == (offset << found_shift) + (1 << found_shift >> 1)
+            assert int(lam) == summand(found_shift, factor, own)
 
 
 def test_factors_of_the_exact_rule_are_those_of_tflite():
@@ -80,7 +86,16 @@ def test_factors_of_the_exact_rule_are_those_of_tflite():
 
 
 def test_sums_reach_their_ends():
-    assert sum_ranges([-510, -765], [765, 0], [10, -4]) == [Range(10 - 510, 10 + 765), Range(-4 - 765, -4)]
+    most = 2**31 - 1
+    check_sums([-510, -765], [765, 0], [most - 765, -most + 764])
+
+
+def test_a_factor_of_0_keeps_its_bias():
+    """Beside a channel that leaves no room for its digits."""
+    found = fixed_point([0.5, 2.0**-22], -128, [Range(0, 255 * 2**16), Range(-10, 10)], [3, 100 << 22])
+    assert found["shift"] == 7
+    assert found["kappa"].tolist() == [64, 0]
+    assert ((found["lambda"] >> 7) + 128).tolist() == [2, 100]
 
 
 @pytest.mark.parametrize(
@@ -91,10 +106,10 @@ def test_sums_reach_their_ends():
             (np.array([1e5]), np.zeros(1), np.array([1 << 20])),
             "normalised sums must be of 32 bits",
         ),
-        (sum_ranges, ([0], [255], [2**31 - 1]), "sums must be of 32 bits, not 2147483647..2147483902 in channel 0"),
+        (check_sums, ([0], [255], [2**31 - 1]), "sums must be of 32 bits, not 2147483647..2147483902 in channel 0"),
         (
             fixed_point,
-            ([1e6], 0, [Range(-4000, 4000)]),
+            ([1e6], 0, [Range(-4000, 4000)], [0]),
             "factors must be such that their products have 32 bits",
         ),
         (exact, ([2.0**30], 0), "factors must be below 2"),

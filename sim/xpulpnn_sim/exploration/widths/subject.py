@@ -327,7 +327,7 @@ class Subject:
     @cached_property
     def identity(self) -> str:
         """Hash of all that accuracies depend on besides the bits."""
-        options = (self.options.samples, [*self.options.normalisation], self.options.wide)
+        options = (self.options.samples, [*self.options.normalisation])
         images = [*self.calibration.samples.values(), self.images.samples, self.images.labels]
         return digest(self.model.proto.SerializeToString(), options, sources_digest(_SHOWS_ONLY), images)
 

@@ -90,6 +90,25 @@ def run_scores(
     return np.concatenate(found)
 
 
+def moved_codes(network: _Network, other: _Network, inputs: NDArray[Any]) -> dict[str, tuple[int, int, int]]:
+    """By layer, how many results there are for these inputs, how many ``other`` has elsewhere, and how far at most.
+
+    Both have the same layers; each layer of ``other`` reads what that of ``network`` does.
+    """
+    found: dict[str, tuple[int, int, int]] = {}
+    for first, results in _chunks(network, inputs):
+        own = inputs[first : first + len(results[-1])]
+        known = {_INPUT: own, **{stage.name: one for stage, one in zip(network.stages, results, strict=True)}}
+        for number, stage in enumerate(other.stages):
+            maps = [_taken(stage, known[source], form) for source, form in other.reads(number)]
+            right = known[stage.name].astype(np.int64)
+            distances = np.abs(stage_results(stage, *maps).reshape(right.shape) - right)
+            codes, moved, most = found.get(stage.name, (0, 0, 0))
+            moved += int(np.count_nonzero(distances))
+            found[stage.name] = codes + distances.size, moved, max(most, int(distances.max()))
+    return found
+
+
 def _chunks(network: _Network, inputs: NDArray[Any]) -> Iterator[tuple[int, list[I32]]]:
     """A few images at a time, the number of the first and the results of every layer."""
     images = max(1, _CHUNK_ELEMENTS // max(_elements(stage) for stage in network.stages))

@@ -129,7 +129,7 @@ class ImportOptions:
     quantise: WidthRequest | None = None  # bits of a model in floating point; None: models are quantised already
     # for `quantise`, `[image][row][column][colour]` or without colours: what the ranges of activations are taken from
     images: NDArray[Any] | None = None
-    wide: bool = False  # whether requantisation takes products of 64 bits
+    is_fast: bool = False  # whether sums of TFLite's models are requantised in 32 bits, not exactly
     # is told, in a line each, what the network has not of the model; the default is nothing that cannot be pickled
     note: Callable[[str], object] = str
 
@@ -153,6 +153,7 @@ class ImportOptions:
 
 Importer = Callable[[Path, ImportOptions], Described]
 _MAGIC_BYTES = 8
+_TFLITE = b"TFL3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ class ModelReader:
 
 
 READERS = (
-    ModelReader("TFLite", ".tflite", "tflite_network.import_tflite", b"TFL3"),
+    ModelReader("TFLite", ".tflite", "tflite_network.import_tflite", _TFLITE),
     ModelReader("ONNX", ".onnx", "onnx_file.import_onnx"),
     ModelReader("weights of CNV or CMSIS-NN's CIFAR-10", ".npz", "arrays_file.import_arrays"),
 )
@@ -175,6 +176,8 @@ READERS = (
 def import_model(path: Path, options: ImportOptions) -> Described:
     """The network of a model in a file."""
     with packages_for(path) as reader:
+        if options.is_fast and reader.magic != _TFLITE:
+            raise InputError(f"fast rule must be for a TFLite model, not {reader.name}")
         module, _, function = reader.importer.partition(".")
         read = cast("Importer", getattr(import_module(f"xpulpnn_sw.networks.importers.{module}"), function))
         return read(path, options)

@@ -2,8 +2,8 @@
 
 Every value ``scale * (q - zero)`` keeps its code ``q``: as it is, signed, or plus 128, unsigned, if its zero point is
 -128, which then is 0. Operators are read as those of ONNX that they correspond to. Zero points of inputs become values
-around the map and parts of biases; scales become a factor of each channel. What differs from TFLite is the rounding of
-that factor, unless it is asked for.
+around the map and parts of biases; scales become a factor of each channel, with TFLite's 31 bits unless fewer are asked
+for.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperato
 from xpulpnn_sw.networks.importers.tflite_graph import END_KINDS, layer_operators
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, dims, identity, plain_shape, shaped
 from xpulpnn_sw.networks.network import Described, Scaling, by_colour
-from xpulpnn_sw.networks.normalisation import Range, exact, fixed_point, shifted_sum, sum_ranges
+from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_point, shifted_sum
 
 _BYTE = 8  # bits of codes
 _SAMPLE_SHIFT = 16
@@ -56,7 +56,7 @@ def import_tflite(path: Path, options: ImportOptions) -> Described:
     """The network of a TFLite file of 8 bits.
 
     Samples of images are the codes of the input, less 128 if these are signed, unless the options say what samples
-    are. Sums are requantised in 32 bits, or ``wide`` by the exact rule, TFLite's with a single rounding.
+    are. Sums are requantised by the exact rule, TFLite's with a single rounding, or fast, in 32 bits.
     """
     model = read_graph(path)
     if options.quantise is not None:
@@ -82,7 +82,7 @@ class _Node(OnnxNode):
 class _Assembly(NetworkAssembly):
     """A network whose factors are rounded as TFLite's, not such that steps are exact."""
 
-    wide: bool = False
+    is_fast: bool = False
 
     @property
     def last(self) -> str:
@@ -117,11 +117,14 @@ class _Assembly(NetworkAssembly):
         else:
             # with the zero point of the inputs, which is around the map too
             least, most, bias = zip(*((one.least, one.most, int(one.b / one.a)) for one in sums.channels), strict=True)
-            ranges = sum_ranges(least, most, bias)
+            check_sums(least, most, bias)
             factors = [float(one.a / levels.scale) for one in sums.channels]
-            found = exact(factors, zero) if self.wide else fixed_point(factors, zero, ranges)
-            arrays = {"weights": sums.weights, "bias": np.array(bias, np.int64), **found}
-            rule = Rule.EXACT if self.wide else Rule.BN32
+            arrays = {"weights": sums.weights}
+            if self.is_fast:
+                arrays |= fixed_point(factors, zero, [Range(*ends) for ends in zip(least, most, strict=True)], bias)
+            else:
+                arrays |= {"bias": np.array(bias, np.int64), **exact(factors, zero)}
+                rule = Rule.EXACT
         return sums, RuleFit(arrays={name: np.asarray(values) for name, values in arrays.items()}, rule=rule)
 
 
@@ -135,7 +138,7 @@ class _Import:
 
     def __init__(self, model: TfliteModel, options: ImportOptions) -> None:
         self._model, self._options, self._note = model, options, options.note
-        self._assembly = _Assembly(options.name, options.note, wide=options.wide)
+        self._assembly = _Assembly(options.name, options.note, is_fast=options.is_fast)
         self._values: dict[int, Map] = {}
         self._output = model.outputs[0]
         self._operators: Mapping[str, Callable[[TfliteOperator], Map]] = {

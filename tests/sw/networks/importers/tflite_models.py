@@ -316,7 +316,7 @@ def check_codes(graph, tmp_path, last=-1, **options):
     """The network's results are the codes of the ``last`` operator that computes any; returns it, and what is noted."""
     notes = []
     path = graph.written(tmp_path / "model.tflite")
-    described = imported(path, **({"wide": True, "note": notes.append} | options))
+    described = imported(path, **({"note": notes.append} | options))
     codes = graph.rng.integers(-128, 128, (4, *graph.tensors[0].shape[1:]))
     known = {0: codes}
     for one in graph.operators[: len(graph.operators) + 1 + last]:
