@@ -171,7 +171,7 @@ def test_import_with_bits_of_every_layer(model: Path, bits: str, precisions: lis
     ("options", "message"),
     [
         ("--quantise 8", "--quantise must come with --images, not alone"),
-        ("--images images.npz", "--images must come with --quantise, not alone"),
+        ("--images images.npz", "--images must come with --quantise or --fast, not alone"),
         ("--quantise 6 --images images.npz", "widths of 2, 4, 8, or two of them as 4/8, not 6"),
         ("--quantise 8,4 --images images.npz", "3 layers with weights (first, second, third), not 2"),
         ("--quantise 8,last=4 --images images.npz", "must name one of first, second, third, not last"),
