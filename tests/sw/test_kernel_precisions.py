@@ -17,6 +17,7 @@ from xpulpnn_sw.kernels.kinds import KINDS, kind
 from xpulpnn_sw.kernels.layout import ImageBuilder
 from xpulpnn_sw.kernels.requantisation import (
     ExactRequantisation,
+    OneShiftRequantisation,
     Requantisation,
     Rule,
     SearchedThresholds,
@@ -191,6 +192,72 @@ def test_exact_rule_without_its_instruction():
     assert max(steps) < 56 - 32
 
 
+def _clipped(after: ExactRequantisation, sums: np.ndarray) -> np.ndarray:
+    """Results of 8 bits of sums ``[channel][sum]``; products have less than 62 bits."""
+    factors, shifts = after.factors[:, np.newaxis], after.shifts[:, np.newaxis]
+    return np.clip((factors * sums + (1 << shifts - 1) >> shifts) + after.zero, -128, 127)
+
+
+@pytest.mark.flow
+def test_one_shift_for_all_channels_gives_the_same_results():
+    """Every sum of each channel: usual factors, negative ones, rounded by many bits, one step beside a large bias."""
+    rng, moved, refused, cases = np.random.default_rng(3), 0, 0, 150
+    for number in range(cases):
+        reach = 1 << rng.integers(6, 13, 4)
+        scales = (200 + rng.random(4) * 50) / (2 * reach) * rng.choice((-1, 1), 4)
+        scales[1] *= 1 << int(rng.integers(0, 20))
+        bias = rng.integers(-1, 1, 4, endpoint=True) << int(rng.integers(4, 18))
+        if number % 3 == 1:
+            scales[0] = 0
+        elif number % 3:
+            # the step between two results is met somewhere about the ends of the sums
+            bias[0], scales[0] = 1 << 29, 100.5 / ((1 << 29) + int(rng.uniform(-1.2, 1.2) * reach[0]))
+        mantissas, exponents = np.frexp(scales)
+        factors = np.rint(mantissas * LONG).astype(np.int64)
+        shifts = np.clip(31 - exponents.astype(np.int64), 1, 60)
+        after = ExactRequantisation(factors=factors, shifts=shifts, zero=int(rng.integers(-20, 20)))
+        found = after.with_one_shift(bias, reach, range(-128, 128))
+        if found is None:
+            refused += 1
+            continue
+        (one, other), every = found, np.arange(-(1 << 12), (1 << 12) + 1)
+        sums = np.clip(every, -reach[:, np.newaxis], reach[:, np.newaxis])
+        moved += (bias != other).any()
+        assert len({*one.shifts.tolist()}) == 1
+        assert np.abs(one.factors).max() <= LONG
+        expected = _clipped(after, sums + bias[:, np.newaxis])
+        np.testing.assert_array_equal(_clipped(one, sums + other[:, np.newaxis]), expected, str(number))
+    assert 20 < moved < cases - 20
+    assert 20 < refused < cases - 20
+
+
+def test_one_shift_brings_no_result_that_was_not_there():
+    """A factor of two bits has the steps of this channel where they were, and one more that its sums would meet."""
+    after = ExactRequantisation(factors=np.array([1 << 30, 1_156_918_367]), shifts=np.array([32, 61]), zero=0)
+    assert after.with_one_shift(np.array([0, -1_755_009_312]), np.array([9, 339_566_304]), range(-128, 128)) is None
+
+
+def test_factors_without_a_common_shift_keep_theirs():
+    factors, shifts, zero, bias = EXACT["ends of factors, shifts and zero"]
+    change = partial(replace, requantisation=ExactRequantisation(factors=factors, shifts=shifts, zero=zero), bias=bias)
+    layer, precision = kind("conv").layer.parse("3x3x4:4x3x3"), Precision.parse("8x8x8")
+    tensors = change(tensors_of(layer, precision))
+    assert tensors.with_one_shift(precision) is tensors
+
+
+@pytest.mark.parametrize(("kernel", "layer", "variant"), [
+    ("conv", "3x3x4:6x3x3", "x3_4x4"),
+    ("pointwise", "3x3x12:9", "x3_4x4"),
+    ("pointwise", "3x3x12:9", "x2_4x2"),
+    ("linear", "20:9", "x2_4x1"),
+])  # fmt: skip
+@pytest.mark.parametrize("widths", ["8x8x8", "8x8xi4", "4x4x2"])
+def test_exact_rule_with_one_shift(kernel: str, layer: str, variant: str, widths: str):
+    run, *_ = check_named(kernel, layer, widths, variant, rule=Rule.EXACT_ONE_SHIFT)
+    assert run.name.endswith("_exact_one_shift")
+    assert Extension.XPULPRQ_EXACT in run.extensions
+
+
 @pytest.mark.parametrize(("field", "value", "text"), [
     ("shifts", np.array([63]), "shifts must be 1..62, not 63..63"),
     ("shifts", np.array([0]), "shifts must be 1..62, not 0..0"),
@@ -200,6 +267,11 @@ def test_exact_rule_of_other_numbers(field: str, value: object, text: str):
     known = {"factors": np.array([1]), "shifts": np.array([1]), "zero": 0} | {field: value}
     with pytest.raises(LayerError, match=f"^{text}$"):
         ExactRequantisation(**known)
+
+
+def test_one_shift_is_that_of_all_channels():
+    with pytest.raises(LayerError, match=r"^shifts must be the same for all channels, not 3\.\.4$"):
+        OneShiftRequantisation(factors=np.array([1, 1]), shifts=np.array([3, 4]), zero=0)
 
 
 @pytest.mark.parametrize("text", ["8x4x4", "4x4xi4", "2x2x2", "i8xi8xi2"])

@@ -73,8 +73,9 @@ class Requantising:
             choices=RULES,
             help="How results below 32 bits come of the accumulators: kappa*acc + lambda in 32 or in 64 bits, shifted, "
             "or (exact) TFLite's factor and shift for each channel, rounded once, more a code of 0, by one instruction "
-            "on a core with --set requantise_exact=true, or one factor for all and a shift, or a shift alone, or "
-            "thresholds of 16 bits, or (qnt) those by pv.qnt, for results of 4 and 2 bits on a core with --set qnt=true"
+            "on a core with --set requantise_exact=true (exact_one_shift: the same shift for all channels), or one "
+            "factor for all and a shift, or a shift alone, or thresholds of 16 bits, or (qnt) those by pv.qnt, for "
+            "results of 4 and 2 bits on a core with --set qnt=true"
             " (default bn32; results of one bit by a threshold).",
         ),
     ] = None

@@ -15,7 +15,7 @@ from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sw.kernels.builder import WORD, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STACK_ALIGNMENT
 from xpulpnn_sw.kernels.layout import Image, ImageBuilder, OutputLayout, Placement, Program, joined_programs
-from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.requantisation import EXACT_RULES, Rule
 from xpulpnn_sw.kernels.variants import Level
 from xpulpnn_sw.layers.layer import Layer
 from xpulpnn_sw.layers.precision import Precision
@@ -137,7 +137,7 @@ def finished_function(
 
 
 # what rules need of the core besides
-_OF_RULE = {Rule.QNT: Extension.XPULPQNT, Rule.EXACT: Extension.XPULPRQ_EXACT}
+_OF_RULE = {Rule.QNT: Extension.XPULPQNT} | dict.fromkeys(EXACT_RULES, Extension.XPULPRQ_EXACT)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

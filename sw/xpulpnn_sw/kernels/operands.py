@@ -121,7 +121,7 @@ class Blocking:
         if self.requantises:
             if self.rule is Rule.EXACT:
                 return 2 * channels * WORD
-            # biases are part of lambda, which are in their place
+            # biases are part of lambda, which are in their place, or in the place of lambda
             return (1 if self.rule in ONE_FACTOR else channels) * WORD
         if self.by_sign:
             return 0

@@ -28,6 +28,7 @@ class Rule(Enum):
     BN32 = "bn32"
     BN64 = "bn64"
     EXACT = "exact"
+    EXACT_ONE_SHIFT = "exact_one_shift"
     MULTIPLY = "multiply"
     SHIFT = "shift"
     THRESHOLDS = "thresholds"
@@ -105,7 +106,11 @@ class ExactRequantisation:
     zero: int  # code of 0 in the results, 8 bits
 
     rule = Rule.EXACT
-    applied_shift = 0
+
+    @property
+    def applied_shift(self) -> int:
+        """Shift and code of 0 that are the same for all channels: none."""
+        return 0
 
     def __post_init__(self) -> None:
         if self.shifts.min() < 1 or self.shifts.max() > MAX_EXACT_SHIFT:
@@ -113,10 +118,29 @@ class ExactRequantisation:
         if not -_ZERO_BOUND <= self.zero < _ZERO_BOUND:
             raise LayerError(f"zero must be {-_ZERO_BOUND}..{_ZERO_BOUND - 1}, not {self.zero}")
 
+    def _shift_words(self) -> Ints:
+        """The shift of each channel and the code of 0, as the instruction takes them."""
+        return self.shifts.astype(np.int64) | (self.zero & 2 * _ZERO_BOUND - 1) << _ZERO_PLACE
+
     def channel_words(self) -> Ints:
         """Shift with code of 0, and factor of each channel, as ``[channel][word]``."""
-        codes = (self.zero & 2 * _ZERO_BOUND - 1) << _ZERO_PLACE
-        return np.stack([self.shifts.astype(np.int64) | codes, self.factors.astype(np.int64)], axis=-1)
+        return np.stack([self._shift_words(), self.factors.astype(np.int64)], axis=-1)
+
+    def with_one_shift(self, bias: Ints, reach: Ints, results: range) -> "tuple[OneShiftRequantisation, Ints] | None":
+        """The same ``results`` with one shift for all channels, and the biases; None if there are no such factors.
+
+        Accumulators are up to ``reach`` from the bias of a channel. The shift is the longest one with factors of 32
+        bits, which are rounded where theirs was longer.
+        """
+        channels = list(zip(self.factors.tolist(), self.shifts.tolist(), bias.tolist(), reach.tolist(), strict=True))
+        bounds = results.start - self.zero, results.stop - 1 - self.zero
+        rooms = [shift + MAX_SHIFT - abs(factor).bit_length() for factor, shift, *_ in channels if factor]
+        longest = min(MAX_EXACT_SHIFT, *rooms, MAX_EXACT_SHIFT)
+        found = [_at_shift(longest, bounds, *one) for one in channels] if longest > 0 else [None]
+        if None in found:
+            return None
+        factors, biases = np.array(found, np.int64).T
+        return OneShiftRequantisation(factors=factors, shifts=np.full_like(factors, longest), zero=self.zero), biases
 
     def in_software(self, bias: Ints, reach: Ints) -> WideRequantisation:
         """The same results without an instruction for it, of accumulators up to ``reach`` from the bias of a channel.
@@ -152,6 +176,57 @@ class ExactRequantisation:
         for result in range(low + 1, high + 1):
             near = (2 * result - 1 << shift - 1) // factor
             yield from (one for one in range(near - 1, near + 3) if ends[0] <= one <= ends[1])
+
+
+class OneShiftRequantisation(ExactRequantisation):
+    """The same with one shift for all channels, which a kernel keeps in a register."""
+
+    rule = Rule.EXACT_ONE_SHIFT
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.shifts.min() != self.shifts.max():
+            raise LayerError(f"shifts must be the same for all channels, not {self.shifts.min()}..{self.shifts.max()}")
+
+    @property
+    def applied_shift(self) -> int:
+        """The shift and the code of 0."""
+        return int(self._shift_words()[0])
+
+    def channel_words(self) -> Ints:
+        """Factor of each channel, as ``[channel][word]``."""
+        return self.factors.astype(np.int64).reshape(-1, 1)
+
+
+def _at_shift(
+    longest: int, bounds: tuple[int, int], factor: int, shift: int, bias: int, reach: int
+) -> tuple[int, int] | None:
+    """Factor and bias of a channel with the shift ``longest`` and the same results; None if there are none.
+
+    Results are those before the code of 0 is added, clipped to ``bounds``. A result begins with the first sum that is
+    not below ``(result - 1/2) * 2**shift / factor``: with a rounded factor all begin later by the same number, which
+    is added to the bias.
+    """
+    if factor < 0:
+        turned = _at_shift(longest, bounds, -factor, shift, -bias, reach)
+        return turned and (-turned[0], -turned[1])
+    missing = shift - longest
+    if not factor or missing <= 0:
+        return factor << max(-missing, 0), bias
+
+    def results(factor: int, shift: int, bias: int) -> list[int]:
+        ends = (factor * (bias + far) + (1 << shift - 1) >> shift for far in (-reach, reach))
+        return [min(max(end, bounds[0]), bounds[1]) for end in ends]
+
+    low, high = results(factor, shift, bias)
+    steps = [2 * result - 1 << longest - 1 for result in range(min(low + 1, high), high + 1)]
+    for rounded in (factor >> missing, (factor >> missing) + 1):
+        later = {-(-step // rounded) + (-step << missing) // factor for step in steps} if rounded else set[int]()
+        moved = bias + min(later, default=0)
+        is_short = rounded <= _MAX_SUM and max(abs(bias), abs(moved)) + reach <= _MAX_SUM
+        if len(later) == 1 and is_short and results(rounded, longest, moved) == [low, high]:
+            return rounded, moved
+    return None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -230,7 +305,7 @@ def normalising(after: "AnyRequantisation", channels: int) -> "AnyRequantisation
 
 AnyRequantisation = Requantisation | WideRequantisation | ExactRequantisation | Multiplication | Shifting | Thresholds
 _KINDS = (
-    *(Requantisation, WideRequantisation, ExactRequantisation),
+    *(Requantisation, WideRequantisation, ExactRequantisation, OneShiftRequantisation),
     *(Multiplication, Shifting, Thresholds, SearchedThresholds),
 )
 BY_RULE: Mapping[Rule, type[AnyRequantisation]] = {kind.rule: kind for kind in _KINDS}
@@ -265,7 +340,8 @@ def block_parameters(bias: Ints, after: AnyRequantisation | None, channels: int,
 RQ_WIDTHS = frozenset({8, 4, 2})  # widths of results that ``pv.rq`` makes
 
 # those that ``pv.rq`` or ``pv.rqx`` computes: a factor, a summand, a shift
-SCALING_RULES = frozenset({Rule.BN32, Rule.EXACT, Rule.MULTIPLY, Rule.SHIFT})
+SCALING_RULES = frozenset({Rule.BN32, Rule.EXACT, Rule.EXACT_ONE_SHIFT, Rule.MULTIPLY, Rule.SHIFT})
+EXACT_RULES = frozenset({Rule.EXACT, Rule.EXACT_ONE_SHIFT})  # those of ``pv.rqx``
 ONE_FACTOR = frozenset({Rule.MULTIPLY, Rule.SHIFT})  # those of them with the same factor for all channels
 
 

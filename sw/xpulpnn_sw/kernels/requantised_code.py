@@ -19,7 +19,7 @@ from xpulpnn_sw.kernels.loops import CrossLoop, PairLoop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.quant import BlockStore
 from xpulpnn_sw.kernels.registers import FreeRegisters
-from xpulpnn_sw.kernels.requantisation import ONE_FACTOR, Rule
+from xpulpnn_sw.kernels.requantisation import EXACT_RULES, ONE_FACTOR, Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
@@ -32,7 +32,7 @@ class RequantisedStore(BlockStore):
     """The end of a block through ``pv.rq``.
 
     Kappa and lambda of a channel are loaded for all pixels of a block. A result that follows at once would wait for
-    them, so that other work comes in between where there is some. By the exact rule each channel has a shift of its
+    them, so that other work comes in between where there is some. By the rule ``exact`` each channel has a shift of its
     own, which is loaded between them.
     """
 
@@ -42,7 +42,8 @@ class RequantisedStore(BlockStore):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._one_factor, self._is_exact = self.blocking.rule in ONE_FACTOR, self.blocking.rule is Rule.EXACT
+        self._one_factor, self._is_exact = self.blocking.rule in ONE_FACTOR, self.blocking.rule in EXACT_RULES
+        self._own_shifts = self.blocking.rule is Rule.EXACT
         self._stored_bits = WORD_BITS if self._words else self.blocking.stored_bits
 
     def begin(self, shift: int, channel: int = 0) -> None:
@@ -53,7 +54,8 @@ class RequantisedStore(BlockStore):
         if self._is_exact:
             # the summand is needed first
             self.b("pv.rqld", 1, self.parameters)
-            self.b("p.lw", shift, WORD, self.parameters)
+            if self._own_shifts:
+                self.b("p.lw", shift, WORD, self.parameters)
             self.b("pv.rqld", 0, self.parameters)
             return
         for number in range(1 if channel and self._one_factor else 0, 2):

@@ -18,6 +18,7 @@ from xpulpnn_sw.kernels.requantisation import (
     AnyRequantisation,
     ExactRequantisation,
     Multiplication,
+    OneShiftRequantisation,
     Requantisation,
     Rule,
     SearchedThresholds,
@@ -62,9 +63,23 @@ class LayerTensors:
         after = self.requantisation
         if not isinstance(after, ExactRequantisation):
             return self
+        return replace(self, requantisation=after.in_software(*self._sums(precision)))
+
+    def with_one_shift(self, precision: Precision) -> "LayerTensors":
+        """The same results by the exact rule with one shift for all channels, where there are such parameters."""
+        after = self.requantisation
+        if not isinstance(after, ExactRequantisation):
+            return self
+        bias, reach = self._sums(precision)
+        least = -(1 << precision.y - 1) if precision.y_signed else 0
+        found = after.with_one_shift(bias, reach, range(least, least + (1 << precision.y)))
+        return self if found is None else replace(self, requantisation=found[0], bias=found[1])
+
+    def _sums(self, precision: Precision) -> tuple[Ints, Ints]:
+        """Biases, and how far from its bias the accumulator of each channel may be."""
         rows = self.weights.reshape(len(self.weights), -1).astype(np.int64)
         bias = np.zeros(len(rows), np.int64) if self.bias is None else self.bias
-        return replace(self, requantisation=after.in_software(bias, np.abs(rows).sum(axis=1) << precision.x))
+        return bias, np.abs(rows).sum(axis=1) << precision.x
 
     def shaped(self, layer: FilterLayer) -> "LayerTensors":
         """The same in the shapes of another layer with as many activations and weights."""
@@ -227,14 +242,16 @@ class Spreading:
                 bits = max(1, min(_MAX_KAPPA.bit_length(), _SAFE_BITS - 2 - self.spread.bit_length()))
                 factor, shift = int(self.rng.integers(1 << (bits - 1), 1 << bits)), self._shift(bits, MAX_SHIFT)
                 return Multiplication(factor=factor, shift=shift), (self._centre << shift) // factor
-            case Rule.EXACT:
-                bits = self.rng.integers(_FACTOR_BITS // 2, _FACTOR_BITS, self.channels)
+            case Rule.EXACT | Rule.EXACT_ONE_SHIFT:
+                is_one = rule is Rule.EXACT_ONE_SHIFT
+                bits = self.rng.integers(_FACTOR_BITS - 1 if is_one else _FACTOR_BITS // 2, _FACTOR_BITS, self.channels)
                 factors = self.rng.integers(1 << bits, 2 << bits) * self.rng.choice((-1, 1), self.channels)
                 found = [self._shift(int(number).bit_length(), MAX_EXACT_SHIFT) for number in np.abs(factors)]
                 shifts, zero = np.maximum(found, 1), min(self._centre, (1 << 7) - 1)
                 # half a step below the code of 0, so that as many are rounded up to it as down to the one before
                 middle = -(1 << (shifts - 1)) // factors
-                return ExactRequantisation(factors=factors, shifts=shifts, zero=zero), middle
+                kind = OneShiftRequantisation if is_one else ExactRequantisation
+                return kind(factors=factors, shifts=shifts, zero=zero), middle
             case Rule.SHIFT:
                 shift = self._shift(0, MAX_SHIFT)
                 return Shifting(shift=shift), self._centre << shift

@@ -245,7 +245,12 @@ def _trained(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays
     if isinstance(layer, DepthwiseLayer):
         bias = np.zeros_like(example.bias) if bias is None else bias
     inputs = np.zeros_like(example.activations)
-    return replace(example, activations=inputs, weights=weights, bias=bias, requantisation=after)
+    made = replace(example, activations=inputs, weights=weights, bias=bias, requantisation=after)
+    if rule is Rule.EXACT_ONE_SHIFT and precision.requantised:
+        made = made.with_one_shift(precision)
+        if made.rule is not rule:
+            raise InputError("factors must be near ones with the same shift, with the same results; exact takes others")
+    return made
 
 
 def _rule_of(computing: Kind, precision: Precision, rule: Rule) -> Rule:
@@ -261,6 +266,8 @@ def _rule_of(computing: Kind, precision: Precision, rule: Rule) -> Rule:
 
 def _requantisation(arrays: Arrays, rule: Rule) -> AnyRequantisation:
     bits = 2 * ACCUMULATOR_BITS if rule is Rule.BN64 else ACCUMULATOR_BITS
+    # shifts become the same for all channels
+    rule = Rule.EXACT if rule is Rule.EXACT_ONE_SHIFT else rule
     singles = [one.name for one in fields(BY_RULE[rule]) if one.type is int]
     known: dict[str, Any] = {}
     for name, field in _rule_arrays(rule).items():

@@ -12,6 +12,7 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, padded_channels, takes_folded
 from xpulpnn_sw.kernels.operands import Blocking
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import for_core
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import (
@@ -254,5 +255,11 @@ def suited(network: Network, extensions: Collection[Extension]) -> Network:
     ``.planes`` for layers that come between.
     """
     wide = _in_planes(in_whole_words(network))
-    stages = (replace(one, tensors=for_core(one.tensors, one.precision, extensions)) for one in wide.stages)
-    return replace(wide, stages=tuple(stages))
+    return replace(wide, stages=tuple(_for_core(stage, extensions) for stage in wide.stages))
+
+
+def _for_core(stage: Stage, extensions: Collection[Extension]) -> Stage:
+    tensors = for_core(stage.tensors, stage.precision, extensions)
+    if Rule.EXACT_ONE_SHIFT in stage.kind.rules and tensors.rule is Rule.EXACT:
+        tensors = tensors.with_one_shift(stage.precision)
+    return replace(stage, tensors=tensors)

@@ -167,7 +167,7 @@ def _extended(after: Any, stage: Stage, added: int) -> Any:
             channels = len(after.kappa) + added
             return replace(after, kappa=pad_axis(after.kappa, 0, channels), lam=pad_axis(after.lam, 0, channels))
         case ExactRequantisation():
-            shifts = np.pad(after.shifts, (0, added), constant_values=1)
+            shifts = np.pad(after.shifts, (0, added), mode="edge")
             return replace(after, factors=pad_axis(after.factors, 0, len(shifts)), shifts=shifts)
         case Thresholds():
             steps = pad_axis(after.values, 0, len(after.values) + added)

@@ -200,6 +200,7 @@ LAYERS = [
     ("depthwise", "6x5x5:3x3:v=-128", "i8x8xi8", "bn32", "xpulpnn"),
     ("conv", "4x3x6:5x3x3", "8x4xi8", "exact", "x3_4x4"),
     ("linear", "37:10", "8x8x4", "exact", "nn_4x1"),
+    ("pointwise", "3x5x9:6", "8x8x8", "exact_one_shift", "x3_4x4"),
     ("depthwise", "6x5x5:3x3:s=2,p=1", "8x8x8", "exact", "xpulpnn2"),
 ]
 

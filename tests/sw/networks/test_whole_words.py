@@ -10,9 +10,12 @@ from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn_sim.reference.golden.network import run_reference
+from xpulpnn_sw.kernels.kinds import KINDS
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.form import NetworkBuilder
 from xpulpnn_sw.networks.kernels import kernels
-from xpulpnn_sw.networks.network import NETWORK_INPUT
+from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 from xpulpnn_sw.networks.suited import filled_input, in_whole_words, suited
 
 pytestmark = pytest.mark.flow
@@ -205,3 +208,24 @@ def test_what_is_suited_stays_as_it_is():
         again = suited(once, BASE_EXTENSIONS)
         read = [(str(stage.layer), again.sources(number)) for number, stage in enumerate(again.stages)]
         assert read == [(str(stage.layer), stage.sources) for stage in once.stages]
+
+
+@pytest.mark.parametrize(("core", "rules"), [
+    ("xpulpnn3", [Rule.EXACT_ONE_SHIFT, Rule.EXACT]), ("xpulpnn2", [Rule.BN64, Rule.BN64]),
+])  # fmt: skip
+def test_exact_layers_of_filters_over_all_channels_have_one_shift(core, rules):
+    layers = [("pointwise", "4x4x5:6"), ("depthwise", "4x4x6:3x3")]
+    rng, stages = np.random.default_rng(1), list[Stage]()
+    for name, text in layers:
+        layer, precision = KINDS[name].layer.parse(text), Precision.parse("8x8x8")
+        tensors = KINDS[name].tensors(layer, precision, rng, Rule.EXACT)
+        stages.append(Stage(name=name, layer=layer, precision=precision, tensors=tensors))
+    network = Network(name="exact", stages=tuple(stages))
+    inputs = rng.integers(0, 256, (3, 4, 4, 5))
+    found = suited(network, preset(core).extensions)
+    own = [stage for stage in found.stages if stage.name in ("pointwise", "depthwise")]
+    assert [stage.tensors.rule for stage in own] == rules
+    expected = run_reference(network, inputs)
+    got = {stage.name: maps for stage, maps in zip(found.stages, run_reference(found, inputs), strict=True)}
+    for (name, _), right in zip(layers, expected, strict=True):
+        np.testing.assert_array_equal(got[name][..., : right.shape[-1]], right)

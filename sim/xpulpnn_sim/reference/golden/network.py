@@ -245,7 +245,7 @@ def _requantised(stage: _Stage, sums: I64) -> I32:
             return layers.quantise_bn(accumulators, after.kappa, after.lam, after.shift, bits, signed)
         case "bn64":
             return layers.quantise_bn(accumulators, after.kappa, after.lam, after.shift, bits, signed, width=64)
-        case "exact":
+        case "exact" | "exact_one_shift":
             return layers.quantise_exactly(accumulators, after.factors, after.shifts, after.zero, bits, signed)
         case "multiply":
             return layers.quantise_bn(accumulators, after.factor, 0, after.shift, bits, signed)
