@@ -1,10 +1,18 @@
 """``xpulpnn bench``: the papers' tables on the RTL, printed figures beside ours."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from xpulpnn_sim.cli.common import finish, progress_bar, tell
 from xpulpnn_sim.cli.options import Check, Jobs, Json, Report, arguments, command, listed
-from xpulpnn_sim.publishing.papers.measure import TABLES, measure_tables, named_table, runs_of, write_papers_page
+from xpulpnn_sim.publishing.papers.measure import (
+    TABLE_NAMES,
+    measure_tables,
+    named_table,
+    runs_of,
+    tables_of,
+    write_papers_page,
+)
 from xpulpnn_sim.publishing.papers.table import MeasuredTable, RowVerdict, measured
 from xpulpnn_sim.tools.named_table import TerminalTable
 
@@ -15,7 +23,13 @@ class BenchOptions(Jobs, Report, Json):
 
     check: Check = "all"
     """Comparison: nothing, results alone, or all retired instructions too."""
-    table: Annotated[tuple[str, ...], listed(tuple(TABLES), "Tables; repeatable (default all)")] = ()
+    table: Annotated[
+        tuple[str, ...], listed(TABLE_NAMES, "Tables; repeatable (default all, as far as files are given)")
+    ] = ()
+    models: Path | None = None
+    """Folder with the models of MLPerf Tiny, for the table mlperf-tiny."""
+    liberty: Path | None = None
+    """Cell library for energies in that table: pieces of layers at gate level on one core, as in net run."""
     quick: bool = False
     """Leave out the rows that take long, and compare the results only."""
 
@@ -28,8 +42,8 @@ class BenchOptions(Jobs, Report, Json):
 @command
 def bench_command(options: BenchOptions) -> int:
     """Measure the tables; fails if a run's results are wrong."""
-    names = options.table or tuple(TABLES)
-    tables, quick, checked = [TABLES[name] for name in names], options.quick, options.checks_instructions
+    tables = tables_of(options.table, options.models, options.liberty)
+    quick, checked = options.quick, options.checks_instructions
     runs = runs_of(tables, quick=quick)
     with progress_bar("runs", len(runs)) as bar:
         records = dict(bar.each(measure_tables(runs, check=checked, jobs=options.jobs)))
@@ -47,6 +61,8 @@ def bench_command(options: BenchOptions) -> int:
 def _command(options: BenchOptions) -> str:
     """Return the words that were typed, without the files to write."""
     words = ["xpulpnn bench", *(f"--table {name}" for name in options.table)]
+    words += [f"--models {options.models}"] if options.models else []
+    words += [f"--liberty {options.liberty}"] if options.liberty else []
     flags = {"--quick": options.quick, "--check results": options.check != "all"}
     return " ".join([*words, *(flag for flag, is_set in flags.items() if is_set)])
 

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import pytest
 from tests.programs import plots_of, read_results
+from tests.sw.networks.importers.tflite_models import NONE, Graph
 
-from xpulpnn_sim.cli import bench
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.main import parsed
-from xpulpnn_sim.publishing.papers.measure import TABLES, charts, measure_tables, runs_of
+from xpulpnn_sim.publishing.papers import measure
+from xpulpnn_sim.publishing.papers.measure import TABLES, charts, measure_tables, runs_of, tables_of
 from xpulpnn_sim.publishing.papers.table import (
     MeasuredRow,
     PaperRun,
@@ -21,6 +22,7 @@ from xpulpnn_sim.publishing.papers.table import (
     joined_cells,
     measured,
 )
+from xpulpnn_sim.publishing.papers.tables.mlperf_tiny import ModelRun
 from xpulpnn_sim.publishing.papers.tables.ulppack import BYTES, DepthRun, PackedRun
 
 CALLS: list[str] = []
@@ -123,6 +125,47 @@ def test_commands_of_a_table_are_valid(name):
 
 
 @pytest.mark.unit
+@pytest.mark.flow
+def test_models_of_mlperf_tiny(tmp_path, capsys):
+    """Files are told apart by their contents; commands are valid; a file that is not there is named."""
+    assert cli.main(["bench", "--table", "mlperf-tiny"]) == 2
+    assert capsys.readouterr().err == "error: models of mlperf-tiny must be in a folder that is named, not left out\n"
+    names = ("resnet8_int8", "vww_96_int8", "kws_dscnn_int8", "ad01_int8")
+    for number, name in enumerate(names[:3]):
+        (tmp_path / f"{name}.tflite").write_bytes(bytes([number]))
+    assert cli.main(["bench", "--models", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith("error: anomaly detection must be a file that can be read, not ")
+    (tmp_path / f"{names[3]}.tflite").write_bytes(b"")
+    (table,) = tables_of(["mlperf-tiny"], tmp_path, None)
+    # eight with a figure beside each of 4 models
+    assert len({row.figure for row in table.rows}) == len(table.rows) == 4 * 8
+    assert {row.published.where: row.published.value for row in table.rows[-8:]} == {
+        "Cortex-M85": 0.255, "Cortex-M7": 0.343, "Cortex-M4": 0.631, "GAP9 with its accelerator": 0.065,
+    }  # fmt: skip
+    for command in {command for row in table.rows for command in row.commands}:
+        for part in command.split(" && "):
+            assert parsed(shlex.split(part)[1:])
+    runs = runs_of([table], quick=False)
+    assert len(runs) == 4 * 6
+    (tmp_path / f"{names[3]}.tflite").write_bytes(b"other")
+    again = runs_of(tables_of(["mlperf-tiny"], tmp_path, None), quick=False)
+    assert [one == other for one, other in zip(runs, again, strict=True)] == [True] * 18 + [False] * 6
+
+
+@pytest.mark.cosim
+def test_a_model_on_the_design(tmp_path):
+    g = Graph((1, 12), 0.02, 11)
+    options = {"FusedActivationFunction": NONE, "WeightsFormat": 0}
+    g.weighted("FULLY_CONNECTED", g.input, (8, 12), (1, 8), 0.1, 3, **options)
+    path = g.written(tmp_path / "small.tflite")
+    common = {"model": path, "preset": "xpulpnn-full", "cores": 1, "liberty": None, "contents": ""}
+    exact, fast = (ModelRun(is_fast=is_fast, **common).measure(check=True) for is_fast in (False, True))
+    assert exact["mismatches"] == fast["mismatches"] == 0
+    # 64 bits in software take longer
+    assert exact["cycles"] > fast["cycles"]
+
+
+@pytest.mark.unit
 def test_two_commands_are_one_where_one_will_do():
     joined = joined_cells("a conv --variant x --cores 1", "a conv --variant y --cores 1")
     assert joined == "a conv --variant x,y --cores 1"
@@ -133,7 +176,7 @@ def test_two_commands_are_one_where_one_will_do():
 
 @pytest.mark.unit
 def test_table_and_page(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(bench, "TABLES", {"small": SMALL})
+    monkeypatch.setattr(measure, "TABLES", {"small": SMALL})
     page, path = tmp_path / "page.html", tmp_path / "rows.json"
     assert cli.main(["bench", "--jobs", "1", "--html", str(page), "--json", str(path)]) == 0
     shown = capsys.readouterr().out
@@ -170,7 +213,7 @@ def test_printed_figures_of_their_own_stand_beside_each_series():
 def test_wrong_results_fail_and_are_told(monkeypatch, capsys):
     rows = (row(Pretended(name="wrong", mismatches=3), "250"),)
     table = PaperTable(name="small", title="T", printed_by="P", rows=rows)
-    monkeypatch.setattr(bench, "TABLES", {"small": table})
+    monkeypatch.setattr(measure, "TABLES", {"small": table})
     assert cli.main(["bench", "--jobs", "1"]) == 1
     assert "1 wrong results" in capsys.readouterr().out
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from xpulpnn.errors import InputError
 from xpulpnn_sim.publishing.papers.table import MeasuredRow, MeasuredTable, PaperTable, Record, RowVerdict, Run
-from xpulpnn_sim.publishing.papers.tables import classifier, pulp_nn, ulppack, xpulpnn
+from xpulpnn_sim.publishing.papers.tables import classifier, mlperf_tiny, pulp_nn, ulppack, xpulpnn
 from xpulpnn_sim.tools import results
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.named_table import Column, NamedTable
@@ -48,7 +49,11 @@ def named_table(measured: MeasuredTable) -> NamedTable:
         title=measured.table.title,
         columns=columns,
         rows=rows,
-        notes=[f"{measured.summary}.", *measured.table.notes, f"Paper: {measured.table.printed_by}."],
+        notes=[
+            f"{measured.summary}.",
+            *measured.table.notes,
+            f"{reference.capitalize()}: {measured.table.printed_by}.",
+        ],
         failed=frozenset(number for number, row in enumerate(measured.rows) if row.verdict is RowVerdict.WRONG),
     )
 
@@ -174,7 +179,20 @@ TABLES: Mapping[str, PaperTable] = {
     table.name: table
     for table in (xpulpnn.TABLE, pulp_nn.TABLE, pulp_nn.MIXED, ulppack.TABLE, classifier.TABLE, pulp_nn.CIFAR10)
 }
-"""All tables by name, in the order shown."""
+"""All tables that need no files, by name, in the order shown."""
+
+TABLE_NAMES = (*TABLES, mlperf_tiny.NAME)
+
+
+def tables_of(names: Sequence[str], models: Path | None, liberty: Path | None) -> list[PaperTable]:
+    """Tables of these names, or all; those of ``models`` in a folder need it, and are left out of all without it."""
+    if not names:
+        names = tuple(TABLES) if models is None else TABLE_NAMES
+    if models is None and mlperf_tiny.NAME in names:
+        raise InputError(f"models of {mlperf_tiny.NAME} must be in a folder that is named, not left out")
+    own = {} if models is None else {mlperf_tiny.NAME: mlperf_tiny.mlperf_tiny(models, liberty)}
+    return [{**TABLES, **own}[name] for name in names]
+
 
 _WITHOUT = frozenset(
     {"benches", "cli", "exploration", "guide", "packages", "measure.py", "proofs", "tables", "verification"}

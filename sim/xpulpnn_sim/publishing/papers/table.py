@@ -75,7 +75,7 @@ class PaperRun:
         return result.record
 
 
-def _simulated_config(name: str, cores: int) -> CoreConfig | ClusterConfig:
+def simulated_config(name: str, cores: int) -> CoreConfig | ClusterConfig:
     """A core of a preset, or a cluster of such cores."""
     core = simulated(preset(name))
     return core if cores == 1 else ClusterConfig(core=core, cores=cores)
@@ -97,7 +97,7 @@ class ClassifierRun:
 
     def measure(self, *, check: bool) -> Record:
         """Run it."""
-        config = _simulated_config(DEFAULT_CONFIG, self.cores)
+        config = simulated_config(DEFAULT_CONFIG, self.cores)
         machine = Machine(max_cycles=MOST_CYCLES)
         case = BnnCase(variant=self.variant, popcount=self.popcount, config=config, machine=machine, checked=check)
         return run_bnn(case).record
@@ -120,7 +120,7 @@ class Cifar10Run:
         """Run it."""
         machine = Machine(max_cycles=MOST_CYCLES)
         network, image = random_network(self.bits, machine.seed)
-        config = _simulated_config(self.preset, self.cores)
+        config = simulated_config(self.preset, self.cores)
         case = NetworkCase(network=network, image=image, config=config, machine=machine, checked=check)
         return build_network(case).run().record
 
