@@ -20,7 +20,7 @@ from xpulpnn_sim.verification.random.trials import Plan, run_seed
 
 pytestmark = pytest.mark.cosim
 
-OPTIONS = ("qnt", "mac_load_cross", "mac_load_dot", "mac_load_pair", "mixed_weights", "requantise")
+OPTIONS = ("qnt", "mac_load_cross", "mac_load_dot", "mac_load_pair", "mixed_weights", "requantise", "requantise_exact")
 USUAL = PRESETS["xpulpnn-full"]
 FULL = replace(USUAL, **dict.fromkeys(OPTIONS, True))
 SETTINGS = [word for name in OPTIONS for word in ("--set", f"{name}=true")]

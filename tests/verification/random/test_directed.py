@@ -16,7 +16,7 @@ from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import CostRow, cost_program, lines_of, measure
 from xpulpnn_sim.verification.random.designs import run_reference_core
 
-OPTIONS = ("qnt", "mac_load_cross", "mac_load_dot", "mac_load_pair", "mixed_weights", "requantise")
+OPTIONS = ("qnt", "mac_load_cross", "mac_load_dot", "mac_load_pair", "mixed_weights", "requantise", "requantise_exact")
 FULL = replace(PRESETS["xpulpnn-full"], **dict.fromkeys(OPTIONS, True))
 STEPS = 60_000
 

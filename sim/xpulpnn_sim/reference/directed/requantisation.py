@@ -1,6 +1,8 @@
-"""Directed programs of pv.rqld and pv.rq*: bounds, lanes, dependences, faults, interrupts, branches, illegal words."""
+"""Directed programs of pv.rqld, pv.rq* and pv.rqx*: bounds, lanes, dependences, faults, interrupts, illegal words."""
 
+import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -13,6 +15,12 @@ _SUFFIX = {8: "b", 4: "n", 2: "c"}
 _OLD = 0xA5C3_96E1  # in rd before
 
 
+def _number(word: int, bits: int = XLEN) -> int:
+    """The signed number of the low bits of a word."""
+    word %= 1 << bits
+    return word - (word >> bits - 1 << bits)
+
+
 class _Case(NamedTuple):
     """One requantisation and its operands."""
 
@@ -23,19 +31,25 @@ class _Case(NamedTuple):
     accumulator: int
     shift: int
     lane: int = 0
+    exact: bool = False  # it is pv.rqx*, and the shift has a zero point
 
     @property
     def mnemonic(self) -> str:
         """Name of the instruction."""
-        return f"pv.rq{'s' if self.signed else 'u'}.{_SUFFIX[self.width]}"
+        return f"pv.rq{'x' if self.exact else ''}{'s' if self.signed else 'u'}.{_SUFFIX[self.width]}"
 
     @property
     def code(self) -> int:
         """The clipped value, before it is cut to its bits."""
-        total = (self.kappa * self.accumulator + self.lam) % (1 << XLEN)
-        total -= (1 << XLEN) if total >= 1 << (XLEN - 1) else 0
+        if self.exact:
+            places, total = self.shift % 64, _number(self.accumulator + self.lam) * _number(self.kappa)
+            # twice the quotient, rounded down, and one more is twice the rounded one, or one more than that
+            value = (2 * total // (1 << places) + 1) // 2 if places else total
+            value += _number(self.shift >> 8, 8)
+        else:
+            value = _number(self.kappa * self.accumulator + self.lam) // (1 << self.shift % XLEN)
         low = -(1 << self.width - 1) if self.signed else 0
-        return sorted((low, total // (1 << self.shift % XLEN), low + (1 << self.width) - 1))[1]
+        return sorted((low, value, low + (1 << self.width) - 1))[1]
 
     def lines(self) -> str:
         """Both parameters, accumulator, shift and old value made, then the instruction, into a5."""
@@ -63,6 +77,22 @@ def _bounds() -> Iterator[_Case]:
                 yield _Case(width, signed, kappa, lam, accumulator, shift, lane)
 
 
+def _exact_bounds() -> Iterator[_Case]:
+    """Products that are the least or the greatest to become a bound or one beyond, with all kinds of zero points."""
+    cases = product(_SUFFIX, (False, True), enumerate(((0, 1), (30, 40), (30, 44), (30, 51))))
+    for width, signed, (number, (scale, shift)) in cases:
+        low = -(1 << width - 1) if signed else 0
+        high = low + (1 << width) - 1
+        zero = (-128, 0, 127, 3 * width)[(number + width) % 4]
+        half = 1 << shift - 1 - scale
+        for code in (low - 1, low, low + 1, high - 1, high, high + 1):
+            least = (code - zero << shift - scale) - half
+            for factor in (least, least + 2 * half - 1):
+                lam = 0x5A5A_1234 * (number - 1)
+                word = shift | zero % 256 << 8 | 0xABCD_0040
+                yield _Case(width, signed, 1 << scale, lam, factor - lam, word, (code + number) % (XLEN // width), True)
+
+
 _MOST, _LEAST = WORD_MASK >> 1, 1 << (XLEN - 1)
 _EXTREMES = [
     _Case(8, False, 1, 0, 200, 0),
@@ -81,18 +111,45 @@ _EXTREMES = [
 ]
 """Shifts of 0 and 31 and of more bits than count, sums that wrap, the largest factors."""
 
-_PARAMETERS = f"{words_at(WINDOW, (3, -40))}; pv.rqld 0, (t1!); pv.rqld 1, (t1!); li a1, 1"
-"""kappa = 3, lambda = -40, a shift of 1 in a1."""
+_EXACT_EXTREMES = [
+    _Case(width, signed, kappa, lam, accumulator, shift, lane, True)
+    for width, signed, kappa, lam, accumulator, shift, lane in (
+        (8, True, _LEAST, 0, _LEAST, 62, 1),
+        (8, True, _LEAST, 0, _LEAST, 63, 2),
+        (8, True, _LEAST, 0, _LEAST, 61, 3),
+        (8, False, _LEAST, 1, _LEAST - 1, 55, 3),
+        (8, True, _MOST, 0, _LEAST, 62, 0),
+        (8, True, _MOST, 0, _LEAST, 54, 0),
+        (8, True, _MOST, _MOST, 1, 54, 1),
+        (8, False, _MOST, _LEAST, _LEAST, 0x7F00 | 1, 1),
+        (4, False, 1, _MOST, _LEAST + 15, 0, 7),
+        (4, True, 1, 0, -1, 1, 5),
+        (4, True, 1, 0, -2, 2, 6),
+        (2, True, WORD_MASK, 0, _LEAST, 31, 15),
+        (2, True, WORD_MASK, 0, _LEAST, 32, 14),
+        (8, False, 0, 77, 12345, 0x5500 | 40, 0),
+        (8, True, WORD_MASK, 0, 1, 0x8000 | 63, 0),
+        (8, False, 1, 0, 0, 0xFFFF_FF40, 0),
+    )
+]
+"""Factors, sums and products at their ends, sums that wrap, shifts of 0, 1, 62 and 63, halves of both signs."""
+
+_LAMBDA = {False: -40, True: -10}  # of both forms, with kappa = 3
 
 
-def _code_of(accumulator: int, width: int = 8, signed: bool = False, shift: int = 1) -> int:
-    """The result for an accumulator, with :data:`_PARAMETERS`, cut to its bits."""
-    return _Case(width, signed, 3, -40, accumulator, shift).code % (1 << width)
+def _parameters(exact: bool) -> str:
+    """kappa = 3, lambda, a shift of 1 in a1."""
+    return f"{words_at(WINDOW, (3, _LAMBDA[exact]))}; pv.rqld 0, (t1!); pv.rqld 1, (t1!); li a1, 1"
 
 
-def _every_lane() -> str:
+def _code_of(accumulator: int, width: int = 8, signed: bool = False, shift: int = 1, *, exact: bool) -> int:
+    """The result for an accumulator, with :func:`_parameters`, cut to its bits."""
+    return _Case(width, signed, 3, _LAMBDA[exact], accumulator, shift, exact=exact).code % (1 << width)
+
+
+def _every_lane(exact: bool) -> str:
     """A register filled lane by lane, each instruction on the result of the one before."""
-    lines = [_PARAMETERS, "li a0, 20; li a2, 32; li a3, 5"]
+    lines = [_parameters(exact), "li a0, 20; li a2, 32; li a3, 5"]
     registers = {"a0": 20, "a2": 32, "a3": 5}
     for number, (width, signed) in enumerate(product(_SUFFIX, (False, True))):
         target, total = f"s{2 + number}", 0
@@ -100,39 +157,34 @@ def _every_lane() -> str:
         for lane in range(XLEN // width):
             name = [*registers][(lane + number // 2) % len(registers)]
             lines.append(f"pv.rq{'s' if signed else 'u'}.{_SUFFIX[width]} {target}, {name}, a1, {lane}")
-            total |= _code_of(registers[name], width, signed) << lane * width
+            total |= _code_of(registers[name], width, signed, exact=exact) << lane * width
         lines.append(f"=> {target} {total}")
     return "\n".join(lines)
 
 
 _LOAD_FAULT = 5
-_CODE = _code_of(33)  # the result of most cases
 
 
 def _lanes(*codes: int, width: int = 8) -> int:
     return sum(code << lane * width for lane, code in enumerate(codes))
 
 
-def _ten(kappa: int, lam: int, signed: bool = False) -> int:
-    return _Case(8, signed, kappa, lam, 10, 0).code % 256
-
-
 _FAILS, _ = FAILING
-_LANES_OF_S3 = _lanes(_CODE, _CODE, 0, _CODE)
 
 
-def _in_loops() -> str:
+def _in_loops(exact: bool) -> str:
     """First, last and only instruction of loops, interrupts at any point."""
     rounds = 60
     total = value = 0
+    code_of = partial(_code_of, exact=exact)
     for number in range(rounds):
-        value = value & ~0xFF | _code_of(number)
+        value = value & ~0xFF | code_of(number)
         total += value
-        value = value & 0xFF_FFFF | _code_of(number + 1, signed=True) << 24
+        value = value & 0xFF_FFFF | code_of(number + 1, signed=True) << 24
     return f"""
 == pv.rq: in loops under interrupts [requantise interrupts]
-        {_PARAMETERS}
-        {words_at(WINDOW, (3, -40))}
+        {_parameters(exact)}
+        {words_at(WINDOW, (3, _LAMBDA[exact]))}
         li a2, 0; li s2, 0; li s3, 0
         lp.setupi 0, {rounds}, 1f
         pv.rqu.b s2, a2, a1, 0; add s3, s3, s2 => s3 {total}
@@ -144,12 +196,9 @@ def _in_loops() -> str:
         2: pv.rqu.b s5, a2, a1, 2
         csrrs s6, lpcount0, zero
         lp.setupi 1, 3, 3f
-        pv.rqu.n s5, a2, a1, 7; nop => s5 {_code_of(rounds) << 16 | _code_of(rounds, 4) << 28}
+        pv.rqu.n s5, a2, a1, 7; nop => s5 {code_of(rounds) << 16 | code_of(rounds, 4) << 28}
         3: fence
         wfi; addi s6, s6, 1 => s6 2"""
-
-
-_SUMS = _lanes(_code_of(38), _code_of(42)) + 4
 
 
 def _illegal() -> list[int]:
@@ -166,55 +215,66 @@ def _illegal() -> list[int]:
 
 _ILLEGAL = _illegal()
 
-PROGRAMS = programs(f"""
+
+def _table(exact: bool) -> str:
+    """The programs of a form, told for pv.rq*."""
+    code_of = partial(_code_of, exact=exact)
+    code = code_of(33)  # the result of most cases
+    lanes_of_s3 = _lanes(code, code, 0, code)
+    sums = _lanes(code_of(38), code_of(42)) + 4
+
+    def ten(kappa: int, lam: int, signed: bool = False) -> int:
+        return _Case(8, signed, kappa, lam, 10, 0, exact=exact).code % 256
+
+    return f"""
 == pv.rq: bounds [requantise]
-    {"".join(case.lines() for case in _bounds())}
+    {"".join(case.lines() for case in (_exact_bounds() if exact else _bounds()))}
 == pv.rq: extremes [requantise]
-    {"".join(case.lines() for case in _EXTREMES)}
+    {"".join(case.lines() for case in (_EXACT_EXTREMES if exact else _EXTREMES))}
 == pv.rq: every lane of one register, back to back [requantise]
-    {_every_lane()}
+    {_every_lane(exact)}
 == pv.rq: operands made right before [requantise]
-    {_PARAMETERS}
+    {_parameters(exact)}
     li a2, 33; li a3, 7; sw a2, 16(tp); sw a1, 20(tp); sw zero, 24(tp); addi t1, tp, 16
     li s2, 0; lw a4, 16(tp); pv.rqu.b s2, a4, a1, 0
     p.lw a5, 4(t1!); pv.rqu.b s2, a5, a1, 1
     lw a6, 20(tp); pv.rqu.b s2, a2, a6, 2
     li s3, -1; lw s3, 24(tp); pv.rqu.b s3, a2, a1, 3
     li a7, 0; li s4, 0x01010101
-    pv.sdotup.b a7, s4, s4; pv.rqs.b s2, a7, a1, 3 => s2 {_lanes(_CODE, _CODE, _CODE, _code_of(4, signed=True))}
+    pv.sdotup.b a7, s4, s4; pv.rqs.b s2, a7, a1, 3 => s2 {_lanes(code, code, code, code_of(4, signed=True))}
     divu s5, a2, a1; pv.rqu.b s3, s5, a1, 0
     mulh s6, a2, a2; pv.rqs.n s3, s6, a1, 2
     mul s7, a3, a3; pv.rqu.b s3, s7, a1, 2
     csrrw zero, mscratch, a2; csrrs s8, mscratch, zero; pv.rqs.n s3, s8, a1, 3
-    => s3 {_lanes(_CODE, _code_of(0, 4, True) | _code_of(33, 4, True) << 4, _code_of(49), _CODE)}
+    => s3 {_lanes(code, code_of(0, 4, True) | code_of(33, 4, True) << 4, code_of(49), code)}
 == pv.rq: results used right behind [requantise]
     # kappa = 1 and lambda = 0 in the page at address 0: the low byte of a jump's address comes from a sum
     {words_at(WORD_BYTES * 20, (1, 0))}
-    {_PARAMETERS}
+    {_parameters(exact)}
     li a2, 33
-    li s2, 0; pv.rqu.b s2, a2, a1, 0; addi a3, s2, 1 => a3 {_CODE + 1}
-    li s2, 0; pv.rqu.b s2, a2, a1, 0; sw s2, 64(tp); lw s6, 64(tp) => s6 {_CODE}
-    addi a4, tp, 0; sw a2, {_CODE}(a4)
+    li s2, 0; pv.rqu.b s2, a2, a1, 0; addi a3, s2, 1 => a3 {code + 1}
+    li s2, 0; pv.rqu.b s2, a2, a1, 0; sw s2, 64(tp); lw s6, 64(tp) => s6 {code}
+    addi a4, tp, 0; sw a2, {code}(a4)
     li s3, 0; pv.rqu.b s3, a2, a1, 0; add s3, s3, tp; lw s3, 0(s3) => s3 33
-    li s4, 0; pv.rqu.b s4, a2, a1, 0; pv.rqs.b s4, s4, a1, 1 => s4 {_lanes(_CODE, _code_of(_CODE, signed=True))}
+    li s4, 0; pv.rqu.b s4, a2, a1, 0; pv.rqs.b s4, s4, a1, 1 => s4 {_lanes(code, code_of(code, signed=True))}
     li s5, 0; pv.rqu.b s5, a2, a1, 0; pv.rqs.b s5, a2, s5, 1
-    => s5 {_lanes(_CODE, _code_of(33, signed=True, shift=_CODE))}
+    => s5 {_lanes(code, code_of(33, signed=True, shift=code))}
     li s7, 1; li s8, 0; pv.rqu.b s8, a2, a1, 0; beq s8, s6, 1f; li s7, 2
     1: la s9, 2f; andi s10, s9, 255; xori s9, s9, 4
     li a5, {WORD_BYTES * 20}; pv.rqld 0, (a5!); pv.rqld 1, (a5!)
     pv.rqu.b s9, s10, zero, 0; jalr ra, 0(s9); li s7, 3
     2: addi s7, s7, 16 => s7 17
 == pv.rq: the last write of a register stays [requantise]
-    {_PARAMETERS}
+    {_parameters(exact)}
     li a2, 33; li a3, 0x1234; sw a3, 16(tp)
     pv.rqu.b s2, a2, a1, 0; li s2, 5 => s2 5
     pv.rqu.b s3, a2, a1, 0; lw s3, 16(tp) => s3 0x1234
-    lw s4, 16(tp); pv.rqu.b s4, a2, a1, 3 => s4 {0x1234 | _CODE << 24}
+    lw s4, 16(tp); pv.rqu.b s4, a2, a1, 3 => s4 {0x1234 | code << 24}
     pv.rqu.b s5, a2, a1, 0; mulh s5, a3, a3 => s5 0
     pv.rqu.b s6, a2, a1, 0; divu s6, a3, a1 => s6 0x1234
     addi t1, tp, 16; pv.rqu.b s7, a2, a1, 0; p.lw s7, 4(t1!) => s7 0x1234
     pv.rqu.b t1, a2, a1, 0; addi t1, tp, 16; p.lw s8, 4(t1!) => s8 0x1234
-    li s9, 33; pv.rqu.b s9, s9, s9, 1 => s9 {_lanes(33, _Case(8, False, 3, -40, 33, 33).code)}
+    li s9, 33; pv.rqu.b s9, s9, s9, 1 => s9 {_lanes(33, code_of(33, shift=33))}
     pv.rqu.b zero, a2, a1, 0; addi s10, zero, 0 => s10 0
     la a5, 1f; pv.rqu.b a4, a2, a1, 1; jal a4, 1f
     1: sub a4, a4, a5 => a4 0
@@ -228,37 +288,37 @@ PROGRAMS = programs(f"""
     pv.rqld 1, (t1!); pv.rqu.b s2, a0, zero, 2
     sub a2, t1, tp => a2 16
     li a3, {WORD_BYTES * 8}; pv.rqld 0, (a3!); addi a4, a3, 0; pv.rqu.b s2, a0, zero, 3
-    => a4 36, s2 {_lanes(_ten(1, 4), _ten(2, 0), _ten(2, 100), _ten(4, 100))}
+    => a4 36, s2 {_lanes(ten(1, 4), ten(2, 0), ten(2, 100), ten(4, 100))}
     addi t1, t1, 1; pv.rqld 0, (t1!); pv.rqu.b s3, a0, zero, 0
     sub a5, t1, tp => a5 21
     addi t1, tp, 4; pv.rqld 1, (t1!); pv.rqs.b s3, a0, zero, 1
     sw zero, 0(zero); pv.rqld 0, (zero!); pv.rqu.b s3, a0, zero, 2
-    => s3 {_lanes(_ten(3, 100), _ten(3, 0, True), _ten(0, 0))}
+    => s3 {_lanes(ten(3, 100), ten(3, 0, True), ten(0, 0))}
 == pv.rqld and pv.rq: access faults and traps [requantise]
     # a pv.rqld that fails leaves its parameter and base; a pv.rq around an access that fails is not lost
-    {_PARAMETERS}
+    {_parameters(exact)}
     li a0, 0x{_FAILS:x}; li a2, 33; li s2, 0; li s3, 0; csrrw zero, mcause, zero
     pv.rqld 0, (a0!); pv.rqu.b s2, a2, a1, 0; csrrs a3, mcause, zero => a3 {_LOAD_FAULT}
     pv.rqld 1, (a0!); pv.rqu.b s2, a2, a1, 1
     addi a4, a0, -2; pv.rqld 1, (a4!); pv.rqu.b s2, a2, a1, 2
-    pv.rqu.b s2, a2, a1, 3; lw s2, 0(a0) => s2 {_lanes(_CODE, _CODE, _CODE, _CODE)}
+    pv.rqu.b s2, a2, a1, 3; lw s2, 0(a0) => s2 {_lanes(code, code, code, code)}
     sub a4, a4, a0 => a4 -2
     lw s3, 0(a0); pv.rqu.b s3, a2, a1, 3
     pv.rqu.b s3, a2, a1, 0; ecall
-    pv.rqu.b s3, a2, a1, 1; .word 0 => s3 {_LANES_OF_S3}
-    csrrw zero, mscratch, s3; csrrs a5, mscratch, zero => a5 {_LANES_OF_S3}
+    pv.rqu.b s3, a2, a1, 1; .word 0 => s3 {lanes_of_s3}
+    csrrw zero, mscratch, s3; csrrs a5, mscratch, zero => a5 {lanes_of_s3}
     sub a0, a0, tp => a0 {_FAILS - WINDOW}
 == pv.rq: Mac&Load around it [requantise]
     # 8 of four products of 2, then 4 of four products of 1; at last lambda is 3
-    {words_at(WINDOW, (0x01010101, 0x02020202, 3, -40, 0x01010101))}
+    {words_at(WINDOW, (0x01010101, 0x02020202, 3, _LAMBDA[exact], 0x01010101))}
     li a1, 1; pv.mlsdotup.b zero, (t1!), 8; pv.mlsdotup.b zero, (t1!), 16
     li a0, 30; li s2, 0; pv.rqld 0, (t1!); pv.rqld 1, (t1!)
     pv.mlsdotup.b a0, (t1!), 16; pv.rqu.b s2, a0, a1, 0
     pv.mlsdotup.b a0, (t1!), 0; pv.rqu.b s2, a0, a1, 1 => a0 42
     addi t1, tp, 8; pv.rqld 1, (t1!); pv.mlsdotup.b s2, (t1!), 0
-    pv.rqu.n s2, a0, a1, 7 => s2 {_SUMS & (1 << 28) - 1 | _Case(4, False, 3, 3, 42, 1).code << 28}
+    pv.rqu.n s2, a0, a1, 7 => s2 {sums & (1 << 28) - 1 | _Case(4, False, 3, 3, 42, 1, exact=exact).code << 28}
 == pv.rq: skipped by branches [requantise]
-    {_PARAMETERS}
+    {_parameters(exact)}
     li a2, 33; li s2, 0; li t1, 0x{WINDOW + WORD_BYTES:x}
     beq a2, a2, 1f; pv.rqu.b s2, a2, a1, 0
     1: bne a2, zero, 2f; pv.rqld 0, (t1!)
@@ -268,12 +328,18 @@ PROGRAMS = programs(f"""
     4: lp.setupi 0, 3, 5f
     addi a2, a2, 2
     5: addi a3, a2, 0 => a3 39
-    pv.rqu.b s2, a2, a1, 3 => s2 {_lanes(0, 0, _CODE, _code_of(39))}
+    pv.rqu.b s2, a2, a1, 3 => s2 {_lanes(0, 0, code, code_of(39))}
     sub t1, t1, tp => t1 4
-{_in_loops()}
+{_in_loops(exact)}
+"""
+
+
+_NAMES = {"u": "xu", "s": "xs", ":": "x:"}
+_EXACT = re.sub(r"pv\.rq(ld:|[us:])", lambda name: f"pv.rq{_NAMES.get(name[1], 'ld and pv.rqx:')}", _table(True))
+PROGRAMS = programs(f"""{_table(False)}{_EXACT.replace("[requantise", "[requantise_exact")}
 == pv.rqld and pv.rq: illegal words [requantise]
     # nothing happens but a trap
-    {_PARAMETERS}
+    {_parameters(False)}
     li a0, 77; li a1, 0x{WINDOW:x}; li a2, 1; li s2, 0; csrrw zero, mcause, zero
     {"; ".join(f".word 0x{word:x}; csrrw a3, mcause, zero; add s2, s2, a3" for word in _ILLEGAL)}
     sub a1, a1, tp => a0 77, a1 0, s2 {2 * len(_ILLEGAL)}
