@@ -111,6 +111,11 @@ _EXTREMES = [
 ]
 """Shifts of 0 and 31 and of more bits than count, sums that wrap, the largest factors."""
 
+
+def _far(top: int) -> tuple[int, int]:
+    return 1 << top, -1 - (1 << top)
+
+
 _EXACT_EXTREMES = [
     _Case(width, signed, kappa, lam, accumulator, shift, lane, True)
     for width, signed, kappa, lam, accumulator, shift, lane in (
@@ -130,9 +135,11 @@ _EXACT_EXTREMES = [
         (8, False, 0, 77, 12345, 0x5500 | 40, 0),
         (8, True, WORD_MASK, 0, 1, 0x8000 | 63, 0),
         (8, False, 1, 0, 0, 0xFFFF_FF40, 0),
+        *((8, True, 1 << places, 0, far, places, 0) for places in range(31) for far in _far(11 + places % 20)),
     )
 ]
-"""Factors, sums and products at their ends, sums that wrap, shifts of 0, 1, 62 and 63, halves of both signs."""
+"""Factors, sums and products at their ends, sums that wrap, shifts of 0, 1, 62 and 63, halves of both signs, and
+products far above and below the bounds whose low bits do not show it."""
 
 _LAMBDA = {False: -40, True: -10}  # of both forms, with kappa = 3
 
