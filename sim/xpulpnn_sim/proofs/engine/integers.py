@@ -48,8 +48,9 @@ def low(number: Sequence[int], width: int) -> list[int]:
 class Integers:
     """Arithmetic of exact integers in a graph of gates."""
 
-    def __init__(self, graph: GateGraph) -> None:
+    def __init__(self, graph: GateGraph, *, opaque_products: bool = False) -> None:
         self.graph = graph
+        self._opaque_products = opaque_products  # products are functions that nothing is said of, of 64 bits
         self._opaque: dict[tuple[str, tuple[int, ...], tuple[int, ...]], Number] = {}
 
     def is_true(self, number: Sequence[int]) -> int:
@@ -78,6 +79,8 @@ class Integers:
     def multiply(self, x: Number, y: Number) -> Number:
         """``x * y``: a row of the longer number for each bit of the other, whatever their order."""
         x, y = sorted((x, y), key=lambda number: (-len(number), self._cases(number), number))
+        if self._opaque_products:
+            return self.opaque("product", x, y, 64)
         total, width = constant(0), len(x) + len(y)
         for place, bit in enumerate(y):
             row = [FALSE] * place + [self.graph.and_(bit, literal) for literal in x]
@@ -156,14 +159,19 @@ class Integers:
         """``2 ** count - 1``; ``count`` is not negative."""
         return self.subtract(self.left(constant(1), count), constant(1))
 
-    def opaque(self, name: str, x: Number, y: Number) -> Number:
-        """Some function of two numbers of at most 33 bits: a new variable for each pair of numbers.
+    def opaque(self, name: str, x: Number, y: Number, width: int = 33) -> Number:
+        """Some function of two numbers, whose values have ``width`` bits.
 
-        Of one name and equal literals it is the same number again: enough where a unit with another proof computes it.
+        Of one name and equal numbers it is the same number again: enough where a unit with another proof computes it.
         """
         key = (name, tuple(x), tuple(y))
         if key not in self._opaque:
-            self._opaque[key] = self.graph.inputs(33)
+            found = self.graph.inputs(width)
+            for (other, *arguments), value in self._opaque.items():
+                if other == name:
+                    same = map(self.equal, (x, y), map(list, arguments))
+                    found = self.choose(self.graph.all(same), value, found)
+            self._opaque[key] = found
         return self._opaque[key]
 
     def power(self, exponent: Number) -> Number:

@@ -27,7 +27,7 @@ _OPERATIONS: Mapping[type[ast.operator], Callable[[Integers, Number, Number], Nu
     ast.BitXor: lambda z, x, y: z.bitwise("^", x, y),
     ast.Add: Integers.add,
     ast.Sub: Integers.subtract,
-    ast.Mult: Integers.multiply,
+    ast.Mult: lambda z, x, y: z.multiply(x, y),
     ast.LShift: Integers.left,
     ast.RShift: Integers.right,
 }
@@ -133,7 +133,8 @@ class _Gates:
 
     def call(self, name: str, arguments: Sequence[Number]) -> Number:
         if name in ("quotient", "remainder"):
-            return self.z.opaque(name, *arguments)
+            x, y = arguments
+            return self.z.opaque(name, x, y)
         if name not in _FUNCTIONS:
             raise InputError(f"function must be one of the notation, not {name}")
         return _FUNCTIONS[name](self.z, *arguments)

@@ -143,14 +143,18 @@ def product(pins: Pins, z: Integers) -> list[int]:
 
     found = constant(0)
     if kind(_WORD_OP) != FALSE:
-        whole = z.multiply(op_a, op_b)
-        words = z.choose(subtract, z.subtract(old, whole), z.add(old, whole))
-        if "requantise" in pins:
+        requantises = pins["requantise"][0] if "requantise" in pins else FALSE
+        words = constant(0)
+        if requantises != TRUE:
+            whole = z.multiply(op_a, op_b)
+            words = z.choose(subtract, z.subtract(old, whole), z.add(old, whole))
+        if requantises != FALSE:
             kappa, summand = (unsigned(pins[f"nn_{name}"]) for name in ("kappa", "lambda"))
-            scaled = z.add(z.multiply(kappa, op_b), summand)
             if "upper" in pins:
                 scaled = z.add(scaled_product(pins, z), z.choose(signed, constant(0), summand))
-            words = z.choose(pins["requantise"][0], scaled, words)
+            else:
+                scaled = z.add(z.multiply(kappa, op_b), summand)
+            words = z.choose(requantises, scaled, words)
         found = z.choose(kind(_WORD_OP), words, found)
     if kind(_HALF_OP) != FALSE:
         halves = [z.choose(upper, z.right(one, constant(_HALF)), one) for one in (op_a, op_b)]
@@ -216,7 +220,7 @@ class Passage:
 
     def __init__(self, backend: BackendGates, insn: Insn) -> None:
         graph = GateGraph()
-        self.graph, self.integers = graph, Integers(graph)
+        self.graph, self.integers = graph, Integers(graph, opaque_products=insn.is_exact)
         self.insn = insn
         self._backend = backend
         self.word = [
