@@ -16,6 +16,10 @@ LAYERS = {
     "another value around the input": ("5x8x16:4x3x3:p=1,v=1", "2x2x2"),
     "two columns beside the input": ("4x8x4:4x3x5:p=1x1x2x2", "8x8x8"),
     "the same with another value": ("4x4x8:4x5x5:p=2,v=5", "8x8x8"),
+    "a column of the filters beside the input for all pixels": ("4x8x4:4x3x6:p=1x1x4x1", "8x8x8"),
+    "the same on both sides, steps of two, another value": ("7x9x8:4x4x11:p=1x1x8x9,s=2,v=3", "4x4x4"),
+    "an input as wide as a group reaches": ("5x3x8:4x3x3:p=1x1x1x2", "4x4x4"),
+    "an input that is narrower": ("5x2x8:4x3x3:p=1x1x2x2", "4x4x4"),
     "filters of two columns": ("5x8x8:4x3x2:p=1x1x0x1", "4x4x4"),
     "steps of two, of whose rows one is known": ("9x17x8:4x3x3:s=2", "8x4x8"),
     "steps of two in x alone": ("5x15x4:4x3x3:p=1,s=1x2", "8x8x8"),
@@ -49,6 +53,20 @@ def test_rows_of_the_input_are_read_once_in_a_strip(specialise: bool):
     strips, rows = 8 // 4, 12
     assert seen["p.lw"] == strips * rows * 6 * words
     assert seen["p.sw"] == strips * rows * 4 * 3 * words
+
+
+@pytest.mark.parametrize(("layer", "is_down"), [
+    ("16x4x8:4x5x5:p=2,s=2x1", True),
+    ("8x8x8:4x5x5:p=2,s=3x1", False),
+    ("4x18x32:4x3x7:s=2x1,p=1x0x2x2", False),
+    ("5x3x8:4x3x3:p=1x1x1x2", True),
+    ("5x2x8:4x3x3:p=1x1x2x2", False),
+])  # fmt: skip
+def test_groups_go_down_where_that_copies_less(layer: str, is_down: bool):
+    """Rows that are known already against words that are read once for all pixels of a row; or by the input's width."""
+    run = built("conv", layer, "8x8x8", "x3_4x4", specialise=True)
+    room, field = run.arguments["buffer_stride"], 4 * run.arguments["row_stride"]
+    assert (room > field + (16 + 32) * 4) is is_down
 
 
 @pytest.mark.parametrize(("placement", "banks"), [("padded", 2), ("aligned", None)])

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from xpulpnn_sw.kernels.builder import LOAD_BY_REGISTER, WORD, ZERO, Builder, Held, Label
 from xpulpnn_sw.kernels.frame import Frame
-from xpulpnn_sw.kernels.rows import RowForm
+from xpulpnn_sw.kernels.rows import PAIR, RowForm
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, lesser, positive, shared
 from xpulpnn_sw.kernels.variants import LoopStyle
 from xpulpnn_sw.layers.layer import ConvLayer
@@ -26,6 +26,8 @@ FIRST = ("strips", "strip_run", "strip_rows", "strip_first", "first_group")  # w
 REGISTERS = 19  # that the copy needs
 _WIDTH = 3  # columns of the filters whose words are read once
 _BUFFER_WORDS = 1024  # words of a core's buffer for several groups
+_TAP, _RUN = 6, 3  # instructions for a column of the filters, and for a run of words, besides those that copy
+_STRIP = 60  # for a strip
 _FAR = 1 << 20  # more than any number of columns
 STATE = ("row0", "strip_place", "y", "source", "x")  # what changes from group to group, or from strip to strip
 
@@ -38,27 +40,49 @@ class Strips(Enum):
     ASKED = "one or the other, by the arguments"
 
 
-def _may_be(form: RowForm, out_width: int) -> bool:
+def _may_be(form: RowForm, out_width: int, columns: int) -> bool:
+    """Return whether groups of an output may follow each other downwards; ``columns`` of the input behind the first."""
     variant = form.variant
     is_suited = form.by_groups and variant.interleaved and variant.style is LoopStyle.PAIR and not form.inside
-    return is_suited and not out_width % variant.npx
+    return is_suited and not out_width % variant.npx and columns >= 0
 
 
 def strip_words(form: RowForm, layer: ConvLayer, pixel_bytes: int, words: int, cores: int) -> int:
     """Words of each core's buffer for the strips of a layer, besides ``words`` for the fields of a group."""
-    if not _may_be(form, layer.out_width):
+    if not _may_be(form, layer.out_width, layer.width - layer.stride[1] * (form.variant.npx - 1)):
         return 0
     step = form.variant.npx * layer.kernel_width * layer.stride[0] * pixel_bytes // WORD
     share = -(-layer.pixels // form.variant.npx // cores)
-    return min(layer.out_height - 1, share - 1, max(0, _BUFFER_WORDS - words) // step) * step
+    more = min(layer.out_height - 1, share - 1, max(0, _BUFFER_WORDS - words) // step)
+    return more * step if _saves(form, layer, pixel_bytes // WORD, more) else 0
+
+
+def _saves(form: RowForm, layer: ConvLayer, words: int, more: int) -> bool:
+    """Return whether a group and so many ``more`` below it are copied faster than group by group, about.
+
+    A pixel has ``words``. Downwards there are fewer rows of each, but in wide filters along the rows words are read
+    once.
+    """
+    npx, width, height, is_single = form.variant.npx, layer.kernel_width, layer.kernel_height, layer.stride[1] == 1
+    copied = npx * 2 * width * words
+    down, along = copied + _TAP * width, copied + _RUN * npx
+    if is_single and width == _WIDTH:
+        down = (_WIDTH + npx - 1 + npx * width) * words + _TAP
+    if is_single and width >= npx - 1 and words % PAIR == 0:
+        along = (width + npx - 1 + npx * width) * words + _RUN * (width + npx - 1)
+    return _STRIP + (height + more * layer.stride[0]) * down <= (more + 1) * height * along
 
 
 def strips_of(form: RowForm, known: Mapping[str, int], spare_bytes: int) -> Strips:
     """The order of groups, as far as known arguments tell."""
-    if not _may_be(form, known.get("out_width", 0)):
-        return Strips.NEVER
     variant = form.variant
-    needed = "out_width", "kernel_height", "kernel_width", "stride_y", "pixel_bytes", "buffer_stride", "row_stride"
+    columns = known.get("width", _FAR) - known.get("stride_x", 0) * (variant.npx - 1)
+    if not _may_be(form, known.get("out_width", 0), columns):
+        return Strips.NEVER
+    needed = (
+        *("width", "out_width", "stride_x", "stride_y", "kernel_height", "kernel_width"),
+        *("pixel_bytes", "buffer_stride", "row_stride"),
+    )
     if any(name not in known for name in needed):
         return Strips.ASKED
     run = known["kernel_width"] * known["pixel_bytes"] * variant.npx * known["stride_y"]
@@ -90,7 +114,8 @@ def strip_shares(strips: Strips, npx: int, spare_bytes: int) -> dict[str, Term]:
     if strips is Strips.ASKED:
         is_whole = positive(Number(1) - (Argument("out_width") & (npx - 1)))
         is_shared = lesser(Number(1), positive(kernel_height - stride_y))
-        terms["strips"] = lesser(is_whole * is_shared, Name("strip_rows") - 1)
+        is_wide = lesser(Number(1), positive(Argument("width") - Argument("stride_x") * (npx - 1) + 1))
+        terms["strips"] = lesser(is_whole * is_shared * is_wide, Name("strip_rows") - 1)
     return terms
 
 
@@ -302,15 +327,22 @@ class StripCopy:
         b, taps = self._b, self._third
         b.mv(self._pointer, self._source)
         with b.loop(self._frame.value("kernel_width", taps), taps):
-            self._copy_tap()
+            self._copy_tap(range(self._npx), self._return)
 
-    def _copy_tap(self) -> None:
-        """Copy the words that a column of the filters meets, of each pixel one in turn."""
-        b, words = self._b, self._data[: self._npx]
+    def _copy_tap(self, inside: range, step: int) -> None:
+        """Copy the words that a column of the filters meets, of each pixel ``inside`` one in turn, the others beside.
+
+        ``step`` is the register with the distance from the last of these to the next word of the first.
+        """
+        b, words = self._b, list(self._data[: self._npx])
+        apart = [pixel for pixel in range(self._npx) if pixel not in inside]
+        outside = self._outside(words[apart[0]]) if apart else ZERO
+        for pixel in apart:
+            words[pixel] = outside
         with b.loop(Held(self._words), self._words, level=0):
-            for word in words:
-                step = self._return if word == words[-1] else self._increment
-                b("p.lw", word, step, self._pointer, form=LOAD_BY_REGISTER)
+            for pixel in inside:
+                distance = step if pixel == inside[-1] else self._increment
+                b("p.lw", words[pixel], distance, self._pointer, form=LOAD_BY_REGISTER)
             b.store_words(words, self._place)
 
     def _copy_taps(self) -> None:
@@ -321,44 +353,47 @@ class StripCopy:
         b.mv(self._pointer, self._source)
         with b.loop(frame.value("kernel_width", taps), taps):
             beside, copied = Label(), Label()
-
-            def write_beside() -> None:
-                b.place(beside)
-                self._copy_pixels()
-                b.jump(copied)
-
             b("add", last, x, reach)
             b.branch("bgeu", x, width, beside)
             b.branch("bgeu", last, width, beside)
-            self._copy_tap()
+            self._copy_tap(range(self._npx), self._return)
             b.place(copied)
             b("addi", x, x, 1)
-            b.aside(write_beside)
+            b.aside(partial(self._write_beside, beside, copied))
 
-    def _copy_pixels(self) -> None:
-        """Copy the words that a column of the filters meets, of a pixel after the other."""
-        b, frame, x, from_, place = self._b, self._frame, self._second, self._run, self._place
-        word, column, source, to, width, pixels = self._data
+    def _write_beside(self, start: Label, end: Label) -> None:
+        """Copy a column of which the first pixels lie left of the input, or the last ones right of it, or all.
+
+        The input is as wide as a group reaches, so that none has pixels on both sides of it.
+        """
+        b, x, pointer, right = self._b, self._second, self._pointer, Label()
+        column, stride, *_, width, step = self._data
+        b.place(start)
+        stride = self._frame.register("stride_x", stride)
+        b.mv(column, step)
+        b.mv(step, self._return)
+        b.branch("bge", x, ZERO, right)
         b.mv(column, x)
-        b.mv(source, self._pointer)
-        with b.loop(self._npx, pixels):
-            b.mv(to, place)
-            with b.replaced("bgeu", column, width, partial(self._fill_pixel, word, to)):
-                b.mv(from_, source)
-                with b.loop(Held(self._words), self._words, level=0):
-                    b("p.lw", word, WORD, from_)
-                    b("p.sw", word, self._form.step, to)
-            b("add", source, source, self._increment)
-            b.add(column, frame.value("stride_x", word), from_)
-            b("addi", place, place, WORD)
-        # behind the words of the other pixels
-        b("addi", word, self._words, -1)
-        b("slli", word, word, self._form.step.bit_length() - 1)
-        b("add", place, place, word)
-        b.add(self._pointer, frame.value("pixel_bytes", word), from_)
-        frame.load("strip_reach", self._run)
-
-    def _fill_pixel(self, work: int, to: int) -> None:
-        outside = self._outside(work)
-        with self._b.loop(Held(self._words), self._words, level=0):
-            self._b("p.sw", outside, self._form.step, to)
+        for is_left in (True, False):
+            found = [Label() for _ in range(1, self._npx)]
+            for label in found:
+                b("add", step, step, self._increment)
+                if is_left:
+                    b("add", pointer, pointer, self._increment)
+                    b("add", column, column, stride)
+                    b.branch("bge", column, ZERO, label)
+                else:
+                    b("sub", column, column, stride)
+                    b.branch("blt", column, width, label)
+            for pixels, label in enumerate((Label(), *found)):
+                b.place(label)
+                inside = range(pixels, self._npx) if is_left else range(self._npx - pixels)
+                self._copy_tap(inside if pixels else range(0), step)
+                if is_left:
+                    b("sub", step, step, self._return)
+                    b("sub", pointer, pointer, step)
+                if not pixels:
+                    b.add(pointer, self._frame.value("pixel_bytes", column), stride)
+                b.jump(end)
+            if is_left:
+                b.place(right)
