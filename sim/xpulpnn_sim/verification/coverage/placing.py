@@ -33,7 +33,9 @@ before it.
 """
 _ATTEMPTS = 30
 _SLOT = 0xF0  # offset from the window of words that carry constants and zeros
-_ZERO_LANE = 2  # byte that is zero in every address of the memory map, where a requantised zero changes nothing
+_ZERO_LANES = {"c": 15, "n": 5, "b": 2}
+"""Lanes that are zero in addresses, where a requantised zero changes nothing: crumbs in all, others in small programs.
+"""
 _T0, _T2, _TP, _SP = (ABI_NAMES[number] for number in (layout.LINK, layout.COUNTER, layout.BASE, layout.SP))
 _SP_AGAIN = f"li {_SP}, 0x{layout.FRAME:x}"
 _READERS = frozenset({"csrrs", "csrrc"})
@@ -372,8 +374,11 @@ class Placer:
             case Producer.REQUANTISE:
                 words = [f"sw zero, {_SLOT + at}({_TP})" for at in (0, _STEP)]
                 loads = [f"addi {_T0}, {_TP}, {_SLOT}", f"pv.rqld 0, ({_T0}!)", f"pv.rqld 1, ({_T0}!)"]
-                row = self.draw.rng.choice(("pv.rqu.b", "pv.rqs.b"))
-                return [*words, *loads, load, f"addi {name}, {_T2}, 0"], [f"{row} {name}, zero, zero, {_ZERO_LANE}"]
+                names = [one.mnemonic for one in self._rows[producer]]
+                suffix = next(suffix for suffix in _ZERO_LANES if any(one.endswith(suffix) for one in names))
+                row = self.draw.rng.choice([one for one in names if one.endswith(suffix)])
+                last = f"{row} {name}, zero, zero, {_ZERO_LANES[suffix]}"
+                return [*words, *loads, load, f"addi {name}, {_T2}, 0"], [last]
             case _:
                 raise NoWayError
 
