@@ -355,8 +355,8 @@ UNITS: Mapping[str, BenchedUnit] = {
     "core-demux-dma": _configured("core_demux", CoreDemux, "cluster tcdm_bytes=1048576", "icarus"),
     "cluster-timer": _plain("cluster_timer", ClusterTimer),
     "cluster-control": _plain("cluster_control", lambda: ClusterControl(3), cores=3),
-    "dma": _configured("dma", Dma, "cluster", "verilator", transfers=120, line=1 << DMA_LENGTH_BITS - 1),
-    "dma-small": _configured("dma", Dma, "cluster cores=3 dma_transfers=5", "icarus", transfers=40, line=8192),
+    "dma": _configured("dma", Dma, "cluster", "verilator", transfers=120, every=1, line=1 << DMA_LENGTH_BITS - 1),
+    "dma-small": _configured("dma", Dma, "cluster cores=3 dma_transfers=5", "icarus", transfers=40, every=1, line=8192),
     "peripheral-bus": _funnelled(
         lambda: PeripheralBus(5, _BLOCKS),
         [f"initiators__{number}" for number in range(5)],
