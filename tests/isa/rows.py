@@ -1,7 +1,10 @@
-"""Rows of the instruction table that reach every operation."""
+"""Rows of the instruction table that reach every operation, and tests of many rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
+from typing import Any
+
+import pytest
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.semantics import statements
@@ -19,3 +22,20 @@ def covering(rows: Sequence[Insn]) -> list[Insn]:
             chosen.append(row)
             seen |= choices
     return chosen
+
+
+def in_groups(
+    rows: Sequence[Any], size: int = 24, name: Callable[[Any], str] = lambda row: row.mnemonic
+) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
+    """Makes a test of so many rows at a time from a check of one: a test of its own takes longer than most checks."""
+    groups = [rows[first : first + size] for first in range(0, len(rows), size)]
+
+    def decorate(check: Callable[[Any], None]) -> Callable[..., None]:
+        @pytest.mark.parametrize("group", groups, ids=lambda group: f"{name(group[0])}..{name(group[-1])}")
+        def test(group: Sequence[Any]) -> None:
+            for row in group:
+                check(row)
+
+        return test
+
+    return decorate

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from tests.isa.rows import in_groups
 
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.fields import HALF_FIELDS, WORD_FIELDS, Field
@@ -92,7 +93,7 @@ def test_refusals(mnemonic: str, values: dict[str, int], message: str):
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("insn", INSNS, ids=lambda insn: f"{insn.mnemonic} {insn.operands}")
+@in_groups(INSNS)
 def test_encode_decode(insn):
     rng = random.Random(insn.mnemonic)
     for _ in range(20):

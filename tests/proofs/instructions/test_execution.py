@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 import pytest
-from tests.isa.rows import covering
+from tests.isa.rows import covering, in_groups
 
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import Extension
@@ -112,7 +112,7 @@ def gates(
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("insn", covering(ROWS), ids=lambda insn: f"{insn.mnemonic} {insn.operands}")
+@in_groups(covering(ROWS))
 def test_statements_on_gates_are_those_on_integers(insn):
     rng, columns = Random(f"{insn.key}"), Columns()
     words = [int(word) for word in instruction_words(insn, CASES, rng)]

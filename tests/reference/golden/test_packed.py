@@ -7,6 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from tests.isa.rows import in_groups
 from tests.reference.golden.executions import many
 
 from xpulpnn.errors import EncodingError
@@ -79,7 +80,7 @@ def test_every_lane_operation_has_its_forms():
     assert {insn.mode for insn in LANE_ROWS} == set(Op2Mode)
 
 
-@pytest.mark.parametrize("insn", LANE_ROWS, ids=lambda insn: insn.mnemonic)
+@in_groups(LANE_ROWS)
 def test_lanes_stand_alone(insn):
     generator = Random(f"{SEED}{insn.mnemonic}")
     name, width = insn.mnemonic.split(".")[1], WIDTHS[insn.mnemonic[-1]]
@@ -126,7 +127,7 @@ def words(generator):
     yield from (tuple(generator.getrandbits(32) for _ in range(3)) for _ in range(64))
 
 
-@pytest.mark.parametrize("insn", DOT_ROWS, ids=lambda insn: insn.mnemonic)
+@in_groups(DOT_ROWS)
 def test_dot_products(insn):
     generator = Random(f"{SEED}{insn.mnemonic}")
     name, width = insn.mnemonic.split(".")[1], WIDTHS[insn.mnemonic[-1]]
@@ -146,7 +147,7 @@ def test_dot_products(insn):
     check(executions, many(insn, executions), expected)
 
 
-@pytest.mark.parametrize("insn", NN_ROWS, ids=lambda insn: f"{insn.mnemonic} {insn.operands}")
+@in_groups(NN_ROWS)
 def test_mac_load_products_use_the_old_entries(insn):
     generator = Random(f"{SEED}{insn.mnemonic}")
     width = WIDTHS[insn.mnemonic[-1]]
@@ -162,7 +163,7 @@ def test_mac_load_products_use_the_old_entries(insn):
     check(executions, many(insn, executions), expected)
 
 
-@pytest.mark.parametrize("insn", PAIR_ROWS, ids=lambda insn: f"{insn.mnemonic} {insn.operands}")
+@in_groups(PAIR_ROWS, 8)
 def test_two_products_with_the_old_entries(insn):
     generator = Random(f"{SEED}{insn.mnemonic}")
     _, name, letter, *narrow = insn.mnemonic.split(".")
@@ -191,7 +192,7 @@ def test_two_products_with_the_old_entries(insn):
         assert effects.address is effects.nn_index is None
 
 
-@pytest.mark.parametrize("insn", CU_ROWS, ids=lambda insn: insn.mnemonic)
+@in_groups(CU_ROWS)
 def test_compute_and_update(insn):
     generator = Random(f"{SEED}{insn.mnemonic}")
     _, name, letter, entry = insn.mnemonic.split(".")

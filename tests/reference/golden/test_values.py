@@ -1,9 +1,11 @@
 """Values worked out by hand or typed from the guide, against the references and the statements."""
 
 import csv
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
+from tests.isa.rows import in_groups
 from tests.reference.golden.executions import once
 
 from xpulpnn.isa.machine import WORD_MASK
@@ -25,17 +27,16 @@ def numbers(text: str) -> dict[str, int | None]:
     return {name: None if value == "none" else int(value, 0) for name, value in pairs}
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['mnemonic']} {row['given']}")
+@in_groups(ROWS, name=itemgetter("mnemonic"))
 def test_references(row):
     given, expected = numbers(row["given"]), numbers(row["expected"])
     effects = once(row["mnemonic"], row["operands"] or None, **given)
     assert {name: effects[name] for name in expected} == expected, row["what"]
 
 
-@pytest.mark.parametrize(
-    "row",
+@in_groups(
     [row for row in ROWS if [*numbers(row["expected"])] == ["rd"] and not {*numbers(row["given"])} & ELSEWHERE],
-    ids=lambda row: f"{row['mnemonic']} {row['given']}",
+    name=itemgetter("mnemonic"),
 )
 def test_statements(row):
     insn, given = find(row["mnemonic"], row["operands"] or None), numbers(row["given"])

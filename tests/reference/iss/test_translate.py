@@ -4,7 +4,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from tests.isa.rows import covering
+from tests.isa.rows import covering, in_groups
 
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.table import INSNS
@@ -85,7 +85,7 @@ def expected(insn, word, regs, nn, memory):
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("insn", covering(ROWS), ids=lambda insn: f"{insn.mnemonic} {insn.operands}")
+@in_groups(covering(ROWS))
 def test_equal_to_the_golden_model(insn):
     rng = Random(f"{SEED} {insn.key}")
     for word in instruction_words(insn, WORDS, rng).tolist():

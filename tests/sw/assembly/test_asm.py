@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Sequence
 
 import pytest
+from tests.isa.rows import in_groups
 from tests.programs import encode_line
 
 from xpulpnn.errors import EncodingError
@@ -25,7 +26,7 @@ def _random_words(insn: Insn, rng: random.Random) -> list[int]:
     return [insn.encode(**{name: rng.choice(values) for name, values in choices.items()}) for _ in range(REPEATS)]
 
 
-@pytest.mark.parametrize("insn", INSNS, ids=lambda insn: f"{insn.mnemonic} {insn.operands}")
+@in_groups(INSNS)
 def test_round_trip(insn: Insn):
     seed = zlib.crc32(" ".join(insn.key).encode())
     rng = random.Random(seed)
