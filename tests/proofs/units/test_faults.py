@@ -8,6 +8,7 @@ import pytest
 from xpulpnn.config import PRESETS, preset
 from xpulpnn.core.core import Core
 from xpulpnn.core.lsu import Lsu
+from xpulpnn.core.requantiser import Requantiser
 from xpulpnn.errors import ToolError
 from xpulpnn.verilog import emit
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
@@ -62,18 +63,22 @@ def test_mult():
 
 @pytest.mark.unit
 @pytest.mark.flow
-@pytest.mark.parametrize("exact", [False, True])
-def test_every_fault_has_its_place_and_changes_its_module_alone(exact: bool):
-    config = replace(PRESETS["xpulpnn3"], requantise_exact=exact, rvfi=True)
+def test_every_fault_has_its_place_and_changes_its_module_alone():
+    config = replace(PRESETS["xpulpnn3"], rvfi=True)
     right, _ = cached_emission("core", config)
-    faults = (*CORE_FAULTS, *INSTRUCTION_FAULTS, *PARAMETER_FAULTS, *PAIR_FAULTS, *MIXED_FAULTS)
-    faults += EXACT_FAULTS if exact else CLIP_FAULTS
+    faults = (*CORE_FAULTS, *INSTRUCTION_FAULTS, *PARAMETER_FAULTS, *PAIR_FAULTS, *MIXED_FAULTS, *EXACT_FAULTS)
     faults += (*SEQUENCE_FAULTS, *PAIR_SEQUENCE_FAULTS)
     with ExitStack() as seeded:
         for fault in faults:
             seeded.enter_context(fault.seeded())
         wrong = emit(Core(config), "core", config={}).modules
     assert {name for name, text in wrong.items() if text not in right} == {fault.module for fault in faults}
+    # a requantiser that is not exact has the same ports
+    clipping = Requantiser(preset("xpulpnn2"))
+    right = emit(clipping, "requantiser", config={}).text
+    for fault in CLIP_FAULTS:
+        with fault.seeded():
+            assert emit(clipping, "requantiser", config={}).text != right
 
 
 @pytest.mark.unit

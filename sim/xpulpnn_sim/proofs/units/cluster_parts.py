@@ -95,7 +95,7 @@ class _Cycles:
             claim: graph.all([*held, graph.all(cycle.port(claim)[0] for cycle in self._cycles[since:]) ^ 1])
             for claim in claims
         }
-        if self._example("", graph.any(literals.values())) == ():
+        if len(literals) > 1 and self._example("", graph.any(literals.values())) == ():
             return dict.fromkeys(literals, ())
         return {claim: self._example(claim, literal) for claim, literal in literals.items()}
 
@@ -107,8 +107,10 @@ class _Cycles:
         if found is None:
             return ()
         example: list[dict[str, int]] = []
-        for cycle in self._cycles:
-            example.append({name: self._graph.number(found, cycle.port(name)) for name in self._gates.ports})
+        words = [cycle.port(name) for cycle in self._cycles for name in self._gates.ports]
+        numbers = iter(self._graph.numbers(found, words))
+        for _ in self._cycles:
+            example.append({name: next(numbers) for name in self._gates.ports})
             if len(example) > 1 and not example[-1].get(claim, 1):
                 break
         return tuple(example)

@@ -117,7 +117,7 @@ def proofs(unit: str, claims: Sequence[Claim], *, timeout_s: float) -> Iterator[
 
 def shown(graph: GateGraph, words: Words, ones: frozenset[int]) -> str:
     """Values of words where the input literals ``ones`` are 1 and the others are 0; those that are 0 left out."""
-    values = {name: graph.number(ones, literals) for name, literals in words.items()}
+    values = dict(zip(words, graph.numbers(ones, words.values()), strict=True))
     return ", ".join(f"{name}={value:#x}" for name, value in values.items() if value) or "all inputs 0"
 
 
@@ -138,8 +138,9 @@ def unequal(graph: GateGraph, assumed: int, equalities: Sequence[Equality], word
     if different is None:
         return ""
     case = shown(graph, words, different)
+    numbers = iter(graph.numbers(different, [word for one in equalities for word in (one.found, one.wanted)]))
     for one in equalities:
-        found, wanted = (graph.number(different, word) for word in (one.found, one.wanted))
+        found, wanted = next(numbers), next(numbers)
         if found != wanted:
             return f"{case}: {one.name} must be {wanted:#x}, not {found:#x}"
     return case
