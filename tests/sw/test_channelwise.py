@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import LayerError
+from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.reference.iss.session import kernel_memory
 from xpulpnn_sw.kernels.channelwise.code import reciprocal
 from xpulpnn_sw.kernels.channelwise.elementwise import Scale
@@ -15,7 +16,7 @@ from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import ELEMENT_LEVELS, PLAIN_LEVELS
 from xpulpnn_sw.layers.precision import Precision
 
-from .runs import RULES, check_named, run_share
+from .runs import RULES, check_named, computed, run_share, tensors_of
 
 pytestmark = pytest.mark.flow
 
@@ -85,6 +86,53 @@ def test_depthwise_down_the_columns(rule: Rule, text: str, cores: int):
     """Rows left over of three, one column, shares that begin in the middle, rows too long for it."""
     for precision in ("8x8x8", "i4x2xi8"):
         check_named("depthwise", text, precision, "xpulpnn2", rule=rule, cores=cores, specialise=True)
+
+
+IN_PLACE = {
+    "even columns": ("6x6x4:3x3", True),
+    "odd columns, many rows": ("14x7x4:3x3", True),
+    "all in one word": ("3x3x4:3x3", True),
+    "one pixel": ("1x1x4:3x3", True),
+    "two columns": ("2x2x4:3x3", True),
+    "nothing around": ("9x8x4:3x3:p=0", True),
+    "steps of two, the last row and column outside": ("8x6x4:3x3:s=2,p=0x1x0x1", True),
+    "steps of two, the first row and column outside": ("17x7x4:3x3:s=2,p=1", True),
+    "steps of two in y": ("16x5x4:3x3:s=2x1", True),
+    "filters of two columns": ("7x6x4:3x2:p=1x1x1x0", True),
+    "filters of one column": ("7x6x4:3x1:p=0", False),
+    "two columns outside": ("7x6x4:3x3:p=1x1x2x1", False),
+    "two rows outside": ("7x6x4:3x3:p=1x2x1x1", False),
+    "another value around": ("7x6x4:3x3:v=3", False),
+    "more rows of the filters": ("7x6x4:4x3:p=1", False),
+    "rows too long": ("3x2100x1:3x3", False),
+}
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_depthwise_in_place(name: str):
+    """Functions for one layer that copy no rows, whatever is behind the columns of a row in memory."""
+    (text, is_in_place), rng = IN_PLACE[name], np.random.default_rng(1)
+    for number, (precision, rule) in enumerate(
+        [("8x8x8", Rule.EXACT), ("i8x8xi8", Rule.BN32), ("8xu4xi8", Rule.SHIFT)]
+    ):
+        layer, widths = kind("depthwise").layer.parse(text), Precision.parse(precision)
+        tensors = tensors_of(layer, widths, number, rule)
+        run = kind("depthwise").build(layer, widths, "xpulpnn2", tensors, specialise=True)
+        assert ("im2col" not in run.function.regions) is is_in_place
+        rows = run.image.view("input")[: layer.channels * layer.height * run.arguments["row_bytes"]]
+        behind = rows.reshape(-1, run.arguments["row_bytes"])[:, layer.width :]
+        behind[:] = rng.integers(0, 256, behind.shape)
+        np.testing.assert_array_equal(computed(run), reference(layer, tensors, widths), f"{text} {precision}")
+
+
+@pytest.mark.parametrize(
+    ("channels", "cores", "is_in_place"), [(8, 8, True), (12, 8, False), (40, 8, True), (5, 4, False)]
+)
+def test_depthwise_in_place_shares_whole_channels(channels: int, cores: int, is_in_place: bool):
+    """Unless some cores would have much more of them than others."""
+    run, *_ = check_named("depthwise", f"3x4x{channels}:3x3", "8x8x8", "xpulpnn2", cores=cores, specialise=True)
+    assert ("im2col" not in run.function.regions) is is_in_place
 
 
 @pytest.mark.parametrize("name", RULES)

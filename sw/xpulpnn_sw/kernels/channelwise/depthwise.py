@@ -1,10 +1,12 @@
 """Operands of depthwise convolutions, and their kernels."""
 
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
 
 from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
+from xpulpnn_sw.kernels.channelwise.depthwise_in_place import InPlaceCode, computes_in_place
 from xpulpnn_sw.kernels.channelwise.depthwise_parts import rows_stride
 from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps, drawn_window, map_kind, random_elements
 from xpulpnn_sw.kernels.kernel import (
@@ -19,7 +21,7 @@ from xpulpnn_sw.kernels.kernel import (
     window_arguments,
     with_outside,
 )
-from xpulpnn_sw.kernels.layout import pack_words
+from xpulpnn_sw.kernels.layout import Program, pack_words
 from xpulpnn_sw.kernels.requantisation import (
     MAX_SHIFT,
     ExactRequantisation,
@@ -153,8 +155,13 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     kept = layer.kernel_height if is_kept else None
     function = "depthwise_outside" if is_valued else "depthwise"
     name = function if kept is None else f"{function}_{kept}x{_MOST_KEPT}_s{step}"
-    code = partial(DepthwiseCode, request, structure, rows=kept, step=step, rule=after.rule)
-    return request.finish(name, structure, arguments, lambda known: code(known).write(), rule)
+
+    def write(known: Mapping[str, int]) -> Program:
+        if not is_valued and computes_in_place(request, known, after.rule):
+            return InPlaceCode(request, structure, known, after.rule).write()
+        return DepthwiseCode(request, structure, known, rows=kept, step=step, rule=after.rule).write()
+
+    return request.finish(name, structure, arguments, write, rule)
 
 
 DEPTHWISE = map_kind(

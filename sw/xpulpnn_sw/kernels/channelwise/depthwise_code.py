@@ -22,6 +22,7 @@ from xpulpnn_sw.kernels.channelwise.depthwise_parts import (
     STRIP_REGISTERS,
     ChannelResults,
     Strip,
+    dot,
     merge,
     parameter_bytes,
 )
@@ -311,12 +312,7 @@ class DepthwiseCode:
         return ChannelResults(self._b, self._rule, self._precision, self._shift, parameters, temporaries)
 
     def _dot(self, rd: int, word: int, weights: int, *, adds: bool) -> None:
-        """Multiply the bytes of a word of inputs with weights, and add the products to ``rd`` or put them there."""
-        x_signed, w_signed = self._precision.x_signed, self._precision.w_signed
-        signs = "sp" if x_signed and w_signed else "usp" if x_signed or w_signed else "up"
-        # the unsigned factor comes first
-        factors = (weights, word) if x_signed and not w_signed else (word, weights)
-        self._b(f"pv.{'s' if adds else ''}dot{signs}.b", rd, *factors)
+        dot(self._b, self._precision, rd, word, weights, adds=adds)
 
     def _store(self, finishing: ChannelResults, accumulators: list[int], results: list[int]) -> None:
         b, bits = self._b, self._precision.y

@@ -128,6 +128,15 @@ class ChannelResults:
                 b("xori", place, place, 1 << self.precision.y - 1)
 
 
+def dot(b: ElementBuilder, precision: Precision, rd: int, word: int, weights: int, *, adds: bool) -> None:
+    """Multiply the bytes of a word of inputs with weights, and add the products to ``rd`` or put them there."""
+    x_signed, w_signed = precision.x_signed, precision.w_signed
+    signs = "sp" if x_signed and w_signed else "usp" if x_signed or w_signed else "up"
+    # the unsigned factor comes first
+    factors = (weights, word) if x_signed and not w_signed else (word, weights)
+    b(f"pv.{'s' if adds else ''}dot{signs}.b", rd, *factors)
+
+
 def merge(b: ElementBuilder, byte: int, result: int, bits: int, position: int, temporaries: tuple[int, int]) -> None:
     """Put a result, which is lost, into a byte at a place in a register; both temporaries are lost without XpulpV2."""
     if b.xpulp:
