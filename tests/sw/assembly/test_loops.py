@@ -126,6 +126,36 @@ def test_two_levels_and_no_third():
     ]
 
 
+@pytest.mark.parametrize(
+    ("start", "turns"), [("addi a1,a0,240", 20), ("mv a1,a0\naddi a0,a0,-12", 1), ("addi a1,a0,10", None)]
+)
+def test_a_known_distance_is_a_number_of_turns(start, turns):
+    """The pointer that counts is read in the loop, so that its test stays."""
+    lines, _ = turned(f"{start}\n.L2:\nlw a2,0(a0)\nsw a2,4(a0)\naddi a0,a0,12\nbne a0,a1,.L2\nret")
+    assert (f"lp.setupi 0,{turns},.Lxp_end_0_0" in lines) == (turns is not None)
+    assert "bne a0,a1,.L2" in lines
+
+
+def test_an_ordered_distance_is_none():
+    """It may wrap around."""
+    lines, _ = turned("addi a1,a0,240\n.L2:\nlw a2,0(a0)\naddi a0,a0,4\nbltu a0,a1,.L2\nret")
+    assert not [line for line in lines if line.startswith("lp.setupi")]
+
+
+WALK = "lw a2,0(a0)\nadd a4,a4,a2\naddi a0,a0,{}\nbne a0,a1,.L2\n"
+
+
+@pytest.mark.parametrize(("step", "is_turned"), [(4, True), (16, True), (3, True), (80, False), (12, False)])
+def test_a_set_up_that_takes_long_is_for_outermost_loops(step, is_turned):
+    """Inside of another loop a few turns must pay for it."""
+    alone = f"li a3,0\nli a2,0\nmv a4,a3\n.L2:\n{WALK.format(step)}mv a0,a4\nret"
+    assert turned(alone)[1].turned == 1
+    outer = f".L1:\nmv a0,a5\n.L2:\n{WALK.format(step)}mul a5,a4,a4\nli a3,0\nbeq a5,a6,.L1\nret"
+    _, report = turned(outer)
+    assert report.turned == is_turned
+    assert is_turned or report.loops[0].reason == "its set-up takes longer than a few turns save"
+
+
 LOOP = ".L2:\n{}\naddi a0,a0,-1\nbne a0,zero,.L2\nret"
 
 
@@ -327,6 +357,21 @@ def test_public_matmul_takes_the_cycles_of_the_generated_one(kind, bits, variant
     generated = run_case(kernel_case("matmul", "64x288x2", bits, variant, machine=Machine())).record["cycles"]
     taken = int(text.split()[0])
     assert 0.95 * generated < taken <= MOST * generated
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("level", ["-O1", "-O2"])
+def test_loops_of_few_turns_take_no_longer(level, tmp_path: Path):
+    cycles: list[int] = []
+    for is_improved in (True, False):
+        chosen = Options(config=FULL, loop_pass=is_improved, opt=level)
+        build([SOURCES / "triangular.c"], tmp_path / "p.elf", compiler="gcc", options=chosen)
+        printed: list[Output] = []
+        result = run_program(load(tmp_path / "p.elf"), DESIGN, output=printed.append)
+        text = b"".join(one.data for one in printed).decode()
+        assert result.exit.ok, text
+        cycles.append(int(text.split()[0]))
+    assert cycles[0] < 0.95 * cycles[1]
 
 
 def interrupted(path: Path) -> str:

@@ -200,13 +200,16 @@ def find_counter(flow: FlowGraph, loop: NaturalLoop, test: Condition, end: int) 
 
 @dataclass(slots=True)
 class _Tracked:
-    """Trace the value of a register back: to a register of that time, or a number."""
+    """Trace the value of a register back: to a register of that time and what was added to it, or a number."""
 
     register: int = 0
     number: int | None = None
+    added: int = 0
 
     def matches(self, register: int) -> bool:
-        return (register == 0 and self.number == 0) or (self.number is None and register == self.register)
+        if self.number is not None:
+            return register == 0 == self.number
+        return register == self.register and not self.added
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,13 +218,14 @@ class Entry:
 
     start: int | None = None  # value of the counter if it is known
     bound: int | None = None  # value of the bound if it is known
+    distance: int | None = None  # from counter to bound if that is known without their values
     relations: frozenset[str] = frozenset()  # what holds between counter and bound, in this order
 
     def turns(self, counter: Counter) -> int | None:
-        """Turns as a number, if both values are numbers."""
-        if self.start is None or self.bound is None:
-            return None
-        return counter.turns(self.start, self.bound)
+        """Turns as a number, if both values are numbers, or no order counts and their distance is one."""
+        if self.start is not None and self.bound is not None:
+            return counter.turns(self.start, self.bound)
+        return None if self.distance is None or counter.is_ordered else counter.turns(0, self.distance)
 
     def is_exact(self, counter: Counter) -> bool:
         """Return whether the distance between counter and bound is the number of turns."""
@@ -248,7 +252,10 @@ def at_entry(flow: FlowGraph, loop: NaturalLoop, counter: Counter) -> Entry:
         if not _track(flow.blocks[index].all, tracked):
             break
         came_from = index
-    return Entry(tracked[0].number, tracked[1].number, frozenset(relations))
+    first, second = tracked
+    is_alike = first.number is None is second.number and first.register == second.register
+    distance = second.added - first.added if is_alike else None
+    return Entry(first.number, second.number, distance, frozenset(relations))
 
 
 def _edge_facts(flow: FlowGraph, index: int, target: int, tracked: Sequence[_Tracked]) -> set[str]:
@@ -275,9 +282,10 @@ def _track(operations: Sequence[ListedOperation], tracked: Sequence[_Tracked]) -
                 continue
             number = operation.constant(one.register)
             if number is not None:
-                one.number = number & WORD_MASK
-            elif operation.name == "addi" and operation.values.get("imm12") == 0:
+                one.number = number + one.added & WORD_MASK
+            elif operation.name == "addi" and "imm12" in operation.values:
                 one.register = operation.values["rs1"]
+                one.added += operation.values["imm12"]
             else:
                 return False
     return True

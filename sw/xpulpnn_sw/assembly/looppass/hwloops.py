@@ -11,12 +11,15 @@ last instruction before the test. Three facts make this the same as before, what
   another take different ones.
 
 Where the count is known to be exact and nobody reads the counter, counter and test go away.
+
+A set-up costs the same for any number of turns. Where nothing tells this number, a loop stays as it was if its set-up
+takes longer than a few turns save: fewer of a loop inside of another, which is set up again and again.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xpulpnn.isa.machine import XLEN
+from xpulpnn.isa.machine import XLEN, Cost
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 from xpulpnn_sw.assembly.looppass.counting import (
     Condition,
@@ -37,6 +40,9 @@ _LARGEST_COUNT = 0xFFF
 _SETUP, _SETUP_NUMBER = 0x407B, 0x507B  # lp.setup and lp.setupi with every operand 0
 _WORD = 4
 _LEVELS = 2
+_FEW_TURNS, _FEW_INNER_TURNS = 5, 3  # turns that must pay for the set-up, of an outermost loop and of others
+_SAVED_CYCLES = 1 + Cost.TAKEN_BRANCH.cycles  # in each turn but the last
+_PADDING_CYCLES = 1  # in front of the set-up
 _RESERVED = frozenset({0, RA, SP, GP, TP})
 
 
@@ -127,19 +133,21 @@ class HardwareLoops:
         kinds = {operation.kind for block in self.function.blocks for operation in block.operations}
         names = {operation.name for block in self.function.blocks for operation in block.operations}
         flow = FlowGraph(self.function)
-        for loop in flow.natural_loops():
+        found = flow.natural_loops()
+        for loop in found:
             if FlowKind.LOOP in kinds:
                 made: int | str = "the function uses hardware loops itself"
             elif "mret" in names:
                 made = "the function is an interrupt handler"
             else:
-                made = self._turn(FlowGraph(self.function), loop)
+                is_inner = any(loop.blocks < other.blocks for other in found)
+                made = self._turn(FlowGraph(self.function), loop, _FEW_INNER_TURNS if is_inner else _FEW_TURNS)
             source = flow.blocks[loop.header].source
             level, reason = (made, "") if isinstance(made, int) else (None, made)
             outcomes.append(LoopOutcome(self.function.name, source, level, reason))
         return outcomes
 
-    def _turn(self, flow: FlowGraph, loop: NaturalLoop) -> int | str:
+    def _turn(self, flow: FlowGraph, loop: NaturalLoop, few_turns: int) -> int | str:
         level = max((level + 1 for blocks, level in self._made if blocks & loop.blocks), default=0)
         if level >= _LEVELS:
             return "more than two levels deep"
@@ -161,6 +169,8 @@ class HardwareLoops:
         setup, is_exact = self._setup(flow, shape, counter, end, level, distance)
         if not setup:
             return "no free register"
+        if _cycles(setup) > (few_turns - 1) * _SAVED_CYCLES:
+            return "its set-up takes longer than a few turns save"
         blocks = self.function.blocks
         if is_exact:
             place, last = blocks[counter.place], blocks[shape.end]
@@ -181,14 +191,16 @@ class HardwareLoops:
         is_exact = turns is not None or (shape.is_tested_at_end and entry.is_exact(counter))
         is_exact = is_exact and self._is_private(flow, shape, counter)
         distance -= _WORD * is_exact
-        if is_exact and turns is not None and turns <= _LARGEST_COUNT and distance <= _NEAREST_FARTHEST:
+        if turns is not None and turns <= _LARGEST_COUNT and distance <= _NEAREST_FARTHEST:
             word = _SETUP_NUMBER | level << 7 | turns << 20
             return [_setup(word, 14, end, None)], is_exact
         # a counter that nobody else reads may hold the count
         free = [counter.register] if is_exact else self._free(flow, shape.start)
         if counter.bound == 0 and counter.relation == "ne" and counter.step == -1:
             setup, count = [], counter.register
-        elif is_exact and turns is not None:
+        elif turns is not None:
+            if not free:
+                return [], is_exact
             setup, count = [_number(free[0], turns)], free[0]
         else:
             made = _count(counter, free, is_exact=is_exact)
@@ -227,6 +239,12 @@ def _setup(word: int, shift: int, end: str, count: int | None) -> ListedOperatio
     return ListedOperation(text=text, kind=FlowKind.LOOP, values={}, reads=reads)
 
 
+def _cycles(setup: Sequence[ListedOperation]) -> int:
+    """Cycles of a set-up at most."""
+    numbers, products = sum("li" in one.values for one in setup), sum(one.name == "mulhu" for one in setup)
+    return _PADDING_CYCLES + len(setup) + numbers + Cost.MULTIPLY_HIGH.cycles * products
+
+
 def _number(register: int, value: int) -> ListedOperation:
     text = f"li {ABI_NAMES[register]}, {value}"
     return ListedOperation(text=text, values={"li": value}, writes=frozenset({register}), size=8)
@@ -251,15 +269,21 @@ def _count(counter: Counter, free: Sequence[int], *, is_exact: bool) -> list[Lis
     if is_exact:
         return operations
     inclusive = counter.relation[:2] in ("le", "ge")
-    if size & (size - 1) == 0:
-        if size > 1:
-            operations.append(make("srli", rd=count, rs1=count, uimm5=size.bit_length() - 1))
-    elif len(free) > 1:
+    places = (size & -size).bit_length() - 1
+    odd = size >> places
+    if odd > 1 and len(free) == 1:
+        return None
+    if odd == 1 or not counter.is_ordered:
+        # a distance that the size does not divide has no end; others are its products, modulo a power of 2
+        if odd > 1:
+            operations.append(_number(free[1], pow(odd, -1, 1 << XLEN)))
+            operations.append(make("mul", rd=count, rs1=count, rs2=free[1]))
+        if places:
+            operations.append(make("srli", rd=count, rs1=count, uimm5=places))
+    else:
         # the product is at most the quotient
         operations.append(_number(free[1], (1 << XLEN) // size))
         operations.append(make("mulhu", rd=count, rs1=count, rs2=free[1]))
-    else:
-        return None
     if inclusive:
         operations.append(make("addi", rd=count, rs1=count, imm12=1))
     return operations
