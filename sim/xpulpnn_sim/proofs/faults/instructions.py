@@ -185,6 +185,12 @@ EXACT_FAULTS = (
         {".high": where("ctrl.fmt", ElemFmt.N, lambda right, u: right & (u(".above") | u(".moved")[4:].any()))},
         "pv.rqs.n",
     ),
+    CoreFault(
+        "pv.rqxu rounds halves down with the lowest code of 0",
+        Requantiser,
+        {".moved": lambda right, u: right - (u("rounds") & u(".shifted_1")[0] & (u("zero") == 0x80))},
+        "pv.rqxu.b",
+    ),
 )
 """Likewise with one that is."""
 
