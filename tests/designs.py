@@ -13,9 +13,13 @@ FULL = simulated(preset("xpulpnn-full"))
 BEYOND = simulated(preset("xpulpnn3"))
 """As the command line runs kernels unless told otherwise; on the second core what the first cannot."""
 
-_ADDED = dict.fromkeys(("mac_load_cross", "mac_load_dot", "mac_load_pair", "mixed_weights", "requantise"), True)
+ADDED = ("mac_load_cross", "mac_load_dot", "mac_load_pair", "mixed_weights", "requantise")
+OPTIONS = ("qnt", *ADDED, "requantise_exact")
+EVERY_ROW = replace(preset("xpulpnn-full"), **dict.fromkeys(OPTIONS, True))
+"""Executes every row of the instruction table."""
+
 FOUR = ClusterConfig(
-    core=simulated(replace(preset("xpulpnn-full"), **_ADDED)),
+    core=simulated(replace(preset("xpulpnn-full"), **dict.fromkeys(ADDED, True))),
     cores=4,
     icache_private=0,
 )

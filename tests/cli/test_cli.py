@@ -10,6 +10,7 @@ import time
 
 import pytest
 from rich.progress import Progress
+from tests.designs import ADDED
 from tests.programs import plots_of, read_results
 
 from xpulpnn import user_cache
@@ -20,6 +21,7 @@ from xpulpnn_sim.cli.tree import COMMANDS, GROUPS, complete
 from xpulpnn_sim.cosimulation.model import build
 from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sim.tools.top_names import ALL_TOPS
+from xpulpnn_sw.kernels.variants import VARIANTS
 
 FIELDS = {
     *("kernel", "layer", "bits", "precision", "rule", "variant", "cores", "engine", "instructions", "cycles", "sdotp"),
@@ -40,13 +42,9 @@ BAD_INPUT = {
     "a word out of a choice": (["generate", "gpu"], f'for TOP. Choose from: "{ALL_TOPS[0]}", '),
     "no number": (["cosim", "conv", "--grant-stalls", "half"], '--grant-stalls: unable to convert "half" into float'),
     "a number too small": (["cosim", "conv", "--jobs", "0"], 'Invalid value "0" for --jobs. It must be at least 1.'),
-    "a negative number": (["cosim", "conv", "--seed", "-1"], 'Invalid value "-1" for --seed. It must be at least 0.'),
     "no probability": (["cosim", "conv", "--grant-stalls", "nan"], "-stalls. It must be a probability below 1."),
-    "a probability too large": (["verify", "--irq-rate", "1"], 'Invalid value "1.0" for --irq-rate.'),
     "a list": (["cosim", "conv", "--bits", "8+3"], "--bits must be a list out of 16,8,4,2,1, not 3"),
-    "an empty list": (["cosim", "conv", "--bits", ""], "--bits must be a list out of 16,8,4,2,1, not empty"),
     "a list of numbers": (["cosim", "conv", "--cores", ""], "--cores must be a list of "),
-    "a setting without value": (["generate", "dotp", "--set", "widths"], "--set must be KEY=VALUE, not widths"),
     "an unknown setting": (["generate", "dotp", "--set", "colour=red"], "colour"),
     "a setting's rule": (["generate", "dotp", "--set", "widths=16,3"], "widths must be a non-empty set out of "),
     "a prefix": (["generate", "dotp", "--prefix", "9"], "prefix must be letters, digits and underscores"),
@@ -59,27 +57,16 @@ BAD_INPUT = {
     "a setting that an option says": (["cosim", "conv", "--cores", "2", "--set", "cores=4"], "--set cores must be "),
     "too many cores": (["cosim", "conv", "--cores", "1+17"], "cores must be 1 to 16, not 17"),
     "a window": (["cosim", "conv", "--waves", "w.fst", "--wave-window", "9:3"], "must be FROM:TO with FROM <= TO"),
-    "a list of presets": (["verify", "--preset", "huge"], "--preset must be a list out of ri5cy,xpulpnn,"),
     "several presets": (["verify", "--coverage", "--preset", "ri5cy,xpulpnn"], "--preset must be one for coverage, "),
     "a list of aims": (["verify", "--coverage", "--aim", "1,x"], "--aim must be a list of numbers such as 8+16, "),
     "aims without coverage": (["verify", "--aim", "1"], "Unknown option: --aim."),
     "coverage of clusters": (["verify", "--coverage", "--cores", "2"], "Unknown option: --cores. Did you mean"),
-    "interrupts of clusters": (["verify", "--cores", "4", "--irq-rate", "0.1"], "Unknown option: --irq-rate."),
-    "the engine of clusters": (["verify", "--cores", "4", "--engine", "iss"], "Unknown option: --engine. Did you mean"),
-    "numbers of banks": (["verify", "--cores", "4", "--banks", "many"], "--banks must be a list of numbers such as 8"),
-    "cores of programs": (["verify", "--cores", "17"], "cores must be 1 to 16, not 17"),
-    "banks without cores": (["verify", "--banks", "4"], "Unknown option: --banks. Did you mean --jobs?"),
-    "no C programs": (["verify", "--c-programs", "0"], 'Invalid value "0" for --programs. It must be at least 1.'),
     "no such unit": (["mutate", "nothing"], "UNIT must be all, or one that --list shows, not nothing"),
     "no unit": (["mutate"], "UNIT must be given: all, or one or more that --list shows"),
     "no campaigns": (["mutate", "--summary", "-o", "nowhere"], "folder must hold results of campaigns, not none: "),
-    "no instructions": (["mutate", "core", "--instructions", "0"], '"0" for --instructions. It must be at least 1.'),
     "no such table": (["bench", "--table", "papers"], "--table must be a list out of xpulpnn,pulp-nn,"),
     "no package": (["generate", "axi-dma", "--package"], "TOP must be one of core, backend, dotp, nnrf, simd-alu, "),
-    **{
-        f"a period of {value}": (["generate", "nnrf", "--package", f"--clock={value}"], "--clock. It must be positive.")
-        for value in ("0", "-1", "inf", "nan")
-    },
+    "a period": (["generate", "nnrf", "--package", "--clock=nan"], "--clock. It must be positive."),
     "no such file": (["verify", "vectors", "--engine", "golden", "absent.jsonl"], "absent.jsonl"),
 }
 
@@ -87,15 +74,10 @@ BAD_INPUT = {
 @pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize("case", BAD_INPUT)
-def test_bad_input_is_one_line_that_names_the_argument(case, capsys, tmp_path, monkeypatch):
+def test_bad_input_is_one_line_that_names_the_argument(case, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments, text = BAD_INPUT[case]
-    assert cli.main(arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("error: ")
-    assert captured.err.count("\n") == 1
-    assert text in captured.err
+    assert text in refused(*arguments)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -157,16 +139,14 @@ def test_results_say_how_they_came_about(tmp_path, capsys, monkeypatch):
 @pytest.mark.unit
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
 @pytest.mark.parametrize("content", ["", "\n  \n"])
-def test_empty_vector_file_is_one_line_and_code_2(suffix, content, tmp_path, capsys):
+def test_empty_vector_file_is_one_line_and_code_2(suffix, content, tmp_path, refused):
     full, empty = tmp_path / "full.jsonl", tmp_path / f"empty{suffix}"
     full.write_text('{"insn": "add", "word": 12944691, "rs1": 1, "rs2": 2, "rd_in": 0, "rd_out": 3}\n')
     with gzip.open(empty, "wt") if suffix.endswith("gz") else empty.open("w") as file:
         file.write(content)
     for files in ([empty], [full, empty], [empty, full]):
-        assert cli.main(["check-vectors", "--engine", "golden", *map(str, files)]) == 2
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        assert captured.err == f"error: vector file must hold vectors, not nothing: {empty}\n"
+        told = refused("check-vectors", "--engine", "golden", *files)
+        assert told == f"vector file must hold vectors, not nothing: {empty}"
     assert cli.main(["check-vectors", "--engine", "golden", str(full)]) == 0
 
 
@@ -182,18 +162,14 @@ def test_empty_vector_file_is_one_line_and_code_2(suffix, content, tmp_path, cap
         ["bench", "--html", "/proc/none/x.html"],
     ],
 )
-def test_unwritable_folders_are_found_before_any_work(arguments, capsys):
-    assert cli.main(arguments) == 2
-    error = capsys.readouterr().err
-    assert "must be in a writable folder, not /proc/none" in error
-    assert error.count("\n") == 1
+def test_unwritable_folders_are_found_before_any_work(arguments, refused):
+    assert "must be in a writable folder, not /proc/none" in refused(*arguments)
 
 
 @pytest.mark.unit
 @pytest.mark.parametrize(("command", "option"), [("doctor", "--json"), ("bench", "--report")])
-def test_written_files_must_not_be_folders(command, option, tmp_path, capsys):
-    assert cli.main([command, option, str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"error: {option} must be a file, not the folder {tmp_path}\n"
+def test_written_files_must_not_be_folders(command, option, tmp_path, refused):
+    assert refused(command, option, tmp_path) == f"{option} must be a file, not the folder {tmp_path}"
 
 
 @pytest.mark.flow
@@ -242,11 +218,9 @@ def test_generate_needs_no_extra(tmp_path):
 @pytest.mark.parametrize(("name", "extra"), [("cosim kernel", "sim"), ("explore", "explore")])
 def test_missing_extra_is_named(name, extra):
     done = without_extras(*name.split(), "--help")
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.endswith(f" must be installed for {name}, not missing: pip install '.[{extra}]'\n")
-    assert done.stderr.count("\n") == 1
+    assert (done.returncode, done.stdout) == (2, "")
+    told = f" must be installed for {name}, not missing: pip install '.[{extra}]'\n"
+    assert re.fullmatch(f"error: .*{re.escape(told)}", done.stderr)
 
 
 PORTS = (
@@ -266,52 +240,49 @@ PORTS = (
         ("HOME", "/", "branch__valid", "module backend must have the port branch__valid to be simulated, not lack it"),
     ],
 )
-def test_what_a_model_needs(variable, value, absent, text, capsys, monkeypatch, tmp_path):
+def test_what_a_model_needs(variable, value, absent, text, refused, monkeypatch, tmp_path):
     """With an empty cache, and a back end with these ports instead of the real one."""
     ports = [{"name": name, "direction": "input", "width": 1} for name in PORTS if name != absent]
     emission = "module backend; endmodule", {"top": "backend", "ports": ports}
     monkeypatch.setattr("xpulpnn_sim.cosimulation.model.libraries.cached_emission", lambda top, config, **_: emission)
     monkeypatch.setenv(user_cache.CACHE_VARIABLE, str(tmp_path))
     monkeypatch.setenv(variable, value)
-    assert cli.main(["cosim", "conv", "--layer", "4x4x8:4x3x3"]) == 2
-    assert capsys.readouterr().err == f"error: {text}\n"
+    assert refused("cosim", "conv", "--layer", "4x4x8:4x3x3") == text
     assert not list(tmp_path.rglob("*.so"))
 
 
 @pytest.mark.flow
 @pytest.mark.unit
-def test_doctor_fails_without_a_compiler(tmp_path, capsys, monkeypatch):
-    report = tmp_path / "tools.json"
+def test_doctor_fails_without_a_compiler_and_shows_and_empties_the_cache(tmp_path, capsys, monkeypatch):
+    report, cache = tmp_path / "tools.json", tmp_path / "cache"
     monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("XPULPNN_CACHE", str(cache))
+    cache.mkdir()
+    (cache / "model.so").write_bytes(bytes(2_300_000))
     assert cli.main(["doctor", "--json", str(report)]) == 1
-    assert "missing: apt-get install g++" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "missing: apt-get install g++" in printed
+    text = f"cache: {cache} (set by XPULPNN_CACHE), 1 files, 2.3 MB; --clean-cache empties it"
+    assert text in printed.splitlines()
     tools = {entry["tool"]: entry for entry in read_results(report)}
     assert tools["g++"]["path"] is None
     assert tools["amaranth"]["version"]
     install = {one.name: one.install for one in doctor.TOOLS}
     assert (install["distributed"], install["optuna"]) == ("pip install '.[dask]'", "pip install '.[search]'")
 
-
-@pytest.mark.flow
-@pytest.mark.unit
-def test_doctor_shows_and_empties_the_cache(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "model.so").write_bytes(bytes(2_300_000))
-    cli.main(["doctor", "--json", str(tmp_path / "tools.json")])
-    text = f"cache: {tmp_path}/cache (set by XPULPNN_CACHE), 1 files, 2.3 MB; --clean-cache empties it"
-    assert text in capsys.readouterr().out.splitlines()
-    (cache,) = [entry for entry in read_results(tmp_path / "tools.json") if entry["tool"] == "cache"]
-    assert (cache["path"], cache["files"], cache["bytes"]) == (f"{tmp_path}/cache", 1, 2_300_000)
+    assert [tools["cache"][name] for name in ("path", "files", "bytes")] == [str(cache), 1, 2_300_000]
     cli.main(["doctor", "--clean-cache"])
     assert "0 files, 0.0 MB" in capsys.readouterr().out
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert list(cache.iterdir()) == []
 
 
 @pytest.mark.flow
 @pytest.mark.unit
 def test_progress_without_a_terminal_is_lines(capsys, monkeypatch):
+    # short work tells nothing
+    with common.progress_bar("steps", 8) as bar:
+        bar.advance(8)
+    assert capsys.readouterr().err == ""
     monkeypatch.setattr(common, "_FIRST_LINE_S", 0.02)
     with common.progress_bar("steps", 8) as bar:
         bar.describe("ri5cy: asic-area")
@@ -341,13 +312,6 @@ def test_lines_of_progress_tell_the_time_that_is_left():
     assert common._line(progress).endswith(" 4/10 images (0:00:30 left)")
 
 
-@pytest.mark.unit
-def test_short_work_tells_no_progress(capsys):
-    with common.progress_bar("steps", 8) as bar:
-        bar.advance(8)
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.flow
 def test_generate_writes_verilog_and_description(tmp_path):
     for top in ("nnrf", "simd-alu"):
@@ -366,10 +330,12 @@ def test_generate_writes_verilog_and_description(tmp_path):
 @pytest.mark.cosim
 def test_cosim_records(tmp_path, capsys):
     report = tmp_path / "records.json"
-    arguments = ["cosim", "conv", "--layer", "5x4x12:6x3x2:s=2", "--variant", "all", "--bits", "8,2"]
+    # of those beyond the paper the one whose core others have too
+    chosen = ",".join(name for name in VARIANTS if not name.startswith("x2"))
+    arguments = ["cosim", "conv", "--layer", "5x4x12:6x3x2:s=2", "--variant", chosen, "--bits", "8,2"]
     assert cli.main([*arguments, "--grant-stalls", "0.2", "--json", str(report)]) == 0
     records = read_results(report)
-    assert len(records) == 22
+    assert len(records) == 18
     for record in records:
         assert record.keys() == FIELDS
         assert record["mismatches"] == 0
@@ -382,8 +348,8 @@ def test_cosim_records(tmp_path, capsys):
 def test_cosim_on_a_cluster(tmp_path, capsys):
     report, plot = tmp_path / "records.json", tmp_path / "cores.html"
     arguments = ["cosim", "conv", "--layer", "6x6x8:8x3x3", "--bits", "4", "--variant", "nn_4x4", "--cores", "4"]
-    # the cluster of tests/cosimulation, whose model is compiled anyway
-    arguments += ["--set", "mac_load_cross=true", "--set", "mac_load_dot=true", "--set", "requantise=true"]
+    # the cluster FOUR, whose model is compiled anyway
+    arguments += [word for name in ADDED for word in ("--set", f"{name}=true")]
     assert cli.main([*arguments, "--placement", "all", "--json", str(report), "--plot", str(plot)]) == 0
     records = read_results(report)
     assert [record["placement"] for record in records] == ["padded", "aligned"]
@@ -397,7 +363,7 @@ def test_cosim_on_a_cluster(tmp_path, capsys):
 
 @pytest.mark.cosim
 def test_cosim_without_checks_gives_the_same_cycles(tmp_path):
-    arguments = ["cosim", "matmul", "--layer", "8x40x6", "--bits", "4", "--json"]
+    arguments = ["cosim", "matmul", "--layer", "8x40x6", "--bits", "4", "--variant", "simd_4x2,nn_4x4", "--json"]
     reports = tmp_path / "checked.json", tmp_path / "unchecked.json"
     assert cli.main([*arguments, str(reports[0])]) == 0
     assert cli.main([*arguments, str(reports[1]), "--no-check"]) == 0

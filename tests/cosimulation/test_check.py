@@ -1,7 +1,6 @@
 """The check of every retirement: silent on a good run, and every kind of wrong retirement and access found."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.cosimulation.conftest import Recording
+from tests.designs import EVERY_ROW as CONFIG
 
 from xpulpnn.config import preset
 from xpulpnn_sim.cosimulation.checks.retirements import Findings, RetirementCheck
@@ -22,7 +22,6 @@ from xpulpnn_sw.assembly.asm import assemble
 
 pytestmark = pytest.mark.cosim
 
-CONFIG = replace(preset("xpulpnn-full"), qnt=True, mac_load_cross=True, mac_load_dot=True, requantise=True)
 TOHOST, FROMHOST, DATA, TEXT, ENTRY = 0x3000, 0x3008, 0x2000, "hello", 0x80
 
 NOP = 0x00000013

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.designs import FOUR
+from tests.designs import BEYOND, FOUR
 from tests.networks import cifar10_case
 from tests.programs import read_results
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.networks.images import read_images
 from xpulpnn_sim.cosimulation.networks.network_run import build_network
 from xpulpnn_sim.cosimulation.workloads import cifar10
@@ -46,9 +45,7 @@ def test_every_layer_is_right_and_soon(bits):
 @pytest.mark.cosim
 def test_every_layer_is_faster_where_the_core_requantises():
     case = cifar10_case(2)
-    layers, faster = (
-        build_network(one).run().record for one in (case, replace(case, config=simulated(preset("xpulpnn2"))))
-    )
+    layers, faster = (build_network(one).run().record for one in (case, replace(case, config=BEYOND)))
     assert layers["mismatches"] == faster["mismatches"] == 0
     assert [layer["folded"] for layer in faster["layers"]] == [True, False] * 3 + [False]
     for slow, fast in zip(layers["layers"], faster["layers"], strict=True):

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.designs import EVERY_ROW as FULL
+from tests.designs import OPTIONS
 from tests.programs import read_results
 
 from xpulpnn.config import PRESETS
@@ -20,10 +22,8 @@ from xpulpnn_sim.verification.random.trials import Plan, run_seed
 
 pytestmark = pytest.mark.cosim
 
-OPTIONS = ("qnt", "mac_load_cross", "mac_load_dot", "mac_load_pair", "mixed_weights", "requantise", "requantise_exact")
 USUAL = PRESETS["xpulpnn-full"]
-FULL = replace(USUAL, **dict.fromkeys(OPTIONS, True))
-SETTINGS = [word for name in OPTIONS for word in ("--set", f"{name}=true")]
+DESIGN = ["--preset", "xpulpnn-full", *(word for name in OPTIONS for word in ("--set", f"{name}=true"))]
 MAX_CYCLES = 500_000
 MACHINES = {
     "ideal": Machine(max_cycles=MAX_CYCLES, bus_errors=BUS_ERRORS, hart_id=0x5A3C_69F0),
@@ -47,8 +47,11 @@ def machine_for(timing, case):
     return replace(MACHINES[timing], irq_rate=IRQ_RATES[timing] * case.interrupts)
 
 
-@pytest.mark.parametrize("timing", MACHINES)
-@pytest.mark.parametrize("case", DIRECTED, ids=lambda case: case.name)
+# with slow memory some: the bench of the core and random programs have it too
+RUNS = [*((case, "ideal") for case in DIRECTED), *((case, "slow") for case in DIRECTED[::3])]
+
+
+@pytest.mark.parametrize(("case", "timing"), RUNS, ids=lambda each: getattr(each, "name", each))
 def test_directed(case, timing):
     machine = machine_for(timing, case)
     # the simulator is the same whatever the memory does: once is enough
@@ -68,7 +71,7 @@ def test_interrupts_are_taken():
 
 
 def test_random_programs():
-    plan = Plan(config=FULL, label=" ".join(["--preset xpulpnn-full", *SETTINGS]))
+    plan = Plan(config=FULL, label=" ".join(DESIGN))
     for seed in range(PROGRAMS):
         result = run_seed(seed, plan, core_design)
         assert result.verdict.reason is Reason.PASS, f"{plan.command(seed)}\n{result.verdict.text}"
@@ -76,7 +79,8 @@ def test_random_programs():
 
 def test_verify_command(tmp_path, capsys):
     path = tmp_path / "verify.json"
-    assert main(["verify", "--instructions", "2000", "--seed", "5", "--jobs", "1", "--json", str(path)]) == 0
+    words = ["verify", *DESIGN, "--instructions", "2000", "--seed", "5", "--jobs", "1", "--json", str(path)]
+    assert main(words) == 0
     assert "differences" in capsys.readouterr().out
     found = read_results(path)[0]
     assert found["instructions"] >= 2000

@@ -105,10 +105,13 @@ def check(tmp_path, capsys):
     return run
 
 
+DESIGN = ("--preset", "xpulpnn2", "--set", "mac_load_cu=true")  # a model for all tests
+
+
 @pytest.mark.flow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_correct_vectors_pass(check, engine):
-    code, result, _ = check([*GOOD, COMPUTE_UPDATE], "--engine", engine)
+    code, result, _ = check([*GOOD, COMPUTE_UPDATE], "--engine", engine, *DESIGN)
     assert (code, result["vectors"], result["mismatches"], result["skipped"]) == (0, len(GOOD) + 1, 0, 0)
 
 
@@ -125,7 +128,7 @@ def test_every_spoilt_field_is_found(check, engine):
                 {**vector, "nnrf_out": [entry ^ (i == j) for j, entry in enumerate(vector["nnrf_out"])]}
                 for i in range(6)
             ]
-    code, result, _ = check(spoilt, "--engine", engine)
+    code, result, _ = check(spoilt, "--engine", engine, *DESIGN)
     assert (code, result["mismatches"]) == (1, len(spoilt))
     right = GOOD[0]["rd_out"]
     told = {"field": "rd_out", "expected": right ^ 4, "got": right, "line": 1}
@@ -207,7 +210,7 @@ def drawn():
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.flow
 def test_drawn_vectors_pass(drawn, check, engine):
-    code, result, _ = check(drawn, "--engine", engine, "--preset", "xpulpnn2")
+    code, result, _ = check(drawn, "--engine", engine, *DESIGN)
     assert (code, result["vectors"], result["mismatches"], result["skipped"]) == (0, DRAWN, 0, 0)
 
 

@@ -38,11 +38,10 @@ SEED = 7
 def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with headers that declare every row, pv.qnt too."""
     folder = tmp_path_factory.mktemp("include")
-    (folder / "xpulpnn.h").write_text(intrinsics_header(INSNS))
-    (folder / "xp_config.h").write_text(config_header(FULL))
     (folder / "cross").mkdir()
-    (folder / "cross" / "xp_config.h").write_text(config_header(replace(FULL, mac_load_cross=True)))
-    (folder / "cross" / "xpulpnn.h").write_text(intrinsics_header(INSNS))
+    for place, config in ((folder, FULL), (folder / "cross", replace(FULL, mac_load_cross=True))):
+        (place / "xpulpnn.h").write_text(intrinsics_header(INSNS))
+        (place / "xp_config.h").write_text(config_header(config))
     (folder / "pulp_builtins.h").write_text(pulp_header(INSNS))
     return folder
 
@@ -155,8 +154,7 @@ def test_every_instruction_compiles_to_its_word(kind: str, tmp_path: Path, inclu
     done = compile_text(kind, "\n".join(lines), tmp_path, include)
     assert done.returncode == 0, done.stderr[:2000]
 
-    decoder = Decoder(INSNS)
-    code = sections(tmp_path)
+    decoder, code = Decoder(INSNS), sections(tmp_path)
     for number, item, values in chosen:
         insn = item.insn
         found = traced(words_of(code[f".text.use{number}"]), decoder)
@@ -397,10 +395,6 @@ def test_notes_of_cores():
         assert read_notes(f"{line}\n{line}\nrubbish; x\n\0".encode()) == (cores[name],)
         assert core_name(config) == name
         require_core([cores["ri5cy"]], config, "a.elf", name)
-    assert cores["ri5cy"].lacks(cores["xpulpnn"]) == [
-        "XpulpNN",
-        "XpulpMLnn",
-        "elements of 4 bits",
-        "elements of 2 bits",
-    ]
+    narrow = ["elements of 4 bits", "elements of 2 bits"]
+    assert cores["ri5cy"].lacks(cores["xpulpnn"]) == ["XpulpNN", "XpulpMLnn", *narrow]
     assert cores["xpulpnn-cu"].lacks(cores["xpulpnn"]) == ["XpulpMLnn"]

@@ -17,19 +17,7 @@ from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.networks.importers.onnx_file import import_onnx
 from xpulpnn_sw.networks.importers.registry import ImportOptions, request_of
 
-from .onnx_models import (
-    DOMAIN,
-    IMAGES,
-    OPERATORS,
-    Model,
-    check,
-    conv,
-    correlation,
-    imported,
-    kinds,
-    normalised,
-    samples,
-)
+from .onnx_models import DOMAIN, OPERATORS, Model, check, conv, correlation, imported, kinds, normalised, samples
 
 pytestmark = pytest.mark.flow
 
@@ -157,9 +145,9 @@ def test_tensors_in_files_that_are_missing(tmp_path: Path) -> None:
 def test_tfc(nets: Path) -> None:
     """Its scores are those of the operators of QONNX, but for what all classes have in common."""
     path = nets / "TFC_1W1A.onnx"
-    images = np.random.default_rng(7).integers(0, 256, (IMAGES, 28, 28))
+    images = np.random.default_rng(7).integers(0, 256, (8, 28, 28))
     described = import_onnx(path, ImportOptions(name="tfc"))
-    found = run_reference(described.network, described.batch(images))[-1].reshape(IMAGES, -1)
+    found = run_reference(described.network, described.batch(images))[-1].reshape(len(images), -1)
     proto = onnx.load(path)
     for node in proto.graph.node:
         # of the tool that wrote it
@@ -216,9 +204,8 @@ def test_depthwise_separable_with_zero_points(tmp_path: Path) -> None:
     notes: list[str] = []
     again = imported(model, tmp_path, note=notes.append)
     assert kinds(again) == kinds(described)
-    assert [note.split(" is left out")[0] for note in notes if "left out" in note] == [
-        f"Softmax {model.nodes[-3].name}"
-    ]
+    left_out = [note.split(" is left out")[0] for note in notes if "left out" in note]
+    assert left_out == [f"Softmax {model.nodes[-3].name}"]
 
 
 @pytest.mark.parametrize("bits", [2, 3])
@@ -280,11 +267,8 @@ def test_perceptron_with_residual_additions(tmp_path: Path, *, integers: bool) -
     # besides a layer where a ReLU clips inside the range of the numbers, or where halves go to even numbers
     extra = "avgpool" if integers else "depthwise"
     assert extra in kinds(described)
-    assert [kind for kind in kinds(described) if kind != extra] == [
-        "linear",
-        *["linear", "linear", "add"] * 2,
-        "linear",
-    ]
+    others = [kind for kind in kinds(described) if kind != extra]
+    assert others == ["linear", *["linear", "linear", "add"] * 2, "linear"]
 
 
 def test_integers_of_fewer_bits_than_their_type(tmp_path: Path) -> None:
