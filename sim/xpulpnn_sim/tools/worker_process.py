@@ -62,7 +62,7 @@ class WorkerProcess:
         self._calls, theirs = Pipe()
         alive, self._alive = os.pipe()
         bootstrap = _BOOTSTRAP.format(
-            path=[str(Path(place).resolve()) for place in sys.path], alive=alive, calls=theirs.fileno()
+            path=[str(Path(place).absolute()) for place in sys.path], alive=alive, calls=theirs.fileno()
         )
         try:
             with self._output.open("ab") as output:
