@@ -73,6 +73,14 @@ def test_network(tmp_path):
 
 
 @pytest.mark.flow
+def test_separable_network(tmp_path):
+    printed = printed_by("network/separable.py", "-o", str(tmp_path))
+    networks = [read_network(Path(line)).network for line in printed.splitlines()]
+    assert [stage.precision.x for network in networks for stage in network.stages[:1]] == [8, 4, 2]
+    assert {sum(stage.kind.name == "depthwise" for stage in network.stages) for network in networks} == {7}
+
+
+@pytest.mark.flow
 def test_soc():
     # that it also writes its Verilog is seen by `make examples`
     assert printed_by("soc/soc.py") == "hello 30\n"
