@@ -27,6 +27,7 @@ from xpulpnn_sw.networks.importers.policy import Policy
 from xpulpnn_sw.networks.importers.values import (
     NO_PADS,
     Map,
+    Pads,
     Quantised,
     Shape,
     Sums,
@@ -41,6 +42,7 @@ from xpulpnn_sw.networks.network import Described, Scaling, by_colour
 
 INPUT = "input"
 SAMPLE_BITS = 8
+_OTHERS = ("columns, channels", "rows, channels", "rows, columns")  # of maps beside each other, by the axis
 _ROW_AXES = 2  # of a tensor that is a row: the batch and the elements
 
 
@@ -244,34 +246,41 @@ class NetworkAssembly:
         """A map with the zeros around it in memory: a layer moves each element by filters with one weight of 1."""
         if value.pads == NO_PADS:
             return value
-        (top, bottom, left, right), (height, width, channels) = value.pads, value.shape
         zero, is_standard = -value.offset / value.scale, np.array_equal(value.places, standard_places(value.shape))
         own = range(-(1 << value.bits - 1), 1 << value.bits - 1) if value.signed else range(1 << value.bits)
         if value.bits == SIGN_BITS or zero not in own or not is_standard:
             raise InputError("padding must be right before a convolution or a maximum pooling, not here")
+        return self._framed(replace(value, pads=NO_PADS), value.pads, int(zero), "pad")
+
+    def _framed(self, value: Map, pads: Pads, pad: int, name: str) -> Map:
+        """A map with numbers ``pad`` around it in memory."""
+        (top, bottom, left, right), (height, width, channels) = pads, value.shape
         # such that a filter meets the map everywhere
-        rows, columns, pad = top + bottom + 1, left + right + 1, int(zero)
+        rows, columns = top + bottom + 1, left + right + 1
         shape = (height + top + bottom, width + left + right, channels)
         # first, since it refuses maps that are too large
         places = standard_places(shape)
         weights = np.zeros((channels, rows, columns), np.int64)
         weights[:, bottom, right] = 1
         around = f"p={top + bottom}x{top + bottom}x{left + right}x{left + right}"
-        flat = replace(value, pads=NO_PADS)
         layer = f"{dims(value.shape)}:{rows}x{columns}:{around}"
-        sums = replace(identity(flat), layer=layer, weights=weights, pad=pad, name="pad", shape=shape, places=places)
+        sums = replace(identity(value), layer=layer, weights=weights, pad=pad, name=name, shape=shape, places=places)
         stage = self._copied(sums)
         low, high = min(value.low, pad), max(value.high, pad)
-        return replace(flat, stage=stage, shape=shape, places=places, low=low, high=high)
+        return replace(value, stage=stage, shape=shape, places=places, low=low, high=high)
 
-    def beside(self, maps: Sequence[Map], name: str) -> Map:
-        """The channels of maps one behind the other: each map in its own of a wider one, and their sum."""
-        first, *others = maps
-        if any((one.shape[:2], one.bits, one.signed) != (first.shape[:2], first.bits, first.signed) for one in others):
-            raise InputError("maps must have the same rows, columns and widths, not different ones")
-        shape = (*first.shape[:2], sum(one.shape[2] for one in maps))
-        begins = [sum(one.shape[2] for one in maps[:number]) for number in range(len(maps))]
-        found, *rest = (self._placed(one, begin, shape, name) for one, begin in zip(maps, begins, strict=True))
+    def beside(self, maps: Sequence[Map], name: str, axis: int = 2) -> Map:
+        """The rows, columns or channels of maps one behind the other: each map in its own of a larger one, and their
+        sum.
+        """
+        first, sizes = maps[0], [one.shape[axis] for one in maps]
+        forms = {((*one.shape[:axis], *one.shape[axis + 1 :]), one.bits, one.signed) for one in maps}
+        if len(forms) != 1:
+            raise InputError(f"maps must have the same {_OTHERS[axis]} and widths, not different ones")
+        height, width, channels = (sum(sizes) if place == axis else size for place, size in enumerate(first.shape))
+        shape: Shape = (height, width, channels)
+        begins = [sum(sizes[:number]) for number in range(len(maps))]
+        found, *rest = (self._placed(one, begin, shape, name, axis) for one, begin in zip(maps, begins, strict=True))
         arrays = {"factors": np.array([1, 1]), "summand": np.array(0), "shift": np.array(0)}
         for one in rest:
             sums = replace(identity(found), kernel="add", layer=f"{dims(shape)}:shift", sources=(found, one), name=name)
@@ -280,9 +289,14 @@ class NetworkAssembly:
             found = replace(found, stage=stage, low=min(found.low, one.low), high=max(found.high, one.high))
         return found
 
-    def _placed(self, value: Map, begin: int, shape: Shape, name: str) -> Map:
-        """A map in the channels from ``begin`` on of a wider one, which has 0 in all others."""
-        own = value.shape[2]
+    def _placed(self, value: Map, begin: int, shape: Shape, name: str, axis: int) -> Map:
+        """A map in the rows, columns or channels from ``begin`` on of a larger one, which has 0 in all others."""
+        own = value.shape[axis]
+        around = (begin, shape[axis] - begin - own)
+        if axis == 0:
+            return self._framed(value, (*around, 0, 0), 0, name)
+        if axis == 1:
+            return self._framed(value, (0, 0, *around), 0, name)
         weights = np.zeros((shape[2], 1, 1, own), np.int64)
         weights[np.arange(begin, begin + own), 0, 0, np.arange(own)] = 1
         layer = f"{dims(value.shape)}:{shape[2]}:p=0"

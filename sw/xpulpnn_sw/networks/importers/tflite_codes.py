@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from math import exp, frexp, tanh
+from math import exp, floor, frexp, tanh
 from typing import Any
 
 import numpy as np
@@ -39,8 +39,14 @@ def _logistic(real: float) -> float:
     return 1 / (1 + exp(-real)) if real >= 0 else exp(real) / (1 + exp(real))
 
 
+_SHORT, _LARGEST_SHORT, _HALF = 1 << 8, 1 << 7, Fraction(1, 2)
 _FUNCTIONS: Mapping[str, Callable[[float], float]] = {"LOGISTIC": _logistic, "TANH": tanh}
 TABLE_KINDS = (*_FUNCTIONS, "LEAKY_RELU")
+
+
+def short_factor(ratio: float) -> Fraction | None:
+    """The factor by which TFLite's default interpreter changes scales, of 8 bits; None beyond its range."""
+    return Fraction(round(ratio * _SHORT), _SHORT) if 1 / _SHORT <= ratio <= _LARGEST_SHORT else None
 
 
 def code_table(kind: str, source: TfliteTensor, output: TfliteTensor, options: Mapping[str, Any]) -> Ints:
@@ -54,7 +60,11 @@ def code_table(kind: str, source: TfliteTensor, output: TfliteTensor, options: M
         # in single precision, and infinite in damaged files
         with np.errstate(all="ignore"):
             slopes = [float(np.float32(scale) * np.float32(one) / np.float32(unit)) for one in (1, options["Alpha"])]
-        found = np.array([_multiplied(step, slopes[step < 0]) for step in steps])
+        first, second = (short_factor(slope) for slope in slopes)
+        if first and second:
+            found = np.array([floor(step * (second if step < 0 else first) + _HALF) for step in steps])
+        else:
+            found = np.array([_multiplied(step, slopes[step < 0]) for step in steps])
     return np.clip(found + offset, LEAST, GREATEST)
 
 

@@ -7,7 +7,7 @@ for.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from math import prod
@@ -18,8 +18,7 @@ import numpy as np
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.kernels.layout import Ints
-from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
+from xpulpnn_sw.networks.importers.assembly import INPUT
 from xpulpnn_sw.networks.importers.levels import Levels
 from xpulpnn_sw.networks.importers.onnx_layers import (
     add_maps,
@@ -30,14 +29,20 @@ from xpulpnn_sw.networks.importers.onnx_layers import (
     onnx_convolution,
 )
 from xpulpnn_sw.networks.importers.onnx_node import Given, OnnxNode, OnnxOperator
-from xpulpnn_sw.networks.importers.plans import RuleFit, away_average
 from xpulpnn_sw.networks.importers.registry import ImportOptions
-from xpulpnn_sw.networks.importers.tflite_codes import GREATEST, LEAST, TABLE_KINDS, code_table, tensor_codes
+from xpulpnn_sw.networks.importers.tflite_assembly import TfliteAssembly, code_of_zero
+from xpulpnn_sw.networks.importers.tflite_codes import (
+    GREATEST,
+    LEAST,
+    TABLE_KINDS,
+    code_table,
+    short_factor,
+    tensor_codes,
+)
 from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator, TfliteTensor, read_graph
 from xpulpnn_sw.networks.importers.tflite_graph import END_KINDS, layer_operators
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, dims, identity, plain_shape, shaped
 from xpulpnn_sw.networks.network import Described, Scaling, by_colour
-from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_point, shifted_sum
 
 _BYTE = 8  # bits of codes
 _SAMPLE_SHIFT = 16
@@ -78,67 +83,12 @@ class _Node(OnnxNode):
         return self.operator
 
 
-@dataclass(eq=False)
-class _Assembly(NetworkAssembly):
-    """A network whose factors are rounded as TFLite's, not such that steps are exact."""
-
-    is_fast: bool = False
-
-    @property
-    def last(self) -> str:
-        """The last layer so far."""
-        return self._builder.stages[-1].name if self._builder.stages else INPUT
-
-    def finish(self) -> Described:
-        """The network, in which layers that read the one before do not say so, nor pools the sign of weights."""
-        stages, before = self._builder.stages, INPUT
-        for number, stage in enumerate(stages):
-            if stage.sources == (before,):
-                stages[number] = stage = replace(stage, sources=())
-            if stage.kind.name in ("maxpool", "avgpool"):
-                stages[number] = replace(stage, precision=replace(stage.precision, w_signed=True))
-            before = stage.name
-        return super().finish()
-
-    def _fit(self, sums: Sums, levels: Levels) -> tuple[Sums, RuleFit]:
-        zero, source, rule = _zero(levels), sums.sources[0], Rule.BN32
-        if sums.factors is not None:
-            maps = [(Range(one.low, one.high), _zero(one)) for one in sums.sources]
-            arrays = shifted_sum([float(factor / levels.scale) for factor in sums.factors], maps, zero)
-        elif sums.kernel == "avgpool":
-            added = Range(sums.channels[0].least, sums.channels[0].most), _zero(source)
-            arrays = shifted_sum([float(source.scale / levels.scale)], [added], zero, sums.area)
-            (arrays["factor"],) = arrays.pop("factors")
-            if sums.centre is not None:
-                away = away_average(sums, levels)
-                if away is None and sums.area % 2 == 0:
-                    self.note(f"{sums.name}: halves of averages go up, not away from the code 0 as TFLite's")
-                arrays = away or arrays
-        else:
-            # with the zero point of the inputs, which is around the map too
-            least, most, bias = zip(*((one.least, one.most, int(one.b / one.a)) for one in sums.channels), strict=True)
-            check_sums(least, most, bias)
-            factors = [float(one.a / levels.scale) for one in sums.channels]
-            arrays = {"weights": sums.weights}
-            if self.is_fast:
-                arrays |= fixed_point(factors, zero, [Range(*ends) for ends in zip(least, most, strict=True)], bias)
-            else:
-                arrays |= {"bias": np.array(bias, np.int64), **exact(factors, zero)}
-                rule = Rule.EXACT
-        return sums, RuleFit(arrays={name: np.asarray(values) for name, values in arrays.items()}, rule=rule)
-
-
-def _zero(value: Map | Levels) -> int:
-    """The code of 0."""
-    return int(-value.offset / value.scale)
-
-
 class _Import:
     """A model on its way into a network."""
 
     def __init__(self, model: TfliteModel, options: ImportOptions) -> None:
         self._model, self._options, self._note = model, options, options.note
-        self._assembly = _Assembly(options.name, options.note, is_fast=options.is_fast)
+        self._assembly = TfliteAssembly(options.name, options.note, is_fast=options.is_fast)
         self._values: dict[int, Map] = {}
         self._output = model.outputs[0]
         self._operators: Mapping[str, Callable[[TfliteOperator], Map]] = {
@@ -161,7 +111,7 @@ class _Import:
         operators, first, self._output = layer_operators(self._model, self._note)
         try:
             start = self._values[first] = self._map(first, INPUT)
-        except InputError as error:
+        except (InputError, ValueError) as error:
             raise InputError(f"input of the model: {error}") from None
         for operator in operators:
             try:
@@ -190,7 +140,7 @@ class _Import:
         units = [(mean, start.scale * deviation) for mean, deviation in spread or [(Fraction(0), Fraction(1))]]
         one = 1 << _SAMPLE_SHIFT
         multiply = by_colour([round((high - low) / 255 / unit * one) for _, unit in units])
-        add = by_colour([round(((low - mean) / unit + _zero(start) + half) * one) for mean, unit in units])
+        add = by_colour([round(((low - mean) / unit + code_of_zero(start) + half) * one) for mean, unit in units])
         return Scaling(multiply=multiply, add=add, shift=_SAMPLE_SHIFT)
 
     def _map(self, tensor: int, stage: str) -> Map:
@@ -231,7 +181,9 @@ class _Import:
         elif "FusedActivationFunction" in operator.options:
             name = dict(enumerate(_ENDS)).get(operator.options["FusedActivationFunction"], "another")
         _require(name in _ENDS, f"fused activation must be one of {', '.join(_ENDS)}, not {name}")
-        least, most = (None if end is None else _zero(levels) + round(end / float(levels.scale)) for end in _ENDS[name])
+        least, most = (
+            None if end is None else code_of_zero(levels) + round(end / float(levels.scale)) for end in _ENDS[name]
+        )
         low = levels.low if least is None else max(levels.low, least)
         high = levels.high if most is None else min(levels.high, most)
         _require(low < high, f"activation must leave some of the results' codes, not those from {low} to {high}")
@@ -327,6 +279,7 @@ class _Import:
 
     def _average_pool(self, operator: TfliteOperator) -> Map:
         """An average of codes, halves of which go away from the code 0."""
+        self._check_same_codes(operator)
         value = self._value(operator, 0)
         sums = self._computed(operator, average_pool, [value])
         return self._quantised(operator, replace(sums, centre=0 if value.signed else -LEAST))
@@ -346,12 +299,19 @@ class _Import:
         )
         _require(bool(axes) and is_whole, f"axes must be rows and columns, not {', '.join(map(str, sorted(axes)))}")
         value = self._value(operator, 0)
-        return self._quantised(operator, self._computed(operator, global_average_pool, [shaped(value, value.shape)]))
+        sums = self._computed(operator, global_average_pool, [shaped(value, value.shape)])
+        if sums.area % 2 == 0 and value.scale == self._levels(operator).scale:
+            self._note(f"{operator}: halves of means go up, not to even numbers as TFLite's")
+        return self._quantised(operator, sums)
 
     def _requantise(self, operator: TfliteOperator, value: Map | None = None) -> Map:
         """A map, the input or another, in other codes: averages of single elements."""
         plain, value = replace(operator, options={}), value or self._value(operator, 0)
-        flat = shaped(value, value.shape)
+        flat, levels = shaped(value, value.shape), tensor_codes(self._model.tensors[operator.outputs[0]])
+        factor = short_factor(float(np.float32(value.scale) / np.float32(levels.scale)))
+        if operator.kind == "QUANTIZE" and factor is not None:
+            scale = factor * levels.scale
+            flat = replace(flat, scale=scale, offset=-code_of_zero(value) * scale)
         return self._quantised(operator, self._computed(plain, average_pool, [flat], kernel_shape=[1, 1]))
 
     def _table(self, operator: TfliteOperator) -> Map:
@@ -366,15 +326,17 @@ class _Import:
         return self._output_of(operator, self._assembly.looked_up(sums, tensor_codes(output), steps))
 
     def _concatenation(self, operator: TfliteOperator) -> Map:
-        """Maps beside each other: each in its channels of a wider one, all of these added up."""
+        """Maps beside each other: each in its place of a larger one, all of these added up."""
         shape, axis = self._model.tensors[operator.outputs[0]].shape, operator.options["Axis"]
         _require(operator.options["FusedActivationFunction"] == 0, "fused activation must be NONE")
-        _require(axis % len(shape) == len(shape) - 1, f"axis must be that of channels, {len(shape) - 1}, not {axis}")
+        # rows are the first axis of a map, and channels the last of what has fewer
+        of_map = axis % len(shape) + _MAP_AXES - len(shape)
+        _require(axis % len(shape) > 0 <= of_map, f"axis must be 1..{len(shape) - 1}, not {axis}")
         maps = [self._value(operator, place) for place in range(len(operator.inputs))]
         for place, one in enumerate(maps):
             self._check_same_codes(operator, place)
             maps[place] = shaped(one, one.shape)
-        return self._output_of(operator, self._assembly.beside(maps, f"concat{operator.index}"))
+        return self._output_of(operator, self._assembly.beside(maps, f"concat{operator.index}", of_map))
 
     def _pad(self, operator: TfliteOperator) -> Map:
         value = self._value(operator, 0)

@@ -104,10 +104,14 @@ def standard_places(shape: Shape, axes: int = 4) -> Ints:
 
     Raises :class:`InputError` for maps beyond any memory.
     """
-    if prod(shape) > _MOST_ELEMENTS:
-        raise InputError(f"maps must have {_MOST_ELEMENTS} elements at most, not {prod(shape)}")
+    _check_size(prod(shape))
     places = np.arange(prod(shape)).reshape(shape).transpose(2, 0, 1)[np.newaxis]
     return places if axes == places.ndim else places[:, :, 0]
+
+
+def _check_size(elements: int) -> None:
+    if not 1 <= elements <= _MOST_ELEMENTS:
+        raise InputError(f"maps must have 1..{_MOST_ELEMENTS} elements, not {elements}")
 
 
 def by_channel(values: Constant, places: Ints, channels: int) -> list[Fraction]:
@@ -214,6 +218,7 @@ _MAP_AXES = 3  # rows, columns and channels
 def shaped(value: Map, shape: tuple[int, ...]) -> Map:
     """The same elements, which are one after the other in memory, in another shape."""
     elements = prod(value.shape)
+    _check_size(elements)
     if prod(shape) != elements:
         raise InputError(f"shape must be of {elements} elements, not {dims(shape)}")
     value.check_unpadded()

@@ -1,20 +1,23 @@
 """TFLite models: what the network computes is what TFLite does with real numbers, rounded once per operator."""
 
 import re
-from contextlib import suppress
+import sys
 from dataclasses import replace
 from fractions import Fraction
+from random import Random
 
 import numpy as np
 import pytest
 import tflite
 
-from xpulpnn.errors import InputError, XpulpnnError
+from xpulpnn.errors import InputError
+from xpulpnn_sim.cli import networks
 from xpulpnn_sim.cosimulation.networks.images import read_png
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.networks.form import read_network, written
 from xpulpnn_sw.networks.importers.tflite_file import read_graph
 
+from .damage import damaged, fault
 from .tflite_models import (
     NONE,
     RELU,
@@ -106,9 +109,10 @@ def clipping():
     e = g.operator("RELU_N1_TO_1", (d,), (1, 6, 5, 6), 0.013, 5)
     f = g.operator("ADD", (e, b), (1, 6, 5, 6), 0.03, 1, FusedActivationFunction=RELU_1)
     pooling = window((1, 1), VALID, activation=RELU, FilterHeight=2, FilterWidth=2)
-    h = g.operator("AVERAGE_POOL_2D", (f,), (1, 5, 4, 6), 0.005, -28, **pooling)
-    i = g.operator("MAX_POOL_2D", (h,), (1, 4, 4, 6), 0.005, -28, **(pooling | {"FilterWidth": 1}))
-    j = g.weighted("DEPTHWISE_CONV_2D", i, (1, 2, 4, 6), (1, 3, 1, 6), 0.03, 0, axis=3, **convolving((1, 1), VALID))
+    h = g.operator("AVERAGE_POOL_2D", (f,), (1, 5, 4, 6), 0.03, 1, **pooling)
+    i = g.operator("MAX_POOL_2D", (h,), (1, 4, 4, 6), 0.03, 1, **(pooling | {"FilterWidth": 1}))
+    single = convolving((1, 1), VALID) | {"DepthMultiplier": 1}
+    j = g.weighted("DEPTHWISE_CONV_2D", i, (1, 2, 4, 6), (1, 3, 1, 6), 0.03, 0, axis=3, **single)
     k = g.operator("SQUEEZE", (j,), (1, 3, 6), 0.03, 0)
     g.weighted("FULLY_CONNECTED", k, (5, 18), (1, 5), 0.05, 3, biased=False, one_scale=True, **FULLY)
     return g
@@ -232,14 +236,27 @@ def test_damaged_files(tmp_path):
         path.write_bytes(whole[:length])
         with pytest.raises(InputError, match=r"^model must be a (whole )?TFLite file, not "):
             imported(path)
-    # bytes that are others: another network, or a line
-    rng = np.random.default_rng(3)
-    for _ in range(30):
-        content = np.frombuffer(whole, np.uint8).copy()
-        content[rng.integers(8, len(whole), 3)] = rng.integers(0, 256, 3)
-        path.write_bytes(content.tobytes())
-        with suppress(XpulpnnError):
-            imported(path)
+    for number in range(40):
+        assert not fault(damaged(whole, Random(number)), path), number
+
+
+def test_a_damage_that_is_found(tmp_path, monkeypatch):
+    """Faults that the campaign looks for: a traceback, two lines, files behind a refusal."""
+    path = tmp_path / "model.tflite"
+    whole = pooled().written(path).read_bytes()
+    assert not fault(whole, path)
+    monkeypatch.setattr(networks, "write_text", lambda *_: 1 / 0)
+    assert fault(whole, path).startswith("ZeroDivisionError")
+
+    def refused(first):
+        sys.stderr.write(first)
+        raise InputError("one line")
+
+    monkeypatch.setattr(networks, "write_text", lambda *_: refused("and another\n"))
+    assert fault(whole, path).startswith("code 2, and another\nerror: one line")
+    # the weights are there then
+    monkeypatch.setattr(networks, "write_text", lambda *_: refused(""))
+    assert fault(whole, path) == "files although it failed"
 
 
 def test_samples(tmp_path):

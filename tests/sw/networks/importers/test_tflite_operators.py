@@ -52,6 +52,8 @@ def test_ends_that_do_not_change_the_greatest(tmp_path, end):
         ("LEAKY_RELU", 0.013, -60, {"Alpha": 0.1}),
         ("LEAKY_RELU", 0.04, 20, {"Alpha": 0.3}),
         ("LEAKY_RELU", 0.031, 20, {"Alpha": 0.5}),
+        # beyond the range of the default interpreter's own arithmetic
+        ("LEAKY_RELU", 0.031, 20, {"Alpha": 0.003}),
     ],
 )
 def test_tables(tmp_path, kind, scale, zero, options):
@@ -77,11 +79,22 @@ def test_maps_beside_each_other(tmp_path):
         g.weighted("CONV_2D", c, (4, 2, 2, 12), (1, 4, 5, 4), 0.1, 5, **convolving((1, 1), VALID))
         described, _ = check_codes(g, tmp_path)
         assert kinds(described)[2:] == [*["pointwise"] * 3, "add", "add", "conv"]
-    g.operators[2].options["Axis"] = 1
-    with pytest.raises(
-        InputError, match=re.escape("operator 2 (CONCATENATION): axis must be that of channels, 3, not 1")
-    ):
+    g.operators[2].options["Axis"] = 0
+    with pytest.raises(InputError, match=re.escape("operator 2 (CONCATENATION): axis must be 1..3, not 0")):
         imported(g.written(tmp_path / "model.tflite"))
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_rows_and_columns_behind_others(tmp_path, axis):
+    shape, more = [1, 5, 6, 4], [1, 5, 6, 4]
+    more[axis] = 2
+    shape[axis] += 4
+    g = Graph((1, 5, 6, 4), 0.02, -128)
+    pooling = window((1, 1), VALID, FilterHeight=6 - more[1], FilterWidth=7 - more[2])
+    a = g.operator("MAX_POOL_2D", (g.input,), tuple(more), 0.02, -128, **pooling)
+    g.operator("CONCATENATION", (a, g.input, a), tuple(shape), 0.02, -128, Axis=axis, FusedActivationFunction=NONE)
+    described, _ = check_codes(g, tmp_path)
+    assert kinds(described) == ["maxpool", *["depthwise"] * 3, "add", "add"]
 
 
 @pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D"])

@@ -1,0 +1,68 @@
+"""Networks of TFLite models as they grow: scales become the numbers of a rule, rounded as TFLite rounds them."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
+from xpulpnn_sw.networks.importers.levels import Levels
+from xpulpnn_sw.networks.importers.plans import RuleFit, away_average
+from xpulpnn_sw.networks.importers.values import Map, Sums
+from xpulpnn_sw.networks.network import Described
+from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_point, shifted_sum
+
+
+@dataclass(eq=False)
+class TfliteAssembly(NetworkAssembly):
+    """A network whose factors are rounded as TFLite's, not such that steps are exact."""
+
+    is_fast: bool = False
+
+    @property
+    def last(self) -> str:
+        """The last layer so far."""
+        return self._builder.stages[-1].name if self._builder.stages else INPUT
+
+    def finish(self) -> Described:
+        """The network, in which layers that read the one before do not say so, nor pools the sign of weights."""
+        stages, before = self._builder.stages, INPUT
+        for number, stage in enumerate(stages):
+            if stage.sources == (before,):
+                stages[number] = stage = replace(stage, sources=())
+            if stage.kind.name in ("maxpool", "avgpool"):
+                stages[number] = replace(stage, precision=replace(stage.precision, w_signed=True))
+            before = stage.name
+        return super().finish()
+
+    def _fit(self, sums: Sums, levels: Levels) -> tuple[Sums, RuleFit]:
+        zero, source, rule = code_of_zero(levels), sums.sources[0], Rule.BN32
+        if sums.factors is not None:
+            maps = [(Range(one.low, one.high), code_of_zero(one)) for one in sums.sources]
+            arrays = shifted_sum([float(factor / levels.scale) for factor in sums.factors], maps, zero)
+        elif sums.kernel == "avgpool":
+            added = Range(sums.channels[0].least, sums.channels[0].most), code_of_zero(source)
+            arrays = shifted_sum([float(source.scale / levels.scale)], [added], zero, sums.area)
+            (arrays["factor"],) = arrays.pop("factors")
+            if sums.centre is not None:
+                away = away_average(sums, levels)
+                if away is None and sums.area % 2 == 0:
+                    self.note(f"{sums.name}: halves of averages go up, not away from the code 0 as TFLite's")
+                arrays = away or arrays
+        else:
+            # with the zero point of the inputs, which is around the map too
+            least, most, bias = zip(*((one.least, one.most, int(one.b / one.a)) for one in sums.channels), strict=True)
+            check_sums(least, most, bias)
+            factors = [float(one.a / levels.scale) for one in sums.channels]
+            arrays = {"weights": sums.weights}
+            if self.is_fast:
+                arrays |= fixed_point(factors, zero, [Range(*ends) for ends in zip(least, most, strict=True)], bias)
+            else:
+                arrays |= {"bias": np.array(bias, np.int64), **exact(factors, zero)}
+                rule = Rule.EXACT
+        return sums, RuleFit(arrays={name: np.asarray(values) for name, values in arrays.items()}, rule=rule)
+
+
+def code_of_zero(value: Map | Levels) -> int:
+    """The code of 0."""
+    return int(-value.offset / value.scale)
