@@ -1,13 +1,15 @@
-"""Kernels run on the instruction-set simulator and compared with the reference of their layer."""
+"""Kernels run on the instruction-set simulator, compared with the reference of their layer, and counted."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.isa.formats import BASE_EXTENSIONS
+from xpulpnn.isa.machine import Cost
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.memory import Memory
@@ -15,6 +17,7 @@ from xpulpnn_sim.reference.iss.session import executed, kernel_memory
 from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.kernel import Function, KernelCall, KernelRun, kernel_call
 from xpulpnn_sw.kernels.kinds import kind, kind_of
+from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.requantisation import (
     AnyRequantisation,
     ExactRequantisation,
@@ -25,7 +28,7 @@ from xpulpnn_sw.kernels.requantisation import (
     Thresholds,
     WideRequantisation,
 )
-from xpulpnn_sw.layers.layer import Layer
+from xpulpnn_sw.layers.layer import ConvLayer, Layer
 from xpulpnn_sw.layers.precision import Precision
 
 LIMIT = 1 << 21
@@ -167,3 +170,58 @@ def check_followed(run: KernelRun) -> None:
         np.concatenate(list(executed(run, kernel_call(run), kernel_memory(run), products=p))) for p in (True, False)
     ]
     np.testing.assert_array_equal(*ways)
+
+
+TAKEN_BRANCH, JUMP = (1 + cost.cycles for cost in (Cost.TAKEN_BRANCH, Cost.JUMP))
+
+CORNER = "4x4x32:64x3x3"
+"""A sixteenth of the papers' layer: the same per pixel group but for the borders."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Instructions that a kernel executes: positions in the program of its call, in order."""
+
+    run: KernelRun
+    program: Program
+    positions: NDArray[np.int64]
+
+    def executions(self, chosen: NDArray[np.bool_]) -> int:
+        return int(chosen[self.positions].sum())
+
+
+@cache
+def kernel(name: str, bits: int, text: str = CORNER) -> KernelRun:
+    layer, precision = ConvLayer.parse(text), Precision.uniform(bits)
+    return kind("conv").build(layer, precision, name, tensors_of(layer, precision))
+
+
+@cache
+def counted(name: str, bits: int, text: str = CORNER) -> Counted:
+    run = kernel(name, bits, text)
+    call = kernel_call(run)
+    return Counted(run, call.program, np.concatenate(list(executed(run, call, kernel_memory(run), products=False))))
+
+
+def load_uses(kernel: Counted) -> NDArray[np.bool_]:
+    """Executed instructions that use the word that the one before loads."""
+    program, positions = kernel.program, kernel.positions
+    loaded = np.zeros(len(program), dtype=np.int64)
+    reads = np.zeros((len(program), 32), dtype=np.bool_)
+    for position, (insn, word) in enumerate(zip(program.insns, program.words.tolist(), strict=True)):
+        values = insn.decode(word)
+        loaded[position] = values["rd"] if insn.is_load else 0
+        for name in insn.reads:
+            reads[position, values["rs3" if name == "rd" and "rs3" in values else name]] = True
+    before = loaded[positions[:-1]]
+    return np.append(False, (before != 0) & reads[positions[1:], before])
+
+
+def cycles(kernel: Counted, *regions: str) -> int:
+    """Cycles on the core: one per instruction, taken branches, jumps, and uses of a value just loaded."""
+    program, positions = kernel.program, kernel.positions
+    taken = np.append(positions[1:] != positions[:-1] + 1, False)
+    jumps = np.array([insn.is_jump for insn in program.insns])[positions]
+    branches = np.array([insn.is_branch for insn in program.insns])[positions]
+    cost = 1 + (branches & taken) * (TAKEN_BRANCH - 1) + jumps * (JUMP - 1) + load_uses(kernel)
+    return int(cost[np.isin(np.array(program.regions), regions)[positions]].sum())
