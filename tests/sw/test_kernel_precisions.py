@@ -8,7 +8,6 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn.isa.formats import Extension
 from xpulpnn_sim.api.random_layers import random_cases
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors, reference
@@ -16,8 +15,6 @@ from xpulpnn_sim.reference.iss.session import kernel_memory
 from xpulpnn_sw.kernels.kinds import KINDS, kind
 from xpulpnn_sw.kernels.layout import ImageBuilder
 from xpulpnn_sw.kernels.requantisation import (
-    ExactRequantisation,
-    OneShiftRequantisation,
     Requantisation,
     Rule,
     SearchedThresholds,
@@ -30,7 +27,7 @@ from xpulpnn_sw.layers.layer import ConvLayer, ImageConvLayer, MatmulLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.packed_layer import packed
 
-from .runs import LONG, RULES, built, check, check_named, computed, run_share, tensors_of
+from .runs import RULES, built, check, check_named, computed, run_share, tensors_of
 
 _BEYOND = dict.fromkeys(
     ("mac_load_cross", "mac_load_dot", "mac_load_pair", "mixed_weights", "requantise", "requantise_exact"), True
@@ -89,17 +86,13 @@ CASES = {
     "stride of a pointwise layer": ("pointwise", "5x4x8:4:s=2x3", "8x8x8", "simd_4x2", Rule.BN32, 1),
     "padding of a pointwise layer": ("pointwise", "3x3x8:4:p=1x0x0x2", "8x8x8", "nn_4x4", Rule.BN32, 1),
     "leftover pixel of a pointwise layer, 4 bit": ("pointwise", "3x3x16:4", "4x4x4", "xpulpv2_4x2", Rule.BN32, 1),
-    "leftover pixel of a pointwise layer, 2 bit": ("pointwise", "1x5x16:4", "2x2x2", "nn_4x2", Rule.BN32, 1),
     "bias of leftover pointwise pixels": ("pointwise", "1x3x8:6", "8x8x8", "nn_4x4", Rule.BN32, 1),
     "kappa and lambda of each neuron": ("linear", "64:24", "8x8x8", "nn_4x1", Rule.BN32, 1),
     "leftover inputs of a linear layer": ("linear", "67:9", "8x8x8", "nn_4x1", Rule.BN32, 1),
     "bias of the second neuron": ("linear", "32:2", "8x8x8", "simd_4x1", Rule.BN32, 1),
-    "leftover inputs at 4 bit": ("linear", "45:8", "4x4x4", "xpulpv2_4x1", Rule.BN32, 1),
     "one neuron of a core": ("linear", "40:8", "8x8x8", "xpulpv2_4x1", Rule.BN32, 8),
     "three neurons of a core, 4 bit": ("linear", "40:24", "4x4x4", "xpulpv2_4x1", Rule.BN32, 8),
-    "three neurons of a core, 2 bit": ("linear", "40:23", "2x2x2", "nn_4x1", Rule.BN32, 8),
     "last neuron alone, on one core": ("linear", "32:5", "8x8x8", "xpulpv2_2x1", Rule.SHIFT, 1),
-    "two neurons of a core, 4 bit": ("linear", "40:16", "4x4x4", "nn_2x1", Rule.BN32, 8),
     "even channels, no multiple of four": ("conv", "2x4x8:6x3x3", "2x2x2", "nn_4x4", Rule.BN32, 1),
     "even channels, on cores": ("conv", "5x3x4:10x3x3", "8x8x8", "xpulpv2_4x2", Rule.SHIFT, 8),
     "bias of other cores' channels": ("linear", "33:40", "8x8x8", "cu_4x1", Rule.BN32, 3),
@@ -142,136 +135,6 @@ def test_extreme_values(text: str, name: str):
 def test_rules_at_their_ends(name: str, variant: str, result: str):
     change = partial(replace, requantisation=RULES[name])
     check_named("matmul", "4x9x6", f"8x4x{result}", variant, seed=3, change=change)
-
-
-EXACT = {
-    "ends of factors, shifts and zero": (
-        np.array([LONG, -LONG - 1, 1 << 30, -1]), np.array([62, 1, 40, 33]), -128, np.array([LONG, -LONG - 1, 0, LONG])
-    ),
-    "shifts of small sums": (np.array([3, -5, 77, 1 << 20]), np.array([2, 4, 11, 25]), 127, np.array([-9, 1, 0, 300])),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("kernel", "layer", "variant"), [
-    ("conv", "3x3x4:4x3x3", "x3_4x4"),
-    ("conv", "3x3x4:4x3x3", "x2_4x2"),
-    ("linear", "20:4", "x2_4x1"),
-    ("linear", "20:4", "x2_2x1"),
-    ("depthwise", "3x3x4:3x3", "xpulpnn2"),
-])  # fmt: skip
-@pytest.mark.parametrize("result", ["8", "i4", "i8"])
-@pytest.mark.parametrize("name", EXACT)
-def test_exact_rule_by_instruction(name: str, result: str, kernel: str, layer: str, variant: str):
-    """Sums that wrap with their biases, products of 62 bits, results far beyond the range."""
-    factors, shifts, zero, bias = EXACT[name]
-    after = ExactRequantisation(factors=factors, shifts=shifts, zero=zero)
-    run, *_ = check_named(
-        kernel, layer, f"8x8x{result}", variant, change=partial(replace, requantisation=after, bias=bias)
-    )
-    assert run.name.endswith("_exact")
-    assert Extension.XPULPRQ_EXACT in run.extensions
-
-
-def test_exact_rule_without_its_instruction():
-    """Sums of 64 bits do instead, as long as they hold every result."""
-    factors, shifts, zero, bias = EXACT["ends of factors, shifts and zero"]
-    change = partial(replace, bias=bias, requantisation=ExactRequantisation(factors=factors, shifts=shifts, zero=zero))
-    text = "results of the exact rule must have sums of 64 bits where it runs in software"
-    with pytest.raises(LayerError, match=f"^{text}$"):
-        check_named("conv", "3x3x4:4x3x3", "8x8x8", "nn_4x4", change=change)
-    run, *_ = check_named("conv", "3x3x4:6x3x3", "8x8x8", "nn_4x4", rule=Rule.EXACT)
-    assert run.rule is Rule.BN64
-    # sums that are small beside their biases, with few results, whose factors are rounded to a shorter shift
-    factors, shifts = np.array([1 << 30, 2**31 - 1, -(2**31) + 9, 2**31 - 7]), np.array([38, 56, 55, 61])
-    bias, steps = np.array([0, 3 << 25, (5 << 24) + 77, -(1 << 29)]), set[int]()
-    for seed in range(4):
-        after = ExactRequantisation(factors=factors, shifts=shifts, zero=seed)
-        change = partial(replace, bias=bias, requantisation=after)
-        run, *_ = check_named("conv", "3x3x4:4x3x3", "8x8xi8", "nn_4x4", change=change, seed=seed)
-        steps.add(run.arguments["shift"])
-    assert max(steps) < 56 - 32
-
-
-def _clipped(after: ExactRequantisation, sums: np.ndarray) -> np.ndarray:
-    """Results of 8 bits of sums ``[channel][sum]``; products have less than 62 bits."""
-    factors, shifts = after.factors[:, np.newaxis], after.shifts[:, np.newaxis]
-    return np.clip((factors * sums + (1 << shifts - 1) >> shifts) + after.zero, -128, 127)
-
-
-@pytest.mark.flow
-def test_one_shift_for_all_channels_gives_the_same_results():
-    """Every sum of each channel: usual factors, negative ones, rounded by many bits, one step beside a large bias."""
-    rng, moved, refused, cases = np.random.default_rng(3), 0, 0, 150
-    for number in range(cases):
-        reach = 1 << rng.integers(6, 13, 4)
-        scales = (200 + rng.random(4) * 50) / (2 * reach) * rng.choice((-1, 1), 4)
-        scales[1] *= 1 << int(rng.integers(0, 20))
-        bias = rng.integers(-1, 1, 4, endpoint=True) << int(rng.integers(4, 18))
-        if number % 3 == 1:
-            scales[0] = 0
-        elif number % 3:
-            # the step between two results is met somewhere about the ends of the sums
-            bias[0], scales[0] = 1 << 29, 100.5 / ((1 << 29) + int(rng.uniform(-1.2, 1.2) * reach[0]))
-        mantissas, exponents = np.frexp(scales)
-        factors = np.rint(mantissas * LONG).astype(np.int64)
-        shifts = np.clip(31 - exponents.astype(np.int64), 1, 60)
-        after = ExactRequantisation(factors=factors, shifts=shifts, zero=int(rng.integers(-20, 20)))
-        found = after.with_one_shift(bias, reach, range(-128, 128))
-        if found is None:
-            refused += 1
-            continue
-        (one, other), every = found, np.arange(-(1 << 12), (1 << 12) + 1)
-        sums = np.clip(every, -reach[:, np.newaxis], reach[:, np.newaxis])
-        moved += (bias != other).any()
-        assert len({*one.shifts.tolist()}) == 1
-        assert np.abs(one.factors).max() <= LONG
-        expected = _clipped(after, sums + bias[:, np.newaxis])
-        np.testing.assert_array_equal(_clipped(one, sums + other[:, np.newaxis]), expected, str(number))
-    assert 20 < moved < cases - 20
-    assert 20 < refused < cases - 20
-
-
-def test_one_shift_brings_no_result_that_was_not_there():
-    """A factor of two bits has the steps of this channel where they were, and one more that its sums would meet."""
-    after = ExactRequantisation(factors=np.array([1 << 30, 1_156_918_367]), shifts=np.array([32, 61]), zero=0)
-    assert after.with_one_shift(np.array([0, -1_755_009_312]), np.array([9, 339_566_304]), range(-128, 128)) is None
-
-
-def test_factors_without_a_common_shift_keep_theirs():
-    factors, shifts, zero, bias = EXACT["ends of factors, shifts and zero"]
-    change = partial(replace, requantisation=ExactRequantisation(factors=factors, shifts=shifts, zero=zero), bias=bias)
-    layer, precision = kind("conv").layer.parse("3x3x4:4x3x3"), Precision.parse("8x8x8")
-    tensors = change(tensors_of(layer, precision))
-    assert tensors.with_one_shift(precision) is tensors
-
-
-@pytest.mark.parametrize(("kernel", "layer", "variant"), [
-    ("conv", "3x3x4:6x3x3", "x3_4x4"),
-    ("pointwise", "3x3x12:9", "x3_4x4"),
-    ("pointwise", "3x3x12:9", "x2_4x2"),
-    ("linear", "20:9", "x2_4x1"),
-])  # fmt: skip
-@pytest.mark.parametrize("widths", ["8x8x8", "8x8xi4", "4x4x2"])
-def test_exact_rule_with_one_shift(kernel: str, layer: str, variant: str, widths: str):
-    run, *_ = check_named(kernel, layer, widths, variant, rule=Rule.EXACT_ONE_SHIFT)
-    assert run.name.endswith("_exact_one_shift")
-    assert Extension.XPULPRQ_EXACT in run.extensions
-
-
-@pytest.mark.parametrize(("field", "value", "text"), [
-    ("shifts", np.array([63]), "shifts must be 1..62, not 63..63"),
-    ("shifts", np.array([0]), "shifts must be 1..62, not 0..0"),
-    ("zero", 128, "zero must be -128..127, not 128"),
-])  # fmt: skip
-def test_exact_rule_of_other_numbers(field: str, value: object, text: str):
-    known = {"factors": np.array([1]), "shifts": np.array([1]), "zero": 0} | {field: value}
-    with pytest.raises(LayerError, match=f"^{text}$"):
-        ExactRequantisation(**known)
-
-
-def test_one_shift_is_that_of_all_channels():
-    with pytest.raises(LayerError, match=r"^shifts must be the same for all channels, not 3\.\.4$"):
-        OneShiftRequantisation(factors=np.array([1, 1]), shifts=np.array([3, 4]), zero=0)
 
 
 @pytest.mark.parametrize("text", ["8x4x4", "4x4xi4", "2x2x2", "i8xi8xi2"])
@@ -438,7 +301,7 @@ def test_rejected(named: str, make):
 
 
 ONE = Precision(1, 1, 1)
-SUMS = Precision(1, 1, 1).accumulators
+SUMS = ONE.accumulators
 SEED = 11
 
 
@@ -508,15 +371,9 @@ def test_around_the_map_are_minus_ones(name: str):
     np.testing.assert_array_equal(got[..., 2], np.array([row, inner, row]))
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--precision 1x1x1 --requantise shift", "requantisation must be thresholds"),
-        ("--bits 1 --variant nn_4x4 --preset ri5cy", "(needs XpulpMLnn)"),
-    ],
-)
-def test_bad_commands(words: str, message: str, refused):
-    assert message in refused("cosim", "conv", *words.split())
+def test_bad_commands(refused):
+    assert "must be thresholds" in refused("cosim", "conv", "--precision", "1x1x1", "--requantise", "shift")
+    assert "(needs XpulpMLnn)" in refused("cosim", "conv", "--bits", "1", "--variant", "nn_4x4", "--preset", "ri5cy")
 
 
 def test_packed_weights_of_one_bit():
