@@ -119,11 +119,8 @@ def test_two_levels_and_no_third():
     for register in (2, 3, 4):
         nest = f"li a{register},5000\n" + inner.format(register, nest)
     _, report = turned(nest + "ret")
-    assert [(outcome.level, outcome.reason) for outcome in report.loops] == [
-        (0, ""),
-        (1, ""),
-        (None, "more than two levels deep"),
-    ]
+    found = [(outcome.level, outcome.reason) for outcome in report.loops]
+    assert found == [(0, ""), (1, ""), (None, "more than two levels deep")]
 
 
 @pytest.mark.parametrize(
@@ -134,10 +131,7 @@ def test_a_known_distance_is_a_number_of_turns(start, turns):
     lines, _ = turned(f"{start}\n.L2:\nlw a2,0(a0)\nsw a2,4(a0)\naddi a0,a0,12\nbne a0,a1,.L2\nret")
     assert (f"lp.setupi 0,{turns},.Lxp_end_0_0" in lines) == (turns is not None)
     assert "bne a0,a1,.L2" in lines
-
-
-def test_an_ordered_distance_is_none():
-    """It may wrap around."""
+    # an ordered one may wrap around
     lines, _ = turned("addi a1,a0,240\n.L2:\nlw a2,0(a0)\naddi a0,a0,4\nbltu a0,a1,.L2\nret")
     assert not [line for line in lines if line.startswith("lp.setupi")]
 
@@ -156,6 +150,7 @@ def test_a_set_up_that_takes_long_is_for_outermost_loops(step, is_turned):
     assert is_turned or report.loops[0].reason == "its set-up takes longer than a few turns save"
 
 
+ONCE = "the counter does not change once in every turn"
 LOOP = ".L2:\n{}\naddi a0,a0,-1\nbne a0,zero,.L2\nret"
 
 
@@ -168,10 +163,7 @@ LOOP = ".L2:\n{}\naddi a0,a0,-1\nbne a0,zero,.L2\nret"
         (LOOP.format("beq a1,a2,.L2"), "jumps back from several places"),
         (LOOP.format("beq a1,a2,.L3\naddi a0,a0,-1\n.L3:"), "the counter changes at several places"),
         (LOOP.format("nop").replace("-1", "0"), "the counter does not change by a constant"),
-        (
-            ".L2:\nbeq a1,a2,.L3\naddi a0,a0,-1\n.L3:\nbne a0,zero,.L2\nret",
-            "the counter does not change once in every turn",
-        ),
+        (".L2:\nbeq a1,a2,.L3\naddi a0,a0,-1\n.L3:\nbne a0,zero,.L2\nret", ONCE),
         (".L2:\naddi a0,a0,-1\naddi a1,a1,1\nbne a0,a1,.L2\nret", "both sides of the test change"),
         (".L2:\nmul a3,a3,a3\nbne a0,a1,.L2\nret", "nothing in the test changes"),
         (".L2:\naddi a0,a0,4\nblt a1,a0,.L2\nret", "the counter runs away from its bound"),
@@ -190,10 +182,13 @@ def test_loops_that_stay(body, reason):
     assert optimise(before, CORE).split() == before.split()
 
 
-def test_a_counter_that_an_inner_loop_changes():
+def test_a_counter_that_an_inner_loop_changes_and_no_register():
     inner = ".L3:\naddi a0,a0,-1\naddi a1,a1,4\nbne a1,a2,.L3\n"
     _, report = turned(f".L2:\nmul a3,a3,a3\nmv a1,a3\n{inner}bne a0,zero,.L2\nret")
-    assert report.loops[-1].reason == "the counter does not change once in every turn"
+    assert report.loops[-1].reason == ONCE
+    # a caller compiled together with this function may keep values in every register it does not write
+    _, report = turned(".L2:\nsw zero,0(a0)\naddi a0,a0,4\nbne a0,a1,.L2\nret")
+    assert [outcome.reason for outcome in report.loops] == ["no free register"]
 
 
 @pytest.mark.parametrize(
@@ -207,16 +202,8 @@ def test_what_is_not_understood_stays(line):
 
 
 def test_a_core_without_the_instructions_gets_no_loops():
-    plain = PRESETS["ri5cy"]
-    assert plain.xpulpv2
-    without = replace(plain, xpulpv2=False)
+    without = replace(PRESETS["ri5cy"], xpulpv2=False)
     assert optimise(of_function(SUM), without) == of_function(SUM)
-
-
-def test_the_temporary_is_one_the_function_writes():
-    # a caller compiled together with this function may keep values in every register it does not write
-    _, report = turned(".L2:\nsw zero,0(a0)\naddi a0,a0,4\nbne a0,a1,.L2\nret")
-    assert [outcome.reason for outcome in report.loops] == ["no free register"]
 
 
 def test_volatile():
@@ -258,17 +245,13 @@ def test_mac_load_and_requantisation(text, reads, writes, step, loads):
     found = operation(text)
     assert (found.kind, found.reads, found.writes) == (FlowKind.PLAIN, reads, writes)
     assert (found.step(A1), found.is_load, found.is_store) == (step, loads, False)
-    # entries of the NN-RF are no registers that the pass follows
+    # entries of the NN-RF are no registers that the pass follows; other instructions may move
     assert found.is_fixed
-
-
-def test_other_instructions_may_move():
     assert not operation("pv.sdotup.b a0, a1, a2").is_fixed
 
 
 def change(body: str, **options) -> list[str]:
-    lines, _ = turned(f"{body}\nret", **options)
-    return lines[1:-1]
+    return turned(f"{body}\nret", **options)[0][1:-1]
 
 
 @pytest.mark.parametrize(
@@ -319,9 +302,7 @@ def test_loads_change_places_only_if_they_may():
     body = "lw a1,0(a0)\nadd a5,a0,a2\nlw a3,0(a5)\nli a5,0\naddi a0,a0,4"
     assert change(body, swap_loads=True) == ["p.lw a3,a2(a0)", "p.lw a1,4(a0!)", "li a5,0"]
     assert change(body) == ["lw a1,0(a0)", "p.lw a3,a2(a0)", "li a5,0", "addi a0,a0,4"]
-
-
-def test_no_access_passes_a_store():
+    # no access passes a store
     body = "lw a1,0(a0)\nsw a4,0(a2)\nadd a5,a0,a2\nlw a3,0(a5)\nli a5,0\naddi a0,a0,4"
     assert "p.lw a1,4(a0!)" not in change(body, swap_loads=True)
 
@@ -339,9 +320,17 @@ LIMIT = 1_000_000
 
 
 def compiled(path: Path, kind: str, source: str, *define: str, **options) -> Path:
-    chosen = Options(config=FULL, define=define, **options)
-    build([SOURCES / source], path, compiler=kind, options=chosen)
+    build([SOURCES / source], path, compiler=kind, options=Options(config=FULL, define=define, **options))
     return path
+
+
+def cycles_of(path: Path) -> int:
+    """What a program prints first, on the design."""
+    printed: list[Output] = []
+    result = run_program(load(path), DESIGN, output=printed.append)
+    text = b"".join(one.data for one in printed).decode()
+    assert result.exit.ok, text
+    return int(text.split()[0])
 
 
 @pytest.mark.cosim
@@ -350,12 +339,8 @@ def compiled(path: Path, kind: str, source: str, *define: str, **options) -> Pat
 )
 def test_public_matmul_takes_the_cycles_of_the_generated_one(kind, bits, variant, define, tmp_path: Path):
     path = compiled(tmp_path / "p.elf", kind, "matmul_public.c", f"BITS={bits}", *define)
-    printed: list[Output] = []
-    result = run_program(load(path), DESIGN, output=printed.append)
-    text = b"".join(one.data for one in printed).decode()
-    assert result.exit.ok, text
+    taken = cycles_of(path)
     generated = run_case(kernel_case("matmul", "64x288x2", bits, variant, machine=Machine())).record["cycles"]
-    taken = int(text.split()[0])
     assert 0.95 * generated < taken <= MOST * generated
 
 
@@ -364,13 +349,8 @@ def test_public_matmul_takes_the_cycles_of_the_generated_one(kind, bits, variant
 def test_loops_of_few_turns_take_no_longer(level, tmp_path: Path):
     cycles: list[int] = []
     for is_improved in (True, False):
-        chosen = Options(config=FULL, loop_pass=is_improved, opt=level)
-        build([SOURCES / "triangular.c"], tmp_path / "p.elf", compiler="gcc", options=chosen)
-        printed: list[Output] = []
-        result = run_program(load(tmp_path / "p.elf"), DESIGN, output=printed.append)
-        text = b"".join(one.data for one in printed).decode()
-        assert result.exit.ok, text
-        cycles.append(int(text.split()[0]))
+        options = {"loop_pass": is_improved, "opt": level}
+        cycles.append(cycles_of(compiled(tmp_path / "p.elf", "gcc", "triangular.c", **options)))
     assert cycles[0] < 0.95 * cycles[1]
 
 
@@ -397,28 +377,22 @@ def test_a_handler_keeps_the_loops(compiler: str, tmp_path: Path, monkeypatch: p
     assert not printed.endswith(" 0 wrong\n")
 
 
-def command(*arguments: object) -> int:
-    return execute_command(["cc", *map(str, arguments)])
-
-
 @pytest.mark.flow
 def test_report_of_the_command(compiler: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     source = tmp_path / "main.c"
     loops = "".join(f"for (int i = 0; i < n; i++)\n s += {term};\n" for term in ("p[i]", "g(i)"))
     source.write_text(f"int g(int);\nint f(const int *p, int n) {{\nint s = 0;\n{loops}return s;\n}}\n")
-    common = ("-S", source, "-o", tmp_path / "main.s", "--compiler", compiler, "--json", tmp_path / "cc.json")
-    assert command(*common, "--loop-report") == 0
+    words = ("cc", "-S", source, "-o", tmp_path / "main.s", "--compiler", compiler, "--json", tmp_path / "cc.json")
+    common = [str(word) for word in words]
+    assert execute_command([*common, "--loop-report"]) == 0
     record = read_results(tmp_path / "cc.json")[0]["loop_pass"]
-    assert (record["hardware_loops"], record["refusals"], record["skipped_functions"]) == (
-        1,
-        {"calls a function": 1},
-        {},
-    )
+    found = [record[name] for name in ("hardware_loops", "refusals", "skipped_functions")]
+    assert found == [1, {"calls a function": 1}, {}]
     first, second = sorted(record["loops"], key=lambda loop: loop["source"])
     assert re.search(r"main\.c:[45]$", first["source"])
     assert re.search(r"main\.c:[67]$", second["source"])
     assert (first["level"], second["level"]) == (0, None)
     assert "calls a function" in capsys.readouterr().out
     assert "lp.setup" in (tmp_path / "main.s").read_text()
-    assert command(*common, "--no-loop-pass") == 0
+    assert execute_command([*common, "--no-loop-pass"]) == 0
     assert "lp.setup" not in (tmp_path / "main.s").read_text()
