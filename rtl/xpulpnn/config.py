@@ -101,8 +101,9 @@ def apply_settings(config: Config, settings: Mapping[str, str]) -> Config:
 Multipliers = Literal["replicated", "shared"]
 Isolation = Literal["none", "and", "register"]
 Adders = Literal["inferred", "carry-save"]
-Multiplier = Literal["inferred", "booth"]
+Multiplier = Literal["inferred", "booth", "dot-product"]
 Shifter = Literal["inferred", "steps"]
+Carries = Literal["sparse", "dense"]
 RegFileStorage = Literal["flip-flops", "array"]
 Arbiter = Literal["counter", "strict", "fixed"]
 DmaPriority = Literal["low", "equal"]
@@ -192,11 +193,16 @@ class CoreConfig:
     #: dotp: Structure of the dot-product unit. Its widths are the SIMD widths of the whole core.
     dotp: DotpConfig = field(default_factory=DotpConfig)
     #: multiplier: Structure of the 32 x 32 bit multiplier: one product and sum left to the synthesis tool, or Booth
-    #:   recoding with carry-save trees and parallel-prefix adders.
+    #:   recoding with carry-save trees and parallel-prefix adders; or none of its own, as the arrays of the two
+    #:   dot-product units multiply words too, which needs ``mac_load_pair``, 16-bit lanes and shared multipliers with
+    #:   carry-save adders.
     multiplier: Multiplier = "booth"
     #: shifter: Structure of the shifter: a shift per lane of every format, the format choosing among them; or one row
     #:   of multiplexers per power of two, partitioned for all formats.
     shifter: Shifter = "steps"
+    #: carries: Prefix network of the ALU's adder, which joins four places before it, or two (dense); then normalising
+    #:   sums are rounded by such a network too, else by what the synthesis tool makes of an addition.
+    carries: Carries = field(default="sparse", metadata=IF_SET)
     regfile: RegFileStorage = "flip-flops"  #: Storage of the general-purpose registers; the array is for simulators.
     performance_counters: bool = False  #: Adds the PULP performance counters (guide, "Performance counters").
     rvfi: bool = False  #: Adds the retirement port; for verification, absent from product Verilog.
@@ -212,8 +218,22 @@ class CoreConfig:
             raise ConfigError(f"widths must include 4 or 2 with qnt, not only {shown}")
         if self.requantise and self.dotp.widths.isdisjoint({8, 4, 2}):
             raise ConfigError(f"widths must include 8, 4 or 2 with requantise, not only {shown}")
+        if self.multiplier == "dot-product":
+            self._require_word_arrays()
         if narrow and not self.xpulpnn:
             raise ConfigError(f"widths must be a set out of 16,8 without xpulpnn, not {shown}")
+
+    def _require_word_arrays(self) -> None:
+        dotp = self.dotp
+        for name, value, needed in (
+            ("mac_load_pair", self.mac_load_pair, True),
+            ("multipliers", dotp.multipliers, "shared"),
+            ("adders", dotp.adders, "carry-save"),
+            ("the widest of widths", max(dotp.widths), 16),
+        ):
+            if value != needed:
+                said = str(needed).lower() if isinstance(needed, bool) else needed
+                raise ConfigError(f"{name} must be {said} with multiplier dot-product, not {str(value).lower()}")
 
     @property
     def extensions(self) -> frozenset[Extension]:
@@ -259,6 +279,21 @@ class CoreConfig:
         """Bits of an NN-RF entry number."""
         last = SECOND_PAIR + 1 if self.mac_load_pair else self.nnrf_entries - 1
         return max(last, 0).bit_length()
+
+    @property
+    def multiplies_by_dotp(self) -> bool:
+        """True if the arrays of the dot-product units multiply words and half-words too."""
+        return self.multiplier == "dot-product"
+
+    @property
+    def has_whole_products(self) -> bool:
+        """True if the multiplier makes products of 64 bits in one cycle."""
+        return self.requantise_exact or self.multiplies_by_dotp
+
+    @property
+    def nn_wgt_addr_bits(self) -> int:
+        """Bits of a weight entry's number, and of that of the factor of requantisation if it is read like a weight."""
+        return (NNRF_WEIGHTS - 1).bit_length() + (self.multiplies_by_dotp and self.requantise)
 
     @property
     def dotp_operands_in_id(self) -> bool:
@@ -351,7 +386,14 @@ PRESETS: Mapping[str, CoreConfig] = {
     "xpulpnn-cu": CoreConfig(mac_load_nn=False, mac_load_cu=True),
     "xpulpnn-full": CoreConfig(mac_load_cu=True),
     "xpulpnn2": _XPULPNN2,
-    "xpulpnn3": replace(_XPULPNN2, mac_load_pair=True, mixed_weights=True, requantise_exact=True),
+    "xpulpnn3": replace(
+        _XPULPNN2,
+        mac_load_pair=True,
+        mixed_weights=True,
+        requantise_exact=True,
+        multiplier="dot-product",
+        carries="dense",
+    ),
 }
 """Named configurations: the XpulpV2 baseline, the paper's core (nn form), the C&U form, both forms; and the paper's
 core with the additions of XpulpNN 2, and with those of XpulpNN 3 too.

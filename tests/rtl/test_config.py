@@ -56,13 +56,14 @@ def test_xpulpnn2_is_the_core_of_the_paper_with_all_three_additions():
     assert {entries.nn_addr_bits for entries in map(preset, ("xpulpnn", "xpulpnn2"))} == {3}
 
 
-def test_xpulpnn3_is_xpulpnn2_with_all_three_additions():
+def test_xpulpnn3_is_xpulpnn2_with_all_three_additions_and_structures_of_its_own():
     texts = {"mac_load_pair": "on", "mixed-weights": "true", "requantise_exact": "1"}
+    texts |= {"multiplier": "dot-product", "carries": "dense"}
     assert apply_settings(preset("xpulpnn2"), texts) == preset("xpulpnn3") == CLUSTER_PRESETS["cluster3"].core
     assert (preset("xpulpnn3").nnrf_entries, preset("xpulpnn3").nn_addr_bits) == (8, 4)
 
 
-@pytest.mark.parametrize("name", ["multiplier", "shifter", "regfile"])
+@pytest.mark.parametrize("name", ["multiplier", "shifter", "carries", "regfile"])
 def test_choices_are_checked_in_code_too(name):
     with pytest.raises(ConfigError, match=f"^{name} must be one of .*, not none$"):
         CoreConfig(**{name: "none"})
@@ -92,6 +93,17 @@ def test_truth(text, value):
         (CORE, {"mac_load_nn": "off", "requantise": "on"}, "mac_load_nn must be true with requantise, not false"),
         (CORE, {"widths": "16", "requantise": "on"}, "widths must include 8, 4 or 2 with requantise, not only 16"),
         (CORE, {"widths": "16,8", "qnt": "on"}, "widths must include 4 or 2 with qnt, not only 16,8"),
+        (CORE, {"multiplier": "dot-product"}, "mac_load_pair must be true with multiplier dot-product, not false"),
+        (
+            CORE,
+            {"mac_load_pair": "on", "multiplier": "dot-product", "multipliers": "replicated"},
+            "multipliers must be shared with multiplier dot-product, not replicated",
+        ),
+        (
+            CORE,
+            {"mac_load_pair": "on", "multiplier": "dot-product", "widths": "8,2"},
+            "the widest of widths must be 16 with multiplier dot-product, not 8",
+        ),
         (CORE, {"xpulpnn": "0", "mac_load_nn": "0"}, "widths must be a set out of 16,8 without xpulpnn, not 16,8,4,2"),
     ],
 )

@@ -9,6 +9,7 @@ from xpulpnn.core.control import CsrOp, System
 from xpulpnn.core.ex_stage import ExStage
 from xpulpnn.core.id_stage import IdStage
 from xpulpnn.core.lsu import Lsu
+from xpulpnn.core.mult import MultOp
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.core.rvfi import RvfiSignature, RvfiTap
 from xpulpnn.core.wait_tap import WaitTap
@@ -125,10 +126,13 @@ class Backend(Component):
             m.d.comb += [
                 id_stage.nn_lambda.eq(ex_stage.id_nn_lambda),
                 id_stage.summand_pending.eq(wb_stage.summand_pending),
-                ex.upper.eq(ex_stage.upper),
                 ex.rounds.eq(id_ex.requantise.valid & id_ex.ctrl.mult.a_signed),
                 ex.scale.eq(id_ex.op_b[: pipeline.SCALE_BITS] & ex.rounds.replicate(pipeline.SCALE_BITS)),
             ]
+        if self.config.has_whole_products:
+            m.d.comb += ex.upper.eq(ex_stage.upper)
+        if self.config.multiplies_by_dotp:
+            m.d.comb += ex.high.eq(id_ex.ctrl.mult.op == MultOp.HIGH)
         if self.config.mac_load_pair:
             m.d.comb += following(ex, ex_stage, "first", "second")
         m.d.comb += [getattr(ex, name).eq(getattr(id_ex, name)) for name in ex.signature.shared(self.config)]
@@ -153,6 +157,8 @@ class Backend(Component):
         ]
         if self.config.widths and self.config.dotp_operands_in_id:
             m.d.comb += following(ex_stage, id_ex, "dotp_fmt", "dotp_a_signed", "dotp_b_signed", "dotp_a", "dotp_b")
+            if self.config.multiplies_by_dotp:
+                m.d.comb += ex_stage.dotp_form.eq(id_ex.dotp_form)
         elif self.config.widths:
             m.d.comb += following(ex_stage, id_stage, "dotp_enable", "dotp_ctrl", "dotp_a", "dotp_b", into="id_")
         if self.config.mac_load_pair:

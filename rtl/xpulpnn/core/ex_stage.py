@@ -1,5 +1,8 @@
 """EX stage: ALU, multiplier, divider, dot-product unit, NN-RF and quantiser."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Cat, Const, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, following
@@ -7,6 +10,8 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.control import ExCtrl, Unit
 from xpulpnn.core.div import Divider
+from xpulpnn.core.mult import MultOp
+from xpulpnn.core.product_unit import ProductForm
 from xpulpnn.core.quantiser import Quantiser, QuantiserCtrl
 from xpulpnn.core.wide_mult import multiplier_of
 from xpulpnn.dotp.ctrl import DotpCtrl
@@ -57,6 +62,9 @@ class ExStage(Component):
             #: dotp_a: Packed factor a of the dot product in EX: rs1, of a Mac&Load the activation.
             #: dotp_b: Packed factor b of the dot product in EX: operand 2, of a Mac&Load the weight.
             ports |= {"dotp_a": In(32), "dotp_b": In(32)}
+            if config.multiplies_by_dotp:
+                #: dotp_form: What is multiplied: the lanes of a dot product, or words or half-words.
+                ports["dotp_form"] = In(ProductForm)
         elif config.widths:
             #: id_dotp_enable: The instruction leaving ID is a dot product, whose factors are taken at the end of the
             #:   cycle. Only with operand registers in the dot-product unit, like the next three.
@@ -79,7 +87,7 @@ class ExStage(Component):
         if config.mac_load:
             #: id_nn_wgt_addr: Weight entry of the NN-RF that the instruction in ID reads; only with Mac&Load.
             #: id_nn_wgt: Word of that weight entry, in the same cycle; the word being written if it is the same entry.
-            ports |= {"id_nn_wgt_addr": In(2), "id_nn_wgt": Out(32)}
+            ports |= {"id_nn_wgt_addr": In(config.nn_wgt_addr_bits), "id_nn_wgt": Out(32)}
             #: wb_nn_we: A Mac&Load in WB has its word: the entry changes at the end of the cycle; only with Mac&Load.
             #: wb_nn_addr: Entry of the NN-RF written: activations 0 and 1, weights 2 to 5; of four entries weights 0 to
             #:   3.
@@ -101,10 +109,11 @@ class ExStage(Component):
             #: product: Its sum, to be shifted and clipped in WB; 0 for other instructions.
             ports |= {"requantise": In(1), "product": Out(32)}
         if config.requantise_exact:
-            #: upper: Upper word of a product of 64 bits to be requantised; 0 for other instructions. Only with
-            #:   ``requantise_exact``, like the next one.
-            #: id_nn_lambda: Entry 7 of the NN-RF, for the instruction in ID.
-            ports |= {"upper": Out(32), "id_nn_lambda": Out(32)}
+            #: id_nn_lambda: Entry 7 of the NN-RF, for the instruction in ID; only with ``requantise_exact``.
+            ports["id_nn_lambda"] = Out(32)
+        if config.has_whole_products:
+            #: upper: Upper word of a product of 64 bits, of mulh* or to be requantised; 0 for other instructions.
+            ports["upper"] = Out(32)
         super().__init__(config, ports)
 
     def _build(self, m):
@@ -122,35 +131,46 @@ class ExStage(Component):
             *following(alu, self, "op_c", "shamt"),
             *following(self, alu, "sum", "comparison"),
             mult.ctrl.eq(self.ctrl.mult),
-            *following(mult, self, "op_a", "op_b", "op_c", "shamt"),
-            mult.start.eq(self.valid & (self.ctrl.unit == Unit.MULT)),
-            mult.take.eq(self.advance),
+            *self._mult_operands(mult),
             div.ctrl.eq(self.ctrl.div),
             *following(div, self, "op_a"),
             div.op_b.eq(op_b),  # rests with the step, not with second sums
             div.start.eq(self.valid & (self.ctrl.unit == Unit.DIV)),
             div.take.eq(self.advance),
         ]
-        dotp_result = self._dotp(m) if self.config.widths else Signal(32)
+        if self.config.multiplies_by_dotp:
+            dotp_result = mult.first
+        else:
+            dotp_result = self._dotp(m) if self.config.widths else Signal(32)
         if self.config.mac_load_pair:
             m.d.comb += self.first.eq(dotp_result & self.pair.replicate(len(dotp_result)))
         if self.config.mac_load:
             nnrf = self._nnrf(m, mult)
             if self.config.mac_load_pair:
-                self._second_dotp(m, nnrf)
+                self._second_dotp(m, nnrf, mult)
 
         m.d.comb += self.done.eq(1)
         with m.Switch(self.ctrl.unit):
             with m.Case(Unit.ALU):
                 m.d.comb += self.result.eq(alu.result)
             with m.Case(Unit.MULT):
-                m.d.comb += [self.result.eq(mult.result), self.done.eq(mult.done)]
+                if not self.config.multiplies_by_dotp:
+                    m.d.comb += [self.result.eq(mult.result), self.done.eq(mult.done)]
             with m.Case(Unit.DIV):
                 m.d.comb += [self.result.eq(div.result), self.done.eq(div.done)]
             with m.Case(Unit.DOTP):
                 m.d.comb += self.result.eq(dotp_result)
             with m.Case(Unit.CSR):
                 m.d.comb += self.result.eq(self.csr_rdata)
+        if self.config.multiplies_by_dotp:
+            # ways of one length from the units that take longest
+            late = {Unit.ALU: alu.result, Unit.MULT: mult.result}
+            early = {Unit.DOTP: dotp_result, Unit.DIV: div.result, Unit.CSR: self.csr_rdata}
+            late, early = (
+                reduce(or_, (word & (self.ctrl.unit == unit).replicate(32) for unit, word in each.items()))
+                for each in (late, early)
+            )
+            m.d.comb += self.result.eq(late | early)
         if self.config.qnt:
             self._quantiser(m)
         if self.config.requantise:
@@ -159,8 +179,27 @@ class ExStage(Component):
                 mult.requantise.eq(self.valid & self.requantise),
                 self.product.eq(mult.result & self.requantise.replicate(32)),
             ]
+        takes_upper = Const(0, 1)
         if self.config.requantise_exact:
-            m.d.comb += self.upper.eq(mult.upper & (self.requantise & self.ctrl.mult.a_signed).replicate(32))
+            takes_upper = self.requantise & self.ctrl.mult.a_signed
+        if self.config.multiplies_by_dotp:
+            takes_upper |= self.ctrl.mult.op == MultOp.HIGH
+        if self.config.has_whole_products:
+            m.d.comb += self.upper.eq(mult.upper & takes_upper.replicate(32))
+
+    def _mult_operands(self, mult):
+        """Statements for the operands of the multiplier, and for its steps if it has any."""
+        if not self.config.multiplies_by_dotp:
+            return [
+                *following(mult, self, "op_a", "op_b", "op_c", "shamt"),
+                mult.start.eq(self.valid & (self.ctrl.unit == Unit.MULT)),
+                mult.take.eq(self.advance),
+            ]
+        return [
+            *following(mult, self, "dotp_form", "dotp_fmt", "dotp_a_signed", "dotp_b_signed", "dotp_a", "dotp_b"),
+            mult.accumulate.eq(self.ctrl.dotp.accumulate),
+            *following(mult, self, "pair", "op_b", "op_c", "shamt"),
+        ]
 
     def _dotp(self, m):
         m.submodules.dotp = dotp = DotpUnit(self.config.dotp)
@@ -180,9 +219,16 @@ class ExStage(Component):
             ]
         return dotp.result
 
-    def _second_dotp(self, m, nnrf):
+    def _second_dotp(self, m, nnrf, mult):
+        if self.config.multiplies_by_dotp:
+            m.d.comb += [nnrf.act2_addr.eq(self.later_pair), mult.act2.eq(nnrf.act2), self.second.eq(mult.second)]
+            return
         m.submodules.dotp2 = dotp = DotpUnit(self.config.dotp)
-        m.d.comb += [dotp.rd.eq(self.op_b), self.second.eq(dotp.result)]
+        second = dotp.result
+        if self.config.requantise_exact:
+            # the lower word of a product stands in its place
+            second = (second & self.pair.replicate(32)) | self.product
+        m.d.comb += [dotp.rd.eq(self.op_b), self.second.eq(second)]
         if self.config.dotp_operands_in_id:
             # without weight and old sum nothing moves in the unit while others multiply
             m.d.comb += [
@@ -218,7 +264,11 @@ class ExStage(Component):
             m.d.comb += [self.result.eq(quantiser.result), self.done.eq(quantiser.done)]
 
     def _nnrf(self, m, mult):
-        m.submodules.nnrf = nnrf = NnRf(self.config.nnrf_entries, pairs=self.config.mac_load_pair)
+        m.submodules.nnrf = nnrf = NnRf(
+            self.config.nnrf_entries,
+            pairs=self.config.mac_load_pair,
+            reads_factor=self.config.multiplies_by_dotp and self.config.requantise,
+        )
         m.d.comb += [
             nnrf.wgt_addr.eq(self.id_nn_wgt_addr),
             self.id_nn_wgt.eq(nnrf.wgt),
@@ -229,7 +279,8 @@ class ExStage(Component):
         if self.config.mac_load_nn:
             m.d.comb += [nnrf.act_addr.eq(self.id_nn_act_addr), self.id_nn_act.eq(nnrf.act)]
         if self.config.requantise:
-            m.d.comb += [mult.nn_kappa.eq(nnrf.nn_kappa), mult.nn_lambda.eq(nnrf.nn_lambda)]
+            names = ("nn_lambda",) if self.config.multiplies_by_dotp else ("nn_kappa", "nn_lambda")
+            m.d.comb += following(mult, nnrf, *names)
         if self.config.requantise_exact:
             m.d.comb += self.id_nn_lambda.eq(nnrf.nn_lambda)
         return nnrf

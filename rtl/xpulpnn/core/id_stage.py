@@ -9,6 +9,7 @@ from xpulpnn.core.control import CsrOp, HwLoopOp, MacLoad, OpCSel, System, Targe
 from xpulpnn.core.csr_check import CsrCheck
 from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.immediates import Immediates
+from xpulpnn.core.mult import MultOp
 from xpulpnn.core.operand_select import entry_load, nn_waits, select_operands, set_up_loop
 from xpulpnn.core.operands import OperandRead
 from xpulpnn.core.regfile import RegFile
@@ -71,7 +72,7 @@ class IdStage(Component):
         if config.mac_load:
             #: nn_wgt_addr: Weight entry of the NN-RF to read.
             #: nn_wgt: Its word.
-            ports |= {"nn_wgt_addr": Out(2), "nn_wgt": In(32)}
+            ports |= {"nn_wgt_addr": Out(config.nn_wgt_addr_bits), "nn_wgt": In(32)}
         if config.requantise_exact:
             #: nn_lambda: Entry 7 of the NN-RF, the summand of a requantisation.
             #: summand_pending: That entry is going to be written from WB.
@@ -287,10 +288,16 @@ class IdStage(Component):
         if self.config.mac_load_nn:
             with m.If(ctrl.mac_load == MacLoad.NN):
                 m.d.comb += [self.dotp_a.eq(self.nn_act), self.dotp_b.eq(self.nn_wgt)]
+        if self.config.multiplies_by_dotp:
+            m.d.comb += [
+                self.dotp_ctrl.a_signed.eq(ctrl.ex.dotp.a_signed | ctrl.ex.mult.a_signed),
+                self.dotp_ctrl.b_signed.eq(ctrl.ex.dotp.b_signed | ctrl.ex.mult.b_signed),
+            ]
         if self.config.mac_load_pair:
+            self._stored_factors(m, decoder, op_b)
             with m.If(decoder.pair.valid):
                 m.d.comb += [
-                    *(self.dotp_a.eq(self.nn_act), self.dotp_b.eq(self._pair_weights(m, decoder))),
+                    self.dotp_a.eq(self.nn_act),
                     self.dotp_ctrl.a_signed.eq(ctrl.ex.dotp.b_signed),
                     self.dotp_ctrl.b_signed.eq(ctrl.ex.dotp.a_signed),
                 ]
@@ -300,6 +307,18 @@ class IdStage(Component):
                     self.dotp_ctrl.a_signed.eq(ctrl.ex.dotp.b_signed),
                     self.dotp_ctrl.b_signed.eq(ctrl.ex.dotp.a_signed),
                 ]
+
+    def _stored_factors(self, m, decoder, op_b):
+        """Factor b out of the NN-RF: one multiplexer behind the operand, which comes late."""
+        is_pair = decoder.pair.valid
+        is_stored = (decoder.ctrl.mac_load != MacLoad.NONE) | is_pair
+        if self.config.multiplies_by_dotp and self.config.requantise:
+            is_stored |= decoder.requantise.valid
+        stored = Signal(32, name="stored_factor")
+        m.d.comb += [
+            stored.eq(Mux(is_pair, self._pair_weights(m, decoder), self.nn_wgt)),
+            self.dotp_b.eq(Mux(is_stored, stored, op_b)),
+        ]
 
     def _issue(self, m, decoder, loads, operands):
         """The ID/EX register. Operands are loaded only where the instruction uses them, to keep idle units quiet.
@@ -311,7 +330,12 @@ class IdStage(Component):
         rs1_field, rd_field = word[15:20], word[7:12]
         accesses = Signal(name="accesses")
         is_dotp = ctrl.ex.unit == Unit.DOTP
+        if self.config.multiplies_by_dotp:
+            is_mult, mult = ctrl.ex.unit == Unit.MULT, ctrl.ex.mult
+            is_dotp |= is_mult
         uses_alu: Value = ~is_dotp
+        if self.config.requantise_exact:
+            uses_alu |= decoder.requantise.valid  # of which operand b is shift and zero point
         if self.config.mac_load_pair:
             is_pair = decoder.pair.valid
             is_dotp |= is_pair
@@ -322,6 +346,11 @@ class IdStage(Component):
         ex_addr = Mux(ctrl.ex_write == WriteSel.RS1, rs1_field, rd_field)
         wb_addr = Mux(ctrl.wb_write == WriteSel.RS1, rs1_field, rd_field)
         wb_we = (ctrl.wb_write != WriteSel.NONE) & wb_addr.any()
+        ex_we = (ctrl.ex_write != WriteSel.NONE) & ex_addr.any()
+        if self.config.multiplies_by_dotp:
+            # the upper word of a product goes through port A
+            is_high = mult.op == MultOp.HIGH
+            ex_we, wb_we = ex_we & ~is_high, wb_we | (is_high & wb_addr.any())
         m.d.comb += accesses.eq(ctrl.lsu.valid)
         if self.config.mac_load:
             is_mac_load, reloads, loads_entry, entry = entry_load(m, self.config, self, decoder)
@@ -342,7 +371,7 @@ class IdStage(Component):
                 id_ex.lsu.eq(ctrl.lsu),
                 id_ex.lsu.valid.eq(accesses & ~self.kill),
                 id_ex.shamt.eq(Mux(ctrl.shamt_rs2, self.rs2, word[25:30])),
-                id_ex.ex_we.eq((ctrl.ex_write != WriteSel.NONE) & ex_addr.any()),
+                id_ex.ex_we.eq(ex_we),
                 id_ex.ex_addr.eq(ex_addr),
                 id_ex.wb_we.eq(wb_we),
                 id_ex.wb_addr.eq(wb_addr),
@@ -370,3 +399,10 @@ class IdStage(Component):
                     *following(id_ex, self.dotp_ctrl, "fmt", "a_signed", "b_signed", into="dotp_"),
                     *following(id_ex, self, "dotp_a", "dotp_b"),
                 ]
+                if self.config.multiplies_by_dotp:
+                    is_half = mult.op.as_value()[0]
+                    m.d.sync += [
+                        id_ex.dotp_form.word.eq(is_mult & ~is_half),
+                        id_ex.dotp_form.lower.eq(is_mult & is_half & ~mult.upper),
+                        id_ex.dotp_form.upper.eq(is_mult & mult.upper),
+                    ]

@@ -24,8 +24,11 @@ def nn_waits(m: Module, config: CoreConfig, stage: Any, decoder: Any) -> Value:
     m.d.comb += [
         reload.eq(id_ex.valid & id_ex.nn_we),
         # 0 for other instructions, which keeps the read ports quiet
-        stage.nn_wgt_addr.eq((word[21:23] & from_entries.replicate(2)) | (word[25:27] & cu_form.replicate(2))),
+        stage.nn_wgt_addr[:2].eq((word[21:23] & from_entries.replicate(2)) | (word[25:27] & cu_form.replicate(2))),
     ]
+    if len(stage.nn_wgt_addr) > 2:
+        # the factor of a requantisation stands behind the weights
+        m.d.comb += stage.nn_wgt_addr[2].eq(decoder.requantise.valid)
     first = FIRST_WEIGHT if config.mac_load_nn else 0
     waits = (from_entries | cu_form) & (id_ex.nn_addr == stage.nn_wgt_addr + first)
     if config.mac_load_pair:

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from xpulpnn.component import In, Out, PortSignature
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, LsuCtrl, System
+from xpulpnn.core.product_unit import ProductForm
 from xpulpnn.core.quantiser import QuantiserCtrl
 from xpulpnn.core.requantiser import LANE_BITS, RequantiseCtrl
 from xpulpnn.isa.formats import ElemFmt
@@ -154,6 +155,9 @@ class IdExSignature(PortSignature):
             #:   stay until the next one: the unit is quiet.
             members |= {"dotp_fmt": Out(ElemFmt), "dotp_a_signed": Out(1), "dotp_b_signed": Out(1)}
             members |= {"dotp_a": Out(32), "dotp_b": Out(32)}
+        if config.multiplies_by_dotp:
+            #: dotp_form: What is multiplied, which stays like these.
+            members["dotp_form"] = Out(ProductForm)
         if config.qnt:
             #: quantise: Control word of the quantiser; only with ``qnt``.
             members["quantise"] = Out(QuantiserCtrl)
@@ -200,10 +204,15 @@ class ExWbSignature(PortSignature):
             #: product: Sum of pv.rq* before the shift, 0 for other instructions; its old rd comes in ``old``.
             members["product"] = Out(32)
         if config.requantise_exact:
-            #: upper: Upper word of the product of pv.rqx*, 0 for others; only with ``requantise_exact``, like the next.
-            #: scale: rs2[15:0] of pv.rqx*, 0 for other instructions.
+            #: scale: rs2[15:0] of pv.rqx*, 0 for other instructions; only with ``requantise_exact``, like the next.
             #: rounds: The instruction is pv.rqx*.
-            members |= {"upper": Out(32), "scale": Out(SCALE_BITS), "rounds": Out(1)}
+            members |= {"scale": Out(SCALE_BITS), "rounds": Out(1)}
+        if config.has_whole_products:
+            #: upper: Upper word of the product of mulh*, if WB writes that, and of pv.rqx*, 0 for others.
+            members["upper"] = Out(32)
+        if config.multiplies_by_dotp:
+            #: high: The instruction is mulh*.
+            members["high"] = Out(1)
         if config.mac_load_pair:
             #: first, second: Sums of a Mac&Load of two products; the first is 0 for other instructions.
             members |= {"first": Out(32), "second": Out(32)}

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
+from xpulpnn.arith.prefix_adder import prefix_carries
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import CoreConfig
 from xpulpnn.dotp.ctrl import FmtField
@@ -66,7 +67,8 @@ class Requantiser(Component):
             "result": Out(XLEN),  #: That word with the new lane, in the same cycle.
         }
         if self.exact:
-            #: rounds: The shift rounds to the nearest integer, halves up; only with ``requantise_exact``.
+            #: rounds: The shift rounds to the nearest integer, halves up, and the sum has 64 bits: 32 without, whatever
+            #:   stands above; 0 without ``ctrl.valid``. Only with ``requantise_exact``, like the next one.
             #: zero: Zero point, signed.
             ports |= {"rounds": In(1), "zero": In(ZERO_BITS)}
         super().__init__(config, ports)
@@ -121,14 +123,19 @@ class Requantiser(Component):
         """
         total = Signal(len(self.sum))
         negative = total[-1]
+        lower = self.sum[:XLEN] & self.ctrl.valid.replicate(XLEN)
+        upper = (self.sum[XLEN:] & self.rounds.replicate(XLEN)) | (lower[-1] & ~self.rounds).replicate(XLEN)
         # below the lowest bit is a 0
         shifted, above = self._shift(m, Cat(Const(0, 1), total), REACH, negative)
-        whole = Cat(shifted[1:], negative).as_signed()
-        moved = Signal(signed(REACH + 1))
+        whole, zero = Signal(signed(REACH + 1)), Signal(signed(REACH + 1))
+        moved = Signal(REACH + 1)
+        carries = prefix_carries(m, whole & zero, whole ^ zero, self.rounds & shifted[0])
         m.d.comb += [
-            total.eq(self.sum & self.ctrl.valid.replicate(len(total))),
+            total.eq(Cat(lower, upper)),
             one_lane.eq(self.ctrl.valid << self.lane),
-            moved.eq(whole + self.zero.as_signed() + (self.rounds & shifted[0])),
+            whole.eq(Cat(shifted[1:], negative).as_signed()),
+            zero.eq(self.zero.as_signed()),
+            moved.eq(whole ^ zero ^ carries),
         ]
         high, low = signals(1, "high low")
         lane_value = Signal(WIDEST)

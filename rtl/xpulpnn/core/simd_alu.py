@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Cat, Module, Mux, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Value
 from amaranth.lib import data
 
+from xpulpnn.arith.prefix_adder import DENSE_GROUP, prefix_carries
 from xpulpnn.component import Component, In, Out, follow_case, following, signals
 from xpulpnn.core.alu_ctrl import AluCtrl, AluField, AluFieldPlace, AluResult, AluShift
 from xpulpnn.core.bit_field import INDEX_BITS, BitField, bits_below
@@ -136,7 +137,7 @@ class SimdAlu(Component):
         m.d.comb += [
             below.eq(bits_below(self.shamt) & rounds.replicate(XLEN)),
             # Half of the last place kept, added as a carry rippling through ones: the bits it spoils are shifted out.
-            rounded.eq((adder.sum | below.shift_right(1)) + below[0]),
+            rounded.eq(self._incremented(m, adder.sum | below.shift_right(1), below[0])),
             shifter.rotate.eq(self.ctrl.shift == AluShift.ROTATE),
             shifter.by_one.eq(average),
         ]
@@ -148,6 +149,11 @@ class SimdAlu(Component):
         follow_case(m, start, self.ctrl.place, {place: _first_bit(self.op_b, fmt) for place, fmt in lanes.items()})
         with m.If(normalise):
             m.d.comb += start.eq(self.shamt)
+
+    def _incremented(self, m: Module, word: Value, carry: Value) -> Value:
+        if self.config.carries == "sparse":
+            return word + carry
+        return word ^ prefix_carries(m, Const(0, XLEN), word, carry, DENSE_GROUP)
 
     def _field(self, m: Module, selected: Value, shifter: SimdShifter) -> Value:
         """Result of the bit-field operations, but for the shifted operand, which the shifter is told to keep."""

@@ -67,7 +67,8 @@ class WbStage(Component):
             with m.If(ex.valid & ex.wb_we):
                 m.d.sync += wb.addr.eq(ex.wb_addr)
                 if self.config.mac_load:
-                    m.d.sync += shows_base.eq(ex.wb_base | ex.pair if self.config.mac_load_pair else ex.wb_base)
+                    is_late = ex.wb_base | ex.pair if self.config.mac_load_pair else ex.wb_base
+                    m.d.sync += shows_base.eq(is_late | ex.high if self.config.multiplies_by_dotp else is_late)
             with m.If(keeps_old):
                 m.d.sync += [old.eq(ex.old), old_addr.eq(ex.ex_addr)]
             if self.config.mac_load_pair:
@@ -112,20 +113,24 @@ class WbStage(Component):
         ex, late = self.ex, self.ex.pair | self.ex.wb_base
         # of these words all but one are 0
         word = ex.first | (self.ex_base & ex.wb_base.replicate(32))
+        has_second = ex.pair
         if self.config.requantise:
             late |= ex.requantise.valid
-            word |= ex.product
+            # the lower word of a product of 64 bits comes in the place of the second sum
+            if not self.config.requantise_exact:
+                word |= ex.product
+            if self.config.requantise_exact:
+                has_second |= ex.requantise.valid
             with m.If(ex.valid & ex.requantise.valid):
                 m.d.sync += old.eq(ex.old)
+        if self.config.multiplies_by_dotp:
+            late |= ex.high
+        if self.config.has_whole_products:
+            word |= ex.upper
         with m.If(ex.valid & late):
             m.d.sync += base.eq(word)
-        second, has_second = ex.second, ex.pair
-        if self.config.requantise_exact:
-            # the upper word of a product, 0 for other instructions, stands in the place of the second sum
-            second = (second & ex.pair.replicate(len(second))) | ex.upper
-            has_second |= ex.requantise.valid
         with m.If(ex.valid & has_second):
-            m.d.sync += self.wb.odd.eq(second)
+            m.d.sync += self.wb.odd.eq(ex.second)
         with m.If(ex.valid & ex.nn_we):
             m.d.sync += self.nn_addr.eq(ex.nn_addr)
 
@@ -156,12 +161,13 @@ class WbStage(Component):
         ex = self.ex
         places_top, rounds = signals(1, "places_top rounds")
         zero = Signal(ZERO_BITS)
-        upper = self.wb.odd if self.config.mac_load_pair else Signal(32, name="upper")
+        with m.If(self.ex_ready):
+            m.d.sync += rounds.eq(ex.valid & ex.rounds)
         with m.If(self.ex_ready & ex.valid & ex.requantise.valid):
-            m.d.sync += [rounds.eq(ex.rounds), places_top.eq(ex.scale[PLACES_TOP]), zero.eq(ex.scale[ZERO])]
-            if not self.config.mac_load_pair:
+            m.d.sync += [places_top.eq(ex.scale[PLACES_TOP]), zero.eq(ex.scale[ZERO])]
+        lower, upper = (self.wb.odd, total) if self.config.mac_load_pair else (total, Signal(32, name="upper"))
+        if not self.config.mac_load_pair:
+            with m.If(self.ex_ready & ex.valid & ex.requantise.valid):
                 m.d.sync += upper.eq(ex.upper)
         m.d.comb += [requantiser.rounds.eq(rounds), requantiser.zero.eq(zero)]
-        # the other form has a sum of 32 bits
-        above = Mux(rounds, upper, total[-1].replicate(len(upper)))
-        return Cat(places, places_top), Cat(total, above)
+        return Cat(places, places_top), Cat(lower, upper)

@@ -8,13 +8,16 @@ from xpulpnn.arith.prefix_adder import PrefixAdder
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import CoreConfig, Multiplier
 from xpulpnn.core.mult import HALF, Mult, MultCtrl, MultOp
+from xpulpnn.core.product_unit import ProductUnit
 from xpulpnn.isa.machine import XLEN
 
 PRODUCT = 2 * XLEN
 
 
-def multiplier_of(config: CoreConfig) -> "Mult | WideMult":
+def multiplier_of(config: CoreConfig) -> "Mult | WideMult | ProductUnit":
     """The multiplier of a core."""
+    if config.multiplies_by_dotp:
+        return ProductUnit(config)
     if config.requantise_exact:
         return WideMult(config.multiplier)
     return Mult(config.multiplier, requantises=config.requantise)

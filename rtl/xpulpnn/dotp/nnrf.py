@@ -31,14 +31,15 @@ class NnRf(Component):
     #: act2_addr: Pair whose second activation is read, with pairs only: 0 for entry 1, 1 for entry 9.
     #: act2: Its word, in the same cycle: that of the register itself.
 
-    def __init__(self, entries: int, *, pairs: bool = False) -> None:
+    def __init__(self, entries: int, *, pairs: bool = False, reads_factor: bool = False) -> None:
         # pairs: Puts a second pair of activations behind all others, ``nn_act2`` and ``nn_act3``, entries 8 and 9. The
         # first of them is read as activation 2.
+        # reads_factor: ``nn_kappa`` is read as weight 4 too.
         if entries not in _SIZES:
             raise ConfigError(f"entries must be {', '.join(map(str, _SIZES[:-1]))} or {_SIZES[-1]}, not {entries}")
-        self.entries, self.pairs = entries, pairs
+        self.entries, self.pairs, self.read_weights = entries, pairs, NNRF_WEIGHTS + reads_factor
         ports = {
-            "wgt_addr": In(ceil_log2(NNRF_WEIGHTS)),  #: Weight entry to read, counted from the first weight.
+            "wgt_addr": In(ceil_log2(self.read_weights)),  #: Weight entry to read, counted from the first weight.
             "wgt": Out(XLEN),  #: Word of the weight entry, in the same cycle.
             "we": In(1),  #: Write strobe: the entry changes at the end of the cycle.
             #: waddr: Entry to write, numbered as in software: activations 0 and 1, weights 2 to 5; with four entries
@@ -87,7 +88,7 @@ class NnRf(Component):
             hit = self.we & (self.waddr == address + first)
             return Mux(hit, written, Array(entries[first : first + count])[address])
 
-        m.d.comb += self.wgt.eq(read(self.activations, NNRF_WEIGHTS, self.wgt_addr))
+        m.d.comb += self.wgt.eq(read(self.activations, self.read_weights, self.wgt_addr))
         if self.pairs:
             (first, second), later = entries[:NNRF_ACTIVATIONS], self.act_addr[1]
             hit = self.we & (self.waddr == Cat(self.act_addr[0], Const(0, 2), later))

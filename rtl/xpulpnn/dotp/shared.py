@@ -1,12 +1,13 @@
 """Dot product of several element formats on one multiplier array."""
 
 from functools import reduce
+from itertools import chain
 from operator import add
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 
 from xpulpnn.arith.carry_save import carry_save
-from xpulpnn.arith.prefix_adder import PrefixAdder
+from xpulpnn.arith.prefix_adder import GROUP, PrefixAdder
 from xpulpnn.component import Component, In, Out, follow_case, signals
 from xpulpnn.dotp.ctrl import signed_offset
 from xpulpnn.isa.formats import ElemFmt
@@ -47,6 +48,8 @@ class DotpShared(Component):
     acc: In(XLEN)  #: Addend.
     result: Out(XLEN)  #: Low word of the sum.
 
+    group = GROUP  # places that the adder joins before its network
+
     # config (DotpConfig): Its ``widths`` are the formats of the array. The masks isolate unused blocks, whatever
     # ``isolation`` says.
     @property
@@ -57,7 +60,9 @@ class DotpShared(Component):
     def _build(self, m):
         side, digit = self.side, min(self.config.widths)
         total, addend, offset = signals(XLEN + side - digit, "total addend offset")
-        inverted = [Signal(side, name=f"inverted_{row}") for row in range(side)]
+        signs = self.signs()
+        each = [f"{group}_" for group in range(len(signs))] if len(signs) > 1 else [""]
+        inverted = [[Signal(side, name=f"inverted_{one}{row}") for row in range(side)] for one in each]
         with m.Switch(self.fmt):
             for fmt in self.config.formats:
                 weight = side - fmt.width
@@ -68,28 +73,47 @@ class DotpShared(Component):
                         self.result.eq(total[weight : weight + XLEN]),
                     ]
                     tops = sum(1 << position for position in range(fmt.width - 1, side, fmt.width))
-                    for row, invert in enumerate(inverted):
-                        mask = Const(block_mask(fmt, row, side), side)
-                        by_a = self.a_signed.replicate(side) & tops
-                        by_b = self.b_signed.replicate(side)
-                        m.d.comb += invert.eq((by_a ^ by_b if tops >> row & 1 else by_a) & mask)
-        rows: list[Value] = []
+                    for (a_signed, b_signed), rows in zip(signs, inverted, strict=True):
+                        for row, invert in enumerate(rows):
+                            mask = Const(block_mask(fmt, row, side), side)
+                            by_a = a_signed.replicate(side) & tops
+                            by_b = b_signed.replicate(side)
+                            m.d.comb += invert.eq((by_a ^ by_b if tops >> row & 1 else by_a) & mask)
+        arrays: list[list[Value]] = []
         for group in range(XLEN // side):
+            arrays.append([])
             for place, row in enumerate(self.product_rows(m, group)):
                 signed_row = Signal(place + side, name=f"signed_row_{group}_{place}")
-                m.d.comb += signed_row.eq((row ^ inverted[place]) << place)
-                rows.append(signed_row)
-        rows += [offset, addend]
+                m.d.comb += signed_row.eq((row ^ inverted[group % len(signs)][place]) << place)
+                arrays[-1].append(signed_row)
+        self.add_rows(m, arrays, offset, addend, total)
+
+    def signs(self) -> list[tuple[Value, Value]]:
+        """Signs of the two factors, for all arrays or for each."""
+        return [(self.a_signed, self.b_signed)]
+
+    def add_rows(self, m: Module, arrays: list[list[Value]], offset: Signal, addend: Signal, total: Signal) -> None:
+        """Add the rows of all arrays and two more."""
+        rows = [*chain(*arrays), offset, addend]
         if self.config.adders == "inferred":
             m.d.comb += total.eq(reduce(add, rows))
             return
         (_, partial), (_, carry) = carry_save(m, rows, len(total), "tree")
-        m.submodules.adder = adder = PrefixAdder(len(total))
-        # above the result of the format carries alone would move
-        wanted = Signal.like(total)
-        bits = {fmt: XLEN + side - fmt.width for fmt in self.config.formats}
+        self.add_words(m, partial, carry, total)
+
+    def add_words(
+        self, m: Module, partial: Value, carry: Value, total: Signal, complement: Value | None = None
+    ) -> Signal:
+        """Add two words; returns the mask of their bits below the end of the result, above which carries alone would
+        move."""
+        m.submodules.adder = adder = PrefixAdder(len(total), group=self.group, complements=complement is not None)
+        if complement is not None:
+            m.d.comb += adder.complement.eq(complement)
+        wanted = Signal.like(total, name="wanted")
+        bits = {fmt: XLEN + self.side - fmt.width for fmt in self.config.formats}
         follow_case(m, wanted, self.fmt, {fmt: (1 << width) - 1 for fmt, width in bits.items()})
         m.d.comb += [adder.a.eq(partial & wanted), adder.b.eq(carry & wanted), total.eq(adder.result)]
+        return wanted
 
     def product_rows(self, m: Module, group: int) -> list[Signal]:
         """The masked product bits of one array, a signal per bit of factor b."""

@@ -110,7 +110,12 @@ class Cost(Enum):
         self.cause = cause
         self.meaning = meaning
 
-    MULTIPLY_HIGH = 4, WaitCause.MULTICYCLE, "mulh, mulhsu, mulhu, unless the core has requantise_exact"
+    MULTIPLY_HIGH = 4, WaitCause.MULTICYCLE, "mulh, mulhsu, mulhu, unless the multiplier has products of 64 bits"
+    MULTIPLY_HIGH_USE = (
+        1,
+        WaitCause.LOAD_USE,
+        "the next instruction uses the result of a mulh* on the arrays of dot products",
+    )
     MISALIGNED_ACCESS = 1, WaitCause.MISALIGNED, "load or store across a word boundary"
     LOAD_USE = 1, WaitCause.LOAD_USE, "the next instruction uses the loaded value"
     MAC_LOAD_USE = 1, WaitCause.MAC_LOAD, "the next instruction uses the base or the reloaded entry of a Mac&Load"

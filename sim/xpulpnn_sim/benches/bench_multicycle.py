@@ -49,7 +49,13 @@ def _result(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str,
     sums = {"first": np.zeros_like(operands["op_a"])} if "pair" in bench_data()["inputs"] else {}
     if insn.requantises:
         return sums | batches.unscaled(insn, operands)
-    return sums | batches.value_of_rd(insn, effects, operands)
+    words = batches.value_of_rd(insn, effects, operands)
+    # an upper word that WB writes leaves by a port of its own
+    return sums | ({"upper": words["result"]} if _is_late(insn) else words)
+
+
+def _is_late(insn: Insn) -> bool:
+    return insn.multiplies_high and configuration().multiplies_by_dotp
 
 
 async def _load_second_activations(dut: Dut, rng: Random) -> U32:

@@ -4,6 +4,7 @@ Also executions of rows as vectors for other units of the EX stage. ID hands pre
 extended, scalars replicated, bit-field forms unified. That is written here on numpy columns, independent of the gates.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
@@ -114,20 +115,39 @@ def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
     if insn.is_pair:
         # the factor that both products have is the second of each
         first, second = src.act, src.wgt
+    elif insn.requantises:
+        first, second = src.rs1 + src.wgt if insn.is_exact else src.rs1, src.act
     elif insn.is_mac_load:
         first, second = src.wgt, src.act if insn.op == "pv.mlsdot" else src.rs2
+    form, a_signed, b_signed = _multiplied(insn)
     held = {
+        "dotp_form": form,
         "dotp_fmt": insn.fmt.value if insn.uses_dotp and insn.fmt is not None else 0,
-        "dotp_a_signed": insn.uses_dotp and (insn.b_signed if insn.is_pair else insn.a_signed),
-        "dotp_b_signed": insn.uses_dotp and (insn.a_signed if insn.is_pair else insn.b_signed),
+        "dotp_a_signed": (insn.b_signed if insn.is_pair else insn.a_signed) if insn.uses_dotp else a_signed,
+        "dotp_b_signed": (insn.a_signed if insn.is_pair else insn.b_signed) if insn.uses_dotp else b_signed,
         "pair": insn.is_pair,
     }
     columns = {name: np.full_like(src.word, value) for name, value in held.items()}
     # where they mean nothing they are anything
     columns["nn_kappa"], columns["nn_lambda"] = (src.act, src.wgt) if insn.requantises else (src.loaded, ~src.loaded)
     factors = {"rs1": first, "rs2": second, "rd": src.rd, "dotp_a": first, "dotp_b": second}
-    factors |= {"word": src.wgt, "later_pair": src.word >> np.uint32(20) & np.uint32(1)}
+    factors |= {"word": src.wgt, "act2": src.act2, "later_pair": src.word >> np.uint32(20) & np.uint32(1)}
     return operands | columns | factors | _requantised(insn, src)
+
+
+_WORD_FORM, _LOWER_FORM, _UPPER_FORM = 1, 2, 4
+_HIGH_SIGNS = {"mulh": (True, True), "mulhsu": (True, False), "mulhu": (False, False)}
+
+
+def _multiplied(insn: Insn) -> tuple[int, bool, bool]:
+    """Form of a multiplication, 0 for others, and the signs of its factors."""
+    if insn.requantises:
+        return _WORD_FORM, insn.is_exact, insn.is_exact
+    if insn.op in {"mul", "mac", "msu", *_HIGH_SIGNS}:
+        return _WORD_FORM, *_HIGH_SIGNS.get(insn.op, (False, False))
+    if half := re.fullmatch("(mul|mac)(hh)?([su])NR?", insn.op):
+        return _UPPER_FORM if half[2] else _LOWER_FORM, half[3] == "s", half[3] == "s"
+    return 0, False, False
 
 
 def _signed(word: U32) -> I64:
@@ -178,6 +198,21 @@ def unscaled(insn: Insn, operands: OperandColumns) -> dict[str, U32]:
 def product_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
     """Outputs of a multiplier without state: of a requantisation the product, else the value of rd."""
     return unscaled(insn, operands) if insn.requantises else value_of_rd(insn, effects, operands)
+
+
+def array_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
+    """Outputs of arrays that make dot products and products of words."""
+    if insn.is_pair:
+        assert effects.rd is not None
+        assert effects.rd2 is not None
+        return {"first": effects.rd, "second": effects.rd2}
+    words = product_expectation(insn, effects, operands)
+    if insn.requantises:
+        words["second"] = words["result"]
+    word = words.get("result")
+    if word is not None and (insn.uses_dotp or insn.multiplies_high):
+        return {"first" if insn.uses_dotp else "upper": word}
+    return words
 
 
 Expectation = Callable[[Insn, Effects, OperandColumns], dict[str, U32]]
@@ -356,7 +391,8 @@ def with_latency(batch: Batch, rng: Random) -> Batch:
 async def rows_match_golden(dut: Dut) -> None:
     """All rows interleaved, corner cases and random operands, so that every result follows one of another row."""
     rng, data = await start(dut), bench_data()
-    special = {"comparison": alu_expectation, "quarter": weights_of_row, "upper": product_expectation}
+    special = {"comparison": alu_expectation, "quarter": weights_of_row, "first": array_expectation}
+    special |= {"upper": product_expectation}
     found = (expectation for port, expectation in special.items() if hasattr(dut, port))
     batch = batch_of_rows(rng, next(found, value_of_rd))
     if "enable" in data["inputs"]:

@@ -23,15 +23,15 @@ _PARAMETERS = ("nn_kappa", "nn_lambda")  # outputs of the entries behind the wei
 Columns = dict[str, np.ndarray]
 
 
-def nn_accesses(entries: int, beats: int, rng: Random, *, pairs: bool = False) -> Columns:
+def nn_accesses(entries: int, beats: int, rng: Random, *, pairs: bool = False, weights: int = NNRF_WEIGHTS) -> Columns:
     """Random reads and writes; every entry is written and read back at least once in the first beats. With ``pairs``
-    there are two entries more, of which the first is read as activation 2."""
+    there are two entries more, of which the first is read as activation 2. ``weights`` are read as such."""
     numbers = [*range(entries), *(range(SECOND_PAIR, NNRF_WORDS) if pairs else ())]
     columns = {
         "we": np.array([1] * len(numbers) + [rng.randrange(2) for _ in range(beats - len(numbers))]),
         "waddr": np.array(numbers + [rng.choice(numbers) for _ in range(beats - len(numbers))]),
         "wdata": random_words(rng, beats),
-        "wgt_addr": np.array([rng.randrange(NNRF_WEIGHTS) for _ in range(beats)]),
+        "wgt_addr": np.array([rng.randrange(weights) for _ in range(beats)]),
     }
     if entries > NNRF_WEIGHTS:
         columns["act_addr"] = np.array([rng.randrange(NNRF_ACTIVATIONS + pairs) for _ in range(beats)])
@@ -118,7 +118,7 @@ async def reads_match_writes(dut: Dut) -> None:
     pairs = bench_data().get("pairs", False)
     for turn, phase in enumerate(("after reset", "after a reset in flight", "after another one")):
         if entries:
-            columns = nn_accesses(entries, _BEATS, rng, pairs=pairs)
+            columns = nn_accesses(entries, _BEATS, rng, pairs=pairs, weights=bench_data()["weights"])
             want = nn_words_read(entries, columns, pairs=pairs)
         else:
             columns = _accesses(rng, turn, pairs=pairs)

@@ -252,7 +252,8 @@ def arithmetic_cycles(insn: Insn, operand_b: int, config: CoreConfig) -> int:
     if insn.op in DIVISION_OPS:
         return division_cycles(operand_b, signed=DIVISION_OPS[insn.op])
     # a multiplier with a product of 64 bits has its upper word at once
-    return 1 + (Cost.MULTIPLY_HIGH.cycles if insn.op in HIGH_WORD_OPS and not config.requantise_exact else 0)
+    slow = insn.op in HIGH_WORD_OPS and not config.has_whole_products
+    return 1 + (Cost.MULTIPLY_HIGH.cycles if slow else 0)
 
 
 def execution_cycles(item: Retired, config: CoreConfig) -> int:
@@ -266,8 +267,9 @@ def execution_cycles(item: Retired, config: CoreConfig) -> int:
     return 1 + (Cost.MISALIGNED_ACCESS.cycles if crosses else 0)
 
 
-def _writes_late(insn: Insn) -> bool:
-    return insn.is_load or insn.requantises or insn.is_pair
+def _writes_late(insn: Insn, config: CoreConfig) -> bool:
+    high = insn.op in HIGH_WORD_OPS and config.multiplies_by_dotp
+    return insn.is_load or insn.requantises or insn.is_pair or high
 
 
 def _moves_base_late(insn: Insn) -> bool:
@@ -305,7 +307,7 @@ class PipelineTiming:
                 continue
             self._results(fetched, leaves)
             # WB writes loaded registers, the bases of Mac&Loads, two sums and what pv.rq* makes, EX everything else
-            writes_late = fetched.destination if _writes_late(fetched.insn) else 0
+            writes_late = fetched.destination if _writes_late(fetched.insn, self._config) else 0
             if _moves_base_late(fetched.insn):
                 writes_late = fetched.base if fetched.base != fetched.rd else 0
             self._drained = max(self._drained, leaves + (2 if writes_late else 1))
@@ -340,7 +342,7 @@ class PipelineTiming:
         """Note when the results can be read: those of EX in its last cycle, those of WB one cycle later."""
         insn, late = fetched.insn, leaves + 1
         self._write(fetched.base, late if _moves_base_late(insn) else leaves)
-        self._write(fetched.destination, late if _writes_late(insn) else leaves)
+        self._write(fetched.destination, late if _writes_late(insn, self._config) else leaves)
         if insn.is_pair and fetched.destination:
             self._write(fetched.destination + 1, late)
         if insn.loads_parameter:

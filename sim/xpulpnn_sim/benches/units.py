@@ -37,6 +37,7 @@ from xpulpnn.core.if_stage import IfStage
 from xpulpnn.core.lsu import Lsu
 from xpulpnn.core.mult import MultCtrl, mult_control
 from xpulpnn.core.prefetch import PrefetchBuffer
+from xpulpnn.core.product_unit import ProductUnit
 from xpulpnn.core.quantiser import Quantiser, QuantiserCtrl
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.core.requantiser import RequantiseCtrl, Requantiser, requantise_control
@@ -178,7 +179,8 @@ def _decoded_rows(config: CoreConfig) -> list[ControlledRow]:
 
 _FULL = "xpulpnn-full"  # the preset with every row the hardware can execute
 _EVERYTHING = f"{_FULL} mac_load_cross=on mac_load_dot=on mac_load_pair=on mixed_weights=on requantise=on"
-_EVERYTHING += " requantise_exact=on"
+_EVERYTHING += " requantise_exact=on multiplier=dot-product carries=dense"
+_ARRAYS = "xpulpnn2 mac_load_pair=on requantise_exact=on multiplier=dot-product"
 _INFERRED = f"{_FULL} multiplier=inferred shifter=inferred multipliers=replicated adders=inferred"
 """The naive structures, where the other units have those of the presets."""
 
@@ -220,6 +222,15 @@ def _wide_mult(multiplier: str) -> BenchedUnit:
 
     design = f"{_FULL} requantise=on requantise_exact=on multiplier={multiplier}"
     return _configured("rows", multiplier_of, design, rows=rows, vectors_per_row=24)
+
+
+def _product_rows(config: CoreConfig) -> list[ControlledRow]:
+    products = [
+        (name, operands, {"ctrl": 0, "requantise": 0, "accumulate": int(find(name, operands).accumulates)})
+        for name, operands, _ in _controlled(DotpCtrl, dotp_control)(config)
+    ]
+    words = [(name, operands, {**control, "accumulate": 0}) for name, operands, control in _mult_rows(config)]
+    return words + products
 
 
 def _ex_stage(design: str) -> BenchedUnit:
@@ -290,10 +301,12 @@ _SMALL_CLUSTER = "cluster-ri5cy xpulpv2=off cores=2 banks=4 tcdm_bytes=2048 icac
 
 UNITS: Mapping[str, BenchedUnit] = {
     # in Icarus, which reads the same Verilog, one of several structures that are written with the same operators
-    "nnrf-6": _plain("storage", lambda: NnRf(6), entries=6),
-    "nnrf-4": _plain("storage", lambda: NnRf(4), "verilator", entries=4),
-    "nnrf-8": _plain("storage", lambda: NnRf(8), "verilator", entries=8),
-    "nnrf-pairs": _plain("storage", lambda: NnRf(8, pairs=True), "verilator", entries=8, pairs=True),
+    "nnrf-6": _plain("storage", lambda: NnRf(6), entries=6, weights=4),
+    "nnrf-4": _plain("storage", lambda: NnRf(4), "verilator", entries=4, weights=4),
+    "nnrf-8": _plain("storage", lambda: NnRf(8), "verilator", entries=8, weights=4),
+    "nnrf-pairs": _plain(
+        "storage", lambda: NnRf(8, pairs=True, reads_factor=True), "verilator", entries=8, weights=5, pairs=True
+    ),
     "regfile": _plain("storage", RegFile),
     "regfile-array": _plain("storage", lambda: RegFile("array")),
     "regfile-pairs": _plain("storage", lambda: RegFile(pairs=True), "icarus", pairs=True),
@@ -311,6 +324,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "mult-inferred": _mult("inferred"),
     "mult-wide": _wide_mult("booth"),
     "mult-wide-inferred": _wide_mult("inferred"),
+    "mult-dot-product": _configured("rows", ProductUnit, _ARRAYS, rows=_product_rows, vectors_per_row=24),
     "div": _multicycle(lambda _: Divider(), _FULL, _controlled(DivCtrl, div_control), 40),
     "quantiser": _configured("quantiser", Quantiser, "xpulpnn qnt=on", operations=150),
     "quantiser-crumbs": _configured("quantiser", Quantiser, "xpulpnn qnt=on widths=16,8,2", "icarus", operations=60),
@@ -321,7 +335,7 @@ UNITS: Mapping[str, BenchedUnit] = {
         "rows", lambda _: WeightWidener(), _EVERYTHING, "icarus", rows=_widener_rows, vectors_per_row=8
     ),
     "lsu": _configured("lsu", lambda _: Lsu(), _FULL, rows=_LSU_ROWS, vectors_per_row=8, idle={"ex_ctrl": 0}),
-    "ex-stage": _ex_stage(f"{_FULL} mac_load_pair=on"),
+    "ex-stage": _ex_stage(f"{_FULL} mac_load_pair=on multiplier=dot-product"),
     "ex-stage-inferred": _ex_stage(_INFERRED),
     "decoder-ri5cy": _decoder("ri5cy"),
     "decoder-full": _decoder(f"{_EVERYTHING} qnt=on"),

@@ -122,8 +122,10 @@ def _arithmetic(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]
         text = _instance(insn)
         group = "dot products, dependent" if insn.uses_dotp else "ALU, mul, mac and SIMD, dependent"
         if insn.multiplies_high:
-            waits = FREE if config.requantise_exact else _due(Cost.MULTIPLY_HIGH)
+            waits = FREE if config.has_whole_products else _due(Cost.MULTIPLY_HIGH)
             yield CostRow("mulh, mulhsu, mulhu", insn.mnemonic, text, waits)
+            late = _due(Cost.MULTIPLY_HIGH_USE) if config.multiplies_by_dotp else waits
+            yield CostRow("mulh*, result used in the next instruction", insn.mnemonic, f"{text}\n addi a4, a0, 1", late)
         else:
             yield CostRow(group, f"{insn.mnemonic} {insn.operands}", "\n".join([text] * _CHAIN), FREE)
 

@@ -117,7 +117,8 @@ class Crosses:
     def __init__(self, config: CoreConfig) -> None:
         self.rows = enabled(config.extensions, config.widths)
         # kinds that compute for several cycles
-        self.slow = SLOW - {CrossKind.MULTIPLY_HIGH} if config.requantise_exact else SLOW
+        self.slow = SLOW - {CrossKind.MULTIPLY_HIGH} if config.has_whole_products else SLOW
+        self._late = _LATE | {Producer.MULTIPLY_HIGH} if config.multiplies_by_dotp else _LATE
         self._decoder = Decoder(self.rows)
         self._kinds = {row.key: kinds_of.cross_kind_of(row) for row in self.rows}
         self._reads = {row.key: kinds_of.reads_of(row) for row in self.rows}
@@ -242,9 +243,9 @@ class Crosses:
             return "the instruction takes several cycles, which pass unseen only while the one before waits for memory"
         if kind is CrossKind.JUMP and distance == 1:
             return "jalr waits for its base"
-        if producer in _LATE and distance == 1:
+        if producer in self._late and distance == 1:
             return "the value is late by a cycle"
-        if producer in _LATE and kind is CrossKind.JUMP and distance == 2:
+        if producer in self._late and kind is CrossKind.JUMP and distance == 2:
             return "jalr takes its base from the register file, which is written a cycle later"
         if kind is CrossKind.LOOP and producer in _BESIDE_MEMORY and distance == 1:
             return "what acts in ID waits until the access before it cannot fail any more"
