@@ -15,12 +15,24 @@ from xpulpnn_sw.kernels.quant import Store, temporaries
 from xpulpnn_sw.kernels.registers import FREE, FreeRegisters
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.strips import ALONG, STATE, Strips, chosen, place_terms, strip_shares
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, group_shares, group_turns, positive, shared
+from xpulpnn_sw.kernels.terms import (
+    Argument,
+    Name,
+    Number,
+    Term,
+    given,
+    group_shares,
+    group_turns,
+    part_shares,
+    positive,
+    shared,
+)
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 
 _PASSING = (
     *("all_steps", "first_step", "weight_stride"),
     *("groups", "first_group", "first_pixel"),
+    *("parts", "member", "members"),
 )
 """Numbers that others are made of, where rows lie ready."""
 
@@ -33,11 +45,21 @@ class KernelCode:
     # numbers that belong into registers before others
     _wanted: tuple[str, ...] = ()
 
-    def __init__(self, blocking: Blocking, structure: Structure, known: Mapping[str, int], *, inside: bool) -> None:
+    def __init__(
+        self,
+        blocking: Blocking,
+        structure: Structure,
+        known: Mapping[str, int],
+        *,
+        inside: bool,
+        parts: tuple[int, int] = (1, 1),
+    ) -> None:
         variant, precision = blocking.variant, blocking.precision
         names = structure.names
         im2col = Im2col(variant, precision, names, known, inside=inside) if "buffer" in names else None
         self._blocking, self._im2col = blocking, im2col
+        # parts of the channels that cores share besides the groups, and how many cores then share them
+        self._parts = parts
         self._strips = Strips.NEVER if im2col is None else im2col.strips
         # whether results are accumulators that need no start
         self._is_bare = blocking.is_fresh and not blocking.requantises
@@ -138,26 +160,32 @@ class KernelCode:
         if self._im2col is None and not blocking.by_channels:
             terms["group_bytes"] = Argument("row_stride") * npx
         terms["weights0"] = Argument("weights")
-        if blocking.by_channels:
-            terms["weights0"] += Name("first_step") * row_bytes * blocking.blocks
+        first, parameter_bytes = Name("first_step"), variant.nch * WORD + blocking.rule_bytes
+        starts = {
+            "out0": Argument("output") + first * blocking.step_bytes,
+            "parameters": Argument("parameters") + first * (parameter_bytes * blocking.blocks),
+        }
+        if blocking.by_channels or self._is_split:
+            terms["weights0"] += first * row_bytes * blocking.blocks
         terms["weight_stride"] = Argument("weight_stride")
         for lane in range(1, max(inner.lanes) + 1):
             terms[f"weights{lane}"] = Name(f"weights{lane - 1}") + Name("weight_stride")
         if blocking.by_channels:
             # starts of the core's channel steps
-            first, parameters = Name("first_step"), variant.nch * WORD + blocking.rule_bytes
             return terms | {
-                "out0": Argument("output") + first * blocking.step_bytes,
-                "parameters": Argument("parameters") + first * (parameters * blocking.blocks),
+                **starts,
                 **given("shift"),
                 **({} if self._im2col is None else self._im2col.terms()),
             }
         out_stride, steps = Argument("out_stride"), Name("steps")
+        if not self._is_split:
+            starts = {"out0": Argument("output"), **given("parameters")}
+            terms["steps"] = (Argument("out_channels") + (blocking.channel_step - 1)) // blocking.channel_step
         for pixel in range(len(self._out)):
-            terms[f"out{pixel}"] = Argument("output") + (Name("first_pixel") + pixel) * out_stride
+            terms[f"out{pixel}"] = starts["out0"] + (Name("first_pixel") + pixel) * out_stride
         terms |= {
-            **given("parameters", "shift"),
-            "steps": (Argument("out_channels") + (blocking.channel_step - 1)) // blocking.channel_step,
+            "parameters": starts["parameters"],
+            **given("shift"),
             "out_gap": chosen(self._strips, out_stride * Argument("out_width"), out_stride * npx)
             - steps * blocking.step_bytes,
         }
@@ -166,6 +194,10 @@ class KernelCode:
         if self._walks:
             terms["out_back"] = Number(blocking.stored_bits // BYTE_BITS) - out_stride * (blocking.stored_pixels - 1)
         return terms | ({} if self._im2col is None else self._im2col.terms())
+
+    @property
+    def _is_split(self) -> bool:
+        return self._parts[0] > 1
 
     def _shares(self) -> dict[str, Term]:
         npx, step = self._blocking.variant.npx, self._blocking.channel_step
@@ -187,7 +219,10 @@ class KernelCode:
         if self._strips is Strips.ALWAYS:
             terms["group"] = Name("strip_left")
         else:
-            terms |= group_shares() if self._im2col is None else group_turns()
+            if self._is_split:
+                terms |= {"all_steps": (Argument("out_channels") + (step - 1)) // step, **part_shares(*self._parts)}
+            else:
+                terms |= group_shares() if self._im2col is None else group_turns()
             terms["first_pixel" if self._strips is Strips.NEVER else ALONG] = Name("first_group") * npx
         return terms | place_terms(self._strips, npx)
 

@@ -53,6 +53,7 @@ from xpulpnn_sw.layers.layer import (
 from xpulpnn_sw.layers.precision import Precision
 
 _WORD_MASK = 0xFFFF_FFFF
+_BLOCK, _GROUP = 40, 40  # cycles of a step of channels besides products, and of a group of pixels, about
 _AHEAD = 2
 """Words that may be read behind an input that is no activation rows: one fetched ahead, and one that fills up a pair,
 or the last run of an image, which ends anywhere in a word and is copied in pairs."""
@@ -145,6 +146,19 @@ class _Product:
         self.request, self.layer, self.variant = replace(request, level=level, tensors=tensors), layer, level
         self.blocking = Blocking(level, request.precision, tensors.rule, has_biases=biased, folded=tensors.folded)
 
+    def _parts(self, row_words: int) -> int:
+        """Parts of the channels, a power of two, that cores share where groups of pixels do not go round evenly."""
+        variant, cores = self.variant, self.request.cores
+        groups, step = -(-self.layer.pixels // variant.npx), self.blocking.channel_step
+        steps = -(-self.layer.out_channels // step)
+        step_cycles = step * variant.npx * row_words // 2 + _BLOCK
+
+        def cycles(parts: int) -> int:
+            return -(-groups * parts // cores) * (steps // parts * step_cycles + _GROUP)
+
+        able = [1 << bits for bits in range(cores.bit_length()) if cores % (1 << bits) == steps % (1 << bits) == 0]
+        return min(able, key=cycles) if variant.npx > 1 else 1
+
     def row_stride(self, rows: Words) -> int:
         """Bytes of an activation row that meets a packed filter row."""
         precision, variant = self.request.precision, self.variant
@@ -184,12 +198,13 @@ class _Product:
             buffer = memory.reserve("im2col", request.cores * stride, alignment=alignment, behind=behind)
             arguments |= {"buffer": buffer, "buffer_stride": stride, "row_stride": row_stride}
             arguments |= window_arguments(self.layer)
+        parts = self._parts(rows.shape[1]) if request.specialise and self.variant.in_place else 1
         marks = f"{'_folded' * blocking.folded}{'_unbiased' * (blocking.is_fresh and not blocking.requantises)}"
         return request.finish(
             f"{name}{marks}",
             structure,
             {**arguments, **sizes, "row_words": rows.shape[1]},
-            lambda known: product_program(blocking, structure, known, inside=inside),
+            lambda known: product_program(blocking, structure, known, inside=inside, parts=(parts, request.cores)),
             blocking.rule,
         )
 

@@ -263,8 +263,16 @@ class OneFactorCode(KernelCode):
 
 
 def product_program(
-    blocking: Blocking, structure: Structure, known: Mapping[str, int], *, inside: bool = False
+    blocking: Blocking,
+    structure: Structure,
+    known: Mapping[str, int],
+    *,
+    inside: bool = False,
+    parts: tuple[int, int] = (1, 1),
 ) -> Program:
-    """The function, ``known`` arguments being constants; ``inside``: fields never reach beyond the input."""
+    """The function, ``known`` arguments being constants; ``inside``: fields never reach beyond the input.
+
+    ``parts`` of the channels are shared by so many cores, besides the pixels.
+    """
     code = OneFactorCode if blocking.has_one_factor else RequantisedCode if blocking.requantises else KernelCode
-    return code(blocking, structure, known, inside=inside).write()
+    return code(blocking, structure, known, inside=inside, parts=parts).write()

@@ -115,10 +115,28 @@ TERM_OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
 """Functions of the operations, by mnemonic."""
 
 
-def group_shares() -> dict[str, Term]:
+def group_shares(core: Term = Argument("core"), cores: Term = Argument("cores")) -> dict[str, Term]:
     """First group and number of groups of a core, one after the other, of the name ``groups``."""
-    groups, core = Name("groups"), Argument("core")
-    return {"first_group": shared(groups * core), "group": shared(groups * (core + 1)) - Name("first_group")}
+    groups = Name("groups")
+    end = quotient(groups * (core + 1), cores)
+    return {"first_group": quotient(groups * core, cores), "group": end - Name("first_group")}
+
+
+def part_shares(parts: int, all_cores: int) -> dict[str, Term]:
+    """The core's ``part`` of the channels, and its share of the groups, where cores are as many as they are to be.
+
+    Cores one after the other have so many parts of the same groups, and a part has its ``steps`` from ``first_step`` on
+    out of those of the name ``all_steps``. With another number of cores there is one part.
+    """
+    apart = Argument("cores") - all_cores
+    return {
+        "parts": Number(parts) - lesser(Number(1), apart * apart) * (parts - 1),
+        "member": quotient(Argument("core"), Name("parts")),
+        "members": quotient(Argument("cores"), Name("parts")),
+        "steps": quotient(Name("all_steps"), Name("parts")),
+        "first_step": (Argument("core") - Name("member") * Name("parts")) * Name("steps"),
+        **group_shares(Name("member"), Name("members")),
+    }
 
 
 def even_share(total: Term) -> dict[str, Term]:
