@@ -93,9 +93,9 @@ def test_sums_reach_their_ends():
 def test_a_factor_of_0_keeps_its_bias():
     """Beside a channel that leaves no room for its digits."""
     found = fixed_point([0.5, 2.0**-22], -128, [Range(0, 255 * 2**16), Range(-10, 10)], [3, 100 << 22])
-    assert found["shift"] == 7
-    assert found["kappa"].tolist() == [64, 0]
-    assert ((found["lambda"] >> 7) + 128).tolist() == [2, 100]
+    assert found["shift"] == 8
+    assert found["kappa"].tolist() == [128, 0]
+    assert ((found["lambda"] >> 8) + 128).tolist() == [2, 100]
 
 
 @pytest.mark.parametrize(
