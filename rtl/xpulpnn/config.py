@@ -103,7 +103,7 @@ Isolation = Literal["none", "and", "register"]
 Adders = Literal["inferred", "carry-save"]
 Multiplier = Literal["inferred", "booth", "dot-product"]
 Shifter = Literal["inferred", "steps"]
-Carries = Literal["sparse", "dense"]
+Rounding = Literal["incremented", "added"]
 RegFileStorage = Literal["flip-flops", "array"]
 Arbiter = Literal["counter", "strict", "fixed"]
 DmaPriority = Literal["low", "equal"]
@@ -200,9 +200,9 @@ class CoreConfig:
     #: shifter: Structure of the shifter: a shift per lane of every format, the format choosing among them; or one row
     #:   of multiplexers per power of two, partitioned for all formats.
     shifter: Shifter = "steps"
-    #: carries: Prefix network of the ALU's adder, which joins four places before it, or two (dense); then normalising
-    #:   sums are rounded by such a network too, else by what the synthesis tool makes of an addition.
-    carries: Carries = field(default="sparse", metadata=IF_SET)
+    #: rounding: Normalising sums are those of the ALU's adder, incremented to round them; or they have an adder of
+    #:   their own, which adds half of the last place with the operands.
+    rounding: Rounding = field(default="incremented", metadata=IF_SET)
     regfile: RegFileStorage = "flip-flops"  #: Storage of the general-purpose registers; the array is for simulators.
     performance_counters: bool = False  #: Adds the PULP performance counters (guide, "Performance counters").
     rvfi: bool = False  #: Adds the retirement port; for verification, absent from product Verilog.
@@ -293,7 +293,12 @@ class CoreConfig:
     @property
     def nn_wgt_addr_bits(self) -> int:
         """Bits of a weight entry's number, and of that of the factor of requantisation if it is read like a weight."""
-        return (NNRF_WEIGHTS - 1).bit_length() + (self.multiplies_by_dotp and self.requantise)
+        return (NNRF_WEIGHTS - 1).bit_length() + self.reads_factor
+
+    @property
+    def reads_factor(self) -> bool:
+        """True if the factor of requantisation comes from the NN-RF like a weight."""
+        return self.multiplies_by_dotp and self.requantise
 
     @property
     def dotp_operands_in_id(self) -> bool:
@@ -392,7 +397,7 @@ PRESETS: Mapping[str, CoreConfig] = {
         mixed_weights=True,
         requantise_exact=True,
         multiplier="dot-product",
-        carries="dense",
+        rounding="added",
     ),
 }
 """Named configurations: the XpulpV2 baseline, the paper's core (nn form), the C&U form, both forms; and the paper's

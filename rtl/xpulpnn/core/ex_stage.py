@@ -197,7 +197,7 @@ class ExStage(Component):
             ]
         return [
             *following(mult, self, "dotp_form", "dotp_fmt", "dotp_a_signed", "dotp_b_signed", "dotp_a", "dotp_b"),
-            mult.accumulate.eq(self.ctrl.dotp.accumulate),
+            mult.dotp_accumulate.eq(self.ctrl.dotp.accumulate),
             *following(mult, self, "pair", "op_b", "op_c", "shamt"),
         ]
 
@@ -265,9 +265,7 @@ class ExStage(Component):
 
     def _nnrf(self, m, mult):
         m.submodules.nnrf = nnrf = NnRf(
-            self.config.nnrf_entries,
-            pairs=self.config.mac_load_pair,
-            reads_factor=self.config.multiplies_by_dotp and self.config.requantise,
+            self.config.nnrf_entries, pairs=self.config.mac_load_pair, reads_factor=self.config.reads_factor
         )
         m.d.comb += [
             nnrf.wgt_addr.eq(self.id_nn_wgt_addr),

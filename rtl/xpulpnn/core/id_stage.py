@@ -312,7 +312,7 @@ class IdStage(Component):
         """Factor b out of the NN-RF: one multiplexer behind the operand, which comes late."""
         is_pair = decoder.pair.valid
         is_stored = (decoder.ctrl.mac_load != MacLoad.NONE) | is_pair
-        if self.config.multiplies_by_dotp and self.config.requantise:
+        if self.config.reads_factor:
             is_stored |= decoder.requantise.valid
         stored = Signal(32, name="stored_factor")
         m.d.comb += [

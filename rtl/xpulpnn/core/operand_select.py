@@ -26,7 +26,7 @@ def nn_waits(m: Module, config: CoreConfig, stage: Any, decoder: Any) -> Value:
         # 0 for other instructions, which keeps the read ports quiet
         stage.nn_wgt_addr[:2].eq((word[21:23] & from_entries.replicate(2)) | (word[25:27] & cu_form.replicate(2))),
     ]
-    if len(stage.nn_wgt_addr) > 2:
+    if config.reads_factor:
         # the factor of a requantisation stands behind the weights
         m.d.comb += stage.nn_wgt_addr[2].eq(decoder.requantise.valid)
     first = FIRST_WEIGHT if config.mac_load_nn else 0

@@ -24,12 +24,12 @@ class ProductForm(data.Struct):
 class ProductUnit(Component):
     """The dot products of two pixels with one weight word, or an operation of :class:`~xpulpnn.core.mult.Mult`.
 
-    Without a form ``first = op_c * accumulate + dot(dotp_a, dotp_b)``, with ``pair`` also ``second = op_b * accumulate
-    + dot(act2, dotp_b)``. A word is two half-words, so the four 16 x 16 bit arrays of both units make a product of
-    words: those of ``dotp`` its inner products, those of ``dotp2`` its outer ones, which then adds all four. With the
-    form ``word`` ``result`` is that of ``WORD`` and ``upper`` that of ``HIGH``; with ``lower`` and ``upper``, one array
-    of ``dotp2`` is enough, ``result`` is that of ``HALF``. A requantisation has the form ``word``: ``second`` and
-    ``result`` are the lower word of ``dotp_a * dotp_b``, unless signed with ``nn_lambda`` added.
+    Without a form ``first = op_c * dotp_accumulate + dot(dotp_a, dotp_b)``, with ``pair`` also ``second = op_b *
+    dotp_accumulate + dot(act2, dotp_b)``. A word is two half-words, so the four 16 x 16 bit arrays of both units make a
+    product of words: those of ``dotp`` its inner products, those of ``dotp2`` its outer ones, which then adds all four.
+    With the form ``word`` ``result`` is that of ``WORD`` and ``upper`` that of ``HIGH``. With ``lower`` and ``upper``
+    one array of ``dotp2`` is enough, and ``result`` is that of ``HALF``. A requantisation has the form ``word``:
+    ``second`` and ``result`` are the lower word of ``dotp_a * dotp_b``, unless signed with ``nn_lambda`` added.
 
     Combinational, one operation per cycle. No product row changes while form, format, signs and factors stay.
 
@@ -52,7 +52,7 @@ class ProductUnit(Component):
             "dotp_b": In(XLEN),
             "act2": In(XLEN),  #: First factor of the second dot product.
             "pair": In(1),  #: There is a second dot product.
-            "accumulate": In(1),  #: The dot products are added to old sums.
+            "dotp_accumulate": In(1),  #: The dot products are added to old sums.
             #: op_b: Old second sum.
             #: op_c: Old first sum, or addend of an accumulating multiplication.
             "op_b": In(XLEN),
@@ -94,15 +94,16 @@ class ProductUnit(Component):
             lower_b.eq((b[:HALF] & (both | form.lower).replicate(HALF)) | (b[HALF:] & form.upper.replicate(HALF))),
             dotp.a.eq(a),
             dotp.b.eq(Mux(form.word, Cat(b[HALF:], b[:HALF]), b)),
-            dotp.acc.eq(self.op_c & (self.accumulate & lanes).replicate(XLEN)),
+            dotp.acc.eq(self.op_c & (self.dotp_accumulate & lanes).replicate(XLEN)),
             # without second factor and addends nothing moves there while the first unit works alone
             dotp2.a.eq(Cat(lower_a, Mux(lanes, self.act2[HALF:], a[HALF:]))),
             dotp2.b.eq(Cat(lower_b, b[HALF:] & both.replicate(HALF))),
             dotp2.acc.eq(
-                (self.op_b & (self.accumulate & self.pair).replicate(XLEN)) | (summand ^ ctrl.subtract.replicate(XLEN))
+                (self.op_b & (self.dotp_accumulate & self.pair).replicate(XLEN))
+                | (summand ^ ctrl.subtract.replicate(XLEN))
             ),
             dotp2.complement.eq(ctrl.subtract),
-            dotp2.half.eq(ctrl.op == MultOp.HALF),
+            dotp2.half.eq(ctrl.op.as_value()[0]),
             dotp2.rounding.eq(((Const(1) << self.shamt) >> 1) & ctrl.round.replicate(XLEN)),
             *following(dotp2, dotp, "partial", "carry"),
         ]
@@ -115,10 +116,14 @@ class ProductUnit(Component):
         ]
 
     def _shifted(self, m: Module, word: Value, sign: Value) -> Value:
-        """``word`` shifted by ``shamt`` in steps, which synthesis cannot share with another shift on a longer path."""
-        for bit in reversed(range(len(self.shamt))):
+        """``word`` shifted by ``shamt`` in steps, which synthesis cannot share with another shift on a longer path.
+
+        With the code that no instruction has the sum stays as it is, so that proofs can look at it.
+        """
+        places = self.shamt & (self.ctrl.op == MultOp.HALF).replicate(len(self.shamt))
+        for bit in reversed(range(len(places))):
             step = 1 << bit
             kept = Signal(XLEN, name=f"shifted_{step}")
-            m.d.comb += kept.eq(Mux(self.shamt[bit], Cat(word[step:], sign.replicate(step)), word))
+            m.d.comb += kept.eq(Mux(places[bit], Cat(word[step:], sign.replicate(step)), word))
             word = kept
         return word

@@ -1,6 +1,6 @@
 """Partitioned adder."""
 
-from xpulpnn.arith.prefix_adder import DENSE_GROUP, GROUP, prefix_carries
+from xpulpnn.arith.prefix_adder import prefix_carries
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.core.alu_ctrl import LaneFmt
 from xpulpnn.core.lanes import XLEN, Lanes
@@ -29,13 +29,12 @@ class SimdAdder(Component):
     # config (CoreConfig): Only the element widths in it are built.
     def _build(self, m):
         lanes = Lanes(m, self.config, self.fmt)
-        group = DENSE_GROUP if self.config.carries == "dense" else GROUP
         starting, passing = signals(XLEN, "starting passing")
         m.d.comb += [
             self.alike.eq(self.addend_a ^ self.addend_b),
             self.both.eq(self.addend_a & self.addend_b),
             starting.eq((self.both & ~lanes.msbs) | (lanes.msbs & self.carry.replicate(XLEN))),
             passing.eq(self.alike & ~lanes.msbs),
-            self.carries.eq(prefix_carries(m, starting, passing, self.carry, group)),
+            self.carries.eq(prefix_carries(m, starting, passing, self.carry)),
             self.sum.eq(self.alike ^ self.carries),
         ]

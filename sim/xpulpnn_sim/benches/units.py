@@ -179,7 +179,7 @@ def _decoded_rows(config: CoreConfig) -> list[ControlledRow]:
 
 _FULL = "xpulpnn-full"  # the preset with every row the hardware can execute
 _EVERYTHING = f"{_FULL} mac_load_cross=on mac_load_dot=on mac_load_pair=on mixed_weights=on requantise=on"
-_EVERYTHING += " requantise_exact=on multiplier=dot-product carries=dense"
+_EVERYTHING += " requantise_exact=on multiplier=dot-product rounding=added"
 _ARRAYS = "xpulpnn2 mac_load_pair=on requantise_exact=on multiplier=dot-product"
 _INFERRED = f"{_FULL} multiplier=inferred shifter=inferred multipliers=replicated adders=inferred"
 """The naive structures, where the other units have those of the presets."""
@@ -191,9 +191,10 @@ _SOME_PAIRS = 200
 def _alu(component: Callable[[CoreConfig], wiring.Component], control: RowControl) -> dict[str, BenchedUnit]:
     """An ALU or a part of it, with fewer vectors in Icarus."""
     rows, name = _controlled(AluCtrl, control), "alu" if component is Alu else "simd-alu"
+    part = f"{_FULL} rounding=added"
     return {
         name: _configured("rows", component, _FULL, "verilator", rows=rows, vectors_per_row=20),
-        f"{name}-part": _configured("rows", component, _FULL, "icarus", rows=rows, vectors_per_row=5),
+        f"{name}-part": _configured("rows", component, part, "icarus", rows=rows, vectors_per_row=5),
     }
 
 
@@ -226,10 +227,10 @@ def _wide_mult(multiplier: str) -> BenchedUnit:
 
 def _product_rows(config: CoreConfig) -> list[ControlledRow]:
     products = [
-        (name, operands, {"ctrl": 0, "requantise": 0, "accumulate": int(find(name, operands).accumulates)})
+        (name, operands, {"ctrl": 0, "requantise": 0, "dotp_accumulate": int(find(name, operands).accumulates)})
         for name, operands, _ in _controlled(DotpCtrl, dotp_control)(config)
     ]
-    words = [(name, operands, {**control, "accumulate": 0}) for name, operands, control in _mult_rows(config)]
+    words = [(name, operands, {**control, "dotp_accumulate": 0}) for name, operands, control in _mult_rows(config)]
     return words + products
 
 

@@ -1,6 +1,7 @@
 """``xpulpnn prove units``: units of the core against their definitions."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import groupby, product
@@ -10,7 +11,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig, Multiplier, apply_settings, preset
-from xpulpnn.errors import InputError
+from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.cli.common import finish, progress_bar, table, tell
 from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Configuration
@@ -71,14 +72,17 @@ def _unit(name: str, top: str, config: CoreConfig, definition: Definition, key: 
 
 
 def _dot_products(config: CoreConfig, fixed: Sequence[str]) -> Iterator[_Subject]:
-    for label, one in unit_structures(config, [name.removeprefix("dotp.") for name in fixed]).items():
+    # structures that multiply no words are those of a unit on its own
+    alone = replace(config, multiplier="booth")
+    for label, one in unit_structures(alone, [name.removeprefix("dotp.") for name in fixed]).items():
         words = [text.partition("=")[2] for text in label.split()]
         yield _unit(f"dotp {' '.join(words)}", "dotp", one, DOT_PRODUCTS)
 
 
 def _multipliers(config: CoreConfig, fixed: Sequence[str]) -> Iterator[_Subject]:
     for structure in (config.multiplier,) if "multiplier" in fixed else get_args(Multiplier):
-        yield _unit(f"mult {structure}", "mult", replace(config, multiplier=structure), MULTIPLIER)
+        with suppress(ConfigError):
+            yield _unit(f"mult {structure}", "mult", replace(config, multiplier=structure), MULTIPLIER)
 
 
 def _single(

@@ -34,7 +34,7 @@ from xpulpnn.verilog import EmittedVerilog, Reset, emit
 def _nnrf(config: CoreConfig) -> wiring.Component:
     if not config.mac_load:
         raise ConfigError("mac_load_nn or mac_load_cu must be true for nnrf, not both false")
-    return NnRf(config.nnrf_entries, pairs=config.mac_load_pair)
+    return NnRf(config.nnrf_entries, pairs=config.mac_load_pair, reads_factor=config.reads_factor)
 
 
 def _icache(config: ClusterConfig) -> wiring.Component:

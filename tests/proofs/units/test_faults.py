@@ -62,6 +62,17 @@ def test_mult():
 
 
 @pytest.mark.unit
+def test_products_on_arrays():
+    found = OCCURRING["mult"](preset("xpulpnn3")).situations
+    forms = {next(iter(one.values["dotp_form"])): set(one.outputs or ()) for one in found}
+    # lanes, words, and both halves
+    assert forms.keys() == {0, 1, 2, 4}
+    assert {output for one in found for output in one.outputs or ()} == {"first", "second", "result", "upper"}
+    wide = OCCURRING["mult"](replace(preset("xpulpnn3"), multiplier="booth")).situations
+    assert {tuple(one.values["start"]) for one in wide} == {(1,)}
+
+
+@pytest.mark.unit
 @pytest.mark.flow
 def test_every_fault_has_its_place_and_changes_its_module_alone():
     config = replace(PRESETS["xpulpnn3"], rvfi=True)

@@ -141,8 +141,11 @@ INSTRUCTION_FAULTS = (
     ),
     CoreFault(
         "the factors' signs are swapped",
-        ExStage,
-        {"dotp.ctrl.a_signed": lambda _, u: u("dotp_b_signed"), "dotp.ctrl.b_signed": lambda _, u: u("dotp_a_signed")},
+        IdStage,
+        {
+            "id_ex.dotp_a_signed": lambda _, u: u("dotp_ctrl.b_signed"),
+            "id_ex.dotp_b_signed": lambda _, u: u("dotp_ctrl.a_signed"),
+        },
         "pv.dotusp.h",
     ),
     CoreFault("the weight of another number", NnRf, {"wgt": _other_weight}, "pv.mlsdotup.h"),
@@ -218,7 +221,7 @@ PAIR_FAULTS = (
         "jalr",
     ),
     CoreFault("the second product is of the first pair", NnRf, {"act2": lambda _, u: u(".nn_act1")}, "pv.mlsduosp.b"),
-    CoreFault("the second sum goes on from the first", ExStage, {"dotp2.rd": lambda _, u: u("op_c")}, "pv.mlsduoup.n"),
+    CoreFault("the second sum goes on from the first", ExStage, {"mult.op_b": lambda _, u: u("op_c")}, "pv.mlsduoup.n"),
     CoreFault(
         "the base of two products moves by the second sum",
         ExStage,

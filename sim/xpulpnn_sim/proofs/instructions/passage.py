@@ -176,6 +176,47 @@ def scaled_product(pins: Pins, z: Integers) -> list[int]:
     return z.multiply(x, y)
 
 
+def array_products(pins: Pins, z: Integers, *, lanes: bool) -> dict[str, list[int]]:
+    """Outputs of arrays that make both dot products, with ``lanes``, or products of words and half-words."""
+    common = {name: pins[f"dotp_{name}"] for name in ("fmt", "a_signed", "b_signed", "accumulate")}
+    word, lower, upper = pins["dotp_form"]
+    if lanes:
+        both = {"first": ("dotp_a", "op_c"), "second": ("act2", "op_b")}
+        found = {
+            name: unsigned(_dot_product({**common, "rs1": pins[one], "rs2": pins["dotp_b"], "rd": pins[old]}, z))
+            for name, (one, old) in both.items()
+        }
+        is_right = z.is_true([word, lower, upper]) ^ 1
+        return {name: low(z.choose(is_right, sums, constant(0)), XLEN) for name, sums in found.items()}
+    (signed,), (other_signed,) = common["a_signed"], common["b_signed"]
+    (accumulate,), (subtract,), (rounds,), (shifts,) = (
+        pins[name] for name in ("accumulate", "subtract", "round", "a_signed")
+    )
+    old = z.choose(accumulate, unsigned(pins["op_c"]), constant(0))
+    total = half = constant(0)
+    if word != FALSE:
+        whole = z.multiply(z.extended(pins["dotp_a"], signed), z.extended(pins["dotp_b"], other_signed))
+        summand = old
+        if "requantise" in pins:
+            scaled = z.graph.and_(pins["requantise"][0], shifts ^ 1)
+            summand = z.choose(scaled, unsigned(pins["nn_lambda"]), old)
+        total = z.choose(subtract, z.subtract(summand, whole), z.add(summand, whole))
+    if lower != FALSE or upper != FALSE:
+        halves = [z.right(unsigned(pins[name]), z.choose(upper, constant(_HALF), constant(0))) for name in _FACTORS]
+        x, y = (z.extended(low(one, _HALF), signed) for one in halves)
+        amount = unsigned(pins["shamt"])
+        rounding = z.right(z.left(z.choose(rounds, constant(1), constant(0)), amount), constant(1))
+        narrow = low(z.add(z.add(old, z.multiply(x, y)), rounding), XLEN)
+        half = z.right(z.extended(narrow, shifts), amount)
+    is_right = z.equal(unsigned(common["fmt"]), constant(ElemFmt.H.value))
+    total, half = (z.choose(is_right, one, constant(0)) for one in (total, half))
+    return {
+        "result": low(z.choose(word, total, half), XLEN),
+        "second": low(total, XLEN),
+        "upper": low(z.right(total, constant(XLEN)), XLEN),
+    }
+
+
 def division(pins: Pins, z: Integers) -> list[int]:
     """Quotient or remainder of the divider, as functions that nothing is said of."""
     op_a, op_b, (signed,), (remainder,) = (pins[name] for name in ("op_a", "op_b", "signed", "remainder"))
@@ -186,6 +227,7 @@ def division(pins: Pins, z: Integers) -> list[int]:
     return low(z.choose(remainder, remainders, quotients), XLEN)
 
 
+_FACTORS = ("dotp_a", "dotp_b")
 _ENTRIES = ("nn_act0", "nn_act1", "nn_wgt0", "nn_wgt1", "nn_wgt2", "nn_wgt3")
 _PARAMETERS = ("nn_kappa", "nn_lambda")
 _SECOND_PAIR = ("nn_act2", "nn_act3")
@@ -252,13 +294,23 @@ class Passage:
         used = {name: result for code, (name, result) in _UNITS.items() if z.equal(unit, constant(code)) != FALSE}
         if self.insn.is_pair:
             used |= dict.fromkeys(_DOTPS, _dot_product)
+        multiplier = _UNITS[1][0]
+        pins = frame.pins(multiplier)
+        if "dotp_form" in pins:
+            # both dot products and all multiplications are made by the same unit
+            lanes = self.insn.is_pair or _UNITS[3][0] in used
+            units = {name: result for name, result in used.items() if name == _UNITS[2][0]}
+            found = {f"{name}.result": result(frame.pins(name), z) for name, result in units.items()}
+            if lanes or multiplier in used:
+                words = array_products(pins, z, lanes=lanes)
+                found |= {f"{multiplier}.{name}": word for name, word in words.items()}
+            return found
         # of other instructions the results are any
         found = {
             f"{name}.result": result(frame.pins(name), z) for name, result in used.items() if name in self._backend.pins
         }
         if self.insn.is_exact:
-            multiplier = _UNITS[1][0]
-            total = z.right(scaled_product(frame.pins(multiplier), z), constant(XLEN))
+            total = z.right(scaled_product(pins, z), constant(XLEN))
             found[f"{multiplier}.upper"] = low(total, XLEN)
         return found
 
@@ -278,8 +330,10 @@ class Passage:
         """The NN-RF: entries behind the cycle of issue, in which the last word may arrive; parameters and the second
         activation of a pair in EX."""
         found: list[list[int]] = []
-        # the summand of an exact requantisation is read with rs1
-        parameters = _PARAMETERS[:1] if self.insn.is_exact else _PARAMETERS
+        # the summand of an exact requantisation is read with rs1, the factor of arrays with other factors
+        on_arrays = "dotp_form" in self._backend.pins[_UNITS[1][0]]
+        in_id = {"nn_kappa": on_arrays, "nn_lambda": self.insn.is_exact}
+        parameters = [name for name in _PARAMETERS if not in_id[name]]
         read_in_ex = (*parameters, *(_SECONDS if self.insn.is_pair else ()))
         for name in (*_ENTRIES, *_PARAMETERS, *_SECOND_PAIR):
             if not self._backend.has(_NNRF + name):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.proofs.engine import algebra
 from xpulpnn_sim.proofs.engine.adders import AdderGraph
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word, literals_of
 from xpulpnn_sim.proofs.engine.integers import Integers, Number, constant, low, unsigned
 from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, ProvenUnit
 from xpulpnn_sim.reference.golden.dotp import unpack
@@ -158,6 +158,37 @@ def _column(words: NDArray[np.uint32], place: int) -> int:
     """Bit ``place`` of all words, the first word lowest."""
     bits = (words >> np.uint32(place) & np.uint32(1)).astype(np.uint8)
     return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
+
+
+ARRAY_CLAIMS = "two sums of products"
+
+
+def array_claims(unit: ProvenUnit) -> list[Claim]:
+    """Both dot products of a unit that multiplies words on the same arrays."""
+
+    def wrong(fmt: ElemFmt, signs: Signs, timeout_s: float) -> str:
+        graph, names = AdderGraph(), ("dotp_a", "act2", "dotp_b", "op_b", "op_c")
+        words, accumulate = {name: graph.inputs(_WORD) for name in names}, graph.input()
+        # neither a form nor a control word of a multiplication
+        told = {"dotp_form": [FALSE] * 3, "requantise": [FALSE], "ctrl": unit.control({}), "pair": [TRUE]}
+        told |= {"dotp_fmt": literals_of(int(fmt), 2), "dotp_accumulate": [accumulate]}
+        told |= {"dotp_a_signed": [int(signs.a)], "dotp_b_signed": [int(signs.b)]}
+        cycle = unit.cycle(graph, {**words, **told})
+        for name, factor, old in (("first", "dotp_a", "op_c"), ("second", "act2", "op_b")):
+            given = {"rs1": words[factor], "rs2": words["dotp_b"], "rd": words[old], "accumulate": accumulate}
+            one = DotpOperation(graph=graph, fmt=fmt, signs=signs, **given, result=cycle.port(name), holds=True)
+            found = algebra.prove(graph, one.result, one.definition(), timeout_s=timeout_s)
+            if found is not None:
+                return f"{name}, {signs}: {one.case(found)}"
+        return ""
+
+    def of_format(fmt: ElemFmt) -> Claim:
+        def decide(timeout_s: float) -> str:
+            return next(filter(None, (wrong(fmt, signs, timeout_s) for signs in ALL_SIGNS)), "")
+
+        return Claim(what=f"{ARRAY_CLAIMS} .{fmt.suffix}, all signs", method="algebra", decide=decide)
+
+    return [of_format(fmt) for fmt in unit.config.dotp.formats]
 
 
 def _claims(unit: ProvenUnit) -> list[Claim]:

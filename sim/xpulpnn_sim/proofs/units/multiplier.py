@@ -25,6 +25,7 @@ from xpulpnn_sim.proofs.engine.adders import AdderGraph
 from xpulpnn_sim.proofs.engine.algebra import Polynomial
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
+from xpulpnn_sim.proofs.units.dotp import ARRAY_CLAIMS, array_claims
 from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, ProvenUnit, Words, shown
 
 _MUL, _REQUANTISE, _EXACT = "mul", "pv.rq*, kappa * x + lambda", "pv.rqx*, kappa * x in 64 bits"
@@ -32,6 +33,28 @@ _WORD, _HALF, _SHIFT_BITS = 32, 16, 5
 _MOST_TERMS = 20_000
 _LATE = "the operation must be done in one cycle, and the unit idle after it"
 _BEFORE_SHIFT = 3  # code of `op` that no instruction has: the sum of `HALF` without its shift
+
+
+_OPERANDS = {"op_a": "dotp_a", "op_b": "dotp_b", "op_c": "op_c", "nn_kappa": "dotp_b", "nn_lambda": "nn_lambda"}
+"""Operands of a multiplier, and their ports of the arrays of dot products."""
+
+
+def on_arrays(unit: ProvenUnit) -> bool:
+    """Return whether the unit makes dot products, too."""
+    return "dotp_form" in unit.gates.ports
+
+
+def _array_ports(ctrl: Mapping[str, int | Sequence[int]]) -> dict[str, Sequence[int]]:
+    """What arrays are told beside the control word of a multiplication; both of its halves may be wanted."""
+    (upper,), signs = _bit(ctrl, "upper"), {f"dotp_{name}": _bit(ctrl, name) for name in ("a_signed", "b_signed")}
+    is_half = ctrl["op"] in (_HALF_PRODUCT, _BEFORE_SHIFT)
+    form = [FALSE, upper ^ 1, upper] if is_half else [TRUE, FALSE, FALSE]
+    return {"dotp_form": form, "dotp_fmt": [FALSE, FALSE], "pair": [FALSE], "dotp_accumulate": [FALSE], **signs}
+
+
+def _bit(ctrl: Mapping[str, int | Sequence[int]], name: str) -> Sequence[int]:
+    value = ctrl.get(name, FALSE)
+    return [value] if isinstance(value, int) else value
 
 
 class _Run:
@@ -48,19 +71,32 @@ class _Run:
         requantises: bool = False,
     ) -> None:
         self.graph, self._unit = graph, unit
-        names = ("op_a", "op_b", "op_c", "nn_kappa", "nn_lambda")
-        self.operands = operands or {name: graph.inputs(_WORD) for name in names if name in unit.gates.ports}
-        self._ports = {"ctrl": unit.control(ctrl), "shamt": shamt, "requantise": [int(requantises)]}
+        names = {name: unit.gates.ports.keys() & {name, alias} for name, alias in _OPERANDS.items()}
+        self.operands = operands or {name: graph.inputs(_WORD) for name, there in names.items() if there}
+        self._ports: dict[str, Sequence[int]] = {"shamt": shamt, "requantise": [int(requantises)]}
+        self._ports["ctrl"] = unit.control(ctrl)
+        if on_arrays(unit):
+            self._ports |= _array_ports(ctrl)
         #: Literal of each register bit after a cycle without an operation, whatever was before.
         self.idle = self._cycle({}, FALSE, FALSE).next_state()
         self.state = dict(self.idle)
 
     def _cycle(self, state: Mapping[int, int], start: int, take: int) -> ClockCycle:
-        return self._unit.cycle(self.graph, self.operands, state, **self._ports, start=[start], take=[take])
+        words = self.operands
+        if on_arrays(self._unit):
+            # one register has the second factor, whatever it comes from
+            second = "nn_kappa" if self._ports["requantise"] == [TRUE] else "op_b"
+            kept = {name: word for name, word in words.items() if name not in {"op_b", "nn_kappa"} - {second}}
+            words = {_OPERANDS[name]: word for name, word in kept.items()}
+        return self._unit.cycle(self.graph, words, state, **self._ports, start=[start], take=[take])
 
     def cycle(self, take: int = FALSE) -> ClockCycle:
         """One cycle with the operation in EX."""
         return self._cycle(self.state, TRUE, take)
+
+    def is_done(self, cycle: ClockCycle, value: int = TRUE) -> bool:
+        """Return whether the unit says, or if it always takes a cycle without telling, that it is done or not."""
+        return (cycle.port("done") if "done" in self._unit.gates.ports else [TRUE]) == [value]
 
     def is_idle(self, state: Mapping[int, int]) -> bool:
         """Return whether all that is known of the idle state is so in ``state``."""
@@ -103,7 +139,7 @@ class _Multiplier:
         def decide(timeout_s: float) -> str:
             run = _Run(self._unit, AdderGraph(), {"op": _PRODUCT, **ctrl}, requantises=requantises)
             cycle = run.cycle()
-            if cycle.port("done") != [TRUE] or not run.is_idle(cycle.next_state()):
+            if not run.is_done(cycle) or not run.is_idle(cycle.next_state()):
                 return _LATE
             result, expected = cycle.port("result"), wanted(run)
             if "subtract" in ctrl:
@@ -130,7 +166,7 @@ class _Multiplier:
             if wrong or requantises:
                 return wrong
             high = _Run(self._unit, run.graph, {"op": _UPPER, **signs}, operands=run.operands)
-            if high.cycle().port("result") != cycle.port("upper"):
+            if high.cycle().port("upper" if on_arrays(self._unit) else "result") != cycle.port("upper"):
                 return "the upper word must be that of the product, but its gates are others"
             return ""
 
@@ -166,7 +202,7 @@ class _Multiplier:
                 before = _Run(self._unit, run.graph, other, operands=run.operands, shamt=amount)
                 cycle = run.cycle()
                 total = before.cycle().port("result")
-                if cycle.port("done") != [TRUE] or not run.is_idle(cycle.next_state()):
+                if not run.is_done(cycle) or not run.is_idle(cycle.next_state()):
                     return _LATE
                 filling = run.graph.and_(total[-1], fields["a_signed"][0])
                 if cycle.port("result") != [*total[places:], *[filling] * places]:
@@ -193,7 +229,7 @@ class _Multiplier:
             signs = {"a_signed": a_signed, "b_signed": b_signed}
             run = _Run(self._unit, AdderGraph(), {"op": _UPPER, **signs})
             first = run.cycle()
-            if first.port("done") != [FALSE]:
+            if not run.is_done(first, FALSE):
                 return "the operation must not be done in its first cycle"
             run.state = first.next_state()
             carried: list[list[int]] = []
@@ -213,7 +249,7 @@ class _Multiplier:
                 wrong = _unequal(run, total, expected, timeout_s, **sums)
                 if wrong:
                     return f"sum {step + 1}: {wrong}"
-                if cycle.port("done") != [TRUE if step == 3 else FALSE]:
+                if not run.is_done(cycle, TRUE if step == 3 else FALSE):
                     return "the operation must be done after five cycles, not before"
                 if step < 3:
                     following = cycle.next_state()
@@ -261,7 +297,7 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
     def times(run: _Run) -> Polynomial:
         return algebra.times(run.word("op_a"), run.word("op_b"))
 
-    wide = unit.config.requantise_exact
+    wide = unit.config.has_whole_products
     upper = of.whole if wide else of.upper
     found = [
         of.product(_MUL, times),
@@ -275,9 +311,9 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
         upper("mulhsu", a_signed=True, b_signed=False),
         upper("mulhu", a_signed=False, b_signed=False),
     ]
-    if wide:
+    if unit.config.requantise_exact:
         found.append(of.whole(_EXACT, a_signed=True, b_signed=True, requantises=True))
-    if "nn_kappa" in unit.gates.ports:
+    if "nn_lambda" in unit.gates.ports:
         factor = "op_a" if wide else "op_b"
         found.append(
             of.product(
@@ -288,7 +324,7 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
                 requantises=True,
             )
         )
-    return found
+    return [*found, *array_claims(unit)] if on_arrays(unit) else found
 
 
 MULTIPLIER = Definition(
@@ -297,6 +333,9 @@ MULTIPLIER = Definition(
         Fault("op_a", 0xFFFF_FFFF, refutes=_MUL),
         Fault("nn_kappa", 0xFFFF_FFFF, refutes=_REQUANTISE),
         Fault("op_a", 0xFFFF_FFFF, refutes=_EXACT),
+        Fault("dotp_a", 0xFFFF_FFFF, refutes=_MUL),
+        Fault("dotp_b", 0xFFFF_FFFF, refutes=_EXACT),
+        Fault("act2", 0xFFFF_FFFF, refutes=ARRAY_CLAIMS),
     ],
 )
 """Each operation; the lowest bit of a first factor is inverted if all others of it are 1."""

@@ -11,7 +11,8 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluCtrl
 from xpulpnn.core.control import LsuCtrl, OpBSel, Unit, control_fields
 from xpulpnn.core.div import DivCtrl
-from xpulpnn.core.mult import MultCtrl
+from xpulpnn.core.mult import MultCtrl, MultOp
+from xpulpnn.core.product_unit import ProductForm
 from xpulpnn.core.requantiser import RequantiseCtrl
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.isa.insn import Insn
@@ -83,7 +84,53 @@ def _serial(controls: Collection[Mapping[str, Collection[int]]], *held: str) -> 
     )
 
 
+def _array_outputs(insn: Insn) -> tuple[str, ...]:
+    if insn.requantises:
+        return ("second", "upper") if insn.is_exact else ("second",)
+    if insn.uses_dotp:
+        return ("first", "second") if insn.is_pair else ("first",)
+    return ("upper",) if insn.multiplies_high else ("result",)
+
+
+def _products(config: CoreConfig) -> Occurring:
+    """Dot products and multiplications on the same arrays."""
+    words: dict[tuple[tuple[str, ...], frozenset[int] | None, tuple[tuple[str, int], ...]], set[int]]
+    words = defaultdict(set)
+    for insn, fields in _rows(config):
+        if not insn.uses_dotp and fields["ex.unit"] is not Unit.MULT:
+            continue
+        op, upper = fields.get("ex.mult.op", MultOp.WORD), bool(fields.get("ex.mult.upper"))
+        names = ("word",) if op is not MultOp.HALF else ("upper",) if upper else ("lower",)
+        control = {name: True for name in names if not insn.uses_dotp}
+        prefix = "ex.dotp." if insn.uses_dotp else "ex.mult."
+        signs = [int(fields.get(f"{prefix}{name}", 0)) for name in ("a_signed", "b_signed")]
+        a_signed, b_signed = reversed(signs) if insn.is_mac_load else signs
+        told = {
+            "dotp_form": Const.cast(ProductForm.const(control)).value,
+            "dotp_fmt": insn.fmt.value if insn.uses_dotp and insn.fmt is not None else 0,
+            "dotp_a_signed": a_signed,
+            "dotp_b_signed": b_signed,
+            "dotp_accumulate": int(insn.uses_dotp and insn.accumulates),
+            "pair": int(insn.is_pair),
+            "requantise": int(insn.requantises),
+        }
+        places = None if insn.uses_dotp or insn.requantises else _places(insn, fields)
+        words[_array_outputs(insn), places, tuple(told.items())].add(_word(MultCtrl, fields, "ex.mult."))
+    return Occurring(
+        situations=[
+            Situation(
+                values={"ctrl": found, **{name: {value} for name, value in told}}
+                | ({} if places is None else {"shamt": places}),
+                outputs=outputs,
+            )
+            for (outputs, places, told), found in words.items()
+        ]
+    )
+
+
 def _mult(config: CoreConfig) -> Occurring:
+    if config.multiplies_by_dotp:
+        return _products(config)
     words: dict[tuple[bool, frozenset[int] | None], set[int]] = defaultdict(set)
     for insn, fields in _rows(config):
         if fields["ex.unit"] is Unit.MULT:
@@ -91,6 +138,16 @@ def _mult(config: CoreConfig) -> Occurring:
     controls: dict[bool, list[Mapping[str, Collection[int]]]] = {False: [], True: []}
     for (requantises, places), found in words.items():
         controls[requantises].append({"ctrl": found} | ({} if places is None else {"shamt": places}))
+    if config.requantise_exact:
+        # it is done at once, and has an upper word for the exact form
+        outputs = ("done", "result", "upper")
+        return Occurring(
+            situations=[
+                Situation(values={"start": {1}, "requantise": {int(scales)}, **one}, outputs=outputs[: 2 + scales])
+                for scales, found in controls.items()
+                for one in found
+            ]
+        )
     plain = _serial(controls[False], "op_c", "shamt")
     if not config.requantise:
         return plain

@@ -21,7 +21,8 @@ from xpulpnn_sim.publishing.packages.core_checks import (
 )
 from xpulpnn_sim.publishing.packages.core_program import DRIVEN_HART_ID, core_program
 from xpulpnn_sim.publishing.packages.design import Design, Port, connections, fill, hex_words, listing, template
-from xpulpnn_sim.publishing.packages.units import UnitVector, unit_vectors
+from xpulpnn_sim.publishing.packages.units import unit_vectors
+from xpulpnn_sim.publishing.packages.vectors import UnitVector
 from xpulpnn_sw.kernels.programs.cluster_check import OPERANDS, cluster_check
 from xpulpnn_sw.kernels.programs.cluster_check import RESULTS_AT as CLUSTER_RESULTS_AT
 

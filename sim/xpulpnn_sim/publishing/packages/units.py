@@ -4,7 +4,6 @@ An instruction of the table gives the control word; its statements say what must
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -26,66 +25,11 @@ from xpulpnn.isa.machine import (
     XLEN,
 )
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.publishing.packages.core_checks import CORNERS, computes
+from xpulpnn_sim.publishing.packages.core_checks import computes
 from xpulpnn_sim.publishing.packages.design import Port
+from xpulpnn_sim.publishing.packages.vectors import UnitVector, Vectors
 from xpulpnn_sim.reference.statements.compiled import result
 from xpulpnn_sim.reference.statements.text import sx, zx
-
-_CORNERS = (*CORNERS, 0x8888_7777)  # operands that carry, borrow or wrap in some format
-
-_CORNERS_PER_WORD = 1 / 4
-
-
-@dataclass(frozen=True, slots=True)
-class UnitVector:
-    """A clock cycle of a unit."""
-
-    inputs: Mapping[str, int]  # values of inputs; those not named are 0
-    expected: Mapping[str, int]  # what outputs must be at the end of the cycle; those not named do not matter
-    text: str
-    waits: bool = False  # the cycle repeats until the output `done` is high
-
-
-@dataclass(slots=True)
-class Vectors:
-    """Vectors under construction."""
-
-    ports: Mapping[str, Port]
-    random: Random
-    rows: list[UnitVector] = field(default_factory=list[UnitVector])
-
-    def word(self) -> int:
-        """An operand: a corner or a random word."""
-        return self.random.choice(_CORNERS) if self.random.random() < _CORNERS_PER_WORD else self.random.getrandbits(32)
-
-    def add(self, inputs: Mapping[str, int], expected: Mapping[str, int], text: str, *, waits: bool = False) -> None:
-        """Add a cycle."""
-        self.rows.append(UnitVector(dict(inputs), dict(expected), text, waits))
-
-    def control(self, port: str, values: Mapping[str, Any]) -> int:
-        """A control word of the fields named; the others are 0."""
-        rows = {row["name"]: row for row in self.ports[port].fields}
-        word = 0
-        for name, value in values.items():
-            word |= _number(value) << rows[name]["lsb"]
-        return word
-
-    def operation(
-        self,
-        enables: tuple[str, str],
-        inputs: Mapping[str, int],
-        expected: Mapping[str, int],
-        text: str,
-        *,
-        varies: bool,
-    ) -> None:
-        """Add an operation of a unit with a ``done`` output: its cycle, in which both ``enables`` are set; before that
-        those until it is done, with the first of them, if their number varies."""
-        expected = {**expected, "done": 1}
-        first, second = enables
-        if varies:
-            self.add({**inputs, first: 1, second: 0}, expected, f"{text}: until it is done", waits=True)
-        self.add({**inputs, first: 1, second: 1}, expected, text)
 
 
 def dot_product_vectors(fmt: ElemFmt, a: int, b: int, *, a_signed: bool, b_signed: bool, accumulator: int = 0) -> int:
@@ -93,11 +37,6 @@ def dot_product_vectors(fmt: ElemFmt, a: int, b: int, *, a_signed: bool, b_signe
     first, second = (sx if a_signed else zx), (sx if b_signed else zx)
     lsbs = range(0, XLEN, fmt.width)
     return accumulator + sum(first(a >> lsb, fmt.width) * second(b >> lsb, fmt.width) for lsb in lsbs) & WORD_MASK
-
-
-def _number(value: Any) -> int:
-    """A field's value as an integer: a number, a truth value or a member of an enumeration."""
-    return int(getattr(value, "value", value))
 
 
 class NnRfModel:
@@ -263,20 +202,40 @@ def _mult(config: CoreConfig, vectors: Vectors) -> None:
             continue
         for _ in range(_PER_CONTROL_WORD):
             inputs, value = _operands(vectors, insn, fields)
-            word = {**inputs, "ctrl": vectors.control("ctrl", control)}
+            inputs |= {"ctrl": vectors.control("ctrl", control), **_factors(config, control, inputs)}
+            word = {name: inputs[name] for name in inputs.keys() & vectors.ports}
             high = control["op"] is MultOp.HIGH
-            vectors.operation(enables, word, {"result": value}, insn.mnemonic, varies=high)
-        vectors.add({"op_a": vectors.word(), "op_b": vectors.word()}, {"done": 0}, "idle")
+            vectors.operation(enables, word, _multiplied(config, control, value), insn.mnemonic, varies=high)
+        if "done" in vectors.ports:
+            vectors.add({"op_a": vectors.word(), "op_b": vectors.word()}, {"done": 0}, "idle")
     for insn in _requantising_rows(config):
         for _ in range(_PER_CONTROL_WORD):
             names = ("op_a", "op_b", "op_c", "nn_kappa", "nn_lambda")
             inputs = {name: vectors.word() for name in names}
             control = _under(control_fields(insn), "ex.mult.")
-            word = {**inputs, "ctrl": vectors.control("ctrl", control), "requantise": 1}
+            given = {**inputs, "ctrl": vectors.control("ctrl", control), "requantise": 1}
+            given |= _factors(config, control, {**inputs, "op_b": inputs["nn_kappa"]})
+            word = {name: given[name] for name in given.keys() & vectors.ports}
             scaled = inputs["op_a" if config.requantise_exact else "op_b"]
             low, high = _scaled(insn, (inputs["nn_kappa"], inputs["nn_lambda"]), scaled)
             expected = {"result": low} | ({"upper": high} if insn.is_exact else {})
             vectors.operation(enables, word, expected, insn.mnemonic, varies=False)
+
+
+def _factors(config: CoreConfig, control: Mapping[str, Any], operands: Mapping[str, int]) -> dict[str, int]:
+    """Ports of arrays that make dot products too, for a multiplication of operands a and b."""
+    if not config.multiplies_by_dotp:
+        return {}
+    word, lower, upper = 1, 2, 4
+    form = (upper if control.get("upper") else lower) if control["op"] is MultOp.HALF else word
+    signs = {f"dotp_{name}": int(control.get(name, False)) for name in ("a_signed", "b_signed")}
+    factors = {"dotp_a": operands["op_a"], "dotp_b": operands["op_b"]}
+    return {"dotp_form": form, "dotp_fmt": ElemFmt.H.value, **signs, **factors}
+
+
+def _multiplied(config: CoreConfig, control: Mapping[str, Any], value: int) -> dict[str, int]:
+    """The output with the result of a multiplication: those arrays have an upper word at a port of its own."""
+    return {"upper" if config.multiplies_by_dotp and control["op"] is MultOp.HIGH else "result": value}
 
 
 def _scaled(insn: Insn, parameters: tuple[int, int], a: int) -> tuple[int, int]:
@@ -307,7 +266,8 @@ def _ex_stage(config: CoreConfig, vectors: Vectors) -> None:
             b, parameters = vectors.word(), model.parameters
             read, seen = model.cycle(vectors)
             scaled = "op_a" if config.requantise_exact else "op_b"
-            inputs = {"ctrl": vectors.control("ctrl", control), "requantise": 1, scaled: b, **read}
+            factors = _factors(config, _under(control, "mult."), {"op_a": b, "op_b": parameters[0]})
+            inputs = {**factors, "ctrl": vectors.control("ctrl", control), "requantise": 1, scaled: b, **read}
             low, high = _scaled(insn, (parameters[0], parameters[1]), b)
             expected = {**seen, "product": low}
             if config.requantise_exact:
@@ -333,6 +293,9 @@ def _execution(
     else:
         inputs, value = _operands(vectors, insn, fields)
         expected = {"comparison": value} if insn.is_branch else {"result": value}
+        if unit is Unit.MULT:
+            inputs |= _factors(config, _under(control, "mult."), inputs)
+            expected = _multiplied(config, _under(control, "mult."), value)
         if insn.op == "add":
             expected["sum"] = value
     if config.mac_load_pair and not insn.is_pair:
@@ -364,7 +327,7 @@ def _dot_execution(
         inputs = {"op_a": base, "op_b": WORD_BYTES} | inputs
         expected["sum"] = base + WORD_BYTES & WORD_MASK
     if config.dotp_operands_in_id:
-        inputs |= {"dotp_fmt": _number(insn.fmt), "dotp_a": a, "dotp_b": b}
+        inputs |= {"dotp_fmt": insn.fmt.value, "dotp_a": a, "dotp_b": b}
         inputs |= {f"dotp_{name}": int(value) for name, value in signs.items()}
     else:
         word = vectors.control("id_dotp_ctrl", {"fmt": insn.fmt, **signs, "accumulate": insn.accumulates})
