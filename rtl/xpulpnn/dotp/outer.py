@@ -15,10 +15,11 @@ PRODUCT_BITS = 2 * XLEN
 class OuterDotp(DotpShared):
     """The sum of products of :class:`~xpulpnn.dotp.shared.DotpShared`, the product of two words, or of two half-words.
 
-    ``result`` as there. With ``word``, in format H, ``product`` is ``a * b + acc`` modulo 2**64, the words signed as
-    ``a_signed`` and ``b_signed`` say, the addend never; the inner products come as ``partial`` and ``carry`` from
-    :class:`~xpulpnn.dotp.cross.CrossDotp`. A signed product of 32 bits needs the constant ``2**31 * (a_signed +
-    b_signed) - 2**63 * (a_signed | b_signed)``: the 2**31 of one signed factor is added there, the rest here.
+    ``result`` as there. With ``word``, in format H, ``product`` is ``a * b + acc``, the words signed as ``a_signed``
+    and ``b_signed`` say; with an addend only its lower word is right. The inner products come as ``partial`` and
+    ``carry`` from :class:`~xpulpnn.dotp.cross.CrossDotp`. A signed product of 32 bits needs the constant ``2**31 *
+    (a_signed + b_signed) - 2**63 * (a_signed | b_signed)``: the 2**31 of one signed factor is added there, the rest
+    here.
     With ``half``, in format H, ``half_sum`` is ``a[15:0] * b[15:0] + acc + rounding``, both or none signed; else 0.
     It has an adder of its own, since a shift follows. Combinational, no state.
     """
@@ -60,12 +61,6 @@ class OuterDotp(DotpShared):
                 moved.eq(Mux(word, Cat(Const(0, HALF_BITS), other), high)),
             ]
             words += [joined, moved]
-        # the lower sum has 33 bits, one too many; the carries of the upper one do not have their lowest
-        (low, low_carry), (high, _) = lower, upper
-        m.d.comb += [
-            words[0][XLEN].eq(Mux(word, high[0], low[XLEN])),
-            words[2][XLEN].eq(low_carry[XLEN] | (low[XLEN] & word)),
-        ]
         (_, partial), (_, carry) = carry_save(m, words, PRODUCT_BITS, "whole")
         wanted = self.add_words(m, partial, carry, self.product, self.complement)
         with m.If(word):
