@@ -16,7 +16,7 @@ pytestmark = pytest.mark.unit
 
 ROOT = Path(__file__).parent.parent
 OURS = {"xpulpnn", "xpulpnn_sw", "xpulpnn_sim"}
-DESCRIPTION = ("xpulpnn.isa", "xpulpnn.config", "xpulpnn.errors", "xpulpnn.user_cache")
+DESCRIPTION = ("xpulpnn.isa", "xpulpnn.config", "xpulpnn.field_values", "xpulpnn.errors", "xpulpnn.user_cache")
 """Everything may import these facts, which have no gates."""
 HARDWARE = (*DESCRIPTION, "xpulpnn.component")
 
@@ -73,7 +73,8 @@ ARROWS = {
     "rtl/xpulpnn/lazy.py": Arrows(),
     "rtl/xpulpnn/user_cache.py": Arrows(("xpulpnn.errors",)),
     "rtl/xpulpnn/isa": Arrows(("xpulpnn.isa", "xpulpnn.errors")),
-    "rtl/xpulpnn/config.py": Arrows(("xpulpnn.isa", "xpulpnn.errors")),
+    "rtl/xpulpnn/config.py": Arrows(("xpulpnn.isa", "xpulpnn.errors", "xpulpnn.field_values")),
+    "rtl/xpulpnn/field_values.py": Arrows(("xpulpnn.errors",)),
     "rtl/xpulpnn/component.py": Arrows((), (GATES,)),
     "rtl/xpulpnn/arith": Arrows((*HARDWARE, "xpulpnn.arith"), (GATES,)),
     "rtl/xpulpnn/dotp": Arrows((*HARDWARE, "xpulpnn.arith", "xpulpnn.dotp"), (GATES,)),

@@ -4,13 +4,12 @@ Configurations are frozen dataclasses; every constructor of a component takes on
 :class:`~xpulpnn.errors.ConfigError` on construction, before any gate exists.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from enum import EnumType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from xpulpnn.errors import ConfigError
+from xpulpnn.field_values import parse_value, require_choice
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES, MAX_CORES
 from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
@@ -19,41 +18,11 @@ from xpulpnn.isa.machine import NNRF_ENTRIES, NNRF_PARAMETERS, NNRF_WEIGHTS, SEC
 Config = TypeVar("Config")
 
 
-def _require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ConfigError(f"{name} must be one of {', '.join(choices)}, not {value or 'empty'}")
-
-
 def check_choices(config: Any) -> None:
     """Raise :class:`~xpulpnn.errors.ConfigError` for a field of ``Literal`` type with another value."""
     for item in fields(config):
         if get_origin(item.type) is Literal:
-            _require_choice(item.name, getattr(config, item.name), get_args(item.type))
-
-
-_TRUTH = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
-
-
-def parse_value(name: str, text: str, kind: Any) -> Any:
-    """The value that ``text`` spells for a field of type ``kind``: bool, int, set of int, enum or ``Literal`` word.
-
-    Raises :class:`ConfigError` naming the field and the rule.
-    """
-    if kind is bool:
-        if text.lower() not in _TRUTH:
-            raise ConfigError(f"{name} must be true or false, not {text}")
-        return _TRUTH[text.lower()]
-    if kind is int or get_origin(kind) is frozenset:
-        try:
-            return int(text, 0) if kind is int else frozenset(int(part, 0) for part in re.split("[,+]", text))
-        except ValueError:
-            rule = "an integer" if kind is int else "a list of integers such as 16,8"
-            raise ConfigError(f"{name} must be {rule}, not {text or 'empty'}") from None
-    if isinstance(kind, EnumType):
-        _require_choice(name, text, tuple(kind.__members__))
-        return kind[text]
-    _require_choice(name, text, get_args(kind))
-    return text
+            require_choice(item.name, getattr(config, item.name), get_args(item.type))
 
 
 def _settings(config: Any) -> dict[str, tuple[tuple[str, ...], Any]]:

@@ -28,7 +28,6 @@ from .runs import (
     check,
     check_followed,
     check_named,
-    computed,
     counted,
     cycles,
     hart_before,
@@ -398,20 +397,3 @@ def test_reads_the_input_only(text: str):
     layer = run.layer
     size = layer.height * layer.width * layer.channels * 4 // 8
     assert {*range(0, size, 4)} <= read_by(run, copies) <= {*range(0, size + 4, 4)}
-
-
-@pytest.mark.flow
-@pytest.mark.parametrize(("layer", "precision", "rule", "variant"), [
-    ("3x3x16:32", "8x8x8", Rule.EXACT_ONE_SHIFT, "x3_4x4"),
-    ("3x3x16:64", "4x4x4", Rule.EXACT, "x2_4x4"),
-    ("2x5x16:64", "2x2x2", Rule.BN32, "x2_4x2"),
-    ("3x3x8:32", "8x8x4", Rule.THRESHOLDS, "x3_4x4"),
-    ("3x3x8:32", "8x8xi32", Rule.BN32, "nn_4x4"),
-])  # fmt: skip
-def test_cores_share_channels_where_groups_do_not_go_round(layer: str, precision: str, rule: Rule, variant: str):
-    """Also on fewer cores than the function is made for, and on numbers that only two parts suit."""
-    run, *_ = check_named("pointwise", layer, precision, variant, rule=rule, cores=8, specialise=True)
-    products = [run_share(run, core, 8, kernel_memory(run))[0] for core in range(8)]
-    assert max(products) < sum(products) / 5
-    np.testing.assert_array_equal(computed(run, 3), computed(run, 8))
-    check_named("pointwise", layer, precision, variant, rule=rule, cores=6, specialise=True)

@@ -13,6 +13,7 @@ from xpulpnn.core.mult import MultOp
 from xpulpnn.core.operand_select import entry_load, nn_waits, select_operands, set_up_loop
 from xpulpnn.core.operands import OperandRead
 from xpulpnn.core.regfile import RegFile
+from xpulpnn.core.requantiser import lane_of
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.widener import WeightWidener
 from xpulpnn.isa.machine import ExceptionCause
@@ -200,8 +201,8 @@ class IdStage(Component):
         return reads, regfile
 
     def _is_exact(self, decoder):
-        """Return whether the instruction is pv.rqx*: a requantisation with signed factors."""
-        return decoder.requantise.valid & decoder.ctrl.ex.mult.a_signed
+        """Return whether the instruction is pv.rqx*, a requantisation with signed factors; None without these."""
+        return decoder.requantise.valid & decoder.ctrl.ex.mult.a_signed if self.config.requantise_exact else None
 
     def _constants(self, m, decoder, rs1_stored):
         payload, ctrl = self.insn.payload, decoder.ctrl
@@ -214,9 +215,8 @@ class IdStage(Component):
         target = Signal(32)
         is_jalr = ctrl.target == TargetSel.JALR
         from_register, offset = is_jalr, immediates.offset
-        if self.config.requantise_exact:
+        if (exact := self._is_exact(decoder)) is not None:
             # the adder makes what is scaled, too: rs1 and the summand
-            exact = self._is_exact(decoder)
             from_register, offset = is_jalr | exact, Mux(exact, self.nn_lambda, offset)
         target_sum = Mux(from_register, rs1_stored, payload.pc) + offset
         m.d.comb += target.eq(Cat(target_sum[0] & ~is_jalr, target_sum[1:]))
@@ -264,15 +264,6 @@ class IdStage(Component):
         ]
         return widener.result
 
-    def _lane(self, decoder):
-        """Number of the lane of a requantisation."""
-        word = self.insn.payload.word
-        if not self.config.requantise_exact:
-            return word[28:32]
-        # bits above the number of a lane are not all 0 in the exact form, but for crumbs
-        exact = Cat(word[27:30], word[30] & ~word[12])
-        return Mux(self._is_exact(decoder), exact, word[28:32])
-
     def _factors(self, m, decoder, operands):
         """Factors of a dot product before their registers.
 
@@ -293,16 +284,14 @@ class IdStage(Component):
                 self.dotp_ctrl.a_signed.eq(ctrl.ex.dotp.a_signed | ctrl.ex.mult.a_signed),
                 self.dotp_ctrl.b_signed.eq(ctrl.ex.dotp.b_signed | ctrl.ex.mult.b_signed),
             ]
+        swapped = ctrl.mac_load != MacLoad.NONE
         if self.config.mac_load_pair:
             self._stored_factors(m, decoder, op_b)
+            swapped |= decoder.pair.valid
             with m.If(decoder.pair.valid):
-                m.d.comb += [
-                    self.dotp_a.eq(self.nn_act),
-                    self.dotp_ctrl.a_signed.eq(ctrl.ex.dotp.b_signed),
-                    self.dotp_ctrl.b_signed.eq(ctrl.ex.dotp.a_signed),
-                ]
+                m.d.comb += self.dotp_a.eq(self.nn_act)
         if self.config.mac_load:
-            with m.If(ctrl.mac_load != MacLoad.NONE):
+            with m.If(swapped):
                 m.d.comb += [
                     self.dotp_ctrl.a_signed.eq(ctrl.ex.dotp.b_signed),
                     self.dotp_ctrl.b_signed.eq(ctrl.ex.dotp.a_signed),
@@ -392,7 +381,10 @@ class IdStage(Component):
                 m.d.sync += id_ex.elw.eq(ctrl.elw)
         if self.config.requantise:
             with m.If(loads):
-                m.d.sync += [id_ex.requantise.eq(decoder.requantise), id_ex.lane.eq(self._lane(decoder))]
+                m.d.sync += [
+                    id_ex.requantise.eq(decoder.requantise),
+                    id_ex.lane.eq(lane_of(word, self._is_exact(decoder))),
+                ]
         if self.config.dotp_operands_in_id:
             with m.If(self.dotp_enable):
                 m.d.sync += [

@@ -37,6 +37,13 @@ def requantise_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
     return None
 
 
+def lane_of(word: Value, is_exact: Value | None) -> Value:
+    """The number of the lane in an instruction word; ``is_exact`` tells pv.rqx* from pv.rq*, where there are both."""
+    lane = word[28:32]
+    # bits above the number of a lane are not all 0 in the exact form, but for crumbs
+    return lane if is_exact is None else Mux(is_exact, Cat(word[27:30], word[30] & ~word[12]), lane)
+
+
 def _crumbs(one_lane: Value, fmt: ElemFmt) -> Value:
     """The crumbs of a lane of a format."""
     return Cat(lane.replicate(fmt.width // NARROWEST) for lane in one_lane[: fmt.lanes])

@@ -16,7 +16,8 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import NNRF_ENTRIES, SECOND_PAIR, WORD_MASK, XLEN
 from xpulpnn_sim.benches import bench_rows as batches
-from xpulpnn_sim.benches.bench_rows import Batch, OperandColumns
+from xpulpnn_sim.benches.batches import Batch
+from xpulpnn_sim.benches.bench_rows import OperandColumns
 from xpulpnn_sim.benches.bench_storage import nn_accesses, nn_words_read
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, drive, pulse_reset, run_vectors, sample, start
 from xpulpnn_sim.benches.handover import bench_data, configuration

@@ -6,7 +6,6 @@ extended, scalars replicated, bit-field forms unified. That is written here on n
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -18,6 +17,7 @@ from xpulpnn.isa.formats import Op2Mode
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_MASK, XLEN
 from xpulpnn.isa.table import find
+from xpulpnn_sim.benches.batches import Batch, with_latency
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, run_vectors, start
 from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.reference.golden.dotp import widened
@@ -219,28 +219,6 @@ Expectation = Callable[[Insn, Effects, OperandColumns], dict[str, U32]]
 """Expected output columns from the effects and the prepared operands of a row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Executions of many rows in one order."""
-
-    insns: tuple[Insn, ...]
-    row: npt.NDArray[np.int64]  # position in `insns` of every vector
-    stimulus: dict[str, npt.NDArray[np.int64]]  # OperandColumns by port
-    expected: dict[str, npt.NDArray[np.int64]]  # OperandColumns by port
-    checked: dict[str, npt.NDArray[np.bool_]]  # where a column of `expected` applies
-
-    def check(self, board: Scoreboard, observed: Mapping[str, Any]) -> None:
-        """Compare row by row, so that a failure names the instruction."""
-        for name, checked in self.checked.items():
-            column = np.array(observed[name], dtype=object)
-            board.equal(len(column), len(self.row), f"number of values of {name}")
-            for index, insn in enumerate(self.insns):
-                mine = np.flatnonzero(checked & (self.row == index))
-                context = {port: values[mine] for port, values in self.stimulus.items()}
-                label = f"{insn.mnemonic} {insn.operands}"
-                board.compare({name: self.expected[name][mine]}, {name: column[mine]}, context, label)
-
-
 ControlledInsn = tuple[Insn, dict[str, int]]  # a row and the values of the control ports for it
 
 
@@ -359,31 +337,6 @@ def batch_of(
         stimulus={port: column(part[port] for part in stimuli) for port in stimuli[0] if port in inputs},
         expected={name: column(part.get(name, 0) for part in wanted) for name in outputs},
         checked={name: column(name in part for part in wanted).astype(bool) for name in outputs},
-    )
-
-
-def with_latency(batch: Batch, rng: Random) -> Batch:
-    """The batch for a unit that samples factors and control word with ``enable``, one beat before ``rd``."""
-    # some beats are idle: other factors and another control word without `enable`, which must change nothing
-    count = len(batch.row)
-    sampled: list[int] = []
-    shown: list[int] = []
-    enable: list[int] = []
-    for vector in range(count):
-        # The last result needs one beat more to appear.
-        idle = int(rng.random() < 0.25 or vector == count - 1)
-        sampled += [vector] + [rng.randrange(count)] * idle
-        shown += [max(vector - 1, 0)] + [vector] * idle
-        enable += [1] + [0] * idle
-    accumulator = batch.stimulus["rd"][shown]
-    stimulus = {name: column[sampled] for name, column in batch.stimulus.items()}
-    first = np.arange(len(shown)) == 0
-    return Batch(
-        insns=batch.insns,
-        row=batch.row[shown],
-        stimulus=stimulus | {"rd": accumulator, "enable": np.array(enable)},
-        expected={name: column[shown] for name, column in batch.expected.items()},
-        checked={name: column[shown] & ~first for name, column in batch.checked.items()},
     )
 
 

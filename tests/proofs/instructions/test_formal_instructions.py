@@ -76,5 +76,5 @@ def test_faults_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     words += ["-o", str(tmp_path), "--json", str(result)]
     assert cli.main(words) == 0
     found = read_results(result)[0]["faults"]
-    assert [(each["where"], each["found"]) for each in found] == [("statements", True), ("ex_stage", True)]
+    assert [(each["where"], each["found"]) for each in found] == [("statements", True), ("id_stage", True)]
     assert "1 of 1 faults of the core found" in capsys.readouterr().out

@@ -4,23 +4,21 @@ In each of the three cycles only the registers that follow the instruction are w
 others, and all inputs, are any. So the cycles need not follow each other: what is proved of them holds for whatever the
 instruction waits in between, provided that nothing changes these registers while it waits, see :func:`waiting`.
 
-The units left out compute what other proofs hold them to: ``xpulpnn prove units dotp`` and ``mult`` prove the gates of
-both equal to these sums for all operands. Of the divider only the operands and the function are checked here. The back
-end is that of an emitted core as gates, with every signal at hand; what goes in and comes out of these units is seen.
+Results of the units left out are in :mod:`~xpulpnn_sim.proofs.instructions.left_out`. The back end is that of an
+emitted core as gates, with every signal at hand; what goes in and comes out of these units is seen.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xpulpnn.errors import ToolError
-from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, gates_between
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, Word
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import Integers, constant, low, unsigned
 from xpulpnn_sim.proofs.instructions.execution import Before, accepted
-from xpulpnn_sim.proofs.units.dotp import lane_products
+from xpulpnn_sim.proofs.instructions.left_out import array_products, division, dot_product, product, scaled_product
 from xpulpnn_sim.tools.yosys import Yosys
 
 _DOTPS = ("ex_stage.dotp", "ex_stage.dotp2")  # units of two products
@@ -110,124 +108,6 @@ class BackendFrame(ClockCycle):
         return list(self._backend.gates.ports[name])
 
 
-_HALF = 16
-_WORD_OP, _HALF_OP, _HIGH_OP = 0, 1, 2  # kinds of multiplication in the multiplier's control word
-
-Pins = Mapping[str, Word]  # ports of a unit, and the fields of its word of control
-
-
-def _dot_product(pins: Pins, z: Integers) -> list[int]:
-    """``rd * accumulate + sum(rs1[i] * rs2[i])`` of the unit's inputs, for any control word."""
-    (a_signed,), (b_signed,), (accumulate,) = (pins[name] for name in ("a_signed", "b_signed", "accumulate"))
-    old = z.choose(accumulate, unsigned(pins["rd"]), constant(0))
-    found = constant(0)
-    for each in ElemFmt:
-        here = z.equal(unsigned(pins["fmt"]), constant(each.value))
-        if here == FALSE:
-            continue
-        found = z.choose(
-            here, z.add(old, lane_products(z, each, (pins["rs1"], pins["rs2"]), (a_signed, b_signed))), found
-        )
-    return low(found, XLEN)
-
-
-def product(pins: Pins, z: Integers) -> list[int]:
-    """Products of the multiplier by its control word."""
-    op_a, op_b, op_c = (unsigned(pins[name]) for name in ("op_a", "op_b", "op_c"))
-    (upper,), (signed,), (rounds,) = (pins[name] for name in ("upper", "a_signed", "round"))
-    (accumulate,), (subtract,), (other_signed,) = (pins[name] for name in ("accumulate", "subtract", "b_signed"))
-    old = z.choose(accumulate, op_c, constant(0))
-
-    def kind(code: int) -> int:
-        return z.equal(unsigned(pins["op"]), constant(code))
-
-    found = constant(0)
-    if kind(_WORD_OP) != FALSE:
-        requantises = pins["requantise"][0] if "requantise" in pins else FALSE
-        words = constant(0)
-        if requantises != TRUE:
-            whole = z.multiply(op_a, op_b)
-            words = z.choose(subtract, z.subtract(old, whole), z.add(old, whole))
-        if requantises != FALSE:
-            kappa, summand = (unsigned(pins[f"nn_{name}"]) for name in ("kappa", "lambda"))
-            if "upper" in pins:
-                scaled = z.add(scaled_product(pins, z), z.choose(signed, constant(0), summand))
-            else:
-                scaled = z.add(z.multiply(kappa, op_b), summand)
-            words = z.choose(requantises, scaled, words)
-        found = z.choose(kind(_WORD_OP), words, found)
-    if kind(_HALF_OP) != FALSE:
-        halves = [z.choose(upper, z.right(one, constant(_HALF)), one) for one in (op_a, op_b)]
-        x, y = (z.extended(low(one, _HALF), signed) for one in halves)
-        amount = unsigned(pins["shamt"])
-        rounding = z.right(z.left(z.choose(rounds, constant(1), constant(0)), amount), constant(1))
-        total = low(z.add(z.add(old, z.multiply(x, y)), rounding), XLEN)
-        found = z.choose(kind(_HALF_OP), z.right(z.extended(total, signed), amount), found)
-    if kind(_HIGH_OP) != FALSE:
-        exact = z.multiply(z.extended(pins["op_a"], signed), z.extended(pins["op_b"], other_signed))
-        found = z.choose(kind(_HIGH_OP), z.right(exact, constant(XLEN)), found)
-    return low(found, XLEN)
-
-
-def scaled_product(pins: Pins, z: Integers) -> list[int]:
-    """Product of the factors of a requantisation, of a multiplier that has its upper word."""
-    factors = (("op_a", "a_signed"), ("nn_kappa", "b_signed"))
-    x, y = (z.extended(pins[factor], pins[signed][0]) for factor, signed in factors)
-    return z.multiply(x, y)
-
-
-def array_products(pins: Pins, z: Integers, *, lanes: bool) -> dict[str, list[int]]:
-    """Outputs of arrays that make both dot products, with ``lanes``, or products of words and half-words."""
-    common = {name: pins[f"dotp_{name}"] for name in ("fmt", "a_signed", "b_signed", "accumulate")}
-    word, lower, upper = pins["dotp_form"]
-    if lanes:
-        both = {"first": ("dotp_a", "op_c"), "second": ("act2", "op_b")}
-        found = {
-            name: unsigned(_dot_product({**common, "rs1": pins[one], "rs2": pins["dotp_b"], "rd": pins[old]}, z))
-            for name, (one, old) in both.items()
-        }
-        is_right = z.is_true([word, lower, upper]) ^ 1
-        return {name: low(z.choose(is_right, sums, constant(0)), XLEN) for name, sums in found.items()}
-    (signed,), (other_signed,) = common["a_signed"], common["b_signed"]
-    (accumulate,), (subtract,), (rounds,), (shifts,) = (
-        pins[name] for name in ("accumulate", "subtract", "round", "a_signed")
-    )
-    old = z.choose(accumulate, unsigned(pins["op_c"]), constant(0))
-    total = half = constant(0)
-    if word != FALSE:
-        whole = z.multiply(z.extended(pins["dotp_a"], signed), z.extended(pins["dotp_b"], other_signed))
-        summand = old
-        if "requantise" in pins:
-            scaled = z.graph.and_(pins["requantise"][0], shifts ^ 1)
-            summand = z.choose(scaled, unsigned(pins["nn_lambda"]), old)
-        total = z.choose(subtract, z.subtract(summand, whole), z.add(summand, whole))
-    if lower != FALSE or upper != FALSE:
-        halves = [z.right(unsigned(pins[name]), z.choose(upper, constant(_HALF), constant(0))) for name in _FACTORS]
-        x, y = (z.extended(low(one, _HALF), signed) for one in halves)
-        amount = unsigned(pins["shamt"])
-        rounding = z.right(z.left(z.choose(rounds, constant(1), constant(0)), amount), constant(1))
-        narrow = low(z.add(z.add(old, z.multiply(x, y)), rounding), XLEN)
-        half = z.right(z.extended(narrow, shifts), amount)
-    is_right = z.equal(unsigned(common["fmt"]), constant(ElemFmt.H.value))
-    total, half = (z.choose(is_right, one, constant(0)) for one in (total, half))
-    return {
-        "result": low(z.choose(word, total, half), XLEN),
-        "second": low(total, XLEN),
-        "upper": low(z.right(total, constant(XLEN)), XLEN),
-    }
-
-
-def division(pins: Pins, z: Integers) -> list[int]:
-    """Quotient or remainder of the divider, as functions that nothing is said of."""
-    op_a, op_b, (signed,), (remainder,) = (pins[name] for name in ("op_a", "op_b", "signed", "remainder"))
-    x, y = (z.extended(word, signed) for word in (op_a, op_b))
-    by_zero = z.is_true(op_b) ^ 1
-    quotients = z.choose(by_zero, constant(-1), z.opaque("quotient", x, y))
-    remainders = z.choose(by_zero, unsigned(op_a), z.opaque("remainder", x, y))
-    return low(z.choose(remainder, remainders, quotients), XLEN)
-
-
-_FACTORS = ("dotp_a", "dotp_b")
 _ENTRIES = ("nn_act0", "nn_act1", "nn_wgt0", "nn_wgt1", "nn_wgt2", "nn_wgt3")
 _PARAMETERS = ("nn_kappa", "nn_lambda")
 _SECOND_PAIR = ("nn_act2", "nn_act3")
@@ -253,7 +133,7 @@ _WRITES = {
 _EX_READY, _EX_VALID = "rvfi_tap.ex_ready", "rvfi_tap.wb_valid_value"
 
 
-_UNITS = {1: ("ex_stage.mult", product), 2: ("ex_stage.div", division), 3: ("ex_stage.dotp", _dot_product)}
+_UNITS = {1: ("ex_stage.mult", product), 2: ("ex_stage.div", division), 3: ("ex_stage.dotp", dot_product)}
 """By its code each unit left out, and its result."""
 
 
@@ -293,7 +173,7 @@ class Passage:
         z, unit = self.integers, unsigned(frame.word("ex_stage.ctrl_unit"))
         used = {name: result for code, (name, result) in _UNITS.items() if z.equal(unit, constant(code)) != FALSE}
         if self.insn.is_pair:
-            used |= dict.fromkeys(_DOTPS, _dot_product)
+            used |= dict.fromkeys(_DOTPS, dot_product)
         multiplier = _UNITS[1][0]
         pins = frame.pins(multiplier)
         if "dotp_form" in pins:
