@@ -133,6 +133,8 @@ def design():
 def test_more_than_the_suite_knows():
     with pytest.raises(InputError, match=r"^qnt and requantise must be false for formal, not true$"):
         emit_cut_design(preset("xpulpnn2"), MASKS)
+    with pytest.raises(InputError, match=r"^multiplier must be booth or inferred for formal, which replaces it, not"):
+        emit_cut_design(replace(preset("xpulpnn3"), requantise=False, requantise_exact=False), MASKS)
 
 
 def test_top():

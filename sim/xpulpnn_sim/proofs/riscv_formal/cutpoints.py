@@ -227,6 +227,8 @@ def emit_cut_design(config: CoreConfig, masks: Mapping[str, int]) -> EmittedVeri
 
     if config.qnt or config.requantise:
         raise InputError("qnt and requantise must be false for formal, not true")
+    if config.multiplies_by_dotp:
+        raise InputError("multiplier must be booth or inferred for formal, which replaces it, not dot-product")
     config = replace(config, rvfi=True)
     emitted = emit(SurroundedCore(config), MODULE, config=config)
     modules = dict(emitted.modules)
