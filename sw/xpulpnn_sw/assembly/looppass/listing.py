@@ -22,6 +22,7 @@ _SECTION = re.compile(r"\s*\.(section|pushsection|text|data|bss|popsection|previ
 _DATA = re.compile(r"\s*\.(?:byte|2byte|4byte|8byte|half|short|word|long|dword|quad)\b(.*)")
 _PAIR = re.compile(r"%pcrel_lo\([^)]*\)")  # names the instruction that holds the upper part, which is no place to go to
 _PLACING = re.compile(r"\s*\.(?:p2align|align)\s+(\d+)")
+_ENCODING = re.compile(r"\s*\.(?:p2align|align|option)\b")  # directives that depend on the sizes of instructions
 _HARMLESS = re.compile(r"\s*(?:\.(?:loc|cfi_\w+|type|globl|local|weak|option|file|p2align|align)\b.*)?")
 _DEBUG_SECTIONS = (".debug", ".note", ".comment", ".eh_frame", ".riscv")
 LEAVING = frozenset({FlowKind.BRANCH, FlowKind.JUMP, FlowKind.INDIRECT, FlowKind.LEAVE})  # what ends a block
@@ -48,6 +49,8 @@ class BasicBlock:
     is_entered: bool = False  # whether it may be reached in ways that are not seen: the entry, targets of pointers
     # what sets up a hardware loop before the first instruction; a turn of the loop begins after it
     setup: list[ListedOperation] = field(default_factory=list[ListedOperation])
+    # directives in front of the word of this set-up
+    opening: Sequence[str] = ()
     # label of the last instruction of a hardware loop, which is the last of this block that is no branch
     end_label: str = ""
 
@@ -78,6 +81,11 @@ class BasicBlock:
         padding = sum(1 << int(match[1]) for _, text in self.anchors if (match := _PLACING.match(text)))
         return padding + SETUP_SIZE + sum(operation.size for operation in self.operations)
 
+    @property
+    def may_be_words(self) -> bool:
+        """Whether its instructions may be words throughout: no directive in it depends on their sizes."""
+        return not any(_ENCODING.match(text) for _, text in self.anchors)
+
     def lines(self) -> Iterator[str]:
         """The block as text; labels and directives keep their order."""
         anchors = deque(self.anchors)
@@ -89,8 +97,7 @@ class BasicBlock:
         yield from anchored(min((one.origin for one in self.operations if one.origin >= 0), default=inf))
         for operation in self.setup:
             if operation.kind is FlowKind.LOOP and operation.insn is None:
-                # a turn that starts with a long instruction across two words takes a cycle more
-                yield f"\t.balignw 4, 0x{_SHORT_NOP:04x}"
+                yield from self.opening
             yield f"\t{operation.text}"
         last = len(self.body) - 1
         if self.end_label and last < 0:
@@ -118,19 +125,40 @@ class ListedFunction:
     def lines(self) -> Iterator[str]:
         """The function as text.
 
-        The linker must not shorten code inside a hardware loop, whose set-up holds the distance to the end, nor before
-        it, where that would spoil its alignment.
+        The linker must not shorten code inside a hardware loop, whose set-up holds the distance to the end; elsewhere
+        it makes calls and addresses shorter, and faster.
         """
         if self.obstacle:
             yield from self.text
             return
-        last = max((end for _, end in self.loops), default=-1)
-        if self.loops:
-            yield from ("\t.option push", "\t.option norelax")
+        ends = self._open_loops()
         for index, block in enumerate(self.blocks):
             yield from block.lines()
-            if index == last:
+            if index in ends:
                 yield "\t.option pop"
+
+    def _open_loops(self) -> set[int]:
+        """Say what comes in front of each set-up; returns the last blocks of the outermost loops.
+
+        A turn that starts with a long instruction across two words takes a cycle more. An outermost loop is aligned
+        by the linker. The assembler does not know what becomes of that, so that up to the last set-up inside of the
+        loop, all instructions are words.
+        """
+        ends: set[int] = set()
+        for start, end in self.loops:
+            if any(first <= start and end <= last for first, last in self.loops if (first, last) != (start, end)):
+                continue
+            ends.add(end)
+            opening = ["\t.balign 4", "\t.option push", "\t.option norelax"]
+            inner = sorted(first for first, last in self.loops if start < first and last <= end)
+            are_words = all(block.may_be_words for block in self.blocks[start : max(inner, default=start) + 1])
+            for first in inner:
+                self.blocks[first].opening = [] if are_words else [f"\t.balignw 4, 0x{_SHORT_NOP:04x}"]
+            if inner and are_words:
+                opening += ["\t.option push", "\t.option norvc"]
+                self.blocks[inner[-1]].opening = ["\t.option pop"]
+            self.blocks[start].opening = opening
+        return ends
 
 
 @dataclass(slots=True)
