@@ -115,8 +115,9 @@ def test_nothing_possible():
 @pytest.mark.flow
 def test_structures_are_those_a_component_has():
     assert structures("core", {"adders": "inferred"}) == {
-        "multiplier": ["inferred", "booth"],
+        "multiplier": ["inferred", "booth", "dot-product"],
         "shifter": ["inferred", "steps"],
+        "rounding": ["incremented", "added"],
         "multipliers": ["replicated", "shared"],
         "isolation": ["none", "and", "register"],
     }
