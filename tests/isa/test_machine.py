@@ -4,7 +4,7 @@ import pytest
 
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa import machine
-from xpulpnn.isa.csr import CSRS, CsrGroup, ResetSource, csr_address
+from xpulpnn.isa.csr import CSRS, PERFORMANCE_EVENTS, CsrGroup, ResetSource, csr_address
 from xpulpnn.isa.machine import Cost, ExceptionCause, Interrupt, division_cycles
 from xpulpnn.isa.retirement import RETIREMENT_FIELDS, WIDTHS, WaitCause
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, WORD_FIELDS
@@ -131,3 +131,9 @@ def test_lookup():
     assert csr_address("MEPC") == 0x341
     with pytest.raises(EncodingError, match=r"^csr must be a known name or an address, not uepc$"):
         csr_address("uepc")
+
+
+def test_performance_events_by_number():
+    expected = "cycles instructions load_use_stalls jump_register_stalls fetch_stalls loads stores jumps branches"
+    expected += " taken_branches compressed elw_stalls ext_loads ext_stores ext_load_cycles ext_store_cycles"
+    assert " ".join(PERFORMANCE_EVENTS) == f"{expected} tcdm_contention"

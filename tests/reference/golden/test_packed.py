@@ -16,6 +16,7 @@ from xpulpnn.isa.table import INSNS, find
 from xpulpnn_sim.reference.golden.dotp import quantise
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import execute
+from xpulpnn_sim.reference.statements.compiled import Hart
 
 pytestmark = pytest.mark.unit
 
@@ -289,7 +290,13 @@ def quantised(mnemonic, pixels, middle, memory):
     word = find(mnemonic).encode(rd=10, rs1=11, rs2=12)
     rs1 = (pixels[0] & 0xFFFF) | (pixels[1] & 0xFFFF) << 16
     arrays = [np.array([value], np.uint32) for value in (word, rs1, middle)]
-    return int(quantise(find(mnemonic), Sources(word=arrays[0], rs1=arrays[1], rs2=arrays[2]), memory).rd[0])
+    result = int(quantise(find(mnemonic), Sources(word=arrays[0], rs1=arrays[1], rs2=arrays[2]), memory).rd[0])
+    # so do the statements, which the simulator executes
+    regs = [0] * 11 + [rs1, middle] + [0] * 19
+    hart = Hart(regs=regs, read=lambda at: memory.halves.get(at & ~1, 0) >> at % 2 * 8 & 0xFF)
+    hart.execute(find(mnemonic), word)
+    assert hart.regs[10] == result
+    return result
 
 
 @pytest.mark.parametrize(("letter", "width", "stride", "middle"), [("n", 4, 32, 14), ("c", 2, 8, 2)])
