@@ -145,12 +145,15 @@ _WHEEL = "pythondata-software-picolibc"
 _HEADERS = ("libc/tinystdio", "libc/include", "libc/machine/riscv")
 _PRIVATE_HEADERS = "libm/common"
 _INCLUDED = ("libc/locale/*.h", "libc/tinystdio/ultoa_invert.c")  # by sources, besides the headers beside them
-# trunc, and floor and ceil of double precision, are in our runtime
+# those of C99 but fma, tgamma and lgamma, whose sources here are inexact; trunc, and floor and ceil of double
+# precision, are in our runtime
 _REAL_FUNCTIONS = (
-    *("fabs", "copysign", "fmin", "fmax", "round", "fmod", "modf", "frexp", "ldexp", "sqrt"),
-    *("exp", "exp2", "log", "log2", "log10", "pow", "sin", "cos", "tan", "atan", "atan2", "tanh"),
-    # what these are made of
-    *("expm1", "scalbn", "rem_pio2", "finite", "fpclassify", "issignaling"),
+    *("fabs", "copysign", "fmin", "fmax", "fdim", "fmod", "remainder", "remquo", "modf", "sqrt", "cbrt", "hypot"),
+    *("round", "lround", "llround", "rint", "lrint", "llrint", "nearbyint", "nextafter", "nan"),
+    *("frexp", "ldexp", "scalbn", "scalbln", "logb", "ilogb", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10"),
+    *("pow", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    # and what these are made of
+    *("erf", "rem_pio2", "finite", "fpclassify", "issignaling"),
 )
 _SOURCES = {
     "libc/tinystdio": (

@@ -60,18 +60,35 @@ FUNCTIONS: dict[str, tuple[Callable[..., float], int]] = {
     "ceil": (whole(math.ceil), 0),
     "trunc": (whole(math.trunc), 0),
     "round": (whole(lambda x: int(x + math.copysign(0.5, x)) if abs(x) < 2**52 else int(x)), 0),
+    "rint": (whole(round), 0),
+    "nearbyint": (whole(round), 0),
     "sqrt": (math.sqrt, 0),
+    "cbrt": (math.cbrt, 2),
     "exp": (math.exp, 2),
     "exp2": (math.exp2, 2),
+    "expm1": (math.expm1, 2),
     "log": (math.log, 2),
+    "log1p": (lambda x: -math.inf if x == -1 else math.log1p(x), 2),
     "log2": (math.log2, 2),
     "log10": (math.log10, 2),
     "sin": (math.sin, 2),
     "cos": (math.cos, 2),
     "tan": (math.tan, 4),
+    "asin": (math.asin, 2),
+    "acos": (math.acos, 2),
     "atan": (math.atan, 2),
+    "sinh": (lambda x: math.copysign(in_c(math.sinh, abs(x)), x), 2),
+    "cosh": (math.cosh, 2),
     "tanh": (math.tanh, 4),
+    "asinh": (math.asinh, 2),
+    "acosh": (lambda x: math.acosh(x) if x >= 1 else math.nan, 2),
+    "atanh": (lambda x: math.copysign(math.inf, x) if abs(x) == 1 else math.atanh(x), 2),
+    "erf": (math.erf, 2),
+    "erfc": (math.erfc, 2),
     "fmod": (math.fmod, 0),
+    "remainder": (math.remainder, 0),
+    "hypot": (math.hypot, 2),
+    "fdim": (lambda x, y: max(x - y, 0.0), 0),
     "pow": (math.pow, 2),
     "atan2": (math.atan2, 2),
     "copysign": (math.copysign, 0),
@@ -81,7 +98,14 @@ FUNCTIONS: dict[str, tuple[Callable[..., float], int]] = {
 }
 """Reference in double precision and largest error in units of the last place."""
 
-OF_TWO = ("fmod", "pow", "atan2", "copysign", "fmin", "fmax")
+# the others of C99, which only have to be there
+OTHERS = """
+    nextafter(x[1], 2) + nextafterf(x[1], 2) + logb(x[2]) + logbf(x[2]) + nan("") + nanf("") + scalbn(x[1], 2)
+    + scalbnf(x[1], 2) + scalbln(x[1], 2) + scalblnf(x[1], 2) + ldexp(x[1], 2) + ldexpf(x[1], 2) + modf(x[1], &real)
+    + modff(x[1], &single) + frexp(x[1], &number) + frexpf(x[1], &number) + remquo(x[1], 2, &number)
+    + remquof(x[1], 2, &number) + ilogb(x[2]) + ilogbf(x[2]) + lrint(x[1]) + lrintf(x[1]) + llrint(x[1]) + llrintf(x[1])
+    + lround(x[1]) + lroundf(x[1]) + llround(x[1]) + llroundf(x[1])"""
+OF_TWO = ("fmod", "remainder", "hypot", "fdim", "pow", "atan2", "copysign", "fmin", "fmax")
 SPECIAL = (
     0.0,
     -0.0,
@@ -147,6 +171,7 @@ def test_mathematics(kind: str, tmp_path: Path):
                 value = in_c(reference, *values)
                 expected.append((f"{name}{suffix}{values}", single(value) if suffix else value, bool(suffix), bound))
     lines += [f"volatile double results[{len(expected)}];", "int main(void) {", "    volatile double *to = results;"]
+    lines += ["    double real; float single; int number;", f"    *to = {OTHERS};"]
     source = tmp_path / "math.c"
     source.write_text("\n".join([*lines, *calls, "    return 0;\n}\n"]))
     ran = run(source, kind, tmp_path, extra=("-fno-builtin", "-w"), opt="-O0")
