@@ -44,8 +44,15 @@ def turned(body: str, config=CORE, **options) -> tuple[list[str], PassReport]:
     return [line.replace(", ", ",") for line in kept], report
 
 
+def setups(path: Path, capsys: pytest.CaptureFixture[str]) -> list[int]:
+    """Addresses of the set-ups of hardware loops in a linked program."""
+    capsys.readouterr()
+    assert execute_command(["objdump", str(path)]) == 0
+    return [int(found[1], 16) for found in re.finditer(r"^ *([0-9a-f]+): .*lp\.setup", capsys.readouterr().out, re.M)]
+
+
 @pytest.mark.flow
-def test_every_comparison_takes_its_turns(compiler: str, tmp_path: Path):
+def test_every_comparison_takes_its_turns(compiler: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     report = PassReport()
     text = optimise(turns.assembly(), CORE, report=report)
     (tmp_path / "loops.s").write_text(text)
@@ -57,6 +64,9 @@ def test_every_comparison_takes_its_turns(compiler: str, tmp_path: Path):
     assert int(ran.output.split()[0]) > 3000
     assert {outcome.reason for outcome in report.loops} == {"", "the counter runs away from its bound"}
     assert report.turned >= len(report.loops) // 2
+    places = setups(tmp_path / "p.elf", capsys)
+    assert len(places) == report.turned
+    assert all(place % 4 == 0 for place in places)
 
 
 SUM = """
@@ -363,12 +373,18 @@ def test_public_matmul_takes_the_cycles_of_the_generated_one(kind, bits, variant
 
 @pytest.mark.cosim
 @pytest.mark.parametrize("level", ["-O1", "-O2"])
-def test_loops_of_few_turns_take_no_longer(level, tmp_path: Path):
+def test_loops_of_few_turns_take_no_longer(level, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     cycles: list[int] = []
+    places: list[list[int]] = []
     for is_improved in (True, False):
         options = {"loop_pass": is_improved, "opt": level}
-        cycles.append(cycles_of(compiled(tmp_path / "p.elf", "gcc", "triangular.c", **options)))
+        path = compiled(tmp_path / "p.elf", "gcc", "triangular.c", **options)
+        cycles.append(cycles_of(path))
+        places.append(setups(path, capsys))
     assert cycles[0] < 0.95 * cycles[1]
+    # a turn whose first instruction lies across two words takes a cycle more
+    assert len(places[0]) > 4 > len(places[1]) == 0
+    assert all(place % 4 == 0 for place in places[0])
 
 
 def interrupted(path: Path) -> str:
