@@ -1,71 +1,19 @@
-"""Hardware configurations, their named presets, and their fields as text: ``KEY=VALUE``.
+"""Hardware configurations and their named presets.
 
 Configurations are frozen dataclasses; every constructor of a component takes one. An impossible combination raises
 :class:`~xpulpnn.errors.ConfigError` on construction, before any gate exists.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from xpulpnn.errors import ConfigError
-from xpulpnn.field_values import parse_value, require_choice
+from xpulpnn.field_values import check_choices
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES, MAX_CORES
 from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 from xpulpnn.isa.machine import NNRF_ENTRIES, NNRF_PARAMETERS, NNRF_WEIGHTS, SECOND_PAIR, WORD_BYTES
-
-Config = TypeVar("Config")
-
-
-def check_choices(config: Any) -> None:
-    """Raise :class:`~xpulpnn.errors.ConfigError` for a field of ``Literal`` type with another value."""
-    for item in fields(config):
-        if get_origin(item.type) is Literal:
-            require_choice(item.name, getattr(config, item.name), get_args(item.type))
-
-
-def _settings(config: Any) -> dict[str, tuple[tuple[str, ...], Any]]:
-    """Path and type of every field by the names of its setting: its own, also after that of the configuration it is
-    in (``dotp.widths``)."""
-    found: dict[str, tuple[tuple[str, ...], Any]] = {}
-    for item in fields(config):
-        inner = getattr(config, item.name)
-        if is_dataclass(inner):
-            for name, (path, kind) in _settings(inner).items():
-                found[name] = found[f"{item.name}.{name}"] = (item.name, *path), kind
-        else:
-            found[item.name] = (item.name,), item.type
-    return found
-
-
-def with_setting(config: object, key: str, text: str) -> tuple[tuple[str, ...], Any]:
-    """Path and value of one ``KEY=VALUE`` setting of the command line, parsed by the type of its field.
-
-    ``KEY`` may have hyphens for underscores; keys of :class:`DotpConfig` may be written with or without the prefix
-    ``dotp.``.
-    """
-    known = _settings(config)
-    name = key.replace("-", "_")
-    if name not in known:
-        shown = sorted(setting for setting in known if "." not in setting)
-        raise ConfigError(f"setting must be one of {', '.join(shown)}, not {key}")
-    path, kind = known[name]
-    return path, parse_value(path[-1], text, kind)
-
-
-def _changed(config: Any, changes: Mapping[tuple[str, ...], Any]) -> Any:
-    values = {name: value for (name, *inner), value in changes.items() if not inner}
-    for name in {name for name, *inner in changes if inner}:
-        inner = {path[1:]: value for path, value in changes.items() if path[0] == name}
-        values[name] = _changed(getattr(config, name), inner)
-    return replace(config, **values)
-
-
-def apply_settings(config: Config, settings: Mapping[str, str]) -> Config:
-    """``config`` with ``KEY=VALUE`` settings applied together; raises :class:`ConfigError`."""
-    return _changed(config, dict(with_setting(config, key, text) for key, text in settings.items()))
-
 
 Multipliers = Literal["replicated", "shared"]
 Isolation = Literal["none", "and", "register"]
@@ -128,6 +76,7 @@ _EXTENSIONS: Mapping[str, tuple[Extension, str]] = {
     "mixed_weights": (Extension.XPULPML_MIXED, "mac_load_pair"),
     "requantise": (Extension.XPULPRQ, "mac_load_nn"),
     "requantise_exact": (Extension.XPULPRQ_EXACT, "requantise"),
+    "debug": (Extension.SDEXT, "debug"),
 }
 """Extension that each field adds, and the field without which it cannot be."""
 
@@ -174,6 +123,8 @@ class CoreConfig:
     rounding: Rounding = field(default="incremented", metadata=IF_SET)
     regfile: RegFileStorage = "flip-flops"  #: Storage of the general-purpose registers; the array is for simulators.
     performance_counters: bool = False  #: Adds the PULP performance counters (guide, "Performance counters").
+    #: debug: Debug mode after the RISC-V debug specification: halting, stepping and resuming by a debug module.
+    debug: bool = field(default=False, metadata=IF_SET)
     rvfi: bool = False  #: Adds the retirement port; for verification, absent from product Verilog.
 
     def __post_init__(self) -> None:
@@ -212,7 +163,11 @@ class CoreConfig:
     @property
     def csr_groups(self) -> frozenset[CsrGroup]:
         """The groups of CSRs that exist."""
-        optional = {CsrGroup.HWLOOP: self.xpulpv2, CsrGroup.PERFORMANCE: self.performance_counters}
+        optional = {
+            CsrGroup.HWLOOP: self.xpulpv2,
+            CsrGroup.PERFORMANCE: self.performance_counters,
+            CsrGroup.DEBUG: self.debug,
+        }
         return frozenset({CsrGroup.BASE}) | {group for group, on in optional.items() if on}
 
     @property

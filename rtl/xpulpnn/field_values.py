@@ -1,10 +1,14 @@
-"""Values of the fields of configurations as text, and choices among words."""
+"""Fields of configurations as text, ``KEY=VALUE``, and choices among words."""
 
 import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 from enum import EnumType
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from xpulpnn.errors import ConfigError
+
+Config = TypeVar("Config")
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
@@ -36,3 +40,52 @@ def parse_value(name: str, text: str, kind: Any) -> Any:
         return kind[text]
     require_choice(name, text, get_args(kind))
     return text
+
+
+def check_choices(config: Any) -> None:
+    """Raise :class:`~xpulpnn.errors.ConfigError` for a field of ``Literal`` type with another value."""
+    for item in fields(config):
+        if get_origin(item.type) is Literal:
+            require_choice(item.name, getattr(config, item.name), get_args(item.type))
+
+
+def _settings(config: Any) -> dict[str, tuple[tuple[str, ...], Any]]:
+    """Path and type of every field by the names of its setting: its own, also after that of the configuration it is
+    in (``dotp.widths``)."""
+    found: dict[str, tuple[tuple[str, ...], Any]] = {}
+    for item in fields(config):
+        inner = getattr(config, item.name)
+        if is_dataclass(inner):
+            for name, (path, kind) in _settings(inner).items():
+                found[name] = found[f"{item.name}.{name}"] = (item.name, *path), kind
+        else:
+            found[item.name] = (item.name,), item.type
+    return found
+
+
+def with_setting(config: object, key: str, text: str) -> tuple[tuple[str, ...], Any]:
+    """Path and value of one ``KEY=VALUE`` setting of the command line, parsed by the type of its field.
+
+    ``KEY`` may have hyphens for underscores; keys of :class:`~xpulpnn.config.DotpConfig` may be written with or without
+    the prefix ``dotp.``.
+    """
+    known = _settings(config)
+    name = key.replace("-", "_")
+    if name not in known:
+        shown = sorted(setting for setting in known if "." not in setting)
+        raise ConfigError(f"setting must be one of {', '.join(shown)}, not {key}")
+    path, kind = known[name]
+    return path, parse_value(path[-1], text, kind)
+
+
+def _changed(config: Any, changes: Mapping[tuple[str, ...], Any]) -> Any:
+    values = {name: value for (name, *inner), value in changes.items() if not inner}
+    for name in {name for name, *inner in changes if inner}:
+        inner = {path[1:]: value for path, value in changes.items() if path[0] == name}
+        values[name] = _changed(getattr(config, name), inner)
+    return replace(config, **values)
+
+
+def apply_settings(config: Config, settings: Mapping[str, str]) -> Config:
+    """``config`` with ``KEY=VALUE`` settings applied together; raises :class:`ConfigError`."""
+    return _changed(config, dict(with_setting(config, key, text) for key, text in settings.items()))

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from xpulpnn.config import apply_settings, preset
+from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError
+from xpulpnn.field_values import apply_settings
 from xpulpnn_sim.exploration.asic import AsicFlow, shuffled
 from xpulpnn_sim.exploration.energy.estimate import clock_gated_netlist
 from xpulpnn_sim.exploration.library import FlowError, Library, abc_commands

@@ -8,8 +8,9 @@ from time import sleep
 import pytest
 from tests.exploration.made_up import MadeUpFlow
 
-from xpulpnn.config import CoreConfig, apply_settings, preset
+from xpulpnn.config import CoreConfig, preset
 from xpulpnn.errors import ConfigError
+from xpulpnn.field_values import apply_settings
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.exploration.results import EmittedDesign, cached_flow, emit_design

@@ -152,7 +152,6 @@ def test_decoder_ignores_what_follows_a_compressed_word():
         0x0000_607B,  # hardware loop, funct3 110
         0x0000_017B,  # hardware loop 2
         0x0020_0073,  # uret
-        0x7B20_0073,  # dret
         0x0000_202F,  # atomics
         0x0000_2007,  # floating-point load
     ],

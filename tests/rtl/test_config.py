@@ -6,8 +6,9 @@ from typing import Literal
 
 import pytest
 
-from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig, DotpConfig, apply_settings, preset
+from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig, DotpConfig, preset
 from xpulpnn.errors import ConfigError
+from xpulpnn.field_values import apply_settings
 
 pytestmark = pytest.mark.unit
 

@@ -56,6 +56,10 @@ class Backend(Component):
             "flow": Out(pipeline.FlowSignature()),  #: Progress of instructions through the stages.
             "busy": Out(1),  #: EX or WB holds an instruction.
         }
+        if config.debug:
+            #: debug_mode: The core is in debug mode: what is taken from the stream does not retire; only with debug
+            #:   mode.
+            ports["debug_mode"] = In(1)
         if config.performance_counters:
             #: events: Events to count; only with performance counters.
             ports["events"] = Out(pipeline.EventsSignature())
@@ -141,6 +145,8 @@ class Backend(Component):
             # the accumulator of a Mac&Load or the old rd of pv.rq*, else the base
             ex.old.eq(Mux(keeps_rd, id_ex.op_c, id_ex.op_a)),
         ]
+        if self.config.debug:
+            m.d.comb += id_stage.debug_mode.eq(self.debug_mode)
         self._execute(m, id_stage, ex_stage, wb_stage, lsu, ex_fires)
         if self.config.qnt:
             self._quantise(m, id_ex, ex_stage, lsu)
@@ -258,6 +264,9 @@ class Backend(Component):
             *following(tap, wb_stage.wb, "addr", "data", into="wb_"),
             tap.wb_rdata.eq(lsu.wb_rdata),
         ]
+        if self.config.debug:
+            with m.If(self.debug_mode):
+                m.d.comb += [tap.id_issue.eq(0), tap.fault.eq(0)]
         if self.config.mac_load:
             first = 0 if self.config.mac_load_nn else FIRST_WEIGHT
             m.d.comb += [tap.wb_nn_we.eq(wb_stage.nn_we), tap.wb_nn_addr.eq(wb_stage.nn_addr + first)]

@@ -161,6 +161,7 @@ _MEMORY = {
 }
 
 _SYSTEM = {kind.name.lower().replace("_", "."): kind for kind in System if kind is not System.NONE}
+_SYSTEM["dret"] = System.MRET  # one of the two is legal, in debug mode the one, outside the other
 
 _CSR: Mapping[str, CsrOp] = {"csrrw": CsrOp.WRITE, "csrrs": CsrOp.SET, "csrrc": CsrOp.CLEAR}
 

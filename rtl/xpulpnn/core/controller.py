@@ -3,8 +3,10 @@
 from amaranth.hdl import Cat, Const, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, set_and_clear, signals
+from xpulpnn.config import CoreConfig
 from xpulpnn.core import pipeline
 from xpulpnn.core.control import System
+from xpulpnn.isa.csr import DebugCause
 from xpulpnn.isa.machine import IRQ_PRIORITY, XLEN, ExceptionCause
 
 
@@ -20,39 +22,55 @@ class Controller(Component):
     ``fetch_enable`` and then goes to ``boot_addr``.
     """
 
-    fetch_enable: In(1)  #: Execution may start.
-    boot_addr: In(32)  #: Where it starts.
-    boot: Out(1)  #: Execution starts in this cycle.
-    branch: In(pipeline.RedirectSignature())  #: A branch in EX is taken.
-    jump: In(pipeline.RedirectSignature())  #: A jump leaves ID; its target also with ``intent.jump`` alone.
-    trap: In(pipeline.TrapSignature())  #: Exception of the instruction leaving ID.
-    fault: In(pipeline.FaultSignature())  #: Access fault.
-    #: intent: What the instruction in ID does when it leaves, unless ``branch`` drops it.
-    intent: In(pipeline.IntentSignature())
-    ex_granted: In(1)  #: A request of the instruction in EX is granted.
-    system: In(pipeline.SystemSignature())  #: System instruction leaving ID.
-    busy: In(1)  #: EX or WB holds an instruction.
-    fetch_idle: In(1)  #: Nothing is being fetched, but for a redirect in this cycle.
-    loop_wrong: In(1)  #: Fetching is not at the instruction after the one that leaves ID, unless ``branch`` drops it.
-    id_next: In(32)  #: Address of the instruction after the one in ID, also without ``loop_wrong``.
-    loop_hold: In(1)  #: The hardware loops hold ID.
-    id_valid: In(1)  #: ID holds an instruction.
-    id_pc: In(32)  #: Its address.
-    pending: In(32)  #: Interrupt lines that are high and enabled in mie.
-    mie: In(1)  #: Global interrupt enable, mstatus.MIE.
-    handler: In(32)  #: Address of the trap handler.
-    mepc: In(32)  #: Address to return to.
-    enter: Out(1)  #: A trap is entered in this cycle.
-    enter_pc: Out(32)  #: Where it is raised, for mepc.
-    enter_interrupt: Out(1)  #: It is an interrupt, no exception.
-    enter_cause: Out(5)  #: Its cause, as in mcause.
-    leave: Out(1)  #: mret is executed in this cycle.
-    hold: Out(1)  #: ID waits.
-    redirect: Out(1)  #: Fetching goes on elsewhere, at ``target``.
-    target: Out(32)  #: Address to fetch from, with ``redirect``.
-    irq_ack: Out(1)  #: An interrupt is taken in this cycle.
-    irq_id: Out(5)  #: Its line, with ``irq_ack``.
-    asleep: Out(1)  #: wfi waits and nothing is under way.
+    def __init__(self, config: CoreConfig):  # Debug mode present.
+        ports = {
+            "fetch_enable": In(1),  #: Execution may start.
+            "boot_addr": In(32),  #: Where it starts.
+            "boot": Out(1),  #: Execution starts in this cycle.
+            "branch": In(pipeline.RedirectSignature()),  #: A branch in EX is taken.
+            "jump": In(pipeline.RedirectSignature()),  #: A jump leaves ID; its target also with ``intent.jump`` alone.
+            "trap": In(pipeline.TrapSignature()),  #: Exception of the instruction leaving ID.
+            "fault": In(pipeline.FaultSignature()),  #: Access fault.
+            #: intent: What the instruction in ID does when it leaves, unless ``branch`` drops it.
+            "intent": In(pipeline.IntentSignature()),
+            "ex_granted": In(1),  #: A request of the instruction in EX is granted.
+            "system": In(pipeline.SystemSignature()),  #: System instruction leaving ID.
+            "busy": In(1),  #: EX or WB holds an instruction.
+            "fetch_idle": In(1),  #: Nothing is being fetched, but for a redirect in this cycle.
+            #: loop_wrong: Fetching is not at the instruction after the one that leaves ID, unless ``branch`` drops it.
+            "loop_wrong": In(1),
+            "id_next": In(32),  #: Address of the instruction after the one in ID, also without ``loop_wrong``.
+            "loop_hold": In(1),  #: The hardware loops hold ID.
+            "id_valid": In(1),  #: ID holds an instruction.
+            "id_pc": In(32),  #: Its address.
+            "pending": In(32),  #: Interrupt lines that are high and enabled in mie.
+            "mie": In(1),  #: Global interrupt enable, mstatus.MIE.
+            "handler": In(32),  #: Address of the trap handler.
+            "mepc": In(32),  #: Address to return to.
+            "enter": Out(1),  #: A trap is entered in this cycle.
+            "enter_pc": Out(32),  #: Where it is raised, for mepc.
+            "enter_interrupt": Out(1),  #: It is an interrupt, no exception.
+            "enter_cause": Out(5),  #: Its cause, as in mcause.
+            "leave": Out(1),  #: mret is executed in this cycle.
+            "hold": Out(1),  #: ID waits.
+            "redirect": Out(1),  #: Fetching goes on elsewhere, at ``target``.
+            "target": Out(32),  #: Address to fetch from, with ``redirect``.
+            "irq_ack": Out(1),  #: An interrupt is taken in this cycle.
+            "irq_id": Out(5),  #: Its line, with ``irq_ack``.
+            "asleep": Out(1),  #: wfi waits and nothing is under way.
+        }
+        if config.debug:
+            #: debug_req: The debug module wants the core to halt; only with debug mode, like all of these.
+            #: debug_halt_addr: Address to go to when debug mode is entered, and for ebreak in it.
+            #: debug_exception_addr: Address to go to for other exceptions in debug mode.
+            ports |= {"debug_req": In(1), "debug_halt_addr": In(32), "debug_exception_addr": In(32)}
+            #: debug: Debug mode and its registers.
+            #: id_ready: The instruction in ID leaves at the end of this cycle, unless ``branch`` drops it.
+            #: irq_masked: No interrupt is taken, whatever ``mie`` is.
+            #: halting: ID waits until debug mode can be entered.
+            ports |= {"debug": Out(pipeline.DebugSignature()), "id_ready": In(1), "irq_masked": Out(1)}
+            ports["halting"] = Out(1)
+        super().__init__(config, ports)
 
     def _build(self, m):
         started, sleeping, any_pending, wanted, flush = signals(1, "started sleeping any_pending wanted flush")
@@ -65,12 +83,26 @@ class Controller(Component):
             m.d.sync += access_pc.eq(ex_pc)
         m.d.sync += faulted.eq(self.fault.valid)
         fault_cause = Mux(self.fault.store, ExceptionCause.STORE_ACCESS_FAULT, ExceptionCause.LOAD_ACCESS_FAULT)
+        enabled, hold, sleeps = self.mie, wanted | sleeping | self.loop_hold | faulted, self._executes(System.WFI)
+        irq_ack = wanted & self.id_valid & ~self.busy & ~sleeping & ~faulted
+        enter, entered, handler = self.trap.valid | faulted | self.irq_ack, self.irq_ack, self.handler
+        leave, returned = self._executes(System.MRET), self.mepc
+        if self.config.debug:
+            debug = self.debug
+            asks, halts, breaks = self._debug(m, sleeping, faulted)
+            enabled, hold, irq_ack = enabled & ~self.irq_masked, hold | self.halting, irq_ack & ~self.halting
+            sleeps &= ~debug.mode & ~debug.step
+            enter = ~debug.mode & (enter & ~(breaks & debug.ebreak))
+            entered |= halts
+            leave, returned = leave & ~debug.mode, Mux(debug.mode, debug.pc, returned)
+            in_debug = Mux(debug.mode & ~breaks, self.debug_exception_addr, self.debug_halt_addr)
+            handler = Mux(debug.mode | halts | (breaks & debug.ebreak), in_debug, handler)
         m.d.comb += [
             self.boot.eq(self.fetch_enable & ~started),
-            any_pending.eq(self.pending.any()),
-            wanted.eq(self.mie & any_pending),
-            self.hold.eq(wanted | sleeping | self.loop_hold | faulted),
-            self.irq_ack.eq(wanted & self.id_valid & ~self.busy & ~sleeping & ~faulted),
+            any_pending.eq(self.pending.any() | asks if self.config.debug else self.pending.any()),
+            wanted.eq(enabled & any_pending),
+            self.hold.eq(hold),
+            self.irq_ack.eq(irq_ack),
             self.asleep.eq(sleeping & ~self.busy & self.fetch_idle & ~any_pending),
         ]
         with m.If(self.boot):
@@ -79,22 +111,22 @@ class Controller(Component):
             with m.If(self.pending[line]):
                 m.d.comb += self.irq_id.eq(line)
 
-        set_and_clear(m, sleeping, self.system.valid & (self.system.kind == System.WFI), any_pending)
+        set_and_clear(m, sleeping, sleeps, any_pending)
 
         m.d.comb += [
-            self.enter.eq(self.trap.valid | faulted | self.irq_ack),
+            self.enter.eq(enter),
             self.enter_pc.eq(Mux(faulted, Cat(0, access_pc), self.id_pc)),
             self.enter_interrupt.eq(self.irq_ack),
             self.enter_cause.eq(Mux(self.irq_ack, self.irq_id, Mux(faulted, fault_cause, self.trap.cause))),
-            self.leave.eq(self.system.valid & (self.system.kind == System.MRET)),
+            self.leave.eq(leave),
             flush.eq(self.intent.system & (self.system.kind == System.FENCE_I)),
         ]
         returns = self.intent.system & (self.system.kind == System.MRET)
         redirects = {
             "boot": (self.boot, Cat(Const(0, 1), self.boot_addr[1:])),
             "jump": (self.intent.jump, self.jump.target),
-            "enter": (self.intent.trap | faulted | self.irq_ack, self.handler),
-            "leave": (returns, self.mepc),
+            "enter": (self.intent.trap | faulted | entered, handler),
+            "leave": (returns, returned),
             "next": (flush | self.loop_wrong, self.id_next),
         }
         # at most one of them asks in a cycle
@@ -109,3 +141,37 @@ class Controller(Component):
             self.redirect.eq(others | self.branch.valid),
             self.target.eq(Mux(self.branch.valid, self.branch.target, other_target)),
         ]
+
+    def _executes(self, kind):
+        """Return whether an instruction for the controller leaves ID."""
+        return self.system.valid & (self.system.kind == kind)
+
+    def _debug(self, m, sleeping, faulted):
+        """Enter and leave debug mode, and end single steps.
+
+        It is entered like the handler of an interrupt. A request to halt goes before interrupts and also ends wfi. In
+        single steps ID is held as soon as an instruction has left it or an interrupt is taken. In debug mode and in
+        single steps wfi does not wait. Returns whether the core is asked to halt, does so in this cycle in place of the
+        instruction in ID, and whether that is ebreak.
+        """
+        debug, stepped = self.debug, Signal(name="stepped")
+        asks, halts, breaks = signals(1, "asks halts breaks")
+        is_break = self.trap.cause == ExceptionCause.BREAKPOINT
+        m.d.comb += [
+            asks.eq(self.debug_req & ~debug.mode),
+            self.halting.eq(asks | stepped),
+            halts.eq(self.halting & self.id_valid & ~self.busy & ~sleeping & ~faulted),
+            breaks.eq(self.intent.trap & is_break),
+            debug.enter.eq(halts | (self.trap.valid & is_break & debug.ebreak & ~debug.mode)),
+            debug.cause.eq(
+                Mux(halts, Mux(asks, DebugCause.HALT_REQUEST, DebugCause.STEP), DebugCause.EBREAK),
+            ),
+            self.irq_masked.eq(debug.mode | (debug.step & ~debug.step_irq)),
+        ]
+        set_and_clear(m, debug.mode, debug.enter, debug.mode & self._executes(System.MRET))
+        leaves = self.id_valid & self.id_ready & ~self.branch.valid
+        with m.If(debug.enter):
+            m.d.sync += stepped.eq(0)
+        with m.Elif(debug.step & ~debug.mode & (leaves | self.irq_ack)):
+            m.d.sync += stepped.eq(1)
+        return asks, halts, breaks

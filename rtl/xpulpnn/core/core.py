@@ -1,6 +1,6 @@
 """The four-stage core: RV32IMC with the Xpulp extensions of its configuration."""
 
-from amaranth.hdl import Cat, Mux, Signal
+from amaranth.hdl import Cat, Const, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, connect, flipped, following, set_and_clear, signals
 from xpulpnn.config import CoreConfig
@@ -13,6 +13,13 @@ from xpulpnn.core.if_stage import IfStage
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 from xpulpnn.isa.csr import CLUSTER_EVENTS, PERFORMANCE_EVENTS
 from xpulpnn.isa.retirement import MEANINGS, WaitCause, port_widths
+
+_WITH_DEBUG = (
+    "no physical memory protection, no trigger and no debug module.",
+    """no physical memory protection. Debug mode follows the RISC-V debug
+    specification 0.13.2; instructions in it do not show at the retirement port. The debug module is outside.""",
+)
+"""Sentence of the description of a core, and what stands in its place with debug mode."""
 
 
 class Core(Component):
@@ -60,6 +67,14 @@ class Core(Component):
             #: core_sleep: wfi waits and nothing is under way: the clock may be gated until a line of ``irq`` is high.
             "core_sleep": Out(1),
         }
+        if config.debug:
+            #: debug_req: The debug module wants the core to halt, until it does; only with debug mode, like the next
+            #:   three. High when execution starts, it halts the core before its first instruction.
+            #: debug_halt_addr: Address of the debug module's code, to go to when the core halts; constant.
+            #: debug_exception_addr: Address to go to for exceptions in debug mode; constant.
+            #: debug_mode: The core is in debug mode.
+            ports |= {"debug_req": In(1), "debug_halt_addr": In(32), "debug_exception_addr": In(32)}
+            ports["debug_mode"] = Out(1)
         if config.performance_counters:
             #: ext_events: What the performance counters from 12 on count in this cycle, a bit each: loads and stores
             #:   outside, the cycles they take, cycles in which another had the memory bank; only with performance
@@ -68,12 +83,14 @@ class Core(Component):
         if config.rvfi:
             ports |= {f"rvfi_{name}": Out(width) for name, width in port_widths(pairs=config.mac_load_pair).items()}
         super().__init__(config, ports)
+        if config.debug and self.__doc__:
+            self.__doc__ = self.__doc__.replace(*_WITH_DEBUG)
 
     def _build(self, m):
         m.submodules.if_stage = if_stage = IfStage(self.config)
         m.submodules.backend = backend = Backend(self.config)
         m.submodules.csr_file = csr_file = CsrFile(self.config)
-        m.submodules.controller = controller = Controller()
+        m.submodules.controller = controller = Controller(self.config)
         connect(m, if_stage.instr, flipped(self.instr))
         connect(m, if_stage.insn, backend.insn)
         connect(m, backend.data, flipped(self.data))
@@ -102,6 +119,14 @@ class Core(Component):
             *following(self, controller, "irq_ack", "irq_id"),
             self.core_sleep.eq(controller.asleep),
         ]
+        if self.config.debug:
+            connect(m, controller.debug, csr_file.debug)
+            m.d.comb += [
+                *following(controller, self, "debug_req", "debug_halt_addr", "debug_exception_addr"),
+                controller.id_ready.eq(insn.ready),
+                self.debug_mode.eq(controller.debug.mode),
+                backend.debug_mode.eq(controller.debug.mode),
+            ]
         if self.config.xpulpv2:
             self._hwloops(m, if_stage, backend, csr_file, controller)
         if self.config.performance_counters:
@@ -134,6 +159,10 @@ class Core(Component):
             *following(controller, loops, "hold", "wrong", into="loop_"),
             controller.id_next.eq(loops.id_next),
         ]
+        if self.config.debug:
+            # the program's loops do not end in the debug module's code
+            with m.If(controller.debug.mode):
+                m.d.comb += [loops.id_valid.eq(0), if_stage.loop_back.eq(0)]
 
     def _events(self, m, insn, backend, csr_file, controller):
         """Events of the PULP performance counters; fetch stalls are those not caused by a redirect."""
@@ -164,11 +193,15 @@ class Core(Component):
     def _observe(self, m, if_stage, backend, csr_file, controller):
         intr, faulted = signals(1, "intr faulted")
         intr_id = Signal(5)
+        in_debug = controller.debug.mode if self.config.debug else Const(0)
+        irq = csr_file.mie & csr_file.pending.any()
+        if self.config.debug:
+            irq &= ~controller.irq_masked
         m.d.sync += faulted.eq(backend.fault.valid)
         info = backend.info
         with m.If(controller.irq_ack):
             m.d.sync += [intr.eq(1), intr_id.eq(controller.irq_id)]
-        with m.Elif(if_stage.insn.valid & if_stage.insn.ready & ~backend.branch.valid):
+        with m.Elif(if_stage.insn.valid & if_stage.insn.ready & ~backend.branch.valid & ~in_debug):
             m.d.sync += intr.eq(0)
         m.d.comb += [
             info.raw.eq(if_stage.id_raw),
@@ -179,7 +212,7 @@ class Core(Component):
         ]
         with m.If(faulted):
             m.d.comb += info.held.eq(WaitCause.TRAP)
-        with m.Elif(csr_file.mie & csr_file.pending.any()):
+        with m.Elif(irq):
             # an interrupt is taken in place of an instruction: an empty ID has a reason of its own
             m.d.comb += info.held.eq(Mux(if_stage.insn.valid, WaitCause.TRAP, WaitCause.NONE))
         with m.Elif(controller.loop_hold):
@@ -190,5 +223,10 @@ class Core(Component):
             m.d.comb += info.redirect.eq(WaitCause.TRAP)
         with m.Elif(controller.loop_wrong & ~backend.branch.valid):
             m.d.comb += info.redirect.eq(WaitCause.LOOP)
+        if self.config.debug:
+            with m.If(in_debug | controller.halting):
+                m.d.comb += info.held.eq(WaitCause.DEBUG)
+            with m.If(in_debug | controller.debug.enter):
+                m.d.comb += info.redirect.eq(WaitCause.DEBUG)
         names = port_widths(pairs=self.config.mac_load_pair)
         m.d.comb += [getattr(self, f"rvfi_{name}").eq(getattr(backend.rvfi, name)) for name in names]

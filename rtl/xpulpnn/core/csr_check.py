@@ -1,7 +1,8 @@
 """Legality of CSR accesses."""
 
 from xpulpnn.component import Component, In, Out
-from xpulpnn.isa.csr import CSRS, ZERO_CSRS, CsrAccess
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.csr import CSRS, ZERO_CSRS, CsrAccess, CsrGroup
 
 ADDRESS_BITS = 12
 
@@ -9,11 +10,17 @@ ADDRESS_BITS = 12
 class CsrCheck(Component):
     """Whether a CSR may be accessed (guide, "Control and status registers"). Combinational."""
 
-    addr: In(ADDRESS_BITS)  #: CSR number.
-    write: In(1)  #: The access writes; otherwise it only reads.
-    legal: Out(1)  #: The register exists and may be accessed in this way.
+    def __init__(self, config: CoreConfig):  # Decides which registers exist.
+        ports = {
+            "addr": In(ADDRESS_BITS),  #: CSR number.
+            "write": In(1),  #: The access writes; otherwise it only reads.
+            "legal": Out(1),  #: The register exists and may be accessed in this way.
+        }
+        if config.debug:
+            #: debug_mode: The core is in debug mode; only with it.
+            ports["debug_mode"] = In(1)
+        super().__init__(config, ports)
 
-    # config (CoreConfig): Decides which registers exist.
     def _build(self, m):
         with m.Switch(self.addr):
             with m.Case(*(csr.address for csr in ZERO_CSRS)):
@@ -21,4 +28,7 @@ class CsrCheck(Component):
             for csr in CSRS:
                 if csr.group in self.config.csr_groups and csr not in ZERO_CSRS:
                     with m.Case(csr.address):
-                        m.d.comb += self.legal.eq(~self.write if csr.access is CsrAccess.RO else 1)
+                        if csr.group is CsrGroup.DEBUG:
+                            m.d.comb += self.legal.eq(self.debug_mode)
+                        else:
+                            m.d.comb += self.legal.eq(~self.write if csr.access is CsrAccess.RO else 1)

@@ -10,13 +10,15 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import CsrOp
 from xpulpnn.core.machine_counter import MachineCounter
 from xpulpnn.core.performance_counters import PerformanceCounters
-from xpulpnn.core.pipeline import CsrSignature
+from xpulpnn.core.pipeline import CsrSignature, DebugSignature
 from xpulpnn.isa import csr as table
 from xpulpnn.isa.machine import IRQ_BITS, VECTOR_BYTES, XLEN
 
 HANDLER_BYTES_LOG2 = exact_log2(VECTOR_BYTES)
 LOOP_REGISTERS = tuple(csr for csr in table.CSRS if csr.group is table.CsrGroup.HWLOOP)
-STORED = ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch", "mepc", "mcause")  # registers kept here bit by bit
+STORED = ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch", "mepc", "mcause")
+DEBUG_STORED = ("dcsr", "dpc", "dscratch0", "dscratch1")
+"""Registers kept here bit by bit, always and with debug mode."""
 
 
 class StoredCsr:
@@ -84,14 +86,18 @@ class CsrFile(Component):
             #:   XpulpV2.
             #: loop_values: Their values, a word per register; only with XpulpV2.
             ports |= {"loop_we": Out(len(LOOP_REGISTERS)), "loop_values": In(XLEN * len(LOOP_REGISTERS))}
+        if config.debug:
+            #: debug: Debug mode and its registers; only with debug mode. ``enter_pc`` goes to dpc with ``debug.enter``.
+            ports["debug"] = In(DebugSignature())
         if config.performance_counters:
             #: events: Events of the PULP performance counters; only with them.
             ports["events"] = In(len(table.PERFORMANCE_EVENTS))
         super().__init__(config, ports)
 
     def _build(self, m):
-        stored = {name: StoredCsr(table.CSR_BY_NAME[name]) for name in STORED}
-        counters = self._counters(m, stored["mcountinhibit"])
+        names = STORED + (DEBUG_STORED if self.config.debug else ())
+        stored = {name: StoredCsr(table.CSR_BY_NAME[name]) for name in names}
+        counters = self._counters(m, stored)
         misa = table.CSR_BY_NAME["misa"].reset & ~(0 if self.config.xpulpv2 else table.MISA_X)
         values = {name: register.value for name, register in stored.items()}
         values |= {"misa": Const(misa, XLEN), "mip": self.irq & IRQ_BITS, "mhartid": self.hart_id} | counters
@@ -100,7 +106,9 @@ class CsrFile(Component):
                 values[csr.name] = self.loop_values.word_select(index, XLEN)
                 m.d.comb += self.loop_we[index].eq(self._writes(csr))
         if self.config.performance_counters:
-            values |= self._performance(m)
+            values |= self._performance(m, stored)
+        if self.config.debug:
+            values["dcsr"] = self._debug(m, stored)
 
         port = self.csr
         read = {csr.address: values[csr.name] for csr in table.CSRS if csr.name in values}
@@ -136,11 +144,32 @@ class CsrFile(Component):
             self.pending.eq(self.irq & stored["mie"].value),
         ]
 
-    def _counters(self, m, inhibit):
-        values = {}
+    def _debug(self, m, stored):
+        """Return the value of dcsr: what software writes, and why debug mode was entered."""
+        dcsr, cause = stored["dcsr"], Signal(table.DCSR_CAUSE_BITS, name="dcsr_cause")
+        with m.If(self.debug.enter):
+            m.d.sync += [*stored["dpc"].set(self.enter_pc), cause.eq(self.debug.cause)]
+        m.d.comb += [
+            self.debug.ebreak.eq(dcsr[table.DCSR_EBREAKM_BIT]),
+            self.debug.step.eq(dcsr[table.DCSR_STEP_BIT]),
+            self.debug.step_irq.eq(dcsr[table.DCSR_STEPIE_BIT]),
+            self.debug.pc.eq(stored["dpc"].value),
+        ]
+        low, high = table.DCSR_CAUSE_LSB, table.DCSR_CAUSE_LSB + table.DCSR_CAUSE_BITS
+        return Cat(dcsr.value[:low], cause, dcsr.value[high:])
+
+    def _counted(self, events, stored):
+        """Return what of the events is counted: nothing in debug mode, unless dcsr says so."""
+        if not self.config.debug:
+            return events
+        return Mux(self.debug.mode & stored["dcsr"][table.DCSR_STOPCOUNT_BIT], 0, events)
+
+    def _counters(self, m, stored):
+        values, inhibit = {}, stored["mcountinhibit"]
+        clock_runs, retire = self._counted(self.clock_runs, stored), self._counted(self.retire, stored)
         steps = {
-            "cycle": (self.clock_runs & ~inhibit[table.MCOUNTINHIBIT_CY_BIT], Const(1), Const(0)),
-            "instret": (self.retire & ~inhibit[table.MCOUNTINHIBIT_IR_BIT], self.retire_final, self.retire_cancel),
+            "cycle": (clock_runs & ~inhibit[table.MCOUNTINHIBIT_CY_BIT], Const(1), Const(0)),
+            "instret": (retire & ~inhibit[table.MCOUNTINHIBIT_IR_BIT], self.retire_final, self.retire_cancel),
         }
         for name, (step, final, cancel) in steps.items():
             counter = MachineCounter()
@@ -157,11 +186,11 @@ class CsrFile(Component):
                 values |= {view: counter.value[:XLEN], f"{view}h": counter.value[XLEN:]}
         return values
 
-    def _performance(self, m):
+    def _performance(self, m, stored):
         m.submodules.performance = counters = PerformanceCounters()
         names = [f"pccr{event}" for event in range(len(table.PERFORMANCE_EVENTS))]
         m.d.comb += [
-            counters.events.eq(self.events),
+            counters.events.eq(self._counted(self.events, stored)),
             counters.we.eq(Cat(self._writes(table.CSR_BY_NAME[name]) for name in names)),
             counters.we_all.eq(self._writes(table.CSR_BY_NAME["pccrall"])),
             counters.we_enable.eq(self._writes(table.CSR_BY_NAME["pcer"])),

@@ -5,19 +5,20 @@ from amaranth.hdl import Cat, Const, Mux, Signal, Value
 from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
 from xpulpnn.config import CoreConfig
 from xpulpnn.core import pipeline
-from xpulpnn.core.control import CsrOp, HwLoopOp, MacLoad, OpCSel, System, TargetSel, Unit, WriteSel
+from xpulpnn.core.control import CsrOp, HwLoopOp, OpCSel, System, TargetSel, Unit, WriteSel
 from xpulpnn.core.csr_check import CsrCheck
 from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.immediates import Immediates
 from xpulpnn.core.mult import MultOp
-from xpulpnn.core.operand_select import entry_load, nn_waits, select_operands, set_up_loop
+from xpulpnn.core.operand_select import entry_load, nn_waits, select_factors, select_operands, set_up_loop
 from xpulpnn.core.operands import OperandRead
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.core.requantiser import lane_of
 from xpulpnn.dotp.ctrl import DotpCtrl
-from xpulpnn.dotp.widener import WeightWidener
 from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.retirement import WaitCause
+
+_IS_DRET = 30  # Bit of an instruction word that differs between dret and mret.
 
 
 class IdStage(Component):
@@ -78,6 +79,9 @@ class IdStage(Component):
             #: nn_lambda: Entry 7 of the NN-RF, the summand of a requantisation.
             #: summand_pending: That entry is going to be written from WB.
             ports |= {"nn_lambda": In(32), "summand_pending": In(1)}
+        if config.debug:
+            #: debug_mode: The core is in debug mode; only with it.
+            ports["debug_mode"] = In(1)
         if config.rvfi:
             #: id_wait: Why the instruction in ID stays if it is neither held nor dropped and EX is ready; on request.
             ports["id_wait"] = Out(WaitCause)
@@ -142,20 +146,34 @@ class IdStage(Component):
         m.d.comb += [
             csr_check.addr.eq(self.insn.payload.word[20:32]),
             csr_check.write.eq(self._csr_writes(ctrl)),
-            illegal.eq(decoder.illegal | ((ctrl.csr != CsrOp.NONE) & ~csr_check.legal) | self.insn.payload.error),
+            illegal.eq(self._illegal(m, decoder, csr_check)),
         ]
         immediate, target = self._constants(m, decoder, regfile.rs1)
         payload, ex_result = self.insn.payload, self.ex_result
         exact = self._is_exact(decoder) if self.config.requantise_exact else None
         operands = select_operands(m, self.config, ctrl, reads, ex_result, payload, immediate, target, exact)
         excepted = self._leave_sideways(m, ctrl, goes, illegal, target, operands[0])
-        self._factors(m, decoder, operands)
-        self._issue(m, decoder, goes & ~excepted, operands)
+        select_factors(m, self, decoder, operands)
+        issues = goes & ~excepted
+        if self.config.debug:
+            # dret is not issued: it would be counted outside of debug mode
+            issues &= ~(self.debug_mode & (ctrl.system == System.MRET))
+        self._issue(m, decoder, issues, operands)
         if self.config.qnt:
             with m.If(self.issue & ~excepted):
                 m.d.sync += self.id_ex.quantise.eq(decoder.quantise)
             with m.If(decoder.quantise.valid):
                 m.d.comb += self.intent.accesses.eq(goes & ~excepted)
+
+    def _illegal(self, m, decoder, csr_check):
+        """Return whether the instruction is illegal, or could not be fetched."""
+        ctrl = decoder.ctrl
+        illegal = decoder.illegal | ((ctrl.csr != CsrOp.NONE) & ~csr_check.legal) | self.insn.payload.error
+        if self.config.debug:
+            m.d.comb += csr_check.debug_mode.eq(self.debug_mode)
+            # in debug mode dret returns, outside mret
+            illegal |= (ctrl.system == System.MRET) & (self.insn.payload.word[_IS_DRET] ^ self.debug_mode)
+        return illegal
 
     def _csr_writes(self, ctrl):
         """Return whether a CSR instruction writes: set and clear with x0 or a zero immediate only read."""
@@ -248,66 +266,6 @@ class IdStage(Component):
         m.d.comb += self.hwloop.valid.eq(self.issue & ~illegal & (ctrl.hwloop != HwLoopOp.NONE))
         m.d.comb += set_up_loop(self.hwloop, ctrl.hwloop, payload, op_a, target)
         return excepted
-
-    def _pair_weights(self, m, decoder):
-        """Weights of a Mac&Load of two products in the format of its activations."""
-        if not self.config.mixed_weights:
-            return self.nn_wgt
-        m.submodules.widener = widener = WeightWidener()
-        word = self.insn.payload.word
-        m.d.comb += [
-            widener.word.eq(self.nn_wgt),
-            widener.fmt.eq(decoder.ctrl.ex.dotp.fmt),
-            *following(widener, decoder.pair, "half", "quarter"),
-            widener.part.eq(Cat(word[12], word[25])),
-            widener.is_signed.eq(decoder.ctrl.ex.dotp.a_signed),
-        ]
-        return widener.result
-
-    def _factors(self, m, decoder, operands):
-        """Factors of a dot product before their registers.
-
-        Kernels multiply one activation word with several weights. It is factor a of every instruction: the unit spends
-        more on a change of that one.
-        """
-        ctrl = decoder.ctrl
-        op_a, op_b, _ = operands
-        m.d.comb += [self.dotp_a.eq(op_a), self.dotp_b.eq(op_b), self.dotp_ctrl.eq(ctrl.ex.dotp)]
-        if self.config.mac_load_cu:
-            with m.If(ctrl.mac_load == MacLoad.CU):
-                m.d.comb += [self.dotp_a.eq(self.rs2), self.dotp_b.eq(self.nn_wgt)]
-        if self.config.mac_load_nn:
-            with m.If(ctrl.mac_load == MacLoad.NN):
-                m.d.comb += [self.dotp_a.eq(self.nn_act), self.dotp_b.eq(self.nn_wgt)]
-        if self.config.multiplies_by_dotp:
-            m.d.comb += [
-                self.dotp_ctrl.a_signed.eq(ctrl.ex.dotp.a_signed | ctrl.ex.mult.a_signed),
-                self.dotp_ctrl.b_signed.eq(ctrl.ex.dotp.b_signed | ctrl.ex.mult.b_signed),
-            ]
-        swapped = ctrl.mac_load != MacLoad.NONE
-        if self.config.mac_load_pair:
-            self._stored_factors(m, decoder, op_b)
-            swapped |= decoder.pair.valid
-            with m.If(decoder.pair.valid):
-                m.d.comb += self.dotp_a.eq(self.nn_act)
-        if self.config.mac_load:
-            with m.If(swapped):
-                m.d.comb += [
-                    self.dotp_ctrl.a_signed.eq(ctrl.ex.dotp.b_signed),
-                    self.dotp_ctrl.b_signed.eq(ctrl.ex.dotp.a_signed),
-                ]
-
-    def _stored_factors(self, m, decoder, op_b):
-        """Factor b out of the NN-RF: one multiplexer behind the operand, which comes late."""
-        is_pair = decoder.pair.valid
-        is_stored = (decoder.ctrl.mac_load != MacLoad.NONE) | is_pair
-        if self.config.reads_factor:
-            is_stored |= decoder.requantise.valid
-        stored = Signal(32, name="stored_factor")
-        m.d.comb += [
-            stored.eq(Mux(is_pair, self._pair_weights(m, decoder), self.nn_wgt)),
-            self.dotp_b.eq(Mux(is_stored, stored, op_b)),
-        ]
 
     def _issue(self, m, decoder, loads, operands):
         """The ID/EX register. Operands are loaded only where the instruction uses them, to keep idle units quiet.

@@ -1,4 +1,4 @@
-"""Parts of ID: operands of EX, set-up of hardware loops (guide, "Loop set-up"), entries of the NN-RF."""
+"""Parts of ID: operands of EX, set-up of hardware loops (guide, "Loop set-up"), entries of the NN-RF, factors."""
 
 from functools import reduce
 from operator import or_
@@ -6,9 +6,11 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
+from xpulpnn.component import following
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import HwLoopOp, MacLoad, OpASel, OpBSel, OpCSel
 from xpulpnn.core.operands import OperandRead
+from xpulpnn.dotp.widener import WeightWidener
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, WORD_BYTES
 
@@ -124,3 +126,66 @@ def select_operands(m, config, ctrl, reads, ex_result, payload, immediate, targe
             lanes.append(lane.replicate(fmt.lanes))
     m.d.comb += op_b.eq(reduce(or_, lanes))
     return chosen["a"], op_b, chosen["c"]
+
+
+def select_factors(m: Module, stage: Any, decoder: Any, operands: tuple[Value, Value, Value]) -> None:
+    """Factors of a dot product before their registers.
+
+    Kernels multiply one activation word with several weights. It is factor a of every instruction: the unit spends
+    more on a change of that one.
+    """
+    ctrl = decoder.ctrl
+    op_a, op_b, _ = operands
+    m.d.comb += [stage.dotp_a.eq(op_a), stage.dotp_b.eq(op_b), stage.dotp_ctrl.eq(ctrl.ex.dotp)]
+    if stage.config.mac_load_cu:
+        with m.If(ctrl.mac_load == MacLoad.CU):
+            m.d.comb += [stage.dotp_a.eq(stage.rs2), stage.dotp_b.eq(stage.nn_wgt)]
+    if stage.config.mac_load_nn:
+        with m.If(ctrl.mac_load == MacLoad.NN):
+            m.d.comb += [stage.dotp_a.eq(stage.nn_act), stage.dotp_b.eq(stage.nn_wgt)]
+    if stage.config.multiplies_by_dotp:
+        m.d.comb += [
+            stage.dotp_ctrl.a_signed.eq(ctrl.ex.dotp.a_signed | ctrl.ex.mult.a_signed),
+            stage.dotp_ctrl.b_signed.eq(ctrl.ex.dotp.b_signed | ctrl.ex.mult.b_signed),
+        ]
+    swapped = ctrl.mac_load != MacLoad.NONE
+    if stage.config.mac_load_pair:
+        _stored_factors(m, stage, decoder, op_b)
+        swapped |= decoder.pair.valid
+        with m.If(decoder.pair.valid):
+            m.d.comb += stage.dotp_a.eq(stage.nn_act)
+    if stage.config.mac_load:
+        with m.If(swapped):
+            m.d.comb += [
+                stage.dotp_ctrl.a_signed.eq(ctrl.ex.dotp.b_signed),
+                stage.dotp_ctrl.b_signed.eq(ctrl.ex.dotp.a_signed),
+            ]
+
+
+def _stored_factors(m: Module, stage: Any, decoder: Any, op_b: Value) -> None:
+    """Factor b out of the NN-RF: one multiplexer behind the operand, which comes late."""
+    is_pair = decoder.pair.valid
+    is_stored = (decoder.ctrl.mac_load != MacLoad.NONE) | is_pair
+    if stage.config.reads_factor:
+        is_stored |= decoder.requantise.valid
+    stored = Signal(32, name="stored_factor")
+    m.d.comb += [
+        stored.eq(Mux(is_pair, _pair_weights(m, stage, decoder), stage.nn_wgt)),
+        stage.dotp_b.eq(Mux(is_stored, stored, op_b)),
+    ]
+
+
+def _pair_weights(m: Module, stage: Any, decoder: Any) -> Value:
+    """Weights of a Mac&Load of two products in the format of its activations."""
+    if not stage.config.mixed_weights:
+        return stage.nn_wgt
+    m.submodules.widener = widener = WeightWidener()
+    word = stage.insn.payload.word
+    m.d.comb += [
+        widener.word.eq(stage.nn_wgt),
+        widener.fmt.eq(decoder.ctrl.ex.dotp.fmt),
+        *following(widener, decoder.pair, "half", "quarter"),
+        widener.part.eq(Cat(word[12], word[25])),
+        widener.is_signed.eq(decoder.ctrl.ex.dotp.a_signed),
+    ]
+    return widener.result

@@ -8,6 +8,7 @@ from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, LsuCtrl, System
 from xpulpnn.core.product_unit import ProductForm
 from xpulpnn.core.quantiser import QuantiserCtrl
 from xpulpnn.core.requantiser import LANE_BITS, RequantiseCtrl
+from xpulpnn.isa.csr import DCSR_CAUSE_BITS
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.retirement import WaitCause
 
@@ -72,6 +73,18 @@ class SystemSignature(PortSignature):
 
     valid: Out(1)  #: One is taken in this cycle.
     kind: Out(System)  #: Which one.
+
+
+class DebugSignature(PortSignature):
+    """Debug mode and its registers, controller's side; the address to return to comes with ``enter`` as for a trap."""
+
+    mode: Out(1)  #: The core is in debug mode.
+    enter: Out(1)  #: It is entered in this cycle, from outside.
+    cause: Out(DCSR_CAUSE_BITS)  #: Why, with ``enter``: a :class:`~xpulpnn.isa.csr.DebugCause`.
+    ebreak: In(1)  #: ebreak enters debug mode.
+    step: In(1)  #: One instruction is executed outside of debug mode.
+    step_irq: In(1)  #: An interrupt may come then.
+    pc: In(32)  #: Address to return to.
 
 
 class IntentSignature(PortSignature):

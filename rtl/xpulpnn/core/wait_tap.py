@@ -44,12 +44,14 @@ class WaitTap(Component):
         ):
             with m.If(event):
                 m.d.comb += redirect.eq(cause)
+        with m.If(self.info.held == WaitCause.DEBUG):
+            m.d.comb += redirect.eq(WaitCause.DEBUG)
         with m.If(redirect != WaitCause.NONE):
             m.d.sync += empty.eq(redirect)
         with m.Elif(self.insn_valid | (empty != WaitCause.START)):
             m.d.sync += empty.eq(WaitCause.FETCH)
 
-        with m.If(self.branch):
+        with m.If(self.branch & (self.info.held != WaitCause.DEBUG)):
             m.d.comb += id_wait.eq(WaitCause.BRANCH)
         with m.Elif(self.info.held != WaitCause.NONE):
             m.d.comb += id_wait.eq(self.info.held)

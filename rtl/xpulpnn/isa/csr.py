@@ -1,7 +1,7 @@
 """CSRs: addresses, names, access, writable bits and reset values (guide, "Control and status registers")."""
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.machine import IRQ_BITS, MACHINE_MODE, WORD_MASK, XLEN
@@ -15,6 +15,10 @@ MCAUSE_INTERRUPT = 1 << MCAUSE_INTERRUPT_BIT
 
 MCOUNTINHIBIT_CY_BIT, MCOUNTINHIBIT_IR_BIT = 0, 2  # Bits of mcountinhibit that stop mcycle and minstret.
 MTVEC_VECTORED = 1  # Mode bit of mtvec: interrupts go to entries of a table, exceptions to its first.
+
+DCSR_STEP_BIT, DCSR_STOPCOUNT_BIT, DCSR_STEPIE_BIT, DCSR_EBREAKM_BIT = 2, 10, 11, 15
+DCSR_CAUSE_LSB, DCSR_CAUSE_BITS, DCSR_VERSION_LSB = 6, 3, 28
+DEBUG_VERSION = 4  # Field xdebugver of dcsr: the specification of 2019, 0.13.2.
 
 MTVEC_BASE_LSB = 8
 MTVEC_BASE = WORD_MASK & ~((1 << MTVEC_BASE_LSB) - 1)
@@ -35,6 +39,7 @@ class CsrGroup(Enum):
     BASE = "always"
     HWLOOP = "with XpulpV2"
     PERFORMANCE = "with the PULP performance counters"
+    DEBUG = "with debug mode, and while the core is in it"
 
 
 class ResetSource(Enum):
@@ -70,6 +75,15 @@ class Csr:
     writable: int = 0  # mask of the bits that a write changes; the others keep their reset value
     group: CsrGroup = CsrGroup.BASE  # when the register exists
     source: ResetSource = ResetSource.CONSTANT  # where the rest of the reset value comes from
+
+
+class DebugCause(IntEnum):
+    """Why debug mode was entered: field ``cause`` of dcsr."""
+
+    EBREAK = 1  # ebreak, with ebreakm
+    TRIGGER = 2  # a trigger
+    HALT_REQUEST = 3  # the request of the debug module, which may be there when the core starts
+    STEP = 4  # an instruction has been executed or has trapped, with step
 
 
 _RW, _RO, _WI, _WO = CsrAccess
@@ -119,6 +133,17 @@ CSRS: tuple[Csr, ...] = (
     Csr(0x79F, "pccrall", _WO, writable=ALL_BITS, group=CsrGroup.PERFORMANCE),
     Csr(0xCC0, "pcer", _RW, writable=(1 << len(PERFORMANCE_EVENTS)) - 1, group=CsrGroup.PERFORMANCE),
     Csr(0xCC1, "pcmr", _RW, reset=0b11, writable=0b11, group=CsrGroup.PERFORMANCE),
+    Csr(
+        0x7B0,
+        "dcsr",
+        _RW,
+        reset=DEBUG_VERSION << DCSR_VERSION_LSB | 1 << DCSR_STOPCOUNT_BIT | MACHINE_MODE,
+        writable=1 << DCSR_EBREAKM_BIT | 1 << DCSR_STEPIE_BIT | 1 << DCSR_STOPCOUNT_BIT | 1 << DCSR_STEP_BIT,
+        group=CsrGroup.DEBUG,
+    ),
+    Csr(0x7B1, "dpc", _RW, writable=ALL_BITS - 1, group=CsrGroup.DEBUG),
+    Csr(0x7B2, "dscratch0", _RW, writable=ALL_BITS, group=CsrGroup.DEBUG),
+    Csr(0x7B3, "dscratch1", _RW, writable=ALL_BITS, group=CsrGroup.DEBUG),
 )
 """All registers; an address that is not here is illegal to read or write."""
 

@@ -49,6 +49,7 @@ class Extension(Enum):
     ZICSR = "Zicsr"  # CSR access
     ZIFENCEI = "Zifencei"  # fence.i
     PRIV = "Priv"  # machine mode
+    SDEXT = "Sdext"  # debug mode
     XPULPV2 = "XpulpV2"  # post-increment and register-offset access, hardware loops, scalar DSP, SIMD on 16 and 8 bit
     XPULPNN = "XpulpNN"  # SIMD and dot products on 4 and 2 bit
     XPULPML_NN = "XpulpMLnn"  # Mac&Load, both factors from the NN-RF

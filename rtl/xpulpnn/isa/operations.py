@@ -77,6 +77,7 @@ _SYSTEM = {
     "ecall": Operation("call of the environment", "trap(11)"),
     "ebreak": Operation("breakpoint", "trap(3)"),
     "mret": Operation("return from a trap", "MIE = MPIE\nMPIE = 1\npc = mepc"),
+    "dret": Operation("return from debug mode, outside of which it is illegal", "pc = dpc"),
     "wfi": Operation("sleep until an enabled interrupt is pending, whatever MIE is", "wait(mip & mie)"),
 }
 

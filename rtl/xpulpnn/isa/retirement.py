@@ -31,6 +31,7 @@ class WaitCause(IntEnum):
     LOOP = 14  # A hardware loop counts an iteration in EX, or fetching went past its end.
     SYNC = 15  # fence.i and wfi wait for what is older, what acts in ID for an access; fetching starts behind fence.i.
     SLEEP = 16  # wfi waits for an interrupt.
+    DEBUG = 17  # The core is in debug mode, or fetching starts in it or behind it.
 
 
 class RetirementField(NamedTuple):
@@ -52,7 +53,7 @@ RETIREMENT_FIELDS = (
     RetirementField("trap", 1, "it raises an exception and has no other effect"),
     RetirementField("intr", 1, "it is the first of an interrupt handler"),
     RetirementField("cause", 6, "interrupt bit and code of mcause: of the trap, or of the interrupt with intr"),
-    RetirementField("halt", 1, "always 0: nothing halts the core"),
+    RetirementField("halt", 1, "always 0: nothing halts the core for good"),
     RetirementField("mode", 2, "privilege mode: 3, machine"),
     RetirementField("ixl", 2, "register width: 1, 32 bits"),
     RetirementField("rs1_addr", 5, "register in field rs1 of the expanded instruction"),

@@ -35,9 +35,9 @@ def _rows(
         yield Insn(mnemonic, word, operands, extension, op or mnemonic.removeprefix("p."))
 
 
-def _privileged(name: str, funct7: str, rs2: str) -> Insn:
+def _privileged(name: str, funct7: str, rs2: str, extension: Extension = Extension.PRIV) -> Insn:
     word = pattern(SYSTEM, "000", funct7, rs2=rs2, rs1="00000", rd="00000")
-    return Insn(name, word, "", Extension.PRIV, name)
+    return Insn(name, word, "", extension, name)
 
 
 _rv32i = partial(_rows, Extension.RV32I)
@@ -76,8 +76,9 @@ SYSTEM_ROWS = (
     _privileged("ebreak", "0000000", "00001"),
     _privileged("mret", "0011000", "00010"),
     _privileged("wfi", "0001000", "00101"),
+    _privileged("dret", "0111101", "10010", Extension.SDEXT),
 )
-"""Zicsr, Zifencei and the privileged instructions."""
+"""Zicsr, Zifencei, the privileged instructions and that of debug mode."""
 
 _xpulpv2 = partial(_rows, Extension.XPULPV2)
 

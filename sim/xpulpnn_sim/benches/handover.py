@@ -5,8 +5,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS, apply_settings
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import ToolError
+from xpulpnn.field_values import apply_settings
 
 SEED_VARIABLE = "XPULPNN_SEED"
 DATA_VARIABLE = "XPULPNN_BENCH_DATA"

@@ -6,8 +6,9 @@ from typing import Annotated, TypeVar
 
 from cyclopts import Parameter, Token
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, apply_settings, preset
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, preset
 from xpulpnn.errors import ConfigError, InputError
+from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.cli.options import Count, Preset, Probability, Repeated, arguments, listed
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES

@@ -10,8 +10,9 @@ from typing import Annotated, Any, get_args
 from cyclopts import Parameter
 from rich.table import Table
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig, Multiplier, apply_settings, preset
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig, Multiplier, preset
 from xpulpnn.errors import ConfigError, InputError
+from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.cli.common import finish, progress_bar, table, tell
 from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Configuration

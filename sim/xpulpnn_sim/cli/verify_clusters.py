@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Annotated, Any, get_args
 
-from xpulpnn.config import Arbiter, ClusterConfig, apply_settings, preset
+from xpulpnn.config import Arbiter, ClusterConfig, preset
+from xpulpnn.field_values import apply_settings
 from xpulpnn_sim.cli.common import FAILED, OK, pairs, progress_bar, table, tell, write_json
 from xpulpnn_sim.cli.configurations import IDEAL, icache_bytes
 from xpulpnn_sim.cli.options import Count, Numbers, Words, arguments, command, listed, rule

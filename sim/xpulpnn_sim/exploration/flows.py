@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from xpulpnn.config import ClusterConfig, apply_settings
+from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError, LayerError, XpulpnnError
+from xpulpnn.field_values import apply_settings
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, run_cluster_case

@@ -10,17 +10,9 @@ from math import prod
 from pathlib import Path
 from shlex import join
 
-from xpulpnn.config import (
-    CLUSTER_PRESETS,
-    PRESETS,
-    ClusterConfig,
-    CoreConfig,
-    DotpConfig,
-    apply_settings,
-    preset,
-    with_setting,
-)
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, DotpConfig, preset
 from xpulpnn.errors import ConfigError, InputError
+from xpulpnn.field_values import apply_settings, with_setting
 from xpulpnn_sim.exploration.results import Configuration
 from xpulpnn_sim.tools.top_names import ALL_TOPS, CLUSTER_NAMES, chosen_names
 

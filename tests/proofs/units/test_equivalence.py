@@ -7,7 +7,8 @@ from typing import Any, get_args
 import pytest
 from tests.programs import read_results
 
-from xpulpnn.config import Adders, apply_settings, preset
+from xpulpnn.config import Adders, preset
+from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.cli import prove_units
 from xpulpnn_sim.cli.main import execute_command

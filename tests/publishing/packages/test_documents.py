@@ -10,9 +10,10 @@ from tempfile import gettempdir
 
 import pytest
 
-from xpulpnn.config import PRESETS, ClusterConfig, CoreConfig, apply_settings
+from xpulpnn.config import PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.emit.members import member_meanings
 from xpulpnn.errors import ConfigError
+from xpulpnn.field_values import apply_settings
 from xpulpnn_sim.publishing.packages import documents
 from xpulpnn_sim.publishing.packages.assemble import package_files
 from xpulpnn_sim.publishing.packages.design import Design

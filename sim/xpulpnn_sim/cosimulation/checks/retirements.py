@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.csr import CSRS, PERFORMANCE_EVENTS, CsrAccess
+from xpulpnn.isa.csr import CSRS, PERFORMANCE_EVENTS, CsrAccess, CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.cosimulation.model.model import U32, Block, RetirementChain, Windows
@@ -326,7 +326,7 @@ def _csr_table(config: CoreConfig, boot_address: int, hart_id: int | None) -> ND
     is_xpulp = config.extensions != BASE_EXTENSIONS
     csrs = SimulatedCsrs(boot_address, hart_id or 0, config.csr_groups, is_xpulp=is_xpulp)
     rows: list[tuple[int, ...]] = []
-    for csr in (csr for csr in CSRS if csr.group in config.csr_groups):
+    for csr in (csr for csr in CSRS if csr.group in config.csr_groups - {CsrGroup.DEBUG}):
         flags = CsrFlag.PRESENT
         flags |= CsrFlag.READ_ONLY if csr.access is CsrAccess.RO else 0
         flags |= CsrFlag.FREE if csr.name in _FREE_CSRS or (csr.name == "mhartid" and hart_id is None) else 0

@@ -52,7 +52,8 @@ def backend_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
 
 def core_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
     """The core with its retirement port."""
-    hart = Adapter(HART, {name: name for name in (*HART.seen, *HART.driven)})
+    there = {port["name"] for port in manifest["ports"]}
+    hart = Adapter(HART, {name: name for name in (*HART.seen, *HART.driven) if name in there})
     adapters = (_bus(FETCH, "instr"), _bus(DATA, "data"), hart, _retirement(manifest, "rvfi_"))
     return Rig(verilog=verilog, manifest=manifest, adapters=adapters)
 

@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import hart_number
-from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.machine import IRQ_LINES, WORD_BYTES
+from xpulpnn_sim.reference.bare.debugger import EXCEPTION as EXCEPTION_ADDRESS
+from xpulpnn_sim.reference.bare.debugger import HALT as HALT_ADDRESS
+from xpulpnn_sim.reference.bare.debugger import STEPPING, debugger
 from xpulpnn_sim.reference.programs.elf import Executable, Window, windows
 
 USUAL_L2_BYTES = 8 << 20  # memory that networks may take unless another size is given
@@ -19,6 +22,7 @@ USUAL_L2_BYTES = 8 << 20  # memory that networks may take unless another size is
 WATCHDOG_CYCLES = 100_000  # cycles without a retirement after which a hart is taken to hang
 
 _FULL_SCALE = 1 << 32
+HALT = IRQ_LINES  # Number of the request to halt among interrupt lines.
 ALL_CYCLES = (0, (1 << 64) - 1)
 
 
@@ -41,12 +45,16 @@ class Machine:
     l2_bytes: int = USUAL_L2_BYTES
     #: irq_rate: Probability per cycle that one of the usable interrupt lines rises, which falls when it is taken.
     irq_rate: float = 0.0
-    irqs: tuple[tuple[int, int], ...] = ()  #: Cycle and number of lines that rise.
+    #: irqs: Cycle and number of lines that rise; the line HALT is the request to halt of a core with debug mode.
+    irqs: tuple[tuple[int, int], ...] = ()
+    halt_rate: float = 0.0  #: Probability per cycle that a core with debug mode is asked to halt.
+    #: debugger: Program in the place of the debug module, see :mod:`xpulpnn_sim.reference.bare.debugger`.
+    debugger: str = STEPPING
     seed: int = 0  #: Of all random choices.
     max_cycles: int = 1_000_000_000  #: The run is given up after so many.
 
     def __post_init__(self) -> None:
-        for name in ("grant_stalls", "fetch_grant_stalls", "irq_rate"):
+        for name in ("grant_stalls", "fetch_grant_stalls", "irq_rate", "halt_rate"):
             if not 0 <= getattr(self, name) < 1:
                 words, value = name.replace("_", " "), getattr(self, name)
                 raise InputError(f"{words} must be a probability of at least 0 and below 1, not {value}")
@@ -70,6 +78,14 @@ class Machine:
         names = (one.name for one in fields(cls) if one.name not in more)
         return cls(**{name: getattr(options, name) for name in names if hasattr(options, name)}, **more)
 
+    @property
+    def debug_memory(self) -> dict[int, NDArray[np.uint8]]:
+        """Memory in the place of the debug module, by base address; none if no core halts."""
+        if not self.halt_rate and all(line != HALT for _, line in self.irqs):
+            return {}
+        place = debugger(self.debugger, self.seed)
+        return {place.address: np.frombuffer(bytearray(place.data.ljust(place.size, b"\0")), np.uint8)}
+
     def settings(self) -> dict[str, int]:
         """The same as fields of SETTINGS."""
         return {
@@ -79,6 +95,9 @@ class Machine:
             "fetch_grant_stall": int(self.fetch_grant_stalls * _FULL_SCALE),
             "fetch_latency": self.fetch_latency,
             "irq_rate": int(self.irq_rate * _FULL_SCALE),
+            "halt_rate": int(self.halt_rate * _FULL_SCALE),
+            "debug_halt_addr": HALT_ADDRESS,
+            "debug_exception_addr": EXCEPTION_ADDRESS,
             "seed": self.seed & (_FULL_SCALE - 1),
             "hart_id": self.hart_id,
             "watchdog": WATCHDOG_CYCLES,

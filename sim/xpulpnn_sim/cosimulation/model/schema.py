@@ -137,8 +137,8 @@ LINE_EVENT = 128
 and timers. ``address`` is the word of the lines."""
 
 WAITED = "halt"
-"""Column of records: a bit for each :class:`WaitCause` met since the retirement before. No core halts, so that the
-column is free."""
+"""Column of records: a bit for each :class:`WaitCause` met since the retirement before. No core halts for good, so that
+the column is free."""
 
 STALLS: Sequence[WaitCause | DeviceWait] = (*WaitCause, *DeviceWait)  # columns of an account
 
@@ -161,7 +161,8 @@ def _dtype(wide: str, words: str) -> np.dtype[np.void]:
 SETTINGS = _dtype(
     "dump_from dump_to",
     "grant_stall response_latency fetch_grant_stall fetch_latency irq_rate seed boot_addr hart_id tohost "
-    "collect watchdog sparse dump_instructions data_latency bank_hash tcdm_bytes",
+    "collect watchdog sparse dump_instructions data_latency bank_hash tcdm_bytes "
+    "halt_rate debug_halt_addr debug_exception_addr unused",
 )
 """Parameters of a run. Probabilities count in 2**-32; ``collect``: retirements and grants are recorded; ``sparse``:
 addresses outside every window are memory too, first read as 0; ``dump_*``: cycles or instructions in the waveform;
@@ -193,7 +194,8 @@ ACTIVITY = _dtype("first last", "read written")
 WINDOW = _dtype("place", "base size")
 """Words of memory; ``place`` is where their content is, or 0 if the bus answers them with an error."""
 
-INTERRUPT = _dtype("cycle", "line unused")  # a line that rises at a cycle, of hart 0
+INTERRUPT = _dtype("cycle", "line unused")
+"""A line that rises at a cycle, of hart 0; number IRQ_LINES is the request to halt."""
 
 STREAM_INSN = _dtype("", "word pc kind")  # one instruction of the text of a stream
 
@@ -234,7 +236,12 @@ _OBI_DRIVEN = ("gnt", "rvalid", "err", "rdata", "rdata_high")
 FETCH = PortKind("fetch", ("req", "addr"), _OBI_DRIVEN)
 DATA = PortKind("data", ("req", "addr", "we", "be", "wdata", "hart"), _OBI_DRIVEN)
 STREAM = PortKind("stream", ("ready", "jump", "jump_target", "branch", "branch_target"), ("valid", "word", "pc"))
-HART = PortKind("hart", ("irq_ack", "irq_id", "core_sleep"), ("irq", "boot_addr", "hart_id", "fetch_enable"))
+DEBUG_DRIVEN = ("debug_req", "debug_halt_addr", "debug_exception_addr")
+HART = PortKind(
+    "hart",
+    ("irq_ack", "irq_id", "core_sleep", "debug_mode"),
+    ("irq", "boot_addr", "hart_id", "fetch_enable", *DEBUG_DRIVEN),
+)
 _RETIRE_SEEN = (
     *("valid", "wait", "trap", "cause", "pc_rdata", "pc_wdata", "insn"),
     *("mem_addr", "mem_rmask", "mem_wmask"),
@@ -278,6 +285,7 @@ _CONSTANTS = {
     "CAUSE_INTERRUPT": CAUSE_INTERRUPT,
     "LOOP_CSRS": csr_address("lpstart1") - csr_address("lpstart0"),
     "INSN_BYTES": machine.WORD_BYTES,
+    "IRQ_LINES": machine.IRQ_LINES,
     "RECORD_WORDS": len(WORD_FIELDS),
     **{
         name: getattr(csr if hasattr(csr, name) else machine, name)

@@ -15,7 +15,11 @@ from xpulpnn_sim.reference.iss.fetched import Fetched
 
 _FIELD_LSB = {"rs1": 15, "rs2": 20, "rd": 7}
 _MAJOR = 0x7F
-_EXCEPTIONS = {"ecall": ExceptionCause.ENVIRONMENT_CALL, "ebreak": ExceptionCause.BREAKPOINT}
+_EXCEPTIONS = {
+    "ecall": ExceptionCause.ENVIRONMENT_CALL,
+    "ebreak": ExceptionCause.BREAKPOINT,
+    "dret": ExceptionCause.ILLEGAL_INSTRUCTION,  # outside of debug mode, in which nothing is checked
+}
 _CSR_OPS = {"csrrw": Action.CSR_WRITE, "csrrs": Action.CSR_SET, "csrrc": Action.CSR_CLEAR}
 _LOOP_OPS = {
     "lp.starti": Action.SET_LOOP_START,

@@ -78,7 +78,7 @@ def run_program(
     require_core(executable.cores, config.core, str(executable.path), core_name(config.core))
     require_fitting(executable, config, machine.ram)
     library = library or model_library(engine_of(config), config, trace=waves is not None)
-    memory = load_memory(executable, (*machine.ram, *memory_of(config)))
+    memory, debug_memory = load_memory(executable, (*machine.ram, *memory_of(config))), machine.debug_memory
     checkers = [*also]
     if check:
         checkers.append(retirement_check(executable, config, machine, library))
@@ -98,7 +98,7 @@ def run_program(
         library,
         len(harts),
         settings,
-        memory,
+        memory | debug_memory,
         machine,
         waves=waves,
         checkers=checkers,
@@ -120,6 +120,7 @@ def run_program(
         if closing is not None:
             closing()
     result.output = bytes(host.printed)
+    result.memory = memory | debug_memory
     return result
 
 

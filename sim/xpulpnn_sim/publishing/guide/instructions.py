@@ -38,7 +38,7 @@ GROUPS: dict[str, Callable[[Insn], bool]] = {
     "rv32i": _extension(Extension.RV32I),
     "rv32m": _extension(Extension.RV32M),
     "rv32c": _extension(Extension.RV32C),
-    "system": _extension(Extension.ZICSR, Extension.ZIFENCEI, Extension.PRIV),
+    "system": _extension(Extension.ZICSR, Extension.ZIFENCEI, Extension.PRIV, Extension.SDEXT),
     "memory": lambda insn: _is_scalar(insn) and (insn.is_load or insn.is_store),
     "loops": lambda insn: insn.op in _LOOPS,
     "branches": lambda insn: _is_scalar(insn) and insn.is_branch,

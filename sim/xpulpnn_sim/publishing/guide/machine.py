@@ -169,7 +169,7 @@ def _extensions() -> Iterator[Sequence[str]]:
     for extension, content in comments_beside(Extension).items():
         count = sum(insn.extension is extension and not insn.alias for insn in INSNS)
         has = [name for name, config in PRESETS.items() if extension in config.extensions]
-        shown = "every core" if extension in BASE_EXTENSIONS else ", ".join(has) or "none yet"
+        shown = "every core" if extension in BASE_EXTENSIONS else ", ".join(has) or "on request"
         yield escape(extension.value), escape(content), str(count), escape(shown)
 
 

@@ -58,7 +58,7 @@ ARITHMETIC = (
 )
 """Groups whose rows change nothing but their destination."""
 
-_SPECIAL = frozenset({"jal", "jalr", "fence", "fence.i", "ecall", "ebreak", "mret", "wfi"})
+_SPECIAL = frozenset({"jal", "jalr", "fence", "fence.i", "ecall", "ebreak", "mret", "wfi", "dret"})
 _OWN_FORM = frozenset({"c.addi16sp"})  # rows that write reserved registers; the generator places them itself
 
 

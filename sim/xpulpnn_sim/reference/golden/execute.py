@@ -74,6 +74,7 @@ SEQUENCER_OPS = (
     "ecall",
     "ebreak",
     "mret",
+    "dret",
     "wfi",
     "csrrw",
     "csrrs",

@@ -94,6 +94,7 @@ class Iss:
         groups = {CsrGroup.BASE}
         groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()
         groups |= {CsrGroup.PERFORMANCE} if performance_counters else set()
+        groups |= {CsrGroup.DEBUG} if Extension.SDEXT in extensions else set()
         is_xpulp = bool(extensions - BASE_EXTENSIONS)
         self.csrs = SimulatedCsrs(boot_address, hart_id, frozenset(groups), is_xpulp=is_xpulp)
         self.last_pc: int | None = None  # address of the instruction executed last
@@ -207,7 +208,7 @@ class Iss:
         if isinstance(fetched, int):
             return self._trap(Step(pc, word=fetched, cause=ExceptionCause.ILLEGAL_INSTRUCTION))
         insn, word, regs = fetched.insn, fetched.word, state.regs
-        if insn.op in CSR_OPS and not csr_is_legal(fetched, csrs):
+        if insn.op == "dret" or (insn.op in CSR_OPS and not csr_is_legal(fetched, csrs)):
             return self._trap(Step(pc, insn, word, ExceptionCause.ILLEGAL_INSTRUCTION))
         operation = self._operation(pc, fetched)
         inhibit, enabled_events = csrs["mcountinhibit"], csrs.counted_events

@@ -176,5 +176,8 @@ def csr_is_legal(fetched: Fetched, csrs: SimulatedCsrs) -> bool:
     """Return whether the register exists and, if it is read-only, is only read: csrrs and csrrc with x0 or a zero
     immediate, which is in the field rs1 as well, only read."""
     csr = csrs.find(fetched.operands["csr"])
+    if csr is None or csr.group is CsrGroup.DEBUG:
+        # no instruction of debug mode is simulated
+        return False
     writes = fetched.insn.op == "csrrw" or fetched.rs1 != 0
-    return csr is not None and (csr.access is not CsrAccess.RO or not writes)
+    return csr.access is not CsrAccess.RO or not writes

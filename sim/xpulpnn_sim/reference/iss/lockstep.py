@@ -7,7 +7,7 @@ from typing import Any
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CLUSTER_EVENTS, CSR_BY_NAME, MSTATUS_MIE, MTVEC_BASE, MTVEC_VECTORED, PERFORMANCE_EVENTS
 from xpulpnn.isa.machine import ADDRESS_SPACE, IRQ_BITS, IRQ_PRIORITY, VECTOR_BYTES, ExceptionCause
-from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT
+from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, WaitCause
 from xpulpnn_sim.reference.iss.core import CSR_OPS, Iss
 from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sim.reference.iss.session import HostChannel, Observer, loaded_memory
@@ -44,6 +44,7 @@ _NAMES = RETIREMENT.names or ()
 _AT = {name: position for position, name in enumerate(_NAMES)}
 _TRAP, _INTR, _CAUSE, _PC = (_AT[name] for name in ("trap", "intr", "cause", "pc_rdata"))
 _RD_WE, _RD_ADDR, _RD_WDATA = (_AT[name] for name in ("rd_we", "rd_addr", "rd_wdata"))
+_WAITED = _AT["halt"]  # in records of a simulated design the causes of waits before it, a bit each
 _BASE_WE, _BASE_ADDR = _AT["base_we"], _AT["base_addr"]
 _ALWAYS = tuple(
     (name, _AT[name]) for name in ("insn", "trap", "cause", "nn_we", "rd2_we", "mem_rmask", "mem_wmask", "pc_wdata")
@@ -175,6 +176,9 @@ class Lockstep:
 
     def _watch_interrupts(self, record: Record, level: int) -> None:
         csrs = self.iss.csrs
+        if record[_WAITED] >> WaitCause.DEBUG & 1:
+            # single steps may leave interrupts off
+            self._waiting = 0
         ready = level & csrs["mie"] & IRQ_BITS if csrs["mstatus"] & MSTATUS_MIE else 0
         self._waiting = self._waiting + 1 if ready else 0
         if self._waiting > PATIENCE:

@@ -35,7 +35,7 @@ NOT_TAKEN = -1  # what follows an instruction that only a transfer of control ch
 
 _Effects = StatementEffects[PythonValue, PythonValue]
 
-_SLOW = frozenset({"CSR", "trap", "wait", "MIE"})  # names in statements of what has to be executed step by step
+_SLOW = frozenset({"CSR", "trap", "wait", "MIE", "dpc"})  # names in statements of what has to be executed step by step
 _LEADING = frozenset({"CSR", "MIE", *LOOPS})  # names in statements that change where a hardware loop leads
 
 _NAMESPACE = {"mul": mul, **ELEMENT_NAMES, **{name: FUNCTIONS[name] for name in ("quotient", "remainder", "sx", "zx")}}

@@ -30,6 +30,8 @@ _LATENCIES = (1, 1, 2, 5)
 _IDEAL_CHANCE = 0.2
 _RATES = (0.0, 0.003, 0.005)
 """Interrupts per cycle with an ideal memory. With more, handlers would leave the program no time."""
+_HALT_RATES = (0.001, 0.005, 0.02)
+_HALT_CYCLES = 400  # that a halt with its single steps takes, about, with an ideal memory
 MAX_CYCLES = 2_000_000  # A program that runs longer has failed
 Fault = Callable[[Iss, Retired], None]  # Called after every retirement; may change both
 Listener = Callable[[Records], None]  # Takes the retirements of a run, block by block
@@ -50,10 +52,20 @@ def random_machine(seed: int, chosen: Mapping[str, float]) -> Machine:
     machine = replace(machine, **chosen)
     if "irq_rate" in chosen:
         return machine
-    # about how many times longer a program takes than with an ideal memory
+    return replace(machine, irq_rate=round(rng.choice(_RATES) / _slowness(machine), 6))
+
+
+def _slowness(machine: Machine) -> float:
+    """About how many times longer a program takes than with an ideal memory."""
     latency = max(machine.response_latency, machine.fetch_latency)
-    slowness = latency / (1 - max(machine.grant_stalls, machine.fetch_grant_stalls))
-    return replace(machine, irq_rate=round(rng.choice(_RATES) / slowness, 6))
+    return latency / (1 - max(machine.grant_stalls, machine.fetch_grant_stalls))
+
+
+def with_halts(machine: Machine, seed: int) -> Machine:
+    """The machine of the random program ``seed`` with requests to halt, and interrupts rarer by the time these take."""
+    rate = machine.halt_rate or Random(f"halts {seed}").choice(_HALT_RATES)
+    irq_rate = machine.irq_rate / (1 + _HALT_CYCLES * rate)
+    return replace(machine, halt_rate=round(rate / _slowness(machine), 6), irq_rate=round(irq_rate, 6))
 
 
 def shown_machine(machine: Machine) -> str:
@@ -61,7 +73,8 @@ def shown_machine(machine: Machine) -> str:
     changed = [
         f"{field.name} {getattr(machine, field.name)}"
         for field in fields(machine)
-        if field.name not in ("seed", "max_cycles", "bus_errors") and getattr(machine, field.name) != field.default
+        if field.name not in ("seed", "max_cycles", "bus_errors", "debugger")
+        and getattr(machine, field.name) != field.default
     ]
     return ", ".join(changed) or "ideal memory, no interrupts"
 

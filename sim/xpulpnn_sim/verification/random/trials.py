@@ -25,7 +25,7 @@ from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.reference.programs.trace import Records
 from xpulpnn_sim.tools.jobs import Pool, executor, versions_of
 from xpulpnn_sim.tools.worker_process import CallError
-from xpulpnn_sim.verification.random.designs import DESIGNS, Design, Verdict, random_machine, shown_machine
+from xpulpnn_sim.verification.random.designs import DESIGNS, Design, Verdict, random_machine, shown_machine, with_halts
 from xpulpnn_sim.verification.random.generator import BUDGET, generate
 from xpulpnn_sim.verification.random.shrink import RUNS, ShrinkCase, Shrinker
 
@@ -134,6 +134,8 @@ class Plan:
     def case(self, seed: int) -> ShrinkCase:
         """The program ``seed`` and its machine."""
         machine = random_machine(seed, self.chosen)
+        if self.config.debug:
+            machine = with_halts(machine, seed)
         return ShrinkCase(generate(self.config, seed, interrupts=machine.irq_rate > 0, budget=BUDGET), machine)
 
     def command(self, seed: int) -> str:

@@ -41,6 +41,8 @@ class Driver {
             driven.hart[hart].boot_addr = chosen.boot_addr;
             driven.hart[hart].hart_id = chosen.hart_id + hart;
             driven.hart[hart].fetch_enable = 1;
+            driven.hart[hart].debug_halt_addr = chosen.debug_halt_addr;
+            driven.hart[hart].debug_exception_addr = chosen.debug_exception_addr;
         }
         driven.collect = chosen.collect;
         drive();
@@ -77,7 +79,7 @@ class Driver {
             if (!TOGETHER && !buses_[port].kept(out.req, out.addr, out.we, out.be, out.wdata)) {
                 status.events |= LOST_REQUEST;
             }
-            if (out.req && buses_[port].grant) access(cycle, port, out);
+            if (out.req && buses_[port].grant) access(cycle, port, out, !TOGETHER && seen.hart[0].debug_mode);
             buses_[port].advance(cycle + 1);
         }
         for (uint32_t bank = 0; bank < BANKS; ++bank) {
@@ -191,10 +193,11 @@ class Driver {
         status.hart = hart < HARTS ? hart : 0;
     }
 
-    void access(uint64_t cycle, uint32_t port, const DataOut& out) {
+    // What is accessed in debug mode belongs to no retirement.
+    void access(uint64_t cycle, uint32_t port, const DataOut& out, bool debug_mode) {
         HartStatus& state = harts[out.hart < HARTS ? out.hart : 0];
         const bool inside = buses_[port].request(cycle, out.addr, out.we, out.be, out.wdata);
-        log({cycle, out.hart, out.addr, out.we, out.be, out.wdata, 0});
+        if (!debug_mode) log({cycle, out.hart, out.addr, out.we, out.be, out.wdata, 0});
         if (__builtin_expect(!inside, 0)) {
             if (!state.bad_since) {
                 state.bad_since = cycle;
@@ -210,7 +213,7 @@ class Driver {
     void watch(uint64_t cycle, uint32_t hart, const Observed& seen) {
         HartStatus& state = harts[hart];
         const RetireOut& out = seen.retire[hart];
-        const bool quiet = !state.lines && !settings.irq_rate && next_ == interrupts.size();
+        const bool quiet = !state.lines && !settings.irq_rate && !settings.halt_rate && next_ == interrupts.size();
         uint32_t events = 0;
         if (out.valid) {
             // older instructions retire before or together with the request of an access
@@ -288,9 +291,14 @@ class Driver {
             state.lines &= ~(1u << seen.irq_id);
             ++state.interrupts;
         }
+        uint32_t& halt = driven.hart[hart].debug_req;
+        if (seen.debug_mode) halt = 0;
         while (__builtin_expect(hart == 0 && next_ < interrupts.size() && interrupts[next_].cycle <= cycle, 0)) {
-            state.lines |= 1u << interrupts[next_++].line;
+            const uint32_t line = interrupts[next_++].line;
+            if (line == IRQ_LINES) halt = 1;
+            else state.lines |= 1u << line;
         }
+        if (settings.halt_rate && !seen.debug_mode && random_.next() < settings.halt_rate) halt = 1;
         if (settings.irq_rate && random_.next() < settings.irq_rate) {
             state.lines |= 1u << USABLE_LINES[random_.next() % (sizeof USABLE_LINES / sizeof *USABLE_LINES)];
         }

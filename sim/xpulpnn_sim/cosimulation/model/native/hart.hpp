@@ -314,7 +314,9 @@ class Hart {
     // An interrupt that stays pending and enabled must be taken soon.
     void watch() {
         const bool ready = csrs_[CSR_MSTATUS].value & MSTATUS_MIE && irq_lines_[position_] & csrs_[CSR_MIE].value;
-        waiting_ = ready ? waiting_ + 1 : 0;
+        // single steps may leave interrupts off
+        const bool halted = record_->halt >> DEBUG & 1;
+        waiting_ = ready && !halted ? waiting_ + 1 : 0;
         if (__builtin_expect(waiting_ > PATIENCE, 0)) add(offsetof(Retirement, intr), 1, 0);
     }
 

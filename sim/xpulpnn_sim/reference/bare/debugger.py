@@ -1,0 +1,51 @@
+"""Programs in the place of a debug module: what a core executes when it halts."""
+
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn_sim.reference.programs.elf import Segment
+from xpulpnn_sw.assembly.asm import assemble
+
+BASE, SIZE = 0x1A11_0000, 0x1000  # Memory of a debug module in the PULP platforms
+HALT, EXCEPTION = BASE + 0x800, BASE + 0x808
+"""Addresses to go to when a core halts, and for exceptions in debug mode. Below them is memory for data."""
+
+STEPPING = """
+    # a word at random, after some of which all begins again by ebreak
+    csrrw zero, dscratch0, a0; csrrw zero, dscratch1, a1; lui a0, 0x1a110; sw a2, 0x20(a0)
+    lw a1, 0(a0); slli a2, a1, 13; xor a1, a1, a2; srli a2, a1, 17; xor a1, a1, a2; slli a2, a1, 5; xor a1, a1, a2
+    sw a1, 0(a0); andi a2, a1, 0x1c; bne a2, zero, once
+    lw a2, 0x20(a0); csrrs a1, dscratch1, zero; csrrs a0, dscratch0, zero; ebreak
+    once:
+    # entries are counted, by cause
+    csrrs a2, dcsr, zero; srli a2, a2, 4; andi a2, a2, 0x1c; add a2, a2, a0
+    lw a1, 0x40(a2); addi a1, a1, 1; sw a1, 0x40(a2)
+    # what debug mode treats in its own way
+    lw a1, 0(a0); andi a2, a1, 0x60; bne a2, zero, calm
+    wfi; andi a2, a1, 0x180; beq a2, zero, illegal; addi a2, a2, -0x80; beq a2, zero, unread
+    ecall
+    illegal: .half 0
+    unread: lw a1, 0(zero)
+    failed: lui a0, 0x1a110; lw a1, 0x60(a0); addi a1, a1, 1; sw a1, 0x60(a0)
+    calm:
+    # steps are left, or are drawn
+    lw a2, 4(a0); beq a2, zero, chooses
+    addi a2, a2, -1; sw a2, 4(a0); bne a2, zero, resumes
+    csrrci zero, dcsr, 4; jal zero, resumes
+    chooses:
+    lw a1, 0(a0); slli a2, a1, 22; blt a2, zero, resumes
+    srli a2, a1, 12; andi a2, a2, 15; addi a2, a2, 1; sw a2, 4(a0); csrrsi zero, dcsr, 4
+    lui a2, 1; srli a2, a2, 1; csrrc zero, dcsr, a2; slli a1, a1, 20; blt a1, zero, resumes
+    csrrs zero, dcsr, a2
+    resumes: lw a2, 0x20(a0); csrrs a1, dscratch1, zero; csrrs a0, dscratch0, zero; dret
+"""
+"""Steps a few instructions, or none, and goes on; what it does in between must not show."""
+
+
+def debugger(text: str, seed: int = 0) -> Segment:
+    """The memory in the place of a debug module: a program with the label ``failed`` for exceptions, and data.
+
+    The first word of the data is ``seed``, or another number if that is 0.
+    """
+    head = "jal zero, halted\n.word 0\njal zero, failed\nhalted:\n"
+    code = assemble(head + text.replace(";", "\n"), HALT).to_bytes()
+    data = (seed or 1).to_bytes(WORD_BYTES, "little").ljust(HALT - BASE, b"\0")
+    return Segment(BASE, data + code, SIZE)

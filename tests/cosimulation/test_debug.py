@@ -1,0 +1,178 @@
+"""Debug mode of the core, with programs in the place of a debug module; expected values are those of the specification.
+
+A program calls code of its own in debug mode: ``ebreak`` with the address in s10.
+"""
+
+import struct
+from dataclasses import dataclass, replace
+
+import pytest
+
+from xpulpnn.config import PRESETS
+from xpulpnn.isa.csr import DebugCause
+from xpulpnn.isa.machine import ENTRY
+from xpulpnn_sim.cosimulation.model.machine import HALT, Machine
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.reference.bare.debugger import BASE
+from xpulpnn_sim.reference.bare.layout import BUS_ERRORS, FAILING, UNFETCHED
+from xpulpnn_sim.reference.directed.case import directed
+from xpulpnn_sim.verification.random.designs import core_design
+from xpulpnn_sim.verification.random.trials import Plan, run_seed
+
+pytestmark = [pytest.mark.cosim, pytest.mark.flow]
+
+CONFIG = replace(PRESETS["xpulpnn2"], debug=True)
+
+MONITOR = """
+    csrrw zero, dscratch0, a0; csrrw zero, dscratch1, a1; lui a0, 0x1a110; sw a2, 0x20(a0)
+    # dpc and dcsr are logged
+    lw a1, 4(a0); addi a2, a1, 8; sw a2, 4(a0); add a1, a1, a0
+    csrrs a2, dpc, zero; sw a2, 0x100(a1); csrrs a2, dcsr, zero; sw a2, 0x104(a1)
+    srli a2, a2, 6; andi a2, a2, 7; addi a1, a2, -1; beq a1, zero, called
+    addi a1, a2, -3; bne a1, zero, stepped
+    lui a1, 8; csrrs zero, dcsr, a1; jal zero, resumes
+    # so many steps as word 8 says
+    stepped: lw a1, 8(a0); addi a1, a1, -1; sw a1, 8(a0); bne a1, zero, resumes
+    csrrci zero, dcsr, 4
+    resumes: lui a0, 0x1a110; lw a2, 0x20(a0); csrrs a1, dscratch1, zero; csrrs a0, dscratch0, zero; dret
+    # ebreak is left behind
+    called: csrrs a1, dpc, zero; lhu a2, 0(a1); andi a2, a2, 3; addi a2, a2, -3; beq a2, zero, wide
+    addi a1, a1, -2
+    wide: addi a1, a1, 4; csrrw zero, dpc, a1
+    csrrs a1, dscratch1, zero; csrrs a0, dscratch0, zero; beq s10, zero, resumes; jalr s9, 0(s10)
+    # a0 and a1 are results of what was called
+    lui a2, 0x1a110; lw a2, 0x20(a2); dret
+    failed: lui a2, 0x1a110; lw s8, 0xc(a2); addi s8, s8, 1; sw s8, 0xc(a2); jalr zero, 0(s9)
+"""
+LOG, STEPS, FAILED = 0x100, 8, 0xC
+ENTERED = 0x4000_0403  # dcsr behind reset, without cause
+EBREAKM, STEPIE, STEP = 0x8000, 0x800, 4
+
+
+@dataclass
+class Outcome:
+    """Findings in the memory of a run."""
+
+    problems: list[str]
+    log: list[tuple[int, int]]
+    failed: int
+    symbols: dict[str, int]
+
+
+def run(head, text, *, irqs=((0, HALT),), debugger=MONITOR, handlers=None, ok=True):
+    case = directed(head, text, **({"handlers": handlers} if handlers else {}))
+    executable = case.program().executable()
+    machine = Machine(irqs=irqs, debugger=debugger, max_cycles=30_000, bus_errors=BUS_ERRORS)
+    result = run_program(executable, CONFIG, machine)
+    assert result.exit.ok is ok, result.exit.text
+    size, failed = (int.from_bytes(result.read(BASE + at, 4), "little") for at in (4, FAILED))
+    words = struct.unpack(f"<{size // 4}I", result.read(BASE + LOG, size))
+    log = list(zip(words[::2], words[1::2], strict=True))
+    return Outcome(case.problems(result.read), log, failed, executable.symbols)
+
+
+def entered(cause, more=EBREAKM):
+    return ENTERED | cause << 6 | more
+
+
+def test_halt_on_reset_comes_before_the_first_instruction():
+    outcome = run("reset", "li a0, 3 => a0 3")
+    assert outcome.problems == []
+    assert outcome.log == [(ENTRY, entered(DebugCause.HALT_REQUEST, 0))]
+
+
+def test_registers_and_dret_are_illegal_outside_of_debug_mode():
+    outcome = run(
+        "outside",
+        """
+        li a0, 7; li a5, 0; la s2, 1f
+        1: csrrs a0, dcsr, zero; csrrs a1, mcause, zero; csrrw zero, mcause, zero
+        csrrw a0, dpc, a0; csrrs a2, mcause, zero; csrrw zero, mcause, zero
+        csrrs a0, dscratch0, zero; csrrs a3, mcause, zero; csrrw zero, mcause, zero
+        dret; csrrs a4, mcause, zero => a0 7, a1 2, a2 2, a3 2, a4 2
+        csrrs s3, mepc, zero; sub s3, s3, s2 => s3 40
+        """,
+    )
+    assert outcome.problems == []
+    assert len(outcome.log) == 1
+
+
+def test_registers_of_debug_mode():
+    outcome = run(
+        "inside",
+        """
+        jal zero, 2f
+        1: li a0, -1; csrrs a1, dpc, zero; csrrw zero, dpc, a0; csrrs a3, dpc, zero; csrrw zero, dpc, a1
+        csrrs a1, dcsr, zero; csrrw zero, dcsr, a0; csrrs a4, dcsr, zero; csrrw zero, dcsr, a1
+        csrrw zero, dscratch1, a0; csrrs a5, dscratch1, zero
+        jalr zero, 0(s9)
+        2: la s10, 1b; li a2, 9; ebreak
+        => a2 9, a3 0xfffffffe, a4 0x40008c47, a5 0xffffffff
+        li a0, 0; li s10, 0; c.ebreak; c.addi a0, 5 => a0 5
+        """,
+    )
+    assert outcome.problems == []
+    assert [word for _, word in outcome.log[1:]] == [entered(DebugCause.EBREAK)] * 2
+
+
+def test_exceptions_in_debug_mode_leave_no_trace():
+    outcome = run(
+        "exceptions",
+        f"""
+        jal zero, 8f
+        1: ecall
+        2: .half 0
+        3: li a1, 0x{FAILING[0]:x}; lw a0, 0(a1); jalr zero, 0(s9)
+        4: li a1, 0x{FAILING[0]:x}; sw a0, 0(a1); jalr zero, 0(s9)
+        5: li a1, 0x{UNFETCHED[0]:x}; jalr zero, 0(a1)
+        6: mret
+        8: li a0, 0x5a; csrrw zero, mepc, a0; csrrwi zero, mcause, 7; csrrs s2, mstatus, zero
+        la s10, 1b; ebreak
+        la s10, 2b; ebreak
+        la s10, 3b; ebreak
+        la s10, 4b; ebreak
+        la s10, 5b; ebreak
+        la s10, 6b; ebreak
+        csrrs a2, mepc, zero; csrrs a3, mcause, zero; csrrs s3, mstatus, zero; sub s3, s3, s2
+        => a0 0x5a, a2 0x5a, a3 7, s3 0
+        """,
+    )
+    assert outcome.problems == []
+    assert outcome.failed == 6
+
+
+def test_ebreak_in_debug_mode_begins_again():
+    again = "lui a2, 0x1a110; lw s8, 0x10(a2); addi s8, s8, 1; sw s8, 0x10(a2); addi s8, s8, -5"
+    outcome = run(
+        "ebreak",
+        "li a1, 4 => a1 4",
+        debugger=f"{again}; bne s8, zero, 1f; csrrs a0, dpc, zero; csrrs a1, dcsr, zero; sw a0, 0x100(a2)\n"
+        "sw a1, 0x104(a2); addi a0, zero, 8; sw a0, 4(a2); dret; 1: ebreak; failed: dret",
+    )
+    assert outcome.problems == []
+    assert outcome.log == [(ENTRY, entered(DebugCause.HALT_REQUEST, 0))]
+
+
+def test_halt_wakes_from_wfi():
+    outcome = run("wfi", "csrrw zero, mie, zero; li a0, 1; 1: wfi; li a0, 2 => a0 2", irqs=((0, HALT), (900, HALT)))
+    assert outcome.problems == []
+    assert outcome.log[1][1] == entered(DebugCause.HALT_REQUEST)
+
+
+COUNTING = """
+    jal zero, 2f
+    1: {first}; csrrs a3, minstret, zero; {many} csrrs a4, minstret, zero; sub a4, a4, a3; jalr zero, 0(s9)
+    2: la s10, 1b; ebreak => a4 {counted}
+"""
+
+
+@pytest.mark.parametrize(("first", "counted"), [("c.nop", 0), ("li a0, 0x400; csrrc zero, dcsr, a0", 11)])
+def test_instructions_of_debug_mode_are_counted_on_request(first, counted):
+    assert run("counting", COUNTING.format(first=first, many="addi a0, a0, 1; " * 10, counted=counted)).problems == []
+
+
+def test_random_programs_with_halts():
+    plan = Plan(config=CONFIG, label="")
+    for seed in range(4):
+        result = run_seed(seed, plan, core_design)
+        assert result.verdict.reason.value == "pass", f"{seed}: {result.verdict.text}"
