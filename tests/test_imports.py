@@ -79,6 +79,9 @@ ARROWS = {
     "rtl/xpulpnn/arith": Arrows((*HARDWARE, "xpulpnn.arith"), (GATES,)),
     "rtl/xpulpnn/dotp": Arrows((*HARDWARE, "xpulpnn.arith", "xpulpnn.dotp"), (GATES,)),
     "rtl/xpulpnn/core": Arrows((*HARDWARE, "xpulpnn.arith", "xpulpnn.dotp", "xpulpnn.core"), (GATES,)),
+    "rtl/xpulpnn/debug": Arrows(
+        (*HARDWARE, "xpulpnn.core", "xpulpnn.debug", "xpulpnn_sw.assembly.asm"), (GATES,)
+    ),  # the program of halted harts is assembled
     "rtl/xpulpnn/cluster": Arrows((*HARDWARE, "xpulpnn.core", "xpulpnn.cluster"), (GATES,)),
     "rtl/xpulpnn/emit": Arrows((*DESCRIPTION, "xpulpnn.emit"), (GATES,)),
     "rtl/xpulpnn/verilog.py": Arrows((*DESCRIPTION, "xpulpnn.emit"), (GATES,)),

@@ -129,9 +129,10 @@ class _Emission:
             if isinstance(child, Instance | MemoryInstance) or inner is None:
                 children.append((name, None))
                 continue
+            child, domain = hierarchy.renamed(child)
             module = self.convert(inner, child)
             children.append((name, module))
-            instance = hierarchy.instance(module, self.known[module].clocking, inner)
+            instance = hierarchy.instance(module, self.known[module].clocking, inner, domain)
             fragment.subfragments[index] = (instance, name, src_loc)
         key = hierarchy.likeness(component, fragment, children)
         if key is None or key not in self._converted:

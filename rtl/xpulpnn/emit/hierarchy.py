@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from amaranth.back import rtlil
-from amaranth.hdl import ClockSignal, Fragment, Instance, MemoryInstance, ResetSignal, Signal, Value
+from amaranth.hdl import ClockSignal, DomainRenamer, Fragment, Instance, MemoryInstance, ResetSignal, Signal, Value
 from amaranth.lib import wiring
 
 from xpulpnn.errors import ToolError
@@ -82,13 +82,22 @@ def likeness(component: wiring.Component, fragment: Fragment, children: list[tup
     return type(component), attributes, tuple(ports), tuple(children), repr(fragment.statements)
 
 
-def instance(module: str, clocking: Iterable[str], component: wiring.Component) -> Instance:
-    """An instance of the module of a component, with the clocks and resets that Amaranth added to its ports."""
+def renamed(fragment: Fragment) -> tuple[Fragment, str]:
+    """A fragment in its own domain again, and the domain that its surroundings have put it into."""
+    domain = fragment.domain_renames.get("sync", "sync")
+    return fragment if domain == "sync" else Fragment.get(DomainRenamer({domain: "sync"})(fragment), None), domain
+
+
+def instance(module: str, clocking: Iterable[str], component: wiring.Component, sync: str = "sync") -> Instance:
+    """An instance of the module of a component, with the clocks and resets that Amaranth added to its ports.
+
+    The main domain of the component is the domain ``sync`` of its surroundings.
+    """
     ports = (port for port in component_ports(component) if port.width)
     connections: dict[str, Any] = {f"{port.direction[0]}_{port.name}": port.value for port in ports}
     for name in clocking:
         domain, _, kind = name.rpartition("_")
-        connections[f"i_{name}"] = {"clk": ClockSignal, "rst": ResetSignal}[kind](domain or "sync")
+        connections[f"i_{name}"] = {"clk": ClockSignal, "rst": ResetSignal}[kind](domain or sync)
     return Instance(module, **connections)
 
 

@@ -52,6 +52,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn.isa.table import enabled, find
 from xpulpnn.verilog import EmittedVerilog, emit
+from xpulpnn_sim.benches.debug_units import debug_units
 from xpulpnn_sim.benches.handover import configured
 from xpulpnn_sim.benches.runner import SIMULATORS
 
@@ -390,5 +391,6 @@ UNITS: Mapping[str, BenchedUnit] = {
     "axi-ext": _axi(lambda: AxiBridge(XLEN), XLEN),
     "axi-refill": _axi(AxiRefill, EXT_DATA_BITS, writes=False),
     "cluster-axi": _configured("cluster_axi", ClusterAxi, _SMALL_CLUSTER),
+    **{name: _plain(bench, make, **told) for name, (bench, make, told) in debug_units().items()},
 }
 """The units by name: how each is built, and what its bench is told."""

@@ -7,11 +7,12 @@ from typing import Annotated, TypeVar
 from cyclopts import Parameter, Token
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, preset
+from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.cli.options import Count, Preset, Probability, Repeated, arguments, listed
-from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
+from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, DEBUG_NAMES
 
 DEFAULT_PRESET = "xpulpnn2"  # the core where neither a command nor a program says otherwise
 
@@ -69,8 +70,11 @@ class Configuration(Settings):
         """The options that describe the same configuration again."""
         return " ".join([f"--preset {self.preset}", *(f"--set {text}" for text in self.settings)])
 
-    def for_top(self, top: str) -> CoreConfig | ClusterConfig:
-        """The configuration of a component; for those of a cluster a preset of a core stands for a cluster of them."""
+    def for_top(self, top: str) -> CoreConfig | ClusterConfig | DebugConfig:
+        """The configuration of a component; for those of a cluster a preset of a core stands for a cluster of them, for
+        those of external debugging it does not matter."""
+        if top in DEBUG_NAMES:
+            return apply_settings(DebugConfig(), self.assignments)
         if top not in CLUSTER_NAMES:
             return self.core
         if self.preset not in CLUSTER_PRESETS and self.preset not in PRESETS:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from rich.table import Table
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.field_values import apply_settings
 from xpulpnn.verilog import Reset
 from xpulpnn_sim.cli.common import finish, progress_bar, table, tell
@@ -25,7 +25,7 @@ from xpulpnn_sim.proofs.emitter.emission import (
 from xpulpnn_sim.proofs.units.cluster_parts import Finding, prove_by_induction
 from xpulpnn_sim.proofs.units.unit_proof import EQUAL
 from xpulpnn_sim.tools.top_names import ALL_TOPS, CLUSTER_NAMES, chosen_names
-from xpulpnn_sim.tools.tops import emit_top
+from xpulpnn_sim.tools.tops import AnyConfig, emit_top
 
 _CLUSTER_TITLE = "what holds in every cycle after a reset, by induction over the clock edges"
 
@@ -129,7 +129,7 @@ class EmitterOptions(Configuration, Timeout, Json):
     timeout: Seconds = 120.0
     """Seconds for one module."""
 
-    def designs(self) -> dict[str, CoreConfig | ClusterConfig]:
+    def designs(self) -> dict[str, AnyConfig]:
         """Configurations to emit, by preset."""
         known = CLUSTER_PRESETS if self.top in CLUSTER_NAMES else PRESETS
         names = list(known) if self.preset == _ALL else [self.preset]
@@ -164,7 +164,7 @@ def prove_emitter_command(options: EmitterOptions) -> int:
 
 
 def _new_modules(
-    preset: str, config: CoreConfig | ClusterConfig, options: EmitterOptions, presets: dict[EmissionSource, list[str]]
+    preset: str, config: AnyConfig, options: EmitterOptions, presets: dict[EmissionSource, list[str]]
 ) -> list[EmissionSource]:
     """Modules of a preset that no earlier one has; notes in ``presets`` which modules it has."""
     design = emit_top(options.top, config, reset=options.reset, initial=options.initial == "on")

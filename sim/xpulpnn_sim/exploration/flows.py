@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from xpulpnn.config import ClusterConfig
+from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import InputError, LayerError, XpulpnnError
 from xpulpnn.field_values import apply_settings
 from xpulpnn_sim.cosimulation.model.libraries import simulated
@@ -78,6 +79,7 @@ class KernelSpec:
 
     def case(self, config: Configuration) -> Case:
         """The kernel on a core or on all cores of a cluster, every instruction checked."""
+        assert not isinstance(config, DebugConfig)
         return Case(
             layer=self.layer,
             precision=short_precision(self.kernel, self.bits),
@@ -153,6 +155,7 @@ class EnergyStep:
         from xpulpnn_sim.exploration.energy.estimate import estimate_energy, kernel_workload, program_workload
         from xpulpnn_sim.exploration.energy.programs import general_code
 
+        assert not isinstance(design.config, DebugConfig)
         config, case = design.config.core, self.spec and replace(self.spec.case(design.config), config=design.config)
         if case is not None and isinstance(design.config, ClusterConfig):
             result, files = estimate_cluster(case, self.library, self.window, self.yosys)

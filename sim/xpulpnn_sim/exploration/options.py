@@ -11,10 +11,11 @@ from pathlib import Path
 from shlex import join
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, DotpConfig, preset
+from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.field_values import apply_settings, with_setting
 from xpulpnn_sim.exploration.results import Configuration
-from xpulpnn_sim.tools.top_names import ALL_TOPS, CLUSTER_NAMES, chosen_names
+from xpulpnn_sim.tools.top_names import ALL_TOPS, CLUSTER_NAMES, DEBUG_NAMES, chosen_names
 
 MOST_COMBINATIONS = 100_000  # of presets and swept values; more take long to look at, let alone to run
 
@@ -82,8 +83,11 @@ def parse_space(
     top: str, presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]
 ) -> tuple[list[str], dict[str, str], dict[str, list[str]]]:
     """Presets, common settings and swept values as :func:`build_space` takes them; raises :class:`InputError`."""
-    usual = ClusterConfig() if top in CLUSTER_NAMES else CoreConfig()
-    known = (*CLUSTER_PRESETS, *PRESETS) if top in CLUSTER_NAMES else tuple(PRESETS)
+    usual, known = CoreConfig(), tuple(PRESETS)
+    if top in CLUSTER_NAMES:
+        usual, known = ClusterConfig(), (*CLUSTER_PRESETS, *PRESETS)
+    elif top in DEBUG_NAMES:
+        usual, known = DebugConfig(), (DEBUG_PRESET,)
     common, swept = dict[str, str](), dict[str, list[str]]()
     for key, value in _split(settings, "set", "KEY=VALUE"):
         if key in common:
@@ -103,8 +107,11 @@ def make_point(top: str, name: str, changes: Mapping[str, str]) -> Point | Skipp
     """The preset ``name`` with ``changes``, or why it cannot be built."""
     label = " ".join([name, *(f"{key}={text.replace(',', '+')}" for key, text in changes.items())])
     try:
-        cluster = top in CLUSTER_NAMES
-        base = CLUSTER_PRESETS.get(name) or ClusterConfig(core=preset(name)) if cluster else preset(name)
+        if top in DEBUG_NAMES:
+            base = DebugConfig()
+        else:
+            cluster = top in CLUSTER_NAMES
+            base = CLUSTER_PRESETS.get(name) or ClusterConfig(core=preset(name)) if cluster else preset(name)
         config = apply_settings(base, changes)
         _check_top(top, config)
     except ConfigError as error:
@@ -148,7 +155,7 @@ def _check_top(top: str, config: Configuration) -> None:
         ):
             if top == name and missing:
                 raise ConfigError(f"{rule} for {name}, not {0 if name == 'icache' else 'false'}")
-    elif top == "nnrf" and not config.mac_load:
+    elif isinstance(config, CoreConfig) and top == "nnrf" and not config.mac_load:
         raise ConfigError("mac_load_nn or mac_load_cu must be true for nnrf, not both false")
 
 
@@ -157,6 +164,7 @@ WHOLE_CLUSTERS = (CLUSTER, "cluster-axi")  # components that are mapped part by 
 
 DEFAULT_TOP = "ex-stage"
 DEFAULT_PRESET, DEFAULT_CLUSTER_PRESET = "xpulpnn", "cluster"
+DEBUG_PRESET = "debug"  # the only one of components of external debugging
 DEFAULT_SEEDS = 3
 DEFAULT_TIMEOUT_S = 3600.0
 DEFAULT_OUTPUT = Path("build/explore")
@@ -208,7 +216,7 @@ class ExploreOptions:
             if number is not None and number < 1:
                 raise InputError(f"{name} must be at least 1, not {number}")
         swept = next((name for name in _SWEPT if getattr(self, name)), "")
-        part = self.component in CLUSTER_NAMES and self.component not in WHOLE_CLUSTERS
+        part = self.component in (*CLUSTER_NAMES, *DEBUG_NAMES) and self.component not in WHOLE_CLUSTERS
         runs = next((name for name in ("kernel", "energy", "general") if getattr(self, name)), "")
         for is_wrong, rule in (
             (self.search_seed < 0, f"search_seed must be at least 0, not {self.search_seed}"),
@@ -238,6 +246,8 @@ class ExploreOptions:
     @property
     def presets(self) -> tuple[str, ...]:
         """Presets to start from, as they are given."""
+        if self.component in DEBUG_NAMES:
+            return self.preset or (DEBUG_PRESET,)
         return self.preset or ((DEFAULT_CLUSTER_PRESET,) if self.component in CLUSTER_NAMES else (DEFAULT_PRESET,))
 
     @property

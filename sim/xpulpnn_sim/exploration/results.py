@@ -10,10 +10,12 @@ from statistics import median_low
 from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 
 from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.debug.config import DebugConfig
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.tools.results import cached_results, digest, sources_digest
 
-Configuration = CoreConfig | ClusterConfig  # of a point: of a component of a core, or of one of a cluster
+Configuration = CoreConfig | ClusterConfig | DebugConfig
+"""Of a point: of a component of a core, of a cluster, or of external debugging, which runs no programs."""
 
 _Record = TypeVar("_Record")
 

@@ -17,7 +17,7 @@ from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.exploration.options import WHOLE_CLUSTERS, Point, Skipped, Space, make_point
 from xpulpnn_sim.exploration.results import Configuration, PointResult
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
-from xpulpnn_sim.tools.top_names import CLUSTER_NAMES
+from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, DEBUG_NAMES
 
 _PS_PER_NS = 1e3
 
@@ -144,7 +144,7 @@ _OF_TOP: Mapping[str, frozenset[str]] = {
     "mult": frozenset({"multiplier"}),
     "simd-alu": frozenset({"shifter"}),
     "nnrf": frozenset(),
-    **{top: frozenset[str]() for top in CLUSTER_NAMES if top not in WHOLE_CLUSTERS},
+    **{top: frozenset[str]() for top in (*CLUSTER_NAMES, *DEBUG_NAMES) if top not in WHOLE_CLUSTERS},
 }
 """Choices of structure that components have; all others have every one."""
 

@@ -32,4 +32,6 @@ CLUSTER_NAMES = (
 )
 """Components of a cluster."""
 
-ALL_TOPS = (*CORE_NAMES, *CLUSTER_NAMES)  # all that can be generated
+DEBUG_NAMES = ("dm", "jtag-dtm")  # components of external debugging
+
+ALL_TOPS = (*CORE_NAMES, *CLUSTER_NAMES, *DEBUG_NAMES)  # all that can be generated

@@ -24,6 +24,9 @@ from xpulpnn.core.quantiser import Quantiser
 from xpulpnn.core.requantiser import Requantiser
 from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.core.wide_mult import multiplier_of
+from xpulpnn.debug.config import DebugConfig
+from xpulpnn.debug.dtm import JtagDtm
+from xpulpnn.debug.module import DebugModule
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
 from xpulpnn.errors import ConfigError
@@ -76,16 +79,23 @@ CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
 }
 """Builders of the components of a cluster."""
 
+DEBUG_TOPS: Mapping[str, Callable[[DebugConfig], wiring.Component]] = {"dm": DebugModule, "jtag-dtm": JtagDtm}
+"""Builders of the components of external debugging."""
 
-def _component(name: str, config: CoreConfig | ClusterConfig) -> wiring.Component:
+AnyConfig = CoreConfig | ClusterConfig | DebugConfig
+
+
+def _component(name: str, config: AnyConfig) -> wiring.Component:
     if isinstance(config, ClusterConfig):
         return CLUSTER_TOPS[name](config)
+    if isinstance(config, DebugConfig):
+        return DEBUG_TOPS[name](config)
     return (TOPS[name] if name in TOPS else UNIT_TOPS[name])(config)
 
 
 def emit_top(
     name: str,
-    config: CoreConfig | ClusterConfig,
+    config: AnyConfig,
     *,
     prefix: str = "",
     reset: Reset = "sync",
@@ -93,9 +103,9 @@ def emit_top(
     command: str = "",
     both_edges: bool = False,
 ) -> EmittedVerilog:
-    """Verilog and manifest of the component ``name``, one of :data:`TOPS`, :data:`UNIT_TOPS` or :data:`CLUSTER_TOPS`.
-    Its module is ``name`` with underscores, after ``prefix``. See :func:`xpulpnn.verilog.emit` for the other
-    options."""
+    """Verilog and manifest of the component ``name``, one of :data:`TOPS`, :data:`UNIT_TOPS`, :data:`CLUSTER_TOPS` or
+    :data:`DEBUG_TOPS`. Its module is ``name`` with underscores, after ``prefix``. See :func:`xpulpnn.verilog.emit` for
+    the other options."""
     return emit(
         _component(name, config),
         name.replace("-", "_"),

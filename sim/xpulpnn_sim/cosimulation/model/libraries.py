@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import xpulpnn
 from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import ToolError
 from xpulpnn.user_cache import alone
 from xpulpnn_sim.cosimulation.model.build import Adapter, Rig, build_model
@@ -123,7 +124,7 @@ def _generator() -> str:
 
 
 def cached_emission(
-    top: str, config: CoreConfig | ClusterConfig, *, both_edges: bool = False
+    top: str, config: CoreConfig | ClusterConfig | DebugConfig, *, both_edges: bool = False
 ) -> tuple[str, dict[str, Any]]:
     """Verilog and manifest of a top, cached under a hash of the generator's sources and the configuration."""
     results = cached_results("designs")

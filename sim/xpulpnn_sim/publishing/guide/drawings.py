@@ -158,7 +158,7 @@ HOUSE = (
     HouseLayer(("xpulpnn_sw.toolchain",), "compilers, C headers, run-time library"),
     HouseLayer(("xpulpnn_sw.assembly",), "assembler, disassembler, loop pass"),
     HouseLayer(
-        ("xpulpnn.cluster", "xpulpnn.core", "xpulpnn.dotp", "xpulpnn.arith", "xpulpnn.emit"),
+        ("xpulpnn.cluster", "xpulpnn.debug", "xpulpnn.core", "xpulpnn.dotp", "xpulpnn.arith", "xpulpnn.emit"),
         "gates and their emission (Amaranth)",
     ),
     HouseLayer(("xpulpnn.isa", "xpulpnn.config", "xpulpnn.config", "xpulpnn.errors"), "facts: standard library only"),

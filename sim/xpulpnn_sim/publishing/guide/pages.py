@@ -13,6 +13,7 @@ from typing import Any, get_args, get_origin
 
 from xpulpnn import config
 from xpulpnn.config import CLUSTER_PRESETS, preset
+from xpulpnn.debug.config import DebugConfig
 from xpulpnn.emit.hierarchy import component_ports
 from xpulpnn.emit.members import declared_meanings, declared_type, member_meanings
 from xpulpnn.emit.names import port_name
@@ -20,7 +21,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.publishing.guide import drawings, html, machine
 from xpulpnn_sim.publishing.guide.instructions import instructions
 from xpulpnn_sim.tools.top_names import ALL_TOPS
-from xpulpnn_sim.tools.tops import CLUSTER_TOPS, TOPS
+from xpulpnn_sim.tools.tops import CLUSTER_TOPS, DEBUG_TOPS, TOPS
 
 _CLOCKING = (
     ("clk", "clock; everything happens on its rising edge"),
@@ -36,8 +37,12 @@ def ports(top: str) -> str:
     if top not in ALL_TOPS:
         raise InputError(f"ports must be of one of {', '.join(ALL_TOPS)}, not {top}")
     # looked at only, never elaborated, of which Amaranth would warn
-    of_cluster = CLUSTER_TOPS.get(top)
-    component = TOPS[top](preset("xpulpnn")) if of_cluster is None else of_cluster(CLUSTER_PRESETS["cluster"])
+    if top in DEBUG_TOPS:
+        component = DEBUG_TOPS[top](DebugConfig())
+    elif top in CLUSTER_TOPS:
+        component = CLUSTER_TOPS[top](CLUSTER_PRESETS["cluster"])
+    else:
+        component = TOPS[top](preset("xpulpnn"))
     meanings = member_meanings(component)
     rows = [[html.code(name), "input", "1", escape(text)] for name, text in _CLOCKING]
     for port in component_ports(component):

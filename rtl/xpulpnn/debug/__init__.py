@@ -1,0 +1,1 @@
+"""External debugging: debug module, JTAG transport, and a core with both."""

@@ -1,0 +1,202 @@
+"""Abstract commands: data registers, program buffer, and the code of a transfer."""
+
+from amaranth.hdl import Cat, Mux, Signal
+from amaranth.lib import data
+
+from xpulpnn.component import Component, In, Out, signals
+from xpulpnn.debug.config import DebugConfig
+from xpulpnn.debug.dmi import AccessSignature
+from xpulpnn.debug.hart_control import flag
+from xpulpnn.debug.rom import NOTHING, DebugCode
+from xpulpnn.isa.debug import (
+    ABSTRACTCS_BUSY_BIT,
+    ABSTRACTCS_CMDERR_LSB,
+    ABSTRACTCS_PROGBUFSIZE_LSB,
+    AUTOEXECPROGBUF_LSB,
+    CMDERR_BITS,
+    COMMAND_SIZE_BITS,
+    COMMAND_SIZE_LSB,
+    COMMAND_TYPE_LSB,
+    COMMAND_WORD,
+    DATA_WORDS,
+    DSCRATCH0,
+    DSCRATCH1,
+    FIRST_REGISTER,
+    PROGRAM_WORDS,
+    CommandError,
+    DmReg,
+)
+from xpulpnn.isa.debug import Command as CommandBit
+from xpulpnn.isa.machine import REGISTERS, XLEN
+
+_REGISTER_BITS = (REGISTERS - 1).bit_length()
+_NUMBER_BITS = FIRST_REGISTER.bit_length()
+SAVED = {8: DSCRATCH0, 9: DSCRATCH1}  # s0 and s1, which the code that waits uses itself, and where they are meanwhile.
+_RD_LSB, _RS2_LSB, _CSR_LSB = 7, 20, 20
+
+
+class CommandWord(data.Struct):
+    """The abstract command that was written last, without what is the same in all that can be executed."""
+
+    number: _NUMBER_BITS  #: Number of the register.
+    write: 1  #: It is written; else it is read.
+    transfer: 1  #: There is a transfer.
+    postexec: 1  #: The program buffer is executed.
+    postincrement: 1  #: The number goes to the next register when all is done.
+    unsupported: 1  #: Another type or size, or a number above all registers.
+
+
+class AbstractCommands(Component):
+    """Registers abstractcs, command, abstractauto, data0, data1 and progbuf0 to progbuf7, and the state of a command.
+
+    A command is looked at in the cycle after its write. One for a halted hart is then offered to it by ``go`` until it
+    has done the transfer; it has ended when the hart halts again. Accesses that must not be while it is executed set
+    the error ``BUSY`` and have no effect. Reset, and a module that is not active, forget everything.
+
+    Parameters
+    ----------
+    config : DebugConfig
+        Number of harts, base of the memory.
+    """
+
+    def __init__(self, config: DebugConfig):
+        harts = config.harts
+        ports = {
+            "access": In(AccessSignature()),  #: Registers.
+            "active": In(1),  #: The module is active.
+            "number": In(max(harts - 1, 1).bit_length()),  #: Number of the selected hart.
+            "halted": In(harts),  #: Harts that have halted.
+            "reset": In(harts),  #: Harts that are held in reset.
+            "halts": In(harts),  #: Harts that have written that they have halted; pulses.
+            "going": In(1),  #: The hart has written that the transfer is done; a pulse.
+            "exception": In(1),  #: The hart has written that it has met an exception; a pulse.
+            "data_writes": In(DATA_WORDS),  #: Data registers that the hart writes.
+            "wdata": In(XLEN),  #: What it writes.
+            "go": Out(harts),  #: The hart that is to begin a command.
+            "transfer": Out(XLEN).array(2),  #: The instructions of its transfer.
+            "runs_program": Out(1),  #: The program buffer comes behind it.
+            "program": Out(XLEN).array(PROGRAM_WORDS),  #: Program buffer.
+            "data": Out(XLEN).array(DATA_WORDS),  #: Data registers.
+        }
+        super().__init__(config, ports)
+
+    def _build(self, m):
+        access, command, error = self.access, Signal(CommandWord), Signal(CommandError)
+        looked_at, under_way, going, failed, busy = signals(1, "looked_at under_way going failed busy")
+        auto = Signal(DATA_WORDS + PROGRAM_WORDS)
+        target, chosen, selected = Signal.like(self.number), *signals(self.config.harts, "chosen selected")
+        ends, lost = signals(1, "ends lost")
+        touched = self._words(m, busy)
+        writes = {
+            name: access.writes & (access.addr == DmReg[name]) for name in ("ABSTRACTCS", "COMMAND", "ABSTRACTAUTO")
+        }
+        m.d.comb += [
+            busy.eq(looked_at | under_way),
+            chosen.eq(1 << target),
+            selected.eq(1 << self.number),
+            self.go.eq(Mux(under_way & going, chosen, 0)),
+            self.runs_program.eq(command.postexec),
+            ends.eq(under_way & ~going & (self.halts & chosen).any()),
+            lost.eq(under_way & (self.reset & chosen).any()),
+        ]
+        with m.If(~busy):
+            with m.If(writes["ABSTRACTCS"]):
+                cleared = access.wdata[ABSTRACTCS_CMDERR_LSB:][:CMDERR_BITS]
+                m.d.sync += error.eq(error & ~cleared)
+            with m.If(writes["ABSTRACTAUTO"]):
+                m.d.sync += auto.eq(Cat(access.wdata[:DATA_WORDS], access.wdata[AUTOEXECPROGBUF_LSB:]))
+            with m.If(error == CommandError.NONE):
+                m.d.sync += looked_at.eq(writes["COMMAND"] | (touched & auto).any())
+                with m.If(writes["COMMAND"]):
+                    m.d.sync += self._written(command)
+        with m.Elif((error == CommandError.NONE) & (touched.any() | Cat(writes.values()).any())):
+            m.d.sync += error.eq(CommandError.BUSY)
+        with m.If(looked_at):
+            m.d.sync += [looked_at.eq(0), failed.eq(0), target.eq(self.number)]
+            beyond = command.number[:-1][_REGISTER_BITS:].any() & command.number[-1]
+            with m.If(command.unsupported | command.transfer & beyond):
+                m.d.sync += error.eq(CommandError.NOT_SUPPORTED)
+            with m.Elif(~(self.halted & selected).any()):
+                m.d.sync += error.eq(CommandError.HALT_RESUME)
+            with m.Else():
+                m.d.sync += [under_way.eq(1), going.eq(1)]
+        with m.If(self.going | self.exception):
+            m.d.sync += going.eq(0)
+        with m.If(under_way & self.exception):
+            m.d.sync += failed.eq(1)
+            with m.If(error == CommandError.NONE):
+                m.d.sync += error.eq(CommandError.EXCEPTION)
+        with m.If(ends | lost):
+            m.d.sync += under_way.eq(0)
+        with m.If(ends & command.postincrement & ~failed):
+            m.d.sync += command.number.eq(command.number + 1)
+        with m.If(lost & (error == CommandError.NONE)):
+            m.d.sync += error.eq(CommandError.HALT_RESUME)
+        with m.If(~self.active):
+            m.d.sync += [looked_at.eq(0), under_way.eq(0), error.eq(CommandError.NONE), auto.eq(0)]
+        self._transfer(m, command)
+        self._read(m, busy, error, auto)
+
+    def _words(self, m, busy):
+        """Data registers and program buffer; returns which of them is accessed."""
+        access = self.access
+        touched = Signal(DATA_WORDS + PROGRAM_WORDS)
+        numbers = [DmReg.DATA0 + index for index in range(DATA_WORDS)]
+        numbers += [DmReg.PROGBUF0 + index for index in range(PROGRAM_WORDS)]
+        for place, (number, word) in enumerate(zip(numbers, (*self.data, *self.program), strict=True)):
+            with m.If(access.addr == number):
+                m.d.comb += [touched[place].eq(access.reads | access.writes), access.rdata.eq(word)]
+            with m.If(access.writes & (access.addr == number) & ~busy):
+                m.d.sync += word.eq(access.wdata)
+        for word, writes in zip(self.data, self.data_writes, strict=True):
+            with m.If(writes):
+                m.d.sync += word.eq(self.wdata)
+        return touched
+
+    def _written(self, command):
+        """Statements that take the command from the word that is written."""
+        word = self.access.wdata
+        transfer = flag(word, CommandBit.TRANSFER)
+        other_size = word[COMMAND_SIZE_LSB:][:COMMAND_SIZE_BITS] != COMMAND_WORD
+        other_number = word[_NUMBER_BITS : XLEN // 2].any()
+        return [
+            command.number.eq(word),
+            command.write.eq(flag(word, CommandBit.WRITE)),
+            command.transfer.eq(transfer),
+            command.postexec.eq(flag(word, CommandBit.POSTEXEC)),
+            command.postincrement.eq(flag(word, CommandBit.POSTINCREMENT)),
+            command.unsupported.eq(word[COMMAND_TYPE_LSB:].any() | transfer & (other_size | other_number)),
+        ]
+
+    def _transfer(self, m, command):
+        """The two instructions that move a register or CSR from or to the first data register."""
+        code = DebugCode.of(self.config)
+        known, number = code.transfers, command.number
+        is_register, csr = Signal(), Signal(_NUMBER_BITS - 1)
+        m.d.comb += [is_register.eq(number[-1]), csr.eq(number)]
+        for register, place in SAVED.items():
+            with m.If(number == FIRST_REGISTER + register):
+                m.d.comb += [is_register.eq(0), csr.eq(place)]
+        first, second = self.transfer
+        with m.If(~command.transfer):
+            m.d.comb += [first.eq(NOTHING), second.eq(NOTHING)]
+        with m.Elif(is_register):
+            stored = known.store_register | number[:_REGISTER_BITS] << _RS2_LSB
+            loaded = known.load_register | number[:_REGISTER_BITS] << _RD_LSB
+            m.d.comb += [first.eq(Mux(command.write, loaded, stored)), second.eq(NOTHING)]
+        with m.Elif(command.write):
+            m.d.comb += [first.eq(known.load_s1), second.eq(known.write_csr | csr << _CSR_LSB)]
+        with m.Else():
+            m.d.comb += [first.eq(known.read_csr | csr << _CSR_LSB), second.eq(known.store_s1)]
+
+    def _read(self, m, busy, error, auto):
+        access = self.access
+        with m.If(access.addr == DmReg.ABSTRACTCS):
+            m.d.comb += access.rdata.eq(
+                PROGRAM_WORDS << ABSTRACTCS_PROGBUFSIZE_LSB
+                | busy << ABSTRACTCS_BUSY_BIT
+                | error << ABSTRACTCS_CMDERR_LSB
+                | DATA_WORDS
+            )
+        with m.If(access.addr == DmReg.ABSTRACTAUTO):
+            m.d.comb += access.rdata.eq(auto[:DATA_WORDS] | auto[DATA_WORDS:] << AUTOEXECPROGBUF_LSB)

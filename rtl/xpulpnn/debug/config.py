@@ -1,0 +1,24 @@
+"""Configuration of debug module and transport."""
+
+from dataclasses import dataclass
+
+from xpulpnn.errors import ConfigError
+from xpulpnn.isa.debug import DEBUG_BASE, DEBUG_BYTES, IDCODE, MAX_HARTS
+from xpulpnn.isa.machine import ADDRESS_SPACE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DebugConfig:
+    """Configuration of the debug module and its transport."""
+
+    harts: int = 1  #: Number of harts, 1 to 32.
+    base: int = DEBUG_BASE  #: Address of the memory that halted harts execute, a multiple of its 4096 bytes.
+    idcode: int = IDCODE  #: Identification of the test access port, an odd number of 32 bits.
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.harts <= MAX_HARTS:
+            raise ConfigError(f"harts must be 1 to {MAX_HARTS}, not {self.harts}")
+        if self.base % DEBUG_BYTES or not 0 <= self.base < ADDRESS_SPACE:
+            raise ConfigError(f"base must be a multiple of {DEBUG_BYTES} in 32 bits, not {self.base:#x}")
+        if not (self.idcode & 1 and 0 < self.idcode < ADDRESS_SPACE):
+            raise ConfigError(f"idcode must be an odd number of 32 bits, not {self.idcode:#x}")

@@ -1,0 +1,96 @@
+"""The transport of the debug module by JTAG."""
+
+from amaranth.hdl import Cat, Mux, Signal
+from amaranth.lib.cdc import FFSynchronizer
+
+from xpulpnn.component import Component, In, Out, signals
+from xpulpnn.debug.config import DebugConfig
+from xpulpnn.debug.dmi import DmiSignature
+from xpulpnn.debug.hart_control import flag
+from xpulpnn.debug.tap import Tap
+from xpulpnn.isa.debug import (
+    DMI_ADDRESS_BITS,
+    DTMCS_ABITS_LSB,
+    DTMCS_DMIHARDRESET,
+    DTMCS_DMIRESET,
+    DTMCS_IDLE_LSB,
+    DTMCS_STAT_LSB,
+    DTMCS_VERSION,
+    IDLE_CYCLES,
+    DmiOp,
+    TapRegister,
+)
+from xpulpnn.isa.machine import XLEN
+
+_OP_BITS = 2
+_SHIFTED_BITS = _OP_BITS + XLEN + DMI_ADDRESS_BITS
+
+
+class JtagDtm(Component):
+    """Leads accesses from a test access port to the debug module (RISC-V Debug Specification 0.13.2, chapter 6).
+
+    An access crosses from the clock TCK, domain ``tck``, to the module's by a handshake of four phases: request,
+    answer, and both taken back, each through two registers; address and data stay as they are meanwhile. So a reset of
+    either side in the middle of an access leaves nothing behind: at most the access is made again. An access that is
+    asked for, or whose outcome is asked for, before it is done sets the sticky error ``BUSY``. dmihardreset does what
+    dmireset does, as every access is answered while the module has a clock.
+
+    Parameters
+    ----------
+    config : DebugConfig
+        Identification of the port.
+    """
+
+    tms: In(1)  #: Mode select.
+    tdi: In(1)  #: Serial data in.
+    tdo: Out(1)  #: Serial data out, from the falling edge of TCK on.
+    tdo_enable: Out(1)  #: ``tdo`` is to be driven.
+    dmi: Out(DmiSignature())  #: The debug module.
+
+    def __init__(self, config: DebugConfig):
+        super().__init__(config)
+
+    def _build(self, m):
+        m.submodules.tap = tap = Tap()
+        m.d.comb += [tap.tms.eq(self.tms), tap.tdi.eq(self.tdi)]
+        m.d.comb += [self.tdo.eq(tap.tdo), self.tdo_enable.eq(tap.tdo_enable)]
+        shifted, address, word = Signal(_SHIFTED_BITS), Signal(DMI_ADDRESS_BITS), Signal(XLEN)
+        write, request, answered, sticky = signals(1, "write request answered sticky")
+        m.d.comb += tap.data_out.eq(shifted[0])
+        status = Mux(sticky, DmiOp.BUSY, DmiOp.SUCCESS)
+        is_dmi, is_dtmcs = tap.instruction == TapRegister.DMI, tap.instruction == TapRegister.DTMCS
+        dtmcs = DTMCS_VERSION | DMI_ADDRESS_BITS << DTMCS_ABITS_LSB | IDLE_CYCLES << DTMCS_IDLE_LSB
+        with m.If(tap.capture):
+            with m.If(is_dmi):
+                m.d.tck += [
+                    shifted.eq(Cat(Mux(request, DmiOp.BUSY, status), self.dmi.rdata, address)),
+                    sticky.eq(sticky | request),
+                ]
+            with m.Elif(is_dtmcs):
+                m.d.tck += shifted.eq(dtmcs | status << DTMCS_STAT_LSB)
+            with m.Else():
+                m.d.tck += shifted.eq(self.config.idcode)
+        with m.If(tap.shift):
+            m.d.tck += shifted.eq(Cat(shifted[1:], self.tdi))
+            with m.If(~is_dmi):
+                m.d.tck += shifted[XLEN - 1].eq(self.tdi)
+        op = shifted[:_OP_BITS]
+        with m.If(tap.update & is_dtmcs & (flag(shifted, DTMCS_DMIRESET) | flag(shifted, DTMCS_DMIHARDRESET))):
+            m.d.tck += sticky.eq(0)
+        asked = tap.update & is_dmi & ((op == DmiOp.READ) | (op == DmiOp.WRITE)) & ~sticky
+        with m.If(asked & (request | answered)):
+            m.d.tck += sticky.eq(1)
+        with m.Elif(asked):
+            m.d.tck += [request.eq(1), write.eq(op == DmiOp.WRITE), Cat(word, address).eq(shifted[_OP_BITS:])]
+        with m.Elif(answered):
+            m.d.tck += request.eq(0)
+        self._cross(m, request, answered)
+        m.d.comb += [self.dmi.write.eq(write), self.dmi.addr.eq(address), self.dmi.wdata.eq(word)]
+
+    def _cross(self, m, request, answered):
+        """The handshake: the module is asked once for every request, and answers until it is taken back."""
+        asked, done = signals(1, "asked done")
+        m.submodules.to_module = FFSynchronizer(request, asked)
+        m.submodules.to_port = FFSynchronizer(done, answered, o_domain="tck")
+        m.d.comb += self.dmi.valid.eq(asked & ~done)
+        m.d.sync += done.eq(asked)

@@ -1,0 +1,146 @@
+"""State of the harts that are debugged: selection, halting, resuming, reset."""
+
+from amaranth.hdl import Cat, Const, Mux, Signal
+
+from xpulpnn.component import Component, In, Out, follow_case, signals
+from xpulpnn.debug.config import DebugConfig
+from xpulpnn.debug.dmi import AccessSignature
+from xpulpnn.isa.debug import (
+    HARTINFO_NSCRATCH_LSB,
+    HARTSELLO_LSB,
+    MAX_HARTS,
+    SCRATCH_CSRS,
+    STATUS_AUTHENTICATED,
+    STATUS_IMPEBREAK,
+    STATUS_VERSION,
+    Control,
+    DmReg,
+    Status,
+)
+
+
+def flag(word, bit):
+    """The bit of ``word`` that a flag of one bit stands for."""
+    return word[bit.bit_length() - 1]
+
+
+class HartControl(Component):
+    """Registers dmcontrol, dmstatus, hartinfo, hart array mask and haltsum0, and the state of each hart behind them.
+
+    A request to halt stays with its hart until it is taken back. A hart counts as halted or running by what it writes
+    into the debug module's memory; a reset makes it running. Reset, and a module that is not active, leave nothing
+    requested; which harts are halted, and which have been reset, is kept while the module is not active.
+
+    Parameters
+    ----------
+    config : DebugConfig
+        Number of harts.
+    """
+
+    def __init__(self, config: DebugConfig):
+        harts = config.harts
+        ports = {
+            "access": In(AccessSignature()),  #: Registers.
+            "active": In(1),  #: The module is active, ``access`` none otherwise but to dmcontrol.
+            "unavailable": In(harts),  #: Harts that cannot be debugged now.
+            "halts": In(harts),  #: Harts that have written that they have halted; pulses.
+            "resumes": In(harts),  #: Harts that have written that they resume; pulses.
+            "activate": Out(1),  #: Value of dmactive that is being written, valid with ``controls``.
+            "controls": Out(1),  #: dmcontrol is being written.
+            "number": Out(max(harts - 1, 1).bit_length()),  #: Number of the selected hart, hartsel.
+            "halted": Out(harts),  #: Harts that have halted.
+            "resuming": Out(harts),  #: Harts that are to resume.
+            "debug_req": Out(harts),  #: Harts that are to halt.
+            "reset": Out(harts),  #: Harts that are held in reset.
+            "ndmreset": Out(1),  #: Everything but the debug module is held in reset.
+        }
+        super().__init__(config, ports)
+
+    def _build(self, m):
+        harts, access = self.config.harts, self.access
+        hasel, hart_reset, ndmreset, works = signals(1, "hasel hart_reset ndmreset works")
+        have_reset = Signal(harts, init=-1)
+        resume_ack, mask, selected, chosen = signals(harts, "resume_ack mask selected chosen")
+        self._select(m, self.number, hasel, mask, selected)
+        wanted = access.wdata[HARTSELLO_LSB:][: len(self.number)]
+        self._select(m, wanted, flag(access.wdata, Control.HASEL), mask, chosen)
+        halt, resume = flag(access.wdata, Control.HALTREQ), flag(access.wdata, Control.RESUMEREQ)
+        changed = Signal(harts)
+        m.d.comb += [
+            self.controls.eq(access.writes & (access.addr == DmReg.DMCONTROL)),
+            self.activate.eq(flag(access.wdata, Control.DMACTIVE)),
+            works.eq(self.active & (self.activate | ~self.controls)),
+            changed.eq(Mux(self.controls & works, chosen, 0)),
+            self.ndmreset.eq(ndmreset),
+            self.reset.eq(ndmreset.replicate(harts) | hart_reset.replicate(harts) & selected),
+        ]
+        with m.If(~works):
+            m.d.sync += [
+                *(register.eq(0) for register in (hasel, hart_reset, ndmreset, self.number, mask)),
+                *(register.eq(0) for register in (self.debug_req, self.resuming, resume_ack)),
+            ]
+        with m.Elif(self.controls):
+            m.d.sync += [
+                hasel.eq(flag(access.wdata, Control.HASEL)),
+                hart_reset.eq(flag(access.wdata, Control.HARTRESET)),
+                ndmreset.eq(flag(access.wdata, Control.NDMRESET)),
+                self.number.eq(wanted),
+                self.debug_req.eq(Mux(halt, self.debug_req | chosen, self.debug_req & ~chosen)),
+            ]
+        with m.Elif(access.writes & (access.addr == DmReg.HAWINDOW)):
+            m.d.sync += mask.eq(access.wdata)
+        resumed = Mux(resume & ~halt, changed, 0)
+        acknowledged = Mux(flag(access.wdata, Control.ACKHAVERESET), changed, 0)
+        m.d.sync += [
+            self.halted.eq((self.halted | self.halts) & ~self.resumes & ~self.reset),
+            have_reset.eq(have_reset & ~acknowledged | self.reset),
+        ]
+        with m.If(works):
+            m.d.sync += [
+                self.resuming.eq((self.resuming | resumed & self.halted) & ~self.resumes & ~self.reset),
+                resume_ack.eq((resume_ack | self.resumes) & ~resumed),
+            ]
+        states = {
+            Status.HALTED: self.halted & ~self.unavailable,
+            Status.RUNNING: ~(self.halted | self.unavailable | self.reset),
+            Status.UNAVAIL: self.unavailable | self.reset & ~self.halted,
+            Status.RESUMEACK: resume_ack,
+            Status.HAVERESET: have_reset,
+        }
+        self._read(m, Cat(hasel, hart_reset, ndmreset), mask, self._status(selected, states))
+
+    def _select(self, m, number, hasel, mask, selected):
+        """The harts that are selected by a number and, if so, by the hart array mask."""
+        with m.If(hasel):
+            m.d.comb += selected.eq(mask)
+        for hart in range(self.config.harts):
+            with m.If(number == hart):
+                m.d.comb += selected[hart].eq(1)
+
+    def _status(self, selected, states):
+        """The word of dmstatus; a number without a hart is selected too."""
+        word = Const(STATUS_VERSION | STATUS_AUTHENTICATED | STATUS_IMPEBREAK, MAX_HARTS)
+        nobody = self.number >= self.config.harts
+        for place, having in states.items():
+            some, all_of_them = (selected & having).any(), ~(selected & ~having).any() & ~nobody
+            word = word | some << place | all_of_them << place + 1
+        return word | nobody << Status.NONEXISTENT | (nobody & ~selected.any()) << Status.NONEXISTENT + 1
+
+    def _read(self, m, control, mask, status):
+        hasel, hart_reset, ndmreset = control
+        dmcontrol = Signal(MAX_HARTS)
+        m.d.comb += [
+            dmcontrol[HARTSELLO_LSB:][: len(self.number)].eq(self.number),
+            flag(dmcontrol, Control.HASEL).eq(hasel),
+            flag(dmcontrol, Control.HARTRESET).eq(hart_reset),
+            flag(dmcontrol, Control.NDMRESET).eq(ndmreset),
+            flag(dmcontrol, Control.DMACTIVE).eq(self.active),
+        ]
+        values = {
+            DmReg.DMCONTROL: dmcontrol,
+            DmReg.DMSTATUS: status,
+            DmReg.HARTINFO: Const(SCRATCH_CSRS << HARTINFO_NSCRATCH_LSB),
+            DmReg.HAWINDOW: mask,
+            DmReg.HALTSUM0: self.halted,
+        }
+        follow_case(m, self.access.rdata, self.access.addr, values)

@@ -1,0 +1,33 @@
+"""Fetches and data accesses of a hart at the debug module's memory."""
+
+from amaranth.hdl import Mux, Signal
+
+from xpulpnn.component import Component, In, Out, following
+from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
+
+
+class MemoryShare(Component):
+    """Leads fetches and data accesses to a memory that answers in the next cycle. Data accesses go first."""
+
+    instr: In(InstructionPortSignature())  #: Fetches.
+    data: In(ObiSignature())  #: Data accesses.
+    memory: Out(ObiSignature())  #: The memory.
+
+    def _build(self, m):
+        instr, accesses, memory = self.instr, self.data, self.memory
+        last = Signal()
+        m.d.comb += [
+            memory.req.eq(instr.req | accesses.req),
+            memory.addr.eq(Mux(accesses.req, accesses.addr, instr.addr)),
+            memory.we.eq(accesses.req & accesses.we),
+            memory.be.eq(Mux(accesses.req, accesses.be, -1)),
+            memory.wdata.eq(accesses.wdata),
+            accesses.gnt.eq(memory.gnt),
+            instr.gnt.eq(memory.gnt & ~accesses.req),
+            accesses.rvalid.eq(memory.rvalid & last),
+            instr.rvalid.eq(memory.rvalid & ~last),
+            *following(accesses, memory, "rdata", "err"),
+            *following(instr, memory, "rdata", "err"),
+        ]
+        with m.If(memory.req & memory.gnt):
+            m.d.sync += last.eq(accesses.req)

@@ -1,0 +1,81 @@
+"""The debug module."""
+
+from amaranth.hdl import Signal
+
+from xpulpnn.component import Component, In, Out, connect, flipped, following
+from xpulpnn.core.obi import ObiSignature
+from xpulpnn.debug.command import AbstractCommands
+from xpulpnn.debug.config import DebugConfig
+from xpulpnn.debug.dmi import DmiSignature
+from xpulpnn.debug.hart_control import HartControl
+from xpulpnn.debug.memory import DebugMemory
+from xpulpnn.debug.system_bus import SystemBus
+from xpulpnn.isa.debug import DmReg
+
+
+class DebugModule(Component):
+    """Halts, inspects and resumes harts at the wish of a debugger (RISC-V Debug Specification 0.13.2).
+
+    Harts that are halted execute the program in the module's memory: they enter at offset 0x800 and write that they
+    have halted; exceptions go to offset 0x804. The number of a hart is made of as many low bits of its mhartid as are
+    needed. There are abstract commands for registers and CSRs, with a program buffer of 8 words followed by an ebreak,
+    and accesses of 8, 16 and 32 bits to the system's bus; no authentication, no commands that access memory.
+
+    Reset is that of the power supply: neither ``ndmreset`` nor the reset of a hart may reset the module.
+
+    Parameters
+    ----------
+    config : DebugConfig
+        Number of harts, address of the memory.
+    """
+
+    def __init__(self, config: DebugConfig):
+        harts = config.harts
+        ports = {
+            "dmi": In(DmiSignature()),  #: Registers, for the transport.
+            "memory": In(ObiSignature()),  #: Fetches, loads and stores of halted harts.
+            "bus": Out(ObiSignature()),  #: Accesses of the debugger to the system's bus.
+            "unavailable": In(harts),  #: Harts that cannot be debugged now, such as those without clock or power.
+            "debug_req": Out(harts),  #: Requests to halt; a hart that has halted ignores it.
+            "hart_reset": Out(harts),  #: Harts that the debugger holds in reset.
+            "ndmreset": Out(1),  #: The debugger holds everything but the module in reset.
+            "active": Out(1),  #: A debugger uses the module.
+        }
+        super().__init__(config, ports)
+
+    def _build(self, m):
+        m.submodules.control = control = HartControl(self.config)
+        m.submodules.commands = commands = AbstractCommands(self.config)
+        m.submodules.memory = memory = DebugMemory(self.config)
+        m.submodules.system_bus = system_bus = SystemBus()
+        connect(m, memory.port, flipped(self.memory))
+        connect(m, system_bus.bus, flipped(self.bus))
+        dmi, blocks = self.dmi, (control, commands, system_bus)
+        used = Signal()
+        # while the module is not active there is nothing but the bit that makes it so
+        m.d.comb += used.eq(dmi.valid & (self.active | (dmi.addr == DmReg.DMCONTROL)))
+        for block in blocks:
+            m.d.comb += [
+                block.access.reads.eq(used & ~dmi.write),
+                block.access.writes.eq(used & dmi.write),
+                *following(block.access, dmi, "addr", "wdata"),
+                block.active.eq(self.active),
+            ]
+        with m.If(dmi.valid):
+            m.d.sync += dmi.rdata.eq(control.access.rdata | commands.access.rdata | system_bus.access.rdata)
+        with m.If(control.controls):
+            m.d.sync += self.active.eq(control.activate)
+        m.d.comb += [
+            *following(control, self, "unavailable"),
+            *following(self, control, "debug_req", "ndmreset"),
+            self.hart_reset.eq(control.reset),
+            *following(control, memory, "halts", "resumes"),
+            *following(commands, control, "number", "halted", "reset"),
+            *following(commands, memory, "halts", "going", "exception", "data_writes", "wdata"),
+            *following(memory, commands, "go", "runs_program"),
+            memory.resuming.eq(control.resuming),
+            system_bus.reset.eq(control.ndmreset),
+        ]
+        for name in ("transfer", "program", "data"):
+            pairs = zip(getattr(memory, name), getattr(commands, name), strict=True)
+            m.d.comb += [inner.eq(word) for inner, word in pairs]

@@ -1,0 +1,54 @@
+"""Routing of a hart's accesses to the debug module's memory or to everything else."""
+
+from amaranth.hdl import Mux, Signal
+
+from xpulpnn.component import Component, In, Out, PortSignature, following, signals
+from xpulpnn.debug.config import DebugConfig
+from xpulpnn.isa.debug import DEBUG_BYTES
+
+_UNDER_WAY = 7  # Accesses granted and not answered at most.
+
+
+class PortDemux(Component):
+    """Leads each access to its place by the address, and the answers back in the order of the grants.
+
+    Combinational. A request to the other place than the one before waits until all is answered.
+
+    Parameters
+    ----------
+    config : DebugConfig
+        Address of the memory.
+    signature : PortSignature
+        Kind of the ports: OBI, or that of an instruction memory.
+    """
+
+    def __init__(self, config: DebugConfig, signature: PortSignature):
+        self.port_signature = signature
+        ports = {
+            "hart": In(signature),  #: The hart.
+            "debug": Out(signature),  #: The debug module's memory.
+            "others": Out(signature),  #: Everything else.
+        }
+        super().__init__(config, ports)
+
+    def _build(self, m):
+        hart, debug, others = self.hart, self.debug, self.others
+        members = self.port_signature.members.items()
+        requests = [name for name, member in members if member.flow is Out and name != "req"]
+        answers = [name for name, member in members if member.flow is In and name != "gnt"]
+        to_debug, last, free, granted = signals(1, "to_debug last free granted")
+        under_way = Signal(range(_UNDER_WAY + 1))
+        m.d.comb += [
+            to_debug.eq(hart.addr[DEBUG_BYTES.bit_length() - 1 :] == self.config.base // DEBUG_BYTES),
+            free.eq(((under_way == 0) | (to_debug == last)) & (under_way != _UNDER_WAY)),
+            debug.req.eq(hart.req & to_debug & free),
+            others.req.eq(hart.req & ~to_debug & free),
+            hart.gnt.eq(Mux(to_debug, debug.gnt, others.gnt) & free),
+            granted.eq(hart.req & hart.gnt),
+            *following(debug, hart, *requests),
+            *following(others, hart, *requests),
+            *(getattr(hart, name).eq(Mux(last, getattr(debug, name), getattr(others, name))) for name in answers),
+        ]
+        m.d.sync += under_way.eq(under_way + granted - hart.rvalid)
+        with m.If(granted):
+            m.d.sync += last.eq(to_debug)

@@ -1,0 +1,99 @@
+"""The test access port of JTAG (IEEE 1149.1)."""
+
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, Signal
+from amaranth.lib import enum
+
+from xpulpnn.component import Component, In, Out
+from xpulpnn.isa.debug import IR_BITS, TapRegister
+
+
+class TapState(enum.Enum, shape=4):
+    """State of the controller."""
+
+    RESET, IDLE = range(2)
+    SELECT_DR, CAPTURE_DR, SHIFT_DR, EXIT1_DR, PAUSE_DR, EXIT2_DR, UPDATE_DR = range(2, 9)
+    SELECT_IR, CAPTURE_IR, SHIFT_IR, EXIT1_IR, PAUSE_IR, EXIT2_IR, UPDATE_IR = range(9, 16)
+
+
+_S = TapState
+NEXT = {
+    _S.RESET: (_S.IDLE, _S.RESET),
+    _S.IDLE: (_S.IDLE, _S.SELECT_DR),
+    _S.SELECT_DR: (_S.CAPTURE_DR, _S.SELECT_IR),
+    _S.CAPTURE_DR: (_S.SHIFT_DR, _S.EXIT1_DR),
+    _S.SHIFT_DR: (_S.SHIFT_DR, _S.EXIT1_DR),
+    _S.EXIT1_DR: (_S.PAUSE_DR, _S.UPDATE_DR),
+    _S.PAUSE_DR: (_S.PAUSE_DR, _S.EXIT2_DR),
+    _S.EXIT2_DR: (_S.SHIFT_DR, _S.UPDATE_DR),
+    _S.UPDATE_DR: (_S.IDLE, _S.SELECT_DR),
+    _S.SELECT_IR: (_S.CAPTURE_IR, _S.RESET),
+    _S.CAPTURE_IR: (_S.SHIFT_IR, _S.EXIT1_IR),
+    _S.SHIFT_IR: (_S.SHIFT_IR, _S.EXIT1_IR),
+    _S.EXIT1_IR: (_S.PAUSE_IR, _S.UPDATE_IR),
+    _S.PAUSE_IR: (_S.PAUSE_IR, _S.EXIT2_IR),
+    _S.EXIT2_IR: (_S.SHIFT_IR, _S.UPDATE_IR),
+    _S.UPDATE_IR: (_S.IDLE, _S.SELECT_DR),
+}
+"""Next state with the mode select low and high."""
+
+_CAPTURED_IR = 0b01  # The standard's pattern by which a broken chain is found.
+
+
+class Tap(Component):
+    """Controller, instruction register and bypass of a test access port; the data registers are outside.
+
+    All happens in the clock domain ``tck``, whose clock is TCK and whose reset is TRST. The mode select and the data
+    are sampled at rising edges, ``tdo`` changes at falling ones.
+    """
+
+    tms: In(1)  #: Mode select.
+    tdi: In(1)  #: Serial data in.
+    tdo: Out(1)  #: Serial data out, from the falling edge on.
+    tdo_enable: Out(1)  #: ``tdo`` is to be driven, else another device may.
+    instruction: Out(TapRegister)  #: The instruction.
+    capture: Out(1)  #: The chosen data register takes its value at the next edge.
+    shift: Out(1)  #: It shifts, ``tdi`` coming in at the top.
+    update: Out(1)  #: What has been shifted in takes effect.
+    data_out: In(1)  #: Lowest bit of the chosen data register.
+
+    def _build(self, m):
+        # the falling edge of the same clock
+        m.domains += ClockDomain("tdo", clk_edge="neg", reset_less=True, local=True)
+        m.d.comb += ClockSignal("tdo").eq(ClockSignal("tck"))
+        state, bypass, shifted = Signal(TapState), Signal(), Signal(IR_BITS)
+        instruction = Signal(IR_BITS, init=TapRegister.IDCODE)
+        with m.Switch(state):
+            for now, (low, high) in NEXT.items():
+                with m.Case(now):
+                    with m.If(self.tms):
+                        m.d.tck += state.eq(high)
+                    with m.Else():
+                        m.d.tck += state.eq(low)
+        m.d.comb += [
+            self.instruction.eq(instruction),
+            self.capture.eq(state == TapState.CAPTURE_DR),
+            self.shift.eq(state == TapState.SHIFT_DR),
+            self.update.eq(state == TapState.UPDATE_DR),
+        ]
+        with m.Switch(state):
+            with m.Case(TapState.RESET):
+                m.d.tck += instruction.eq(TapRegister.IDCODE)
+            with m.Case(TapState.CAPTURE_IR):
+                m.d.tck += shifted.eq(_CAPTURED_IR)
+            with m.Case(TapState.SHIFT_IR):
+                m.d.tck += shifted.eq(Cat(shifted[1:], self.tdi))
+            with m.Case(TapState.UPDATE_IR):
+                m.d.tck += instruction.eq(shifted)
+            with m.Case(TapState.CAPTURE_DR):
+                m.d.tck += bypass.eq(0)
+            with m.Case(TapState.SHIFT_DR):
+                m.d.tck += bypass.eq(self.tdi)
+        known = [TapRegister.IDCODE, TapRegister.DTMCS, TapRegister.DMI]
+        shifts_instruction = state == TapState.SHIFT_IR
+        m.d["tdo"] += self.tdo_enable.eq(shifts_instruction | self.shift)
+        with m.If(shifts_instruction):
+            m.d["tdo"] += self.tdo.eq(shifted[0])
+        with m.Elif(instruction.matches(*known)):
+            m.d["tdo"] += self.tdo.eq(self.data_out)
+        with m.Else():
+            m.d["tdo"] += self.tdo.eq(bypass)

@@ -1,0 +1,316 @@
+"""Bench of the debug module: a debugger, harts that execute its memory, and the system's bus, against a model."""
+
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any
+
+import cocotb
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+
+from xpulpnn.isa.debug import Command, CommandError, Control, DmReg, Sbcs
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
+from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Together, beside, drive, sample, start
+from xpulpnn_sim.benches.debugged_harts import EBREAK, MSCRATCH, DebuggedHarts, HartState, run_program
+from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.obi import ObiInitiator, ObiResponder, ObiTiming, WordMemory
+from xpulpnn_sim.reference.golden.debug_module import BusError, DebuggedHart, DebugModuleModel
+
+_CALM = 4  # cycles for what needs no hart
+_FAILING = (0x4000_0000, 0x100)
+_BUSY = 1 << 12
+_NO_CSR = 0x123
+_ILLEGAL = 0xFFFF_FFFF
+_ADD, _ADDI, _CSRRW = 0x33, 0x13, 0x1073
+_HALTS = (DmReg.DMSTATUS, DmReg.HALTSUM0, DmReg.DMCONTROL, DmReg.HAWINDOW)
+
+
+class Scene:
+    """A module with its surroundings, and the model of it."""
+
+    def __init__(self, dut: Dut, rng: Random) -> None:
+        self.dut, self.rng, self.board = dut, rng, Scoreboard()
+        self.count: int = bench_data()["harts"]
+        self.port = ObiInitiator(dut, "memory")
+        self.words = WordMemory((_FAILING,))
+        self.bus = ObiResponder(dut, "bus", self.words, ObiTiming(0.7, 1, 3), rng)
+        self.harts = DebuggedHarts(dut, self.port, self.count, rng)
+        expected = WordMemory((_FAILING,))
+        self.model = DebugModuleModel(self.count, self._run, _reader(expected), _writer(expected))
+        for hart in self.model.harts:
+            hart.csrs = {MSCRATCH: 0}
+
+    @staticmethod
+    def _run(hart: DebuggedHart, words: Any) -> bool:
+        state = HartState(hart.csrs, hart.registers)
+        return run_program(state, words)
+
+    async def access(self, register: int, value: int | None = None) -> int:
+        """An access of the debugger; returns what is read."""
+        dut = self.dut
+        drive(dut, {"dmi__valid": 1, "dmi__write": int(value is not None), "dmi__addr": register})
+        dut.dmi__wdata.value = self.rng.getrandbits(32) if value is None else value
+        await RisingEdge(dut.clk)
+        dut.dmi__valid.value = 0
+        await FallingEdge(dut.clk)
+        found = sample(dut.dmi__rdata)
+        await RisingEdge(dut.clk)
+        return found
+
+    async def calm(self, cycles: int = 0) -> None:
+        """Wait some cycles, or until every hart has done what it is asked for."""
+        if cycles:
+            await ClockCycles(self.dut.clk, cycles)
+        else:
+            await self.harts.calm()
+
+    async def write(self, register: int, value: int, *, waits: bool = True) -> None:
+        """Write a register of gates and model, and wait until nothing is under way."""
+        await self.access(register, value)
+        self.model.write(register, value)
+        await self.calm(0 if waits else _CALM)
+
+    async def compare(self, *registers: int, where: str = "") -> None:
+        """Read registers of gates and model."""
+        for register in registers:
+            found = await self.access(register)
+            self.board.equal(hex(found), hex(self.model.read(register)), f"{where}: register {register:#x}")
+            if register in (DmReg.SBDATA0, DmReg.DATA0, DmReg.DATA1) or register >= DmReg.PROGBUF0:
+                await self.calm(0 if register < DmReg.SBCS else _CALM * 4)
+
+    async def select(self, number: int, bits: int = 0) -> None:
+        """Write dmcontrol of an active module."""
+        await self.write(DmReg.DMCONTROL, number << 16 | bits | Control.DMACTIVE)
+
+
+def _reader(memory: WordMemory) -> Callable[[int, int], int]:
+    def read(address: int, size: int) -> int:
+        if memory.fails(address & ~(WORD_BYTES - 1)):
+            raise BusError
+        return memory.load(address) & (1 << BYTE_BITS * size) - 1
+
+    return read
+
+
+def _writer(memory: WordMemory) -> Callable[[int, int, int], None]:
+    def write(address: int, size: int, value: int) -> None:
+        if memory.fails(address & ~(WORD_BYTES - 1)):
+            raise BusError
+        memory.store(address, size, value)
+
+    return write
+
+
+async def _begin(dut: Dut) -> Scene:
+    rng = await start(dut)
+    return Scene(dut, rng)
+
+
+def _scene(test: Callable[[Scene], Coroutine[Any, Any, None]]) -> Callable[[Dut], Coroutine[Any, Any, None]]:
+    """Let a test run in a scene with everything going."""
+
+    async def run(dut: Dut) -> None:
+        scene = await _begin(dut)
+        with Together(dut, [scene.port, scene.bus]), beside(scene.harts.run()):
+            await test(scene)
+
+    run.__name__, run.__qualname__, run.__doc__ = test.__name__, test.__qualname__, test.__doc__
+    return run
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+@_scene
+async def harts_halt_and_resume(scene: Scene) -> None:
+    """Selection, halting, resuming and resets by anything written to dmcontrol and the mask."""
+    rng = scene.rng
+    likely = (Control.HALTREQ, Control.RESUMEREQ, Control.ACKHAVERESET, Control.HASEL)
+    for step in range(bench_data()["steps"]):
+        bits = sum(bit for bit in likely if rng.random() < 0.4)
+        if not bits & Control.RESUMEREQ:
+            bits |= sum(bit for bit in (Control.HARTRESET, Control.NDMRESET) if rng.random() < 0.1)
+        if rng.random() < 0.9:
+            bits |= Control.DMACTIVE
+        if bits & Control.RESUMEREQ:
+            bits &= ~Control.ACKHAVERESET
+        if rng.random() < 0.2:
+            await scene.write(DmReg.HAWINDOW, rng.getrandbits(32), waits=False)
+        await scene.write(DmReg.DMCONTROL, bits | rng.randrange(scene.count + 1) << 16)
+        await scene.compare(*_HALTS, where=f"step {step}")
+        inside = sum(here << hart for hart, here in enumerate(scene.harts.in_debug))
+        halted = sum(hart.halted << place for place, hart in enumerate(scene.model.harts))
+        scene.board.equal(inside, halted, f"step {step}: harts in debug mode")
+
+
+def _program(rng: Random) -> list[int]:
+    """Words of a program buffer: sums, CSRs, at times something illegal or nothing to end it."""
+    words: list[int] = []
+    for _ in range(8):
+        rd, rs1, rs2 = (rng.randrange(32) for _ in range(3))
+        words.append(
+            rng.choice(
+                (
+                    _ADD | rd << 7 | rs1 << 15 | rs2 << 20,
+                    _ADDI | rd << 7 | rs1 << 15 | rng.getrandbits(12) << 20,
+                    _CSRRW | rd << 7 | rs1 << 15 | MSCRATCH << 20,
+                )
+            )
+        )
+    if rng.random() < 0.7:
+        words[rng.randrange(8)] = EBREAK
+    if rng.random() < 0.2:
+        words[rng.randrange(8)] = rng.choice((_ILLEGAL, _CSRRW | _NO_CSR << 20))
+    return words
+
+
+def _command(rng: Random) -> int:
+    number = rng.choice((rng.randrange(0x1000, 0x1020), rng.randrange(0x1000, 0x1020), 0x1008, 0x1009, MSCRATCH))
+    number = rng.choice((_NO_CSR, 0x101F, 0x1020, 0x2008)) if rng.random() < 0.15 else number
+    bits = (Command.TRANSFER, Command.WRITE, Command.POSTEXEC, Command.POSTINCREMENT)
+    command = number | sum(bit for bit in bits if rng.random() < 0.6) | 2 << 20
+    if rng.random() < 0.1:
+        command ^= 1 << rng.randrange(20, 32)
+    return command
+
+
+@cocotb.test(timeout_time=60, timeout_unit="ms")
+@_scene
+async def commands_move_registers(scene: Scene) -> None:
+    """Abstract commands with all their bits, automatic execution, and what is left of every register."""
+    rng = scene.rng
+    await scene.write(DmReg.DMCONTROL, Control.DMACTIVE)
+    for hart in range(scene.count):
+        await scene.select(hart, Control.HALTREQ)
+    await scene.compare(DmReg.HALTSUM0, where="halted")
+    for step in range(bench_data()["steps"]):
+        if rng.random() < 0.15:
+            await scene.select(rng.randrange(scene.count + 1))
+        if rng.random() < 0.1:
+            await scene.write(DmReg.ABSTRACTAUTO, rng.choice((0, rng.getrandbits(32))), waits=False)
+        if rng.random() < 0.3:
+            for place, word in enumerate(_program(rng)):
+                await scene.write(DmReg.PROGBUF0 + place, word)
+        await scene.write(rng.choice((DmReg.DATA0, DmReg.DATA0, DmReg.DATA1)), rng.getrandbits(32))
+        await scene.write(DmReg.COMMAND, _command(rng))
+        await scene.compare(DmReg.ABSTRACTCS, DmReg.DATA0, DmReg.DATA1, DmReg.PROGBUF0 + step % 8, where=f"step {step}")
+        await scene.compare(DmReg.ABSTRACTCS, DmReg.ABSTRACTAUTO, where=f"step {step}, after")
+        if scene.model.error != CommandError.NONE and rng.random() < 0.7:
+            await scene.write(DmReg.ABSTRACTCS, rng.choice((7, scene.model.error)) << 8, waits=False)
+        for state, hart in zip(scene.harts.states, scene.model.harts, strict=True):
+            # s0 and s1 are in the module's hands while a hart is halted
+            kept = [place for place in range(32) if place not in (8, 9)]
+            found, wanted = ([owner.registers[place] for place in kept] for owner in (state, hart))
+            scene.board.equal(found, wanted, f"step {step}: registers")
+            scene.board.equal(state.csrs[MSCRATCH], hart.csrs[MSCRATCH], f"step {step}: mscratch")
+    await scene.write(DmReg.HAWINDOW, (1 << scene.count) - 1)
+    await scene.select(0, Control.HASEL)
+    await scene.select(0, Control.HASEL | Control.RESUMEREQ)
+    await scene.compare(*_HALTS, where="resumed")
+    for place, (state, hart) in enumerate(zip(scene.harts.states, scene.model.harts, strict=True)):
+        scene.board.equal(state.registers, hart.registers, f"registers of hart {place} when it has resumed")
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+@_scene
+async def nothing_is_lost_while_busy(scene: Scene) -> None:
+    """Accesses while a command runs set the error busy, have no effect, and the command ends as it would have."""
+    rng, board, count = scene.rng, scene.board, scene.count
+    await scene.write(DmReg.DMCONTROL, Control.DMACTIVE)
+    for hart in range(count):
+        await scene.select(hart, Control.HALTREQ)
+    forbidden: list[tuple[int, int | None]] = [
+        *((register, None) for register in (DmReg.DATA0, DmReg.DATA1, DmReg.PROGBUF0 + 7)),
+        *((register, 0) for register in (DmReg.DATA0, DmReg.DATA1, DmReg.PROGBUF0, DmReg.ABSTRACTCS)),
+        (DmReg.COMMAND, 2 << 20 | Command.TRANSFER | Command.WRITE | 0x1005),
+        (DmReg.ABSTRACTAUTO, 3),
+    ]
+    for register, value in forbidden:
+        kept = [rng.getrandbits(32) for _ in range(3)]
+        for place, word in zip((DmReg.DATA0, DmReg.DATA1, DmReg.PROGBUF0), kept, strict=True):
+            await scene.write(place, word, waits=False)
+        command = 2 << 20 | Command.TRANSFER | Command.WRITE | 0x1000 + rng.randrange(10, 32)
+        await scene.access(DmReg.COMMAND, command)
+        scene.model.write(DmReg.COMMAND, command)
+        found = await scene.access(DmReg.ABSTRACTCS)
+        board.equal(found, scene.model.read(DmReg.ABSTRACTCS) | _BUSY, "abstractcs of a command under way")
+        await scene.access(register, value)
+        scene.model.error = CommandError.BUSY
+        await scene.calm()
+        await scene.compare(
+            DmReg.ABSTRACTCS, DmReg.DATA0, DmReg.DATA1, DmReg.PROGBUF0, DmReg.ABSTRACTAUTO, where="after"
+        )
+        # nothing begins until the error is cleared
+        await scene.write(DmReg.COMMAND, command ^ Command.WRITE)
+        await scene.compare(DmReg.DATA0, where="refused")
+        await scene.write(DmReg.ABSTRACTCS, 7 << 8, waits=False)
+        state, hart = scene.harts.states[count - 1], scene.model.harts[count - 1]
+        board.equal(state.registers[10:], hart.registers[10:], f"registers behind {register:#x}")
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+@_scene
+async def reset_ends_a_command(scene: Scene) -> None:
+    """A hart that is reset in the middle of a command does not leave the module waiting."""
+    for cycles in range(0, 60, 3):
+        await scene.access(DmReg.DMCONTROL, Control.HALTREQ | Control.DMACTIVE)
+        await scene.calm()
+        await scene.access(DmReg.COMMAND, 2 << 20 | Command.TRANSFER | 0x1005)
+        await ClockCycles(scene.dut.clk, cycles + 1)
+        under_way = await scene.access(DmReg.ABSTRACTCS) & _BUSY
+        await scene.access(DmReg.DMCONTROL, Control.HARTRESET | Control.HALTREQ | Control.DMACTIVE)
+        await scene.calm(_CALM)
+        found = await scene.access(DmReg.ABSTRACTCS)
+        if under_way:
+            scene.board.equal(found & _BUSY, 0, f"busy after a reset {cycles} cycles behind a command")
+        await scene.access(DmReg.DMCONTROL, Control.HALTREQ | Control.DMACTIVE)
+        await scene.calm()
+        await scene.access(DmReg.ABSTRACTCS, 7 << 8)
+        await scene.access(DmReg.COMMAND, 2 << 20 | Command.TRANSFER | Command.WRITE | 0x1005)
+        await scene.calm()
+        found = await scene.access(DmReg.ABSTRACTCS)
+        scene.board.equal(found, 8 << 24 | 2, f"abstractcs of a command behind a reset {cycles} cycles behind another")
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+@_scene
+async def the_bus_is_read_and_written(scene: Scene) -> None:
+    """Accesses of every size, aligned or not, to memory that fails or not, with all that may start them."""
+    rng = scene.rng
+    await scene.write(DmReg.DMCONTROL, Control.DMACTIVE)
+    for step in range(bench_data()["steps"]):
+        if rng.random() < 0.2:
+            bits = sum(bit for bit in (Sbcs.READONADDR, Sbcs.AUTOINCREMENT, Sbcs.READONDATA) if rng.random() < 0.5)
+            size = rng.choice((0, 1, 2, 2, rng.randrange(8)))
+            await scene.write(DmReg.SBCS, bits | size << 17 | Sbcs.BUSYERROR | 7 << 12, waits=False)
+        if rng.random() < 0.4:
+            base = rng.choice((0x1C00_0000, 0x1C00_0000, 0xFFFF_FFF8, _FAILING[0] - 4))
+            await scene.access(DmReg.SBADDRESS0, address := base + rng.choice((0, 4, rng.randrange(8))) & 0xFFFF_FFFF)
+            scene.model.write(DmReg.SBADDRESS0, address)
+        else:
+            await scene.access(DmReg.SBDATA0, word := rng.getrandbits(32))
+            scene.model.write(DmReg.SBDATA0, word)
+        await scene.calm(40)
+        await scene.compare(DmReg.SBDATA0, DmReg.SBADDRESS0, DmReg.SBCS, where=f"step {step}")
+    for log in scene.bus.log:
+        scene.board.equal(log.address % WORD_BYTES, 0, "alignment")
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+@_scene
+async def a_busy_bus_says_so(scene: Scene) -> None:
+    """An access to the bus while another is under way has no effect but the error, which stops all until cleared."""
+    board = scene.board
+    await scene.write(DmReg.DMCONTROL, Control.DMACTIVE)
+    setting = Sbcs.READONADDR | 2 << 17
+    for register, value in ((DmReg.SBADDRESS0, 64), (DmReg.SBDATA0, 1), (DmReg.SBDATA0, None), (DmReg.SBCS, 0)):
+        await scene.write(DmReg.SBCS, setting | Sbcs.BUSYERROR, waits=False)
+        drive(scene.dut, {"dmi__valid": 1, "dmi__write": 1, "dmi__addr": DmReg.SBADDRESS0, "dmi__wdata": 0x1C00_0010})
+        await RisingEdge(scene.dut.clk)
+        done = len(scene.bus.log)
+        await scene.access(register, value)
+        scene.model.write(DmReg.SBADDRESS0, 0x1C00_0010)
+        await scene.calm(40)
+        board.equal(await scene.access(DmReg.SBCS), scene.model.read(DmReg.SBCS) | Sbcs.BUSYERROR, "sbcs")
+        board.equal(await scene.access(DmReg.SBADDRESS0), 0x1C00_0010, "sbaddress0")
+        await scene.access(DmReg.SBADDRESS0, 0x1C00_0010)
+        await scene.calm(40)
+        board.equal(len(scene.bus.log) - done, 1, "accesses")
+        board.equal(await scene.access(DmReg.SBDATA0), scene.model.read(DmReg.SBDATA0), "sbdata0")

@@ -1,0 +1,204 @@
+"""Bench of the JTAG transport: a driver of the port, and a debug module that is a table of words."""
+
+from random import Random
+
+import cocotb
+from cocotb.triggers import ClockCycles, Timer
+
+from xpulpnn.isa.debug import DTMCS_DMIHARDRESET, DTMCS_DMIRESET, IR_BITS, DmiOp, TapRegister
+from xpulpnn_sim.benches.cadence import CLOCK_NS, Dut, Scoreboard, Stepwise, sample, start
+from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.obi import WordMemory
+
+_PERIODS_NS = (3, 10, 10.5, 47)  # Periods of TCK, beside a clock of 10 ns
+_DTMCS = 0x5071  # version 1, 7 bits of address, 5 cycles in Run-Test/Idle
+_DMI_BITS = 41
+_PAUSE_ODDS = 0.1
+
+
+class Registers(Stepwise):
+    """The debug module: words by address, and all accesses that it has seen."""
+
+    def __init__(self, dut: Dut) -> None:
+        super().__init__(dut)
+        self.words = WordMemory()
+        self.seen: list[tuple[int, int, int]] = []
+        self._dut = dut
+        self._read: int | None = None
+
+    def show(self) -> None:
+        """Show what was read in the cycle before."""
+        if self._read is not None:
+            self._dut.dmi__rdata.value, self._read = self._read, None
+
+    def see(self) -> None:
+        """Take an access."""
+        dut = self._dut
+        if sample(dut.dmi__valid) and not sample(dut.rst):
+            write, address, word = (sample(getattr(dut, f"dmi__{name}")) for name in ("write", "addr", "wdata"))
+            self.seen.append((write, address, word if write else 0))
+            self._read = self.words[address]
+            if write:
+                self.words[address] = word
+
+
+class Port:
+    """The debugger's end of the test access port."""
+
+    def __init__(self, dut: Dut, half_ns: float, rng: Random) -> None:
+        self._dut, self._half, self._rng = dut, half_ns, rng
+
+    async def clock(self, tms: int, tdi: int = 0) -> int:
+        """A cycle of TCK: returns ``tdo`` as it is before the rising edge."""
+        dut = self._dut
+        dut.tms.value, dut.tdi.value = tms, tdi
+        await Timer(self._half, unit="ns", round_mode="round")
+        found = sample(dut.tdo)
+        dut.tck_clk.value = 1
+        await Timer(self._half, unit="ns", round_mode="round")
+        dut.tck_clk.value = 0
+        return found
+
+    async def modes(self, *modes: int) -> None:
+        """Cycles with these mode selects."""
+        for mode in modes:
+            await self.clock(mode)
+
+    async def reset(self) -> None:
+        """Test-Logic-Reset from anywhere, then Run-Test/Idle."""
+        await self.modes(1, 1, 1, 1, 1, 0)
+
+    async def shift(self, value: int, bits: int, *, idle: int = 0) -> int:
+        """Shift from Capture, which is entered next, at times with a pause; then some cycles in Run-Test/Idle."""
+        await self.modes(0, 0)
+        found = 0
+        for place in range(bits):
+            last = place == bits - 1
+            pauses = not last and self._rng.random() < _PAUSE_ODDS
+            found |= await self.clock(int(last or pauses), value >> place & 1) << place
+            if pauses:
+                await self.modes(0, *(0 for _ in range(self._rng.randrange(3))), 1, 0)
+        await self.modes(1, *(0 for _ in range(idle + 1)))
+        return found
+
+    async def instruction(self, register: int) -> int:
+        """Choose a data register; returns what is captured in the instruction register."""
+        await self.modes(1, 1)
+        return await self.shift(register, IR_BITS)
+
+    async def data(self, value: int, bits: int, *, idle: int = 0) -> int:
+        """Exchange the contents of the chosen data register."""
+        await self.modes(1)
+        return await self.shift(value, bits, idle=idle)
+
+    async def dmi(self, op: int, address: int = 0, word: int = 0, *, idle: int = 0) -> tuple[int, int, int]:
+        """Begin an access; returns outcome, address and word of the one before."""
+        found = await self.data(address << 34 | word << 2 | op, _DMI_BITS, idle=idle)
+        return found & 3, found >> 34, found >> 2 & 0xFFFF_FFFF
+
+
+async def _begin(dut: Dut, period_ns: float) -> tuple[Port, Registers, Scoreboard, Random]:
+    rng = await start(dut)
+    port = Port(dut, period_ns / 2, rng)
+    dut.tck_rst.value = 1
+    await port.modes(1, 1)
+    dut.tck_rst.value = 0
+    return port, Registers(dut), Scoreboard(), rng
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def registers_are_those_of_the_standard(dut: Dut) -> None:
+    """Identification after reset, the instruction's pattern, bypass by a bit for all others, controls."""
+    port, _, board, rng = await _begin(dut, CLOCK_NS)
+    for _ in range(3):
+        # from anywhere: five cycles with the mode select high
+        await port.modes(*(rng.getrandbits(1) for _ in range(rng.randrange(30))))
+        await port.reset()
+        board.equal(await port.data(0, 32), bench_data()["idcode"], "register after reset")
+        board.equal(await port.instruction(TapRegister.DTMCS), 1, "captured instruction")
+        board.equal(await port.data(0, 32), _DTMCS, "dtmcs")
+        for register in (TapRegister.BYPASS, 0, 5, 0x12, rng.randrange(0x12, 0x20)):
+            await port.instruction(register)
+            word = rng.getrandbits(20)
+            board.equal(await port.data(word, 21), word << 1 & 0x1F_FFFF, f"bypass by {register:#x}")
+        await port.instruction(TapRegister.IDCODE)
+        board.equal(await port.data(0xFFFF_FFFF, 32), bench_data()["idcode"], "identification")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(period=range(len(_PERIODS_NS)))
+async def every_access_arrives_once(dut: Dut, period: int) -> None:
+    """Reads and writes in order, each once, with the word read in the scan after, between any two clocks."""
+    port, module, board, rng = await _begin(dut, _PERIODS_NS[period])
+    patience = int(12 * CLOCK_NS / _PERIODS_NS[period]) + 5
+    with module:
+        await port.reset()
+        await port.instruction(TapRegister.DMI)
+        expected, words = [], WordMemory()
+        wanted: tuple[int, int] | None = None
+        for number in range(bench_data()["scans"]):
+            op, address, word = rng.choice(list(DmiOp)), rng.randrange(8), rng.getrandbits(32)
+            status, at, value = await port.dmi(op, address, word, idle=patience)
+            board.equal(status, DmiOp.SUCCESS, f"outcome of the scan before {number}")
+            if wanted is not None:
+                board.equal((at, value), wanted, f"address and word of the scan before {number}")
+            if op in (DmiOp.READ, DmiOp.WRITE):
+                expected.append((int(op == DmiOp.WRITE), address, word if op == DmiOp.WRITE else 0))
+                wanted = address, words[address]
+            if op == DmiOp.WRITE:
+                words[address] = word
+        board.equal(module.seen, expected, "accesses")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def busy_stays_until_it_is_cleared(dut: Dut) -> None:
+    """With a TCK too fast for the module an outcome is busy, nothing begins, and dmireset or dmihardreset end it."""
+    port, module, board, rng = await _begin(dut, 1)
+    with module:
+        await port.reset()
+        for clearing in (DTMCS_DMIRESET, DTMCS_DMIHARDRESET):
+            await port.instruction(TapRegister.DMI)
+            done = len(module.seen)
+            word = rng.getrandbits(32)
+            await port.dmi(DmiOp.WRITE, 3, word)
+            status, *_ = await port.dmi(DmiOp.WRITE, 4, 1)
+            board.equal(status, DmiOp.BUSY, "outcome at once")
+            for _ in range(2):
+                status, *_ = await port.dmi(DmiOp.WRITE, 5, 2, idle=60)
+                board.equal(status, DmiOp.BUSY, "outcome later")
+            board.equal(module.seen[done:], [(1, 3, word)], "accesses")
+            await port.instruction(TapRegister.DTMCS)
+            board.equal(await port.data(0, 32), _DTMCS | DmiOp.BUSY << 10, "dtmcs while busy")
+            await port.data(clearing, 32)
+            board.equal(await port.data(0, 32), _DTMCS, "dtmcs afterwards")
+            await port.instruction(TapRegister.DMI)
+            await port.dmi(DmiOp.READ, 3, idle=120)
+            status, _, value = await port.dmi(DmiOp.NOP)
+            board.equal((status, value), (DmiOp.SUCCESS, word), "read afterwards")
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def resets_leave_nothing_behind(dut: Dut) -> None:
+    """A reset of either side in the middle of an access: the next one arrives once, and is answered."""
+    port, module, board, rng = await _begin(dut, CLOCK_NS)
+    with module:
+        for number in range(bench_data()["scans"] // 2):
+            await port.reset()
+            await port.instruction(TapRegister.DMI)
+            await port.dmi(DmiOp.WRITE, 1, number)
+            side = dut.rst if number % 2 else dut.tck_rst
+            await Timer(rng.randrange(10 * CLOCK_NS), unit="ns")
+            side.value = 1
+            if number % 2:
+                await ClockCycles(dut.clk, rng.randint(1, 5))
+            else:
+                await port.modes(*(1 for _ in range(rng.randint(1, 5))))
+            side.value = 0
+            await port.reset()
+            await port.instruction(TapRegister.DMI)
+            await port.dmi(DmiOp.NOP, idle=30)
+            done, word = len(module.seen), rng.getrandbits(32)
+            await port.dmi(DmiOp.WRITE, 2, word, idle=30)
+            await port.dmi(DmiOp.READ, 2, idle=30)
+            board.equal(await port.dmi(DmiOp.NOP), (DmiOp.SUCCESS, 2, word), f"read behind reset {number}")
+            board.equal(module.seen[done:], [(1, 2, word), (0, 2, 0)], f"accesses behind reset {number}")

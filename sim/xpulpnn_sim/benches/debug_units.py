@@ -1,0 +1,24 @@
+"""The units of external debugging that have a bench."""
+
+from collections.abc import Callable
+
+from amaranth.lib import wiring
+
+from xpulpnn.debug.config import DebugConfig
+from xpulpnn.debug.dtm import JtagDtm
+from xpulpnn.debug.module import DebugModule
+
+
+def debug_units() -> dict[str, tuple[str, Callable[[], wiring.Component], dict[str, int]]]:
+    """Bench, component and what the bench is told, by the name of the unit."""
+    counts = {"dm": 1, "dm-3": 3, "dm-8": 8}
+    found: dict[str, tuple[str, Callable[[], wiring.Component], dict[str, int]]] = {
+        name: (
+            "debug_module",
+            lambda harts=harts: DebugModule(DebugConfig(harts=harts)),
+            {"harts": harts, "steps": 150},
+        )
+        for name, harts in counts.items()
+    }
+    found["jtag-dtm"] = "jtag_dtm", lambda: JtagDtm(DebugConfig()), {"idcode": DebugConfig().idcode, "scans": 60}
+    return found

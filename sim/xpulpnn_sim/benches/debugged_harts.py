@@ -1,0 +1,152 @@
+"""Harts that a debug module halts: an interpreter of the instructions that its memory and its debugger give them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from xpulpnn.isa.debug import DEBUG_BASE, DSCRATCH0, DSCRATCH1, MAX_HARTS, Place
+from xpulpnn.isa.machine import REGISTERS, WORD_BYTES, WORD_MASK
+from xpulpnn.isa.table import INSNS, Decoder
+from xpulpnn_sim.benches.cadence import Dut, sample
+from xpulpnn_sim.benches.obi import ObiInitiator, Transfer
+
+DRET, EBREAK = 0x7B20_0073, 0x0010_0073
+ENTRY, TRAP = DEBUG_BASE + Place.ROM, DEBUG_BASE + Place.ROM + WORD_BYTES
+MHARTID, MSCRATCH = 0xF14, 0x340
+_ORDER_CYCLES = 6  # cycles after which an order of the debugger shows
+_DECODER = Decoder(insn for insn in INSNS if insn.size == WORD_BYTES)
+
+
+class IllegalError(Exception):
+    """The instruction is illegal."""
+
+
+@dataclass(slots=True)
+class HartState:
+    """Registers of a hart."""
+
+    csrs: dict[int, int]
+    registers: list[int] = field(default_factory=lambda: [0] * REGISTERS)
+    pc: int = 0
+
+    def put(self, register: int, value: int) -> None:
+        """Write a register."""
+        if register:
+            self.registers[register] = value & WORD_MASK
+
+
+def execute(state: HartState, word: int) -> tuple[str, int, int] | None:
+    """Execute an instruction other than ebreak and dret; returns an access to be made: kind, address, register."""
+    insn = _DECODER.decode(word)
+    if insn is None:
+        raise IllegalError
+    fields = insn.decode(word)
+    # whatever an immediate is called
+    imm = next((value for name, value in fields.items() if name not in ("rd", "rs1", "rs2", "csr")), None)
+    rs1, rs2 = (state.registers[fields.get(name, 0)] for name in ("rs1", "rs2"))
+    rd, second, after, access = fields.get("rd", 0), rs2 if imm is None else imm, state.pc + WORD_BYTES, None
+    match insn.op:
+        case "lui":
+            state.put(rd, second << 12)
+        case "add":
+            state.put(rd, rs1 + second)
+        case "and":
+            state.put(rd, rs1 & second)
+        case "sll":
+            state.put(rd, rs1 << (second & 31))
+        case "jal":
+            state.put(rd, after)
+            after = state.pc + second
+        case "beq":
+            after = state.pc + second if rs1 == rs2 else after
+        case "lw":
+            access = "load", rs1 + second & WORD_MASK, rd
+        case "sw":
+            access = "store", rs1 + second & WORD_MASK, fields["rs2"]
+        case "csrrw" | "csrrs" if fields["csr"] in state.csrs:
+            old = state.csrs[fields["csr"]]
+            if insn.op == "csrrw":
+                state.csrs[fields["csr"]] = rs1
+            elif fields["rs1"]:
+                state.csrs[fields["csr"]] = old | rs1
+            state.put(rd, old)
+        case _:
+            raise IllegalError
+    state.pc = after
+    return access
+
+
+def run_program(state: HartState, words: Sequence[int]) -> bool:
+    """Execute a program buffer without accesses to its ebreak or an exception; returns whether there was none."""
+    state.pc = 0
+    while (place := state.pc // WORD_BYTES) < len(words) and words[place] != EBREAK:
+        try:
+            execute(state, words[place])
+        except IllegalError:
+            return False
+    return True
+
+
+class DebuggedHarts:
+    """Harts that halt when they are asked to, execute the module's memory, and resume; a reset lets them run.
+
+    They take turns instruction by instruction, in an order that is drawn, on the one port of the memory.
+    """
+
+    def __init__(self, dut: Dut, memory: ObiInitiator, harts: int, rng: Random) -> None:
+        self.states = [
+            HartState({MSCRATCH: 0, DSCRATCH0: 0, DSCRATCH1: 0, MHARTID: MAX_HARTS + hart}) for hart in range(harts)
+        ]
+        self.in_debug = [False] * harts
+        self._polls = [0] * harts  # how often each has found nothing to do
+        self._dut, self._memory, self._rng = dut, memory, rng
+
+    async def calm(self) -> None:
+        """Wait until no hart has anything to do but to wait, or to be held in reset."""
+        before = list(self._polls)
+        await ClockCycles(self._dut.clk, _ORDER_CYCLES)
+        while any(map(self._works, range(len(before)), before)):
+            await RisingEdge(self._dut.clk)
+
+    def _works(self, hart: int, before: int) -> bool:
+        if self.in_debug[hart]:
+            # the first of two polls may have begun before the order was there
+            return self._polls[hart] < before + 2 or bool(sample(self._dut.hart_reset) >> hart & 1)
+        return bool((sample(self._dut.debug_req) & ~sample(self._dut.hart_reset)) >> hart & 1)
+
+    async def run(self) -> None:
+        """Execute for ever."""
+        while True:
+            resets, wanted = sample(self._dut.hart_reset), sample(self._dut.debug_req)
+            for hart, state in enumerate(self.states):
+                if resets >> hart & 1:
+                    self.in_debug[hart] = False
+                elif not self.in_debug[hart] and wanted >> hart & 1:
+                    self.in_debug[hart], state.pc = True, ENTRY
+            halted = [hart for hart, inside in enumerate(self.in_debug) if inside]
+            if halted:
+                await self._step(self._rng.choice(halted))
+            await RisingEdge(self._dut.clk)
+
+    async def _step(self, hart: int) -> None:
+        state = self.states[hart]
+        fetched = await self._memory.make([Transfer(state.pc)])
+        if fetched.data == DRET:
+            self.in_debug[hart] = False
+        elif fetched.data == EBREAK:
+            state.pc = ENTRY
+        else:
+            try:
+                access = execute(state, fetched.data)
+            except IllegalError:
+                state.pc = TRAP
+                return
+            if access is not None:
+                kind, address, register = access
+                value = state.registers[register]
+                done = await self._memory.make([Transfer(address, int(kind == "store"), value=value)])
+                if kind == "load":
+                    state.put(register, done.data)
+                    self._polls[hart] += done.data == 0 and address >= DEBUG_BASE + Place.FLAGS
