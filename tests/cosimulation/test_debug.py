@@ -3,6 +3,7 @@
 A program calls code of its own in debug mode: ``ebreak`` with the address in s10.
 """
 
+import re
 import struct
 from dataclasses import dataclass, replace
 
@@ -44,7 +45,7 @@ MONITOR = """
     lui a2, 0x1a110; lw a2, 0x20(a2); dret
     failed: lui a2, 0x1a110; lw s8, 0xc(a2); addi s8, s8, 1; sw s8, 0xc(a2); jalr zero, 0(s9)
 """
-LOG, STEPS, FAILED = 0x100, 8, 0xC
+LOG, FAILED = 0x100, 0xC
 ENTERED = 0x4000_0403  # dcsr behind reset, without cause
 EBREAKM, STEPIE, STEP = 0x8000, 0x800, 4
 
@@ -157,6 +158,69 @@ def test_halt_wakes_from_wfi():
     outcome = run("wfi", "csrrw zero, mie, zero; li a0, 1; 1: wfi; li a0, 2 => a0 2", irqs=((0, HALT), (900, HALT)))
     assert outcome.problems == []
     assert outcome.log[1][1] == entered(DebugCause.HALT_REQUEST)
+
+
+STEPPING = """
+    la s2, word; li s3, 0x{failing:x}; li s4, 0x80; jal zero, 2f
+    1: li a1, 0x{control:x}; csrrs zero, dcsr, a1; csrrsi zero, mstatus, 8; csrrw zero, mie, s4
+    lui a2, 0x1a110; addi a1, zero, {count}; sw a1, 8(a2); jalr zero, 0(s9)
+    word: .word 0x04030201
+    2: la s10, 1b
+    ebreak
+    {code}
+    csrrwi zero, mstatus, 0
+"""
+STEPS = """
+== k1 k2 k3 k4 k5 k6 k7: instructions of both lengths, on and off a word boundary
+k1: c.addi a0, 1; k2: addi a0, a0, 1; k3: c.nop; k4: mul a3, a0, a0; k5: div a3, a3, a0; k6: mulh a4, a3, a3; k7: c.nop
+== k1 k3 k4 k6 k5 k7 k8: transfers of control
+k1: beq zero, zero, k3; k2: c.nop; k3: bne zero, zero, k2; k4: jal ra, k6; k5: jal zero, k7; k6: jalr zero, 0(ra)
+k7: c.j k8; c.nop; k8: c.nop
+== k1 k2 k3 k2 k3 k2 k3 k4 k5 k6 k6+4 k7 k8 k7 k8 k6 k6+4 k7 k8 k7 k8 k9: ends of loops
+k1: lp.setupi 0, 3, k3; k2: c.addi a0, 1; k3: c.addi a0, 2; k4: li a2, 2
+k5: lp.setup 1, a2, k8; k6: nop; lp.setupi 0, 2, k8; k7: nop; k8: addi a0, a0, 3; k9: nop
+== k1 k2 k3 k4 k5 k6: Mac&Load and what uses it
+k1: pv.mlsdotup.b a3, (s2!), 16; k2: pv.mlsdotup.b a3, (s2!), 8; k3: add a4, s2, a3; k4: p.lw a5, 4(s2!)
+k5: addi a5, a5, 1; k6: c.nop
+== k1 k2 k3 k4 k5 k6 k6+4 k6+8 k7 k8: system instructions
+k1: wfi; k2: fence; k3: fence.i; k4: csrrw a0, mscratch, a0; k5: c.nop; k6: la a4, k8; csrrw zero, mepc, a4
+k7: mret; c.nop; k8: c.nop
+== k1 _start-128 exception exception+4: an environment call
+k1: ecall
+== k1 _start-128 exception: an illegal instruction
+k1: .half 0
+== k1 k2 _start-128 exception: a load that fails
+k1: c.nop; k2: lw a0, 0(s3); addi a0, a0, 1
+== k1 _start-128: a Mac&Load that fails
+k1: pv.mlsdotup.b a0, (s3!), 8; addi a0, a0, 1
+== k1 k2 k2!: a step to ebreak, which halts again
+k1: c.nop; k2: ebreak; k3: c.nop
+== k1 k2 k3: an interrupt, which is off
+k1: c.nop; k2: c.nop; k3: c.nop
+== k1 _start-100 interrupt interrupt+4: an interrupt, which is on
+k1: c.nop; k2: c.nop; k3: c.nop
+"""
+STEPPED = {name: (ends.split(), code) for ends, name, code in re.findall(r"== (.*): (.*)\n([^=]*)", STEPS)}
+"""Where steps begin and where each ends, labels, those with ``!`` by ebreak; and the code to step over."""
+
+
+def place(text, symbols):
+    name, *more = text.replace("-", "+-").removesuffix("!").split("+")
+    return symbols[name] + sum(map(int, more))
+
+
+@pytest.mark.parametrize("name", STEPPED)
+def test_steps(name):
+    ends, code = STEPPED[name]
+    control = STEP | STEPIE * name.endswith("is on")
+    text = STEPPING.format(failing=FAILING[0], control=control, count=len(ends) - 1, code=code)
+    outcome = run(name, text, irqs=((0, HALT), (1, 7)) if "interrupt" in name else ((0, HALT),))
+    causes = [DebugCause.EBREAK if end.endswith("!") else DebugCause.STEP for end in ends[1:]]
+    assert len(outcome.log) == 1 + len(ends) or "ebreak" in code
+    assert outcome.log[2 : 1 + len(ends)] == [
+        (place(end, outcome.symbols), entered(cause, EBREAKM | control))
+        for end, cause in zip(ends[1:], causes, strict=True)
+    ]
 
 
 COUNTING = """
