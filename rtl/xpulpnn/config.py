@@ -167,6 +167,7 @@ class CoreConfig:
             CsrGroup.HWLOOP: self.xpulpv2,
             CsrGroup.PERFORMANCE: self.performance_counters,
             CsrGroup.DEBUG: self.debug,
+            CsrGroup.TRIGGER: self.debug,
         }
         return frozenset({CsrGroup.BASE}) | {group for group, on in optional.items() if on}
 

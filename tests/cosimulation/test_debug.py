@@ -223,6 +223,72 @@ def test_steps(name):
     ]
 
 
+TRIGGERED = """
+    la s3, word; li a0, 7; li a3, 0; jal zero, 2f
+    1: csrrwi zero, tselect, {number}; la a1, {address}; csrrw zero, tdata2, a1
+    li a1, 0x{control:x}; csrrw zero, tdata1, a1; jalr zero, 0(s9)
+    word: .word 0x04030201; second: .word 0x08070605
+    2: la s10, 1b; ebreak
+    li s10, 0; {code}
+    lw a5, 0(s3); p.lw a6, 4(s3!) => a0 {a0}, a3 {a3}, a5 {word}
+"""
+EXECUTES, LOADS, STORES = 0x44, 0x41, 0x42
+TRIGGERS = {
+    "an instruction": (EXECUTES, "k2", "k1: c.nop; k2: addi a0, a0, 1; k3: c.nop", "k2", (8, 0, 0x04030201)),
+    "an instruction that loops back": (
+        *(EXECUTES, "k2", "lp.setupi 0, 2, k2; k1: c.nop; k2: addi a0, a0, 1; k3: c.nop", "k2"),
+        (9, 0, 0x04030201),
+    ),
+    "ebreak": (EXECUTES, "k2", "k1: c.nop; k2: ebreak; k3: c.nop", "k2", (7, 0, 0x04030201)),
+    "a load": (LOADS, "word", "k1: sw a0, 4(s3); k2: lw a3, 0(s3); k3: c.nop", "k2", (7, 0x04030201, 0x04030201)),
+    "a store": (STORES, "word", "k1: lw a3, 0(s3); k2: sw a0, 0(s3); k3: c.nop", "k2", (7, 0x04030201, 7)),
+    "a load behind a load": (
+        *(LOADS, "word", "k1: lw a3, 4(s3); k2: p.lw a3, 4(s3!); c.addi s3, -4", "k2"),
+        (7, 0x04030201, 0x04030201),
+    ),
+    "a Mac&Load": (
+        *(LOADS, "word", "k1: pv.mlsdotup.b zero, (s3!), 16; c.addi s3, -4; c.nop", "k1"),
+        (7, 0, 0x04030201),
+    ),
+    "the end of a loop": (
+        *(STORES, "word", "lp.setupi 0, 3, k2; k1: addi a3, a3, 1; k2: sw a3, 0(s3); k3: c.nop", "k2"),
+        (7, 3, 3),
+    ),
+}
+"""Bits of tdata1, address in tdata2, code, where it halts, and the registers and the word in the end."""
+OFF = "csrrwi zero, tselect, {number}; csrrwi zero, tdata1, 0; jal zero, resumes"
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("name", TRIGGERS)
+def test_triggers(name, number):
+    control, address, code, halts, (a0, a3, word) = TRIGGERS[name]
+    text = TRIGGERED.format(number=number, control=control, address=address, code=code, a0=a0, a3=a3, word=word)
+    off = "addi a1, a2, -2; beq a1, zero, triggered; addi a1, a2, -3;"
+    monitor = MONITOR.replace("addi a1, a2, -3;", off, 1) + f"triggered: {OFF.format(number=number)}"
+    outcome = run(name, text, debugger=monitor)
+    assert outcome.problems == []
+    again = [DebugCause.EBREAK] * (name == "ebreak")
+    assert outcome.log[2:] == [
+        (place(halts, outcome.symbols), entered(cause)) for cause in (DebugCause.TRIGGER, *again)
+    ]
+
+
+def test_triggers_are_read_by_programs_and_written_in_debug_mode():
+    outcome = run(
+        "trigger registers",
+        """
+        li a0, -1; csrrw zero, tdata1, a0; csrrw zero, tdata2, a0; csrrs a2, tdata1, zero; csrrs a3, tdata2, zero
+        => a2 0x28001000, a3 0
+        csrrw zero, tselect, a0; csrrs a4, tselect, zero; csrrw zero, tinfo, a0; csrrs a5, tinfo, zero => a4 1, a5 4
+        jal zero, 2f; 1: csrrw zero, tdata1, a0; csrrw zero, tdata2, a0; jalr zero, 0(s9)
+        2: la s10, 1b; ebreak
+        csrrs a6, tdata1, zero; csrrs a7, tdata2, zero => a6 0x28001047, a7 0xffffffff
+        """,
+    )
+    assert outcome.problems == []
+
+
 COUNTING = """
     jal zero, 2f
     1: {first}; csrrs a3, minstret, zero; {many} csrrs a4, minstret, zero; sub a4, a4, a3; jalr zero, 0(s9)

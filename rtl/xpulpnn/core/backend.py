@@ -60,6 +60,8 @@ class Backend(Component):
             #: debug_mode: The core is in debug mode: what is taken from the stream does not retire; only with debug
             #:   mode.
             ports["debug_mode"] = In(1)
+            #: watched: The access in EX, which triggers may stop; only with debug mode.
+            ports["watched"] = Out(pipeline.WatchedSignature())
         if config.performance_counters:
             #: events: Events to count; only with performance counters.
             ports["events"] = Out(pipeline.EventsSignature())
@@ -146,7 +148,7 @@ class Backend(Component):
             ex.old.eq(Mux(keeps_rd, id_ex.op_c, id_ex.op_a)),
         ]
         if self.config.debug:
-            m.d.comb += id_stage.debug_mode.eq(self.debug_mode)
+            self._watch(m, id_stage, lsu, ex_fires)
         self._execute(m, id_stage, ex_stage, wb_stage, lsu, ex_fires)
         if self.config.qnt:
             self._quantise(m, id_ex, ex_stage, lsu)
@@ -179,6 +181,20 @@ class Backend(Component):
                 ex_stage.wb_nn_data.eq(lsu.wb_rdata),
             ]
 
+    def _watch(self, m, id_stage, lsu, ex_fires):
+        watched, access = self.watched, id_stage.id_ex.lsu
+        m.d.comb += [
+            id_stage.debug_mode.eq(self.debug_mode),
+            watched.valid.eq(access.valid),
+            watched.store.eq(access.we),
+            watched.address.eq(lsu.ex_address),
+            watched.older_done.eq(lsu.wb_done),
+            watched.gone.eq(ex_fires | lsu.fault.valid | watched.hit),
+            id_stage.flush.eq(lsu.fault.valid | watched.hit),
+        ]
+        with m.If(watched.blocked):
+            m.d.comb += lsu.ex_ctrl.valid.eq(0)
+
     def _quantise(self, m, id_ex, ex_stage, lsu):
         m.d.comb += [
             ex_stage.quantise.eq(id_ex.quantise),
@@ -205,7 +221,7 @@ class Backend(Component):
 
     def _observe(self, m, id_stage, ex_stage, wb_stage, lsu, ex_ready, is_mac_load):
         m.submodules.wait_tap = waits = WaitTap()
-        m.submodules.rvfi_tap = tap = RvfiTap(pairs=self.config.mac_load_pair)
+        m.submodules.rvfi_tap = tap = RvfiTap(pairs=self.config.mac_load_pair, debug=self.config.debug)
         connect(m, tap.rvfi, flipped(self.rvfi))
         connect(m, flipped(self.info), tap.id_info)
         connect(m, flipped(self.info), waits.info)
@@ -265,6 +281,7 @@ class Backend(Component):
             tap.wb_rdata.eq(lsu.wb_rdata),
         ]
         if self.config.debug:
+            m.d.comb += [tap.drop.eq(self.watched.hit), waits.fault.eq(lsu.fault.valid | self.watched.hit)]
             with m.If(self.debug_mode):
                 m.d.comb += [tap.id_issue.eq(0), tap.fault.eq(0)]
         if self.config.mac_load:

@@ -70,6 +70,9 @@ class Controller(Component):
             #: halting: ID waits until debug mode can be entered.
             ports |= {"debug": Out(pipeline.DebugSignature()), "id_ready": In(1), "irq_masked": Out(1)}
             ports["halting"] = Out(1)
+            #: id_triggers: A trigger is for the instruction in ID.
+            #: ex_triggers: A trigger is for the access in EX, which is dropped.
+            ports |= {"id_triggers": In(1), "ex_triggers": In(1)}
         super().__init__(config, ports)
 
     def _build(self, m):
@@ -86,17 +89,20 @@ class Controller(Component):
         enabled, hold, sleeps = self.mie, wanted | sleeping | self.loop_hold | faulted, self._executes(System.WFI)
         irq_ack = wanted & self.id_valid & ~self.busy & ~sleeping & ~faulted
         enter, entered, handler = self.trap.valid | faulted | self.irq_ack, self.irq_ack, self.handler
+        pc = Mux(faulted, Cat(0, access_pc), self.id_pc)
         leave, returned = self._executes(System.MRET), self.mepc
         if self.config.debug:
             debug = self.debug
-            asks, halts, breaks = self._debug(m, sleeping, faulted)
-            enabled, hold, irq_ack = enabled & ~self.irq_masked, hold | self.halting, irq_ack & ~self.halting
+            asks, halts, dropped, breaks = self._debug(m, sleeping, faulted)
+            enabled, hold = enabled & ~self.irq_masked, hold | self.halting | dropped
+            irq_ack &= ~(self.halting | dropped)
             sleeps &= ~debug.mode & ~debug.step
             enter = ~debug.mode & (enter & ~(breaks & debug.ebreak))
-            entered |= halts
+            entered |= halts | dropped
+            pc = Mux(dropped, Cat(0, ex_pc), pc)
             leave, returned = leave & ~debug.mode, Mux(debug.mode, debug.pc, returned)
             in_debug = Mux(debug.mode & ~breaks, self.debug_exception_addr, self.debug_halt_addr)
-            handler = Mux(debug.mode | halts | (breaks & debug.ebreak), in_debug, handler)
+            handler = Mux(debug.mode | halts | dropped | (breaks & debug.ebreak), in_debug, handler)
         m.d.comb += [
             self.boot.eq(self.fetch_enable & ~started),
             any_pending.eq(self.pending.any() | asks if self.config.debug else self.pending.any()),
@@ -115,7 +121,7 @@ class Controller(Component):
 
         m.d.comb += [
             self.enter.eq(enter),
-            self.enter_pc.eq(Mux(faulted, Cat(0, access_pc), self.id_pc)),
+            self.enter_pc.eq(pc),
             self.enter_interrupt.eq(self.irq_ack),
             self.enter_cause.eq(Mux(self.irq_ack, self.irq_id, Mux(faulted, fault_cause, self.trap.cause))),
             self.leave.eq(leave),
@@ -152,26 +158,33 @@ class Controller(Component):
         It is entered like the handler of an interrupt. A request to halt goes before interrupts and also ends wfi. In
         single steps ID is held as soon as an instruction has left it or an interrupt is taken. In debug mode and in
         single steps wfi does not wait. Returns whether the core is asked to halt, does so in this cycle in place of the
-        instruction in ID, and whether that is ebreak.
+        instruction in ID or of an access that has been dropped, and whether the instruction in ID is ebreak.
         """
         debug, stepped = self.debug, Signal(name="stepped")
-        asks, halts, breaks = signals(1, "asks halts breaks")
+        asks, halts, dropped, breaks = signals(1, "asks halts dropped breaks")
         is_break = self.trap.cause == ExceptionCause.BREAKPOINT
         m.d.comb += [
             asks.eq(self.debug_req & ~debug.mode),
-            self.halting.eq(asks | stepped),
-            halts.eq(self.halting & self.id_valid & ~self.busy & ~sleeping & ~faulted),
+            self.halting.eq(asks | stepped | self.id_triggers),
+            halts.eq(self.halting & self.id_valid & ~self.busy & ~sleeping & ~faulted & ~dropped),
             breaks.eq(self.intent.trap & is_break),
-            debug.enter.eq(halts | (self.trap.valid & is_break & debug.ebreak & ~debug.mode)),
-            debug.cause.eq(
-                Mux(halts, Mux(asks, DebugCause.HALT_REQUEST, DebugCause.STEP), DebugCause.EBREAK),
-            ),
+            debug.enter.eq(halts | dropped | (self.trap.valid & is_break & debug.ebreak & ~debug.mode)),
             self.irq_masked.eq(debug.mode | (debug.step & ~debug.step_irq)),
         ]
+        m.d.sync += dropped.eq(self.ex_triggers)
+        m.d.comb += debug.cause.eq(DebugCause.EBREAK)
+        # the last that holds
+        for holds, cause in (
+            (halts & stepped, DebugCause.STEP),
+            (halts & asks, DebugCause.HALT_REQUEST),
+            ((halts & self.id_triggers) | dropped, DebugCause.TRIGGER),
+        ):
+            with m.If(holds):
+                m.d.comb += debug.cause.eq(cause)
         set_and_clear(m, debug.mode, debug.enter, debug.mode & self._executes(System.MRET))
         leaves = self.id_valid & self.id_ready & ~self.branch.valid
         with m.If(debug.enter):
             m.d.sync += stepped.eq(0)
         with m.Elif(debug.step & ~debug.mode & (leaves | self.irq_ack)):
             m.d.sync += stepped.eq(1)
-        return asks, halts, breaks
+        return asks, halts, dropped, breaks

@@ -11,6 +11,7 @@ from xpulpnn.core.csr_file import LOOP_REGISTERS, CsrFile
 from xpulpnn.core.hwloops import HwLoops
 from xpulpnn.core.if_stage import IfStage
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
+from xpulpnn.core.triggers import Triggers
 from xpulpnn.isa.csr import CLUSTER_EVENTS, PERFORMANCE_EVENTS
 from xpulpnn.isa.retirement import MEANINGS, WaitCause, port_widths
 
@@ -120,19 +121,33 @@ class Core(Component):
             self.core_sleep.eq(controller.asleep),
         ]
         if self.config.debug:
-            connect(m, controller.debug, csr_file.debug)
-            m.d.comb += [
-                *following(controller, self, "debug_req", "debug_halt_addr", "debug_exception_addr"),
-                controller.id_ready.eq(insn.ready),
-                self.debug_mode.eq(controller.debug.mode),
-                backend.debug_mode.eq(controller.debug.mode),
-            ]
+            self._debug(m, insn, backend, csr_file, controller)
         if self.config.xpulpv2:
             self._hwloops(m, if_stage, backend, csr_file, controller)
         if self.config.performance_counters:
             self._events(m, insn, backend, csr_file, controller)
         if self.config.rvfi:
             self._observe(m, if_stage, backend, csr_file, controller)
+
+    def _debug(self, m, insn, backend, csr_file, controller):
+        m.submodules.triggers = triggers = Triggers()
+        connect(m, controller.debug, csr_file.debug)
+        connect(m, backend.watched, triggers.ex)
+        mode = controller.debug.mode
+        m.d.comb += [
+            *following(controller, self, "debug_req", "debug_halt_addr", "debug_exception_addr"),
+            controller.id_ready.eq(insn.ready),
+            controller.id_triggers.eq(triggers.id_hit & insn.valid),
+            controller.ex_triggers.eq(triggers.ex.hit),
+            self.debug_mode.eq(mode),
+            backend.debug_mode.eq(mode),
+            triggers.mode.eq(mode),
+            triggers.id_pc.eq(insn.payload.pc),
+            triggers.select.eq(csr_file.trigger_select),
+            Cat(triggers.we_control, triggers.we_address).eq(csr_file.trigger_we),
+            triggers.wdata.eq(csr_file.wdata),
+            csr_file.trigger_values.eq(Cat(triggers.control, triggers.address)),
+        ]
 
     def _hwloops(self, m, if_stage, backend, csr_file, controller):
         m.submodules.hwloops = loops = HwLoops()
@@ -152,7 +167,7 @@ class Core(Component):
             *following(loops, backend.flow, "id_leaves", "id_late", "ex_leaves"),
             loops.ex_taken.eq(backend.branch.valid),
             loops.wb_leaves.eq(backend.flow.wb_leaves),
-            loops.fault.eq(backend.fault.valid),
+            loops.fault.eq(backend.fault.valid | backend.watched.hit if self.config.debug else backend.fault.valid),
             loops.we.eq(csr_file.loop_we),
             loops.wdata.eq(csr_file.wdata),
             csr_file.loop_values.eq(Cat(getattr(loops, csr.name) for csr in LOOP_REGISTERS)),

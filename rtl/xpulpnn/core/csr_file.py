@@ -17,7 +17,8 @@ from xpulpnn.isa.machine import IRQ_BITS, VECTOR_BYTES, XLEN
 HANDLER_BYTES_LOG2 = exact_log2(VECTOR_BYTES)
 LOOP_REGISTERS = tuple(csr for csr in table.CSRS if csr.group is table.CsrGroup.HWLOOP)
 STORED = ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch", "mepc", "mcause")
-DEBUG_STORED = ("dcsr", "dpc", "dscratch0", "dscratch1")
+DEBUG_STORED = ("dcsr", "dpc", "dscratch0", "dscratch1", "tselect")
+TRIGGER_REGISTERS = (table.CSR_BY_NAME["tdata1"], table.CSR_BY_NAME["tdata2"])
 """Registers kept here bit by bit, always and with debug mode."""
 
 
@@ -89,6 +90,14 @@ class CsrFile(Component):
         if config.debug:
             #: debug: Debug mode and its registers; only with debug mode. ``enter_pc`` goes to dpc with ``debug.enter``.
             ports["debug"] = In(DebugSignature())
+            #: trigger_select: Value of tselect; only with debug mode, like the next two.
+            #: trigger_we: Writes of tdata1 and tdata2 of that trigger, which are kept elsewhere, a bit each.
+            #: trigger_values: Their values, a word each.
+            ports |= {
+                "trigger_select": Out(range(table.TRIGGERS)),
+                "trigger_we": Out(2),
+                "trigger_values": In(2 * XLEN),
+            }
         if config.performance_counters:
             #: events: Events of the PULP performance counters; only with them.
             ports["events"] = In(len(table.PERFORMANCE_EVENTS))
@@ -109,6 +118,11 @@ class CsrFile(Component):
             values |= self._performance(m, stored)
         if self.config.debug:
             values["dcsr"] = self._debug(m, stored)
+            values["tinfo"] = Const(table.CSR_BY_NAME["tinfo"].reset, XLEN)
+            for index, csr in enumerate(TRIGGER_REGISTERS):
+                values[csr.name] = self.trigger_values.word_select(index, XLEN)
+                m.d.comb += self.trigger_we[index].eq(self._writes(csr) & self.debug.mode)
+            m.d.comb += self.trigger_select.eq(stored["tselect"].value)
 
         port = self.csr
         read = {csr.address: values[csr.name] for csr in table.CSRS if csr.name in values}

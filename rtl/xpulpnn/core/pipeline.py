@@ -87,6 +87,18 @@ class DebugSignature(PortSignature):
     pc: In(32)  #: Address to return to.
 
 
+class WatchedSignature(PortSignature):
+    """A load or store in EX that triggers of debug mode may stop before it is requested."""
+
+    valid: Out(1)  #: There is one.
+    store: Out(1)  #: It is a store.
+    address: Out(32)  #: Its lowest address.
+    older_done: Out(1)  #: What is in WB is done in this cycle.
+    gone: Out(1)  #: The access leaves EX at the end of this cycle, or is dropped.
+    blocked: In(1)  #: It must not be requested yet, or at all.
+    hit: In(1)  #: It is dropped in this cycle, and what was taken behind it; WB is empty.
+
+
 class IntentSignature(PortSignature):
     """Effects of the instruction in ID when it leaves, unless a branch in EX drops it.
 

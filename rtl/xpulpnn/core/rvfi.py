@@ -26,8 +26,8 @@ class RvfiSignature(PortSignature):
 class RvfiTap(Component):
     """Follows every instruction from ID to the end of WB and reports it. Observes only."""
 
-    def __init__(self, *, pairs: bool = False):
-        # pairs: Whether the core has Mac&Load of two products.
+    def __init__(self, *, pairs: bool = False, debug: bool = False):
+        # pairs, debug: Whether the core has Mac&Load of two products, and debug mode.
         ports = {
             "id_issue": In(1),  #: An instruction leaves ID; ``id_*`` describe it.
             #: id_insn, id_compressed, id_pc, id_trap, id_cause, id_rs1, id_rs2, id_rd, id_act, id_wgt: Expanded word,
@@ -80,7 +80,10 @@ class RvfiTap(Component):
             #: id_pair: The instruction is a Mac&Load of two products; only with it, like the next two.
             #: wb_pair, wb_odd: Port A also writes the register behind, and its value.
             ports |= {"id_pair": In(1), "wb_pair": In(1), "wb_odd": In(32)}
-        self.pairs = pairs
+        if debug:
+            #: drop: What is in EX is dropped, without a trace; only with debug mode.
+            ports["drop"] = In(1)
+        self.pairs, self.debug = pairs, debug
         super().__init__(ports=ports)
 
     def _build(self, m):
@@ -142,6 +145,9 @@ class RvfiTap(Component):
                 m.d.sync += [in_wb[name].eq(value) for name, value in ex_values.items() if name not in excepted]
         with m.Elif(self.wb_leave):
             m.d.sync += wb_valid.eq(0)
+        if self.debug:
+            with m.If(self.drop):
+                m.d.sync += ex_valid.eq(0)
 
         raw = Signal(32)
         loaded_bytes = in_wb["mem_rmask"]

@@ -18,6 +18,10 @@ MTVEC_VECTORED = 1  # Mode bit of mtvec: interrupts go to entries of a table, ex
 
 DCSR_STEP_BIT, DCSR_STOPCOUNT_BIT, DCSR_STEPIE_BIT, DCSR_EBREAKM_BIT = 2, 10, 11, 15
 DCSR_CAUSE_LSB, DCSR_CAUSE_BITS, DCSR_VERSION_LSB = 6, 3, 28
+TRIGGERS = 2  # With debug mode.
+TDATA1_LOAD_BIT, TDATA1_STORE_BIT, TDATA1_EXECUTE_BIT, TDATA1_M_BIT, TDATA1_ACTION_LSB = 0, 1, 2, 6, 12
+TDATA1_DMODE_BIT, TDATA1_TYPE_LSB = 27, 28
+ADDRESS_TRIGGER = 2  # Field type of tdata1: mcontrol.
 DEBUG_VERSION = 4  # Field xdebugver of dcsr: the specification of 2019, 0.13.2.
 
 MTVEC_BASE_LSB = 8
@@ -40,6 +44,7 @@ class CsrGroup(Enum):
     HWLOOP = "with XpulpV2"
     PERFORMANCE = "with the PULP performance counters"
     DEBUG = "with debug mode, and while the core is in it"
+    TRIGGER = "with debug mode; a write of tdata1 or tdata2 is ignored while the core is not in it"
 
 
 class ResetSource(Enum):
@@ -133,6 +138,17 @@ CSRS: tuple[Csr, ...] = (
     Csr(0x79F, "pccrall", _WO, writable=ALL_BITS, group=CsrGroup.PERFORMANCE),
     Csr(0xCC0, "pcer", _RW, writable=(1 << len(PERFORMANCE_EVENTS)) - 1, group=CsrGroup.PERFORMANCE),
     Csr(0xCC1, "pcmr", _RW, reset=0b11, writable=0b11, group=CsrGroup.PERFORMANCE),
+    Csr(0x7A0, "tselect", _RW, writable=TRIGGERS - 1, group=CsrGroup.TRIGGER),
+    Csr(
+        0x7A1,
+        "tdata1",
+        _RW,
+        reset=ADDRESS_TRIGGER << TDATA1_TYPE_LSB | 1 << TDATA1_DMODE_BIT | 1 << TDATA1_ACTION_LSB,
+        writable=1 << TDATA1_M_BIT | 1 << TDATA1_EXECUTE_BIT | 1 << TDATA1_STORE_BIT | 1 << TDATA1_LOAD_BIT,
+        group=CsrGroup.TRIGGER,
+    ),
+    Csr(0x7A2, "tdata2", _RW, writable=ALL_BITS, group=CsrGroup.TRIGGER),
+    Csr(0x7A4, "tinfo", _WI, reset=1 << ADDRESS_TRIGGER, group=CsrGroup.TRIGGER),
     Csr(
         0x7B0,
         "dcsr",
@@ -146,6 +162,8 @@ CSRS: tuple[Csr, ...] = (
     Csr(0x7B3, "dscratch1", _RW, writable=ALL_BITS, group=CsrGroup.DEBUG),
 )
 """All registers; an address that is not here is illegal to read or write."""
+
+TRIGGER_STATE = ("tselect", "tdata1", "tdata2")  # Registers that a debugger may change at any time.
 
 MISA_X = 1 << 23  # Bit of misa that is 0 in a core without any Xpulp extension.
 

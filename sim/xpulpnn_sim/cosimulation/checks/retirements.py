@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.csr import CSRS, PERFORMANCE_EVENTS, CsrAccess, CsrGroup
+from xpulpnn.isa.csr import CSRS, PERFORMANCE_EVENTS, TRIGGER_STATE, CsrAccess, CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.cosimulation.model.model import U32, Block, RetirementChain, Windows
@@ -65,7 +65,7 @@ _HISTORY = 8  # Retirements shown before the one that differs
 Values = dict[str, U32]
 
 _COUNTERS = frozenset(f"{mode}{name}" for mode in ("", "m") for name in ("cycle", "cycleh", "instret", "instreth"))
-_FREE_CSRS = _COUNTERS | {"mip"} | {f"pccr{event}" for event in range(len(PERFORMANCE_EVENTS))}
+_FREE_CSRS = _COUNTERS | {"mip", *TRIGGER_STATE} | {f"pccr{event}" for event in range(len(PERFORMANCE_EVENTS))}
 _STORE_MASK = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFF_FFFF}
 _RS1_FIELD = np.uint32(31 << 15)
 _RECORD_FIELD = {

@@ -94,7 +94,7 @@ class Iss:
         groups = {CsrGroup.BASE}
         groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()
         groups |= {CsrGroup.PERFORMANCE} if performance_counters else set()
-        groups |= {CsrGroup.DEBUG} if Extension.SDEXT in extensions else set()
+        groups |= {CsrGroup.DEBUG, CsrGroup.TRIGGER} if Extension.SDEXT in extensions else set()
         is_xpulp = bool(extensions - BASE_EXTENSIONS)
         self.csrs = SimulatedCsrs(boot_address, hart_id, frozenset(groups), is_xpulp=is_xpulp)
         self.last_pc: int | None = None  # address of the instruction executed last

@@ -5,7 +5,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.csr import CLUSTER_EVENTS, CSR_BY_NAME, MSTATUS_MIE, MTVEC_BASE, MTVEC_VECTORED, PERFORMANCE_EVENTS
+from xpulpnn.isa.csr import (
+    CLUSTER_EVENTS,
+    CSR_BY_NAME,
+    MSTATUS_MIE,
+    MTVEC_BASE,
+    MTVEC_VECTORED,
+    PERFORMANCE_EVENTS,
+    TRIGGER_STATE,
+)
 from xpulpnn.isa.machine import ADDRESS_SPACE, IRQ_BITS, IRQ_PRIORITY, VECTOR_BYTES, ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, WaitCause
 from xpulpnn_sim.reference.iss.core import CSR_OPS, Iss
@@ -32,9 +40,13 @@ TIMED_EVENTS = tuple(
 
 TIMED_CSRS = frozenset(
     CSR_BY_NAME[name].address
-    for name in ("mcycle", "mcycleh", "cycle", "cycleh", "mip", *(f"pccr{event}" for event in TIMED_EVENTS))
+    for name in (
+        *("mcycle", "mcycleh", "cycle", "cycleh", "mip"),
+        *(f"pccr{event}" for event in TIMED_EVENTS),
+        *TRIGGER_STATE,
+    )
 )
-"""CSRs whose value depends on time: what the design read is taken over."""
+"""CSRs whose value depends on time, or on a debugger: what the design read is taken over."""
 
 _EVENT_CSRS = frozenset(CSR_BY_NAME[f"pccr{event}"].address for event in range(len(PERFORMANCE_EVENTS)))
 _ACCESS_FAULTS = (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
