@@ -10,6 +10,7 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.layers.precision import SIGN_BITS
+from xpulpnn_sw.layers.text import check_elements
 from xpulpnn_sw.networks.importers.assembly import INPUT, SAMPLE_BITS, NetworkAssembly
 from xpulpnn_sw.networks.importers.levels import ELEMENT_WIDTHS, Affine
 from xpulpnn_sw.networks.importers.onnx_node import (
@@ -287,6 +288,7 @@ def _zeros(weights: Quantised, shape: Sequence[int], source: Map) -> tuple[Any, 
     """Weights of 0 in the scale of their filter, as numbers and scales."""
     if source.bits == SIGN_BITS:
         raise InputError("inputs of one bit must meet weights of -1 and 1, not of 0, which groups and gaps need")
+    check_elements("weights with those of 0 for groups and gaps", prod(shape))
     scale = np.empty(shape, object)
     scale[...] = weights.scale[:, :1, :1, :1]
     return np.zeros(shape, np.int64), scale

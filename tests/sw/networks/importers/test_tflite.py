@@ -208,6 +208,7 @@ LARGE = np.full(6, 2**31 - 1, np.int32)
 BAD = {
     "operator 6 (HARD_SWISH): operators": with_operator(6, "HARD_SWISH"),
     "operator 2 (CONV_2D): dilation": with_operator(2, DilationHFactor=0),
+    "operator 2 (CONV_2D): weights with those of 0": with_operator(2, DilationHFactor=1 << 28, Padding=SAME),
     "operator 2 (CONV_2D): CONV_2D2 must be INT8": with_tensor("CONV_2D2", type="INT16"),
     "operator 2 (CONV_2D): output must be 5x4x6": with_tensor("CONV_2D2", shape=(1, 1, 1, 6)),
     "operator 2 (CONV_2D): fused activation": with_operator(2, FusedActivationFunction=TANH),
