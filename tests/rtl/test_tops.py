@@ -38,7 +38,8 @@ CASES += [("cluster", "whole", replace(CLUSTER_PRESETS["cluster"], core=PLAIN, c
 CASES += [("tcdm", "options", ClusterConfig(cores=5, banks=1, arbiter="strict", broadcast=True, rvfi=True))]
 CASES += [("dma", "least", ClusterConfig(cores=1, dma_transfers=1))]
 CASES += [(top, "alone", DebugConfig(harts=harts)) for top, harts in (("dm", 5), ("dm", 1), ("jtag-dtm", 1))]
-CASES += [(top, "alone", FULL) for top in TOPS if top not in ("core", "backend", "ex-stage")]
+CASES += [(top, "alone", FULL) for top in TOPS if top not in ("core", "core-debug", "backend", "ex-stage")]
+CASES += [("core-debug", "plain", replace(PLAIN, debug=True))]
 
 
 @pytest.mark.parametrize(("top", "name", "config"), CASES, ids=[f"{top}-{name}" for top, name, _ in CASES])

@@ -12,7 +12,7 @@ from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.cli.options import Count, Preset, Probability, Repeated, arguments, listed
-from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, DEBUG_NAMES
+from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, CORE_DEBUG, DEBUG_NAMES
 
 DEFAULT_PRESET = "xpulpnn2"  # the core where neither a command nor a program says otherwise
 
@@ -76,7 +76,7 @@ class Configuration(Settings):
         if top in DEBUG_NAMES:
             return apply_settings(DebugConfig(), self.assignments)
         if top not in CLUSTER_NAMES:
-            return self.core
+            return replace(self.core, debug=True) if top == CORE_DEBUG else self.core
         if self.preset not in CLUSTER_PRESETS and self.preset not in PRESETS:
             known = ", ".join((*CLUSTER_PRESETS, *PRESETS))
             raise ConfigError(f"preset must be one of {known}, not {self.preset}")

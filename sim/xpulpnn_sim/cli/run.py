@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from xpulpnn.config import ClusterConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.csr import IRQ_BITS
 from xpulpnn.isa.retirement import WaitCause
@@ -33,6 +33,7 @@ from xpulpnn_sim.cli.programs import (
 from xpulpnn_sim.cosimulation.model.libraries import engine_of, model_library
 from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine, Waves, hart_ids
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
+from xpulpnn_sim.cosimulation.workloads.debugger import serving
 from xpulpnn_sim.cosimulation.workloads.program_run import MEANING, Profile, run_program
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import memory_of, require_fitting
@@ -91,6 +92,10 @@ class RunOptions(ProgramOptions, ClusterOptions, MemoryTiming, Seed):
     """Waveforms, with a save file for GTKWave."""
     wave_window: Annotated[str | None, Parameter(metavar="FROM:TO")] = None
     """Cycles in the waveforms (default all)."""
+    jtag: Annotated[int | None, Parameter(metavar="PORT")] = None
+    """Serve a debugger, OpenOCD by remote_bitbang, at a port of this machine; the core has debug mode."""
+    hold: bool = False
+    """Start when the debugger halts the core for the first time, before its first instruction."""
     irq: Annotated[Repeated, Parameter(metavar="LINE@CYCLE")] = ()
     """Raise an interrupt line until it is taken; repeatable."""
 
@@ -99,7 +104,7 @@ class RunOptions(ProgramOptions, ClusterOptions, MemoryTiming, Seed):
 def run_command(options: RunOptions) -> int:
     """Run the program; fails unless it reports success and no check finds a difference."""
     options = with_named_core(options)
-    config = options.simulated_target
+    config = _debugged(options, options.simulated_target)
     executable, ram = load_program(options, config), options.windows
     machine = Machine.of(
         options,
@@ -115,13 +120,18 @@ def run_command(options: RunOptions) -> int:
     window = _wave_window(options)
     _require_waves(options.waves)
     with progress_bar("compiling the model", None):
-        model_library(engine_of(config), config, trace=options.waves is not None)
+        engine = engine_of(config, debugged=options.jtag is not None)
+        model_library(engine, config, trace=options.waves is not None)
     with ExitStack() as stack:
         observer = None if options.trace is None else stack.enter_context(_tracing(options.trace, cluster))
         waves = None
         if options.waves is not None:
             first, last = window
             waves = Waves(path=stack.enter_context(replacing(options.waves)), first=first, last=last)
+        debugger = None
+        if options.jtag is not None:
+            debugger = stack.enter_context(serving(options.jtag, holds=options.hold))
+            tell(f"debuggers are served at port {debugger.port}")
         bar = stack.enter_context(progress_bar("cycles", None))
         result = run_program(
             executable,
@@ -134,6 +144,7 @@ def run_command(options: RunOptions) -> int:
             output=show,
             progress=bar.reach,
             waves=waves,
+            debugger=debugger,
         )
     if options.waves is not None:
         from xpulpnn_sim.cosimulation.model.waves import write_save_file
@@ -154,6 +165,22 @@ def run_command(options: RunOptions) -> int:
         tell(record_table(_PROFILE, record["profile"], title="cycles by function"))
     write_dumps(pieces, result.read)
     return finish(options.json, record, good=result.exit.ok and not result.mismatches)
+
+
+def _debugged(options: RunOptions, config: CoreConfig | ClusterConfig) -> CoreConfig | ClusterConfig:
+    """The core with debug mode, if a debugger is served; raises :class:`InputError` for what it cannot be served on."""
+    if options.jtag is None:
+        if options.hold:
+            raise InputError("--hold must come with --jtag, not alone")
+        return config
+    if isinstance(config, ClusterConfig):
+        raise InputError("--jtag must be left out for a cluster")
+    for name in ("lockstep", "trace"):
+        if getattr(options, name):
+            raise InputError(f"--{name} must be left out with --jtag")
+    if options.check == "all":
+        raise InputError("--check all must be left out with --jtag, which changes what the program does")
+    return replace(config, debug=True)
 
 
 def _irq(text: str) -> tuple[int, int]:

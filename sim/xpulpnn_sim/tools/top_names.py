@@ -24,7 +24,7 @@ def chosen_names(text: str, known: Sequence[str], option: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-CORE_NAMES = ("dotp", "nnrf", "simd-alu", "mult", "ex-stage", "backend", "core")  # components of a core
+CORE_NAMES = ("dotp", "nnrf", "simd-alu", "mult", "ex-stage", "backend", "core", "core-debug")  # components of a core
 
 CLUSTER_NAMES = (
     *("cluster", "tcdm", "event-unit", "dma", "icache"),
@@ -32,6 +32,7 @@ CLUSTER_NAMES = (
 )
 """Components of a cluster."""
 
+CORE_DEBUG = "core-debug"  # the core with debug mode and what serves it
 DEBUG_NAMES = ("dm", "jtag-dtm")  # components of external debugging
 
 ALL_TOPS = (*CORE_NAMES, *CLUSTER_NAMES, *DEBUG_NAMES)  # all that can be generated

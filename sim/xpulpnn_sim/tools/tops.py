@@ -2,6 +2,7 @@
 """Components that can be generated on their own, by their names on the command line."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from amaranth.lib import wiring
 
@@ -25,6 +26,7 @@ from xpulpnn.core.requantiser import Requantiser
 from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.core.wide_mult import multiplier_of
 from xpulpnn.debug.config import DebugConfig
+from xpulpnn.debug.core_debug import CoreDebug
 from xpulpnn.debug.dtm import JtagDtm
 from xpulpnn.debug.module import DebugModule
 from xpulpnn.dotp.nnrf import NnRf
@@ -54,6 +56,7 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
     "ex-stage": ExStage,
     "backend": Backend,
     "core": Core,
+    "core-debug": lambda config: CoreDebug(replace(config, debug=True)),
 }
 """Builders of the components of a core."""
 

@@ -15,7 +15,19 @@ from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import ToolError
 from xpulpnn.user_cache import alone
 from xpulpnn_sim.cosimulation.model.build import Adapter, Rig, build_model
-from xpulpnn_sim.cosimulation.model.schema import BANK, DATA, DMA, FETCH, HART, LINES, REFILL, RETIRE, STREAM, PortKind
+from xpulpnn_sim.cosimulation.model.schema import (
+    BANK,
+    DATA,
+    DMA,
+    FETCH,
+    HART,
+    JTAG,
+    LINES,
+    REFILL,
+    RETIRE,
+    STREAM,
+    PortKind,
+)
 from xpulpnn_sim.tools.results import cached_results, digest
 
 _STREAM_PORTS = {
@@ -29,6 +41,12 @@ _STREAM_PORTS = {
     "pc": "insn__payload__pc",
 }
 """Ports of the back end by the fields of a stream."""
+
+
+_JTAG = Adapter(
+    JTAG,
+    {"tdo": "tdo", "debug_req": "debug_req", "tck": "tck_clk", "tms": "tms", "tdi": "tdi", "trst": "tck_rst"},
+)
 
 
 def _bus(kind: PortKind, prefix: str) -> Adapter:
@@ -53,10 +71,16 @@ def backend_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
 
 def core_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
     """The core with its retirement port."""
-    there = {port["name"] for port in manifest["ports"]}
+    there = {port["name"] for port in manifest["ports"] if port["direction"] == "input" or port["name"] in HART.seen}
     hart = Adapter(HART, {name: name for name in (*HART.seen, *HART.driven) if name in there})
     adapters = (_bus(FETCH, "instr"), _bus(DATA, "data"), hart, _retirement(manifest, "rvfi_"))
     return Rig(verilog=verilog, manifest=manifest, adapters=adapters)
+
+
+def core_debug_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
+    """The core with debug module and test access port."""
+    rig = core_rig(verilog, manifest)
+    return replace(rig, adapters=(*rig.adapters, _bus(DATA, "bus"), _JTAG))
 
 
 def cluster_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
@@ -97,6 +121,7 @@ def cluster_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
 RIGS: Mapping[str, tuple[str, Callable[[str, Mapping[str, Any]], Rig]]] = {
     "stream": ("backend", backend_rig),
     "core": ("core", core_rig),
+    "core-debug": ("core-debug", core_debug_rig),
     "cluster": ("cluster", cluster_rig),
 }
 """Top and ports of each engine."""
@@ -109,9 +134,10 @@ def observed(config: CoreConfig | ClusterConfig) -> CoreConfig | ClusterConfig:
     return replace(config, rvfi=True)
 
 
-def engine_of(config: CoreConfig | ClusterConfig) -> str:
-    """The engine that runs programs on a design."""
-    return "cluster" if isinstance(config, ClusterConfig) else "core"
+def engine_of(config: CoreConfig | ClusterConfig, *, debugged: bool = False) -> str:
+    """The engine that runs programs on a design, with a test access port if they are ``debugged``."""
+    engine = "cluster" if isinstance(config, ClusterConfig) else "core"
+    return f"{engine}-debug" if debugged else engine
 
 
 @cache

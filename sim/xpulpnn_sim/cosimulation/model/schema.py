@@ -36,6 +36,10 @@ class Event(IntFlag):
     """Access of a DMA engine outside the memory."""
     LOST_REQUEST = auto()
     """A core alone has not kept a request until it was granted."""
+    DEBUGGER_CAME = auto()
+    DEBUGGER_LEFT = auto()
+    DEBUGGER_RESTS = auto()
+    """All harts are halted, and the debugger has nothing to say for the moment."""
 
 
 OUTSIDE = Event.BAD_ACCESS | Event.BAD_FETCH
@@ -162,7 +166,7 @@ SETTINGS = _dtype(
     "dump_from dump_to",
     "grant_stall response_latency fetch_grant_stall fetch_latency irq_rate seed boot_addr hart_id tohost "
     "collect watchdog sparse dump_instructions data_latency bank_hash tcdm_bytes "
-    "halt_rate debug_halt_addr debug_exception_addr unused",
+    "halt_rate debug_halt_addr debug_exception_addr jtag held unused",
 )
 """Parameters of a run. Probabilities count in 2**-32; ``collect``: retirements and grants are recorded; ``sparse``:
 addresses outside every window are memory too, first read as 0; ``dump_*``: cycles or instructions in the waveform;
@@ -253,7 +257,10 @@ REFILL = PortKind("refill", ("req", "addr"), _OBI_DRIVEN)
 LINES = PortKind("lines", ("dma", "dma_interrupt", "timer", "timer_armed"), ())
 """Sources of event lines inside a cluster: of the DMA engine a bit for each core, of the timers one for each."""
 
-KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK, DMA, REFILL, LINES)  # in the order in which they travel
+JTAG = PortKind("jtag", ("tdo", "debug_req"), ("tck", "tms", "tdi", "trst"))
+"""A test access port, and whether what is behind it wants harts to halt."""
+
+KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK, DMA, REFILL, LINES, JTAG)  # in the order in which they travel
 
 _STRUCTS = {
     "Retirement": RETIREMENT,
@@ -341,6 +348,7 @@ def cpp_header(counts: Mapping[str, int], *, both_edges: bool) -> str:
         "DMA_PORTS": counts["dma"],
         "REFILL_PORTS": counts["refill"],
         "LINE_PORTS": counts["lines"],
+        "JTAG_PORTS": counts["jtag"],
         "BOTH_EDGES": int(both_edges),
     }
     lines = [f"constexpr uint32_t {name} = {value}u;\n" for name, value in constants.items()]

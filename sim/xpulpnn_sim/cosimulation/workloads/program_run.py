@@ -18,6 +18,7 @@ from xpulpnn_sim.cosimulation.model.machine import Machine, Memory, Waves, hart_
 from xpulpnn_sim.cosimulation.model.model import Block, Windows
 from xpulpnn_sim.cosimulation.model.schema import GRANT, OUTSIDE, STALLS, Event
 from xpulpnn_sim.cosimulation.model.session import CHUNK_CYCLES, Observer, Progress, RunResult, Session
+from xpulpnn_sim.cosimulation.workloads.debugger import Debugger
 from xpulpnn_sim.reference.iss.cluster_lockstep import ClusterLockstep
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.programs import exits
@@ -69,15 +70,18 @@ def run_program(
     library: Path | None = None,
     closing: Callable[[], None] | None = None,
     also: Sequence[Checker] = (),
+    debugger: Debugger | None = None,
 ) -> RunResult:
-    """Run a program on the core, or on all cores of a cluster, until it ends, with checkers ``also`` of the caller.
+    """Run a program on the core, or on all cores of a cluster, until it ends, with checkers ``also`` of the caller and
+    in the hands of a ``debugger``.
     Raises :class:`InputError` for a program or surroundings that do not fit, :class:`ToolError` if the model cannot be
     built."""
     machine = machine or Machine()
     harts, cluster = hart_ids(config, machine), config if isinstance(config, ClusterConfig) else None
     require_core(executable.cores, config.core, str(executable.path), core_name(config.core))
     require_fitting(executable, config, machine.ram)
-    library = library or model_library(engine_of(config), config, trace=waves is not None)
+    engine = engine_of(config, debugged=debugger is not None)
+    library = library or model_library(engine, config, trace=waves is not None)
     memory, debug_memory = load_memory(executable, (*machine.ram, *memory_of(config))), machine.debug_memory
     checkers = [*also]
     if check:
@@ -91,6 +95,8 @@ def run_program(
         alone = Lockstep(executable, config.core, hart_id=machine.hart_id, errors=machine.bus_errors)
         checkers.append(LockstepCheck(alone))
     settings: dict[str, int] = {"boot_addr": executable.entry, "tohost": executable.tohost}
+    if debugger is not None:
+        settings |= debugger.settings()
     if cluster is not None:
         settings |= {"bank_hash": cluster.bank_hash, "tcdm_bytes": cluster.tcdm_bytes}
     name_of, lines = executable.symbol_at, SourceLines(executable.path)
@@ -112,6 +118,8 @@ def run_program(
         while end is None:
             session.advance(min(session.limit, session.model.cycles + CHUNK_CYCLES))
             end = host.served() or session.ended(name_of, lines.at)
+            if debugger is not None:
+                end = debugger.ended(session.model.events, end)
             if session.checks.mismatches:
                 end = exits.difference(int(session.model.harts[0]["pc"]), name_of)
             if progress is not None:

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "jtag.hpp"
 #include "memory.hpp"
 #include "obi.hpp"
 #include "schema.hpp"
@@ -24,9 +25,10 @@ class Driver {
   public:
     Driver(const Settings& chosen, const Window* windows, uint64_t count)
         : settings(chosen),
-          memory(chosen.sparse, windows, count),
+          memory(chosen.sparse, windows, count, chosen.jtag != 0),
           stream(memory, status),
           banks_(BANKS ? memory.locate(TCDM_BASE) : nullptr, chosen.bank_hash),
+          debugger_(static_cast<int>(chosen.jtag) - 1),
           random_(chosen.seed + 0x51ED) {
         const uint32_t fetch_stall = chosen.fetch_grant_stall, fetch_spread = chosen.fetch_latency;
         const uint32_t stall = chosen.grant_stall, least = chosen.data_latency, spread = chosen.response_latency;
@@ -40,7 +42,7 @@ class Driver {
         for (uint32_t hart = 0; hart < HARTS; ++hart) {
             driven.hart[hart].boot_addr = chosen.boot_addr;
             driven.hart[hart].hart_id = chosen.hart_id + hart;
-            driven.hart[hart].fetch_enable = 1;
+            driven.hart[hart].fetch_enable = !chosen.held;
             driven.hart[hart].debug_halt_addr = chosen.debug_halt_addr;
             driven.hart[hart].debug_exception_addr = chosen.debug_exception_addr;
         }
@@ -94,6 +96,7 @@ class Driver {
         for (uint32_t hart = 0; hart < HARTS; ++hart) watch(cycle, hart, seen);
         if (TOGETHER) give_up();
         for (uint32_t hart = 0; hart < HARTS; ++hart) raise(cycle, hart, seen.hart[hart]);
+        if (JTAG_PORTS && settings.jtag) debug(seen);
         drive();
     }
 
@@ -117,6 +120,9 @@ class Driver {
     // At most in a cycle: of each hart to a bank or another device, marks of test&set, ports of DMA engine and host, event lines.
     static constexpr uint32_t CYCLE_GRANTS = DATA_PORTS + BANKS + 2 * HARTS + 8 * DMA_PORTS + 3 * LINE_PORTS + 1;
     static constexpr uint32_t RESTING = ENDLESS_LOOP | STUCK;
+    // What a debugger may want to look at, or has brought about.
+    static constexpr uint32_t DEBUGGED = RESTING | BAD_ACCESS | BAD_FETCH | TRAP_LOOP | LOST_REQUEST;
+    static constexpr uint32_t HELD = 2;  // requests to halt that harts which are held wait for
     static constexpr uint32_t PATIENCE = 1000;  // cycles without a retirement after which one of several harts rests
     static constexpr uint32_t PAUSE = 64;  // cycles without data after which an activity of the DMA engine has ended
     static constexpr uint32_t MOST_PORTS = std::max({FETCH_PORTS, DATA_PORTS, DMA_PORTS, REFILL_PORTS});
@@ -305,6 +311,22 @@ class Driver {
         driven.hart[hart].irq = state.lines;
     }
 
+    // Harts that are held start when they are asked to halt for the first time, before their first instruction; this they
+    // get when they are asked again, as debuggers let go what they have looked at first.
+    void debug(const Observed& seen) {
+        const bool asked = seen.jtag[0].debug_req;
+        if (settings.held && asked && !asked_) --settings.held;
+        asked_ = asked;
+        bool quiet = true;
+        for (uint32_t hart = 0; hart < HARTS; ++hart) {
+            driven.hart[hart].fetch_enable = settings.held < HELD;
+            quiet &= settings.held || seen.hart[hart].debug_mode;
+        }
+        for (uint32_t port = 0; settings.held && !asked && port < FETCH_PORTS; ++port) fetches_[port].grant = false;
+        status.events &= ~DEBUGGED;
+        status.events |= debugger_.edge(seen.jtag[0], driven.jtag[0], quiet);
+    }
+
     std::vector<Obi> fetches_, refills_, buses_, transfers_;
     Banks banks_;
     std::array<Ends, HARTS> ends_;
@@ -312,6 +334,8 @@ class Driver {
     std::array<uint64_t, HARTS> unanswered_{};  // cycles that the access in WB has been waiting for its answer
     std::array<uint32_t, HARTS> waited_{};  // causes of the cycles since the last retirement, a bit each
     uint32_t resting_ = 0, still_ = 0;  // harts that rest, and cycles since all of them do
+    RemoteBitbang debugger_;
+    bool asked_ = false;  // whether harts were to halt in the cycle before
     Random random_;
     size_t next_ = 0;
 };

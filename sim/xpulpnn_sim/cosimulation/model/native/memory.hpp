@@ -14,8 +14,10 @@ namespace harness {
 // Windows on buffers, plus optional pages of its own.
 class Memory {
   public:
-    // The buffers stay the caller's. Words of a window without a place are answered with an error.
-    Memory(bool sparse, const Window* windows, uint64_t count) : sparse_(sparse) {
+    // The buffers stay the caller's. Words of a window without a place are answered with an error, if `guarded` all that
+    // are in no window too.
+    Memory(bool sparse, const Window* windows, uint64_t count, bool guarded = false)
+        : sparse_(sparse), guarded_(guarded) {
         for (uint64_t i = 0; i < count; ++i) (windows[i].place ? windows_ : errors_).push_back(windows[i]);
     }
 
@@ -23,7 +25,11 @@ class Memory {
         for (const Window& window : errors_) {
             if (address - window.base < window.size) return true;
         }
-        return false;
+        if (__builtin_expect(!guarded_, 1)) return false;
+        for (const Window& window : windows_) {
+            if (address - window.base < window.size) return false;
+        }
+        return true;
     }
 
     // Bytes of the aligned word holding `address`, or nullptr where there is no memory.
@@ -72,7 +78,7 @@ class Memory {
         return word;
     }
 
-    bool sparse_;
+    bool sparse_, guarded_;
     std::vector<Window> windows_;
     std::vector<Window> errors_;
     std::unordered_map<uint32_t, std::unique_ptr<Page>> pages_;

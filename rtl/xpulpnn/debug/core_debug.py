@@ -1,0 +1,103 @@
+# amaranth: UnusedElaboratable=no
+"""The core with debug module and JTAG transport."""
+
+from amaranth.hdl import ClockDomain, ClockSignal, Const, DomainRenamer, ResetSignal, Signal
+
+from xpulpnn.component import Component, Out, connect, flipped
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.core import Core
+from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
+from xpulpnn.debug.config import DebugConfig
+from xpulpnn.debug.dtm import JtagDtm
+from xpulpnn.debug.memory_share import MemoryShare
+from xpulpnn.debug.module import DebugModule
+from xpulpnn.debug.port_demux import PortDemux
+from xpulpnn.debug.rom import TRAP_OFFSET
+from xpulpnn.isa.debug import Place
+from xpulpnn.isa.machine import XLEN
+
+JTAG_PORTS = ("tms", "tdi", "tdo", "tdo_enable")
+_DEBUG_PORTS = ("debug_req", "debug_halt_addr", "debug_exception_addr")
+
+
+class CoreDebug(Component):
+    """The core, a debug module for it, and a test access port.
+
+    Fetches and data accesses of the core to the 4 KiB of the debug module's memory are answered inside, all others come
+    out unchanged, in the same cycle. The reset of the top is that of the power supply; the debugger resets the core
+    alone, and asks for the reset of what is around it by ``ndmreset``.
+
+    Parameters
+    ----------
+    config : CoreConfig
+        The core, with debug mode.
+    """
+
+    #: boot_addr: Address of the first instruction, bit 0 taken as 0; bits 31:8 are also mtvec's base behind reset.
+    #:   Read when execution starts.
+    #: hart_id: Value of the CSR mhartid; constant.
+    #: fetch_enable: Execution may start: after reset nothing is fetched until it is high.
+    #: instr: Port of the instruction memory.
+    #: data: Port of the data memory.
+    #: irq: Level-sensitive interrupt lines, synchronous to the clock, bits as in mip.
+    #: irq_ack: An interrupt is taken in this cycle.
+    #: irq_id: Number of its line, valid with ``irq_ack``.
+    #: core_sleep: wfi waits and nothing is under way: the core's clock is not needed.
+    #: debug_mode: The core is in debug mode.
+    #: ext_events: What the performance counters from 12 on count in this cycle; only with performance counters.
+    #: tms: Mode select of the test access port, whose clock TCK and reset TRST are those of the domain ``tck``.
+    #: tdi: Serial data into the test access port.
+    #: tdo: Serial data out of it, from the falling edge of TCK on.
+    #: tdo_enable: ``tdo`` is to be driven, else another device may.
+    #: bus: Accesses of the debugger to memory while the core runs.
+    #: ndmreset: The debugger asks for the reset of everything but the debug module.
+    #: debug_req: The debugger asks the core to halt.
+
+    def __init__(self, config: CoreConfig):
+        self.core = core = Core(config)
+        self.debug_config = DebugConfig()
+        self.PORT_MEANINGS = core.PORT_MEANINGS
+        members = core.signature.members.items()
+        ports = {name: member for name, member in members if name not in _DEBUG_PORTS}
+        ports |= {name: JtagDtm.__annotations__[name] for name in JTAG_PORTS}
+        ports |= {"bus": Out(ObiSignature()), "ndmreset": Out(1), "debug_req": Out(1)}
+        super().__init__(config, ports)
+
+    def _build(self, m):
+        core, config = self.core, self.debug_config
+        m.submodules.core = DomainRenamer("core")(core)
+        m.submodules.dtm = dtm = JtagDtm(config)
+        m.submodules.dm = dm = DebugModule(config)
+        m.submodules.instr_demux = instr = DomainRenamer("core")(PortDemux(config, InstructionPortSignature()))
+        m.submodules.data_demux = accesses = DomainRenamer("core")(PortDemux(config, ObiSignature()))
+        m.submodules.share = share = MemoryShare()
+        m.domains += ClockDomain("core", local=True)
+        # a register, as a reset may be asynchronous and must not flicker
+        held = Signal()
+        m.d.sync += held.eq(dm.hart_reset.any())
+        m.d.comb += [
+            ClockSignal("core").eq(ClockSignal()),
+            ResetSignal("core").eq(ResetSignal() | held),
+            # in reset it would fetch all the time
+            core.fetch_enable.eq(self.fetch_enable & ~held),
+            *(getattr(dtm, name).eq(getattr(self, name)) for name in JTAG_PORTS[:2]),
+            *(getattr(self, name).eq(getattr(dtm, name)) for name in JTAG_PORTS[2:]),
+            self.ndmreset.eq(dm.ndmreset),
+            self.debug_req.eq(dm.debug_req),
+            core.debug_req.eq(dm.debug_req),
+            core.debug_halt_addr.eq(Const(config.base + Place.ROM, XLEN)),
+            core.debug_exception_addr.eq(Const(config.base + Place.ROM + TRAP_OFFSET, XLEN)),
+        ]
+        connect(m, dtm.dmi, dm.dmi)
+        connect(m, dm.bus, flipped(self.bus))
+        connect(m, core.instr, instr.hart)
+        connect(m, core.data, accesses.hart)
+        connect(m, instr.debug, share.instr)
+        connect(m, accesses.debug, share.data)
+        connect(m, share.memory, dm.memory)
+        connect(m, instr.others, flipped(self.instr))
+        connect(m, accesses.others, flipped(self.data))
+        for name, member in core.signature.members.items():
+            if not member.is_signature and name not in (*_DEBUG_PORTS, "fetch_enable"):
+                inner, outer = getattr(core, name), getattr(self, name)
+                m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
