@@ -125,10 +125,14 @@ class CoreConfig:
     performance_counters: bool = False  #: Adds the PULP performance counters (guide, "Performance counters").
     #: debug: Debug mode after the RISC-V debug specification: halting, stepping and resuming by a debug module.
     debug: bool = field(default=False, metadata=IF_SET)
+    #: nn_csrs: The words of the NN-RF are CSRs too, which programs and debuggers may save and restore; needs Mac&Load.
+    nn_csrs: bool = field(default=False, metadata=IF_SET)
     rvfi: bool = False  #: Adds the retirement port; for verification, absent from product Verilog.
 
     def __post_init__(self) -> None:
         check_choices(self)
+        if self.nn_csrs and not self.mac_load:
+            raise ConfigError("mac_load_nn or mac_load_cu must be true with nn_csrs, not false")
         for name, (_, needed) in _EXTENSIONS.items():
             if getattr(self, name) and not getattr(self, needed):
                 raise ConfigError(f"{needed} must be true with {name}, not false")
@@ -168,6 +172,10 @@ class CoreConfig:
             CsrGroup.PERFORMANCE: self.performance_counters,
             CsrGroup.DEBUG: self.debug,
             CsrGroup.TRIGGER: self.debug,
+            CsrGroup.NN_ACTIVATION: self.nn_csrs and self.mac_load_nn,
+            CsrGroup.NN_WEIGHT: self.nn_csrs,
+            CsrGroup.NN_PARAMETER: self.nn_csrs and self.requantise,
+            CsrGroup.NN_PAIR: self.nn_csrs and self.mac_load_pair,
         }
         return frozenset({CsrGroup.BASE}) | {group for group, on in optional.items() if on}
 

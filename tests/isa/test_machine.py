@@ -57,6 +57,23 @@ PERFORMANCE = {0x780 + k: (f"pccr{k}", "RW", 0, 0xFFFF_FFFF) for k in range(17)}
     0xCC0: ("pcer", "RW", 0, 0x1_FFFF),
     0xCC1: ("pcmr", "RW", 3, 3),
 }
+DEBUG = {
+    0x7B0: ("dcsr", "RW", 0x4000_0403, 0x8C04),
+    0x7B1: ("dpc", "RW", 0, 0xFFFF_FFFE),
+    0x7B2: ("dscratch0", "RW", 0, 0xFFFF_FFFF),
+    0x7B3: ("dscratch1", "RW", 0, 0xFFFF_FFFF),
+}
+TRIGGER = {
+    0x7A0: ("tselect", "RW", 0, 1),
+    0x7A1: ("tdata1", "RW", 0x2800_1000, 0x47),
+    0x7A2: ("tdata2", "RW", 0, 0xFFFF_FFFF),
+    0x7A4: ("tinfo", "WI", 4, 0),
+}
+
+
+def nn_words(*numbers: int) -> dict[int, tuple[str, str, int, int]]:
+    """Words of the NN-RF."""
+    return {0x7D0 + number: (f"nn{number}", "RW", 0, 0xFFFF_FFFF) for number in numbers}
 
 
 def test_traps_and_interrupts():
@@ -110,7 +127,17 @@ def test_widths_of_the_risc_v_formal_interface_and_of_what_xpulp_adds():
 
 @pytest.mark.parametrize(
     ("group", "expected"),
-    [(CsrGroup.BASE, BASE), (CsrGroup.HWLOOP, HWLOOP), (CsrGroup.PERFORMANCE, PERFORMANCE)],
+    [
+        (CsrGroup.BASE, BASE),
+        (CsrGroup.HWLOOP, HWLOOP),
+        (CsrGroup.PERFORMANCE, PERFORMANCE),
+        (CsrGroup.DEBUG, DEBUG),
+        (CsrGroup.TRIGGER, TRIGGER),
+        (CsrGroup.NN_ACTIVATION, nn_words(0, 1)),
+        (CsrGroup.NN_WEIGHT, nn_words(2, 3, 4, 5)),
+        (CsrGroup.NN_PARAMETER, nn_words(6, 7)),
+        (CsrGroup.NN_PAIR, nn_words(8, 9)),
+    ],
 )
 def test_registers(group: CsrGroup, expected: dict[int, tuple[str, str, int, int]]):
     table = {c.address: (c.name, c.access.name, c.reset, c.writable) for c in CSRS if c.group is group}

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from amaranth.sim import SimulatorContext
-from tests.isa.test_machine import BASE, HWLOOP, PERFORMANCE
+from tests.isa.test_machine import BASE, HWLOOP, PERFORMANCE, TRIGGER, nn_words
 from tests.rtl.replay import simulate
 
 from xpulpnn.config import CoreConfig, preset
@@ -26,6 +26,10 @@ PLAIN = replace(preset("ri5cy"), xpulpv2=False)
         (PLAIN, {*BASE}),
         (replace(PLAIN, performance_counters=True), {*BASE, *PERFORMANCE}),
         (replace(preset("xpulpnn"), performance_counters=True), {*BASE, *HWLOOP, *PERFORMANCE}),
+        (replace(preset("xpulpnn2"), debug=True), {*BASE, *HWLOOP, *TRIGGER}),
+        (replace(preset("xpulpnn-cu"), nn_csrs=True), {*BASE, *HWLOOP, *nn_words(2, 3, 4, 5)}),
+        (replace(preset("xpulpnn2"), nn_csrs=True), {*BASE, *HWLOOP, *nn_words(*range(8))}),
+        (replace(preset("xpulpnn3"), nn_csrs=True), {*BASE, *HWLOOP, *nn_words(*range(10))}),
     ],
 )
 def test_every_address_for_reading_and_writing(config: CoreConfig, present: set[int]) -> None:

@@ -6,6 +6,7 @@ from xpulpnn.component import Component, In, Out, connect, flipped, following, s
 from xpulpnn.config import CoreConfig
 from xpulpnn.core import pipeline
 from xpulpnn.core.control import CsrOp, System
+from xpulpnn.core.csr_file import NN_ENTRY_BITS
 from xpulpnn.core.ex_stage import ExStage
 from xpulpnn.core.id_stage import IdStage
 from xpulpnn.core.lsu import Lsu
@@ -62,6 +63,10 @@ class Backend(Component):
             ports["debug_mode"] = In(1)
             #: watched: The access in EX, which triggers may stop; only with debug mode.
             ports["watched"] = Out(pipeline.WatchedSignature())
+        if config.nn_csrs:
+            #: nn_csr_value: Word of the NN-RF that ``csr.addr`` may mean; only with ``nn_csrs``, like the next one.
+            #: nn_csr_we, nn_csr_wdata: It is written; the word.
+            ports |= {"nn_csr_value": Out(32), "nn_csr_we": In(1), "nn_csr_wdata": In(32)}
         if config.performance_counters:
             #: events: Events to count; only with performance counters.
             ports["events"] = Out(pipeline.EventsSignature())
@@ -149,6 +154,13 @@ class Backend(Component):
         ]
         if self.config.debug:
             self._watch(m, id_stage, lsu, ex_fires)
+        if self.config.nn_csrs:
+            first = 0 if self.config.mac_load_nn else FIRST_WEIGHT
+            m.d.comb += [
+                ex_stage.nn_csr_addr.eq(self.csr.addr[:NN_ENTRY_BITS] - first),
+                *following(ex_stage, self, "nn_csr_we", "nn_csr_wdata"),
+                self.nn_csr_value.eq(ex_stage.nn_csr_rdata),
+            ]
         self._execute(m, id_stage, ex_stage, wb_stage, lsu, ex_fires)
         if self.config.qnt:
             self._quantise(m, id_ex, ex_stage, lsu)

@@ -122,6 +122,12 @@ class Core(Component):
         ]
         if self.config.debug:
             self._debug(m, insn, backend, csr_file, controller)
+        if self.config.nn_csrs:
+            m.d.comb += [
+                csr_file.nn_value.eq(backend.nn_csr_value),
+                backend.nn_csr_we.eq(csr_file.nn_we),
+                backend.nn_csr_wdata.eq(csr_file.wdata),
+            ]
         if self.config.xpulpv2:
             self._hwloops(m, if_stage, backend, csr_file, controller)
         if self.config.performance_counters:

@@ -14,6 +14,7 @@ from xpulpnn.core.pipeline import CsrSignature, DebugSignature
 from xpulpnn.isa import csr as table
 from xpulpnn.isa.machine import IRQ_BITS, VECTOR_BYTES, XLEN
 
+NN_ENTRY_BITS = 4  # low bits of the address of a word of the NN-RF, which are its number
 HANDLER_BYTES_LOG2 = exact_log2(VECTOR_BYTES)
 LOOP_REGISTERS = tuple(csr for csr in table.CSRS if csr.group is table.CsrGroup.HWLOOP)
 STORED = ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch", "mepc", "mcause")
@@ -98,6 +99,10 @@ class CsrFile(Component):
                 "trigger_we": Out(2),
                 "trigger_values": In(2 * XLEN),
             }
+        if config.nn_csrs:
+            #: nn_value: Word of the NN-RF that ``csr.addr`` may mean; only with CSRs of the NN-RF, like the next one.
+            #: nn_we: It is written.
+            ports |= {"nn_value": In(XLEN), "nn_we": Out(1)}
         if config.performance_counters:
             #: events: Events of the PULP performance counters; only with them.
             ports["events"] = In(len(table.PERFORMANCE_EVENTS))
@@ -126,6 +131,11 @@ class CsrFile(Component):
 
         port = self.csr
         read = {csr.address: values[csr.name] for csr in table.CSRS if csr.name in values}
+        if self.config.nn_csrs:
+            # words that are not there are illegal to access
+            is_entry = port.addr[NN_ENTRY_BITS:] == table.NN_BASE >> NN_ENTRY_BITS
+            m.d.comb += self.nn_we.eq(port.valid & port.write & is_entry)
+            read[f"{table.NN_BASE >> NN_ENTRY_BITS:08b}----"] = self.nn_value
         follow_case(m, port.rdata, port.addr, read)
         written = {CsrOp.SET: port.rdata | port.wdata, CsrOp.CLEAR: port.rdata & ~port.wdata, None: port.wdata}
         follow_case(m, self.wdata, port.op, written)

@@ -93,6 +93,13 @@ class ExStage(Component):
             #:   3.
             #: wb_nn_data: Word written to the NN-RF.
             ports |= {"wb_nn_we": In(1), "wb_nn_addr": In(config.nn_addr_bits), "wb_nn_data": In(32)}
+        if config.nn_csrs:
+            #: nn_csr_addr: Entry of the NN-RF that a CSR instruction accesses; only with ``nn_csrs``, like the
+            #:   next ones.
+            #: nn_csr_we, nn_csr_wdata: It writes it; the word.
+            #: nn_csr_rdata: Word of that entry.
+            ports |= {"nn_csr_addr": In(config.nn_addr_bits), "nn_csr_we": In(1), "nn_csr_wdata": In(32)}
+            ports["nn_csr_rdata"] = Out(32)
         if config.qnt:
             #: quantise: Control word of the quantiser, whose result goes before that of ``ctrl``'s unit and takes 9
             #:   cycles or 5; only with ``qnt``, like the next five.
@@ -265,8 +272,16 @@ class ExStage(Component):
 
     def _nnrf(self, m, mult):
         m.submodules.nnrf = nnrf = NnRf(
-            self.config.nnrf_entries, pairs=self.config.mac_load_pair, reads_factor=self.config.reads_factor
+            self.config.nnrf_entries,
+            pairs=self.config.mac_load_pair,
+            reads_factor=self.config.reads_factor,
+            csrs=self.config.nn_csrs,
         )
+        if self.config.nn_csrs:
+            m.d.comb += [
+                *following(nnrf, self, "csr_addr", "csr_we", "csr_wdata", of="nn_"),
+                self.nn_csr_rdata.eq(nnrf.csr_rdata),
+            ]
         m.d.comb += [
             nnrf.wgt_addr.eq(self.id_nn_wgt_addr),
             self.id_nn_wgt.eq(nnrf.wgt),

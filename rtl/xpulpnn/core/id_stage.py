@@ -7,6 +7,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.core import pipeline
 from xpulpnn.core.control import CsrOp, HwLoopOp, OpCSel, System, TargetSel, Unit, WriteSel
 from xpulpnn.core.csr_check import CsrCheck
+from xpulpnn.core.csr_file import NN_ENTRY_BITS
 from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.immediates import Immediates
 from xpulpnn.core.mult import MultOp
@@ -15,6 +16,7 @@ from xpulpnn.core.operands import OperandRead
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.core.requantiser import lane_of
 from xpulpnn.dotp.ctrl import DotpCtrl
+from xpulpnn.isa.csr import NN_BASE
 from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.retirement import WaitCause
 
@@ -111,12 +113,17 @@ class IdStage(Component):
             # what is scaled comes from the register file and the NN-RF, past all that forwards
             exact = self._is_exact(decoder)
             waits.insert(0, exact & (pending | (wb.we & arrives) | self.summand_pending))
+        waits_for_older = (ctrl.system == System.WFI) | (ctrl.system == System.FENCE_I)
+        if self.config.nn_csrs:
+            # a CSR of the NN-RF is accessed when nothing loads a word of it
+            is_entry = self.insn.payload.word[20 + NN_ENTRY_BITS : 32] == NN_BASE >> NN_ENTRY_BITS
+            waits_for_older |= (ctrl.csr != CsrOp.NONE) & is_entry
         csr_write_in_ex = self.id_ex.valid & (self.id_ex.csr != CsrOp.NONE) & self.id_ex.csr_write
         m.d.comb += [
             late_operand.eq(Cat(waits).any()),
             # jalr takes its base from the register file, so it waits for every write of it still under way
             jalr_waits.eq(ctrl.jump & (ctrl.target == TargetSel.JALR) & (pending | (wb.we & arrives))),
-            drains.eq(((ctrl.system == System.WFI) | (ctrl.system == System.FENCE_I)) & ~self.drained),
+            drains.eq(waits_for_older & ~self.drained),
             acts.eq(illegal | (ctrl.system != System.NONE) | (ctrl.hwloop != HwLoopOp.NONE)),
             stall.eq(((late_operand | jalr_waits | drains) & ~decoder.illegal) | (acts & self.id_ex.lsu.valid)),
             self.insn.ready.eq(self.ex_ready & ~stall & ~csr_write_in_ex & ~self.hold),

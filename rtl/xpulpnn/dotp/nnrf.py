@@ -31,10 +31,11 @@ class NnRf(Component):
     #: act2_addr: Pair whose second activation is read, with pairs only: 0 for entry 1, 1 for entry 9.
     #: act2: Its word, in the same cycle: that of the register itself.
 
-    def __init__(self, entries: int, *, pairs: bool = False, reads_factor: bool = False) -> None:
+    def __init__(self, entries: int, *, pairs: bool = False, reads_factor: bool = False, csrs: bool = False) -> None:
         # pairs: Puts a second pair of activations behind all others, ``nn_act2`` and ``nn_act3``, entries 8 and 9. The
         # first of them is read as activation 2.
         # reads_factor: ``nn_kappa`` is read as weight 4 too.
+        # csrs: Any entry can be read and written besides.
         if entries not in _SIZES:
             raise ConfigError(f"entries must be {', '.join(map(str, _SIZES[:-1]))} or {_SIZES[-1]}, not {entries}")
         self.entries, self.pairs, self.read_weights = entries, pairs, NNRF_WEIGHTS + reads_factor
@@ -55,6 +56,12 @@ class NnRf(Component):
             ports |= {"act2_addr": In(1), "act2": Out(XLEN)}
         if self.parameters:
             ports |= {name: Out(XLEN) for name in _PARAMETERS}
+        if csrs:
+            #: csr_addr: Entry to access, numbered as in ``waddr``; only with CSRs, like the rest.
+            #: csr_we, csr_wdata: Write strobe, not with ``we``, and the word.
+            #: csr_rdata: Word of the entry, in the same cycle.
+            ports |= {"csr_addr": ports["waddr"], "csr_we": In(1), "csr_wdata": In(XLEN), "csr_rdata": Out(XLEN)}
+        self.csrs = csrs
         super().__init__(ports=ports)
 
     @property
@@ -83,6 +90,12 @@ class NnRf(Component):
         else:
             with m.If(self.we):
                 m.d.sync += Array(entries)[self.waddr].eq(written)
+        if self.csrs:
+            for number, entry in [*enumerate(entries), *enumerate(others, SECOND_PAIR)]:
+                with m.If(self.csr_addr == number):
+                    m.d.comb += self.csr_rdata.eq(entry)
+                    with m.If(self.csr_we):
+                        m.d.sync += entry.eq(self.csr_wdata)
 
         def read(first: int, count: int, address: Value) -> Value:
             hit = self.we & (self.waddr == address + first)

@@ -4,7 +4,18 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from xpulpnn.errors import EncodingError
-from xpulpnn.isa.machine import IRQ_BITS, MACHINE_MODE, WORD_MASK, XLEN
+from xpulpnn.isa.machine import (
+    FIRST_PARAMETER,
+    FIRST_WEIGHT,
+    IRQ_BITS,
+    MACHINE_MODE,
+    NNRF_ACTIVATIONS,
+    NNRF_ENTRIES,
+    NNRF_WORDS,
+    SECOND_PAIR,
+    WORD_MASK,
+    XLEN,
+)
 
 MSTATUS_MIE_BIT, MSTATUS_MPIE_BIT, MSTATUS_MPP_LSB = 3, 7, 11
 MSTATUS_MIE, MSTATUS_MPIE = 1 << MSTATUS_MIE_BIT, 1 << MSTATUS_MPIE_BIT
@@ -44,6 +55,10 @@ class CsrGroup(Enum):
     HWLOOP = "with XpulpV2"
     PERFORMANCE = "with the PULP performance counters"
     DEBUG = "with debug mode, and while the core is in it"
+    NN_ACTIVATION = "with nn_csrs and the nn form of Mac&Load"
+    NN_WEIGHT = "with nn_csrs"
+    NN_PARAMETER = "with nn_csrs and requantisation"
+    NN_PAIR = "with nn_csrs and Mac&Load of two products"
     TRIGGER = "with debug mode; a write of tdata1 or tdata2 is ignored while the core is not in it"
 
 
@@ -92,6 +107,15 @@ class DebugCause(IntEnum):
 
 
 _RW, _RO, _WI, _WO = CsrAccess
+NN_BASE = 0x7D0  # Address of word 0 of the NN-RF.
+NN_GROUPS = {
+    CsrGroup.NN_ACTIVATION: range(NNRF_ACTIVATIONS),
+    CsrGroup.NN_WEIGHT: range(FIRST_WEIGHT, NNRF_ENTRIES),
+    CsrGroup.NN_PARAMETER: range(FIRST_PARAMETER, SECOND_PAIR),
+    CsrGroup.NN_PAIR: range(SECOND_PAIR, NNRF_WORDS),
+}
+"""Words of the NN-RF by their group."""
+
 _LOOP_BASES = (0x7C0, 0x7C4)
 _LOOP_FIELDS = (("lpstart", ALL_BITS - 1), ("lpend", ALL_BITS - 1), ("lpcount", ALL_BITS))
 _COUNTERS = (("cycle", 0x00), ("cycleh", 0x80), ("instret", 0x02), ("instreth", 0x82))
@@ -118,6 +142,11 @@ CSRS: tuple[Csr, ...] = (
         Csr(base + index, f"{name}{loop}", _RW, writable=bits, group=CsrGroup.HWLOOP)
         for loop, base in enumerate(_LOOP_BASES)
         for index, (name, bits) in enumerate(_LOOP_FIELDS)
+    ),
+    *(
+        Csr(NN_BASE + number, f"nn{number}", _RW, writable=ALL_BITS, group=group)
+        for group, numbers in NN_GROUPS.items()
+        for number in numbers
     ),
     *(Csr(_MACHINE_COUNTERS + low, f"m{name}", _RW, writable=ALL_BITS) for name, low in _COUNTERS),
     *(

@@ -67,3 +67,5 @@ BASE_EXTENSIONS = frozenset(
     {Extension.RV32I, Extension.RV32M, Extension.RV32C, Extension.ZICSR, Extension.ZIFENCEI, Extension.PRIV}
 )
 """Extensions present in every core."""
+
+STOCK_EXTENSIONS = BASE_EXTENSIONS | {Extension.SDEXT}  # Extensions that stock compilers know.

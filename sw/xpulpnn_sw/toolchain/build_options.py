@@ -17,7 +17,7 @@ from xpulpnn.config import PRESETS, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn.isa.csr import CsrGroup
-from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
+from xpulpnn.isa.formats import STOCK_EXTENSIONS, Extension
 from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
 from xpulpnn_sw.assembly.looppass.optimise import PassReport
 from xpulpnn_sw.toolchain.compilers import RUNTIME
@@ -25,6 +25,10 @@ from xpulpnn_sw.toolchain.compilers import RUNTIME
 NOTE_SECTION = ".xpulpnn.core"
 
 _KEYS = ("core", "extensions", "widths", "groups")
+
+
+_NOT_NEEDED = {CsrGroup.BASE, CsrGroup.HWLOOP, CsrGroup.DEBUG, CsrGroup.TRIGGER}
+"""Groups of CSRs that every core with the same instructions has, or that programs do not need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +45,20 @@ class CoreNote:
         """Return the note of a core."""
         return cls(
             name,
-            frozenset(extension.value for extension in config.extensions - BASE_EXTENSIONS),
+            frozenset(extension.value for extension in config.extensions - STOCK_EXTENSIONS),
             config.widths,
-            frozenset(group.name for group in config.csr_groups - {CsrGroup.BASE, CsrGroup.HWLOOP}),
+            frozenset(group.name for group in config.csr_groups - _NOT_NEEDED),
         )
 
     def lacks(self, needed: "CoreNote") -> list[str]:
         """Return in words the features of ``needed`` that this core does not have."""
         found = [extension.value for extension in Extension if extension.value in needed.extensions - self.extensions]
         found += [f"elements of {width} bits" for width in sorted(needed.widths - self.widths, reverse=True)]
-        if needed.groups - self.groups:
+        missing = needed.groups - self.groups
+        if CsrGroup.PERFORMANCE.name in missing:
             found.append("the performance counters")
+        if missing - {CsrGroup.PERFORMANCE.name}:
+            found.append("the NN-RF as CSRs")
         return found
 
 

@@ -16,7 +16,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.csr import CSR_BY_NAME, CsrGroup
 from xpulpnn.isa.fields import FieldKind, Token
-from xpulpnn.isa.formats import BASE_EXTENSIONS
+from xpulpnn.isa.formats import STOCK_EXTENSIONS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled
 from xpulpnn_sw.assembly.asm import candidates, of_same_shape, operand_texts, select, statement_parts, token_value
@@ -194,7 +194,7 @@ class _Translation:
         if mnemonic.lower().startswith("csr"):
             return labels + _CSR_NAME.sub(lambda name: hex(CSR_BY_NAME[name[1]].address), text)
         rows = candidates(mnemonic) if _OURS.match(text) else ()
-        if not any(row.extension not in BASE_EXTENSIONS for row in rows):
+        if not any(row.extension not in STOCK_EXTENSIONS for row in rows):
             return labels + text
         return f"{labels} {self._instruction(mnemonic, operands)}"
 

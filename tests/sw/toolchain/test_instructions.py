@@ -11,7 +11,7 @@ from elftools.elf.elffile import ELFFile
 
 from xpulpnn.config import PRESETS
 from xpulpnn.isa.fields import FieldKind
-from xpulpnn.isa.formats import BASE_EXTENSIONS
+from xpulpnn.isa.formats import STOCK_EXTENSIONS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import INSNS, Decoder, expand_compressed, find
 from xpulpnn_sw.assembly.disasm import disassemble, render
@@ -26,7 +26,7 @@ from xpulpnn_sw.toolchain.stock_assembly import SourcePlaces, assembly_statement
 
 INTRINSICS = intrinsics(INSNS)
 FULL = PRESETS["xpulpnn-full"]
-OURS = [insn for insn in INSNS if insn.extension not in BASE_EXTENSIONS and insn.extension in FULL.extensions]
+OURS = [insn for insn in INSNS if insn.extension not in STOCK_EXTENSIONS and insn.extension in FULL.extensions]
 ARGUMENTS = ("rs1", "rs2", "rd", "rs3")
 """Parameters of the test functions, in a0 to a3."""
 
@@ -135,7 +135,7 @@ def traced(words: list[int], decoder: Decoder) -> list[tuple[Insn, int, dict[int
             insn = decoder.decode(word)
             assert insn is not None
         fields = insn.decode(word)
-        if insn.extension not in BASE_EXTENSIONS:
+        if insn.extension not in STOCK_EXTENSIONS:
             found.append((insn, word, dict(holds)))
         source = next((fields[name] for name in ("rs1", "rs2") if fields.get(name)), 0)
         copied = (insn.mnemonic == "addi" and fields["imm12"] == 0) or (insn.mnemonic == "add" and 0 in fields.values())
@@ -229,7 +229,7 @@ def test_both_update_bits_where_the_core_has_them(kind: str, tmp_path: Path, inc
 
 def test_names_are_unique_and_cover_the_table():
     names = [item.name for item in INTRINSICS]
-    rows = {insn.mnemonic + insn.operands.removesuffix("'") for insn in INSNS if insn.extension not in BASE_EXTENSIONS}
+    rows = {insn.mnemonic + insn.operands.removesuffix("'") for insn in INSNS if insn.extension not in STOCK_EXTENSIONS}
     assert len(set(names)) == len(names) == len(rows)
     keys = (("p.lw", "rd,imm12(rs1!)"), ("p.lw", "rd,rs2(rs1!)"), ("p.sw", "rs2,rs3(rs1)"), ("pv.cusdotup.b.2",))
     spelled = [c_name(find(*key)) for key in (*keys, ("p.mulsNR",))]

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CSRS, PERFORMANCE_EVENTS, TRIGGER_STATE, CsrAccess, CsrGroup
-from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.cosimulation.model.model import U32, Block, RetirementChain, Windows
 from xpulpnn_sim.cosimulation.model.schema import CSR_STATE, KEPT_ERRORS, BusField, CsrFlag
@@ -323,8 +322,7 @@ def _differences(group: ResultGroup, expected: Effects, values: Values) -> Itera
 
 
 def _csr_table(config: CoreConfig, boot_address: int, hart_id: int | None) -> NDArray[Any]:
-    is_xpulp = config.extensions != BASE_EXTENSIONS
-    csrs = SimulatedCsrs(boot_address, hart_id or 0, config.csr_groups, is_xpulp=is_xpulp)
+    csrs = SimulatedCsrs(boot_address, hart_id or 0, config.csr_groups, is_xpulp=config.xpulpv2)
     rows: list[tuple[int, ...]] = []
     for csr in (csr for csr in CSRS if csr.group in config.csr_groups - {CsrGroup.DEBUG}):
         flags = CsrFlag.PRESENT

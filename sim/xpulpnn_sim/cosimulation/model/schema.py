@@ -311,7 +311,10 @@ _CONSTANTS = {
     "TCDM_SPACE": TCDM_SPACE,
     "PRIVATE_BARRIERS": cluster.EventRegister.BARRIER,
     **{f"VALUE_{name.upper()}": number for number, name in enumerate(VALUE_FIELDS)},
-    **{f"CSR_{name.upper()}": csr_address(name) for name in ("mstatus", "mie", "mtvec", "mepc", "mcause", "lpstart0")},
+    **{
+        f"CSR_{name.upper()}": csr_address(name)
+        for name in ("mstatus", "mie", "mtvec", "mepc", "mcause", "lpstart0", "nn0")
+    },
 }
 _TYPES = {8: "uint64_t", 4: "uint32_t", 1: "uint8_t"}
 

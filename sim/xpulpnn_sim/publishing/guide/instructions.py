@@ -7,7 +7,7 @@ from typing import Any
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn.isa.fields import FieldKind
-from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
+from xpulpnn.isa.formats import STOCK_EXTENSIONS, Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import Cycles, cycles
 from xpulpnn.isa.semantics import phrase, statements
@@ -85,7 +85,7 @@ def shown_presets(insn: Insn) -> str:
 
 def c_call(insn: Insn) -> str:
     """The function or macro of ``xpulpnn.h``; empty for what compilers emit by themselves."""
-    if insn.extension in BASE_EXTENSIONS:
+    if insn.extension in STOCK_EXTENSIONS:
         return ""
     item = Intrinsic(insn)
     return f"{item.name}({', '.join(item.parameters)})"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.csr import MCAUSE_INTERRUPT, CsrGroup
+from xpulpnn.isa.csr import MCAUSE_INTERRUPT, NN_GROUPS, CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import (
@@ -81,6 +81,7 @@ class Iss:
         extensions: frozenset[Extension] = DEFAULT_EXTENSIONS,
         widths: frozenset[int] = ALL_WIDTHS,
         performance_counters: bool = False,
+        nn_csrs: bool = False,
         hart_id: int = 0,
         memory: Memory | None = None,
         products: bool = True,
@@ -95,8 +96,12 @@ class Iss:
         groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()
         groups |= {CsrGroup.PERFORMANCE} if performance_counters else set()
         groups |= {CsrGroup.DEBUG, CsrGroup.TRIGGER} if Extension.SDEXT in extensions else set()
-        is_xpulp = bool(extensions - BASE_EXTENSIONS)
-        self.csrs = SimulatedCsrs(boot_address, hart_id, frozenset(groups), is_xpulp=is_xpulp)
+        if nn_csrs:
+            groups |= {group for group, entries in NN_GROUPS.items() if entries[-1] < len(self.state.nn)}
+            groups -= {CsrGroup.NN_PARAMETER} if Extension.XPULPRQ not in extensions else set()
+            groups -= {CsrGroup.NN_ACTIVATION} if Extension.XPULPML_NN not in extensions else set()
+        is_xpulp = Extension.XPULPV2 in extensions
+        self.csrs = SimulatedCsrs(boot_address, hart_id, frozenset(groups), self.state.nn, is_xpulp=is_xpulp)
         self.last_pc: int | None = None  # address of the instruction executed last
         # address and cause of the last exception, but of a handler that traps at its first instruction
         self.last_exception: tuple[int, int] | None = None
@@ -124,6 +129,7 @@ class Iss:
             extensions=config.extensions,
             widths=config.widths,
             performance_counters=config.performance_counters,
+            nn_csrs=config.nn_csrs,
             hart_id=hart_id,
             memory=memory,
         )

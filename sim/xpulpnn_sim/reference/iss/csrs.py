@@ -14,6 +14,8 @@ from xpulpnn.isa.csr import (
     MSTATUS_MPIE_BIT,
     MTVEC_BASE,
     MTVEC_VECTORED,
+    NN_BASE,
+    NN_GROUPS,
     PERFORMANCE_EVENTS,
     Csr,
     CsrAccess,
@@ -45,8 +47,17 @@ class TrapError(Exception):
 class SimulatedCsrs:
     """The control and status registers of one hart."""
 
-    def __init__(self, boot_address: int, hart_id: int, groups: frozenset[CsrGroup], *, is_xpulp: bool) -> None:
-        """Start with the reset values."""
+    def __init__(
+        self,
+        boot_address: int,
+        hart_id: int,
+        groups: frozenset[CsrGroup],
+        nn: list[int] | None = None,
+        *,
+        is_xpulp: bool,
+    ) -> None:
+        """Start with the reset values; ``nn`` is the NN-RF, whose words are CSRs of some groups."""
+        self._nn = nn
         self.values = {csr.name: csr.reset for csr in CSRS if csr.group in groups}
         self.values["mtvec"] |= boot_address & MTVEC_BASE
         self.values["mhartid"] = hart_id
@@ -66,6 +77,8 @@ class SimulatedCsrs:
             return self.irq & IRQ_BITS
         if csr.access is CsrAccess.WO:
             return 0
+        if self._nn is not None and csr.group in NN_GROUPS:
+            return self._nn[csr.address - NN_BASE]
         return self.values.get(f"m{csr.name}", self.values[csr.name]) if csr.access is CsrAccess.RO else self[csr.name]
 
     def write(self, csr: Csr, value: int) -> None:
@@ -73,6 +86,9 @@ class SimulatedCsrs:
         if csr.name == "pccrall":
             for name in COUNTERS:
                 self[name] = value
+            return
+        if self._nn is not None and csr.group in NN_GROUPS:
+            self._nn[csr.address - NN_BASE] = value
             return
         self.values[csr.name] = (self.values[csr.name] & ~csr.writable) | (value & csr.writable)
         self.written.add(csr.name)

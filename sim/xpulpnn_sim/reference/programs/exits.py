@@ -18,7 +18,7 @@ from xpulpnn.errors import XpulpnnError
 from xpulpnn.isa.cluster import BARRIER_BYTES, BLOCK_BYTES, DMA, PRIVATE_DMA, PRIVATE_EVENT_UNIT, Dma, EventRegister
 from xpulpnn.isa.compressed import expand_compressed
 from xpulpnn.isa.csr import CSR_BY_ADDRESS
-from xpulpnn.isa.formats import BASE_EXTENSIONS
+from xpulpnn.isa.formats import STOCK_EXTENSIONS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import ADDRESS_SPACE, HALF_BYTES, LENGTH_MASK, WORD_BYTES, ExceptionCause
 from xpulpnn_sim.reference.programs.trace import EXCEPTIONS, decode, digits_of
@@ -251,7 +251,7 @@ def _why_illegal(word: int, config: CoreConfig, core: str) -> str:
         insn = decode(word)
     if insn is None:
         return "no core has such an instruction"
-    if insn.extension in BASE_EXTENSIONS:
+    if insn.extension in STOCK_EXTENSIONS:
         return _csr(insn, word, config)
     absent = [extension.value for extension in insn.needs if extension not in config.extensions]
     if absent:

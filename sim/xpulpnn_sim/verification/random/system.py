@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, ZERO_CSRS, CsrAccess, CsrGroup
+from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, NN_GROUPS, ZERO_CSRS, CsrAccess, CsrGroup
 from xpulpnn.isa.machine import HALF_BYTES, TEXT_BASE, WORD_BYTES
 from xpulpnn_sim.reference.bare.draw import Draw, Group
 from xpulpnn_sim.reference.bare.layout import FAILING, POOL, SCRATCH, SECOND_TABLE, UNFETCHED
@@ -58,6 +58,9 @@ class SystemBlocks:
             if chosen.name == "mtvec":
                 values[source] = 0
                 insn = draw.rows["csrrsi" if source == "zimm5" else "csrrs", insn.operands]
+        elif kind < 8 and draw.config.nn_csrs and draw.chance(0.8):
+            groups = draw.config.csr_groups.intersection(NN_GROUPS)
+            address = rng.choice([csr.address for csr in CSRS if csr.group in groups])
         elif kind < 8 and draw.config.performance_counters:
             address = rng.choice(_PERFORMANCE).address
         elif kind < 9 and draw.config.xpulpv2:

@@ -5,8 +5,8 @@ from enum import IntEnum, IntFlag
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa import cluster
-from xpulpnn.isa.csr import PERFORMANCE_EVENTS, CsrGroup
-from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
+from xpulpnn.isa.csr import CSRS, NN_BASE, NN_GROUPS, PERFORMANCE_EVENTS, CsrGroup
+from xpulpnn.isa.formats import STOCK_EXTENSIONS, Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled, find
 from xpulpnn_sw.toolchain.build_options import ClusterLayout
@@ -203,6 +203,11 @@ def config_header(config: CoreConfig, cluster: ClusterLayout | None = None) -> s
         defines += ["#define XP_HAVE_PERFORMANCE_COUNTERS 1", "/* Events of the counters, some of a cluster only. */"]
         defines += [f"#define XP_EVENT_{name.upper()} {number}" for number, name in enumerate(PERFORMANCE_EVENTS)]
         defines.append(f"#define XP_EVENTS {len(PERFORMANCE_EVENTS)}")
+    if config.nn_csrs:
+        words = [csr.address - NN_BASE for csr in CSRS if csr.group in config.csr_groups.intersection(NN_GROUPS)]
+        defines += ["/* Words of the NN-RF that are CSRs, for the assembler and for a macro of the preprocessor. */"]
+        defines += [f"#define XP_NN_NUMBERS {', '.join(map(str, words))}", f"#define XP_NN_WORDS {words[-1] + 1}"]
+        defines.append(f"#define XP_NN_EACH(macro) {' '.join(f'macro({number})' for number in words)}")
     if cluster is not None:
         numbers = {"CLUSTER": 1, "CORES": cluster.cores, "TCDM_BYTES": cluster.tcdm}
         defines += [f"#define XP_{name} {number}" for name, number in numbers.items()]
@@ -229,7 +234,7 @@ def intrinsics_header(insns: Iterable[Insn]) -> str:
 
 def headers(config: CoreConfig, cluster: ClusterLayout | None = None) -> dict[str, str]:
     """Names and texts of the headers for a core, or for a cluster of it."""
-    insns = enabled(config.extensions - BASE_EXTENSIONS, config.widths, aliases=True)
+    insns = enabled(config.extensions - STOCK_EXTENSIONS, config.widths, aliases=True)
     return {
         "xp_config.h": config_header(config, cluster),
         "xp_cluster_map.h": cluster_map(),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from xpulpnn.isa.fields import Field, FieldKind
-from xpulpnn.isa.formats import BASE_EXTENSIONS
+from xpulpnn.isa.formats import STOCK_EXTENSIONS
 from xpulpnn.isa.insn import Insn
 
 _WORD_BITS = 32
@@ -323,4 +323,4 @@ class Intrinsic:
 
 def intrinsics(insns: Iterable[Insn]) -> list[Intrinsic]:
     """The instructions of ``insns`` that need one; that of a Mac&Load takes all selectors of the core."""
-    return [Intrinsic(insn) for insn in insns if insn.extension not in BASE_EXTENSIONS and not insn.reloads_other]
+    return [Intrinsic(insn) for insn in insns if insn.extension not in STOCK_EXTENSIONS and not insn.reloads_other]

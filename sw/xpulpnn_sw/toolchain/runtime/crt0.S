@@ -3,17 +3,24 @@
  * The table and the entry point follow the PULP layout: 32 vectors at the start of the block, _start at 0x80. A trap
  * is handled by a C function that is called with everything saved: xp_irq_<line>(void), or xp_exception(frame), which
  * may change the frame. Where that is too slow, xp_vector_<line> (xp_vector_exception) replaces the entry itself: a C
- * function with __attribute__((interrupt)). The NN-RF cannot be saved, so handlers must not use Mac&Load.
+ * function with __attribute__((interrupt)). Handlers may use Mac&Load if the words of the NN-RF are CSRs: they are
+ * saved too.
  */
 
 #include <xp_config.h>
 
 #define WORDS(n) (4 * (n))
+#ifdef XP_NN_NUMBERS
+#define FRAME WORDS(56)
+#else
 #define FRAME WORDS(44)
+#endif
 #define FRAME_MEPC WORDS(32)
 #define FRAME_MCAUSE WORDS(33)
 #define FRAME_MSTATUS WORDS(34)
 #define FRAME_LOOPS WORDS(36)
+#define FRAME_NN WORDS(44)
+#define NN_CSR 0x7D0
 #define LINE_MASK 31
 #define VECTORED 1
 #define CORE_MASK 31
@@ -134,6 +141,12 @@ restore:
     csrw LOOP_CSR + \number, t0
     .endr
 #endif
+#ifdef XP_NN_NUMBERS
+    .irp number, XP_NN_NUMBERS
+    lw t0, FRAME_NN + WORDS(\number)(sp)
+    csrw NN_CSR + \number, t0
+    .endr
+#endif
     lw t0, FRAME_MEPC(sp)
     csrw mepc, t0
     lw t0, FRAME_MSTATUS(sp)
@@ -163,6 +176,12 @@ save:
     .irp number, LOOP_CSRS
     csrr t1, LOOP_CSR + \number
     sw t1, FRAME_LOOPS + WORDS(\number)(sp)
+    .endr
+#endif
+#ifdef XP_NN_NUMBERS
+    .irp number, XP_NN_NUMBERS
+    csrr t1, NN_CSR + \number
+    sw t1, FRAME_NN + WORDS(\number)(sp)
     .endr
 #endif
     jr t0

@@ -302,12 +302,17 @@ class Hart {
         if (insn.action == RETURN) return csrs_.leave_trap();
         const uint32_t operand = insn.is_constant ? insn.constant : r.rs1_rdata;
         CsrState& csr = csrs_[insn.number];
+        const bool is_csr = insn.action >= CSR_READ && insn.action <= CSR_CLEAR;
+        const uint32_t entry = insn.number - CSR_NN0;
+        const bool is_entry = is_csr && entry < NNRF_WORDS;
+        if (is_entry) csr.value = nnrf_[entry];
         const uint32_t old = csr.value;
         const uint32_t next = csrs_.follow_loops(r.pc_rdata, r.pc_rdata + insn.length);
-        if (insn.action >= CSR_READ && insn.action <= CSR_CLEAR && insn.rd && !(csr.flags & FREE)) {
+        if (is_csr && insn.rd && !(csr.flags & FREE)) {
             expect(&Retirement::rd_wdata, old);
         }
         csrs_.change(insn, operand, r.pc_rdata);
+        if (is_entry) nnrf_[entry] = csr.value;
         return next;
     }
 

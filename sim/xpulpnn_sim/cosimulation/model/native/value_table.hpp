@@ -28,6 +28,7 @@ class ValueTable {
             const CheckInsn& insn = *chosen[i];
             const uint32_t second = loaded_[insn.act | 1];
             if (insn.properties & WRITES_NN && !r.trap) loaded_[insn.reloaded] = r.mem_rdata;
+            if (__builtin_expect(insn.action >= CSR_WRITE && insn.action <= CSR_CLEAR && !r.trap, 0)) change(insn, r);
             if (insn.group == NO_GROUP || r.trap) continue;
             const bool requantises = insn.properties & READS_PARAMETERS;
             uint32_t* to = values + next[insn.group]++;
@@ -50,6 +51,14 @@ class ValueTable {
     }
 
   private:
+    // The write of a CSR that is a word of the NN-RF.
+    void change(const CheckInsn& insn, const Retirement& r) {
+        const uint32_t entry = insn.number - CSR_NN0, operand = insn.is_constant ? insn.constant : r.rs1_rdata;
+        if (entry >= NNRF_WORDS) return;
+        uint32_t& word = loaded_[entry];
+        word = insn.action == CSR_WRITE ? operand : insn.action == CSR_SET ? word | operand : word & ~operand;
+    }
+
     uint32_t loaded_[NNRF_WORDS] = {};  // entries of the NN-RF by the records alone
 };
 

@@ -18,7 +18,36 @@
 enum { XP_MSTATUS = 0x300, XP_MIE = 0x304, XP_MTVEC = 0x305, XP_MCOUNTINHIBIT = 0x320, XP_MIP = 0x344, XP_MHARTID = 0xF14 };
 enum { XP_MSTATUS_MIE = 1 << 3 };
 enum { XP_MCYCLE = 0xB00, XP_MCYCLEH = 0xB80, XP_MINSTRET = 0xB02, XP_MINSTRETH = 0xB82 };
+enum { XP_LOOP = 0x7C0, XP_NN = 0x7D0 }; /* registers of hardware loops; words of the NN-RF, if they are CSRs */
 enum { XP_PCCR = 0x780, XP_PCCR_ALL = 0x79F, XP_PCER = 0xCC0, XP_PCMR = 0xCC1 };
+
+#if defined XP_HAVE_XPULPV2 && (defined XP_NN_WORDS || !(defined XP_HAVE_MAC_LOAD_NN || defined XP_HAVE_MAC_LOAD_CU))
+/* State of a task beside its registers: what a scheduler saves and restores when it switches tasks in a kernel. */
+struct xp_context {
+    uint32_t loops[7]; /* the fourth is not used */
+#ifdef XP_NN_WORDS
+    uint32_t nn[XP_NN_WORDS];
+#endif
+};
+#define XP_LOOP_EACH(macro) macro(0) macro(1) macro(2) macro(4) macro(5) macro(6)
+#define XP_SAVE_LOOP(number) context->loops[number] = XP_CSR_READ(XP_LOOP + (number));
+#define XP_RESTORE_LOOP(number) XP_CSR_WRITE(XP_LOOP + (number), context->loops[number]);
+#define XP_SAVE_NN(number) context->nn[number] = XP_CSR_READ(XP_NN + (number));
+#define XP_RESTORE_NN(number) XP_CSR_WRITE(XP_NN + (number), context->nn[number]);
+#ifndef XP_NN_EACH
+#define XP_NN_EACH(macro)
+#endif
+static inline void xp_context_save(struct xp_context *context)
+{
+    XP_LOOP_EACH(XP_SAVE_LOOP)
+    XP_NN_EACH(XP_SAVE_NN)
+}
+static inline void xp_context_restore(const struct xp_context *context)
+{
+    XP_LOOP_EACH(XP_RESTORE_LOOP)
+    XP_NN_EACH(XP_RESTORE_NN)
+}
+#endif
 
 /* Registers of the interrupted program. */
 struct xp_frame {
