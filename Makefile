@@ -14,7 +14,7 @@ setup: $(READY) ## Make .venv with every Python tool
 cosim: $(READY) ## Run the papers' layer on the RTL, every result checked (more options: ARGS="--variant all")
 	@$(BIN)/xpulpnn cosim conv --json build/cosim.json $(ARGS)
 test: $(READY) ## Run all tests
-	@sh scripts/debian_tools.sh iverilog gcc-riscv64-unknown-elf=riscv64-unknown-elf-gcc opensta=sta berkeley-abc chromium && $(BIN)/python -m pytest -n 3 --dist worksteal -q $(ARGS)
+	@sh scripts/debian_tools.sh iverilog gcc-riscv64-unknown-elf=riscv64-unknown-elf-gcc opensta=sta berkeley-abc openocd gdb-multiarch chromium && $(BIN)/python -m pytest -n 3 --dist worksteal -q $(ARGS)
 quick: $(READY) ## Check style, types and units in a minute, before a commit
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint unit
 unit: $(READY) ## Run the tests that need no external tool and little time

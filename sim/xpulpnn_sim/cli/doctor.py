@@ -107,6 +107,8 @@ TOOLS: tuple[Tool, ...] = (
     _wheel("distributed", "explore and verify --dask", "dask"),
     _wheel("optuna", "explore --search", "search"),
     _debian("abc", "formal", _program("berkeley-abc", "yosys-abc", "abc", version="-h"), "berkeley-abc"),
+    _debian("openocd", "debugging programs", _program("openocd")),
+    _debian("gdb", "debugging programs", _program("gdb-multiarch"), "gdb-multiarch"),
     _debian("opensta", "static timing", _program("sta", "opensta", version="-version")),
 )
 """In the order they are shown."""

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,7 +33,7 @@ from xpulpnn_sim.cli.programs import (
 from xpulpnn_sim.cosimulation.model.libraries import engine_of, model_library
 from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine, Waves, hart_ids
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
-from xpulpnn_sim.cosimulation.workloads.debugger import serving
+from xpulpnn_sim.cosimulation.workloads.debugger import debugged, serving
 from xpulpnn_sim.cosimulation.workloads.program_run import MEANING, Profile, run_program
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import memory_of, require_fitting
@@ -130,7 +130,7 @@ def run_command(options: RunOptions) -> int:
             waves = Waves(path=stack.enter_context(replacing(options.waves)), first=first, last=last)
         debugger = None
         if options.jtag is not None:
-            debugger = stack.enter_context(serving(options.jtag, holds=options.hold))
+            debugger = stack.enter_context(serving(options.jtag, holds=options.hold, tell=tell))
             tell(f"debuggers are served at port {debugger.port}")
         bar = stack.enter_context(progress_bar("cycles", None))
         result = run_program(
@@ -173,14 +173,12 @@ def _debugged(options: RunOptions, config: CoreConfig | ClusterConfig) -> CoreCo
         if options.hold:
             raise InputError("--hold must come with --jtag, not alone")
         return config
-    if isinstance(config, ClusterConfig):
-        raise InputError("--jtag must be left out for a cluster")
     for name in ("lockstep", "trace"):
         if getattr(options, name):
             raise InputError(f"--{name} must be left out with --jtag")
     if options.check == "all":
         raise InputError("--check all must be left out with --jtag, which changes what the program does")
-    return replace(config, debug=True)
+    return debugged(config)
 
 
 def _irq(text: str) -> tuple[int, int]:

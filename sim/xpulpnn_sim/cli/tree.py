@@ -95,6 +95,10 @@ run [sim]: run a program on the design, cycle by cycle
   xpulpnn run prog.elf --profile  # where the cycles go
   xpulpnn run prog.elf --check all --grant-stalls 0.3 --irq-rate 0.001  # every instruction checked under stress
   xpulpnn run prog.elf --waves build/prog.fst --wave-window 1000:2000  # waveforms
+  xpulpnn run prog.elf --jtag 9823  # for a debugger that is started by hand
+debug [sim]: debug a program on the design with gdb, which runs and stops it
+  xpulpnn debug prog.elf  # gdb before the first instruction
+  xpulpnn debug prog.elf --batch --ex 'break main' --ex continue --ex 'info registers'  # commands alone
 iss [sim] in programs: run a program on the instruction-set simulator; an instruction counts as a cycle
   xpulpnn iss prog.elf  # fast; an instruction counts as a cycle
   xpulpnn iss prog.elf --trace build/prog.txt --max-instructions 100000  # a line for every instruction

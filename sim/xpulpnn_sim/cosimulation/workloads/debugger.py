@@ -1,13 +1,21 @@
 """A run that a debugger looks at: the socket at which it is served, and when the run ends."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
 
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cosimulation.model.schema import Event
-from xpulpnn_sim.reference.programs.exits import Exit
+from xpulpnn_sim.reference.programs.exits import Exit, Reason
+
+Config = TypeVar("Config", CoreConfig, ClusterConfig, CoreConfig | ClusterConfig)
+
+CONFIGURATION = Path(__file__).with_name("openocd.cfg")
+"""Configuration of OpenOCD for cores behind the test access port."""
 
 _HOST = "127.0.0.1"
 _REQUESTS = 2  # to halt, before a program that is held starts
@@ -19,8 +27,10 @@ class Debugger:
 
     listener: socket.socket
     holds: bool = False  # whether the program starts when the debugger halts it for the first time, and not before
+    tell: Callable[[str], None] | None = None  # takes the end of the program while a debugger looks at it
+    closing: bool = False  # whether the run is to end soon, whatever the program does
     _here: bool = False
-    _end: Exit | None = None  # what the program has ended with, while a debugger still looks at it
+    _end: Exit | None = None  # what the program has ended with
 
     @property
     def port(self) -> int:
@@ -37,12 +47,23 @@ class Debugger:
             self._here = True
         if Event.DEBUGGER_LEFT in events:
             self._here = False
+        if end is not None and self._here and self.tell is not None:
+            self.tell(f"the program has ended: {end.text}")
         self._end = end or self._end
+        if self.closing:
+            return self._end or Exit(Reason.DEBUGGER, 0, 0, None, "the debugger has left before the end")
         return None if self._here else self._end
 
 
+def debugged(config: Config) -> Config:
+    """The design with debug mode."""
+    if isinstance(config, ClusterConfig):
+        raise InputError("a debugger must be left out for a cluster")
+    return replace(config, debug=True)
+
+
 @contextmanager
-def serving(port: int, *, holds: bool = False) -> Iterator[Debugger]:
+def serving(port: int, *, holds: bool = False, tell: Callable[[str], None] | None = None) -> Iterator[Debugger]:
     """Listen at a port of this machine, or at any free one for 0; raises :class:`InputError` if it is taken."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -51,4 +72,4 @@ def serving(port: int, *, holds: bool = False) -> Iterator[Debugger]:
         except OSError as error:
             raise InputError(f"port must be a free one, not {port}: {error.strerror}") from None
         listener.listen(1)
-        yield Debugger(listener, holds)
+        yield Debugger(listener, holds, tell)

@@ -71,6 +71,7 @@ class Reason(StrEnum):
     BAD_FETCH = "bad-fetch"
     DEADLOCK = "deadlock"
     DIFFERENCE = "difference"
+    DEBUGGER = "debugger"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,108 @@
+"""``xpulpnn debug``: a program on the design in the hands of gdb."""
+
+import shutil
+import socket
+import subprocess
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Thread
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim.cli.common import progress_bar, tell
+from xpulpnn_sim.cli.configurations import ClusterOptions
+from xpulpnn_sim.cli.options import Repeated, arguments, command
+from xpulpnn_sim.cli.programs import ProgramOptions, load_program, show, with_named_core
+from xpulpnn_sim.cosimulation.model.libraries import engine_of, model_library
+from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine
+from xpulpnn_sim.cosimulation.workloads.debugger import CONFIGURATION, Debugger, debugged, serving
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+
+_GDB = ("gdb-multiarch", "riscv64-unknown-elf-gdb", "riscv32-unknown-elf-gdb")
+_PATIENCE_S = 60.0
+_READY = "Listening on port"
+
+
+@arguments
+class DebugOptions(ProgramOptions, ClusterOptions):
+    """Options of the command."""
+
+    execute: Annotated[Repeated, Parameter(name="--ex", metavar="COMMAND")] = ()
+    """Command for gdb, behind those that connect it; repeatable."""
+    batch: bool = False
+    """Let gdb end behind these commands."""
+
+
+@command
+def debug_command(options: DebugOptions) -> int:
+    """Let gdb debug the program, which waits before its first instruction."""
+    options = with_named_core(options)
+    config = debugged(options.simulated_target)
+    executable = load_program(options, config)
+    latency = 1 if options.l2_latency is None else options.l2_latency
+    machine = Machine.of(options, ram=options.windows, l2_latency=latency, max_cycles=ALL_CYCLES[1])
+    gdb = next((found for name in _GDB if (found := shutil.which(name))), None)
+    if gdb is None:
+        raise ToolError("gdb-multiarch must be installed to debug: apt-get install gdb-multiarch")
+    if shutil.which("openocd") is None:
+        raise ToolError("openocd must be installed to debug: apt-get install openocd")
+    with progress_bar("compiling the model", None):
+        library = model_library(engine_of(config, debugged=True), config)
+    with ExitStack() as stack:
+        debugger = stack.enter_context(serving(0, holds=True, tell=tell))
+        model = Thread(
+            target=run_program,
+            args=(executable, config, machine),
+            kwargs={"library": library, "output": show, "debugger": debugger},
+            daemon=True,
+        )
+        model.start()
+        stack.callback(_end, debugger, model)
+        port = _server(stack, debugger, config.cores)
+        return _gdb(gdb, port, options)
+
+
+def _end(debugger: Debugger, model: Thread) -> None:
+    debugger.closing = True
+    model.join(_PATIENCE_S)
+
+
+def _server(stack: ExitStack, debugger: Debugger, harts: int) -> int:
+    """Start OpenOCD; returns the port at which it serves gdb."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = {"PORT": debugger.port, "GDB_PORT": port, "HARTS": harts}
+    settings = [word for name, value in words.items() for word in ("-c", f"set {name} {value}")]
+    line = ["openocd", *settings, "-f", str(CONFIGURATION)]
+    # a signal for gdb, such as that of Ctrl-C, is none for the server
+    server = subprocess.Popen(
+        line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    stack.callback(server.wait)
+    stack.callback(server.terminate)
+    assert server.stderr is not None
+    seen: list[str] = []
+    began = time.monotonic()
+    for text in server.stderr:
+        seen.append(text)
+        if f"{_READY} {port}" in text:
+            Thread(target=server.stderr.read, daemon=True).start()
+            return port
+        if time.monotonic() - began > _PATIENCE_S:
+            break
+    raise ToolError(f"openocd must serve gdb, not end with: {''.join(seen[-5:]).strip()}")
+
+
+def _gdb(gdb: str, port: int, options: DebugOptions) -> int:
+    first = ["set architecture riscv:rv32", "set remotetimeout 60", f"target extended-remote localhost:{port}"]
+    if options.batch:
+        first = ["set pagination off", "set confirm off", *first]
+    words = [word for text in (*first, *options.execute) for word in ("-ex", text)]
+    line = [gdb, "-q", *(["-batch"] if options.batch else []), *words, str(Path(options.program))]
+    if options.batch and not options.execute:
+        raise InputError("--batch must come with commands for gdb, not alone")
+    return subprocess.run(line, check=False).returncode
