@@ -140,11 +140,11 @@ class IdStage(Component):
                 late_mac_load |= self.id_ex.requantise.valid
             if self.config.requantise_exact:
                 late_mac_load |= exact
-            causes = [(csr_write_in_ex, WaitCause.CSR), (late_operand & late_mac_load, WaitCause.MAC_LOAD)]
-            causes += [(late_operand, WaitCause.LOAD_USE), (jalr_waits, WaitCause.JUMP_REGISTER)]
+            causes = [(csr_write_in_ex, WaitCause.CSR), (decoder.illegal, WaitCause.SYNC)]
+            causes += [(late_operand & late_mac_load, WaitCause.MAC_LOAD), (late_operand, WaitCause.LOAD_USE)]
+            causes += [(jalr_waits, WaitCause.JUMP_REGISTER)]
             m.d.comb += self.id_wait.eq(WaitCause.SYNC)
-            # the first that holds
-            for holds, cause in reversed(causes):
+            for holds, cause in reversed(causes):  # the first that holds
                 with m.If(holds):
                     m.d.comb += self.id_wait.eq(cause)
             if self.config.mac_load_pair:

@@ -169,7 +169,8 @@ class CostOptions(Configuration, Json):
 def verify_costs_command(options: CostOptions) -> int:
     """Print the table; fails if a documented figure is not met."""
     config = options.core
-    lines = lines_of(measured_costs(config, cost_rows(config)))
+    measured, difference = measured_costs(config, cost_rows(config))
+    lines = lines_of(measured)
     tell(
         table(
             ("event", "documented", "measured", "cases", "wrong"),
@@ -181,7 +182,9 @@ def verify_costs_command(options: CostOptions) -> int:
     for line in lines:
         for one in line.wrong[:_SHOWN]:
             tell(f"{line.group}: {one.row.name} must wait {_shown_waits(one.row.waits)}, not {_shown_waits(one.waits)}")
-    return finish(options.json, [_cost_record(line) for line in lines], good=not wrong)
+    if difference is not None:
+        tell(difference)
+    return finish(options.json, [_cost_record(line) for line in lines], good=not wrong and difference is None)
 
 
 def _shown_waits(waits: Mapping[WaitCause, int] | None) -> str:

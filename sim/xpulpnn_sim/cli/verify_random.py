@@ -13,6 +13,7 @@ from xpulpnn_sim.cli.common import (
     FAILED,
     INTERRUPTED,
     OK,
+    finish,
     interruptible,
     pairs,
     progress_bar,
@@ -92,12 +93,16 @@ class RandomOptions(StressedPrograms, Dask):
 
     engine: Annotated[str, Parameter(choices=tuple(DESIGNS))] = "rtl"
     """Checks of the programs."""
+    self_test: bool = False
+    """Put faults into the core instead, which the programs or the cycle costs must find."""
 
 
 @command
 def verify_random_command(options: RandomOptions) -> int:
     """Run programs until there are enough instructions; fails if one of them does."""
     plans = options.plans()
+    if options.self_test:
+        return _self_test(options, plans)
     if options.dask:
         require_dask(options.dask)
     else:
@@ -105,6 +110,25 @@ def verify_random_command(options: RandomOptions) -> int:
     outcome = gather(options, plans, partial(trials.run_on, engine=options.engine), dask=options.dask)
     write_json(options.json, report_trials(options, plans, outcome, options.engine))
     return outcome.code()
+
+
+def _self_test(options: RandomOptions, plans: list[Plan]) -> int:
+    """Tell of each fault how it was found; fails if one was not."""
+    # Amaranth takes long to import
+    from xpulpnn_sim.verification.random.faulty_core import faults_of, find_faults
+
+    records: list[dict[str, Any]] = []
+    for plan in plans:
+        faults = faults_of(plan.config)
+        with progress_bar("faults", len(faults)) as bar:
+            for one in bar.each(find_faults(plan, faults, options.instructions, options.seed)):
+                record = {"fault": one.fault.name, "module": one.fault.module, "check": one.check}
+                records.append(record | {"instructions": one.instructions, "text": one.text})
+    missed = [one for one in records if not one["check"]]
+    rows = ((one["fault"], one["module"], one["check"] or "NOT FOUND", one["instructions"]) for one in records)
+    tell(table(("fault", "module", "found by", "instructions"), rows, title="faults of the core"))
+    tell(f"{len(records) - len(missed)} of {len(records)} faults found")
+    return finish(options.json, {"faults": records}, good=not missed)
 
 
 @dataclass

@@ -40,7 +40,7 @@ CONFIG = simulated(
     )
 )
 BUDGET = 2500
-MACHINE = Machine(max_cycles=150_000, l2_latency=4, fetch_latency=2)
+MACHINE = Machine(max_cycles=150_000, max_instructions=40_000, l2_latency=4, fetch_latency=2)
 BY_NAME = {test.name: test for test in TESTS}
 
 
@@ -103,6 +103,7 @@ FAULTS = [
     (ClusterFault.DMA_STATUS, DIFFERENCE, "DMA engine: transfer"),
     (ClusterFault.TIMER_STEP, DIFFERENCE, "event"),
     (ClusterFault.ANY_MUTEX, DIFFERENCE, "event unit: the access of offset 0xc0"),
+    (ClusterFault.DMA_ENDLESS, HANGS, "not finished after 40000 instructions"),
 ]
 
 

@@ -153,8 +153,9 @@ class FirstDifference(Checker):
 
 
 class RetirementCheck(Checker):
-    """Checks the retirements of one run, from the first one on. The cycle and instruction counters, the performance
-    counters and mip may read as anything; so may the words through which program and host talk."""
+    """Checks the retirements of one run, from the first one on. The cycle and instruction counters and the performance
+    counters, which have a check of their own, and mip may read as anything; so may the words through which program and
+    host talk."""
 
     def __init__(
         self,

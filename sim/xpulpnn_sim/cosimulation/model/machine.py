@@ -52,6 +52,8 @@ class Machine:
     debugger: str = STEPPING
     seed: int = 0  #: Of all random choices.
     max_cycles: int = 1_000_000_000  #: The run is given up after so many.
+    #: max_instructions: Likewise after so many retirements of all harts, or a few more.
+    max_instructions: int = 1 << 40
 
     def __post_init__(self) -> None:
         for name in ("grant_stalls", "fetch_grant_stalls", "irq_rate", "halt_rate"):
@@ -67,6 +69,7 @@ class Machine:
             ("l2_latency", 1),
             ("l2_bytes", 1),
             ("max_cycles", 1),
+            ("max_instructions", 1),
             ("seed", 0),
         ):
             if getattr(self, name) < least:

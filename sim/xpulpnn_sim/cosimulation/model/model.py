@@ -26,6 +26,7 @@ from xpulpnn_sim.cosimulation.model.schema import (
     STALLS,
     STATUS,
     VALUE_FIELDS,
+    WAITS,
     WINDOW,
     Event,
 )
@@ -95,6 +96,7 @@ class Block:
         self.size = size
         self._records = [np.empty(size, RETIREMENT) for _ in range(harts)]
         self._lines = [np.empty(size, np.uint32) for _ in range(harts)]
+        self._waits: list[NDArray[Any]] = [np.empty(size, WAITS) for _ in range(harts)]
         # an access takes at most two grants, or one and the mark of a test&set; those of instructions still under way,
         # and what fits into a cycle, come on top
         self._grants = np.empty(harts * (2 * size + 64) + 128, GRANT)
@@ -103,7 +105,8 @@ class Block:
 
     def destination(self, hart: int) -> tuple[Any, ...]:
         """The buffers and their capacities, as ``model_collect`` takes them."""
-        return self._records[hart], self._lines[hart], self.size, self._grants, len(self._grants)
+        places = self._records[hart], self._lines[hart], self._waits[hart]
+        return *places, self.size, self._grants, len(self._grants)
 
     def records(self, hart: int = 0) -> Records:
         """The retirements of a hart."""
@@ -113,6 +116,10 @@ class Block:
         """The interrupt lines at each: at its retirement; of the first instruction of an interrupt handler, when the
         interrupt was taken."""
         return self._lines[hart][: self.filled[hart]]
+
+    def waits(self, hart: int = 0) -> U32:
+        """The counts WAITS before each retirement of a hart."""
+        return self._waits[hart][: self.filled[hart]]
 
     @property
     def grants(self) -> NDArray[Any]:

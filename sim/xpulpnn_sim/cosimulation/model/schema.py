@@ -144,6 +144,14 @@ WAITED = "halt"
 """Column of records: a bit for each :class:`WaitCause` met since the retirement before. No core halts for good, so that
 the column is free."""
 
+BEHIND_TRANSFER = len(WaitCause)
+"""Place of one more count beside those of :class:`WaitCause`."""
+
+WAITS = np.dtype((np.uint32, BEHIND_TRANSFER + 1))
+"""Cycles since reset without a retirement, up to one, by cause; at NONE those in which the hart says that it sleeps.
+FETCH counts those for which nothing but the memory is a reason. It leaves out what is behind a cause of fetching
+elsewhere; what is behind an instruction that another than the next in memory follows counts at BEHIND_TRANSFER."""
+
 STALLS: Sequence[WaitCause | DeviceWait] = (*WaitCause, *DeviceWait)  # columns of an account
 
 VALUE_FIELDS = (
@@ -153,6 +161,9 @@ VALUE_FIELDS = (
 """Arrays that the compiled checker distributes the values of retirements to: operands, results, and whose they are."""
 
 NO_GROUP = 2**32 - 1  # group of instructions without results to compare
+
+_REFILLS = (WaitCause.JUMP, WaitCause.BRANCH, WaitCause.TRAP, WaitCause.LOOP, WaitCause.SYNC, WaitCause.DEBUG)
+"""Waits behind which fetching has started elsewhere."""
 
 _CHARGED_BEFORE = (WaitCause.JUMP, WaitCause.BRANCH, WaitCause.TRAP, WaitCause.LOOP, WaitCause.CSR)
 """Waits that the instruction before has caused."""
@@ -283,11 +294,13 @@ _CONSTANTS = {
     "KEPT_ERRORS": KEPT_ERRORS,
     "NO_GROUP": NO_GROUP,
     "WAIT_CAUSES": len(WaitCause),
+    "BEHIND_TRANSFER": BEHIND_TRANSFER,
     "STALLS": len(STALLS),
     "DEVICE_ACCESS": DEVICE_ACCESS,
     "LINE_EVENT": LINE_EVENT,
     "NO_MASTER": cluster.NO_MASTER,
     "CHARGED_BEFORE": sum(1 << cause for cause in _CHARGED_BEFORE),
+    "REFILLS": sum(1 << cause for cause in _REFILLS),
     "CAUSE_CODE": CAUSE_CODE,
     "CAUSE_INTERRUPT": CAUSE_INTERRUPT,
     "LOOP_CSRS": csr_address("lpstart1") - csr_address("lpstart0"),

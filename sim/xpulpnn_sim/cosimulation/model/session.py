@@ -109,7 +109,7 @@ class Session:
             library, harts, settings, memory, machine.irqs, waves.path if waves else None, machine.bus_errors
         )
         self.checks = Checks(checkers)
-        self.limit = machine.max_cycles
+        self.limit, self._most = machine.max_cycles, machine.max_instructions
         self._observer = observer
         self._harts, self._together = range(harts), together or harts > 1
         # one block is being checked while the other is being filled
@@ -188,6 +188,8 @@ class Session:
         if Event.STUCK in events:
             text = f"the core has not retired an instruction for {WATCHDOG_CYCLES} cycles"
             return replace(exits.out_of_time(self.model.cycles, "cycles", pc, name_of), text=text)
+        if int(self.model.harts["retired"].sum()) >= self._most:
+            return exits.out_of_time(self._most, "instructions", pc, name_of)
         if self.model.cycles >= self.limit:
             return exits.out_of_time(self.limit, "cycles", pc, name_of)
         return None

@@ -235,7 +235,7 @@ class BuiltNetwork(Workload):
         # ``symbols`` are places of the operands, of a cluster in the memory outside; ``size`` bytes of code and data
         # there
         require_memory(case, size, "code and data")
-        super().__init__(case.config, case.machine, executable, checked=case.checked)
+        super().__init__(case.config, case.machine, executable, macs=case.network.macs, checked=case.checked)
         self.case, self.symbols = case, symbols
 
     @abstractmethod

@@ -70,7 +70,7 @@ class BnnWork(Workload):
             self.built.outside_base, np.ascontiguousarray(self.built.outside, "<u4").view(np.uint8).reshape(-1), {}
         )
         executable = executable_of(self.program, function.name, [outside])
-        super().__init__(case.config, case.machine, executable, checked=case.checked)
+        super().__init__(case.config, case.machine, executable, macs=function.macs, checked=case.checked)
 
     def compared(self, outcome: RunResult) -> list[Compared]:
         """Compare all maps with those of the golden model."""

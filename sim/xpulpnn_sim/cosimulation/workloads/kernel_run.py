@@ -166,7 +166,7 @@ class KernelWork(Workload):
     engine = ""
 
     def __init__(self, case: Case, tensors: Any, kernel: KernelRun, executable: Executable | ExecutedStream) -> None:
-        super().__init__(case.config, case.machine, executable, checked=case.checked)
+        super().__init__(case.config, case.machine, executable, macs=case.layer.macs, checked=case.checked)
         self.case, self.tensors, self.kernel = case, tensors, kernel
 
     def memory(self, outcome: RunResult) -> NDArray[np.uint8]:

@@ -47,7 +47,8 @@ class FunctionWork(Workload):
             raise InputError(f"configuration must be one with {missing[0]}, not {core_name(config)}")
         self.function, self.expected = function, expected
         self.program = bare_program(function)
-        super().__init__(config, machine, executable_of(self.program, function.name), checked=checked)
+        executable = executable_of(self.program, function.name)
+        super().__init__(config, machine, executable, macs=function.macs, checked=checked)
 
     def compared(self, outcome: RunResult) -> list[Compared]:
         """Compare the results with those expected."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.cosimulation.checks.counters import CounterCheck
 from xpulpnn_sim.cosimulation.checks.dma import DmaCheck
 from xpulpnn_sim.cosimulation.checks.events import EventUnitCheck, TimerCheck
 from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings, FirstDifference, RetirementCheck
@@ -94,6 +95,9 @@ def run_program(
     elif lockstep:
         alone = Lockstep(executable, config.core, hart_id=machine.hart_id, errors=machine.bus_errors)
         checkers.append(LockstepCheck(alone))
+    if check or lockstep:
+        name_of = executable.symbol_at
+        checkers.append(CounterCheck(config.core, len(harts), name_of, in_cluster=cluster is not None))
     settings: dict[str, int] = {"boot_addr": executable.entry, "tohost": executable.tohost}
     if debugger is not None:
         settings |= debugger.settings()

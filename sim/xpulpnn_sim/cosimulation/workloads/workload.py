@@ -6,7 +6,7 @@ golden models expect, and puts its own figures together. All else is the same fo
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +139,21 @@ class Result:
     mismatch_position: int | None = None  # number of the instruction of the very first
 
 
+_START, _OF_A_BYTE, _OF_A_MAC, _INTERRUPTED = 1_000_000, 200, 50, 8
+
+
+def most_cycles(machine: Machine, executable: Executable | ExecutedStream, macs: int) -> int:
+    """Cycles after which a program of so many multiplications is given up, some ten times what the slowest takes."""
+    if isinstance(executable, ExecutedStream):
+        size = sum(content.size for content in executable.memory.values())
+    else:
+        size = sum(segment.size for segment in executable.segments)
+    latency = max(machine.l2_latency, machine.response_latency, machine.fetch_latency)
+    slowness = latency / (1 - max(machine.grant_stalls, machine.fetch_grant_stalls))
+    slowness *= _INTERRUPTED if machine.irq_rate else 1
+    return int((_START + _OF_A_BYTE * size + _OF_A_MAC * macs) * slowness)
+
+
 class Workload(ABC):
     """A program made for a design, with what it must compute."""
 
@@ -148,10 +163,12 @@ class Workload(ABC):
         machine: Machine,
         executable: Executable | ExecutedStream,
         *,
+        macs: int,
         checked: bool,
     ) -> None:
-        # with ``checked`` every retirement is checked, not only the results
-        self.config, self.machine, self.executable, self.checked = config, machine, executable, checked
+        # with ``checked`` every retirement is checked, not only the results; ``macs`` are the multiplications of these
+        self.config, self.executable, self.checked = config, executable, checked
+        self.machine = replace(machine, max_cycles=min(machine.max_cycles, most_cycles(machine, executable, macs)))
 
     @abstractmethod
     def compared(self, outcome: RunResult) -> Iterable[Compared]:

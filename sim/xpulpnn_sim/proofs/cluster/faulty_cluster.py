@@ -43,6 +43,8 @@ class ClusterFault(IntEnum):
     """The timer tells of its end a cycle early."""
     ANY_MUTEX = 13
     """Mutex 0 is given to whoever waits, taken or not."""
+    DMA_ENDLESS = 14
+    """Identifiers of transfers look for ever as if these were under way."""
 
 
 EVENT_FAULTS = ClusterFault.EARLY_BARRIER
@@ -123,8 +125,10 @@ class FaultyCluster(Cluster):
         with m.If(fault == ClusterFault.DMA_EVENT):
             m.d.comb += event_unit.dma_events.eq(0)
         for number in range(first):
+            demux = getattr(m.submodules, f"demux{number}")
+            told = dma.cores[number].rdata
             with m.If(fault == ClusterFault.DMA_STATUS):
-                demux = getattr(m.submodules, f"demux{number}")
-                told = dma.cores[number].rdata
                 # what has no allocated identifiers is an identifier
                 m.d.comb += demux.dma.rdata.eq(Mux(told[16:].any(), told & 0xFFFF_0000, told))
+            with m.If(fault == ClusterFault.DMA_ENDLESS):
+                m.d.comb += demux.dma.rdata.eq(told | told[16:])

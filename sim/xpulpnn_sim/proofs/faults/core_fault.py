@@ -3,9 +3,10 @@
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from amaranth.hdl import Elaboratable, Fragment, Mux, Signal, Value
+from amaranth.hdl import Elaboratable, Fragment, Mux, ResetSignal, Signal, Value
 from amaranth.hdl._ast import Assign, Slice, Statement, Switch
 from amaranth.lib import wiring
 
@@ -13,6 +14,15 @@ from xpulpnn.emit.names import snake_case
 from xpulpnn.errors import ToolError
 
 Wrong = Callable[[Value, "_Unit"], Any]  # makes of the value that is assigned the one of the faulty unit
+
+
+CHOICE, CHOICE_BITS = "chosen_fault", 8
+"""Register of a unit with several faults, which inverts itself as long as nobody gives it a value."""
+
+
+def lost_reset(right: Value, _: "_Unit") -> Value:
+    """Stand for the fault of a register that is not reset."""
+    return right
 
 
 class _Unit:
@@ -58,10 +68,14 @@ class _Unit:
 
 
 class Seeded(Elaboratable):
-    """A unit whose assignments are changed once it is elaborated."""
+    """A unit whose assignments are changed once it is elaborated; with a ``number`` while a register has this value."""
 
-    def __init__(self, component: wiring.Component, elaborated: Any, wrong: Mapping[str, Wrong]) -> None:
+    def __init__(
+        self, component: wiring.Component, elaborated: Any, wrong: Mapping[str, Wrong], number: int | None = None
+    ) -> None:
         self._component, self._elaborated, self._wrong = component, elaborated, wrong
+        self._choice = None if number is None else Signal(CHOICE_BITS, name=CHOICE, reset_less=True)
+        self._chosen = None if self._choice is None else self._choice == number
 
     def elaborate(self, platform: Any) -> Fragment:
         """Elaborate the unit and put the fault in; raises :class:`ToolError` if it has no such signal."""
@@ -69,13 +83,29 @@ class Seeded(Elaboratable):
         # it is the component that the fragment stands for
         fragment.origins = None
         unit = _Unit(self._component, fragment)
+        if self._choice is not None:
+            # whoever simulates it gives it another value
+            fragment.add_statements("sync", self._choice.eq(~self._choice))
         for path, wrong in self._wrong.items():
-            change = _Change(_place(Value.cast(unit(path))), lambda right, wrong=wrong: wrong(right, unit))
+            if wrong is lost_reset:
+                self._lose_reset(fragment, unit(path))
+                continue
+            change = _Change(_place(Value.cast(unit(path))), partial(self._wrong_value, unit, wrong))
             for domain, statements in fragment.statements.items():
                 fragment.statements[domain] = change.of(statements)
             if not change.made:
                 raise ToolError(f"{type(self._component).__name__} must assign {path}")
         return fragment
+
+    def _wrong_value(self, unit: _Unit, wrong: Wrong, right: Value) -> Any:
+        return wrong(right, unit) if self._chosen is None else Mux(self._chosen, wrong(right, unit), right)
+
+    def _lose_reset(self, fragment: Fragment, register: Signal) -> None:
+        """Let the register keep its value at a reset, or take its initial one as before where nothing is chosen."""
+        register._reset_less = True
+        if self._chosen is not None:
+            resets = Switch(ResetSignal("sync") & ~self._chosen, [(("1",), [register.eq(register.init)], None)])
+            fragment.add_statements("sync", resets)
 
 
 _Place = tuple[int, int, int]  # identity of a signal, and the first of its bits and the one behind the last
@@ -127,10 +157,11 @@ class CoreFault:
         return snake_case(self.unit.__name__)
 
     @contextmanager
-    def seeded(self) -> Generator[None]:
-        """Give the fault to every unit of this type that is elaborated meanwhile."""
+    def seeded(self, number: int | None = None) -> Generator[None]:
+        """Give the fault to every unit of this type that is elaborated meanwhile; with a ``number`` it shows only while
+        the unit's register :data:`CHOICE` has this value, so that a design may have any number of faults."""
         elaborate = self.unit.elaborate
-        self.unit.elaborate = lambda unit, platform: Seeded(unit, elaborate(unit, platform), self.wrong)
+        self.unit.elaborate = lambda unit, platform: Seeded(unit, elaborate(unit, platform), self.wrong, number)
         try:
             yield
         finally:

@@ -46,7 +46,8 @@ TIMED_CSRS = frozenset(
         *TRIGGER_STATE,
     )
 )
-"""CSRs whose value depends on time, or on a debugger: what the design read is taken over."""
+"""CSRs whose value depends on time, or on a debugger: what the design read is taken over. Counters among them have a
+check of their own, from retirements and waits."""
 
 _EVENT_CSRS = frozenset(CSR_BY_NAME[f"pccr{event}"].address for event in range(len(PERFORMANCE_EVENTS)))
 _ACCESS_FAULTS = (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)

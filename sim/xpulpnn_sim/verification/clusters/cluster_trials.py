@@ -16,14 +16,16 @@ from xpulpnn_sim.cosimulation.model.session import stalls_of
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.bare.program import ProgramBlock
 from xpulpnn_sim.reference.programs.trace import Records
-from xpulpnn_sim.verification.clusters.generator import generate_cluster
+from xpulpnn_sim.verification.clusters.generator import BUDGET, generate_cluster
 from xpulpnn_sim.verification.clusters.program import ClusterProgram, Phase
 from xpulpnn_sim.verification.random.designs import Verdict
 from xpulpnn_sim.verification.random.shrink import minimise_list
-from xpulpnn_sim.verification.random.trials import Tally, Trial, tried
+from xpulpnn_sim.verification.random.trials import Tally, Trial, shorter, tried
 
-MAX_CYCLES = 2_000_000
-RUNS = 300  # Candidates tried at most for the shortest form of a failure
+MAX_INSTRUCTIONS = 10 * BUDGET  # of all harts; a program that executes more has failed
+_CYCLES, _PER_LATENCY = 400_000, 40_000  # a program that runs longer has failed: fixed, and by the latency outside
+RUNS, _ALL_INSTRUCTIONS = 300, 600_000
+"""Candidates tried at most for the shortest form of a failure, and their retirements."""
 _IDEAL_CHANCE = 0.15
 _L2_LATENCIES = (1, 1, 3, 8, 20)
 _LATENCIES = (1, 1, 3)
@@ -76,7 +78,7 @@ class ClusterPlan:
     def machine(self, seed: int) -> Machine:
         """The surroundings of the program ``seed``."""
         rng = Random(f"cluster machine {seed}")
-        machine = Machine(seed=seed, max_cycles=MAX_CYCLES)
+        machine = Machine(seed=seed, max_instructions=MAX_INSTRUCTIONS)
         if rng.random() >= _IDEAL_CHANCE:
             machine = replace(
                 machine,
@@ -86,7 +88,8 @@ class ClusterPlan:
                 fetch_latency=rng.choice(_LATENCIES),
                 fetch_grant_stalls=rng.choice(_STALLS),
             )
-        return machine if self.l2_latency is None else replace(machine, l2_latency=self.l2_latency)
+        latency = machine.l2_latency if self.l2_latency is None else self.l2_latency
+        return replace(machine, l2_latency=latency, max_cycles=_CYCLES + _PER_LATENCY * latency)
 
     def command(self, seed: int) -> str:
         """The command that runs the program ``seed`` again."""
@@ -125,19 +128,20 @@ def shrink_cluster(
     """The shortest program found that fails in the same way as ``result``, and how it fails."""
     # whole phases are left out, then blocks of single harts; what then waits for ever counts as another failure
     plan, full = result.plan, generate_cluster(result.plan.config, result.seed)
-    machine = replace(plan.machine(result.seed), max_cycles=2 * result.verdict.cycles + 1000)
+    machine = shorter(plan.machine(result.seed), result.verdict)
     best = full, result.verdict
-    tried = 0
+    tried = spent = 0
 
     def fails(candidate: ClusterProgram) -> bool:
-        nonlocal best, tried
-        if tried >= runs:
+        nonlocal best, tried, spent
+        if tried >= runs or spent > _ALL_INSTRUCTIONS:
             return False
         tried += 1
         try:
             verdict = run_one(candidate, plan, machine)
         except EncodingError:
             return False
+        spent += verdict.instructions
         if verdict.reason is not result.verdict.reason:
             return False
         best = candidate, verdict

@@ -13,6 +13,7 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.reference.bare.draw import ARITHMETIC, group_of
 from xpulpnn_sim.reference.bare.layout import FAR, WINDOW
+from xpulpnn_sim.verification.costs.dropped_rows import dropped_rows
 from xpulpnn_sim.verification.costs.measurement import FREE, CostRow
 from xpulpnn_sim.verification.random.memory_run import memory_operand
 
@@ -394,6 +395,5 @@ def cost_rows(config: CoreConfig) -> list[CostRow]:
     """Everything that can be measured on a core with this configuration."""
     rows = enabled(config.extensions, config.widths)
     found = [*_arithmetic(config, rows), *_division(rows), *_memory(rows), *_branches(rows), *_jumps()]
-    if config.xpulpv2:
-        found += loop_rows()
+    found += [*dropped_rows(config), *(loop_rows() if config.xpulpv2 else ())]
     return [*found, *_mac_load(config, rows), *_pairs(config), *_quantisation(rows), *_requantisation(rows), *_system()]

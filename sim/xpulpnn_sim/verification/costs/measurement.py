@@ -7,6 +7,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from xpulpnn.isa.csr import PERFORMANCE_EVENTS
 from xpulpnn.isa.machine import HALF_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.reference.bare.program import ProgramBlock, RandomProgram
@@ -85,12 +86,14 @@ def _range(values: Iterable[int]) -> str:
     return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
 
 
-def cost_program(rows: Sequence[CostRow]) -> RandomProgram:
-    """A program with every row between the labels ``from`` and ``to`` with the row's number."""
-    blocks: list[ProgramBlock] = []
+def cost_program(rows: Sequence[CostRow], *, counted: bool = False) -> RandomProgram:
+    """A program with every row between the labels ``from`` and ``to`` with the row's number; if ``counted``, with
+    performance counters that count, which are read before and behind each row."""
+    blocks = [ProgramBlock("counters", ("addi t1, zero, -1", "csrrw zero, pcer, t1"))] if counted else []
+    reads = [f"csrrs t0, pccr{event}, zero" for event in range(len(PERFORMANCE_EVENTS))] if counted else []
     for number, row in enumerate(rows):
-        lines = [*row.setup.splitlines(), *_DRAIN, f"from{number}: {_NOP}", *row.code.splitlines()]
-        lines.append(f"to{number}: {_NOP}")
+        lines = [*reads, *row.setup.splitlines(), *_DRAIN, f"from{number}: {_NOP}", *row.code.splitlines()]
+        lines += [f"to{number}: {_NOP}", *reads]
         stripped = [line.strip() for line in lines]
         odd = sum(line.rpartition(": ")[2].startswith("c.") for line in stripped) % 2
         blocks.append(ProgramBlock(row.name, (*stripped, *["c.nop"] * odd)))

@@ -17,7 +17,7 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.model import Block
 from xpulpnn_sim.cosimulation.model.schema import GRANT
 from xpulpnn_sim.cosimulation.model.session import RunResult
-from xpulpnn_sim.cosimulation.workloads.program_run import run_program, text_window
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.bare.layout import BUS_ERRORS
 from xpulpnn_sim.reference.bare.program import RandomProgram
 from xpulpnn_sim.reference.directed.case import Directed
@@ -27,6 +27,7 @@ from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, WIDE_FIELDS
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import CostRow, cost_program, measure
+from xpulpnn_sim.verification.random.designs import cost_run
 from xpulpnn_sim.verification.random.trials import Plan
 
 
@@ -182,17 +183,17 @@ def directed_programs(core: CoreModel) -> Iterator[ProgramJudge]:
 def _costs(config: CoreConfig) -> tuple[tuple[CostRow, ...], Executable]:
     """The rows and their program."""
     rows = cost_rows(config)
-    return tuple(rows), cost_program(rows).executable()
+    return tuple(rows), cost_program(rows, counted=config.performance_counters).executable()
 
 
 def cost_programs(core: CoreModel) -> Found:
     """Measure the cycle costs, each wait under its cause."""
     rows, executable = _costs(core.config)
     machine, name = Machine(max_cycles=_DIRECTED_CYCLES), "cycle costs"
-    result = run_program(executable, core.config, machine, account=True, library=core.library)
+    result, account, base = cost_run(core.config, executable, machine, core.library)
     if not result.exit.ok:
         return _found_at(result, name)
-    for one in measure(rows, executable, result.accounts[0], text_window(executable)[0]):
+    for one in measure(rows, executable, account, base):
         if not one.ok:
             return Found(CHECK, name, f"{one.row.group}: {one.row.name}: {one.cycles} cycles")
     return Found()

@@ -55,21 +55,21 @@ class ControlBlocks:
 
     def __init__(self, draw: Draw, weights: Mapping[str, float], *, interrupts: bool = False) -> None:
         self._draw, self._rng = draw, draw.rng
-        self._system = SystemBlocks(draw, interrupts=interrupts)
+        self.system = SystemBlocks(draw, interrupts=interrupts)
         self.functions: dict[str, int] = {}
         self.left = 0  # instructions that the blocks to come may execute
         simple: dict[str, Callable[[], ProgramBlock]] = {
             "arithmetic": self._arithmetic,
             **{style: lambda style=style: MemoryRun(draw, style).block(self._rng.randrange(2, 9)) for style in STYLES},
-            "csr": self._system.csr,
-            "trap": self._system.trap,
-            "unfetched": self._system.unfetched,
-            "wfi": self._system.wait,
-            "fence": self._system.fence,
-            "modify": self._system.self_modify,
-            "mtvec": self._system.vectors,
-            "mret": self._system.leave,
-            "interrupts": lambda: self._system.enable(on=draw.chance(0.8)),
+            "csr": self.system.csr,
+            "trap": self.system.trap,
+            "unfetched": self.system.unfetched,
+            "wfi": self.system.wait,
+            "fence": self.system.fence,
+            "modify": self.system.self_modify,
+            "mtvec": self.system.vectors,
+            "mret": self.system.leave,
+            "interrupts": lambda: self.system.enable(on=draw.chance(0.8)),
             "stack": self._stack,
         }
         self._simple = simple
@@ -79,7 +79,7 @@ class ControlBlocks:
             "jump": self._jump,
             "subroutine": self._subroutine,
             "call": self._call,
-            "failing": lambda context: self._system.failing(context.loops),
+            "failing": lambda context: self.system.failing(context.loops),
             "counted": self._counted,
             "loop": self._loop,
         }
@@ -289,9 +289,9 @@ class ControlBlocks:
             case 3:
                 return (), rng.choice((f"jal {ABI_NAMES[draw.destination()]}, {after}", f"c.j {after}"))
             case 4:
-                return (), self._system.trap().head[0]
+                return (), self.system.trap().head[0]
             case 5:
-                return (), self._system.csr(last=True).head[0]
+                return (), self.system.csr(last=True).head[0]
             case 6:
                 forms = (f"lp.counti {number}, 1", f"lp.counti {number}, 0", f"lp.count {number}, zero")
                 return (), rng.choice((*forms, f"lp.starti {number}, pc+0", f"lp.endi {number}, pc+0"))
@@ -302,7 +302,7 @@ class ControlBlocks:
                 self.left -= context.scale * self.functions[name]
                 return (), f"jal {_RA}, {name}"
             case 9 if context.scale <= _SLOW_SCALE:
-                wait = self._system.wait()
+                wait = self.system.wait()
                 return (replace(wait, head=wait.head[:-1]),), wait.head[-1]
             case 10 if draw.chance(0.5):
                 lines = ("csrrci zero, mstatus, 8", f"la {_X6}, {after}", f"csrrw zero, mepc, {_X6}")

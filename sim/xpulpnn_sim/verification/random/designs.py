@@ -2,14 +2,17 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from random import Random
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.csr import MCAUSE_INTERRUPT
 from xpulpnn.isa.machine import IRQ_PRIORITY
+from xpulpnn_sim.cosimulation.checks.counters import CounterCheck
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult
@@ -32,7 +35,8 @@ _RATES = (0.0, 0.003, 0.005)
 """Interrupts per cycle with an ideal memory. With more, handlers would leave the program no time."""
 _HALT_RATES = (0.001, 0.005, 0.02)
 _HALT_CYCLES = 400  # that a halt with its single steps takes, about, with an ideal memory
-MAX_CYCLES = 2_000_000  # A program that runs longer has failed
+MAX_CYCLES, MAX_INSTRUCTIONS = 2_000_000, 64_000
+"""A program that runs longer has failed: it is written to execute a sixteenth of these instructions, about."""
 Fault = Callable[[Iss, Retired], None]  # Called after every retirement; may change both
 Listener = Callable[[Records], None]  # Takes the retirements of a run, block by block
 
@@ -40,7 +44,7 @@ Listener = Callable[[Records], None]  # Takes the retirements of a run, block by
 def random_machine(seed: int, chosen: Mapping[str, float]) -> Machine:
     """The machine of the random program ``seed``, with the fields that are ``chosen``."""
     rng = Random(f"machine {seed}")
-    machine = Machine(seed=seed, max_cycles=MAX_CYCLES, bus_errors=BUS_ERRORS)
+    machine = Machine(seed=seed, max_cycles=MAX_CYCLES, max_instructions=MAX_INSTRUCTIONS, bus_errors=BUS_ERRORS)
     if rng.random() >= _IDEAL_CHANCE:
         machine = replace(
             machine,
@@ -73,7 +77,7 @@ def shown_machine(machine: Machine) -> str:
     changed = [
         f"{field.name} {getattr(machine, field.name)}"
         for field in fields(machine)
-        if field.name not in ("seed", "max_cycles", "bus_errors", "debugger")
+        if field.name not in ("seed", "max_cycles", "max_instructions", "bus_errors", "debugger")
         and getattr(machine, field.name) != field.default
     ]
     return ", ".join(changed) or "ideal memory, no interrupts"
@@ -154,10 +158,19 @@ def reference_design(fault: Fault | None = None) -> Design:
     return run
 
 
-def core_design(executable: Executable, config: CoreConfig, machine: Machine, listener: Listener) -> Verdict:
-    """The Verilated core in lock step with the simulator."""
+def core_design(
+    executable: Executable, config: CoreConfig, machine: Machine, listener: Listener, library: Path | None = None
+) -> Verdict:
+    """The Verilated core, or another model of it, in lock step with the simulator."""
     return Verdict.of(
-        run_program(executable, config, machine, lockstep=True, observer=lambda blocks: listener(blocks[0]))
+        run_program(
+            executable,
+            config,
+            machine,
+            lockstep=True,
+            observer=lambda blocks: listener(blocks[0]),
+            library=library,
+        )
     )
 
 
@@ -171,10 +184,19 @@ def prepare(engine: str, configs: Iterable[CoreConfig]) -> None:
             model_library("core", config)
 
 
-def measured_costs(config: CoreConfig, rows: Sequence[CostRow]) -> list[Measured]:
-    """Measure cost rows on the Verilated core with an ideal memory."""
-    executable = cost_program(rows).executable()
-    result = run_program(executable, config, Machine(), account=True)
-    if not result.exit.ok:
+def cost_run(
+    config: CoreConfig, executable: Executable, machine: Machine, library: Path | None = None
+) -> tuple[RunResult, NDArray[np.uint64], int]:
+    """Run a cost program, every read of a counter checked: its end, the account of its text and where that starts."""
+    counters = CounterCheck(config, 1, executable.symbol_at)
+    result = run_program(executable, config, machine, account=True, library=library, also=[counters])
+    return result, result.accounts[0], text_window(executable)[0]
+
+
+def measured_costs(config: CoreConfig, rows: Sequence[CostRow]) -> tuple[list[Measured], str | None]:
+    """Measure cost rows on the Verilated core with an ideal memory; also the first wrong counter, if one is."""
+    executable = cost_program(rows, counted=config.performance_counters).executable()
+    result, account, base = cost_run(config, executable, Machine(max_cycles=MAX_CYCLES))
+    if not (result.exit.ok or result.mismatches):
         raise ToolError(f"cost program must end with a pass, not with: {result.exit.text}")
-    return measure(rows, executable, result.accounts[0], text_window(executable)[0])
+    return measure(rows, executable, account, base), result.difference

@@ -66,6 +66,7 @@ def weights_of(config: CoreConfig, style: str) -> dict[str, float]:
 
 BUDGET = 4000  # instructions that a program executes, about
 _LONGEST = 900  # Statements after which no block is added
+_COUNTED = 0.9  # how often a program begins with performance counters that count
 _FUNCTIONS = 3
 _FUNCTION_SCALE = 4  # calls that are assumed of a function while it is written
 
@@ -92,6 +93,8 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
     main: list[ProgramBlock] = [initial_registers(draw)]
     if config.mac_load:
         main.append(MemoryRun(draw, "Mac&Load").block(8))
+    if config.performance_counters and draw.chance(_COUNTED):
+        main.append(control.system.count())
     if config.requantise:
         main.append(ProgramBlock("parameters", aimed_lines(draw)))
     control.left = budget
@@ -99,6 +102,8 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
     while control.left > 0 and length < _LONGEST:
         main.append(control.block(Context(loops=loops)))
         length += count_statements(main[-1:])
+    if config.performance_counters:
+        main.append(control.system.read_counters())
     handlers = random_handlers(draw) if interrupts else Handlers(watches_loops=draw.config.xpulpv2)
     return framed(
         RandomProgram(tuple(main), functions, handlers, seed, f"{style} program {seed}"), interrupts=interrupts

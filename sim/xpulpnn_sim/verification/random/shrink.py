@@ -11,7 +11,7 @@ from xpulpnn_sim.reference.bare.program import PLAIN, RETURN, ProgramBlock, Rand
 T = TypeVar("T")
 RUNS = 1500  # candidates that are tried before the best one so far is accepted
 _SMALL_NUMBERS = (0, 1, 2, 4)
-_KEPT = ("max_cycles", "bus_errors")  # fields of the machine that stay
+_KEPT = ("max_cycles", "max_instructions", "bus_errors")  # fields of the machine that stay
 _RATES = (0.2, 0.05, 0.01)  # Interrupt rates that let a failure come early
 
 

@@ -16,6 +16,8 @@ _FREE = ("mscratch", "mcause", "mepc", "mcountinhibit", "mie", "mstatus", "minst
 """Registers that random instructions may write with anything."""
 _READABLE = tuple(csr for csr in CSRS if csr.group is CsrGroup.BASE and csr not in ZERO_CSRS)
 _COUNTS = ("lpcount0", "lpcount1")
+_NEAR_CHANCE, _NEAR = 0.3, 500  # how often counters start near their largest value, and how near
+_READ_CHANCE, _MOST_READ = 0.5, 6  # how often performance counters are read instead, and how many at a time
 _PERFORMANCE = tuple(csr for csr in CSRS if csr.group is CsrGroup.PERFORMANCE)
 _ADDRESSES = 1 << 12
 _CLEARS = ("csrrc", "csrrci")
@@ -42,6 +44,8 @@ class SystemBlocks:
         # the `last` instruction of a loop must not clear bits of its count: the old value, before it counts down, would
         # stay for ever
         draw, rng = self._draw, self._rng
+        if draw.config.performance_counters and not last and draw.chance(_READ_CHANCE):
+            return self.read_counters(rng.randrange(1, _MOST_READ))
         insn = draw.deal(Group.CSR)
         values = draw.values(insn)
         source = "zimm5" if "zimm5" in values else "rs1"
@@ -89,6 +93,20 @@ class SystemBlocks:
         mnemonic = rng.choice(_CLEARS)
         source = str(rng.randrange(32)) if mnemonic.endswith("i") else ABI_NAMES[draw.source()]
         return ProgramBlock("csr", (f"{mnemonic} {destination}, {rng.choice(_COUNTS)}, {source}",))
+
+    def count(self) -> ProgramBlock:
+        """All performance counters count, and wrap or stay at their largest value, which may be near."""
+        rng = self._rng
+        lines = (f"addi {_X6}, zero, -1", f"csrrw zero, pcer, {_X6}", f"csrrwi zero, pcmr, {rng.choice((1, 3))}")
+        if self._draw.chance(_NEAR_CHANCE):
+            lines += (f"addi {_X6}, zero, {-rng.randrange(1, _NEAR)}", f"csrrw zero, pccrall, {_X6}")
+        return ProgramBlock("counters", lines)
+
+    def read_counters(self, number: int = len(_PERFORMANCE)) -> ProgramBlock:
+        """Some performance counters are read, others each time, and what controls them; or all."""
+        names = self._rng.sample([csr.name for csr in _PERFORMANCE], number)
+        reads = (f"csrrs {ABI_NAMES[self._draw.destination()]}, {name}, zero" for name in names)
+        return ProgramBlock("counters", (), tuple(ProgramBlock("csr", (line,)) for line in reads))
 
     def trap(self) -> ProgramBlock:
         """An instruction that traps; the handler goes on behind it."""

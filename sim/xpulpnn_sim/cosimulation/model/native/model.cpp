@@ -157,10 +157,10 @@ EXPORT void model_set_stream(Model* self, const StreamInsn* program, uint64_t co
 }
 
 // Where the records of each hart and the grants of all go until the next call.
-EXPORT void model_collect(Model* self, uint64_t hart, Retirement* records, uint32_t* lines, uint64_t capacity,
-                          Grant* grants, uint64_t grant_capacity) {
+EXPORT void model_collect(Model* self, uint64_t hart, Retirement* records, uint32_t* lines, Waits* waits,
+                          uint64_t capacity, Grant* grants, uint64_t grant_capacity) {
     Driver& driver = self->driver;
-    driver.records[hart] = {records, lines};
+    driver.records[hart] = {records, lines, waits};
     driver.harts[hart].records = 0;
     driver.capacity = capacity;
     driver.grants = grants;

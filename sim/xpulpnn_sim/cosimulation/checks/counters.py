@@ -1,0 +1,360 @@
+"""Checks what programs read of the counters of a core beside its retirements and the causes of its waits.
+
+Events that retirements tell are counted from these. Cycles follow from the cycle of the reader. A stall is a cycle in
+which ID keeps an instruction, or has none; the bubble that it makes is the wait of the same name, unless something
+older stands still meanwhile, whose cause the wait then is. So the counters of stalls have a least and a greatest value,
+which are the same where nothing older stands still.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.csr import CLUSTER_EVENTS, CSR_BY_ADDRESS, CSR_BY_NAME, PERFORMANCE_EVENTS, CsrGroup, csr_address
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN, ExceptionCause
+from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.cosimulation.checks.retirements import FirstDifference
+from xpulpnn_sim.cosimulation.model.model import U32, Block
+from xpulpnn_sim.cosimulation.model.schema import BEHIND_TRANSFER
+from xpulpnn_sim.reference.golden.effects import Sources
+from xpulpnn_sim.reference.golden.execute import execute
+from xpulpnn_sim.reference.iss.csrs import INHIBIT, PCMR_COUNTS, PCMR_SATURATES
+from xpulpnn_sim.reference.iss.fetched import Fetched, decoding
+from xpulpnn_sim.reference.programs import trace
+from xpulpnn_sim.reference.programs.exits import DifferenceError, NameOf, place
+from xpulpnn_sim.reference.programs.trace import Records
+
+Sums = dict[str, NDArray[np.int64]]
+"""How often an event has happened before each retirement of a block and, one further, behind the last."""
+
+_OPCODE, _SYSTEM, _FUNCT3, _WRITES, _SETS, _CLEARS = 0x7F, 0x73, 12, 1, 2, 3
+_CSR, _RS1, _FIELD, _IMMEDIATE = 20, 15, 31, 1 << 14
+_MACHINE = ("mcycle", "minstret")
+_COUNTERS = {f"pccr{number}": event for number, event in enumerate(PERFORMANCE_EVENTS)}
+_PARTS = {
+    f"{mode}{name.removeprefix('m')}{half}": (name, bool(half))
+    for name in _MACHINE
+    for mode in ("m", "")
+    for half in ("", "h")
+}
+"""Machine counters by the registers that show them, and whether it is the upper half."""
+_CONTROL = ("mcountinhibit", "pcer", "pcmr", "pccrall")
+_WATCHED = np.zeros(1 << 12, np.bool_)
+_WATCHED[[csr_address(name) for name in (*_PARTS, *_COUNTERS, *_CONTROL)]] = True
+
+_BLOCKED = (WaitCause.RESPONSE, WaitCause.GRANT, WaitCause.MISALIGNED, WaitCause.MULTICYCLE)
+_KEPT = (*_BLOCKED, WaitCause.CSR, WaitCause.TRAP, WaitCause.LOOP, WaitCause.SYNC)
+_LATE = (WaitCause.LOAD_USE, WaitCause.MAC_LOAD)
+_STALLS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "load_use_stalls": (_LATE, _KEPT),
+    "jump_register_stalls": ((WaitCause.JUMP_REGISTER,), (*_LATE, *_KEPT)),
+    "fetch_stalls": (
+        (WaitCause.FETCH,),
+        (*_BLOCKED, WaitCause.TRAP, WaitCause.LOOP, WaitCause.SYNC, WaitCause.SLEEP, BEHIND_TRANSFER),
+    ),
+}
+"""Waits that are stalls of a kind, and those during which there may be one."""
+
+_FAULTS = (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
+_DROPPED = {"loads": 3, "stores": 3, "compressed": 2, "instructions": 1, "jumps": 1}
+"""Events at most of an access that faults, and of the instruction dropped behind it; they may have been counted."""
+
+
+@dataclass(slots=True)
+class _Counter:
+    """What a counter may hold at some point of the program, which its value follows modulo its width."""
+
+    name: str
+    bits: int
+    least: int = 0
+    most: int = 0
+    counts: bool = False
+    known: bool = True  # it may hold anything if not
+    # sums of its events that are in these values
+    seen: tuple[int, int] = (0, 0)
+
+    def move(self, sums: tuple[int, int], *, saturates: bool = False) -> None:
+        """Count the events up to these sums, the least and the greatest, if it counts."""
+        if self.counts:
+            self.least += sums[0] - self.seen[0]
+            self.most += sums[1] - self.seen[1]
+        self.seen = sums
+        if saturates:
+            self.least, self.most = (min(one, (1 << self.bits) - 1) for one in (self.least, self.most))
+        elif self.least >> self.bits:
+            self.most -= self.least >> self.bits << self.bits
+            self.least &= (1 << self.bits) - 1
+
+    def forget(self) -> None:
+        """It may hold anything."""
+        self.known = False
+
+    def hold(self, value: int) -> None:
+        """It holds a value."""
+        self.least = self.most = value
+        self.known = True
+
+
+class _Hart:
+    """The counters of a hart, and its retirements so far."""
+
+    def __init__(self, config: CoreConfig, *, in_cluster: bool) -> None:
+        self._in_cluster, self._performance = in_cluster, CsrGroup.PERFORMANCE in config.csr_groups
+        self._decode = decoding(config.extensions, config.widths)
+        self._machine = {name: _Counter(name, 2 * XLEN, counts=True) for name in _MACHINE}
+        self._counters = {name: _Counter(name, XLEN) for name in _COUNTERS if self._performance}
+        self._control = {name: CSR_BY_NAME[name].reset for name in ("mcountinhibit", "pcer", "pcmr")}
+        self._done: dict[str, tuple[int, int]] = {}
+        self._response = self._debugged = 0
+
+    def follow(self, records: Records, waits: U32) -> tuple[int, str, int, int] | None:
+        """The next block; returns its first wrong value: position, register, least and greatest value."""
+        words = records["insn"]
+        is_access = (words & _OPCODE == _SYSTEM) & (words >> _FUNCT3 & 3 != 0) & (records["trap"] == 0)
+        places = np.flatnonzero(is_access & _WATCHED[words >> _CSR])
+        least, most = self._sums(records, waits)
+        for at in places.tolist():
+            self._halted(int(waits[at, WaitCause.DEBUG]))
+            wrong = self._access(records[at], at, least, most)
+            if wrong is not None:
+                return at, *wrong
+        self._done = {name: (int(least[name][-1]), int(most[name][-1])) for name in least}
+        return None
+
+    def _halted(self, cycles: int) -> None:
+        """Forget all values if the hart has been in debug mode since the last access, where anything may happen."""
+        if cycles != self._debugged:
+            for counter in (*self._machine.values(), *self._counters.values()):
+                counter.forget()
+        self._debugged = cycles
+
+    def _sums(self, records: Records, waits: U32) -> tuple[Sums, Sums]:
+        """Least and greatest number of each event."""
+        trapped = records["trap"] != 0
+        happened: dict[str, NDArray[np.int64]] = {"retired": (~trapped).astype(np.int64)}
+        if self._performance:
+            happened |= self._events(records, waits, trapped)
+        least = {name: self._added(name, each, 0) for name, each in happened.items()}
+        most = {**least}
+        # a reader is in EX in the cycle before it retires, and the count was 0 in the first cycle after reset
+        most["cycles"] = self._behind(records["cycle"].astype(np.int64) - 2) - self._behind(waits[:, WaitCause.NONE])
+        asleep = self._behind(waits[:, WaitCause.SLEEP]) if self._in_cluster else 0
+        least["cycles"] = most["cycles"] - asleep
+        if not self._performance:
+            return least, most
+        faulted = trapped & np.isin(records["cause"], _FAULTS)
+        for name, number in _DROPPED.items():
+            dropped = faulted.astype(np.int64) * number
+            if name == "loads":
+                dropped += faulted * happened["thresholds"]
+            most[name] = self._added(name, happened[name] + dropped, 1)
+        stalled = waits.astype(np.int64)
+        for name, (surely, perhaps) in _STALLS.items():
+            least[name] = self._behind(stalled[:, list(surely)].sum(axis=1))
+            most[name] = least[name] + self._behind(stalled[:, list(perhaps)].sum(axis=1))
+        # ID may be empty in the cycle in which a branch leaves EX, the first of two waits at least
+        most["fetch_stalls"] += self._behind((stalled[:, WaitCause.BRANCH] + 1) // 2)
+        answers = np.diff(stalled[:, WaitCause.RESPONSE], prepend=self._response)
+        self._response = int(stalled[-1, WaitCause.RESPONSE]) if len(stalled) else self._response
+        waiting = happened["elw_stalls"] * answers
+        crosses = records["mem_addr"] % WORD_BYTES != 0
+        least["elw_stalls"] = self._added("elw_stalls", waiting * ~(crosses | trapped), 0)
+        most["elw_stalls"] = self._added("elw_stalls", waiting, 1)
+        return least, most
+
+    def _added(self, name: str, each: NDArray[np.int64], side: int) -> NDArray[np.int64]:
+        return np.concatenate([[0], np.cumsum(each)]) + self._done.get(name, (0, 0))[side]
+
+    @staticmethod
+    def _behind(sums: NDArray[Any]) -> NDArray[np.int64]:
+        """The same with one more for the end, which is that of the last."""
+        return np.concatenate([sums, sums[-1:]]).astype(np.int64)
+
+    def _events(self, records: Records, waits: U32, trapped: NDArray[np.bool_]) -> dict[str, NDArray[np.int64]]:
+        words, which = np.unique(records["insn"], return_inverse=True)
+        found = [self._decode(int(word)) for word in words]
+
+        def of_words(values: Sequence[int]) -> NDArray[np.int64]:
+            return np.array(values, np.int64)[which]
+
+        def flags(values: Sequence[int]) -> NDArray[np.int64]:
+            return of_words(values) * ~trapped
+
+        def accesses(mask: str) -> NDArray[np.int64]:
+            size = np.bitwise_count(records[mask]).astype(np.int64)
+            return (size > 0).astype(np.int64) + (records["mem_addr"] % WORD_BYTES + size > WORD_BYTES)
+
+        thresholds = of_words([_thresholds(one) for one in found])
+        branches = flags([one is not None and one.insn.is_branch for one in found])
+        taken = np.zeros(len(records), np.int64)
+        for number in np.unique(which[branches > 0]).tolist():
+            one, here = found[number], np.flatnonzero((which == number) & (branches > 0))
+            assert one is not None
+            first, second = (records[f"{name}_rdata"][here] for name in ("rs1", "rs2"))
+            sources = Sources(word=np.full(len(here), one.word, np.uint32), rs1=first, rs2=second)
+            decided = execute(one.insn, sources).taken
+            assert decided is not None
+            taken[here] = decided
+        return {
+            "instructions": (~trapped).astype(np.int64),
+            "loads": np.where(thresholds > 0, thresholds, accesses("mem_rmask")) * ~trapped,
+            "stores": accesses("mem_wmask") * ~trapped,
+            "jumps": flags([one is not None and one.insn.is_jump for one in found]),
+            "branches": branches,
+            "taken_branches": taken,
+            "compressed": flags([one is not None and one.length < WORD_BYTES for one in found]),
+            "thresholds": thresholds,
+            "elw_stalls": of_words([one is not None and one.insn.mnemonic == "p.elw" for one in found]),
+            **dict.fromkeys(CLUSTER_EVENTS, np.zeros(len(records), np.int64)),
+        }
+
+    def _access(self, record: Records, at: int, least: Sums, most: Sums) -> tuple[str, int, int] | None:
+        """An access of a counter or of what controls them: the value read must be possible, one written stays."""
+        word = int(record["insn"])
+        name, funct3, source = CSR_BY_ADDRESS[word >> _CSR].name, word >> _FUNCT3 & 3, word >> _RS1 & _FIELD
+        read = int(record["rd_wdata"]) if record["rd_we"] and record["rd_addr"] else None
+        operand = source if word & _IMMEDIATE else int(record["rs1_rdata"])
+        writes = funct3 == _WRITES or source != 0
+
+        def sums(counter: _Counter, *, behind: int) -> tuple[int, int]:
+            # the retirement itself counts behind it, and its cycle; its waits are before it
+            event = _COUNTERS.get(counter.name, "retired" if counter.name == "minstret" else "cycles")
+            place, more = (at, behind) if event == "cycles" else (at + (behind and event not in _STALLS), 0)
+            return int(least[event][place]) + more, int(most[event][place]) + more
+
+        def move(counter: _Counter, *, behind: int) -> None:
+            counter.move(sums(counter, behind=behind), saturates=self._saturates and counter.bits == XLEN)
+
+        old: int | None = read
+        if name in _PARTS:
+            counter, high = self._machine[_PARTS[name][0]], _PARTS[name][1]
+            move(counter, behind=0)
+            wrong = _half_read(counter, read, high=high)
+        elif name in self._counters:
+            counter, high = self._counters[name], False
+            move(counter, behind=0)
+            wrong = None if self._in_cluster and _COUNTERS[name] in CLUSTER_EVENTS else _word_read(counter, read)
+        else:
+            old, wrong = self._control.get(name, 0), None
+            if writes:
+                for each in (*self._counters.values(), *self._machine.values()):
+                    move(each, behind=1)
+                self._write_control(name, _written(funct3, old, operand) or 0)
+            return None
+        if wrong is not None:
+            return name, *wrong
+        if writes:
+            if old is None and counter.known and counter.least == counter.most:
+                old = counter.least >> XLEN * high & WORD_MASK
+            # the write wins over what happens in its cycle
+            _write(counter, _written(funct3, old, operand), high=high)
+            counter.seen = sums(counter, behind=1)
+            if _COUNTERS.get(name) == "fetch_stalls":
+                # what happens in the cycle of the write is lost, and a wait nevertheless
+                counter.least -= 1
+        return None
+
+    @property
+    def _saturates(self) -> bool:
+        return bool(self._control["pcmr"] & PCMR_SATURATES)
+
+    def _write_control(self, name: str, value: int) -> None:
+        if name == "pccrall":
+            for counter in self._counters.values():
+                counter.hold(value)
+                counter.least -= _COUNTERS[counter.name] == "fetch_stalls"
+            return
+        if not self._performance and name != "mcountinhibit":
+            return
+        self._control[name] = value & CSR_BY_NAME[name].writable
+        for counter in self._machine.values():
+            counter.counts = not self._control["mcountinhibit"] & INHIBIT[counter.name]
+        enabled = self._control["pcer"] if self._control["pcmr"] & PCMR_COUNTS else 0
+        for number, counter in enumerate(self._counters.values()):
+            before, counter.counts = counter.counts, bool(enabled >> number & 1)
+            if _COUNTERS[counter.name] in _STALLS and before != counter.counts:
+                # a stall in the cycle of the write is behind it
+                counter.most += before
+                counter.least -= counter.counts
+
+
+def _thresholds(found: Fetched | None) -> int:
+    if found is None or found.insn.op != "pv.qnt" or found.insn.fmt is None:
+        return 0
+    return 2 * found.insn.fmt.width
+
+
+def _written(funct3: int, old: int | None, operand: int) -> int | None:
+    """The value that an access leaves; None if it cannot be known."""
+    if funct3 == _WRITES:
+        return operand
+    if old is None:
+        return None
+    return old | operand if funct3 == _SETS else old & ~operand
+
+
+def _word_read(counter: _Counter, read: int | None) -> tuple[int, int] | None:
+    if read is None:
+        return None
+    if counter.known and (read - counter.least) % (1 << XLEN) > counter.most - counter.least:
+        return counter.least, counter.most
+    counter.hold(read)
+    return None
+
+
+def _half_read(counter: _Counter, read: int | None, *, high: bool) -> tuple[int, int] | None:
+    if read is None or not counter.known:
+        return None
+    least, most = counter.least, counter.most
+    if high:
+        upper = (read - (least >> XLEN)) % (1 << XLEN) <= (most >> XLEN) - (least >> XLEN)
+        return None if upper else (least >> XLEN, most >> XLEN)
+    value = least + (read - least) % (1 << XLEN)
+    if value > most:
+        return least & WORD_MASK, most & WORD_MASK
+    counter.hold(value)
+    return None
+
+
+def _write(counter: _Counter, value: int | None, *, high: bool) -> None:
+    if value is None or (counter.bits > XLEN and not (counter.known and counter.least == counter.most)):
+        counter.forget()
+    elif counter.bits == XLEN:
+        counter.hold(value)
+    else:
+        kept = counter.least & WORD_MASK if high else counter.least & ~WORD_MASK
+        counter.hold(kept | value << XLEN * high)
+
+
+class CounterCheck(FirstDifference):
+    """Checks the values that each hart of a run reads of its counters, from the first retirement on."""
+
+    def __init__(self, config: CoreConfig, harts: int, name_of: NameOf, *, in_cluster: bool = False) -> None:
+        # in a cluster nothing here tells when a core sleeps, nor what the events of the surroundings are
+        self._name_of = name_of
+        self._harts = [_Hart(config, in_cluster=in_cluster) for _ in range(harts)]
+
+    def judge(self, block: Block) -> None:
+        """Compare the next block."""
+        for number, hart in enumerate(self._harts):
+            records = block.records(number)
+            wrong = hart.follow(records, block.waits(number)) if len(records) else None
+            if wrong is not None:
+                raise self._difference(number, records[wrong[0]], *wrong[1:])
+
+    def _difference(self, number: int, record: Records, name: str, least: int, most: int) -> DifferenceError:
+        order, cycle, pc = (int(record[field]) for field in ("order", "cycle", "pc_rdata"))
+        raw, got = int(record["insn"]), int(record["rd_wdata"])
+        who = f"hart {number}, " if len(self._harts) > 1 else ""
+        expected = str(least % (1 << XLEN)) if least == most else f"{least % (1 << XLEN)} to {most % (1 << XLEN)}"
+        event = f" ({_COUNTERS[name]})" if name in _COUNTERS else ""
+        text = (
+            f"difference at {who}retirement {order}, cycle {cycle}, pc {place(pc, self._name_of)}\n"
+            f"  instruction: {trace.digits_of(raw)}  {trace.text_of(raw, pc)}\n"
+            f"  {name}{event} must be {expected}, not {got}: counted from retirements and waits"
+        )
+        return DifferenceError(text, order, cycle, "rd_wdata", least, got)

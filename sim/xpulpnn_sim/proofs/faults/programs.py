@@ -1,0 +1,122 @@
+"""Faults of a core that random programs or the cycle costs must find."""
+
+from amaranth.hdl import Mux, Value
+
+from xpulpnn.core.backend import Backend
+from xpulpnn.core.core import Core
+from xpulpnn.core.csr_file import CsrFile
+from xpulpnn.core.id_stage import IdStage
+from xpulpnn.core.machine_counter import MachineCounter
+from xpulpnn.core.performance_counters import PerformanceCounters
+from xpulpnn.core.wait_tap import WaitTap
+from xpulpnn.core.wb_stage import WbStage
+from xpulpnn.isa.csr import PERFORMANCE_EVENTS
+from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.proofs.faults.core_fault import CoreFault
+
+
+def _event(name, value):
+    """Let an event of the counters be another value of one bit."""
+    bit = 1 << PERFORMANCE_EVENTS.index(name)
+    return {"csr_file.events": lambda right, u: Mux(value(u), right | bit, right & ~bit)}
+
+
+def _called(cause, other, signal="cause"):
+    """Tell a cause of waits under the name of another."""
+    return {signal: lambda right, _: Mux(right == cause, other, right)}
+
+
+def _late_and_killed(_, u):
+    return u("insn.valid") & u(".id_late_operand") & ~u("decoder.illegal")
+
+
+def _base_and_killed(_, u):
+    return u("insn.valid") & u(".id_jalr_waits") & ~u("decoder.illegal")
+
+
+PROGRAMS, COSTS = "verify random", "verify costs"
+
+COUNTER_FAULTS = (
+    CoreFault("jump_register_stalls never counts", IdStage, {"jump_register_stall": lambda *_: 0}, PROGRAMS),
+    CoreFault(
+        "fetch_stalls counts redirects", Core, _event("fetch_stalls", lambda u: ~u("if_stage.insn.valid")), PROGRAMS
+    ),
+    CoreFault(
+        "jump_register_stalls counts killed instructions", IdStage, {"jump_register_stall": _base_and_killed}, COSTS
+    ),
+    CoreFault(
+        "load_use_stalls counts while a multiplication computes",
+        Backend,
+        {"events.load_use_stall": lambda right, u: right | ~u("ex_stage.done")},
+        PROGRAMS,
+    ),
+    CoreFault("cycles counts asleep", Core, _event("cycles", lambda u: 1), PROGRAMS),
+    CoreFault("mcycle counts asleep", Core, {"csr_file.clock_runs": lambda *_: 1}, PROGRAMS),
+    CoreFault(
+        "instructions counts what leaves WB",
+        Core,
+        _event("instructions", lambda u: u("backend.flow.wb_leaves")),
+        PROGRAMS,
+    ),
+    CoreFault("loads counts requests", Backend, {"events.load": lambda _, u: u("data.req") & ~u("data.we")}, PROGRAMS),
+    CoreFault(
+        "stores leaves bytes out", Backend, {"events.store": lambda right, u: right & (u("data.be") != 1)}, PROGRAMS
+    ),
+    CoreFault(
+        "jumps counts killed instructions", Backend, {"events.jump": lambda _, u: u("id_stage.intent.jump")}, PROGRAMS
+    ),
+    CoreFault("branches counts taken ones", Backend, {"events.branch": lambda _, u: u("branch.valid")}, PROGRAMS),
+    CoreFault(
+        "taken_branches counts all branches",
+        Backend,
+        {"events.taken_branch": lambda _, u: u("id_stage.id_ex.branch") & u("flow.ex_leaves")},
+        PROGRAMS,
+    ),
+    CoreFault(
+        "compressed counts instructions that trap",
+        Backend,
+        {"events.compressed": lambda _, u: u("id_stage.issue") & u("insn.payload.compressed")},
+        PROGRAMS,
+    ),
+    CoreFault("elw_stalls counts every load", WbStage, {"elw_stall": lambda _, u: ~u("lsu_done")}, PROGRAMS),
+    CoreFault(
+        "a write of all counters leaves one alone",
+        PerformanceCounters,
+        {"count10": lambda right, u: Mux(u("we_all"), u("count10"), right)},
+        PROGRAMS,
+    ),
+    CoreFault("counters cannot be made to stay", PerformanceCounters, {"mode": lambda right, _: right & 1}, PROGRAMS),
+    CoreFault("cycles is always enabled", PerformanceCounters, {"enable": lambda right, _: right | 1}, PROGRAMS),
+    CoreFault("pcmr does not stop the counters", PerformanceCounters, {"mode": lambda right, _: right | 1}, PROGRAMS),
+    CoreFault("minstret counts accesses that fault", MachineCounter, {".takes_back": lambda *_: 0}, PROGRAMS),
+    CoreFault(
+        "bubbles behind a load are told as fetches", WaitTap, _called(WaitCause.LOAD_USE, WaitCause.FETCH), PROGRAMS
+    ),
+    CoreFault(
+        "bubbles of jumps are told as those of branches", WaitTap, _called(WaitCause.JUMP, WaitCause.BRANCH), COSTS
+    ),
+    CoreFault(
+        "a division is told as a misaligned access",
+        WaitTap,
+        _called(WaitCause.MULTICYCLE, WaitCause.MISALIGNED),
+        COSTS,
+    ),
+    CoreFault(
+        "mcountinhibit does not stop minstret",
+        CsrFile,
+        {"minstret.step": lambda _, u: Value.cast(u("retire"))},
+        PROGRAMS,
+    ),
+)
+"""Faults of a core with performance counters."""
+
+EXACT_COUNTER_FAULTS = (
+    CoreFault("load_use_stalls counts killed instructions", IdStage, {"load_use_stall": _late_and_killed}, COSTS),
+    CoreFault(
+        "load_use_stalls leaves Mac&Load out",
+        IdStage,
+        {"load_use_stall": lambda right, u: right & ~u("id_ex.wb_base")},
+        PROGRAMS,
+    ),
+)
+"""Likewise with Mac&Load and exact requantisation."""

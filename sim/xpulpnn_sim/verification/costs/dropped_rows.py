@@ -1,0 +1,20 @@
+"""Cycle costs of instructions that wait and are then dropped: nothing but the branch counts."""
+
+from collections.abc import Iterator
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.machine import Cost
+from xpulpnn_sim.reference.bare.layout import WINDOW
+from xpulpnn_sim.verification.costs.measurement import CostRow
+
+
+def dropped_rows(config: CoreConfig) -> Iterator[CostRow]:
+    """Taken branches over what waits for the value loaded by the instruction before them."""
+    waiting = {"jalr": "jalr zero, 0(a0)"}
+    if config.requantise_exact:
+        waiting["pv.rqxu.b"] = "pv.rqxu.b a3, a0, a2, 1"
+    branch = {Cost.TAKEN_BRANCH.cause: Cost.TAKEN_BRANCH.cycles}
+    for name, text in waiting.items():
+        code = f"lw a0, 0(a1)\n beq zero, zero, 77f\n {text}\n 77: addi zero, zero, 0"
+        group = "taken branch over what waits for a loaded value: overhead"
+        yield CostRow(group, name, code, branch, setup=f"li a1, 0x{WINDOW:x}", is_extra=True)

@@ -1,0 +1,99 @@
+"""A core with any number of faults, one of which the number of its hart chooses."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.core import Core
+from xpulpnn.verilog import emit
+from xpulpnn_sim.cosimulation.model.build import build_model
+from xpulpnn_sim.cosimulation.model.libraries import core_rig
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.proofs.faults import programs
+from xpulpnn_sim.proofs.faults.core_fault import CHOICE, CHOICE_BITS, CoreFault
+from xpulpnn_sim.proofs.faults.programs import COSTS, PROGRAMS
+from xpulpnn_sim.reference.programs.elf import Executable
+from xpulpnn_sim.reference.programs.exits import Reason
+from xpulpnn_sim.verification.costs.cost_rows import cost_rows
+from xpulpnn_sim.verification.costs.measurement import cost_program, measure
+from xpulpnn_sim.verification.random.designs import Listener, Verdict, core_design, cost_run
+from xpulpnn_sim.verification.random.trials import Plan, run_seed
+
+_TOP, _LSB = "core", 16
+
+
+def faults_of(config: CoreConfig) -> tuple[CoreFault, ...]:
+    """The faults that a core with this configuration can have."""
+    found = programs.COUNTER_FAULTS if config.performance_counters else ()
+    exact = config.requantise_exact and config.performance_counters
+    return found + (programs.EXACT_COUNTER_FAULTS if exact else ())
+
+
+def hart_of(number: int) -> int:
+    """The number of the hart that has the fault ``number``, counted from 1; 0 for the core itself."""
+    return number << _LSB
+
+
+def faulty_core(config: CoreConfig, faults: Sequence[CoreFault]) -> Path:
+    """The compiled model of a core with these faults, each asleep until it is chosen."""
+    config = replace(config, rvfi=True)
+    with ExitStack() as stack:
+        for number, fault in enumerate(faults, start=1):
+            stack.enter_context(fault.seeded(number))
+        emitted = emit(Core(config), _TOP, config=config, both_edges=True)
+    chosen = f"{_TOP}.hart_id[{_LSB + CHOICE_BITS - 1}:{_LSB}]"
+    text = re.sub(rf"\b({CHOICE}\w*) <= ~\1;", rf"\1 <= {chosen};", emitted.text)
+    return build_model(replace(core_rig(text, emitted.manifest), both_edges=True))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFault:
+    """A fault of a core, and how it was found."""
+
+    fault: CoreFault
+    check: str  # the check that found it; empty if none did
+    instructions: int  # retired instructions of random programs until then
+    text: str  # what the check says
+
+
+def find_faults(plan: Plan, faults: Sequence[CoreFault], instructions: int, seed: int = 0) -> Iterator[FoundFault]:
+    """Run random programs on the core with each fault until one fails or there are enough instructions, then the cycle
+    costs."""
+    library, rows = faulty_core(plan.config, faults), cost_rows(plan.config)
+    costs = cost_program(rows, counted=plan.config.performance_counters).executable()
+    for number, fault in enumerate(faults, start=1):
+        done, text, design = 0, "", partial(_design, library, number)
+        for program in count(seed):
+            verdict = run_seed(program, plan, design).verdict
+            done += verdict.instructions
+            if verdict.reason is not Reason.PASS:
+                text = told(verdict.text)
+            if text or done >= instructions:
+                break
+        check = PROGRAMS if text else ""
+        if not text:
+            result, account, base = cost_run(plan.config, costs, Machine(hart_id=hart_of(number)), library)
+            wrong = [one.row for one in measure(rows, costs, account, base) if not one.ok]
+            if result.mismatches or not result.exit.ok:
+                text = told(result.difference or result.exit.text)
+            elif wrong:
+                text = f"{wrong[0].group}: {wrong[0].name}"
+            check = COSTS if text else ""
+        yield FoundFault(fault, check, done, text)
+
+
+def told(report: str) -> str:
+    """The line of a report that says what is wrong."""
+    lines = report.splitlines()
+    return lines[2].strip() if report.startswith("difference at") and len(lines) > 2 else lines[0]
+
+
+def _design(
+    library: Path, number: int, executable: Executable, config: CoreConfig, machine: Machine, listener: Listener
+) -> Verdict:
+    return core_design(executable, config, replace(machine, hart_id=hart_of(number)), listener, library=library)

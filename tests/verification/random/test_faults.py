@@ -1,0 +1,27 @@
+"""Faults of counters and waits in a core with all of them, one of which is chosen, are found by programs or costs."""
+
+import pytest
+
+from xpulpnn.config import PRESETS, apply_settings
+from xpulpnn_sim.cosimulation.model.libraries import simulated
+from xpulpnn_sim.proofs.faults.programs import COUNTER_FAULTS
+from xpulpnn_sim.verification.random.faulty_core import find_faults
+from xpulpnn_sim.verification.random.trials import Plan
+
+pytestmark = pytest.mark.flow
+
+CONFIG = simulated(apply_settings(PRESETS["ri5cy"], {"performance_counters": "true"}))
+QUICK = (
+    "jump_register_stalls never counts",
+    "fetch_stalls counts redirects",
+    "jump_register_stalls counts killed instructions",
+    "elw_stalls counts every load",
+    "bubbles of jumps are told as those of branches",
+)
+
+
+def test_faults_of_counters_are_found():
+    faults = [fault for fault in COUNTER_FAULTS if fault.name in QUICK]
+    found = list(find_faults(Plan(config=CONFIG, label=""), faults, 3000, seed=2))
+    assert len(found) == len(QUICK)
+    assert [one.fault.name for one in found if not one.check] == []
