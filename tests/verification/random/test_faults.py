@@ -2,7 +2,8 @@
 
 import pytest
 
-from xpulpnn.config import PRESETS, apply_settings
+from xpulpnn.config import PRESETS
+from xpulpnn.field_values import apply_settings
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.proofs.faults.programs import COUNTER_FAULTS
 from xpulpnn_sim.verification.random.faulty_core import find_faults
