@@ -117,9 +117,9 @@ def _place(line: str, start: int) -> int | None:
     best: tuple[int, int, int, int] | None = None
     depth = 0
     begin = line.find("= ", start) + 2 if "= " in line[start:] else start + len(INDENT) + 1
-    for place, letter in enumerate(line):
+    for place, letter in enumerate(line[: start + COLUMNS]):
         depth += (letter in "({[") - (letter in ")}]")
-        if place <= begin or place >= start + COLUMNS:
+        if place <= begin:
             continue
         for mark, rank in _BREAKS.items():
             if line.startswith(mark, place):

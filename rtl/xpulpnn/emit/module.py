@@ -58,7 +58,8 @@ class ModuleWriter:
         # naming a part of a net when it is first read adds to the nets that are shown
         after = clocked.lines()
         pieces += self._aliases()
-        body = ordered(pieces, {name for name in nets.names if name in nets.wires and name not in self._hidden()})
+        hidden = self._hidden()
+        body = ordered(pieces, {name for name in nets.names if name in nets.wires and name not in hidden})
         procedural = clocked.targets | combinational.targets
         initial = clocked.initial()
         declared = self._declarations(clocked, combinational, body)
@@ -95,10 +96,10 @@ class ModuleWriter:
     def _declarations(self, clocked: Clocked, combinational: Combinational, body: Sequence[TextPiece]) -> list[str]:
         """Nets that are not declared where they are assigned."""
         nets = self._nets
-        inside = {piece.wire for piece in body if piece.declares}
+        elsewhere = self._hidden() | {piece.wire for piece in body if piece.declares} | clocked.targets
         kinds: dict[str, list[str]] = {}
         for name in nets.shown():
-            if name in self._hidden() or name in inside or name in clocked.targets:
+            if name in elsewhere:
                 continue
             kind = "reg" if name in combinational.targets else "wire"
             kinds.setdefault(f"{kind} {declared_range(nets.wires[name].width)}", []).append(nets.names[name])

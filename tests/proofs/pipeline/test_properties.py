@@ -22,7 +22,7 @@ from xpulpnn_sim.proofs.faults.core import SEQUENCE_FAULTS
 from xpulpnn_sim.proofs.pipeline.gates import seen_signals
 from xpulpnn_sim.proofs.pipeline.proof import Prover
 from xpulpnn_sim.proofs.pipeline.properties.held_values import HeldBit, HeldWord
-from xpulpnn_sim.proofs.pipeline.properties.scene import watch_bus, watch_progress
+from xpulpnn_sim.proofs.pipeline.properties.scene import joined, watch_bus, watch_progress
 from xpulpnn_sim.proofs.pipeline.properties.system import watch_system
 from xpulpnn_sim.proofs.pipeline.rules import rules
 
@@ -54,6 +54,13 @@ def test_what_a_core_with_its_unit_does_not_have_is_told(monkeypatch: pytest.Mon
     monkeypatch.setattr("xpulpnn_sim.proofs.pipeline.gates.cached_emission", lambda top, config: (verilog, renamed))
     with pytest.raises(ToolError, match=r"^the emitted core must have core\.hwloops\.late, which is seen as late$"):
         seen_signals(preset("ri5cy"))
+
+
+def test_more_parts_than_a_property_can_have():
+    parts = {str(number): Signal(name=f"part{number}") for number in range(3)}
+    assert len(joined("obi", parts, 3)) == 3
+    with pytest.raises(ToolError, match=r"^obi must have at most 2 parts or invariants, not 3$"):
+        joined("obi", parts, 2)
 
 
 def test_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):

@@ -1,13 +1,20 @@
 """Checks beside cores, both written here by hand."""
 
+import shutil
+import time
+from pathlib import Path
+
 import pytest
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.elaborate import ClockedGates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE
-from xpulpnn_sim.proofs.riscv_formal.model_check import Problem, pose
+from xpulpnn_sim.proofs.engine.outcomes import PASSED, VACUOUS, Outcome
+from xpulpnn_sim.proofs.engine.solvers import CycleSearch
+from xpulpnn_sim.proofs.riscv_formal.model_check import Problem, pose, with_claims
 from xpulpnn_sim.proofs.riscv_formal.suite import OWN, Check
-from xpulpnn_sim.tools.netlists import ONE, NetlistCell, NetlistModule, NetlistWire
+from xpulpnn_sim.tools.netlists import ONE, ZERO, NetlistCell, NetlistModule, NetlistWire
+from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_abc
 
 pytestmark = pytest.mark.unit
 
@@ -107,3 +114,15 @@ def test_sliced():
 def test_a_check_that_always_looks():
     with pytest.raises(ToolError, match=r"^the check must not fail in a cycle in which it does not look$"):
         join(TOGGLE, netlist(SEEN, {}, _NOT_={"A": 4, "Y": 6}, **{"assert": {"A": 6, "EN": 4}}))
+
+
+@pytest.mark.flow
+@pytest.mark.skipif(not any(map(shutil.which, ABC_PROGRAMS)), reason="berkeley-abc is not installed")
+@pytest.mark.parametrize(("made", "assumed", "verdict"), [(3, 6, PASSED), (3, ZERO, VACUOUS), (2, 6, VACUOUS)])
+def test_a_check_that_claims_nothing(tmp_path: Path, made: int, assumed: int, verdict: str):
+    """Nothing meets what it assumes, or it claims something during a reset only."""
+    cells = {"_NOT_": {"A": 4, "Y": 6}, "assume": {"A": assumed, "EN": ONE}, "assert": {"A": ONE, "EN": made}}
+    problem, check = join(TOGGLE, netlist(SEEN, {}, **cells)), Check(name="check", checker=OWN, cycle=9)
+    passed = Outcome(name="check", verdict=PASSED, seconds=0)
+    searching = CycleSearch(find_abc(), tmp_path, time.monotonic() + 10)
+    assert with_claims(passed, check, problem.claims[0], problem.graph, searching).verdict == verdict

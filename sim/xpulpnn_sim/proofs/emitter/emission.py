@@ -19,6 +19,7 @@ from xpulpnn_sim.proofs.emitter.correspondence import (
 )
 from xpulpnn_sim.proofs.engine import solvers
 from xpulpnn_sim.proofs.engine.gate_graph import GateGraph
+from xpulpnn_sim.proofs.engine.outcomes import VACUOUS
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, UNDECIDED
 from xpulpnn_sim.tools.netlists import read_modules
@@ -141,7 +142,8 @@ def prove_emission(elaborated: Elaborated, *, timeout_s: float, initial: bool = 
     except GaveUpError:
         return outcome(UNDECIDED, f"the SAT solver must decide {by_sat} bits in {timeout_s:g} s, but did not")
     if found is None:
-        return outcome(EQUAL)
+        compared = any(definition.outputs.values()) or definition.registers
+        return outcome(EQUAL) if compared else outcome(VACUOUS, "it must have an output or a register, but has none")
     alone = f" (no register of the Verilog is {', '.join(found.alone)})" if found.alone else ""
     return outcome(DIFFERENT, f"{found.signal} is {found.found:#x}, must be {found.expected:#x}{alone}", found)
 

@@ -163,6 +163,11 @@ class ClockedGraph(GateGraph):
             self.follow(state[net], following)
         return cycle
 
+    def after_reset(self, gates: ClockedGates, reset: str) -> dict[int, int]:
+        """Registers that a cycle of reset gives a value, whatever they and the inputs were, and that value."""
+        following = ClockCycle(self, gates, {reset: [TRUE]}, {}).next_state()
+        return {net: literal for net, literal in following.items() if literal <= TRUE}
+
     def aiger(self, outputs: Sequence[int]) -> Aiger:
         """Return what some literals depend on as a file."""
         return to_aiger(self, outputs, self.latches)

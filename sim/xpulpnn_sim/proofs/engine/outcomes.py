@@ -16,6 +16,8 @@ from xpulpnn_sw.assembly.disasm import disassemble
 PROVED, PASSED, FAILED, REFUTED, UNDECIDED = "proved", "passes", "FAILS", "REFUTED", "time is up"
 """Verdicts: holds in every cycle; in those searched; does not, as cycles or a single case show; no answer in time."""
 
+VACUOUS = "assumptions cannot be met"  # verdict: nothing is claimed of any case
+
 Item = TypeVar("Item")
 
 

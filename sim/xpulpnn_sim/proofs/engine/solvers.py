@@ -9,6 +9,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 from xpulpnn.errors import ToolError
@@ -120,13 +121,17 @@ _START_S = 60  # seconds Yosys may take besides solving
 _GRACE_S, _LONG_GRACE_S = 15.0, 120.0
 """Seconds beyond the limit in which ABC may read, simplify and end; and those on the graph of a core."""
 
-_NO_STATE = "Does not work for combinational networks"
+_NO_STATE, _ALL_STATES = "Does not work for combinational networks", "reachable states are visited"
 
 _SWEEP = "strash\n&get -n\n&fraig -x\n&put\nmap\n"  # commands of ABC that make one gate of those it proves equal
 
 
 class GaveUpError(Exception):
     """Time ran out, or what is computed grew too large; nothing is known."""
+
+
+class VacuousError(Exception):
+    """What a claim assumes holds in no case; nothing is known."""
 
 
 def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> list[frozenset[int]] | None:
@@ -190,6 +195,8 @@ class CycleSearch:
         failing = re.search(r"was asserted in frame (\d+)", text)
         if failing:
             return int(failing[1]), deepest
+        if _ALL_STATES in text:
+            return None, last
         if _NO_STATE in text:
             # nothing is left to search: the graph as it was has the answer
             return None, -1
@@ -232,3 +239,15 @@ def prove_equal(
     if "FAIL!" not in answer:
         raise GaveUpError
     return frozenset(map(int, re.findall(r"^\s+\\n(\d+)\s+1\s", answer, re.MULTILINE)))
+
+
+_CASES = 1 << 10  # random cases that are tried before a solver is asked
+
+
+def require_met(graph: GateGraph, assumed: int, *, timeout_s: int) -> None:
+    """Raise :class:`VacuousError` if a literal is 1 in no case, and :class:`GaveUpError` if time is up."""
+    if (
+        graph.random_case([(assumed, FALSE)], _CASES, Random(1)) is None
+        and prove_equal(graph, ([assumed], [FALSE]), timeout_s=timeout_s) is None
+    ):
+        raise VacuousError

@@ -16,7 +16,7 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.semantics import definition, statements
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import low
-from xpulpnn_sim.proofs.engine.outcomes import PROVED, REFUTED, UNDECIDED, Ledger, Outcome, spelt
+from xpulpnn_sim.proofs.engine.outcomes import PROVED, REFUTED, UNDECIDED, VACUOUS, Ledger, Outcome, spelt
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, find_case
 from xpulpnn_sim.proofs.instructions.execution import GateEffects, execute_statements, understood
 from xpulpnn_sim.proofs.instructions.passage import BackendGates, Passage, waiting
@@ -222,13 +222,15 @@ class Proofs:
     def _differ(
         self, graph: GateGraph, assumed: Sequence[int], pairs: Sequence[tuple[int, int, int]]
     ) -> tuple[str, frozenset[int]]:
-        """Verdict on two literals of each pair being equal where its condition and all assumptions hold."""
+        """Verdict on two literals of each pair being equal where its condition and all assumptions hold; they can."""
         found = graph.any(graph.and_(condition, graph.xor(one, other)) for condition, one, other in pairs)
+        ones, met = None, graph.all(assumed)
         try:
-            ones = find_case(self.abc, graph, graph.all([found, *assumed]), timeout_s=self.timeout_s)
+            ones = find_case(self.abc, graph, graph.and_(found, met), timeout_s=self.timeout_s)
+            occurs = ones is not None or find_case(self.abc, graph, met, timeout_s=self.timeout_s) is not None
         except GaveUpError:
             return UNDECIDED, frozenset()
-        return (PROVED, frozenset()) if ones is None else (REFUTED, ones)
+        return (REFUTED, ones) if ones is not None else (PROVED if occurs else VACUOUS, frozenset())
 
 
 def _example(passage: Passage, found: Sequence[Equality], ones: frozenset[int]) -> list[str]:

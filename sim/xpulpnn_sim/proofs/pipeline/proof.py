@@ -6,22 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import xpulpnn_sim.proofs.pipeline
 from xpulpnn_sim.proofs.engine.elaborate import ClockedGates, ClockedGraph
-from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, PROVED, UNDECIDED, Ledger, Outcome
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE
+from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, PROVED, UNDECIDED, VACUOUS, Ledger, Outcome
 from xpulpnn_sim.proofs.engine.solvers import WITNESS, CycleSearch, read_witness
-from xpulpnn_sim.proofs.pipeline.gates import CONSTANT, SceneGates, build_gates, script
+from xpulpnn_sim.proofs.pipeline.gates import CONSTANT, RESET, SceneGates, build_gates, script
 from xpulpnn_sim.proofs.pipeline.rules import PipelineRule
 from xpulpnn_sim.tools.results import digest
 from xpulpnn_sim.tools.yosys import Yosys
 
 
 class WatchedGraph(ClockedGraph):
-    """The core and a property, from reset on or from any state in which some registers are 0."""
+    """The core and a property, from the cycle behind a reset on or from any state in which some registers are 0."""
 
     def __init__(self, gates: ClockedGates, rule: PipelineRule, *, any_but: Sequence[int] | None = None) -> None:
         super().__init__()
         given = {name: self.constants(len(gates.inputs[name])) for name in CONSTANT if name in gates.inputs}
-        cycle = self.place(gates, given, gates.initial if any_but is None else dict.fromkeys(any_but, 0))
+        # what has no initial value may be anything, although a reset sets it
+        reset = {net: value for net, value in self.after_reset(gates, RESET).items() if net in gates.initial}
+        cycle = self.place(gates, given | {RESET: [FALSE]}, reset if any_but is None else dict.fromkeys(any_but, 0))
         self.signals = {name: cycle.port(name) for name in gates.outputs}
         self.wrong = self.any(self.signals[f"wrong_{rule.name}"])
         broken = self.any(self.signals[f"broken_{rule.name}"])
@@ -52,7 +56,8 @@ class Prover:
         fails.
         """
         folder = self.folder / rule.name
-        key = digest([*scene.emitted.modules.values()], script(rule, scene), repr(rule), depth)
+        ways = xpulpnn_sim.proofs.pipeline, script(rule, scene), repr(rule), depth
+        key = digest([*scene.emitted.modules.values()], ways)
         ledger = Ledger(self.folder / "results", self.timeout_s, self.resume)
         known = ledger.known(rule.name, key)
         if known is not None:
@@ -61,11 +66,16 @@ class Prover:
         gates = build_gates(rule, scene, folder, self.yosys)
         names = scene.description.parts[rule.name], scene.description.invariants[rule.name]
         began = time.monotonic()
-        broken = self._induct(rule, gates, names, folder) if depth is None and names[1] else []
-        outcome = Outcome(name=rule.name, verdict=PROVED, seconds=time.monotonic() - began)
-        if broken is not None:
-            found = self._search(rule, gates, names[0], folder, rule.depth if depth is None else depth)
-            outcome = replace(found, broken=broken)
+        last = rule.depth if depth is None else depth
+        deepest, retires = self._retires(rule, gates, folder, last)
+        if retires:
+            broken = self._induct(rule, gates, names, folder) if depth is None and names[1] else []
+            outcome = Outcome(name=rule.name, verdict=PROVED, seconds=time.monotonic() - began)
+            if broken is not None:
+                outcome = replace(self._search(rule, gates, names[0], folder, last), broken=broken)
+        else:
+            verdict = VACUOUS if deepest >= last else UNDECIDED
+            outcome = Outcome(name=rule.name, verdict=verdict, cycle=deepest, seconds=time.monotonic() - began)
         ledger.keep(outcome, key)
         return outcome
 
@@ -100,15 +110,27 @@ class Prover:
         verdict = PASSED if deepest >= depth else UNDECIDED
         return Outcome(name=rule.name, verdict=verdict, cycle=deepest, seconds=seconds)
 
+    def _retires(self, rule: PipelineRule, gates: ClockedGates, folder: Path, depth: int) -> tuple[int, bool]:
+        """Return the last cycle searched, and whether an instruction that does not trap retires in one."""
+        graph = WatchedGraph(gates, rule)
+        (retires,), (traps,) = (graph.signals[f"rvfi_{name}"] for name in ("valid", "trap"))
+        deepest, trace = self._explore("retires", graph, graph.and_(retires, traps ^ 1), folder, depth)
+        return deepest, bool(trace)
+
     def _explore(
         self, name: str, graph: WatchedGraph, literal: int, folder: Path, depth: int
     ) -> tuple[int, Sequence[Mapping[str, int]]]:
         """Search for a cycle in which a literal is 1: the last one searched to its end, and outputs until it is."""
+        if literal == FALSE:
+            return depth, ()
         aiger = graph.aiger([literal])
         (folder / f"{name}.aig").write_bytes(aiger.content)
         read = f"read_aiger {name}.aig; strash; scleanup; dc2; "
         searching = CycleSearch(self.abc, folder, time.monotonic() + self.timeout_s, f"{name}.log")
         failing, deepest = searching.search(read, 0, depth)
+        if failing is None and deepest < 0:
+            # no register may be left, which is no time that is up
+            failing, deepest = searching.search(f"read_aiger {name}.aig; strash; ", 0, depth)
         if failing is None:
             return deepest, ()
         return deepest, graph.replay(read_witness((folder / WITNESS).read_text(), aiger.inputs), graph.signals)

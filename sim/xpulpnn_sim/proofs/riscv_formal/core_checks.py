@@ -1,14 +1,17 @@
 """Many checks of one core, right or with a seeded fault, side by side; results outlast a run."""
 
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import xpulpnn_sim.proofs.riscv_formal
 from xpulpnn.config import CoreConfig
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.proofs.engine.elaborate import ClockedGates
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, Ledger, Outcome
+from xpulpnn_sim.proofs.engine.solvers import CycleSearch
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
 from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     GATES,
@@ -19,7 +22,18 @@ from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     kept_wires,
     make_gates,
 )
-from xpulpnn_sim.proofs.riscv_formal.model_check import alike, pass_together, pose, read_check, search, top_text
+from xpulpnn_sim.proofs.riscv_formal.model_check import (
+    BAD,
+    CLAIMS,
+    SIMPLE,
+    alike,
+    pass_together,
+    pose,
+    read_check,
+    search,
+    top_text,
+    with_claims,
+)
 from xpulpnn_sim.proofs.riscv_formal.suite import Check, Suite
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.results import Results, digest
@@ -76,7 +90,7 @@ class CoreChecks:
         """Keep files of an outcome only if it fails."""
         folder = self.folder / outcome.name
         if outcome.verdict != FAILED:
-            for name in ("check.json", "bad.aig", "simple.aig"):
+            for name in ("check.json", BAD, SIMPLE, CLAIMS):
                 (folder / name).unlink(missing_ok=True)
         return outcome
 
@@ -85,7 +99,8 @@ class CoreChecks:
         parts = [self.suite.text(name) for name in check.files]
         cuts = cut_commands(check.cutpoints, self.design.modules)
         how = f"{check.cycle} {check.first} {check.delay} {check.sliced} {cuts}"
-        return digest(self.design.text, top_text(check, self.design.manifest), how, parts)
+        ways = xpulpnn_sim.proofs.riscv_formal, top_text(check, self.design.manifest), how
+        return digest(self.design.text, ways, parts)
 
 
 def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
@@ -96,17 +111,22 @@ def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
         folder = checked.folder / check.name
         shutil.rmtree(folder, ignore_errors=True)
         graphs.append(read_check(check, checked.suite, checked.design.manifest, folder, checked.yosys))
-    if len(checks) > 1:
-        problem = pose(checks, graphs, core)
-        seconds = pass_together(checks, problem, checked.folder / checks[0].name, checked.abc, checked.timeout_s)
-        if seconds is not None:
-            each = seconds / len(checks)
-            return [checked.ended(Outcome(name=c.name, verdict=PASSED, cycle=c.cycle, seconds=each)) for c in checks]
     found: list[Outcome] = []
-    for check, graph in zip(checks, graphs, strict=True):
-        folder, problem = checked.folder / check.name, pose([check], [graph], core)
-        outcome = search(check, problem, folder, checked.abc, checked.timeout_s, shortest=bool(checked.changed))
-        found.append(checked.ended(outcome))
+    together = pose(checks, graphs, core) if len(checks) > 1 else None
+    seconds = None
+    if together:
+        seconds = pass_together(checks, together, checked.folder / checks[0].name, checked.abc, checked.timeout_s)
+    for place, (check, graph) in enumerate(zip(checks, graphs, strict=True)):
+        folder = checked.folder / check.name
+        if together and seconds is not None:
+            outcome = Outcome(name=check.name, verdict=PASSED, cycle=check.cycle, seconds=seconds / len(checks))
+            problem, claim = together, together.claims[place]
+        else:
+            problem = pose([check], [graph], core)
+            outcome = search(check, problem, folder, checked.abc, checked.timeout_s, shortest=bool(checked.changed))
+            (claim,) = problem.claims
+        searching = CycleSearch(checked.abc, folder, time.monotonic() + checked.timeout_s)
+        found.append(checked.ended(with_claims(outcome, check, claim, problem.graph, searching)))
     return found
 
 

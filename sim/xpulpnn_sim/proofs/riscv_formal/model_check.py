@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn.isa.csr import csr_address
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates, ClockedGraph
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word
-from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, UNDECIDED, Outcome
+from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, UNDECIDED, VACUOUS, Outcome
 from xpulpnn_sim.proofs.engine.solvers import WITNESS, CycleSearch, read_witness
 from xpulpnn_sim.proofs.riscv_formal.suite import (
     ASSUMPTIONS,
@@ -44,6 +45,7 @@ class Problem(NamedTuple):
 
     graph: ClockedGraph
     bad: Sequence[int]  # what must not become 1: a literal for each check, or for each bit of data
+    claims: Sequence[int]  # what must be able to become 1: a literal for each check
     signals: Mapping[str, Word]  # outputs of the core
 
 
@@ -56,15 +58,18 @@ def pose(checks: Sequence[Check], netlists: Sequence[ClockedGates], core: Clocke
     graph, (alike, *_) = ClockedGraph(), checks
     known = {name: graph.constants(len(core.inputs[name])) for name in CONSTANT if name in core.inputs}
     known |= {_CORE_RESET: [FALSE], _FAIR: [int(FAIR in alike.defines)]}
-    cycle = graph.place(core, known, _after_reset(graph, core, _CORE_RESET))
+    cycle = graph.place(core, known, graph.after_reset(core, _CORE_RESET))
     signals = {name: cycle.port(name) for name in core.outputs}
     bad: list[int] = []
+    claims: list[int] = []
     for netlist, bit in product(netlists, range(len(signals[alike.sliced[0]]) if alike.sliced else 1)):
         trigger = graph.input() if alike.triggered else FALSE
         seen = {f"{CORE}{name}": _only(bit, word) if name in alike.sliced else word for name, word in signals.items()}
-        failure = _failure(graph, netlist, seen | {TRIGGER: [trigger]})
-        bad.append(_after(graph, trigger, failure, alike.delay) if alike.triggered else failure)
-    return Problem(graph, bad, signals)
+        found = _outcomes(graph, netlist, seen | {TRIGGER: [trigger]})
+        failure, claim = (_after(graph, trigger, each, alike.delay) if alike.triggered else each for each in found)
+        bad.append(failure)
+        claims += [] if bit else [claim]
+    return Problem(graph, bad, claims, signals)
 
 
 def _only(bit: int, word: Sequence[int]) -> list[int]:
@@ -72,23 +77,18 @@ def _only(bit: int, word: Sequence[int]) -> list[int]:
     return [literal if place == bit else FALSE for place, literal in enumerate(word)]
 
 
-def _after_reset(graph: ClockedGraph, gates: ClockedGates, reset: str) -> dict[int, int]:
-    """State after a cycle of reset, as far as reset tells."""
-    following = ClockCycle(graph, gates, {reset: [TRUE]}, {}).next_state()
-    return {net: literal for net, literal in following.items() if literal <= TRUE}
-
-
-def _failure(graph: ClockedGraph, check: ClockedGates, seen: Mapping[str, Sequence[int]]) -> int:
-    """Literal of a check that fails."""
+def _outcomes(graph: ClockedGraph, check: ClockedGates, seen: Mapping[str, Sequence[int]]) -> tuple[int, int]:
+    """Literals of a check that fails, and of one that claims something."""
     given = {**seen, _CLOCK: [FALSE], RESET: [FALSE]}
-    idle = graph.place(check, {**given, CHECK: [FALSE]}, _after_reset(graph, check, RESET))
+    idle = graph.place(check, {**given, CHECK: [FALSE]}, graph.after_reset(check, RESET))
     looking = ClockCycle(graph, check, {**given, CHECK: [TRUE]}, idle.variables())
     if CHECK in check.inputs and any(_hold(graph, idle, [one]) != TRUE for one in check.asserted):
         raise ToolError("the check must not fail in a cycle in which it does not look")
     assumed, so_far = _hold(graph, idle, check.assumed), graph.register(TRUE)
     graph.follow(so_far, graph.and_(so_far, assumed))
     here = graph.and_(_hold(graph, looking, check.assumed), TRUE if assumed == TRUE else so_far)
-    return graph.and_(here, _hold(graph, looking, check.asserted) ^ 1)
+    claims = graph.any(looking.nets([made])[0] for _, made in check.asserted)
+    return graph.and_(here, _hold(graph, looking, check.asserted) ^ 1), graph.and_(here, claims)
 
 
 def _hold(graph: ClockedGraph, cycle: ClockCycle, claims: Sequence[tuple[int, int]]) -> int:
@@ -200,8 +200,8 @@ def _csr_ports(name: str) -> list[str]:
     return [f"assign rvfi_csr_{name}_{part} = {here} ? {CORE}csr_{part} : 32'b0;" for part in _CSR_PARTS]
 
 
-_BAD, _SIMPLE = "bad.aig", "simple.aig"
-_READ = f"read_aiger {_BAD}; strash; scleanup; "
+BAD, SIMPLE, CLAIMS = "bad.aig", "simple.aig", "claims.aig"  # graphs that are searched, by their files
+_READ = f"read_aiger {BAD}; strash; scleanup; "
 _SCRIPT = """read_verilog -sv -formal -I. check.sv
 hierarchy -check -top {top}
 proc
@@ -244,6 +244,20 @@ def keeps_triggers(yosys: Yosys) -> bool:
     return number is None or int(number[1]) >= 37
 
 
+def with_claims(outcome: Outcome, check: Check, claims: int, graph: ClockedGraph, searching: CycleSearch) -> Outcome:
+    """The outcome of a check, but another verdict if it passed without claiming anything in any cycle."""
+    if outcome.verdict != PASSED or claims == TRUE:
+        return outcome
+    if claims == FALSE:
+        return replace(outcome, verdict=VACUOUS)
+    (searching.folder / CLAIMS).write_bytes(graph.aiger([claims]).content)
+    last = check.cycle - 1
+    found, deepest = searching.search(f"read_aiger {CLAIMS}; strash; ", check.first - 1, last)
+    if found is not None:
+        return outcome
+    return replace(outcome, verdict=VACUOUS if deepest >= last else UNDECIDED)
+
+
 def search(
     check: Check, problem: Problem, folder: Path, abc: str, timeout_s: float, *, shortest: bool = False
 ) -> Outcome:
@@ -254,7 +268,7 @@ def search(
     """
     began = time.monotonic()
     aiger = problem.graph.aiger(problem.bad)
-    (folder / _BAD).write_bytes(aiger.content)
+    (folder / BAD).write_bytes(aiger.content)
     last = check.cycle - 1
     failed = decided = False
     if not shortest:
@@ -264,7 +278,7 @@ def search(
         return Outcome(name=check.name, verdict=PASSED, cycle=check.cycle, seconds=time.monotonic() - began)
     # the first cycle in which it fails, or how far there is an answer
     searching = CycleSearch(abc, folder, time.monotonic() + timeout_s)
-    failing, deepest = searching.search(f"read_aiger {_BAD}; strash; ", check.first - 1, last)
+    failing, deepest = searching.search(f"read_aiger {BAD}; strash; ", check.first - 1, last)
     seconds = time.monotonic() - began
     if failing is not None:
         frames = read_witness((folder / WITNESS).read_text(), aiger.inputs)
@@ -280,22 +294,22 @@ def pass_together(checks: Sequence[Check], problem: Problem, folder: Path, abc: 
     """Seconds in which some checks all passed, or ``None`` if they did not; as :func:`search`."""
     began = time.monotonic()
     searching = CycleSearch(abc, folder, began + timeout_s)
-    (folder / _BAD).write_bytes(problem.graph.aiger(problem.bad).content)
-    if all(literal == FALSE for literal in searching.simplify(_READ, _SIMPLE)):
+    (folder / BAD).write_bytes(problem.graph.aiger(problem.bad).content)
+    if all(literal == FALSE for literal in searching.simplify(_READ, SIMPLE)):
         return time.monotonic() - began
     last = checks[0].cycle - 1
-    failing, deepest = searching.search(f"read_aiger {_SIMPLE}; ", last, last)
+    failing, deepest = searching.search(f"read_aiger {SIMPLE}; ", last, last)
     return time.monotonic() - began if failing is None and deepest >= last else None
 
 
 def _last_cycle(searching: CycleSearch, last: int, *, alike: bool) -> tuple[bool, bool]:
     """Return whether a check fails in its last cycle, and whether there is an answer."""
-    outputs = searching.simplify(f"{_READ}iso; " if alike else _READ, _SIMPLE)
+    outputs = searching.simplify(f"{_READ}iso; " if alike else _READ, SIMPLE)
     for number, literal in enumerate(outputs):
         if literal == FALSE:
             # simplified away: it fails in no cycle
             continue
-        read = f"read_aiger {_SIMPLE}; " + (f"cone -s -O {number}; scleanup; " if len(outputs) > 1 else "")
+        read = f"read_aiger {SIMPLE}; " + (f"cone -s -O {number}; scleanup; " if len(outputs) > 1 else "")
         failing, deepest = searching.search(read, last, last)
         if failing is not None:
             return True, True

@@ -10,7 +10,8 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.cluster.obligation import PROVED, REFUTED, TOP, Obligation
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates, clocked_gates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
-from xpulpnn_sim.proofs.engine.solvers import GaveUpError, prove_equal
+from xpulpnn_sim.proofs.engine.outcomes import VACUOUS
+from xpulpnn_sim.proofs.engine.solvers import GaveUpError, VacuousError, prove_equal, require_met
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
 from xpulpnn_sim.proofs.units.unit_proof import UNDECIDED, Claim
 
@@ -45,10 +46,13 @@ def prove_by_induction(obligation: Obligation, verilog: str, *, timeout_s: int) 
     def from_reset(claims: Iterable[str], beyond: int) -> dict[str, Example | None]:
         return _Cycles(obligation, gates, depth + beyond, timeout_s, resets=True).wrong(claims, since=1)
 
-    assumed = [claim for claim in obligation.claims if claim not in obligation.refuted]
     begins, steps = from_reset(obligation.claims, _BEYOND), dict[str, Example | None]()
+    assumed = [claim for claim in obligation.claims if claim not in obligation.refuted and not begins[claim]]
     while assumed:
-        steps |= step.wrong(assumed, since=depth, assumed=assumed)
+        try:
+            steps |= step.wrong(assumed, since=depth, assumed=assumed)
+        except VacuousError:
+            return [Finding(claim=claim, verdict=VACUOUS, cycles=depth) for claim in obligation.claims]
         held = [claim for claim in assumed if begins[claim] == steps[claim] == ()]
         if held == assumed:
             break
@@ -87,17 +91,25 @@ class _Cycles:
     def wrong(self, claims: Iterable[str], *, since: int, assumed: Sequence[str] = ()) -> dict[str, Example | None]:
         """Show for each claim how it is wrong from cycle ``since`` on if others held before it.
 
-        Empty if it is never wrong; None if time is up.
+        Empty if it is never wrong; None if time is up. Raises :class:`VacuousError` if the others never hold.
         """
         graph = self._graph
-        held = [cycle.port(claim)[0] for cycle in self._cycles[:since] for claim in assumed]
+        held = self._held(assumed, since)
         literals = {
-            claim: graph.all([*held, graph.all(cycle.port(claim)[0] for cycle in self._cycles[since:]) ^ 1])
+            claim: graph.all([held, graph.all(cycle.port(claim)[0] for cycle in self._cycles[since:]) ^ 1])
             for claim in claims
         }
+        try:
+            require_met(graph, held, timeout_s=self._timeout_s)
+        except GaveUpError:
+            return dict.fromkeys(literals)
         if len(literals) > 1 and self._example("", graph.any(literals.values())) == ():
             return dict.fromkeys(literals, ())
         return {claim: self._example(claim, literal) for claim, literal in literals.items()}
+
+    def _held(self, claims: Sequence[str], since: int) -> int:
+        """Literal of claims that hold in the cycles before ``since``."""
+        return self._graph.all(cycle.port(claim)[0] for cycle in self._cycles[:since] for claim in claims)
 
     def _example(self, claim: str, literal: int) -> Example | None:
         try:

@@ -9,10 +9,11 @@ from xpulpnn.config import CoreConfig
 from xpulpnn_sim.proofs.engine import solvers
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
-from xpulpnn_sim.proofs.engine.solvers import GaveUpError
+from xpulpnn_sim.proofs.engine.outcomes import VACUOUS
+from xpulpnn_sim.proofs.engine.solvers import GaveUpError, VacuousError
 
 EQUAL, DIFFERENT, UNDECIDED = "equal", "different", "undecided"
-"""Verdicts: proved for all inputs, refuted, not finished."""
+"""Verdicts: proved for all inputs, refuted, not finished; see also VACUOUS."""
 
 Words = Mapping[str, Sequence[int]]  # literals of words by name, lowest bit first
 
@@ -109,6 +110,8 @@ def proofs(unit: str, claims: Sequence[Claim], *, timeout_s: float) -> Iterator[
         try:
             example = one.decide(timeout_s)
             verdict = DIFFERENT if example else EQUAL
+        except VacuousError:
+            verdict = VACUOUS
         except GaveUpError:
             pass
         seconds = time.monotonic() - began
@@ -131,11 +134,15 @@ class Equality(NamedTuple):
 
 
 def unequal(graph: GateGraph, assumed: int, equalities: Sequence[Equality], words: Words, timeout_s: float) -> str:
-    """Empty if all are proved to be equal where a literal is 1, else a case in which one is not."""
+    """Empty if all are proved to be equal where a literal is 1, else a case in which one is not.
+
+    Raises :class:`VacuousError` if the literal is never 1.
+    """
     pairs = [pair for one in equalities for pair in zip(one.found, one.wanted, strict=True) if pair[0] != pair[1]]
     sides = tuple([graph.and_(assumed, pair[side]) for pair in pairs] for side in (0, 1))
     different = solvers.prove_equal(graph, (sides[0], sides[1]), timeout_s=int(timeout_s), sweep=True)
     if different is None:
+        solvers.require_met(graph, assumed, timeout_s=int(timeout_s))
         return ""
     case = shown(graph, words, different)
     numbers = iter(graph.numbers(different, [word for one in equalities for word in (one.found, one.wanted)]))

@@ -7,7 +7,7 @@ from xpulpnn.core.control import LsuCtrl
 from xpulpnn.core.prefetch import DEPTH
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, LENGTH_BITS, WORD_BYTES, XLEN, ExceptionCause
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.proofs.pipeline.properties.invariants import Watched, implies
+from xpulpnn_sim.proofs.pipeline.properties.invariants import Watched, implies, matches_any
 
 _WORD = slice(2, XLEN)  # bits of an address that say which word
 _IN_WORD = slice(0, 2)  # bits of an address that say which byte of it
@@ -219,12 +219,12 @@ class _Reads:
         self.fields = {}
         for field, bits in _FIELDS.items():
             self.fields[field] = read = Signal(name=f"{name}_reads_{field}")
-            matches = word.matches(*(row.pattern for row in rows if field in row.reads))
+            matches = matches_any(word, [row.pattern for row in rows if field in row.reads])
             m.d.comb += read.eq(matches & (word[bits] == register))
         second = [row.pattern for row in rows if row.is_pair and row.accumulates]
         if second:
             # the register behind that in field rd is read in place of rs2
-            with m.If(word.matches(*second)):
+            with m.If(matches_any(word, second)):
                 m.d.comb += self.fields["rs2"].eq(Cat(Const(1), word[8:12]) == register)
 
     def right(self, value, rs1, rs2, rd):

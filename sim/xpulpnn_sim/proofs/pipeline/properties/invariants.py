@@ -7,6 +7,7 @@ from amaranth.hdl import Cat, Const, Mux
 
 from xpulpnn.core.control import LsuCtrl, MemSize, Unit
 from xpulpnn.core.csr_check import ADDRESS_BITS
+from xpulpnn.core.decoder import merged_cover
 from xpulpnn.core.prefetch import DEPTH
 from xpulpnn.isa.formats import ElemFmt, Extension
 from xpulpnn.isa.table import enabled
@@ -24,6 +25,11 @@ def _is_row(raw, chosen):
                 here &= raw[lowest : lowest + width] != token.excluded
         found |= here
     return found
+
+
+def matches_any(word, patterns):
+    """Return whether a word is one of some patterns, of which those that differ in one bit become one."""
+    return word.matches(*merged_cover(patterns)) if patterns else Const(0, 1)
 
 
 class InvariantWord:

@@ -7,7 +7,7 @@ from xpulpnn.core.decoder import legal_patterns
 from xpulpnn.isa.insn import MAC_LOAD_OPS, NN_FORM_OPS, PAIR_OPS, REQUANTISE_OPS
 from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, SECOND_PAIR, XLEN
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.proofs.pipeline.properties.invariants import InvariantWord, Watched, implies
+from xpulpnn_sim.proofs.pipeline.properties.invariants import InvariantWord, Watched, implies, matches_any
 
 _ALL_BYTES = 0b1111
 
@@ -128,7 +128,7 @@ class _Use:
 
         def is_row(name, chosen):
             patterns = [pattern for row in rows if chosen(row) for pattern in legal_patterns(row)]
-            return known(name, word.wide & raw.matches(*patterns) if patterns else Const(0, 1))
+            return known(name, word.wide & matches_any(raw, patterns))
 
         self.any = is_row("uses", lambda row: True)
         self.nn_form = is_row("nn_form", lambda row: row.op in NN_FORM_OPS)

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from xpulpnn.core.core import Core
+from xpulpnn.errors import ToolError
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import port_widths
 from xpulpnn_sim.proofs.pipeline.properties.held_values import (
@@ -77,9 +78,17 @@ def watch_bus(m, name, port, outstanding, limit):
 FETCHES, ACCESSES = 4, 1  # transfers that the instruction port and the data port may have under way
 
 _OUTSTANDING = 8
-_PARTS = 12  # parts of a property at most
+_PARTS = 16  # parts of a property at most
 
 _INVARIANTS = 64  # invariants of a property at most
+
+
+def joined(name, conditions, most):
+    """Return conditions of a property as one word; raises :class:`ToolError` if there are too many for it."""
+    if len(conditions) > most:
+        raise ToolError(f"{name} must have at most {most} parts or invariants, not {len(conditions)}")
+    return Cat(*conditions.values())
+
 
 _MAY_BE_MISSING = {"kappa": XLEN, "lambda": XLEN, "second": XLEN, "nn_later_pair": 0, "ex_requantise": 5, "late": 2}
 _MAY_BE_MISSING |= dict.fromkeys(("ex_wb_base", "ex_loads", "wb_loads", "gives_back"), 1)
@@ -150,11 +159,9 @@ class Scene(wiring.Component):
             watched["mac_load"] = found.given(accessing | flowing)
         for name, (wrong, invariants) in watched.items():
             self.parts[name], self.invariants[name] = [*wrong], [*invariants]
-            broken = Cat(~invariant for invariant in invariants.values())
-            m.d.comb += [
-                getattr(self, f"wrong_{name}").eq(Cat(*wrong.values())),
-                getattr(self, f"broken_{name}").eq(broken),
-            ]
+            broken = {text: ~invariant for text, invariant in invariants.items()}
+            for port, found in ((f"wrong_{name}", wrong), (f"broken_{name}", broken)):
+                m.d.comb += getattr(self, port).eq(joined(name, found, len(getattr(self, port))))
         return m
 
     def _bus(self, m, name, port):

@@ -1,0 +1,123 @@
+"""Every family of proofs tells, and fails, if nothing meets what a claim assumes."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from amaranth.hdl import Value
+from tests.programs import read_results
+
+from xpulpnn.config import preset
+from xpulpnn.core.id_stage import IdStage
+from xpulpnn.isa.formats import Extension
+from xpulpnn.isa.table import enabled
+from xpulpnn_sim.cli import prove_core, prove_instructions, prove_modules, prove_units
+from xpulpnn_sim.cli.main import execute_command
+from xpulpnn_sim.proofs.cluster.cluster import ArbiterClaims
+from xpulpnn_sim.proofs.emitter.correspondence import ModuleLogic
+from xpulpnn_sim.proofs.engine.elaborate import ClockedGates, clocked_gates
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
+from xpulpnn_sim.proofs.engine.outcomes import PROVED, VACUOUS
+from xpulpnn_sim.proofs.faults.core_fault import CoreFault
+from xpulpnn_sim.proofs.instructions import passage
+from xpulpnn_sim.proofs.instructions.passage import BackendGates
+from xpulpnn_sim.proofs.pipeline import proof
+from xpulpnn_sim.proofs.units import cluster_parts, divider
+from xpulpnn_sim.tools.netlists import NetlistModule
+from xpulpnn_sim.tools.tops import emit_top
+from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_yosys
+
+pytestmark = pytest.mark.flow
+needs_abc = pytest.mark.skipif(not any(map(shutil.which, ABC_PROGRAMS)), reason="berkeley-abc is not installed")
+
+
+def verdicts(rows: str, words: Sequence[str], folder: Path) -> list[str]:
+    """Verdicts in some rows of what a command finds, which fails."""
+    result = folder / "result.json"
+    assert execute_command(["prove", *words, "--json", str(result)]) == 1
+    found = read_results(result)
+    return [one["verdict"] for row in found for one in (row[rows] if rows else [row])]
+
+
+def test_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """No remainder is within its bound before a step."""
+    subjects = prove_units._subjects
+
+    def only_step(*given: object) -> list[object]:
+        ((one, presets),) = subjects(*given)
+        return [(replace(one, claims=lambda: one.claims()[1:2], broken=list), presets)]
+
+    monkeypatch.setattr(prove_units, "_subjects", only_step)
+    monkeypatch.setattr(divider._Division, "is_bound", lambda *_: FALSE)
+    assert verdicts("proofs", ["units", "div"], tmp_path) == [VACUOUS]
+
+
+def test_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The claims never held before."""
+    monkeypatch.setattr(cluster_parts._Cycles, "_held", lambda _cycles, claims, _since: FALSE if claims else TRUE)
+    monkeypatch.setattr(prove_modules, "PARTS", {"arbiter": lambda _config: [ArbiterClaims(2, "counter")]})
+    assert set(verdicts("claims", ["cluster", "--preset", "cluster"], tmp_path)) == {VACUOUS}
+
+
+def test_emitter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Two modules have nothing that could be compared."""
+    nothing = NetlistModule(name="", inputs={}, outputs={}, wires={}, cells=[], initial={})
+    logic = ModuleLogic(nothing, {})
+    monkeypatch.setattr(prove_modules, "elaborate", lambda batch: [(one, logic, logic) for one in batch])
+    assert verdicts("", ["emitter", "--top", "nnrf"], tmp_path) == [VACUOUS]
+
+
+(PV_ADD_B,) = (row for row in enabled(frozenset(Extension), frozenset({8, 16})) if row.mnemonic == "pv.add.b")
+STUCK = CoreFault(
+    "pv.add.b never leaves ID",
+    IdStage,
+    {".id_goes": lambda right, u: right & ~Value.cast(u("insn.payload.word")).matches(PV_ADD_B.pattern)},
+    "",
+)
+
+
+@needs_abc
+def test_instructions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """An instruction never leaves ID; another one has no words."""
+
+    @cache
+    def gates() -> BackendGates:
+        with STUCK.seeded():
+            core = emit_top("core", replace(preset("ri5cy"), rvfi=True))
+        return BackendGates(core.text, core.manifest, find_yosys())
+
+    monkeypatch.setattr(prove_instructions, "BackendGates", lambda *_: gates())
+    words = ["instructions", "pv.add.h", "pv.add.b", "--preset", "ri5cy", "--jobs", "1", "-o", str(tmp_path)]
+    assert verdicts("instructions", words, tmp_path) == [PROVED, VACUOUS]
+    monkeypatch.setattr(passage, "accepted", lambda *_: [FALSE])
+    assert verdicts("instructions", [*words, "--fresh"], tmp_path) == [VACUOUS, VACUOUS]
+
+
+STILL = """module scene(input clk, rst, gnt, output reg rvfi_valid = 0, output rvfi_trap, wrong_obi, broken_obi);
+    assign {rvfi_trap, wrong_obi, broken_obi} = 3'h0;
+    always @(posedge clk) rvfi_valid <= ~rst & gnt & rvfi_valid;
+endmodule"""
+
+
+@needs_abc
+def test_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Nothing retires, whatever the memory does."""
+    scene = SimpleNamespace(
+        emitted=SimpleNamespace(modules={"scene": STILL}),
+        description=SimpleNamespace(parts={"obi": ["wrong"]}, invariants={"obi": ["broken"]}),
+    )
+    monkeypatch.setattr(prove_core, "emit_scene", lambda _config: scene)
+    monkeypatch.setattr(proof, "script", lambda *_: "")
+    monkeypatch.setattr(proof, "build_gates", lambda _rule, _scene, folder, _yosys: made(folder))
+    words = ["pipeline", "obi", "--preset", "ri5cy", "-o", str(tmp_path)]
+    assert verdicts("properties", words, tmp_path) == [VACUOUS]
+
+
+def made(folder: Path) -> ClockedGates:
+    """Gates in which nothing retires."""
+    folder.mkdir(parents=True)
+    return clocked_gates(STILL, "scene")
