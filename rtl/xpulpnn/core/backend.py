@@ -10,7 +10,6 @@ from xpulpnn.core.csr_file import NN_ENTRY_BITS
 from xpulpnn.core.ex_stage import ExStage
 from xpulpnn.core.id_stage import IdStage
 from xpulpnn.core.lsu import Lsu
-from xpulpnn.core.mult import MultOp
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.core.rvfi import RvfiSignature, RvfiTap
 from xpulpnn.core.wait_tap import WaitTap
@@ -143,7 +142,7 @@ class Backend(Component):
         if self.config.has_whole_products:
             m.d.comb += ex.upper.eq(ex_stage.upper)
         if self.config.multiplies_by_dotp:
-            m.d.comb += ex.high.eq(id_ex.ctrl.mult.op == MultOp.HIGH)
+            m.d.comb += ex.mult.eq(id_ex.ctrl.mult)
         if self.config.mac_load_pair:
             m.d.comb += following(ex, ex_stage, "first", "second")
         m.d.comb += [getattr(ex, name).eq(getattr(id_ex, name)) for name in ex.signature.shared(self.config)]
@@ -176,13 +175,14 @@ class Backend(Component):
             ex_stage.advance.eq(ex_fires),
         ]
         if self.config.widths and self.config.dotp_operands_in_id:
-            m.d.comb += following(ex_stage, id_ex, "dotp_fmt", "dotp_a_signed", "dotp_b_signed", "dotp_a", "dotp_b")
+            told = ("dotp_fmt", "dotp_a_signed", "dotp_b_signed")
             if self.config.multiplies_by_dotp:
-                m.d.comb += ex_stage.dotp_form.eq(id_ex.dotp_form)
+                told = ("dotp_format", "dotp2_format", "dotp_form")
+            m.d.comb += following(ex_stage, id_ex, *told, "dotp_a", "dotp_b")
         elif self.config.widths:
             m.d.comb += following(ex_stage, id_stage, "dotp_enable", "dotp_ctrl", "dotp_a", "dotp_b", into="id_")
         if self.config.mac_load_pair:
-            m.d.comb += following(ex_stage, id_ex, "pair", "later_pair")
+            m.d.comb += following(ex_stage, id_ex, "pair", "later_pair", "second_sum")
         if self.config.mac_load_nn:
             m.d.comb += [ex_stage.id_nn_act_addr.eq(id_stage.nn_act_addr), id_stage.nn_act.eq(ex_stage.id_nn_act)]
         if self.config.mac_load:

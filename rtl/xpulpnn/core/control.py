@@ -271,7 +271,8 @@ def _mac_load(insn: Insn) -> Fields:
 def _mac_load_pair(insn: Insn) -> Fields:
     """Two dot products: a load with increment whose word goes to the NN-RF, while port A writes both sums in WB."""
     fields: Fields = {"ex.unit": Unit.ALU, "pair.valid": True, "wb_write": WriteSel.RD}
-    # the register behind rd is read in place of rs2
+    fields |= _immediate(ImmSel.WORD_BYTES)
+    # the register behind rd is read in place of rs2, for an operand of its own
     if insn.wgt_fmt is not None and insn.fmt is not None:
         fields["pair.half" if insn.wgt_fmt == insn.fmt + 1 else "pair.quarter"] = True
     fields |= {"rd_used": insn.accumulates, "rs2_used": insn.accumulates}

@@ -14,11 +14,11 @@ from xpulpnn.core.mult import MultOp
 from xpulpnn.core.product_unit import ProductForm
 from xpulpnn.core.quantiser import Quantiser, QuantiserCtrl
 from xpulpnn.core.wide_mult import multiplier_of
-from xpulpnn.dotp.ctrl import DotpCtrl
+from xpulpnn.dotp.ctrl import ArrayFormat, DotpCtrl
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn.isa.machine import HALF_BITS, WORD_BYTES
+from xpulpnn.isa.machine import HALF_BITS
 
 
 class ExStage(Component):
@@ -58,13 +58,16 @@ class ExStage(Component):
             #:   dot-product unit, like these.
             #: dotp_a_signed: Whether the elements of factor a of the dot product in EX are signed.
             #: dotp_b_signed: Whether the elements of factor b of the dot product in EX are signed.
-            ports |= {"dotp_fmt": In(ElemFmt), "dotp_a_signed": In(1), "dotp_b_signed": In(1)}
+            if config.multiplies_by_dotp:
+                #: dotp_format, dotp2_format: The same of each unit, decoded.
+                #: dotp_form: What is multiplied: the lanes of a dot product, or words or half-words.
+                ports |= {name: In(ArrayFormat) for name in ("dotp_format", "dotp2_format")}
+                ports["dotp_form"] = In(ProductForm)
+            else:
+                ports |= {"dotp_fmt": In(ElemFmt), "dotp_a_signed": In(1), "dotp_b_signed": In(1)}
             #: dotp_a: Packed factor a of the dot product in EX: rs1, of a Mac&Load the activation.
             #: dotp_b: Packed factor b of the dot product in EX: operand 2, of a Mac&Load the weight.
             ports |= {"dotp_a": In(32), "dotp_b": In(32)}
-            if config.multiplies_by_dotp:
-                #: dotp_form: What is multiplied: the lanes of a dot product, or words or half-words.
-                ports["dotp_form"] = In(ProductForm)
         elif config.widths:
             #: id_dotp_enable: The instruction leaving ID is a dot product, whose factors are taken at the end of the
             #:   cycle. Only with operand registers in the dot-product unit, like the next three.
@@ -79,11 +82,11 @@ class ExStage(Component):
             #:   entry.
             ports |= {"id_nn_act_addr": In(1 + config.mac_load_pair), "id_nn_act": Out(32)}
         if config.mac_load_pair:
-            #: pair: The instruction in EX is a Mac&Load of two products, and ``op_b`` the old value of the second
-            #:   sum: the base moves by a word. Only with it, like the rest.
+            #: pair: The instruction in EX is a Mac&Load of two products; only with it, like the rest.
             #: later_pair: Its activations are entries 8 and 9.
+            #: second_sum: Old value of its second sum.
             #: first, second: Its sums; the first is 0 for other instructions.
-            ports |= {"pair": In(1), "later_pair": In(1), "first": Out(32), "second": Out(32)}
+            ports |= {"pair": In(1), "later_pair": In(1), "second_sum": In(32), "first": Out(32), "second": Out(32)}
         if config.mac_load:
             #: id_nn_wgt_addr: Weight entry of the NN-RF that the instruction in ID reads; only with Mac&Load.
             #: id_nn_wgt: Word of that weight entry, in the same cycle; the word being written if it is the same entry.
@@ -127,21 +130,14 @@ class ExStage(Component):
         m.submodules.alu = alu = Alu(self.config)
         m.submodules.mult = mult = multiplier_of(self.config)
         m.submodules.div = div = Divider()
-        op_b = self.op_b
-        if self.config.mac_load_pair:
-            op_b = Signal(32, name="step_or_op_b")
-            m.d.comb += op_b.eq(Mux(self.pair, WORD_BYTES, self.op_b))
         m.d.comb += [
             alu.ctrl.eq(self.ctrl.alu),
-            *following(alu, self, "op_a"),
-            alu.op_b.eq(op_b),
-            *following(alu, self, "op_c", "shamt"),
+            *following(alu, self, "op_a", "op_b", "op_c", "shamt"),
             *following(self, alu, "sum", "comparison"),
             mult.ctrl.eq(self.ctrl.mult),
             *self._mult_operands(mult),
             div.ctrl.eq(self.ctrl.div),
-            *following(div, self, "op_a"),
-            div.op_b.eq(op_b),  # rests with the step, not with second sums
+            *following(div, self, "op_a", "op_b"),
             div.start.eq(self.valid & (self.ctrl.unit == Unit.DIV)),
             div.take.eq(self.advance),
         ]
@@ -203,9 +199,9 @@ class ExStage(Component):
                 mult.take.eq(self.advance),
             ]
         return [
-            *following(mult, self, "dotp_form", "dotp_fmt", "dotp_a_signed", "dotp_b_signed", "dotp_a", "dotp_b"),
+            *following(mult, self, "dotp_form", "dotp_format", "dotp2_format", "dotp_a", "dotp_b"),
             mult.dotp_accumulate.eq(self.ctrl.dotp.accumulate),
-            *following(mult, self, "pair", "op_b", "op_c", "shamt"),
+            *following(mult, self, "pair", "second_sum", "op_c", "shamt"),
         ]
 
     def _dotp(self, m):
@@ -235,7 +231,7 @@ class ExStage(Component):
         if self.config.requantise_exact:
             # the lower word of a product stands in its place
             second = (second & self.pair.replicate(32)) | self.product
-        m.d.comb += [dotp.rd.eq(self.op_b), self.second.eq(second)]
+        m.d.comb += [dotp.rd.eq(self.second_sum), self.second.eq(second)]
         if self.config.dotp_operands_in_id:
             # without weight and old sum nothing moves in the unit while others multiply
             m.d.comb += [

@@ -10,8 +10,7 @@ from xpulpnn.core.csr_check import CsrCheck
 from xpulpnn.core.csr_file import NN_ENTRY_BITS
 from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.immediates import Immediates
-from xpulpnn.core.mult import MultOp
-from xpulpnn.core.operand_select import entry_load, nn_waits, select_factors, select_operands, set_up_loop
+from xpulpnn.core.operand_select import entry_load, nn_waits, select_factors, select_operands, set_up_loop, tell_arrays
 from xpulpnn.core.operands import OperandRead
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.core.requantiser import lane_of
@@ -302,9 +301,9 @@ class IdStage(Component):
         wb_we = (ctrl.wb_write != WriteSel.NONE) & wb_addr.any()
         ex_we = (ctrl.ex_write != WriteSel.NONE) & ex_addr.any()
         if self.config.multiplies_by_dotp:
-            # the upper word of a product goes through port A
-            is_high = mult.op == MultOp.HIGH
-            ex_we, wb_we = ex_we & ~is_high, wb_we | (is_high & wb_addr.any())
+            # the upper word of a product goes through port A, and what is shifted in WB
+            is_late = mult.op.as_value().any()
+            ex_we, wb_we = ex_we & ~is_late, wb_we | (is_late & wb_addr.any())
         m.d.comb += accesses.eq(ctrl.lsu.valid)
         if self.config.mac_load:
             is_mac_load, reloads, loads_entry, entry = entry_load(m, self.config, self, decoder)
@@ -341,6 +340,8 @@ class IdStage(Component):
                 m.d.sync += id_ex.pair.eq(is_pair)
                 with m.If(is_pair):
                     m.d.sync += id_ex.later_pair.eq(word[20])
+                with m.If(is_pair & ctrl.rs2_used):
+                    m.d.sync += id_ex.second_sum.eq(self.rs2)
         if self.config.performance_counters:
             with m.If(loads):
                 m.d.sync += id_ex.elw.eq(ctrl.elw)
@@ -352,14 +353,8 @@ class IdStage(Component):
                 ]
         if self.config.dotp_operands_in_id:
             with m.If(self.dotp_enable):
-                m.d.sync += [
-                    *following(id_ex, self.dotp_ctrl, "fmt", "a_signed", "b_signed", into="dotp_"),
-                    *following(id_ex, self, "dotp_a", "dotp_b"),
-                ]
                 if self.config.multiplies_by_dotp:
-                    is_half = mult.op.as_value()[0]
-                    m.d.sync += [
-                        id_ex.dotp_form.word.eq(is_mult & ~is_half),
-                        id_ex.dotp_form.lower.eq(is_mult & is_half & ~mult.upper),
-                        id_ex.dotp_form.upper.eq(is_mult & mult.upper),
-                    ]
+                    tell_arrays(m, id_ex, self.dotp_ctrl, mult, is_mult, is_pair)
+                else:
+                    m.d.sync += following(id_ex, self.dotp_ctrl, "fmt", "a_signed", "b_signed", into="dotp_")
+                m.d.sync += following(id_ex, self, "dotp_a", "dotp_b")

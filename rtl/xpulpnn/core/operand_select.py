@@ -1,4 +1,4 @@
-"""Parts of ID: operands of EX, set-up of hardware loops (guide, "Loop set-up"), entries of the NN-RF, factors."""
+"""Parts of ID: operands of EX, factors, set-up of hardware loops (guide, "Loop set-up"), entries of the NN-RF."""
 
 from functools import reduce
 from operator import or_
@@ -9,7 +9,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from xpulpnn.component import following
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import HwLoopOp, MacLoad, OpASel, OpBSel, OpCSel
+from xpulpnn.core.mult import MultOp
 from xpulpnn.core.operands import OperandRead
+from xpulpnn.dotp.ctrl import ArrayFormat
 from xpulpnn.dotp.widener import WeightWidener
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, WORD_BYTES
@@ -189,3 +191,25 @@ def _pair_weights(m: Module, stage: Any, decoder: Any) -> Value:
         widener.is_signed.eq(decoder.ctrl.ex.dotp.a_signed),
     ]
     return widener.result
+
+
+def tell_arrays(m, id_ex, dotp_ctrl, mult, is_mult, is_pair):
+    """Register format, signs and form of what the arrays multiply; the second unit's format only if that works."""
+    told = Signal(ArrayFormat, name="id_dotp_format")
+    chosen = Cat(dotp_ctrl.fmt == fmt for fmt in ElemFmt)
+    is_word = is_mult & (mult.op != MultOp.HALF)
+    both = is_word | is_pair
+    m.d.comb += [
+        told.chosen.eq(chosen),
+        told.a_signed.eq(chosen & dotp_ctrl.a_signed.replicate(len(chosen))),
+        told.b_signed.eq(chosen & dotp_ctrl.b_signed.replicate(len(chosen))),
+    ]
+    m.d.sync += [
+        id_ex.dotp_format.eq(told),
+        id_ex.dotp_form.scalar.eq(is_mult),
+        id_ex.dotp_form.word.eq(is_word),
+        id_ex.dotp_form.lower.eq(both | (is_mult & ~mult.upper)),
+        id_ex.dotp_form.upper.eq(both | mult.upper),
+    ]
+    with m.If(is_mult | is_pair):
+        m.d.sync += id_ex.dotp2_format.eq(told)

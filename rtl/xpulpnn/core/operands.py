@@ -1,6 +1,6 @@
 """Operand read of one register field: register file, forwarding and hazards."""
 
-from amaranth.hdl import Mux
+from amaranth.hdl import Mux, Signal
 
 from xpulpnn.component import Component, In, Out
 from xpulpnn.core.pipeline import WbSignature
@@ -37,16 +37,17 @@ class OperandRead(Component):
         super().__init__(ports=ports)
 
     def _build(self, m):
-        late, arrives, arriving = self.ex_late_addr == self.addr, self.wb.addr == self.addr, self.wb.data
+        late, arrives = self.ex_late_addr == self.addr, self.wb.we & (self.wb.addr == self.addr)
+        early = self.stored
         if self.pairs:
-            # the second of two has the number of the first, but for its lowest bit
-            is_odd = self.addr[0]
+            # the second of two has the number of the first, but for its lowest bit, and comes earlier
             late |= self.ex_late_pair & (self.ex_late_addr[1:] == self.addr[1:])
-            arrives |= self.wb.pair & (self.wb.addr[1:] == self.addr[1:])
-            arriving = Mux(self.wb.pair & is_odd, self.wb.odd, self.wb.data)
+            is_second = self.wb.we & self.wb.pair & self.addr[0] & (self.wb.addr[1:] == self.addr[1:])
+            early = Signal(32, name="early")
+            m.d.comb += early.eq(Mux(is_second, self.wb.odd, self.stored))
         m.d.comb += [
             self.from_ex.eq(self.ex_we & (self.ex_addr == self.addr)),
-            self.other.eq(Mux(self.wb.we & arrives, arriving, self.stored)),
+            self.other.eq(Mux(arrives, self.wb.data, early)),
             self.value.eq(Mux(self.from_ex, self.ex_result, self.other)),
         ]
         m.d.comb += self.ready.eq(~(self.ex_late_we & late))

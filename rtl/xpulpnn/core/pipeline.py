@@ -5,9 +5,11 @@ from amaranth.lib import wiring
 from xpulpnn.component import In, Out, PortSignature
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, LsuCtrl, System
+from xpulpnn.core.mult import MultCtrl
 from xpulpnn.core.product_unit import ProductForm
 from xpulpnn.core.quantiser import QuantiserCtrl
 from xpulpnn.core.requantiser import LANE_BITS, RequantiseCtrl
+from xpulpnn.dotp.ctrl import ArrayFormat
 from xpulpnn.isa.csr import DCSR_CAUSE_BITS
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.retirement import WaitCause
@@ -178,11 +180,14 @@ class IdExSignature(PortSignature):
         if config.dotp_operands_in_id:
             #: dotp_fmt, dotp_a_signed, dotp_b_signed, dotp_a, dotp_b: Format and factors of the last dot product; they
             #:   stay until the next one: the unit is quiet.
-            members |= {"dotp_fmt": Out(ElemFmt), "dotp_a_signed": Out(1), "dotp_b_signed": Out(1)}
+            if config.multiplies_by_dotp:
+                #: dotp_format, dotp2_format: Format and signs of each unit, the second one's of the last that it had.
+                #: dotp_form: What is multiplied, which stays like these.
+                members |= {name: Out(ArrayFormat) for name in ("dotp_format", "dotp2_format")}
+                members["dotp_form"] = Out(ProductForm)
+            else:
+                members |= {"dotp_fmt": Out(ElemFmt), "dotp_a_signed": Out(1), "dotp_b_signed": Out(1)}
             members |= {"dotp_a": Out(32), "dotp_b": Out(32)}
-        if config.multiplies_by_dotp:
-            #: dotp_form: What is multiplied, which stays like these.
-            members["dotp_form"] = Out(ProductForm)
         if config.qnt:
             #: quantise: Control word of the quantiser; only with ``qnt``.
             members["quantise"] = Out(QuantiserCtrl)
@@ -197,10 +202,10 @@ class IdExSignature(PortSignature):
             #: nn_we, nn_addr: NN-RF entry that the loaded word goes to; absent without Mac&Load.
             members |= {"wb_base": Out(1), "nn_we": Out(1), "nn_addr": Out(config.nn_addr_bits)}
         if config.mac_load_pair:
-            #: pair: Mac&Load of two products, whose sums port A writes; only with it, like the next one. Operand b is
-            #:   the old value of the second sum.
+            #: pair: Mac&Load of two products, whose sums port A writes; only with it, like the next two.
             #: later_pair: Its activations are entries 8 and 9.
-            members |= {"pair": Out(1), "later_pair": Out(1)}
+            #: second_sum: Old value of the second sum; it stays until the next such instruction that adds to it.
+            members |= {"pair": Out(1), "later_pair": Out(1), "second_sum": Out(32)}
         super().__init__(members)
 
 
@@ -236,10 +241,11 @@ class ExWbSignature(PortSignature):
             #: upper: Upper word of the product of mulh*, if WB writes that, and of pv.rqx*, 0 for others.
             members["upper"] = Out(32)
         if config.multiplies_by_dotp:
-            #: high: The instruction is mulh*.
-            members["high"] = Out(1)
+            #: mult: Multiplication, of which WB writes ``upper``, or ``second`` shifted by ``shamt``.
+            members["mult"] = Out(MultCtrl)
         if config.mac_load_pair:
-            #: first, second: Sums of a Mac&Load of two products; the first is 0 for other instructions.
+            #: first, second: Sums of a Mac&Load of two products, or second that of a product of half-words; the
+            #:   first is 0 for other instructions.
             members |= {"first": Out(32), "second": Out(32)}
         all_members = IdExSignature(config).members
         members |= {name: all_members[name] for name in self.shared(config)}

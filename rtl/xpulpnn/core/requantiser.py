@@ -1,5 +1,8 @@
 """Second half of pv.rq: shift, clip and insert (guide, "Requantisation")."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
@@ -144,23 +147,32 @@ class Requantiser(Component):
             zero.eq(self.zero.as_signed()),
             moved.eq(whole ^ zero ^ carries),
         ]
-        high, low = signals(1, "high low")
-        lane_value = Signal(WIDEST)
-        to_signed, below = self.ctrl.to_signed, moved[-1]
-        with m.Switch(self.ctrl.fmt):
-            for fmt in self.formats:
-                *lower, top = moved[: fmt.width]
-                beyond = moved[fmt.width : REACH]
-                code = Cat(
-                    ((bit | high) & ~low for bit in lower), Mux(to_signed, (top & ~high) | low, (top | high) & ~low)
-                )
-                with m.Case(fmt):
-                    m.d.comb += [
-                        high.eq((above & ~negative) | (~below & (beyond.any() | (top & to_signed)))),
-                        low.eq(Mux(above, negative, below & ~(to_signed & top & beyond.all()))),
-                        lane_value.eq(code.replicate(WIDEST // fmt.width)),
-                        crumbs.eq(_crumbs(one_lane, fmt)),
-                    ]
+        # what the format chooses is known early, so that bits meet masks, not multiplexers
+        high, low, fits, below = *signals(1, "high low fits"), moved[-1]
+        lane_value, code, tops = signals(WIDEST, "lane_value code tops")
+        outside = Signal(REACH)
+        codes: list[Value] = []
+        for fmt in self.formats:
+            lanes, chosen = WIDEST // fmt.width, self.ctrl.fmt == fmt
+            is_sign = chosen & self.ctrl.to_signed
+            codes.append(moved[: fmt.width].replicate(lanes) & chosen.replicate(WIDEST))
+            with m.If(chosen):
+                m.d.comb += [
+                    outside[fmt.width :].eq(-1),
+                    outside[fmt.width - 1].eq(self.ctrl.to_signed),
+                    tops.eq(Cat(Const(0, fmt.width - 1), is_sign).replicate(lanes)),
+                    crumbs.eq(_crumbs(one_lane, fmt)),
+                ]
+        m.d.comb += [
+            code.eq(reduce(or_, codes)),
+            # bits that equal the sign in a number that fits; below the unsigned numbers is all that is negative
+            high.eq(Mux(above, ~negative, ~below & (moved[:REACH] & outside).any())),
+            low.eq(Mux(above, negative, below & (~self.ctrl.to_signed | (~moved[:REACH] & outside).any()))),
+            fits.eq(~high & ~low),
+            lane_value.eq(
+                (code & fits.replicate(WIDEST)) | (~tops & high.replicate(WIDEST)) | (tops & low.replicate(WIDEST))
+            ),
+        ]
         return lane_value
 
     def _shift(self, m: Module, word: Value, length: int, sign: Value | None = None) -> tuple[Signal, Signal]:

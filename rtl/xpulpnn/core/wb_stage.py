@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import CoreConfig
+from xpulpnn.core.mult import MultOp
 from xpulpnn.core.pipeline import PLACES_TOP, ZERO, ExWbSignature, WbSignature
 from xpulpnn.core.requantiser import ZERO_BITS, RequantiseCtrl, Requantiser
 from xpulpnn.isa.machine import FIRST_PARAMETER
@@ -68,7 +69,9 @@ class WbStage(Component):
                 m.d.sync += wb.addr.eq(ex.wb_addr)
                 if self.config.mac_load:
                     is_late = ex.wb_base | ex.pair if self.config.mac_load_pair else ex.wb_base
-                    m.d.sync += shows_base.eq(is_late | ex.high if self.config.multiplies_by_dotp else is_late)
+                    if self.config.multiplies_by_dotp:
+                        is_late |= ex.mult.op == MultOp.HIGH
+                    m.d.sync += shows_base.eq(is_late)
             with m.If(keeps_old):
                 m.d.sync += [old.eq(ex.old), old_addr.eq(ex.ex_addr)]
             if self.config.mac_load_pair:
@@ -86,9 +89,10 @@ class WbStage(Component):
             m.d.sync += fails
         with m.Elif(self.lsu_done):
             m.d.sync += leaves
+        arrived = Signal(32, name="arrived") if self.config.requantise_exact else wb.data
         m.d.comb += [
             keeps_old.eq(ex.access & ex.ex_we),
-            wb.data.eq(self.lsu_rdata),
+            arrived.eq(self.lsu_rdata),
             self.wb_write.eq(wb.we & self.lsu_done),
             self.wb_wdata.eq(Mux(restores, old, wb.data)),
         ]
@@ -97,9 +101,11 @@ class WbStage(Component):
             is_base = nn_pending & ~wb.pair if self.config.mac_load_pair else nn_pending
             m.d.comb += [self.wb_is_base.eq(is_base), self.nn_we.eq(nn_pending & self.lsu_done)]
             with m.If(shows_base):
-                m.d.comb += wb.data.eq(base)
+                m.d.comb += arrived.eq(base)
+        if self.config.multiplies_by_dotp:
+            self._shift_product(m, arrived)
         if self.config.requantise:
-            self._requantise(m, base, old)
+            self._requantise(m, base, old, arrived)
         if self.config.requantise_exact:
             m.d.comb += self.summand_pending.eq(nn_pending & (self.nn_addr == FIRST_PARAMETER + 1))
         if self.config.performance_counters:
@@ -124,7 +130,8 @@ class WbStage(Component):
             with m.If(ex.valid & ex.requantise.valid):
                 m.d.sync += old.eq(ex.old)
         if self.config.multiplies_by_dotp:
-            late |= ex.high
+            late |= ex.mult.op == MultOp.HIGH
+            has_second |= ex.mult.op == MultOp.HALF
         if self.config.has_whole_products:
             word |= ex.upper
         with m.If(ex.valid & late):
@@ -134,7 +141,22 @@ class WbStage(Component):
         with m.If(ex.valid & ex.nn_we):
             m.d.sync += self.nn_addr.eq(ex.nn_addr)
 
-    def _requantise(self, m, total, old):
+    def _shift_product(self, m, arrived):
+        """The sum of a product of half-words, which is shifted here."""
+        ex = self.ex
+        shifts, is_signed = signals(1, "shifts is_signed")
+        places = Signal.like(ex.shamt, name="product_places")
+        with m.If(self.ex_ready):
+            m.d.sync += shifts.eq(ex.valid & (ex.mult.op == MultOp.HALF))
+            with m.If(ex.valid & (ex.mult.op == MultOp.HALF)):
+                m.d.sync += [is_signed.eq(ex.mult.a_signed), places.eq(ex.shamt)]
+        word = Signal(32, name="product")
+        m.d.comb += word.eq(self.wb.odd & shifts.replicate(32))
+        filled = Cat(word, (word[-1] & is_signed).replicate(32))
+        with m.If(shifts):
+            m.d.comb += arrived.eq(filled >> places)
+
+    def _requantise(self, m, total, old, arrived):
         m.submodules.requantiser = requantiser = Requantiser(self.config)
         ex = self.ex
         ctrl = Signal(RequantiseCtrl, name="requantise")
@@ -153,8 +175,12 @@ class WbStage(Component):
             requantiser.sum.eq(total),
             requantiser.old.eq(old),
         ]
-        with m.If(ctrl.valid):
-            m.d.comb += self.wb.data.eq(requantiser.result)
+        if self.config.requantise_exact:
+            # the last result of all, which is 0 for other instructions
+            m.d.comb += self.wb.data.eq((arrived & ~ctrl.valid.replicate(32)) | requantiser.result)
+        else:
+            with m.If(ctrl.valid):
+                m.d.comb += self.wb.data.eq(requantiser.result)
 
     def _scale(self, m, requantiser, places, total):
         """Register what only the exact form has; returns places and sum with it."""

@@ -34,6 +34,21 @@ class FmtField(enum.IntEnum, shape=2):
     H, B, N, C = (fmt.value for fmt in ElemFmt)
 
 
+class ArrayFormat(data.Struct):
+    """Format and signs of an array's factors, as it needs them first: a bit per element format, by its number."""
+
+    chosen: len(ElemFmt)  #: The format; of all these bits one or none is set.
+    #: a_signed, b_signed: The same, if the elements of factor a / b are signed, else 0.
+    a_signed: len(ElemFmt)
+    b_signed: len(ElemFmt)
+
+    @staticmethod
+    def fields(fmt: ElemFmt, a_signed: bool, b_signed: bool) -> dict[str, int]:
+        """Fields for a format with signs."""
+        bit = 1 << fmt.value
+        return {"chosen": bit, "a_signed": bit * a_signed, "b_signed": bit * b_signed}
+
+
 class DotpCtrl(data.Struct):
     """Control word of :class:`~xpulpnn.dotp.unit.DotpUnit`."""
 

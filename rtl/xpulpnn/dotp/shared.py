@@ -1,14 +1,17 @@
 """Dot product of several element formats on one multiplier array."""
 
+from collections.abc import Callable
 from functools import reduce
 from itertools import chain
 from operator import add
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.lib.wiring import Member
 
 from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.arith.prefix_adder import GROUP, PrefixAdder
-from xpulpnn.component import Component, In, Out, follow_case, signals
+from xpulpnn.component import Component, In, Out, signals
+from xpulpnn.config import DotpConfig
 from xpulpnn.dotp.ctrl import signed_offset
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import XLEN
@@ -21,6 +24,10 @@ def block_mask(fmt: ElemFmt, row: int, side: int) -> int:
     """
     lane = side // fmt.width - 1 - row // fmt.width
     return ((1 << fmt.width) - 1) << (lane * fmt.width)
+
+
+Choice = tuple[Signal, Value]
+"""A signal and its value in a format."""
 
 
 class DotpShared(Component):
@@ -38,20 +45,28 @@ class DotpShared(Component):
     handled by inverted product bits and a constant row, as in the regions. Combinational, no state.
     """
 
-    fmt: In(ElemFmt)  #: Element format.
-    #: a, b: Packed factors.
-    a: In(XLEN)
-    b: In(XLEN)
-    #: a_signed, b_signed: Signs of their elements.
-    a_signed: In(1)
-    b_signed: In(1)
-    acc: In(XLEN)  #: Addend.
-    result: Out(XLEN)  #: Low word of the sum.
-
     group = GROUP  # places that the adder joins before its network
 
     # config (DotpConfig): Its ``widths`` are the formats of the array. The masks isolate unused blocks, whatever
     # ``isolation`` says.
+    def __init__(self, config: DotpConfig) -> None:
+        ports = {
+            "fmt": In(ElemFmt),  #: Element format.
+            #: a, b: Packed factors.
+            "a": In(XLEN),
+            "b": In(XLEN),
+            #: a_signed, b_signed: Signs of their elements.
+            "a_signed": In(1),
+            "b_signed": In(1),
+            "acc": In(XLEN),  #: Addend.
+            "result": Out(XLEN),  #: Low word of the sum.
+        }
+        super().__init__(config, self.ports(ports))
+
+    def ports(self, ports: dict[str, Member]) -> dict[str, Member]:
+        """The ports of this structure."""
+        return ports
+
     @property
     def side(self) -> int:
         """Bits of an array: the widest element width."""
@@ -60,37 +75,51 @@ class DotpShared(Component):
     def _build(self, m):
         side, digit = self.side, min(self.config.widths)
         total, addend, offset = signals(XLEN + side - digit, "total addend offset")
-        signs = self.signs()
-        each = [f"{group}_" for group in range(len(signs))] if len(signs) > 1 else [""]
+        count = len(self.signs(ElemFmt.B))
+        each = [f"{group}_" for group in range(count)] if count > 1 else [""]
         inverted = [[Signal(side, name=f"inverted_{one}{row}") for row in range(side)] for one in each]
-        with m.Switch(self.fmt):
-            for fmt in self.config.formats:
-                weight = side - fmt.width
-                with m.Case(fmt):
-                    m.d.comb += [
-                        addend.eq(self.acc << weight),
-                        offset.eq(signed_offset(fmt, self.a_signed, self.b_signed) << weight),
-                        self.result.eq(total[weight : weight + XLEN]),
-                    ]
-                    tops = sum(1 << position for position in range(fmt.width - 1, side, fmt.width))
-                    for (a_signed, b_signed), rows in zip(signs, inverted, strict=True):
-                        for row, invert in enumerate(rows):
-                            mask = Const(block_mask(fmt, row, side), side)
-                            by_a = a_signed.replicate(side) & tops
-                            by_b = b_signed.replicate(side)
-                            m.d.comb += invert.eq((by_a ^ by_b if tops >> row & 1 else by_a) & mask)
+
+        def weight(fmt: ElemFmt) -> int:
+            return side - fmt.width
+
+        def inversions(fmt: ElemFmt) -> list[Choice]:
+            found: list[Choice] = []
+            tops = sum(1 << position for position in range(fmt.width - 1, side, fmt.width))
+            for (a_signed, b_signed), rows in zip(self.signs(fmt), inverted, strict=True):
+                for row, invert in enumerate(rows):
+                    mask = Const(block_mask(fmt, row, side), side)
+                    by_a = a_signed.replicate(side) & tops
+                    by_b = b_signed.replicate(side)
+                    found.append((invert, (by_a ^ by_b if tops >> row & 1 else by_a) & mask))
+            return found
+
+        self.choose(m, lambda fmt: [(addend, self.acc << weight(fmt))])
+        self.choose(m, lambda fmt: [(offset, signed_offset(fmt, *self.format_signs(fmt)) << weight(fmt))], signs=True)
+        self.choose(m, lambda fmt: [(self.result, total[weight(fmt) : weight(fmt) + XLEN])])
+        self.choose(m, inversions, signs=True)
         arrays: list[list[Value]] = []
         for group in range(XLEN // side):
             arrays.append([])
             for place, row in enumerate(self.product_rows(m, group)):
                 signed_row = Signal(place + side, name=f"signed_row_{group}_{place}")
-                m.d.comb += signed_row.eq((row ^ inverted[group % len(signs)][place]) << place)
+                m.d.comb += signed_row.eq((row ^ inverted[group % count][place]) << place)
                 arrays[-1].append(signed_row)
         self.add_rows(m, arrays, offset, addend, total)
 
-    def signs(self) -> list[tuple[Value, Value]]:
-        """Signs of the two factors, for all arrays or for each."""
-        return [(self.a_signed, self.b_signed)]
+    def choose(self, m: Module, of: Callable[[ElemFmt], list[Choice]], *, signs: bool = False) -> None:
+        """Let signals have their values in the format; ``signs`` if these are 0 without signs."""
+        with m.Switch(self.fmt):
+            for fmt in self.config.formats:
+                with m.Case(fmt):
+                    m.d.comb += [target.eq(value) for target, value in of(fmt)]
+
+    def format_signs(self, fmt: ElemFmt) -> tuple[Value, Value]:
+        """Signs of the two factors in a format."""
+        return self.a_signed, self.b_signed
+
+    def signs(self, fmt: ElemFmt) -> list[tuple[Value, Value]]:
+        """The same for all arrays, or for each."""
+        return [self.format_signs(fmt)]
 
     def add_rows(self, m: Module, arrays: list[list[Value]], offset: Signal, addend: Signal, total: Signal) -> None:
         """Add the rows of all arrays and two more."""
@@ -110,8 +139,7 @@ class DotpShared(Component):
         if complement is not None:
             m.d.comb += adder.complement.eq(complement)
         wanted = Signal.like(total, name="wanted")
-        bits = {fmt: XLEN + self.side - fmt.width for fmt in self.config.formats}
-        follow_case(m, wanted, self.fmt, {fmt: (1 << width) - 1 for fmt, width in bits.items()})
+        self.choose(m, lambda fmt: [(wanted, Const((1 << XLEN + self.side - fmt.width) - 1, len(wanted)))])
         m.d.comb += [adder.a.eq(partial & wanted), adder.b.eq(carry & wanted), total.eq(adder.result)]
         return wanted
 
@@ -120,12 +148,15 @@ class DotpShared(Component):
         side, digit = self.side, min(self.config.widths)
         a, b = self.a.word_select(group, side), self.b.word_select(group, side)
         factors = [Signal(side, name=f"a_{group}_{number}") for number in range(side // digit)]
-        with m.Switch(self.fmt):
-            for fmt in self.config.formats:
-                lanes = [a.word_select(lane, fmt.width) for lane in range(side // fmt.width)]
-                with m.Case(fmt):
-                    for number, factor in enumerate(factors):
-                        m.d.comb += factor.eq(Cat(*reversed(lanes)) & block_mask(fmt, number * digit, side))
+
+        def masked(fmt: ElemFmt) -> list[Choice]:
+            lanes = [a.word_select(lane, fmt.width) for lane in range(side // fmt.width)]
+            return [
+                (factor, Cat(*reversed(lanes)) & block_mask(fmt, number * digit, side))
+                for number, factor in enumerate(factors)
+            ]
+
+        self.choose(m, masked)
         rows: list[Signal] = []
         for position in range(side):
             row = Signal(side, name=f"row_{group}_{position}")

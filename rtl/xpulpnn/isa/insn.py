@@ -15,6 +15,14 @@ MAC_LOAD_OPS = NN_FORM_OPS | PAIR_OPS | {"pv.cusdot"}
 EXACT_OPS = frozenset({"pv.rqxu", "pv.rqxs"})  # Requantisation with a product of 64 bits.
 REQUANTISE_OPS = frozenset({"pv.rqu", "pv.rqs"}) | EXACT_OPS
 DOT_PRODUCT_OPS = frozenset(f"pv.{form}dot{signs}" for form in ("", "s") for signs in ("up", "usp", "sp"))
+HIGH_PRODUCT_OPS = frozenset({"mulh", "mulhsu", "mulhu"})
+HALF_PRODUCT_OPS = frozenset(  # products of half-words, which are shifted
+    f"{stem}{half}{sign}N{rounds}"
+    for stem in ("mul", "mac")
+    for half in ("", "hh")
+    for sign in "us"
+    for rounds in ("", "R")
+)
 _KINDS = {
     "is_load": LOAD_OPS,
     "is_store": STORE_OPS,
@@ -24,7 +32,8 @@ _KINDS = {
     "is_nn_form": NN_FORM_OPS,
     "is_pair": PAIR_OPS,
     "uses_dotp": DOT_PRODUCT_OPS | MAC_LOAD_OPS,
-    "multiplies_high": frozenset({"mulh", "mulhsu", "mulhu"}),
+    "multiplies_high": HIGH_PRODUCT_OPS,
+    "multiplies_late": HIGH_PRODUCT_OPS | HALF_PRODUCT_OPS,
     "divides": frozenset({"div", "divu", "rem", "remu"}),
     "requantises": REQUANTISE_OPS,
     "is_exact": EXACT_OPS,
@@ -91,6 +100,8 @@ class Insn:
     is_pair: bool = field(init=False, repr=False, compare=False)
     uses_dotp: bool = field(init=False, repr=False, compare=False)  #: The dot-product unit computes its result.
     multiplies_high: bool = field(init=False, repr=False, compare=False)  #: The upper half of a product is written.
+    #: multiplies_late: That, or a shifted product of half-words: on the arrays of dot products WB writes it.
+    multiplies_late: bool = field(init=False, repr=False, compare=False)
     divides: bool = field(init=False, repr=False, compare=False)  #: The divider computes its result.
     #: reloads_other: It is a Mac&Load that reloads the activation it does not use: both update bits are set.
     reloads_other: bool = field(init=False, repr=False, compare=False)

@@ -111,10 +111,10 @@ class Cost(Enum):
         self.meaning = meaning
 
     MULTIPLY_HIGH = 4, WaitCause.MULTICYCLE, "mulh, mulhsu, mulhu, unless the multiplier has products of 64 bits"
-    MULTIPLY_HIGH_USE = (
+    PRODUCT_USE = (
         1,
         WaitCause.LOAD_USE,
-        "the next instruction uses the result of a mulh* on the arrays of dot products",
+        "the next instruction uses a mulh* or a shifted product of half-words made on the arrays of dot products",
     )
     MISALIGNED_ACCESS = 1, WaitCause.MISALIGNED, "load or store across a word boundary"
     LOAD_USE = 1, WaitCause.LOAD_USE, "the next instruction uses the loaded value"

@@ -51,12 +51,12 @@ def _result(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str,
     if insn.requantises:
         return sums | batches.unscaled(insn, operands)
     words = batches.value_of_rd(insn, effects, operands)
-    # an upper word that WB writes leaves by a port of its own
-    return sums | ({"upper": words["result"]} if _is_late(insn) else words)
+    # what WB writes leaves by ports of its own
+    return sums | (batches.late_product(insn, words, operands) if _is_late(insn) else words)
 
 
 def _is_late(insn: Insn) -> bool:
-    return insn.multiplies_high and configuration().multiplies_by_dotp
+    return insn.multiplies_late and configuration().multiplies_by_dotp
 
 
 async def _load_second_activations(dut: Dut, rng: Random) -> U32:

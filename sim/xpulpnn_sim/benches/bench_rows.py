@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpulpnn.isa.formats import Op2Mode
-from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.insn import HALF_PRODUCT_OPS, Insn
 from xpulpnn.isa.machine import WORD_MASK, XLEN
 from xpulpnn.isa.table import find
 from xpulpnn_sim.benches.batches import Batch, with_latency
@@ -22,7 +22,7 @@ from xpulpnn_sim.benches.cadence import Dut, Scoreboard, run_vectors, start
 from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.reference.golden.dotp import widened
 from xpulpnn_sim.reference.golden.effects import I64, IMMEDIATES, U32, Effects, Sources, immediate
-from xpulpnn_sim.reference.golden.execute import execute
+from xpulpnn_sim.reference.golden.execute import execute, half_product_sum
 from xpulpnn_sim.reference.golden.scalar import offset
 from xpulpnn_sim.reference.stimuli import element_width, instruction_words, operand_columns, random_words
 
@@ -91,7 +91,7 @@ def operands_of(insn: Insn, src: Sources) -> OperandColumns:
     if insn.is_jump:
         return operands | {"op_a": src.pc, "op_b": np.full_like(src.word, src.length)}
     if insn.is_mac_load:
-        return operands | {"op_b": src.rs2 if insn.is_pair else np.full_like(src.word, _MAC_LOAD_STEP)}
+        return operands | {"op_b": np.full_like(src.word, _MAC_LOAD_STEP)}
     if insn.requantises and configuration().requantise_exact:
         # the exact form has the sum of rs1 and the summand, and what says shift and zero point
         exact = {"op_a": src.rs1 + src.wgt, "op_b": src.rs2}
@@ -120,33 +120,46 @@ def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
     elif insn.is_mac_load:
         first, second = src.wgt, src.act if insn.op == "pv.mlsdot" else src.rs2
     form, a_signed, b_signed = _multiplied(insn)
+    if insn.is_pair:
+        form = _LOWER_FORM | _UPPER_FORM
+    fmt = insn.fmt.value if insn.uses_dotp and insn.fmt is not None else 0
+    if insn.uses_dotp:
+        a_signed, b_signed = (insn.b_signed, insn.a_signed) if insn.is_pair else (insn.a_signed, insn.b_signed)
+    decoded = (1 | a_signed << _SIGNS_AT[0] | b_signed << _SIGNS_AT[1]) << fmt
     held = {
         "dotp_form": form,
-        "dotp_fmt": insn.fmt.value if insn.uses_dotp and insn.fmt is not None else 0,
-        "dotp_a_signed": (insn.b_signed if insn.is_pair else insn.a_signed) if insn.uses_dotp else a_signed,
-        "dotp_b_signed": (insn.a_signed if insn.is_pair else insn.b_signed) if insn.uses_dotp else b_signed,
+        "dotp_format": decoded,
+        "dotp2_format": decoded if form else 0,
+        "dotp_fmt": fmt,
+        "dotp_a_signed": a_signed,
+        "dotp_b_signed": b_signed,
         "pair": insn.is_pair,
     }
     columns = {name: np.full_like(src.word, value) for name, value in held.items()}
     # where they mean nothing they are anything
     columns["nn_kappa"], columns["nn_lambda"] = (src.act, src.wgt) if insn.requantises else (src.loaded, ~src.loaded)
     factors = {"rs1": first, "rs2": second, "rd": src.rd, "dotp_a": first, "dotp_b": second}
+    factors |= {"second_sum": src.rs2 if insn.is_pair else ~src.loaded}
+    if insn.op in HALF_PRODUCT_OPS:
+        factors["unshifted"] = half_product_sum(insn, src)
     factors |= {"word": src.wgt, "act2": src.act2, "later_pair": src.word >> np.uint32(20) & np.uint32(1)}
     return operands | columns | factors | _requantised(insn, src)
 
 
-_WORD_FORM, _LOWER_FORM, _UPPER_FORM = 1, 2, 4
+_SIGNS_AT = 4, 8  # bits of decoded formats of signed factors
+_SCALAR_FORM, _WORD_FORM, _LOWER_FORM, _UPPER_FORM = 1, 2, 4, 8
+_WHOLE_FORM = _SCALAR_FORM | _WORD_FORM | _LOWER_FORM | _UPPER_FORM
 _HIGH_SIGNS = {"mulh": (True, True), "mulhsu": (True, False), "mulhu": (False, False)}
 
 
 def _multiplied(insn: Insn) -> tuple[int, bool, bool]:
     """Form of a multiplication, 0 for others, and the signs of its factors."""
     if insn.requantises:
-        return _WORD_FORM, insn.is_exact, insn.is_exact
+        return _WHOLE_FORM, insn.is_exact, insn.is_exact
     if insn.op in {"mul", "mac", "msu", *_HIGH_SIGNS}:
-        return _WORD_FORM, *_HIGH_SIGNS.get(insn.op, (False, False))
+        return _WHOLE_FORM, *_HIGH_SIGNS.get(insn.op, (False, False))
     if half := re.fullmatch("(mul|mac)(hh)?([su])NR?", insn.op):
-        return _UPPER_FORM if half[2] else _LOWER_FORM, half[3] == "s", half[3] == "s"
+        return _SCALAR_FORM | (_UPPER_FORM if half[2] else _LOWER_FORM), half[3] == "s", half[3] == "s"
     return 0, False, False
 
 
@@ -209,10 +222,14 @@ def array_expectation(insn: Insn, effects: Effects, operands: OperandColumns) ->
     words = product_expectation(insn, effects, operands)
     if insn.requantises:
         words["second"] = words["result"]
-    word = words.get("result")
-    if word is not None and (insn.uses_dotp or insn.multiplies_high):
-        return {"first" if insn.uses_dotp else "upper": word}
-    return words
+    if insn.multiplies_late:
+        return late_product(insn, words, operands)
+    return {"first": words["result"]} if insn.uses_dotp else words
+
+
+def late_product(insn: Insn, words: dict[str, U32], operands: OperandColumns) -> dict[str, U32]:
+    """Outputs for a product that WB writes: its upper word, or the sum that is shifted there."""
+    return {"upper": words["result"]} if insn.multiplies_high else {"second": operands["unshifted"]}
 
 
 Expectation = Callable[[Insn, Effects, OperandColumns], dict[str, U32]]

@@ -268,8 +268,8 @@ def execution_cycles(item: Retired, config: CoreConfig) -> int:
 
 
 def _writes_late(insn: Insn, config: CoreConfig) -> bool:
-    high = insn.op in HIGH_WORD_OPS and config.multiplies_by_dotp
-    return insn.is_load or insn.requantises or insn.is_pair or high
+    late = insn.multiplies_late and config.multiplies_by_dotp
+    return insn.is_load or insn.requantises or insn.is_pair or late
 
 
 def _moves_base_late(insn: Insn) -> bool:

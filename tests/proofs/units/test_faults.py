@@ -65,8 +65,8 @@ def test_mult():
 def test_products_on_arrays():
     found = OCCURRING["mult"](preset("xpulpnn3")).situations
     forms = {next(iter(one.values["dotp_form"])): set(one.outputs or ()) for one in found}
-    # lanes, words, and both halves
-    assert forms.keys() == {0, 1, 2, 4}
+    # lanes, both halves, those of pairs, and words
+    assert forms.keys() == {0, 0b0101, 0b1001, 0b1100, 0b1111}
     assert {output for one in found for output in one.outputs or ()} == {"first", "second", "result", "upper"}
     wide = OCCURRING["mult"](replace(preset("xpulpnn3"), multiplier="booth")).situations
     assert {tuple(one.values["start"]) for one in wide} == {(1,)}

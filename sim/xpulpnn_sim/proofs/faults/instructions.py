@@ -143,8 +143,8 @@ INSTRUCTION_FAULTS = (
         "the factors' signs are swapped",
         IdStage,
         {
-            "id_ex.dotp_a_signed": lambda _, u: u("dotp_ctrl.b_signed"),
-            "id_ex.dotp_b_signed": lambda _, u: u("dotp_ctrl.a_signed"),
+            "dotp_ctrl.a_signed": lambda _, u: u("decoder.ctrl.ex.dotp.b_signed"),
+            "dotp_ctrl.b_signed": lambda _, u: u("decoder.ctrl.ex.dotp.a_signed"),
         },
         "pv.dotusp.h",
     ),
@@ -221,11 +221,13 @@ PAIR_FAULTS = (
         "jalr",
     ),
     CoreFault("the second product is of the first pair", NnRf, {"act2": lambda _, u: u(".nn_act1")}, "pv.mlsduosp.b"),
-    CoreFault("the second sum goes on from the first", ExStage, {"mult.op_b": lambda _, u: u("op_c")}, "pv.mlsduoup.n"),
+    CoreFault(
+        "the second sum goes on from the first", ExStage, {"mult.second_sum": lambda _, u: u("op_c")}, "pv.mlsduoup.n"
+    ),
     CoreFault(
         "the base of two products moves by the second sum",
         ExStage,
-        {".step_or_op_b": lambda _, u: u("op_b")},
+        {"alu.op_b": lambda right, u: Mux(u("pair"), u("second_sum"), right)},
         "pv.mlsduoup.h",
     ),
     CoreFault("both sums are the first", WbStage, {"wb.odd": lambda _, u: u("ex.first")}, "pv.mlduosp.c"),

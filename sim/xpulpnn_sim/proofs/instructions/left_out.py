@@ -78,32 +78,48 @@ def scaled_product(pins: Pins, z: Integers) -> list[int]:
     return z.multiply(x, y)
 
 
+def _decoded(bits: Word, z: Integers) -> tuple[Pins, int]:
+    """Format and signs of an array out of its bits per format, and whether the bits are those of one format."""
+    formats = [*ElemFmt]
+    chosen, *signed = (bits[place : place + len(formats)] for place in range(0, len(bits), len(formats)))
+    number = [z.is_true([chosen[fmt.value] for fmt in formats if fmt.value >> bit & 1]) for bit in range(2)]
+    signs = [z.is_true(one) for one in signed]
+    expected = [z.equal(unsigned(number), constant(fmt.value)) for fmt in formats]
+    wanted = [*expected, *(z.graph.and_(one, sign) for sign in signs for one in expected)]
+    pins = {"fmt": number, "a_signed": signs[:1], "b_signed": signs[1:]}
+    return pins, z.equal(unsigned(bits), unsigned(wanted))
+
+
 def array_products(pins: Pins, z: Integers, *, lanes: bool) -> dict[str, list[int]]:
     """Outputs of arrays that make both dot products, with ``lanes``, or products of words and half-words."""
-    common = {name: pins[f"dotp_{name}"] for name in ("fmt", "a_signed", "b_signed", "accumulate")}
-    word, lower, upper = pins["dotp_form"]
+    told = {name: _decoded(pins[f"{name}_format"], z) for name in ("dotp", "dotp2")}
+    scalar, word, lower, upper = pins["dotp_form"]
+    both = z.graph.and_(lower, upper)
     if lanes:
-        both = {"first": ("dotp_a", "op_c"), "second": ("act2", "op_b")}
+        sums = {"first": ("dotp", "dotp_a", "op_c"), "second": ("dotp2", "act2", "second_sum")}
+        added = {"accumulate": pins["dotp_accumulate"]}
         found = {
-            name: unsigned(dot_product({**common, "rs1": pins[one], "rs2": pins["dotp_b"], "rd": pins[old]}, z))
-            for name, (one, old) in both.items()
+            name: unsigned(
+                dot_product({**told[unit][0], **added, "rs1": pins[one], "rs2": pins["dotp_b"], "rd": pins[old]}, z)
+            )
+            for name, (unit, one, old) in sums.items()
         }
-        is_right = z.is_true([word, lower, upper]) ^ 1
-        return {name: low(z.choose(is_right, sums, constant(0)), XLEN) for name, sums in found.items()}
+        is_right = {"first": word ^ 1, "second": z.graph.and_(scalar ^ 1, both)}
+        is_right = {name: z.graph.and_(is_right[name], told[sums[name][0]][1]) for name in found}
+        return {name: low(z.choose(is_right[name], total, constant(0)), XLEN) for name, total in found.items()}
+    common = told["dotp2"][0]
     (signed,), (other_signed,) = common["a_signed"], common["b_signed"]
-    (accumulate,), (subtract,), (rounds,), (shifts,) = (
-        pins[name] for name in ("accumulate", "subtract", "round", "a_signed")
-    )
+    (accumulate,), (subtract,), (rounds,) = (pins[name] for name in ("accumulate", "subtract", "round"))
     old = z.choose(accumulate, unsigned(pins["op_c"]), constant(0))
     total = half = constant(0)
     if word != FALSE:
         whole = z.multiply(z.extended(pins["dotp_a"], signed), z.extended(pins["dotp_b"], other_signed))
         summand = old
         if "requantise" in pins:
-            scaled = z.graph.and_(pins["requantise"][0], shifts ^ 1)
+            scaled = z.graph.and_(pins["requantise"][0], pins["a_signed"][0] ^ 1)
             summand = z.choose(scaled, unsigned(pins["nn_lambda"]), old)
         total = z.choose(subtract, z.subtract(summand, whole), z.add(summand, whole))
-    if lower != FALSE or upper != FALSE:
+    if word != TRUE:
         halves = [
             z.right(unsigned(pins[name]), z.choose(upper, constant(_HALF), constant(0)))
             for name in ("dotp_a", "dotp_b")
@@ -111,13 +127,15 @@ def array_products(pins: Pins, z: Integers, *, lanes: bool) -> dict[str, list[in
         x, y = (z.extended(low(one, _HALF), signed) for one in halves)
         amount = unsigned(pins["shamt"])
         rounding = z.right(z.left(z.choose(rounds, constant(1), constant(0)), amount), constant(1))
-        narrow = low(z.add(z.add(old, z.multiply(x, y)), rounding), XLEN)
-        half = z.right(z.extended(narrow, shifts), amount)
-    is_right = z.equal(unsigned(common["fmt"]), constant(ElemFmt.H.value))
-    total, half = (z.choose(is_right, one, constant(0)) for one in (total, half))
+        half = z.add(z.add(old, z.multiply(x, y)), rounding)
+    same = z.equal(unsigned(pins["dotp_format"]), unsigned(pins["dotp2_format"]))
+    is_right = z.graph.and_(scalar, z.equal(unsigned(common["fmt"]), constant(ElemFmt.H.value)))
+    is_right = z.graph.and_(is_right, z.graph.and_(same, told["dotp2"][1]))
+    of_words, of_halves = z.graph.and_(is_right, both), z.graph.and_(is_right, both ^ 1)
+    total, half = z.choose(of_words, total, constant(0)), z.choose(of_halves, half, constant(0))
     return {
-        "result": low(z.choose(word, total, half), XLEN),
-        "second": low(total, XLEN),
+        "result": low(total, XLEN),
+        "second": low(z.choose(word, total, half), XLEN),
         "upper": low(z.right(total, constant(XLEN)), XLEN),
     }
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.proofs.engine import algebra
 from xpulpnn_sim.proofs.engine.adders import AdderGraph
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word, literals_of
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word
 from xpulpnn_sim.proofs.engine.integers import Integers, Number, constant, low, unsigned
 from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, ProvenUnit
 from xpulpnn_sim.reference.golden.dotp import unpack
@@ -163,18 +163,28 @@ def _column(words: NDArray[np.uint32], place: int) -> int:
 ARRAY_CLAIMS = "two sums of products"
 
 
+def array_format(fmt: ElemFmt, *signs: int) -> dict[str, list[int]]:
+    """Ports with format and signs of both units: a bit per format, then the same for each factor with a sign."""
+    bits = [sign if each is fmt else FALSE for sign in (TRUE, *signs) for each in ElemFmt]
+    return dict.fromkeys(("dotp_format", "dotp2_format"), bits)
+
+
 def array_claims(unit: ProvenUnit) -> list[Claim]:
     """Both dot products of a unit that multiplies words on the same arrays."""
 
     def wrong(fmt: ElemFmt, signs: Signs, timeout_s: float) -> str:
-        graph, names = AdderGraph(), ("dotp_a", "act2", "dotp_b", "op_b", "op_c")
+        graph, names = AdderGraph(), ("dotp_a", "act2", "dotp_b", "second_sum", "op_c")
         words, accumulate = {name: graph.inputs(_WORD) for name in names}, graph.input()
-        # neither a form nor a control word of a multiplication
-        told = {"dotp_form": [FALSE] * 3, "requantise": [FALSE], "ctrl": unit.control({}), "pair": [TRUE]}
-        told |= {"dotp_fmt": literals_of(int(fmt), 2), "dotp_accumulate": [accumulate]}
-        told |= {"dotp_a_signed": [int(signs.a)], "dotp_b_signed": [int(signs.b)]}
+        # the form of a pair, and no control word of a multiplication
+        told = {
+            "dotp_form": [FALSE, FALSE, TRUE, TRUE],
+            "requantise": [FALSE],
+            "ctrl": unit.control({}),
+            "pair": [TRUE],
+        }
+        told |= {"dotp_accumulate": [accumulate], **array_format(fmt, int(signs.a), int(signs.b))}
         cycle = unit.cycle(graph, {**words, **told})
-        for name, factor, old in (("first", "dotp_a", "op_c"), ("second", "act2", "op_b")):
+        for name, factor, old in (("first", "dotp_a", "op_c"), ("second", "act2", "second_sum")):
             given = {"rs1": words[factor], "rs2": words["dotp_b"], "rd": words[old], "accumulate": accumulate}
             one = DotpOperation(graph=graph, fmt=fmt, signs=signs, **given, result=cycle.port(name), holds=True)
             found = algebra.prove(graph, one.result, one.definition(), timeout_s=timeout_s)

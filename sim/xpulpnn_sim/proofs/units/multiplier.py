@@ -20,12 +20,13 @@ A multiplier of 64 bits has the whole product as one polynomial modulo ``2**64``
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
+from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.proofs.engine import algebra
 from xpulpnn_sim.proofs.engine.adders import AdderGraph
 from xpulpnn_sim.proofs.engine.algebra import Polynomial
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
-from xpulpnn_sim.proofs.units.dotp import ARRAY_CLAIMS, array_claims
+from xpulpnn_sim.proofs.units.dotp import ARRAY_CLAIMS, array_claims, array_format
 from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, ProvenUnit, Words, shown
 
 _MUL, _REQUANTISE, _EXACT = "mul", "pv.rq*, kappa * x + lambda", "pv.rqx*, kappa * x in 64 bits"
@@ -46,10 +47,10 @@ def on_arrays(unit: ProvenUnit) -> bool:
 
 def _array_ports(ctrl: Mapping[str, int | Sequence[int]]) -> dict[str, Sequence[int]]:
     """What arrays are told beside the control word of a multiplication; both of its halves may be wanted."""
-    (upper,), signs = _bit(ctrl, "upper"), {f"dotp_{name}": _bit(ctrl, name) for name in ("a_signed", "b_signed")}
-    is_half = ctrl["op"] in (_HALF_PRODUCT, _BEFORE_SHIFT)
-    form = [FALSE, upper ^ 1, upper] if is_half else [TRUE, FALSE, FALSE]
-    return {"dotp_form": form, "dotp_fmt": [FALSE, FALSE], "pair": [FALSE], "dotp_accumulate": [FALSE], **signs}
+    (upper,) = _bit(ctrl, "upper")
+    told = array_format(ElemFmt.H, *(_bit(ctrl, name)[0] for name in ("a_signed", "b_signed")))
+    form = [TRUE, FALSE, upper ^ 1, upper] if ctrl["op"] == _HALF_PRODUCT else [TRUE] * 4
+    return {"dotp_form": form, **told, "pair": [FALSE], "dotp_accumulate": [FALSE]}
 
 
 def _bit(ctrl: Mapping[str, int | Sequence[int]], name: str) -> Sequence[int]:
@@ -177,7 +178,9 @@ class _Multiplier:
         name = f"mul{'hh' if upper else ''}{'s' if signed else 'u'}N mac… …R, sum before the shift"
 
         def decide(timeout_s: float) -> str:
-            run, amount, fields = self._half_run(_BEFORE_SHIFT, signed=signed, upper=upper)
+            # arrays of dot products leave the shift to WB
+            op, output = (_HALF_PRODUCT, "second") if on_arrays(self._unit) else (_BEFORE_SHIFT, "result")
+            run, amount, fields = self._half_run(op, signed=signed, upper=upper)
             (accumulate,), (rounds,) = fields["accumulate"], fields["round"]
             factors = (run.half(one, upper=upper, signed=signed) for one in ("op_a", "op_b"))
             expected = algebra.plus(
@@ -187,7 +190,7 @@ class _Multiplier:
                     (1, algebra.times(_half_of_power(amount), algebra.literal(rounds))),
                 ]
             )
-            return _unequal(run, run.cycle().port("result"), expected, timeout_s, amount=amount, **fields)
+            return _unequal(run, run.cycle().port(output), expected, timeout_s, amount=amount, **fields)
 
         return Claim(what=name, method="algebra", decide=decide)
 
@@ -306,7 +309,7 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
             "p.msu", lambda run: algebra.plus([(1, run.word("op_c")), (-1, times(run))]), accumulate=TRUE, subtract=TRUE
         ),
         *(of.half_sum(signed=signed, upper=upper) for signed, upper in product((False, True), repeat=2)),
-        of.half_shift(),
+        *([] if on_arrays(unit) else [of.half_shift()]),
         upper("mulh", a_signed=True, b_signed=True),
         upper("mulhsu", a_signed=True, b_signed=False),
         upper("mulhu", a_signed=False, b_signed=False),

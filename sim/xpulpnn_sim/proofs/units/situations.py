@@ -11,10 +11,11 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluCtrl
 from xpulpnn.core.control import LsuCtrl, OpBSel, Unit, control_fields
 from xpulpnn.core.div import DivCtrl
-from xpulpnn.core.mult import MultCtrl, MultOp
+from xpulpnn.core.mult import MultCtrl, mult_control
 from xpulpnn.core.product_unit import ProductForm
 from xpulpnn.core.requantiser import RequantiseCtrl
-from xpulpnn.dotp.ctrl import DotpCtrl
+from xpulpnn.dotp.ctrl import ArrayFormat, DotpCtrl
+from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.table import enabled
@@ -89,7 +90,7 @@ def _array_outputs(insn: Insn) -> tuple[str, ...]:
         return ("second", "upper") if insn.is_exact else ("second",)
     if insn.uses_dotp:
         return ("first", "second") if insn.is_pair else ("first",)
-    return ("upper",) if insn.multiplies_high else ("result",)
+    return ("upper" if insn.multiplies_high else "second" if insn.multiplies_late else "result",)
 
 
 def _products(config: CoreConfig) -> Occurring:
@@ -99,17 +100,17 @@ def _products(config: CoreConfig) -> Occurring:
     for insn, fields in _rows(config):
         if not insn.uses_dotp and fields["ex.unit"] is not Unit.MULT:
             continue
-        op, upper = fields.get("ex.mult.op", MultOp.WORD), bool(fields.get("ex.mult.upper"))
-        names = ("word",) if op is not MultOp.HALF else ("upper",) if upper else ("lower",)
-        control = {name: True for name in names if not insn.uses_dotp}
+        multiplied = None if insn.uses_dotp else mult_control(insn)
         prefix = "ex.dotp." if insn.uses_dotp else "ex.mult."
         signs = [int(fields.get(f"{prefix}{name}", 0)) for name in ("a_signed", "b_signed")]
         a_signed, b_signed = reversed(signs) if insn.is_mac_load else signs
+        fmt = insn.fmt if insn.uses_dotp and insn.fmt is not None else ElemFmt.H
+        word = Const.cast(ArrayFormat.const(ArrayFormat.fields(fmt, bool(a_signed), bool(b_signed)))).value
+        second = insn.is_pair or not insn.uses_dotp
+        formats = {"dotp_format": word} | ({"dotp2_format": word} if second else {})
         told = {
-            "dotp_form": Const.cast(ProductForm.const(control)).value,
-            "dotp_fmt": insn.fmt.value if insn.uses_dotp and insn.fmt is not None else 0,
-            "dotp_a_signed": a_signed,
-            "dotp_b_signed": b_signed,
+            "dotp_form": Const.cast(ProductForm.const(ProductForm.fields(multiplied, pair=insn.is_pair))).value,
+            **formats,
             "dotp_accumulate": int(insn.uses_dotp and insn.accumulates),
             "pair": int(insn.is_pair),
             "requantise": int(insn.requantises),

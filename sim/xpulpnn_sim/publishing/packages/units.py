@@ -11,6 +11,8 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluResult, AluShift
 from xpulpnn.core.control import ImmSel, OpBSel, Unit, control_fields
 from xpulpnn.core.mult import MultOp
+from xpulpnn.core.product_unit import ProductForm
+from xpulpnn.dotp.ctrl import ArrayFormat
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import ElemFmt, Extension, Op2Mode
 from xpulpnn.isa.insn import Insn
@@ -202,10 +204,10 @@ def _mult(config: CoreConfig, vectors: Vectors) -> None:
             continue
         for _ in range(_PER_CONTROL_WORD):
             inputs, value = _operands(vectors, insn, fields)
-            inputs |= {"ctrl": vectors.control("ctrl", control), **_factors(config, control, inputs)}
+            inputs |= {"ctrl": vectors.control("ctrl", control), **_factors(config, vectors, control, inputs)}
             word = {name: inputs[name] for name in inputs.keys() & vectors.ports}
             high = control["op"] is MultOp.HIGH
-            vectors.operation(enables, word, _multiplied(config, control, value), insn.mnemonic, varies=high)
+            vectors.operation(enables, word, _multiplied(config, insn, inputs, value), insn.mnemonic, varies=high)
         if "done" in vectors.ports:
             vectors.add({"op_a": vectors.word(), "op_b": vectors.word()}, {"done": 0}, "idle")
     for insn in _requantising_rows(config):
@@ -214,7 +216,7 @@ def _mult(config: CoreConfig, vectors: Vectors) -> None:
             inputs = {name: vectors.word() for name in names}
             control = _under(control_fields(insn), "ex.mult.")
             given = {**inputs, "ctrl": vectors.control("ctrl", control), "requantise": 1}
-            given |= _factors(config, control, {**inputs, "op_b": inputs["nn_kappa"]})
+            given |= _factors(config, vectors, control, {**inputs, "op_b": inputs["nn_kappa"]})
             word = {name: given[name] for name in given.keys() & vectors.ports}
             scaled = inputs["op_a" if config.requantise_exact else "op_b"]
             low, high = _scaled(insn, (inputs["nn_kappa"], inputs["nn_lambda"]), scaled)
@@ -222,20 +224,33 @@ def _mult(config: CoreConfig, vectors: Vectors) -> None:
             vectors.operation(enables, word, expected, insn.mnemonic, varies=False)
 
 
-def _factors(config: CoreConfig, control: Mapping[str, Any], operands: Mapping[str, int]) -> dict[str, int]:
+def _factors(
+    config: CoreConfig, vectors: Vectors, control: Mapping[str, Any], operands: Mapping[str, int]
+) -> dict[str, int]:
     """Ports of arrays that make dot products too, for a multiplication of operands a and b."""
     if not config.multiplies_by_dotp:
         return {}
-    word, lower, upper = 1, 2, 4
-    form = (upper if control.get("upper") else lower) if control["op"] is MultOp.HALF else word
-    signs = {f"dotp_{name}": int(control.get(name, False)) for name in ("a_signed", "b_signed")}
+    form = vectors.control("dotp_form", ProductForm.fields(control, pair=False))
+    signs = (bool(control.get(name)) for name in ("a_signed", "b_signed"))
     factors = {"dotp_a": operands["op_a"], "dotp_b": operands["op_b"]}
-    return {"dotp_form": form, "dotp_fmt": ElemFmt.H.value, **signs, **factors}
+    return {"dotp_form": form, **_array_formats(vectors, ElemFmt.H, *signs), **factors}
 
 
-def _multiplied(config: CoreConfig, control: Mapping[str, Any], value: int) -> dict[str, int]:
-    """The output with the result of a multiplication: those arrays have an upper word at a port of its own."""
-    return {"upper" if config.multiplies_by_dotp and control["op"] is MultOp.HIGH else "result": value}
+def _array_formats(vectors: Vectors, fmt: ElemFmt, a_signed: bool, b_signed: bool) -> dict[str, int]:
+    fields = ArrayFormat.fields(fmt, a_signed, b_signed)
+    return {name: vectors.control(name, fields) for name in ("dotp_format", "dotp2_format")}
+
+
+def _multiplied(config: CoreConfig, insn: Insn, operands: Mapping[str, int], value: int) -> dict[str, int]:
+    """The output with the result of a multiplication: those arrays have an upper word at a port of its own, and the
+    rounded sum that is shifted later."""
+    if not (config.multiplies_by_dotp and insn.multiplies_late):
+        return {"result": value}
+    if insn.multiplies_high:
+        return {"upper": value}
+    total = result(insn, {"Is3": 0}, operands["op_a"], operands["op_b"], operands["op_c"])
+    rounding = (1 << operands["shamt"]) >> 1 if insn.op.endswith("R") else 0
+    return {"second": total + rounding & WORD_MASK}
 
 
 def _scaled(insn: Insn, parameters: tuple[int, int], a: int) -> tuple[int, int]:
@@ -266,7 +281,7 @@ def _ex_stage(config: CoreConfig, vectors: Vectors) -> None:
             b, parameters = vectors.word(), model.parameters
             read, seen = model.cycle(vectors)
             scaled = "op_a" if config.requantise_exact else "op_b"
-            factors = _factors(config, _under(control, "mult."), {"op_a": b, "op_b": parameters[0]})
+            factors = _factors(config, vectors, _under(control, "mult."), {"op_a": b, "op_b": parameters[0]})
             inputs = {**factors, "ctrl": vectors.control("ctrl", control), "requantise": 1, scaled: b, **read}
             low, high = _scaled(insn, (parameters[0], parameters[1]), b)
             expected = {**seen, "product": low}
@@ -294,8 +309,8 @@ def _execution(
         inputs, value = _operands(vectors, insn, fields)
         expected = {"comparison": value} if insn.is_branch else {"result": value}
         if unit is Unit.MULT:
-            inputs |= _factors(config, _under(control, "mult."), inputs)
-            expected = _multiplied(config, _under(control, "mult."), value)
+            inputs |= _factors(config, vectors, _under(control, "mult."), inputs)
+            expected = _multiplied(config, insn, inputs, value)
         if insn.op == "add":
             expected["sum"] = value
     if config.mac_load_pair and not insn.is_pair:
@@ -318,7 +333,9 @@ def _dot_execution(
         assert model is not None
         later, old = vectors.random.randrange(2), vectors.word()
         other = model.second_activation(later)
-        inputs |= {"pair": 1, "op_b": old, "later_pair": later}
+        inputs |= {"pair": 1, "second_sum": old, "later_pair": later}
+        if config.multiplies_by_dotp:
+            inputs["dotp_form"] = vectors.control("dotp_form", ProductForm.fields(None, pair=True))
         expected["second"] = dot_product_vectors(
             insn.fmt, other, b, **signs, accumulator=old if insn.accumulates else 0
         )
@@ -327,8 +344,11 @@ def _dot_execution(
         inputs = {"op_a": base, "op_b": WORD_BYTES} | inputs
         expected["sum"] = base + WORD_BYTES & WORD_MASK
     if config.dotp_operands_in_id:
-        inputs |= {"dotp_fmt": insn.fmt.value, "dotp_a": a, "dotp_b": b}
-        inputs |= {f"dotp_{name}": int(value) for name, value in signs.items()}
+        inputs |= {"dotp_a": a, "dotp_b": b}
+        if config.multiplies_by_dotp:
+            inputs |= _array_formats(vectors, insn.fmt, *signed)
+        else:
+            inputs |= {"dotp_fmt": insn.fmt.value} | {f"dotp_{name}": int(value) for name, value in signs.items()}
     else:
         word = vectors.control("id_dotp_ctrl", {"fmt": insn.fmt, **signs, "accumulate": insn.accumulates})
         inputs |= {"id_dotp_enable": 1, "id_dotp_ctrl": word, "id_dotp_a": a, "id_dotp_b": b}

@@ -19,13 +19,15 @@ from xpulpnn_sim.reference.golden.scalar import SHIFT_MASK, exact, low_word
 HALF_WORD = 16
 
 
+def _rounded(total: I64, amount: U32, *, rounds: bool) -> U32:
+    """``total + 2**(amount-1)``; nothing is added when the amount is 0 or the operation does not round."""
+    return low_word(total + ((np.int64(1) << amount.astype(np.int64)) >> 1) if rounds else total)
+
+
 def _normalise(total: I64, amount: U32, *, is_signed: bool, rounds: bool) -> U32:
-    """``(total + 2**(amount-1)) >> amount``; nothing is added when the amount is 0 or the operation does not round."""
-    places = amount.astype(np.int64)
-    if rounds:
-        total = total + ((np.int64(1) << places) >> 1)
-    wrapped = low_word(total)
-    return low_word((exact(wrapped) if is_signed else wrapped.astype(np.int64)) >> places)
+    """That ``>> amount``."""
+    wrapped = _rounded(total, amount, rounds=rounds)
+    return low_word((exact(wrapped) if is_signed else wrapped.astype(np.int64)) >> amount.astype(np.int64))
 
 
 def _add(insn: Insn, src: Sources, *, subtracts: bool, is_signed: bool, rounds: bool) -> Effects:
@@ -42,10 +44,13 @@ def _half(value: U32, *, high: bool, is_signed: bool) -> I64:
     return exact(at_top) >> HALF_WORD if is_signed else at_top.astype(np.int64) >> HALF_WORD
 
 
-def _multiply(insn: Insn, src: Sources, *, accumulates: bool, high: bool, is_signed: bool, rounds: bool) -> Effects:
+def _product(src: Sources, *, accumulates: bool, high: bool, is_signed: bool) -> I64:
     total = _half(src.rs1, high=high, is_signed=is_signed) * _half(src.rs2, high=high, is_signed=is_signed)
-    if accumulates:
-        total = total + exact(src.rd)
+    return total + exact(src.rd) if accumulates else total
+
+
+def _multiply(insn: Insn, src: Sources, *, accumulates: bool, high: bool, is_signed: bool, rounds: bool) -> Effects:
+    total = _product(src, accumulates=accumulates, high=high, is_signed=is_signed)
     return Effects(rd=_normalise(total, immediate("is3", src.word), is_signed=is_signed, rounds=rounds))
 
 
@@ -64,6 +69,13 @@ MULTIPLICATIONS = {
     for stem, high, is_signed, rounds in product(("mul", "mac"), (False, True), (True, False), (True, False))
 }
 """16-bit multiplications of the low or high half-words, with or without accumulator."""
+
+
+def half_product_sum(insn: Insn, src: Sources) -> U32:
+    """The rounded sum that one of these shifts."""
+    told = dict(MULTIPLICATIONS[insn.op].keywords)
+    rounds = told.pop("rounds")
+    return _rounded(_product(src, **told), immediate("is3", src.word), rounds=rounds)
 
 
 Handler = Callable[[Insn, Sources], Effects]

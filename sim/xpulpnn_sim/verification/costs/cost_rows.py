@@ -122,11 +122,15 @@ def _arithmetic(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]
             continue
         text = _instance(insn)
         group = "dot products, dependent" if insn.uses_dotp else "ALU, mul, mac and SIMD, dependent"
-        if insn.multiplies_high:
+        if insn.multiplies_high or (insn.multiplies_late and config.multiplies_by_dotp):
             waits = FREE if config.has_whole_products else _due(Cost.MULTIPLY_HIGH)
-            yield CostRow("mulh, mulhsu, mulhu", insn.mnemonic, text, waits)
-            late = _due(Cost.MULTIPLY_HIGH_USE) if config.multiplies_by_dotp else waits
-            yield CostRow("mulh*, result used in the next instruction", insn.mnemonic, f"{text}\n addi a4, a0, 1", late)
+            names = "mulh, mulhsu, mulhu" if insn.multiplies_high else "products of half-words"
+            yield CostRow(names, insn.mnemonic, text, waits)
+            late = _due(Cost.PRODUCT_USE) if config.multiplies_by_dotp else waits
+            name = "mulh*" if insn.multiplies_high else names
+            yield CostRow(
+                f"{name}, result used in the next instruction", insn.mnemonic, f"{text}\n addi a4, a0, 1", late
+            )
         else:
             yield CostRow(group, f"{insn.mnemonic} {insn.operands}", "\n".join([text] * _CHAIN), FREE)
 
