@@ -220,6 +220,8 @@ class MemoryTiming(DataTiming):
 
     irq_rate: Probability = 0.0
     """Probability per cycle that an interrupt line rises."""
+    halt_rate: Probability = 0.0
+    """Probability per cycle that a core with debug mode is asked to halt, steps and goes on."""
     fetch_grant_stalls: Probability = 0.0
     """Probability of a withheld grant of a fetch."""
     fetch_latency: Count = 1

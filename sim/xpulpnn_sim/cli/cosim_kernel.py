@@ -82,6 +82,8 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
     memory."""
     irq_rate: Annotated[float, Parameter(metavar="P")] = 0.0
     """Probability per cycle that an interrupt line rises, with --engine core; the handler uses the stack."""
+    halt_rate: Annotated[float, Parameter(metavar="P")] = 0.0
+    """Probability per cycle that a core with debug mode is asked to halt, steps and goes on, with --engine core."""
     check: Literal["results", "all"] = "all"
     """Comparison: the results in memory, or every instruction too."""
     waves: Annotated[NewFile | None, Parameter(metavar="FILE.fst")] = None
@@ -121,7 +123,7 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
             *("banks", "arbiter", "placement", "icache", "l2_latency", "report"),
             *("tile_rows", "tile_channels", "no_overlap"),
         }
-        of_one_core = {"grant_stalls", "response_latency", "irq_rate", "engine", "waves"}
+        of_one_core = {"grant_stalls", "response_latency", "irq_rate", "halt_rate", "engine", "waves"}
         usual = {one.name: one.default for one in fields(self)}
         for name in of_one_core if self.cores else of_clusters:
             if getattr(self, name) != usual[name]:
@@ -131,6 +133,8 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
             raise InputError("--waves must be left out with --engine core: xpulpnn run writes them for programs")
         if self.engine == "stream" and self.irq_rate:
             raise InputError("--irq-rate must be left out with --engine stream")
+        if self.engine == "stream" and self.halt_rate:
+            raise InputError("--halt-rate must be left out with --engine stream")
         if self.random is not None and self.layer:
             raise InputError("--layer must be left out with --random")
 

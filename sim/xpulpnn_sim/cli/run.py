@@ -74,7 +74,15 @@ def cores_table(rows: Sequence[dict[str, Any]]) -> Table:
 
 WAVE_SUFFIX = ".fst"
 _MILLION = 1e6
-_TIMING = ("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_latency", "l2_latency", "irq_rate")
+_TIMING = (
+    "grant_stalls",
+    "response_latency",
+    "fetch_grant_stalls",
+    "fetch_latency",
+    "l2_latency",
+    "irq_rate",
+    "halt_rate",
+)
 _IRQ_RULE = "LINE@CYCLE with a line out of 3, 7, 11 and 16 to 31"
 
 

@@ -79,9 +79,12 @@ class StressedPrograms(RandomPrograms):
     irq_rate: Probability | None = None
     """Probability per cycle that an interrupt line rises (default: differs between programs)."""
 
+    halt_rate: Probability | None = None
+    """Probability per cycle that a core with debug mode is asked to halt (default: differs between programs)."""
+
     def plans(self) -> list[Plan]:
         """Designs to run the programs on."""
-        names = ("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_latency", "irq_rate")
+        names = ("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_latency", "irq_rate", "halt_rate")
         chosen = {name: value for name in names if (value := getattr(self, name)) is not None}
         cores = [Configuration(preset=name, settings=self.settings) for name in self.preset]
         return [Plan(config=one.core, label=one.command_words, chosen=chosen) for one in cores]

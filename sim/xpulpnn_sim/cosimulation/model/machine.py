@@ -13,6 +13,7 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import hart_number
 from xpulpnn.isa.machine import IRQ_LINES, WORD_BYTES
 from xpulpnn_sim.reference.bare.debugger import EXCEPTION as EXCEPTION_ADDRESS
+from xpulpnn_sim.reference.bare.debugger import FAILING as DEBUG_FAILING
 from xpulpnn_sim.reference.bare.debugger import HALT as HALT_ADDRESS
 from xpulpnn_sim.reference.bare.debugger import STEPPING, debugger
 from xpulpnn_sim.reference.programs.elf import Executable, Window, windows
@@ -82,9 +83,19 @@ class Machine:
         return cls(**{name: getattr(options, name) for name in names if hasattr(options, name)}, **more)
 
     @property
+    def halts(self) -> bool:
+        """Return whether a core is asked to halt."""
+        return self.halt_rate > 0 or any(line == HALT for _, line in self.irqs)
+
+    @property
+    def failing(self) -> tuple[Window, ...]:
+        """Addresses that the bus answers with an error, those in the place of the debug module included."""
+        return (*self.bus_errors, DEBUG_FAILING) if self.halts else self.bus_errors
+
+    @property
     def debug_memory(self) -> dict[int, NDArray[np.uint8]]:
         """Memory in the place of the debug module, by base address; none if no core halts."""
-        if not self.halt_rate and all(line != HALT for _, line in self.irqs):
+        if not self.halts:
             return {}
         place = debugger(self.debugger, self.seed)
         return {place.address: np.frombuffer(bytearray(place.data.ljust(place.size, b"\0")), np.uint8)}
@@ -171,6 +182,8 @@ def load_memory(executable: Executable, ram: Sequence[Window] = ()) -> dict[int,
 
 def hart_ids(config: CoreConfig | ClusterConfig, machine: Machine) -> tuple[int, ...]:
     """The value of mhartid of each core of a design, which ``machine`` must suit."""
+    if machine.halts and not (isinstance(config, CoreConfig) and config.debug):
+        raise InputError("requests to halt must be left out for a cluster and for a core without debug mode")
     if isinstance(config, CoreConfig):
         if machine.l2_latency != 1:
             raise InputError(f"latency of the L2 must be 1 without a cluster, not {machine.l2_latency}")

@@ -233,6 +233,7 @@ MEANING = {
     "loop": "end of a hardware loop too short to be foreseen",
     "sync": "fence.i, wfi: what is older completes",
     "sleep": "wfi",
+    "debug": "debug mode",
     "bank_conflict": "the bank of the TCDM serves another one",
     "barrier": "barrier of the event unit",
     "event": "event unit: events, mutexes, dispatch",

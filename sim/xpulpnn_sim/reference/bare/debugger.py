@@ -8,6 +8,8 @@ BASE, SIZE = 0x1A11_0000, 0x1000  # Memory of a debug module in the PULP platfor
 HALT, EXCEPTION = BASE + 0x800, BASE + 0x808
 """Addresses to go to when a core halts, and for exceptions in debug mode. Below them is memory for data."""
 
+FAILING = (BASE + 0x7F0, 16)  # Address and size of data that the bus answers with an error
+
 STEPPING = """
     # a word at random, after some of which all begins again by ebreak
     csrrw zero, dscratch0, a0; csrrw zero, dscratch1, a1; lui a0, 0x1a110; sw a2, 0x20(a0)
@@ -23,7 +25,7 @@ STEPPING = """
     wfi; andi a2, a1, 0x180; beq a2, zero, illegal; addi a2, a2, -0x80; beq a2, zero, unread
     ecall
     illegal: .half 0
-    unread: lw a1, 0(zero)
+    unread: lw a1, 0x7f0(a0)
     failed: lui a0, 0x1a110; lw a1, 0x60(a0); addi a1, a1, 1; sw a1, 0x60(a0)
     calm:
     # triggers are off behind one, else set now and then: to where the last halt was, or to data

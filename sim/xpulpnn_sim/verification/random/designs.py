@@ -68,7 +68,7 @@ def _slowness(machine: Machine) -> float:
 
 def with_halts(machine: Machine, seed: int) -> Machine:
     """The machine of the random program ``seed`` with requests to halt, and interrupts rarer by the time these take."""
-    rate = machine.halt_rate or Random(f"halts {seed}").choice(_HALT_RATES)
+    rate = machine.halt_rate * _slowness(machine) or Random(f"halts {seed}").choice(_HALT_RATES)
     irq_rate = machine.irq_rate / (1 + _HALT_CYCLES * rate)
     return replace(machine, halt_rate=round(rate / _slowness(machine), 6), irq_rate=round(irq_rate, 6))
 
