@@ -73,7 +73,9 @@ class CoreChecks:
                 self.lines.append(f"    sw {register.rstrip()}, 0(gp); addi gp, gp, {WORD_BYTES}")
 
 
-_NOT_COMPUTED = frozenset({"auipc", "fence", "fence.i", "mret", "wfi", "ecall", "ebreak", "csrrw", "csrrs", "csrrc"})
+_NOT_COMPUTED = frozenset(
+    {"auipc", "fence", "fence.i", "mret", "dret", "wfi", "ecall", "ebreak", "csrrw", "csrrs", "csrrc"}
+)
 _REGISTERS = {"rd": 12, "rs1": 10, "rs2": 11, "rs3": 12}  # a0, a1 and a2
 
 _SEARCHES = 6  # executions of each pv.qnt

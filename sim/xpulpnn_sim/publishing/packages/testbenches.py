@@ -35,6 +35,8 @@ _DRIVEN = {
     "hart_id": f"32'h{DRIVEN_HART_ID:08x}",
     "fetch_enable": "1'b1",
     "ext_events": f"{len(CLUSTER_EVENTS)}'d0",
+    "debug_req": "1'b0",
+    **dict.fromkeys(("debug_halt_addr", "debug_exception_addr"), "32'h1a110800"),
 }
 """Inputs that stay."""
 
