@@ -15,5 +15,6 @@ for tool in g++ make perl; do
 done
 echo "Setting up .venv (once) ..."
 "$python" -m venv .venv
-.venv/bin/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+# Python compiles what is imported; all modules of all packages would take half a minute more.
+.venv/bin/python -m pip install --no-compile --quiet --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 touch "$stamp"

@@ -45,7 +45,7 @@ def below(package: str, rooms: dict[str, tuple[str, ...]], base: tuple[str, ...]
 
 GATES = "amaranth"
 ROOMS = {
-    "cli": ("cyclopts", "docstring_parser", "numpy", "rich"),
+    "cli": ("cyclopts", "numpy", "rich"),
     "publishing": ("markupsafe", "numpy", "plotly", "rich"),
     "api": (),
     "verification": (GATES, "jinja2", "markupsafe", "numpy"),

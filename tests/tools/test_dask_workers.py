@@ -8,15 +8,18 @@ import socket
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from tests.processes import PATIENCE_S, all_gone, wait_for
 from tests.programs import read_results
 
-pytest.importorskip("distributed")
-
-pytestmark = pytest.mark.flow
+pytestmark = [
+    pytest.mark.flow,
+    # importing it takes half a second, in workers and schedulers alone
+    pytest.mark.skipif(find_spec("distributed") is None, reason="distributed is not installed"),
+]
 
 FAKES = Path(__file__).parent.parent / "exploration"
 

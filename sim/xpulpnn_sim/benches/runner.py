@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,10 @@ _ASSERTING = (path for path in Path(__file__).parent.glob("*.py") if "assert " i
 _EXPLAINED = " ".join(sorted({"bench_*.py", *(path.name for path in _ASSERTING if not path.match("bench_*"))}))
 _TIMESCALE = ("1ns", "1ps")
 _LOG_TAIL_LINES = 40
-# Objects of Verilator's own run-time library: they do not depend on the model, and take longer to compile than most.
-_RUNTIME_OBJECTS = ("verilated.o", "verilated_dpi.o", "verilated_vpi.o", "verilated_threads.o")
+# Verilator's own run-time library, one object of all its sources: it does not depend on the model, and takes longer to
+# compile than most.
+_RUNTIME_SOURCES = ("verilated.cpp", "verilated_dpi.cpp", "verilated_vpi.cpp", "verilated_threads.cpp")
+_RUNTIME = "runtime"
 # Its headers take longer to read than most models to compile. Verilator's makefiles can precompile x as x.fast.gch,
 # which the compiler takes for an #include of x.fast.
 _HEADERS = "headers.hpp"
@@ -83,13 +85,21 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
         [main] = [place for place, argument in enumerate(verilate) if argument.endswith("verilator.cpp")]
         headers = self._runtime / f"{_HEADERS}.fast"
         sources = (headers, "Vtop__ALL.cpp", verilate[main])
-        (self.build_dir / _WHOLE).write_text("".join(f'#include "{source}"\n' for source in sources))
+        (self.build_dir / _WHOLE).write_text(_including(sources))
+        (self.build_dir / f"{_RUNTIME}.cpp").write_text(_including(_RUNTIME_SOURCES))
+        make.append(f"VM_GLOBAL_FAST={_RUNTIME}")
         verilate[main] = str(self.build_dir / _WHOLE)
         precompiled = headers.with_name(f"{headers.name}.gch")
         prepare = [*make, "Vtop__ALL.cpp", *([] if precompiled.exists() else [str(precompiled)])]
-        ready = [name for name in _RUNTIME_OBJECTS if (self.build_dir / name).exists()]
-        # The objects must look newer than the makefile that Verilator writes first.
-        return [verilate, *([["touch", *ready]] if ready else []), prepare, make]
+        library = f"{_RUNTIME}.o"
+        # The object must look newer than the makefile that Verilator writes first.
+        ready = [["touch", library]] if (self.build_dir / library).exists() else []
+        return [verilate, *ready, prepare, make]
+
+
+def _including(sources: Iterable[object]) -> str:
+    """A source of all the others."""
+    return "".join(f'#include "{source}"\n' for source in sources)
 
 
 def available(simulator: str) -> bool:
@@ -102,12 +112,12 @@ def _make_runner(simulator: str, runtime: Path) -> cocotb_runner.Runner:
 
 
 def _share_runtime(source: Path, destination: Path) -> None:
-    for name in _RUNTIME_OBJECTS:
-        if (source / name).exists() and not (destination / name).exists():
-            # Renaming makes the copy appear complete or not at all to a second process.
-            partial = destination / f"{name}.{os.getpid()}"
-            shutil.copyfile(source / name, partial)
-            partial.replace(destination / name)
+    name = f"{_RUNTIME}.o"
+    if (source / name).exists() and not (destination / name).exists():
+        # Renaming makes the copy appear complete or not at all to a second process.
+        partial = destination / f"{name}.{os.getpid()}"
+        shutil.copyfile(source / name, partial)
+        partial.replace(destination / name)
 
 
 def compile_design(design: EmittedVerilog, simulator: str, cache: Path) -> Path:

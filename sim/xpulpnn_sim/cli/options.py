@@ -4,16 +4,18 @@ Options are a frozen dataclass whose fields are the arguments; the text below a 
 that others inherit are groups of options.
 """
 
+import ast
 import inspect
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
-from functools import wraps
+from functools import cache, wraps
+from itertools import pairwise
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, dataclass_transform, get_type_hints
 
 from cyclopts import Parameter, Token
-from docstring_parser import parse_from_object
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import InputError
@@ -48,9 +50,28 @@ def command(run: Callable[[Options], int]) -> Callable[..., int]:
 def _parameters(kind: type) -> list[inspect.Parameter]:
     """Words without a name first."""
     hints = get_type_hints(kind, include_extras=True)
-    helps = {one.arg_name: one.description for part in kind.__mro__[-2::-1] for one in parse_from_object(part).params}
+    parts = kind.__mro__[-2::-1]
+    helps = {name: text for part in parts for name, text in _helps(part.__module__).get(part.__name__, {}).items()}
     found = [_parameter(one, hints[one.name], helps.get(one.name)) for one in fields(kind)]
     return sorted(found, key=lambda one: one.kind)
+
+
+@cache
+def _helps(module: str) -> dict[str, dict[str, str]]:
+    """The texts below the fields of each class of a module."""
+    classes = [
+        node for node in ast.parse(inspect.getsource(sys.modules[module])).body if isinstance(node, ast.ClassDef)
+    ]
+    return {one.name: dict(_texts_of(one)) for one in classes}
+
+
+def _texts_of(kind: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for line, below in pairwise(kind.body):
+        match line, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                yield name, text
+            case _:
+                pass
 
 
 def _parameter(one: Field[Any], hint: Any, text: str | None) -> inspect.Parameter:

@@ -166,12 +166,10 @@ makes each a function of its own."""
 
 COVERAGE_FLAGS = ("--coverage-line", "--coverage-toggle")  # For a model that counts which lines and bits are used
 
-# Only the evaluation runs every cycle; of the run-time library what writes waveforms does work that lasts.
-_OPTIMISATION = {
-    False: ("OPT_FAST=-O3", "OPT_GLOBAL=-O0 -fno-sanitize=undefined"),
-    True: ("OPT_FAST=-O3", "OPT_GLOBAL=-O1"),
-}
-"""Options of make by whether the model writes waveforms. What it does not optimise clang would check."""
+# Only the evaluation runs every cycle; of the run-time library what writes waveforms does work that lasts. What clang
+# does not optimise it would check.
+_OPTIMISATION = ("OPT_FAST=-O3", "OPT_GLOBAL=-O0 -fno-sanitize=undefined")
+_WAVES = ("OPT_GLOBAL=-O1", "verilated_fst_c.o")
 # C++20 has larger headers, which take half as long again to read
 _CXX_FLAGS = "-std=c++17 -g0 -fPIC -fvisibility=hidden -fno-semantic-interposition"
 _LINK = ("g++", "-shared", "-pthread")
@@ -269,12 +267,16 @@ def _whole(generated: Sequence[str], chosen: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def _runtime(cache: Path, objects: Path, identity: str, make: list[str], environment: dict[str, str]) -> Path:
+def _runtime(
+    cache: Path, objects: Path, identity: str, make: list[str], environment: dict[str, str], *, trace: bool
+) -> Path:
     """Verilator's run-time library, compiled in ``objects`` if the cache does not hold it."""
     archive = cache / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.a"
     if not counts(archive):
         with alone(archive.with_suffix(".lock")):
             if not counts(archive):
+                if trace:
+                    _run([*make, *_WAVES], objects, environment)
                 _run([*make, _RUNTIME], objects, environment)
                 (objects / _RUNTIME).rename(archive)
     return archive
@@ -294,7 +296,7 @@ def build_model(
     root = require_verilator()
     # both parts of a model are to be of the same Verilator, whatever has replaced it in its folder since
     tools = (str(root), (root / "include" / "verilated_config.h").read_text(), _compiler_command(chosen))
-    how = (*tools, _CXX_FLAGS, *_OPTIMISATION[trace])
+    how = (*tools, _CXX_FLAGS, *_OPTIMISATION, *_WAVES)
     identity = (sorted(files.items()), flags, how, *_LINK, _whole((), chosen))
     cache = cache_directory()
     library = cache / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}.so"
@@ -319,9 +321,9 @@ def build_model(
         (objects / f"{_WHOLE}.cpp").write_text(_whole(sorted(path.name for path in objects.glob("*.cpp")), chosen))
         # "python" is not on the path of every environment
         make = ["make", "-f", f"V{TOP}.mk", f"CXX={compile_command}", f"PYTHON3={sys.executable}"]
-        make += _OPTIMISATION[trace]
+        make += _OPTIMISATION
         kind = (how, trace, files["lz4.h"], covered)
-        archive = _runtime(cache, objects, repr(kind), make, environment)
+        archive = _runtime(cache, objects, repr(kind), make, environment, trace=trace)
         parts = [f"{Path(part).stem}.o" for part in (f"{_WHOLE}.cpp", *(added or {}))]
         _run([*make, "-j", "2", *parts], objects, environment)
         model = folder / "model.so"
