@@ -51,6 +51,7 @@ class Machine:
     halt_rate: float = 0.0  #: Probability per cycle that a core with debug mode is asked to halt.
     #: debugger: Program in the place of the debug module, see :mod:`xpulpnn_sim.reference.bare.debugger`.
     debugger: str = STEPPING
+    reset_after: int = 0  #: Cycles after which a reset comes, behind which the run starts anew.
     seed: int = 0  #: Of all random choices.
     max_cycles: int = 1_000_000_000  #: The run is given up after so many.
     #: max_instructions: Likewise after so many retirements of all harts, or a few more.
@@ -71,6 +72,7 @@ class Machine:
             ("l2_bytes", 1),
             ("max_cycles", 1),
             ("max_instructions", 1),
+            ("reset_after", 0),
             ("seed", 0),
         ):
             if getattr(self, name) < least:
@@ -112,6 +114,7 @@ class Machine:
             "halt_rate": int(self.halt_rate * _FULL_SCALE),
             "debug_halt_addr": HALT_ADDRESS,
             "debug_exception_addr": EXCEPTION_ADDRESS,
+            "reset_after": self.reset_after,
             "seed": self.seed & (_FULL_SCALE - 1),
             "hart_id": self.hart_id,
             "watchdog": WATCHDOG_CYCLES,

@@ -177,12 +177,12 @@ SETTINGS = _dtype(
     "dump_from dump_to",
     "grant_stall response_latency fetch_grant_stall fetch_latency irq_rate seed boot_addr hart_id tohost "
     "collect watchdog sparse dump_instructions data_latency bank_hash tcdm_bytes "
-    "halt_rate debug_halt_addr debug_exception_addr jtag held unused",
+    "halt_rate debug_halt_addr debug_exception_addr jtag held reset_after",
 )
 """Parameters of a run. Probabilities count in 2**-32; ``collect``: retirements and grants are recorded; ``sparse``:
 addresses outside every window are memory too, first read as 0; ``dump_*``: cycles or instructions in the waveform;
 ``data_latency``: least cycles of a response, which ``response_latency`` - 1 come on top of at random; ``bank_hash``,
-``tcdm_bytes``: of a cluster."""
+``tcdm_bytes``: of a cluster; ``reset_after``: cycles of a run before the reset behind which this one starts."""
 
 STATUS = _dtype(
     "cycles accepted first_offered position",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from amaranth.hdl import Elaboratable, Fragment, Mux, ResetSignal, Signal, Value
+from amaranth.hdl import Elaboratable, Fragment, Mux, Signal, Value
 from amaranth.hdl._ast import Assign, Slice, Statement, Switch
 from amaranth.lib import wiring
 
@@ -104,8 +104,10 @@ class Seeded(Elaboratable):
         """Let the register keep its value at a reset, or take its initial one as before where nothing is chosen."""
         register._reset_less = True
         if self._chosen is not None:
-            resets = Switch(ResetSignal("sync") & ~self._chosen, [(("1",), [register.eq(register.init)], None)])
-            fragment.add_statements("sync", resets)
+            # the second cycle of a reset and those behind it, to the first without one
+            runs = Signal(name="runs")
+            resets = Switch(~runs & ~self._chosen, [(("1",), [register.eq(register.init)], None)])
+            fragment.add_statements("sync", [runs.eq(1), resets])
 
 
 _Place = tuple[int, int, int]  # identity of a signal, and the first of its bits and the one behind the last

@@ -1,18 +1,28 @@
 """Faults of a core that random programs or the cycle costs must find."""
 
+from dataclasses import replace
+
 from amaranth.hdl import Mux, Value
 
 from xpulpnn.core.backend import Backend
+from xpulpnn.core.controller import Controller
 from xpulpnn.core.core import Core
 from xpulpnn.core.csr_file import CsrFile
+from xpulpnn.core.div import Divider
 from xpulpnn.core.id_stage import IdStage
+from xpulpnn.core.if_stage import IfStage
+from xpulpnn.core.lsu import Lsu
 from xpulpnn.core.machine_counter import MachineCounter
+from xpulpnn.core.mult import Mult, MultOp
 from xpulpnn.core.performance_counters import PerformanceCounters
 from xpulpnn.core.wait_tap import WaitTap
 from xpulpnn.core.wb_stage import WbStage
 from xpulpnn.isa.csr import PERFORMANCE_EVENTS
+from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.proofs.faults.core_fault import CoreFault
+from xpulpnn_sim.proofs.faults.core import CORE_FAULTS, SEQUENCE_FAULTS
+from xpulpnn_sim.proofs.faults.core_fault import CoreFault, lost_reset
+from xpulpnn_sim.proofs.faults.instructions import INSTRUCTION_FAULTS
 
 
 def _event(name, value):
@@ -35,6 +45,72 @@ def _base_and_killed(_, u):
 
 
 PROGRAMS, COSTS = "verify random", "verify costs"
+
+_SMALLEST = 1 << XLEN - 1
+
+
+def _quotient_that_overflows(right, u):
+    overflows = u("ctrl.signed") & (u("op_a") == _SMALLEST) & u("op_b").all()
+    return Mux(overflows & ~u("ctrl.remainder"), _SMALLEST - 1, right)
+
+
+def _high_of_corners(right, u):
+    is_mulhsu = (u("ctrl.op") == MultOp.HIGH) & u("ctrl.a_signed") & ~u("ctrl.b_signed")
+    return right ^ (is_mulhsu & (u("op_a") == _SMALLEST) & u("op_b").all())
+
+
+def _base_from_ex(right, u):
+    return right & ~(u("id_ex.lsu.valid") & ~u("id_ex.lsu.we") & u("id_ex.lsu.post"))
+
+
+def _among(*names):
+    known = {fault.name: fault for fault in (*CORE_FAULTS, *SEQUENCE_FAULTS, *INSTRUCTION_FAULTS)}
+    return tuple(replace(known[name], check=PROGRAMS) for name in names)
+
+
+PROGRAM_FAULTS = (
+    CoreFault(
+        "a compressed instruction that ends a loop is taken for a word",
+        IfStage,
+        {"insn.payload.compressed": lambda right, u: right & ~u("loop_back")},
+        PROGRAMS,
+    ),
+    CoreFault(
+        "mcountinhibit does not stop mcycle",
+        CsrFile,
+        {"mcycle.step": lambda _, u: Value.cast(u("clock_runs"))},
+        PROGRAMS,
+    ),
+    CoreFault("mulhsu of the smallest by the largest", Mult, {"result": _high_of_corners}, PROGRAMS),
+    CoreFault("a quotient that overflows is the largest", Divider, {"result": _quotient_that_overflows}, PROGRAMS),
+    *_among("fence.i keeps what was fetched"),
+    CoreFault("wfi is not reset", Controller, {".sleeping": lost_reset}, PROGRAMS),
+    CoreFault("an access under way is not reset", Lsu, {".outstanding": lost_reset}, PROGRAMS),
+    CoreFault("a base that a load moves is not forwarded to rd", IdStage, {"rs3_read.ex_we": _base_from_ex}, PROGRAMS),
+    CoreFault(
+        "an access that faults writes the NN-RF",
+        WbStage,
+        {"nn_we": lambda right, u: right | (u(".nn_pending") & u("fault"))},
+        PROGRAMS,
+    ),
+    *_among(
+        "nothing is forwarded from WB",
+        "lh across words is one access",
+        "a failed access stays under way",
+        "c.srai shifts in zeros",
+        "mepc loses a bit",
+        "a taken branch counts",
+        "both loops count at a common end",
+        "an interrupt drops the instruction behind it",
+        "mret leaves interrupts off",
+        "ebreak is ecall",
+        "clipu of 0 by a negative bound is the bound",
+        "fl1 of 0 is 31",
+        "shuffle2 takes its selector's sign",
+        "the word on its way to an entry is missed",
+    ),
+)
+"""Faults of a core with XpulpV2 and Mac&Load that benches find."""
 
 COUNTER_FAULTS = (
     CoreFault("jump_register_stalls never counts", IdStage, {"jump_register_stall": lambda *_: 0}, PROGRAMS),

@@ -187,6 +187,9 @@ class _Writer:
         }
         if shared.others:
             kinds[shared.own_event] = 0.5
+        # each hart has code of its own, but for functions
+        flush = (f"li t1, 0x{isa.ICACHE_CONTROL + isa.Icache.FLUSH:x}", "sw t1, 0(t1)")
+        kinds[lambda: self._control.system.self_modify(flush if self._config.icache_private else ())] = 0.8
         if self._config.dma:
             kinds[self._transfer] = 2
         control, part = self._control, list[ProgramBlock]()

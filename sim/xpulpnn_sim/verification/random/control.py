@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from xpulpnn_sim.reference.bare.draw import Draw, Group
+from xpulpnn.isa.machine import XLEN
+from xpulpnn_sim.reference.bare.draw import Draw, Group, group_of
 from xpulpnn_sim.reference.bare.layout import COUNTER, LINK, POOL, RA, SCRATCH, SHORT_COUNTER
 from xpulpnn_sim.reference.bare.program import RETURN, ProgramBlock, count_statements, total_bytes
+from xpulpnn_sim.reference.stimuli import corner_words
 from xpulpnn_sim.verification.random.memory_run import OPTIONAL, STYLES, MemoryRun
 from xpulpnn_sim.verification.random.system import SystemBlocks
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
@@ -19,6 +21,7 @@ _SHORT_JUMP, _SHORT_BRANCH = 1800, 200  # bytes that compressed jumps and branch
 _DEEPEST = 4
 _SLOW_SCALE = 20  # executions of a wfi at most: each waits for an interrupt
 _CHILD_COST = 5  # instructions assumed of a child that is not written yet
+_MOST_OTHERS = 12  # instructions that words at the ends meet, besides multiplications and divisions
 _OFFSETS = (0, 0, 0, 8, -4, 2047, -2048)
 
 
@@ -60,6 +63,7 @@ class ControlBlocks:
         self.left = 0  # instructions that the blocks to come may execute
         simple: dict[str, Callable[[], ProgramBlock]] = {
             "arithmetic": self._arithmetic,
+            "corners": self._corners,
             **{style: lambda style=style: MemoryRun(draw, style).block(self._rng.randrange(2, 9)) for style in STYLES},
             "csr": self.system.csr,
             "trap": self.system.trap,
@@ -124,6 +128,23 @@ class ControlBlocks:
         with draw.narrowed(rng.choice((2, 3, 7))):
             children = tuple(ProgramBlock("arithmetic", (draw.arithmetic(),)) for _ in range(rng.randrange(1, 7)))
         return ProgramBlock("arithmetic", (), children)
+
+    def _corners(self) -> ProgramBlock:
+        """Two words that are 0, 1, -1, the smallest or the largest, met by all multiplications and divisions, and by
+        other instructions."""
+        draw, rng = self._draw, self._rng
+        first, second = rng.sample(POOL, 2)
+        words = corner_words(XLEN)
+        lines = tuple(f"li {ABI_NAMES[register]}, 0x{rng.choice(words):x}" for register in (first, second))
+        rows = [row for row in draw.rows.values() if group_of(row) is Group.MULDIV]
+        rows += [draw.deal(Group.INTEGER, Group.SCALAR, *(Group.SIMD,) * 4) for _ in range(rng.randrange(_MOST_OTHERS))]
+        rng.shuffle(rows)
+        sources = {"rs1": first, "rs2": second}
+        texts: list[str] = []
+        for row in rows:
+            pins = {token.field.name: sources[token.field.name] for token in row.tokens if token.field.name in sources}
+            texts.append(draw.text(row, draw.values(row, sources.values(), pins)))
+        return ProgramBlock("corners", lines, tuple(ProgramBlock("arithmetic", (text,)) for text in texts))
 
     def _stack(self) -> ProgramBlock:
         offset = 16 * self._rng.choice([n for n in range(-31, 32) if n])
@@ -287,7 +308,8 @@ class ControlBlocks:
                 *before, last = self._condition(after, _LONGEST_BODY)
                 return tuple(ProgramBlock("condition", (line,)) for line in before), last
             case 3:
-                return (), rng.choice((f"jal {ABI_NAMES[draw.destination()]}, {after}", f"c.j {after}"))
+                jumps = (f"jal {ABI_NAMES[draw.destination()]}, {after}", f"c.j {after}")
+                return (), rng.choice((*jumps, f"c.jal {after}") if RA in context.links else jumps)
             case 4:
                 return (), self.system.trap().head[0]
             case 5:
@@ -307,6 +329,8 @@ class ControlBlocks:
             case 10 if draw.chance(0.5):
                 lines = ("csrrci zero, mstatus, 8", f"la {_X6}, {after}", f"csrrw zero, mepc, {_X6}")
                 return (ProgramBlock("mepc", lines),), "mret"
+            case 11:
+                return (), draw.arithmetic(group=Group.COMPRESSED)
             case _:
                 pass
         return (), draw.arithmetic()

@@ -31,6 +31,7 @@ _REFERENCE_STEPS = 100_000  # Steps after which a program on the simulator has f
 _STALLS = (0.0, 0.0, 0.1, 0.4)
 _LATENCIES = (1, 1, 2, 5)
 _IDEAL_CHANCE = 0.2
+_NO_RESET_CHANCE, _RESET_BITS = 0.2, (7, 14)
 _RATES = (0.0, 0.003, 0.005)
 """Interrupts per cycle with an ideal memory. With more, handlers would leave the program no time."""
 _HALT_RATES = (0.001, 0.005, 0.02)
@@ -46,6 +47,7 @@ def random_machine(seed: int, chosen: Mapping[str, float]) -> Machine:
     """The machine of the random program ``seed``, with the fields that are ``chosen``."""
     rng = Random(f"machine {seed}")
     machine = Machine(seed=seed, max_cycles=MAX_CYCLES, max_instructions=MAX_INSTRUCTIONS, bus_errors=BUS_ERRORS)
+    machine = replace(machine, reset_after=reset_cycle(seed))
     if rng.random() >= _IDEAL_CHANCE:
         machine = replace(
             machine,
@@ -58,6 +60,12 @@ def random_machine(seed: int, chosen: Mapping[str, float]) -> Machine:
     if "irq_rate" in chosen:
         return machine
     return replace(machine, irq_rate=round(rng.choice(_RATES) / _slowness(machine), 6))
+
+
+def reset_cycle(seed: int) -> int:
+    """The cycle after which the random program ``seed`` is reset and starts again; most are."""
+    rng = Random(f"reset {seed}")
+    return 0 if rng.random() < _NO_RESET_CHANCE else rng.randrange(1, 1 << rng.randrange(*_RESET_BITS))
 
 
 def _slowness(machine: Machine) -> float:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.core import Core
+from xpulpnn.errors import InputError
 from xpulpnn.verilog import emit
 from xpulpnn_sim.cosimulation.model.build import build_model
 from xpulpnn_sim.cosimulation.model.libraries import core_rig
@@ -28,10 +29,12 @@ _TOP, _LSB = "core", 16
 
 
 def faults_of(config: CoreConfig) -> tuple[CoreFault, ...]:
-    """The faults that a core with this configuration can have."""
-    found = programs.COUNTER_FAULTS if config.performance_counters else ()
-    exact = config.requantise_exact and config.performance_counters
-    return found + (programs.EXACT_COUNTER_FAULTS if exact else ())
+    """The faults that a core with this configuration can have: of its counters, if it has any, or else of the core."""
+    if config.performance_counters:
+        return programs.COUNTER_FAULTS + (programs.EXACT_COUNTER_FAULTS if config.requantise_exact else ())
+    if not (config.xpulpv2 and config.mac_load) or config.multiplies_by_dotp:
+        raise InputError("configuration must have Mac&Load and a multiplier of its own, or performance counters")
+    return programs.PROGRAM_FAULTS
 
 
 def hart_of(number: int) -> int:

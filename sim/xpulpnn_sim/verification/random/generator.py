@@ -21,10 +21,11 @@ from xpulpnn_sw.assembly.disasm import ABI_NAMES
 _WEIGHTS = """
 kind        base  memory  Mac&Load  control  loops  system  arithmetic  cluster
 arithmetic  6     3       .         .        .      .       30          3
+corners     1     .       .         .        .      .       4           0.3
 memory      4     14      .         .        .      .       .           10
 Mac&Load    3     .       16        .        .      .       .           4
 mixed       3     10      8         .        .      .       .           6
-csr         2     .       .         .        .      8       .           1
+csr         3     .       .         .        .      8       .           1
 trap        1.5   .       .         .        .      6       .           0.6
 unfetched   0.5   .       .         .        .      2       .           .
 failing     1.5   .       .         .        .      5       .           .
@@ -102,6 +103,9 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
     while control.left > 0 and length < _LONGEST:
         main.append(control.block(Context(loops=loops)))
         length += count_statements(main[-1:])
+    counters = ("mcountinhibit", "mcycle", "mcycleh", "minstret", "minstreth")
+    reads = (f"csrrs {ABI_NAMES[draw.destination()]}, {name}, zero" for name in counters)
+    main.append(ProgramBlock("counters", (), tuple(ProgramBlock("csr", (line,)) for line in reads)))
     if config.performance_counters:
         main.append(control.system.read_counters())
     handlers = random_handlers(draw) if interrupts else Handlers(watches_loops=draw.config.xpulpv2)

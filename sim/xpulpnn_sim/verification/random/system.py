@@ -72,7 +72,12 @@ class SystemBlocks:
         else:
             address = self._missing()
         values["csr"] = address
-        return ProgramBlock("csr", (draw.text(insn, values),))
+        access, names = ProgramBlock("csr", (draw.text(insn, values),)), [csr.name for csr in _READABLE]
+        if last or address not in CSR_BY_ADDRESS or CSR_BY_ADDRESS[address].name not in names or draw.chance(0.2):
+            return access
+        # a write is seen
+        read = f"csrrs {ABI_NAMES[draw.destination()]}, {CSR_BY_ADDRESS[address].name}, zero"
+        return ProgramBlock("csr", access.head, (ProgramBlock("csr", (read,)),))
 
     def _missing(self) -> int:
         """An address without a register, or a read-only one."""
@@ -174,8 +179,8 @@ class SystemBlocks:
         skipped = tuple(ProgramBlock("skipped", (draw.arithmetic(),)) for _ in range(self._rng.randrange(3)))
         return ProgramBlock("mret", tuple(head), skipped, (f"{target}:",))
 
-    def self_modify(self) -> ProgramBlock:
-        """Overwrite an instruction ahead; every further visit exchanges it again."""
+    def self_modify(self, flush: tuple[str, ...] = ()) -> ProgramBlock:
+        """Overwrite an instruction ahead, and empty caches by ``flush``; every further visit exchanges it again."""
         draw, rng, patch = self._draw, self._rng, self._draw.label("patch")
         insns = [draw.rows[rng.choice(_HARMLESS), "rd,rs1,rs2"] for _ in range(2)]
         old, new = (insn.encode(**draw.values(insn)) for insn in insns)
@@ -186,6 +191,7 @@ class SystemBlocks:
             f"lw {second}, 0({_X6})",
             f"xor {first}, {first}, {second}",
             f"sw {first}, 0({_X6})",
+            *flush,
             "fence.i",
         )
         between = tuple(ProgramBlock("between", (draw.arithmetic(),)) for _ in range(rng.choice((0, 0, 0, 1, 2))))

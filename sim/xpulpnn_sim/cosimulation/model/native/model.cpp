@@ -1,5 +1,8 @@
 // C interface of a Verilated design; Python calls it many cycles at a time (model.py).
+#include <algorithm>
 #include <memory>
+#include <new>
+#include <vector>
 
 #include "Vtestbench.h"
 #include "driver.hpp"
@@ -21,15 +24,37 @@ struct Model {
         context->traceEverOn(true);
 #endif
         top = std::make_unique<Vtestbench>(context.get(), "testbench");
-        top->rst = 1;
-        for (int i = 0; i < RESET_CYCLES; ++i) edge();
-        top->rst = 0;
+        reset();
+        if (settings.reset_after) rehearse(settings, windows, count);
     }
     ~Model() {
 #if VM_TRACE
         if (wave) wave->close();
 #endif
         top->final();
+    }
+
+    void reset() {
+        top->rst = 1;
+        for (int i = 0; i < RESET_CYCLES; ++i) edge();
+        top->rst = 0;
+    }
+
+    // Runs for some cycles without interrupts, and starts again with a reset in the midst of it; memory is as before.
+    void rehearse(const Settings& settings, const Window* windows, uint64_t count) {
+        std::vector<std::vector<uint8_t>> kept;
+        for (uint64_t i = 0; i < count; ++i) {
+            const auto* place = reinterpret_cast<const uint8_t*>(windows[i].place);
+            kept.emplace_back(place, place + (place ? windows[i].size : 0));
+        }
+        driver.settings.collect = driver.settings.irq_rate = driver.settings.halt_rate = driver.driven.collect = 0;
+        for (uint32_t i = 0; i < settings.reset_after; ++i) clock();
+        for (uint64_t i = 0; i < count; ++i) {
+            std::copy(kept[i].begin(), kept[i].end(), reinterpret_cast<uint8_t*>(windows[i].place));
+        }
+        driver.~Driver();
+        new (&driver) Driver(settings, windows, count);
+        reset();
     }
 
     // One clock cycle: the driver sees how it ends and chooses the inputs of the next one.
