@@ -11,7 +11,7 @@ from typing import Literal
 from xpulpnn.errors import ConfigError
 from xpulpnn.field_values import check_choices
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES, MAX_CORES
-from xpulpnn.isa.csr import CsrGroup
+from xpulpnn.isa.csr import TRIGGERS, CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 from xpulpnn.isa.machine import NNRF_ENTRIES, NNRF_PARAMETERS, NNRF_WEIGHTS, SECOND_PAIR, WORD_BYTES
 
@@ -125,12 +125,16 @@ class CoreConfig:
     performance_counters: bool = False  #: Adds the PULP performance counters (guide, "Performance counters").
     #: debug: Debug mode after the RISC-V debug specification: halting, stepping and resuming by a debug module.
     debug: bool = field(default=False, metadata=IF_SET)
+    #: triggers: Triggers of debug mode, 0 to 2: addresses of instructions, loads or stores at which the core halts.
+    triggers: int = field(default=TRIGGERS, metadata=IF_SET)
     #: nn_csrs: The words of the NN-RF are CSRs too, which programs and debuggers may save and restore; needs Mac&Load.
     nn_csrs: bool = field(default=False, metadata=IF_SET)
     rvfi: bool = False  #: Adds the retirement port; for verification, absent from product Verilog.
 
     def __post_init__(self) -> None:
         check_choices(self)
+        if not 0 <= self.triggers <= TRIGGERS:
+            raise ConfigError(f"triggers must be 0 to {TRIGGERS}, not {self.triggers}")
         if self.nn_csrs and not self.mac_load:
             raise ConfigError("mac_load_nn or mac_load_cu must be true with nn_csrs, not false")
         for name, (_, needed) in _EXTENSIONS.items():
@@ -171,7 +175,7 @@ class CoreConfig:
             CsrGroup.HWLOOP: self.xpulpv2,
             CsrGroup.PERFORMANCE: self.performance_counters,
             CsrGroup.DEBUG: self.debug,
-            CsrGroup.TRIGGER: self.debug,
+            CsrGroup.TRIGGER: self.debug and self.triggers > 0,
             CsrGroup.NN_ACTIVATION: self.nn_csrs and self.mac_load_nn,
             CsrGroup.NN_WEIGHT: self.nn_csrs,
             CsrGroup.NN_PARAMETER: self.nn_csrs and self.requantise,

@@ -60,12 +60,14 @@ class Outcome:
     symbols: dict[str, int]
 
 
-def run(head, text, *, irqs=((0, HALT),), debugger=MONITOR, handlers=None, ok=True):
-    case = directed(head, text, **({"handlers": handlers} if handlers else {}))
+def run(head, text, *, irqs=((0, HALT),), debugger=MONITOR, response_latency=1):
+    case = directed(head, text)
     executable = case.program().executable()
-    machine = Machine(irqs=irqs, debugger=debugger, max_cycles=30_000, bus_errors=BUS_ERRORS)
+    machine = Machine(
+        irqs=irqs, debugger=debugger, max_cycles=30_000, bus_errors=BUS_ERRORS, response_latency=response_latency
+    )
     result = run_program(executable, CONFIG, machine)
-    assert result.exit.ok is ok, result.exit.text
+    assert result.exit.ok, result.exit.text
     size, failed = (int.from_bytes(result.read(BASE + at, 4), "little") for at in (4, FAILED))
     words = struct.unpack(f"<{size // 4}I", result.read(BASE + LOG, size))
     log = list(zip(words[::2], words[1::2], strict=True))
@@ -228,7 +230,7 @@ def test_steps(name):
 TRIGGERED = """
     la s3, word; li a0, 7; li a3, 0; jal zero, 2f
     1: csrrwi zero, tselect, {number}; la a1, {address}; csrrw zero, tdata2, a1
-    li a1, 0x{control:x}; csrrw zero, tdata1, a1; jalr zero, 0(s9)
+    li a1, 0x{control:x}; csrrw zero, tdata1, a1; lw a1, 0(s3); sw a1, 0(s3); jalr zero, 0(s9)
     word: .word 0x04030201; second: .word 0x08070605
     2: la s10, 1b; ebreak
     li s10, 0; {code}
@@ -268,7 +270,7 @@ def test_triggers(name, number):
     text = TRIGGERED.format(number=number, control=control, address=address, code=code, a0=a0, a3=a3, word=word)
     off = "addi a1, a2, -2; beq a1, zero, triggered; addi a1, a2, -3;"
     monitor = MONITOR.replace("addi a1, a2, -3;", off, 1) + f"triggered: {OFF.format(number=number)}"
-    outcome = run(name, text, debugger=monitor)
+    outcome = run(name, text, debugger=monitor, response_latency=6 if number else 1)
     assert outcome.problems == []
     again = [DebugCause.EBREAK] * (name == "ebreak")
     assert outcome.log[2:] == [
@@ -286,6 +288,7 @@ def test_triggers_are_read_by_programs_and_written_in_debug_mode():
         jal zero, 2f; 1: csrrw zero, tdata1, a0; csrrw zero, tdata2, a0; jalr zero, 0(s9)
         2: la s10, 1b; ebreak
         csrrs a6, tdata1, zero; csrrs a7, tdata2, zero => a6 0x28001047, a7 0xffffffff
+        csrrwi zero, tselect, 0; csrrs s2, tdata1, zero; csrrs s3, tdata2, zero => s2 0x28001000, s3 0
         """,
     )
     assert outcome.problems == []

@@ -32,11 +32,13 @@ def test_settings_are_fields_of_the_driver():
         "fetch_latency": 4,
         "l2_latency": 5,
     }
-    settings = Machine(**timing, irq_rate=0.125, seed=1 << 40 | 7, hart_id=5).settings()
+    settings = Machine(**timing, irq_rate=0.125, halt_rate=0.75, seed=1 << 40 | 7, hart_id=5).settings()
     assert settings.keys() <= set(SETTINGS.names)
     del settings["watchdog"]
+    assert (settings.pop("debug_halt_addr"), settings.pop("debug_exception_addr")) == (0x1A11_0800, 0x1A11_0808)
     assert settings == {
         "grant_stall": 1 << 30,
+        "halt_rate": 3 << 30,
         "fetch_grant_stall": 1 << 31,
         "response_latency": 3,
         "fetch_latency": 4,

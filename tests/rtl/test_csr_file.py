@@ -27,6 +27,7 @@ PLAIN = replace(preset("ri5cy"), xpulpv2=False)
         (replace(PLAIN, performance_counters=True), {*BASE, *PERFORMANCE}),
         (replace(preset("xpulpnn"), performance_counters=True), {*BASE, *HWLOOP, *PERFORMANCE}),
         (replace(preset("xpulpnn2"), debug=True), {*BASE, *HWLOOP, *TRIGGER}),
+        (replace(preset("xpulpnn2"), debug=True, triggers=0), {*BASE, *HWLOOP}),
         (replace(preset("xpulpnn-cu"), nn_csrs=True), {*BASE, *HWLOOP, *nn_words(2, 3, 4, 5)}),
         (replace(preset("xpulpnn2"), nn_csrs=True), {*BASE, *HWLOOP, *nn_words(*range(8))}),
         (replace(preset("xpulpnn3"), nn_csrs=True), {*BASE, *HWLOOP, *nn_words(*range(10))}),

@@ -136,7 +136,7 @@ class Core(Component):
             self._observe(m, if_stage, backend, csr_file, controller)
 
     def _debug(self, m, insn, backend, csr_file, controller):
-        m.submodules.triggers = triggers = Triggers()
+        m.submodules.triggers = triggers = Triggers(self.config)
         connect(m, controller.debug, csr_file.debug)
         connect(m, backend.watched, triggers.ex)
         mode = controller.debug.mode

@@ -18,7 +18,7 @@ NN_ENTRY_BITS = 4  # low bits of the address of a word of the NN-RF, which are i
 HANDLER_BYTES_LOG2 = exact_log2(VECTOR_BYTES)
 LOOP_REGISTERS = tuple(csr for csr in table.CSRS if csr.group is table.CsrGroup.HWLOOP)
 STORED = ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch", "mepc", "mcause")
-DEBUG_STORED = ("dcsr", "dpc", "dscratch0", "dscratch1", "tselect")
+DEBUG_STORED = ("dcsr", "dpc", "dscratch0", "dscratch1")
 TRIGGER_REGISTERS = (table.CSR_BY_NAME["tdata1"], table.CSR_BY_NAME["tdata2"])
 """Registers kept here bit by bit, always and with debug mode."""
 
@@ -110,6 +110,7 @@ class CsrFile(Component):
 
     def _build(self, m):
         names = STORED + (DEBUG_STORED if self.config.debug else ())
+        names += ("tselect",) if table.CsrGroup.TRIGGER in self.config.csr_groups else ()
         stored = {name: StoredCsr(table.CSR_BY_NAME[name]) for name in names}
         counters = self._counters(m, stored)
         misa = table.CSR_BY_NAME["misa"].reset & ~(0 if self.config.xpulpv2 else table.MISA_X)
@@ -123,6 +124,7 @@ class CsrFile(Component):
             values |= self._performance(m, stored)
         if self.config.debug:
             values["dcsr"] = self._debug(m, stored)
+        if table.CsrGroup.TRIGGER in self.config.csr_groups:
             values["tinfo"] = Const(table.CSR_BY_NAME["tinfo"].reset, XLEN)
             for index, csr in enumerate(TRIGGER_REGISTERS):
                 values[csr.name] = self.trigger_values.word_select(index, XLEN)

@@ -35,7 +35,8 @@ class Triggers(Component):
 
     def _build(self, m):
         executes, armed, accesses = signals(TRIGGERS, "executes armed accesses")
-        for number in range(TRIGGERS):
+        # what is selected beyond them reads as no trigger
+        for number in range(self.config.triggers):
             control, address = StoredCsr(CSR_BY_NAME["tdata1"]), StoredCsr(CSR_BY_NAME["tdata2"])
             on = control[TDATA1_M_BIT] & ~self.mode
             is_kind = Mux(self.ex.store, control[TDATA1_STORE_BIT], control[TDATA1_LOAD_BIT])

@@ -27,6 +27,7 @@ STEPPING = """
     illegal: .half 0
     unread: lw a1, 0x7f0(a0)
     failed: lui a0, 0x1a110; lw a1, 0x60(a0); addi a1, a1, 1; sw a1, 0x60(a0)
+    jal zero, stepping
     calm:
     # triggers are off behind one, else set now and then: to where the last halt was, or to data
     lw a1, 0(a0); csrrs a2, dcsr, zero; slli a2, a2, 23; srli a2, a2, 29; addi a2, a2, -2; bne a2, zero, untriggered
@@ -36,6 +37,7 @@ STEPPING = """
     placed: csrrw zero, tdata2, a2
     lw a1, 0(a0); srli a1, a1, 20; andi a1, a1, 7; ori a1, a1, 0x40; csrrw zero, tdata1, a1
     watched: csrrs a2, dpc, zero; sw a2, 0x64(a0)
+    stepping:
     # steps are left, or are drawn
     lw a2, 4(a0); beq a2, zero, chooses
     addi a2, a2, -1; sw a2, 4(a0); bne a2, zero, resumes

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.csr import MCAUSE_INTERRUPT, NN_GROUPS, CsrGroup
+from xpulpnn.isa.csr import MCAUSE_INTERRUPT, CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import (
@@ -81,7 +81,7 @@ class Iss:
         extensions: frozenset[Extension] = DEFAULT_EXTENSIONS,
         widths: frozenset[int] = ALL_WIDTHS,
         performance_counters: bool = False,
-        nn_csrs: bool = False,
+        groups: frozenset[CsrGroup] | None = None,
         hart_id: int = 0,
         memory: Memory | None = None,
         products: bool = True,
@@ -92,16 +92,13 @@ class Iss:
         if Extension.XPULPML_PAIR in extensions:
             entries = SECOND_PAIR + NNRF_ACTIVATIONS
         self.state = State(boot_address & ~1, [0] * REGISTERS, [0] * entries)
-        groups = {CsrGroup.BASE}
-        groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()
-        groups |= {CsrGroup.PERFORMANCE} if performance_counters else set()
-        groups |= {CsrGroup.DEBUG, CsrGroup.TRIGGER} if Extension.SDEXT in extensions else set()
-        if nn_csrs:
-            groups |= {group for group, entries in NN_GROUPS.items() if entries[-1] < len(self.state.nn)}
-            groups -= {CsrGroup.NN_PARAMETER} if Extension.XPULPRQ not in extensions else set()
-            groups -= {CsrGroup.NN_ACTIVATION} if Extension.XPULPML_NN not in extensions else set()
+        if groups is None:
+            # without a configuration those of the extensions
+            groups = frozenset({CsrGroup.BASE})
+            groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()
+            groups |= {CsrGroup.PERFORMANCE} if performance_counters else set()
         is_xpulp = Extension.XPULPV2 in extensions
-        self.csrs = SimulatedCsrs(boot_address, hart_id, frozenset(groups), self.state.nn, is_xpulp=is_xpulp)
+        self.csrs = SimulatedCsrs(boot_address, hart_id, groups, self.state.nn, is_xpulp=is_xpulp)
         self.last_pc: int | None = None  # address of the instruction executed last
         # address and cause of the last exception, but of a handler that traps at its first instruction
         self.last_exception: tuple[int, int] | None = None
@@ -128,8 +125,7 @@ class Iss:
             boot_address,
             extensions=config.extensions,
             widths=config.widths,
-            performance_counters=config.performance_counters,
-            nn_csrs=config.nn_csrs,
+            groups=config.csr_groups,
             hart_id=hart_id,
             memory=memory,
         )
