@@ -82,7 +82,7 @@ ARROWS = {
     "rtl/xpulpnn/debug": Arrows(
         (*HARDWARE, "xpulpnn.core", "xpulpnn.debug", "xpulpnn_sw.assembly.asm"), (GATES,)
     ),  # the program of halted harts is assembled
-    "rtl/xpulpnn/cluster": Arrows((*HARDWARE, "xpulpnn.core", "xpulpnn.cluster"), (GATES,)),
+    "rtl/xpulpnn/cluster": Arrows((*HARDWARE, "xpulpnn.core", "xpulpnn.debug", "xpulpnn.cluster"), (GATES,)),
     "rtl/xpulpnn/emit": Arrows((*DESCRIPTION, "xpulpnn.emit"), (GATES,)),
     "rtl/xpulpnn/verilog.py": Arrows((*DESCRIPTION, "xpulpnn.emit"), (GATES,)),
     **below("xpulpnn_sw", SOFTWARE, DESCRIPTION),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from amaranth.hdl import Cat, Const, Signal
 
+from xpulpnn.cluster.debug_ways import DebugWays
 from xpulpnn.cluster.demux import CoreDemux
 from xpulpnn.cluster.dma.unit import Dma
 from xpulpnn.cluster.event_unit.unit import EventUnit
@@ -31,6 +32,7 @@ from xpulpnn.isa.cluster import (
     MASTER_BITS,
     TIMER,
 )
+from xpulpnn.isa.debug import DEBUG_BASE, TRAP_OFFSET, Place
 from xpulpnn.isa.machine import XLEN, Interrupt
 from xpulpnn.isa.retirement import MEANINGS, port_widths
 
@@ -83,6 +85,11 @@ class Cluster(Component):
             "host": In(ObiSignature()),
             "ext": Out(ObiSignature()),  #: Data accesses of the cores to everything outside.
         }
+        if config.core.debug:
+            #: debug_req: Cores that are to halt; only with debug mode of the cores, like the next two.
+            #: debug_mode: Cores in debug mode.
+            #: debug: Accesses of the cores to the memory of the debug module.
+            ports |= {"debug_req": In(config.cores), "debug_mode": Out(config.cores), "debug": Out(ObiSignature())}
         if config.icache_private:
             #: refill: Instruction memory, if there are instruction caches.
             ports["refill"] = Out(RefillSignature())
@@ -122,7 +129,8 @@ class Cluster(Component):
         m.submodules.bus = bus = PeripheralBus(config.cores + 1, blocks)
         m.submodules.control = control = ClusterControl(config.cores)
         m.submodules.timer = timer = ClusterTimer()
-        m.submodules.external = external = ExternalPort(config.cores)
+        # a debugger reaches what is outside as the cores do
+        m.submodules.external = external = ExternalPort(config.cores + config.core.debug)
         connect(m, external.ext, flipped(self.ext))
         targets = [control.port, timer.port, event_unit.shared]
         busy = Signal()
@@ -132,7 +140,16 @@ class Cluster(Component):
             targets.append(dma.shared)
             self._dma(m, dma, demuxes, tcdm, event_unit)
             m.d.comb += busy.eq(dma.busy)
-        fetch_ports = self._fetch_ports(m, targets)
+        fetch_ports, data_ports = self._fetch_ports(m, targets), [demux.core for demux in demuxes]
+        if config.core.debug:
+            m.submodules.debug_ways = ways = DebugWays(config.cores)
+            connect(m, ways.memory, flipped(self.debug))
+            for inner, port in (
+                *zip(ways.others_instr, fetch_ports, strict=True),
+                *zip(ways.others_data, data_ports, strict=True),
+            ):
+                connect(m, inner, port)
+            fetch_ports, data_ports = ways.instr, ways.data
         for place, target in zip(bus.peripherals, targets, strict=True):
             connect(m, place, target)
         started, enabled = signals(config.cores, "started enabled")
@@ -142,8 +159,8 @@ class Cluster(Component):
             connect(m, demux.event_unit, event_unit.cores[number])
             connect(m, demux.peripherals, bus.initiators[number])
             connect(m, demux.ext, external.cores[number])
-            self._core(m, number, demux, control, event_unit, enabled[number], fetch_ports[number])
-        self._host(m, tcdm.ports[-1], bus.initiators[-1])
+            self._core(m, number, demux, control, event_unit, enabled[number], fetch_ports[number], data_ports[number])
+        self._host(m, tcdm.ports[-1], bus.initiators[-1], external)
         if config.memories == "ports":
             for bank, outside in zip(tcdm.banks, self.banks, strict=True):
                 connect(m, bank, flipped(outside))
@@ -178,11 +195,19 @@ class Cluster(Component):
         targets.append(icache.port)
         return icache.cores
 
-    def _core(self, m, number, demux, control, event_unit, enabled, fetch_port):
+    def _core(self, m, number, demux, control, event_unit, enabled, fetch_port, data_port):
         m.submodules[f"core{number}"] = core = Core(self.config.core)
         m.submodules[f"fetches{number}"] = fetches = FetchWatch()
-        connect(m, core.data, demux.core)
+        connect(m, core.data, data_port)
         connect(m, core.instr, fetch_port)
+        if self.config.core.debug:
+            halt = DEBUG_BASE + Place.ROM
+            m.d.comb += [
+                core.debug_req.eq(self.debug_req[number]),
+                self.debug_mode[number].eq(core.debug_mode),
+                core.debug_halt_addr.eq(Const(halt, XLEN)),
+                core.debug_exception_addr.eq(Const(halt + TRAP_OFFSET, XLEN)),
+            ]
         asleep = core.core_sleep & ~event_unit.irq[number]
         m.d.comb += [
             core.hart_id.eq(Cat(Const(number, CORE_ID_BITS), self.cluster_id)),
@@ -208,14 +233,20 @@ class Cluster(Component):
             connect(m, inner, port)
         m.d.comb += following(event_unit, dma, "events", "interrupts", into="dma_")
 
-    def _host(self, m, tcdm, peripherals):
-        """The port for the outside: what a core sees, without what is its own."""
+    def _host(self, m, tcdm, peripherals, external):
+        """The port for the outside: what a core sees, without what is its own; with debug mode also the outside."""
         m.submodules.host_order = order = OneAccess()
         m.submodules.host_demux = demux = CoreDemux(self.config)
         connect(m, flipped(self.host), order.initiator)
         connect(m, order.target, demux.core)
         connect(m, demux.tcdm, tcdm)
         connect(m, demux.peripherals, peripherals)
-        for name in ("event_unit", "ext", *(("dma",) if self.config.dma else ())):
+        if self.config.core.debug:
+            connect(m, demux.ext, external.cores[-1])
+        for name in (
+            "event_unit",
+            *(() if self.config.core.debug else ("ext",)),
+            *(("dma",) if self.config.dma else ()),
+        ):
             m.submodules[f"host_no_{name}"] = hole = Hole()
             connect(m, getattr(demux, name), hole.port)

@@ -13,6 +13,7 @@ class DebugConfig:
 
     harts: int = 1  #: Number of harts, 1 to 32.
     base: int = DEBUG_BASE  #: Address of the memory that halted harts execute, a multiple of its 4096 bytes.
+    hart_reset: bool = True  #: The debugger can reset a hart alone.
     idcode: int = IDCODE  #: Identification of the test access port, an odd number of 32 bits.
 
     def __post_init__(self) -> None:

@@ -12,8 +12,7 @@ from xpulpnn.debug.dtm import JtagDtm
 from xpulpnn.debug.memory_share import MemoryShare
 from xpulpnn.debug.module import DebugModule
 from xpulpnn.debug.port_demux import PortDemux
-from xpulpnn.debug.rom import TRAP_OFFSET
-from xpulpnn.isa.debug import Place
+from xpulpnn.isa.debug import TRAP_OFFSET, Place
 from xpulpnn.isa.machine import XLEN
 
 JTAG_PORTS = ("tms", "tdi", "tdo", "tdo_enable")

@@ -82,7 +82,7 @@ class HartControl(Component):
         with m.Elif(self.controls):
             m.d.sync += [
                 hasel.eq(flag(access.wdata, Control.HASEL)),
-                hart_reset.eq(flag(access.wdata, Control.HARTRESET)),
+                hart_reset.eq(flag(access.wdata, Control.HARTRESET) & self.config.hart_reset),
                 ndmreset.eq(flag(access.wdata, Control.NDMRESET)),
                 self.number.eq(wanted),
                 self.debug_req.eq(Mux(halt, self.debug_req | chosen, self.debug_req & ~chosen)),

@@ -5,8 +5,8 @@ from amaranth.hdl import Const, Mux, Signal
 from xpulpnn.component import Component, In, Out
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.debug.config import DebugConfig
-from xpulpnn.debug.rom import NOTHING, TRAP_OFFSET, DebugCode
-from xpulpnn.isa.debug import DATA_WORDS, DEBUG_BYTES, MAX_HARTS, PROGRAM_WORDS, Flag, Place
+from xpulpnn.debug.rom import NOTHING, DebugCode
+from xpulpnn.isa.debug import DATA_WORDS, DEBUG_BYTES, MAX_HARTS, PROGRAM_WORDS, TRAP_OFFSET, Flag, Place
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
 _WORD_LSB = (WORD_BYTES - 1).bit_length()

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.isa.debug import DSCRATCH0, DSCRATCH1, MAX_HARTS, Flag, Place
-from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.assembly.asm import assemble
 
 _PAGE_LSB = 12
@@ -106,4 +105,3 @@ class DebugCode:
 
 
 NOTHING = assemble("nop").words[0]
-TRAP_OFFSET = WORD_BYTES  # Bytes from the entry of the ROM to where exceptions go.

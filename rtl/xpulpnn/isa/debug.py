@@ -147,6 +147,9 @@ class Place(IntEnum):
 ABSTRACT_WORDS = (Place.PROGRAM - Place.ABSTRACT) // WORD_BYTES
 
 
+TRAP_OFFSET = WORD_BYTES  # Bytes from the entry of the ROM to where exceptions go.
+
+
 class Flag(IntFlag):
     """Orders to a halted hart: execute the abstract command, resume."""
 

@@ -28,11 +28,11 @@ CORE_NAMES = ("dotp", "nnrf", "simd-alu", "mult", "ex-stage", "backend", "core",
 
 CLUSTER_NAMES = (
     *("cluster", "tcdm", "event-unit", "dma", "icache"),
-    *("cluster-axi", "axi-ext", "axi-dma", "axi-refill"),
+    *("cluster-axi", "cluster-debug", "axi-ext", "axi-dma", "axi-refill"),
 )
 """Components of a cluster."""
 
-CORE_DEBUG = "core-debug"  # the core with debug mode and what serves it
+CORE_DEBUG, CLUSTER_DEBUG = "core-debug", "cluster-debug"  # with debug mode and what serves it
 DEBUG_NAMES = ("dm", "jtag-dtm")  # components of external debugging
 
 ALL_TOPS = (*CORE_NAMES, *CLUSTER_NAMES, *DEBUG_NAMES)  # all that can be generated

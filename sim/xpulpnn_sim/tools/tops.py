@@ -10,6 +10,7 @@ from xpulpnn.cluster.axi.bridge import AxiBridge
 from xpulpnn.cluster.axi.cluster import ClusterAxi
 from xpulpnn.cluster.axi.refill import AxiRefill
 from xpulpnn.cluster.cluster import Cluster
+from xpulpnn.cluster.debug import ClusterDebug
 from xpulpnn.cluster.dma.unit import Dma
 from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.cluster.icache.unit import InstructionCache
@@ -76,6 +77,7 @@ CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
     "dma": Dma,
     "icache": _icache,
     "cluster-axi": ClusterAxi,
+    "cluster-debug": lambda config: ClusterDebug(replace(config, core=replace(config.core, debug=True))),
     "axi-ext": lambda _config: AxiBridge(XLEN),
     "axi-dma": lambda config: AxiBridge(config.ext_data_bits),
     "axi-refill": lambda _config: AxiRefill(),

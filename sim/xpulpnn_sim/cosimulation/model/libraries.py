@@ -94,6 +94,8 @@ def cluster_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
     for core in range(cores):
         # what drives one core's start drives that of all
         start = {"boot_addr": "boot_addr", "fetch_enable": "fetch_enable"} if core == 0 else {}
+        if "debug_mode" in names:
+            start["debug_mode"] = f"debug_mode[{core}]"
         adapters += [Adapter(HART, start), _retirement(manifest, f"rvfi_{core}_")]
     if "refill__req" in names:
         adapters.append(_bus(REFILL, "refill"))
@@ -115,6 +117,8 @@ def cluster_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
         if f"bank_sharers_{bank}" in names:
             macro["sharers"] = f"bank_sharers_{bank}"
         adapters.append(Adapter(BANK, {**macro, "master": f"bank_master_{bank}"}))
+    if "tck_clk" in names:
+        adapters.append(_JTAG)
     return Rig(verilog=verilog, manifest=manifest, adapters=tuple(adapters), repeated="core")
 
 
@@ -123,6 +127,7 @@ RIGS: Mapping[str, tuple[str, Callable[[str, Mapping[str, Any]], Rig]]] = {
     "core": ("core", core_rig),
     "core-debug": ("core-debug", core_debug_rig),
     "cluster": ("cluster", cluster_rig),
+    "cluster-debug": ("cluster-debug", cluster_rig),
 }
 """Top and ports of each engine."""
 

@@ -18,7 +18,6 @@ CONFIGURATION = Path(__file__).with_name("openocd.cfg")
 """Configuration of OpenOCD for cores behind the test access port."""
 
 _HOST = "127.0.0.1"
-_REQUESTS = 2  # to halt, before a program that is held starts
 
 
 @dataclass(slots=True)
@@ -37,9 +36,10 @@ class Debugger:
         """Number of the port at which it is served."""
         return self.listener.getsockname()[1]
 
-    def settings(self) -> dict[str, int]:
-        """The same as fields of SETTINGS."""
-        return {"jtag": self.listener.fileno() + 1, "held": _REQUESTS * self.holds}
+    def settings(self, harts: int) -> dict[str, int]:
+        """The same as fields of SETTINGS; a program that is held starts when each of the harts has been asked to halt
+        alone, as debuggers do to look at it, and then all are."""
+        return {"jtag": self.listener.fileno() + 1, "held": (harts + 1) * self.holds}
 
     def ended(self, events: Event, end: Exit | None) -> Exit | None:
         """The end of the run, behind an end of the program: that, but not while a debugger is there."""
@@ -58,7 +58,9 @@ class Debugger:
 def debugged(config: Config) -> Config:
     """The design with debug mode."""
     if isinstance(config, ClusterConfig):
-        raise InputError("a debugger must be left out for a cluster")
+        if config.icache_private:
+            raise InputError("icache_private must be 0 for a debugger, whose breakpoints no cache sees, not more")
+        return replace(config, core=replace(config.core, debug=True))
     return replace(config, debug=True)
 
 

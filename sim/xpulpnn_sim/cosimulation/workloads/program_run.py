@@ -100,7 +100,7 @@ def run_program(
         checkers.append(CounterCheck(config.core, len(harts), name_of, in_cluster=cluster is not None))
     settings: dict[str, int] = {"boot_addr": executable.entry, "tohost": executable.tohost}
     if debugger is not None:
-        settings |= debugger.settings()
+        settings |= debugger.settings(len(harts))
     if cluster is not None:
         settings |= {"bank_hash": cluster.bank_hash, "tcdm_bytes": cluster.tcdm_bytes}
     name_of, lines = executable.symbol_at, SourceLines(executable.path)

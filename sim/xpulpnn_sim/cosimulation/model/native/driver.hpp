@@ -45,7 +45,7 @@ class Driver {
         for (uint32_t hart = 0; hart < HARTS; ++hart) {
             driven.hart[hart].boot_addr = chosen.boot_addr;
             driven.hart[hart].hart_id = chosen.hart_id + hart;
-            driven.hart[hart].fetch_enable = !chosen.held;
+            driven.hart[hart].fetch_enable = 1;
             driven.hart[hart].debug_halt_addr = chosen.debug_halt_addr;
             driven.hart[hart].debug_exception_addr = chosen.debug_exception_addr;
         }
@@ -126,7 +126,6 @@ class Driver {
     static constexpr uint32_t RESTING = ENDLESS_LOOP | STUCK;
     // What a debugger may want to look at, or has brought about.
     static constexpr uint32_t DEBUGGED = RESTING | BAD_ACCESS | BAD_FETCH | TRAP_LOOP | LOST_REQUEST;
-    static constexpr uint32_t HELD = 2;  // requests to halt that harts which are held wait for
     static constexpr uint32_t PATIENCE = 1000;  // cycles without a retirement after which one of several harts rests
     static constexpr uint32_t PAUSE = 64;  // cycles without data after which an activity of the DMA engine has ended
     static constexpr uint32_t MOST_PORTS = std::max({FETCH_PORTS, DATA_PORTS, DMA_PORTS, REFILL_PORTS});
@@ -326,18 +325,17 @@ class Driver {
         driven.hart[hart].irq = state.lines;
     }
 
-    // Harts that are held start when they are asked to halt for the first time, before their first instruction; this they
-    // get when they are asked again, as debuggers let go what they have looked at first.
+    // Harts that are held get instructions while they are asked to halt, so that they halt before the first one; and for
+    // good behind the last such request, as debuggers let each hart go at first when they have looked at it.
     void debug(const Observed& seen) {
-        const bool asked = seen.jtag[0].debug_req;
+        const uint32_t asked = seen.jtag[0].debug_req;
         if (settings.held && asked && !asked_) --settings.held;
         asked_ = asked;
         bool quiet = true;
-        for (uint32_t hart = 0; hart < HARTS; ++hart) {
-            driven.hart[hart].fetch_enable = settings.held < HELD;
-            quiet &= settings.held || seen.hart[hart].debug_mode;
+        for (uint32_t hart = 0; hart < HARTS; ++hart) quiet &= settings.held || seen.hart[hart].debug_mode;
+        for (uint32_t port = 0; settings.held && port < FETCH_PORTS; ++port) {
+            if (!(asked >> port & 1)) fetches_[port].grant = false;
         }
-        for (uint32_t port = 0; settings.held && !asked && port < FETCH_PORTS; ++port) fetches_[port].grant = false;
         status.events &= ~DEBUGGED;
         status.events |= debugger_.edge(seen.jtag[0], driven.jtag[0], quiet);
     }
@@ -352,7 +350,7 @@ class Driver {
     std::array<Waits, HARTS> waits_{};
     uint32_t resting_ = 0, still_ = 0;  // harts that rest, and cycles since all of them do
     RemoteBitbang debugger_;
-    bool asked_ = false;  // whether harts were to halt in the cycle before
+    uint32_t asked_ = 0;  // harts that were to halt in the cycle before
     Random random_;
     size_t next_ = 0;
 };

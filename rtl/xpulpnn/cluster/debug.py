@@ -1,0 +1,99 @@
+# amaranth: UnusedElaboratable=no
+"""The cluster with debug module and JTAG transport."""
+
+from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, ResetSignal, Signal
+
+from xpulpnn.cluster.cluster import Cluster
+from xpulpnn.cluster.external_port import ExternalPort
+from xpulpnn.cluster.one_access import OneAccess
+from xpulpnn.component import Component, Out, connect, flipped
+from xpulpnn.config import ClusterConfig
+from xpulpnn.debug.config import DebugConfig
+from xpulpnn.debug.core_debug import JTAG_PORTS
+from xpulpnn.debug.dtm import JtagDtm
+from xpulpnn.debug.module import DebugModule
+
+_INSIDE = ("debug_req", "debug", "host", "fetch_enable")
+
+
+class ClusterDebug(Component):
+    """The cluster, a debug module for all its cores, and a test access port.
+
+    The debugger reads and writes memory as ``host`` does, and what lies outside of the cluster by ``ext``, while the
+    cores run. It resets all cores together, with the cluster; the reset of the top is that of the power supply. A core
+    that waits in the event unit halts when it has what it waits for.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        The cluster; its cores have debug mode.
+    """
+
+    #: cluster_id: Number of the cluster, from bit 5 of mhartid up; constant.
+    #: boot_addr: Address of the first instruction of every core that software has given no other.
+    #: fetch_enable: All cores may start; a core ignores it afterwards.
+    #: eoc: End of computation: software has said that it is done.
+    #: return_value: Result that software has written; bit 31 says that there is one.
+    #: busy: The clock of a core that was started is needed, or the DMA engine works.
+    #: core_clock_en: The clock of each core is needed; the others may be stopped.
+    #: events: Events from outside for all cores, lines 22 and 23 of the event unit; pulses.
+    #: host: Access from outside to the TCDM and the shared peripherals, at the addresses at which the cores see them.
+    #:   The next access is granted when the one before is answered.
+    #: ext: Data accesses of the cores, and of the debugger, to everything outside.
+    #: refill: Instruction memory, if there are instruction caches.
+    #: instr: Port of the instruction memory of each core, if there are none.
+    #: dma: Accesses of the DMA engine to everything outside, if there is one.
+    #: banks: The banks of the TCDM, if they are outside.
+    #: debug_mode: Cores in debug mode.
+    #: debug_req: Cores that the debugger asks to halt.
+    #: tms: Mode select of the test access port, whose clock TCK and reset TRST are those of the domain ``tck``.
+    #: tdi: Serial data into the test access port.
+    #: tdo: Serial data out of it, from the falling edge of TCK on.
+    #: tdo_enable: ``tdo`` is to be driven, else another device may.
+    #: ndmreset: The debugger asks for the reset of everything but the debug module.
+
+    def __init__(self, config: ClusterConfig):
+        self.cluster = cluster = Cluster(config)
+        self.debug_config = DebugConfig(harts=config.cores, hart_reset=False)
+        self.PORT_MEANINGS = cluster.PORT_MEANINGS
+        members = cluster.signature.members.items()
+        ports = {name: member for name, member in members if name not in ("debug_req", "debug")}
+        ports |= {name: JtagDtm.__annotations__[name] for name in JTAG_PORTS}
+        super().__init__(config, ports | {"ndmreset": Out(1), "debug_req": Out(config.cores)})
+
+    def _build(self, m):
+        cluster, config, held = self.cluster, self.debug_config, Signal()
+        m.submodules.cluster = DomainRenamer("core")(cluster)
+        m.submodules.dtm = dtm = JtagDtm(config)
+        m.submodules.dm = dm = DebugModule(config)
+        m.submodules.host_order = order = OneAccess()
+        m.submodules.host_share = share = DomainRenamer("core")(ExternalPort(2))
+        m.domains += ClockDomain("core", local=True)
+        m.d.sync += held.eq(dm.ndmreset)
+        m.d.comb += [
+            ClockSignal("core").eq(ClockSignal()),
+            ResetSignal("core").eq(ResetSignal() | held),
+            # in reset the cores would fetch all the time
+            cluster.fetch_enable.eq(self.fetch_enable & ~held),
+            *(getattr(dtm, name).eq(getattr(self, name)) for name in JTAG_PORTS[:2]),
+            *(getattr(self, name).eq(getattr(dtm, name)) for name in JTAG_PORTS[2:]),
+            self.ndmreset.eq(dm.ndmreset),
+            self.debug_req.eq(dm.debug_req),
+            cluster.debug_req.eq(dm.debug_req),
+        ]
+        connect(m, dtm.dmi, dm.dmi)
+        connect(m, cluster.debug, dm.memory)
+        connect(m, flipped(self.host), order.initiator)
+        connect(m, order.target, share.cores[0])
+        connect(m, dm.bus, share.cores[1])
+        connect(m, share.ext, cluster.host)
+        for name, member in cluster.signature.members.items():
+            if name in _INSIDE:
+                continue
+            inner, outer = getattr(cluster, name), getattr(self, name)
+            if not member.is_signature:
+                m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
+                continue
+            pairs = zip(inner, outer, strict=True) if member.dimensions else [(inner, outer)]
+            for inside, outside in pairs:
+                connect(m, inside, flipped(outside))

@@ -1,0 +1,45 @@
+"""Ways of the cores of a cluster to the memory of the debug module."""
+
+from xpulpnn.cluster.external_port import ExternalPort
+from xpulpnn.cluster.one_access import OneAccess
+from xpulpnn.component import Component, In, Out, connect, flipped, following
+from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
+from xpulpnn.debug.config import DebugConfig
+from xpulpnn.debug.port_demux import PortDemux
+
+
+class DebugWays(Component):
+    """Leads fetches and data accesses of the cores to the debug module's memory, and all others on.
+
+    Combinational for the others; the memory takes two cycles more than it needs, and more for several cores.
+    """
+
+    def __init__(self, cores: int):
+        self.number = cores  # Number of cores.
+        ports = {
+            "instr": In(InstructionPortSignature()).array(cores),  #: Fetches of the cores.
+            "data": In(ObiSignature()).array(cores),  #: Data accesses of the cores.
+            "others_instr": Out(InstructionPortSignature()).array(cores),  #: Fetches from elsewhere.
+            "others_data": Out(ObiSignature()).array(cores),  #: Data accesses elsewhere.
+            "memory": Out(ObiSignature()),  #: Memory of the debug module.
+        }
+        super().__init__(ports=ports)
+
+    def _build(self, m):
+        m.submodules.port = port = ExternalPort(2 * self.number)
+        connect(m, port.ext, flipped(self.memory))
+        for core in range(self.number):
+            instr = m.submodules[f"instr{core}"] = PortDemux(DebugConfig(), InstructionPortSignature())
+            data = m.submodules[f"data{core}"] = PortDemux(DebugConfig(), ObiSignature())
+            fetch = m.submodules[f"fetch{core}"] = OneAccess()
+            connect(m, flipped(self.instr[core]), instr.hart)
+            connect(m, flipped(self.data[core]), data.hart)
+            connect(m, instr.others, flipped(self.others_instr[core]))
+            connect(m, data.others, flipped(self.others_data[core]))
+            connect(m, data.debug, port.cores[2 * core])
+            connect(m, fetch.target, port.cores[2 * core + 1])
+            m.d.comb += [
+                *following(fetch.initiator, instr.debug, "req", "addr"),
+                fetch.initiator.be.eq(-1),
+                *following(instr.debug, fetch.initiator, "gnt", "rvalid", "rdata", "err"),
+            ]
