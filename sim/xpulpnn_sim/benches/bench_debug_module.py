@@ -247,6 +247,26 @@ async def nothing_is_lost_while_busy(scene: Scene) -> None:
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @_scene
+async def what_fails_is_not_counted(scene: Scene) -> None:
+    """A command that meets an exception is the same when it is executed again, the next one when it succeeds."""
+    await scene.write(DmReg.DMCONTROL, Control.DMACTIVE)
+    await scene.select(0, Control.HALTREQ)
+    await scene.write(DmReg.DATA0, 1)
+    await scene.write(DmReg.PROGBUF0, _ILLEGAL)
+    bits = Command.TRANSFER | Command.WRITE | Command.POSTEXEC | Command.POSTINCREMENT
+    await scene.write(DmReg.COMMAND, 2 << 20 | bits | 0x100A)
+    await scene.compare(DmReg.ABSTRACTCS, where="exception")
+    await scene.write(DmReg.ABSTRACTCS, 7 << 8, waits=False)
+    await scene.write(DmReg.PROGBUF0, EBREAK)
+    await scene.write(DmReg.ABSTRACTAUTO, 1, waits=False)
+    for value in (2, 3):
+        await scene.write(DmReg.DATA0, value)
+        found, wanted = scene.harts.states[0].registers[10:13], scene.model.harts[0].registers[10:13]
+        scene.board.equal(found, wanted, f"registers with {value}")
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+@_scene
 async def reset_ends_a_command(scene: Scene) -> None:
     """A hart that is reset in the middle of a command does not leave the module waiting."""
     for cycles in range(0, 60, 3):
