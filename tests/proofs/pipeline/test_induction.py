@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import CoreConfig, preset
 from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PROVED
 from xpulpnn_sim.proofs.faults.core import SEQUENCE_FAULTS
@@ -16,10 +16,8 @@ from xpulpnn_sim.proofs.pipeline.rules import PipelineRule, rules
 from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_yosys
 
 ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")
-needs_tools = pytest.mark.skipif(
-    not ABC or not shutil.which("yosys"),
-    reason="needs berkeley-abc and yosys: the wheel would take several times as long",
-)
+needs_abc = pytest.mark.skipif(not ABC, reason="berkeley-abc is not installed")
+needs_native = pytest.mark.skipif(not shutil.which("yosys"), reason="the wheel takes twice as long as a native yosys")
 
 _BESIDE_BUSES = ("backend/rvfi_tap", "backend/wait_tap", "core/csr_file", "id_stage/csr_check")
 """Parts of a core without which requests are as they must be, left out to save time."""
@@ -53,11 +51,21 @@ def test_step(tmp_path: Path):
     assert wrong([[1], [0], [0]], rule, any_but=gates.ports["wrong_small"]) == [0, 1, 0]
 
 
-@pytest.fixture(scope="module", name="scene")
-def small_scene() -> SceneGates:
-    """A core of RV32IMC with its properties."""
-    dotp = replace(CoreConfig().dotp, widths=frozenset({16}))
-    return emit_scene(CoreConfig(xpulpv2=False, xpulpnn=False, mac_load_nn=False, dotp=dotp))
+@pytest.fixture(name="prover")
+def prover_in(tmp_path: Path) -> Prover:
+    """The tools that are used unless others are asked for."""
+    return Prover(folder=tmp_path, yosys=find_yosys(), abc=ABC, timeout_s=60)
+
+
+@pytest.mark.flow
+@needs_abc
+def test_proved_of_every_cycle(prover: Prover):
+    """The buses of the smallest preset; `xpulpnn prove pipeline` proves the other properties, and the other presets."""
+    scene = emit_scene(preset("ri5cy"))
+    rule = next(rule for rule in rules(scene.description.config) if rule.name == "obi")
+    outcome = prover.prove(rule, scene)
+    assert (outcome.verdict, outcome.broken, outcome.trace) == (PROVED, (), ())
+    assert replace(prover, resume=True, abc="none").prove(rule, scene).verdict == PROVED
 
 
 def buses(scene: SceneGates) -> PipelineRule:
@@ -67,26 +75,16 @@ def buses(scene: SceneGates) -> PipelineRule:
     return replace(rule, cutpoints=(*rule.cutpoints, *_BESIDE_BUSES, *reads))
 
 
-@pytest.fixture(name="prover")
-def prover_in(tmp_path: Path) -> Prover:
-    """The tools."""
-    return Prover(folder=tmp_path, yosys=find_yosys("native"), abc=ABC, timeout_s=60)
-
-
 @pytest.mark.flow
-@needs_tools
-def test_proved_of_every_cycle(scene: SceneGates, prover: Prover):
-    rule = buses(scene)
-    outcome = prover.prove(rule, scene)
-    assert (outcome.verdict, outcome.broken, outcome.trace) == (PROVED, (), ())
-    assert replace(prover, resume=True, abc="none").prove(rule, scene).verdict == PROVED
-
-
-@pytest.mark.flow
-@needs_tools
-def test_a_fault_is_found(scene: SceneGates, prover: Prover):
+@needs_abc
+@needs_native
+def test_a_fault_is_found(prover: Prover):
+    """In a core of RV32IMC."""
+    dotp = replace(CoreConfig().dotp, widths=frozenset({16}))
     fault = next(each for each in SEQUENCE_FAULTS if each.name == "a second access before the first is answered")
-    outcome = prover.prove(buses(scene), scene.with_fault(fault))
+    with fault.seeded():
+        scene = emit_scene(CoreConfig(xpulpv2=False, xpulpnn=False, mac_load_nn=False, dotp=dotp))
+    outcome = replace(prover, yosys=find_yosys("native")).prove(buses(scene), scene)
     assert (outcome.verdict, outcome.parts) == (FAILED, ["data too many"])
     assert outcome.cycle <= 6
     assert len(outcome.trace) == outcome.cycle + 1

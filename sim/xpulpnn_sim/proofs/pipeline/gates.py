@@ -120,8 +120,6 @@ CONSTANT = ("boot_addr", "hart_id", "watched_register", "watched_entry", "watche
 CONSTANT += ("held_address", "held_halves", "held_fails")
 """Inputs that do not change."""
 
-RESET = "rst"
-
 _SCRIPT = f"""read_verilog -sv core.v
 hierarchy -check -top {MODULE}
 proc -noopt
@@ -178,7 +176,7 @@ def script(rule: PipelineRule, scene: SceneGates) -> str:
     cutpoints = [f"cutpoint {selection}" for selection in rule.cutpoints if there(selection)]
     others = [one for one in scene.description.parts if one != rule.name]
     outputs = [f"delete -output {MODULE}/w:{kind}_{one}" for one in others for kind in ("wrong", "broken")]
-    ties = {"prompt": f"1'b{rule.prompt:d}", "holds": f"1'b{rule.holds:d}"}
+    ties = {"rst": "1'b0", "prompt": f"1'b{rule.prompt:d}", "holds": f"1'b{rule.holds:d}"}
     for name, one in scene.description.seen.items():
         ties[f"seen_{name}"] = f"{one.width}'d0" if _is_cut(one, rule, scene) else ",".join(one.paths[::-1])
     tied = [f"delete -input w:{name}\nconnect -nounset -set {name} {value}" for name, value in ties.items()]

@@ -11,21 +11,19 @@ from xpulpnn_sim.proofs.engine.elaborate import ClockedGates, ClockedGraph
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, PROVED, UNDECIDED, VACUOUS, Ledger, Outcome
 from xpulpnn_sim.proofs.engine.solvers import WITNESS, CycleSearch, read_witness
-from xpulpnn_sim.proofs.pipeline.gates import CONSTANT, RESET, SceneGates, build_gates, script
+from xpulpnn_sim.proofs.pipeline.gates import CONSTANT, SceneGates, build_gates, script
 from xpulpnn_sim.proofs.pipeline.rules import PipelineRule
 from xpulpnn_sim.tools.results import digest
 from xpulpnn_sim.tools.yosys import Yosys
 
 
 class WatchedGraph(ClockedGraph):
-    """The core and a property, from the cycle behind a reset on or from any state in which some registers are 0."""
+    """The core and a property, from its initial values on or from any state in which some registers are 0."""
 
     def __init__(self, gates: ClockedGates, rule: PipelineRule, *, any_but: Sequence[int] | None = None) -> None:
         super().__init__()
         given = {name: self.constants(len(gates.inputs[name])) for name in CONSTANT if name in gates.inputs}
-        # what has no initial value may be anything, although a reset sets it
-        reset = {net: value for net, value in self.after_reset(gates, RESET).items() if net in gates.initial}
-        cycle = self.place(gates, given | {RESET: [FALSE]}, reset if any_but is None else dict.fromkeys(any_but, 0))
+        cycle = self.place(gates, given, gates.initial if any_but is None else dict.fromkeys(any_but, 0))
         self.signals = {name: cycle.port(name) for name in gates.outputs}
         self.wrong = self.any(self.signals[f"wrong_{rule.name}"])
         broken = self.any(self.signals[f"broken_{rule.name}"])
