@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from functools import reduce
-from operator import and_, or_
+from operator import or_
 
-from amaranth.hdl import Const, Module, Value
+from amaranth.hdl import Const, Module, Mux, Value
 from amaranth.lib.wiring import Member
 
 from xpulpnn.component import In
@@ -28,11 +28,16 @@ class DecodedDotp(DotpShared):
         """Let signals have their values in the format; ``signs`` if these are 0 without signs."""
         for column in zip(*map(of, self.config.formats), strict=True):
             target, values = column[0][0], [value for _, value in column]
-            # bits that are 1 in every format
-            always = reduce(and_, (value.value if isinstance(value, Const) else 0 for value in values))
-            masks = [self.fmt.chosen[fmt.value].replicate(len(target)) for fmt in self.config.formats]
-            masked = values if signs else [value & mask for value, mask in zip(values, masks, strict=True)]
-            m.d.comb += target.eq(reduce(or_, masked) | always)
+            chosen = [self.fmt.chosen[fmt.value] for fmt in self.config.formats]
+            if all(isinstance(value, Const) for value in values):
+                # the last format is what is left: with sums of formats as masks ABC lets the carry behind them ripple
+                pairs = list(zip(chosen, values, strict=True))
+                value = reduce(lambda other, one: Mux(*one, other), pairs[-2::-1], values[-1])
+            elif signs:
+                value = reduce(or_, values)
+            else:
+                value = reduce(or_, (one & bit.replicate(len(target)) for bit, one in zip(chosen, values, strict=True)))
+            m.d.comb += target.eq(value)
 
     def format_signs(self, fmt: ElemFmt) -> tuple[Value, Value]:
         """Signs of the two factors in a format."""
