@@ -20,7 +20,6 @@ Isolation = Literal["none", "and", "register"]
 Adders = Literal["inferred", "carry-save"]
 Multiplier = Literal["inferred", "booth", "dot-product"]
 Shifter = Literal["inferred", "steps"]
-Rounding = Literal["incremented", "added"]
 RegFileStorage = Literal["flip-flops", "array"]
 Arbiter = Literal["counter", "strict", "fixed"]
 DmaPriority = Literal["low", "equal"]
@@ -118,9 +117,6 @@ class CoreConfig:
     #: shifter: Structure of the shifter: a shift per lane of every format, the format choosing among them; or one row
     #:   of multiplexers per power of two, partitioned for all formats.
     shifter: Shifter = "steps"
-    #: rounding: Normalising sums are those of the ALU's adder, incremented to round them; or they have an adder of
-    #:   their own, which adds half of the last place with the operands.
-    rounding: Rounding = field(default="incremented", metadata=IF_SET)
     regfile: RegFileStorage = "flip-flops"  #: Storage of the general-purpose registers; the array is for simulators.
     performance_counters: bool = False  #: Adds the PULP performance counters (guide, "Performance counters").
     #: debug: Debug mode after the RISC-V debug specification: halting, stepping and resuming by a debug module.
@@ -334,7 +330,6 @@ PRESETS: Mapping[str, CoreConfig] = {
         mixed_weights=True,
         requantise_exact=True,
         multiplier="dot-product",
-        rounding="added",
     ),
 }
 """Named configurations: the XpulpV2 baseline, the paper's core (nn form), the C&U form, both forms; and the paper's

@@ -117,7 +117,6 @@ def test_structures_are_those_a_component_has():
     assert structures("core", {"adders": "inferred"}) == {
         "multiplier": ["inferred", "booth", "dot-product"],
         "shifter": ["inferred", "steps"],
-        "rounding": ["incremented", "added"],
         "multipliers": ["replicated", "shared"],
         "isolation": ["none", "and", "register"],
     }

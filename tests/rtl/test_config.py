@@ -57,14 +57,14 @@ def test_xpulpnn2_is_the_core_of_the_paper_with_all_three_additions():
     assert {entries.nn_addr_bits for entries in map(preset, ("xpulpnn", "xpulpnn2"))} == {3}
 
 
-def test_xpulpnn3_is_xpulpnn2_with_all_three_additions_and_structures_of_its_own():
+def test_xpulpnn3_is_xpulpnn2_with_all_three_additions_and_a_multiplier_of_its_own():
     texts = {"mac_load_pair": "on", "mixed-weights": "true", "requantise_exact": "1"}
-    texts |= {"multiplier": "dot-product", "rounding": "added"}
+    texts |= {"multiplier": "dot-product"}
     assert apply_settings(preset("xpulpnn2"), texts) == preset("xpulpnn3") == CLUSTER_PRESETS["cluster3"].core
     assert (preset("xpulpnn3").nnrf_entries, preset("xpulpnn3").nn_addr_bits) == (8, 4)
 
 
-@pytest.mark.parametrize("name", ["multiplier", "shifter", "rounding", "regfile"])
+@pytest.mark.parametrize("name", ["multiplier", "shifter", "regfile"])
 def test_choices_are_checked_in_code_too(name):
     with pytest.raises(ConfigError, match=f"^{name} must be one of .*, not none$"):
         CoreConfig(**{name: "none"})

@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib import data
 
-from xpulpnn.arith.carry_save import carry_save
-from xpulpnn.arith.prefix_adder import DENSE_GROUP, PrefixAdder
 from xpulpnn.component import Component, In, Out, follow_case, following, signals
 from xpulpnn.core.alu_ctrl import AluCtrl, AluField, AluFieldPlace, AluResult, AluShift
 from xpulpnn.core.bit_field import INDEX_BITS, BitField, bits_below
@@ -137,7 +135,8 @@ class SimdAlu(Component):
         rounds = self.ctrl.rounding & normalise
         m.d.comb += [
             below.eq(bits_below(self.shamt) & rounds.replicate(XLEN)),
-            rounded.eq(self._rounded(m, adder.sum, below, normalise)),
+            # Half of the last place kept, added as a carry rippling through ones: the bits it spoils are shifted out.
+            rounded.eq((adder.sum | below.shift_right(1)) + below[0]),
             shifter.rotate.eq(self.ctrl.shift == AluShift.ROTATE),
             shifter.by_one.eq(average),
         ]
@@ -149,19 +148,6 @@ class SimdAlu(Component):
         follow_case(m, start, self.ctrl.place, {place: _first_bit(self.op_b, fmt) for place, fmt in lanes.items()})
         with m.If(normalise):
             m.d.comb += start.eq(self.shamt)
-
-    def _rounded(self, m: Module, total: Signal, below: Signal, active: Value) -> Value:
-        """The sum or difference of the operands, if it is ``active`` with half of the last place kept."""
-        if self.config.rounding == "incremented":
-            # added as a carry rippling through ones: the bits it spoils are shifted out
-            return (total | below.shift_right(1)) + below[0]
-        m.submodules.rounding_adder = rounding_adder = PrefixAdder(XLEN, group=DENSE_GROUP)
-        mask, half = active.replicate(XLEN), below ^ below.shift_right(1)
-        subtract = self.ctrl.subtract & active
-        words = [self.op_a & mask, (self.op_b & mask) ^ subtract.replicate(XLEN), half]
-        (_, partial), (_, carry) = carry_save(m, words, XLEN, "rounding")
-        m.d.comb += [rounding_adder.a.eq(partial), rounding_adder.b.eq(carry | subtract)]
-        return Mux(active, rounding_adder.result, total)
 
     def _field(self, m: Module, selected: Value, shifter: SimdShifter) -> Value:
         """Result of the bit-field operations, but for the shifted operand, which the shifter is told to keep."""

@@ -180,7 +180,7 @@ def _decoded_rows(config: CoreConfig) -> list[ControlledRow]:
 
 _FULL = "xpulpnn-full"  # the preset with every row the hardware can execute
 _EVERYTHING = f"{_FULL} mac_load_cross=on mac_load_dot=on mac_load_pair=on mixed_weights=on requantise=on"
-_EVERYTHING += " requantise_exact=on multiplier=dot-product rounding=added"
+_EVERYTHING += " requantise_exact=on multiplier=dot-product"
 _ARRAYS = "xpulpnn2 mac_load_pair=on requantise_exact=on multiplier=dot-product"
 _INFERRED = f"{_FULL} multiplier=inferred shifter=inferred multipliers=replicated adders=inferred"
 """The naive structures, where the other units have those of the presets."""
@@ -192,10 +192,9 @@ _SOME_PAIRS = 200
 def _alu(component: Callable[[CoreConfig], wiring.Component], control: RowControl) -> dict[str, BenchedUnit]:
     """An ALU or a part of it, with fewer vectors in Icarus."""
     rows, name = _controlled(AluCtrl, control), "alu" if component is Alu else "simd-alu"
-    part = f"{_FULL} rounding=added"
     return {
         name: _configured("rows", component, _FULL, "verilator", rows=rows, vectors_per_row=20),
-        f"{name}-part": _configured("rows", component, part, "icarus", rows=rows, vectors_per_row=5),
+        f"{name}-part": _configured("rows", component, _FULL, "icarus", rows=rows, vectors_per_row=5),
     }
 
 
