@@ -145,8 +145,6 @@ DIFFERENT = {
     "children": (lambda: Around((1, 0)), lambda: Around((2, 0))),
     "state of the class": (lambda: Ticking(), lambda: Ticking()),
     "clock edge": (lambda: Falling(), lambda: Falling()),
-    "domain": (lambda: Counter(), lambda: DomainRenamer("fast")(Counter())),
-    "domain of the parent": (lambda: Around(), lambda: DomainRenamer("fast")(Around())),
     "enable": (lambda: Counter(), lambda: EnableInserter(Signal(name="on"))(Counter())),
     "port replaced": (lambda: Replaced(), lambda: replaced()),
 }
@@ -174,8 +172,18 @@ def test_different_is_converted_each(case, conversions):
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize("kind", [Counter, Around])
+def test_another_domain_is_another_clock_of_the_same_module(kind):
+    emitted = emit(Group(kind(), DomainRenamer("fast")(kind())), "group", config={})
+    hierarchy = emitted.manifest["hierarchy"]
+    assert hierarchy["group.child0"] == hierarchy["group.child1"]
+    for clock in ("clk", "fast_clk"):
+        assert emitted.text.count(f".clk({clock})") == 1 + (kind is Around and clock == "clk")
+
+
+@pytest.mark.unit
 def test_different_circuits_are_different_modules():
-    for case in ("list", "true and 1", "domain of the parent", "clock edge"):
+    for case in ("list", "true and 1", "clock edge"):
         first, second = DIFFERENT[case]
         manifest = emit(Group(first(), second()), "group", config={}).manifest
         assert manifest["hierarchy"]["group.child0"] != manifest["hierarchy"]["group.child1"]

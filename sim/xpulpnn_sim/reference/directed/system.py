@@ -43,7 +43,8 @@ _ACCESSES = directed(
 
 _KEEPING = ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch", "mepc", "mcause", "minstret", "minstreth")
 _KEEPING += tuple(csr.name for csr in CSRS if csr.group is CsrGroup.HWLOOP)
-_WRITTEN = [csr.name for csr in CSRS if csr.access is not CsrAccess.RO and csr.group is not CsrGroup.PERFORMANCE]
+_EVERYWHERE = (CsrGroup.BASE, CsrGroup.HWLOOP)
+_WRITTEN = [csr.name for csr in CSRS if csr.access is not CsrAccess.RO and csr.group in _EVERYWHERE]
 
 
 def _writes(name: str) -> str:
