@@ -46,6 +46,7 @@ def test_settings_are_fields_of_the_driver():
         "irq_rate": 1 << 29,
         "seed": 7,
         "hart_id": 5,
+        "reset_after": 0,
     }
 
 

@@ -109,10 +109,9 @@ FAULTS = [
 
 @pytest.mark.parametrize(("fault", "reasons", "told"), FAULTS, ids=[fault.name for fault, *_ in FAULTS])
 def test_faults_are_found(plan, fault, reasons, told):
+    # one program may show the fault in another way
     verdicts = (run_one(program(seed, fault), plan, MACHINE) for seed in range(1, 6))
-    verdict = next(one for one in verdicts if one.reason is not Reason.PASS)
-    assert verdict.reason in reasons
-    assert told in verdict.text
+    assert any(verdict.reason in reasons and told in verdict.text for verdict in verdicts)
 
 
 ALONE = {

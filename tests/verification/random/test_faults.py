@@ -23,6 +23,6 @@ QUICK = (
 
 def test_faults_of_counters_are_found():
     faults = [fault for fault in COUNTER_FAULTS if fault.name in QUICK]
-    found = list(find_faults(Plan(config=CONFIG, label=""), faults, 3000, seed=2))
+    found = list(find_faults(Plan(config=CONFIG, label=""), faults, 6000, seed=2))
     assert len(found) == len(QUICK)
     assert [one.fault.name for one in found if not one.check] == []

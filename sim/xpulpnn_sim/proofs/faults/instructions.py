@@ -1,6 +1,7 @@
 """Faults of a core, each of which the proof of an instruction must find."""
 
 from amaranth.hdl import Cat, Const, Mux, Value
+from amaranth.lib import data
 
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.alu_ctrl import AluCount, AluFieldPlace, AluResult, AluShift
@@ -18,6 +19,7 @@ from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.core.simd_comparator import SimdComparator
 from xpulpnn.core.simd_shifter import SimdShifter
 from xpulpnn.core.wb_stage import WbStage
+from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault, where
@@ -41,6 +43,14 @@ def _rounds_by_a_place(_, u):
 def _other_weight(right, u):
     written = u("we") & (u("waddr") == u("wgt_addr") + u("activations"))
     return Mux(~written & (u("wgt_addr") == 2), u(".nn_wgt3"), right)
+
+
+def _swapped_signs(right, u):
+    """Invert both signs where they differ, whether the control word is assigned or one of them."""
+    differ = u("decoder.ctrl.ex.dotp.a_signed") ^ u("decoder.ctrl.ex.dotp.b_signed")
+    signs = ("a_signed", "b_signed")
+    fields = [differ if name in signs else Const(0, field.width) for name, field in data.Layout.cast(DotpCtrl)]
+    return right ^ (differ if len(right) == 1 else Cat(*fields))
 
 
 INSTRUCTION_FAULTS = (
@@ -142,10 +152,7 @@ INSTRUCTION_FAULTS = (
     CoreFault(
         "the factors' signs are swapped",
         IdStage,
-        {
-            "dotp_ctrl.a_signed": lambda _, u: u("decoder.ctrl.ex.dotp.b_signed"),
-            "dotp_ctrl.b_signed": lambda _, u: u("decoder.ctrl.ex.dotp.a_signed"),
-        },
+        {"dotp_ctrl": _swapped_signs},
         "pv.dotusp.h",
     ),
     CoreFault("the weight of another number", NnRf, {"wgt": _other_weight}, "pv.mlsdotup.h"),

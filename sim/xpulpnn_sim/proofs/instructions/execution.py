@@ -16,7 +16,7 @@ from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
 from xpulpnn_sim.proofs.engine.integers import Integers, Number, constant, known, low, trimmed, unsigned
 from xpulpnn_sim.reference.statements import interpreter
 
-_BEYOND = frozenset({"CSR", "trap", "wait", "MIE", "mepc"})
+_BEYOND = frozenset({"CSR", "trap", "wait", "MIE", "mepc", "dpc"})
 _SYSTEM = frozenset({"fence.i"})  # names of what is not executed here, and operations that only the controller knows
 
 _READ_AS = {"rs3": "rd", "rd1": "rs2"}  # Registers that are read through the port of another
