@@ -8,12 +8,12 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -103,12 +103,69 @@ def matching(patterns: Iterable[str], known: Sequence[Item], must: str, name: st
 _PLAIN_WIDTH = 200  # columns of output that does not go to a terminal
 
 
+_QUIET_S = 1.0  # seconds without output after which a bar is drawn
+
+
+@dataclass(slots=True)
+class _Terminal:
+    """The terminal, on which a bar is drawn while nothing else is written, and never behind a part of a line."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    bar: Progress | None = None
+    written: float = 0.0  # when the last output was
+    part: TextIO | None = None  # where the last output is a line without its end
+
+    @contextmanager
+    def writing(self, stream: TextIO, *, goes_on: bool = False) -> Generator[None]:
+        """Without the bar, and on a new line unless the output ``goes_on`` the line that is there."""
+        with self.lock:
+            if self.bar is not None:
+                self.bar.stop()
+            if self.part is not None and stream.isatty() and not goes_on:
+                print(file=self.part, flush=True)
+                self.part = None
+            yield
+            self.written = monotonic()
+
+    def draw(self, progress: Progress, done: threading.Event) -> None:
+        """Draw a bar whenever there is room for it."""
+        while not done.wait(_QUIET_S / 10):
+            with self.lock:
+                if self.part is None and monotonic() - self.written > _QUIET_S:
+                    self.bar = progress
+                    progress.start()
+
+
+_TERMINAL = _Terminal()
+
+
+def _write(stream: TextIO, parts: Iterable[object]) -> None:
+    console = Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else _PLAIN_WIDTH)
+    with _TERMINAL.writing(stream):
+        for part in parts:
+            console.print(part, markup=False, soft_wrap=not hasattr(part, "__rich_console__"))
+
+
 def tell(*parts: object) -> None:
     """Print lines of text as they are, and tables, as wide as they are unless a terminal says otherwise."""
-    stream = sys.stderr if RESULTS_ON_OUTPUT.get() else sys.stdout
-    console = Console(file=stream, highlight=False, width=None if stream.isatty() else _PLAIN_WIDTH)
-    for part in parts:
-        console.print(part, markup=False, soft_wrap=not hasattr(part, "__rich_console__"))
+    _write(sys.stderr if RESULTS_ON_OUTPUT.get() else sys.stdout, parts)
+
+
+def remark(*parts: object) -> None:
+    """Tell something on the error output that is no result."""
+    sys.stdout.flush()
+    _write(sys.stderr, parts)
+
+
+def pass_on(data: bytes, *, error: bool) -> None:
+    """Write what a program prints, byte by byte."""
+    stream = sys.stderr if error or RESULTS_ON_OUTPUT.get() else sys.stdout
+    with _TERMINAL.writing(stream, goes_on=True):
+        stream.flush()
+        stream.buffer.write(data)
+        stream.buffer.flush()
+        if data and stream.isatty():
+            _TERMINAL.part = None if data.endswith(b"\n") else stream
 
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|[-+]?[0-9][0-9.,]*[%x]?( of [0-9]+)?|-|")  # cells that stand to the right
@@ -139,11 +196,6 @@ def record_table(columns: Columns, records: Iterable[object], *, title: str = ""
 def cells_of(columns: Columns, record: object) -> list[object]:
     """Return the cells of a record."""
     return [one.format(record) if isinstance(one, str) else one(record) for one in columns.values()]
-
-
-def remark(text: str) -> None:
-    """Tell something on the error output that is no result."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def pairs(figures: Mapping[str, object]) -> Table:
@@ -213,20 +265,20 @@ def progress_bar(description: str, total: int | None) -> Generator[Bar]:
     """A progress bar on the error output; where that is no terminal, a line from time to time."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    plain = not sys.stderr.isatty()
-    with Progress(*columns, console=console, transient=True, disable=plain) as progress:
-        bar = Bar(progress, progress.add_task(description, total=total))
-        if not plain:
-            yield bar
-            return
-        done = threading.Event()
-        lines = threading.Thread(target=_tell, args=(progress, done), daemon=True)
-        lines.start()
-        try:
-            yield bar
-        finally:
-            done.set()
-            lines.join()
+    progress = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+    done = threading.Event()
+    drawn = sys.stderr.isatty() and console.is_interactive
+    _TERMINAL.written = monotonic()
+    shows = threading.Thread(target=_TERMINAL.draw if drawn else _tell, args=(progress, done), daemon=True)
+    shows.start()
+    try:
+        yield Bar(progress, progress.add_task(description, total=total))
+    finally:
+        done.set()
+        shows.join()
+        if drawn:
+            progress.stop()
+            _TERMINAL.bar = None
 
 
 def _tell(progress: Progress, done: threading.Event) -> None:

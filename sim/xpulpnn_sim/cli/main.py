@@ -10,7 +10,7 @@ from itertools import pairwise
 from cyclopts import CycloptsError
 
 from xpulpnn.errors import InputError, XpulpnnError
-from xpulpnn_sim.cli.common import INTERRUPTED, RESULTS_ON_OUTPUT, TYPED
+from xpulpnn_sim.cli.common import INTERRUPTED, RESULTS_ON_OUTPUT, TYPED, remark
 from xpulpnn_sim.cli.options import STANDARD_OUTPUT
 from xpulpnn_sim.cli.tree import COMMANDS, PROGRAM, app, complete, leaf_of
 
@@ -194,5 +194,5 @@ def _missing(error: ImportError, command: str) -> str:
 
 
 def _report(text: str, code: int) -> int:
-    print(f"error: {' '.join(text.split())}", file=sys.stderr)
+    remark(f"error: {' '.join(text.split())}")
     return code

@@ -1,6 +1,5 @@
 """``xpulpnn iss``, and the options, output, dumps and profiles of all commands that run a program."""
 
-import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,7 +13,7 @@ from cyclopts import Parameter
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import TCDM_BASE
-from xpulpnn_sim.cli.common import RESULTS_ON_OUTPUT, Columns, finish, progress_bar, record_table, tell
+from xpulpnn_sim.cli.common import Columns, finish, pass_on, progress_bar, record_table, remark, tell
 from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Cores
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, arguments, between, command
 from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
@@ -121,12 +120,8 @@ def write_dumps(pieces: Sequence[Dump], read: Callable[[int, int], bytes]) -> No
 
 
 def show(printed: Output) -> None:
-    """Pass on what the program prints, byte by byte."""
-    is_error = printed.descriptor == STDERR or RESULTS_ON_OUTPUT.get()
-    stream = sys.stderr if is_error else sys.stdout
-    stream.flush()
-    stream.buffer.write(printed.data)
-    stream.buffer.flush()
+    """Pass on what the program prints."""
+    pass_on(printed.data, error=printed.descriptor == STDERR)
 
 
 def report(
@@ -137,13 +132,12 @@ def report(
     The last exception is told if the program did not succeed.
     """
     name_of = executable.symbol_at
-    sys.stdout.flush()
-    print(f"{ended.text} ({summary})", file=sys.stderr)
+    remark(f"{ended.text} ({summary})")
     exception = None
     if trapped is not None and not ended.ok:
         text = describe(trapped, config, core, name_of)
         exception = trap_record(trapped, text, name_of)
-        print(f"last exception: {text}", file=sys.stderr)
+        remark(f"last exception: {text}")
     return {
         "program": str(executable.path),
         "reason": ended.reason.value,

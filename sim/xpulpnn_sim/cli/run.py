@@ -1,6 +1,5 @@
 """``xpulpnn run``: a program on the design, compiled for simulation."""
 
-import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -8,14 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from rich.console import Console
 from rich.table import Table
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.csr import IRQ_BITS
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.cli.common import Columns, finish, pairs, progress_bar, record_table, tell
+from xpulpnn_sim.cli.common import Columns, finish, pairs, progress_bar, record_table, remark, tell
 from xpulpnn_sim.cli.configurations import ClusterOptions, MemoryTiming
 from xpulpnn_sim.cli.options import Check, Count, NewFile, Repeated, Seed, arguments, command
 from xpulpnn_sim.cli.programs import (
@@ -259,7 +257,6 @@ def _record(options: RunOptions, machine: Machine, result: RunResult, profile: P
 
 
 def _tell(result: RunResult, record: dict[str, Any]) -> None:
-    console = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 160)
     if result.difference is not None:
         tell(result.difference)
     conditions = record["conditions"]
@@ -274,7 +271,7 @@ def _tell(result: RunResult, record: dict[str, Any]) -> None:
         "mismatches": record["mismatches"] if checked else "not checked",
         "conditions": _conditions(conditions),
     }
-    console.print(pairs(rows))
+    remark(pairs(rows))
 
 
 def _stall_rows(record: dict[str, Any]) -> dict[str, str]:
