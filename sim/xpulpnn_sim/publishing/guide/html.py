@@ -31,7 +31,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = ""
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
     return raw(
-        f'<div class="table-wrapper"><table class="docutils {kind}">\n'
+        f'<div class="table-wrapper container"><table class="docutils {kind}">\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>"
     )
 

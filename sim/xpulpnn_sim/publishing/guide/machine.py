@@ -224,7 +224,7 @@ def _intrinsics() -> Iterator[Sequence[str]]:
 
 _SHOWN_SETTINGS = (
     *("xpulpv2", "xpulpnn", "mac_load_nn", "mac_load_cu", "mac_load_cross", "mac_load_dot", "mac_load_pair"),
-    *("mixed_weights", "requantise", "requantise_exact", "widths", "nnrf_entries"),
+    *("mixed_weights", "requantise", "requantise_exact", "multiplier", "widths", "nnrf_entries"),
 )
 
 
@@ -272,10 +272,10 @@ TABLES = {
     ),
     "intrinsics": html.table(("C", "instruction", "extension"), _intrinsics()),
     "presets": html.table(
-        ("preset", *_SHOWN_SETTINGS),
+        ("setting", *PRESETS),
         (
-            (html.code(name), *(_setting(getattr(config, item)) for item in _SHOWN_SETTINGS))
-            for name, config in PRESETS.items()
+            (html.code(item), *(_setting(getattr(config, item)) for config in PRESETS.values()))
+            for item in _SHOWN_SETTINGS
         ),
     ),
     "retirement": html.table(
