@@ -336,6 +336,13 @@ PRESETS: Mapping[str, CoreConfig] = {
 core with the additions of XpulpNN 2, and with those of XpulpNN 3 too.
 """
 
+DEFAULT_PRESET = "xpulpnn2"
+"""The preset where neither a user nor a program names one, of cores and of the cores of clusters."""
+
+BOTH_FORMS = "xpulpnn-full"
+"""The preset in its place where both forms of Mac&Load are needed: to repeat the papers, or to check every instruction.
+"""
+
 
 CLUSTER_PRESETS: Mapping[str, ClusterConfig] = {
     "cluster": ClusterConfig(),

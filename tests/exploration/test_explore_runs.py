@@ -76,7 +76,9 @@ def test_interrupted_run_reports_and_goes_on(tmp_path):
 
 
 def run(*words, output="out"):
-    return cli.main(["explore", "--top", "dotp", "-o", output, "--no-report", "--jobs", "1", *words])
+    return cli.main(
+        ["explore", "--top", "dotp", "--preset", "xpulpnn", "-o", output, "--no-report", "--jobs", "1", *words]
+    )
 
 
 @pytest.mark.flow

@@ -274,7 +274,11 @@ def test_the_commands(written, refused, capfd):
     done = simulate_program("main.elf", config=ClusterConfig(core=PRESETS["xpulpnn2"], cores=6), quantum=10)
     assert done.exit.ok
     assert done.instructions > 100
-    assert refused("iss", "main.elf", "--preset", "xpulpnn2").startswith("main.elf must be run with --cores 5")
+    assert simulate_program("main.elf").exit.ok
+    with pytest.raises(InputError, match=r"main.elf must be run with --cores 5"):
+        simulate_program("main.elf", config="xpulpnn2")
+    assert cli.main(["iss", "main.elf", "--preset", "xpulpnn3"]) == 0
+    assert " instructions on 5 cores" in capfd.readouterr().err
     assert refused("cc", "main.c", "--cluster", "--tcdm", "many").startswith("--tcdm must be a number of bytes")
     assert cli.main(["cc", "--headers", "sdk", "--preset", "cluster"]) == 0
     assert "#define XP_CORES 8" in Path("sdk/xp_config.h").read_text()

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 
-from xpulpnn.config import CLUSTER_PRESETS, Arbiter, ClusterConfig, CoreConfig, preset
+from xpulpnn.config import BOTH_FORMS, CLUSTER_PRESETS, DEFAULT_PRESET, Arbiter, ClusterConfig, CoreConfig, preset
 from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
@@ -52,10 +52,6 @@ def resolved(config: CoreConfig | ClusterConfig | str, *, exact: bool = True) ->
 
 
 DEFAULT_WIDTHS = (8, 4, 2)
-
-DEFAULT_CONFIG = "xpulpnn-full"  # the preset that all variants of the paper run on: they use both forms of Mac&Load
-
-BEYOND_CONFIG = "xpulpnn2"  # that of the variants beyond the paper, where none was asked for
 
 MOST_CYCLES = 1 << 40  # No kernel is given up
 
@@ -134,8 +130,8 @@ def cosim(
         layers=layers,
         precisions=precisions,
         variants=variants,
-        config=resolved(config or DEFAULT_CONFIG, exact=exact).core,
-        beyond=None if config else resolved(BEYOND_CONFIG, exact=exact).core,
+        config=resolved(config or BOTH_FORMS, exact=exact).core,
+        beyond=None if config else resolved(DEFAULT_PRESET, exact=exact).core,
         machine=machine or Machine(max_cycles=MOST_CYCLES),
         check=check,
         specialise=specialise,
@@ -275,14 +271,14 @@ def cosim_cluster(
     ToolError
         If a model cannot be built.
     """
-    cluster = _cluster(config or DEFAULT_CONFIG, exact=exact)
+    cluster = _cluster(config or BOTH_FORMS, exact=exact)
     cases = kernel_cases(
         kernel,
         layers=layers or (kind(kernel).usual_in_cluster,),
         precisions=precisions,
         variants=variants,
         config=cluster.core,
-        beyond=None if config else resolved(BEYOND_CONFIG, exact=exact).core,
+        beyond=None if config else resolved(DEFAULT_PRESET, exact=exact).core,
         machine=machine or Machine(max_cycles=MOST_CYCLES),
         check=check,
         specialise=specialise,

@@ -2,14 +2,15 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.config import BOTH_FORMS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.field_values import apply_settings
 from xpulpnn_sim.api.cosimulation import resolved
 from xpulpnn_sim.cosimulation.checks.vector_stream import VectorBench
 from xpulpnn_sim.cosimulation.checks.vectors import Vector, VectorMismatch, VectorReader, check_golden
@@ -19,11 +20,11 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
 from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sim.reference.iss.session import IssSession
-from xpulpnn_sim.reference.programs.elf import Window, load_for
+from xpulpnn_sim.reference.programs.elf import Executable, Window, load, load_for
 from xpulpnn_sim.reference.programs.exits import STDOUT, Exit, Output
+from xpulpnn_sw.toolchain.build_options import named_core
 
 ENGINES = ("rtl", "golden")
-VECTOR_CONFIG = "xpulpnn-full"  # Has every instruction that a vector can be of
 
 _BATCH = 1 << 16
 _FIRST = 10
@@ -49,7 +50,7 @@ def check_vectors(
     files: Sequence[str | PathLike[str]],
     *,
     engine: str = "rtl",
-    config: CoreConfig | str = VECTOR_CONFIG,
+    config: CoreConfig | str = BOTH_FORMS,
     progress: Callable[[int], None] | None = None,
 ) -> VectorReport:
     """Execute every vector of some files and compare what it says is left behind.
@@ -106,14 +107,28 @@ def check_vectors(
     )
 
 
-DEFAULT_CONFIG = "xpulpnn2"
 DEFAULT_LIMIT = 1_000_000_000  # cycles or instructions after which a program is given up
+
+
+def _program_on(
+    path: Path, config: CoreConfig | ClusterConfig | str | None, ram: Sequence[Window], *, exact: bool = True
+) -> tuple[Executable, CoreConfig | ClusterConfig]:
+    """The program, and the core or cluster to run it on, which it names if no other is asked for."""
+    if config is None:
+        program = load(path, ram=ram)
+        name, *settings = named_core(program.cores).split()
+        config = apply_settings(resolved(name), dict(setting.split("=", 1) for setting in settings))
+        if program.cluster is not None:
+            cluster = config if isinstance(config, ClusterConfig) else ClusterConfig(core=config)
+            config = replace(cluster, cores=program.cluster.cores)
+    target = resolved(config, exact=exact)
+    return load_for(path, target, ram), target
 
 
 def run(
     program: str | PathLike[str],
     *,
-    config: CoreConfig | ClusterConfig | str = DEFAULT_CONFIG,
+    config: CoreConfig | ClusterConfig | str | None = None,
     machine: Machine | None = None,
     check: bool = False,
     lockstep: bool = False,
@@ -127,8 +142,8 @@ def run(
     ----------
     program : path
         A 32-bit RISC-V ELF file with a symbol ``tohost``.
-    config : CoreConfig, ClusterConfig or str
-        The core or cluster, or the name of a preset.
+    config : CoreConfig, ClusterConfig, str or None
+        The core or cluster, or the name of a preset; None: what the program names, else the usual core.
     machine : Machine or None
         Further memory, its timing, interrupts, hart id and limit of cycles; None: what the program's segments cover,
         answering in the next cycle.
@@ -156,9 +171,9 @@ def run(
         If the model cannot be built.
     """
     machine = machine or Machine()
-    target = resolved(config, exact=exact)
+    executable, target = _program_on(Path(program), config, machine.ram, exact=exact)
     return run_program(
-        load_for(Path(program), target, machine.ram),
+        executable,
         target,
         machine,
         check=check,
@@ -182,7 +197,7 @@ class SimulatedRun:
 def simulate(
     program: str | PathLike[str],
     *,
-    config: CoreConfig | ClusterConfig | str = DEFAULT_CONFIG,
+    config: CoreConfig | ClusterConfig | str | None = None,
     ram: Sequence[Window] = (),
     hart_id: int = 0,
     quantum: int = DEFAULT_QUANTUM,
@@ -198,8 +213,8 @@ def simulate(
     ----------
     program : path
         A 32-bit RISC-V ELF file with a symbol ``tohost``.
-    config : CoreConfig, ClusterConfig or str
-        Decides which instructions, CSRs and cores there are; or the name of a preset.
+    config : CoreConfig, ClusterConfig, str or None
+        Decides which instructions, CSRs and cores there are; or the name of a preset; None: as in :func:`run`.
     ram : sequence of (int, int)
         Base and size in bytes of memory beside the program's segments.
     hart_id : int
@@ -217,8 +232,7 @@ def simulate(
         if output.descriptor == STDOUT:
             printed.extend(output.data)
 
-    target = resolved(config)
-    executable = load_for(Path(program), target, ram)
+    executable, target = _program_on(Path(program), config, ram)
     if isinstance(target, ClusterConfig):
         session = ClusterSession(executable, target, quantum=quantum, ram=ram, output=keep)
     else:

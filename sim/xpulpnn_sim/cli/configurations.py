@@ -6,17 +6,13 @@ from typing import Annotated, TypeVar
 
 from cyclopts import Parameter, Token
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, preset
+from xpulpnn.config import CLUSTER_PRESETS, DEFAULT_PRESET, PRESETS, ClusterConfig, CoreConfig, preset
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.cli.options import Count, Preset, Probability, Repeated, arguments, listed
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, CORE_DEBUG, DEBUG_NAMES
-
-DEFAULT_PRESET = "xpulpnn2"  # the core where neither a command nor a program says otherwise
-
-BOTH_FORMS = "xpulpnn-full"  # the core of commands whose result depends on having both forms of Mac&Load
 
 CoreCounts = Annotated[tuple[str, ...], listed(tuple(str(count) for count in range(1, MAX_CORES + 1)))]
 

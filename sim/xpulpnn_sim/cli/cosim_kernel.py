@@ -8,11 +8,9 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from rich.table import Table
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import BOTH_FORMS, DEFAULT_PRESET, CoreConfig
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn_sim.api.cosimulation import (
-    BEYOND_CONFIG,
-    DEFAULT_CONFIG,
     DEFAULT_WIDTHS,
     MOST_CYCLES,
     able_variants,
@@ -52,7 +50,7 @@ _COLUMNS: Columns = {
 
 
 _PRESET = (
-    f"Configuration to start from (default {DEFAULT_CONFIG}, for both forms of Mac&Load; {BEYOND_CONFIG} for variants "
+    f"Configuration to start from (default {BOTH_FORMS}, for both forms of Mac&Load; {DEFAULT_PRESET} for variants "
     "that need it)."
 )
 _LAYER = f"{FORMS}; repeatable (default conv {kind('conv').usual}; of the others one that suits)."
@@ -107,7 +105,7 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
         if self.preset:
             return None
         try:
-            return replace(self, preset=BEYOND_CONFIG).simulated_core
+            return replace(self, preset=DEFAULT_PRESET).simulated_core
         except ConfigError:
             return None
 
@@ -145,7 +143,7 @@ def cosim_kernel_command(options: CosimOptions) -> int:
     options.require_fitting()
     beyond = options.beyond
     if not options.preset:
-        options = replace(options, preset=DEFAULT_CONFIG)
+        options = replace(options, preset=BOTH_FORMS)
     cluster = options.cluster if options.cores else None
     config = options.simulated_core if cluster is None else cluster.core
     cases = _cases(options, config, beyond)

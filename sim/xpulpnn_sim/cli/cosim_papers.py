@@ -7,9 +7,9 @@ import numpy as np
 from cyclopts import Parameter
 from rich.table import Table
 
-from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.config import BOTH_FORMS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, MOST_CYCLES
+from xpulpnn_sim.api.cosimulation import MOST_CYCLES
 from xpulpnn_sim.api.packed_sweeps import SWEEPS, USUAL_MATMUL, USUAL_PAIRS, Wanted, sweep_points
 from xpulpnn_sim.cli.common import (
     FAILED,
@@ -53,7 +53,7 @@ _WEIGHTS = Parameter(help=f"Bits of the weights, 1 to 8 (default, with all: {_PA
 class UlppackOptions(Simulated, GrantStalls, Seed, Jobs, Report, Json):
     """Options of the command, which always runs programs on the whole core."""
 
-    preset: Preset = DEFAULT_CONFIG
+    preset: Preset = BOTH_FORMS
     """Configuration to start from."""
     weights: Annotated[tuple[str, ...], listed(_WIDTHS), _WEIGHTS] = ()
     activations: Annotated[tuple[str, ...], listed(_WIDTHS)] = ()
@@ -156,7 +156,7 @@ _PAPER_CYCLES = 4_862_000  # of the PULP-NN paper, 8 bit, one core
 class Cifar10Options(NetworkRuns, Jobs):
     """Options of the command, which always runs programs on whole cores."""
 
-    preset: Preset = DEFAULT_CONFIG
+    preset: Preset = BOTH_FORMS
     """Configuration to start from."""
     bits: Annotated[
         tuple[str, ...],
@@ -218,7 +218,7 @@ _MILLION = 1e6
 class BnnOptions(Simulated, GrantStalls, Seed, Json):
     """Options of the command, which always runs programs on whole cores."""
 
-    preset: Preset = DEFAULT_CONFIG
+    preset: Preset = BOTH_FORMS
     """Configuration to start from."""
     variant: Annotated[tuple[str, ...], listed(tuple(CLASSIFIER_VARIANTS))] = ()
     """Order of bits in words: a window of one channel to a word, as in the paper, 32 channels to a word, or these as

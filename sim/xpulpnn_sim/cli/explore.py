@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from xpulpnn.config import DEFAULT_PRESET
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli.common import FAILED, INTERRUPTED, OK, progress_bar, remark, tell, write_json
 from xpulpnn_sim.cli.options import (
@@ -26,9 +27,7 @@ from xpulpnn_sim.exploration.finished_run import FILES, REPORT
 from xpulpnn_sim.exploration.flows import FLOWS, SMALL_LAYERS
 from xpulpnn_sim.exploration.library import SCRIPTS
 from xpulpnn_sim.exploration.options import (
-    DEFAULT_CLUSTER_PRESET,
     DEFAULT_OUTPUT,
-    DEFAULT_PRESET,
     DEFAULT_SEEDS,
     DEFAULT_TIMEOUT_S,
     DEFAULT_TOP,
@@ -50,8 +49,8 @@ class ExploreArguments(Jobs, Dask, Timeout, Fresh, YosysChoice, Json):
     preset: Annotated[
         Repeated,
         Parameter(
-            help=f"Configurations to start from, repeatable (default {DEFAULT_PRESET}, of clusters "
-            f"{DEFAULT_CLUSTER_PRESET}; a core's stands for a cluster of such cores too).",
+            help=f"Configurations to start from, repeatable (default {DEFAULT_PRESET}; a core's "
+            "stands for a cluster of such cores too).",
             metavar="LIST",
         ),
     ] = ()

@@ -9,10 +9,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from xpulpnn.config import preset
+from xpulpnn.config import DEFAULT_PRESET, preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.common import FAILED, OK, progress_bar, tell, write_json
-from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Configuration
+from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import Json, NewFile, NewFolder, Seed, Words, arguments, command, listed
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, short_precision

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
-from xpulpnn.config import PRESETS
+from xpulpnn.config import DEFAULT_PRESET, PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn_sim.benches.runner import available
 from xpulpnn_sim.benches.units import UNITS
 from xpulpnn_sim.cli.common import OK, incomplete, interruptible, progress_bar, table, tell, write_json
-from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Configuration, Settings
+from xpulpnn_sim.cli.configurations import Configuration, Settings
 from xpulpnn_sim.cli.options import (
     Count,
     Fresh,

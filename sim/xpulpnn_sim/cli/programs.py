@@ -10,11 +10,11 @@ from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
+from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.cli.common import Columns, finish, pass_on, progress_bar, record_table, remark, tell
-from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Cores
+from xpulpnn_sim.cli.configurations import Cores
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, arguments, between, command
 from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
 from xpulpnn_sim.reference.iss.session import IssSession, Retired
@@ -23,7 +23,7 @@ from xpulpnn_sim.reference.programs.elf import Executable, Window, load, load_fo
 from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, Trapped, describe
 from xpulpnn_sim.reference.programs.exits import record as trap_record
 from xpulpnn_sim.tools.files import replacing, require_writable
-from xpulpnn_sw.toolchain.build_options import require_core
+from xpulpnn_sw.toolchain.build_options import named_core, require_core
 
 DEFAULT_LIMIT = 1_000_000_000
 HART_LIMIT = 1 << 32
@@ -70,23 +70,22 @@ Running = TypeVar("Running", bound=ProgramOptions)
 
 def with_named_core(options: Running) -> Running:
     """The options, with the core, and of a cluster the number of cores, that the program names where they name none."""
+    program = load(options.program, ram=options.windows)
+    if program.cluster is not None and options.cores is None and options.preset not in CLUSTER_PRESETS:
+        options = replace(options, cores=program.cluster.cores)
     if options.preset:
         return options
-    program = load(options.program, ram=options.windows)
-    if program.cluster is not None and options.cores is None:
-        options = replace(options, cores=program.cluster.cores)
-    names = {note.name for note in program.cores}
-    name, *settings = names.pop().split() if len(names) == 1 else [DEFAULT_PRESET]
-    if name not in PRESETS and name not in CLUSTER_PRESETS:
-        return replace(options, preset=DEFAULT_PRESET)
+    name, *settings = named_core(program.cores).split()
     return replace(options, preset=name, settings=(*settings, *options.settings))
 
 
 def load_program(options: ProgramOptions, config: CoreConfig | ClusterConfig) -> Executable:
     """The program; raises :class:`InputError` also for one for another core or another number of cores."""
     executable = load_for(options.program, config, options.windows)
-    core = config.core
-    require_core(executable.cores, core, str(executable.path), options.title)
+    try:
+        require_core(executable.cores, config.core, str(executable.path), options.title)
+    except InputError as error:
+        raise InputError(f"{error}; without --preset and --set a program runs on the core that it names") from None
     return executable
 
 

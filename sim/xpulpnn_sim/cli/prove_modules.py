@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from rich.table import Table
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS
+from xpulpnn.config import CLUSTER_PRESETS, DEFAULT_PRESET, PRESETS
 from xpulpnn.field_values import apply_settings
 from xpulpnn.verilog import Reset
 from xpulpnn_sim.cli.common import finish, progress_bar, table, tell
-from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Configuration, Settings
+from xpulpnn_sim.cli.configurations import Configuration, Settings
 from xpulpnn_sim.cli.options import Json, Seconds, Timeout, Words, arguments, command
 from xpulpnn_sim.proofs.cluster.cluster import PARTS
 from xpulpnn_sim.proofs.cluster.obligation import Obligation

@@ -10,12 +10,12 @@ from typing import Annotated, Any, get_args
 from cyclopts import Parameter
 from rich.table import Table
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig, Multiplier, preset
+from xpulpnn.config import CLUSTER_PRESETS, DEFAULT_PRESET, PRESETS, CoreConfig, Multiplier, preset
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.cli.common import finish, progress_bar, table, tell
-from xpulpnn_sim.cli.configurations import DEFAULT_PRESET, Configuration
+from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import Json, Seconds, Timeout, Words, arguments, command, listed
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.cluster.cluster import PARTS

@@ -10,12 +10,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import BOTH_FORMS, CoreConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.api.programs import ENGINES, VECTOR_CONFIG, check_vectors
+from xpulpnn_sim.api.programs import ENGINES, check_vectors
 from xpulpnn_sim.cli.common import finish, pairs, progress_bar, table, tell
-from xpulpnn_sim.cli.configurations import BOTH_FORMS, Configuration
+from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import CorePreset, Count, Jobs, Json, Natural, Seed, arguments, command, listed
 from xpulpnn_sim.tools.files import require_writable
 from xpulpnn_sim.tools.jobs import executor
@@ -116,7 +116,7 @@ class VectorOptions(Configuration, Seed, Json):
 
     files: Annotated[tuple[Path, ...], Parameter(metavar="FILE.jsonl[.gz]")] = field(kw_only=False)
     """Vector files, JSON lines."""
-    preset: CorePreset = VECTOR_CONFIG
+    preset: CorePreset = BOTH_FORMS
     """Configuration to start from, for both forms of Mac&Load."""
     draw: Count | None = None
     """First write the file: N random vectors of the Mac&Loads with both factors from the NN-RF and of the

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from xpulpnn.config import PRESETS
+from xpulpnn.config import BOTH_FORMS, PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.common import (
     FAILED,
@@ -21,7 +21,7 @@ from xpulpnn_sim.cli.common import (
     tell,
     write_json,
 )
-from xpulpnn_sim.cli.configurations import BOTH_FORMS, Configuration, Settings
+from xpulpnn_sim.cli.configurations import Configuration, Settings
 from xpulpnn_sim.cli.options import (
     Count,
     Dask,

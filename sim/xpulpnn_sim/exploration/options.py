@@ -10,7 +10,7 @@ from math import prod
 from pathlib import Path
 from shlex import join
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, DotpConfig, preset
+from xpulpnn.config import CLUSTER_PRESETS, DEFAULT_PRESET, PRESETS, ClusterConfig, CoreConfig, DotpConfig, preset
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.field_values import apply_settings, with_setting
@@ -163,7 +163,6 @@ CLUSTER = "cluster"
 WHOLE_CLUSTERS = (CLUSTER, "cluster-axi")  # components that are mapped part by part, and run kernels
 
 DEFAULT_TOP = "ex-stage"
-DEFAULT_PRESET, DEFAULT_CLUSTER_PRESET = "xpulpnn", "cluster"
 DEBUG_PRESET = "debug"  # the only one of components of external debugging
 DEFAULT_SEEDS = 3
 DEFAULT_TIMEOUT_S = 3600.0
@@ -180,7 +179,7 @@ class ExploreOptions:
     """Options of an exploration, by the names they have on the command line, whose help tells what they mean."""
 
     top: str | None = None  # component, one of the names of `xpulpnn generate`; None: the EX stage
-    preset: tuple[str, ...] = ()  # to start from, each one or several with commas; empty: `xpulpnn`, or `cluster`
+    preset: tuple[str, ...] = ()  # to start from, each one or several with commas; empty: the default
     settings: tuple[str, ...] = ()  # `KEY=VALUE` for all points
     sweep: tuple[str, ...] = ()  # `KEY=V1,V2,...` whose combinations are the points
     paper: bool = False  # repeat Table II of the XpulpNN paper; with the component `cluster` that of the clusters
@@ -248,7 +247,7 @@ class ExploreOptions:
         """Presets to start from, as they are given."""
         if self.component in DEBUG_NAMES:
             return self.preset or (DEBUG_PRESET,)
-        return self.preset or ((DEFAULT_CLUSTER_PRESET,) if self.component in CLUSTER_NAMES else (DEFAULT_PRESET,))
+        return self.preset or (DEFAULT_PRESET,)
 
     @property
     def command(self) -> str:

@@ -7,13 +7,13 @@ program. Files compiled for a cluster have a second line: ``cluster; cores 8; tc
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from string import Template
 
-from xpulpnn.config import PRESETS, CoreConfig
+from xpulpnn.config import CLUSTER_PRESETS, DEFAULT_PRESET, PRESETS, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn.isa.csr import CsrGroup
@@ -120,8 +120,18 @@ def require_core(notes: Iterable[CoreNote], config: CoreConfig, program: str, na
         lacking = core.lacks(note)
         if lacking:
             raise InputError(
-                f"{program} must be compiled for {name}, not for {note.name}: {name} has no {', no '.join(lacking)}"
+                f"core must be {note.name}, which {program} is compiled for, or have as much, not {name}, "
+                f"which has no {', no '.join(lacking)}"
             )
+
+
+def named_core(notes: Sequence[CoreNote]) -> str:
+    """The preset, with its settings behind it, that has all that the parts of a program need: the one of a part if it
+    can be, else the usual one."""
+    presets = [CoreNote.of(PRESETS[name], name) for name in dict.fromkeys((DEFAULT_PRESET, *PRESETS))]
+    named = [note for note in notes if note.name.partition(" ")[0] in (*PRESETS, *CLUSTER_PRESETS)]
+    able = (one.name for one in (*named, *presets) if not any(one.lacks(note) for note in notes))
+    return next(able, DEFAULT_PRESET)
 
 
 def presets_with(extension: str, width: int | None = None) -> list[str]:
@@ -177,7 +187,7 @@ class Options:
     """Options of compiling, and sizes of the memory map."""
 
     # the core it is for: its header declares only what this core has
-    config: CoreConfig = field(default_factory=lambda: PRESETS["xpulpnn"])
+    config: CoreConfig = field(default_factory=lambda: PRESETS[DEFAULT_PRESET])
     core: str = ""  # what that core is called in messages; empty: after the preset it is
     opt: str = "-O2"  # optimisation level, such as `-O2`
     include: tuple[Path, ...] = ()  # folders of header files

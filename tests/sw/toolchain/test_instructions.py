@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from xpulpnn.config import PRESETS
+from xpulpnn.config import DEFAULT_PRESET, PRESETS
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import STOCK_EXTENSIONS
 from xpulpnn.isa.insn import Insn
@@ -17,7 +17,7 @@ from xpulpnn.isa.table import INSNS, Decoder, expand_compressed, find
 from xpulpnn_sw.assembly.disasm import disassemble, render
 from xpulpnn_sw.assembly.expressions import evaluate
 from xpulpnn_sw.toolchain import compilers
-from xpulpnn_sw.toolchain.build_options import CoreNote, core_name, core_note, read_notes, require_core
+from xpulpnn_sw.toolchain.build_options import CoreNote, core_name, core_note, named_core, read_notes, require_core
 from xpulpnn_sw.toolchain.compilers import header_flags
 from xpulpnn_sw.toolchain.headers.generate import GENERATOR, config_header, headers, intrinsics_header
 from xpulpnn_sw.toolchain.headers.intrinsics import Intrinsic, c_name, intrinsics
@@ -395,6 +395,17 @@ def test_notes_of_cores():
         assert read_notes(f"{line}\n{line}\nrubbish; x\n\0".encode()) == (cores[name],)
         assert core_name(config) == name
         require_core([cores["ri5cy"]], config, "a.elf", name)
+    own = CoreNote.of(PRESETS["xpulpnn3"], "a core of its own")
+    changed = CoreNote.of(PRESETS["xpulpnn3"], "xpulpnn3 qnt=true")
+    for parts, name in (
+        ([], DEFAULT_PRESET),
+        ([cores["ri5cy"]], "ri5cy"),
+        ([cores["ri5cy"], cores["xpulpnn"]], "xpulpnn"),
+        ([cores["xpulpnn-cu"], cores["xpulpnn"]], "xpulpnn-full"),
+        ([own], "xpulpnn3"),
+        ([cores["ri5cy"], changed], "xpulpnn3 qnt=true"),
+    ):
+        assert named_core(parts) == name
     narrow = ["elements of 4 bits", "elements of 2 bits"]
     assert cores["ri5cy"].lacks(cores["xpulpnn"]) == ["XpulpNN", "XpulpMLnn", *narrow]
     assert cores["xpulpnn-cu"].lacks(cores["xpulpnn"]) == ["XpulpMLnn"]

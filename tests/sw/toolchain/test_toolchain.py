@@ -10,6 +10,7 @@ from tests.programs import read_results
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim import simulate
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sim.reference.programs.exits import Reason
@@ -313,15 +314,17 @@ def test_a_program_for_another_core_is_refused(compiler: str, written, capfd: py
     for command in ("iss", "run"):
         assert cli.main([command, "main.elf", "--preset", "ri5cy"]) == 2
         assert capfd.readouterr().err == (
-            "error: main.elf must be compiled for ri5cy, not for xpulpnn widths=16,8,4: "
-            "ri5cy has no XpulpNN, no XpulpMLnn, no elements of 4 bits\n"
+            "error: core must be xpulpnn widths=16,8,4, which main.elf is compiled for, or have as much, not ri5cy, "
+            "which has no XpulpNN, no XpulpMLnn, no elements of 4 bits; without --preset and --set a program runs on "
+            "the core that it names\n"
         )
     assert cli.main(["iss", "main.elf"]) == 0
+    assert simulate("main.elf").exit.ok
     # one part is enough
     assert cc("-c", main, "--preset", "xpulpnn", "--compiler", compiler) == 0
     assert cc("main.o", "--preset", "ri5cy", "--compiler", compiler) == 0
     assert cli.main(["iss", "main.elf", "--preset", "ri5cy"]) == 2
-    assert "not for xpulpnn:" in capfd.readouterr().err
+    assert "core must be xpulpnn, which" in capfd.readouterr().err
 
 
 UNUSED = r"/libm/math/(?!sf?_(sqrt|fabs))|/libm/common/(?!s_copysign|sf?_f|math_)"

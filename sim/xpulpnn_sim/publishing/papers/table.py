@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
-from xpulpnn.config import ClusterConfig, CoreConfig, preset
-from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, MOST_CYCLES, cosim, cosim_cluster
+from xpulpnn.config import BOTH_FORMS, ClusterConfig, CoreConfig, preset
+from xpulpnn_sim.api.cosimulation import MOST_CYCLES, cosim, cosim_cluster
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks.network_run import build_network
@@ -65,7 +65,7 @@ class PaperRun:
             "precisions": [self.precision],
             "variants": [self.variant],
             "rule": Rule(self.rule),
-            "config": DEFAULT_CONFIG,
+            "config": BOTH_FORMS,
             "check": check,
         }
         if self.cores is None:
@@ -97,7 +97,7 @@ class ClassifierRun:
 
     def measure(self, *, check: bool) -> Record:
         """Run it."""
-        config = simulated_config(DEFAULT_CONFIG, self.cores)
+        config = simulated_config(BOTH_FORMS, self.cores)
         machine = Machine(max_cycles=MOST_CYCLES)
         case = BnnCase(variant=self.variant, popcount=self.popcount, config=config, machine=machine, checked=check)
         return run_bnn(case).record

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from xpulpnn.config import preset
-from xpulpnn_sim.api.cosimulation import DEFAULT_CONFIG, MOST_CYCLES
+from xpulpnn.config import BOTH_FORMS, preset
+from xpulpnn_sim.api.cosimulation import MOST_CYCLES
 from xpulpnn_sim.api.packed_sweeps import USUAL_MATMUL, Wanted, sweep_points
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
@@ -20,7 +20,7 @@ BIT_SERIAL, BYTES = "p.cnt", "bytes"  # products of single bits; an element in e
 def _measured(point: SweepPoint, *, check: bool) -> Record:
     """The record of a point on the usual core."""
     machine = Machine(max_cycles=MOST_CYCLES)
-    return run_point(point, simulated(preset(DEFAULT_CONFIG)), machine, check=check).record
+    return run_point(point, simulated(preset(BOTH_FORMS)), machine, check=check).record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
