@@ -92,4 +92,5 @@ def test_no_page_is_wider_than_a_window_of_1024_pixels(guide, tmp_path):
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     found = re.search(r'<pre id="probe">(.+?)</pre>', done.stdout)
-    assert found and json.loads(found[1]) == []
+    assert found
+    assert json.loads(found[1]) == []

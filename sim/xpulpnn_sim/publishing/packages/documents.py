@@ -82,7 +82,8 @@ _AXI_BUS = {"vendor": "amba.com", "library": "AMBA4", "version": "r0p0_0"}
 
 _ALWAYS = ("req", "gnt", "addr", "rvalid", "rdata")
 
-_FILE_TYPES = {".v": "verilogSource-2001", ".sdc": "SDC"}
+_FILE_TYPES = {".v": "verilogSource-2001", ".sdc": "SDC", ".xdc": "user"}
+"""Types of files; those that the standard does not list are ``user`` with the suffix as attribute."""
 
 
 def _node(tag: str, *content: str | ElementTree.Element, **attributes: str) -> ElementTree.Element:
@@ -150,11 +151,7 @@ def component(design: Design, files: Sequence[str]) -> str:
     instantiation.append(_node("fileSetRef", _node("localName", "rtl")))
     sets: list[ElementTree.Element] = []
     for name in ("rtl", "constraints"):
-        chosen = [
-            _node("file", *_nodes(name=f"../{path}", fileType=_FILE_TYPES[path[path.rindex(".") :]]))
-            for path in files
-            if path.startswith(f"{name}/")
-        ]
+        chosen = [_file(path) for path in files if path.startswith(f"{name}/")]
         sets += [_node("fileSet", _node("name", name), *chosen)] if chosen else []
     content = [
         *([_node("busInterfaces", *interfaces)] if interfaces else []),
@@ -168,6 +165,13 @@ def component(design: Design, files: Sequence[str]) -> str:
         _node("description", f"{design.top} of the xpulpnn generator: {design.command}"),
     ]
     return _document("component", LIBRARY, design.module, design.version, content)
+
+
+def _file(path: str) -> ElementTree.Element:
+    suffix = path[path.rindex(".") :]
+    kind = _FILE_TYPES[suffix]
+    attributes = {"user": suffix[1:]} if kind == "user" else {}
+    return _node("file", _node("name", f"../{path}"), _node("fileType", kind, **attributes))
 
 
 def _bus_interface(
@@ -297,8 +301,8 @@ filesets:
 {filesets}\
   constraints:
     files:
-      - constraints/{design.top}.sdc
-    file_type: SDC
+      - constraints/{design.top}.sdc: {{file_type: SDC}}
+      - constraints/{design.top}.xdc: {{file_type: xdc}}
 
 targets:
   default: &default
