@@ -26,7 +26,7 @@ BAD_INPUT = [
     (f"--liberty '{__file__}'", f"liberty must be a Liberty file, not {__file__} (line 1: library (NAME) {{ expected)"),
     ("--jobs 0", 'Invalid value "0" for --jobs. It must be at least 1.'),
     ("--preset ri5cy --baseline xpulpnn", "baseline must be one of ri5cy, not xpulpnn"),
-    ("--kernel matmul:8", "kernel must be KERNEL:BITS:VARIANT[:LAYER], not matmul:8"),
+    ("--kernel matmul", "kernel must be KERNEL:BITS[:VARIANT[:LAYER]] such as matmul:8, not matmul"),
     ("--kernel conv:3:nn_4x4", "bits of kernel must be one of 16, 8, 4, 2, not 3"),
     ("--kernel matmul:8:nn_4x4:8x8", "kernel matmul:8:nn_4x4:8x8: layer must be CxKxP, not 8x8"),
     ("--preset ri5cy --kernel matmul:8:nn_4x4", "kernel matmul:8:nn_4x4:64x288x64: variant must be one that the "),
@@ -123,7 +123,7 @@ def test_kernels_that_a_point_cannot_run_are_named(fake_flows, capsys, tmp_path,
     words = ["--preset", "ri5cy,xpulpnn", "--kernel", "matmul:8:nn_4x4:8x64x4", "--kernel", "matmul:8:xpulpv2_4x2"]
     assert cli.main(["explore", "-o", "out", *words]) == 0
     rule = "variant must be one that the configuration can run, not nn_4x4 (needs XpulpMLnn)"
-    assert f"not run: matmul:8:nn_4x4:8x64x4 on ri5cy ({rule})" in capsys.readouterr().out.splitlines()
+    assert f"-: matmul:8:nn_4x4:8x64x4 does not run on ri5cy: {rule}" in capsys.readouterr().out.splitlines()
     assert sorted((tmp_path / "diary").read_text().splitlines()) == [
         "matmul:8:nn_4x4:8x64x4 xpulpnn",
         "matmul:8:xpulpv2_4x2:64x288x64 ri5cy",

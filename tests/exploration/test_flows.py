@@ -13,6 +13,7 @@ from xpulpnn_sim.exploration.energy import cluster, estimate
 from xpulpnn_sim.exploration.flows import EnergyStep, FlowStep, KernelSpec, KernelStep, flow_steps, parse_clock
 from xpulpnn_sim.exploration.library import FlowError, flow_folder
 from xpulpnn_sim.exploration.options import ExploreOptions, build_space
+from xpulpnn_sim.exploration.paper import VARIANTS
 from xpulpnn_sim.exploration.report.comparison import kernel_conditions
 from xpulpnn_sim.exploration.results import EmittedDesign, emit_design
 from xpulpnn_sim.exploration.task import StepOutcome, run_step
@@ -137,6 +138,17 @@ def test_kernels_that_the_cores_cannot_run() -> None:
     rule = "variant must be one that the configuration can run, not nn_4x4 (needs XpulpMLnn)"
     assert SPEC.obstacle(CLUSTER_PRESETS["cluster-ri5cy"]) == rule
     assert SPEC.obstacle(CLUSTER_PRESETS["cluster"]) == ""
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("bits", [8, 2])
+def test_the_fastest_kernel_of_each_core_is_that_of_the_comparison_of_the_paper(bits: int) -> None:
+    spec = KernelSpec.parse(f"matmul:{bits}")
+    for name, variant in VARIANTS.items():
+        assert spec.on(PRESETS[name]) == KernelSpec.parse(f"matmul:{bits}:{variant}")
+    assert spec.on(CLUSTER_PRESETS["cluster3"]).variant == "x3_4x4"
+    rule = "no variant of it computes with 16 bit on this configuration"
+    assert KernelSpec.parse("matmul:16").obstacle(PRESETS["ri5cy"]) == rule
 
 
 @pytest.mark.flow

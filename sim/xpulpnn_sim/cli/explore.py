@@ -95,9 +95,9 @@ class ExploreArguments(Jobs, Dask, Timeout, Fresh, YosysChoice, Json):
     kernel: Annotated[
         Repeated,
         Parameter(
-            help=f"Cycles of a kernel on the RTL of every configuration, such as matmul:8:nn_4x4; repeatable (default "
-            f"layers {_LAYERS}).",
-            metavar="KERNEL:BITS:VARIANT[:LAYER]",
+            help="Cycles of a kernel on the RTL of every configuration, such as matmul:8, which takes the fastest "
+            f"variant of each, or matmul:8:nn_4x4; repeatable (default layers {_LAYERS}).",
+            metavar="KERNEL:BITS[:VARIANT[:LAYER]]",
         ),
     ] = ()
     energy: bool = False

@@ -123,7 +123,7 @@ verify coverage [sim] in verify_random: count what random programs reach: crosse
 lines and bits of the Verilog
   xpulpnn verify coverage --preset xpulpnn2 --report build/coverage.html  # a page of what is reached
 explore [explore]: show area, timing, energy and cycles of configurations side by side, with open tools
-  xpulpnn explore --preset ri5cy,xpulpnn --kernel matmul:8:nn_4x4  # two configurations side by side
+  xpulpnn explore --preset ri5cy,xpulpnn2 --kernel matmul:8  # two configurations side by side, each at its fastest
   xpulpnn explore --top dotp --sweep multipliers=shared,replicated --liberty cells.lib  # a sweep, your cells
   xpulpnn explore --top dotp --flow ecp5,ice40 --seeds 5  # on FPGAs
   xpulpnn explore --top cluster --sweep banks=16,32 --kernel conv:8:nn_4x4  # whole clusters, minutes each

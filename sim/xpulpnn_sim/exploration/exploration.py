@@ -271,14 +271,15 @@ class _Figures:
 
     def __init__(self, options: ExploreOptions) -> None:
         self._specs = list(dict.fromkeys(map(KernelSpec.parse, options.kernel)))
-        # with the kernels that they run
-        self._runs: list[tuple[KernelSpec | None, PointStep]] = [(spec, KernelStep(spec)) for spec in self._specs]
+        self._of_kernel: list[Callable[[KernelSpec], PointStep]] = [KernelStep]
+        self._general: list[PointStep] = []
         if options.energy or options.general:
             cells, yosys = library(options.liberty), options.yosys
             on_core = options.component == "core"
-            kernels = self._specs if options.energy else []
-            self._runs += [(spec, EnergyStep(cells, spec, on_core, yosys)) for spec in kernels]
-            self._runs += [(None, EnergyStep(cells, None, yosys=yosys))] if options.general else []
+            if options.energy:
+                self._of_kernel.append(lambda spec: EnergyStep(cells, spec, on_core, yosys))
+            if options.general:
+                self._general.append(EnergyStep(cells, None, yosys=yosys))
         self.flows = flow_steps(options)
 
     def obstacle(self, config: Configuration) -> str:
@@ -290,14 +291,15 @@ class _Figures:
 
         Raises :class:`InputError` for a kernel that no point can run.
         """
-        rules: dict[KernelSpec | None, list[str]] = {None: [""] * len(points)}
-        for spec in self._specs:
-            rules[spec] = [spec.obstacle(point.config) for point in points]
-            if all(rules[spec]):
-                raise InputError(f"kernel {spec}: {rules[spec][0]}")
-            told = zip(points, rules[spec], strict=True)
-            notes += [f"not run: {spec} on {point.label} ({rule})" for point, rule in told if rule]
-        return [
-            [*self.flows, *(step for spec, step in self._runs if not rules[spec][number])]
-            for number in range(len(points))
-        ]
+        rules = {spec: [spec.obstacle(point.config) for point in points] for spec in self._specs}
+        steps: list[list[PointStep]] = [[*self.flows] for _ in points]
+        for spec, told in rules.items():
+            if all(told):
+                raise InputError(f"kernel {spec}: {told[0]}")
+            named = zip(points, told, strict=True)
+            notes += [f"-: {spec} does not run on {point.label}: {rule}" for point, rule in named if rule]
+        for number, point in enumerate(points):
+            able = [spec.on(point.config) for spec in self._specs if not rules[spec][number]]
+            steps[number] += [step(spec) for step in self._of_kernel for spec in dict.fromkeys(able)]
+            steps[number] += self._general
+        return steps

@@ -20,17 +20,23 @@ from xpulpnn_sim.tools.named_table import NamedTable, TerminalTable
 
 _Value = str | float | int | None
 
-_SETTINGS_SEPARATOR = ";"
+_SEPARATOR = ";"
 
 
 def write_csv(path: Path, points: Sequence[PointResult], run: Mapping[str, str]) -> None:
-    """Write one row per point and flow, in one step; what is known of the ``run`` ends each.
+    """Write one row per point and flow, in one step; what is known of the ``run`` ends the first.
 
-    A point without any flow result has one row with empty flow columns. Columns of kernels and energies repeat in each
-    row of a point; their headings name kernel or workload and unit. Missing figures are empty. Tools and conditions
-    of each figure are in its row.
+    Every setting that some point has is a column. A point without any flow result has one row with empty flow columns.
+    Columns of kernels and energies repeat in each row of a point; their headings name kernel or workload and unit.
+    Missing figures are empty. Tools and conditions stand in the first row that they hold for, and not again.
     """
     rows = [{**_row(points, point, flow), **run} for point in points for flow in (point.flows or [None])]
+    told = set[tuple[str, _Value]]()
+    for row in rows:
+        for name in [name for name in row if name in run or name.endswith(("tools", "conditions"))]:
+            if (name, row[name]) in told:
+                row[name] = None
+            told.add((name, row[name]))
     text = io.StringIO()
     if rows:
         writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
@@ -44,7 +50,7 @@ def _row(points: Sequence[PointResult], point: PointResult, flow: FlowResult | N
         "label": point.label,
         "top": point.top,
         "preset": point.preset,
-        "settings": _SETTINGS_SEPARATOR.join(f"{key}={value}" for key, value in point.settings.items()),
+        **{key: point.settings.get(key) for key in dict.fromkeys(key for one in points for key in one.settings)},
         "folder": point.folder,
         "error": point.error,
     }
@@ -73,7 +79,7 @@ def _flow_columns(flow: FlowResult | None) -> dict[str, _Value]:
 
 
 def _tools(tools: Mapping[str, str]) -> str:
-    return _SETTINGS_SEPARATOR.join(f"{name} {version}" for name, version in tools.items())
+    return _SEPARATOR.join(f"{name} {version}" for name, version in tools.items())
 
 
 def _kernel_columns(points: Sequence[PointResult], point: PointResult, flow: FlowResult | None) -> dict[str, _Value]:

@@ -35,6 +35,7 @@ SMALL_LAYERS = {"conv": "8x8x32:64x3x3", "matmul": "64x288x64"}
 
 _WIDTHS = ("16", "8", "4", "2")
 _PARTS = 3
+FASTEST = "fastest"  # stands for the last of the variants, which are in order of speed, that a configuration can run
 _MOST_CYCLES = 1 << 40
 
 _ONE_CORE = "General code runs on one core of the cluster, by itself; nothing else of the cluster is in it."
@@ -42,11 +43,11 @@ _ONE_CORE = "General code runs on one core of the cluster, by itself; nothing el
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSpec:
-    """A kernel as it is written on the command line, ``KERNEL:BITS:VARIANT[:LAYER]``."""
+    """A kernel as it is written on the command line, ``KERNEL:BITS[:VARIANT[:LAYER]]``."""
 
     layer: Layer  # shape of a convolution or of a MatMul
     bits: int  # operand width
-    variant: str  # name of the implementation
+    variant: str  # name of the implementation, or FASTEST
 
     @property
     def kernel(self) -> str:
@@ -57,13 +58,13 @@ class KernelSpec:
     def parse(cls, text: str) -> Self:
         """Inverse of ``str``; raises :class:`InputError`."""
         parts = text.split(":", _PARTS)
-        if len(parts) < _PARTS:
-            raise InputError(f"kernel must be KERNEL:BITS:VARIANT[:LAYER], not {text or 'empty'}")
-        kernel, bits, variant = parts[:_PARTS]
+        if len(parts) < 2:
+            raise InputError(f"kernel must be KERNEL:BITS[:VARIANT[:LAYER]] such as matmul:8, not {text or 'empty'}")
+        kernel, bits, variant = [*parts, FASTEST][:_PARTS]
         for what, value, known in (
             ("kernel", kernel, tuple(SMALL_LAYERS)),
             ("bits", bits, _WIDTHS),
-            ("variant", variant, tuple(VARIANTS)),
+            ("variant", variant, (FASTEST, *VARIANTS)),
         ):
             if value not in known:
                 raise InputError(f"{what} of kernel must be one of {', '.join(known)}, not {value or 'empty'}")
@@ -76,6 +77,16 @@ class KernelSpec:
 
     def __str__(self) -> str:
         return f"{self.kernel}:{self.bits}:{self.variant}:{self.layer}"
+
+    def on(self, config: Configuration) -> Self:
+        """The kernel with the variant that a configuration runs; raises :class:`InputError` if it can run none."""
+        if self.variant != FASTEST:
+            return self
+        named = (replace(self, variant=name) for name in reversed(list(VARIANTS)))
+        found = next((one for one in named if not one.obstacle(config)), None)
+        if found is None:
+            raise InputError(f"no variant of it computes with {self.bits} bit on this configuration")
+        return found
 
     def case(self, config: Configuration) -> Case:
         """The kernel on a core or on all cores of a cluster, every instruction checked."""
@@ -91,7 +102,8 @@ class KernelSpec:
     def obstacle(self, config: Configuration) -> str:
         """Why a configuration cannot run the kernel; empty if it can."""
         try:
-            (check_cluster_case if isinstance(config, ClusterConfig) else Case.check)(self.case(config))
+            case = self.on(config).case(config)
+            (check_cluster_case if isinstance(config, ClusterConfig) else Case.check)(case)
         except XpulpnnError as error:
             return str(error)
         return ""

@@ -194,7 +194,7 @@ class ExploreOptions:
     repeat: int = 1  # mappings of each design in different orders
     clock: str | None = None  # period in ns, or a frequency such as `200MHz`
     yosys: str = ""  # `native`, `wheel` or a path; empty: the wheel
-    kernel: tuple[str, ...] = ()  # `KERNEL:BITS:VARIANT[:LAYER]`
+    kernel: tuple[str, ...] = ()  # `KERNEL:BITS[:VARIANT[:LAYER]]`
     energy: bool = False  # of every kernel
     general: bool = False  # energy of general code
     no_energy: bool = False  # neither energies nor cycles with `paper`

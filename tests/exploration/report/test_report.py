@@ -14,6 +14,7 @@ from xpulpnn_sim.exploration.finished_run import write_csv
 from xpulpnn_sim.exploration.report import comparison, tables
 from xpulpnn_sim.exploration.report.headlines import best_table, headline_table
 from xpulpnn_sim.exploration.report.html import write_report
+from xpulpnn_sim.exploration.report.trade_offs import trade_offs
 from xpulpnn_sim.tools import pages
 from xpulpnn_sim.tools.named_table import TerminalTable
 
@@ -148,6 +149,7 @@ def test_csv(points, run, tmp_path):
     fpga = next(row for row in rows if row["flow"] == "ecp5")
     names = ("luts", "fmax_mhz_min", "fmax_mhz_median", "area_kge")
     assert [fpga[name] for name in names] == ["5391", "30.4", "31.2", ""]
+    assert sum(bool(row["conditions"]) for row in rows) == 3  # of two scripts and the FPGA
     assert "4 placement seeds" in fpga["conditions"]
     assert fpga["tools"] == "nextpnr-ecp5 0.9"
     repeated = next(row for row in rows if row["repeat"])
@@ -155,16 +157,17 @@ def test_csv(points, run, tmp_path):
     assert float(repeated["area_kge"]) - float(repeated["area_kge_min"]) == pytest.approx(0.5)
     assert float(repeated["delay_ps_max"]) - float(repeated["delay_ps"]) == pytest.approx(2 * 58.8)
     assert float(repeated["slack_ps"]) == pytest.approx(5500 - 91.8 * 58.8)
-    assert "1 GE = 7.2576 um2" in repeated["conditions"]
-    assert repeated["tools"] == "yosys 0.23;abc 1.01;opensta 2.0.17"
+    assert "1 GE = 7.2576 um2" in rows[0]["conditions"]
+    assert [row["tools"] for row in rows[:2]] == ["yosys 0.23;abc 1.01;opensta 2.0.17", ""]
     assert repeated["matmul:8: netlist"] == "backend, 50.50 kGE, mapped for area, with clock gates"
     assert float(repeated["matmul 64x288x256 8 bit: gmacs"]) == pytest.approx(2.73e3 / (91.8 * 58.8))
-    assert repeated["matmul 64x288x256 8 bit: conditions"].startswith("results checked")
-    assert repeated["command"] == run.command
+    assert rows[0]["matmul 64x288x256 8 bit: conditions"].startswith("results checked")
+    assert [row["command"] for row in rows[:2]] == [run.command, ""]
     failed = next(row for row in rows if row["error"])
     assert failed["flow"] == ""
     assert failed["matmul 64x288x256 8 bit: macs_per_cycle"] == "3.9"
-    assert rows[0]["settings"] == "dotp.multipliers=replicated;dotp.isolation=none;dotp.recoding=tool"
+    keys = ("dotp.multipliers", "dotp.isolation", "dotp.recoding")
+    assert [rows[0][key] for key in keys] == ["replicated", "none", "tool"]
     assert float(rows[0]["matmul:8: energy_per_mac_fj"]) == pytest.approx(4080.0, rel=1e-3)
     write_csv(tmp_path / "points.csv", [], {})
     assert (tmp_path / "points.csv").read_text() == ""
@@ -244,7 +247,8 @@ def drawn(report):
 def test_trade_offs_have_a_variant_for_each_choice(report):
     plots = drawn(report)
     assert list(plots) == [
-        "area-delay", "area-rate", "delay-rate", "energy-rate", "blocks", "area", "path", "energy-points", "energy",
+        "area-delay", "area-rate", "area-speed", "delay-rate", "energy-rate", "blocks", "area", "path",
+        "energy-points", "energy",
     ]  # fmt: skip
     plot = plots["area-delay"]
     assert plot["choices"] == ["flow", "colour"]
@@ -264,6 +268,14 @@ def test_trade_offs_have_a_variant_for_each_choice(report):
     assert sum(bool(text) for trace in groups for text in trace["text"]) >= 15
     narrow = plots["area-rate"]["variants"]["asic-speed|matmul 64x288x256 2 bit|dotp.multipliers"]
     assert sum(len(trace["x"]) for trace in narrow["data"][1:]) == 15
+    assert plots["area-speed"]["choices"] == ["flow", "kernel", "colour"]
+    speed = plots["area-speed"]["variants"]["asic-area|matmul 64x288x256 8 bit|dotp.multipliers"]
+    first = next(trace for trace in speed["data"][1:] if "0" in trace["customdata"])
+    assert first["x"][first["customdata"].index("0")] == pytest.approx(2.73e3 / (88.4 * 58.8))
+
+
+def test_a_plot_needs_two_points_that_differ_both_ways(points):
+    assert [plot.name for _title, plot in trade_offs(points[:2])] == ["area-delay", "area-speed"]
 
 
 @pytest.mark.flow

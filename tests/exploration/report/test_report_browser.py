@@ -89,8 +89,8 @@ def test_everything_is_drawn_and_controls_work(report, tmp_path):
         """,
     )
     assert found["plots"] == [
-        "plot-area-delay", "plot-area-rate", "plot-delay-rate", "plot-energy-rate", "plot-blocks", "plot-area",
-        "plot-path", "plot-energy-points", "plot-energy",
+        "plot-area-delay", "plot-area-rate", "plot-area-speed", "plot-delay-rate", "plot-energy-rate", "plot-blocks",
+        "plot-area", "plot-path", "plot-energy-points", "plot-energy",
     ]  # fmt: skip
     assert found["tiles"] == 14
     assert all(len(boxes) >= 12 for boxes in found["texts"])
@@ -101,7 +101,18 @@ def test_everything_is_drawn_and_controls_work(report, tmp_path):
     assert found["groups"] == ["replicated", "shared"]
     nothing = "No point has both figures with this choice."
     missing, no_path = "This flow has no hierarchy of this point.", "This flow has no path of this point."
-    assert found["nothing"] == ["", nothing, nothing, "", "This flow has no hierarchy.", missing, no_path, "", ""]
+    assert found["nothing"] == [
+        "",
+        nothing,
+        nothing,
+        nothing,
+        "",
+        "This flow has no hierarchy.",
+        missing,
+        no_path,
+        "",
+        "",
+    ]
     figures = [float(text) for text in found["ascending"] if text != "-"]
     assert figures == sorted(figures)
     assert len(figures) == 23

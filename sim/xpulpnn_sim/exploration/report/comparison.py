@@ -11,6 +11,7 @@ from xpulpnn_sim.tools.named_table import Column
 from xpulpnn_sw.kernels.variants import VARIANTS
 
 FJ_PER_PJ = 1000.0
+RATE = "MAC/cycle"  # name of the figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +154,7 @@ def figures(points: Sequence[PointResult]) -> list[Figure]:
             add("slack", "ps", name, 0, slacks, better="more", compared=False, signed=True)
     for name in kernel_names(points):
         records = [best_record(point, name) or {} for point in points]
-        add("MAC/cycle", "", name, 2, (record.get("macs_per_cycle") for record in records), better="more")
+        add(RATE, "", name, 2, (record.get("macs_per_cycle") for record in records), better="more")
         add("cycles/sdotp", "", name, 3, (record.get("cycles_per_sdotp") for record in records), compared=False)
     for name in workload_names(points):
         energies = [best_energy(point, name) for point in points]

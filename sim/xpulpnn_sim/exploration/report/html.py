@@ -33,7 +33,7 @@ def write_report(path: Path, run: FinishedRun) -> None:
         page.section("failed", "Failed points", Markup('<ul class="errors">\n{}</ul>').format(listed), link="Failed")
     for number, extra in enumerate(run.extra, 1):
         page.section(f"table-{number}", extra.title, extra)
-    _figures(page, points, run.baseline)
+    _figures(page, run)
     _details(page, points)
     kernels, fpga = tables.kernel_table(points), tables.fpga_table(points)
     if kernels:
@@ -66,8 +66,9 @@ def _facts(run: FinishedRun) -> list[tuple[str, str | Markup]]:
     ]
 
 
-def _figures(page: Page, points: Sequence[PointResult], baseline: str) -> None:
+def _figures(page: Page, run: FinishedRun) -> None:
     """Trade-offs, and the tables of all points."""
+    points, baseline = run.points, run.baseline
     plots = trade_offs(points)
     if plots:
         heading = Markup("<figure><h3>{}</h3>{}</figure>")
@@ -87,7 +88,7 @@ def _figures(page: Page, points: Sequence[PointResult], baseline: str) -> None:
     entries = [*comparison.flow_conditions(points), *comparison.energy_conditions(points)]
     conditions = Markup('<h3 id="conditions">Conditions of these figures</h3>\n{}').format(_conditions(entries))
     table = tables.figure_table(points, baseline)
-    page.section("figures", table.title, table, *([conditions] if entries else []), link="Figures")
+    page.section("figures", table.title, table, notes(run.notes), *([conditions] if entries else []), link="Figures")
     for name, link, found in (
         ("rates", "Rates", headline_table(points)),
         ("best", "Best points", best_table(points)),

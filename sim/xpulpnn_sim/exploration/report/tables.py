@@ -38,7 +38,8 @@ def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
     told = {flow.name: ", ".join(f"{key}={value}" for key, value in flow.structures.items()) for flow in flows}
     notes += [f"{name}: figures with {text}, whatever the preset has." for name, text in told.items()]
     notes += _energy_notes(points)
-    if comparison.kernel_names(points):
+    kernels = comparison.kernel_names(points)
+    if kernels:
         notes.append("MAC/cycle: whole kernel; cycles/sdotp: MatMul alone; fastest variant that the point ran.")
     if comparison.fpga_flows(points):
         notes.append("fmax: median over the placement seeds.")
@@ -46,6 +47,9 @@ def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
     if failed:
         columns.append((Column(name=ERROR, group="failed"), [point.error for point in points]))
     for figure in found:
+        if figure.column.group in kernels and figure.column.name == comparison.RATE:
+            records = [comparison.best_record(point, figure.column.group) or {} for point in points]
+            columns.append((Column(name="variant", group=figure.column.group), [one.get("variant") for one in records]))
         columns.append((figure.column, figure.values))
         if figure.spreads:
             column, show = replace(figure.column, name="min..max", digits=None, better=""), figure.column.show

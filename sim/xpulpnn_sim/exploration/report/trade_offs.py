@@ -1,12 +1,13 @@
 """Plots of figures against each other, with their Pareto fronts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from math import hypot
 from typing import Any
 
 from xpulpnn_sim.exploration.report import comparison
+from xpulpnn_sim.exploration.report.headlines import headlines
 from xpulpnn_sim.exploration.results import PointResult
 from xpulpnn_sim.tools.named_table import Column
 from xpulpnn_sim.tools.pages import INK, PALETTE, SOFT, SYMBOLS, Figure, Plot, layout
@@ -91,63 +92,80 @@ def _overlap(one: _Box, other: _Box) -> bool:
 _TRADE_OFFS = (
     ("area-delay", "Area against delay", "delay", "area"),
     ("area-rate", "Area against MAC per cycle", "rate", "area"),
+    ("area-speed", "Area against GMAC/s", "speed", "area"),
     ("delay-rate", "Delay against MAC per cycle", "rate", "delay"),
     ("energy-rate", "Energy per MAC against MAC per cycle", "rate", "energy"),
 )
-"""Name, heading, figure to the right and figure upwards; only MAC per cycle (rate) is better when larger."""
+"""Name, heading, figure to the right and figure upwards."""
 
-CHOICES = {"area": "flow", "delay": "flow", "rate": "kernel", "energy": "workload"}  # what is chosen to have a figure
+_MORE = ("rate", "speed")  # figures that are better when larger
 
 _HEIGHT = 400
 _ALL = "all points"
 
 
-def axes_of(points: Sequence[PointResult]) -> dict[tuple[str, str], comparison.Figure]:
-    """Every figure that a plot can show, by its name and what is chosen to have it."""
-    found: dict[tuple[str, str], comparison.Figure] = {}
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """A figure that a plot can show, by its name and what is chosen to have it."""
 
-    def add(figure: str, name: str, column: Column, values: list[float | None], spreads: Sequence[Any] = ()) -> None:
-        found[figure, name] = comparison.Figure(column, values, compared=False, spreads=list(spreads))
+    name: str
+    chosen: Mapping[str, str]
+    figure: comparison.Figure
 
-    fpga = comparison.fpga_flows(points)
+
+def _axes(points: Sequence[PointResult]) -> Iterator[_Axis]:
+    def axis(name: str, chosen: Mapping[str, str], column: Column, values: list[Any], spreads: Any = ()) -> _Axis:
+        return _Axis(name, chosen, comparison.Figure(column, values, compared=False, spreads=list(spreads)))
+
+    fpga, kernels = comparison.fpga_flows(points), comparison.kernel_names(points)
+    speeds = headlines(points)
     for name in comparison.flow_names(points):
-        flows = [comparison.flow_of(point, name) for point in points]
+        flows, chosen = [comparison.flow_of(point, name) for point in points], {"flow": name}
         is_fpga = name in fpga
         area = Column(name="area", unit="LUT" if is_fpga else "kGE", digits=0 if is_fpga else 2, better="less")
         titles = ("clock period", "ns") if is_fpga else ("delay", "FO4")
-        add("area", name, area, comparison.of(flows, "size"), comparison.of(flows, "size_spread"))
+        yield axis("area", chosen, area, comparison.of(flows, "size"), comparison.of(flows, "size_spread"))
         delay = Column(name=titles[0], unit=titles[1], digits=1, better="less")
-        add("delay", name, delay, comparison.of(flows, "delay"), comparison.of(flows, "delay_spread"))
-    for name in comparison.kernel_names(points):
+        yield axis("delay", chosen, delay, comparison.of(flows, "delay"), comparison.of(flows, "delay_spread"))
+        for kernel in kernels:
+            known = {
+                one.point: one.gmacs
+                for one in speeds
+                if one.flow.name == name and comparison.kernel_name(one.record) == kernel
+            }
+            values = [known.get(number) for number in range(1, len(points) + 1)]
+            yield axis("speed", chosen | {"kernel": kernel}, Column(name="GMAC/s", digits=2, better="more"), values)
+    for name in kernels:
         records = [comparison.best_record(point, name) for point in points]
         rates = [None if record is None else record["macs_per_cycle"] for record in records]
-        add("rate", name, Column(name="MAC/cycle", digits=2, better="more"), rates)
+        yield axis("rate", {"kernel": name}, Column(name="MAC/cycle", digits=2, better="more"), rates)
     for name in comparison.workload_names(points):
         energies = [comparison.per_mac_pj(comparison.best_energy(point, name)) for point in points]
         if any(energy is not None for energy in energies):
-            add("energy", name, Column(name="energy", unit="pJ/MAC", digits=3, better="less"), energies)
-    return found
+            column = Column(name="energy", unit="pJ/MAC", digits=3, better="less")
+            yield axis("energy", {"workload": name}, column, energies)
 
 
 def trade_offs(points: Sequence[PointResult]) -> list[tuple[str, Plot]]:
-    """Headings and plots of the trade-offs that some two points can be compared in."""
-    axes, colours = axes_of(points), comparison.varying(points) or {"": [_ALL] * len(points)}
+    """Headings and plots of the trade-offs in which some two points differ both ways."""
+    axes, colours = list(_axes(points)), comparison.varying(points) or {"": [_ALL] * len(points)}
     shown: list[tuple[str, Plot]] = []
     for name, title, across, upwards in _TRADE_OFFS:
-        names = tuple(dict.fromkeys(CHOICES[figure] for figure in (upwards, across)))
         variants: dict[tuple[str, ...], Figure] = {}
+        choices: tuple[str, ...] = ()
         comparable = False
-        pairs = product([key for key in axes if key[0] == across], [key for key in axes if key[0] == upwards])
-        # area and delay are of the same flow
-        chosen = [(x, y) for x, y in pairs if len(names) > 1 or x[1] == y[1]]
-        for (x, y), (colour, groups) in product(chosen, colours.items()):
-            values = {CHOICES[across]: x[1], CHOICES[upwards]: y[1]}
-            figure, count = _figure(points, (axes[x], axes[y]), groups, more_x=across == "rate")
-            comparable |= count > 1
-            if count:
-                variants[*(values[one] for one in names), *([colour] if colour else [])] = figure
+        pairs = product([one for one in axes if one.name == across], [one for one in axes if one.name == upwards])
+        for (x, y), (colour, groups) in product(pairs, colours.items()):
+            chosen = {**y.chosen, **x.chosen}
+            # area, delay and speed are of the same flow
+            if not y.chosen.items() <= chosen.items():
+                continue
+            figure, marks = _figure(points, (x.figure, y.figure), groups, more_x=across in _MORE)
+            comparable |= all(len({mark.at[place] for mark in marks}) > 1 for place in (0, 1))
+            if marks:
+                choices = (*chosen, *(["colour"] if colour else []))
+                variants[*chosen.values(), *([colour] if colour else [])] = figure
         if comparable:
-            choices = (*names, *(["colour"] if "" not in colours else []))
             nothing = "No point has both figures with this choice."
             shown.append((title, Plot(name=name, variants=variants, choices=choices, nothing=nothing, selects="point")))
     return shown
@@ -155,8 +173,8 @@ def trade_offs(points: Sequence[PointResult]) -> list[tuple[str, Plot]]:
 
 def _figure(
     points: Sequence[PointResult], axes: Sequence[comparison.Figure], groups: Sequence[Any], *, more_x: bool
-) -> tuple[Figure, int]:
-    """The plot of two figures, and the number of points that have both."""
+) -> tuple[Figure, list[Mark]]:
+    """The plot of two figures, and the points that have both."""
     one, other = axes
     front = comparison.front(one.values, other.values, more_x=more_x)
     marks = [
@@ -165,7 +183,7 @@ def _figure(
         if x is not None and y is not None
     ]
     if not marks:
-        return {}, 0
+        return {}, marks
     at = {mark.point: mark.at for mark in marks}
     corners = [at[number] for number in front]
     # what is at least as good as some point lies on one side of the line
@@ -194,7 +212,7 @@ def _figure(
     shown = layout("", _HEIGHT, margin=margin, legend=legend, hovermode="closest")
     for key, axis, ends in zip(("xaxis", "yaxis"), axes, ranges, strict=True):
         shown[key] |= {"title": {"text": _title(axis.column), "standoff": 8}, "range": ends, "ticks": "outside"}
-    return {"data": traces, "layout": shown}, len(marks)
+    return {"data": traces, "layout": shown}, marks
 
 
 def _ends(figure: comparison.Figure, point: int) -> comparison.Spread | None:
