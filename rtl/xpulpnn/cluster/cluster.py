@@ -201,9 +201,13 @@ class Cluster(Component):
         connect(m, core.data, data_port)
         connect(m, core.instr, fetch_port)
         if self.config.core.debug:
-            halt = DEBUG_BASE + Place.ROM
+            halt, asked = DEBUG_BASE + Place.ROM, Signal(name=f"asked{number}")
+            # what the event unit has broken off must be made again: the request stays until the core is in debug mode
+            m.d.sync += asked.eq((asked | self.debug_req[number]) & ~core.debug_mode)
             m.d.comb += [
-                core.debug_req.eq(self.debug_req[number]),
+                core.debug_req.eq(asked),
+                event_unit.halt[number].eq(asked | core.debug_mode),
+                event_unit.debug_mode[number].eq(core.debug_mode),
                 self.debug_mode[number].eq(core.debug_mode),
                 core.debug_halt_addr.eq(Const(halt, XLEN)),
                 core.debug_exception_addr.eq(Const(halt + TRAP_OFFSET, XLEN)),

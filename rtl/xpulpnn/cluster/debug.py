@@ -21,7 +21,7 @@ class ClusterDebug(Component):
 
     The debugger reads and writes memory as ``host`` does, and what lies outside of the cluster by ``ext``, while the
     cores run. It resets all cores together, with the cluster; the reset of the top is that of the power supply. A core
-    that waits in the event unit halts when it has what it waits for.
+    that waits in the event unit halts before the access, and waits again when it resumes.
 
     Parameters
     ----------

@@ -60,6 +60,8 @@ class Backend(Component):
             #: debug_mode: The core is in debug mode: what is taken from the stream does not retire; only with debug
             #:   mode.
             ports["debug_mode"] = In(1)
+            #: fault_halts: The access that faults in this cycle is made again after debug mode; only with debug mode.
+            ports["fault_halts"] = In(1)
             #: watched: The access in EX, which triggers may stop; only with debug mode.
             ports["watched"] = Out(pipeline.WatchedSignature())
         if config.nn_csrs:
@@ -293,9 +295,14 @@ class Backend(Component):
             tap.wb_rdata.eq(lsu.wb_rdata),
         ]
         if self.config.debug:
-            m.d.comb += [tap.drop.eq(self.watched.hit), waits.fault.eq(lsu.fault.valid | self.watched.hit)]
+            m.d.comb += [
+                tap.drop.eq(self.watched.hit | self.fault_halts),
+                waits.fault.eq(lsu.fault.valid | self.watched.hit),
+            ]
             with m.If(self.debug_mode):
-                m.d.comb += [tap.id_issue.eq(0), tap.fault.eq(0)]
+                m.d.comb += tap.id_issue.eq(0)
+            with m.If(self.debug_mode | self.fault_halts):
+                m.d.comb += tap.fault.eq(0)
         if self.config.mac_load:
             first = 0 if self.config.mac_load_nn else FIRST_WEIGHT
             m.d.comb += [tap.wb_nn_we.eq(wb_stage.nn_we), tap.wb_nn_addr.eq(wb_stage.nn_addr + first)]

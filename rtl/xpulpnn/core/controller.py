@@ -72,7 +72,8 @@ class Controller(Component):
             ports["halting"] = Out(1)
             #: id_triggers: A trigger is for the instruction in ID.
             #: ex_triggers: A trigger is for the access in EX, which is dropped.
-            ports |= {"id_triggers": In(1), "ex_triggers": In(1)}
+            #: fault_halts: The access that faults in this cycle is made again when the core resumes.
+            ports |= {"id_triggers": In(1), "ex_triggers": In(1), "fault_halts": Out(1)}
         super().__init__(config, ports)
 
     def _build(self, m):
@@ -93,16 +94,16 @@ class Controller(Component):
         leave, returned = self._executes(System.MRET), self.mepc
         if self.config.debug:
             debug = self.debug
-            asks, halts, dropped, breaks = self._debug(m, sleeping, faulted)
+            asks, halts, dropped, aborted, breaks = self._debug(m, sleeping, faulted)
             enabled, hold = enabled & ~self.irq_masked, hold | self.halting | dropped
             irq_ack &= ~(self.halting | dropped)
             sleeps &= ~debug.mode & ~debug.step
-            enter = ~debug.mode & (enter & ~(breaks & debug.ebreak))
+            enter = ~debug.mode & (enter & ~(breaks & debug.ebreak | aborted))
             entered |= halts | dropped
             pc = Mux(dropped, Cat(0, ex_pc), pc)
             leave, returned = leave & ~debug.mode, Mux(debug.mode, debug.pc, returned)
             in_debug = Mux(debug.mode & ~breaks, self.debug_exception_addr, self.debug_halt_addr)
-            handler = Mux(debug.mode | halts | dropped | (breaks & debug.ebreak), in_debug, handler)
+            handler = Mux(debug.mode | halts | dropped | aborted | (breaks & debug.ebreak), in_debug, handler)
         m.d.comb += [
             self.boot.eq(self.fetch_enable & ~started),
             any_pending.eq(self.pending.any() | asks if self.config.debug else self.pending.any()),
@@ -158,25 +159,27 @@ class Controller(Component):
         It is entered like the handler of an interrupt. A request to halt goes before interrupts and also ends wfi. In
         single steps ID is held as soon as an instruction has left it or an interrupt is taken. In debug mode and in
         single steps wfi does not wait. Returns whether the core is asked to halt, does so in this cycle in place of the
-        instruction in ID or of an access that has been dropped, and whether the instruction in ID is ebreak.
+        instruction in ID, of an access that has been dropped, or of one that has failed meanwhile, and whether the
+        instruction in ID is ebreak.
         """
         debug, stepped = self.debug, Signal(name="stepped")
-        asks, halts, dropped, breaks = signals(1, "asks halts dropped breaks")
+        asks, halts, dropped, aborted, breaks = signals(1, "asks halts dropped aborted breaks")
         is_break = self.trap.cause == ExceptionCause.BREAKPOINT
         m.d.comb += [
             asks.eq(self.debug_req & ~debug.mode),
             self.halting.eq(asks | stepped | self.id_triggers),
             halts.eq(self.halting & self.id_valid & ~self.busy & ~sleeping & ~faulted & ~dropped),
             breaks.eq(self.intent.trap & is_break),
-            debug.enter.eq(halts | dropped | (self.trap.valid & is_break & debug.ebreak & ~debug.mode)),
+            debug.enter.eq(halts | dropped | aborted | (self.trap.valid & is_break & debug.ebreak & ~debug.mode)),
             self.irq_masked.eq(debug.mode | (debug.step & ~debug.step_irq)),
         ]
-        m.d.sync += dropped.eq(self.ex_triggers)
+        m.d.comb += self.fault_halts.eq(self.fault.valid & asks)
+        m.d.sync += [dropped.eq(self.ex_triggers), aborted.eq(self.fault_halts)]
         m.d.comb += debug.cause.eq(DebugCause.EBREAK)
         # the last that holds
         for holds, cause in (
             (halts & stepped, DebugCause.STEP),
-            (halts & asks, DebugCause.HALT_REQUEST),
+            ((halts & asks) | aborted, DebugCause.HALT_REQUEST),
             ((halts & self.id_triggers) | dropped, DebugCause.TRIGGER),
         ):
             with m.If(holds):
@@ -187,4 +190,4 @@ class Controller(Component):
             m.d.sync += stepped.eq(0)
         with m.Elif(debug.step & ~debug.mode & (leaves | self.irq_ack)):
             m.d.sync += stepped.eq(1)
-        return asks, halts, dropped, breaks
+        return asks, halts, dropped, aborted, breaks

@@ -147,6 +147,7 @@ class Core(Component):
             controller.ex_triggers.eq(triggers.ex.hit),
             self.debug_mode.eq(mode),
             backend.debug_mode.eq(mode),
+            backend.fault_halts.eq(controller.fault_halts),
             triggers.mode.eq(mode),
             triggers.id_pc.eq(insn.payload.pc),
             triggers.select.eq(csr_file.trigger_select),

@@ -81,7 +81,7 @@ class RvfiTap(Component):
             #: wb_pair, wb_odd: Port A also writes the register behind, and its value.
             ports |= {"id_pair": In(1), "wb_pair": In(1), "wb_odd": In(32)}
         if debug:
-            #: drop: What is in EX is dropped, without a trace; only with debug mode.
+            #: drop: What is in EX, and in WB if it does not leave, is dropped without a trace; only with debug mode.
             ports["drop"] = In(1)
         self.pairs, self.debug = pairs, debug
         super().__init__(ports=ports)
@@ -147,7 +147,7 @@ class RvfiTap(Component):
             m.d.sync += wb_valid.eq(0)
         if self.debug:
             with m.If(self.drop):
-                m.d.sync += ex_valid.eq(0)
+                m.d.sync += [ex_valid.eq(0), wb_valid.eq(0)]
 
         raw = Signal(32)
         loaded_bytes = in_wb["mem_rmask"]

@@ -62,19 +62,38 @@ class RandomTraffic:
         self._rate = rng.choice((0.1, 0.4, 0.9))
         self._held: dict[int, Access] = {}
         """Requests that must stay until they are granted."""
+        self._last: dict[int, Access] = {}
+        self._halting, self._debugging = 0, 0
 
     def happening(self, ports: EventUnitPorts) -> Happening:
         """Stimulus of a cycle: accesses of cores that may make one, pulses, fetches."""
         rng = self._rng
         free = ports.free()
         rates = {core: self._rate if core in free else _IMPATIENCE for core in range(self._config.cores)}
-        accesses = {core: self._access() for core, rate in rates.items() if rng.random() < rate} | self._held
+        accesses = {core: self._access() for core, rate in rates.items() if rng.random() < rate}
+        if self._config.core.debug:
+            accesses |= {core: self._last[core] for core in accesses if core in self._last and rng.random() < 0.3}
+            self._last |= {core: access for core, access in accesses.items() if core in free}
+            self._halt(free)
+        accesses |= self._held
         self._held = {core: access for core, access in accesses.items() if core not in free}
         everybody = (1 << self._config.cores) - 1
         lines = {name: self._cores() & everybody for name in ("dma_events", "dma_interrupts") if rng.random() < 0.05}
         lines |= {name: rng.randrange(1, 4) for name in ("timer_events", "cluster_events") if rng.random() < 0.03}
         shared = self._shared() if rng.random() < 0.3 and not ports.model.shared_busy else None
-        return Happening(accesses, lines, shared, rng.getrandbits(self._config.cores))
+        fetching = rng.getrandbits(self._config.cores)
+        return Happening(accesses, lines, shared, fetching, self._halting, self._debugging)
+
+    def _halt(self, free: Sequence[int]) -> None:
+        """Requests to halt at random; a core with one that waits for nothing enters debug mode, and leaves it again."""
+        for core in range(self._config.cores):
+            bit, draw = 1 << core, self._rng.random()
+            if self._debugging & bit:
+                self._debugging ^= bit * (draw < 0.2)
+            elif self._halting & bit and core in free and draw < 0.5:
+                self._halting, self._debugging = self._halting ^ bit, self._debugging | bit
+            elif draw < 0.02:
+                self._halting |= bit
 
     async def wake(self, ports: EventUnitPorts) -> None:
         """Everybody who waits for an event gets one, by the shared view."""

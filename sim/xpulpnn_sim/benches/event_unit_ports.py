@@ -22,6 +22,8 @@ class Happening:
     lines: Mapping[str, int] = field(default_factory=dict[str, int])
     shared: Access | None = None
     fetching: int = 0
+    halting: int = 0  # cores that are to halt; only with debug mode, like the next one
+    debugging: int = 0  # cores in debug mode
 
 
 class EventUnitPorts:
@@ -57,11 +59,14 @@ class EventUnitPorts:
         names = ("timer_events", "cluster_events", *(("dma_events", "dma_interrupts") if self.config.dma else ()))
         lines = {name: now.lines.get(name, 0) for name in names}
         self._inputs.drive(**lines, fetch_idle=~now.fetching & (1 << self.config.cores) - 1)
+        if self.config.core.debug:
+            self._inputs.drive(halt=now.halting | now.debugging, debug_mode=now.debugging)
         await FallingEdge(self.dut.clk)
         self._compare(now)
         seen, model = self.answers, self.model
         granted = {core: access for core, access in now.accesses.items() if core in self.free()}
-        self.answers = model.cycle(granted, self._events(now.lines), now.shared, now.fetching)
+        debug = now.halting, now.debugging
+        self.answers = model.cycle(granted, self._events(now.lines), now.shared, now.fetching, *debug)
         await RisingEdge(self.dut.clk)
         self.cycle += 1
         return seen
@@ -90,7 +95,7 @@ class EventUnitPorts:
     def _compare(self, now: Happening) -> None:
         dut, model, where = self.dut, self.model, f"in cycle {self.cycle} with {now}"
         got = {name: sample(getattr(dut, name)) for name in ("irq", "core_clock_en")}
-        want = {"irq": model.interrupts(), "core_clock_en": model.awake(now.fetching)}
+        want = {"irq": model.interrupts(), "core_clock_en": model.awake(now.fetching, now.halting | now.debugging)}
         expected = {answer.core: answer for answer in self.answers}
         waiting = model.waiting()
         for port, seen in self._seen.items():

@@ -358,7 +358,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "icache": _configured("icache", InstructionCache, "cluster cores=3", "verilator", far=1 << 13),
     "icache-small": _configured("icache", InstructionCache, _SMALL_CACHES, "icarus", far=1 << 6),
     "event-unit": _event_unit("", "icarus", 5),
-    "event-unit-3": _event_unit("cores=3 mutexes=2 sw_events=3 dispatch_depth=2", "verilator", 5),
+    "event-unit-3": _event_unit("cores=3 mutexes=2 sw_events=3 dispatch_depth=2 core.debug=true", "verilator", 5),
     "event-unit-16": _event_unit("cores=16 barriers=3 mutexes=3 dispatch_depth=4 sw_events=5", "icarus", 2),
     "event-unit-1": _event_unit("cores=1 barriers=1 dispatch_depth=1 sw_events=1", "icarus", 2),
     "tcdm": _tcdm(400, ""),

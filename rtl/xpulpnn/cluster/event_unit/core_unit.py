@@ -30,6 +30,13 @@ def event_lines(config: ClusterConfig) -> int:
     return sum(1 << line for line in lines)
 
 
+_WITH_DEBUG = """
+    An access that waits is answered with an error when the core is to halt, which makes it again when it resumes. Then
+    the next load that waits for events at the same address does not trigger anything a second time. In debug mode no
+    access waits.
+    """
+
+
 class CoreUnit(Component):
     """Event buffer and masks of a core, and the end of its private port, where it waits.
 
@@ -67,7 +74,13 @@ class CoreUnit(Component):
             #: core_clock_en: The core needs its clock: it does not wait, or fetches, or has what it waits for.
             "core_clock_en": Out(1),
         }
+        if config.core.debug:
+            #: halt: The core is to halt, or is in debug mode; only with debug mode, like the next one.
+            #: debug_mode: The core is in debug mode.
+            ports |= {"halt": In(1), "debug_mode": In(1)}
         super().__init__(config, ports)
+        if config.core.debug and self.__doc__:
+            self.__doc__ += _WITH_DEBUG
 
     def _build(self, m):
         wait = Signal(Wait, name="waits_for")
@@ -105,7 +118,32 @@ class CoreUnit(Component):
         follow_case(m, self.shared.rdata, offset, readable)
         self._masks(m, write, wdata, mask, irq_mask, targets)
         self._buffer(m, write, wdata, buffer, active, done & (wait == Wait.EVENT_CLEAR))
-        self._waiting(m, own, wait, done, active)
+        begins = self._waiting(m, own, wait, done, active)
+        if self.config.core.debug:
+            self._halting(m, own, wait, begins, done)
+
+    def _halting(self, m, own, wait, begins, done):
+        """Answer what waits with an error while the core is to halt, and remember a load that waited for events."""
+        aborted, kept, repeats = signals(1, "aborted kept repeats")
+        where = Signal.like(self.access.offset, name="waited_at")
+
+        def for_events(kind):
+            return (kind == Wait.EVENT) | (kind == Wait.EVENT_CLEAR)
+
+        m.d.comb += [
+            aborted.eq((wait != Wait.NONE) & self.halt & ~done),
+            repeats.eq(own & kept & for_events(begins) & (self.access.offset == where) & ~self.debug_mode),
+        ]
+        with m.If(aborted):
+            m.d.comb += self.core_clock_en.eq(1)
+            m.d.sync += [wait.eq(Wait.NONE), self.locking.eq(0), self.port.rvalid.eq(1), self.port.err.eq(1)]
+        with m.If(repeats):
+            m.d.comb += self.access.read.eq(0)
+        with m.If(~self.debug_mode):
+            with m.If(own & for_events(begins)):
+                m.d.sync += [where.eq(self.access.offset), kept.eq(0)]
+            with m.Elif(aborted):
+                m.d.sync += kept.eq(for_events(wait))
 
     def _barrier_registers(self, active):
         found = {}
@@ -194,6 +232,7 @@ class CoreUnit(Component):
             m.d.sync += self.port.rvalid.eq(done)
             with m.If(done):
                 m.d.sync += [wait.eq(Wait.NONE), self.locking.eq(0), self.port.rdata.eq(told), self.port.err.eq(0)]
+        return begins
 
     def _registers(self):
         waiting = [offset for offsets in self._waiting_loads().values() for offset in offsets]

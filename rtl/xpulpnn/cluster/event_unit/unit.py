@@ -39,6 +39,11 @@ class EventUnit(Component):
             "core_clock_en": Out(cores),  #: The core needs its clock.
             **({"dma_events": In(cores), "dma_interrupts": In(cores)} if config.dma else {}),
         }
+        if config.core.debug:
+            #: halt: Cores that are to halt or are in debug mode, which wait for nothing; only with debug mode, like the
+            #:   next one.
+            #: debug_mode: Cores in debug mode.
+            ports |= {"halt": In(cores), "debug_mode": In(cores)}
         super().__init__(config, ports)
 
     def _build(self, m):
@@ -59,6 +64,8 @@ class EventUnit(Component):
             connect(m, flipped(self.cores[core]), unit.port)
             connect(m, shared_view.slots[core], unit.shared)
             self._lines(m, core, unit, barriers, sw_events)
+            if config.core.debug:
+                m.d.comb += [unit.halt.eq(self.halt[core]), unit.debug_mode.eq(self.debug_mode[core])]
             for shared in (dispatch, sw_events, *barriers, *mutexes):
                 connect(m, unit.access, shared.accesses[core])
             for number, barrier in enumerate(barriers):

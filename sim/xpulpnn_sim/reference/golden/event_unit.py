@@ -53,6 +53,8 @@ class _Core:
     targets: set[int] = field(default_factory=set[int])
     waits: str = ""
     clears: bool = False
+    waited_at: int = 0  # offset of the last load that waited for events
+    kept: bool = False  # whether such a load ended since the core was to halt: it has triggered already
     mutex: int = 0
     word: int = 0
     queue: deque[tuple[int, bool]] = field(default_factory=deque[tuple[int, bool]])
@@ -122,9 +124,9 @@ class EventUnitModel:
         complete = any(self._complete(barrier) for barrier in self._barriers)
         return not (self._sent or passing or complete or self._ready_cores() or self.shared_busy)
 
-    def awake(self, fetching: int) -> int:
+    def awake(self, fetching: int, halting: int = 0) -> int:
         """Cores that need their clock; ``fetching`` are those with an instruction fetch outstanding."""
-        asleep = self.waiting() & ~fetching & ~_word(self._ready_cores())
+        asleep = self.waiting() & ~fetching & ~halting & ~_word(self._ready_cores())
         return _word(self._everybody) & ~asleep
 
     def cycle(
@@ -133,9 +135,12 @@ class EventUnitModel:
         events: Iterable[tuple[int, int]] = (),
         shared: Access | None = None,
         fetching: int = 0,
+        halting: int = 0,
+        debugging: int = 0,
     ) -> list[Answer]:
-        """Let a cycle pass."""
-        awake = self.awake(fetching)
+        """Let a cycle pass; ``halting`` are cores that are to halt, ``debugging`` those in debug mode."""
+        awake = self.awake(fetching, halting | debugging)
+        broken_off = numbers((halting | debugging) & self.waiting()) - self._ready_cores()
         answers: list[Answer] = []
         arriving = [*self._sent, *events]
         self._sent = []
@@ -153,11 +158,14 @@ class EventUnitModel:
         found = {core: self._value(core, access.offset, awake) for core, (access, _) in slots.items()}
         arriving += self._completed_barriers()
         granted = self._waits_over(answers)
+        for core in broken_off:
+            self._break_off(self.cores[core], core in numbers(debugging))
+            answers.append(Answer(core, None, error=True))
         # of several stores to the same register the lowest core's stays
         for core in sorted(slots, reverse=True):
             access, own = slots[core]
             if own:
-                self._load(core, access)
+                self._load(core, access, core in numbers(debugging))
             if access.write:
                 self._store(core, access, granted)
             if not (own and self.cores[core].waits):
@@ -234,9 +242,16 @@ class EventUnitModel:
         }
         return registers.get(offset, 0)
 
-    def _load(self, number: int, access: Access) -> None:
+    @staticmethod
+    def _break_off(core: _Core, in_debug: bool) -> None:
+        if not in_debug:
+            core.kept = core.waits == "event"
+        core.waits = ""
+
+    def _load(self, number: int, access: Access, in_debug: bool) -> None:
         """Trigger and begin to wait, as an access of the private view asks."""
         core, offset = self.cores[number], access.offset
+        repeats = core.kept and core.waited_at == offset and not in_debug
         if access.write:
             if offset == EventRegister.DISPATCH_FIFO:
                 core.waits, core.word = "room", access.data
@@ -246,7 +261,7 @@ class EventUnitModel:
         group, rest = divmod(offset, _GROUP)
         if here := self._barrier(offset):
             barrier, register = here
-            if register in _BARRIER_TRIGGERS:
+            if register in _BARRIER_TRIGGERS and not repeats:
                 barrier.status.add(number)
             if register in (Barrier.TRIGGER_WAIT, Barrier.TRIGGER_WAIT_CLEAR):
                 core.waits, core.clears = "event", register == Barrier.TRIGGER_WAIT_CLEAR
@@ -257,8 +272,11 @@ class EventUnitModel:
         elif group == EventRegister.MUTEX // _GROUP:
             core.waits, core.mutex = "mutex", rest // WORD_BYTES
         elif group in _TRIGGERS[1:]:
-            self._send(rest // WORD_BYTES, core.targets)
+            if not repeats:
+                self._send(rest // WORD_BYTES, core.targets)
             core.waits, core.clears = "event", group == _TRIGGERS[2]
+        if core.waits == "event" and not in_debug:
+            core.waited_at, core.kept = offset, False
 
     def _store(self, number: int, access: Access, granted: set[int]) -> None:
         """A store; ``granted`` are the mutexes that somebody gets in this cycle."""
