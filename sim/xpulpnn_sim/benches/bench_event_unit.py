@@ -62,7 +62,6 @@ class RandomTraffic:
         self._rate = rng.choice((0.1, 0.4, 0.9))
         self._held: dict[int, Access] = {}
         """Requests that must stay until they are granted."""
-        self._last: dict[int, Access] = {}
         self._halting, self._debugging = 0, 0
 
     def happening(self, ports: EventUnitPorts) -> Happening:
@@ -72,8 +71,9 @@ class RandomTraffic:
         rates = {core: self._rate if core in free else _IMPATIENCE for core in range(self._config.cores)}
         accesses = {core: self._access() for core, rate in rates.items() if rng.random() < rate}
         if self._config.core.debug:
-            accesses |= {core: self._last[core] for core in accesses if core in self._last and rng.random() < 0.3}
-            self._last |= {core: access for core, access in accesses.items() if core in free}
+            # a core that resumes makes its access again
+            again = {core: Access(ports.model.cores[core].waited_at) for core in accesses if rng.random() < 0.4}
+            accesses |= again
             self._halt(free)
         accesses |= self._held
         self._held = {core: access for core, access in accesses.items() if core not in free}
