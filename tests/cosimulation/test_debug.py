@@ -164,6 +164,22 @@ def test_halt_wakes_from_wfi():
     assert outcome.log[1][1] == entered(DebugCause.HALT_REQUEST)
 
 
+def test_a_load_that_fails_when_the_core_is_to_halt_is_made_again():
+    outcome = run(
+        "failing",
+        f"""
+        li s3, 0x{FAILING[0]:x}; li a0, 0; li a5, 60
+        k1: p.lw a1, 4(s3!); addi a0, a0, 1; addi a5, a5, -1; bne a5, zero, k1
+        csrrs a2, mcause, zero => a0 60, a2 5, s3 0x{FAILING[0]:x}
+        """,
+        irqs=((0, HALT), *((cycle, HALT) for cycle in range(200, 5000, 41))),
+        response_latency=6,
+    )
+    assert outcome.problems == []
+    assert (outcome.symbols["k1"], entered(DebugCause.HALT_REQUEST)) in outcome.log
+    assert {word for _, word in outcome.log[1:]} == {entered(DebugCause.HALT_REQUEST)}
+
+
 STEPPING = """
     la s2, word; li s3, 0x{failing:x}; li s4, 0x80; jal zero, 2f
     1: li a1, 0x{control:x}; csrrs zero, dcsr, a1; csrrsi zero, mstatus, 8; csrrw zero, mie, s4

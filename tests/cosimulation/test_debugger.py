@@ -49,12 +49,21 @@ int twice(int x) { return 2 * x; }
 int main(void) {
     for (int i = 0; i < 5; i++)
         sum += twice(i);
+    asm volatile("traps: unimp");
     return sum != 20;
 }
 """
 SESSION = ("break twice", "continue", "print sum", "stepi", "watch sum", "continue", "print sum", "monitor reset halt")
 SESSION += ("maintenance flush register-cache",)
-SESSION += ("info registers pc", "monitor shutdown")
+SESSION += (
+    "info registers pc",
+    "hbreak *traps",
+    "delete 1 2",
+    "continue",
+    "stepi",
+    "print $mcause",
+    "monitor shutdown",
+)
 
 
 @pytest.mark.cosim
@@ -76,3 +85,5 @@ def test_gdb_breaks_steps_watches_and_resets(tmp_path):
     assert "Hardware watchpoint 2: sum" in shown
     assert "New value = 2" in shown or "Breakpoint 1, twice" in shown
     assert "0x1c000080 <_start>" in shown
+    # the step of an instruction that traps ends at the first of the handler
+    assert "$3 = 2" in shown

@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 NEEDED = ("openocd", "gdb-multiarch", "nc", "riscv64-unknown-elf-gcc")
 
 
-@pytest.mark.parametrize(("target", "harts"), [("xpulpnn_core", 1), ("xpulpnn_cluster", 2)])
+@pytest.mark.parametrize(("target", "harts"), [("xpulpnn_core", 1), ("xpulpnn_cluster", 2), ("xpulpnn_cluster", 8)])
 def test_suite(target, harts, tmp_path):
     folder = os.environ.get("XPULPNN_DEBUG_TESTS")
     if folder is None:
@@ -25,7 +25,7 @@ def test_suite(target, harts, tmp_path):
     if missing or subprocess.run([python, "-c", "import pexpect"], capture_output=True).returncode:
         pytest.skip(f"{' '.join(missing) or 'pexpect'} is not installed")
     line = [python, "-B", "gdbserver.py", "--isolate", "--logs", tmp_path, "--gcc", HERE / "gcc.sh"]
-    line += ["--gdb", "gdb-multiarch", HERE / f"{target}.py"]
+    line += ["--gdb", HERE / "gdb.sh", HERE / f"{target}.py"]
     environment = {**os.environ, "XPULPNN_PYTHON": sys.executable, "HARTS": str(harts)}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True)

@@ -98,7 +98,9 @@ def _server(stack: ExitStack, debugger: Debugger, harts: int) -> int:
 
 
 def _gdb(gdb: str, port: int, options: DebugOptions) -> int:
-    first = ["set architecture riscv:rv32", "set remotetimeout 60", f"target extended-remote localhost:{port}"]
+    # Debian's gdb takes the program for one of Linux, and then steps by breakpoints, which traps pass by
+    first = ["set architecture riscv:rv32", "set osabi none", "set remotetimeout 60"]
+    first.append(f"target extended-remote localhost:{port}")
     if options.batch:
         first = ["set pagination off", "set confirm off", *first]
     words = [word for text in (*first, *options.execute) for word in ("-ex", text)]
