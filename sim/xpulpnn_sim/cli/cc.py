@@ -1,7 +1,9 @@
 """``xpulpnn cc``: C and assembly to a program for the core."""
 
+import re
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import asdict, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,9 +11,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
-from xpulpnn.config import CLUSTER_PRESETS
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.common import FAILED, OK, tell, write_json
+from xpulpnn_sim.cli.common import FAILED, OK, remark, tell, write_json
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.kernels import CompilerChoice
 from xpulpnn_sim.cli.options import Count, Json, NewFolder, Repeated, arguments, command
@@ -33,6 +35,7 @@ from xpulpnn_sw.toolchain.build_options import (
     parse_size,
 )
 from xpulpnn_sw.toolchain.compilers import CompileError, find_compiler
+from xpulpnn_sw.toolchain.headers.generate import headers
 
 
 def loop_record(report: PassReport) -> dict[str, Any]:
@@ -186,7 +189,9 @@ def cc_command(asked: CcOptions) -> int:
     except CompileError as error:
         sys.stderr.write(error.messages)
         names = ", ".join(str(path) for path in asked.files)
-        print(f"error: {names} must compile and link with {compiler.kind}, not have errors", file=sys.stderr)
+        told = list(_explained(error.messages, asked.title, names))
+        for line in told or [f"{names} must compile and link with {compiler.kind}, not have errors"]:
+            remark(f"error: {line}")
         return FAILED
     sys.stderr.write(printed)
     if results:
@@ -196,6 +201,25 @@ def cc_command(asked: CcOptions) -> int:
     record = {"files": results, "compiler": compiler.kind}
     write_json(asked.json, record | ({"loop_pass": loop_record(report)} if asked.loop_report else {}))
     return OK
+
+
+_UNKNOWN = re.compile(
+    "(?:undefined reference to|implicit declaration of function|undeclared function) [`'\u2018](\\w+)"
+    r"|undefined symbol: (\w+)"
+)
+"""What compilers and linkers say of a function that is nowhere."""
+
+
+def _explained(messages: str, core: str, files: str) -> Iterator[str]:
+    """What functions that are nowhere come of: a core without them, or a program without main."""
+    names = dict.fromkeys(found[1] or found[2] for found in _UNKNOWN.finditer(messages))
+    if "main" in names:
+        yield f"no main() in {files}; -c compiles what is no whole program"
+    texts = {name: "\n".join(headers(config).values()) for name, config in PRESETS.items()} if names else {}
+    for name in names:
+        having = [preset for preset, text in texts.items() if re.search(rf"\b{name}\(", text)]
+        if having:
+            yield f"{name} needs --preset {' or '.join(having)}, not {core}"
 
 
 def _memory(asked: CcOptions) -> dict[str, Any]:
