@@ -2,4 +2,4 @@
 
 from xpulpnn.lazy import loader
 
-__getattr__ = loader(__file__)
+__getattr__, __dir__ = loader(__file__)

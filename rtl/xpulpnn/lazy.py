@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 
-def loader(initialiser: str) -> Callable[[str], Any]:
-    """The ``__getattr__`` of the package of a file ``__init__.py``, for the names that the stub beside it imports."""
+def loader(initialiser: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of the package of a file ``__init__.py``, for the names that the stub beside it
+    imports."""
     path = Path(initialiser)
     stub = path.with_suffix(".pyi").read_text()
     homes = {name: home for home, name in re.findall(r"^from (\S+) import \w+ as (\w+)$", stub, re.MULTILINE)}
@@ -21,4 +22,4 @@ def loader(initialiser: str) -> Callable[[str], Any]:
             raise AttributeError(f"module {path.parent.name!r} has no attribute {name!r}")
         return getattr(import_module(homes[name]), name)
 
-    return load
+    return load, lambda: sorted(homes)

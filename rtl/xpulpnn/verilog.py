@@ -237,7 +237,7 @@ def emit(
     component: wiring.Component,
     name: str,
     *,
-    config: object,
+    config: object = None,
     prefix: str = "",
     reset: Reset = "sync",
     initial: bool = True,
@@ -248,11 +248,12 @@ def emit(
 
     The same component and configuration give the same bytes. Elaborates ``component``, which can be done once only.
 
-    ``config`` is echoed as ``configuration`` in the manifest and in the header, which also names the ``command`` line.
-    ``prefix`` begins the name of every module, so that designs with different prefixes fit into one. Registers are
-    reset at the clock edge by ``rst``, active high, or at once by ``rst_n``, active low (``async-low``); with
-    ``initial`` they have their reset values before the first reset too. With ``both_edges`` every change of a clock is
-    an edge: for simulators, which then have half the changes to follow; it needs SystemVerilog.
+    ``config``, that of the component unless another is given, is echoed as ``configuration`` in the manifest and in the
+    header, which also names the ``command`` line. ``prefix`` begins the name of every module, so that designs with
+    different prefixes fit into one. Registers are reset at the clock edge by ``rst``, active high, or at once by
+    ``rst_n``, active low (``async-low``); with ``initial`` they have their reset values before the first reset too.
+    With ``both_edges`` every change of a clock is an edge: for simulators, which then have half the changes to follow;
+    it needs SystemVerilog.
 
     Raises :class:`InputError` if the prefix cannot begin an identifier, and :class:`ToolError` if the component has
     something in it that Verilog is not written for.
@@ -264,7 +265,7 @@ def emit(
     emission = _Emission(component, top, style)
     with _uncollected():
         emission.convert(component)
-    configuration = plain(config)
+    configuration = plain(getattr(component, "config", config) or {} if config is None else config)
     modules = {
         module: "".join(f"{line}\n" for line in written.summary) + f"module {module}{written.text}"
         for module, written in emission.texts.items()

@@ -1,14 +1,18 @@
 """The functions of the packages: what the subcommands do, as data classes."""
 
 import json
+from pathlib import Path
 
 import pytest
 from tests.programs import read_results
 
-from xpulpnn import preset
+import xpulpnn
+import xpulpnn_sim
+from xpulpnn import SimdAlu, preset
 from xpulpnn.errors import ConfigError, InputError, LayerError
 from xpulpnn.isa.table import find
-from xpulpnn_sim import Machine, check_vectors, cosim
+from xpulpnn.verilog import emit
+from xpulpnn_sim import ExploreOptions, Machine, check_vectors, cosim
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sw.layers.precision import Precision
 
@@ -83,3 +87,24 @@ def test_check_vectors_reports_each_difference(tmp_path):
     assert (found.vector.origin[1], found.expected, found.got) == (2, 0x02000305, 0x02000304)
     with pytest.raises(InputError, match=r"^engine must be one of rtl, golden, not iss$"):
         check_vectors([path], engine="iss")
+
+
+@pytest.mark.unit
+def test_names_of_the_packages_are_listed():
+    assert {"cosim", "run", "explore", "simulate"} <= set(dir(xpulpnn_sim))
+    assert {"Core", "preset"} <= set(dir(xpulpnn))
+
+
+@pytest.mark.unit
+def test_texts_stand_for_paths_and_single_ones_of_several():
+    given = ExploreOptions(output="x", liberty="a.lib", preset="ri5cy", kernel="matmul:8", flow="asic")
+    paths = {"output": Path("x"), "liberty": Path("a.lib")}
+    assert given == ExploreOptions(**paths, preset=("ri5cy",), kernel=("matmul:8",), flow="asic")
+
+
+@pytest.mark.unit
+def test_verilog_echoes_the_configuration_of_the_component():
+    config = preset("ri5cy")
+    given = emit(SimdAlu(config), "alu", config=config)
+    assert emit(SimdAlu(config), "alu").text == given.text
+    assert emit(SimdAlu(config), "alu").manifest["configuration"] == given.manifest["configuration"] != {}

@@ -176,7 +176,8 @@ _SWEPT = ("preset", "settings", "sweep", "kernel", "flow", "script", "energy", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExploreOptions:
-    """Options of an exploration, by the names they have on the command line, whose help tells what they mean."""
+    """Options of an exploration, by the names they have on the command line, whose help tells what they mean. A text
+    may stand for a path, and for the only one of several texts."""
 
     top: str | None = None  # component, one of the names of `xpulpnn generate`; None: the EX stage
     preset: tuple[str, ...] = ()  # to start from, each one or several with commas; empty: the default
@@ -207,6 +208,12 @@ class ExploreOptions:
     output: Path = DEFAULT_OUTPUT  # folder of the results
     no_report: bool = False  # write no HTML report
     json: Path | None = None  # a further file for the results as JSON
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, str) and item.type not in (str, str | None):
+                object.__setattr__(self, item.name, (value,) if item.type == tuple[str, ...] else Path(value))
 
     def check(self) -> None:
         """Raise :class:`InputError` for options that cannot be met, whatever the others say."""
