@@ -46,7 +46,7 @@ def below(package: str, rooms: dict[str, tuple[str, ...]], base: tuple[str, ...]
 GATES = "amaranth"
 ROOMS = {
     "cli": ("cyclopts", "numpy", "rich"),
-    "publishing": ("markupsafe", "numpy", "plotly", "rich"),
+    "publishing": ("litex", "markupsafe", "migen", "numpy", "plotly", "rich"),
     "api": (),
     "verification": (GATES, "jinja2", "markupsafe", "numpy"),
     "exploration": ("markupsafe", "numpy", "optuna", "plotly", "rich"),
@@ -83,6 +83,9 @@ ARROWS = {
         (*HARDWARE, "xpulpnn.core", "xpulpnn.debug", "xpulpnn_sw.assembly.asm"), (GATES,)
     ),  # the program of halted harts is assembled
     "rtl/xpulpnn/cluster": Arrows((*HARDWARE, "xpulpnn.core", "xpulpnn.debug", "xpulpnn.cluster"), (GATES,)),
+    "rtl/xpulpnn/wishbone": Arrows(
+        (*HARDWARE, "xpulpnn.core", "xpulpnn.debug", "xpulpnn.cluster", "xpulpnn.wishbone"), (GATES,)
+    ),
     "rtl/xpulpnn/emit": Arrows((*DESCRIPTION, "xpulpnn.emit"), (GATES,)),
     "rtl/xpulpnn/verilog.py": Arrows((*DESCRIPTION, "xpulpnn.emit"), (GATES,)),
     **below("xpulpnn_sw", SOFTWARE, DESCRIPTION),

@@ -1,13 +1,24 @@
 """Base of the hardware components and of their signatures; values that follow others, by name or by case."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from amaranth.hdl import Module, ShapeLike, Signal, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-__all__ = ["Component", "In", "Out", "PortSignature", "connect", "flipped", "follow_case", "following", "signals"]
+__all__ = [
+    "Component",
+    "In",
+    "Out",
+    "PortSignature",
+    "connect",
+    "flipped",
+    "follow_case",
+    "following",
+    "pass_ports",
+    "signals",
+]
 
 
 class Component(wiring.Component):
@@ -51,6 +62,19 @@ def following(target: Any, source: Any, *names: str, into: str = "", of: str = "
     In the target ``into`` stands before the names, in the source ``of``.
     """
     return [getattr(target, into + name).eq(getattr(source, of + name)) for name in names]
+
+
+def pass_ports(m: Module, outer: Component, inner: Component, *, besides: Collection[str] = ()) -> None:
+    """Lead the ports of ``inner`` to those of ``outer`` with the same names."""
+    for name, member in inner.signature.members.items():
+        if name in besides:
+            continue
+        inside, outside = getattr(inner, name), getattr(outer, name)
+        if not member.is_signature:
+            m.d.comb += outside.eq(inside) if member.flow is Out else inside.eq(outside)
+            continue
+        for one, other in zip(inside, outside, strict=True) if member.dimensions else [(inside, outside)]:
+            connect(m, one, flipped(other))
 
 
 def set_and_clear(m: Any, flag: Signal, sets: ValueLike, clears: ValueLike) -> None:

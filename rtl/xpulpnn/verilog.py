@@ -95,7 +95,10 @@ def _written(
     """
     module, meanings = rtlil.parse(text), dict(ports)
     inputs = (wire.name[1:] for wire in module.wires.values() if wire.port == "input")
-    clocking = tuple(name for name in inputs if name not in meanings)
+    # Amaranth names them in any order
+    clocking = tuple(
+        sorted((name for name in inputs if name not in meanings), key=lambda name: name.rpartition("_")[::2])
+    )
     meanings = {name: style.clocking_meaning(name) for name in clocking} | meanings
     return clocking, ModuleWriter(module, clocking, meanings, dict(inside), style, note).write(about)
 

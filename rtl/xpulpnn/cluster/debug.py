@@ -6,7 +6,7 @@ from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, ResetSignal, S
 from xpulpnn.cluster.cluster import Cluster
 from xpulpnn.cluster.external_port import ExternalPort
 from xpulpnn.cluster.one_access import OneAccess
-from xpulpnn.component import Component, Out, connect, flipped
+from xpulpnn.component import Component, Out, connect, flipped, pass_ports
 from xpulpnn.config import ClusterConfig
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.debug.core_debug import JTAG_PORTS
@@ -87,13 +87,4 @@ class ClusterDebug(Component):
         connect(m, order.target, share.cores[0])
         connect(m, dm.bus, share.cores[1])
         connect(m, share.ext, cluster.host)
-        for name, member in cluster.signature.members.items():
-            if name in _INSIDE:
-                continue
-            inner, outer = getattr(cluster, name), getattr(self, name)
-            if not member.is_signature:
-                m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
-                continue
-            pairs = zip(inner, outer, strict=True) if member.dimensions else [(inner, outer)]
-            for inside, outside in pairs:
-                connect(m, inside, flipped(outside))
+        pass_ports(m, self, cluster, besides=_INSIDE)

@@ -5,7 +5,7 @@ from amaranth.hdl import Cat, Const, Mux, Signal
 from xpulpnn.component import Component, In, Out, connect, flipped, following, set_and_clear, signals
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.backend import Backend
-from xpulpnn.core.control import HwLoopOp
+from xpulpnn.core.control import HwLoopOp, System
 from xpulpnn.core.controller import Controller
 from xpulpnn.core.csr_file import LOOP_REGISTERS, CsrFile
 from xpulpnn.core.hwloops import HwLoops
@@ -49,7 +49,8 @@ class Core(Component):
 
     PORT_MEANINGS = {f"rvfi_{name}": text for name, text in MEANINGS.items()}
 
-    def __init__(self, config: CoreConfig):
+    def __init__(self, config: CoreConfig, *, fence_port: bool = False):
+        self.fence_port = fence_port  # Tell an instruction cache outside of fence.i.
         ports = {
             #: boot_addr: Address of the first instruction, bit 0 taken as 0; bits 31:8 are also the reset value of
             #:   mtvec's base. Read when execution starts.
@@ -76,6 +77,9 @@ class Core(Component):
             #: debug_mode: The core is in debug mode.
             ports |= {"debug_req": In(1), "debug_halt_addr": In(32), "debug_exception_addr": In(32)}
             ports["debug_mode"] = Out(1)
+        if fence_port:
+            #: fence_i: fence.i takes effect in this cycle: what is fetched from now on must be read anew; on request.
+            ports["fence_i"] = Out(1)
         if config.performance_counters:
             #: ext_events: What the performance counters from 12 on count in this cycle, a bit each: loads and stores
             #:   outside, the cycles they take, cycles in which another had the memory bank; only with performance
@@ -120,6 +124,8 @@ class Core(Component):
             *following(self, controller, "irq_ack", "irq_id"),
             self.core_sleep.eq(controller.asleep),
         ]
+        if self.fence_port:
+            m.d.comb += self.fence_i.eq(backend.system.valid & (backend.system.kind == System.FENCE_I))
         if self.config.debug:
             self._debug(m, insn, backend, csr_file, controller)
         if self.config.nn_csrs:

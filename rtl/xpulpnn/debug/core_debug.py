@@ -3,7 +3,7 @@
 
 from amaranth.hdl import ClockDomain, ClockSignal, Const, DomainRenamer, ResetSignal, Signal
 
-from xpulpnn.component import Component, Out, connect, flipped
+from xpulpnn.component import Component, Out, connect, flipped, pass_ports
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.core import Core
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
@@ -52,8 +52,10 @@ class CoreDebug(Component):
     #: ndmreset: The debugger asks for the reset of everything but the debug module.
     #: debug_req: The debugger asks the core to halt.
 
-    def __init__(self, config: CoreConfig):
-        self.core = core = Core(config)
+    #: fence_i: fence.i takes effect in this cycle: whatever is fetched from now on must be read anew; on request.
+
+    def __init__(self, config: CoreConfig, *, fence_port: bool = False):
+        self.core = core = Core(config, fence_port=fence_port)  # As of the core.
         self.debug_config = DebugConfig()
         self.PORT_MEANINGS = core.PORT_MEANINGS
         members = core.signature.members.items()
@@ -96,7 +98,4 @@ class CoreDebug(Component):
         connect(m, share.memory, dm.memory)
         connect(m, instr.others, flipped(self.instr))
         connect(m, accesses.others, flipped(self.data))
-        for name, member in core.signature.members.items():
-            if not member.is_signature and name not in (*_DEBUG_PORTS, "fetch_enable"):
-                inner, outer = getattr(core, name), getattr(self, name)
-                m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
+        pass_ports(m, self, core, besides=(*_DEBUG_PORTS, "fetch_enable", "instr", "data"))

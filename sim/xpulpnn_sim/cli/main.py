@@ -82,6 +82,8 @@ def current(words: Sequence[str]) -> list[str]:
     first, *rest = words
     if first == "cc":
         return [first, *separated(rest)]
+    if first == "litex":
+        return [first, "--", *rest] if rest[:1] not in ([], ["--help"], ["-h"]) else [first, *rest]
     rest = list(_options(first, [part for word in rest for part in _parted(word)]))
     if first == "equivalence" and "emitter" in rest:
         return ["prove", "emitter", *(word for word in rest if word != "emitter")]

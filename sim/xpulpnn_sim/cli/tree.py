@@ -146,6 +146,9 @@ prove riscv-formal [explore] in prove_core: run the checks of riscv-formal on th
   xpulpnn prove riscv-formal --riscv-formal ~/riscv-formal --checks insn_add+pc_fwd  # two checks of the paper's core
   xpulpnn prove riscv-formal --preset ri5cy --jobs 4  # all checks, those of an earlier run as they came out
   xpulpnn prove riscv-formal --checks 'insn_c_*' --depth 12  # the compressed instructions, to cycle 12
+litex [litex]: run a command or a board of LiteX, which then knows the CPUs xpulpnn and xpulpnn_cluster
+  xpulpnn litex litex_sim --cpu-type xpulpnn --cpu-variant xpulpnn3 --integrated-main-ram-size 0x100000  # the BIOS
+  xpulpnn litex litex_boards.targets.radiona_ulx3s --device LFE5U-85F --cpu-type xpulpnn --build  # a bitstream
 mutate units [bench] in mutate: put faults into hardware units, and see which their benches miss; mutate UNIT \
 means mutate units UNIT
   xpulpnn mutate units --list  # the units that have a bench

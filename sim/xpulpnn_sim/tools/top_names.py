@@ -28,7 +28,7 @@ CORE_NAMES = ("dotp", "nnrf", "simd-alu", "mult", "ex-stage", "backend", "core",
 
 CLUSTER_NAMES = (
     *("cluster", "tcdm", "event-unit", "dma", "icache"),
-    *("cluster-axi", "cluster-debug", "axi-ext", "axi-dma", "axi-refill"),
+    *("cluster-axi", "cluster-debug", "axi-ext", "axi-dma", "axi-refill", "core-wishbone", "cluster-wishbone"),
 )
 """Components of a cluster."""
 

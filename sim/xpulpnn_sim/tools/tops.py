@@ -35,6 +35,8 @@ from xpulpnn.dotp.unit import DotpUnit
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.verilog import EmittedVerilog, Reset, emit
+from xpulpnn.wishbone.cluster import ClusterWishbone
+from xpulpnn.wishbone.core import CoreWishbone
 
 
 def _nnrf(config: CoreConfig) -> wiring.Component:
@@ -81,6 +83,8 @@ CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
     "axi-ext": lambda _config: AxiBridge(XLEN),
     "axi-dma": lambda config: AxiBridge(config.ext_data_bits),
     "axi-refill": lambda _config: AxiRefill(),
+    "core-wishbone": CoreWishbone,
+    "cluster-wishbone": ClusterWishbone,
 }
 """Builders of the components of a cluster."""
 

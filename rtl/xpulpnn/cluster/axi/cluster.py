@@ -4,7 +4,7 @@
 from xpulpnn.cluster.axi.bridge import AxiBridge
 from xpulpnn.cluster.axi.refill import AxiRefill
 from xpulpnn.cluster.cluster import Cluster
-from xpulpnn.component import Component, Out, connect, flipped
+from xpulpnn.component import Component, connect, flipped, pass_ports
 from xpulpnn.config import EXT_DATA_BITS, ClusterConfig
 from xpulpnn.isa.machine import XLEN
 
@@ -32,30 +32,24 @@ class ClusterAxi(Component):
         self.cluster = cluster = Cluster(config)
         self.PORT_MEANINGS = cluster.PORT_MEANINGS
         #: ext: Data accesses of the cores to everything outside.
-        self.bridges = {"ext": AxiBridge(XLEN)}
-        if config.dma:
-            #: dma: Accesses of the DMA engine to everything outside, if there is one.
-            self.bridges["dma"] = AxiBridge(EXT_DATA_BITS)
-        if config.icache_private:
-            #: refill: Instruction memory, if there are instruction caches.
-            self.bridges["refill"] = AxiRefill()
+        #: dma: Accesses of the DMA engine to everything outside, if there is one.
+        #: refill: Instruction memory, if there are instruction caches.
+        self.bridges = {
+            name: self._bridge(name, cluster) for name in ("ext", "dma", "refill") if name in cluster.signature.members
+        }
         ports = dict(cluster.signature.members.items())
-        ports |= {name: bridge.signature.members["axi"] for name, bridge in self.bridges.items()}
+        ports |= {name: bridge.signature.members[self.BUS] for name, bridge in self.bridges.items()}
         super().__init__(config, ports)
+
+    BUS = "axi"  # The port of a bridge that becomes the cluster's.
+
+    def _bridge(self, name, cluster):
+        return {"ext": lambda: AxiBridge(XLEN), "dma": lambda: AxiBridge(EXT_DATA_BITS), "refill": AxiRefill}[name]()
 
     def _build(self, m):
         m.submodules.cluster = cluster = self.cluster
         for name, bridge in self.bridges.items():
             m.submodules[f"{name}_bridge"] = bridge
             connect(m, getattr(cluster, name), bridge.port)
-            connect(m, bridge.axi, flipped(getattr(self, name)))
-        for name, member in cluster.signature.members.items():
-            inner, outer = getattr(cluster, name), getattr(self, name)
-            if name in self.bridges:
-                continue
-            if not member.is_signature:
-                m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
-                continue
-            pairs = zip(inner, outer, strict=True) if member.dimensions else [(inner, outer)]
-            for inside, outside in pairs:
-                connect(m, inside, flipped(outside))
+            connect(m, getattr(bridge, self.BUS), flipped(getattr(self, name)))
+        pass_ports(m, self, cluster, besides=self.bridges)

@@ -1,0 +1,1 @@
+"""Wishbone ports of the core."""

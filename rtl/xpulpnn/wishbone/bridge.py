@@ -1,0 +1,63 @@
+"""From the memory ports of core and cluster to Wishbone."""
+
+from amaranth.hdl import Cat, Const, Mux, Signal
+
+from xpulpnn.component import Component, In, Out, PortSignature, set_and_clear, signals
+from xpulpnn.isa.machine import WORD_BYTES, XLEN
+from xpulpnn.wishbone.ports import CycleType, WishboneSignature
+
+
+class WishboneBridge(Component):
+    """Wishbone manager for a port: OBI, fetches of a core, lines or double words of an instruction cache, or the DMA.
+
+    One access is under way at a time, which is seen at Wishbone in the cycle after its grant. One of several words is a
+    burst of reads, or of writes. It is answered in the cycle in which Wishbone ends its last transfer; the next one is
+    granted in that cycle. A transfer that fails does not end a burst. Reset forgets the access under way.
+    """
+
+    def __init__(self, signature: PortSignature):
+        self.words = len(signature.create().rdata) // XLEN  # of an access
+        #: port: Requests.
+        #: bus: Wishbone.
+        super().__init__(ports={"port": In(signature), "bus": Out(WishboneSignature())})
+
+    def _build(self, m):
+        port, bus = self.port, self.bus
+        granted, ended, last, under_way = signals(1, "granted ended last under_way")
+        word = Signal(range(self.words))
+        # an address may be the number of what is accessed
+        place = Signal(len(bus.adr) - len(word))
+        # what the transfers before have read, the oldest lowest, and which of them failed
+        words, failed = Signal(XLEN * (self.words - 1)), Signal(self.words - 1)
+        failures = Cat(failed, bus.err)
+        parts = self.words // len(port.err)
+        m.d.comb += [
+            ended.eq(under_way & (bus.ack | bus.err)),
+            last.eq(ended & word.all()),
+            port.gnt.eq(~under_way | last),
+            granted.eq(port.req & port.gnt),
+            port.rvalid.eq(last),
+            port.rdata.eq(Cat(words, bus.dat_r)),
+            port.err.eq(Cat(failures.word_select(part, parts).any() for part in range(len(port.err)))),
+            bus.adr.eq(Cat(word, place)),
+            bus.cyc.eq(under_way),
+            bus.stb.eq(under_way),
+            bus.cti.eq(CycleType.CLASSIC),
+        ]
+        set_and_clear(m, under_way, granted, last)
+        with m.If(granted):
+            m.d.sync += place.eq(port.addr[-len(place) :])
+        if self.words > 1:
+            m.d.comb += bus.cti.eq(Mux(word.all(), CycleType.END_OF_BURST, CycleType.INCREMENTING))
+            with m.If(ended):
+                m.d.sync += [word.eq(word + 1), words.eq(Cat(words, bus.dat_r)[XLEN:]), failed.eq(failures[1:])]
+        if "we" not in port.signature.members:
+            m.d.comb += bus.sel.eq(Const(-1, WORD_BYTES))
+            return
+        data, enables = Signal.like(port.wdata, name="data"), Signal.like(port.be, name="enables")
+        m.d.comb += [
+            bus.dat_w.eq(data.word_select(word, XLEN)),
+            bus.sel.eq(enables.word_select(word, WORD_BYTES)),
+        ]
+        with m.If(granted):
+            m.d.sync += [bus.we.eq(port.we), data.eq(port.wdata), enables.eq(port.be)]

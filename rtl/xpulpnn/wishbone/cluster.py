@@ -1,0 +1,18 @@
+# amaranth: UnusedElaboratable=no
+"""The cluster with Wishbone ports."""
+
+from xpulpnn.cluster.axi.cluster import ClusterAxi
+from xpulpnn.wishbone.bridge import WishboneBridge
+
+
+class ClusterWishbone(ClusterAxi):
+    """The cluster, with Wishbone managers where it leads outside: for instructions, for data and for the DMA engine.
+
+    All else is as in :class:`~xpulpnn.cluster.cluster.Cluster`. An access outside takes a cycle more than there, one of
+    64 bits is a burst of two words.
+    """
+
+    BUS = "bus"
+
+    def _bridge(self, name, cluster):
+        return WishboneBridge(cluster.signature.members[name].signature)

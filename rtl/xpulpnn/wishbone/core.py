@@ -1,0 +1,61 @@
+# amaranth: UnusedElaboratable=no
+"""The core with Wishbone ports."""
+
+from xpulpnn.cluster.icache.private import PrivateCache
+from xpulpnn.component import Component, Out, connect, flipped, pass_ports
+from xpulpnn.config import ClusterConfig
+from xpulpnn.core.core import Core
+from xpulpnn.debug.core_debug import CoreDebug
+from xpulpnn.wishbone.bridge import WishboneBridge
+from xpulpnn.wishbone.ports import WishboneSignature
+
+_BUSES = {"instr": "ibus", "data": "dbus", "bus": "sbus"}
+"""Wishbone ports by the ports of the core that they stand for."""
+
+
+class CoreWishbone(Component):
+    """One core and its instruction cache, with Wishbone managers for instructions and for data.
+
+    The cache reads lines of 16 bytes in bursts; ``fence.i`` empties it. Data are not cached: a load or store is seen at
+    Wishbone in the cycle after its request. All else is as in :class:`~xpulpnn.core.core.Core`.
+
+    Parameters
+    ----------
+    config : ClusterConfig
+        ``core`` and the fields of a core's instruction cache; without a cache (``icache_private`` 0) every word is
+        fetched on its own. With debug mode there are the debug module and its test access port too, as in
+        :class:`~xpulpnn.debug.core_debug.CoreDebug`.
+    """
+
+    #: ibus: Instructions.
+    #: dbus: Data.
+    #: sbus: Accesses of the debugger to memory while the core runs; only with debug mode.
+
+    def __init__(self, config: ClusterConfig):
+        kind = CoreDebug if config.core.debug else Core
+        self.core = core = kind(config.core, fence_port=config.icache_private > 0)
+        self.PORT_MEANINGS = core.PORT_MEANINGS
+        ports = {
+            _BUSES.get(name, name): Out(WishboneSignature()) if name in _BUSES else member
+            for name, member in core.signature.members.items()
+            if name != "fence_i"
+        }
+        super().__init__(config, ports)
+
+    def _build(self, m):
+        m.submodules.core = core = self.core
+        ports = {name: getattr(core, name) for name in core.signature.members if name in _BUSES}
+        if self.config.icache_private:
+            m.submodules.icache = cache = PrivateCache(self.config)
+            connect(m, core.instr, cache.core)
+            ports["instr"] = cache.line
+            m.d.comb += [
+                cache.control.enable.eq(1),
+                cache.control.prefetch.eq(self.config.prefetch),
+                cache.control.flush.eq(core.fence_i),
+            ]
+        for name, port in ports.items():
+            m.submodules[f"{name}_bridge"] = bridge = WishboneBridge(port.signature)
+            connect(m, port, bridge.port)
+            connect(m, bridge.bus, flipped(getattr(self, _BUSES[name])))
+        pass_ports(m, self, core, besides=("fence_i", *_BUSES))

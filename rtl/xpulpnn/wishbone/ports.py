@@ -1,0 +1,35 @@
+"""Wishbone B4, manager's side."""
+
+from amaranth.lib import enum
+
+from xpulpnn.component import In, Out, PortSignature
+from xpulpnn.isa.machine import WORD_BYTES, XLEN
+
+WORD_OFFSET_BITS = (WORD_BYTES - 1).bit_length()
+
+
+class CycleType(enum.Enum, shape=3):
+    """Kinds of cycles that are told to a subordinate which supports bursts."""
+
+    CLASSIC = 0b000
+    INCREMENTING = 0b010
+    END_OF_BURST = 0b111
+
+
+class WishboneSignature(PortSignature):
+    """Manager's side of a Wishbone B4 port with 32 bits of data, addressed in words.
+
+    Classic cycles; the addresses of a burst increase without wrapping.
+    """
+
+    adr: Out(XLEN - WORD_OFFSET_BITS)  #: Number of the word.
+    dat_w: Out(XLEN)  #: Data to write, in their byte lanes.
+    dat_r: In(XLEN)  #: Data read, valid with ``ack``.
+    sel: Out(WORD_BYTES)  #: Bytes of the word that are written or wanted, bit 0 for bits 7:0.
+    cyc: Out(1)  #: The port takes part in the bus; high from the first to the last transfer of a burst.
+    stb: Out(1)  #: A transfer is requested; it stays high with the same attributes until it ends.
+    we: Out(1)  #: The transfer writes; else it reads.
+    cti: Out(CycleType)  #: Whether another transfer of a burst follows.
+    bte: Out(2)  #: Constant 0: addresses of a burst increase.
+    ack: In(1)  #: The transfer ends in this cycle.
+    err: In(1)  #: The transfer ends in this cycle and has failed.

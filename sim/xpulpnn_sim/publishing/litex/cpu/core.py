@@ -1,0 +1,166 @@
+"""The CPUs ``xpulpnn``, a core with its instruction cache, and ``xpulpnn_cluster``, of which core 0 is the host."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from litex.soc.cores.cpu import CPU, CPU_GCC_TRIPLE_RISCV32
+from litex.soc.interconnect import wishbone
+from migen import FSM, Cat, ClockSignal, If, Instance, NextState, ResetSignal, Signal
+
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig
+from xpulpnn.isa.cluster import CONTROL, Control
+from xpulpnn.isa.machine import WORD_BYTES, XLEN
+from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.tools.tops import emit_top
+
+_PREFIX = "xpulpnn_"
+_STANDARD = "standard"
+_CACHE_BYTES = 4096
+_FIRST_LINE = 16  # of the core, that is LiteX's line 0
+_OUT = ("adr", "dat_w", "sel", "cyc", "stb", "we", "cti", "bte")
+_IN = ("dat_r", "ack", "err")
+
+
+def _word(preset: str) -> str:
+    """The name of a variant, of which LiteX makes a macro."""
+    return preset.replace("-", "_")
+
+
+class _Generated(CPU):
+    """A CPU whose Verilog is generated for its variant; all its memory ports are Wishbone."""
+
+    category = "softcore"
+    family = "riscv"
+    data_width = 32
+    endianness = "little"
+    gcc_triple = CPU_GCC_TRIPLE_RISCV32
+    linker_output_format = "elf32-littleriscv"
+    nop = "nop"
+    io_regions: ClassVar = {0x8000_0000: 0x8000_0000}
+    top = ""
+    buses: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, platform: Any, variant: str = _STANDARD):
+        self.platform, self.variant = platform, variant
+        self.reset = Signal()
+        self.periph_buses, self.memory_buses = [], []
+        self.cpu_params = {
+            "i_clk": ClockSignal("sys"),
+            "i_rst": ResetSignal("sys") | self.reset,
+        }
+        for name in self.buses:
+            bus = wishbone.Interface(data_width=XLEN, address_width=XLEN, addressing="word", bursting=True)
+            setattr(self, name, bus)
+            self.periph_buses.append(bus)
+            self.cpu_params |= {f"o_{name}__{field}": getattr(bus, field) for field in _OUT}
+            self.cpu_params |= {f"i_{name}__{field}": getattr(bus, field) for field in _IN}
+
+    @property
+    def gcc_flags(self) -> str:
+        """Options for LiteX's own software, which uses the standard instructions only."""
+        return f"-march=rv32imc_zicsr_zifencei -mabi=ilp32 -D__{self.name}__ "
+
+    def set_reset_address(self, reset_address: int) -> None:
+        """Begin there."""
+        self.reset_address = reset_address
+        self.cpu_params["i_boot_addr"] = reset_address
+
+    def config(self) -> ClusterConfig:
+        """The configuration of the variant."""
+        raise NotImplementedError
+
+    def do_finalize(self) -> None:
+        """Write the Verilog of the variant and add it to the design."""
+        path = Path(self.platform.output_dir or ".") / f"{self.top}.v"
+        write_text(path, emit_top(self.top, self.config(), prefix=_PREFIX).text)
+        self.platform.add_source(str(path))
+        self.specials += Instance(_PREFIX + self.top.replace("-", "_"), **self.cpu_params)
+
+
+class Xpulpnn(_Generated):
+    """The core with an instruction cache; its variants are the presets of cores."""
+
+    name = "xpulpnn"
+    human_name = "xpulpnn"
+    variants: ClassVar = [_STANDARD, *map(_word, PRESETS)]
+    top = "core-wishbone"
+    buses = "ibus", "dbus"
+
+    def __init__(self, platform: Any, variant: str = _STANDARD):
+        super().__init__(platform, variant)
+        self.interrupt = Signal(XLEN - _FIRST_LINE)
+        self.cpu_params |= {
+            "i_hart_id": 0,
+            "i_fetch_enable": 1,
+            "i_irq": Cat(Signal(_FIRST_LINE), self.interrupt),
+        }
+
+    @property
+    def mem_map(self) -> Mapping[str, int]:
+        """Where LiteX puts memories and registers."""
+        return {"rom": 0, "sram": 0x0100_0000, "main_ram": 0x4000_0000, "csr": 0xF000_0000}
+
+    def config(self) -> ClusterConfig:
+        """The core and its cache."""
+        name = "xpulpnn2" if self.variant == _STANDARD else self.variant
+        core = next(one for preset, one in PRESETS.items() if _word(preset) == name)
+        return ClusterConfig(core=core, icache_private=_CACHE_BYTES)
+
+
+_CLUSTERS = {
+    _word(f"{name}-{cores}" if cores else name): replace(config, cores=cores or config.cores)
+    for name, config in CLUSTER_PRESETS.items()
+    for cores in (0, 1, 2, 4, 8, 16)
+}
+"""Clusters by variant."""
+
+
+class XpulpnnCluster(_Generated):
+    """The cluster; core 0 runs the BIOS and starts the others with a program.
+
+    Variants are the presets of clusters with their cores, and with others: ``cluster3_2`` has two. LiteX's interrupts
+    are not connected: its software polls.
+    """
+
+    name = "xpulpnn_cluster"
+    human_name = "xpulpnn cluster"
+    variants: ClassVar = [_STANDARD, *_CLUSTERS]
+    top = "cluster-wishbone"
+    buses = "refill", "ext", "dma"
+
+    def __init__(self, platform: Any, variant: str = _STANDARD):
+        super().__init__(platform, variant)
+        self.cpu_params |= {"i_cluster_id": 0, "i_fetch_enable": 0, "i_events": 0}
+        # the only access from outside starts core 0
+        request, granted = Signal(), Signal()
+        self.submodules.fsm = fsm = FSM(reset_state="START")
+        fsm.act("START", request.eq(1), If(granted, NextState("STARTED")))
+        fsm.act("STARTED")
+        self.cpu_params |= {
+            "i_host__req": request,
+            "o_host__gnt": granted,
+            "i_host__addr": CONTROL + Control.FETCH_ENABLE,
+            "i_host__we": 1,
+            "i_host__be": (1 << WORD_BYTES) - 1,
+            "i_host__wdata": 1,
+        }
+
+    @property
+    def mem_map(self) -> Mapping[str, int]:
+        """Where LiteX puts memories and registers: not below 0x1A000000, where the cluster's own are."""
+        return {"rom": 0x1A00_0000, "sram": 0x1C00_0000, "main_ram": 0x4000_0000, "csr": 0xF000_0000}
+
+    @property
+    def gcc_flags(self) -> str:
+        """Options for LiteX's own software, whose start-up code starts as many cores."""
+        return f"{super().gcc_flags}-DCORES={self.config().cores} "
+
+    def config(self) -> ClusterConfig:
+        """The cluster with its number of cores."""
+        return _CLUSTERS["cluster2" if self.variant == _STANDARD else self.variant]
+
+
+CPUS = {one.name: one for one in (Xpulpnn, XpulpnnCluster)}
+"""The CPUs by the names that LiteX knows them by."""

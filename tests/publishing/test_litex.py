@@ -1,0 +1,55 @@
+"""The CPUs of LiteX: what its command makes of them."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from xpulpnn_sim.publishing.litex.cpu.core import XpulpnnCluster
+
+pytestmark = pytest.mark.flow
+
+
+def litex(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "xpulpnn_sim", "litex", *words]
+    return subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_core_is_part_of_a_system(tmp_path: Path) -> None:
+    words = ("--cpu-type", "xpulpnn", "--cpu-variant", "xpulpnn_cu", "--no-compile", "--csr-json", "csr.json")
+    done = litex(tmp_path, "litex_sim", *words, "--output-dir", "system")
+    assert done.returncode == 0, done.stdout + done.stderr
+    system = json.loads((tmp_path / "csr.json").read_text())
+    places = {name: one["base"] for name, one in system["memories"].items()}
+    assert places == {"rom": 0, "sram": 0x0100_0000, "csr": 0xF000_0000}
+    ports = r"\.(ibus|dbus)__(adr|dat_w|dat_r|sel|cyc|stb|we|cti|bte|ack|err)\b"
+    assert len(set(re.findall(ports, (tmp_path / "system/gateware/sim.v").read_text()))) == 2 * 11
+    assert "core.mac_load_cu = true" in (tmp_path / "system/core-wishbone.v").read_text()[:4000]
+
+
+def test_variants_of_the_cluster_have_their_cores() -> None:
+    found = {variant: XpulpnnCluster(None, variant) for variant in ("standard", "cluster3_2", "cluster_bf4")}
+    configs = {variant: one.config() for variant, one in found.items()}
+    assert {variant: (one.cores, one.banks) for variant, one in configs.items()} == {
+        "standard": (8, 16),
+        "cluster3_2": (2, 16),
+        "cluster_bf4": (8, 32),
+    }
+    assert configs["cluster3_2"].core.mac_load_pair
+    assert "-DCORES=2 " in found["cluster3_2"].gcc_flags
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["nothing.here"], "SCRIPT must be a command of LiteX or a module, not nothing.here"),
+        (["litex_sim", "--cpu-type", "xpulpnn", "--cpu-variant", "xpulpnn9"], "xpulpnn9"),
+    ],
+)
+def test_wrong_words(tmp_path: Path, words: list[str], told: str) -> None:
+    done = litex(tmp_path, *words)
+    assert done.returncode != 0
+    assert told in done.stdout + done.stderr
