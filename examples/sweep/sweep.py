@@ -30,6 +30,7 @@ def main() -> None:
     finished = explore(
         ExploreOptions(
             top="dotp",
+            preset="xpulpnn",
             sweep=(f"widths={arguments.widths}", "multipliers=shared,replicated"),
             kernel=(KERNEL,),
             output=arguments.output,
