@@ -135,6 +135,14 @@ def test_results_say_how_they_came_about(tmp_path, capsys, monkeypatch):
     assert "module xpulpnn_mult" in captured.err
 
 
+@pytest.mark.unit
+def test_files_are_told_when_they_are_written(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for told in ("new/tools.json is written, in a new folder\n", "new/tools.json is written\n"):
+        cli.main(["doctor", "--json", "new/tools.json"])
+        assert capsys.readouterr().err == told
+
+
 @pytest.mark.flow
 @pytest.mark.unit
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])

@@ -100,9 +100,11 @@ def run(*arguments):
     return main(["run", *(str(argument) for argument in arguments)])
 
 
-def test_the_save_file_fits_the_waveform(core_elf, tmp_path):
-    wave = tmp_path / "out.fst"
+def test_the_save_file_fits_the_waveform(core_elf, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    wave = Path("out.fst")
     assert run(core_elf(SOURCE), "--waves", wave) == 0
+    assert capfd.readouterr().err.endswith("\nout.fst is written\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.filters", "out.fst", "out.gtkw", "program.elf"]
     known = signals(wave)
     lines = (tmp_path / "out.gtkw").read_text().splitlines()
@@ -111,7 +113,8 @@ def test_the_save_file_fits_the_waveform(core_elf, tmp_path):
     assert set(shown) <= known.keys()
     begun = [line[1:] for before, line in pairwise(lines) if before in ("@800200", "@c00200")]
     assert begun == list(SIGNAL_GROUPS)
-    assert f'[dumpfile] "{wave}"' in lines
+    assert '[dumpfile] "out.fst"' in lines
+    assert not any(str(tmp_path) in line for line in lines)
     for line in lines:
         if line.startswith("^"):
             assert Path(line.split(" ", 1)[1]).is_file()

@@ -252,8 +252,9 @@ def quotient(above: float | None, below: float) -> str:
 def run_results(what: str, results: Iterable[Any], count: int, name: Callable[[dict[str, Any]], str]) -> list[Any]:
     """The results of runs, with a bar of ``what``; tells what each reports below the name of its record."""
     found: list[Any] = []
-    with progress_bar(what, count) as bar:
+    with progress_bar(f"{what}: preparing the first", count) as bar:
         for result in bar.each(results):
+            bar.describe(what)
             found.append(result)
             for report in result.reports:
                 tell(name(result.record), report, "")
@@ -265,7 +266,15 @@ def progress_bar(description: str, total: int | None) -> Generator[Bar]:
     """A progress bar on the error output; where that is no terminal, a line from time to time."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+    # the time that is left by the mean of all steps
+    progress = Progress(
+        *columns,
+        console=console,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+        speed_estimate_period=float("inf"),
+    )
     done = threading.Event()
     drawn = sys.stderr.isatty() and console.is_interactive
     _TERMINAL.written = monotonic()

@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from inspect import BoundArguments
 from itertools import pairwise
@@ -160,13 +161,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _report("interrupted", INTERRUPTED)
 
 
+_WRITTEN = ("json", "report", "waves", "trace")  # options whose files are told when they are written
+
+
 def execute_command(typed: Sequence[str]) -> int:
     """Run what the words say, and give the exit code; raises :class:`XpulpnnError` for bad input."""
     run, bound = parsed(typed)
     typed_before = TYPED.set(tuple(typed))
     results_before = RESULTS_ON_OUTPUT.set(bound.kwargs.get("json") == STANDARD_OUTPUT)
+    files = [path for name in _WRITTEN if (path := bound.kwargs.get(name)) and path != STANDARD_OUTPUT]
+    before = {path: path.parent.is_dir() for path in files}
+    started = time.time()
     try:
-        return run(*bound.args, **bound.kwargs) or 0
+        code = run(*bound.args, **bound.kwargs) or 0
+        for path in files:
+            if path.is_file() and path.stat().st_mtime >= started - 1:
+                remark(f"{path} is written{'' if before[path] else ', in a new folder'}")
+        return code
     finally:
         TYPED.reset(typed_before)
         RESULTS_ON_OUTPUT.reset(results_before)

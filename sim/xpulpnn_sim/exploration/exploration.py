@@ -59,7 +59,8 @@ def _remember(tasks: Iterable[Task]) -> None:
     for task in tasks:
         for key in task.known.keys() - task.missing:
             result = task.known[key]
-            wall_s = float(result.get("wall_s", 0.0) if isinstance(result, dict) else result.wall_s)
+            own = float(result.get("wall_s", 0.0) if isinstance(result, dict) else result.wall_s)
+            wall_s = max(own, task.seconds.get(key, 0.0))
             if wall_s:
                 measured[f"{task.point.top} {task.steps[key].name}"].append(wall_s)
     for name, values in measured.items():

@@ -54,6 +54,7 @@ class StepOutcome:
     # text by name: what goes into a folder of the step's name in that of the point (see folder_name)
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     configuration: dict[str, Any] = field(default_factory=dict[str, Any])  # echo of the manifest, once there is one
+    seconds: float = 0.0  # how long it took, with what had to be made first, such as a model
 
 
 class PointStep(Protocol):
@@ -93,6 +94,7 @@ class Task:
         self.configuration: dict[str, Any] = {}  # echo of the configuration in the manifest, once there is one
         self.known: dict[str, StepResult] = {}  # results by key; those with an error are wrong
         self.errors: dict[str, str] = {}  # by key
+        self.seconds: dict[str, float] = {}  # how long steps of this run took, by key
         self._files: set[str] = set()  # names of all that runs have written into the folder
         if fresh_since is None:
             self._files |= earlier_files(self.folder)
@@ -142,7 +144,7 @@ class Task:
         self.left.remove(key)
         self.configuration = outcome.configuration or self.configuration
         if outcome.result is not None:
-            self.known[key] = outcome.result
+            self.known[key], self.seconds[key] = outcome.result, outcome.seconds
         if outcome.error:
             self.errors[key] = outcome.error
         self._log += output
@@ -195,10 +197,11 @@ def run_step(
     except Exception as error:  # one step's trouble must not end the run
         own = error.files if isinstance(error, FlowError) else {}
         outcome = StepOutcome(error=_one_line(error), files=own)
-    print(f"{step.name}: {'known' if outcome.cached else f'{perf_counter() - start:.1f} s'}", flush=True)
+    seconds = 0.0 if outcome.cached else perf_counter() - start
+    print(f"{step.name}: {'known' if outcome.cached else f'{seconds:.1f} s'}", flush=True)
     files |= {f"{folder_name(step.name)}/{name}": content for name, content in outcome.files.items()}
     error = f"{step.name}: {outcome.error}" if outcome.error else ""
-    return replace(outcome, error=error, files=files, configuration=configuration)
+    return replace(outcome, error=error, files=files, configuration=configuration, seconds=seconds)
 
 
 def _one_line(error: Exception) -> str:
