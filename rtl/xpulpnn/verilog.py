@@ -2,12 +2,14 @@
 
 import gc
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from importlib.metadata import version
+from itertools import takewhile
 from textwrap import wrap
 from typing import Any, Literal
 
@@ -16,8 +18,8 @@ from amaranth.lib import wiring
 
 from xpulpnn.emit import hierarchy, rtlil
 from xpulpnn.emit.hierarchy import ModulePort, component_ports
-from xpulpnn.emit.layout import Interface, Style
-from xpulpnn.emit.members import member_fields, member_meanings, summary
+from xpulpnn.emit.layout import Interface, Style, comment
+from xpulpnn.emit.members import field_texts, member_fields, member_meanings, summary
 from xpulpnn.emit.module import ModuleText, ModuleWriter
 from xpulpnn.emit.names import IDENTIFIER, port_name, snake_case
 from xpulpnn.emit.process import Note, no_note
@@ -28,6 +30,9 @@ _COLUMNS = 110  # Width of comments.
 Reset = Literal["sync", "async-low"]
 RESETS: tuple[Reset, ...] = ("sync", "async-low")
 """Reset of registers: synchronously by ``rst``, active high, or asynchronously by ``rst_n``, active low."""
+
+Separator = Literal["__", "_"]
+"""Between the name of an interface and that of its member in ports: ``instr__req`` or ``instr_req``."""
 
 _CELL = re.compile(r"^ *cell \\(\S+) ", re.MULTILINE)  # Modules that are instantiated in RTLIL.
 _KEPT = 1 << 10  # Modules of which the text is kept for designs to come.
@@ -52,12 +57,21 @@ class EmittedVerilog:
 
     @property
     def text(self) -> str:
-        """The source as one file."""
-        return self.header + "".join(f"\n{text}" for text in self.modules.values())
+        """The source as one file, which begins with a list of its modules."""
+        return self.header + _contents(self.modules) + "".join(f"\n{text}" for text in self.modules.values())
 
     def files(self) -> dict[str, str]:
         """The source as one file per module, by file names, submodules first."""
         return {f"{name}.v": f"{self.header}\n{text}" for name, text in self.modules.items()}
+
+
+def _contents(modules: Mapping[str, str]) -> str:
+    """Comment lines that list the modules with the first sentence about each; none for a single module."""
+    entries = ["Modules, each behind those that it contains:"]
+    for name, text in modules.items():
+        about = " ".join(line[3:] for line in takewhile(lambda line: line.startswith("// "), text.split("\n")))
+        entries.append(f"{name}: {about.partition('. ')[0].rstrip('.')}." if about else name)
+    return "".join(f"{line}\n" for line in comment("\n".join(entries))) if len(modules) > 1 else ""
 
 
 def plain(value: object) -> Any:
@@ -148,13 +162,14 @@ class _Emission:
         inside = sorted(interfaces.keys() & set(_CELL.findall(text)))
         ports = [port for port in component_ports(component) if port.width]
         meanings, note = member_meanings(component), getattr(component, "case_note", no_note)
+        fields = {port: "\n".join(["", *field_texts(rows)]) for port, rows in member_fields(component).items()}
         # a component that writes comments of its own may write others the next time
         write = _written if note is no_note else _written.__wrapped__
         clocking, written = write(
             text,
-            tuple((port.name, meanings.get(port.name, "")) for port in ports),
+            tuple((port.name, meanings.get(port.name, "") + fields.get(port.name, "")) for port in ports),
             tuple((name, interfaces[name]) for name in inside),
-            self.style,
+            self._style_of(component),
             summary(component),
             note,
         )
@@ -171,6 +186,10 @@ class _Emission:
             "instances": dict(written.instances),
         }
         return name
+
+    def _style_of(self, component: wiring.Component) -> Style:
+        """The style of a module; only ports of the top module are for others to connect."""
+        return self.style if component is self.top else replace(self.style, separator="__")
 
     def _module_name(self, component: wiring.Component, written: ModuleText) -> str:
         wanted = f"{self.style.prefix}{snake_case(type(component).__name__)}"
@@ -190,13 +209,23 @@ class _Emission:
         self, component: wiring.Component, clocking: tuple[str, ...], ports: list[ModulePort]
     ) -> list[dict[str, Any]]:
         meanings, fields = member_meanings(component), member_fields(component)
+        separator = self._style_of(component).separator
         rows = [
             (self.style.clocking_name(name), "input", 1, self.style.clocking_meaning(name), None) for name in clocking
         ]
         rows += [
-            (port_name(port.name), port.direction, port.width, meanings.get(port.name, ""), fields.get(port.name))
+            (
+                port_name(port.name, separator),
+                port.direction,
+                port.width,
+                meanings.get(port.name, ""),
+                fields.get(port.name),
+            )
             for port in ports
         ]
+        taken = Counter(row[0] for row in rows)
+        for name in (name for name, count in taken.items() if count > 1):
+            raise InputError(f"separator must be __ where two ports would be called {name}, not {separator}")
         names = ("name", "direction", "width", "meaning", "fields")
         described = (dict(zip(names, row, strict=True)) for row in rows)
         return [{name: value for name, value in row.items() if value is not None} for row in described]
@@ -246,6 +275,7 @@ def emit(
     initial: bool = True,
     command: str = "",
     both_edges: bool = False,
+    separator: Separator = "__",
 ) -> EmittedVerilog:
     """Verilog of ``component`` as module ``name``.
 
@@ -256,14 +286,14 @@ def emit(
     different prefixes fit into one. Registers are reset at the clock edge by ``rst``, active high, or at once by
     ``rst_n``, active low (``async-low``); with ``initial`` they have their reset values before the first reset too.
     With ``both_edges`` every change of a clock is an edge: for simulators, which then have half the changes to follow;
-    it needs SystemVerilog.
+    it needs SystemVerilog. ``separator`` is that of the ports of ``component``.
 
     Raises :class:`InputError` if the prefix cannot begin an identifier, and :class:`ToolError` if the component has
     something in it that Verilog is not written for.
     """
     if prefix and not IDENTIFIER.fullmatch(prefix):
         raise InputError(f"prefix must be letters, digits and underscores, a letter first, not {prefix}")
-    style = Style(prefix=prefix, reset=reset, initial=initial, both_edges=both_edges)
+    style = Style(prefix=prefix, reset=reset, initial=initial, both_edges=both_edges, separator=separator)
     top = f"{prefix}{name}"
     emission = _Emission(component, top, style)
     with _uncollected():

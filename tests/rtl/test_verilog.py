@@ -282,6 +282,49 @@ def test_header_says_where_the_text_comes_from():
     assert "initial" not in emitted.modules["p_accumulator"]
 
 
+@pytest.mark.unit
+def test_file_begins_with_a_list_of_its_modules():
+    text = mixture()
+    listed = re.findall(r"^//     (\w+): (.*)$", text, re.MULTILINE)
+    assert [name for name, _ in listed] == re.findall(r"^module (\w+)", text, re.MULTILINE)
+    assert listed[0] == ("lane", "Product of two elements.")
+    assert "Modules" not in emit(Accumulator(), "accumulator", config={}).text
+
+
+@pytest.mark.unit
+def test_comments_of_ports_give_the_fields_and_are_there_once():
+    text = mixture()
+    fields = ["1:0 mode: 0 ADD, 1 SUB, 2 MUL, 3 SHIFT", "2 a_signed", "3 b_signed", "8:4 shamt"]
+    lines = ["// Control word.", *(f"//     {field}" for field in fields), "input wire [8:0] ctrl,"]
+    assert "".join(f"    {line}\n" for line in lines) in text
+    assert "    // Factors.\n    input wire [7:0] a,\n    input wire [7:0] b,\n" in text
+
+
+class Crossed(wiring.Component):
+    """Two ports that differ in the number of underscores."""
+
+    a_b: In(1)
+    a: In(wiring.Signature({"b": Out(1)}))
+
+    def elaborate(self, platform):
+        return Module()
+
+
+@pytest.mark.unit
+def test_separator_changes_the_ports_of_the_top_module_only():
+    usual, single = emit(Mixture(), "mixture", config={}), emit(Mixture(), "mixture", config={}, separator="_")
+    names = [port["name"] for port in usual.manifest["ports"]]
+    renamed = [port["name"] for port in single.manifest["ports"]]
+    assert renamed == [name.replace("__", "_") for name in names]
+    assert "i_payload" in renamed
+    top = re.sub(r"\b[io]__\w+|\bvec__\d\b", lambda name: name[0].replace("__", "_"), usual.modules["mixture"])
+    # lines are broken elsewhere
+    assert single.modules["mixture"].split() == top.split()
+    assert single.modules["lane"] == usual.modules["lane"]
+    with pytest.raises(InputError, match=r"^separator must be __ where two ports would be called a_b, not _$"):
+        emit(Crossed(), "crossed", config={}, separator="_")
+
+
 @pytest.mark.flow
 @pytest.mark.unit
 def test_register_file_is_an_array():

@@ -1,8 +1,11 @@
 """Style, lines and order of the text: choices of the caller, breaks of lines, nets declared before they are read."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
+
+_NUMBERS = re.compile(r"\d[\d_]*$")  # at the end of the name of a net
 
 
 @dataclass(slots=True)
@@ -17,8 +20,39 @@ class TextPiece:
 
 
 def ordered(pieces: Sequence[TextPiece], candidates: set[str]) -> list[TextPiece]:
-    """The same statements; those that assign one of ``candidates`` become its declaration, where that can be."""
+    """The same statements; those that assign one of ``candidates`` become its declaration, where that can be.
+
+    A net is declared before it is read, and those whose names differ in numbers only are in the order of these.
+    """
     makers = {piece.wire: piece for piece in pieces if piece.wire in candidates}
+    numbered = _numbered(_makers_first(pieces, makers))
+    makers = {piece.wire: piece for piece in numbered if piece.wire in makers}
+    result = _makers_first(numbered, makers)
+    for piece in result:
+        if piece.wire in makers:
+            piece.declares = True
+            piece.lines = [f"{piece.declaration} = {piece.lines[0].partition(' = ')[2]}"]
+    return result
+
+
+def _numbered(pieces: Sequence[TextPiece]) -> list[TextPiece]:
+    """The statements, where those of nets such as ``row_1_2`` and ``row_0_12`` change places to be in order."""
+    families: dict[str, list[tuple[tuple[int, ...], int]]] = {}
+    for place, piece in enumerate(pieces):
+        name = piece.declaration.rpartition(" ")[2]
+        numbers = _NUMBERS.search(name)
+        if numbers:
+            key = tuple(map(int, re.findall(r"\d+", numbers[0])))
+            families.setdefault(name[: numbers.start()], []).append((key, place))
+    result = list(pieces)
+    for family in families.values():
+        for (_, place), (_, source) in zip(family, sorted(family), strict=True):
+            result[place] = pieces[source]
+    return result
+
+
+def _makers_first(pieces: Sequence[TextPiece], makers: dict[str, TextPiece]) -> list[TextPiece]:
+    """The statements, each behind those that make what it reads; makers in a loop are taken out of ``makers``."""
     result: list[TextPiece] = []
     state: dict[int, bool] = {}
     # explicit stack: chains of nets are longer than Python's recursion limit in large modules
@@ -38,10 +72,6 @@ def ordered(pieces: Sequence[TextPiece], candidates: set[str]) -> list[TextPiece
         elif not state[id(following)]:
             # a loop: declared before all statements instead
             makers.pop(following.wire, None)
-    for piece in result:
-        if piece.wire in makers:
-            piece.declares = True
-            piece.lines = [f"{piece.declaration} = {piece.lines[0].partition(' = ')[2]}"]
     return result
 
 
@@ -57,6 +87,7 @@ class Style:
     reset: str = "sync"  # when and at which level registers are reset
     initial: bool = True  # whether registers have initial values
     both_edges: bool = False  # whether every change of the clock is an edge
+    separator: str = "__"  # between the parts of a port's name
 
     def inverts(self, name: str) -> bool:
         """Return whether the port for a clock or reset that Amaranth calls ``name`` has the opposite level."""
@@ -89,8 +120,12 @@ _BREAKS = {", ": 0, " ? ": 1, " : ": 1, " | ": 2, " ^ ": 3, " & ": 4, " == ": 5,
 
 
 def comment(text: str) -> list[str]:
-    """``text`` as comment lines."""
-    return [f"// {line}" for line in wrap(text, COLUMNS - 3, break_on_hyphens=False)]
+    """``text`` as comment lines; its lines after the first are the items of a list."""
+    head, *items = text.split("\n")
+    lines = wrap(head, COLUMNS - 3, break_on_hyphens=False)
+    for item in items:
+        lines += wrap(item, COLUMNS - 3, initial_indent=INDENT, subsequent_indent=INDENT * 2, break_on_hyphens=False)
+    return [f"// {line}" for line in lines]
 
 
 def declared_range(width: int) -> str:

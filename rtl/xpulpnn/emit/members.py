@@ -7,7 +7,7 @@
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import cache
 from itertools import takewhile
@@ -134,3 +134,15 @@ def _fields(shape: Any, name: str = "", lsb: int = 0) -> Iterator[dict[str, Any]
     if isinstance(shape, type) and issubclass(shape, Enum):
         row["values"] = {member.name: member.value for member in shape}
     yield row
+
+
+def field_texts(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """Each field of a structured port in words, such as ``7:4 result: 0 ADD, 1 SHIFT``."""
+    parts: list[str] = []
+    for row in rows:
+        top = row["lsb"] + row["width"] - 1
+        bits = str(top) if row["width"] == 1 else f"{top}:{row['lsb']}"
+        values = ", ".join(f"{value} {name}" for name, value in row.get("values", {}).items())
+        name = " ".join(part for part in (bits, row["name"]) if part)
+        parts.append(f"{name}: {values}" if values else name)
+    return parts

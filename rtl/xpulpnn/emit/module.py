@@ -77,11 +77,13 @@ class ModuleWriter:
 
     def _header(self, procedural: Iterable[str], meanings: Sequence[str]) -> list[str]:
         nets, rows = self._nets, [" ("]
+        before = [None, *meanings]
         for index, (port, meaning) in enumerate(zip(nets.ports, meanings, strict=True)):
             wire = nets.wires[port]
             kind = "reg" if port in procedural else "wire"
             comma = "," if index < len(nets.ports) - 1 else ""
-            rows += [INDENT + line for line in comment(meaning)]
+            # neighbours of the same meaning share the comment
+            rows += [INDENT + line for line in comment(meaning) if meaning != before[index]]
             rows.append(f"{INDENT}{wire.port} {kind} {declared_range(wire.width)}{nets.names[port]}{comma}")
         return [*rows, ");"]
 

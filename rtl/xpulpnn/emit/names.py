@@ -66,8 +66,12 @@ def plain_name(wire: str) -> str:
     return f"_{name}" if name[0].isdigit() else name
 
 
-def port_name(name: str) -> str:
-    """A port's name in Verilog: as in the source, with an underscore after a reserved word."""
+def port_name(name: str, separator: str = "__") -> str:
+    """A port's name in Verilog: as in the source, with an underscore after a reserved word.
+
+    ``separator`` is between the name of an interface and that of its member, where Amaranth has two underscores.
+    """
+    name = name.replace("__", separator)
     return f"{name}_" if name in KEYWORDS else name
 
 

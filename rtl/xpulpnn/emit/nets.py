@@ -24,7 +24,8 @@ class Nets:
         self.ports = [f"\\{name}" for name in port_names]
         self.clocking = {f"\\{name}" for name in clocking}
         self.names = {
-            port: style.clocking_name(port[1:]) if port in self.clocking else port_name(port[1:]) for port in self.ports
+            port: style.clocking_name(port[1:]) if port in self.clocking else port_name(port[1:], style.separator)
+            for port in self.ports
         }
         self.space = NameSpace(self.names.values())
         shown = {name: sig for name, sig in self.module.connects.items() if not is_private(name)}

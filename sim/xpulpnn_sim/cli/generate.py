@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import InputError
-from xpulpnn.verilog import EmittedVerilog, Reset
+from xpulpnn.verilog import EmittedVerilog, Reset, Separator
 from xpulpnn_sim.cli.common import OK, tell, write_json
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import Json, NewFolder, Seconds, arguments, command
@@ -37,6 +37,8 @@ class GenerateOptions(Configuration, Json):
     """sync: rst, active high, at the clock edge; async-low: rst_n, active low, at once."""
     initial: Literal["on", "off"] = "on"
     """Registers have initial values too, as FPGAs and simulators know them."""
+    separator: Separator = "__"
+    """Between the two parts of the name of a port of the top module, such as instr__req."""
     split: bool = False
     """One file per module, and TOP.f with their names, instead of TOP.v."""
     package: bool = False
@@ -50,6 +52,7 @@ def command_line(options: GenerateOptions) -> str:
     words = ["xpulpnn", "generate", options.top, "--preset", options.preset]
     words += [word for setting in options.settings for word in ("--set", setting)]
     words += ["--prefix", options.prefix, "--reset", options.reset, "--initial", options.initial]
+    words += ["--separator", options.separator] if options.separator != "__" else []
     return shlex.join(words)
 
 
@@ -57,12 +60,15 @@ def emitted_top(options: GenerateOptions) -> EmittedVerilog:
     """The Verilog that the options ask for."""
     if options.package and options.top not in PACKAGED:
         raise InputError(f"TOP must be one of {', '.join(PACKAGED)} with --package, not {options.top}")
+    if options.package and options.separator != "__":
+        raise InputError(f"--separator must be __ with --package, whose testbench has it, not {options.separator}")
     return emit_top(
         options.top,
         options.for_top(options.top),
         prefix=options.prefix,
         reset=options.reset,
         initial=options.initial == "on",
+        separator=options.separator,
         command=command_line(options),
     )
 

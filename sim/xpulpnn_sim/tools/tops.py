@@ -34,7 +34,7 @@ from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.machine import XLEN
-from xpulpnn.verilog import EmittedVerilog, Reset, emit
+from xpulpnn.verilog import EmittedVerilog, Reset, Separator, emit
 from xpulpnn.wishbone.cluster import ClusterWishbone
 from xpulpnn.wishbone.core import CoreWishbone
 
@@ -111,6 +111,7 @@ def emit_top(
     initial: bool = True,
     command: str = "",
     both_edges: bool = False,
+    separator: Separator = "__",
 ) -> EmittedVerilog:
     """Verilog and manifest of the component ``name``, one of :data:`TOPS`, :data:`UNIT_TOPS`, :data:`CLUSTER_TOPS` or
     :data:`DEBUG_TOPS`. Its module is ``name`` with underscores, after ``prefix``. See :func:`xpulpnn.verilog.emit` for
@@ -124,4 +125,5 @@ def emit_top(
         initial=initial,
         command=command,
         both_edges=both_edges,
+        separator=separator,
     )

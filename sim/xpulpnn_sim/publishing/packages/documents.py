@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 
+from xpulpnn.emit.members import field_texts
 from xpulpnn_sim.publishing.packages.design import CLOCK, GENERATED, LICENCE, Design, Port
 
 _COMMENT_COLUMNS = 110
@@ -15,23 +16,11 @@ def _plain_text(text: str) -> str:
     return text.replace("``", "")
 
 
-def field_text(port: Port) -> str:
-    """The fields of a control word, ``7:4 result: ADD 0, SHIFT 1``; empty if the port is none."""
-    parts: list[str] = []
-    for row in port.fields:
-        top = row["lsb"] + row["width"] - 1
-        bits = str(top) if row["width"] == 1 else f"{top}:{row['lsb']}"
-        values = ", ".join(f"{value} {name}" for name, value in row.get("values", {}).items())
-        name = " ".join(part for part in (bits, row["name"]) if part)
-        parts.append(f"{name}: {values}" if values else name)
-    return "; ".join(parts)
-
-
 def port_table(design: Design) -> str:
     """``ports.md``: a row per port."""
     rows = [f"# Ports of {design.module}", "", "| port | direction | bits | meaning |", "|---|---|---|---|"]
     for port in design.ports:
-        fields = field_text(port)
+        fields = "; ".join(field_texts(port.fields))
         meaning = _plain_text(port.meaning) + (f" Bits {fields}." if fields else "")
         rows.append(f"| `{port.name}` | {port.direction} | {port.width} | {meaning.replace('|', chr(92) + '|')} |")
     return "\n".join([*rows, ""])
@@ -197,7 +186,7 @@ def _bus_interface(
 
 
 def _port(port: Port, design: Design) -> ElementTree.Element:
-    fields = field_text(port)
+    fields = "; ".join(field_texts(port.fields))
     wire = _node("wire", _node("direction", "in" if port.is_input else "out"))
     if port.width > 1:
         wire.append(_node("vectors", _node("vector", *_nodes(left=str(port.width - 1), right="0"))))
