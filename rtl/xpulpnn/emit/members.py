@@ -38,9 +38,6 @@ def summary(component: wiring.Component) -> str:
     return plain_text(text[: heading.start()] if heading else text)
 
 
-_OURS = "xpulpnn."
-
-
 @cache
 def declared_meanings(kind: type) -> dict[str, str]:
     """Meanings of the members of a class by their names, from the comments in its source."""
@@ -87,7 +84,7 @@ def _texts(described: object, signature: wiring.Signature, names: list[str]) -> 
     # ports that are made from a table have theirs in a mapping
     documented = dict(getattr(described, "PORT_MEANINGS", {}))
     for kind in reversed(type(described).__mro__):
-        if kind.__module__.startswith(_OURS):
+        if kind.__module__.partition(".")[0] not in ("amaranth", "builtins"):
             documented |= declared_meanings(kind)
     for length in range(len(names), 0, -1):
         text = documented.get(".".join(names[:length]))
