@@ -16,6 +16,10 @@ QUICK = (
     "jump_register_stalls never counts",
     "fetch_stalls counts redirects",
     "jump_register_stalls counts killed instructions",
+    "load_use_stalls counts while a multiplication computes",
+    "jumps counts killed instructions",
+    "cycles is always enabled",
+    "pcmr does not stop the counters",
     "elw_stalls counts every load",
     "bubbles of jumps are told as those of branches",
 )

@@ -109,7 +109,8 @@ class _Hart:
         self._counters = {name: _Counter(name, XLEN) for name in _COUNTERS if self._performance}
         self._control = {name: CSR_BY_NAME[name].reset for name in ("mcountinhibit", "pcer", "pcmr")}
         self._done: dict[str, tuple[int, int]] = {}
-        self._response = self._debugged = 0
+        self._debugged = 0
+        self._waited: dict[WaitCause, int] = {}
 
     def follow(self, records: Records, waits: U32) -> tuple[int, str, int, int] | None:
         """The next block; returns its first wrong value: position, register, least and greatest value."""
@@ -158,13 +159,22 @@ class _Hart:
             most[name] = least[name] + self._behind(stalled[:, list(perhaps)].sum(axis=1))
         # ID may be empty in the cycle in which a branch leaves EX, the first of two waits at least
         most["fetch_stalls"] += self._behind((stalled[:, WaitCause.BRANCH] + 1) // 2)
-        answers = np.diff(stalled[:, WaitCause.RESPONSE], prepend=self._response)
-        self._response = int(stalled[-1, WaitCause.RESPONSE]) if len(stalled) else self._response
-        waiting = happened["elw_stalls"] * answers
+        # a load beside a computation is in WB, and answered by the second cycle
+        computed = np.maximum(self._waits_of(stalled, WaitCause.MULTICYCLE) - 1, 0)
+        least["computed"] = most["computed"] = self._added("computed", computed, 0)
+        most["load_use_stalls"] -= least["computed"]
+        waiting = happened["elw_stalls"] * self._waits_of(stalled, WaitCause.RESPONSE)
         crosses = records["mem_addr"] % WORD_BYTES != 0
         least["elw_stalls"] = self._added("elw_stalls", waiting * ~(crosses | trapped), 0)
-        most["elw_stalls"] = self._added("elw_stalls", waiting, 1)
+        # the cycle of a fault is a wait for the trap
+        most["elw_stalls"] = self._added("elw_stalls", waiting + happened["elw_stalls"] * faulted, 1)
         return least, most
+
+    def _waits_of(self, sums: NDArray[np.int64], cause: WaitCause) -> NDArray[np.int64]:
+        """Waits of a cause right before each retirement."""
+        each = np.diff(sums[:, cause], prepend=self._waited.get(cause, 0))
+        self._waited[cause] = self._waited.get(cause, 0) + int(each.sum())
+        return each
 
     def _added(self, name: str, each: NDArray[np.int64], side: int) -> NDArray[np.int64]:
         return np.concatenate([[0], np.cumsum(each)]) + self._done.get(name, (0, 0))[side]
@@ -270,6 +280,7 @@ class _Hart:
             return
         if not self._performance and name != "mcountinhibit":
             return
+        wrapped = not self._saturates
         self._control[name] = value & CSR_BY_NAME[name].writable
         for counter in self._machine.values():
             counter.counts = not self._control["mcountinhibit"] & INHIBIT[counter.name]
@@ -280,6 +291,9 @@ class _Hart:
                 # a stall in the cycle of the write is behind it
                 counter.most += before
                 counter.least -= counter.counts
+            if wrapped and self._saturates and counter.most >> counter.bits:
+                # it may have been on either side of its end when it was made to stay there
+                counter.forget()
 
 
 def _thresholds(found: Fetched | None) -> int:

@@ -234,6 +234,20 @@ class Draw:
         slot = f"{SLOTS + WORD_BYTES * self.rng.randrange(8)}({ABI_NAMES[SP]})"
         return [f"sw {name}, {slot}", f"lw {name}, {slot}"]
 
+    def constant(self, register: int, value: int) -> list[str]:
+        """Lines that put ``value`` into a register: at once, through memory, or as a quotient."""
+        name = ABI_NAMES[register]
+        lines = [f"li {name}, {value}"]
+        match self.rng.randrange(5):
+            case 0:
+                lines += self.through_memory(name)
+            case 1:
+                divisor = ABI_NAMES[self.rng.choice([other for other in POOL if other != register])]
+                lines += [f"addi {divisor}, zero, 1", f"divu {name}, {name}, {divisor}"]
+            case _:
+                pass
+        return lines
+
     def arithmetic(self, keep: Collection[int] = (), group: Group | None = None) -> str:
         """A random instruction that changes nothing but its destination."""
         insn = self.deal(group) if group is not None else self.deal(*ARITHMETIC)

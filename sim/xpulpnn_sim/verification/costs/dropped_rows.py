@@ -1,4 +1,4 @@
-"""Cycle costs of instructions that wait and are then dropped: nothing but the branch counts."""
+"""Cycle costs of instructions that a taken branch drops while they wait or jump: nothing but the branch counts."""
 
 from collections.abc import Iterator
 
@@ -9,12 +9,18 @@ from xpulpnn_sim.verification.costs.measurement import CostRow
 
 
 def dropped_rows(config: CoreConfig) -> Iterator[CostRow]:
-    """Taken branches over what waits for the value loaded by the instruction before them."""
+    """Taken branches over jumps, and over what waits for the value loaded by the instruction before them."""
     waiting = {"jalr": "jalr zero, 0(a0)"}
     if config.requantise_exact:
         waiting["pv.rqxu.b"] = "pv.rqxu.b a3, a0, a2, 1"
+    jumps = {"jal": "jal zero, 77f", "jalr": "jalr zero, 0(a1)"}
     branch = {Cost.TAKEN_BRANCH.cause: Cost.TAKEN_BRANCH.cycles}
     for name, text in waiting.items():
         code = f"lw a0, 0(a1)\n beq zero, zero, 77f\n {text}\n 77: addi zero, zero, 0"
         group = "taken branch over what waits for a loaded value: overhead"
         yield CostRow(group, name, code, branch, setup=f"li a1, 0x{WINDOW:x}", is_extra=True)
+    for name, text in jumps.items():
+        code = f"beq zero, zero, 77f\n {text}\n 77: addi zero, zero, 0"
+        yield CostRow(
+            "taken branch over a jump: overhead", name, code, branch, setup=f"li a1, 0x{WINDOW:x}", is_extra=True
+        )

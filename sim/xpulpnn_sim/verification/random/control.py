@@ -38,21 +38,6 @@ class Context:
     depth: int = 0  # number of enclosing blocks
 
 
-def _constant(draw: Draw, register: int, value: int) -> list[str]:
-    """Lines that put ``value`` into a register: at once, through memory, or as a quotient."""
-    name = ABI_NAMES[register]
-    lines = [f"li {name}, {value}"]
-    match draw.rng.randrange(5):
-        case 0:
-            lines += draw.through_memory(name)
-        case 1:
-            divisor = ABI_NAMES[draw.rng.choice([other for other in POOL if other != register])]
-            lines += [f"addi {divisor}, zero, 1", f"divu {name}, {name}, {divisor}"]
-        case _:
-            pass
-    return lines
-
-
 class ControlBlocks:
     """Writes random blocks."""
 
@@ -174,6 +159,9 @@ class ControlBlocks:
     def _branch(self, context: Context) -> ProgramBlock:
         target = self._draw.label("over")
         children = (*self._first(context), *self.blocks(context, self._rng.choice((0, 1, 1, 1, 2, 3))))
+        if not children and self._draw.config.performance_counters:
+            # counters must leave out a jump that a taken branch drops
+            children = (ProgramBlock("jump", (self._jump_to(target, context),)),)
         return ProgramBlock("branch", tuple(self._condition(target, total_bytes(children))), children, (f"{target}:",))
 
     def _exit(self, context: Context) -> ProgramBlock | None:
@@ -215,6 +203,11 @@ class ControlBlocks:
         if reach < _SHORT_JUMP and self._draw.chance(0.5):
             return [f"c.j{'al' if RA in context.links and self._draw.chance(0.5) else ''} {target}"]
         return [f"jal {ABI_NAMES[link]}, {target}"]
+
+    def _jump_to(self, target: str, context: Context) -> str:
+        """One instruction that jumps to a near ``target``."""
+        jumps = (f"jal {ABI_NAMES[self._draw.destination()]}, {target}", f"c.j {target}")
+        return self._rng.choice((*jumps, f"c.jal {target}") if RA in context.links else jumps)
 
     def _subroutine(self, context: Context) -> ProgramBlock | None:
         if not context.links:
@@ -308,8 +301,7 @@ class ControlBlocks:
                 *before, last = self._condition(after, _LONGEST_BODY)
                 return tuple(ProgramBlock("condition", (line,)) for line in before), last
             case 3:
-                jumps = (f"jal {ABI_NAMES[draw.destination()]}, {after}", f"c.j {after}")
-                return (), rng.choice((*jumps, f"c.jal {after}") if RA in context.links else jumps)
+                return (), self._jump_to(after, context)
             case 4:
                 return (), self.system.trap().head[0]
             case 5:
@@ -357,7 +349,7 @@ class ControlBlocks:
 
     def _plain_setup(self, number: int, count: int, end: str) -> list[str]:
         register = self._rng.choice((SCRATCH, *POOL))
-        return [*_constant(self._draw, register, count), f"lp.setup {number}, {ABI_NAMES[register]}, {end}"]
+        return [*self._draw.constant(register, count), f"lp.setup {number}, {ABI_NAMES[register]}, {end}"]
 
     def _setup(self, number: int, count: int, start: str, end: str, size: int) -> tuple[str, ...]:
         draw, rng = self._draw, self._rng
@@ -374,7 +366,7 @@ class ControlBlocks:
         if not by_csr and fits and draw.chance(0.5):
             lines.append(f"lp.counti {number}, {count}")
         else:
-            lines += _constant(draw, register, count)
+            lines += draw.constant(register, count)
             write = (
                 f"csrrw {ABI_NAMES[self._draw.destination()]}, lpcount{number}, " if by_csr else f"lp.count {number}, "
             )

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, NN_GROUPS, ZERO_CSRS, CsrAccess, CsrGroup
-from xpulpnn.isa.machine import HALF_BYTES, TEXT_BASE, WORD_BYTES
+from xpulpnn.isa.machine import HALF_BYTES, TEXT_BASE, WORD_BYTES, XLEN
 from xpulpnn_sim.reference.bare.draw import Draw, Group
 from xpulpnn_sim.reference.bare.layout import FAILING, POOL, SCRATCH, SECOND_TABLE, UNFETCHED
 from xpulpnn_sim.reference.bare.program import ProgramBlock
@@ -18,6 +18,7 @@ _READABLE = tuple(csr for csr in CSRS if csr.group is CsrGroup.BASE and csr not 
 _COUNTS = ("lpcount0", "lpcount1")
 _NEAR_CHANCE, _NEAR = 0.3, 500  # how often counters start near their largest value, and how near
 _READ_CHANCE, _MOST_READ = 0.5, 6  # how often performance counters are read instead, and how many at a time
+_SWITCH_CHANCE = 0.3  # how often some of them stand still before that
 _PERFORMANCE = tuple(csr for csr in CSRS if csr.group is CsrGroup.PERFORMANCE)
 _ADDRESSES = 1 << 12
 _CLEARS = ("csrrc", "csrrci")
@@ -45,7 +46,9 @@ class SystemBlocks:
         # stay for ever
         draw, rng = self._draw, self._rng
         if draw.config.performance_counters and not last and draw.chance(_READ_CHANCE):
-            return self.read_counters(rng.randrange(1, _MOST_READ))
+            return (
+                self.count_some() if draw.chance(_SWITCH_CHANCE) else self.read_counters(rng.randrange(1, _MOST_READ))
+            )
         insn = draw.deal(Group.CSR)
         values = draw.values(insn)
         source = "zimm5" if "zimm5" in values else "rs1"
@@ -106,6 +109,19 @@ class SystemBlocks:
         if self._draw.chance(_NEAR_CHANCE):
             lines += (f"addi {_X6}, zero, {-rng.randrange(1, _NEAR)}", f"csrrw zero, pccrall, {_X6}")
         return ProgramBlock("counters", lines)
+
+    def count_some(self) -> ProgramBlock:
+        """Some performance counters stand still for a few instructions, or all do; most count again behind them."""
+        draw, rng = self._draw, self._rng
+        enables, mode = (ABI_NAMES[draw.destination()] for _ in range(2))
+        lines = (
+            f"li {_X6}, 0x{rng.getrandbits(XLEN):x}",
+            f"{rng.choice(('csrrw', 'csrrs', 'csrrc'))} {enables}, pcer, {_X6}",
+            f"csrrwi {mode}, pcmr, {rng.randrange(4)}",
+        )
+        between = tuple(ProgramBlock("between", (draw.arithmetic(),)) for _ in range(rng.randrange(6)))
+        reads = self.read_counters(rng.randrange(1, _MOST_READ))
+        return ProgramBlock("counters", lines, (*between, reads), self.count().head if draw.chance(0.8) else ())
 
     def read_counters(self, number: int = len(_PERFORMANCE)) -> ProgramBlock:
         """Some performance counters are read, others each time, and what controls them; or all."""
