@@ -1,0 +1,107 @@
+"""Raw accesses by JTAG to programs on the compiled designs: cores that halt together, and hostile debuggers."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from random import Random
+
+import pytest
+from tests.jtag import Jtag
+
+from xpulpnn.isa.csr import CSR_BY_NAME
+from xpulpnn.isa.debug import Control, Status
+from xpulpnn_sim.reference.programs.elf import load
+
+pytestmark = [pytest.mark.cosim, pytest.mark.flow]
+
+XPULPNN = (sys.executable, "-m", "xpulpnn_sim")
+MCYCLE, DPC = CSR_BY_NAME["mcycle"].address, CSR_BY_NAME["dpc"].address
+TOGETHER = 10  # cycles within which all cores are in debug mode
+LONG = "XPULPNN_DEBUG_TESTS" in os.environ
+
+BARRIERS = """
+#include <xp_team.h>
+volatile unsigned rounds[XP_CORES], total, wrong, enough;
+static volatile unsigned last;
+static void work(void *argument) {
+    (void)argument;
+    unsigned mine = xp_core(), round = 0;
+    do {
+        rounds[mine] = ++round;
+        for (volatile unsigned wait = 0; wait < 3 * mine; ++wait) {
+        }
+        xp_critical_enter();
+        ++total;
+        xp_critical_exit();
+        if (mine == 0)
+            last = enough;
+        xp_barrier();
+        for (unsigned core = 0; core < XP_CORES; ++core)
+            wrong += rounds[core] != round;
+        xp_barrier();
+    } while (!last);
+}
+int main(void) {
+    xp_fork(0, work, 0);
+    return wrong != 0 || total != XP_CORES * rounds[0];
+}
+"""
+
+
+@contextmanager
+def served(program, *options):
+    """A program that runs, its process and a way to the port at which it serves a debugger."""
+    line = [*XPULPNN, "run", str(program), "--jtag", "0", *options]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+        try:
+            for text in run.stdout:
+                if found := re.search(r"served at port (\d+)", text):
+                    yield run, int(found[1])
+                    break
+        finally:
+            run.kill()
+
+
+def compiled(source, folder, *options):
+    if shutil.which("riscv64-unknown-elf-gcc") is None:
+        pytest.skip("riscv64-unknown-elf-gcc is not installed")
+    (folder / "program.c").write_text(source)
+    program = folder / "program.elf"
+    subprocess.run([*XPULPNN, "cc", folder / "program.c", *options, "-o", program], check=True, capture_output=True)
+    return program, load(program).symbols
+
+
+@pytest.mark.parametrize("cores", [2, pytest.param(8, marks=pytest.mark.skipif(not LONG, reason="by hand"))])
+def test_cores_at_barriers_halt_together_and_go_on(cores, tmp_path):
+    options = ("--preset", "cluster2", "--cores", str(cores))
+    program, symbols = compiled(BARRIERS, tmp_path, *options)
+    everybody, rng, places, spreads = (1 << cores) - 1, Random(1), set(), []
+    with served(program, *options) as (run, port):
+        jtag = Jtag(port)
+        jtag.activate()
+        for number in range(60 if LONG else 6):
+            # cores that a reset has started together count the same cycles until they halt
+            together = number % 2 == 0
+            if together:
+                jtag.control(Control.NDMRESET)
+                jtag.control(0)
+            jtag.idle(rng.randrange(2000))
+            jtag.control(Control.HALTREQ, harts=everybody)
+            jtag.wait(Status.HALTED)
+            cycles = []
+            for core in range(cores):
+                jtag.control(0, core)
+                cycles.append(jtag.csr(MCYCLE))
+                places.add(jtag.csr(DPC))
+            spreads += [max(cycles) - min(cycles)] * together
+            jtag.control(Control.RESUMEREQ, harts=everybody)
+            jtag.wait(Status.RESUMEACK)
+        jtag.store(symbols["enough"], 1)
+        jtag.close()
+        assert run.wait(60) == 0, run.stdout.read()
+    print(f"cycles between the first core in debug mode and the last: {spreads}")
+    assert len(places) > 3
+    assert max(spreads) <= TOGETHER, spreads
