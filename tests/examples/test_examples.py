@@ -53,6 +53,14 @@ def test_intrinsics(tmp_path):
     assert on_simulator.output.endswith(b" 0 wrong\n")
 
 
+def test_scheduler(tmp_path, capsys):
+    elf = str(tmp_path / "scheduler.elf")
+    options = ["--preset", "cluster2", "--set", "nn_csrs=true", "--cores", "2"]
+    assert main(["cc", "--compiler", "zig", str(EXAMPLES / "scheduler/scheduler.c"), *options, "-o", elf]) == 0
+    assert main(["iss", elf, *options]) == 0
+    assert re.search(r"\d+ results of 6 tasks, \d+ switches of core 0, 0 wrong", capsys.readouterr().out)
+
+
 @pytest.mark.cosim
 def test_kernel_library(tmp_path):
     printed = printed_by("kernel_library/network.py", "-o", str(tmp_path))
