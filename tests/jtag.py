@@ -30,6 +30,7 @@ class Jtag:
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("localhost", port))
+        self._socket.sendall(b"r")
         self._instruction: int | None = None
         self._clock((1, 0) for _ in range(6))
         self._clock([(0, 0)])
@@ -51,6 +52,14 @@ class Jtag:
     def disturb(self, rng: Random, count: int) -> None:
         """Levels and resets at random, never read back."""
         self._socket.sendall(bytes(rng.choices(b"01234567rstu", [9] * 8 + [1] * 4, k=count)))
+
+    def break_off(self, rng: Random) -> None:
+        """Begin to write dmcontrol, with a request to halt, and leave before the last bit."""
+        self.scan(TapRegister.DMI, 0, _ADDRESS + DMI_ADDRESS_BITS)
+        word = DmiOp.WRITE | (Control.HALTREQ | Control.DMACTIVE) << _OP | DmReg.DMCONTROL << _ADDRESS
+        self._clock((tms, 0) for tms in (1, 0, 0))
+        self._clock((0, word >> at & 1) for at in range(rng.randrange(_ADDRESS + DMI_ADDRESS_BITS)))
+        self.close(orderly=False)
 
     def _clock(self, levels, *, reads: bool = False) -> int:
         """Clock TCK with levels of TMS and TDI; returns what TDO was, first bit lowest."""

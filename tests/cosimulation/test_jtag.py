@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from random import Random
 
@@ -12,13 +13,14 @@ import pytest
 from tests.jtag import Jtag
 
 from xpulpnn.isa.csr import CSR_BY_NAME
-from xpulpnn.isa.debug import Control, Status
+from xpulpnn.isa.debug import IDCODE, Control, DmReg, Status, TapRegister
 from xpulpnn_sim.reference.programs.elf import load
 
 pytestmark = [pytest.mark.cosim, pytest.mark.flow]
 
 XPULPNN = (sys.executable, "-m", "xpulpnn_sim")
 MCYCLE, DPC = CSR_BY_NAME["mcycle"].address, CSR_BY_NAME["dpc"].address
+HOSTILE_S = 600  # seconds of a long run
 TOGETHER = 10  # cycles within which all cores are in debug mode
 LONG = "XPULPNN_DEBUG_TESTS" in os.environ
 
@@ -74,9 +76,12 @@ def compiled(source, folder, *options):
     return program, load(program).symbols
 
 
-@pytest.mark.parametrize("cores", [2, pytest.param(8, marks=pytest.mark.skipif(not LONG, reason="by hand"))])
-def test_cores_at_barriers_halt_together_and_go_on(cores, tmp_path):
-    options = ("--preset", "cluster2", "--cores", str(cores))
+@pytest.mark.parametrize(
+    ("preset", "cores"),
+    [("cluster-ri5cy", 2), pytest.param("cluster2", 8, marks=pytest.mark.skipif(not LONG, reason="by hand"))],
+)
+def test_cores_at_barriers_halt_together_and_go_on(preset, cores, tmp_path):
+    options = ("--preset", preset, "--cores", str(cores))
     program, symbols = compiled(BARRIERS, tmp_path, *options)
     everybody, rng, places, spreads = (1 << cores) - 1, Random(1), set(), []
     with served(program, *options) as (run, port):
@@ -105,3 +110,34 @@ def test_cores_at_barriers_halt_together_and_go_on(cores, tmp_path):
     print(f"cycles between the first core in debug mode and the last: {spreads}")
     assert len(places) > 3
     assert max(spreads) <= TOGETHER, spreads
+
+
+def test_hostile_debuggers_change_nothing(tmp_path):
+    options = ("--preset", "ri5cy")
+    program, symbols = compiled(BARRIERS, tmp_path, *options)
+    rng, begun, orderly, halted = Random(2), time.monotonic(), 0, 0
+    with served(program, *options) as (run, port):
+        while orderly < 8 or (LONG and time.monotonic() < begun + HOSTILE_S):
+            jtag = Jtag(port)
+            if rng.random() < 0.5:
+                jtag.break_off(rng)
+                continue
+            jtag.disturb(rng, rng.randrange(4000))
+            jtag.close(orderly=rng.random() < 0.5)
+            jtag = Jtag(port)
+            assert jtag.scan(TapRegister.IDCODE, 0, 32) == IDCODE
+            # bits at random may be a request to halt, or a reset
+            jtag.activate()
+            if jtag.read(DmReg.DMSTATUS) >> Status.HALTED & 1:
+                halted += 1
+                jtag.control(Control.RESUMEREQ, 0)
+                jtag.wait(Status.RESUMEACK)
+            jtag.write(DmReg.DMCONTROL, 0)
+            jtag.close(orderly=rng.random() < 0.5)
+            orderly += 1
+        jtag = Jtag(port)
+        jtag.activate()
+        jtag.store(symbols["enough"], 1)
+        jtag.close()
+        assert run.wait(60) == 0, run.stdout.read()
+    print(f"{orderly} debuggers, {halted} found the core halted")
