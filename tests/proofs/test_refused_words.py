@@ -7,7 +7,7 @@ from xpulpnn_sim.cli.main import execute_command
 
 REFUSED = [
     ("equivalence emitter --top alu", 'Invalid value "alu" for --top'),
-    ("prove cluster dma", 'Invalid value "dma" for PARTS. Choose from: "arbiter", "event-unit".'),
+    ("prove cluster dma", 'Invalid value "dma" for PARTS. Choose from: "arbiter", "event-unit", "debug".'),
     ("prove cluster --preset ri5cy", 'Invalid value "ri5cy" for --preset. Choose from: "cluster", '),
     ("prove units --preset ri5cy --formats n", "--formats must be a list out of h,b, not n"),
     ("prove units --method hope", "--method must be a list out of algebra,sat,exhaustive,random, not hope"),

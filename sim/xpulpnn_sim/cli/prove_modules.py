@@ -13,8 +13,8 @@ from xpulpnn.verilog import Reset
 from xpulpnn_sim.cli.common import finish, progress_bar, table, tell
 from xpulpnn_sim.cli.configurations import Configuration, Settings
 from xpulpnn_sim.cli.options import Json, Seconds, Timeout, Words, arguments, command
-from xpulpnn_sim.proofs.cluster.cluster import PARTS
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
+from xpulpnn_sim.proofs.cluster.parts import PARTS
 from xpulpnn_sim.proofs.emitter.emission import (
     EmissionOutcome,
     EmissionSource,
@@ -38,7 +38,7 @@ class ClusterProofOptions(Settings, Timeout, Json):
         default=(), kw_only=False
     )
     """Parts of the cluster (default all): the arbiter of a bank, in all kinds; the event unit's mutex and barrier, and
-    its part for each core."""
+    its part for each core; debugging."""
     preset: Annotated[str, Parameter(choices=tuple(CLUSTER_PRESETS), metavar="NAME")] = "cluster"
     """Configuration to start from."""
     timeout: Seconds = 120.0

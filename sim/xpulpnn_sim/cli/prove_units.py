@@ -18,7 +18,7 @@ from xpulpnn_sim.cli.common import finish, progress_bar, table, tell
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import Json, Seconds, Timeout, Words, arguments, command, listed
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
-from xpulpnn_sim.proofs.cluster.cluster import PARTS
+from xpulpnn_sim.proofs.cluster.parts import PARTS
 from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
 from xpulpnn_sim.proofs.units.cluster_parts import broken_promises, promises
 from xpulpnn_sim.proofs.units.decoder import COMPRESSED, DECODER

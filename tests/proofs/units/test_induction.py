@@ -11,8 +11,9 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli import prove_modules
 from xpulpnn_sim.cli.main import execute_command
-from xpulpnn_sim.proofs.cluster.cluster import PARTS, ArbiterClaims
+from xpulpnn_sim.proofs.cluster.cluster import ArbiterClaims
 from xpulpnn_sim.proofs.cluster.obligation import PROVED, REFUTED, Obligation
+from xpulpnn_sim.proofs.cluster.parts import PARTS
 from xpulpnn_sim.proofs.units.cluster_parts import Finding, prove_by_induction
 from xpulpnn_sim.proofs.units.unit_proof import UNDECIDED
 
@@ -38,7 +39,7 @@ def test_claims_hold(obligation):
 
 COMPLETE = "(state__status == state__trigger_mask)"
 NEXT = "(state__status & ~{2{complete}}) | own | (named_by_1 | named_by_0)"
-CORE, BARRIER, MUTEX, QUEUE = OBLIGATIONS[-4:]
+CORE, BARRIER, MUTEX, QUEUE, WAY, BUS, HALTS = OBLIGATIONS[-7:]
 COUNTER, STRICT = ArbiterClaims(4, "counter"), ArbiterClaims(4, "strict")
 FAULTS = {
     "two are granted, the counter stands still": (
@@ -93,6 +94,32 @@ FAULTS = {
         ("pushing & (-pushing)", "pushing", "one"),
         ("popping[0] & here_0", "popping[0]", "waits"),
         ("place_0 <= place_0 + 2'h1", "place_0 <= place_0 + {1'h0, mine_1}", "passes"),
+    ),
+    "a way asks both places, in the wrong half, too early, counts no answers, loses some": (
+        WAY,
+        ("hart__req & ~to_debug & free", "hart__req & free", "one"),
+        ("hart__addr[31:12] == 20'h1a110", "hart__addr[31:13] == 19'hd088", "right"),
+        ("(to_debug == last)", "1'b1", "ordered"),
+        (" - {2'h0, hart__rvalid}", "", "counted"),
+        ("last ? debug__rvalid : others__rvalid", "last ? others__rvalid : debug__rvalid", "passed"),
+    ),
+    "the bus is asked for another address, before the answer, in spite of an error, which is not told": (
+        BUS,
+        ("(access__addr == 7'h39) & ~busy) address", "(access__addr == 7'h39)) address", "steady"),
+        ("if (busy_value == BUS_STATE_REQUESTED) bus__req", "if (busy_value != BUS_STATE_IDLE) bus__req", "alone"),
+        ("GRANTED: if (bus__rvalid) busy_value", "GRANTED: if (bus__rvalid & ~bus__err) busy_value", "busy"),
+        ("& ~busy_error & (error == 3'h0)", "& ~busy_error", "silent"),
+        ("if (bus__rvalid & bus__err) error", "if (bus__rvalid & bus__err & ~bus__we) error", "told"),
+    ),
+    "a core that is to halt waits on, what is broken off is forgotten, or is not triggered by others": (
+        HALTS,
+        ("port__rvalid <= 1'b1", "port__rvalid <= ~debug_mode", "ends"),
+        ("if (waited_at_condition_2) kept <= 1'b1", "if (aborted) kept <= waits_for == WAIT_EVENT", "remembered"),
+        ("repeats_part & ~debug_mode", "repeats_part", "all"),
+    ),
+    "a barrier is triggered twice": (
+        HALTS,
+        ("repeats ? 1'b0 : own & ~port__we", "repeats ? own & port__addr[2] : own & ~port__we", "once"),
     ),
 }
 

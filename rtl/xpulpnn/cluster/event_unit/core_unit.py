@@ -142,8 +142,8 @@ class CoreUnit(Component):
         with m.If(~self.debug_mode):
             with m.If(own & for_events(begins)):
                 m.d.sync += [where.eq(self.access.offset), kept.eq(0)]
-            with m.Elif(aborted):
-                m.d.sync += kept.eq(for_events(wait))
+            with m.Elif(aborted & for_events(wait)):
+                m.d.sync += kept.eq(1)
 
     def _barrier_registers(self, active):
         found = {}

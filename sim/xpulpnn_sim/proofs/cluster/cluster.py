@@ -1,9 +1,6 @@
 # amaranth: UnusedElaboratable=no
 """Everything that is proved of a cluster's parts."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import get_args
-
 from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.lib.wiring import In
 from amaranth.utils import ceil_log2
@@ -14,7 +11,6 @@ from xpulpnn.cluster.event_unit.dispatch import Dispatch
 from xpulpnn.cluster.event_unit.mutex import MutexUnit
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.config import Arbiter as ArbiterKind
-from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import BARRIER_BYTES, BLOCK_BYTES, Barrier, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
@@ -50,7 +46,7 @@ class CoreUnitClaims(Obligation):
         events_asked, clears, plain = Signal(), Signal(), Signal()
         loads = Signal()
         m.d.comb += [granted.eq(port.req & port.gnt), loads.eq(granted & ~port.we)]
-        offset = _offset(port)
+        offset = offset_of(port)
         # of the access that was granted last
         with m.If(granted):
             m.d.sync += [
@@ -114,7 +110,7 @@ class CoreUnitClaims(Obligation):
     def _store(self, m, register):
         port, shared = self.unit.port, self.unit.shared
         own = port.req & port.gnt
-        offset = Mux(own, _offset(port), shared.offset)
+        offset = Mux(own, offset_of(port), shared.offset)
         stores = Mux(own, port.we, shared.valid & shared.write)
         return stores & (offset == register), Mux(own, port.wdata, shared.wdata)
 
@@ -139,8 +135,8 @@ class CoreUnitClaims(Obligation):
         return mutexes | (offset == EventRegister.DISPATCH_FIFO)
 
 
-def _offset(port):
-    """Within the private view, of an aligned address."""
+def offset_of(port):
+    """Offset within the private view, of an aligned address."""
     return Cat(Const(0, ceil_log2(WORD_BYTES)), port.addr[ceil_log2(WORD_BYTES) : ceil_log2(BLOCK_BYTES)])
 
 
@@ -320,17 +316,3 @@ class MutexClaims(Obligation):
             self.served.eq(served),
             self.free.eq(self.locked == owned),
         ]
-
-
-def _arbiters(config: ClusterConfig) -> list[Obligation]:
-    cores, others = config.cores, config.masters - config.cores
-    sizes = {cores, others} if config.dma_priority == "low" and others else {config.masters}
-    return [ArbiterClaims(inputs, kind) for kind in get_args(ArbiterKind) for inputs in sorted(sizes) if inputs > 1]
-
-
-def _event_unit(config: ClusterConfig) -> list[Obligation]:
-    return [claims(config) for claims in (CoreUnitClaims, BarrierClaims, MutexClaims, DispatchClaims)]
-
-
-PARTS: Mapping[str, Callable[[ClusterConfig], Sequence[Obligation]]] = {"arbiter": _arbiters, "event-unit": _event_unit}
-"""Claims about each part: the arbiters of a bank, of all kinds in the sizes there are, and the event unit."""

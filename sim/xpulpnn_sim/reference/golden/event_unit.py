@@ -245,7 +245,7 @@ class EventUnitModel:
     @staticmethod
     def _break_off(core: _Core, in_debug: bool) -> None:
         if not in_debug:
-            core.kept = core.waits == "event"
+            core.kept |= core.waits == "event"
         core.waits = ""
 
     def _load(self, number: int, access: Access, in_debug: bool) -> None:

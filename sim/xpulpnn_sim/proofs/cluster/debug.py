@@ -1,0 +1,155 @@
+# amaranth: UnusedElaboratable=no
+"""What is proved of debugging: the way to the debug module's memory, its system bus, and cores that wait and halt."""
+
+from dataclasses import replace
+
+from amaranth.hdl import Mux, Signal
+from amaranth.lib.wiring import In
+
+from xpulpnn.cluster.event_unit.core_unit import CoreUnit, Wait
+from xpulpnn.component import signals
+from xpulpnn.config import ClusterConfig
+from xpulpnn.core.obi import InstructionPortSignature
+from xpulpnn.debug.config import DebugConfig
+from xpulpnn.debug.port_demux import PortDemux
+from xpulpnn.debug.system_bus import BusState, SystemBus
+from xpulpnn.isa.debug import DEBUG_BYTES, SBERROR_BITS, SbError
+from xpulpnn.isa.machine import XLEN
+from xpulpnn_sim.proofs.cluster.cluster import CoreUnitClaims, offset_of
+from xpulpnn_sim.proofs.cluster.obligation import Obligation
+
+_PLACES = 2
+_MOST = 7  # accesses that a way keeps under way
+
+_WAY_CLAIMS = {
+    "one": "at most one place is asked, and only for what the hart asks",
+    "right": "it is the one that the address belongs to",
+    "ordered": "a place is asked while the other owes no answer",
+    "counted": "the accesses under way are those granted and not answered, of one place",
+    "passed": "the hart gets every answer, and no other",
+}
+
+
+class WayClaims(Obligation):
+    """A way to the debug module's memory or elsewhere, and counts of the answers that each place owes."""
+
+    def __init__(self):
+        ports = {"req": In(1), "addr": In(XLEN), "gnt": In(_PLACES), "rvalid": In(_PLACES)}
+        registers = {"under_way": ("under_way", 3), "last": ("last", 1)}
+        unit = PortDemux(DebugConfig(), InstructionPortSignature())
+        super().__init__("way to the debug module's memory", unit, _WAY_CLAIMS, registers, ports=ports)
+
+    def claim(self, m):
+        """Build the counts and the claims; places answer only what they owe."""
+        hart, places = self.unit.hart, (self.unit.debug, self.unit.others)
+        owed = [Signal(range(_MOST + 1), name=f"owed_{number}") for number in range(_PLACES)]
+        m.d.comb += [hart.req.eq(self.req), hart.addr.eq(self.addr)]
+        for number, (place, count) in enumerate(zip(places, owed, strict=True)):
+            m.d.comb += [place.gnt.eq(self.gnt[number]), place.rvalid.eq(self.rvalid[number] & (count != 0))]
+            m.d.sync += count.eq(count + (place.req & place.gnt) - place.rvalid)
+        (debug, others), (first, second) = places, owed
+        inside = self.addr[DEBUG_BYTES.bit_length() - 1 :] == self.unit.config.base // DEBUG_BYTES
+        m.d.comb += [
+            self.one.eq(~(debug.req & others.req) & (hart.req | ~(debug.req | others.req))),
+            self.right.eq((~debug.req | inside) & (~others.req | ~inside)),
+            self.ordered.eq((~debug.req | (second == 0)) & (~others.req | (first == 0))),
+            self.counted.eq((self.under_way == first + second) & (Mux(self.last, second, first) == 0)),
+            self.passed.eq(hart.rvalid == (debug.rvalid | others.rvalid)),
+        ]
+
+
+_BUS_CLAIMS = {
+    "steady": "a request stays as it is until it is granted",
+    "alone": "nothing is requested while an answer is owed",
+    "busy": "an access is under way until it is answered",
+    "silent": "nothing is requested while an error stands",
+    "told": "an access that fails sets the error",
+}
+
+
+class SystemBusClaims(Obligation):
+    """The debug module's access to the system's bus, and a record of its request and of the answer that is owed."""
+
+    def __init__(self):
+        registers = {"state": ("busy_value", 2), "error": ("error", SBERROR_BITS)}
+        super().__init__("system bus of the debug module", SystemBus(), _BUS_CLAIMS, registers)
+
+    def claim(self, m):
+        """Build the record and the claims."""
+        bus = self.unit.bus
+        owed, waits, failed = signals(1, "owed request_waits has_failed")
+        steady = ~waits | bus.req
+        for name in ("addr", "we", "be", "wdata"):
+            port = getattr(bus, name)
+            before = Signal.like(port, name=f"before_{name}")
+            m.d.sync += before.eq(port)
+            steady &= ~waits | (port == before)
+        granted = bus.req & bus.gnt
+        m.d.sync += [
+            waits.eq(bus.req & ~bus.gnt & ~self.unit.reset),
+            owed.eq((granted | owed & ~bus.rvalid) & ~self.unit.reset),
+            failed.eq(owed & bus.rvalid & bus.err),
+        ]
+        m.d.comb += [
+            self.steady.eq(steady),
+            self.alone.eq(~(bus.req & owed)),
+            self.busy.eq(((self.state == BusState.GRANTED) == owed) & (self.state <= BusState.GRANTED.value)),
+            self.silent.eq((self.state == BusState.IDLE) | (self.error == SbError.NONE)),
+            self.told.eq(~failed | (self.error == SbError.BAD_ADDRESS)),
+        ]
+
+
+_HALT_CLAIMS = {
+    "ends": "an access that waits is answered in the cycle after the core is to halt",
+    "remembered": "a load that waited for events and was broken off is remembered until the next such load",
+    "once": "that load triggers nothing if it is the same",
+    "all": "every other load is told to what it may trigger",
+}
+
+
+class HaltClaims(CoreUnitClaims):
+    """A core's part of the event unit with debug mode, and a record of the access that was broken off."""
+
+    def __init__(self, config):
+        self.config = config
+        registers = {"waits_for": ("waits_for", 3), "kept": ("kept", 1), "waited_at": ("waited_at", 10)}
+        title = f"halts of a core in the event unit, {config.cores} cores"
+        Obligation.__init__(self, title, CoreUnit(config), _HALT_CLAIMS, registers)
+
+    def claim(self, m):
+        """Build the record and the claims."""
+        unit, port = self.unit, self.unit.port
+        offset = offset_of(port)
+        loads, asks, due, breaks, again, stays = signals(1, "loads asks due breaks again stays")
+        due, breaks, again, stays = (
+            Signal(name="due"),
+            Signal(name="breaks"),
+            Signal(name="again"),
+            Signal(name="stays"),
+        )
+        where = Signal.like(offset, name="where")
+        m.d.comb += [
+            loads.eq(port.req & port.gnt & ~port.we),
+            asks.eq(loads & (self._waiting(offset) | self._clearing(offset)) & ~unit.debug_mode),
+            again.eq(stays | breaks & port.rvalid & port.err),
+        ]
+        for_events = (self.waits_for == Wait.EVENT) | (self.waits_for == Wait.EVENT_CLEAR)
+        m.d.sync += [
+            due.eq((self.waits_for != Wait.NONE) & unit.halt),
+            breaks.eq(for_events & unit.halt & ~unit.debug_mode),
+            stays.eq(again & ~asks),
+        ]
+        with m.If(asks):
+            m.d.sync += where.eq(offset)
+        repeats = asks & again & (offset == where)
+        m.d.comb += [
+            self.ends.eq(~due | port.rvalid),
+            self.remembered.eq((self.kept == again) & (self.waited_at == where)),
+            self.once.eq(~(repeats & unit.access.read)),
+            self.all.eq(~loads | repeats | unit.access.read),
+        ]
+
+
+def debug_obligations(config: ClusterConfig) -> list[Obligation]:
+    """The claims about debugging of a cluster."""
+    return [WayClaims(), SystemBusClaims(), HaltClaims(replace(config, core=replace(config.core, debug=True)))]
