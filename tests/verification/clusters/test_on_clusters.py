@@ -36,7 +36,7 @@ pytestmark = pytest.mark.cosim
 
 CONFIG = simulated(
     ClusterConfig(
-        core=preset("ri5cy"), cores=4, banks=8, tcdm_bytes=0x1_0000, icache_private=0, memories="ports", rvfi=True
+        core=preset("ri5cy"), cores=4, banks=8, tcdm_bytes=0x1_0000, icache_private=512, memories="ports", rvfi=True
     )
 )
 BUDGET = 2500
@@ -104,6 +104,7 @@ FAULTS = [
     (ClusterFault.TIMER_STEP, DIFFERENCE, "event"),
     (ClusterFault.ANY_MUTEX, DIFFERENCE, "event unit: the access of offset 0xc0"),
     (ClusterFault.DMA_ENDLESS, HANGS, "not finished after 40000 instructions"),
+    (ClusterFault.STALE_LINES, DIFFERENCE, "insn must be 0x"),
 ]
 
 
@@ -157,7 +158,7 @@ def test_a_test_set_that_marks_nothing_is_seen(library, monkeypatch):
     assert sum(BY_NAME["TAS"].forbidden(program.outcomes(result)).values()) > 50
 
 
-OPTIONS = ("--cores", "4", "--preset", "ri5cy", "--banks", "8", "--icache", "ideal", "--set", "tcdm_bytes=65536")
+OPTIONS = ("--cores", "4", "--preset", "ri5cy", "--banks", "8", "--icache", "512", "--set", "tcdm_bytes=65536")
 
 
 @pytest.fixture
@@ -174,7 +175,7 @@ def test_the_command(command, tmp_path, capfd):
     assert (found["differences"], found["failing_seeds"], found["complete"]) == (0, [], True)
     assert found["instructions"] >= 1000
     assert set(found["configurations"]) == {
-        "--cores 4 --preset ri5cy --banks 8 --icache ideal --arbiter counter --set tcdm_bytes=65536"
+        "--cores 4 --preset ri5cy --banks 8 --icache 512 --arbiter counter --set tcdm_bytes=65536"
     }
     assert "differences" in capfd.readouterr().out
 

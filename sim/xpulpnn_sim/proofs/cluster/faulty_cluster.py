@@ -45,6 +45,8 @@ class ClusterFault(IntEnum):
     """Mutex 0 is given to whoever waits, taken or not."""
     DMA_ENDLESS = 14
     """Identifiers of transfers look for ever as if these were under way."""
+    STALE_LINES = 15
+    """Instruction caches ignore that they are to forget their lines."""
 
 
 EVENT_FAULTS = ClusterFault.EARLY_BARRIER
@@ -112,6 +114,9 @@ class FaultyCluster(Cluster):
                 m.d.comb += self.banks[bank].req.eq(0)
         with m.If((fault == ClusterFault.TIMER_STEP) & m.submodules.timer.armed.any()):
             m.d.comb += m.submodules.event_unit.timer_events.eq(m.submodules.timer.armed)
+        if self.config.icache_private:
+            with m.If(fault == ClusterFault.STALE_LINES):
+                m.d.comb += m.submodules.icache.port.we.eq(0)
         if self.config.dma:
             self._dma_faults(m, fault, seldom)
         return m
