@@ -2,6 +2,8 @@
 #define CORE_MASK 31
 
     .section .loaded, "ax"
+    /* gp has no value yet */
+    .option norelax
     .globl loaded
 loaded:
     csrr t0, mhartid

@@ -20,7 +20,7 @@ Isolation = Literal["none", "and", "register"]
 Adders = Literal["inferred", "carry-save"]
 Multiplier = Literal["inferred", "booth", "dot-product"]
 Shifter = Literal["inferred", "steps"]
-RegFileStorage = Literal["flip-flops", "array"]
+RegFileStorage = Literal["flip-flops", "array", "lut-ram"]
 Arbiter = Literal["counter", "strict", "fixed"]
 DmaPriority = Literal["low", "equal"]
 Memories = Literal["behavioural", "ports"]
@@ -117,7 +117,8 @@ class CoreConfig:
     #: shifter: Structure of the shifter: a shift per lane of every format, the format choosing among them; or one row
     #:   of multiplexers per power of two, partitioned for all formats.
     shifter: Shifter = "steps"
-    regfile: RegFileStorage = "flip-flops"  #: Storage of the general-purpose registers; the array is for simulators.
+    #: regfile: Storage of the general-purpose registers; ``array`` is for simulators, ``lut-ram`` for FPGAs.
+    regfile: RegFileStorage = "flip-flops"
     performance_counters: bool = False  #: Adds the PULP performance counters (guide, "Performance counters").
     #: debug: Debug mode after the RISC-V debug specification: halting, stepping and resuming by a debug module.
     debug: bool = field(default=False, metadata=IF_SET)

@@ -18,7 +18,9 @@ class RegFile(Component):
 
     def __init__(self, storage: RegFileStorage = "flip-flops", *, pairs: bool = False):
         # storage: A register each with its own write enable; or one array and, for the reset, a bit per register that
-        # tells whether it was written since. Both behave alike in every cycle; a simulator runs the array faster.
+        # tells whether it was written since; or memories with one write port each, as FPGAs have them in their LUTs,
+        # and a bit more per register that tells in whose memory it is. All behave alike in every cycle; a simulator
+        # runs the array fastest.
         # pairs: Whether port A can write two registers.
         ports = {
             #: rs1_addr, rs2_addr, rs3_addr: Register read.
@@ -44,10 +46,7 @@ class RegFile(Component):
         super().__init__(ports=ports)
 
     def _build(self, m):
-        if self.storage == "array":
-            self._array(m)
-        else:
-            self._flip_flops(m)
+        {"array": self._array, "lut-ram": self._lut_ram, "flip-flops": self._flip_flops}[self.storage](m)
 
     def _reads(self):
         return ((self.rs1_addr, self.rs1), (self.rs2_addr, self.rs2), (self.rs3_addr, self.rs3))
@@ -77,6 +76,36 @@ class RegFile(Component):
         for addr, value in self._reads():
             read = registers.read_port(domain="comb")
             m.d.comb += [read.addr.eq(addr), value.eq(Mux(written.bit_select(addr, 1), read.data, 0))]
+
+    def _lut_ram(self, m):
+        """Port B has a memory, port A one, or one for the even and one for the odd registers if it writes pairs."""
+        write_a, write_b = self.we_a & self.addr_a.any(), self.we_b & self.addr_b.any()
+        addr_a, place = self.addr_a, self.addr_a[1:]
+        memories = {"port_b": (write_b, self.addr_b, self.data_b)}
+        writes_a = write_a << addr_a
+        if self.pairs:
+            odd = write_a & (addr_a[0] | self.pair)
+            memories["even"] = write_a & ~addr_a[0], place, self.data_a
+            memories["odd"] = odd, place, Mux(self.pair, self.odd_a, self.data_a)
+            writes_a |= odd << Cat(Const(1), place)
+        else:
+            memories["port_a"] = write_a, addr_a, self.data_a
+        written, in_a = Signal(REGISTERS), Signal(REGISTERS)
+        writes_b = (write_b << self.addr_b)[:REGISTERS]
+        m.d.sync += [written.eq(written | writes_a | writes_b), in_a.eq((in_a | writes_a) & ~writes_b)]
+        ports = {}
+        for name, (enable, addr, value) in memories.items():
+            m.submodules[name] = memory = Memory(shape=len(value), depth=1 << len(addr), init=[])
+            write = memory.write_port()
+            m.d.comb += [write.addr.eq(addr), write.data.eq(value), write.en.eq(enable)]
+            ports[name] = [memory.read_port(domain="comb") for _ in self._reads()]
+            for port, (read_addr, _) in zip(ports[name], self._reads(), strict=True):
+                m.d.comb += port.addr.eq(read_addr if len(addr) == len(read_addr) else read_addr[1:])
+        for number, (addr, value) in enumerate(self._reads()):
+            read = {name: one[number].data for name, one in ports.items()}
+            of_a = Mux(addr[0], read["odd"], read["even"]) if self.pairs else read["port_a"]
+            newest = Mux(in_a.bit_select(addr, 1), of_a, read["port_b"])
+            m.d.comb += value.eq(Mux(written.bit_select(addr, 1), newest, 0))
 
     def _flip_flops(self, m):
         registers = {number: Signal(32, name=f"x{number}") for number in range(1, REGISTERS)}

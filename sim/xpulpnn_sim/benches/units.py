@@ -320,6 +320,8 @@ UNITS: Mapping[str, BenchedUnit] = {
     ),
     "regfile": _plain("storage", RegFile),
     "regfile-array": _plain("storage", lambda: RegFile("array")),
+    "regfile-lut-ram": _plain("storage", lambda: RegFile("lut-ram")),
+    "regfile-lut-ram-pairs": _plain("storage", lambda: RegFile("lut-ram", pairs=True), "icarus", pairs=True),
     "regfile-pairs": _plain("storage", lambda: RegFile(pairs=True), "icarus", pairs=True),
     "regfile-array-pairs": _plain("storage", lambda: RegFile("array", pairs=True), "verilator", pairs=True),
     "dotp-shared": _dotp(""),

@@ -1,12 +1,14 @@
 """``xpulpnn litex``: scripts of LiteX that know the CPUs of this project."""
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import field
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -14,6 +16,9 @@ from cyclopts import Parameter
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.options import arguments, command
 from xpulpnn_sim.tools.yosys import require_verilator
+
+_FLOW = ("yosys", "nextpnr-ecp5", "ecppack", "nextpnr-ice40", "icepack")
+"""Programs that LiteX calls for bitstreams, which the wheels have under other names."""
 
 _RUNNER = "xpulpnn_sim.publishing.litex"
 
@@ -49,4 +54,10 @@ def litex_command(options: LitexOptions) -> int:
     # LiteX compiles the model in one go: the wheel's rules name an option for precompiled headers that GCC lacks
     environment.setdefault("MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include")
     words = [sys.executable, "-m", _RUNNER, module, *options.words]
-    return subprocess.run(words, env=environment, check=False).returncode
+    with TemporaryDirectory() as folder:
+        for name in _FLOW:
+            found = shutil.which(f"yowasp-{name}", path=environment["PATH"])
+            if found is not None and shutil.which(name) is None:
+                (Path(folder) / name).symlink_to(found)
+        environment["PATH"] += os.pathsep + folder
+        return subprocess.run(words, env=environment, check=False).returncode

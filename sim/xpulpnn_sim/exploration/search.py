@@ -160,7 +160,7 @@ def structures(top: str, given: Mapping[str, str]) -> dict[str, list[str]]:
         for name, hint in hints
         if get_origin(hint) is Literal
         and name not in given
-        and name != "regfile"  # for simulators
+        and name != "regfile"  # for simulators and FPGAs
         and name in _OF_TOP.get(top, frozenset({name}))
     }
     if not found:

@@ -9,7 +9,7 @@ from litex.soc.cores.cpu import CPU, CPU_GCC_TRIPLE_RISCV32
 from litex.soc.interconnect import wishbone
 from migen import FSM, Cat, ClockSignal, If, Instance, NextState, ResetSignal, Signal
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.isa.cluster import CONTROL, Control
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn_sim.tools.files import write_text
@@ -18,6 +18,14 @@ from xpulpnn_sim.tools.tops import emit_top
 _PREFIX = "xpulpnn_"
 _STANDARD = "standard"
 _CACHE_BYTES = 4096
+
+
+def _for_fpga(core: CoreConfig) -> CoreConfig:
+    """The same core in structures for FPGAs, whose adders and DSP blocks beat ours."""
+    dotp = replace(core.dotp, adders="inferred")
+    return replace(core, dotp=dotp, regfile="lut-ram", multiplier="inferred", shifter="inferred")
+
+
 _FIRST_LINE = 16  # of the core, that is LiteX's line 0
 _OUT = ("adr", "dat_w", "sel", "cyc", "stb", "we", "cti", "bte")
 _IN = ("dat_r", "ack", "err")
@@ -106,11 +114,13 @@ class Xpulpnn(_Generated):
         """The core and its cache."""
         name = "xpulpnn2" if self.variant == _STANDARD else self.variant
         core = next(one for preset, one in PRESETS.items() if _word(preset) == name)
-        return ClusterConfig(core=core, icache_private=_CACHE_BYTES)
+        return ClusterConfig(core=_for_fpga(core), icache_private=_CACHE_BYTES)
 
 
 _CLUSTERS = {
-    _word(f"{name}-{cores}" if cores else name): replace(config, cores=cores or config.cores)
+    _word(f"{name}-{cores}" if cores else name): replace(
+        config, core=_for_fpga(config.core), cores=cores or config.cores
+    )
     for name, config in CLUSTER_PRESETS.items()
     for cores in (0, 1, 2, 4, 8, 16)
 }
