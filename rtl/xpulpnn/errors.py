@@ -8,6 +8,15 @@ class XpulpnnError(Exception):
     """Base of all errors the command line reports in one line."""
 
 
+def unreadable(path: object, error: OSError) -> str:
+    """Why a file cannot be read or written, in words."""
+    if isinstance(error, FileNotFoundError):
+        return f"{path} must be an existing file, and there is none of this name"
+    if isinstance(error, IsADirectoryError):
+        return f"{path} must be a file, not a folder"
+    return f"{path} cannot be used: {error.strerror}"
+
+
 class ConfigError(XpulpnnError):
     """A hardware configuration that cannot be built."""
 

@@ -30,17 +30,30 @@ FIELDS = {
 }
 
 BAD_INPUT = {
-    "no command": ([], "COMMAND must be given"),
     "unknown command": (["frobnicate"], 'Unknown command "frobnicate". Available commands: doctor, '),
     "unknown command of a group": (["prove", "riscv"], 'Invalid value "riscv" for PARTS. Choose from: '),
+    "a misspelt command": (["generat", "dotp"], 'Unknown command "generat". Did you mean "generate"?'),
+    "a misspelt command of a group": (["verify", "clustr"], 'Unknown command "clustr". Did you mean "cluster"?'),
+    "a misspelt proof": (["prove", "unit"], 'Unknown command "unit". Did you mean "units"?'),
+    "a misspelt option": (["iss", "a.elf", "--profle"], "Unknown option: --profle. Did you mean --profile?"),
+    "a misspelt preset": (["generate", "dotp", "--preset", "ri5y"], 'Did you mean "ri5cy"?'),
+    "a misspelt variant": (["cosim", "conv", "--variant", "nn_4x5"], ", not nn_4x5. Did you mean nn_4x4?"),
+    "a misspelt word of a list": (["library", "--kernel", "conv+linea"], ", not linea. Did you mean linear?"),
+    "a misspelt setting": (["generate", "dotp", "--set", "width=8"], ", not width. Did you mean widths?"),
+    "no whole number": (["run", "a.elf", "--max-cycles", "ten"], "--max-cycles must be a whole number, not ten"),
+    "no port": (["run", "a.elf", "--jtag", "99999"], 'Invalid value "99999" for --jtag. It must be 1 to 65535.'),
+    "no program": (["iss", "a.elf"], "a.elf must be an existing file, and there is none of this name"),
+    "a folder": (["iss", "."], ". must be a file, not a folder"),
+    "no network": (["net", "a.json"], "network a.json must be an existing file, and there is none of this name"),
+    "no library": (["bench", "--liberty", "a.lib"], "--liberty must be an existing file, not a.lib"),
     "unknown option": (["doctor", "--frobnicate"], "Unknown option: --frobnicate."),
-    "a word too many": (["doctor", "now"], "Unused Tokens: ['now']"),
-    "a word too few": (["generate"], "parameter TOP requires an argument"),
-    "an option without its value": (["generate", "dotp", "--preset"], "parameter --preset requires an argument"),
+    "a word too many": (["doctor", "now"], "xpulpnn doctor takes no further word, not now"),
+    "a word too few": (["generate"], "xpulpnn generate needs TOP: xpulpnn generate --help shows examples"),
+    "an option without its value": (["generate", "dotp", "--preset"], "--preset must be followed by its value"),
     "a choice": (["generate", "dotp", "--reset", "maybe"], '"maybe" for --reset. Choose from: "sync", "async-low".'),
     "a preset": (["cosim", "conv", "--preset", "arm"], '"arm" for --preset. Choose from: "ri5cy", "xpulpnn", '),
     "a word out of a choice": (["generate", "gpu"], f'for TOP. Choose from: "{ALL_TOPS[0]}", '),
-    "no number": (["cosim", "conv", "--grant-stalls", "half"], '--grant-stalls: unable to convert "half" into float'),
+    "no number": (["cosim", "conv", "--grant-stalls", "half"], "--grant-stalls must be a number, not half"),
     "a number too small": (["cosim", "conv", "--jobs", "0"], 'Invalid value "0" for --jobs. It must be at least 1.'),
     "no probability": (["cosim", "conv", "--grant-stalls", "nan"], "-stalls. It must be a probability below 1."),
     "a list": (["cosim", "conv", "--bits", "8+3"], "--bits must be a list out of 16,8,4,2,1, not 3"),
@@ -50,7 +63,10 @@ BAD_INPUT = {
     "a prefix": (["generate", "dotp", "--prefix", "9"], "prefix must be letters, digits and underscores"),
     "a top the core lacks": (["generate", "nnrf", "--preset", "ri5cy"], "mac_load_nn or mac_load_cu must be true"),
     "a layer": (["cosim", "matmul", "--layer", "0x0"], "layer must be CxKxP, not 0x0"),
-    "a variant the core lacks": (["cosim", "conv", "--preset", "ri5cy", "--variant", "nn_4x4"], "(needs XpulpMLnn)"),
+    "a variant the core lacks": (
+        ["cosim", "conv", "--preset", "ri5cy", "--variant", "nn_4x4"],
+        "(needs XpulpMLnn: preset xpulpnn or",
+    ),
     "two spellings": (["cosim", "conv", "--precision", "8x8x8", "--bits", "8"], "--bits must be left out with "),
     "options of clusters": (["cosim", "conv", "--banks", "32"], "--banks must be left out without --cores"),
     "options of one core": (["cosim", "conv", "--cores", "2", "--engine", "core"], "--engine must be left out with "),
@@ -179,6 +195,12 @@ def test_unwritable_folders_are_found_before_any_work(arguments, refused):
 @pytest.mark.parametrize(("command", "option"), [("doctor", "--json"), ("bench", "--report")])
 def test_written_files_must_not_be_folders(command, option, tmp_path, refused):
     assert refused(command, option, tmp_path) == f"{option} must be a file, not the folder {tmp_path}"
+
+
+@pytest.mark.unit
+def test_no_command_is_help(capsys):
+    assert cli.main([]) == 0
+    assert "Usage: xpulpnn COMMAND" in capsys.readouterr().out
 
 
 @pytest.mark.flow

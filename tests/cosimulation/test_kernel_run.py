@@ -152,7 +152,10 @@ def test_waveforms_of_a_few_instructions(tmp_path):
     [
         (
             case(CONV, 8, "nn_4x4", config=preset("ri5cy")),
-            "variant must be one that the configuration can run, not nn_4x4 (needs XpulpMLnn)",
+            (
+                "variant must be one that the configuration can run, not nn_4x4 (needs XpulpMLnn: preset xpulpnn or "
+                "xpulpnn-full or xpulpnn2 or xpulpnn3)"
+            ),
         ),
         (case(CONV, 16, "xpulpv2_4x2"), "precision of xpulpv2_4x2 must be widths out of 8,4,2,1, not 16x16x16"),
     ],

@@ -199,7 +199,7 @@ def test_the_fast_rule_of_tflite_tells_what_it_moves(tmp_path, capsys, monkeypat
 
 
 BAD_INPUT = {
-    "no file": ("none.json", "network must be a JSON file that can be read, not none.json: "),
+    "no file": ("none.json", "network none.json must be an existing file, and there is none of this name"),
     "no images": ("{} --images .", "images must be a folder of PNG files, not ."),
     "size": ("reference {} --images ../small.npz", "image must have the shape (4, 4, 3), not (4, 3)"),
     "label": ("run {} --images ../wrong.npz", "labels of images must be 0..1, not 2, in "),
@@ -210,8 +210,8 @@ BAD_INPUT = {
     "memory": ("{} --cores 4 --set tcdm_bytes=2048", "first: tiles must be at most the TCDM's 2048 bytes with "),
     "l2": ("{} --l2-bytes 3000", "code and data of sides must be at most the memory's 3000 bytes, not "),
     "check": ("{} --check some", 'Invalid value "some" for --check. Choose from: "first", "all", '),
-    "library": ("{} --liberty none.lib", "liberty must be a Liberty file, not none.lib "),
-    "energy": ("{} --liberty none.lib --cores 4", "--liberty must "),
+    "library": ("{} --liberty none.lib", "--liberty must be an existing file, not none.lib"),
+    "energy": ("{0} --liberty {0} --cores 4", "--liberty must come with one core"),
 }
 
 

@@ -36,7 +36,7 @@ BAD_INPUT = [
     ("--top dma --set dma=false", "combination must be possible, not none of 1: dma must be true for dma, not false"),
     ("--paper --top dotp", "top must be left out or cluster with paper, not dotp"),
     ("--paper --set rvfi=true", "settings must be left out with paper"),
-    ("--no-energy", "no_energy must be left out without paper"),
+    ("--no-energy", "--no-energy must be left out without paper"),
 ]
 
 
@@ -122,7 +122,10 @@ def test_kernels_that_a_point_cannot_run_are_named(fake_flows, capsys, tmp_path,
     monkeypatch.setattr(exploration, "KernelStep", lambda spec: fake_flows.FakeStep(str(spec), tmp_path / "diary"))
     words = ["--preset", "ri5cy,xpulpnn", "--kernel", "matmul:8:nn_4x4:8x64x4", "--kernel", "matmul:8:xpulpv2_4x2"]
     assert cli.main(["explore", "-o", "out", *words]) == 0
-    rule = "variant must be one that the configuration can run, not nn_4x4 (needs XpulpMLnn)"
+    rule = (
+        "variant must be one that the configuration can run, not nn_4x4 (needs XpulpMLnn: preset xpulpnn or "
+        "xpulpnn-full or xpulpnn2 or xpulpnn3)"
+    )
     assert f"-: matmul:8:nn_4x4:8x64x4 does not run on ri5cy: {rule}" in capsys.readouterr().out.splitlines()
     assert sorted((tmp_path / "diary").read_text().splitlines()) == [
         "matmul:8:nn_4x4:8x64x4 xpulpnn",

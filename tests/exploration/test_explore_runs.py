@@ -85,7 +85,8 @@ def run(*words, output="out"):
 def test_large_runs_are_asked_for(fake_flows, capsys, tmp_path):
     words = ("--sweep", "widths=16,8,4", "--max-points", "2")
     assert run(*words) == 2
-    text = "yes or max_points of 3 must be given, not left out (3 points to run, 3 steps, about 90 s with 1 process)"
+    size = "3 points to run, 3 steps, about 90 s with 1 process"
+    text = f"--max-points must be at least 3, or --yes be given, not 2 ({size})"
     assert capsys.readouterr().err == f"error: {text}\n"
     assert list((tmp_path / "out").iterdir()) == []
     assert run(*words, "--yes") == 0

@@ -135,7 +135,10 @@ def test_a_kernel_runs_on_all_cores_of_the_point(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.flow
 def test_kernels_that_the_cores_cannot_run() -> None:
-    rule = "variant must be one that the configuration can run, not nn_4x4 (needs XpulpMLnn)"
+    rule = (
+        "variant must be one that the configuration can run, not nn_4x4 (needs XpulpMLnn: preset xpulpnn or "
+        "xpulpnn-full or xpulpnn2 or xpulpnn3)"
+    )
     assert SPEC.obstacle(CLUSTER_PRESETS["cluster-ri5cy"]) == rule
     assert SPEC.obstacle(CLUSTER_PRESETS["cluster"]) == ""
 

@@ -108,7 +108,7 @@ def test_one_core_runs_the_same_source(tmp_path: Path):
     (tmp_path / "layer_data.h").write_text(layer_data())
     path = tmp_path / "one.elf"
     toolchain.build([SOURCES / "cluster_layer.c"], path, options=Options(include=(tmp_path,)))
-    assert run(path, ClusterConfig().core).end.ok
+    assert run(path, preset("xpulpnn2")).end.ok
     with pytest.raises(InputError, match=r"must be compiled for a cluster to run on 2 cores"):
         simulate(path, 2)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from xpulpnn_sim.cli.common import finish, progress_bar, tell
-from xpulpnn_sim.cli.options import Check, Jobs, Json, Report, arguments, command, listed
+from xpulpnn_sim.cli.options import Check, Jobs, Json, OldFile, Report, arguments, command, listed
 from xpulpnn_sim.publishing.papers.measure import (
     TABLE_NAMES,
     measure_tables,
@@ -28,7 +28,7 @@ class BenchOptions(Jobs, Report, Json):
     ] = ()
     models: Path | None = None
     """Folder with the models of MLPerf Tiny, for the table mlperf-tiny."""
-    liberty: Path | None = None
+    liberty: OldFile | None = None
     """Cell library for energies in that table: pieces of layers at gate level on one core, as in net run."""
     quick: bool = False
     """Leave out the rows that take long, and compare the results only."""

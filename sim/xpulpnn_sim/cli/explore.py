@@ -1,12 +1,13 @@
 """``xpulpnn explore``: area, timing, energy and cycles of configurations, side by side."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from xpulpnn.config import DEFAULT_PRESET
-from xpulpnn.errors import ToolError
+from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.cli.common import FAILED, INTERRUPTED, OK, progress_bar, remark, tell, write_json
 from xpulpnn_sim.cli.options import (
     Count,
@@ -118,6 +119,10 @@ class ExploreArguments(Jobs, Dask, Timeout, Fresh, YosysChoice, Json):
     """Write no HTML report."""
 
 
+def _option(found: re.Match[str]) -> str:
+    return f"--{found[0].replace('_', '-')}"
+
+
 @command
 def explore_command(typed: ExploreArguments) -> int:
     """Run every point; fails if one does."""
@@ -131,7 +136,11 @@ def explore_command(typed: ExploreArguments) -> int:
         def expect(total: int) -> None:
             bar.progress.update(bar.task, total=total)
 
-        finished = explore(options, Watcher(remark=remark, expect=expect, done=done))
+        try:
+            finished = explore(options, Watcher(remark=remark, expect=expect, done=done))
+        except InputError as error:
+            # below they are fields
+            raise InputError(re.sub(r"\b(max_points|no_energy|search_seed|yes)\b", _option, str(error))) from None
     write_json(options.json, finished.record())
     tell(*finished.shown())
     files = [*FILES[:2], f"{POINTS}/", *([] if options.no_report else [REPORT])]

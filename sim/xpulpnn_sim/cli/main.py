@@ -2,18 +2,20 @@
 
 import gc
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
 from inspect import BoundArguments
 from itertools import pairwise
 
-from cyclopts import CycloptsError
+from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnusedCliTokensError
 
-from xpulpnn.errors import InputError, XpulpnnError
+from xpulpnn.errors import InputError, XpulpnnError, unreadable
 from xpulpnn_sim.cli.common import INTERRUPTED, RESULTS_ON_OUTPUT, TYPED, remark
 from xpulpnn_sim.cli.options import STANDARD_OUTPUT
-from xpulpnn_sim.cli.tree import COMMANDS, PROGRAM, app, complete, leaf_of
+from xpulpnn_sim.cli.tree import COMMANDS, PROGRAM, app, complete, leaf_of, meant
 
 _SPLIT = ("-O", "-I", "-D", "-j", "-T", "-X", "-o")  # options of the command whose value may follow at once
 _JOINED = ("-W", "-f", "-m", "-U")  # options for the compiler whose value follows at once, or as the next word
@@ -91,7 +93,7 @@ def current(words: Sequence[str]) -> list[str]:
     if first == "formal" and "--instructions" in rest:
         found, rest = _taken(rest, "--instructions")
         return ["prove", "instructions", *(word for value in found for word in value.split(",")), *rest]
-    if first == "prove" and rest[:1] not in ([name] for name in (*_PROOFS, "--help", "-h")):
+    if first == "prove" and not any(meant(word, (*_PROOFS, "--help", "-h")) for word in rest[:1]):
         return ["prove", "cluster", *rest]
     if first == "verify":
         return [first, *_verify(rest)]
@@ -148,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return execute_command(typed)
     except XpulpnnError as error:
-        return _report(str(error), BAD_INPUT)
+        return _report(with_suggestion(str(error)), BAD_INPUT)
     except ImportError as error:
         return _report(_missing(error, leaf_of(complete(current(typed)))), BAD_INPUT)
     except BrokenPipeError:
@@ -156,7 +158,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BAD_INPUT
     except OSError as error:
-        return _report(f"{error.filename or 'file'} must be accessible, not failing with: {error.strerror}", BAD_INPUT)
+        return _report(unreadable(error.filename or "file", error), BAD_INPUT)
     except KeyboardInterrupt:
         return _report("interrupted", INTERRUPTED)
 
@@ -185,14 +187,39 @@ def execute_command(typed: Sequence[str]) -> int:
 
 def parsed(typed: Sequence[str]) -> tuple[Callable[..., int | None], BoundArguments]:
     """The command that the words call, and its arguments; raises :class:`InputError`."""
-    words = complete(current(typed))
-    if not words:
-        raise InputError(f"COMMAND must be given, one that {PROGRAM} --help shows")
+    words = complete(current(typed)) or ["--help"]
     try:
         run, bound, _ = app().parse_args(words, verbose=False)
+    except MissingArgumentError as error:
+        name = error.argument.name if error.argument else "a word"
+        if name in words:
+            raise InputError(f"{name} must be followed by its value") from None
+        command = f"{PROGRAM} {leaf_of(words)}"
+        raise InputError(f"{command} needs {name}: {command} --help shows examples") from None
+    except UnusedCliTokensError as error:
+        spare = " ".join(error.unused_tokens or [])
+        raise InputError(f"{PROGRAM} {leaf_of(words)} takes no further word, not {spare}") from None
+    except CoercionError as error:
+        found = _NOT_CONVERTED.fullmatch(str(error))
+        if found is None:
+            raise InputError(str(error)) from None
+        kind = {"int": "a whole number", "float": "a number"}.get(found["kind"], found["kind"])
+        raise InputError(f"{found['name']} must be {kind}, not {found['value']}") from None
     except CycloptsError as error:
         raise InputError(str(error)) from None
     return run, bound
+
+
+_NOT_CONVERTED = re.compile(r'Invalid value for (?P<name>\S+): unable to convert "(?P<value>.*)" into (?P<kind>\w+)\.')
+_LISTED = re.compile(r"(?:one of|out of) (?P<known>\S.*), not (?P<given>[^\s,]+)")
+
+
+def with_suggestion(text: str) -> str:
+    """An error that lists names, with the one that was probably meant."""
+    found = _LISTED.search(text)
+    known = re.split("[, ]+", found["known"]) if found else []
+    likely = get_close_matches(found["given"], known, 1) if found else []
+    return f"{text}. Did you mean {likely[0]}?" if likely else text
 
 
 def _missing(error: ImportError, command: str) -> str:

@@ -31,7 +31,7 @@ from xpulpnn_sim.cli.common import (
 )
 from xpulpnn_sim.cli.configurations import CoreCounts, GrantStalls, Simulated
 from xpulpnn_sim.cli.networks import ImageOptions
-from xpulpnn_sim.cli.options import Count, Dask, Fresh, Json, NewFile, Report, Seed, arguments, command
+from xpulpnn_sim.cli.options import Count, Dask, Fresh, Json, NewFile, OldFile, Report, Seed, arguments, command
 from xpulpnn_sim.cosimulation.model.machine import USUAL_L2_BYTES, Machine
 from xpulpnn_sim.cosimulation.networks.images import FORMS, read_images
 from xpulpnn_sim.cosimulation.networks.job import (
@@ -323,7 +323,7 @@ class NetRunOptions(NetworkRuns, ImageOptions, Dask, Fresh):
     or none, which is results too."""
     jobs: Count | None = None
     """Processes (default: processors that may be used)."""
-    liberty: Path | None = None
+    liberty: OldFile | None = None
     """Cell library for energies of the layers on one core: pieces of them at gate level, as in explore."""
 
 

@@ -153,6 +153,14 @@ def _file(_kind: type, tokens: Sequence[Token]) -> Path:
     return path
 
 
+def _existing(_kind: type, tokens: Sequence[Token]) -> Path:
+    (token,) = tokens
+    if not Path(token.value).is_file():
+        raise InputError(f"{token.keyword or 'FILE'} must be an existing file, not {token.value}")
+    return Path(token.value)
+
+
+OldFile = Annotated[Path, Parameter(converter=_existing, metavar="FILE")]  # a file that is there
 NewFile = Annotated[Path, Parameter(converter=_file, metavar="FILE")]  # a file that can be written
 NewFolder = Annotated[Path, Parameter(converter=_folder, metavar="DIR")]
 """A folder that files can be written into, or that can be made."""

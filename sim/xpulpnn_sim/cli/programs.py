@@ -20,8 +20,9 @@ from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
 from xpulpnn_sim.reference.iss.session import IssSession, Retired
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import Executable, Window, load, load_for, parse_number, parse_ram, windows
-from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, Trapped, describe
+from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, Reason, Trapped, describe
 from xpulpnn_sim.reference.programs.exits import record as trap_record
+from xpulpnn_sim.reference.programs.objects import SourceLines
 from xpulpnn_sim.tools.files import replacing, require_writable
 from xpulpnn_sw.toolchain.build_options import named_core, require_core
 
@@ -132,17 +133,24 @@ def report(
     """
     name_of = executable.symbol_at
     remark(f"{ended.text} ({summary})")
-    exception = None
+    exception, line, fault = None, "", ended.pc
     if trapped is not None and not ended.ok:
         text = describe(trapped, config, core, name_of)
         exception = trap_record(trapped, text, name_of)
         remark(f"last exception: {text}")
+        fault = trapped.pc if ended.reason in (Reason.FAIL, Reason.TRAP_LOOP) else fault
+    # a program that reports a failure by itself has no line of it
+    if not ended.ok and (ended.reason is not Reason.FAIL or exception):
+        line = SourceLines(executable.path).at(fault)
+    if line:
+        remark(f"source: {line}")
     return {
         "program": str(executable.path),
         "reason": ended.reason.value,
         "code": ended.code,
         "pc": ended.pc,
         "symbol": name_of(ended.pc),
+        "line": line,
         "address": ended.address,
         "text": ended.text,
         "exception": exception,

@@ -15,7 +15,7 @@ from xpulpnn.isa.csr import IRQ_BITS
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cli.common import Columns, finish, pairs, progress_bar, record_table, remark, tell
 from xpulpnn_sim.cli.configurations import ClusterOptions, MemoryTiming
-from xpulpnn_sim.cli.options import Check, Count, NewFile, Repeated, Seed, arguments, command
+from xpulpnn_sim.cli.options import Check, Count, NewFile, Repeated, Seed, arguments, command, rule
 from xpulpnn_sim.cli.programs import (
     DEFAULT_LIMIT,
     OUTSIDE,
@@ -70,6 +70,7 @@ def cores_table(rows: Sequence[dict[str, Any]]) -> Table:
     return shown
 
 
+MOST_PORTS = 65_535
 WAVE_SUFFIX = ".fst"
 _MILLION = 1e6
 _TIMING = (
@@ -98,7 +99,7 @@ class RunOptions(ProgramOptions, ClusterOptions, MemoryTiming, Seed):
     """Waveforms, with a save file for GTKWave."""
     wave_window: Annotated[str | None, Parameter(metavar="FROM:TO")] = None
     """Cycles in the waveforms (default all)."""
-    jtag: Annotated[int | None, Parameter(metavar="PORT")] = None
+    jtag: Annotated[int | None, rule("1 to 65535", lambda port: 1 <= port <= MOST_PORTS, "PORT")] = None
     """Serve a debugger, OpenOCD by remote_bitbang, at a port of this machine; the core has debug mode."""
     hold: bool = False
     """Start when the debugger halts the core for the first time, before its first instruction."""

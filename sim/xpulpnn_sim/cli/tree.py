@@ -3,8 +3,10 @@
 import io
 import re
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from cyclopts import App, Parameter
@@ -226,12 +228,20 @@ def _examples(name: str) -> str:
     return "\n".join(["Examples:", *lines])
 
 
+_ALIKE = 0.75  # likeness of words, 0 to 1, from which one is a misspelling of the other
+
+
+def meant(word: str, names: Sequence[str]) -> bool:
+    """Whether a word is one of these names, or like one and no file."""
+    return word in names or (bool(get_close_matches(word, names, 1, _ALIKE)) and not Path(word).exists())
+
+
 def complete(words: Sequence[str]) -> list[str]:
     """The words with the usual command of a group where none is named."""
     if not words or words[0] not in GROUPS or words[1:2] in (["--help"], ["-h"]):
         return list(words)
-    usual = GROUPS[words[0]].usual
-    if not usual or " ".join(words[:2]) in COMMANDS:
+    usual, own = GROUPS[words[0]].usual, [name.partition(" ")[2] for name in COMMANDS if name.startswith(words[0])]
+    if not usual or any(meant(word, own) for word in words[1:2]):
         return list(words)
     return [words[0], usual, *words[1:]]
 

@@ -142,7 +142,7 @@ class ExplorationLoop:
         count, steps, known = (round(factor * one) for one in counted)
         text = _size_text(count, steps, known, seconds, 0 if options.dask else options.jobs)
         if count > options.max_points and not options.yes:
-            raise InputError(f"yes or max_points of {count} must be given, not left out ({text})")
+            raise InputError(f"max_points must be at least {count}, or yes be given, not {options.max_points} ({text})")
         if seconds >= _WORTH_TELLING_S:
             self._watcher.remark(text)
         if options.fresh:

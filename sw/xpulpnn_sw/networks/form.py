@@ -25,7 +25,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from xpulpnn.errors import InputError, LayerError
+from xpulpnn.errors import InputError, LayerError, unreadable
 from xpulpnn_sw.kernels.kernel import Kind
 from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.layout import Ints
@@ -200,7 +200,9 @@ def read_network(path: Path) -> Described:
     """The network in a JSON file with its npz file; raises :class:`InputError` or :class:`LayerError` for another."""
     try:
         content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise InputError(f"network {unreadable(path, error)}") from None
+    except ValueError as error:
         raise InputError(f"network must be a JSON file that can be read, not {path}: {error}") from None
     is_first = isinstance(content, dict) and "version" not in content
     entries = _object(content, "network", _NETWORK, is_first=is_first)

@@ -27,8 +27,8 @@ def test_pass(elf_file, tmp_path, capsys):
     assert captured.err.startswith("pass (210 instructions, ")
     result = read_results(record)[0]
     assert result.keys() == {
-        "program", "reason", "code", "pc", "symbol", "address", "text", "exception", "engine", "instructions", "wall_s",
-        "instructions_per_s",
+        "program", "reason", "code", "pc", "symbol", "line", "address", "text", "exception", "engine", "instructions",
+        "wall_s", "instructions_per_s",
     }  # fmt: skip
     assert (result["engine"], result["reason"], result["code"], result["instructions"]) == ("iss", "pass", 0, 210)
 
@@ -100,7 +100,7 @@ def test_bad_arguments(elf_file, words, named):
 
 
 def test_missing_program(tmp_path):
-    with pytest.raises(InputError, match="must be a readable file"):
+    with pytest.raises(InputError, match="must be an existing file"):
         run(tmp_path / "none.elf")
 
 

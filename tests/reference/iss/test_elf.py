@@ -130,8 +130,8 @@ def test_ram_may_hold_the_exit_channel_and_the_last_byte_of_the_address_space_is
 
 def test_no_elf_file(tmp_path):
     path = tmp_path / "file"
-    assert refused(path) == "must be a readable file, not failing with: No such file or directory"
-    assert refused(tmp_path) == "must be a readable file, not failing with: Is a directory"
+    assert refused(path) == "must be an existing file, and there is none of this name"
+    assert refused(tmp_path) == "must be a file, not a folder"
     path.write_bytes(b"")
     assert refused(path) == "must be an ELF file, not empty"
     path.write_bytes(b"#!/bin/sh\n" * 20)

@@ -76,6 +76,6 @@ def test_objects_and_libraries(folder: str, capsys: pytest.CaptureFixture[str]):
 def test_bad_files(written, refused):
     written("text", "no object")
     written("half", "\x7fELF\x01\x01\x01")
-    assert refused("objdump", "none").startswith("none must be a readable file")
+    assert refused("objdump", "none").startswith("none must be an existing file")
     assert refused("objdump", "text").startswith("text must be an ELF file or a library")
     assert refused("objdump", "half").startswith("half must be a well-formed ELF file, not damaged")

@@ -62,7 +62,9 @@ def test_stacks_are_checked_when_linking(tmp_path: Path, kind: str):
         assert f"at least {sum(frames)} bytes" in str(found.value)
     if kind == "zig":
         return
-    config = ClusterConfig(core=PRESETS["xpulpnn"], cores=2)
+    config = ClusterConfig(core=PRESETS["xpulpnn2"], cores=2)
     ended = ClusterSession(load_for(built(5, 0x200, 0x200), config, ()), config, output=lambda _: None).run(100_000)
     assert ended.reason is Reason.BAD_ACCESS
-    assert re.search(r"below the stack \(__stacks_bottom-0x[0-9a-f]+\), which has overflowed", ended.text)
+    assert re.search(
+        r"stack overflow: store of \d bytes: address 0x[0-9a-f]+ \(__stacks_bottom-0x[0-9a-f]+\), ", ended.text
+    )

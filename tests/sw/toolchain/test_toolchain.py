@@ -148,7 +148,7 @@ def test_command(kind: str, written, tmp_path: Path, capfd: pytest.CaptureFixtur
     other = written("other.S", ".globl other\nother:\n li a0, FROM_ASSEMBLY\n ret\n")
     options = f"--compiler {kind} -I more -D EXTRA=5 -DFROM_ASSEMBLY=7 -Os -X=-Wall --preset xpulpnn-full".split()
     assert cc(main, other, "-o", "out/prog.elf", "--json", "out/cc.json", *options) == 0
-    assert capfd.readouterr() == ("out/prog.elf\n", "")
+    assert capfd.readouterr() == ("out/prog.elf\n", "out/cc.json is written, in a new folder\n")
     assert read_results(tmp_path / "out/cc.json")[0] == {"files": ["out/prog.elf"], "compiler": kind}
     assert run(tmp_path / "out/prog.elf", FULL).end.ok
 
@@ -314,6 +314,16 @@ def test_functions_that_are_nowhere_are_explained(compiler: str, written, capfd:
     other = written("other.c", "int mian(void) { return 0; }\n")
     assert cc(other, "--compiler", compiler) == 1
     assert "\nerror: no main() in other.c; -c compiles" in capfd.readouterr().err
+
+
+@pytest.mark.flow
+def test_a_fault_names_the_line_of_its_source(compiler: str, written, capfd: pytest.CaptureFixture[str]):
+    main = written("main.c", "int main(void) {\n    return *(volatile int *)0x40000000;\n}\n")
+    assert cc(main, "-g", "--compiler", compiler) == 0
+    assert cli.main(["iss", "main.elf", "--json", "out.json"]) == 1
+    error = capfd.readouterr().err
+    assert re.search(r"^load of 4 bytes outside memory: .*\nsource: main\.c:2\n", error)
+    assert read_results(Path("out.json"))[0]["line"] == "main.c:2"
 
 
 @pytest.mark.flow

@@ -137,7 +137,7 @@ class VectorReader:
             entry = json.loads(line)
         except (json.JSONDecodeError, RecursionError, ValueError) as error:
             reason = getattr(error, "msg", "too deep or too long")
-            raise InputError(f"vector must be a JSON object, not {_shown(line.strip())} ({reason})") from None
+            raise InputError(f"vector must be a JSON object, not: {_shown(line.strip())} ({reason})") from None
         if not isinstance(entry, dict) or not isinstance(entry.get("insn"), str):
             raise InputError(f"vector must be a JSON object with the name `insn`, not {_shown(line.strip())}")
         with_entries = "nnrf_in" in entry

@@ -37,6 +37,7 @@ from xpulpnn_sw.kernels.tensors import for_core
 from xpulpnn_sw.layers.layer import Layer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 from xpulpnn_sw.networks.network import Stage
+from xpulpnn_sw.toolchain.build_options import presets_with
 
 _Results = NDArray[np.int32]
 
@@ -141,8 +142,10 @@ class Case:
         check_rule(chosen, self.precision, self.rule)
         missing = sorted(extension.value for extension in chosen.extensions - core.extensions)
         if missing:
+            having = " or ".join(presets_with(missing[0]))
             raise InputError(
-                f"variant must be one that the configuration can run, not {chosen.name} (needs {missing[0]})"
+                f"variant must be one that the configuration can run, not {chosen.name} (needs {missing[0]}"
+                f"{f': preset {having}' if having else ''})"
             )
         if chosen.vectors(self.precision) - core.widths:
             shown = ",".join(map(str, sorted(core.widths, reverse=True)))

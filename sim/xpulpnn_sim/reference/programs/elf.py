@@ -14,7 +14,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.segments import Segment as ElfSegment
 
 from xpulpnn.config import TCDM_SPACE, ClusterConfig, CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, unreadable
 from xpulpnn.isa.cluster import CONTROL, TCDM_ALIAS, TCDM_BASE, TEST_SET_BIT
 from xpulpnn.isa.machine import ADDRESS_SPACE, HALF_BYTES, WORD_BYTES, XLEN
 from xpulpnn_sw.toolchain.build_options import NOTE_SECTION, ClusterNote, CoreNote, read_cluster_note, read_notes
@@ -171,7 +171,7 @@ def content_of(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ElfError(f"{path} must be a readable file, not failing with: {error.strerror}") from None
+        raise ElfError(unreadable(path, error)) from None
 
 
 @contextmanager
@@ -190,6 +190,8 @@ def _check_header(path: Path, content: bytes) -> None:
     if not content.startswith(MAGIC):
         # a piece of the magic number alone is a truncated file, anything else is not ELF at all
         what = "empty" if not content else "truncated" if MAGIC.startswith(content) else "something else"
+        if path.suffix in (".c", ".s", ".S"):
+            what = "a source: xpulpnn cc compiles it"
         raise ElfError(f"{path} must be an ELF file, not {what}")
     if len(content) < _HEADER_BYTES:
         raise ElfError(f"{path} must be a whole ELF file, not truncated in its header")

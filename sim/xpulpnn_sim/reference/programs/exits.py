@@ -143,8 +143,10 @@ def endless_loop(pc: int, name_of: NameOf) -> Exit:
 
 def bad_access(kind: str, address: int, size: int, pc: int, name_of: NameOf) -> Exit:
     """A ``kind`` ("load", "store") of ``size`` bytes outside memory."""
-    below = f", below the stack ({name_of(address)}), which has overflowed" if name_of(address) else ""
-    text = f"{kind} of {size} bytes outside memory: address 0x{address:08x}{below}, instruction at {place(pc, name_of)}"
+    below = name_of(address)
+    what = f"stack overflow: {kind} of {size} bytes" if below else f"{kind} of {size} bytes outside memory"
+    where = f"0x{address:08x} ({below})" if below else f"0x{address:08x}"
+    text = f"{what}: address {where}, instruction at {place(pc, name_of)}"
     return Exit(Reason.BAD_ACCESS, 0, pc, address, text)
 
 
