@@ -1,6 +1,7 @@
 """The drawings show what there is: the house, and of signals what is found in a simulation of the core."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,22 @@ PROGRAM = """
     lw a2, 0(a0)
     sh a1, 4(a0)
     nop
+    li a2, 0x200
+    li a3, 0x300
+    pv.mlsdotsup.n a4, (a2!), 16
+    pv.mlsdotsup.n a5, (a3!), 18
+    pv.mlsdotsup.n a6, (zero!), 4
+    pv.mlsdotsup.n a7, (a2!), 22
     wfi
 done:
     j done
 """
+WORDS = {
+    f"pv.mlsdotsup.n a{number}": int.from_bytes(
+        assemble(f"pv.mlsdotsup.n a{number}, {rest}", BOOT).to_bytes(), "little"
+    )
+    for number, rest in ((4, "(a2!), 16"), (5, "(a3!), 18"), (6, "(zero!), 4"), (7, "(a2!), 22"))
+}
 
 
 class Bus:
@@ -52,7 +65,7 @@ class Bus:
 
 def simulated(instr: Bus, data: Bus) -> list[dict[str, int]]:
     """The core's ports in every cycle."""
-    core = Core(preset("ri5cy"))
+    core = Core(replace(preset("xpulpnn2"), rvfi=True))
     image = assemble(PROGRAM, BOOT).to_bytes()
     words = {BOOT + at: int.from_bytes(image[at : at + 4], "little") for at in range(0, len(image), 4)}
     trace: list[dict[str, int]] = []
@@ -73,6 +86,7 @@ def simulated(instr: Bus, data: Bus) -> list[dict[str, int]]:
             row = {name: ctx.get(getattr(core, name)) for name in ("fetch_enable", "boot_addr", "core_sleep")}
             row |= {"irq[7]": ctx.get(core.irq) >> 7 & 1, "irq_ack": ctx.get(core.irq_ack), "rst": int(cycle < 2)}
             row |= {"irq_id": ctx.get(core.irq_id)}
+            row |= {name: ctx.get(getattr(core, name)) for name in ("rvfi_valid", "rvfi_insn")}
             for side, port in (("instr", core.instr), ("data", core.data)):
                 row |= {f"{side}__{name}": ctx.get(getattr(port, name)) for name in port.signature.members}
             trace.append(row)
@@ -98,7 +112,7 @@ def shown_at(drawn: Timing, trace: list[dict[str, int]], start: int) -> bool:
             if value != (int(level) if level in "01" else seen.setdefault(level, value)):
                 return False
     for letter, text in drawn.values.items():
-        number = {"1111": 0b1111, "0011": 0b0011}.get(text)
+        number = {"1111": 0b1111, "0011": 0b0011}.get(text, WORDS.get(text))
         if number is None and text[0].isdigit():
             number = int(text, 0)
         if number is not None and seen.get(letter) != number:
@@ -110,7 +124,13 @@ def shown_at(drawn: Timing, trace: list[dict[str, int]], start: int) -> bool:
 def traces() -> dict[str, list[dict[str, int]]]:
     """Simulations with memories of different speed."""
     mixed = simulated(Bus([0], [1]), Bus([1, 0], [2, 1]))
-    return {"obi": mixed, "start": mixed, "sleep": mixed, "fetch": simulated(Bus([0], [2]), Bus([0], [1]))}
+    return {
+        "mac_load": mixed,
+        "obi": mixed,
+        "start": mixed,
+        "sleep": mixed,
+        "fetch": simulated(Bus([0], [2]), Bus([0], [1])),
+    }
 
 
 @pytest.mark.flow

@@ -1,73 +1,33 @@
 """Drawings of the guide as SVG in the page, in the colours of its theme, light and dark."""
 
-from collections.abc import Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.publishing.guide import html
-
-_STYLE = {
-    "box": 'fill="var(--color-background-secondary)" stroke="var(--color-foreground-border)"',
-    "accent": 'fill="var(--color-background-hover)" stroke="var(--color-brand-primary)"',
-    "line": 'fill="none" stroke="currentColor" stroke-width="1.3"',
-    "faint": 'fill="none" stroke="var(--color-foreground-border)" stroke-dasharray="3 3"',
-}
-
-
-def _svg(width: int, height: int, parts: Iterable[str], label: str) -> str:
-    marker = (
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-        '<path d="M0 0 L8 4 L0 8 z" fill="currentColor"/></marker></defs>'
-    )
-    return html.raw(
-        f'<div class="drawing"><svg viewBox="0 0 {width} {height}" '
-        f'style="max-width: {width}px; min-width: {width * 3 // 4}px" '
-        f'role="img" aria-label="{escape(label)}" font-size="12" font-family="var(--font-stack)">\n'
-        + marker
-        + "\n".join(parts)
-        + "\n</svg></div>"
-    )
-
-
-def _text(x: float, y: float, text: str, anchor: str = "middle", extra: str = "") -> str:
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" fill="currentColor" {extra}>{escape(text)}</text>'
-
-
-def _box(x: int, y: int, width: int, height: int, lines: Sequence[str], kind: str = "box") -> str:
-    top = y + height / 2 - 7 * (len(lines) - 1) + 4
-    texts = [
-        _text(x + width / 2, top + 14 * row, line, extra='font-weight="600"' if row == 0 else 'font-size="10.5"')
-        for row, line in enumerate(lines)
-    ]
-    return f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="4" {_STYLE[kind]}/>' + "".join(texts)
-
-
-def _arrow(*points: tuple[float, float], tip: bool = True) -> str:
-    path = " ".join(f"{'L' if index else 'M'}{x} {y}" for index, (x, y) in enumerate(points))
-    return f'<path d="{path}" {_STYLE["line"]}{" marker-end=" + chr(34) + "url(#tip)" + chr(34) if tip else ""}/>'
+from xpulpnn_sim.publishing.guide.svg import STYLE, arrow, box, inline, svg, text
 
 
 def pipeline() -> str:
     """The four stages with their units, memory ports and register files."""
     parts = [
         *(
-            f'<rect x="{x}" y="34" width="{width}" height="282" rx="6" {_STYLE["faint"]}/>'
-            + _text(x + width / 2, 26, name, extra='font-weight="600" font-size="13"')
+            f'<rect x="{x}" y="34" width="{width}" height="282" rx="6" {STYLE["faint"]}/>'
+            + text(x + width / 2, 26, name, extra='font-weight="600" font-size="13"')
             for x, width, name in ((10, 170, "IF"), (200, 200, "ID"), (420, 250, "EX"), (690, 170, "WB"))
         ),
-        _box(25, 50, 140, 44, ["prefetch", "four words ahead"]),
-        _box(25, 112, 140, 44, ["compressed_decoder", "16 to 32 bit"]),
-        _box(25, 174, 140, 44, ["hwloops", "two nested loops"]),
-        _box(215, 50, 170, 44, ["decoder", "from the instruction table"]),
-        _box(215, 112, 170, 44, ["interlocks", "whoever needs a value waits"]),
-        _box(215, 174, 170, 44, ["regfile, forwarding", "31 x 32, 3 read, 2 write"]),
-        _box(435, 50, 105, 44, ["alu", "scalar and SIMD"]),
-        _box(550, 50, 105, 44, ["mult", "1, high word 5"]),
-        _box(435, 104, 105, 44, ["div", "3 to 35"]),
-        _box(550, 104, 105, 44, ["lsu", "requests"]),
-        _box(435, 160, 220, 58, ["dotp", "16 x 2, 8 x 4, 4 x 8, 2 x 16 bit, one cycle"], "accent"),
-        _box(
+        box(25, 50, 140, 44, ["prefetch", "four words ahead"]),
+        box(25, 112, 140, 44, ["compressed_decoder", "16 to 32 bit"]),
+        box(25, 174, 140, 44, ["hwloops", "two nested loops"]),
+        box(215, 50, 170, 44, ["decoder", "from the instruction table"]),
+        box(215, 112, 170, 44, ["interlocks", "whoever needs a value waits"]),
+        box(215, 174, 170, 44, ["regfile, forwarding", "31 x 32, 3 read, 2 write"]),
+        box(435, 50, 105, 44, ["alu", "scalar and SIMD"]),
+        box(550, 50, 105, 44, ["mult", "1, high word 5"]),
+        box(435, 104, 105, 44, ["div", "3 to 35"]),
+        box(550, 104, 105, 44, ["lsu", "requests"]),
+        box(435, 160, 220, 58, ["dotp", "16 x 2, 8 x 4, 4 x 8, 2 x 16 bit, one cycle"], "accent"),
+        box(
             435,
             240,
             220,
@@ -75,62 +35,62 @@ def pipeline() -> str:
             ["nnrf", "activations, weights, parameters", "read in ID, written from WB"],
             "accent",
         ),
-        _box(705, 50, 140, 44, ["wb_stage", "loaded data"]),
-        _box(215, 352, 75, 30, ["controller"]),
-        _box(300, 352, 85, 30, ["csr_file"]),
-        _arrow((165, 134), (195, 134), (195, 72), (215, 72)),
-        _arrow((95, 94), (95, 112)),
-        _arrow((165, 196), (174, 196), (174, 72), (165, 72)),
-        _arrow((300, 94), (300, 112)),
-        _arrow((385, 196), (408, 196), (408, 72), (435, 72)),
-        _arrow((408, 189), (435, 189)),
-        _arrow((655, 126), (682, 126), (682, 72), (705, 72)),
+        box(705, 50, 140, 44, ["wb_stage", "loaded data"]),
+        box(215, 352, 75, 30, ["controller"]),
+        box(300, 352, 85, 30, ["csr_file"]),
+        arrow((165, 134), (195, 134), (195, 72), (215, 72)),
+        arrow((95, 94), (95, 112)),
+        arrow((165, 196), (174, 196), (174, 72), (165, 72)),
+        arrow((300, 94), (300, 112)),
+        arrow((385, 196), (408, 196), (408, 72), (435, 72)),
+        arrow((408, 189), (435, 189)),
+        arrow((655, 126), (682, 126), (682, 72), (705, 72)),
         # port A from WB, port B from EX
-        _arrow((775, 94), (775, 110), (868, 110), (868, 334), (270, 334), (270, 218)),
-        _text(480, 329, "port A: loaded word", extra='font-size="10.5"'),
-        _arrow((545, 218), (545, 230), (330, 230), (330, 218)),
-        _text(336, 244, "port B: results of EX", "start", 'font-size="10.5"'),
-        _arrow((868, 271), (655, 271)),
-        _text(760, 265, "or to the NN-RF", extra='font-size="10.5"'),
-        _arrow((640, 240), (640, 218)),
+        arrow((775, 94), (775, 110), (868, 110), (868, 334), (270, 334), (270, 218)),
+        text(480, 329, "port A: loaded word", extra='font-size="10.5"'),
+        arrow((545, 218), (545, 230), (330, 230), (330, 218)),
+        text(336, 244, "port B: results of EX", "start", 'font-size="10.5"'),
+        arrow((868, 271), (655, 271)),
+        text(760, 265, "or to the NN-RF", extra='font-size="10.5"'),
+        arrow((640, 240), (640, 218)),
         # memories
-        _box(25, 352, 140, 30, ["instr (OBI)"]),
-        _box(550, 352, 105, 30, ["data (OBI)"]),
-        _arrow((60, 352), (60, 250), (16, 250), (16, 72), (25, 72)),
-        _arrow((602, 148), (602, 154), (664, 154), (664, 342), (602, 342), (602, 352)),
-        _arrow((655, 367), (880, 367), (880, 72), (845, 72)),
+        box(25, 352, 140, 30, ["instr (OBI)"]),
+        box(550, 352, 105, 30, ["data (OBI)"]),
+        arrow((60, 352), (60, 250), (16, 250), (16, 72), (25, 72)),
+        arrow((602, 148), (602, 154), (664, 154), (664, 342), (602, 342), (602, 352)),
+        arrow((655, 367), (880, 367), (880, 72), (845, 72)),
     ]
-    return _svg(890, 390, parts, "The pipeline: IF, ID, EX, WB")
+    return inline(svg(890, 390, parts, "The pipeline: IF, ID, EX, WB"))
 
 
 def nnrf() -> str:
     """The entries of the NN-RF with the requantisation, what fills them and who uses them."""
     columns = ((30, 2, "activations"), (200, 4, "weights"), (530, 2, "parameters"))
     entries = [
-        _box(x + 80 * number, 96, 70, 44, [f"NN[{first + number}]", text], "accent")
+        box(x + 80 * number, 96, 70, 44, [f"NN[{first + number}]", use], "accent")
         for (x, count, _), first, texts in zip(
             columns, (0, 2, 6), (("pixel", "pixel"), ("channel",) * 4, ("kappa", "lambda")), strict=True
         )
-        for number, text in zip(range(count), texts, strict=True)
+        for number, use in zip(range(count), texts, strict=True)
     ]
     parts = [
-        _box(30, 14, 650, 32, ["a word from memory, rs1 += 4"]),
+        box(30, 14, 650, 32, ["a word from memory, rs1 += 4"]),
         *entries,
         # one word per Mac&Load, into the group that its update bits name
-        _arrow((105, 46), (105, 96)),
-        _text(113, 76, "bit 3, or both", "start", 'font-size="10.5"'),
-        _arrow((355, 46), (355, 96)),
-        _text(363, 76, "bit 4", "start", 'font-size="10.5"'),
-        _arrow((605, 46), (605, 96)),
-        _text(613, 76, "pv.rqld", "start", 'font-size="10.5"'),
-        _arrow((105, 140), (105, 206), (200, 206)),
-        _arrow((355, 140), (355, 184)),
-        _box(200, 184, 310, 44, ["dotp", "rd = sum, or rd = rd + sum"]),
-        _arrow((605, 140), (605, 184)),
-        _box(530, 184, 150, 44, ["mult, clip", "rd[lane] = element"]),
-        _arrow((510, 206), (530, 206)),
+        arrow((105, 46), (105, 96)),
+        text(113, 76, "bit 3, or both", "start", 'font-size="10.5"'),
+        arrow((355, 46), (355, 96)),
+        text(363, 76, "bit 4", "start", 'font-size="10.5"'),
+        arrow((605, 46), (605, 96)),
+        text(613, 76, "pv.rqld", "start", 'font-size="10.5"'),
+        arrow((105, 140), (105, 206), (200, 206)),
+        arrow((355, 140), (355, 184)),
+        box(200, 184, 310, 44, ["dotp", "rd = sum, or rd = rd + sum"]),
+        arrow((605, 140), (605, 184)),
+        box(530, 184, 150, 44, ["mult, clip", "rd[lane] = element"]),
+        arrow((510, 206), (530, 206)),
     ]
-    return _svg(700, 242, parts, "The NN register file: two activations, four weights, kappa and lambda")
+    return inline(svg(700, 242, parts, "The NN register file: two activations, four weights, kappa and lambda"))
 
 
 class HouseLayer(NamedTuple):
@@ -178,6 +138,7 @@ class Timing(NamedTuple):
     label: str
     waves: dict[str, str]  # levels by signal, from top to bottom
     values: dict[str, str]  # what the letters stand for
+    cycle: int = 74  # pixels
 
 
 TIMINGS = {
@@ -242,39 +203,60 @@ TIMINGS = {
         },
         {"A": "0x1C000080", "B": "0x1C000084"},
     ),
+    "mac_load": Timing(
+        "Mac&Loads retire one in each cycle; three of them have requested a word in the cycle before",
+        {
+            "clk": "pppppp",
+            "rvfi_valid": "1....0",
+            "rvfi_insn": "xABCDx",
+            "data__req": "1.010.",
+            "data__addr": "IJxKxx",
+            "data__rvalid": "01.010",
+        },
+        {
+            "A": "pv.mlsdotsup.n a4",
+            "B": "pv.mlsdotsup.n a5",
+            "C": "pv.mlsdotsup.n a6",
+            "D": "pv.mlsdotsup.n a7",
+            "I": "0x200",
+            "J": "0x300",
+            "K": "0x204",
+        },
+        cycle=124,
+    ),
 }
 """Drawings of signals by name."""
 
-_CYCLE, _ROW, _LEFT = 74, 30, 110
+_ROW, _LEFT = 30, 110
 
 
-def _wave(name: str, levels: str, y: int, values: dict[str, str]) -> list[str]:
-    parts = [_text(_LEFT - 12, y + 15, name, "end", 'font-family="var(--font-stack--monospace)"')]
+def _wave(name: str, levels: str, y: int, drawn: Timing) -> list[str]:
+    parts = [text(_LEFT - 12, y + 15, name, "end", 'font-family="var(--font-stack--monospace)"')]
     low, high, level = y + 20, y + 4, "x"
     previous: float | None = None
     for cycle, letter in enumerate(levels):
-        x = _LEFT + cycle * _CYCLE
+        x = _LEFT + cycle * drawn.cycle
         first = letter != "."
         level = letter if first else level
-        end = x + _CYCLE
+        end = x + drawn.cycle
         if level == "p" and letter == "p":
-            middle = x + _CYCLE / 2
-            parts.append(_arrow((x, low), (x, high), (middle, high), (middle, low), (end, low), tip=False))
+            middle = x + drawn.cycle / 2
+            parts.append(arrow((x, low), (x, high), (middle, high), (middle, low), (end, low), tip=False))
         elif levels[0] == "p":
-            parts.append(_arrow((x, low), (end, low), tip=False))
+            parts.append(arrow((x, low), (end, low), tip=False))
         elif level in "01":
             height = high if level == "1" else low
             start = [(x, previous)] if previous is not None and previous != height else []
-            parts.append(_arrow(*start, (x, height), (end, height), tip=False))
+            parts.append(arrow(*start, (x, height), (end, height), tip=False))
             previous = height
             continue
         elif level == "x":
-            parts.append(f'<rect x="{x}" y="{high}" width="{_CYCLE}" height="{low - high}" fill="url(#any)"/>')
+            parts.append(f'<rect x="{x}" y="{high}" width="{drawn.cycle}" height="{low - high}" fill="url(#any)"/>')
         elif first:
             run = len(levels[cycle + 1 :]) - len(levels[cycle + 1 :].lstrip("."))
-            width = _CYCLE * (run + 1)
-            parts.append(f'<rect x="{x}" y="{high}" width="{width}" height="{low - high}" rx="5" {_STYLE["box"]}/>')
-            parts.append(_text(x + width / 2, y + 16, values[level], extra='font-size="11"'))
+            width = drawn.cycle * (run + 1)
+            parts.append(f'<rect x="{x}" y="{high}" width="{width}" height="{low - high}" rx="5" {STYLE["box"]}/>')
+            parts.append(text(x + width / 2, y + 16, drawn.values[level], extra='font-size="11"'))
         previous = None
     return parts
 
@@ -290,10 +272,10 @@ def timing(name: str) -> str:
     parts = [
         f'<defs><pattern id="any" width="6" height="6" patternUnits="userSpaceOnUse">{hatching}</pattern></defs>',
         *(
-            f'<path d="M{_LEFT + cycle * _CYCLE} 0 V{height}" {_STYLE["faint"]} stroke-width="0.6"/>'
+            f'<path d="M{_LEFT + cycle * drawn.cycle} 0 V{height}" {STYLE["faint"]} stroke-width="0.6"/>'
             for cycle in range(cycles + 1)
         ),
     ]
     for row, wave in enumerate(drawn.waves.items()):
-        parts += _wave(*wave, 4 + row * _ROW, drawn.values)
-    return _svg(_LEFT + cycles * _CYCLE + 8, height, parts, drawn.label)
+        parts += _wave(*wave, 4 + row * _ROW, drawn)
+    return inline(svg(_LEFT + cycles * drawn.cycle + 8, height, parts, drawn.label))

@@ -20,6 +20,7 @@ from xpulpnn.emit.names import port_name
 from xpulpnn.errors import InputError
 from xpulpnn_sim.publishing.guide import drawings, html, machine
 from xpulpnn_sim.publishing.guide.instructions import instructions
+from xpulpnn_sim.publishing.guide.pictures import picture
 from xpulpnn_sim.tools.top_names import ALL_TOPS
 from xpulpnn_sim.tools.tops import CLUSTER_TOPS, DEBUG_TOPS, TOPS
 
@@ -104,7 +105,7 @@ def members_section(kind: type) -> Iterator[str]:
 
 _TEXTS = {**machine.TABLES, "house": drawings.house(), "nnrf": drawings.nnrf(), "pipeline": drawings.pipeline()}
 _WITH_ARGUMENT: dict[str, Callable[[str], str]] = {
-    table.__name__: table for table in (instructions, ports, machine.registers, settings, drawings.timing)
+    table.__name__: table for table in (instructions, ports, machine.registers, settings, drawings.timing, picture)
 }
 
 _MARK = re.compile(r"^% generated: (\S+)(?: (\S+))?$", re.MULTILINE)

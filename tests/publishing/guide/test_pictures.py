@@ -1,0 +1,67 @@
+"""The README is one page, and its pictures show its figures."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.cli.tree import COMMANDS
+from xpulpnn_sim.publishing.guide.examples import ROOT
+from xpulpnn_sim.publishing.guide.pictures import FILES, MACS, PICTURES, PRESETS, main, picture
+from xpulpnn_sim.publishing.guide.svg import standalone
+
+pytestmark = pytest.mark.unit
+
+README = (ROOT / "README.md").read_text()
+
+
+def rows(first: str) -> dict[str, list[str]]:
+    """Cells of the README's table whose head begins with ``first``, by the preset in the first cell."""
+    table = README[README.index(f"| {first}") :].partition("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip().strip("*") for cell in line.strip("|").split("|")] for line in table]
+    return {re.findall("`(.+?)`", row[0])[0]: row[1:] for row in cells}
+
+
+def test_readme_is_one_page():
+    assert len(README.splitlines()) <= 130
+
+
+def test_pictures_of_the_readme_are_as_drawn(tmp_path):
+    main(tmp_path)
+    shown = re.findall(r'src="docs/pictures/(\w+).svg"', README)
+    assert sorted(shown) == sorted(FILES)
+    for name in FILES:
+        committed = (ROOT / f"docs/pictures/{name}.svg").read_text()
+        assert committed == (tmp_path / f"{name}.svg").read_text(), "make pictures draws them anew"
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_is_whole_and_follows_light_and_dark(name):
+    drawing = standalone(PICTURES[name]())
+    root = ElementTree.fromstring(drawing)
+    assert root.get("aria-label")
+    used = set(re.findall(r"var\((--[\w-]+)\)", drawing))
+    light, dark = re.search(r"<style>(.+?)(@media.+?)</style>", drawing, re.DOTALL).groups()  # type: ignore
+    assert all(f"{variable}:" in light for variable in used)
+    assert all(f"{variable}:" in dark for variable in used if "color" in variable)
+
+
+def test_an_unknown_picture_is_told():
+    with pytest.raises(InputError, match=r"picture must be one of system, .*, not elephant"):
+        picture("elephant")
+
+
+def test_readme_and_pictures_show_the_same_figures():
+    found = {name: tuple(map(float, cells[:3])) for name, cells in rows("core and its kernel").items()}
+    assert found == MACS
+    areas = {name: (float(cells[1]), float(cells[2])) for name, cells in rows("preset").items()}
+    assert areas == {name: (preset.kge, preset.fo4) for name, preset in PRESETS.items()}
+    assert all(PRESETS[name].macs == (macs[0], macs[2]) for name, macs in MACS.items())
+
+
+def test_checks_name_commands_that_exist():
+    drawn = ElementTree.fromstring(PICTURES["checks"]()).itertext()
+    named = {part for text in drawn for part in re.findall(r"(?:prove|mutate|verify) [a-z]+", text)}
+    assert len(named) > 8
+    assert named <= {*COMMANDS}
