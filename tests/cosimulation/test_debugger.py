@@ -1,9 +1,11 @@
 """Programs in the hands of a debugger: what ends a run, and a session of gdb and OpenOCD on the compiled core."""
 
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +68,17 @@ SESSION += (
 )
 
 
+def _terminated(line):
+    """A session that is told to end leaves no process behind."""
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as session:
+        assert any("_start" in text for text in session.stdout)
+        children = Path(f"/proc/{session.pid}/task/{session.pid}/children").read_text().split()
+        assert len(children) == 2
+        session.terminate()
+        assert session.wait(60) == 128 + signal.SIGTERM
+    assert not [child for child in children if Path(f"/proc/{child}").exists()]
+
+
 @pytest.mark.cosim
 @pytest.mark.flow
 def test_gdb_breaks_steps_watches_and_resets(tmp_path):
@@ -80,6 +93,7 @@ def test_gdb_breaks_steps_watches_and_resets(tmp_path):
     words = [word for text in SESSION for word in ("--ex", text)]
     done = subprocess.run([*xpulpnn, "debug", program, "--batch", *words], capture_output=True, text=True, timeout=300)
     shown = done.stdout
+    _terminated([*xpulpnn, "debug", program, "--batch", "--ex", "continue"])
     assert "Breakpoint 1, twice (x=x@entry=0)" in shown or "Breakpoint 1, twice (x=0)" in shown
     assert "$1 = 0" in shown
     assert "Hardware watchpoint 2: sum" in shown

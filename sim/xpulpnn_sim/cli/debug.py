@@ -1,8 +1,10 @@
 """``xpulpnn debug``: a program on the design in the hands of gdb."""
 
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +25,7 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 
 _GDB = ("gdb-multiarch", "riscv64-unknown-elf-gdb", "riscv32-unknown-elf-gdb")
 _PATIENCE_S = 60.0
+_TERMINATED = 128 + signal.SIGTERM
 _READY = "Listening on port"
 
 
@@ -52,6 +55,8 @@ def debug_command(options: DebugOptions) -> int:
     with progress_bar("compiling the model", None):
         library = model_library(engine_of(config, debugged=True), config)
     with ExitStack() as stack:
+        # what is started ends with the command, also when that is told to end
+        stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED)))
         debugger = stack.enter_context(serving(0, holds=True, tell=tell))
         model = Thread(
             target=run_program,

@@ -18,11 +18,16 @@ class RemoteBitbang {
     RemoteBitbang(const RemoteBitbang&) = delete;
     ~RemoteBitbang() { close_client(); }
 
-    // A clock cycle: makes one command of the debugger. With `quiet` nothing changes until it says something, so that
-    // the caller may rest. Returns events.
+    // A clock cycle: makes one command of the debugger, and reads of TDO before it. With `quiet` nothing changes until it
+    // says something, so that the caller may rest. Returns events.
     uint32_t edge(const JtagOut& seen, JtagIn& driven, bool quiet) {
         uint32_t events = 0;
         if (next_ == filled_) events = receive(quiet);
+        while (next_ != filled_ && received_[next_] == 'R') {
+            ++next_;
+            answers_[answered_++] = seen.tdo ? '1' : '0';
+            if (answered_ == answers_.size()) answer();
+        }
         if (next_ == filled_) return events;
         const char command = received_[next_++];
         if (command >= '0' && command <= '7') {
@@ -32,9 +37,6 @@ class RemoteBitbang {
             driven.tdi = levels & 1;
         } else if (command >= 'r' && command <= 'u') {
             driven.trst = (command - 'r') >> 1 & 1;
-        } else if (command == 'R') {
-            answers_[answered_++] = seen.tdo ? '1' : '0';
-            if (answered_ == answers_.size()) answer();
         } else if (command == 'Q') {
             events |= leave();
         }
