@@ -1,11 +1,8 @@
 """Style, lines and order of the text: choices of the caller, breaks of lines, nets declared before they are read."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-
-_NUMBERS = re.compile(r"\d[\d_]*$")  # at the end of the name of a net
 
 
 @dataclass(slots=True)
@@ -22,37 +19,9 @@ class TextPiece:
 def ordered(pieces: Sequence[TextPiece], candidates: set[str]) -> list[TextPiece]:
     """The same statements; those that assign one of ``candidates`` become its declaration, where that can be.
 
-    A net is declared before it is read, and those whose names differ in numbers only are in the order of these.
+    Nets with numbers are not put in their order: ABC's area and delay depend on the order of the text.
     """
     makers = {piece.wire: piece for piece in pieces if piece.wire in candidates}
-    numbered = _numbered(_makers_first(pieces, makers))
-    makers = {piece.wire: piece for piece in numbered if piece.wire in makers}
-    result = _makers_first(numbered, makers)
-    for piece in result:
-        if piece.wire in makers:
-            piece.declares = True
-            piece.lines = [f"{piece.declaration} = {piece.lines[0].partition(' = ')[2]}"]
-    return result
-
-
-def _numbered(pieces: Sequence[TextPiece]) -> list[TextPiece]:
-    """The statements, where those of nets such as ``row_1_2`` and ``row_0_12`` change places to be in order."""
-    families: dict[str, list[tuple[tuple[int, ...], int]]] = {}
-    for place, piece in enumerate(pieces):
-        name = piece.declaration.rpartition(" ")[2]
-        numbers = _NUMBERS.search(name)
-        if numbers:
-            key = tuple(map(int, re.findall(r"\d+", numbers[0])))
-            families.setdefault(name[: numbers.start()], []).append((key, place))
-    result = list(pieces)
-    for family in families.values():
-        for (_, place), (_, source) in zip(family, sorted(family), strict=True):
-            result[place] = pieces[source]
-    return result
-
-
-def _makers_first(pieces: Sequence[TextPiece], makers: dict[str, TextPiece]) -> list[TextPiece]:
-    """The statements, each behind those that make what it reads; makers in a loop are taken out of ``makers``."""
     result: list[TextPiece] = []
     state: dict[int, bool] = {}
     # explicit stack: chains of nets are longer than Python's recursion limit in large modules
@@ -72,6 +41,10 @@ def _makers_first(pieces: Sequence[TextPiece], makers: dict[str, TextPiece]) -> 
         elif not state[id(following)]:
             # a loop: declared before all statements instead
             makers.pop(following.wire, None)
+    for piece in result:
+        if piece.wire in makers:
+            piece.declares = True
+            piece.lines = [f"{piece.declaration} = {piece.lines[0].partition(' = ')[2]}"]
     return result
 
 
