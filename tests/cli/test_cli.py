@@ -41,7 +41,7 @@ BAD_INPUT = {
     "a misspelt word of a list": (["library", "--kernel", "conv+linea"], ", not linea. Did you mean linear?"),
     "a misspelt setting": (["generate", "dotp", "--set", "width=8"], ", not width. Did you mean widths?"),
     "no whole number": (["run", "a.elf", "--max-cycles", "ten"], "--max-cycles must be a whole number, not ten"),
-    "no port": (["run", "a.elf", "--jtag", "99999"], 'Invalid value "99999" for --jtag. It must be 1 to 65535.'),
+    "no port": (["run", "a.elf", "--jtag", "99999"], 'Invalid value "99999" for --jtag. It must be 0 to 65535.'),
     "no program": (["iss", "a.elf"], "a.elf must be an existing file, and there is none of this name"),
     "a folder": (["iss", "."], ". must be a file, not a folder"),
     "no network": (["net", "a.json"], "network a.json must be an existing file, and there is none of this name"),
