@@ -100,7 +100,8 @@ class RunOptions(ProgramOptions, ClusterOptions, MemoryTiming, Seed):
     wave_window: Annotated[str | None, Parameter(metavar="FROM:TO")] = None
     """Cycles in the waveforms (default all)."""
     jtag: Annotated[int | None, rule("0 to 65535", lambda port: 0 <= port <= MOST_PORTS, "PORT")] = None
-    """Serve a debugger, OpenOCD by remote_bitbang, at a port of this machine, 0: any that is free; the core has debug mode."""
+    """Serve a debugger, OpenOCD by remote_bitbang, at a port of this machine (0: any free one); the core has debug
+    mode."""
     hold: bool = False
     """Start when the debugger halts the core for the first time, before its first instruction."""
     irq: Annotated[Repeated, Parameter(metavar="LINE@CYCLE")] = ()
