@@ -41,6 +41,7 @@ PRESETS = {
     "ri5cy": Preset(52.5, 84.4, (2.14, 0.87)),
     "xpulpnn-cu": Preset(56.5, 88.9, (2.91, 9.52)),
     "xpulpnn": Preset(56.5, 85.5, (3.41, 11.12)),
+    "xpulpnn-full": Preset(56.6, 85.5, (3.41, 11.12)),
     "xpulpnn2": Preset(57.2, 81.6, (3.77, 13.76)),
     "xpulpnn3": Preset(64.2, 79.1, (7.39, 25.64)),
 }
@@ -147,8 +148,9 @@ def _panel(left: int, which: int, title: str) -> list[str]:
         y = bottom - (bottom - top) * preset.gmacs(which) / most
         colour = _COLOURS[[*MACS].index(name)] if name in MACS else "none"
         parts.append(f'<circle cx="{x:g}" cy="{y:g}" r="6" fill="{colour}" stroke="currentColor"/>')
+        below = 9 if name == "xpulpnn-full" else 4
         left_of = name in ("xpulpnn-cu", "xpulpnn", "xpulpnn3")
-        parts.append(text(x - 10 if left_of else x + 10, y + 4, name, "end" if left_of else "start", SMALL))
+        parts.append(text(x - 10 if left_of else x + 10, y + below, name, "end" if left_of else "start", SMALL))
     return parts
 
 
