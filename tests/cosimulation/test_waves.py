@@ -7,6 +7,7 @@ import pytest
 from tests.designs import FULL as CONFIG
 from tests.designs import PAIR
 
+from xpulpnn.config import preset
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.model.waves import SIGNAL_GROUPS, contents, instruction_names
 
@@ -132,14 +133,19 @@ def test_the_window_is_kept(core_elf, tmp_path):
 
 
 def test_every_signal_of_the_list_exists_somewhere(core_program):
-    groups, filters = contents(core_program(SOURCE), CONFIG)
+    program = core_program(SOURCE)
+    groups, filters = contents(program, CONFIG)
+    # arrays that multiply have other ports
+    beyond, _ = contents(program, preset("xpulpnn3"))
     listed = {
         (instance, text.partition(":")[0])
         for instances in SIGNAL_GROUPS.values()
         for instance, names in instances.items()
         for text in names.split()
     }
-    assert {(shown.instance, shown.name) for group in groups.values() for shown in group} == listed
+    shown_in = [*groups.values(), *beyond.values()]
+    assert {(shown.instance, shown.name) for group in shown_in for shown in group} == listed
+    assert {"dotp_form", "dotp2_format", "second"} <= {shown.name for shown in beyond["EX"]}
     named = {shown.name: filters[shown.filter] for group in groups.values() for shown in group if shown.filter}
     assert "4 WFI\n" in named["system__kind"]
     assert "3 DOTP\n" in named["ctrl_unit"]

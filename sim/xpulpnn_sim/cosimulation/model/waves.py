@@ -56,7 +56,8 @@ SIGNAL_GROUPS: Mapping[str, Mapping[str, str]] = {
     "EX": {
         _TAP: "ex_pc_rdata ex_insn:instruction",
         _EX: "valid ctrl_unit op_a op_b op_c done result comparison mult_start div_start "
-        "dotp_fmt dotp_a dotp_b dotp_result id_nn_act_addr id_nn_act id_nn_wgt_addr id_nn_wgt",
+        "dotp_fmt dotp_form dotp_format dotp2_format dotp_a dotp_b dotp_result first second "
+        "id_nn_act_addr id_nn_act id_nn_wgt_addr id_nn_wgt",
         _BACKEND: "ex_fires branch__valid branch__target",
     },
     "WB": {
