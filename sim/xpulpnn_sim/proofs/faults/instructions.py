@@ -1,7 +1,6 @@
 """Faults of a core, each of which the proof of an instruction must find."""
 
-from amaranth.hdl import Cat, Const, Mux, Value
-from amaranth.lib import data
+from amaranth.hdl import Cat, Const, Mux, Shape, Value
 
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.alu_ctrl import AluCount, AluFieldPlace, AluResult, AluShift
@@ -49,7 +48,8 @@ def _swapped_signs(right, u):
     """Invert both signs where they differ, whether the control word is assigned or one of them."""
     differ = u("decoder.ctrl.ex.dotp.a_signed") ^ u("decoder.ctrl.ex.dotp.b_signed")
     signs = ("a_signed", "b_signed")
-    fields = [differ if name in signs else Const(0, field.width) for name, field in data.Layout.cast(DotpCtrl)]
+    shapes = {name: Shape.cast(kind) for name, kind in DotpCtrl.__annotations__.items()}
+    fields = [differ if name in signs else Const(0, shape.width) for name, shape in shapes.items()]
     return right ^ (differ if len(right) == 1 else Cat(*fields))
 
 
