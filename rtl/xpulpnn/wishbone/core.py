@@ -30,6 +30,23 @@ class CoreWishbone(Component):
     #: ibus: Instructions.
     #: dbus: Data.
     #: sbus: Accesses of the debugger to memory while the core runs; only with debug mode.
+    #: boot_addr: Address of the first instruction, bit 0 taken as 0; bits 31:8 are also mtvec's base behind reset.
+    #:   Read when execution starts.
+    #: hart_id: Value of the CSR mhartid; constant.
+    #: fetch_enable: Execution may start: after reset nothing is fetched until it is high.
+    #: irq: Level-sensitive interrupt lines, synchronous to the clock, bits as in mip.
+    #: irq_ack: An interrupt is taken in this cycle.
+    #: irq_id: Number of its line, valid with ``irq_ack``.
+    #: core_sleep: wfi waits and nothing is under way: the core's clock is not needed.
+    #: debug_mode: The core is in debug mode.
+    #: ext_events: What the performance counters from 12 on count in this cycle; only with performance counters.
+    #: tms: Mode select of the test access port, whose clock TCK and reset TRST are those of the domain ``tck``.
+    #: tdi: Serial data into the test access port.
+    #: tdo: Serial data out of it, from the falling edge of TCK on.
+    #: tdo_enable: ``tdo`` is to be driven, else another device may.
+    #: ndmreset: The debugger asks for the reset of everything but the debug module.
+    #: debug_req: The debugger asks the core to halt.
+
 
     def __init__(self, config: ClusterConfig):
         kind = CoreDebug if config.core.debug else Core
