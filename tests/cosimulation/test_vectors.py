@@ -165,7 +165,7 @@ def without(vector, name):
 
 NN = GOOD[-3]
 MALFORMED = {
-    "no JSON": ("{]\n", "vector must be a JSON object, not {]"),
+    "no JSON": ("{]\n", "vector must be a JSON object, not: {]"),
     "field left out": (without(GOOD[0], "rs1"), "rs1 must be an unsigned 32-bit integer, not left out"),
     "other word": ({**GOOD[0], "word": word("add", rs2=12)}, "word must encode pv.sdotusp.n, not add (0x00c58533)"),
     "other register": (

@@ -210,7 +210,7 @@ def test_random_programs_are_the_same_anywhere(farm, tmp_path):
     found = []
     for name, words in (("two", ["--jobs", "2"]), ("dask", ["--dask", farm.address])):
         code, _, error = run([*verify, *words, "--json", f"{name}.json"], tmp_path)
-        assert (code, error) == (0, "")
+        assert (code, error) == (0, f"{name}.json is written")
         (record,) = read_results(tmp_path / f"{name}.json")
         assert record.pop("instructions_per_s")
         found.append(record)

@@ -49,6 +49,8 @@ class Core(Component):
 
     PORT_MEANINGS = {f"rvfi_{name}": text for name, text in MEANINGS.items()}
 
+    fence_port = False
+
     def __init__(self, config: CoreConfig, *, fence_port: bool = False):
         self.fence_port = fence_port  # Tell an instruction cache outside of fence.i.
         ports = {

@@ -47,7 +47,6 @@ class CoreWishbone(Component):
     #: ndmreset: The debugger asks for the reset of everything but the debug module.
     #: debug_req: The debugger asks the core to halt.
 
-
     def __init__(self, config: ClusterConfig):
         kind = CoreDebug if config.core.debug else Core
         self.core = core = kind(config.core, fence_port=config.icache_private > 0)

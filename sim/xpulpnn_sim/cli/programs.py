@@ -71,8 +71,11 @@ Running = TypeVar("Running", bound=ProgramOptions)
 
 def with_named_core(options: Running) -> Running:
     """The options, with the core, and of a cluster the number of cores, that the program names where they name none."""
+    has_cores = options.cores is not None or options.preset in CLUSTER_PRESETS
+    if options.preset and has_cores:
+        return options
     program = load(options.program, ram=options.windows)
-    if program.cluster is not None and options.cores is None and options.preset not in CLUSTER_PRESETS:
+    if program.cluster is not None and not has_cores:
         options = replace(options, cores=program.cluster.cores)
     if options.preset:
         return options

@@ -1,6 +1,6 @@
 """Faults of a core, each of which the proof of an instruction must find."""
 
-from amaranth.hdl import Cat, Const, Mux, Shape, Value
+from amaranth.hdl import Cat, Const, Mux, Value
 
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.alu_ctrl import AluCount, AluFieldPlace, AluResult, AluShift
@@ -47,10 +47,8 @@ def _other_weight(right, u):
 def _swapped_signs(right, u):
     """Invert both signs where they differ, whether the control word is assigned or one of them."""
     differ = u("decoder.ctrl.ex.dotp.a_signed") ^ u("decoder.ctrl.ex.dotp.b_signed")
-    signs = ("a_signed", "b_signed")
-    shapes = {name: Shape.cast(kind) for name, kind in DotpCtrl.__annotations__.items()}
-    fields = [differ if name in signs else Const(0, shape.width) for name, shape in shapes.items()]
-    return right ^ (differ if len(right) == 1 else Cat(*fields))
+    signs = Const.cast(DotpCtrl.const({"a_signed": 1, "b_signed": 1})).value
+    return right ^ (differ if len(right) == 1 else Mux(differ, signs, 0))
 
 
 INSTRUCTION_FAULTS = (

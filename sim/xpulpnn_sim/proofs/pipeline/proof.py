@@ -10,7 +10,7 @@ import xpulpnn_sim.proofs.pipeline
 from xpulpnn_sim.proofs.engine.elaborate import ClockedGates, ClockedGraph
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, PROVED, UNDECIDED, VACUOUS, Ledger, Outcome
-from xpulpnn_sim.proofs.engine.solvers import WITNESS, CycleSearch, read_witness
+from xpulpnn_sim.proofs.engine.solvers import WITNESS, CycleSearch, find_case, read_witness
 from xpulpnn_sim.proofs.pipeline.gates import CONSTANT, SceneGates, build_gates, script
 from xpulpnn_sim.proofs.pipeline.rules import PipelineRule
 from xpulpnn_sim.tools.results import digest
@@ -121,6 +121,10 @@ class Prover:
         """Search for a cycle in which a literal is 1: the last one searched to its end, and outputs until it is."""
         if literal == FALSE:
             return depth, ()
+        if not any(node << 1 in graph.latches for node in graph.cone([literal])):
+            # no register: every cycle is as the first
+            case = find_case(self.abc, graph, literal, timeout_s=self.timeout_s)
+            return depth, () if case is None else graph.replay([case], graph.signals)
         aiger = graph.aiger([literal])
         (folder / f"{name}.aig").write_bytes(aiger.content)
         read = f"read_aiger {name}.aig; strash; scleanup; dc2; "

@@ -10,8 +10,10 @@ from litex.soc.interconnect import wishbone
 from migen import FSM, Cat, ClockSignal, If, Instance, NextState, ResetSignal, Signal
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
+from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.cluster import CONTROL, Control
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
+from xpulpnn_sim.exploration.flows import INFERRED
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.tops import emit_top
 
@@ -21,9 +23,8 @@ _CACHE_BYTES = 4096
 
 
 def _for_fpga(core: CoreConfig) -> CoreConfig:
-    """The same core in structures for FPGAs, whose adders and DSP blocks beat ours."""
-    dotp = replace(core.dotp, adders="inferred")
-    return replace(core, dotp=dotp, regfile="lut-ram", multiplier="inferred", shifter="inferred")
+    """The same core in structures for FPGAs."""
+    return apply_settings(core, {**INFERRED, "shifter": "inferred", "regfile": "lut-ram"})
 
 
 _FIRST_LINE = 16  # of the core, that is LiteX's line 0
