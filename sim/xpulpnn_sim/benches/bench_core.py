@@ -1,6 +1,5 @@
 """Bench of the core: short directed programs, every retirement against the simulator, and what their memory holds."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
@@ -14,8 +13,8 @@ from xpulpnn.isa.machine import ENTRY, IRQ_PRIORITY, MACHINE_MODE, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_CODE, WaitCause
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Stepwise, Together, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.handover import bench_data, configuration
-from xpulpnn_sim.benches.obi import PROMPT, Grant, ObiResponder, ObiTiming, WordMemory
-from xpulpnn_sim.benches.stream import RetirementMonitor, check_retirements
+from xpulpnn_sim.benches.obi import PROMPT, ObiResponder, ObiTiming, WordMemory
+from xpulpnn_sim.benches.stream import RetirementMonitor, check_retirements, recorded
 from xpulpnn_sim.reference.bare.layout import BUS_ERRORS
 from xpulpnn_sim.reference.directed.case import Directed
 from xpulpnn_sim.reference.directed.programs import programs_of
@@ -124,17 +123,6 @@ def interrupt_lines(records: Records, sampled: list[int], taken: list[Acknowledg
     return lines
 
 
-def _recorded(log: Sequence[Grant], memory: WordMemory) -> list[Grant]:
-    """Grants of accesses that succeed: one that fails, perhaps in its second word only, is in no record."""
-    kept: list[Grant] = []
-    for at, grant in enumerate(log):
-        behind = [one for one in log[at + 1 : at + 2] if one.address == grant.address + WORD_BYTES]
-        crosses = behind if not grant.enables & 1 else []
-        if not any(memory.fails(one.address) for one in (grant, *crosses)):
-            kept.append(grant)
-    return kept
-
-
 async def _run_program(
     dut: Dut, case: Directed, around: _Surroundings, rng: Random, *, reset_after: int | None = None
 ) -> None:
@@ -166,7 +154,7 @@ async def _run_program(
         records = monitor.records()
         lines = interrupt_lines(records, [row[-1] for row in monitor.rows], interrupts.taken, board)
         # first the records: where they differ tells more than that the end was not reached
-        succeeded = _recorded(data.log, memory)
+        succeeded = recorded(data.log, memory)
         check_retirements(lockstep, records, succeeded, board, lines)
         waits = {cause: monitor.waits[cause] for cause in (WaitCause.GRANT, WaitCause.RESPONSE)}
         counted = {WaitCause.GRANT: data.cycles_refused, WaitCause.RESPONSE: data.cycles_unanswered}

@@ -20,14 +20,23 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import FIRST_PARAMETER, HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK, Cost, division_cycles
+from xpulpnn.isa.machine import (
+    FIRST_PARAMETER,
+    HALF_BYTES,
+    LENGTH_MASK,
+    WORD_BYTES,
+    WORD_MASK,
+    Cost,
+    ExceptionCause,
+    division_cycles,
+)
 from xpulpnn.isa.retirement import CYCLE, RETIREMENT_FIELDS, VALID, WAIT, WaitCause
 from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, drive, sample, until
 from xpulpnn_sim.benches.obi import ALL_BYTES, Grant, WordMemory
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
-from xpulpnn_sim.reference.iss.memory import Memory
+from xpulpnn_sim.reference.iss.memory import BusError, Memory
 from xpulpnn_sim.reference.iss.session import Observer, Retired
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 
@@ -66,6 +75,17 @@ def _grants(records: Records) -> Iterator[tuple[int, bool, int]]:
                 yield (address - byte + WORD_BYTES * spill) & WORD_MASK, writes > 0, enables
 
 
+def recorded(log: Sequence[Grant], memory: WordMemory) -> list[Grant]:
+    """Grants of accesses that succeed: one that fails, perhaps in its second word only, is in no record."""
+    kept: list[Grant] = []
+    for at, grant in enumerate(log):
+        behind = [one for one in log[at + 1 : at + 2] if one.address == grant.address + WORD_BYTES]
+        crosses = behind if not grant.enables & 1 else []
+        if not any(memory.fails(one.address) for one in (grant, *crosses)):
+            kept.append(grant)
+    return kept
+
+
 def check_retirements(
     lockstep: Lockstep, records: Records, log: Sequence[Grant], board: Scoreboard, lines: npt.ArrayLike | None = None
 ) -> None:
@@ -88,9 +108,9 @@ ACCEPT_LIMIT = 400
 class StreamMemory(Memory):
     """Data as in a :class:`WordMemory`; every fetch gives the next of the chosen words, wherever it is."""
 
-    def __init__(self, words: Iterable[int]) -> None:
+    def __init__(self, words: Iterable[int], failing: tuple[tuple[int, int], ...] = ()) -> None:
         super().__init__()
-        self.data = WordMemory()
+        self.data = WordMemory(failing)
         self._chosen = iter(words)
 
     def fetch(self, address: int) -> int:
@@ -98,17 +118,23 @@ class StreamMemory(Memory):
         return next(self._chosen)
 
     def read(self, address: int, size: int) -> int:
-        """Load data."""
+        """Load data; raises :class:`BusError` where the bus answers with an error."""
+        self._require(address)
         return self.data.load(address) & ((1 << 8 * size) - 1)
 
     def write(self, address: int, size: int, value: int) -> None:
-        """Store data."""
+        """Store data; raises :class:`BusError` where the bus answers with an error."""
+        self._require(address)
         self.data.store(address, size, value)
 
+    def _require(self, address: int) -> None:
+        if self.data.fails(address):
+            raise BusError
 
-def stream_of(config: CoreConfig, words: Sequence[int]) -> Iterator[Retired]:
+
+def stream_of(config: CoreConfig, words: Sequence[int], failing: tuple[tuple[int, int], ...] = ()) -> Iterator[Retired]:
     """Retirements of a hart that executes the ``words``, compressed or not, one after the other, wherever it jumps."""
-    observer = Observer(Iss.of(config, BOOT_ADDRESS, memory=StreamMemory(words)))
+    observer = Observer(Iss.of(config, BOOT_ADDRESS, memory=StreamMemory(words, failing)))
     for _ in words:
         _, retired = observer.step()
         assert retired is not None
@@ -138,6 +164,11 @@ def is_branch(item: Retired) -> bool:
 def sequel_of(item: Retired) -> int:
     """Address of the instruction behind it in memory."""
     return (item.record["pc_rdata"] + (HALF_BYTES if is_compressed(item) else WORD_BYTES)) & WORD_MASK
+
+
+def is_access_fault(item: Retired) -> bool:
+    """Return whether the bus answers it with an error, which takes until it is in WB."""
+    return item.cause in (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
 
 
 def redirect_of(item: Retired) -> int | None:
@@ -205,6 +236,18 @@ class StreamDriver:
                 return
         raise AssertionError(f"no branch within {ACCEPT_LIMIT} cycles")
 
+    async def _await_fault(self) -> None:
+        """Offer nothing until the bus has answered with an error."""
+        for _ in range(ACCEPT_LIMIT):
+            self._show(self.rng.getrandbits(32), self.rng.getrandbits(32), valid=False)
+            await FallingEdge(self.dut.clk)
+            fails = sample(self.dut.fault__valid)
+            await self._cycle()
+            if fails:
+                await self._bubble()
+                return
+        raise AssertionError(f"no access fault within {ACCEPT_LIMIT} cycles (cycle {self.cycle})")
+
     async def run(self, stream: Iterable[Retired]) -> None:
         """Feed all instructions; :attr:`accepted` tells the cycle in which each was taken."""
         wrong_path = self.rng.getrandbits(32)
@@ -217,7 +260,8 @@ class StreamDriver:
                 await FallingEdge(self.dut.clk)
                 ready = sample(self.dut.insn__ready)
                 if ready:
-                    self._check(where, jump=None if is_branch(item) else target, trap=item.cause)
+                    trap = None if is_access_fault(item) else item.cause
+                    self._check(where, jump=None if is_branch(item) else target, trap=trap)
                 else:
                     self._check(f"{where}, which is not accepted")
                 await self._cycle()
@@ -230,6 +274,8 @@ class StreamDriver:
                 if is_branch(item):
                     await self._await_branch(target, wrong_path)
                 await self._bubble()
+            if is_access_fault(item):
+                await self._await_fault()
             wrong_path = word_of(item)
         self._show(0, 0, valid=False)
 
