@@ -5,12 +5,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from amaranth.hdl import Const, Shape
+from amaranth.hdl import Const
 from amaranth.lib import data, wiring
 
-from xpulpnn.cluster.axi.bridge import AxiBridge
 from xpulpnn.cluster.axi.cluster import ClusterAxi
-from xpulpnn.cluster.axi.refill import AxiRefill
 from xpulpnn.cluster.demux import CoreDemux
 from xpulpnn.cluster.dma.unit import Dma
 from xpulpnn.cluster.event_unit.unit import EventUnit
@@ -20,10 +18,8 @@ from xpulpnn.cluster.icache.unit import InstructionCache
 from xpulpnn.cluster.peripherals.bus import PeripheralBus
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
-from xpulpnn.cluster.ports import LINE_OFFSET_BITS, DmaPortSignature, LineSignature, RefillSignature
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
-from xpulpnn.component import PortSignature
-from xpulpnn.config import EXT_DATA_BITS, ClusterConfig, CoreConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.alu_ctrl import AluCtrl, AluResult, alu_control
 from xpulpnn.core.backend import Backend
@@ -38,7 +34,6 @@ from xpulpnn.core.hwloops import HwLoops
 from xpulpnn.core.if_stage import IfStage
 from xpulpnn.core.lsu import Lsu
 from xpulpnn.core.mult import MultCtrl, mult_control
-from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 from xpulpnn.core.prefetch import PrefetchBuffer
 from xpulpnn.core.product_unit import ProductUnit
 from xpulpnn.core.quantiser import Quantiser, QuantiserCtrl
@@ -55,7 +50,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn.isa.table import enabled, find
 from xpulpnn.verilog import EmittedVerilog, emit
-from xpulpnn.wishbone.bridge import WishboneBridge
+from xpulpnn_sim.benches.bridge_units import bridge_units
 from xpulpnn_sim.benches.debug_units import debug_units
 from xpulpnn_sim.benches.handover import configured
 from xpulpnn_sim.benches.runner import SIMULATORS
@@ -286,16 +281,6 @@ def _tcdm(cycles: int, settings: str, *simulators: str, others: int = 1) -> Benc
     return _configured("tcdm", make, design, *simulators, others=others, cycles=cycles)
 
 
-def _axi(make: Callable[[], wiring.Component], bits: int, *, writes: bool = True, runs: bool = False) -> BenchedUnit:
-    return _plain("axi_bridge", make, bits=bits, writes=writes, runs=runs, slack=1.2)
-
-
-def _wishbone(signature: PortSignature, shift: int = 0) -> BenchedUnit:
-    """``shift``: the address is the number of a block of as many bytes, as a power of two."""
-    words, writes = Shape.cast(signature.members["rdata"].shape).width // XLEN, "we" in signature.members
-    return _plain("wishbone_bridge", lambda: WishboneBridge(signature), words=words, writes=writes, shift=shift)
-
-
 def _funnelled(
     make: Callable[[], wiring.Component], initiators: Sequence[str], places: Mapping[str, tuple[int, int]], **told: Any
 ) -> BenchedUnit:
@@ -398,15 +383,7 @@ UNITS: Mapping[str, BenchedUnit] = {
         outstanding=4,
         latency=3,
     ),
-    "axi-dma": _axi(lambda: AxiBridge(EXT_DATA_BITS), EXT_DATA_BITS, runs=True),
-    "axi-ext": _axi(lambda: AxiBridge(XLEN), XLEN),
-    "axi-refill": _axi(AxiRefill, EXT_DATA_BITS, writes=False),
-    "wishbone": _wishbone(ObiSignature()),
-    "wishbone-instr": _wishbone(InstructionPortSignature()),
-    "wishbone-lines": _wishbone(LineSignature(), shift=LINE_OFFSET_BITS),
-    "wishbone-refill": _wishbone(RefillSignature()),
-    "wishbone-dma": _wishbone(DmaPortSignature()),
     "cluster-axi": _configured("cluster_axi", ClusterAxi, _SMALL_CLUSTER),
-    **{name: _plain(bench, make, **told) for name, (bench, make, told) in debug_units().items()},
+    **{name: _plain(bench, make, **told) for name, (bench, make, told) in (bridge_units() | debug_units()).items()},
 }
 """The units by name: how each is built, and what its bench is told."""
