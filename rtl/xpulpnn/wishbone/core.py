@@ -2,7 +2,7 @@
 """The core with Wishbone ports."""
 
 from xpulpnn.cluster.icache.private import PrivateCache
-from xpulpnn.component import Component, Out, connect, flipped, pass_ports
+from xpulpnn.component import Component, Out, connect, flipped, following, pass_ports
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.core import Core
 from xpulpnn.debug.core_debug import CoreDebug
@@ -63,9 +63,13 @@ class CoreWishbone(Component):
         ports = {name: getattr(core, name) for name in core.signature.members if name in _BUSES}
         if self.config.icache_private:
             m.submodules.icache = cache = PrivateCache(self.config)
-            connect(m, core.instr, cache.core)
             ports["instr"] = cache.line
             m.d.comb += [
+                *following(cache.core, core.instr, "addr"),
+                *following(core.instr, cache.core, "rvalid", "rdata", "err"),
+                # a lookup does not see the flush of its cycle
+                cache.core.req.eq(core.instr.req & ~core.fence_i),
+                core.instr.gnt.eq(cache.core.gnt & ~core.fence_i),
                 cache.control.enable.eq(1),
                 cache.control.prefetch.eq(self.config.prefetch),
                 cache.control.flush.eq(core.fence_i),

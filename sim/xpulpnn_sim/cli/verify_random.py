@@ -45,7 +45,7 @@ from xpulpnn_sim.verification.coverage.covered_trials import Total
 from xpulpnn_sim.verification.coverage.crosses import crosses_of
 from xpulpnn_sim.verification.coverage.page import write_page
 from xpulpnn_sim.verification.random import trials
-from xpulpnn_sim.verification.random.designs import DESIGNS, prepare
+from xpulpnn_sim.verification.random.designs import CORE, DESIGNS, MODELS, prepare
 from xpulpnn_sim.verification.random.trials import Coverage, Plan, Runner, Trial, Trier, work
 
 
@@ -94,10 +94,15 @@ class StressedPrograms(RandomPrograms):
 class RandomOptions(StressedPrograms, Dask):
     """Options of the command."""
 
-    engine: Annotated[str, Parameter(choices=tuple(DESIGNS))] = "rtl"
-    """Checks of the programs."""
+    engine: Annotated[str, Parameter(choices=tuple(DESIGNS))] = CORE
+    """Checks of the programs: the core, the core with a cache and its bridges to Wishbone, or the simulator alone."""
     self_test: bool = False
-    """Put faults into the core instead, which the programs or the cycle costs must find."""
+    """Put faults into the core, or its cache and bridges, instead, which programs or cycle costs must find."""
+
+    def plans(self) -> list[Plan]:
+        """Designs to run the programs on, named with the engine if it is not the usual one."""
+        words = "" if self.engine == CORE else f" --engine {self.engine}"
+        return [replace(plan, label=plan.label + words) for plan in super().plans()]
 
 
 @command
@@ -105,6 +110,8 @@ def verify_random_command(options: RandomOptions) -> int:
     """Run programs until there are enough instructions; fails if one of them does."""
     plans = options.plans()
     if options.self_test:
+        if options.engine not in MODELS:
+            raise InputError(f"--engine must be {' or '.join(MODELS)} for --self-test, not {options.engine}")
         return _self_test(options, plans)
     if options.dask:
         require_dask(options.dask)
@@ -122,9 +129,9 @@ def _self_test(options: RandomOptions, plans: list[Plan]) -> int:
 
     records: list[dict[str, Any]] = []
     for plan in plans:
-        faults = faults_of(plan.config)
+        faults = faults_of(plan.config, options.engine)
         with progress_bar("faults", len(faults)) as bar:
-            for one in bar.each(find_faults(plan, faults, options.instructions, options.seed)):
+            for one in bar.each(find_faults(plan, faults, options.instructions, options.seed, options.engine)):
                 record = {"fault": one.fault.name, "module": one.fault.module, "check": one.check}
                 records.append(record | {"instructions": one.instructions, "text": one.text})
     missed = [one for one in records if not one["check"]]

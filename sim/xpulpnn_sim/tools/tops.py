@@ -37,6 +37,7 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn.verilog import EmittedVerilog, Reset, Separator, emit
 from xpulpnn.wishbone.cluster import ClusterWishbone
 from xpulpnn.wishbone.core import CoreWishbone
+from xpulpnn_sim.tools.wishbone_core import CoreOnWishbone
 
 
 def _nnrf(config: CoreConfig) -> wiring.Component:
@@ -64,13 +65,14 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
 """Builders of the components of a core."""
 
 UNIT_TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
+    "core-on-wishbone": CoreOnWishbone,
     "compressed-decoder": lambda _config: CompressedDecoder(),
     "decoder": Decoder,
     "div": lambda _config: Divider(),
     "quantiser": Quantiser,
     "requantiser": Requantiser,
 }
-"""Builders of parts of a core that are proved, but not generated, on their own."""
+"""Builders of what is proved or simulated, but not generated: parts of a core, and a core with what is around it."""
 
 CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
     "cluster": Cluster,

@@ -1,13 +1,18 @@
-"""Faults of counters and waits in a core with all of them, one of which is chosen, are found by programs or costs."""
+"""Faults in a core with all of them, one of which is chosen, are found by programs or costs."""
+
+from functools import partial
 
 import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn.field_values import apply_settings
 from xpulpnn_sim.cosimulation.model.libraries import simulated
+from xpulpnn_sim.proofs.faults.bridges import BRIDGE_FAULTS
 from xpulpnn_sim.proofs.faults.programs import COUNTER_FAULTS
-from xpulpnn_sim.verification.random.faulty_core import find_faults
-from xpulpnn_sim.verification.random.trials import Plan
+from xpulpnn_sim.reference.programs.exits import Reason
+from xpulpnn_sim.verification.random.designs import WISHBONE, core_design
+from xpulpnn_sim.verification.random.faulty_core import faulty_core, find_faults
+from xpulpnn_sim.verification.random.trials import Plan, run_seed
 
 pytestmark = pytest.mark.flow
 
@@ -29,4 +34,26 @@ def test_faults_of_counters_are_found():
     faults = [fault for fault in COUNTER_FAULTS if fault.name in QUICK]
     found = list(find_faults(Plan(config=CONFIG, label=""), faults, 6000, seed=2))
     assert len(found) == len(QUICK)
+    assert [one.fault.name for one in found if not one.check] == []
+
+
+QUICK_BRIDGES = (
+    "a burst is answered at its first word",
+    "an error is not told",
+    "a bit of the address is lost",
+    "an access granted at the end of another is lost",
+    "an access under way is not reset",
+    "data written are those of the next access",
+    "whole words are written",
+    "a fetch in the cycle of fence.i hits",
+)
+
+
+def test_faults_of_bridges_are_found_and_nothing_else():
+    plan, faults = Plan(config=CONFIG, label=""), [fault for fault in BRIDGE_FAULTS if fault.name in QUICK_BRIDGES]
+    right = partial(core_design, library=faulty_core(CONFIG, faults, WISHBONE))
+    verdicts = [run_seed(seed, plan, right).verdict for seed in range(3)]
+    assert [one.text for one in verdicts if one.reason is not Reason.PASS] == []
+    found = list(find_faults(plan, faults, 6000, engine=WISHBONE))
+    assert len(found) == len(QUICK_BRIDGES)
     assert [one.fault.name for one in found if not one.check] == []

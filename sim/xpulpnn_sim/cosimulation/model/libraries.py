@@ -126,6 +126,7 @@ RIGS: Mapping[str, tuple[str, Callable[[str, Mapping[str, Any]], Rig]]] = {
     "stream": ("backend", backend_rig),
     "core": ("core", core_rig),
     "core-debug": ("core-debug", core_debug_rig),
+    "wishbone": ("core-on-wishbone", core_rig),
     "cluster": ("cluster", cluster_rig),
     "cluster-debug": ("cluster-debug", cluster_rig),
 }

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -168,7 +169,12 @@ def reference_design(fault: Fault | None = None) -> Design:
 
 
 def core_design(
-    executable: Executable, config: CoreConfig, machine: Machine, listener: Listener, library: Path | None = None
+    executable: Executable,
+    config: CoreConfig,
+    machine: Machine,
+    listener: Listener,
+    library: Path | None = None,
+    engine: str = "core",
 ) -> Verdict:
     """The Verilated core, or another model of it, in lock step with the simulator."""
     return Verdict.of(
@@ -178,19 +184,25 @@ def core_design(
             machine,
             lockstep=True,
             observer=lambda blocks: listener(blocks[0]),
-            library=library,
+            library=library or model_library(engine, config),
         )
     )
 
 
-DESIGNS: dict[str, Design] = {"rtl": core_design, "iss": reference_design()}  # what `--engine` names
+CORE, WISHBONE = "rtl", "wishbone"
+MODELS = {CORE: "core", WISHBONE: "wishbone"}  # the core alone, or with a cache and its bridges to Wishbone
+DESIGNS: dict[str, Design] = {
+    **{name: partial(core_design, engine=engine) for name, engine in MODELS.items()},
+    "iss": reference_design(),
+}
+"""What `--engine` names."""
 
 
 def prepare(engine: str, configs: Iterable[CoreConfig]) -> None:
     """Compile what the processes will share."""
-    if engine == "rtl":
+    if engine in MODELS:
         for config in configs:
-            model_library("core", config)
+            model_library(MODELS[engine], config)
 
 
 def cost_run(

@@ -9,27 +9,30 @@ from itertools import count
 from pathlib import Path
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.core.core import Core
 from xpulpnn.errors import InputError
-from xpulpnn.verilog import emit
 from xpulpnn_sim.cosimulation.model.build import build_model
-from xpulpnn_sim.cosimulation.model.libraries import core_rig
+from xpulpnn_sim.cosimulation.model.libraries import RIGS, core_rig
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.proofs.faults import programs
+from xpulpnn_sim.proofs.faults.bridges import BRIDGE_FAULTS
 from xpulpnn_sim.proofs.faults.core_fault import CHOICE, CHOICE_BITS, CoreFault
 from xpulpnn_sim.proofs.faults.programs import COSTS, PROGRAMS
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Reason
+from xpulpnn_sim.tools.tops import emit_top
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import cost_program, measure
-from xpulpnn_sim.verification.random.designs import Listener, Verdict, core_design, cost_run
+from xpulpnn_sim.verification.random.designs import CORE, MODELS, WISHBONE, Listener, Verdict, core_design, cost_run
 from xpulpnn_sim.verification.random.trials import Plan, run_seed
 
-_TOP, _LSB = "core", 16
+_LSB = 16
 
 
-def faults_of(config: CoreConfig) -> tuple[CoreFault, ...]:
-    """The faults that a core with this configuration can have: of its counters, if it has any, or else of the core."""
+def faults_of(config: CoreConfig, engine: str = CORE) -> tuple[CoreFault, ...]:
+    """The faults that a core with this configuration can have: of its bridges to Wishbone, of its counters, if it has
+    any, or else of the core."""
+    if engine == WISHBONE:
+        return BRIDGE_FAULTS
     if config.performance_counters:
         return programs.COUNTER_FAULTS + (programs.EXACT_COUNTER_FAULTS if config.requantise_exact else ())
     if not (config.xpulpv2 and config.mac_load) or config.multiplies_by_dotp:
@@ -42,15 +45,15 @@ def hart_of(number: int) -> int:
     return number << _LSB
 
 
-def faulty_core(config: CoreConfig, faults: Sequence[CoreFault]) -> Path:
+def faulty_core(config: CoreConfig, faults: Sequence[CoreFault], engine: str = CORE) -> Path:
     """The compiled model of a core with these faults, each asleep until it is chosen."""
     config = replace(config, rvfi=True)
     with ExitStack() as stack:
         for number, fault in enumerate(faults, start=1):
             stack.enter_context(fault.seeded(number))
-        emitted = emit(Core(config), _TOP, config=config, both_edges=True)
-    chosen = f"{_TOP}.hart_id[{_LSB + CHOICE_BITS - 1}:{_LSB}]"
-    text = re.sub(rf"\b({CHOICE}\w*) <= ~\1;", rf"\1 <= {chosen};", emitted.text)
+        emitted = emit_top(RIGS[MODELS[engine]][0], config, both_edges=True)
+    chosen = f"{emitted.manifest['top']}.hart_id[{_LSB + CHOICE_BITS - 1}:{_LSB}]"
+    text = re.sub(rf"\b({CHOICE}\w*(?:\[\w+\])?) <= ~\1;", rf"\1 <= {chosen};", emitted.text)
     return build_model(replace(core_rig(text, emitted.manifest), both_edges=True))
 
 
@@ -64,10 +67,12 @@ class FoundFault:
     text: str  # what the check says
 
 
-def find_faults(plan: Plan, faults: Sequence[CoreFault], instructions: int, seed: int = 0) -> Iterator[FoundFault]:
+def find_faults(
+    plan: Plan, faults: Sequence[CoreFault], instructions: int, seed: int = 0, engine: str = CORE
+) -> Iterator[FoundFault]:
     """Run random programs on the core with each fault until one fails or there are enough instructions, then the cycle
-    costs."""
-    library, rows = faulty_core(plan.config, faults), cost_rows(plan.config)
+    costs of a core alone."""
+    library, rows = faulty_core(plan.config, faults, engine), cost_rows(plan.config)
     costs = cost_program(rows, counted=plan.config.performance_counters).executable()
     for number, fault in enumerate(faults, start=1):
         done, text, design = 0, "", partial(_design, library, number)
@@ -79,7 +84,7 @@ def find_faults(plan: Plan, faults: Sequence[CoreFault], instructions: int, seed
             if text or done >= instructions:
                 break
         check = PROGRAMS if text else ""
-        if not text:
+        if not text and engine != WISHBONE:
             result, account, base = cost_run(plan.config, costs, Machine(hart_id=hart_of(number)), library)
             wrong = [one.row for one in measure(rows, costs, account, base) if not one.ok]
             if result.mismatches or not result.exit.ok:

@@ -1,0 +1,46 @@
+"""Faults of a core with Wishbone ports, of its bridges and its cache, that random programs must find."""
+
+from amaranth.hdl import Cat
+
+from xpulpnn.cluster.icache.private import PrivateCache
+from xpulpnn.isa.machine import XLEN
+from xpulpnn.wishbone.bridge import WishboneBridge
+from xpulpnn.wishbone.core import CoreWishbone
+from xpulpnn_sim.proofs.faults.core_fault import CoreFault, lost_reset
+from xpulpnn_sim.proofs.faults.programs import PROGRAMS
+
+
+def _of(unit):
+    return lambda name, signal, wrong: CoreFault(name, unit, {signal: wrong}, PROGRAMS)
+
+
+_bridge, _core, _cache = _of(WishboneBridge), _of(CoreWishbone), _of(PrivateCache)
+
+
+def _next(field):
+    """Show a field of the request at the port, not of the access under way."""
+    return lambda _, u: u(f"core.data.{field}")
+
+
+BRIDGE_FAULTS = (
+    _bridge("a burst is answered at its first word", "port.rvalid", lambda _, u: u(".ended")),
+    _bridge("a transfer that fails does not end", ".ended", lambda right, u: right & ~u("bus.err")),
+    _bridge("an error is not told", "port.err", lambda *_: 0),
+    _bridge("the words of a burst are rotated", "port.rdata", lambda right, _: Cat(right[XLEN:], right[:XLEN])),
+    _bridge("a bit of the address is lost", "bus.adr", lambda right, _: right & ~(1 << 12)),
+    _bridge("the words of a burst go down", "bus.adr", lambda right, u: right ^ ((1 << len(u(".word"))) - 1)),
+    _bridge("an access granted at the end of another is lost", ".under_way", lambda right, u: right & ~u(".last")),
+    _bridge("an access under way is not reset", ".under_way", lost_reset),
+    _bridge("the place in a burst is not reset", ".word", lost_reset),
+    _core("a write is what the next access is", "dbus.we", _next("we")),
+    _core("bytes enabled are those of the next access", "dbus.sel", _next("be")),
+    _core("data written are those of the next access", "dbus.dat_w", _next("wdata")),
+    _core("whole words are written", "dbus.sel", lambda *_: 0b1111),
+    _core("fence.i keeps the lines", "icache.control.flush", lambda *_: 0),
+    _core("a fetch in the cycle of fence.i hits", "icache.core.req", lambda _, u: u("core.instr.req")),
+    _cache("a line on its way at fence.i is kept", ".stale", lambda right, u: right & ~u("control.flush")),
+    _cache(
+        "a line that fails is kept", "ways.write", lambda right, u: right | (u("line.rvalid") & u("line.err").any())
+    ),
+)
+"""Faults of a core with Wishbone ports."""
