@@ -35,6 +35,8 @@ CASES += [("core", "everything", replace(FULL, **ADDED, regfile="array", dotp=RE
 CASES += [("dotp", name, replace(FULL, dotp=dotp)) for name, dotp in STRUCTURES.items()]
 # more cores and banks are more instances of the same modules
 CASES += [("cluster", "whole", replace(CLUSTER_PRESETS["cluster"], core=PLAIN, cores=2, banks=4, icache_private=512))]
+DEBUGGED = ClusterConfig(core=replace(PLAIN, debug=True), cores=2, banks=4, memories="ports")
+CASES += [("cluster-debug", "pair", DEBUGGED)]
 CASES += [("tcdm", "options", ClusterConfig(cores=5, banks=1, arbiter="strict", broadcast=True, rvfi=True))]
 CASES += [("dma", "least", ClusterConfig(cores=1, dma_transfers=1))]
 CASES += [(top, "alone", DebugConfig(harts=harts)) for top, harts in (("dm", 5), ("dm", 1), ("jtag-dtm", 1))]

@@ -1,7 +1,9 @@
 """Ways of the cores of a cluster to the memory of the debug module."""
 
 from xpulpnn.cluster.external_port import ExternalPort
+from xpulpnn.cluster.funnel import Funnel
 from xpulpnn.cluster.one_access import OneAccess
+from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
 from xpulpnn.component import Component, In, Out, connect, flipped, following
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 from xpulpnn.debug.config import DebugConfig
@@ -11,7 +13,8 @@ from xpulpnn.debug.port_demux import PortDemux
 class DebugWays(Component):
     """Leads fetches and data accesses of the cores to the debug module's memory, and all others on.
 
-    Combinational for the others; the memory takes two cycles more than it needs, and more for several cores.
+    Combinational for the others; the memory takes two cycles more than it needs, for fetches three, and more for
+    several cores.
     """
 
     def __init__(self, cores: int):
@@ -37,8 +40,15 @@ class DebugWays(Component):
             connect(m, instr.others, flipped(self.others_instr[core]))
             connect(m, data.others, flipped(self.others_data[core]))
             connect(m, data.debug, port.cores[2 * core])
-            connect(m, fetch.target, port.cores[2 * core + 1])
+            # a fetch may follow from a grant of data, on which that of another core must not depend in the same cycle
+            kept = m.submodules[f"fetch{core}_kept"] = Funnel(1)
+            request, way = kept.requests[0], port.cores[2 * core + 1]
             m.d.comb += [
+                *following(request, fetch.target, "req", *REQUEST_FIELDS),
+                fetch.target.gnt.eq(request.gnt),
+                *following(way, kept.selected, "req", *REQUEST_FIELDS),
+                kept.selected.gnt.eq(way.gnt),
+                *following(fetch.target, way, "rvalid", *RESPONSE_FIELDS),
                 *following(fetch.initiator, instr.debug, "req", "addr"),
                 fetch.initiator.be.eq(-1),
                 *following(instr.debug, fetch.initiator, "gnt", "rvalid", "rdata", "err"),

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import InputError
 from xpulpnn.verilog import EmittedVerilog, Reset, Separator
 from xpulpnn_sim.cli.common import OK, tell, write_json
@@ -98,9 +97,7 @@ def generate_command(options: GenerateOptions) -> int:
 
 def _package(options: GenerateOptions, emitted: EmittedVerilog) -> int:
     command = f"{command_line(options)} --package --clock {options.clock:g}"
-    config = options.for_top(options.top)
-    assert not isinstance(config, DebugConfig)
-    design = Design(options.top, config, emitted, options.clock, command)
+    design = Design(options.top, options.for_top(options.top), emitted, options.clock, command)
     files = package_files(design)
     for name, text in files.items():
         write_text(options.output / name, text)

@@ -129,6 +129,7 @@ endmodule
         ("ex-stage", "--preset xpulpnn2 --set mac_load_cu=true --set mac_load_pair=true", "", ""),
         ("cluster", SMALL_CLUSTER, "+latency=4 +stall=30", "PASS: 3 results of 2 cores"),
         ("core", EVERYTHING, "", ""),
+        ("core-debug", BASE, "+latency=2 +stall=10", "latency 2, stall 10 %"),
         ("core", SMALL_CORE, "+latency=3 +stall=30 +seed=5", "latency 3, stall 30 %"),
     ],
 )
@@ -167,6 +168,8 @@ def test_verilator_is_found_by_either_name(installed, generate, tmp_path):
         ("mult", "", "xpulpnn_mult", "done", "1'b0", "waits for done"),
         ("core", SMALL_CORE, "soc_mult", "result", "right ^ {31'd0, op_a[31]}", "reports its result"),
         ("core", SMALL_CORE, "soc_core", "instr__req", "1'b0", "has not ended"),
+        ("core-debug", BASE, "xpulpnn_tap", "tdo", "~right", "the debug module answers"),
+        ("core-debug", BASE, "xpulpnn_hart_control", "debug_req", "1'b0", "at least 3 times"),
     ],
 )
 def test_faults_are_found(top, options, module, output, wrong, said, generate, make):

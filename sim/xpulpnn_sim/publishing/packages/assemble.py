@@ -7,10 +7,20 @@ from typing import NamedTuple
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.publishing.packages import documents
-from xpulpnn_sim.publishing.packages.design import CLOCK, GENERATED, LICENCE, RESETS, Design, fill, template
+from xpulpnn_sim.publishing.packages.design import (
+    CLOCK,
+    GENERATED,
+    JTAG_CLOCK,
+    LICENCE,
+    RESETS,
+    Design,
+    fill,
+    template,
+)
 from xpulpnn_sim.publishing.packages.documents import VERILATOR_BINARY, VERILATOR_MAKE, core_file, instance, port_table
 from xpulpnn_sim.publishing.packages.testbenches import cluster_testbench, core_testbench, unit_testbench
 from xpulpnn_sim.publishing.packages.units import BUILDERS
+from xpulpnn_sim.tools.top_names import DEBUG_NAMES
 
 _PS_PER_NS = 1000
 
@@ -29,6 +39,7 @@ def synthesis_files(design: Design) -> dict[str, str]:
 
 IO_FRACTION = 0.2  # part of the period that is spent outside, before inputs and after outputs
 
+JTAG_INPUTS = ("tck_rst", "tck_rst_n", "tms", "tdi")
 CONSTANT_INPUTS = ("boot_addr", "hart_id", "cluster_id")  # inputs that do not change while a core runs
 
 
@@ -38,7 +49,7 @@ def constraints(design: Design, *, vivado: bool = False) -> str:
     A component without a clock gets a virtual one: its paths go from input to output.
     """
     target = f"[get_ports {CLOCK}]" if design.clocked else ""
-    inputs = [port for port in design.ports if port.is_input and port.name != CLOCK]
+    inputs = [port for port in design.ports if port.is_input and port.name not in (CLOCK, JTAG_CLOCK, *JTAG_INPUTS)]
     names = wrap(" ".join(f"{port.name}[*]" if port.width > 1 else port.name for port in inputs), 110)
     unit = "Times are in nanoseconds." if vivado else "Times are in the time unit of the library, taken as nanoseconds."
     lines = [
@@ -71,6 +82,8 @@ def constraints(design: Design, *, vivado: bool = False) -> str:
         )
         lines += ["", f"# {design.reset} is {kind}"]
         lines += [] if vivado else [f"set_ideal_network [get_ports {design.reset}]"]
+    if design.has_jtag:
+        lines += ["", *_jtag_constraints(design)]
     constant = [name for name in CONSTANT_INPUTS if name in design.by_name]
     if constant:
         ports = " ".join(f"{name}[*]" for name in constant)
@@ -78,9 +91,22 @@ def constraints(design: Design, *, vivado: bool = False) -> str:
     return "\n".join([*lines, ""])
 
 
+def _jtag_constraints(design: Design) -> list[str]:
+    """The clock of the JTAG port, whose crossing needs no relation to the other, and the port's own times."""
+    names = " ".join(name for name in JTAG_INPUTS if name in design.by_name)
+    return [
+        "# TCK, a quarter as fast, unrelated to the clock: handshakes cross",
+        f"create_clock -name tck -period [expr {{4 * $clock_period}}] [get_ports {JTAG_CLOCK}]",
+        f"set_clock_groups -asynchronous -group {CLOCK} -group tck",
+        f"set_input_delay $io_delay -clock tck [get_ports {{{names}}}]",
+        "set_output_delay $io_delay -clock tck -clock_fall [get_ports {tdo tdo_enable}]",
+    ]
+
+
 DEFAULT_CLOCK_NS = 10.0  # period that synthesis aims at unless another is asked for
 
 _DELAYS = ', whose delays are options: `make icarus ARGS="+latency=4 +stall=30"`.'
+_HALTED = "Meanwhile a debugger at the JTAG port halts all harts again and again: `tb/jtag_halts.v`."
 _VECTORS = "It applies the vectors of `tb/{top}_vectors.lst`, one per clock cycle."
 
 
@@ -107,15 +133,23 @@ TESTBENCHES: Mapping[str, Testbench] = {
     "core": Testbench(
         core_testbench, f"It runs the program of `tb/core_program.lst` from memories with OBI ports{_DELAYS}"
     ),
+    "core-debug": Testbench(
+        core_testbench,
+        f"It runs the program of `tb/core-debug_program.lst` from memories with OBI ports{_DELAYS}\n{_HALTED}",
+    ),
     "cluster": Testbench(
         cluster_testbench,
         f"All cores run the program of `tb/cluster_program.lst` from a memory outside{_DELAYS}",
+    ),
+    "cluster-debug": Testbench(
+        cluster_testbench,
+        f"All cores run the program of `tb/cluster-debug_program.lst` from a memory outside{_DELAYS}\n{_HALTED}",
     ),
     **{top: Testbench(unit_testbench, _VECTORS.format(top=top), has_delays=False) for top in BUILDERS},
 }
 """Testbenches by component; the other components are packaged without one."""
 
-_WITH_BANKS = ("cluster", "cluster-axi", "tcdm")
+_WITH_BANKS = ("cluster", "cluster-axi", "cluster-debug", "cluster-wishbone", "tcdm")
 
 _BANKS = """
 4. Give each port `banks__*` a single-port memory of 32-bit words: `tb/sram.v` shows what it must do, and where a macro
@@ -124,7 +158,11 @@ _ARRAYS = """
 4. The banks of the TCDM are arrays here, which is right for simulation and FPGAs. For a chip, and before `make syn`,
    generate it with `--set memories=ports`: then they are ports for memory macros."""
 
-PACKAGED = ("core", "backend", *BUILDERS, "cluster", "cluster-axi", "tcdm", "event-unit", "dma", "icache")
+PACKAGED = (
+    *("core", "core-debug", "core-wishbone", "backend", *BUILDERS),
+    *("cluster", "cluster-debug", "cluster-axi", "cluster-wishbone", "tcdm", "event-unit", "dma", "icache"),
+    *DEBUG_NAMES,
+)
 """Components that have a package."""
 
 

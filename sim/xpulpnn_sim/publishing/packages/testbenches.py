@@ -20,6 +20,7 @@ from xpulpnn_sim.publishing.packages.core_checks import (
     RESULTS_AT,
 )
 from xpulpnn_sim.publishing.packages.core_program import DRIVEN_HART_ID, core_program
+from xpulpnn_sim.publishing.packages.debugger import debugger, debugging, watchdog
 from xpulpnn_sim.publishing.packages.design import Design, Port, connections, fill, hex_words, listing, template
 from xpulpnn_sim.publishing.packages.units import unit_vectors
 from xpulpnn_sim.publishing.packages.vectors import UnitVector
@@ -37,10 +38,13 @@ _DRIVEN = {
     "ext_events": f"{len(CLUSTER_EVENTS)}'d0",
     "debug_req": "1'b0",
     **dict.fromkeys(("debug_halt_addr", "debug_exception_addr"), "32'h1a110800"),
+    **dict.fromkeys(("bus__gnt", "bus__rvalid", "bus__err"), "1'b0"),
+    "bus__rdata": "32'd0",
 }
 """Inputs that stay."""
 
-_OWN = ("irq", "irq_ack", "irq_id", "core_sleep")
+_JTAG = ("tck_clk", "tck_rst", "tck_rst_n", "tms", "tdi", "tdo")
+_OWN = ("irq", "irq_ack", "irq_id", "core_sleep", *_JTAG)
 _BUSES = ("instr__", "data__")
 
 
@@ -62,10 +66,12 @@ def core_testbench(design: Design) -> dict[str, str]:
             base=f"{MEMORY_BASE:08x}",
             device=f"{DEVICE_BASE:08x}",
             nowhere=f"{NOWHERE:08x}",
-            watchdog=_CYCLES_PER_WORD * sum(word != 0 for word in program.image),
+            watchdog=watchdog(design, _CYCLES_PER_WORD * sum(word != 0 for word in program.image)),
             wires=_wires(ports),
             connections=connections(ports, _connection),
+            **debugging(design, 1, DRIVEN_HART_ID),
         ),
+        **debugger(design),
         f"{name}_program.hex": sparse_hex(program.image),
         f"{name}_program.lst": program.listing,
         f"{name}_expected.hex": hex_words(program.expected),
@@ -259,12 +265,14 @@ def cluster_testbench(design: Design) -> dict[str, str]:
             base=f"{L2_BASE:08x}",
             return_value=f"{program.return_value:08x}",
             return_register=f"{CONTROL + Control.RETURN:08x}",
-            watchdog=_CYCLES + _CYCLES_PER_CORE * config.cores,
+            watchdog=watchdog(design, _CYCLES + _CYCLES_PER_CORE * config.cores),
             wires=nets.declarations(),
             memories=f"{responders}\n{banks(nets, config)}",
             connections=connections(design.ports, nets.connection),
             writes=writes,
+            **debugging(design, config.cores, 0),
         ),
+        **debugger(design),
         f"{design.top}_program.hex": sparse_hex(program.image(_WORDS)),
         f"{design.top}_program.lst": listing(program.assembled, program.source, insns),
         f"{design.top}_expected.hex": hex_words(program.results),

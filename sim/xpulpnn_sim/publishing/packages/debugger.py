@@ -1,0 +1,61 @@
+"""The debugger in a testbench, which halts cores behind a JTAG port."""
+
+from xpulpnn.isa.csr import csr_address
+from xpulpnn.isa.debug import (
+    COMMAND_SIZE_LSB,
+    COMMAND_WORD,
+    HARTSELLO_LSB,
+    IDCODE,
+    IDLE_CYCLES,
+    Command,
+    Control,
+    DmReg,
+    Status,
+    TapRegister,
+)
+from xpulpnn_sim.publishing.packages.design import Design, fill
+
+_HALTS = """
+    wire [31:0] halts;
+{reset}\
+    jtag_halts #(.HARTS({harts}), .FIRST({first})) debugger (
+        .clk(clk), .rst(rst), .tck(tck_clk), .tck_rst({net}), .tms(tms), .tdi(tdi), .tdo(tdo), .halts(halts)
+    );
+"""
+_INVERTED = "    wire        jtag_rst;\n    assign tck_rst_n = ~jtag_rst;\n"
+_HALTED = """\
+            if (halts < 3)
+                $display("the debugger has halted the harts %0d times, must do so at least 3 times", halts);
+"""
+_HALTED_CYCLES = 20  # cycles with a debugger for one without
+
+
+def watchdog(design: Design, cycles: int) -> int:
+    """Cycles that a testbench waits for the end, from those that its program needs."""
+    return cycles * (_HALTED_CYCLES if design.has_jtag else 1)
+
+
+def debugging(design: Design, harts: int, first: int) -> dict[str, str]:
+    """What a testbench has of a debugger, by its place in the template."""
+    if not design.has_jtag:
+        return dict.fromkeys(("debugger", "halted", "and_halted"), "")
+    inverted = "tck_rst_n" in design.by_name
+    reset, net = (_INVERTED, "jtag_rst") if inverted else ("", "tck_rst")
+    debugger = _HALTS.format(reset=reset, net=net, harts=harts, first=first)
+    return {"debugger": debugger, "halted": _HALTED, "and_halted": " && halts >= 3"}
+
+
+def debugger(design: Design) -> dict[str, str]:
+    """The debugger's file by its name, if there is something to debug."""
+    if not design.has_jtag:
+        return {}
+    command = Command.TRANSFER | COMMAND_WORD << COMMAND_SIZE_LSB | csr_address("mhartid")
+    values = {"active": Control.DMACTIVE, "halt": Control.HALTREQ, "resume": Control.RESUMEREQ, "many": Control.HASEL}
+    values |= {"idcode": IDCODE, "tap_idcode": TapRegister.IDCODE, "tap_dmi": TapRegister.DMI, "read_hart": command}
+    values |= {"dmstatus": DmReg.DMSTATUS, "dmcontrol": DmReg.DMCONTROL, "hawindow": DmReg.HAWINDOW}
+    values |= {"command": DmReg.COMMAND, "data": DmReg.DATA0}
+    # what dmstatus says of all harts is one bit above
+    places = {"all_halted": Status.HALTED + 1, "all_resumed": Status.RESUMEACK + 1}
+    places |= {"hartsel": HARTSELLO_LSB, "idle": IDLE_CYCLES + 1}
+    text = {name: f"{value:x}" for name, value in values.items()} | {name: str(one) for name, one in places.items()}
+    return {"jtag_halts.v": fill("jtag_halts.v", design, **text)}
