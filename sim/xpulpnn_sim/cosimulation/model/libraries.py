@@ -183,9 +183,10 @@ def simulated(config: Config) -> Config:
     """``config`` with sums and shifts left to the simulator, one by one, and its register file as an array; of a
     cluster its core.
 
-    Same function, cycle by cycle, faster: a simulator adds words faster than it evaluates compressors, finds a word
-    in an array faster than in a tree of selections, and computes only the format that is asked for where each has
-    operators of its own. ``xpulpnn prove units`` proves the dot-product structures equal.
+    It retires and accesses the same in every cycle; operands of units at rest and data without a request may differ.
+    It is faster: a simulator adds words faster than it evaluates compressors, finds a word in an array faster than in a
+    tree of selections, and computes only the format that is asked for where each has operators of its own.
+    ``xpulpnn prove units`` proves the dot-product structures equal.
     """
     if isinstance(config, ClusterConfig):
         return replace(config, core=simulated(config.core))

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterKernel, cluster_kernel, cluster_of
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
@@ -106,7 +105,7 @@ def estimate_cluster(case: Case, library: Library, window: int, yosys: str = "")
 
 def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, window: int, yosys: str) -> EnergyResult:
     started = time.monotonic()
-    work, circuits = cluster_kernel(replace(case, config=simulated(case.config))), netlists.circuits()
+    work, circuits = cluster_kernel(case), netlists.circuits()
     shadowed = ShadowedCluster(cluster_of(work.case), circuits)
     begin, end = _span(work, shadowed.library)
     starts, chunk = pieces(begin, end, window, _CHUNK_CYCLES)
