@@ -18,3 +18,4 @@ echo "Setting up .venv (once) ..."
 # Python compiles what is imported; all modules of all packages would take half a minute more.
 .venv/bin/python -m pip install --no-compile --quiet --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 touch "$stamp"
+echo "Ready: .venv/bin/xpulpnn; .venv/bin/xpulpnn doctor shows which tools were found."

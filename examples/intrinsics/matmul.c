@@ -79,6 +79,7 @@ int main(void) {
     int wrong = 0;
     for (int f = 0; f < FILTERS; f++)
         for (int p = 0; p < PIXELS; p++) wrong += expected[f][p] != found[f][p];
-    printf("plain C %u cycles, Mac&Load %u cycles, %d wrong\n", between - begin, end - between, wrong);
+    printf("plain C %lu cycles, Mac&Load %lu cycles, %d wrong\n", (unsigned long)(between - begin),
+           (unsigned long)(end - between), wrong);
     return wrong;
 }

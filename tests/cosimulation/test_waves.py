@@ -121,13 +121,16 @@ def test_the_save_file_fits_the_waveform(core_elf, tmp_path, monkeypatch, capfd)
             assert Path(line.split(" ", 1)[1]).is_file()
 
 
-def test_the_window_is_kept(core_elf, tmp_path):
+def test_the_window_is_kept(core_elf, tmp_path, capfd):
     source = "li x9, 5000\nloop: addi x9, x9, -1\n bne x9, x0, loop"
     small, large = tmp_path / "small.fst", tmp_path / "large.fst"
     path = core_elf(source)
     assert run(path, "--waves", small, "--wave-window", "10000:10100") == 0
     assert run(path, "--waves", large, "--wave-window", "5000:15000") == 0
     assert signals(small) == signals(large)
+    assert "behind the end of the run" not in capfd.readouterr().err
+    assert run(path, "--waves", tmp_path / "none.fst", "--wave-window", "90000:90001") == 0
+    assert "--wave-window begins behind the end of the run, 20" in capfd.readouterr().err
     # a hundred cycles against ten thousand; most of the small file are the names
     assert small.stat().st_size < large.stat().st_size / 2
 

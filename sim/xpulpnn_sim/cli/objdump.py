@@ -65,7 +65,10 @@ def _require_names(options: ObjdumpOptions, objects: list[ObjectFile]) -> None:
     ):
         for name in wanted:
             if name not in known:
-                raise InputError(f"{option} must be a name in the files, not {name}")
+                # what GCC makes of a function has its name in front
+                alike = sorted(one for one in known if one.startswith(f"{name}."))
+                parts = f"; there is {', '.join(alike)}" if alike else ""
+                raise InputError(f"{option} must be a name in the files, not {name}{parts}")
 
 
 def _is_chosen(section: CodeSection, options: ObjdumpOptions) -> bool:

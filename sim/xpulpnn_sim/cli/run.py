@@ -98,7 +98,7 @@ class RunOptions(ProgramOptions, ClusterOptions, MemoryTiming, Seed):
     waves: Annotated[NewFile | None, Parameter(metavar="FILE.fst")] = None
     """Waveforms, with a save file for GTKWave."""
     wave_window: Annotated[str | None, Parameter(metavar="FROM:TO")] = None
-    """Cycles in the waveforms (default all)."""
+    """Cycles in the waveforms, numbered as by --trace (default all)."""
     jtag: Annotated[int | None, rule("0 to 65535", lambda port: 0 <= port <= MOST_PORTS, "PORT")] = None
     """Serve a debugger, OpenOCD by remote_bitbang, at a port of this machine (0: any free one); the core has debug
     mode."""
@@ -158,6 +158,8 @@ def run_command(options: RunOptions) -> int:
         from xpulpnn_sim.cosimulation.model.waves import write_save_file
 
         write_save_file(options.waves, executable, config)
+        if window[0] > result.cycles:
+            remark(f"--wave-window begins behind the end of the run, {result.cycles} cycles: the waveform is empty")
     profile = Profile(executable, result.account) if options.profile else None
     summary = f"{result.cycles} cycles, {result.instructions} instructions"
     record = report(executable, result.exit, result.trapped, config.core, options.title, summary)

@@ -19,7 +19,7 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.isa.compressed import expand_compressed
 from xpulpnn.isa.csr import CSR_BY_ADDRESS
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES
-from xpulpnn.isa.retirement import CAUSE_INTERRUPT
+from xpulpnn.isa.retirement import CAUSE_INTERRUPT, WaitCause
 from xpulpnn_sim.cosimulation.model.build import TOP
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, engine_of, observed
 from xpulpnn_sim.reference.programs.elf import Executable
@@ -32,7 +32,7 @@ SAVE_SUFFIX, FILTERS_SUFFIX = ".gtkw", ".filters"
 SCOPE = f"{TOP}.{TOP}"  # where the waveform has the instance `core`: inside the shim of the simulation
 
 
-INSTRUCTION, REGISTER, CSR, CAUSE = "instruction", "register", "csr", "cause"
+INSTRUCTION, REGISTER, CSR, CAUSE, WAIT = "instruction", "register", "csr", "cause", "wait"
 """Names that do not come from enumerations of the design."""
 
 _BACKEND = "core.backend"
@@ -40,6 +40,10 @@ _ID, _EX, _WB = f"{_BACKEND}.id_stage", f"{_BACKEND}.ex_stage", f"{_BACKEND}.wb_
 _TAP, _LSU = f"{_BACKEND}.rvfi_tap", f"{_BACKEND}.lsu"
 
 SIGNAL_GROUPS: Mapping[str, Mapping[str, str]] = {
+    "what retires, or what the cycle waits for": {
+        "core": "rvfi_valid rvfi_insn:instruction rvfi_wait:wait",
+        "core.csr_file": "mcycle_value",
+    },
     "clock and reset": {"core": "clk rst fetch_enable boot_addr hart_id core_sleep irq irq_ack irq_id"},
     "IF": {
         "core.if_stage": "redirect target pc loop_back loop_start",
@@ -78,7 +82,7 @@ SIGNAL_GROUPS: Mapping[str, Mapping[str, str]] = {
         _LSU: "second outstanding ex_done wb_done wb_size",
     },
     "retirement": {
-        "core": "rvfi_valid rvfi_order rvfi_pc_rdata rvfi_insn:instruction rvfi_trap rvfi_intr rvfi_cause:cause "
+        "core": "rvfi_order rvfi_pc_rdata rvfi_trap rvfi_intr rvfi_cause:cause "
         "rvfi_rs1_addr:register rvfi_rs1_rdata rvfi_rs2_addr:register rvfi_rs2_rdata rvfi_rd_we "
         "rvfi_rd_addr:register rvfi_rd_wdata rvfi_base_we rvfi_base_addr:register rvfi_base_wdata rvfi_mem_addr "
         "rvfi_mem_rmask rvfi_mem_rdata rvfi_mem_wmask rvfi_mem_wdata rvfi_nn_act_rdata rvfi_nn_wgt_rdata "
@@ -174,6 +178,7 @@ def contents(
     fixed = {
         INSTRUCTION: instruction_names(executable),
         REGISTER: dict(enumerate(ABI_NAMES)),
+        WAIT: {cause.value: cause.name.lower() for cause in WaitCause},
         CSR: {address: csr.name for address, csr in CSR_BY_ADDRESS.items()},
         CAUSE: EXCEPTIONS | {CAUSE_INTERRUPT | line: f"interrupt {line}" for line in range(CAUSE_INTERRUPT)},
     }

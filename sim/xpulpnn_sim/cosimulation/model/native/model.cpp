@@ -84,7 +84,7 @@ struct Model {
 #if VM_TRACE
         time += HALF_PERIOD;
         const Settings& settings = driver.settings;
-        const uint64_t now = settings.dump_instructions ? driver.status.accepted : driver.status.cycles;
+        const uint64_t now = settings.dump_instructions ? driver.status.accepted : driver.status.cycles + 1;
         if (wave && now >= settings.dump_from && now <= settings.dump_to) wave->dump(time);
 #endif
     }
