@@ -74,7 +74,7 @@ BAD_INPUT = {
     "too many cores": (["cosim", "conv", "--cores", "1+17"], "cores must be 1 to 16, not 17"),
     "a window": (["cosim", "conv", "--waves", "w.fst", "--wave-window", "9:3"], "must be FROM:TO with FROM <= TO"),
     "several presets": (["verify", "--coverage", "--preset", "ri5cy,xpulpnn"], "--preset must be one for coverage, "),
-    "a list of aims": (["verify", "--coverage", "--aim", "1,x"], "--aim must be a list of numbers such as 8+16, "),
+    "a list of aims": (["verify", "--coverage", "--aim", "1,x"], "--aim must be a list of numbers such as 8,16, "),
     "aims without coverage": (["verify", "--aim", "1"], "Unknown option: --aim."),
     "coverage of clusters": (["verify", "--coverage", "--cores", "2"], "Unknown option: --cores. Did you mean"),
     "no such unit": (["mutate", "nothing"], "UNIT must be all, or one that --list shows, not nothing"),

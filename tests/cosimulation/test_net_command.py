@@ -54,7 +54,16 @@ def test_answers_and_record(network, tmp_path, capsys):
     ]
     assert (found["mismatches"], found["right"], found["images"], found["complete"]) == (0, 2, 3, True)
     assert [layer["layer"] for layer in found["layers"]] == ["4x4x3:4x3x3:image", "64:2:raw"]
+    # left of the middle the filter of ones meets two columns of 90s in three colours, and one at its other side
+    columns = [[90 * 3 * rows * seen >> 5 for seen in (2, 2, 1, 0)] for rows in (2, 3, 3, 2)]
+    score = 4 * sum(left + near - far - right for left, near, far, right in columns)
+    assert [run["score"] for run in found["runs"]] == [score] * 3
     shown = capsys.readouterr().out
+    lines = [line.split() for line in shown.splitlines()]
+    at = lines.index(["image", "answer", "score", "label"])
+    rows = [[str(image), answer, f"{score:,}", label] for image, (answer, label) in enumerate(("00", "11", "01"))]
+    assert lines[at + 1 : at + 4] == rows
+    assert ["sides", "1", f"{found['cycles']:,}"] in [line[:3] for line in lines]
     assert "2 of 3 images classified as labelled: 66.67%; 3 as the reference does" in shown
     assert "every retirement of the first image" in shown
     assert "PULP-NN" not in shown

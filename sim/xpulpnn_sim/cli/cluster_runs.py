@@ -72,7 +72,8 @@ class ClusterRuns(Jobs, Report):
     """Clusters that kernels run on."""
 
     cores: Numbers = ()
-    """Run on clusters of so many cores, such as 1+2+4+8; without it one core runs by itself, with memory of its own."""
+    """Run on clusters of so many cores, such as 8, or 1,2,4,8; without it one core runs by itself, with its own
+    memory."""
     banks: Numbers = ()
     """Banks of the clusters' shared memory (default 16)."""
     arbiter: Annotated[

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import field, replace
 from importlib import metadata
 from pathlib import Path
@@ -10,7 +10,6 @@ from time import perf_counter
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
-from rich.table import Table
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
@@ -19,17 +18,13 @@ from xpulpnn_sim.cli.common import (
     FAILED,
     OK,
     TYPED,
-    Columns,
-    cells_of,
     incomplete,
     progress_bar,
-    quotient,
-    record_table,
-    table,
     tell,
     write_json,
 )
 from xpulpnn_sim.cli.configurations import CoreCounts, GrantStalls, Simulated
+from xpulpnn_sim.cli.network_tables import answer_table, class_table, layer_table, memory_table, network_table
 from xpulpnn_sim.cli.networks import ImageOptions
 from xpulpnn_sim.cli.options import Count, Dask, Fresh, Json, NewFile, OldFile, Report, Seed, arguments, command
 from xpulpnn_sim.cosimulation.model.machine import USUAL_L2_BYTES, Machine
@@ -51,121 +46,6 @@ from xpulpnn_sim.tools.dask_workers import require_dask
 from xpulpnn_sw.networks.form import read_network
 from xpulpnn_sw.networks.network import Described
 
-_MILLION = 1e6
-_KIB = 1024
-_FJ_PER_NJ = 1e6
-_MOST_CAUSES = 8  # of lost cycles that fit into a table
-Record = dict[str, Any]
-
-
-def layer_table(record: Record) -> Table:
-    """Cycles of the layers and what they are lost to."""
-    layers = record["layers"]
-    causes, others = _causes(layers)
-    mean = f", means of {record['images']} images" if record["images"] > 1 else ""
-    title = f"{record['kernel']}: cycles{mean}, those without a retirement by cause"
-    if record["cores"] > 1:
-        title = (
-            f"{record['kernel']}: cycles from barrier to barrier{mean}, those of all {record['cores']} cores without a "
-            "retirement by cause"
-        )
-    differ = any(layer["cycles_least"] != layer["cycles_most"] for layer in layers)
-    columns: Columns = {
-        "layer": "{[name]}",
-        "size": "{[layer]}",
-        "precision": "{[precision]}",
-        "variant": lambda layer: _manner(layer, record["cores"]),
-        "cycles": "{[cycles]}",
-        **({"least": "{[cycles_least]}", "most": "{[cycles_most]}"} if differ else {}),
-        "MAC": lambda layer: layer["macs"] or "-",
-        "MAC/cyc": lambda layer: f"{layer['macs_per_cycle']:.2f}" if layer["macs"] else "-",
-        **{cause: f"{{[stalls][{cause}]}}" for cause in causes},
-        **({"others": lambda layer: sum(layer["stalls"][cause] for cause in others)} if others else {}),
-        "errors": "{[mismatches]}",
-    }
-    return record_table(columns, layers, title=title)
-
-
-def _causes(layers: Sequence[Record]) -> tuple[list[str], list[str]]:
-    """Causes of lost cycles that have columns of their own, and those that share one, if there are many."""
-    totals = {cause: sum(layer["stalls"][cause] for layer in layers) for cause in layers[0]["stalls"]}
-    occur = [cause for cause, total in totals.items() if total]
-    if len(occur) <= _MOST_CAUSES:
-        return occur, []
-    own = sorted(occur, key=lambda cause: -totals[cause])[: _MOST_CAUSES - 1]
-    return [cause for cause in occur if cause in own], [cause for cause in occur if cause not in own]
-
-
-def _manner(layer: Record, cores: int) -> str:
-    tiles, used = layer.get("tiles", 0), layer.get("cores", cores)
-    parts = (f", {tiles} tiles" if tiles else "", f", {used} cores" if used < cores else "")
-    return f"{layer['variant']}{', folded' * layer['folded']}{''.join(parts)}"
-
-
-def memory_table(record: Record) -> Table:
-    """Memory and transfers of the layers, and of the steps before and after them."""
-    is_cluster = "steps" in record
-    title = (
-        "bytes in memory"
-        + (" and moved by DMA; cycles of moving, and of waiting for it" if is_cluster else ", and loaded and stored")
-        + (f"; energy, {record['energy_nj']:.1f} nJ together" if "energy_nj" in record else "")
-    )
-    layers = {layer["name"]: layer for layer in record["layers"]}
-    columns: dict[str, str | Callable[[Record], object]] = {
-        "layer": "{[name]}",
-        "cycles": "{[cycles]}",
-        "weights": lambda step: layers.get(step["name"], {}).get("weight_bytes", "-"),
-        "results": lambda step: layers.get(step["name"], {}).get("result_bytes", "-"),
-        **(_MOVED if is_cluster else _ACCESSED),
-    }
-    if "energy_nj" in record:
-        columns["nJ"] = "{[energy_nj]:.1f}"
-        columns["fJ/MAC"] = lambda one: f"{one['energy_nj'] * _FJ_PER_NJ / one['macs']:.1f}" if one["macs"] else "-"
-    return record_table(columns, record["steps"] if is_cluster else record["layers"], title=title)
-
-
-_MOVED = {"TCDM in use": "{[tcdm_bytes]}", "DMA in": "{[loaded]}", "DMA out": "{[stored]}"}
-_MOVED |= {cycles: f"{{[{cycles}]}}" for cycles in ("moving", "waiting")}
-_ACCESSED = {"loaded": "{[read]}", "stored": "{[written]}"}
-
-
-_CLASSES: Columns = {
-    "class": "{[name]}",
-    "images": "{[images]}",
-    "right": "{[right]}",
-    "share": lambda one: f"{one['right'] / one['images']:.1%}",
-    "most often taken for": lambda one: f"{one['other']} ({one['count']})" if one["other"] else "-",
-}
-
-
-def class_table(classes: Sequence[Record]) -> Table:
-    """Right answers by class of which there are images, and what the wrong ones say most often."""
-    return record_table(_CLASSES, (one for one in classes if one["images"]))
-
-
-def network_table(records: Sequence[Record], paper_cycles: int | None) -> Table:
-    """The networks as a whole, below a row of ``paper_cycles``."""
-    alone = {record["kernel"]: record["cycles"] for record in records if record["cores"] == 1}
-    columns: Columns = {
-        "network": "{[kernel]}",
-        "cores": "{[cores]}",
-        "Mcycles": lambda record: f"{record['cycles'] / _MILLION:.3f}",
-        "speed-up": lambda record: quotient(alone.get(record["kernel"]), record["cycles"]),
-        "MAC/cyc": lambda record: f"{record['macs'] / record['cycles']:.2f}",
-        "code KiB": lambda record: f"{record['code_bytes'] / _KIB:.1f}",
-        "data KiB": lambda record: f"{record['data_bytes'] / _KIB:.1f}",
-        "images": "{[images]}",
-        "right": lambda record: record.get("right", "-"),
-        "errors": "{[mismatches]}",
-        "Mcyc/s": lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
-    }
-    rows = [cells_of(columns, record) for record in records]
-    if paper_cycles is not None:
-        rate = f"{records[0]['macs'] / paper_cycles:.2f}"
-        rows.insert(0, ["PULP-NN paper, 8 bit", 1, f"{paper_cycles / _MILLION:.3f}", "-", rate])
-    return table(columns, rows)
-
-
 _MOST_CLASSES = 20  # of which a table is shown
 _MOST_REPORTS = 10  # Runs whose mismatches are shown
 
@@ -175,8 +55,8 @@ class NetworkRuns(Simulated, GrantStalls, Seed, Report, Json):
     """Options of all runs of networks."""
 
     cores: CoreCounts = ()
-    """1 for one core by itself, more for clusters, whose memory outside has input and weights (default 1, or the
-    cluster of the preset)."""
+    """Numbers of cores, such as 8, or 1,8 for a run on each: 1 is one core by itself, more are a cluster, whose memory
+    outside has input and weights (default 1, or the cluster of the preset)."""
     l2_latency: Count = 1
     """Cycles the memory outside takes to answer."""
 
@@ -274,6 +154,7 @@ def _show(shown: Sequence[dict[str, Any]], paper_cycles: int | None) -> None:
     # by any target the answers are those of the network
     networks = {record["kernel"]: record for record in shown}.values()
     for record in networks:
+        tell(answer_table(record))
         classes = record.get("classes", [])
         if 1 < record["images"] and 0 < len(classes) <= _MOST_CLASSES:
             tell(class_table(classes))

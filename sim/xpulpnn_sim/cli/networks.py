@@ -1,6 +1,8 @@
 """``xpulpnn net import`` and ``generate``; options about the images of networks."""
 
 import re
+import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import field, replace
@@ -242,6 +244,7 @@ def net_generate_command(asked: NetGenerateOptions) -> int:
             config,
             core=asked.title,
             settings=asked.command_words,
+            command=_own_command(),
             specialise=asked.specialise,
             classes=network.labels,
         )
@@ -269,8 +272,18 @@ def net_generate_command(asked: NetGenerateOptions) -> int:
         sys.stderr.write(printed)
         written.append(folder / _PROGRAM)
     tell(*written)
+    if not asked.specialise:
+        remark("functions for layers of any size; --specialise writes faster ones for these: see README.md there")
     write_json(asked.json, _record(program, written))
     return OK
+
+
+def _own_command() -> str:
+    """The running command as a shell of other folders finds it."""
+    script = Path(sys.executable).with_name("xpulpnn")
+    if shutil.which("xpulpnn") == str(script):
+        return script.name
+    return shlex.quote(str(script)) if script.is_file() else f"{shlex.quote(sys.executable)} -m xpulpnn_sim"
 
 
 def _inputs(asked: NetGenerateOptions, network: Described) -> Inputs:

@@ -130,7 +130,7 @@ def _numbers(_kind: type, tokens: Sequence[Token]) -> tuple[int, ...]:
     texts = [(text, token) for token in tokens for text in words(token.value, token.keyword or "list")]
     for text, token in texts:
         if not text.isdecimal():
-            raise InputError(f"{token.keyword} must be a list of numbers such as 8+16, not {token.value or 'empty'}")
+            raise InputError(f"{token.keyword} must be a list of numbers such as 8,16, not {token.value or 'empty'}")
     return tuple(dict.fromkeys(int(text) for text, _ in texts))
 
 

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS, DEFAULT_PRESET, PRESETS
 from xpulpnn.field_values import apply_settings
-from xpulpnn.verilog import Reset
+from xpulpnn.verilog import Reset, Separator
 from xpulpnn_sim.cli.common import finish, progress_bar, table, tell
 from xpulpnn_sim.cli.configurations import Configuration, Settings
 from xpulpnn_sim.cli.options import Json, Seconds, Timeout, Words, arguments, command
@@ -126,6 +126,8 @@ class EmitterOptions(Configuration, Timeout, Json):
     """As in generate."""
     initial: Literal["on", "off"] = "on"
     """As in generate."""
+    separator: Separator = "__"
+    """As in generate."""
     timeout: Seconds = 120.0
     """Seconds for one module."""
 
@@ -167,7 +169,8 @@ def _new_modules(
     preset: str, config: AnyConfig, options: EmitterOptions, presets: dict[EmissionSource, list[str]]
 ) -> list[EmissionSource]:
     """Modules of a preset that no earlier one has; notes in ``presets`` which modules it has."""
-    design = emit_top(options.top, config, reset=options.reset, initial=options.initial == "on")
+    style = {"reset": options.reset, "separator": options.separator}
+    design = emit_top(options.top, config, initial=options.initial == "on", **style)
     known = list(design.modules)
     wanted = known if not options.modules else chosen_names("+".join(options.modules), known, "--modules")
     new: list[EmissionSource] = []

@@ -206,7 +206,11 @@ def read_network(path: Path) -> Described:
         raise InputError(f"network must be a JSON file that can be read, not {path}: {error}") from None
     is_first = isinstance(content, dict) and "version" not in content
     entries = _object(content, "network", _NETWORK, is_first=is_first)
-    builder, arrays = NetworkBuilder(entries["name"]), npz_arrays(path.parent / entries["arrays"], "weights")
+    weights = path.parent / entries["arrays"]
+    if not weights.is_file():
+        found = f"{entries['arrays']}, which is not there"
+        raise InputError(f"arrays of {path} must be a file in {path.resolve().parent}, not {found}")
+    builder, arrays = NetworkBuilder(entries["name"]), npz_arrays(weights, f"arrays of {path}")
     names: set[str] = set()
     for number, layer in enumerate(entries["layers"]):
         entry = _object(layer, f"layers[{number}]", _LAYER, is_first=is_first)
@@ -220,7 +224,7 @@ def read_network(path: Path) -> Described:
         builder.add(**entry, arrays=own, sources=sources)
     strange = [one for one in arrays if one.rpartition(".")[0] not in names]
     if strange:
-        raise InputError(f"arrays must be called LAYER.NAME, not {strange[0]}")
+        raise InputError(f"arrays in {weights} must be called LAYER.NAME, with a layer of {path}, not {strange[0]}")
     scaling = _object(entries.get("input", {}), "input", _INPUT)
     scaling |= {name: tuple(value) for name, value in scaling.items() if not isinstance(value, int)}
     return builder.finish(Scaling(**scaling), entries.get("classes", ()))

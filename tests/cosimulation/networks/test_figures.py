@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from xpulpnn_sim.cli.network_runs import layer_table
+from xpulpnn_sim.cli.network_tables import layer_table
 from xpulpnn_sim.cosimulation.networks.figures import energy_figure, layers_figure, memory_figure
 
 pytestmark = pytest.mark.unit

@@ -53,7 +53,7 @@ class FakeJob(Job):
         self.ran.append(item.image)
         record = {"cycles": 100 + item.image, "mismatches": 0}
         return NetworkOutcome(
-            record=record, reports=[], answer=item.image % 2, reference=0, checked=self.is_checked(item)
+            record=record, reports=[], answer=item.image % 2, reference=0, score=9, checked=self.is_checked(item)
         )
 
 
@@ -192,7 +192,7 @@ def outcome(cycles: int, answer: int, *, wrong: int = 0, wall_s: float = 1.0) ->
         "wall_s": wall_s,
         "sim_cycles_per_s": round(cycles / wall_s),
     }
-    return NetworkOutcome(record=record, reports=[], answer=answer, reference=answer, checked=not wrong)
+    return NetworkOutcome(record=record, reports=[], answer=answer, reference=answer, score=1234, checked=not wrong)
 
 
 def labelled() -> Job:

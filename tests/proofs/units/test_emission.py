@@ -169,7 +169,7 @@ def test_registers_that_are_reset_at_the_clock_edge_only_are_found():
 def test_modules_of_a_core(tmp_path: Path):
     # xpulpnn prove emitter --preset all has every module
     report, modules = tmp_path / "report.json", ["core", "rvfi_tap", "reg_file", "lsu", "decoder"]
-    options = "--set", "rvfi=true", "--modules", ",".join(modules), "--json", str(report)
+    options = "--separator", "_", "--set", "rvfi=true", "--modules", ",".join(modules), "--json", str(report)
     assert run("emitter", "--preset", "ri5cy", *options) == 0
     records = read_results(report)
     assert {record["verdict"] for record in records} == {EQUAL}

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.publishing.guide.examples import ROOT, blocks
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.yosys import verilator_folder
 
@@ -117,6 +118,18 @@ module {module} ({declared});
 endmodule
 """
     source.write_text(good + wrapper)
+
+
+def test_the_system_of_the_guide_runs_its_program(generate, tmp_path):
+    if shutil.which("iverilog") is None:
+        pytest.skip("iverilog is not installed")
+    for block in blocks(ROOT / "docs/integration.md"):
+        if block.file:
+            write_text(tmp_path / block.file, "\n".join(block.lines))
+    sources = sorted(map(str, (generate("core", EVERYTHING) / "rtl").glob("*.v")))
+    done = finished(["iverilog", "-g2012", "-o", "soc", "soc.sv", *sources], tmp_path, dict(os.environ))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "\nstored 42 at 00000000\n" in finished(["vvp", "soc"], tmp_path, dict(os.environ)).stdout
 
 
 @pytest.mark.parametrize(

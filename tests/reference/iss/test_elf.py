@@ -101,8 +101,8 @@ def test_global_symbols_hide_local_ones(elf, elf_bytes, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        ({"klass": 2}, "a 32-bit little-endian ELF file, not 64-bit little-endian"),
-        ({"data": 2}, "a 32-bit little-endian ELF file, not 32-bit big-endian"),
+        ({"klass": 2}, "a 32-bit little-endian ELF file, not 64-bit little-endian for EM_RISCV"),
+        ({"data": 2}, "a 32-bit little-endian ELF file, not 32-bit big-endian for 62208"),
         ({"type": 1}, "an executable, not a relocatable object: link it"),
         ({"machine": 40}, "a RISC-V program, not for machine EM_ARM"),
         ({"phnum": 0}, "something to load, not no segment"),
@@ -135,7 +135,14 @@ def test_no_elf_file(tmp_path):
     path.write_bytes(b"")
     assert refused(path) == "must be an ELF file, not empty"
     path.write_bytes(b"#!/bin/sh\n" * 20)
-    assert refused(path) == "must be an ELF file, not something else"
+    assert refused(path) == "must be an ELF file, not a text, which begins with '#!/bin/sh'"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n")
+    assert refused(path) == "must be an ELF file, not binary data, which begins with the bytes 89 50 4e 47"
+    path.write_bytes(b"!<arch>\n")
+    assert refused(path) == "must be an ELF file, not a library of objects: xpulpnn cc links it"
+    verilog = tmp_path / "core.v"
+    verilog.write_text("module core;")
+    assert refused(verilog) == "must be an ELF file, not Verilog, of which a simulator makes a model, not a program"
 
 
 @pytest.mark.flow

@@ -63,6 +63,7 @@ class NetworkOutcome:
     reports: list[str]  # its first mismatches
     answer: int  # number of the greatest result of the last layer, the first of several
     reference: int
+    score: int  # the greatest result
     checked: bool  # whether every retirement was checked
 
 
@@ -121,6 +122,7 @@ class Job:
             reports=result.reports,
             answer=int(result.scores.argmax()),
             reference=int(expected[-1].argmax()),
+            score=int(result.scores.max()),
             checked=case.checked,
         )
 

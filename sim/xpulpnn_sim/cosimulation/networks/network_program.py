@@ -54,6 +54,7 @@ def network_program(
     *,
     core: str,
     settings: str,
+    command: str = "xpulpnn",
     specialise: bool = False,
     classes: Sequence[str] = (),
 ) -> NetworkProgram:
@@ -62,7 +63,7 @@ def network_program(
     network = replace(network, classes=tuple(classes))
     _check_size(network, inputs)
     tcdm = config.tcdm_bytes if isinstance(config, ClusterConfig) else None
-    target = ProgramTarget(core=core, settings=settings, tcdm=tcdm)
+    target = ProgramTarget(core=core, settings=settings, tcdm=tcdm, command=command, specialised=specialise)
     texts = files(network, _examples(original, network, inputs), target, inputs.scaling)
     texts["plan.json"] = json.dumps(network.plan.record, indent=2) + "\n"
     return NetworkProgram(network=network, texts=texts)

@@ -132,6 +132,8 @@ def _record(job: Job, number: int, target: int, own: Mapping[Item, NetworkOutcom
             "image": item.image,
             **({} if task.labels is None else {"label": int(task.labels[item.image])}),
             "answer": one.answer,
+            **({"class": task.classes[one.answer]} if task.classes else {}),
+            "score": one.score,
             "reference": one.reference,
             "cycles": one.record["cycles"],
             "mismatches": one.record["mismatches"],

@@ -188,7 +188,9 @@ def _pairs(
         if not nets:
             continue
         place = names[instance]
-        candidates = [(place, port_name(port))] + ([(place, f"{port}_n")] if port.endswith("rst") else [])
+        # ports of the top module may have single underscores, and a reset may be active low
+        spellings = [port_name(port)] + [port_name(port, "_")] * (not instance)
+        candidates = [(place, name) for name in spellings + [f"{port}_n"] * port.endswith("rst")]
         found = next((pin for pin in candidates if pin in image), None)
         if found is None:
             if required or not instance:
@@ -199,7 +201,7 @@ def _pairs(
                 f"{found[1]} of {instance or 'the module'} must have {len(nets)} bits, not {len(image[found])}"
             )
         left.discard(found)
-        yield Pair(definition=(instance, port), image=found, inverted=found[1] != port_name(port))
+        yield Pair(definition=(instance, port), image=found, inverted=found[1] == f"{port}_n")
     if left:
         instance, port = min(left)
         raise _UnequalError(f"{port} of {instance or 'the module'} must exist in the RTLIL")

@@ -17,6 +17,7 @@ from xpulpnn.config import TCDM_SPACE, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError, unreadable
 from xpulpnn.isa.cluster import CONTROL, TCDM_ALIAS, TCDM_BASE, TEST_SET_BIT
 from xpulpnn.isa.machine import ADDRESS_SPACE, HALF_BYTES, WORD_BYTES, XLEN
+from xpulpnn_sim.reference.programs.foreign import MAGIC, described
 from xpulpnn_sw.toolchain.build_options import NOTE_SECTION, ClusterNote, CoreNote, read_cluster_note, read_notes
 
 SIZE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -25,7 +26,6 @@ TOHOST, FROMHOST = "tohost", "fromhost"
 
 Window = tuple[int, int]  # First address and size of a piece of memory
 
-MAGIC = b"\x7fELF"
 _HEADER_BYTES = 52
 _EXECUTABLE_SECTION = 0x4
 _ENTRY = Struct("<IIIBBH")
@@ -188,11 +188,7 @@ def well_formed(title: Path | str) -> Generator[None]:
 def _check_header(path: Path, content: bytes) -> None:
     """Tell what a file is that is no ELF file of this machine."""
     if not content.startswith(MAGIC):
-        # a piece of the magic number alone is a truncated file, anything else is not ELF at all
-        what = "empty" if not content else "truncated" if MAGIC.startswith(content) else "something else"
-        if path.suffix in (".c", ".s", ".S"):
-            what = "a source: xpulpnn cc compiles it"
-        raise ElfError(f"{path} must be an ELF file, not {what}")
+        raise ElfError(f"{path} must be an ELF file, not {described(path, content)}")
     if len(content) < _HEADER_BYTES:
         raise ElfError(f"{path} must be a whole ELF file, not truncated in its header")
 
@@ -219,7 +215,7 @@ def _check_whole(path: Path, elf: ELFFile, size: int) -> None:
 def _executable(path: Path, elf: ELFFile, size: int) -> Executable:
     if elf.elfclass != XLEN or not elf.little_endian:
         found = f"{elf.elfclass}-bit {'little' if elf.little_endian else 'big'}-endian"
-        raise ElfError(f"{path} must be a 32-bit little-endian ELF file, not {found}")
+        raise ElfError(f"{path} must be a 32-bit little-endian ELF file, not {found} for {elf.header['e_machine']}")
     _check_whole(path, elf, size)
     kind, machine = elf.header["e_type"], elf.header["e_machine"]
     if kind != "ET_EXEC":

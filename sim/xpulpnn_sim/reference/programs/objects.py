@@ -14,7 +14,6 @@ from elftools.elf.sections import SymbolTableSection
 
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.reference.programs.elf import (
-    MAGIC,
     ElfError,
     FunctionSymbol,
     content_of,
@@ -22,6 +21,7 @@ from xpulpnn_sim.reference.programs.elf import (
     symbols_of,
     well_formed,
 )
+from xpulpnn_sim.reference.programs.foreign import MAGIC, described
 from xpulpnn_sw.toolchain.build_options import NOTE_SECTION, CoreNote, read_notes
 
 PROGRAM, OBJECT = "program", "object"
@@ -145,7 +145,7 @@ def _members(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]:
 
 def _object(title: str, content: bytes) -> ObjectFile:
     if not content.startswith(MAGIC):
-        raise ElfError(f"{title} must be an ELF file or a library, not something else")
+        raise ElfError(f"{title} must be an ELF file or a library, not {described(title, content)}")
     with well_formed(title):
         elf = ELFFile(BytesIO(content))
         if elf.header["e_machine"] != "EM_RISCV" or elf.elfclass != XLEN:
