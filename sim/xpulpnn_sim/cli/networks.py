@@ -271,9 +271,9 @@ def net_generate_command(asked: NetGenerateOptions) -> int:
             return FAILED
         sys.stderr.write(printed)
         written.append(folder / _PROGRAM)
-    tell(*written)
     if not asked.specialise:
-        remark("functions for layers of any size; --specialise writes faster ones for these: see README.md there")
+        remark(f"functions for layers of any size; --specialise writes faster ones for these: {folder / 'README.md'}")
+    tell(*written)
     write_json(asked.json, _record(program, written))
     return OK
 

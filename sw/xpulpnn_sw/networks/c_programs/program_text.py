@@ -125,7 +125,7 @@ class Example:
     label: int | None = None  # the class that it has, if that is known
 
 
-FOR_ANY_SIZE = """\
+_FOR_ANY_SIZE = """\
 Its functions take layers of any size. `xpulpnn net generate --specialise` writes one for each layer instead, faster for
 more code: MLPerf Tiny's keyword network takes 690,055 instead of 1,176,000 cycles on one `xpulpnn3`, CIFAR-10's ResNet8
 3,833,294 instead of 3,856,842 on one `xpulpnn2`."""
@@ -211,7 +211,7 @@ def _readme(network: CNetwork, target: ProgramTarget) -> str:
     return c_template("README.md").substitute(
         name=network.network.name,
         id=network.name,
-        functions=_SPECIALISED if target.specialised else FOR_ANY_SIZE,
+        functions=_SPECIALISED if target.specialised else _FOR_ANY_SIZE,
         core=f"{cores}{target.core}",
         weight_bytes=sum(layer.run.weight_bytes for layer in network.layers),
         memory_bytes=network.plan.extent,
