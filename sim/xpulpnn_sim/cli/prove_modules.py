@@ -169,8 +169,8 @@ def _new_modules(
     preset: str, config: AnyConfig, options: EmitterOptions, presets: dict[EmissionSource, list[str]]
 ) -> list[EmissionSource]:
     """Modules of a preset that no earlier one has; notes in ``presets`` which modules it has."""
-    style = {"reset": options.reset, "separator": options.separator}
-    design = emit_top(options.top, config, initial=options.initial == "on", **style)
+    initial, separator = options.initial == "on", options.separator
+    design = emit_top(options.top, config, reset=options.reset, initial=initial, separator=separator)
     known = list(design.modules)
     wanted = known if not options.modules else chosen_names("+".join(options.modules), known, "--modules")
     new: list[EmissionSource] = []
