@@ -1,12 +1,14 @@
 """Settings of the command line follow the types of the configuration's fields."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal
 
 import pytest
+from amaranth.hdl import Fragment
 
 from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig, DotpConfig, preset
+from xpulpnn.core.wb_stage import WbStage
 from xpulpnn.errors import ConfigError
 from xpulpnn.field_values import apply_settings
 
@@ -62,6 +64,10 @@ def test_xpulpnn3_is_xpulpnn2_with_all_three_additions_and_a_multiplier_of_its_o
     texts |= {"multiplier": "dot-product"}
     assert apply_settings(preset("xpulpnn2"), texts) == preset("xpulpnn3") == CLUSTER_PRESETS["cluster3"].core
     assert (preset("xpulpnn3").nnrf_entries, preset("xpulpnn3").nn_addr_bits) == (8, 4)
+
+
+def test_arrays_multiply_without_requantisation():
+    Fragment.get(WbStage(replace(preset("xpulpnn3"), requantise_exact=False, requantise=False)), None)
 
 
 @pytest.mark.parametrize("name", ["multiplier", "shifter", "regfile"])

@@ -135,45 +135,15 @@ class ExStage(Component):
             *following(alu, self, "op_a", "op_b", "op_c", "shamt"),
             *following(self, alu, "sum", "comparison"),
             mult.ctrl.eq(self.ctrl.mult),
-            *self._mult_operands(mult),
             div.ctrl.eq(self.ctrl.div),
             *following(div, self, "op_a", "op_b"),
             div.start.eq(self.valid & (self.ctrl.unit == Unit.DIV)),
             div.take.eq(self.advance),
+            self.done.eq(1),
         ]
-        if self.config.multiplies_by_dotp:
-            dotp_result = mult.first
-        else:
-            dotp_result = self._dotp(m) if self.config.widths else Signal(32)
-        if self.config.mac_load_pair:
-            m.d.comb += self.first.eq(dotp_result & self.pair.replicate(len(dotp_result)))
-        if self.config.mac_load:
-            nnrf = self._nnrf(m, mult)
-            if self.config.mac_load_pair:
-                self._second_dotp(m, nnrf, mult)
-
-        m.d.comb += self.done.eq(1)
-        with m.Switch(self.ctrl.unit):
-            with m.Case(Unit.ALU):
-                m.d.comb += self.result.eq(alu.result)
-            with m.Case(Unit.MULT):
-                if not self.config.multiplies_by_dotp:
-                    m.d.comb += [self.result.eq(mult.result), self.done.eq(mult.done)]
-            with m.Case(Unit.DIV):
-                m.d.comb += [self.result.eq(div.result), self.done.eq(div.done)]
-            with m.Case(Unit.DOTP):
-                m.d.comb += self.result.eq(dotp_result)
-            with m.Case(Unit.CSR):
-                m.d.comb += self.result.eq(self.csr_rdata)
-        if self.config.multiplies_by_dotp:
-            # ways of one length from the units that take longest
-            late = {Unit.ALU: alu.result, Unit.MULT: mult.result}
-            early = {Unit.DOTP: dotp_result, Unit.DIV: div.result, Unit.CSR: self.csr_rdata}
-            late, early = (
-                reduce(or_, (word & (self.ctrl.unit == unit).replicate(32) for unit, word in each.items()))
-                for each in (late, early)
-            )
-            m.d.comb += self.result.eq(late | early)
+        takes_upper = [self.requantise & self.ctrl.mult.a_signed] if self.config.requantise_exact else []
+        multiply = self._multiply_on_arrays if self.config.multiplies_by_dotp else self._multiply_apart
+        takes_upper += multiply(m, alu, mult, div)
         if self.config.qnt:
             self._quantiser(m)
         if self.config.requantise:
@@ -182,27 +152,62 @@ class ExStage(Component):
                 mult.requantise.eq(self.valid & self.requantise),
                 self.product.eq(mult.result & self.requantise.replicate(32)),
             ]
-        takes_upper = Const(0, 1)
-        if self.config.requantise_exact:
-            takes_upper = self.requantise & self.ctrl.mult.a_signed
-        if self.config.multiplies_by_dotp:
-            takes_upper |= self.ctrl.mult.op == MultOp.HIGH
-        if self.config.has_whole_products:
-            m.d.comb += self.upper.eq(mult.upper & takes_upper.replicate(32))
+        if takes_upper:
+            m.d.comb += self.upper.eq(mult.upper & reduce(or_, takes_upper).replicate(32))
 
-    def _mult_operands(self, mult):
-        """Statements for the operands of the multiplier, and for its steps if it has any."""
-        if not self.config.multiplies_by_dotp:
-            return [
-                *following(mult, self, "op_a", "op_b", "op_c", "shamt"),
-                mult.start.eq(self.valid & (self.ctrl.unit == Unit.MULT)),
-                mult.take.eq(self.advance),
-            ]
-        return [
+    def _multiply_on_arrays(self, m, alu, mult, div):
+        """Choose the result with all products in one unit; returns when the upper word of one is wanted."""
+        nnrf = self._nnrf(m)
+        m.d.comb += [
             *following(mult, self, "dotp_form", "dotp_format", "dotp2_format", "dotp_a", "dotp_b"),
             mult.dotp_accumulate.eq(self.ctrl.dotp.accumulate),
             *following(mult, self, "pair", "second_sum", "op_c", "shamt"),
+            self.first.eq(mult.first & self.pair.replicate(32)),
+            nnrf.act2_addr.eq(self.later_pair),
+            mult.act2.eq(nnrf.act2),
+            self.second.eq(mult.second),
         ]
+        if self.config.requantise:
+            m.d.comb += mult.nn_lambda.eq(nnrf.nn_lambda)
+        early = {Unit.DOTP: mult.first, Unit.DIV: div.result, Unit.CSR: self.csr_rdata}
+        self._choose(m, {Unit.ALU: alu.result, Unit.DIV: div.result, **early}, {Unit.DIV: div.done})
+        # instead, ways of one length from the units that take longest
+        late = {Unit.ALU: alu.result, Unit.MULT: mult.result}
+        late, early = (
+            reduce(or_, (word & (self.ctrl.unit == unit).replicate(32) for unit, word in each.items()))
+            for each in (late, early)
+        )
+        m.d.comb += self.result.eq(late | early)
+        return [self.ctrl.mult.op == MultOp.HIGH]
+
+    def _multiply_apart(self, m, alu, mult, div):
+        """Choose the result with a multiplier beside the dot-product units."""
+        m.d.comb += [
+            *following(mult, self, "op_a", "op_b", "op_c", "shamt"),
+            mult.start.eq(self.valid & (self.ctrl.unit == Unit.MULT)),
+            mult.take.eq(self.advance),
+        ]
+        dotp_result = self._dotp(m) if self.config.widths else Signal(32)
+        if self.config.mac_load_pair:
+            m.d.comb += self.first.eq(dotp_result & self.pair.replicate(32))
+        if self.config.mac_load:
+            nnrf = self._nnrf(m)
+            if self.config.requantise:
+                m.d.comb += following(mult, nnrf, "nn_kappa", "nn_lambda")
+            if self.config.mac_load_pair:
+                self._second_dotp(m, nnrf)
+        results = {Unit.ALU: alu.result, Unit.MULT: mult.result, Unit.DIV: div.result, Unit.DOTP: dotp_result}
+        self._choose(m, {**results, Unit.CSR: self.csr_rdata}, {Unit.MULT: mult.done, Unit.DIV: div.done})
+        return []
+
+    def _choose(self, m, results, done):
+        """Choose the result by the unit, and whether it is there by those that may take longer."""
+        with m.Switch(self.ctrl.unit):
+            for unit, word in results.items():
+                with m.Case(unit):
+                    m.d.comb += self.result.eq(word)
+                    if unit in done:
+                        m.d.comb += self.done.eq(done[unit])
 
     def _dotp(self, m):
         m.submodules.dotp = dotp = DotpUnit(self.config.dotp)
@@ -222,10 +227,7 @@ class ExStage(Component):
             ]
         return dotp.result
 
-    def _second_dotp(self, m, nnrf, mult):
-        if self.config.multiplies_by_dotp:
-            m.d.comb += [nnrf.act2_addr.eq(self.later_pair), mult.act2.eq(nnrf.act2), self.second.eq(mult.second)]
-            return
+    def _second_dotp(self, m, nnrf):
         m.submodules.dotp2 = dotp = DotpUnit(self.config.dotp)
         second = dotp.result
         if self.config.requantise_exact:
@@ -266,7 +268,7 @@ class ExStage(Component):
         with m.If(self.quantise.valid):
             m.d.comb += [self.result.eq(quantiser.result), self.done.eq(quantiser.done)]
 
-    def _nnrf(self, m, mult):
+    def _nnrf(self, m):
         m.submodules.nnrf = nnrf = NnRf(
             self.config.nnrf_entries,
             pairs=self.config.mac_load_pair,
@@ -287,9 +289,6 @@ class ExStage(Component):
         ]
         if self.config.mac_load_nn:
             m.d.comb += [nnrf.act_addr.eq(self.id_nn_act_addr), self.id_nn_act.eq(nnrf.act)]
-        if self.config.requantise:
-            names = ("nn_lambda",) if self.config.multiplies_by_dotp else ("nn_kappa", "nn_lambda")
-            m.d.comb += following(mult, nnrf, *names)
         if self.config.requantise_exact:
             m.d.comb += self.id_nn_lambda.eq(nnrf.nn_lambda)
         return nnrf

@@ -256,7 +256,8 @@ class ExWbSignature(PortSignature):
         """Names of the members that are those of the ID/EX register."""
         names = ("valid", "ex_we", "ex_addr", "wb_we", "wb_addr")
         names += ("elw",) if config.performance_counters else ()
-        names += ("requantise", "lane", "shamt") if config.requantise else ()
+        names += ("requantise", "lane") if config.requantise else ()
+        names += ("shamt",) if config.requantise or config.multiplies_by_dotp else ()
         names += ("pair",) if config.mac_load_pair else ()
         return names + (("wb_base", "nn_we", "nn_addr") if config.mac_load else ())
 

@@ -12,7 +12,7 @@ from xpulpnn.core.requantiser import Requantiser
 from xpulpnn.errors import ToolError
 from xpulpnn.verilog import emit
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
-from xpulpnn_sim.proofs.faults.core import CORE_FAULTS, PAIR_SEQUENCE_FAULTS, SEQUENCE_FAULTS
+from xpulpnn_sim.proofs.faults.core import CORE_FAULTS, FACTOR_SEQUENCE_FAULTS, PAIR_SEQUENCE_FAULTS, SEQUENCE_FAULTS
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
 from xpulpnn_sim.proofs.faults.instructions import (
     CLIP_FAULTS,
@@ -78,7 +78,7 @@ def test_every_fault_has_its_place_and_changes_its_module_alone():
     config = replace(PRESETS["xpulpnn3"], rvfi=True)
     right, _ = cached_emission("core", config)
     faults = (*CORE_FAULTS, *INSTRUCTION_FAULTS, *PARAMETER_FAULTS, *PAIR_FAULTS, *MIXED_FAULTS, *EXACT_FAULTS)
-    faults += (*SEQUENCE_FAULTS, *PAIR_SEQUENCE_FAULTS)
+    faults += (*SEQUENCE_FAULTS, *PAIR_SEQUENCE_FAULTS, *FACTOR_SEQUENCE_FAULTS)
     with ExitStack() as seeded:
         for fault in faults:
             seeded.enter_context(fault.seeded())

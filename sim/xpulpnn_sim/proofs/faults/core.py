@@ -20,7 +20,8 @@ from xpulpnn.core.prefetch import PrefetchBuffer
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.core.wb_stage import WbStage
-from xpulpnn.isa.machine import SECOND_PAIR, ExceptionCause
+from xpulpnn.dotp.nnrf import NnRf
+from xpulpnn.isa.machine import NNRF_WEIGHTS, SECOND_PAIR, ExceptionCause
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault, where
 from xpulpnn_sim.proofs.faults.instructions import INSTRUCTION_FAULTS
 
@@ -283,3 +284,14 @@ PAIR_SEQUENCE_FAULTS = (
     ),
 )
 """Faults of Mac&Load of two products."""
+
+
+def _factor_in_its_register(right, u):
+    return Mux(u("wgt_addr") == NNRF_WEIGHTS, u("nn_kappa"), right)
+
+
+FACTOR_SEQUENCE_FAULTS = (
+    CoreFault("the factor on its way to its entry is missed", NnRf, {"wgt": _factor_in_its_register}, "mac_load"),
+    CoreFault("no wait for a summand in WB", WbStage, {"summand_pending": lambda *_: 0}, "mac_load"),
+)
+"""Faults of requantisations of which ID reads factor and summand."""

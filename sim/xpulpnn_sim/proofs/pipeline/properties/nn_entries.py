@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Mux, Signal
 
 from xpulpnn.core.control import LsuCtrl, MemSize
 from xpulpnn.core.decoder import legal_patterns
-from xpulpnn.isa.insn import MAC_LOAD_OPS, NN_FORM_OPS, PAIR_OPS, REQUANTISE_OPS
+from xpulpnn.isa.insn import EXACT_OPS, MAC_LOAD_OPS, NN_FORM_OPS, PAIR_OPS, REQUANTISE_OPS
 from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, SECOND_PAIR, XLEN
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.pipeline.properties.invariants import InvariantWord, Watched, implies, matches_any
@@ -35,13 +35,18 @@ def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config)
     loaded = core.rvfi_nn_wdata.bit_select(watched_bit, 1)
     m.d.sync += kept.eq(Mux(loads & (use.entry == watched_entry), core.rvfi_mem_rdata.bit_select(watched_bit, 1), now))
 
-    # what left EX last is what retires
-    used = Signal(3, name="nn_used")
-    with m.If(seen["ex_leaves"]):
-        m.d.sync += used.eq(Cat(seen[name].bit_select(watched_bit, 1) for name in ("kappa", "lambda", "second")))
-
     def bit(word):
         return word.bit_select(watched_bit, 1)
+
+    ex = _Use(m, "ex", seen["ex_insn"], rows)
+    # lambda of an exact requantisation was added to rs1 in ID, which made the first factor
+    summand = Mux(ex.exact, (seen["ex_nn_act_rdata"] - seen["ex_rs1_rdata"])[:XLEN], seen["lambda"])
+    factor = seen["ex_nn_wgt_rdata" if config.reads_factor else "kappa"]
+    others = [bit(word) for word in (factor, summand, seen["second"])]
+    # what left EX last is what retires
+    used = Signal(len(others), name="nn_used")
+    with m.If(seen["ex_leaves"]):
+        m.d.sync += used.eq(Cat(others))
 
     factors = use.factors(bit(core.rvfi_nn_act_rdata), bit(core.rvfi_nn_wgt_rdata), *used)
     wrong = {
@@ -54,13 +59,8 @@ def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config)
     wrong["access"] = loads & ((core.rvfi_mem_rmask != _ALL_BYTES) | (core.rvfi_mem_addr != core.rvfi_rs1_rdata))
     wrong["base"] = loads & Mux(use.base_moves, ~moved, core.rvfi_base_we)
     wrong["no access"] = completes & use.is_idle & (core.rvfi_base_we | (core.rvfi_mem_rmask != 0))
-    ex = _Use(m, "ex", seen["ex_insn"], rows)
     in_ex, in_wb = seen["has_ex"] & ~seen["ex_trap"], seen["has_wb"] & ~core.rvfi_trap
-    read_in_ex = ex.factors(
-        bit(seen["ex_nn_act_rdata"]),
-        bit(seen["ex_nn_wgt_rdata"]),
-        *(bit(seen[name]) for name in ("kappa", "lambda", "second")),
-    )
+    read_in_ex = ex.factors(bit(seen["ex_nn_act_rdata"]), bit(seen["ex_nn_wgt_rdata"]), *others)
     loads_watched = in_wb & use.loads & (use.entry == watched_entry)
     invariants = {
         "the entry is as kept": now == stored,
@@ -134,6 +134,7 @@ class _Use:
         self.nn_form = is_row("nn_form", lambda row: row.op in NN_FORM_OPS)
         self.parameter = is_row("parameter", lambda row: row.loads_parameter)
         self.requantises = is_row("requantises", lambda row: row.op in REQUANTISE_OPS)
+        self.exact = is_row("exact", lambda row: row.op in EXACT_OPS)
         self.computes_and_updates = is_row("cu_form", lambda row: row.op in MAC_LOAD_OPS - NN_FORM_OPS - PAIR_OPS)
         self.pair = is_row("pair", lambda row: row.is_pair)
         pair_loads = is_row("pair_loads", lambda row: row.is_pair and row.writes_base)
