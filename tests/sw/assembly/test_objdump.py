@@ -53,7 +53,9 @@ def test_program(folder: str, capsys: pytest.CaptureFixture[str]):
     assert section["code"]
 
     assert cli.main(["objdump", "a.elf", "--headers"]) == 0
-    assert re.search(r"\.text: \d+ bytes of code at 0x1c000080\n", capsys.readouterr().out)
+    text = capsys.readouterr().out
+    assert re.search(r"\.text: \d+ bytes of code at 0x1c000080\n", text)
+    assert re.search(r"\.tohost: 72 bytes of data at 0x\w+\n(  .*\n)*  \w+ +8 tohost\n", text)
 
 
 @pytest.mark.flow

@@ -111,6 +111,7 @@ TRAPS = (
     (4, 0x3000, r".*traps\.c:\d+: assertion failed: depth == 0\n"),
     (6, 0x7FFF_FFFF, ""),
     (7, 1, ""),
+    (8, 0x1000 + 2, r"exception: mcause 2, mepc 0x1c00[0-9a-f]{4}\n"),
 )
 STACK_OVERFLOW = 5
 

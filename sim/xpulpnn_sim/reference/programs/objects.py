@@ -171,7 +171,7 @@ class _Reader:
         relocations, lines = self._code_relocations(), self._lines()
         found: list[CodeSection] = []
         for number, section in enumerate(self._sections):
-            if not section["sh_flags"] & _ALLOCATED or section["sh_type"] == "SHT_NOBITS" or not section["sh_size"]:
+            if not section["sh_flags"] & _ALLOCATED or not section["sh_size"]:
                 continue
             start, base, data = section["sh_addr"], self._bases[number], section.data()
             found.append(
