@@ -105,7 +105,11 @@ ARROWS = {
         ("numpy",),
     ),
     "sim/xpulpnn_sim/publishing/packages": Arrows(
-        ("xpulpnn", "xpulpnn_sw", *sim("publishing.packages", "reference.iss", "reference.statements", "tools.files"))
+        (
+            "xpulpnn",
+            "xpulpnn_sw",
+            *sim("publishing.packages", "reference.iss", "reference.statements", "tools.files", "tools.top_names"),
+        )
     ),
     "sim/xpulpnn_sim/__main__.py": Arrows(sim("cli")),
 }
