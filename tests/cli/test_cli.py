@@ -81,7 +81,7 @@ BAD_INPUT = {
     "no unit": (["mutate"], "UNIT must be given: all, or one or more that --list shows"),
     "no campaigns": (["mutate", "--summary", "-o", "nowhere"], "folder must hold results of campaigns, not none: "),
     "no such table": (["bench", "--table", "papers"], "--table must be a list out of xpulpnn,pulp-nn,"),
-    "no package": (["generate", "axi-dma", "--package"], "TOP must be one of core, backend, dotp, nnrf, simd-alu, "),
+    "no package": (["generate", "axi-dma", "--package"], "TOP must be one of core, core-debug, "),
     "a period": (["generate", "nnrf", "--package", "--clock=nan"], "--clock. It must be positive."),
     "ports of a package": (["generate", "nnrf", "--package", "--separator=_"], "--separator must be __ with --package"),
     "no such file": (["verify", "vectors", "--engine", "golden", "absent.jsonl"], "absent.jsonl"),

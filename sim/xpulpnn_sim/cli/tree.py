@@ -43,19 +43,19 @@ cosim kernel [sim]: run kernels; cosim KERNEL means cosim kernel KERNEL
   xpulpnn cosim conv  # the papers' layer: all widths, the variants of the XpulpNN paper
   xpulpnn cosim matmul --layer 8x40x6 --bits 4 --variant nn_4x4  # one small MatMul
   xpulpnn cosim conv --engine core --bits 8 --variant nn_4x4 --grant-stalls 0.2  # on the whole core
-  xpulpnn cosim conv --bits 2 --variant nn_4x4 --cores 1+8 --report build/cores.html  # shared by eight cores
+  xpulpnn cosim conv --bits 2 --variant nn_4x4 --cores 1,8 --report build/cores.html  # shared by eight cores
 cosim ulppack [sim] in cosim_papers: run products of operands packed into wide ones, and bit-serial ones
   xpulpnn cosim ulppack  # products of packed operands, bit-serial and ordinary ones side by side
   xpulpnn cosim ulppack --weights 3 --activations 3 --signed --isa xpulpv2  # one pair of widths
   xpulpnn cosim ulppack --sweep all --report build/ulppack.html  # the maps and curves of the ULPPACK paper
 cosim bnn [sim] in cosim_papers: run the binarised vehicle classifier, random weights and a synthetic image
-  xpulpnn cosim bnn --popcount hardware --cores 1+8  # the binarised vehicle classifier, then shared by eight cores
+  xpulpnn cosim bnn --popcount hardware --cores 1,8  # the binarised vehicle classifier, then shared by eight cores
 cosim cifar10 [sim] in cosim_papers: run the CIFAR-10 network of the PULP-NN paper, all layers in one program
   xpulpnn cosim cifar10 --bits 8+4  # the CIFAR-10 network layer by layer, random weights
-  xpulpnn cosim cifar10 --bits 8 --cores 1+8 --report build/net.html  # shared by eight cores; its memory
+  xpulpnn cosim cifar10 --bits 8 --cores 1,8 --report build/net.html  # shared by eight cores; its memory
 net run [sim] in network_runs: run a network on the design, layer by layer; net FILE.json means net run FILE.json
   xpulpnn net digits.json  # a network for a random input, on one core
-  xpulpnn net run digits.json --images pictures --cores 1+8  # for images with labels, also on eight cores
+  xpulpnn net run digits.json --images pictures --cores 1,8  # for images with labels, also on eight cores
 net import [sim] in networks: make a network out of a model of a training framework
   xpulpnn net import model.tflite -o build/model.json  # a quantised model as layers of integers
   xpulpnn net import model.onnx -o build/model.json --quantise 4 --images calibration.npz  # a model in floating \
