@@ -173,6 +173,7 @@ def test_jump_that_the_stream_does_not_have(monkeypatch):
 def test_branch_of_the_stream_that_the_design_does_not_take():
     result = run(LOOP, [0, 1, 2, 1, 2, 1])
     assert result.mismatches
+    assert result.exit.reason is Reason.STUCK
     assert result.difference == f"the core has not retired an instruction for {WATCHDOG_CYCLES} cycles"
 
 

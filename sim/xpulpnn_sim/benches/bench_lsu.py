@@ -150,7 +150,10 @@ class WritebackMonitor(Stepwise):
 
     def see(self) -> None:
         """Look at EX and WB."""
-        if len(self.values) < len(self.addresses) and sample(self._dut.wb_done):
+        done = sample(self._dut.wb_done)
+        if len(self.values) == len(self.addresses):
+            assert done, "WB waits without an access"
+        elif done:
             self.values.append(sample(self._dut.wb_rdata))
         if sample(self._dut.ex_done):
             assert len(self.values) == len(self.addresses), "a second access entered WB"

@@ -88,7 +88,7 @@ def test_instruction_caches():
     assert result.coverage.stalls["fetch"] > 100
 
 
-DIFFERENCE, HANGS = {Reason.DIFFERENCE}, {Reason.DEADLOCK, Reason.MAX_CYCLES}
+DIFFERENCE, HANGS = {Reason.DIFFERENCE}, {Reason.DEADLOCK, Reason.MAX_CYCLES, Reason.STUCK}
 FAULTS = [
     (ClusterFault.LOST_EVENT, HANGS, "core 1: waits for barrier 0"),
     (ClusterFault.EARLY_BARRIER, DIFFERENCE, "event unit: the access of offset 0x"),

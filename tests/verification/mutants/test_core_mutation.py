@@ -1,6 +1,7 @@
 """Mutants of a core: where they are, how they are found, what is kept, and what the command says."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,13 +13,14 @@ from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.proofs.units.mutant_proof import DIFFERENT, EQUIVALENT, Judge
 from xpulpnn_sim.proofs.units.mutated_gates import read_mutated
+from xpulpnn_sim.reference.programs.exits import Exit, Reason
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.yosys import find_yosys
-from xpulpnn_sim.verification.mutants import core_mutants
+from xpulpnn_sim.verification.mutants import core_mutants, programs
 from xpulpnn_sim.verification.mutants.core_mutants import MutatedCore, chosen_places, command_in, write_part
 from xpulpnn_sim.verification.mutants.judgement import MutationSettings
-from xpulpnn_sim.verification.mutants.programs import Found
+from xpulpnn_sim.verification.mutants.programs import CHECK, TIME, CoreModel, Found, cost_programs
 from xpulpnn_sim.verification.random.trials import Plan
 
 SMALL = ("xpulpv2=false", "multiplier=inferred", "shifter=inferred")
@@ -131,6 +133,14 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(
     proofs.keep("unchanged", [4], key)
     assert run(instructions=7, resume=True, proof_s=1) == ["check", "legal", "check", "equivalent"]
     assert len(asked) == 3
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(("reason", "how"), [(Reason.STUCK, CHECK), (Reason.MAX_CYCLES, TIME)])
+def test_a_core_that_stands_still_fails_a_check(monkeypatch: pytest.MonkeyPatch, reason: Reason, how: str) -> None:
+    result = SimpleNamespace(exit=Exit(reason, 0, 0, None, "why"))
+    monkeypatch.setattr(programs, "cost_run", lambda *_: (result, None, 0))
+    assert cost_programs(CoreModel(PRESETS["ri5cy"], Path())) == Found(how, "cycle costs", "why")
 
 
 @pytest.mark.cosim

@@ -187,7 +187,7 @@ class Session:
             return exits.endless_loop(pc, name_of)
         if Event.STUCK in events:
             text = f"the core has not retired an instruction for {WATCHDOG_CYCLES} cycles"
-            return replace(exits.out_of_time(self.model.cycles, "cycles", pc, name_of), text=text)
+            return Exit(Reason.STUCK, 0, pc, None, text)
         if int(self.model.harts["retired"].sum()) >= self._most:
             return exits.out_of_time(self._most, "instructions", pc, name_of)
         if self.model.cycles >= self.limit:

@@ -194,6 +194,11 @@ _ACCESS_FAULTS = programs(f"""
     lw a5, 2(s2)
     7: bne zero, zero, 7b
     csrrs s5, lpcount0, zero => s5 1
+    # what has left ID behind an aligned access has counted before the fault, and counts again
+    li s6, 0; lp.setupi 0, 6, 8f
+    lw a5, 2(s2)
+    8: addi s6, s6, 1
+    csrrs s7, lpcount0, zero => s6 6, s7 1
 """)
 
 PROGRAMS = (*_FAR_AWAY, *_ACCESS_FAULTS, *_BEHIND)

@@ -65,6 +65,7 @@ class Reason(StrEnum):
     PASS = "pass"
     FAIL = "fail"
     MAX_CYCLES = "max-cycles"
+    STUCK = "stuck"
     TRAP_LOOP = "trap-loop"
     ENDLESS_LOOP = "endless-loop"
     BAD_ACCESS = "bad-access"

@@ -78,7 +78,8 @@ def _same(mine: NDArray[Any], its: NDArray[Any]) -> bool:
     return len(mine) == len(its) and all(np.array_equal(mine[name], its[name]) for name in names)
 
 
-CHECK, TIME = "check", "time"  # what a program finds: something wrong, or no end
+# what a program finds: something wrong, such as a core that stands still, or no end
+CHECK, TIME = "check", "time"
 
 _DIRECTED_CYCLES = 500_000
 _TIMINGS = {
