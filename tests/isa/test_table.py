@@ -78,7 +78,6 @@ def test_rows_equal_the_manual():
     assert sorted(table) == sorted(ROWS)
 
 
-@pytest.mark.flow
 def test_words_of_two_rows_never_meet():
     rows = [i for i in INSNS if i.size == 4 and not i.alias]
     assert [(a.mnemonic, b.mnemonic) for a, b in combinations(rows, 2) if _overlap(a, b)] == []

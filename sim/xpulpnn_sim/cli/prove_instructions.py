@@ -110,7 +110,8 @@ _COLUMNS: Columns = {
 
 
 _FOOT = (
-    "for any state of the core, any operands and any timing of memory; without products, whose proofs are `prove units`"
+    "for any state of the core, any operands and any timing of memory; "
+    "without the products of multiplier and dot-product units, whose proofs are `prove units`"
 )
 
 
