@@ -36,6 +36,8 @@ class Event(IntFlag):
     """Access of a DMA engine outside the memory."""
     LOST_REQUEST = auto()
     """A core alone has not kept a request until it was granted."""
+    EARLY_SLEEP = auto()
+    """A core alone says that it sleeps with a request or without an answer."""
     DEBUGGER_CAME = auto()
     DEBUGGER_LEFT = auto()
     DEBUGGER_RESTS = auto()

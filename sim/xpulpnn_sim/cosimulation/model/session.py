@@ -174,6 +174,9 @@ class Session:
         if Event.LOST_REQUEST in events:
             text = f"a request must stay as it is until it is granted, after {exits.place(pc, name_of)}"
             return replace(exits.difference(pc, name_of), text=text)
+        if Event.EARLY_SLEEP in events:
+            text = f"core_sleep must wait for open transfers, after {exits.place(pc, name_of)}"
+            return replace(exits.difference(pc, name_of), text=text)
         if Event.BAD_FETCH in events:
             return exits.bad_fetch(pc, int(hart["previous_pc"]) if hart["retired"] > 1 else None, name_of)
         if Event.BAD_ACCESS in events:

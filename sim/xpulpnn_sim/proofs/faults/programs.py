@@ -68,6 +68,10 @@ def _among(*names):
     return tuple(replace(known[name], check=PROGRAMS) for name in names)
 
 
+def _asleep_while_fetching(_, u):
+    return Value.cast(u(".sleeping") & ~u("busy") & ~u(".any_pending"))
+
+
 PROGRAM_FAULTS = (
     CoreFault(
         "a compressed instruction that ends a loop is taken for a word",
@@ -85,6 +89,7 @@ PROGRAM_FAULTS = (
     CoreFault("a quotient that overflows is the largest", Divider, {"result": _quotient_that_overflows}, PROGRAMS),
     *_among("fence.i keeps what was fetched"),
     CoreFault("wfi is not reset", Controller, {".sleeping": lost_reset}, PROGRAMS),
+    CoreFault("a core sleeps while it fetches", Controller, {"asleep": _asleep_while_fetching}, PROGRAMS),
     CoreFault("an access under way is not reset", Lsu, {".outstanding": lost_reset}, PROGRAMS),
     CoreFault("a base that a load moves is not forwarded to rd", IdStage, {"rs3_read.ex_we": _base_from_ex}, PROGRAMS),
     CoreFault(

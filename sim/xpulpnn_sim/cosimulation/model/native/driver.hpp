@@ -69,6 +69,7 @@ class Driver {
     // The clock edge: sees the cycle that ends, chooses the inputs of the next one.
     void edge(const Observed& seen) {
         const uint64_t cycle = ++status.cycles;
+        if (!TOGETHER && seen.hart[0].core_sleep && under_way(seen)) status.events |= EARLY_SLEEP;
         for (uint32_t port = 0; port < FETCH_PORTS; ++port) {
             const FetchOut& out = seen.fetch[port];
             if (!TOGETHER && !fetches_[port].kept(out.req, out.addr, false, 0, 0)) status.events |= LOST_REQUEST;
@@ -125,7 +126,7 @@ class Driver {
     static constexpr uint32_t CYCLE_GRANTS = DATA_PORTS + BANKS + 2 * HARTS + 8 * DMA_PORTS + 3 * LINE_PORTS + 1;
     static constexpr uint32_t RESTING = ENDLESS_LOOP | STUCK;
     // What a debugger may want to look at, or has brought about.
-    static constexpr uint32_t DEBUGGED = RESTING | BAD_ACCESS | BAD_FETCH | TRAP_LOOP | LOST_REQUEST;
+    static constexpr uint32_t DEBUGGED = RESTING | BAD_ACCESS | BAD_FETCH | TRAP_LOOP | LOST_REQUEST | EARLY_SLEEP;
     static constexpr uint32_t PATIENCE = 1000;  // cycles without a retirement after which one of several harts rests
     static constexpr uint32_t PAUSE = 64;  // cycles without data after which an activity of the DMA engine has ended
     static constexpr uint32_t MOST_PORTS = std::max({FETCH_PORTS, DATA_PORTS, DMA_PORTS, REFILL_PORTS});
@@ -217,6 +218,16 @@ class Driver {
         } else if (__builtin_expect(out.we && out.addr == settings.tohost, 0)) {
             tell(out.hart);
         }
+    }
+
+    bool under_way(const Observed& seen) const {
+        for (uint32_t port = 0; port < FETCH_PORTS; ++port) {
+            if (seen.fetch[port].req || fetches_[port].open()) return true;
+        }
+        for (uint32_t port = 0; port < DATA_PORTS; ++port) {
+            if (seen.data[port].req || buses_[port].open()) return true;
+        }
+        return false;
     }
 
     void watch(uint64_t cycle, uint32_t hart, const Observed& seen) {
