@@ -23,6 +23,9 @@ _WITH_DEBUG = (
 """Sentence of the description of a core, and what stands in its place with debug mode."""
 
 
+FENCE_PORTS = ("fence_i", "fetch_busy")  # Ports for an instruction cache outside.
+
+
 class Core(Component):
     """In-order single-issue core with the stages IF, ID, EX and WB (RI5CY).
 
@@ -81,7 +84,8 @@ class Core(Component):
             ports["debug_mode"] = Out(1)
         if fence_port:
             #: fence_i: fence.i takes effect in this cycle: what is fetched from now on must be read anew; on request.
-            ports["fence_i"] = Out(1)
+            #: fetch_busy: A cache outside is reading, which sleep waits for; on request.
+            ports |= {"fence_i": Out(1), "fetch_busy": In(1)}
         if config.performance_counters:
             #: ext_events: What the performance counters from 12 on count in this cycle, a bit each: loads and stores
             #:   outside, the cycles they take, cycles in which another had the memory bank; only with performance
@@ -110,7 +114,7 @@ class Core(Component):
             backend.hold.eq(controller.hold),
             *following(controller, self, "fetch_enable", "boot_addr"),
             controller.busy.eq(backend.busy),
-            controller.fetch_idle.eq(if_stage.idle),
+            controller.fetch_idle.eq(if_stage.idle & ~self.fetch_busy if self.fence_port else if_stage.idle),
             controller.id_valid.eq(insn.valid),
             controller.id_pc.eq(insn.payload.pc),
             controller.id_next.eq(if_stage.id_after),

@@ -53,6 +53,7 @@ class CoreDebug(Component):
     #: debug_req: The debugger asks the core to halt.
 
     #: fence_i: fence.i takes effect in this cycle: whatever is fetched from now on must be read anew; on request.
+    #: fetch_busy: A cache outside is reading, which sleep waits for; on request.
 
     def __init__(self, config: CoreConfig, *, fence_port: bool = False):
         self.core = core = Core(config, fence_port=fence_port)  # As of the core.

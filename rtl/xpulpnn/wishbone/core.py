@@ -4,7 +4,7 @@
 from xpulpnn.cluster.icache.private import PrivateCache
 from xpulpnn.component import Component, Out, connect, flipped, following, pass_ports
 from xpulpnn.config import ClusterConfig
-from xpulpnn.core.core import Core
+from xpulpnn.core.core import FENCE_PORTS, Core
 from xpulpnn.debug.core_debug import CoreDebug
 from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn.wishbone.ports import WishboneSignature
@@ -37,7 +37,7 @@ class CoreWishbone(Component):
     #: irq: Level-sensitive interrupt lines, synchronous to the clock, bits as in mip.
     #: irq_ack: An interrupt is taken in this cycle.
     #: irq_id: Number of its line, valid with ``irq_ack``.
-    #: core_sleep: wfi waits and nothing is under way: the core's clock is not needed.
+    #: core_sleep: wfi waits and nothing is under way, in the cache neither: the core's clock is not needed.
     #: debug_mode: The core is in debug mode.
     #: ext_events: What the performance counters from 12 on count in this cycle; only with performance counters.
     #: tms: Mode select of the test access port, whose clock TCK and reset TRST are those of the domain ``tck``.
@@ -54,7 +54,7 @@ class CoreWishbone(Component):
         ports = {
             _BUSES.get(name, name): Out(WishboneSignature()) if name in _BUSES else member
             for name, member in core.signature.members.items()
-            if name != "fence_i"
+            if name not in FENCE_PORTS
         }
         super().__init__(config, ports)
 
@@ -73,9 +73,11 @@ class CoreWishbone(Component):
                 cache.control.enable.eq(1),
                 cache.control.prefetch.eq(self.config.prefetch),
                 cache.control.flush.eq(core.fence_i),
+                # a line that is fetched ahead
+                core.fetch_busy.eq(cache.line.req | self.ibus.cyc),
             ]
         for name, port in ports.items():
             m.submodules[f"{name}_bridge"] = bridge = WishboneBridge(port.signature)
             connect(m, port, bridge.port)
             connect(m, bridge.bus, flipped(getattr(self, _BUSES[name])))
-        pass_ports(m, self, core, besides=("fence_i", *_BUSES))
+        pass_ports(m, self, core, besides=(*FENCE_PORTS, *_BUSES))
