@@ -207,11 +207,11 @@ _UNKNOWN = re.compile(
     "(?:undefined reference to|implicit declaration of function|undeclared function) [`'\u2018](\\w+)"
     r"|undefined symbol: (\w+)"
 )
-"""What compilers and linkers say of a function that is nowhere."""
+"""Words of compilers and linkers about a function that is nowhere."""
 
 
 def _explained(messages: str, core: str, files: str) -> Iterator[str]:
-    """What functions that are nowhere come of: a core without them, or a program without main."""
+    """Sentences about functions that are nowhere: the core lacks them, or the program has no main."""
     names = dict.fromkeys(found[1] or found[2] for found in _UNKNOWN.finditer(messages))
     if "main" in names:
         yield f"no main() in {files}; -c compiles what is no whole program"

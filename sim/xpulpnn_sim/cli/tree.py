@@ -232,7 +232,7 @@ _ALIKE = 0.75  # likeness of words, 0 to 1, from which one is a misspelling of t
 
 
 def meant(word: str, names: Sequence[str]) -> bool:
-    """Whether a word is one of these names, or like one and no file."""
+    """Return whether a word is one of these names, or like one and no file."""
     return word in names or (bool(get_close_matches(word, names, 1, _ALIKE)) and not Path(word).exists())
 
 

@@ -15,7 +15,7 @@ from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.tools.results import cached_results, digest, sources_digest
 
 Configuration = CoreConfig | ClusterConfig | DebugConfig
-"""Of a point: of a component of a core, of a cluster, or of external debugging, which runs no programs."""
+"""Configuration of a point: a component of a core, a cluster, or external debugging, which runs no programs."""
 
 _Record = TypeVar("_Record")
 

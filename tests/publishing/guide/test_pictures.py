@@ -42,7 +42,9 @@ def test_a_picture_is_whole_and_follows_light_and_dark(name):
     root = ElementTree.fromstring(drawing)
     assert root.get("aria-label")
     used = set(re.findall(r"var\((--[\w-]+)\)", drawing))
-    light, dark = re.search(r"<style>(.+?)(@media.+?)</style>", drawing, re.DOTALL).groups()  # type: ignore
+    found = re.search(r"<style>(.+?)(@media.+?)</style>", drawing, re.DOTALL)
+    assert found is not None
+    light, dark = found.groups()
     assert all(f"{variable}:" in light for variable in used)
     assert all(f"{variable}:" in dark for variable in used if "color" in variable)
 

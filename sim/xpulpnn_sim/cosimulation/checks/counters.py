@@ -29,7 +29,7 @@ from xpulpnn_sim.reference.programs.exits import DifferenceError, NameOf, place
 from xpulpnn_sim.reference.programs.trace import Records
 
 Sums = dict[str, NDArray[np.int64]]
-"""How often an event has happened before each retirement of a block and, one further, behind the last."""
+"""Number of times an event has happened before each retirement of a block and, one further, behind the last."""
 
 _OPCODE, _SYSTEM, _FUNCT3, _WRITES, _SETS, _CLEARS = 0x7F, 0x73, 12, 1, 2, 3
 _CSR, _RS1, _FIELD, _IMMEDIATE = 20, 15, 31, 1 << 14
@@ -66,7 +66,7 @@ _DROPPED = {"loads": 3, "stores": 3, "compressed": 2, "instructions": 1, "jumps"
 
 @dataclass(slots=True)
 class _Counter:
-    """What a counter may hold at some point of the program, which its value follows modulo its width."""
+    """Values that a counter may hold at some point of the program, which its value follows modulo its width."""
 
     name: str
     bits: int

@@ -218,7 +218,7 @@ class GateModel:
 
 
 def gate_sources() -> dict[str, str]:
-    """What is compiled into a model with gates, by name."""
+    """Sources that are compiled into a model with gates, by name."""
     return {_SOURCE.name: _SOURCE.read_text()}
 
 

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""What is proved of debugging: the way to the debug module's memory, its system bus, and cores that wait and halt."""
+"""Claims about debugging: the way to the debug module's memory, its system bus, and cores that wait and halt."""
 
 from dataclasses import replace
 

@@ -131,7 +131,7 @@ class GaveUpError(Exception):
 
 
 class VacuousError(Exception):
-    """What a claim assumes holds in no case; nothing is known."""
+    """The assumptions of a claim hold in no case; nothing is known."""
 
 
 def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> list[frozenset[int]] | None:

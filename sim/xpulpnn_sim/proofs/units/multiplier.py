@@ -46,7 +46,7 @@ def on_arrays(unit: ProvenUnit) -> bool:
 
 
 def _array_ports(ctrl: Mapping[str, int | Sequence[int]]) -> dict[str, Sequence[int]]:
-    """What arrays are told beside the control word of a multiplication; both of its halves may be wanted."""
+    """Inputs of arrays beside the control word of a multiplication; both of its halves may be wanted."""
     (upper,) = _bit(ctrl, "upper")
     told = array_format(ElemFmt.H, *(_bit(ctrl, name)[0] for name in ("a_signed", "b_signed")))
     form = [TRUE, FALSE, upper ^ 1, upper] if ctrl["op"] == _HALF_PRODUCT else [TRUE] * 4

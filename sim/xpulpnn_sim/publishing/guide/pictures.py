@@ -187,7 +187,7 @@ def mac_load() -> str:
 
 
 def profile() -> str:
-    """What ``run --profile`` prints, in a terminal."""
+    """Output of ``run --profile``, in a terminal."""
     lines = (ROOT / "docs/pictures/profile.txt").read_text().splitlines()
     height = 44 + 16 * len(lines)
     parts = [
@@ -214,7 +214,7 @@ _CHECKS: dict[str, tuple[Sequence[str], ...]] = {
 
 
 def checks() -> str:
-    """What proves, simulates or mutates what."""
+    """Map of what proves, simulates or mutates each part."""
     heads = ("proved, for all inputs", "simulated, beside a reference", "faults put in, to check the checks")
     parts = [text(278 + 236 * column, 22, head, extra='font-weight="600"') for column, head in enumerate(heads)]
     for row, (name, cells) in enumerate(_CHECKS.items()):

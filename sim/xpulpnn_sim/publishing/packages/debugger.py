@@ -36,7 +36,7 @@ def watchdog(design: Design, cycles: int) -> int:
 
 
 def debugging(design: Design, harts: int, first: int) -> dict[str, str]:
-    """What a testbench has of a debugger, by its place in the template."""
+    """Parts of a testbench that belong to a debugger, by place in the template."""
     if not design.has_jtag:
         return dict.fromkeys(("debugger", "halted", "and_halted"), "")
     inverted = "tck_rst_n" in design.by_name

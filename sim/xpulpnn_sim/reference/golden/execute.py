@@ -25,7 +25,7 @@ def _rounded(total: I64, amount: U32, *, rounds: bool) -> U32:
 
 
 def _normalise(total: I64, amount: U32, *, is_signed: bool, rounds: bool) -> U32:
-    """That ``>> amount``."""
+    """The value ``>> amount``."""
     wrapped = _rounded(total, amount, rounds=rounds)
     return low_word((exact(wrapped) if is_signed else wrapped.astype(np.int64)) >> amount.astype(np.int64))
 

@@ -11,7 +11,7 @@ _BY_SUFFIX = {
 
 
 def described(path: Path | str, content: bytes) -> str:
-    """What a file is that is no ELF file."""
+    """Kind of a file that is no ELF file."""
     if not content:
         return "empty"
     if MAGIC.startswith(content):

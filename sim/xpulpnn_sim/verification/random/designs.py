@@ -195,7 +195,7 @@ DESIGNS: dict[str, Design] = {
     **{name: partial(core_design, engine=engine) for name, engine in MODELS.items()},
     "iss": reference_design(),
 }
-"""What `--engine` names."""
+"""Designs that `--engine` names."""
 
 
 def prepare(engine: str, configs: Iterable[CoreConfig]) -> None:

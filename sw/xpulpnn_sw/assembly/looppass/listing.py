@@ -83,7 +83,7 @@ class BasicBlock:
 
     @property
     def may_be_words(self) -> bool:
-        """Whether its instructions may be words throughout: no directive in it depends on their sizes."""
+        """Return whether its instructions may be words throughout: no directive in it depends on their sizes."""
         return not any(_ENCODING.match(text) for _, text in self.anchors)
 
     def lines(self) -> Iterator[str]:

@@ -257,7 +257,7 @@ _WEIGHTS = range(-128, 128)  # that 8 bits have
 
 
 def _copies(weights: Quantised) -> int:
-    """How often inputs must be there for weights that have more than 8 bits without their zero point."""
+    """Number of times inputs must be there for weights that have more than 8 bits without their zero point."""
     low, high = int(weights.values.min(initial=0)), int(weights.values.max(initial=0))
     return max(1, -(low // -_WEIGHTS.start), -(-high // _WEIGHTS[-1]))
 

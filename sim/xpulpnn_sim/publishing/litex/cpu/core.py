@@ -1,6 +1,6 @@
 """The CPUs ``xpulpnn``, a core with its instruction cache, and ``xpulpnn_cluster``, of which core 0 is the host."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -48,6 +48,7 @@ class _Generated(CPU):
     linker_output_format = "elf32-littleriscv"
     nop = "nop"
     io_regions: ClassVar = {0x8000_0000: 0x8000_0000}
+    config: Callable[[], ClusterConfig]  # the configuration of the variant
     top = ""
     buses: ClassVar[tuple[str, ...]] = ()
 
@@ -75,10 +76,6 @@ class _Generated(CPU):
         """Begin there."""
         self.reset_address = reset_address
         self.cpu_params["i_boot_addr"] = reset_address
-
-    def config(self) -> ClusterConfig:
-        """The configuration of the variant."""
-        raise NotImplementedError
 
     def do_finalize(self) -> None:
         """Write the Verilog of the variant and add it to the design."""
@@ -108,7 +105,7 @@ class Xpulpnn(_Generated):
 
     @property
     def mem_map(self) -> Mapping[str, int]:
-        """Where LiteX puts memories and registers."""
+        """Places of LiteX's memories and registers."""
         return {"rom": 0, "sram": 0x0100_0000, "main_ram": 0x4000_0000, "csr": 0xF000_0000}
 
     def config(self) -> ClusterConfig:
@@ -161,7 +158,7 @@ class XpulpnnCluster(_Generated):
 
     @property
     def mem_map(self) -> Mapping[str, int]:
-        """Where LiteX puts memories and registers: not below 0x1A000000, where the cluster's own are."""
+        """Places of LiteX's memories and registers: not below 0x1A000000, where the cluster's own are."""
         return {"rom": 0x1A00_0000, "sram": 0x1C00_0000, "main_ram": 0x4000_0000, "csr": 0xF000_0000}
 
     @property
