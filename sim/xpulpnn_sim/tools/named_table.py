@@ -79,7 +79,7 @@ class TerminalTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Title, tables and notes."""
         yield Text(self._table.title, style="bold")
-        for columns in _blocks(self._table, options.max_width):
+        for columns in blocks(self._table, options.max_width):
             yield _block(self._table, columns)
         for note in self._table.notes:
             yield Text(f"* {note}")
@@ -98,30 +98,38 @@ def _group_lines(column: Column) -> list[str]:
     return wrap(column.group, _GROUP_WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
-def _width(table: NamedTable, column: int) -> int:
-    """Characters that a column needs, with the gap after it; errors are folded."""
+def _width(table: NamedTable, column: int, folded: int | None) -> int:
+    """Characters that a column needs, with the gap after it; texts may be ``folded``, errors always are."""
     heading = table.columns[column]
     cells = [heading.show(row[column]) for row in table.rows]
-    if heading.name == ERROR:
-        cells = [cell[:_ERROR_WIDTH] for cell in cells]
-    return max(map(len, [*_headings(table, column), *_group_lines(heading), *cells])) + _GAP
+    most = _ERROR_WIDTH if heading.name == ERROR else folded if heading.digits is None else None
+    shown = [*_headings(table, column), *_group_lines(heading), *(cell[:most] for cell in cells)]
+    return max(map(len, shown)) + _GAP
 
 
-def _blocks(table: NamedTable, width: int) -> list[list[int]]:
-    """Columns of each table: those of a group stay together if they fit, the leading ones without one are repeated."""
-    groups = [list(members) for _, members in groupby(range(len(table.columns)), key=lambda i: table.columns[i].group)]
-    lead = groups.pop(0) if len(groups) > 1 and not table.columns[0].group else []
-    blocks = [list(lead)]
+def blocks(table: NamedTable, width: int, folded: int | None = None) -> list[list[int]]:
+    """Columns of each of the tables that fit ``width`` characters, with texts ``folded`` to as many if they may be.
+
+    Those of a group stay together if they fit. Each table begins with number and name of the point, or else with the
+    columns before the first group.
+    """
+    names = [column.name for column in table.columns]
+    parts = [list(members) for _, members in groupby(range(len(names)), key=lambda i: table.columns[i].group)]
+    lead: list[int] = []
+    if not table.columns[0].group and (POINT in names[:2] or len(parts) > 1):
+        lead = parts[0][: names.index(POINT) + 1] if POINT in names[:2] else parts[0]
+        parts[0] = parts[0][len(lead) :]
+    found = [list(lead)]
 
     def fits(columns: Sequence[int], more: Sequence[int]) -> bool:
-        return sum(_width(table, column) for column in (*columns, *more)) <= width
+        return sum(_width(table, column, folded) for column in (*columns, *more)) <= width
 
-    for group in groups:
-        for columns in [group] if fits(lead, group) else [[column] for column in group]:
-            if not fits(blocks[-1], columns) and len(blocks[-1]) > len(lead):
-                blocks.append(list(lead))
-            blocks[-1] += columns
-    return blocks
+    for part in parts:
+        for columns in [part] if fits(lead, part) else [[column] for column in part]:
+            if not fits(found[-1], columns) and len(found[-1]) > len(lead):
+                found.append(list(lead))
+            found[-1] += columns
+    return found
 
 
 def _block(table: NamedTable, columns: Sequence[int]) -> Table:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from xpulpnn_sim.exploration.library import NO_TECHNOLOGY
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.report.headlines import netlist_of
 from xpulpnn_sim.exploration.results import ENERGY_PARTS, PointResult
@@ -80,11 +81,13 @@ def _energy_notes(points: Sequence[PointResult]) -> list[str]:
     for number, point in enumerate(points, 1):
         for energy in point.energies:
             netlists.setdefault(energy.method, {})[f"{number} {netlist_of(energy)}"] = None
-    return [
+    notes = [
         f"Energies: of netlists of their own ({method}): {'; '.join(listed)}."
         for method, listed in netlists.items()
         if method
     ]
+    estimated = any(NO_TECHNOLOGY in energy.conditions for point in points for energy in point.energies)
+    return [NO_TECHNOLOGY, *notes] if estimated else notes
 
 
 def overhead_table(points: Sequence[PointResult], baseline: str) -> NamedTable | None:
