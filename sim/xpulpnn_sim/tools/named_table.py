@@ -58,19 +58,22 @@ class NamedTable:
     columns: Sequence[Column]
     rows: Sequence[Sequence[TableCell]]  # as many cells as columns in each
     notes: Sequence[str] = ()  # conditions and remarks, printed with the table
+    # columns that tell what a row is of; none: those before the first group, without groups the first one
+    lead: int = 0
     marked: frozenset[int] = frozenset()  # rows to set off: the baseline, and points that failed
     failed: frozenset[int] = frozenset()  # rows to set off: the baseline, and points that failed
 
 
 _ERROR_WIDTH = 44
+_COMMAND_WIDTH = 40
 _GROUP_WIDTH = 16
-_GAP = 2  # characters in the terminal: a line of an error, a line of a group's heading, the space between columns
+_GAP = 2  # characters: a line of an error, of a command, of a group's heading; the space between columns
 
 
 class TerminalTable:
     """A table for a rich console of any width: units and groups in the headings, notes below.
 
-    Columns that do not fit go to further tables below the first, which repeat number and name of the points.
+    Columns that do not fit go to further tables below the first, which repeat those that tell what a row is of.
     """
 
     def __init__(self, table: NamedTable) -> None:
@@ -94,31 +97,33 @@ def _headings(table: NamedTable, column: int) -> list[str]:
     return lines
 
 
-def _group_lines(column: Column) -> list[str]:
-    return wrap(column.group, _GROUP_WIDTH, break_long_words=False, break_on_hyphens=False)
+def _lines(text: str, width: int = _GROUP_WIDTH) -> list[str]:
+    return wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def _width(table: NamedTable, column: int, folded: int | None) -> int:
-    """Characters that a column needs, with the gap after it; texts may be ``folded``, errors always are."""
+    """Characters that a column needs, with the gap after it; headings and texts may be ``folded``."""
     heading = table.columns[column]
     cells = [heading.show(row[column]) for row in table.rows]
-    most = _ERROR_WIDTH if heading.name == ERROR else folded if heading.digits is None else None
-    shown = [*_headings(table, column), *_group_lines(heading), *(cell[:most] for cell in cells)]
-    return max(map(len, shown)) + _GAP
+    if heading.name == ERROR or heading.commands:
+        cells = [cell[: _ERROR_WIDTH if heading.name == ERROR else _COMMAND_WIDTH] for cell in cells]
+    elif folded and heading.digits is None:
+        cells = [line for cell in cells for line in _lines(cell, folded)]
+    above = [line for text in _headings(table, column) for line in (_lines(text) if folded else [text])]
+    return max(map(len, [*above, *_lines(heading.group), *cells])) + _GAP
 
 
 def blocks(table: NamedTable, width: int, folded: int | None = None) -> list[list[int]]:
     """Columns of each of the tables that fit ``width`` characters, with texts ``folded`` to as many if they may be.
 
-    Those of a group stay together if they fit. Each table begins with number and name of the point, or else with the
-    columns before the first group.
+    Those of a group stay together if they fit. Each table begins with the columns that tell what a row is of.
     """
-    names = [column.name for column in table.columns]
-    parts = [list(members) for _, members in groupby(range(len(names)), key=lambda i: table.columns[i].group)]
+    places = range(len(table.columns))
+    parts = [list(members) for _, members in groupby(places, key=lambda i: table.columns[i].group)]
     lead: list[int] = []
-    if not table.columns[0].group and (POINT in names[:2] or len(parts) > 1):
-        lead = parts[0][: names.index(POINT) + 1] if POINT in names[:2] else parts[0]
-        parts[0] = parts[0][len(lead) :]
+    if not table.columns[0].group:
+        count = table.lead or (len(parts[0]) if parts[1:] else 1)
+        lead, parts[0] = parts[0][:count], parts[0][count:]
     found = [list(lead)]
 
     def fits(columns: Sequence[int], more: Sequence[int]) -> bool:
@@ -134,11 +139,11 @@ def blocks(table: NamedTable, width: int, folded: int | None = None) -> list[lis
 
 def _block(table: NamedTable, columns: Sequence[int]) -> Table:
     shown = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
-    above = max(len(_group_lines(table.columns[i])) for i in columns)
+    above = max(len(_lines(table.columns[i].group)) for i in columns)
     previous = ""
     for i in columns:
         column = table.columns[i]
-        group = _group_lines(column) if column.group != previous else []
+        group = _lines(column.group) if column.group != previous else []
         previous = column.group
         error = column.name == ERROR
         shown.add_column(

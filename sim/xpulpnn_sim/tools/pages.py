@@ -194,8 +194,8 @@ def controls(*parts: Markup) -> Markup:
     return Markup('<div class="controls">\n{}\n</div>').format(Markup("\n").join(parts))
 
 
-# of a table, and of a text in it that may be folded: it fits a window of 1024 pixels, a character taking nine
-_WIDTH, _FOLDED = 102, 24
+# characters of a table and of a line of text in it: it fits a window of 1024 pixels, a character taking nine
+_WIDTH, _FOLDED = 102, 14
 
 
 def table(complete: NamedTable) -> Markup:
@@ -234,7 +234,9 @@ def _kind(column: Column) -> str:
 
 def _heading(column: Column) -> Markup:
     unit = Markup(' <span class="unit">[{}]</span>').format(column.unit) if column.unit else ""
-    return Markup("{}{}").format(column.heading, unit)
+    # an arrow stays with its word
+    heading = f"{column.heading[:-2]}\N{NO-BREAK SPACE}{column.heading[-1]}" if column.better else column.heading
+    return Markup("{}{}").format(heading, unit)
 
 
 def _cell(column: Column, cell: str | float | int | None, error: str) -> Markup:

@@ -17,7 +17,7 @@ from xpulpnn_sim.exploration.report.headlines import best_table, headline_table
 from xpulpnn_sim.exploration.report.html import write_report
 from xpulpnn_sim.exploration.report.trade_offs import trade_offs
 from xpulpnn_sim.tools import pages
-from xpulpnn_sim.tools.named_table import TerminalTable
+from xpulpnn_sim.tools.named_table import Column, NamedTable, TerminalTable
 
 pytestmark = pytest.mark.unit
 
@@ -150,6 +150,12 @@ def test_named_table(paper):
     assert lines[0].strip() == "Table II of the XpulpNN paper"
     assert any(line.split() == ["EX", "stage,", "extended", "26.1", "+22.5", "+32.6"] for line in lines)
     assert lines[-1].strip() == "* The paper's figures are from 22FDX after placement."
+
+
+def test_a_narrow_table_without_groups_repeats_its_first_column():
+    columns = [Column(name="module"), *(Column(name=f"figure {i}", digits=0) for i in range(3))]
+    lines = printed(TerminalTable(NamedTable(title="", columns=columns, rows=[["alu", 10, 11, 12]])), 30)
+    assert [line.split() for line in lines if "alu" in line] == [["alu", "10", "11"], ["alu", "12"]]
 
 
 @pytest.mark.flow
