@@ -49,7 +49,7 @@ def pipeline() -> str:
         arrow((775, 94), (775, 110), (868, 110), (868, 334), (270, 334), (270, 218)),
         text(480, 329, "port A: loaded word", extra='font-size="10.5"'),
         arrow((545, 218), (545, 230), (330, 230), (330, 218)),
-        text(425, 244, "port B: results of EX", "end", 'font-size="10.5"'),
+        text(412, 244, "port B: results of EX", "end", 'font-size="10.5"'),
         arrow((868, 271), (655, 271)),
         text(760, 265, "or to the NN-RF", extra='font-size="10.5"'),
         arrow((640, 240), (640, 218)),
