@@ -119,6 +119,9 @@ class CoreConfig:
     shifter: Shifter = "steps"
     #: regfile: Storage of the general-purpose registers; ``array`` is for simulators, ``lut-ram`` for FPGAs.
     regfile: RegFileStorage = "flip-flops"
+    #: late_results: Everything but sums of words and logic is registered behind EX and written from WB, as loaded words
+    #:   are: the next instruction waits a cycle for it. For FPGAs; without ``qnt`` and multiplier ``dot-product``.
+    late_results: bool = field(default=False, metadata=IF_SET)
     performance_counters: bool = False  #: Adds the PULP performance counters (guide, "Performance counters").
     #: debug: Debug mode after the RISC-V debug specification: halting, stepping and resuming by a debug module.
     debug: bool = field(default=False, metadata=IF_SET)
@@ -145,6 +148,10 @@ class CoreConfig:
             raise ConfigError(f"widths must include 8, 4 or 2 with requantise, not only {shown}")
         if self.multiplier == "dot-product":
             self._require_word_arrays()
+        if self.late_results and self.qnt:
+            raise ConfigError("qnt must be false with late_results, not true")
+        if self.late_results and self.multiplies_by_dotp:
+            raise ConfigError("multiplier must be inferred or booth with late_results, not dot-product")
         if narrow and not self.xpulpnn:
             raise ConfigError(f"widths must be a set out of 16,8 without xpulpnn, not {shown}")
 
@@ -179,11 +186,6 @@ class CoreConfig:
             CsrGroup.NN_PAIR: self.nn_csrs and self.mac_load_pair,
         }
         return frozenset({CsrGroup.BASE}) | {group for group, on in optional.items() if on}
-
-    @property
-    def idle_registers_rest(self) -> bool:
-        """True if words of the prefetch buffer that mean nothing, and bits of counters that stay, are not clocked."""
-        return self.mac_load_pair
 
     @property
     def widths(self) -> frozenset[int]:

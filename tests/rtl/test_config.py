@@ -100,6 +100,12 @@ def test_truth(text, value):
         (CORE, {"mac_load_nn": "off", "requantise": "on"}, "mac_load_nn must be true with requantise, not false"),
         (CORE, {"widths": "16", "requantise": "on"}, "widths must include 8, 4 or 2 with requantise, not only 16"),
         (CORE, {"widths": "16,8", "qnt": "on"}, "widths must include 4 or 2 with qnt, not only 16,8"),
+        (CORE, {"qnt": "on", "late_results": "on"}, "qnt must be false with late_results, not true"),
+        (
+            preset("xpulpnn3"),
+            {"late_results": "on"},
+            "multiplier must be inferred or booth with late_results, not dot-product",
+        ),
         (CORE, {"multiplier": "dot-product"}, "mac_load_pair must be true with multiplier dot-product, not false"),
         (
             CORE,

@@ -141,6 +141,8 @@ class Backend(Component):
                 ex.rounds.eq(id_ex.requantise.valid & id_ex.ctrl.mult.a_signed),
                 ex.scale.eq(id_ex.op_b[: pipeline.SCALE_BITS] & ex.rounds.replicate(pipeline.SCALE_BITS)),
             ]
+        if self.config.late_results:
+            m.d.comb += ex.late_result.eq(ex_stage.late_result)
         if self.config.has_whole_products:
             m.d.comb += ex.upper.eq(ex_stage.upper)
         if self.config.multiplies_by_dotp:

@@ -2,14 +2,17 @@
 
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
-from xpulpnn.component import Component, In, Out, following
+from xpulpnn.component import Component, In, Out, following, signals
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu import Alu
+from xpulpnn.core.alu_ctrl import AluResult, AluShift
 from xpulpnn.core.control import ExCtrl, Unit
 from xpulpnn.core.div import Divider
+from xpulpnn.core.early_alu import EarlyAlu
 from xpulpnn.core.mult import MultOp
 from xpulpnn.core.product_unit import ProductForm
 from xpulpnn.core.quantiser import Quantiser, QuantiserCtrl
@@ -121,6 +124,10 @@ class ExStage(Component):
         if config.requantise_exact:
             #: id_nn_lambda: Entry 7 of the NN-RF, for the instruction in ID; only with ``requantise_exact``.
             ports["id_nn_lambda"] = Out(32)
+        if config.late_results:
+            #: late_result: Result of the instruction for write port A, if it is late, and then not ``result``; only
+            #:   with late results.
+            ports["late_result"] = Out(32)
         if config.has_whole_products:
             #: upper: Upper word of a product of 64 bits, of mulh* or to be requantised; 0 for other instructions.
             ports["upper"] = Out(32)
@@ -133,7 +140,6 @@ class ExStage(Component):
         m.d.comb += [
             alu.ctrl.eq(self.ctrl.alu),
             *following(alu, self, "op_a", "op_b", "op_c", "shamt"),
-            *following(self, alu, "sum", "comparison"),
             mult.ctrl.eq(self.ctrl.mult),
             div.ctrl.eq(self.ctrl.div),
             *following(div, self, "op_a", "op_b"),
@@ -141,6 +147,14 @@ class ExStage(Component):
             div.take.eq(self.advance),
             self.done.eq(1),
         ]
+        early: Any = alu
+        if self.config.late_results:
+            m.submodules.early_alu = early = EarlyAlu()
+            m.d.comb += [*following(early, self, "op_a", "op_b"), early.ctrl.eq(self.ctrl.alu)]
+            m.d.comb += self.result.eq(early.result)
+            if self.config.xpulpv2:
+                self._shift_sums(m)
+        m.d.comb += following(self, early, "sum", "comparison")
         takes_upper = [self.requantise & self.ctrl.mult.a_signed] if self.config.requantise_exact else []
         multiply = self._multiply_on_arrays if self.config.multiplies_by_dotp else self._multiply_apart
         takes_upper += multiply(m, alu, mult, div)
@@ -154,6 +168,16 @@ class ExStage(Component):
             ]
         if takes_upper:
             m.d.comb += self.upper.eq(mult.upper & reduce(or_, takes_upper).replicate(32))
+
+    def _shift_sums(self, m):
+        """Sums that are shifted take a cycle more: the ALU shifts in the second."""
+        summed, shifts = signals(1, "summed shifts_sum")
+        ctrl = self.ctrl
+        is_sum = (ctrl.alu.shift == AluShift.AVERAGE) | (ctrl.alu.shift == AluShift.NORMALISE)
+        m.d.comb += shifts.eq(self.valid & (ctrl.unit == Unit.ALU) & (ctrl.alu.result == AluResult.SHIFT) & is_sum)
+        m.d.sync += summed.eq(shifts & ~self.advance)
+        with m.If(shifts):
+            m.d.comb += self.done.eq(summed)
 
     def _multiply_on_arrays(self, m, alu, mult, div):
         """Choose the result with all products in one unit; returns when the upper word of one is wanted."""
@@ -202,10 +226,11 @@ class ExStage(Component):
 
     def _choose(self, m, results, done):
         """Choose the result by the unit, and whether it is there by those that may take longer."""
+        result = self.late_result if self.config.late_results else self.result
         with m.Switch(self.ctrl.unit):
             for unit, word in results.items():
                 with m.Case(unit):
-                    m.d.comb += self.result.eq(word)
+                    m.d.comb += result.eq(word)
                     if unit in done:
                         m.d.comb += self.done.eq(done[unit])
 

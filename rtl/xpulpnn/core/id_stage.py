@@ -9,6 +9,7 @@ from xpulpnn.core.control import CsrOp, HwLoopOp, OpCSel, System, TargetSel, Uni
 from xpulpnn.core.csr_check import CsrCheck
 from xpulpnn.core.csr_file import NN_ENTRY_BITS
 from xpulpnn.core.decoder import Decoder
+from xpulpnn.core.early_alu import is_early
 from xpulpnn.core.immediates import Immediates
 from xpulpnn.core.operand_select import entry_load, nn_waits, select_factors, select_operands, set_up_loop, tell_arrays
 from xpulpnn.core.operands import OperandRead
@@ -296,24 +297,34 @@ class IdStage(Component):
         m.d.comb += [self.intent.accesses.eq(loads & accesses), self.dotp_enable.eq(loads & is_dotp)]
         with m.If(self.ex_ready | self.flush):
             m.d.sync += [id_ex.valid.eq(loads & ~self.kill), id_ex.lsu.valid.eq(0)]
-        ex_addr = Mux(ctrl.ex_write == WriteSel.RS1, rs1_field, rd_field)
-        wb_addr = Mux(ctrl.wb_write == WriteSel.RS1, rs1_field, rd_field)
-        wb_we = (ctrl.wb_write != WriteSel.NONE) & wb_addr.any()
-        ex_we = (ctrl.ex_write != WriteSel.NONE) & ex_addr.any()
+        ex_write, wb_write = ctrl.ex_write, ctrl.wb_write
+        is_late: Value = Const(0)
+        if self.config.late_results:
+            is_late = (ex_write == WriteSel.RD) & ~((ctrl.ex.unit == Unit.ALU) & is_early(ctrl.ex.alu))
+            # of Mac&Load the base is early, which takes the place of the product
+            ex_write, wb_write = Mux(is_late, wb_write, ex_write), Mux(is_late, ex_write, wb_write)
+        ex_addr = Mux(ex_write == WriteSel.RS1, rs1_field, rd_field)
+        wb_addr = Mux(wb_write == WriteSel.RS1, rs1_field, rd_field)
+        wb_we = (wb_write != WriteSel.NONE) & wb_addr.any()
+        ex_we = (ex_write != WriteSel.NONE) & ex_addr.any()
         if self.config.multiplies_by_dotp:
             # the upper word of a product goes through port A, and what is shifted in WB
-            is_late = mult.op.as_value().any()
-            ex_we, wb_we = ex_we & ~is_late, wb_we | (is_late & wb_addr.any())
+            in_wb = mult.op.as_value().any()
+            ex_we, wb_we = ex_we & ~in_wb, wb_we | (in_wb & wb_addr.any())
         m.d.comb += accesses.eq(ctrl.lsu.valid)
         if self.config.mac_load:
             is_mac_load, reloads, loads_entry, entry = entry_load(m, self.config, self, decoder)
             m.d.comb += accesses.eq(ctrl.lsu.valid | reloads)
             uses_alu |= reloads
-            wb_we &= ~is_mac_load | (reloads & (rs1_field != rd_field))
+            if self.config.late_results:
+                ex_we &= ~is_mac_load | reloads
+            else:
+                wb_we &= ~is_mac_load | (reloads & (rs1_field != rd_field))
             parameter = id_ex.requantise.load if self.config.requantise else 0
             if self.config.mac_load_pair:
                 parameter |= id_ex.pair
-            m.d.comb += id_ex.wb_base.eq(id_ex.nn_we & ~parameter)
+            if not self.config.late_results:
+                m.d.comb += id_ex.wb_base.eq(id_ex.nn_we & ~parameter)
             with m.If(loads):
                 m.d.sync += id_ex.nn_we.eq(loads_entry)
                 with m.If(loads_entry):
@@ -342,6 +353,9 @@ class IdStage(Component):
                     m.d.sync += id_ex.later_pair.eq(word[20])
                 with m.If(is_pair & ctrl.rs2_used):
                     m.d.sync += id_ex.second_sum.eq(self.rs2)
+        if self.config.late_results:
+            with m.If(loads):
+                m.d.sync += id_ex.late.eq(is_late)
         if self.config.performance_counters:
             with m.If(loads):
                 m.d.sync += id_ex.elw.eq(ctrl.elw)

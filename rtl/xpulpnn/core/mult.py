@@ -1,6 +1,7 @@
 """Multiplier (guide, "RV32M" and "Multiplication")."""
 
 import re
+from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, enum
@@ -81,6 +82,18 @@ def _extend(half: Value, signed: Value) -> Value:
     return Cat(half, (half[-1] & signed).replicate(HALF))
 
 
+def registered(m: Module, mult: Any, made: Value, total: Value, half_total: Value) -> tuple[Value, Value, Value]:
+    """Register the sums of a multiplier; returns whether they are there, and the sums."""
+    ready = Signal(name="ready")
+    m.d.sync += ready.eq(made & ~mult.take)
+    sums: dict[int, Signal] = {}
+    for name, word in (("total", total), ("half_total", half_total)):
+        if id(word) not in sums:
+            sums[id(word)] = Signal.like(word, name=f"late_{name}")
+            m.d.sync += sums[id(word)].eq(word)
+    return mult.start & ready, sums[id(total)], sums[id(half_total)]
+
+
 class Mult(Component):
     """Scalar multiplication, multiply-accumulate and fixed-point multiplication on one 32 x 32 -> 32 bit multiplier.
 
@@ -111,9 +124,10 @@ class Mult(Component):
         Whether there is ``requantise``.
     """
 
-    def __init__(self, multiplier: Multiplier = "booth", *, requantises: bool = False) -> None:
+    def __init__(self, multiplier: Multiplier = "booth", *, requantises: bool = False, late: bool = False) -> None:
         self.multiplier = multiplier
         self.requantises = requantises
+        self.late = late  # Sums are registered before the shift: every operation takes a cycle more.
         ports = {
             "ctrl": In(MultCtrl),  #: Operation; stable while ``start`` is high.
             "op_a": In(XLEN),  #: First factor, or the word with its half-word; stable while ``start`` is high.
@@ -139,7 +153,9 @@ class Mult(Component):
         step = Signal(_Step)
         carried, carried_signed = signals(HALF, "carried carried_signed")
         word, high = ctrl.op == MultOp.WORD, ctrl.op == MultOp.HIGH
-        m.d.comb += self.done.eq(self.start & (~high | (step == _Step.HIGH_HIGH)))
+        made = self.start & (~high | (step == _Step.HIGH_HIGH))
+        if not self.late:
+            m.d.comb += self.done.eq(made)
 
         factor_a = self.factor(m, "a", step.as_value()[1])
         # without the second factor no product row changes, whatever the first one does
@@ -170,12 +186,16 @@ class Mult(Component):
         else:
             total = half_total = Signal(XLEN, name="total")
             m.d.comb += total.eq(factor_a * active_b + addend + rounding)
+        step_total = half_total
+        if self.late:
+            made, total, half_total = registered(m, self, made, total, half_total)
+            m.d.comb += self.done.eq(made)
 
         places = self.shamt & (ctrl.op == MultOp.HALF).replicate(len(self.shamt))
         filled = Cat(half_total, (half_total[-1] & ctrl.a_signed).replicate(XLEN))
         shifted = (filled >> places)[:XLEN]
         m.d.comb += self.result.eq(Mux(word, total ^ ctrl.subtract.replicate(XLEN), shifted))
-        self.add_steps(m, step, half_total, carried, carried_signed)
+        self.add_steps(m, step, step_total, carried, carried_signed)
 
     def factor(self, m: Module, name: str, step_upper: Value) -> Signal:
         """The factor made of op_a or op_b: the whole operand, or its chosen half, extended."""

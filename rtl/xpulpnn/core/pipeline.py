@@ -194,6 +194,9 @@ class IdExSignature(PortSignature):
         if config.requantise:
             #: requantise, lane: Control word of requantisation and lane of its result; only with it.
             members |= {"requantise": Out(RequantiseCtrl), "lane": Out(LANE_BITS)}
+        if config.late_results:
+            #: late: Port A writes the result; only with late results.
+            members["late"] = Out(1)
         if config.performance_counters:
             #: elw: p.elw; only with performance counters.
             members["elw"] = Out(1)
@@ -224,6 +227,7 @@ class ExWbSignature(PortSignature):
     #: nn_we, nn_addr: NN-RF entry that the loaded word goes to; absent without Mac&Load.
     #: requantise, lane: Control word of requantisation and lane of its result; only with it, like the next two.
     #: shamt: Places of the shift of pv.rq*.
+    #: late: Port A writes ``late_result``; only with late results.
     #: elw: p.elw; only with performance counters.
 
     def __init__(self, config: CoreConfig):
@@ -237,6 +241,9 @@ class ExWbSignature(PortSignature):
             #: scale: rs2[15:0] of pv.rqx*, 0 for other instructions; only with ``requantise_exact``, like the next.
             #: rounds: The instruction is pv.rqx*.
             members |= {"scale": Out(SCALE_BITS), "rounds": Out(1)}
+        if config.late_results:
+            #: late_result: The result that port A writes; only with late results.
+            members["late_result"] = Out(32)
         if config.has_whole_products:
             #: upper: Upper word of the product of mulh*, if WB writes that, and of pv.rqx*, 0 for others.
             members["upper"] = Out(32)
@@ -255,6 +262,7 @@ class ExWbSignature(PortSignature):
     def shared(config: CoreConfig) -> tuple[str, ...]:
         """Names of the members that are those of the ID/EX register."""
         names = ("valid", "ex_we", "ex_addr", "wb_we", "wb_addr")
+        names += ("late",) if config.late_results else ()
         names += ("elw",) if config.performance_counters else ()
         names += ("requantise", "lane") if config.requantise else ()
         names += ("shamt",) if config.requantise or config.multiplies_by_dotp else ()

@@ -1,5 +1,7 @@
 """Partitioned adder."""
 
+from amaranth.hdl import Cat, Const, Module, Signal
+
 from xpulpnn.arith.prefix_adder import prefix_carries
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.core.alu_ctrl import LaneFmt
@@ -26,9 +28,12 @@ class SimdAdder(Component):
     both: Out(XLEN)  #: ``addend_a & addend_b``.
     carries: Out(XLEN)  #: Carry into every bit.
 
-    # config (CoreConfig): Only the element widths in it are built.
+    # config (CoreConfig): Only the element widths in it are built; inferred ``adders`` make it a single sum.
     def _build(self, m):
         lanes = Lanes(m, self.config, self.fmt)
+        if self.config.dotp.adders == "inferred":
+            self._infer(m, lanes)
+            return
         starting, passing = signals(XLEN, "starting passing")
         m.d.comb += [
             self.alike.eq(self.addend_a ^ self.addend_b),
@@ -37,4 +42,24 @@ class SimdAdder(Component):
             passing.eq(self.alike & ~lanes.msbs),
             self.carries.eq(prefix_carries(m, starting, passing, self.carry)),
             self.sum.eq(self.alike ^ self.carries),
+        ]
+
+    def _infer(self, m: Module, lanes: Lanes) -> None:
+        """One sum, with a place of its own below each bit where a lane may begin: it passes the carry, or makes one."""
+        narrowest = min(self.config.widths, default=XLEN)
+        places_a, places_b = [], []
+        for bit in range(XLEN):
+            if bit % narrowest == 0:
+                begins = lanes.lsbs[bit] if bit else Const(1)
+                places_a.append(~begins | self.carry)
+                places_b.append(begins & self.carry)
+            places_a.append(self.addend_a[bit])
+            places_b.append(self.addend_b[bit])
+        total = Signal(len(places_a))
+        m.d.comb += [
+            total.eq(Cat(places_a) + Cat(places_b)),
+            self.alike.eq(self.addend_a ^ self.addend_b),
+            self.both.eq(self.addend_a & self.addend_b),
+            self.sum.eq(Cat(total[bit + bit // narrowest + 1] for bit in range(XLEN))),
+            self.carries.eq(self.sum ^ self.alike),
         ]

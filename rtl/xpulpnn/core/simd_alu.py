@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Cat, Module, Mux, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 
 from xpulpnn.component import Component, In, Out, follow_case, following, signals
@@ -140,8 +140,13 @@ class SimdAlu(Component):
             shifter.rotate.eq(self.ctrl.shift == AluShift.ROTATE),
             shifter.by_one.eq(average),
         ]
+        total = rounded
+        if self.config.late_results:
+            # shifted in the next cycle
+            total = Signal(XLEN, name="total")
+            m.d.sync += total.eq(rounded)
         with m.If(average | normalise):
-            m.d.comb += shifter.operand.eq(rounded)
+            m.d.comb += shifter.operand.eq(total)
         # Lane extraction and insertion start at a multiple of the lane width.
         start = shifter.amounts[:INDEX_BITS]
         lanes = {AluFieldPlace.HALF: ElemFmt.H, AluFieldPlace.BYTE: ElemFmt.B}

@@ -1,6 +1,9 @@
 """WB stage: results that arrive after EX."""
 
-from amaranth.hdl import Cat, Mux, Signal
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Const, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import CoreConfig
@@ -20,7 +23,8 @@ class WbStage(Component):
 
     def __init__(self, config: CoreConfig):
         # config: Mac&Load forms present. With requantisation the sum and the old rd of pv.rq* are registered in the
-        # places of an incremented base and of what an access wrote, and port A writes the requantised word.
+        # places of an incremented base and of what an access wrote, and port A writes the requantised word. Late
+        # results are registered in the place of the base, which is early then.
         ports = {
             "ex": In(ExWbSignature(config)),  #: The instruction in EX.
             "ex_ready": In(1),  #: EX hands on what it holds, possibly a bubble.
@@ -67,11 +71,12 @@ class WbStage(Component):
             m.d.sync += enters
             with m.If(ex.valid & ex.wb_we):
                 m.d.sync += wb.addr.eq(ex.wb_addr)
-                if self.config.mac_load:
-                    is_late = ex.wb_base | ex.pair if self.config.mac_load_pair else ex.wb_base
-                    if self.config.multiplies_by_dotp:
-                        is_late |= ex.mult.op == MultOp.HIGH
-                    m.d.sync += shows_base.eq(is_late)
+                late = [ex.late] if self.config.late_results else []
+                late += [ex.wb_base] if self.config.mac_load else []
+                late += [ex.pair] if self.config.mac_load_pair else []
+                late += [ex.mult.op == MultOp.HIGH] if self.config.multiplies_by_dotp else []
+                if late:
+                    m.d.sync += shows_base.eq(reduce(or_, late))
             with m.If(keeps_old):
                 m.d.sync += [old.eq(ex.old), old_addr.eq(ex.ex_addr)]
             if self.config.mac_load_pair:
@@ -81,7 +86,13 @@ class WbStage(Component):
                     m.d.sync += [base.eq(ex.product), old.eq(ex.old)]
                 with m.If(ex.valid & ex.requantise.load):
                     m.d.sync += self.nn_addr.eq(ex.nn_addr)
-            if self.config.mac_load and not self.config.mac_load_pair:
+            if self.config.late_results:
+                with m.If(ex.valid & ex.late):
+                    m.d.sync += base.eq(ex.late_result)
+                if self.config.mac_load:
+                    with m.If(ex.valid & ex.nn_we):
+                        m.d.sync += self.nn_addr.eq(ex.nn_addr)
+            elif self.config.mac_load and not self.config.mac_load_pair:
                 with m.If(ex.valid & ex.wb_base):
                     # masked, which keeps the register's inputs quiet while other results pass
                     m.d.sync += [base.eq(self.ex_base & ex.wb_base.replicate(32)), self.nn_addr.eq(ex.nn_addr)]
@@ -99,7 +110,10 @@ class WbStage(Component):
         if self.config.mac_load:
             # a word on its way to the NN-RF leaves port A to the base; pv.rqld writes nothing through it
             is_base = nn_pending & ~wb.pair if self.config.mac_load_pair else nn_pending
+            if self.config.late_results:
+                is_base = Const(0)
             m.d.comb += [self.wb_is_base.eq(is_base), self.nn_we.eq(nn_pending & self.lsu_done)]
+        if self.config.mac_load or self.config.late_results:
             with m.If(shows_base):
                 m.d.comb += arrived.eq(base)
         if self.config.multiplies_by_dotp:

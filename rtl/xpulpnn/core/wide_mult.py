@@ -7,7 +7,7 @@ from xpulpnn.arith.carry_save import carry_save, product_rows
 from xpulpnn.arith.prefix_adder import PrefixAdder
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import CoreConfig, Multiplier
-from xpulpnn.core.mult import HALF, Mult, MultCtrl, MultOp
+from xpulpnn.core.mult import HALF, Mult, MultCtrl, MultOp, registered
 from xpulpnn.core.product_unit import ProductUnit
 from xpulpnn.isa.machine import XLEN
 
@@ -19,8 +19,8 @@ def multiplier_of(config: CoreConfig) -> "Mult | WideMult | ProductUnit":
     if config.multiplies_by_dotp:
         return ProductUnit(config)
     if config.requantise_exact:
-        return WideMult(config.multiplier)
-    return Mult(config.multiplier, requantises=config.requantise)
+        return WideMult(config.multiplier, late=config.late_results)
+    return Mult(config.multiplier, requantises=config.requantise, late=config.late_results)
 
 
 class WideMult(Component):
@@ -55,8 +55,9 @@ class WideMult(Component):
     result: Out(XLEN)  #: Result of the operation, in the cycle of the operands.
     upper: Out(XLEN)  #: Upper word of the product, whatever the operation; earlier.
 
-    def __init__(self, multiplier: Multiplier = "booth") -> None:
+    def __init__(self, multiplier: Multiplier = "booth", *, late: bool = False) -> None:
         self.multiplier = multiplier
+        self.late = late  # Sums are registered before the shift: every operation takes a cycle more.
         super().__init__()
 
     def _build(self, m):
@@ -79,6 +80,9 @@ class WideMult(Component):
             signed_b = Cat(factor_b, factor_b[-1] & ctrl.b_signed)
             m.d.comb += total.eq(signed_a.as_signed() * signed_b.as_signed() + addend + rounding)
 
+        made = self.start
+        if self.late:
+            made, total, half_total = registered(m, self, made, total, half_total)
         filled = Cat(half_total[:XLEN], (half_total[XLEN - 1] & ctrl.a_signed).replicate(XLEN))
         places = self.shamt & (ctrl.op == MultOp.HALF).replicate(len(self.shamt))
         shifted = (filled >> places)[:XLEN]
@@ -86,7 +90,7 @@ class WideMult(Component):
         m.d.comb += [
             self.upper.eq(total[XLEN:]),
             self.result.eq(Mux(self._takes_halves, shifted, word)),
-            self.done.eq(self.start),
+            self.done.eq(made),
         ]
 
     @property

@@ -15,8 +15,10 @@ class WishboneBridge(Component):
     granted in that cycle. A transfer that fails does not end a burst. Reset forgets the access under way.
     """
 
-    def __init__(self, signature: PortSignature):
+    def __init__(self, signature: PortSignature, *, registered: bool = False):
         self.words = len(signature.create().rdata) // XLEN  # of an access
+        # registered: Answers come from registers, a cycle later, and grants do not depend on Wishbone's.
+        self.registered = registered
         #: port: Requests.
         #: bus: Wishbone.
         super().__init__(ports={"port": In(signature), "bus": Out(WishboneSignature())})
@@ -27,30 +29,37 @@ class WishboneBridge(Component):
         word = Signal(range(self.words))
         # an address may be the number of what is accessed
         place = Signal(len(bus.adr) - len(word))
-        # what the transfers before have read, the oldest lowest, and which of them failed
-        words, failed = Signal(XLEN * (self.words - 1)), Signal(self.words - 1)
-        failures = Cat(failed, bus.err)
+        # what the transfers before have read, the oldest lowest, and which of them failed; all of them if registered
+        kept = self.words if self.registered else self.words - 1
+        words, failed = Signal(XLEN * kept), Signal(kept)
+        read, failures = Cat(words, bus.dat_r), Cat(failed, bus.err)
+        answer, answer_failures = (words, failed) if self.registered else (read, failures)
         parts = self.words // len(port.err)
         m.d.comb += [
             ended.eq(under_way & (bus.ack | bus.err)),
             last.eq(ended & word.all()),
-            port.gnt.eq(~under_way | last),
+            port.gnt.eq(~under_way if self.registered else ~under_way | last),
             granted.eq(port.req & port.gnt),
-            port.rvalid.eq(last),
-            port.rdata.eq(Cat(words, bus.dat_r)),
-            port.err.eq(Cat(failures.word_select(part, parts).any() for part in range(len(port.err)))),
+            port.rdata.eq(answer),
+            port.err.eq(Cat(answer_failures.word_select(part, parts).any() for part in range(len(port.err)))),
             bus.adr.eq(Cat(word, place)),
             bus.cyc.eq(under_way),
             bus.stb.eq(under_way),
             bus.cti.eq(CycleType.CLASSIC),
         ]
+        if self.registered:
+            m.d.sync += port.rvalid.eq(last)
+        else:
+            m.d.comb += port.rvalid.eq(last)
         set_and_clear(m, under_way, granted, last)
         with m.If(granted):
             m.d.sync += place.eq(port.addr[-len(place) :])
+        if kept:
+            with m.If(ended):
+                next_word = [word.eq(word + 1)] if self.words > 1 else []
+                m.d.sync += [*next_word, words.eq(read[XLEN:]), failed.eq(failures[1:])]
         if self.words > 1:
             m.d.comb += bus.cti.eq(Mux(word.all(), CycleType.END_OF_BURST, CycleType.INCREMENTING))
-            with m.If(ended):
-                m.d.sync += [word.eq(word + 1), words.eq(Cat(words, bus.dat_r)[XLEN:]), failed.eq(failures[1:])]
         if "we" not in port.signature.members:
             m.d.comb += bus.sel.eq(Const(-1, WORD_BYTES))
             return

@@ -15,4 +15,4 @@ class ClusterWishbone(ClusterAxi):
     BUS = "bus"
 
     def _bridge(self, name, cluster):
-        return WishboneBridge(cluster.signature.members[name].signature)
+        return WishboneBridge(cluster.signature.members[name].signature, registered=cluster.config.core.late_results)

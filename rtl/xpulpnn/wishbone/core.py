@@ -1,6 +1,8 @@
 # amaranth: UnusedElaboratable=no
 """The core with Wishbone ports."""
 
+from amaranth.hdl import Signal
+
 from xpulpnn.cluster.icache.private import PrivateCache
 from xpulpnn.component import Component, Out, connect, flipped, following, pass_ports
 from xpulpnn.config import ClusterConfig
@@ -61,23 +63,40 @@ class CoreWishbone(Component):
     def _build(self, m):
         m.submodules.core = core = self.core
         ports = {name: getattr(core, name) for name in core.signature.members if name in _BUSES}
+        registered = self.config.core.late_results
         if self.config.icache_private:
             m.submodules.icache = cache = PrivateCache(self.config)
             ports["instr"] = cache.line
+            answer = following(core.instr, cache.core, "rvalid", "rdata", "err")
+            if registered:
+                m.d.sync += answer
+                self._register_requests(m, core, cache.core)
+            else:
+                m.d.comb += [
+                    *following(cache.core, core.instr, "addr"),
+                    *answer,
+                    # a lookup does not see the flush of its cycle
+                    cache.core.req.eq(core.instr.req & ~core.fence_i),
+                    core.instr.gnt.eq(cache.core.gnt & ~core.fence_i),
+                ]
             m.d.comb += [
-                *following(cache.core, core.instr, "addr"),
-                *following(core.instr, cache.core, "rvalid", "rdata", "err"),
-                # a lookup does not see the flush of its cycle
-                cache.core.req.eq(core.instr.req & ~core.fence_i),
-                core.instr.gnt.eq(cache.core.gnt & ~core.fence_i),
                 cache.control.enable.eq(1),
                 cache.control.prefetch.eq(self.config.prefetch),
                 cache.control.flush.eq(core.fence_i),
                 # a line that is fetched ahead
                 core.fetch_busy.eq(cache.line.req | self.ibus.cyc),
             ]
+            if registered:
+                m.d.comb += core.fetch_busy.eq(cache.line.req | self.ibus.cyc | cache.line.rvalid)
         for name, port in ports.items():
-            m.submodules[f"{name}_bridge"] = bridge = WishboneBridge(port.signature)
+            m.submodules[f"{name}_bridge"] = bridge = WishboneBridge(port.signature, registered=registered)
             connect(m, port, bridge.port)
             connect(m, bridge.bus, flipped(getattr(self, _BUSES[name])))
         pass_ports(m, self, core, besides=(*FENCE_PORTS, *_BUSES))
+
+    def _register_requests(self, m, core, port):
+        """Register a fetch before its lookup, which does not see the flush of its cycle."""
+        asked = Signal(name="fetch_asked")
+        m.d.comb += [port.req.eq(asked & ~core.fence_i), core.instr.gnt.eq(~asked | (port.gnt & ~core.fence_i))]
+        with m.If(core.instr.gnt):
+            m.d.sync += [asked.eq(core.instr.req), port.addr.eq(core.instr.addr)]

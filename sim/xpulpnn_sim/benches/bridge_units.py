@@ -23,11 +23,11 @@ def _axi(make: Callable[[], wiring.Component], bits: int, *, writes: bool = True
     return "axi_bridge", make, {"bits": bits, "writes": writes, "runs": runs, "slack": 1.2}
 
 
-def _wishbone(signature: PortSignature, shift: int = 0) -> Bridge:
+def _wishbone(signature: PortSignature, shift: int = 0, *, registered: bool = False) -> Bridge:
     """``shift``: the address is the number of a block of as many bytes, as a power of two."""
     words = Shape.cast(signature.members["rdata"].shape).width // XLEN
-    told = {"words": words, "writes": "we" in signature.members, "shift": shift}
-    return "wishbone_bridge", partial(WishboneBridge, signature), told
+    told = {"words": words, "writes": "we" in signature.members, "shift": shift, "late": int(registered)}
+    return "wishbone_bridge", partial(WishboneBridge, signature, registered=registered), told
 
 
 def bridge_units() -> dict[str, Bridge]:
@@ -37,8 +37,10 @@ def bridge_units() -> dict[str, Bridge]:
         "axi-ext": _axi(lambda: AxiBridge(XLEN), XLEN),
         "axi-refill": _axi(AxiRefill, EXT_DATA_BITS, writes=False),
         "wishbone": _wishbone(ObiSignature()),
+        "wishbone-registered": _wishbone(ObiSignature(), registered=True),
         "wishbone-instr": _wishbone(InstructionPortSignature()),
         "wishbone-lines": _wishbone(LineSignature(), shift=LINE_OFFSET_BITS),
+        "wishbone-lines-registered": _wishbone(LineSignature(), shift=LINE_OFFSET_BITS, registered=True),
         "wishbone-refill": _wishbone(RefillSignature()),
         "wishbone-dma": _wishbone(DmaPortSignature()),
     }

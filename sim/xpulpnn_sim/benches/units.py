@@ -183,6 +183,7 @@ _EVERYTHING += " requantise_exact=on multiplier=dot-product"
 _ARRAYS = "xpulpnn2 mac_load_pair=on requantise_exact=on multiplier=dot-product"
 _INFERRED = f"{_FULL} multiplier=inferred shifter=inferred multipliers=replicated adders=inferred"
 """The naive structures, where the other units have those of the presets."""
+_LATE = "xpulpnn2 late_results=on adders=inferred multipliers=replicated multiplier=inferred regfile=lut-ram"
 
 _EVERY_PAIR = 1 << 20
 _SOME_PAIRS = 200
@@ -340,15 +341,16 @@ UNITS: Mapping[str, BenchedUnit] = {
     "compressed-decoder": _plain("compressed_decoder", CompressedDecoder, "verilator", stride=1),
     "compressed-decoder-part": _plain("compressed_decoder", CompressedDecoder, "icarus", stride=16),
     "prefetch": _plain("prefetch", PrefetchBuffer),
-    "if-stage": _configured("if_stage", IfStage, f"{_FULL} mac_load_pair=on"),
+    "if-stage": _configured("if_stage", IfStage, _FULL),
     "hwloops": _plain("hwloops", HwLoops, ops={op.name: op.value for op in HwLoopOp}),
-    "csr-file-counters": _csr_file("xpulpnn-full mac_load_pair=on performance_counters=on"),
+    "csr-file-counters": _csr_file("xpulpnn-full performance_counters=on"),
     "csr-file-plain": _csr_file("ri5cy xpulpv2=off", "icarus"),
     "backend-full": _configured("backend", Backend, f"{_EVERYTHING} rvfi=on", "verilator", pairs=_EVERY_PAIR),
     "backend-ri5cy": _configured("backend", Backend, "ri5cy rvfi=on", "verilator", pairs=_SOME_PAIRS),
     "backend-2": _configured("backend", Backend, "xpulpnn2 rvfi=on", pairs=_SOME_PAIRS),
     "backend-cu": _configured("backend", Backend, "xpulpnn-cu rvfi=on", "verilator", pairs=_SOME_PAIRS),
     "core-2": _configured("core", Core, "xpulpnn2 rvfi=on", "icarus", part=4),
+    "core-late": _configured("core", Core, f"{_LATE} rvfi=on", "icarus", part=4),
     "core-full": _configured("core", Core, f"{_EVERYTHING} rvfi=on", "verilator", part=1),
     "private-cache": _configured("private_cache", PrivateCache, "cluster", "verilator"),
     "private-cache-plain": _configured("private_cache", PrivateCache, "cluster icache_ways=1 prefetch=off", "icarus"),

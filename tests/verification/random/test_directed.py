@@ -94,3 +94,8 @@ def test_cost_command(tmp_path, capsys):
     assert figures["pv.rq*, behind pv.rqld"] == ("1", "1")
     assert figures["divu: 3 + places the divisor can move up"] == ("3 to 35", "3 to 35")
     assert {"name", "documented", "measured", "extra", "waits"} == set(found[0]["cases"][0])
+
+
+def test_costs_with_late_results_are_not_documented(capsys):
+    assert main(["verify", "costs", "--set", "late_results=true"]) == 2
+    assert "late_results must be false where documented costs are compared, not true" in capsys.readouterr().err

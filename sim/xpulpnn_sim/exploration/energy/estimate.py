@@ -27,7 +27,6 @@ from xpulpnn_sim.exploration.energy.charges import BITS, Activity, Charges, pack
 from xpulpnn_sim.exploration.energy.model import Circuit, GateModel
 from xpulpnn_sim.exploration.library import (
     LIBRARY,
-    NO_TECHNOLOGY,
     Library,
     abc_commands,
     flow_folder,
@@ -217,12 +216,12 @@ _circuits: dict[tuple[str, str], Circuit] = {}  # the last netlists that were re
 
 def estimate_energy(
     config: CoreConfig, workload: EnergyWorkload, library: Library, window: int, yosys: str = ""
-) -> tuple[EnergyResult, dict[str, str], bool]:
+) -> tuple[EnergyResult, dict[str, str]]:
     """Energy per clock cycle of every instance while a workload runs.
 
     The design is mapped, the mapped netlist runs the whole workload, and its results are checked. The result is kept
     on disk under a hash of everything that determines it; beside it there is text by name of the Verilog, the netlist,
-    scripts and logs behind it, and whether it was known.
+    scripts and logs behind it.
     """
     design = emit_design(workload.top, replace(config, rvfi=False))
     netlist, files = clock_gated_netlist(design, library, yosys)
@@ -232,8 +231,8 @@ def estimate_energy(
     def make() -> EnergyResult:
         return _estimate(design, netlist, workload, library, window, yosys)
 
-    result, known = cached("energies", key, EnergyResult, make)
-    return result, {f"{design.top}.v": design.verilog, **files}, known
+    result, _ = cached("energies", key, EnergyResult, make)
+    return result, {f"{design.top}.v": design.verilog, **files}
 
 
 def _estimate(
@@ -310,7 +309,6 @@ def conditions(library: Library, run: str, clock_gates: int) -> list[str]:
     )
     return [
         f"Library {library.name} at {volt:g} V and {celsius:g} degrees Celsius, one corner.",
-        *([] if library.physical else [NO_TECHNOLOGY]),
         f"Netlist of its own, {METHOD}; {run}.",
         mode,
         clock,

@@ -24,7 +24,7 @@ _CACHE_BYTES = 4096
 
 def _for_fpga(core: CoreConfig) -> CoreConfig:
     """The same core in structures for FPGAs."""
-    return apply_settings(core, {**INFERRED, "shifter": "steps", "regfile": "lut-ram"})
+    return apply_settings(core, {**INFERRED, "shifter": "steps", "regfile": "lut-ram", "late_results": "true"})
 
 
 _FIRST_LINE = 16  # of the core, that is LiteX's line 0

@@ -1,0 +1,49 @@
+"""ALU of a core with late results: what is forwarded in the cycle in which it is made."""
+
+from amaranth.hdl import Cat, Mux, Signal
+
+from xpulpnn.component import Component, In, Out, follow_case, signals
+from xpulpnn.core.alu_ctrl import AluCtrl, AluResult, LaneFmt
+from xpulpnn.core.lanes import XLEN
+
+EARLY_RESULTS = (AluResult.AND, AluResult.OR, AluResult.XOR)
+"""Results of this ALU in every format; besides sums of words."""
+
+
+class EarlyAlu(Component):
+    """Sums of words, logic and comparisons, each a plain operator, of which synthesis for an FPGA makes a carry chain.
+
+    ``result``, ``sum`` and ``comparison`` are those of :class:`~xpulpnn.core.alu.Alu` for ADD in the WORD format, AND,
+    OR and XOR. Combinational; needs no reset.
+    """
+
+    ctrl: In(AluCtrl)  #: Operation.
+    op_a: In(XLEN)  #: First operand.
+    op_b: In(XLEN)  #: Second operand.
+    result: Out(XLEN)  #: Result; with another operation it means nothing.
+    sum: Out(XLEN)  #: Sum or difference of words, whatever ``ctrl.result``.
+    comparison: Out(1)  #: Whether ``op_a`` relates to ``op_b`` as ``ctrl.compare`` says.
+
+    def _build(self, m):
+        total = Signal(XLEN + 2)
+        less, equal = signals(1, "less equal")
+        subtract = self.ctrl.subtract
+        tops_differ = self.op_a[-1] ^ self.op_b[-1]
+        not_equal, use_less, opposite = self.ctrl.compare.as_value()
+        m.d.comb += [
+            # the carry comes in below the lowest bits and leaves above the highest
+            total.eq(Cat(1, self.op_a) + Cat(subtract, self.op_b ^ subtract.replicate(XLEN))),
+            self.sum.eq(total[1:-1]),
+            less.eq(Mux(tops_differ, Mux(self.ctrl.signed, self.op_a[-1], self.op_b[-1]), ~total[-1])),
+            equal.eq(self.op_a == self.op_b),
+            self.comparison.eq(opposite ^ ((equal & ~not_equal) | (less & use_less))),
+            self.result.eq(self.sum),
+        ]
+        logic = (self.op_a & self.op_b, self.op_a | self.op_b, self.op_a ^ self.op_b)
+        follow_case(m, self.result, self.ctrl.result, dict(zip(EARLY_RESULTS, logic, strict=True)))
+
+
+def is_early(ctrl):
+    """Return whether the result of an instruction for the ALU is one of this ALU's."""
+    is_sum = (ctrl.result == AluResult.ADD) & (ctrl.fmt == LaneFmt.WORD)
+    return is_sum | (ctrl.result.as_value().matches(*(kind.value for kind in EARLY_RESULTS)))
