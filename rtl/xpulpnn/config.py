@@ -188,6 +188,11 @@ class CoreConfig:
         return frozenset({CsrGroup.BASE}) | {group for group, on in optional.items() if on}
 
     @property
+    def idle_registers_rest(self) -> bool:
+        """True if words of the prefetch buffer that mean nothing, and bits of counters that stay, are not clocked."""
+        return self.mac_load_pair
+
+    @property
     def widths(self) -> frozenset[int]:
         """SIMD element widths in bits; empty without XpulpV2."""
         return self.dotp.widths if self.xpulpv2 else frozenset()

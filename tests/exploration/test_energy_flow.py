@@ -15,6 +15,7 @@ from xpulpnn_sim.exploration.energy.estimate import METHOD, clock_gated_netlist,
 from xpulpnn_sim.exploration.energy.model import Circuit
 from xpulpnn_sim.exploration.flows import KernelSpec
 from xpulpnn_sim.exploration.liberty import expression
+from xpulpnn_sim.exploration.library import NO_TECHNOLOGY
 from xpulpnn_sim.exploration.results import EnergyResult, emit_design, from_json
 from xpulpnn_sim.tools.netlists import ONE
 
@@ -95,11 +96,13 @@ def test_isolation_quiets_the_idle_region() -> None:
 
 def test_estimate_of_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     workload = kernel_workload(replace(KernelSpec.parse(KERNEL).case(PLAIN), config=PLAIN), "backend")
-    result, files = estimate_energy(PLAIN, workload, builtin_library(), window=512)
+    result, files, known = estimate_energy(PLAIN, workload, builtin_library(), window=512)
     assert (result.workload, result.top, result.cycles) == (KERNEL, "backend", 512)
     assert result.energy_per_cycle_fj == pytest.approx(sum(module.total for module in result.modules))
     assert result.energy_per_mac_fj == pytest.approx(result.energy_per_cycle_fj * result.cycles / result.macs, rel=1e-3)
     assert result.method == METHOD
+    assert NO_TECHNOLOGY in result.conditions
+    assert not known
     # a register file of 31 words and a 32-bit multiplier at least, each bit of them more than a gate
     assert 10 < result.area_kge < 60
     energies = {module.path: module for module in result.modules}
@@ -111,4 +114,4 @@ def test_estimate_of_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "module backend" in files["mapped.v"]
     # again, with everything from disk
     monkeypatch.setattr(estimate, "_estimate", pytest.fail)
-    assert estimate_energy(PLAIN, workload, builtin_library(), window=512) == (result, files)
+    assert estimate_energy(PLAIN, workload, builtin_library(), window=512) == (result, files, True)

@@ -11,7 +11,8 @@ import pytest
 from tests.processes import PATIENCE_S, all_gone, wait_for
 
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.exploration.exploration import remove_earlier
+from xpulpnn_sim.exploration.exploration import Watcher, explore, remove_earlier
+from xpulpnn_sim.exploration.options import ExploreOptions
 
 HERE = Path(__file__).parent
 
@@ -102,6 +103,19 @@ def test_times_of_steps_are_remembered(fake_flows, capsys, tmp_path):
     capsys.readouterr()
     assert run("--sweep", "widths=16,8,4", "--max-points", "1") == 2
     assert "(3 points to run, 3 steps, about 21 s with 1 process)" in capsys.readouterr().err
+
+
+@pytest.mark.flow
+def test_known_results_are_no_steps_to_run(fake_flows, tmp_path):
+    fake_flows.steps = [fake_flows.FakeStep(name, tmp_path / "diary") for name in "abc"]
+    options = ExploreOptions(top="dotp", preset=("ri5cy",), output=tmp_path / "out", no_report=True, jobs=1)
+    expected, begun, done = [], [], []
+    told = {"begun": lambda *words: begun.append(words), "done": lambda *words: done.append(words)}
+    explore(options, Watcher(expect=expected.append, **told))
+    assert (expected[-1], begun[0], done) == (3, ("ri5cy", "a"), [("ri5cy", name) for name in "abc"])
+    fake_flows.steps.append(fake_flows.FakeStep("d", tmp_path / "diary"))
+    explore(options, Watcher(expect=expected.append, **told))
+    assert (expected[-1], begun[-1], done[3:]) == (1, ("ri5cy", "d"), [("ri5cy", "d")])
 
 
 @pytest.mark.flow

@@ -160,7 +160,7 @@ def test_energy_of_a_kernel_is_that_of_the_cluster(monkeypatch: pytest.MonkeyPat
 
     def made_up(case, library, window, yosys):
         seen.append((case.config, case.variant, str(case.layer), window))
-        return energy(workload="kernel", top="cluster", accesses={"TCDM reads": 8.0}), {"mapped.v": "module"}
+        return energy(workload="kernel", top="cluster", accesses={"TCDM reads": 8.0}), {"mapped.v": "module"}, True
 
     monkeypatch.setattr(cluster, "estimate_cluster", made_up)
     config = replace(CLUSTER_PRESETS["cluster"], core=PRESETS["xpulpnn-full"])
@@ -168,7 +168,7 @@ def test_energy_of_a_kernel_is_that_of_the_cluster(monkeypatch: pytest.MonkeyPat
     # the cores as they are mapped, not as they are simulated
     assert seen == [(config, SPEC.variant, str(SPEC.layer), 512)]
     assert outcome.result.accesses == {"TCDM reads": 8.0}
-    assert outcome.files == {"mapped.v": "module"}
+    assert (outcome.files, outcome.cached) == ({"mapped.v": "module"}, True)
 
 
 @pytest.mark.flow
@@ -178,7 +178,7 @@ def test_energy_of_general_code_is_that_of_one_core_and_says_so(monkeypatch: pyt
     def made_up(config, workload, library, window, yosys):
         seen.append((config, workload.top, workload.name))
         result = energy(workload=workload.name, top=workload.top, conditions=["Library of cells."])
-        return result, {}
+        return result, {}, False
 
     monkeypatch.setattr(estimate, "estimate_energy", made_up)
     config = replace(CLUSTER_PRESETS["cluster"], core=PRESETS["xpulpnn-full"])
@@ -192,4 +192,4 @@ def test_conditions_of_kernels() -> None:
     record = {"arbiter": "counter", "icache": 512, "l2_latency": 1}
     assert "second pass" in kernel_conditions(record)
     assert "without delay" in kernel_conditions(record | {"icache": 0})
-    assert kernel_conditions({"engine": "stream"}) == "results checked, ideal memory, sums left to the simulator"
+    assert kernel_conditions({"engine": "stream"}).startswith("On the RTL, results checked, ideal memory. Adders ")

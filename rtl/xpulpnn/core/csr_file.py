@@ -198,7 +198,7 @@ class CsrFile(Component):
             "instret": (retire & ~inhibit[table.MCOUNTINHIBIT_IR_BIT], self.retire_final, self.retire_cancel),
         }
         for name, (step, final, cancel) in steps.items():
-            counter = MachineCounter()
+            counter = MachineCounter(rests=self.config.idle_registers_rest)
             m.submodules[f"m{name}"] = counter
             m.d.comb += [
                 counter.step.eq(step),

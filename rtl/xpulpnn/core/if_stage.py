@@ -45,7 +45,8 @@ class IfStage(Component):
         super().__init__(config, ports)
 
     def _build(self, m):
-        m.submodules.prefetch = prefetch = PrefetchBuffer(loops=self.config.xpulpv2)
+        prefetch = PrefetchBuffer(loops=self.config.xpulpv2, rests=self.config.idle_registers_rest)
+        m.submodules.prefetch = prefetch
         m.submodules.compressed_decoder = expand = CompressedDecoder()
         connect(m, prefetch.instr, flipped(self.instr))
         insn, payload = self.insn, self.insn.payload

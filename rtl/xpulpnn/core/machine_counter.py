@@ -5,6 +5,9 @@ from amaranth.hdl import Cat, Mux, Signal
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.isa.machine import XLEN
 
+FAST_BITS = 4
+"""Low bits that are clocked with every event, where those above rest until these carry."""
+
 
 class MachineCounter(Component):
     """64-bit counter accessed in two halves. A write wins over the increment of the same cycle. Reset clears it.
@@ -21,6 +24,10 @@ class MachineCounter(Component):
     we_high: In(1)
     wdata: In(XLEN)  #: Value written.
     value: Out(2 * XLEN)  #: The count.
+
+    def __init__(self, *, rests: bool = False):
+        self.rests = rests  # Bits above the lowest few are clocked only when they change.
+        super().__init__()
 
     def _build(self, m):
         low, high = self.value[:XLEN], self.value[XLEN:]
@@ -40,6 +47,10 @@ class MachineCounter(Component):
         with m.Elif(self.we_high):
             m.d.sync += high.eq(self.wdata)
         with m.Elif(steps):
-            m.d.sync += [low.eq(low + step), full.eq(Mux(takes_back, empty, low == (1 << XLEN) - 2))]
+            fast = low[:FAST_BITS] if self.rests else low
+            m.d.sync += [fast.eq(fast + step), full.eq(Mux(takes_back, empty, low == (1 << XLEN) - 2))]
+            if self.rests:
+                with m.If(Mux(takes_back, ~fast.any(), fast.all())):
+                    m.d.sync += low[FAST_BITS:].eq(low[FAST_BITS:] + step)
             with m.If(Mux(takes_back, empty, full)):
                 m.d.sync += high.eq(high + step)

@@ -20,8 +20,10 @@ class PrefetchBuffer(Component):
     it in memory does not matter then.
     """
 
-    def __init__(self, *, loops: bool = False):
-        self.loops = loops  # Hardware loops may redirect, too.
+    def __init__(self, *, loops: bool = False, rests: bool = False):
+        # loops: Hardware loops may redirect, too.
+        # rests: Registers of the queue are clocked only with a word that is going to be there.
+        self.loops, self.rests = loops, rests
         ports = {
             "redirect": In(1),  #: Continue at ``target``. The instruction offered in the same cycle may still be taken.
             "target": In(32),  #: Byte address, bit 0 ignored.
@@ -105,7 +107,7 @@ class PrefetchBuffer(Component):
             with m.If(arriving & Mux(leaves, count == index + 1, count == index)):
                 m.d.sync += entry.eq(Cat(self.instr.rdata, self.instr.err))
             if index + 1 < len(entries):
-                with m.Elif(leaves):
+                with m.Elif(leaves & (count > index + 1) if self.rests else leaves):
                     m.d.sync += entry.eq(entries[index + 1])
 
     def _requests(self, m, count, dropped, goes_back, redirects):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from xpulpnn.isa.formats import Op2Mode
 from xpulpnn.isa.insn import HALF_PRODUCT_OPS, Insn
-from xpulpnn.isa.machine import WORD_MASK, XLEN
+from xpulpnn.isa.machine import BYTE_BITS, WORD_MASK, XLEN
 from xpulpnn.isa.table import find
 from xpulpnn_sim.benches.batches import Batch, with_latency
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, run_vectors, start
@@ -251,8 +251,10 @@ def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
         return rng.getrandbits(XLEN)
     levels = 1 << insn.fmt.width
     bound = rng.choice((0, levels - 1, -levels // 2, levels // 2 - 1))
+    # each bit above the result can be the only one that does not equal its sign
+    far = rng.choice((0, 1 << rng.randrange(XLEN)))
     dropped = rng.choice((0, -1, rng.getrandbits(XLEN))) & (1 << places) - 1
-    return ((bound + rng.randint(-1, 1) << places) + dropped) & WORD_MASK
+    return ((bound + rng.randint(-1, 1) << places) + dropped ^ far) & WORD_MASK
 
 
 def _exact_sources(insn: Insn, rs2: U32, rng: Random) -> tuple[U32, U32, U32]:
@@ -265,7 +267,11 @@ def _exact_sources(insn: Insn, rs2: U32, rng: Random) -> tuple[U32, U32, U32]:
         zero = rng.choice((0, rng.randrange(-128, 128)))
         power, one = 1 << rng.randrange(31), rng.choice((1, -1))
         factor = rng.choice((power, -power, one, -(1 << 31), (1 << 31) - 1, rng.randrange(1, 1 << 31), 0))
-        wanted = rng.choice((least, least + (1 << insn.fmt.width) - 1, rng.randrange(least, -least + 256)))
+        levels = 1 << insn.fmt.width
+        # in a single bit from a number that needs no clipping; and a power of two with the zero point
+        far = rng.randrange(least, least + levels) ^ 1 << rng.randrange(2 * XLEN - places)
+        moved = zero + (one << rng.randint(BYTE_BITS - 1, BYTE_BITS + 2))
+        wanted = rng.choice((least, least + levels - 1, rng.randrange(least, -least + 256), far, moved))
         half = 1 << places >> 1
         dropped = rng.choice((-half, -half - 1, half - 1, half, rng.randrange(-half, half + 1)))
         number = ((wanted + rng.randint(-1, 1) - zero << places) + dropped) // (factor or 1)
@@ -277,9 +283,19 @@ def _exact_sources(insn: Insn, rs2: U32, rng: Random) -> tuple[U32, U32, U32]:
     return scales, factors, numbers
 
 
+def _carrying_factors(rng: Random) -> tuple[int, int]:
+    """Factors whose product is next to a multiple of ``2**32``: carries out of its lower word decide the upper one."""
+    factor = rng.getrandbits(rng.randint(1, XLEN)) or 1
+    return factor, (rng.getrandbits(XLEN) << XLEN) // factor + rng.randrange(2) & WORD_MASK
+
+
 def sources(insn: Insn, count: int, rng: Random) -> Sources:
     """``count`` executions of a row: corner cases of its element format, then random operands and fields."""
     rs1, rs2, rd = operand_columns(element_width(insn), count, rng)
+    if insn.multiplies_high:
+        # corners come first
+        for place in range(count // 2, count):
+            rs1[place], rs2[place] = _carrying_factors(rng)
     activation, weight = rs2, rs1
     if insn.is_exact:
         rs2, activation, weight = _exact_sources(insn, rs2, rng)

@@ -19,6 +19,8 @@ from xpulpnn_sim.reference.stimuli import random_words
 
 _BEATS = 800
 _READS = ("rs1", "rs2", "rs3")
+_READ_PORTS = [f"{name}_addr" for name in _READS]
+_PORTS = [*_READ_PORTS, "addr_a", "addr_b"]
 _PARAMETERS = ("nn_kappa", "nn_lambda")  # outputs of the entries behind the weights
 Columns = dict[str, np.ndarray]
 
@@ -95,11 +97,27 @@ def _accesses(rng: Random, turn: int, *, pairs: bool) -> Columns:
     return columns
 
 
+def _lone_accesses(parity: int, rng: Random, *, pairs: bool) -> Columns:
+    """A write of each register whose number has an odd number of ones, or an even one, by each port; behind it reads
+    of this register, and of all others that are a bit away, which nobody writes."""
+    written = [number for number in range(REGISTERS) if number.bit_count() & 1 == parity]
+    writes = [(port, number) for port in "ab" for number in rng.sample(written, len(written))]
+    rows: list[dict[str, int]] = []
+    for port, number in writes:
+        near = [number, *(number ^ 1 << bit for bit in range(5))]
+        rows.append({**dict.fromkeys(_PORTS, number), "we_a": port == "a", "we_b": port == "b"})
+        rows += [dict.fromkeys(_PORTS, number) | dict(zip(_READ_PORTS, near[at:], strict=False)) for at in (0, 3)]
+    columns = {name: np.array([row.get(name, 0) for row in rows]) for name in (*_PORTS, "we_a", "we_b")}
+    words = {f"data_{port}": random_words(rng, len(rows)) for port in "ab"}
+    second = {"pair": np.zeros(len(rows), int), "odd_a": random_words(rng, len(rows))} if pairs else {}
+    return columns | words | second
+
+
 def _words_read(columns: Columns) -> dict[str, list[int]]:
     """Words read: the registers before the writes of the same beat. Port B stays if both address one register."""
     words = [0] * REGISTERS
     reads: dict[str, list[int]] = {name: [] for name in _READS}
-    for beat in range(_BEATS):
+    for beat in range(len(columns["we_a"])):
         for name in _READS:
             reads[name].append(words[columns[f"{name}_addr"][beat]])
         for port in "ab":
@@ -116,12 +134,16 @@ async def reads_match_writes(dut: Dut) -> None:
     """Reads see the newest word, or that before the writes of the cycle; x0 stays 0, reset clears everything."""
     rng, board, entries = await start(dut), Scoreboard(), bench_data().get("entries")
     pairs = bench_data().get("pairs", False)
-    for turn, phase in enumerate(("after reset", "after a reset in flight", "after another one")):
+    phases = ["after reset", "after a reset in flight", "after another one"]
+    ways = len(phases)
+    phases += [] if entries else ["one half written", "the other half written"]
+    for turn, phase in enumerate(phases):
         if entries:
             columns = nn_accesses(entries, _BEATS, rng, pairs=pairs, weights=bench_data()["weights"])
             want = nn_words_read(entries, columns, pairs=pairs)
         else:
-            columns = _accesses(rng, turn, pairs=pairs)
+            lone = turn >= ways
+            columns = _lone_accesses(turn & 1, rng, pairs=pairs) if lone else _accesses(rng, turn, pairs=pairs)
             want = _words_read(columns)
         board.compare(want, await run_vectors(dut, columns, list(want)), columns, phase)
         drive(dut, {port: 0 for port in columns if port.startswith("we")})

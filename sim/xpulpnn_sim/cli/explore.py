@@ -129,15 +129,16 @@ def explore_command(typed: ExploreArguments) -> int:
     options = ExploreOptions(**vars(typed))
     with progress_bar("steps", None) as bar:
 
-        def done(label: str, step: str) -> None:
+        def begun(label: str, step: str) -> None:
             bar.describe(f"{label}: {step}")
-            bar.advance()
 
         def expect(total: int) -> None:
             bar.progress.update(bar.task, total=total)
 
         try:
-            finished = explore(options, Watcher(remark=remark, expect=expect, done=done))
+            finished = explore(
+                options, Watcher(remark=remark, expect=expect, begun=begun, done=lambda *_: bar.advance())
+            )
         except InputError as error:
             # below they are fields
             raise InputError(re.sub(r"\b(max_points|no_energy|search_seed|yes)\b", _option, str(error))) from None

@@ -259,11 +259,11 @@ def completion_command(
     print(app().generate_completion(prog_name=PROGRAM, shell=shell))
 
 
-_COLUMNS = 100
+_COLUMNS = 88
 
 
 def commands() -> str:
-    """Return a section of the guide for every command: its help as a terminal of 100 columns shows it."""
+    """Return a section of the guide for every command: its help as a terminal of 88 columns shows it."""
     texts = {name: io.StringIO() for name in COMMANDS}
     for name, text in texts.items():
         app().help_print(name.split(), console=Console(file=text, width=_COLUMNS))

@@ -90,7 +90,9 @@ class Watcher:
     """Listener to the progress of a run; unless told otherwise it does nothing."""
 
     remark: Callable[[str], object] = lambda text: None  # told something that is no result
-    expect: Callable[[int], object] = lambda total: None  # told the number of steps, once it is known
+    # told the number of steps to run: once it is known, and whenever a result turns out to be known already
+    expect: Callable[[int], object] = lambda total: None
+    begun: Callable[[str, str], object] = lambda label, step: None  # told the point and the step that runs
     done: Callable[[str, str], object] = lambda label, step: None  # told the point and the step that is done
 
 
@@ -103,6 +105,7 @@ class ExplorationLoop:
         self.results: list[PointResult] = []
         self.notes: list[str] = []  # remarks on what the points could not do
         self.cached = 0
+        self._expected = 0  # steps to run
         self.interrupted = ""
         self.lost = ""
 
@@ -120,7 +123,14 @@ class ExplorationLoop:
         if not self.results:
             self._allow(tasks, 1.0 if whole is None else whole / len(points))
         try:
-            run_tasks(tasks, self._report, jobs=options.jobs, timeout_s=options.timeout, dask=options.dask)
+            run_tasks(
+                tasks,
+                self._report,
+                begun=self._watcher.begun,
+                jobs=options.jobs,
+                timeout_s=options.timeout,
+                dask=options.dask,
+            )
         except (KeyboardInterrupt, WorkersLostError) as stop:
             done = len(self.results) + sum(not task.left for task in tasks)
             self.interrupted = f"interrupted after {done} of {len(self.results) + len(tasks)} points"
@@ -147,11 +157,16 @@ class ExplorationLoop:
             self._watcher.remark(text)
         if options.fresh:
             remove_earlier(options.output)
-        self._watcher.expect(steps + known)
+        # known results are steps until they are told
+        self._expected = steps + known
+        self._watcher.expect(self._expected)
 
     def _report(self, label: str, step: str, known: bool) -> None:
         self.cached += known
-        self._watcher.done(label, step)
+        self._expected -= known
+        self._watcher.expect(self._expected)
+        if not known:
+            self._watcher.done(label, step)
 
 
 def explore(options: ExploreOptions, watcher: Watcher | None = None) -> FinishedRun:

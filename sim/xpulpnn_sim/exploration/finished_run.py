@@ -183,14 +183,9 @@ class FinishedRun:
 
     def _below(self) -> list[str]:
         lines: list[str] = []
-        for conditions in (*comparison.flow_conditions(self.points), *comparison.energy_conditions(self.points)):
-            lines.append(f"{conditions.name}: {'; '.join(conditions.tools)}")
+        for conditions in comparison.conditions(self.points):
+            lines.append(f"{conditions.name}: {'; '.join(conditions.tools)}".rstrip())
             lines += [f"  {sentence}" for sentence in conditions.sentences]
-        lines += dict.fromkeys(
-            "{kernel} {layer}, {bits} bit, {variant}".format(**record) + f": {comparison.kernel_conditions(record)}"
-            for point in self.points
-            for record in point.kernels
-        )
         lines += self.notes
         lines += [f"not possible: {one.label} ({one.rule})" for one in self.skipped]
         # not the error that is that of the interrupted run

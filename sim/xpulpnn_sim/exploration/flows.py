@@ -170,15 +170,15 @@ class EnergyStep:
         assert not isinstance(design.config, DebugConfig)
         config, case = design.config.core, self.spec and replace(self.spec.case(design.config), config=design.config)
         if case is not None and isinstance(design.config, ClusterConfig):
-            result, files = estimate_cluster(case, self.library, self.window, self.yosys)
-            return StepOutcome(result=result, files=files)
+            result, files, known = estimate_cluster(case, self.library, self.window, self.yosys)
+            return StepOutcome(result=result, cached=known, files=files)
         workload = program_workload(general_code(), config)
         if case is not None:
             workload = kernel_workload(case, "core" if self.core else "backend")
-        result, files = estimate_energy(config, workload, self.library, self.window, self.yosys)
+        result, files, known = estimate_energy(config, workload, self.library, self.window, self.yosys)
         if isinstance(design.config, ClusterConfig):
             result = replace(result, conditions=[_ONE_CORE, *result.conditions])
-        return StepOutcome(result=result, files=files)
+        return StepOutcome(result=result, cached=known, files=files)
 
 
 FLOWS = ("asic", "builtin", "ecp5", "ice40")

@@ -12,6 +12,12 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.liberty import LibraryCell, TimingArc, read_liberty
 from xpulpnn_sim.tools.yosys import Yosys
 
+NO_TECHNOLOGY = (
+    "The built-in library is of no technology: its energies compare configurations and are those of no chip. A Liberty "
+    "file gives those of its cells."
+)
+"""What is told with energies by the library of :mod:`~xpulpnn_sim.exploration.builtin`."""
+
 _INVERTER = 0b01
 _BUFFER = 0b10
 _NAND2 = 0b0111

@@ -50,7 +50,7 @@ def layer_energies(
             progress(stage.name, len(found), total)
         piece = piece_of(stage, inputs, PIECE_CYCLES / max(cycles[stage.name], 1))
         workload = piece_workload(piece, variant, config)
-        result, _ = estimate_energy(config, workload, library, PIECE_WINDOW_CYCLES)
+        result = estimate_energy(config, workload, library, PIECE_WINDOW_CYCLES)[0]
         found[stage.name] = LayerEnergy(result=result, share=piece.share)
     return found
 

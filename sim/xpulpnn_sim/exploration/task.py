@@ -217,13 +217,23 @@ Report = Callable[[str, str, bool], None]
 """Told the label of a point, the name of a finished step and whether its result was known already."""
 
 
+Begun = Callable[[str, str], object]
+"""Told the label of a point and the name of a step that runs."""
+
+
 UNFINISHED = "interrupted before the end of"  # how the error of a point begins that an interrupted run did not finish
 
 
 def run_tasks(
-    tasks: Sequence[Task], report: Report, *, jobs: int = 2, timeout_s: float = 3600.0, dask: str = ""
+    tasks: Sequence[Task],
+    report: Report,
+    *,
+    begun: Begun = lambda label, step: None,
+    jobs: int = 2,
+    timeout_s: float = 3600.0,
+    dask: str = "",
 ) -> None:
-    """Run what the tasks lack; a point that failed has its error.
+    """Run what the tasks lack; a point that failed has its error. Of the steps that run ``begun`` is told the first.
 
     Steps run in ``jobs`` processes, or on the workers of the Dask scheduler at the address ``dask``; one that takes
     longer than ``timeout_s`` fails. There is a call per step, those of a point first to last: what is finished is on
@@ -243,6 +253,12 @@ def run_tasks(
             pool.submit(run_step, task.point, shared[id(task.steps[key])], emit_design, task.fresh_since): (task, key)
             for task, key in missing
         }
+
+        def tell() -> None:
+            for task, key in [one for call, one in calls.items() if not call.done()][:1]:
+                begun(task.point.label, task.steps[key].name)
+
+        tell()
         for call in as_completed(calls):
             assert isinstance(call, Call)
             task, key = calls[call]
@@ -253,6 +269,7 @@ def run_tasks(
                 outcome = StepOutcome(error=f"{step.name}: {error} (see {LOG})")
             task.accept(key, outcome, call.output)
             report(task.point.label, step.name, outcome.cached)
+            tell()
 
 
 def _versions(steps: Sequence[PointStep]) -> dict[str, str]:

@@ -58,19 +58,22 @@ class NamedTable:
     columns: Sequence[Column]
     rows: Sequence[Sequence[TableCell]]  # as many cells as columns in each
     notes: Sequence[str] = ()  # conditions and remarks, printed with the table
+    # columns that tell what a row is of; none: those before the first group, without groups the first one
+    lead: int = 0
     marked: frozenset[int] = frozenset()  # rows to set off: the baseline, and points that failed
     failed: frozenset[int] = frozenset()  # rows to set off: the baseline, and points that failed
 
 
 _ERROR_WIDTH = 44
+_COMMAND_WIDTH = 40
 _GROUP_WIDTH = 16
-_GAP = 2  # characters in the terminal: a line of an error, a line of a group's heading, the space between columns
+_GAP = 2  # characters: a line of an error, of a command, of a group's heading; the space between columns
 
 
 class TerminalTable:
     """A table for a rich console of any width: units and groups in the headings, notes below.
 
-    Columns that do not fit go to further tables below the first, which repeat number and name of the points.
+    Columns that do not fit go to further tables below the first, which repeat those that tell what a row is of.
     """
 
     def __init__(self, table: NamedTable) -> None:
@@ -79,7 +82,7 @@ class TerminalTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Title, tables and notes."""
         yield Text(self._table.title, style="bold")
-        for columns in _blocks(self._table, options.max_width):
+        for columns in blocks(self._table, options.max_width):
             yield _block(self._table, columns)
         for note in self._table.notes:
             yield Text(f"* {note}")
@@ -94,43 +97,53 @@ def _headings(table: NamedTable, column: int) -> list[str]:
     return lines
 
 
-def _group_lines(column: Column) -> list[str]:
-    return wrap(column.group, _GROUP_WIDTH, break_long_words=False, break_on_hyphens=False)
+def _lines(text: str, width: int = _GROUP_WIDTH) -> list[str]:
+    return wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
-def _width(table: NamedTable, column: int) -> int:
-    """Characters that a column needs, with the gap after it; errors are folded."""
+def _width(table: NamedTable, column: int, folded: int | None) -> int:
+    """Characters that a column needs, with the gap after it; headings and texts may be ``folded``."""
     heading = table.columns[column]
     cells = [heading.show(row[column]) for row in table.rows]
-    if heading.name == ERROR:
-        cells = [cell[:_ERROR_WIDTH] for cell in cells]
-    return max(map(len, [*_headings(table, column), *_group_lines(heading), *cells])) + _GAP
+    if heading.name == ERROR or heading.commands:
+        cells = [cell[: _ERROR_WIDTH if heading.name == ERROR else _COMMAND_WIDTH] for cell in cells]
+    elif folded and heading.digits is None:
+        cells = [line for cell in cells for line in _lines(cell, folded)]
+    above = [line for text in _headings(table, column) for line in (_lines(text) if folded else [text])]
+    return max(map(len, [*above, *_lines(heading.group), *cells])) + _GAP
 
 
-def _blocks(table: NamedTable, width: int) -> list[list[int]]:
-    """Columns of each table: those of a group stay together if they fit, the leading ones without one are repeated."""
-    groups = [list(members) for _, members in groupby(range(len(table.columns)), key=lambda i: table.columns[i].group)]
-    lead = groups.pop(0) if len(groups) > 1 and not table.columns[0].group else []
-    blocks = [list(lead)]
+def blocks(table: NamedTable, width: int, folded: int | None = None) -> list[list[int]]:
+    """Columns of each of the tables that fit ``width`` characters, with texts ``folded`` to as many if they may be.
+
+    Those of a group stay together if they fit. Each table begins with the columns that tell what a row is of.
+    """
+    places = range(len(table.columns))
+    parts = [list(members) for _, members in groupby(places, key=lambda i: table.columns[i].group)]
+    lead: list[int] = []
+    if not table.columns[0].group:
+        count = table.lead or (len(parts[0]) if parts[1:] else 1)
+        lead, parts[0] = parts[0][:count], parts[0][count:]
+    found = [list(lead)]
 
     def fits(columns: Sequence[int], more: Sequence[int]) -> bool:
-        return sum(_width(table, column) for column in (*columns, *more)) <= width
+        return sum(_width(table, column, folded) for column in (*columns, *more)) <= width
 
-    for group in groups:
-        for columns in [group] if fits(lead, group) else [[column] for column in group]:
-            if not fits(blocks[-1], columns) and len(blocks[-1]) > len(lead):
-                blocks.append(list(lead))
-            blocks[-1] += columns
-    return blocks
+    for part in parts:
+        for columns in [part] if fits(lead, part) else [[column] for column in part]:
+            if not fits(found[-1], columns) and len(found[-1]) > len(lead):
+                found.append(list(lead))
+            found[-1] += columns
+    return found
 
 
 def _block(table: NamedTable, columns: Sequence[int]) -> Table:
     shown = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
-    above = max(len(_group_lines(table.columns[i])) for i in columns)
+    above = max(len(_lines(table.columns[i].group)) for i in columns)
     previous = ""
     for i in columns:
         column = table.columns[i]
-        group = _group_lines(column) if column.group != previous else []
+        group = _lines(column.group) if column.group != previous else []
         previous = column.group
         error = column.name == ERROR
         shown.add_column(

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.tools.files import write_text
-from xpulpnn_sim.tools.named_table import ERROR, POINT, Column, NamedTable
+from xpulpnn_sim.tools.named_table import ERROR, POINT, Column, NamedTable, blocks
 
 INK, SOFT, GRID = "#1c2430", "#55606e", "#e6e9ee"
 PALETTE = (
@@ -194,19 +194,30 @@ def controls(*parts: Markup) -> Markup:
     return Markup('<div class="controls">\n{}\n</div>').format(Markup("\n").join(parts))
 
 
+# characters of a table and of a line of text in it: it fits a window of 1024 pixels, a character taking nine
+_WIDTH, _FOLDED = 102, 14
+
+
 def table(complete: NamedTable) -> Markup:
-    """A table that is sorted by a click on a heading, with its notes."""
+    """A table that is sorted by a click on a heading, with its notes; columns that do not fit are in further ones."""
     shown, errors = _split_errors(complete)
+    parts = Markup().join(_part(shown, errors, columns) for columns in blocks(shown, _WIDTH, _FOLDED))
+    return Markup('<div class="parts">\n{}</div>\n{}').format(parts, notes(shown.notes))
+
+
+def _part(complete: NamedTable, errors: Sequence[str], columns: Sequence[int]) -> Markup:
+    rows = [[row[i] for i in columns] for row in complete.rows]
+    shown = replace(complete, columns=[complete.columns[i] for i in columns], rows=rows)
     head = Markup('<th class="{}" scope="col"><button type="button">{}</button></th>\n')
     headings = Markup().join(head.format(_kind(column), _heading(column)) for column in shown.columns)
     groups = Markup()
     if any(column.group for column in shown.columns):
         group = Markup('<th colspan="{}"{}>{}</th>\n')
-        listed = [(name, len(list(each))) for name, each in groupby(shown.columns, key=lambda column: column.group)]
+        named = [(name, len(list(each))) for name, each in groupby(shown.columns, key=lambda column: column.group)]
         style = Markup(' class="group"')
-        spans = Markup().join(group.format(count, style if name else "", name) for name, count in listed)
+        spans = Markup().join(group.format(count, style if name else "", name) for name, count in named)
         groups = Markup('<tr class="groups">\n{}</tr>\n').format(spans)
-    rows = Markup().join(
+    listed = Markup().join(
         Markup('<tr class="{}">\n{}</tr>\n').format(
             "failed" if number in shown.failed else "baseline" if number in shown.marked else "",
             Markup().join(_cell(*pair, error) for pair in zip(shown.columns, row, strict=True)),
@@ -214,8 +225,7 @@ def table(complete: NamedTable) -> Markup:
         for number, (row, error) in enumerate(zip(shown.rows, errors, strict=True))
     )
     text = '<div class="wide">\n<table class="figures sortable">\n<thead>\n{}<tr>\n{}</tr>\n</thead>\n'
-    whole = Markup(text + "<tbody>\n{}</tbody>\n</table>\n</div>\n{}")
-    return whole.format(groups, headings, rows, notes(shown.notes))
+    return Markup(text + "<tbody>\n{}</tbody>\n</table>\n</div>\n").format(groups, headings, listed)
 
 
 def _kind(column: Column) -> str:
@@ -224,7 +234,9 @@ def _kind(column: Column) -> str:
 
 def _heading(column: Column) -> Markup:
     unit = Markup(' <span class="unit">[{}]</span>').format(column.unit) if column.unit else ""
-    return Markup("{}{}").format(column.heading, unit)
+    # an arrow stays with its word
+    heading = f"{column.heading[:-2]}\N{NO-BREAK SPACE}{column.heading[-1]}" if column.better else column.heading
+    return Markup("{}{}").format(heading, unit)
 
 
 def _cell(column: Column, cell: str | float | int | None, error: str) -> Markup:

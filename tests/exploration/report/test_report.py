@@ -11,12 +11,13 @@ from tests.programs import plots_of
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.finished_run import write_csv
+from xpulpnn_sim.exploration.library import NO_TECHNOLOGY
 from xpulpnn_sim.exploration.report import comparison, tables
 from xpulpnn_sim.exploration.report.headlines import best_table, headline_table
 from xpulpnn_sim.exploration.report.html import write_report
 from xpulpnn_sim.exploration.report.trade_offs import trade_offs
 from xpulpnn_sim.tools import pages
-from xpulpnn_sim.tools.named_table import TerminalTable
+from xpulpnn_sim.tools.named_table import Column, NamedTable, TerminalTable
 
 pytestmark = pytest.mark.unit
 
@@ -78,6 +79,13 @@ def test_rates_densities_and_energies(make_point):
     assert rows[2]["pJ/MAC \u2193"] is None
 
 
+def test_energies_of_no_technology_are_told_of(make_point):
+    point = make_point(0, "xpulpnn", "replicated", "register", "tool")
+    assert NO_TECHNOLOGY not in tables.figure_table([point], "").notes
+    made_up = [replace(energy, conditions=[NO_TECHNOLOGY]) for energy in point.energies]
+    assert NO_TECHNOLOGY in tables.figure_table([replace(point, energies=made_up)], "").notes
+
+
 def test_no_rates_without_a_technology(make_point):
     point = make_point(0, "xpulpnn", "replicated", "register", "tool")
     made_up = [replace(flow, area_um2=None) for flow in point.flows]
@@ -95,6 +103,10 @@ def test_best_points(make_point):
     assert best["MAC/cycle \u2191", "matmul 64x288x256 8 bit"] == ("3.90", "2 xpulpnn replicated none tool")
     told = "matmul 64x288x256 8 bit; ex-stage, asic-area"
     assert best["GMAC/s \u2191", told][1] == "2 xpulpnn replicated none tool"
+    assert best["per MAC \u2193", "energy, matmul:8"][1] == "2 xpulpnn replicated none tool"
+    assert best["per cycle \u2193", "energy, general code"][1] == "1 ri5cy replicated none tool"
+    # kernels that do more in a cycle may take more energy for it
+    assert ("per cycle \u2193", "energy, matmul:8") not in best
     assert not any("DSP" in str(row[0]) for row in table.rows)
     assert best_table(points[:1]) is None
     assert best_table([points[0], replace(points[0], label="twin")]) is None
@@ -140,6 +152,12 @@ def test_named_table(paper):
     assert lines[-1].strip() == "* The paper's figures are from 22FDX after placement."
 
 
+def test_a_narrow_table_without_groups_repeats_its_first_column():
+    columns = [Column(name="module"), *(Column(name=f"figure {i}", digits=0) for i in range(3))]
+    lines = printed(TerminalTable(NamedTable(title="", columns=columns, rows=[["alu", 10, 11, 12]])), 30)
+    assert [line.split() for line in lines if "alu" in line] == [["alu", "10", "11"], ["alu", "12"]]
+
+
 @pytest.mark.flow
 def test_csv(points, run, tmp_path):
     write_csv(tmp_path / "points.csv", points, {"command": run.command})
@@ -161,7 +179,7 @@ def test_csv(points, run, tmp_path):
     assert [row["tools"] for row in rows[:2]] == ["yosys 0.23;abc 1.01;opensta 2.0.17", ""]
     assert repeated["matmul:8: netlist"] == "backend, 50.50 kGE, mapped for area, with clock gates"
     assert float(repeated["matmul 64x288x256 8 bit: gmacs"]) == pytest.approx(2.73e3 / (91.8 * 58.8))
-    assert rows[0]["matmul 64x288x256 8 bit: conditions"].startswith("results checked")
+    assert rows[0]["matmul 64x288x256 8 bit: conditions"].startswith("On the RTL, results checked")
     assert [row["command"] for row in rows[:2]] == [run.command, ""]
     failed = next(row for row in rows if row["error"])
     assert failed["flow"] == ""
@@ -234,8 +252,10 @@ def test_page_has_everything(report, points):
         "Area by hierarchy", "Critical path", "Energy", "Kernels", "FPGA", "Configurations",
     ]  # fmt: skip
     assert "yosys must finish the design, not stop: &lt;cell&gt; $_DLATCH_" in page
-    for sentence in (*points[0].flows[1].conditions, *points[0].energies[0].conditions):
+    machine = comparison.kernel_conditions(points[0].kernels[0])
+    for sentence in (*points[0].flows[1].conditions, *points[0].energies[0].conditions, machine):
         assert sentence in page
+    assert "Pareto front" in page
     assert "12 min 14 s" in page
 
 
@@ -276,6 +296,22 @@ def test_trade_offs_have_a_variant_for_each_choice(report):
 
 def test_a_plot_needs_two_points_that_differ_both_ways(points):
     assert [plot.name for _title, plot in trade_offs(points[:2])] == ["area-delay", "area-speed"]
+
+
+def test_few_points_have_their_names_in_the_plots(points):
+    named = [replace(point, label=f"core {number}") for number, point in enumerate(points[:2])]
+    for figure in trade_offs(named)[0][1].variants.values():
+        traces = figure["data"][1:]
+        assert sorted(text for trace in traces for text in trace["text"]) == ["core 0", "core 1"]
+        # a point that is not chosen has its name in the same colour
+        assert all(trace["unselected"]["textfont"] == {"color": pages.INK} for trace in traces)
+
+
+@pytest.mark.flow
+def test_no_front_is_told_of_where_none_is_drawn(run, points, tmp_path):
+    worse = [replace(flow, area_kge=99.0, delay_fo4=99.0, delay_ps=9999.0) for flow in points[0].flows]
+    write_report(tmp_path / "report.html", replace(run, points=(points[0], replace(points[2], flows=worse))))
+    assert "Pareto front" not in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.flow

@@ -33,7 +33,7 @@ const started = setInterval(() => {
     control.dispatchEvent(new Event("change"));
   };
   const column = (id, index) =>
-    [...document.querySelectorAll(`#${id} tbody tr`)].map((row) => row.cells[index].textContent.trim());
+    [...document.querySelector(`#${id} tbody`).rows].map((row) => row.cells[index].textContent.trim());
   BODY
   found.requests = performance.getEntriesByType("resource").map((entry) => entry.name);
   document.getElementById("probe").textContent = JSON.stringify(found);
@@ -82,12 +82,19 @@ def test_everything_is_drawn_and_controls_work(report, tmp_path):
         click("flow", "ecp5");
         found.nothing = [...document.querySelectorAll(".plot")].map((plot) => plot.dataset.nothing);
         const heading = document.querySelectorAll("#figures thead tr:last-child button")[2];
+        found.cut = [...document.querySelectorAll(".wide")].filter((table) => table.scrollWidth > table.clientWidth)
+          .map((table) => table.closest("section").id);
+        found.overlong = document.documentElement.scrollWidth - innerWidth;
         heading.click();
         found.ascending = column("figures", 2);
         heading.click();
         found.descending = column("figures", 2);
         """,
+        (1024, 900),
     )
+    # no table scrolls to the side
+    assert found["cut"] == []
+    assert found["overlong"] <= 0
     assert found["plots"] == [
         "plot-area-delay", "plot-area-rate", "plot-area-speed", "plot-delay-rate", "plot-energy-rate", "plot-blocks",
         "plot-area", "plot-path", "plot-energy-points", "plot-energy",

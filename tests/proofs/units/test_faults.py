@@ -73,6 +73,39 @@ def test_products_on_arrays():
 
 
 @pytest.mark.unit
+def test_nnrf():
+    found = OCCURRING["nnrf"](replace(preset("xpulpnn3"), mac_load_pair=True)).situations
+    # two activations, four weights, two parameters, two activations of the second pair; the factor is weight 4
+    assert {tuple(sorted(one.values["waddr"])) for one in found if one.values["we"] == {1}} == {tuple(range(10))}
+    assert {tuple(one.values["wgt_addr"]) for one in found if one.outputs == ("wgt",)} == {(0, 1, 2, 3, 4)}
+    # a write without a place for it never occurs, whatever is read
+    assert all("waddr" in one.values for one in found if one.values["we"] == {1})
+
+
+@pytest.mark.unit
+def test_ex_stage():
+    found = OCCURRING["ex-stage"](
+        replace(preset("xpulpnn-full"), mac_load_pair=True, multiplier="dot-product")
+    ).situations
+    units = {number: set[str]() for number in range(5)}
+    for one in found:
+        for number in one.values.get("ctrl.unit", ()):
+            units[number].update(one.outputs or ())
+    always = {"done", "first", "upper"}
+    # ALU with sums of pairs, products, divider, dot products, CSRs
+    assert units == {
+        0: always | {"result", "second"},
+        1: always | {"result", "second"},
+        **dict.fromkeys((2, 3, 4), always | {"result"}),
+    }
+    assert {tuple(one.outputs or ()) for one in found if "ctrl.unit" not in one.values} >= {
+        ("sum",),
+        ("comparison",),
+        (),
+    }
+
+
+@pytest.mark.unit
 @pytest.mark.flow
 def test_every_fault_has_its_place_and_changes_its_module_alone():
     config = replace(PRESETS["xpulpnn3"], rvfi=True)

@@ -85,5 +85,12 @@ def test_what_goes_with_requests_and_answers() -> None:
     assert found.held == [Held(words=("core__addr",), during="core__req", until=("core__gnt",))]
     assert found.answered == [GatePort("ext__req", "ext__gnt", "ext__rvalid")]
     assert found.alone == [GatePort("core__req", "core__gnt", "core__rvalid")]
+    # thresholds are granted to requests, and operands stay while the quantiser searches
+    found = handshakes_of("quantiser", ("start", "crumbs", "granted"), ("request", "address", "done"))
+    assert [one.values for one in found.situations if one.outputs == ("address",)] == [
+        {"granted": {0}, "request": {1}},
+        {"request": {1}},
+    ]
+    assert [(one.during, one.until) for one in found.held] == [("start", ("done",))]
     # initiators of other benches may have several requests
     assert not handshakes_of("icache", INPUTS, OUTPUTS).alone

@@ -5,6 +5,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -85,7 +86,9 @@ class _Netlists:
         return {one: mapped_circuit(design, self.places[one], self._library) for one, design in self.designs.items()}
 
 
-def estimate_cluster(case: Case, library: Library, window: int, yosys: str = "") -> tuple[EnergyResult, dict[str, str]]:
+def estimate_cluster(
+    case: Case, library: Library, window: int, yosys: str = ""
+) -> tuple[EnergyResult, dict[str, str], bool]:
     """Energy per clock cycle of every instance of a cluster while it computes a kernel, and its accesses to memories.
 
     Of each kind of part ``window`` cycles are charged, to which instances that are alike contribute in turn.
@@ -99,8 +102,9 @@ def estimate_cluster(case: Case, library: Library, window: int, yosys: str = "")
     mapped = sorted(place.parent.name for place in netlists.places.values())
     settings = name, case.machine, case.placement, case.config, window, library.sha256
     key = digest(_TOP, mapped, settings, design_sources_digest())
-    result, _ = cached("energies", key, EnergyResult, lambda: _estimate(name, case, netlists, library, window, yosys))
-    return result, netlists.files
+    make = partial(_estimate, name, case, netlists, library, window, yosys)
+    result, known = cached("energies", key, EnergyResult, make)
+    return result, netlists.files, known
 
 
 def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, window: int, yosys: str) -> EnergyResult:

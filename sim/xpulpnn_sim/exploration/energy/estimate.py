@@ -27,6 +27,7 @@ from xpulpnn_sim.exploration.energy.charges import BITS, Activity, Charges, pack
 from xpulpnn_sim.exploration.energy.model import Circuit, GateModel
 from xpulpnn_sim.exploration.library import (
     LIBRARY,
+    NO_TECHNOLOGY,
     Library,
     abc_commands,
     flow_folder,
@@ -216,12 +217,12 @@ _circuits: dict[tuple[str, str], Circuit] = {}  # the last netlists that were re
 
 def estimate_energy(
     config: CoreConfig, workload: EnergyWorkload, library: Library, window: int, yosys: str = ""
-) -> tuple[EnergyResult, dict[str, str]]:
+) -> tuple[EnergyResult, dict[str, str], bool]:
     """Energy per clock cycle of every instance while a workload runs.
 
     The design is mapped, the mapped netlist runs the whole workload, and its results are checked. The result is kept
     on disk under a hash of everything that determines it; beside it there is text by name of the Verilog, the netlist,
-    scripts and logs behind it.
+    scripts and logs behind it, and whether it was known.
     """
     design = emit_design(workload.top, replace(config, rvfi=False))
     netlist, files = clock_gated_netlist(design, library, yosys)
@@ -231,8 +232,8 @@ def estimate_energy(
     def make() -> EnergyResult:
         return _estimate(design, netlist, workload, library, window, yosys)
 
-    result, _ = cached("energies", key, EnergyResult, make)
-    return result, {f"{design.top}.v": design.verilog, **files}
+    result, known = cached("energies", key, EnergyResult, make)
+    return result, {f"{design.top}.v": design.verilog, **files}, known
 
 
 def _estimate(
@@ -309,6 +310,7 @@ def conditions(library: Library, run: str, clock_gates: int) -> list[str]:
     )
     return [
         f"Library {library.name} at {volt:g} V and {celsius:g} degrees Celsius, one corner.",
+        *([] if library.physical else [NO_TECHNOLOGY]),
         f"Netlist of its own, {METHOD}; {run}.",
         mode,
         clock,

@@ -95,12 +95,13 @@ def per_cycle_pj(energy: EnergyResult | None) -> float | None:
 
 def kernel_conditions(record: Mapping[str, Any]) -> str:
     """Describe the machine that a kernel ran on."""
+    simulated = "Adders and shifters are simulated as plain operators, in the same cycles."
     if not clustered(record):
-        return "results checked, ideal memory, sums left to the simulator"
+        return f"On the RTL, results checked, ideal memory. {simulated}"
     fetches = "second pass, with the code in the caches" if record["icache"] else "instructions fetched without delay"
     return (
-        f"results checked, on all cores of each cluster with its banks, {fetches}, memory outside answers after "
-        f"{record['l2_latency']} cycles, sums left to the simulator"
+        f"On the RTL, results checked, on all cores of each cluster with its banks, {fetches}, memory outside answers "
+        f"after {record['l2_latency']} cycles. {simulated}"
     )
 
 
@@ -158,8 +159,11 @@ def figures(points: Sequence[PointResult]) -> list[Figure]:
         add("cycles/sdotp", "", name, 3, (record.get("cycles_per_sdotp") for record in records), compared=False)
     for name in workload_names(points):
         energies = [best_energy(point, name) for point in points]
-        add("per cycle", "pJ", f"energy, {name}", 2, map(per_cycle_pj, energies))
-        if any(energy and energy.energy_per_mac_fj is not None for energy in energies):
+        has_macs = any(energy and energy.energy_per_mac_fj is not None for energy in energies)
+        # a kernel that does more in a cycle takes more energy for it, which is not worse
+        better = "" if has_macs else "less"
+        add("per cycle", "pJ", f"energy, {name}", 2, map(per_cycle_pj, energies), better=better)
+        if has_macs:
             add("per MAC", "pJ", f"energy, {name}", 3, map(per_mac_pj, energies))
     return found
 
@@ -241,3 +245,13 @@ def energy_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
         entry = _collect(name, holders)
         merged.setdefault((tuple(entry.tools), tuple(entry.sentences)), []).append(entry)
     return [replace(alike[0], name=f"energy, {', '.join(one.name for one in alike)}") for alike in merged.values()]
+
+
+def conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
+    """Tools and conditions of all figures."""
+    records = [record for point in points for record in point.kernels]
+    told = {kernel_conditions(record): dict[str, None]() for record in records}
+    for record in records:
+        told[kernel_conditions(record)][kernel_name(record)] = None
+    kernels = [SharedConditions(name=", ".join(names), tools=[], sentences=[text]) for text, names in told.items()]
+    return [*flow_conditions(points), *energy_conditions(points), *kernels]

@@ -237,7 +237,7 @@ def headline_table(points: Sequence[PointResult]) -> NamedTable | None:
         ),
         "per mm2: cell area of the same component, no memories; pJ/MAC: of the netlist named beside it.",
     ]
-    return NamedTable(title="Rates, densities and energies", columns=columns, rows=rows, notes=notes)
+    return NamedTable(title="Rates, densities and energies", columns=columns, rows=rows, notes=notes, lead=5)
 
 
 def netlist_of(energy: EnergyResult) -> str:

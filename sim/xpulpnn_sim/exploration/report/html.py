@@ -14,10 +14,14 @@ from xpulpnn_sim.exploration.report.trade_offs import trade_offs
 from xpulpnn_sim.exploration.results import PointResult
 from xpulpnn_sim.tools.pages import Page, Plot, choice, chosen_option, controls, hint, notes
 
+_FRONT = (
+    "The dotted line is the Pareto front: no point is better than those on it in both figures. There is no line where "
+    "one point is the best in both. "
+)
+_BARS = "Bars reach from the least to the largest figure of several runs. "
 _HOW_TO_READ = (
-    "The line is the Pareto front; numbers are those of the points in the table, an arrow tells which way is better, "
-    "bars reach from the least to the largest figure of several runs. Hover for the values, click a point to select "
-    "it below."
+    "Names and numbers are those of the points in the table; an arrow tells which way is better. Hover for the values, "
+    "click a point to select it below."
 )
 _SEE = hint(Markup('<a href="#conditions">Conditions of these figures</a>'))
 
@@ -80,12 +84,15 @@ def _figures(page: Page, run: FinishedRun) -> None:
             _named("colour", "Colour by", list(comparison.varying(points))),
         )
         grid = Markup('<div class="plots">\n{}\n</div>').format(shown)
-        page.section("trade-offs", "Trade-offs", options, grid, hint(_HOW_TO_READ), _SEE)
+        traces = [trace for _, plot in plots for figure in plot.variants.values() for trace in figure["data"]]
+        told = _FRONT * any(trace["mode"] == "lines" and trace["x"][1:] for trace in traces)
+        told += _BARS * any("error_x" in trace or "error_y" in trace for trace in traces)
+        page.section("trade-offs", "Trade-offs", options, grid, hint(told + _HOW_TO_READ), _SEE)
     records = [record for point in points for record in point.kernels if clustered(record)]
     if len({record["cores"] for record in records}) > 1:
         plot = Plot(name="scaling", variants={(): scaling_figure(records)})
         page.section("scaling", "Kernels over the cores", plot, link="Scaling")
-    entries = [*comparison.flow_conditions(points), *comparison.energy_conditions(points)]
+    entries = comparison.conditions(points)
     conditions = Markup('<h3 id="conditions">Conditions of these figures</h3>\n{}').format(_conditions(entries))
     table = tables.figure_table(points, baseline)
     page.section("figures", table.title, table, notes(run.notes), *([conditions] if entries else []), link="Figures")

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from xpulpnn_sim.exploration.library import NO_TECHNOLOGY
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.report.headlines import netlist_of
 from xpulpnn_sim.exploration.results import ENERGY_PARTS, PointResult
@@ -24,7 +25,8 @@ def _of_points(
     """A table with a row for each point, from headings and cells of its columns."""
     lead = zip(_LEAD, (range(1, len(points) + 1), [point.label for point in points]), strict=True)
     headings, cells = zip(*lead, *columns, strict=True)
-    return NamedTable(title=title, columns=headings, rows=list(zip(*cells, strict=True)), **more)
+    rows = list(zip(*cells, strict=True))
+    return NamedTable(title=title, columns=headings, rows=rows, lead=len(_LEAD), **more)
 
 
 def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
@@ -80,11 +82,13 @@ def _energy_notes(points: Sequence[PointResult]) -> list[str]:
     for number, point in enumerate(points, 1):
         for energy in point.energies:
             netlists.setdefault(energy.method, {})[f"{number} {netlist_of(energy)}"] = None
-    return [
+    notes = [
         f"Energies: of netlists of their own ({method}): {'; '.join(listed)}."
         for method, listed in netlists.items()
         if method
     ]
+    estimated = any(NO_TECHNOLOGY in energy.conditions for point in points for energy in point.energies)
+    return [NO_TECHNOLOGY, *notes] if estimated else notes
 
 
 def overhead_table(points: Sequence[PointResult], baseline: str) -> NamedTable | None:
@@ -130,7 +134,7 @@ def kernel_table(points: Sequence[PointResult]) -> NamedTable | None:
     ]
     wrong = frozenset(i for i, row in enumerate(rows) if row[-1])
     notes = ["cycles and MAC/cycle: whole kernel; cycles/sdotp: MatMul alone, without im2col and quantisation."]
-    return NamedTable(title="Kernels", columns=columns, rows=rows, notes=notes, failed=wrong) if rows else None
+    return NamedTable(title="Kernels", columns=columns, rows=rows, notes=notes, lead=6, failed=wrong) if rows else None
 
 
 def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
@@ -154,7 +158,7 @@ def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
         f"Of: the netlist that was simulated, which is not one of those that areas and delays are told of: {method}."
         for method in methods
     ]
-    return NamedTable(title="Energy", columns=columns, rows=rows, notes=notes) if rows else None
+    return NamedTable(title="Energy", columns=columns, rows=rows, notes=notes, lead=3) if rows else None
 
 
 def fpga_table(points: Sequence[PointResult]) -> NamedTable | None:

@@ -42,9 +42,16 @@ class Mark:
 
 
 def placed(
-    marks: Sequence[Mark], line: Sequence[Position], ranges: Sequence[Sequence[float]], height: float
+    marks: Sequence[Mark],
+    line: Sequence[Position],
+    ranges: Sequence[Sequence[float]],
+    height: float,
+    names: Sequence[str] = (),
 ) -> dict[int, tuple[str, str]]:
-    """Text and position for the points that have one: those that coincide share it, one without room has none."""
+    """Text and position for the points that have one: those that coincide share it, one without room has none.
+
+    Texts are the ``names`` if there is room for all of them, else numbers.
+    """
 
     def pixel(at: Position) -> Position:
         x, y = ((value - low) / (high - low) for value, (low, high) in zip(at, ranges, strict=True))
@@ -69,15 +76,30 @@ def placed(
         if up:
             low, high = (pixel((mark.at[0], end)) for end in up)
             taken.append((low[0] - 3, high[1], low[0] + 3, low[1]))
-    found: dict[int, tuple[str, str]] = {}
-    for at, group in sorted(groups, key=lambda one: -any(mark.is_best for mark in one[1])):
+    groups.sort(key=lambda one: -any(mark.is_best for mark in one[1]))
+    if names:
+        texts = [", ".join(names[mark.point] for mark in group) for _, group in groups]
+        found = _texts(groups, texts, list(taken), height)
+        if len(found) == len(groups):
+            return found
+    texts = list[str]()
+    for _, group in groups:
         numbers = [str(mark.point + 1) for mark in group]
-        text = ",".join(numbers) if len(numbers) <= _MOST else ",".join(numbers[: _MOST - 1]) + ",\u2026"
+        texts.append(",".join(numbers) if len(numbers) <= _MOST else ",".join(numbers[: _MOST - 1]) + ",\u2026")
+    return _texts(groups, texts, taken, height)
+
+
+def _texts(
+    groups: Sequence[tuple[Position, list[Mark]]], texts: Sequence[str], taken: list[_Box], height: float
+) -> dict[int, tuple[str, str]]:
+    """Text and position for the first point of each group that has room for it beside what is ``taken``."""
+    found: dict[int, tuple[str, str]] = {}
+    for (at, group), text in zip(groups, texts, strict=True):
         half = 3.6 * len(text) + 2.5
         for position, side, down in _PLACES:
             x, y = at[0] + side * (half + 7), at[1] + down
             box = (x - half, y - 7, x + half, y + 7)
-            inside = box[0] > 2 and box[2] < _WIDTH + 14 and box[1] > -20 and box[3] < height
+            inside = box[0] > 2 and box[2] < _WIDTH and box[1] > 0 and box[3] < height
             if inside and not any(_overlap(box, other) for other in taken):
                 taken.append(box)
                 found[group[0].point] = text, position
@@ -193,7 +215,8 @@ def _figure(
     ranges = _range(marks, 0), _range(marks, 1)
     names = list(dict.fromkeys(groups))
     margin = {"l": 62, "r": 20, "t": 32, "b": 50 + (28 if len(names) > 1 else 0)}
-    texts = placed(marks, line, ranges, _HEIGHT - margin["t"] - margin["b"])
+    labels = [point.label for point in points]
+    texts = placed(marks, line, ranges, _HEIGHT - margin["t"] - margin["b"], labels)
     front_line = {
         "type": "scatter",
         "mode": "lines",
@@ -255,7 +278,7 @@ def _trace(
             "line": {"color": "#fff", "width": 1},
         },
         "selected": {"marker": {"size": 15}},
-        "unselected": {"marker": {"opacity": 0.9}},
+        "unselected": {"marker": {"opacity": 0.9}, "textfont": {"color": INK}},
     }
     for key, place in (("error_x", 0), ("error_y", 1)):
         ends = [mark.ends[place] or (mark.at[place], mark.at[place]) for mark in members]

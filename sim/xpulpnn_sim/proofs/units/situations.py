@@ -17,7 +17,7 @@ from xpulpnn.core.requantiser import RequantiseCtrl
 from xpulpnn.dotp.ctrl import ArrayFormat, DotpCtrl
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_WEIGHTS, NNRF_WORDS, SECOND_PAIR, WORD_BYTES
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.units.mutant_proof import Held, Occurring, Situation
 
@@ -214,6 +214,63 @@ def _widener(config: CoreConfig) -> Occurring:
     )
 
 
+_Look = tuple[Mapping[str, Collection[int]], tuple[str, ...]]  # values of words, and the outputs that matter then
+
+
+def _nnrf(config: CoreConfig) -> Occurring:
+    pairs = config.mac_load_pair
+    entries = {*range(config.nnrf_entries), *range(SECOND_PAIR, NNRF_WORDS * pairs)}
+    # read addresses are fields of instructions, of which some mean something else
+    looks: list[_Look] = [
+        ({}, ("act2", "nn_kappa", "nn_lambda")),
+        ({"wgt_addr": range(NNRF_WEIGHTS + config.reads_factor)}, ("wgt",)),
+        ({"act_addr": range(NNRF_ACTIVATIONS + pairs)}, ("act",)),
+    ]
+    return Occurring(
+        situations=[
+            Situation(values={**write, **addresses}, outputs=outputs)
+            for write in ({"we": {0}}, {"we": {1}, "waddr": entries})
+            for addresses, outputs in looks
+        ]
+    )
+
+
+_IN_STAGE = {"ctrl": "ctrl.mult", "dotp_accumulate": "ctrl.dotp.accumulate"}
+_DIVIDES_IN_STAGE = {"start": "valid", "take": "advance", "ctrl": "ctrl.div"}
+_SUMS = ("first", "upper")  # are 0 with instructions that do not make them
+
+
+def _ex_stage(config: CoreConfig) -> Occurring:
+    """Situations of the units in a stage with all products on the same arrays."""
+
+    def of_unit(unit: Unit, values: Mapping[str, Collection[int]], outputs: Collection[str] | None) -> _Look:
+        others = {"valid": {1}, "ctrl.mult": {0}, "pair": {0}}
+        return {**others, **values, "ctrl.unit": {unit.value}}, ("done", *_SUMS, *(outputs or ()))
+
+    looks: list[_Look] = [({}, ("id_nn_act", "id_nn_wgt")), of_unit(Unit.CSR, {}, ("result",))]
+    for one in _alu(config).situations:
+        values = {"ctrl.alu" if name == "ctrl" else name: numbers for name, numbers in one.values.items()}
+        if one.outputs == ("result",):
+            looks.append(of_unit(Unit.ALU, values, one.outputs))
+        else:
+            # with a Mac&Load the sum is made while another unit makes the result
+            looks.append(({"valid": {1}, **values}, tuple(one.outputs or ())))
+    for one in _products(config).situations:
+        values = {_IN_STAGE.get(name, name): numbers for name, numbers in one.values.items() if name != "requantise"}
+        unit = Unit.MULT if one.values["dotp_form"] != {0} else Unit.DOTP
+        outputs = ["result" if name == "first" else name for name in one.outputs or ()]
+        if one.values["pair"] == {1}:
+            unit, outputs = Unit.ALU, ["second"]
+        looks.append(of_unit(unit, values, outputs))
+    for one in _div(config).situations[1:]:
+        values = {_DIVIDES_IN_STAGE.get(name, name): numbers for name, numbers in one.values.items()}
+        looks.append(of_unit(Unit.DIV, values, one.outputs))
+    return Occurring(
+        situations=[Situation(values={"valid": {0}}, outputs=()), *(Situation(values=v, outputs=o) for v, o in looks)],
+        held=[Held(words=("ctrl", "op_a", "op_b"), during="valid", until=("done", "advance"))],
+    )
+
+
 OCCURRING: Mapping[str, Callable[[CoreConfig], Occurring]] = {
     "alu": _alu,
     "mult": _mult,
@@ -222,5 +279,7 @@ OCCURRING: Mapping[str, Callable[[CoreConfig], Occurring]] = {
     "lsu": _lsu,
     "requantiser": _requantiser,
     "widener": _widener,
+    "nnrf": _nnrf,
+    "ex-stage": _ex_stage,
 }
 """Inputs that occur at a unit of a core, by the unit's name."""

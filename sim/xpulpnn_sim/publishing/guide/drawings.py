@@ -14,11 +14,11 @@ def pipeline() -> str:
         *(
             f'<rect x="{x}" y="34" width="{width}" height="282" rx="6" {STYLE["faint"]}/>'
             + text(x + width / 2, 26, name, extra='font-weight="600" font-size="13"')
-            for x, width, name in ((10, 170, "IF"), (200, 200, "ID"), (420, 250, "EX"), (690, 170, "WB"))
+            for x, width, name in ((4, 182, "IF"), (200, 200, "ID"), (420, 250, "EX"), (690, 170, "WB"))
         ),
-        box(25, 50, 140, 44, ["prefetch", "four words ahead"]),
-        box(25, 112, 140, 44, ["compressed_decoder", "16 to 32 bit"]),
-        box(25, 174, 140, 44, ["hwloops", "two nested loops"]),
+        box(18, 50, 154, 44, ["prefetch", "four words ahead"]),
+        box(18, 112, 154, 44, ["compressed_decoder", "16 to 32 bit"]),
+        box(18, 174, 154, 44, ["hwloops", "two nested loops"]),
         box(215, 50, 170, 44, ["decoder", "from the instruction table"]),
         box(215, 112, 170, 44, ["interlocks", "whoever needs a value waits"]),
         box(215, 174, 170, 44, ["regfile, forwarding", "31 x 32, 3 read, 2 write"]),
@@ -38,9 +38,9 @@ def pipeline() -> str:
         box(705, 50, 140, 44, ["wb_stage", "loaded data"]),
         box(215, 352, 75, 30, ["controller"]),
         box(300, 352, 85, 30, ["csr_file"]),
-        arrow((165, 134), (195, 134), (195, 72), (215, 72)),
+        arrow((172, 134), (193, 134), (193, 72), (215, 72)),
         arrow((95, 94), (95, 112)),
-        arrow((165, 196), (174, 196), (174, 72), (165, 72)),
+        arrow((172, 196), (179, 196), (179, 72), (172, 72)),
         arrow((300, 94), (300, 112)),
         arrow((385, 196), (408, 196), (408, 72), (435, 72)),
         arrow((408, 189), (435, 189)),
@@ -49,14 +49,14 @@ def pipeline() -> str:
         arrow((775, 94), (775, 110), (868, 110), (868, 334), (270, 334), (270, 218)),
         text(480, 329, "port A: loaded word", extra='font-size="10.5"'),
         arrow((545, 218), (545, 230), (330, 230), (330, 218)),
-        text(336, 244, "port B: results of EX", "start", 'font-size="10.5"'),
+        text(412, 244, "port B: results of EX", "end", 'font-size="10.5"'),
         arrow((868, 271), (655, 271)),
         text(760, 265, "or to the NN-RF", extra='font-size="10.5"'),
         arrow((640, 240), (640, 218)),
         # memories
         box(25, 352, 140, 30, ["instr (OBI)"]),
         box(550, 352, 105, 30, ["data (OBI)"]),
-        arrow((60, 352), (60, 250), (16, 250), (16, 72), (25, 72)),
+        arrow((60, 352), (60, 250), (11, 250), (11, 72), (18, 72)),
         arrow((602, 148), (602, 154), (664, 154), (664, 342), (602, 342), (602, 352)),
         arrow((655, 367), (880, 367), (880, 72), (845, 72)),
     ]

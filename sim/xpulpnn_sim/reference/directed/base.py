@@ -142,6 +142,9 @@ def _shifted(places: int) -> str:
     return f"p.ror a0, a0, a1; {products}; add a1, a1, a2"
 
 
+_PARTED = 100
+
+
 def _divided(name: str) -> str:
     return "; ".join(f"{name} a3, {dividend}, {divisor}" for dividend in ("s4", "a2") for divisor in ("a1", "s3"))
 
@@ -251,6 +254,16 @@ _BASE = f"""
     li s6, -7; li s7, 2
     div s8, s6, s7 => s8 -3
     rem s9, s6, s7 => s9 -1
+== multiply and divide: one behind another, which a slow fetch parts by any number of cycles
+    li a0, 0x7b3a5c11; li a1, 0x6c0fd2e7; li s2, 0x2e1c56f5; li s3, 0x5ad390b3; li s4, {_PARTED}; li s5, 0; li s6, 0
+    # division is fast by long divisors
+    li s7, 0x80000000; li s8, 0x40000000
+    1: jal zero, 2f
+    2: mulh a2, a0, a1; mulh a3, s2, s3; add s5, s5, a3
+    jal zero, 3f
+    3: {"div a2, s8, s8; div a3, s7, s8; " * 3}add s6, s6, a3
+    addi s4, s4, -1; bne s4, zero, 1b
+    => s5 {_PARTED * (0x2E1C56F5 * 0x5AD390B3 >> 32)}, s6 {_PARTED * -2}
 == compressed: arithmetic, stack, 32-bit instructions off a word boundary, HINTs
     # the HINTs are c.nop with an immediate and c.li x0
     c.li a0, -3; c.slli a0, 4; c.lui a1, 31

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn.isa.machine import REGISTERS, WORD_MASK
 from xpulpnn.isa.table import INSNS, Decoder
 from xpulpnn_sim.reference.bare.layout import FAILING, WINDOW
 from xpulpnn_sim.reference.directed.case import programs, words_at
 from xpulpnn_sim.reference.directed.mac_load import FILL, ROWS, WORDS, dot, sup
+from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _ENTRIES = (0, 1, 2, 3, 4, 5, 8, 9)
 _BEGIN = FAILING[0] + FAILING[1]  # behind the words that fail
@@ -23,6 +24,16 @@ def _both(weight: int, pair: int, suffix_of: tuple[int, bool, bool] = (8, True, 
     first, second = (dot(_NN[2 + weight], _NN[8 * pair + number], *suffix_of) for number in range(2))
     return first, second
 
+
+_PAIRS = [(ABI_NAMES[number], ABI_NAMES[number + 1]) for number in range(8, REGISTERS, 2) if number != 26]
+_JUMPS = "\n".join(
+    f"""la {first}, 2f; la {second}, 3f; addi {first}, {first}, -4; addi {second}, {second}, -8
+    pv.mlsduosup.b {first}, 0, 1; jalr ra, 0({first}); addi t0, t0, 1
+    2: pv.mlsduosup.b {first}, 0, 1; jalr ra, 0({second}); addi t0, t0, 1
+    3: addi zero, zero, 0"""
+    for first, second in _PAIRS
+)
+"""Jumps to either sum of pairs of registers, where the products are 4; an old sum leads to the instruction before."""
 
 _NARROW = {"h": "b0 b1 n0 n1 n2 n3", "b": "n0 n1 c0 c1 c2 c3", "n": "c0 c1"}
 """Slices of a word of narrower weights, by the format of the activations."""
@@ -226,14 +237,16 @@ PROGRAMS = programs(f"""
     pv.mlduosup.b a0, 0, 0; lw a1, 0(tp) => a1! {WORDS[0]}
     mulh a0, a1, a1; pv.mlduosup.b a0, 0, 0; divu a0, a6, a6 => a0! 1, a1! {_SECOND}
     pv.mlduosup.b a0, 0, 0; p.lw a1, 4(t1!); mv a0, a0 => a0! {_FIRST}, a1! {WORDS[9]}
-    # a pointer that is a second sum, addresses of jumps that are sums: the products are 4
+    # a pointer that is a second sum: the products are 4
     li t2, 1; sw t2, 64(tp); li t2, 4; sw t2, 68(tp); addi t1, tp, 64; pv.mlsduosup.b zero, (t1!), 0, 0, 2
     pv.mlsduosup.b zero, (t1!), 0, 0, 8; addi t1, tp, 68; pv.mlsduosup.b zero, (t1!), 0, 0, 9
     li s2, 0; addi s3, tp, -4; pv.mlsduosup.b s2, 0, 1; lw s4, 4(s3) => s4 {WORDS[1]}
-    la s6, 2f; la s7, 3f; addi s6, s6, -4; addi s7, s7, -8; li s8, 0
-    pv.mlsduosup.b s6, 0, 1; jalr ra, 0(s6); addi s8, s8, 1
-    2: pv.mlsduosup.b s6, 0, 1; jalr ra, 0(s7); addi s8, s8, 2
-    3: addi s8, s8, 4 => s8 4
+== Mac&Load of two products: jumps to either sum, in every pair of registers [mac_load_pair]
+    li t2, 1; sw t2, 64(tp); li t2, 4; sw t2, 68(tp); addi t1, tp, 64; pv.mlsduosup.b zero, (t1!), 0, 0, 2
+    pv.mlsduosup.b zero, (t1!), 0, 0, 8; addi t1, tp, 68; pv.mlsduosup.b zero, (t1!), 0, 0, 9
+    li t0, 0
+    {_JUMPS}
+    addi t0, t0, 4 => t0 4
 == Mac&Load of two products: the other Mac&Loads around it [mac_load_pair]
     {_FILL}
     pv.mlduosup.b a0, (t1!), 0, 0, 1; li a2, 0; pv.mlsdotsup.b a2, (t1!), 1 => a2 {sup(WORDS[2], WORDS[8])}

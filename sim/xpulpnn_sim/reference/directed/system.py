@@ -113,6 +113,14 @@ _COUNTERS = f"""
     xor a3, a3, a1; or a6, a6, a3
     xor a4, a4, a0; or a6, a6, a4 => a6 0
     add a0, a0, a0; bne a0, zero, 1b
+== counters: an upper half written while the lower one is about to carry
+    li a1, -1; csrrw zero, minstret, a1; csrrwi zero, minstreth, 7
+    {_NOPS * 4}
+    csrrs a4, minstreth, zero => a4 8
+    csrrwi zero, mcountinhibit, 1; csrrw zero, mcycle, a1; csrrwi zero, mcycleh, 7
+    csrrwi zero, mcountinhibit, 0
+    {_NOPS * 4}
+    csrrs a5, mcycleh, zero => a5 8
 == counters: instructions behind an access that fails are not counted
     # the handler reads what has been counted, and all reads are compared with the simulator's
     li a0, 0x{FAILING[0]:x}; li s2, 0x{FAILING[0] - 64:x}; li a1, -9; li a5, 0

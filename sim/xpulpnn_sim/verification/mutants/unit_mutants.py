@@ -64,8 +64,16 @@ _OF_UNITS: Mapping[str, Mapping[tuple[str, int], Sequence[str]]] = {
 """The same for benches of units whose ports have names of their own, with the value that says so."""
 
 
-_ALLOWED: Mapping[str, Sequence[Mapping[str, set[int]]]] = {"prefetch": ({"take": {0}}, {"valid": {1}})}
+_ALLOWED: Mapping[str, Sequence[Mapping[str, set[int]]]] = {
+    "prefetch": ({"take": {0}}, {"valid": {1}}),
+    "quantiser": ({"granted": {0}}, {"request": {1}}),
+}
 """Values of ports by benches of units, of which some are there in every cycle."""
+
+_HELD: Mapping[str, Held] = {
+    "quantiser": Held(words=("crumbs", "pixels", "middle"), during="start", until=("done",)),
+}
+"""Operands of units whose ports have names of their own."""
 
 _ALONE = ("core_demux", "funnelled")  # benches of units whose initiators have one request outstanding at most
 
@@ -85,6 +93,7 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str])
         for gnt in [(f"{bundle}gnt",)]
         if name.endswith("__req") and gnt[0] in outputs
     ]
+    held += [_HELD[bench]] if bench in _HELD else []
     alone = list(_ports(inputs, outputs)) if bench in _ALONE else []
     allowed = _ALLOWED.get(bench, [{}])
     looks = [({}, always), *pairs] if pairs or bench in _ALLOWED else []
@@ -128,14 +137,24 @@ _FULL = preset("xpulpnn-full")
 _EVERYTHING = replace(_FULL, mac_load_pair=True, mixed_weights=True, requantise=True)
 """Whose control words occur; a core with less has some of them."""
 
+_EXACT = replace(_EVERYTHING, requantise_exact=True)
+_ARRAYS = replace(_EXACT, multiplier="dot-product")
+
 _OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
     "alu": ("alu", _FULL),
     "mult": ("mult", _EVERYTHING),
     "mult-inferred": ("mult", _EVERYTHING),
+    "mult-wide": ("mult", _EXACT),
+    "mult-wide-inferred": ("mult", _EXACT),
+    "mult-dot-product": ("mult", _ARRAYS),
     "div": ("div", _FULL),
     "lsu": ("lsu", _FULL),
     "requantiser": ("requantiser", _EVERYTHING),
+    "requantiser-exact": ("requantiser", _EXACT),
     "widener": ("widener", _EVERYTHING),
+    "nnrf-6": ("nnrf", preset("xpulpnn")),
+    "nnrf-pairs": ("nnrf", _ARRAYS),
+    "ex-stage": ("ex-stage", replace(_FULL, mac_load_pair=True, multiplier="dot-product")),
     **{
         f"dotp-{structure}": ("dotp", _EVERYTHING)
         for structure in ("shared", "shared-inferred", "register", "and", "and-inferred", "none-inferred")
