@@ -84,7 +84,15 @@ BAD_INPUT = {
     "no package": (["generate", "axi-dma", "--package"], "TOP must be one of core, core-debug, "),
     "a period": (["generate", "nnrf", "--package", "--clock=nan"], "--clock. It must be positive."),
     "ports of a package": (["generate", "nnrf", "--package", "--separator=_"], "--separator must be __ with --package"),
-    "no such file": (["verify", "vectors", "--engine", "golden", "absent.jsonl"], "absent.jsonl"),
+    "no such file": (
+        ["verify", "vectors", "--engine", "golden", "absent.jsonl"],
+        "absent.jsonl must be an existing file, and there is none of this name",
+    ),
+    "a core to debug without debug mode": (
+        ["generate", "core-debug", "--set", "debug=false"],
+        "debug must be true for core-debug, not false; the core without it is core",
+    ),
+    "a batch of nothing": (["debug", "a.elf", "--batch"], "--batch must come with --ex COMMAND, "),
 }
 
 
@@ -189,6 +197,11 @@ def test_empty_vector_file_is_one_line_and_code_2(suffix, content, tmp_path, ref
 )
 def test_unwritable_folders_are_found_before_any_work(arguments, refused):
     assert "must be in a writable folder, not /proc/none" in refused(*arguments)
+
+
+@pytest.mark.unit
+def test_nothing_is_suggested_for_a_number(refused):
+    assert "Did you mean" not in refused("net", "run", "n.json", "--cores", "99")
 
 
 @pytest.mark.unit

@@ -212,7 +212,7 @@ BAD_INPUT = {
     "no images": ("{} --images .", "images must be a folder of PNG files, not ."),
     "size": ("reference {} --images ../small.npz", "image must have the shape (4, 4, 3), not (4, 3)"),
     "label": ("run {} --images ../wrong.npz", "labels of images must be 0..1, not 2, in "),
-    "no model": ("import none.onnx -o net.json", "model must be a file that can be read, not none.onnx: "),
+    "no model": ("import none.onnx -o net.json", "none.onnx must be an existing file, and there is none"),
     "mean": ("import m.onnx -o n.json --mean 0.5;1", "--mean must be "),
     "alone": ("import none.onnx -o n.json --quantise 4", "--quantise must "),
     "images alone": ("import none.tflite -o n.json --images ..", "--images must come with --quantise or --fast, not "),

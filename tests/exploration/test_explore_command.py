@@ -21,7 +21,7 @@ TOPS = '", "'.join(ALL_TOPS)
 BAD_INPUT = [
     ("--top soc", f'Invalid value "soc" for --top. Choose from: "{TOPS}".'),
     ("--flow builtin,xilinx", "flow must be a list out of asic,builtin,ecp5,ice40, not xilinx"),
-    ("--flow asic", "liberty must be given for the flow asic"),
+    ("--flow asic", "--liberty must be given for the flow asic"),
     ("--liberty absent.lib", "liberty must be a file, not absent.lib"),
     (f"--liberty '{__file__}'", f"liberty must be a Liberty file, not {__file__} (line 1: library (NAME) {{ expected)"),
     ("--jobs 0", 'Invalid value "0" for --jobs. It must be at least 1.'),
@@ -30,12 +30,12 @@ BAD_INPUT = [
     ("--kernel conv:3:nn_4x4", "bits of kernel must be one of 16, 8, 4, 2, not 3"),
     ("--kernel matmul:8:nn_4x4:8x8", "kernel matmul:8:nn_4x4:8x8: layer must be CxKxP, not 8x8"),
     ("--preset ri5cy --kernel matmul:8:nn_4x4", "kernel matmul:8:nn_4x4:64x288x64: variant must be one that the "),
-    ("--energy", "energy must come with a kernel whose energy it is"),
+    ("--energy", "--energy must come with a kernel, such as conv:8"),
     ("--top dma --flow ecp5", "flow must be asic or builtin for dma, not ecp5"),
     ("--top tcdm --kernel conv:8:nn_4x4", "kernel must be left out with tcdm, which runs no programs"),
     ("--top dma --set dma=false", "combination must be possible, not none of 1: dma must be true for dma, not false"),
     ("--paper --top dotp", "top must be left out or cluster with paper, not dotp"),
-    ("--paper --set rvfi=true", "settings must be left out with paper"),
+    ("--paper --set rvfi=true", "--set must be left out with paper"),
     ("--no-energy", "--no-energy must be left out without paper"),
 ]
 

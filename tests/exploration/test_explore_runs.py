@@ -51,7 +51,7 @@ def test_interrupted_run_reports_and_goes_on(tmp_path):
     second = start(tmp_path)
     _, error = second.communicate(timeout=PATIENCE_S)
     assert second.returncode == 2
-    assert error.startswith("error: output must be a folder that no other run uses, not out (process ")
+    assert error.startswith("error: --output must be a folder that no other run uses, not out (process ")
     assert error.count("\n") == 1
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=PATIENCE_S)
@@ -80,6 +80,13 @@ def run(*words, output="out"):
     return cli.main(
         ["explore", "--top", "dotp", "--preset", "xpulpnn", "-o", output, "--no-report", "--jobs", "1", *words]
     )
+
+
+@pytest.mark.flow
+def test_a_file_in_place_of_the_folder(fake_flows, capsys, tmp_path):
+    (tmp_path / "out").touch()
+    assert run(output="out") == 2
+    assert capsys.readouterr().err == "error: --output must be a folder, not the file out\n"
 
 
 @pytest.mark.flow

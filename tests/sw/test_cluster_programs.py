@@ -109,7 +109,7 @@ def test_one_core_runs_the_same_source(tmp_path: Path):
     path = tmp_path / "one.elf"
     toolchain.build([SOURCES / "cluster_layer.c"], path, options=Options(include=(tmp_path,)))
     assert run(path, preset("xpulpnn2")).end.ok
-    with pytest.raises(InputError, match=r"must be compiled for a cluster to run on 2 cores"):
+    with pytest.raises(InputError, match="to run on 2 cores, not for one core: xpulpnn cc --cluster --cores 2 does"):
         simulate(path, 2)
 
 

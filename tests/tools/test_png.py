@@ -31,7 +31,7 @@ def test_colours(tmp_path, samples):
 
 PIXELS = np.zeros((4, 4, 3), np.uint8)
 BAD = {
-    "missing": (None, "image must be a file that can be read, not {}: No such file or directory"),
+    "missing": (None, "{} must be an existing file, and there is none of this name"),
     "text": (b"nothing", "image must be a whole PNG file, not {}"),
     "cut": (png(PIXELS)[:45], "image must be a whole PNG file, not {}"),
     "empty": (b"\x89PNG\r\n\x1a\n", "image must be a whole PNG file, not {}"),

@@ -72,6 +72,8 @@ class Configuration(Settings):
         if top in DEBUG_NAMES:
             return apply_settings(DebugConfig(), self.assignments)
         if top not in CLUSTER_NAMES:
+            if top == CORE_DEBUG and "debug=false" in self.settings:
+                raise ConfigError(f"debug must be true for {top}, not false; the core without it is core")
             return replace(self.core, debug=True) if top == CORE_DEBUG else self.core
         if self.preset not in CLUSTER_PRESETS and self.preset not in PRESETS:
             known = ", ".join((*CLUSTER_PRESETS, *PRESETS))

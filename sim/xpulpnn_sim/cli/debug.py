@@ -42,6 +42,8 @@ class DebugOptions(ProgramOptions, ClusterOptions):
 @command
 def debug_command(options: DebugOptions) -> int:
     """Let gdb debug the program, which waits before its first instruction."""
+    if options.batch and not options.execute:
+        raise InputError("--batch must come with --ex COMMAND, what gdb is to do, not alone")
     options = with_named_core(options)
     config = debugged(options.simulated_target)
     executable = load_program(options, config)
@@ -110,6 +112,4 @@ def _gdb(gdb: str, port: int, options: DebugOptions) -> int:
         first = ["set pagination off", "set confirm off", *first]
     words = [word for text in (*first, *options.execute) for word in ("-ex", text)]
     line = [gdb, "-q", *(["-batch"] if options.batch else []), *words, str(Path(options.program))]
-    if options.batch and not options.execute:
-        raise InputError("--batch must come with commands for gdb, not alone")
     return subprocess.run(line, check=False).returncode

@@ -1,6 +1,7 @@
 """``xpulpnn explore``: area, timing, energy and cycles of configurations, side by side."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -119,8 +120,13 @@ class ExploreArguments(Jobs, Dask, Timeout, Fresh, YosysChoice, Json):
     """Write no HTML report."""
 
 
+_NAMES = "|".join(one.name for one in fields(ExploreOptions))
+# fields at the beginning of a rule, and those that are no words
+_FIELD = re.compile(rf"^({_NAMES})(?= must)|\b(max_points|no_energy|search_seed|yes)\b")
+
+
 def _option(found: re.Match[str]) -> str:
-    return f"--{found[0].replace('_', '-')}"
+    return f"--{found[0].replace('settings', 'set').replace('_', '-')}"
 
 
 @command
@@ -141,7 +147,7 @@ def explore_command(typed: ExploreArguments) -> int:
             )
         except InputError as error:
             # below they are fields
-            raise InputError(re.sub(r"\b(max_points|no_energy|search_seed|yes)\b", _option, str(error))) from None
+            raise InputError(_FIELD.sub(_option, str(error))) from None
     write_json(options.json, finished.record())
     tell(*finished.shown())
     files = [*FILES[:2], f"{POINTS}/", *([] if options.no_report else [REPORT])]

@@ -218,7 +218,7 @@ def with_suggestion(text: str) -> str:
     """An error that lists names, with the one that was probably meant."""
     found = _LISTED.search(text)
     known = re.split("[, ]+", found["known"]) if found else []
-    likely = get_close_matches(found["given"], known, 1) if found else []
+    likely = get_close_matches(found["given"], known, 1) if found and not found["given"].isdigit() else []
     return f"{text}. Did you mean {likely[0]}?" if likely else text
 
 

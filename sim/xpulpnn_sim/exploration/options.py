@@ -239,7 +239,7 @@ class ExploreOptions:
             (self.paper and swept, f"{swept} must be left out with paper"),
             (self.no_energy and not self.paper, "no_energy must be left out without paper"),
             (part and runs, f"{runs} must be left out with {self.component}, which runs no programs"),
-            (self.energy and not self.kernel, "energy must come with a kernel whose energy it is"),
+            (self.energy and not self.kernel, "energy must come with a kernel, such as conv:8"),
         ):
             if is_wrong:
                 raise InputError(rule)

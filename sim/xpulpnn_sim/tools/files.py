@@ -92,6 +92,8 @@ def require_folder(folder: Path, option: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
+    except FileExistsError:
+        raise InputError(f"{option} must be a folder, not the file {folder}") from None
     except OSError as error:
         raise InputError(f"{option} must be in a writable folder, not {folder} ({error.strerror})") from None
 

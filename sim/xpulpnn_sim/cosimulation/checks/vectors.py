@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, unreadable
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import (
     ADDRESS_SPACE,
@@ -127,6 +127,8 @@ class VectorReader:
                             vector.origin = str(path), number
                             yield vector
         except (OSError, EOFError, UnicodeDecodeError) as error:
+            if isinstance(error, FileNotFoundError | IsADirectoryError):
+                raise InputError(unreadable(path, error)) from None
             reason = getattr(error, "strerror", None) or str(error)
             raise InputError(f"vector file must be readable text or gzip, not {path} ({reason})") from None
         if empty:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, unreadable
 from xpulpnn_sw.layers.npz import npz_arrays
 
 _FORMS = (b"\x08\x00", b"\x08\x02", b"\x08\x06")  # bits of a sample and colours: grey, RGB, RGB with transparency
@@ -28,7 +28,7 @@ def read_png(path: Path) -> NDArray[np.uint8]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise InputError(f"image must be a file that can be read, not {path}: {error.strerror}") from None
+        raise InputError(unreadable(path, error)) from None
     try:
         with Image.open(BytesIO(content), formats=["PNG"]) as image:
             if content[_FORM_AT : _FORM_AT + 2] not in _FORMS:

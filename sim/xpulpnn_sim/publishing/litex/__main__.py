@@ -2,6 +2,7 @@
 
 import runpy
 import sys
+from argparse import ArgumentParser
 
 from litex.soc.cores import cpu
 
@@ -9,4 +10,13 @@ from xpulpnn_sim.publishing.litex.cpu.core import CPUS
 
 cpu.CPUS.update(CPUS)
 sys.argv = sys.argv[1:]
+known = ArgumentParser(add_help=False, allow_abbrev=False)
+known.add_argument("--cpu-type")
+known.add_argument("--cpu-variant")
+asked, _ = known.parse_known_args()
+if asked.cpu_type in CPUS and asked.cpu_variant not in (None, *CPUS[asked.cpu_type].variants):
+    # LiteX says so below a page of its log
+    variants = ", ".join(CPUS[asked.cpu_type].variants)
+    print(f"error: --cpu-variant must be one of {variants}, not {asked.cpu_variant}", file=sys.stderr)
+    sys.exit(2)
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -353,7 +353,10 @@ def require_fitting(executable: Executable, config: CoreConfig | ClusterConfig, 
     if needed is None:
         symbols = executable.symbols
         if config.cores > 1 and _SINGLE_CORE_STACK in symbols and _CLUSTER_STACKS not in symbols:
-            raise InputError(f"{path} must be compiled for a cluster to run on {config.cores} cores, not for one core")
+            raise InputError(
+                f"{path} must be compiled for a cluster to run on {config.cores} cores, not for one core: "
+                f"xpulpnn cc --cluster --cores {config.cores} does"
+            )
     else:
         for name, own, least in (
             ("cores", config.cores, needed.cores),

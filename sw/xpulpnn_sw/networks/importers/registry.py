@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from numpy.typing import NDArray
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, unreadable
 from xpulpnn_sw.networks.importers.levels import ELEMENT_WIDTHS
 from xpulpnn_sw.networks.network import Described
 
@@ -193,7 +193,7 @@ def packages_for(path: Path) -> Generator[ModelReader]:
         with path.open("rb") as file:
             beginning = file.read(_MAGIC_BYTES)
     except OSError as error:
-        raise InputError(f"model must be a file that can be read, not {path}: {error.strerror}") from None
+        raise InputError(unreadable(path, error)) from None
     found = [reader for reader in READERS if reader.magic and beginning[4:] == reader.magic]
     found += [reader for reader in READERS if path.suffix.lower() == reader.suffix]
     if not found:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, unreadable
 
 _IDENTIFIER = b"TFL3"
 _DTYPES = {"INT8": "<i1", "INT32": "<i4", "UINT8": "<u1", "INT16": "<i2", "INT64": "<i8", "FLOAT32": "<f4"}
@@ -75,7 +75,7 @@ def read_graph(path: Path) -> TfliteModel:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise InputError(f"model must be a file that can be read, not {path}: {error.strerror}") from None
+        raise InputError(unreadable(path, error)) from None
     if content[4:8] != _IDENTIFIER:
         raise InputError(f"model must be a TFLite file, not {path}")
     try:
