@@ -10,6 +10,7 @@ from xpulpnn.isa.debug import (
     COMMAND_WORD,
     DMI_ADDRESS_BITS,
     DTMCS_DMIRESET,
+    DTMCS_STAT_LSB,
     IDLE_CYCLES,
     IR_BITS,
     SBCS_ACCESS_LSB,
@@ -23,6 +24,12 @@ from xpulpnn.isa.debug import (
 
 _WORD = 2  # code of an access of 32 bits
 _OP, _ADDRESS = 2, 34  # bits of a scan below data and address
+_TO_DATA, _AFTER = ((1, 0), (0, 0), (0, 0)), ((1, 0), *[(0, 0)] * IDLE_CYCLES)
+"""Levels of TMS and TDI before and behind what is shifted."""
+
+
+def _shifted(value: int, bits: int):
+    return ((int(at == bits - 1), value >> at & 1) for at in range(bits))
 
 
 class Jtag:
@@ -78,8 +85,8 @@ class Jtag:
 
     def _scan(self, before, value: int, bits: int) -> int:
         self._clock((tms, 0) for tms in before)
-        read = self._clock(((int(at == bits - 1), value >> at & 1) for at in range(bits)), reads=True)
-        self._clock([(1, 0), *[(0, 0)] * (1 + IDLE_CYCLES)])
+        read = self._clock(_shifted(value, bits), reads=True)
+        self._clock(_AFTER)
         return read
 
     def scan(self, register: TapRegister, value: int, bits: int) -> int:
@@ -87,7 +94,7 @@ class Jtag:
         if register != self._instruction:
             self._scan((1, 1, 0, 0), register, IR_BITS)
             self._instruction = register
-        return self._scan((1, 0, 0), value, bits)
+        return self._scan([tms for tms, _ in _TO_DATA], value, bits)
 
     def _dmi(self, address: int, data: int, op: DmiOp) -> int:
         bits = _ADDRESS + DMI_ADDRESS_BITS
@@ -106,6 +113,13 @@ class Jtag:
     def write(self, register: int, value: int) -> None:
         """Write a register of the module."""
         self._dmi(register, value, DmiOp.WRITE)
+
+    def write_all(self, register: int, values) -> bool:
+        """Write a register again and again without a look at the answers; whether all came in time."""
+        words = (DmiOp.WRITE | value << _OP | register << _ADDRESS for value in values)
+        scans = ([*_TO_DATA, *_shifted(word, _ADDRESS + DMI_ADDRESS_BITS), *_AFTER] for word in words)
+        self._clock(level for levels in scans for level in levels)
+        return not self.scan(TapRegister.DTMCS, 0, 32) >> DTMCS_STAT_LSB & 3
 
     def control(self, bits: int, hart: int | None = None, harts: int = 0) -> None:
         """Write dmcontrol for one hart, or for all of a mask."""

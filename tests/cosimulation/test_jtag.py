@@ -110,6 +110,9 @@ def test_cores_at_barriers_halt_together_and_go_on(preset, cores, tmp_path):
             spreads += [max(cycles) - min(cycles)] * together
             jtag.control(Control.RESUMEREQ, harts=everybody)
             jtag.wait(Status.RESUMEACK)
+        # scans take few cycles of the simulation, but enough for an access
+        assert jtag.write_all(DmReg.DATA0, range(100))
+        assert jtag.read(DmReg.DATA0) == 99
         jtag.store(symbols["enough"], 1)
         jtag.close()
         assert run.wait(60) == 0, run.stdout.read()

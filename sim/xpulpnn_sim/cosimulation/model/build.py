@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.user_cache import alone, cache_directory, counts
-from xpulpnn_sim.cosimulation.model.schema import KINDS, RETIRE, PortKind, cpp_header
+from xpulpnn_sim.cosimulation.model.schema import JTAG, KINDS, RETIRE, PortKind, cpp_header
 from xpulpnn_sim.reference.programs.trace import WORD_FIELDS
 from xpulpnn_sim.tools.yosys import require_verilator
 
@@ -98,8 +98,11 @@ class Rig:
         widths = {port["name"]: port["width"] for port in self.manifest["ports"]}
         top = self.manifest["top"]
         seen, driven = self._fields("seen"), self._fields("driven")
+        at_once = {name for adapter in self._of(JTAG) for name in adapter.ports.values()}
         inputs = {
-            name: f"driven[{32 * at} +: {widths[name]}]" for at, names in enumerate(driven) for name in names.split()
+            name: f"{'coming' if name in at_once else 'driven'}[{32 * at} +: {widths[name]}]"
+            for at, names in enumerate(driven)
+            for name in names.split()
         }
         pins, wires = [], []
         for port in self.manifest["ports"]:

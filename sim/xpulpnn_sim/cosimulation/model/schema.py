@@ -271,7 +271,7 @@ LINES = PortKind("lines", ("dma", "dma_interrupt", "timer", "timer_armed"), ())
 """Sources of event lines inside a cluster: of the DMA engine a bit for each core, of the timers one for each."""
 
 JTAG = PortKind("jtag", ("tdo", "debug_req"), ("tck", "tms", "tdi", "trst"))
-"""A test access port, and whether what is behind it wants harts to halt."""
+"""A test access port, and whether what is behind it wants harts to halt. Its inputs may change between clock edges."""
 
 KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK, DMA, REFILL, LINES, JTAG)  # in the order in which they travel
 

@@ -104,6 +104,13 @@ class Driver {
         drive();
     }
 
+    // Makes a command of the debugger between two clock edges, if one is there that needs no cycle.
+    bool scan(const Observed& seen) {
+        if (!settings.jtag || !debugger_.prompt()) return false;
+        status.events |= debugger_.edge(seen.jtag[0], driven.jtag[0], false);
+        return true;
+    }
+
     // The first instruction of an interrupt handler comes with the lines that the interrupt was chosen from. No core
     // halts: the field says why nothing has retired since the instruction before.
     void record(uint32_t hart, const void* fields) {

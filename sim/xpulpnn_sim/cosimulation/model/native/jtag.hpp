@@ -18,6 +18,9 @@ class RemoteBitbang {
     RemoteBitbang(const RemoteBitbang&) = delete;
     ~RemoteBitbang() { close_client(); }
 
+    // Whether the next command is there and needs no clock cycle of its own: only in Run-Test/Idle accesses are made.
+    bool prompt() const { return next_ != filled_ && state_ != IDLE; }
+
     // A clock cycle: makes one command of the debugger, and reads of TDO before it. With `quiet` nothing changes until it
     // says something, so that the caller may rest. Returns events.
     uint32_t edge(const JtagOut& seen, JtagIn& driven, bool quiet) {
@@ -31,12 +34,14 @@ class RemoteBitbang {
         if (next_ == filled_) return events;
         const char command = received_[next_++];
         if (command >= '0' && command <= '7') {
-            const uint32_t levels = command - '0';
+            const uint32_t levels = command - '0', rises = levels >> 2 & ~driven.tck;
+            if (rises & ~driven.trst) state_ = NEXT[state_][levels >> 1 & 1];
             driven.tck = levels >> 2 & 1;
             driven.tms = levels >> 1 & 1;
             driven.tdi = levels & 1;
         } else if (command >= 'r' && command <= 'u') {
             driven.trst = (command - 'r') >> 1 & 1;
+            if (driven.trst) state_ = 0;
         } else if (command == 'Q') {
             events |= leave();
         }
@@ -44,9 +49,14 @@ class RemoteBitbang {
     }
 
   private:
+    // States of the port's controller: Test-Logic-Reset, Run-Test/Idle, from 2 and 9 on select, capture, shift, exit1,
+    // pause, exit2 and update of data and instruction. The next one for each level of TMS.
+    static constexpr uint8_t IDLE = 1, NEXT[16][2] = {{1, 0},   {1, 2},   {3, 9},   {4, 5},   {4, 5},   {6, 8},
+                                                      {6, 7},   {4, 8},   {1, 2},   {10, 0},  {11, 12}, {11, 12},
+                                                      {13, 15}, {13, 14}, {11, 15}, {1, 2}};
     static constexpr uint32_t OFTEN = 16, SELDOM = 1024;  // cycles between two looks at the socket
     static constexpr uint32_t ACTIVE = 100'000;            // cycles after a command for which that is often
-    static constexpr uint32_t PATIENCE = 4096;             // cycles after a command until which it may have an effect
+    static constexpr uint32_t PATIENCE = 512;              // cycles after a command until which it may have an effect
     static constexpr int REST_MS = 20;
 
     uint32_t receive(bool quiet) {
@@ -93,6 +103,7 @@ class RemoteBitbang {
     std::array<char, 1 << 12> answers_;
     uint32_t next_ = 0, filled_ = 0, answered_ = 0;
     uint64_t idle_ = 0;
+    uint8_t state_ = 0;
 };
 
 }  // namespace harness

@@ -68,6 +68,19 @@ struct Model {
         }
         driver.edge(seen);
         edge();
+        if (JTAG_PORTS) scan();
+    }
+
+    // Scans of the test access port take few clock cycles, to save time; waveforms show each edge. Between two accesses
+    // there must be clock cycles enough for a handshake that goes back to its beginning.
+    void scan() {
+        Observed seen;
+        for (int count = 0; count < SCANNED; ++count) {
+            std::memcpy(&seen, top->observed.data(), sizeof seen);
+            if (!driver.scan(seen)) break;
+            std::memcpy(top->coming.data(), &driver.driven, sizeof driver.driven);
+            top->eval();
+        }
     }
 
     // The clock edge, which brings the inputs that the driver has chosen.
@@ -101,7 +114,7 @@ struct Model {
 #endif
     }
 
-    static constexpr int RESET_CYCLES = 3;
+    static constexpr int RESET_CYCLES = 3, SCANNED = VM_TRACE ? 0 : 12;
     Driver driver;
     std::unique_ptr<VerilatedContext> context;
     std::unique_ptr<Vtestbench> top;
