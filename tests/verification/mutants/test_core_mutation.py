@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.programs import read_results
 
@@ -14,6 +15,7 @@ from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.proofs.units.mutant_proof import DIFFERENT, EQUIVALENT, Judge
 from xpulpnn_sim.proofs.units.mutated_gates import read_mutated
 from xpulpnn_sim.reference.programs.exits import Exit, Reason
+from xpulpnn_sim.reference.programs.trace import RETIREMENT
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.yosys import find_yosys
@@ -23,6 +25,7 @@ from xpulpnn_sim.verification.mutants.judgement import MutationSettings
 from xpulpnn_sim.verification.mutants.programs import CHECK, TIME, CoreModel, Found, cost_programs
 from xpulpnn_sim.verification.random.trials import Plan
 
+MRET = 0x3020_0073
 SMALL = ("xpulpv2=false", "multiplier=inferred", "shifter=inferred")
 """Settings of a core that is compiled in less time than others."""
 
@@ -141,6 +144,20 @@ def test_a_core_that_stands_still_fails_a_check(monkeypatch: pytest.MonkeyPatch,
     result = SimpleNamespace(exit=Exit(reason, 0, 0, None, "why"))
     monkeypatch.setattr(programs, "cost_run", lambda *_: (result, None, 0))
     assert cost_programs(CoreModel(PRESETS["ri5cy"], Path())) == Found(how, "cycle costs", "why")
+
+
+@pytest.mark.unit
+def test_a_program_goes_on_outside_of_handlers() -> None:
+    # pc 0 and 4 are the program, 8 and 12 the handler; the second block begins in it
+    steps = [(0, 0, 0x13), (4, 0, 0x13), (8, 1, 0x13), (12, 0, MRET), (4, 0, 0x13), (8, 1, 0x13)]
+    steps += [(12, 0, MRET), (8, 1, 0x13), (12, 0, MRET)]
+    records = np.zeros(len(steps), RETIREMENT)
+    records["intr"], records["insn"] = ([step[place] for step in steps] for place in (1, 2))
+    records["cycle"] = range(10, 10 * len(steps) + 10, 10)
+    advance = programs.Advance()
+    for begin, end, last in ((0, 3, 20), (3, 6, 50), (6, 9, 50)):
+        advance(SimpleNamespace(records=lambda at=slice(begin, end): records[at]))
+        assert advance.last == last
 
 
 @pytest.mark.cosim

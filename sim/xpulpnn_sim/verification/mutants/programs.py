@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
+from xpulpnn.isa.table import find
 from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings
-from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.model.machine import WATCHDOG_CYCLES, Machine
 from xpulpnn_sim.cosimulation.model.model import Block
 from xpulpnn_sim.cosimulation.model.schema import GRANT
 from xpulpnn_sim.cosimulation.model.session import RunResult
@@ -46,6 +47,31 @@ class _Keeper(Checker):
 
     def __call__(self, block: Block) -> Findings:
         self.blocks.append((block.records().copy(), block.lines().copy(), block.grants.copy()))
+        return Findings()
+
+
+_MRET = find("mret", "").match
+
+
+class Advance(Checker):
+    """Notes the last cycle in which an instruction retired outside of interrupt handlers."""
+
+    def __init__(self) -> None:
+        self.last, self._inside = 0, 0
+
+    def __call__(self, block: Block) -> Findings:
+        """Look at the next retirements."""
+        records = block.records()
+        if len(records):
+            # what the last change before each instruction made of it
+            change = np.full(len(records), -1)
+            change[0] = self._inside
+            change[1:][records["insn"][:-1] == _MRET] = 0
+            change[records["intr"] != 0] = 1
+            inside = change[np.maximum.accumulate(np.where(change >= 0, np.arange(len(records)), 0))]
+            outside = records["cycle"][inside == 0]
+            self.last = int(outside[-1]) if len(outside) else self.last
+            self._inside = 0 if records["insn"][-1] == _MRET else int(inside[-1])
         return Findings()
 
 
@@ -144,11 +170,16 @@ class ProgramJudge:
 
     def _checked(self, machine: Machine) -> Found:
         """Run the program with the checks that ``verify``, or the tests of directed programs, make."""
-        check, (config, library) = self._case is not None, self._core
-        result = run_program(self._executable, config, machine, lockstep=True, check=check, library=library)
+        check, (config, library), advance = self._case is not None, self._core, Advance()
+        result = run_program(
+            self._executable, config, machine, lockstep=True, check=check, library=library, also=[advance]
+        )
         if result.mismatches:
             lines = [line.strip() for line in (result.difference or result.exit.text).splitlines()]
             return Found(CHECK, self._name, ": ".join(lines[:3]))
+        if result.exit.reason is Reason.MAX_CYCLES and result.cycles - advance.last > WATCHDOG_CYCLES:
+            text = f"the program has not gone on outside of its interrupt handlers for {WATCHDOG_CYCLES} cycles"
+            return Found(CHECK, self._name, text)
         problems = self._case.problems(result.read) if self._case and result.exit.ok else []
         return Found(CHECK, self._name, problems[0]) if problems else _found_at(result, self._name)
 
