@@ -54,7 +54,7 @@ class MutationOptions(Fresh, Jobs, YosysChoice, Json):
     """Choice of the mutants."""
     limit: Annotated[int, at_least(1, "S")] = 60
     """Seconds of computing for each test on a mutant."""
-    proof: Annotated[int, at_least(0, "S")] = 20
+    proof: Annotated[int, at_least(0, "S")] = 60
     """Seconds to prove a mutant equivalent that nothing finds, 0 for no proofs."""
     output: Annotated[NewFolder, Parameter(alias="-o")] = Path("build", "mutate")
     """Folder for models and verdicts."""

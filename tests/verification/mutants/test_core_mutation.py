@@ -147,6 +147,23 @@ def test_a_core_that_stands_still_fails_a_check(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.unit
+def test_buses_look_at_what_goes_with_a_request() -> None:
+    found = core_mutants.running(PRESETS["ri5cy"])
+    seen = [
+        ({name: values for name, values in one.values.items() if name != "rst"}, one.outputs)
+        for one in found.situations
+    ]
+    assert seen[1:] == [
+        ({"instr__req": {1}}, ("instr__addr",)),
+        ({"data__req": {1}}, ("data__addr", "data__we", "data__be")),
+        ({"data__req": {1}, "data__we": {1}}, ("data__wdata",)),
+    ]
+    assert {"instr__req", "data__req"} < set(seen[0][1] or ())
+    assert all(one.values["rst"] == {0} for one in found.situations)
+    assert [port.answer for port in found.answered] == ["instr__rvalid", "data__rvalid"]
+
+
+@pytest.mark.unit
 def test_a_program_goes_on_outside_of_handlers() -> None:
     # pc 0 and 4 are the program, 8 and 12 the handler; the second block begins in it
     steps = [(0, 0, 0x13), (4, 0, 0x13), (8, 1, 0x13), (12, 0, MRET), (4, 0, 0x13), (8, 1, 0x13)]

@@ -21,6 +21,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from amaranth.lib import wiring
+
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.core import Core
 from xpulpnn.errors import ToolError
@@ -29,11 +31,9 @@ from xpulpnn_sim.cosimulation.model.libraries import cached_emission, core_rig
 from xpulpnn_sim.proofs.units.mutant_proof import (
     EVERYWHERE,
     OUTPUTS,
-    GatePort,
     Judge,
     MutantComparison,
     Occurring,
-    Situation,
 )
 from xpulpnn_sim.proofs.units.mutated_gates import MutatedGates, read_mutated
 from xpulpnn_sim.proofs.units.situations import OCCURRING
@@ -70,6 +70,7 @@ from xpulpnn_sim.verification.mutants.programs import (
     directed_programs,
     random_programs,
 )
+from xpulpnn_sim.verification.mutants.unit_mutants import handshakes_of
 from xpulpnn_sim.verification.random.trials import Plan
 
 _DOCUMENTATION = re.compile(r" -(?:src|wire|wirebit) \S+")
@@ -229,11 +230,15 @@ _UNITS = {
 }
 """Units, by their instances, of which it is known what occurs at their ports."""
 
-_RUNNING = Occurring(
-    situations=[Situation(values={"rst": {0}})],
-    answered=[GatePort(f"{port}__req", f"{port}__gnt", f"{port}__rvalid") for port in ("instr", "data")],
-)
-"""Surroundings of a core that runs: reset is over, and buses answer what they have granted."""
+
+def running(config: CoreConfig) -> Occurring:
+    """Surroundings of a core that runs: reset is over, buses answer what they have granted, and look at what goes with
+    a request only while there is one."""
+    core = Core(config)
+    ports = [("__".join(map(str, path)), member.flow) for path, member, _ in core.signature.flatten(core)]
+    inputs, outputs = ([name for name, flow in ports if flow is wanted] for wanted in (wiring.In, wiring.Out))
+    found = handshakes_of(TOP, inputs, outputs)
+    return replace(found, situations=[replace(one, values={**one.values, "rst": {0}}) for one in found.situations])
 
 
 class CoreProver:
@@ -260,7 +265,7 @@ class CoreProver:
                     if proof.verdict in (EQUIVALENT, LEGAL):
                         yield left.pop(mutant.number), proof
         if left:
-            judge = self._judge(self.gates([*left.values()]), _RUNNING)
+            judge = self._judge(self.gates([*left.values()]), running(self._config))
             for mutant in left.values():
                 yield mutant, _proof(judge.compare(mutant.number))
 
