@@ -345,7 +345,14 @@ class IdStage(Component):
             with m.If(uses_c):
                 m.d.sync += [id_ex.op_c.eq(op_c), id_ex.ctrl.dotp.accumulate.eq(ctrl.ex.dotp.accumulate)]
             with m.If(uses_alu):
-                m.d.sync += [id_ex.op_a.eq(op_a), id_ex.op_b.eq(op_b), id_ex.ctrl.alu.eq(ctrl.ex.alu)]
+                m.d.sync += id_ex.op_a.eq(op_a)
+                added = [id_ex.op_b.eq(op_b), id_ex.ctrl.alu.eq(ctrl.ex.alu)]
+                if self.config.mac_load_pair:
+                    # a load of the same kind in EX has the same there
+                    with m.If(~(is_pair & id_ex.pair & id_ex.lsu.valid)):
+                        m.d.sync += added
+                else:
+                    m.d.sync += added
         if self.config.mac_load_pair:
             with m.If(loads):
                 m.d.sync += id_ex.pair.eq(is_pair)

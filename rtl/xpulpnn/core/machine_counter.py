@@ -5,7 +5,7 @@ from amaranth.hdl import Cat, Mux, Signal
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.isa.machine import XLEN
 
-FAST_BITS = 4
+FAST_BITS = 5
 """Low bits that are clocked with every event, where those above rest until these carry."""
 
 
