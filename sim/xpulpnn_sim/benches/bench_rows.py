@@ -6,6 +6,7 @@ extended, scalars replicated, bit-field forms unified. That is written here on n
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -305,7 +306,7 @@ def sources(insn: Insn, count: int, rng: Random) -> Sources:
         activation = random_words(rng, count)
         sums = np.array([_requantised_sum(insn, place, rng) for place in (rs2 & _SHIFT_MASK).tolist()], np.uint32)
         weight = sums - activation * rs1
-    return Sources(
+    drawn = Sources(
         word=instruction_words(insn, count, rng),
         rs1=rs1,
         rs2=rs2,
@@ -316,6 +317,14 @@ def sources(insn: Insn, count: int, rng: Random) -> Sources:
         wgt=weight,
         act2=random_words(rng, count),
     )
+    if insn.op in HALF_PRODUCT_OPS and insn.op.startswith("mac"):
+        # every other sum is next to one that loses only zeros in the shift: carries out of what is lost decide
+        bare = half_product_sum(insn, replace(drawn, rd=np.zeros_like(rd))).tolist()
+        for place, (lost, total) in enumerate(zip(immediate("is3", drawn.word).tolist(), bare, strict=True)):
+            if place % 2:
+                near = (rng.getrandbits(XLEN) << lost) + rng.choice((-1, 0, 1)) - total
+                rd[place] = near & WORD_MASK
+    return drawn
 
 
 def value_of_rd(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from xpulpnn.errors import ToolError
+from xpulpnn_sim.proofs.engine.gate_graph import TRUE
+from xpulpnn_sim.proofs.engine.solvers import find_case
 from xpulpnn_sim.proofs.units.mutant_proof import (
     ANY_STATE,
     DIFFERENT,
@@ -25,6 +27,7 @@ from xpulpnn_sim.proofs.units.mutant_proof import (
     Situation,
 )
 from xpulpnn_sim.proofs.units.mutated_gates import MutatedGates, read_mutated
+from xpulpnn_sim.proofs.units.unread_registers import UnreadRegisters
 from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_abc, find_yosys
 
 pytestmark = [
@@ -152,3 +155,39 @@ def test_registers_without_a_value_after_reset(tmp_path: Path):
 def test_unknown_word(gates: MutatedGates):
     with pytest.raises(ToolError, match=r"^situations must name words of the unit, not opcode$"):
         judge(gates, SUM, Situation(values={"opcode": {1}}))
+
+
+# the data mean something while the mark is set, or whatever it is
+UNREAD = """
+module unit(input clk, input load, input [3:0] d, output [3:0] y);
+    reg [3:0] data = 0;
+    reg mark = 0;
+    assign y = {result};
+    always @(posedge clk) begin
+        mark <= load;
+        data <= {{4{{load}}}} & d | {{4{{~load}}}} & data;
+    end
+endmodule
+"""
+
+
+@pytest.mark.parametrize(("result", "holds"), [("mark ? data : 0", True), ("data", False), ("mark ? 0 : data", False)])
+def test_registers_may_differ_while_nothing_reads_them(tmp_path: Path, result: str, holds: bool) -> None:
+    (tmp_path / "unit.v").write_text(UNREAD.format(result=result))
+    base = tmp_path / "base.il"
+    script = "read_verilog unit.v\nhierarchy -top unit\nproc\nwrite_rtlil base.il\n"
+    find_yosys().run(script, tmp_path, what="unit", results=[base.name])
+    # the old data are lost without a load: one bit of ~load is always 0
+    (cell,) = re.findall(r"^  cell \$not (\S+)$", base.read_text(), re.MULTILINE)
+    found = read_mutated(
+        base, "unit", {1: f"mutate -mode const0 -module unit -cell {cell} -port Y -portbit 0"}, find_yosys()
+    )
+    graph = found.graph
+    search = UnreadRegisters(
+        gates=found,
+        number=1,
+        assumed=TRUE,
+        seen=lambda bits: graph.any(graph.xor(one, other) for _, one, other in bits),
+        solve=lambda literal: find_case(find_abc(), graph, literal, timeout_s=10),
+    )
+    assert search.holds() == holds

@@ -1,6 +1,7 @@
 """Comparison of a mutant of a unit with the unit: for all inputs, or for all that occurs."""
 
 import random
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, Latches, ask_abc, cycles_from_reset, find_case, to_aiger
 from xpulpnn_sim.proofs.units.mutated_gates import NEXT, Bit, GateMachine, MutatedGates
+from xpulpnn_sim.proofs.units.unread_registers import UnreadRegisters
 
 EQUIVALENT, DIFFERENT, UNDECIDED = "equivalent", "different", "undecided"
 
@@ -23,6 +25,7 @@ ANY_STATE = "outputs or registers, in a state that may never be reached"  # what
 _CASES = 1 << 11
 _FRAMES = 40
 _OUTSTANDING_BITS = 3
+_QUESTIONS = 3  # times the limit of a question that an induction of many short ones may take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +102,11 @@ class Judge:
         if found.verdict == EQUIVALENT:
             return found
         machine = self._gates.machine(number)
-        reached = self._from_reset(bits, machine) if machine else found
+        if machine is None:
+            return found
+        reached = self._from_reset(bits, machine)
+        if reached.verdict == UNDECIDED and self._is_unread(number):
+            return MutantComparison(verdict=EQUIVALENT, scope=REACHED)
         return found if reached.verdict == UNDECIDED else reached
 
     def _any_state(self, bits: Sequence[Bit]) -> MutantComparison:
@@ -123,6 +130,23 @@ class Judge:
         *_, last = cycles_from_reset(self._graph, latches, frames)
         example, signal = [self._words(ones) for ones in frames], self._wrong(machine.outputs, last)
         return MutantComparison(verdict=DIFFERENT, scope=OUTPUTS, example=example, signal=signal)
+
+    def _is_unread(self, number: int) -> bool:
+        """Return whether registers are proved to differ only while nothing reads them."""
+        situations, ends = self._occurring.situations, time.monotonic() + _QUESTIONS * self._timeout_s
+
+        def solve(literal: int) -> Collection[int] | None:
+            left_s = ends - time.monotonic()
+            if left_s <= 0:
+                raise GaveUpError
+            return find_case(self._abc, self._graph, literal, timeout_s=min(left_s, self._timeout_s))
+
+        occurs = self._graph.any(map(self._holds, situations)) if situations else TRUE
+        search = UnreadRegisters(gates=self._gates, number=number, assumed=occurs, seen=self._seen, solve=solve)
+        try:
+            return search.holds()
+        except GaveUpError:
+            return False
 
     def _reached(self, literal: int, registers: Latches) -> list[frozenset[int]] | None:
         graph, known = self._graph, self._occurring

@@ -135,6 +135,30 @@ class MutatedGates:
         """Name, literal in the unit and literal in the mutant of each observed bit whose gates are not the same."""
         return self._differences(self._mutant(number, {}))
 
+    @property
+    def register_words(self) -> Mapping[str, Sequence[int]]:
+        """Literals of registers by their names, of those without a name by that of a net."""
+        found: dict[int, str] = {}
+        literals = {self._state[net] for net in self._registers}
+        for name, word in self.free.items():
+            if literals.issuperset(word):
+                found.update((literal, name) for literal in word if literal not in found)
+        words: dict[str, list[int]] = {}
+        for net in self._registers:
+            literal = self._state[net]
+            words.setdefault(found.get(literal, f"net {net}"), []).append(literal)
+        return words
+
+    def step(self, number: int, own: Mapping[int, int]) -> tuple[list[Bit], dict[int, tuple[int, int]]]:
+        """Outputs that may differ, and the next values of each register in the unit and in the mutant.
+
+        The mutant has literals ``own`` for some registers, by those of the unit.
+        """
+        mutant = self._mutant(number, {net: own[one] for net in self._registers if (one := self._state[net]) in own})
+        outputs = [bit for bit in self._differences(mutant) if not bit[0].startswith(NEXT)]
+        following = zip(self._unit.nets(self._registers.values()), mutant.nets(self._registers.values()), strict=True)
+        return outputs, dict(zip((self._state[net] for net in self._registers), following, strict=True))
+
     def machine(self, number: int) -> "GateMachine | None":
         """Unit and mutant side by side, each with registers of its own where those of the mutant may be others.
 

@@ -58,7 +58,7 @@ _PAYLOAD = "payload"
 _OF_UNITS: Mapping[str, Mapping[tuple[str, int], Sequence[str]]] = {
     "prefetch": {("valid", 1): ("word", "error")},
     "hwloops": {("if_back", 1): ("if_start",), ("id_valid", 1): ("hold", "wrong", "id_next")},
-    "quantiser": {("request", 1): ("address",), ("done", 1): ("result",)},
+    "quantiser": {("start", 1): ("done",), ("request", 1): ("address",), ("done", 1): ("result",)},
     "decoder": {("illegal", 0): ("ctrl", "quantise", "requantise", "pair")},
 }
 """The same for benches of units whose ports have names of their own, with the value that says so."""
@@ -142,6 +142,7 @@ _ARRAYS = replace(_EXACT, multiplier="dot-product")
 
 _OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
     "alu": ("alu", _FULL),
+    "simd-alu": ("alu", _FULL),
     "mult": ("mult", _EVERYTHING),
     "mult-inferred": ("mult", _EVERYTHING),
     "mult-wide": ("mult", _EXACT),
@@ -152,6 +153,7 @@ _OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
     "requantiser": ("requantiser", _EVERYTHING),
     "requantiser-exact": ("requantiser", _EXACT),
     "widener": ("widener", _EVERYTHING),
+    "dotp-two-widths": ("dotp", replace(_FULL, dotp=replace(_FULL.dotp, widths=frozenset({8, 2})))),
     "nnrf-6": ("nnrf", preset("xpulpnn")),
     "nnrf-pairs": ("nnrf", _ARRAYS),
     "ex-stage": ("ex-stage", replace(_FULL, mac_load_pair=True, multiplier="dot-product")),
