@@ -15,7 +15,7 @@ from xpulpnn.isa.csr import TRIGGERS, CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 from xpulpnn.isa.machine import NNRF_ENTRIES, NNRF_PARAMETERS, NNRF_WEIGHTS, SECOND_PAIR, WORD_BYTES
 
-Multipliers = Literal["replicated", "shared"]
+Multipliers = Literal["replicated", "signed", "shared"]
 Isolation = Literal["none", "and", "register"]
 Adders = Literal["inferred", "carry-save"]
 Multiplier = Literal["inferred", "booth", "dot-product"]
@@ -40,7 +40,8 @@ class DotpConfig:
     """Structure of the dot-product unit."""
 
     widths: frozenset[int] = ALL_WIDTHS  #: Element widths in bits, a non-empty subset of {16, 8, 4, 2}.
-    #: multipliers: One set of multipliers per width (XpulpNN paper, section IV-B), or one array serving every width.
+    #: multipliers: One set of multipliers per width (XpulpNN paper, section IV-B), or one array serving every width;
+    #:   ``signed`` is a set per width with plain signed products, for FPGAs with multipliers, and inferred adders.
     multipliers: Multipliers = "shared"
     #: isolation: How the idle regions are kept quiet: not at all, by AND gates at their inputs, or by an operand
     #:   register per region that is enabled only for its own width.
@@ -54,6 +55,8 @@ class DotpConfig:
             shown = ",".join(map(str, sorted(self.widths, reverse=True))) or "an empty set"
             raise ConfigError(f"widths must be a non-empty set out of 16,8,4,2, not {shown}")
         check_choices(self)
+        if self.multipliers == "signed" and self.adders != "inferred":
+            raise ConfigError("adders must be inferred with signed multipliers, not carry-save")
         if self.multipliers == "shared" and self.isolation == "register":
             raise ConfigError("isolation must be none or and with shared multipliers, not register")
 

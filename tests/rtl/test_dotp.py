@@ -81,9 +81,11 @@ def test_formats_of_sets_of_widths(widths: set[int]) -> None:
     operate(DotpConfig(widths=frozenset(widths), multipliers="replicated", isolation="register"), 10)
 
 
-@pytest.mark.parametrize(("isolation", "adders"), [("and", "carry-save"), ("register", "inferred")])
+@pytest.mark.parametrize(
+    ("multipliers", "isolation", "adders"), [("replicated", "and", "carry-save"), ("signed", "register", "inferred")]
+)
 @pytest.mark.flow
-def test_idle_regions_are_quiet(isolation: str, adders: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_regions_are_quiet(multipliers: str, isolation: str, adders: str, monkeypatch: pytest.MonkeyPatch) -> None:
     regions: list[DotpRegion] = []
 
     def region(fmt: ElemFmt, **structure) -> DotpRegion:
@@ -91,7 +93,7 @@ def test_idle_regions_are_quiet(isolation: str, adders: str, monkeypatch: pytest
         return regions[-1]
 
     monkeypatch.setattr("xpulpnn.dotp.unit.DotpRegion", region)
-    config = DotpConfig(multipliers="replicated", isolation=isolation, adders=adders)
+    config = DotpConfig(multipliers=multipliers, isolation=isolation, adders=adders)
     dut = DotpUnit(config)
 
     async def testbench(ctx: SimulatorContext) -> None:

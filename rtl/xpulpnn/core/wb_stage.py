@@ -83,7 +83,7 @@ class WbStage(Component):
                 self._keep_sums(m, base, old)
             elif self.config.requantise:
                 with m.If(ex.valid & ex.requantise.valid):
-                    m.d.sync += [base.eq(ex.product), old.eq(ex.old)]
+                    m.d.sync += [base.eq(ex.late_result if self.config.late_results else ex.product), old.eq(ex.old)]
                 with m.If(ex.valid & ex.requantise.load):
                     m.d.sync += self.nn_addr.eq(ex.nn_addr)
             if self.config.late_results:

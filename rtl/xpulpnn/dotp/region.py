@@ -32,13 +32,15 @@ class DotpRegion(Component):
     Combinational, no state.
     """
 
-    def __init__(self, fmt: ElemFmt, *, registered: bool, adders: Adders) -> None:
+    def __init__(self, fmt: ElemFmt, *, registered: bool, adders: Adders, signed_products: bool = False) -> None:
         #: load: The factors are sampled at the end of this cycle; ``registered`` only.
         self.fmt = fmt  # The element format.
         # registered: Puts an operand register in front of the multipliers, so that the region is quiet unless it is
         # loaded.
         self.registered = registered
         self.adders = adders  # Form of the sum.
+        # signed_products: Products are those of signed factors, of an FPGA's multipliers, but for crumbs.
+        self.signed_products = signed_products and fmt is not ElemFmt.C
         #: a, b: Packed factors; with ``registered`` sampled when ``load`` is high, else combinational.
         #: a_signed, b_signed: Signs of the elements of ``a`` and ``b``, sampled with them.
         ports = {"a": In(XLEN), "b": In(XLEN), "a_signed": In(1), "b_signed": In(1)}
@@ -60,7 +62,9 @@ class DotpRegion(Component):
             with m.If(self.load):
                 m.d.sync += [register.eq(port) for register, port in zip(held, factors, strict=True)]
             factors = held
-        if self.adders == "inferred":
+        if self.signed_products:
+            self.add_signed_products(m, *factors)
+        elif self.adders == "inferred":
             self.add_products(m, *factors)
         else:
             self.compress_products(m, *factors)
@@ -80,6 +84,24 @@ class DotpRegion(Component):
             lanes.append(product)
         # The accumulator comes last so that simulators add narrow words up to there; in gates the order is immaterial.
         m.d.comb += self.result.eq(reduce(add, lanes) + signed_offset(self.fmt, a_signed, b_signed) + self.acc)
+
+    def add_signed_products(self, m: Module, a: Value, b: Value, a_signed: Value, b_signed: Value) -> None:
+        """The same with the products of an FPGA's multipliers.
+
+        All addends are unsigned here, too, or synthesis makes a chain of them: sign bits are inverted, which adds their
+        weight once for every lane.
+        """
+        width = self.fmt.width
+        lanes: list[Value] = []
+        for lane in range(self.fmt.lanes):
+            x, y = a.word_select(lane, width), b.word_select(lane, width)
+            product = Signal(min(2 * width + 2, XLEN), name=f"product{lane}")
+            m.d.comb += product.eq(Cat(x, x[-1] & a_signed).as_signed() * Cat(y, y[-1] & b_signed).as_signed())
+            lanes.append(product)
+        if (sign := len(lanes[0]) - 1) < XLEN - 1:
+            lanes = [Cat(product[:sign], ~product[sign]) for product in lanes]
+            lanes.append(Const(-(len(lanes) << sign) % (1 << XLEN), XLEN))
+        m.d.comb += self.result.eq(reduce(add, lanes) + self.acc)
 
     def compress_products(self, m: Module, a: Value, b: Value, a_signed: Value, b_signed: Value) -> None:
         """A tree of 3:2 compressors over the rows of all lanes."""

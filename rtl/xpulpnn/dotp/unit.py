@@ -89,7 +89,12 @@ class DotpUnit(Component):
         isolation = self.config.isolation
         regions: list[tuple[Signal, DotpRegion]] = []
         for fmt in self.config.formats:
-            region = DotpRegion(fmt, registered=self.registered, adders=self.config.adders)
+            region = DotpRegion(
+                fmt,
+                registered=self.registered,
+                adders=self.config.adders,
+                signed_products=self.config.multipliers == "signed",
+            )
             m.submodules[f"region_{fmt.suffix}"] = region
             selected, gate = signals(1, f"selected_{fmt.suffix} gate_{fmt.suffix}")
             m.d.comb += [
@@ -120,6 +125,11 @@ class DotpUnit(Component):
         if isolation == "and":
             # behind AND gates an idle region already gives zero
             m.d.comb += self.result.eq(reduce(or_, (region.result for _, region in regions)))
+            return
+        if self.config.multipliers == "signed":
+            # without a multiplexer, behind which synthesis would share multipliers, each with multiplexers before it
+            results = (region.result & selected.replicate(XLEN) for selected, region in regions)
+            m.d.comb += self.result.eq(reduce(or_, results))
             return
         follow_case(m, self.result, current.fmt, {region.fmt: region.result for _, region in regions})
 

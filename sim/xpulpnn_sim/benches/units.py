@@ -183,7 +183,7 @@ _EVERYTHING += " requantise_exact=on multiplier=dot-product"
 _ARRAYS = "xpulpnn2 mac_load_pair=on requantise_exact=on multiplier=dot-product"
 _INFERRED = f"{_FULL} multiplier=inferred shifter=inferred multipliers=replicated adders=inferred"
 """The naive structures, where the other units have those of the presets."""
-_LATE = "xpulpnn2 late_results=on adders=inferred multipliers=replicated multiplier=inferred regfile=lut-ram"
+_LATE = "xpulpnn2 late_results=on adders=inferred multipliers=signed multiplier=inferred regfile=lut-ram"
 
 _EVERY_PAIR = 1 << 20
 _SOME_PAIRS = 200

@@ -24,7 +24,8 @@ _CACHE_BYTES = 4096
 
 def _for_fpga(core: CoreConfig) -> CoreConfig:
     """The same core in structures for FPGAs."""
-    return apply_settings(core, {**INFERRED, "shifter": "steps", "regfile": "lut-ram", "late_results": "true"})
+    settings = {"multipliers": "signed", "shifter": "steps", "regfile": "lut-ram", "late_results": "true"}
+    return apply_settings(core, {**INFERRED, **settings})
 
 
 _FIRST_LINE = 16  # of the core, that is LiteX's line 0
