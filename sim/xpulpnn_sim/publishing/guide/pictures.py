@@ -38,12 +38,12 @@ class Preset(NamedTuple):
 
 _FO4_PS = 58.8
 PRESETS = {
-    "ri5cy": Preset(52.5, 84.4, (2.14, 0.87)),
-    "xpulpnn-cu": Preset(56.5, 88.9, (2.91, 9.52)),
-    "xpulpnn": Preset(56.5, 85.5, (3.41, 11.12)),
-    "xpulpnn-full": Preset(56.6, 85.5, (3.41, 11.12)),
-    "xpulpnn2": Preset(57.2, 81.6, (3.77, 13.76)),
-    "xpulpnn3": Preset(64.2, 79.1, (7.39, 25.64)),
+    "ri5cy": Preset(52.6, 85.0, (2.14, 0.87)),
+    "xpulpnn-cu": Preset(55.7, 88.1, (2.91, 9.52)),
+    "xpulpnn": Preset(56.6, 86.7, (3.41, 11.12)),
+    "xpulpnn-full": Preset(56.4, 86.1, (3.41, 11.12)),
+    "xpulpnn2": Preset(57.1, 82.4, (3.77, 13.76)),
+    "xpulpnn3": Preset(63.7, 81.3, (7.39, 25.64)),
 }
 """Area and delay that ``explore --script area`` prints with IHP SG13G2; the README's table shows them too."""
 
@@ -139,9 +139,10 @@ def _panel(left: int, which: int, title: str) -> list[str]:
     for kge in range(52, 68, 4):
         x = left + width * (kge - low) / (high - low)
         parts.append(f'<path d="M{x:g} {bottom} v5" {STYLE["line"]}/>' + text(x, bottom + 18, str(kge), extra=SMALL))
-    for part in (0.25, 0.5, 0.75, 1):
-        y = bottom - (bottom - top) * part / 1.15
-        value = text(left - 8, y + 4, f"{most / 1.15 * part:.1f}", "end", SMALL)
+    step = next(one for one in (0.5, 1, 2, 5) if most < 4 * one)
+    for number in range(1, int(most / step) + 1):
+        y = bottom - (bottom - top) * number * step / most
+        value = text(left - 8, y + 4, f"{number * step:g}", "end", SMALL)
         parts.append(f'<path d="M{left} {y:g} h{width}" {STYLE["faint"]}/>' + value)
     for name, preset in PRESETS.items():
         x = left + width * (preset.kge - low) / (high - low)
