@@ -149,8 +149,8 @@ def _panel(left: int, which: int, title: str) -> list[str]:
         y = bottom - (bottom - top) * preset.gmacs(which) / most
         colour = _COLOURS[[*MACS].index(name)] if name in MACS else "none"
         parts.append(f'<circle cx="{x:g}" cy="{y:g}" r="6" fill="{colour}" stroke="currentColor"/>')
-        below = 9 if name == "xpulpnn-full" else 4
-        left_of = name in ("xpulpnn-cu", "xpulpnn", "xpulpnn3")
+        below = 9 if name == "xpulpnn" else 4
+        left_of = name in ("xpulpnn-cu", "xpulpnn-full", "xpulpnn3")
         parts.append(text(x - 10 if left_of else x + 10, y + below, name, "end" if left_of else "start", SMALL))
     return parts
 
