@@ -24,8 +24,7 @@ _CACHE_BYTES = 4096
 
 def _for_fpga(core: CoreConfig) -> CoreConfig:
     """The same core in structures for FPGAs."""
-    settings = {"multipliers": "signed", "shifter": "steps", "regfile": "lut-ram", "late_results": "true"}
-    return apply_settings(core, {**INFERRED, **settings})
+    return apply_settings(core, {**INFERRED, "multipliers": "signed", "shifter": "steps", "regfile": "lut-ram"})
 
 
 _FIRST_LINE = 16  # of the core, that is LiteX's line 0
@@ -114,7 +113,8 @@ class Xpulpnn(_Generated):
         name = "xpulpnn2" if self.variant == _STANDARD else self.variant
         core = next(one for preset, one in PRESETS.items() if _word(preset) == name)
         # further ways, and a lookup of the next line, take 15 % of the LUT4, and kernels gain nothing by them
-        return ClusterConfig(core=_for_fpga(core), icache_private=_CACHE_BYTES, icache_ways=1, prefetch=False)
+        late = replace(_for_fpga(core), late_results=True)
+        return ClusterConfig(core=late, icache_private=_CACHE_BYTES, icache_ways=1, prefetch=False)
 
 
 _CLUSTERS = {
