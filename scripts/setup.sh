@@ -13,9 +13,28 @@ for tool in g++ make perl; do
         exit 2
     }
 done
-echo "Setting up .venv (once) ..."
+echo "Setting up .venv (once): environment of $python ..."
 "$python" -m venv .venv
 # Python compiles what is imported; all modules of all packages would take half a minute more.
-.venv/bin/python -m pip install --no-compile --quiet --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+{
+    .venv/bin/python -m pip install --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' ||
+        touch .venv/.failed
+} | {
+    step=
+    while IFS= read -r line; do
+        case $line in
+            Collecting*) now=downloading ;;
+            "Building wheels"*) now=building ;;
+            "Installing collected"*) now=installing ;;
+            *) continue ;;
+        esac
+        [ "$now" = "$step" ] || echo "Setting up .venv (once): $now packages ..."
+        step=$now
+    done
+}
+[ ! -e .venv/.failed ] || {
+    rm .venv/.failed
+    exit 1
+}
 touch "$stamp"
 echo "Ready: .venv/bin/xpulpnn; .venv/bin/xpulpnn doctor shows which tools were found."

@@ -80,6 +80,8 @@ def test_random_networks(seed: int, cores: int, tmp_path: Path):
     config = ClusterConfig(core=CORE, cores=cores) if cores > 1 else CORE
     program = program_of(seed, config)
     assert "input.c" in program.sources
+    # the model that net run takes
+    assert cores == 1 or "run $(CORE) --cores 3 --icache 512 $<\n" in program.texts["Makefile"]
     end, text = run(built(program, tmp_path, config), config)
     assert end.ok, text
     assert text.endswith("0 wrong layers, 0 wrong scores\n")
@@ -119,7 +121,12 @@ def test_digits_on_the_core(compiler: str, tmp_path: Path):
     described = read_network(DIGITS / "digits4.json")
     values = described.random_input(3)[np.newaxis]
     program = network_program(
-        described.network, Inputs(values=values), config, core="", settings="", classes=described.labels
+        described.network,
+        Inputs(values=values, labels=np.array([7])),
+        config,
+        core="",
+        settings="",
+        classes=described.labels,
     )
     path = built(program, tmp_path, config, compiler)
     text: list[bytes] = []
@@ -131,7 +138,7 @@ def test_digits_on_the_core(compiler: str, tmp_path: Path):
     )
     assert result.exit.ok, result.exit.text
     answer = int(run_reference(described.network, values)[-1].argmax())
-    line = rf"^example 0: {answer} \({described.labels[answer]}\), \d+ cycles, 0 wrong scores$"
+    line = rf"^example 0: {answer} \({described.labels[answer]}\), labelled {described.labels[7]}, \d+ cycles, 0 wrong"
     assert re.search(line, b"".join(text).decode(), re.MULTILINE)
 
 
@@ -170,10 +177,11 @@ def test_a_network_larger_than_the_memory_is_refused():
 
 @pytest.mark.flow
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    """Files, record, and a program that the Makefile builds too, in a shell that knows no xpulpnn."""
+    """Files, record, and a program that the Makefile and the line of the README build too, in a shell that knows no
+    xpulpnn."""
     scripts = Path(sys.executable).parent
     path = [place for place in os.environ["PATH"].split(os.pathsep) if place != str(scripts)]
-    monkeypatch.setenv("PATH", os.pathsep.join(path))
+    monkeypatch.setenv("PATH", os.pathsep.join([str(scripts), *path]))
     folder, record = tmp_path / "program", tmp_path / "record.json"
     words = ["net", "generate", str(DIGITS / "digits2.json"), "-o", str(folder), "--json", str(record)]
     assert cli.main([*words, "--build"]) == 0
@@ -185,12 +193,14 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
     assert record.read_text().count('"function"') == 2
     assert run(folder / "network.elf", PRESETS["xpulpnn2"])[0].ok
     (folder / "network.elf").unlink()
+    monkeypatch.setenv("PATH", os.pathsep.join(path))
     make = ["make", "-s", "-C", str(folder)]
     assert subprocess.run(make, check=False, capture_output=True, text=True).stderr == ""
     assert run(folder / "network.elf", PRESETS["xpulpnn2"])[0].ok
-    monkeypatch.setenv("PATH", os.pathsep.join([str(scripts), *path]))
-    assert cli.main(words) == 0
-    assert "XPULPNN ?= xpulpnn\n" in (folder / "Makefile").read_text()
+    (folder / "main.c").rename(folder / "application.c")
+    (line,) = re.findall(r"^\S+ cc .*$", (folder / "README.md").read_text(), re.MULTILINE)
+    subprocess.run(line, shell=True, cwd=folder, check=True)
+    assert run(folder / "application.elf", PRESETS["xpulpnn2"])[0].ok
 
 
 @pytest.mark.flow
@@ -201,9 +211,14 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
         ("--seed -1", 'Invalid value "-1" for --seed. It must be at least 0.'),
         ("--compiler tcc --build", 'Invalid value "tcc" for --compiler. Choose from: "gcc", "zig".'),
         ("--compiler gcc", "--compiler must come with --build, not alone with gcc"),
+        ("--images labelled.npz", "labels of images must be 0..9, not 10, in labelled.npz"),
     ],
 )
-def test_what_is_refused(words: str, message: str, tmp_path: Path, refused: Callable[..., str]):
+def test_what_is_refused(
+    words: str, message: str, tmp_path: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    np.savez("labelled.npz", images=np.zeros((1, 8, 8), np.uint8), labels=np.array([10]))
     folder = tmp_path / "program"
     assert message in refused("net", "generate", DIGITS / "digits2.json", "-o", folder, *words.split())
     assert not folder.exists()

@@ -24,7 +24,14 @@ from xpulpnn_sim.cli.common import (
     write_json,
 )
 from xpulpnn_sim.cli.configurations import CoreCounts, GrantStalls, Simulated
-from xpulpnn_sim.cli.network_tables import answer_table, class_table, layer_table, memory_table, network_table
+from xpulpnn_sim.cli.network_tables import (
+    answer_table,
+    cause_legend,
+    class_table,
+    layer_table,
+    memory_table,
+    network_table,
+)
 from xpulpnn_sim.cli.networks import ImageOptions
 from xpulpnn_sim.cli.options import Count, Dask, Fresh, Json, NewFile, OldFile, Report, Seed, arguments, command
 from xpulpnn_sim.cosimulation.model.machine import USUAL_L2_BYTES, Machine
@@ -81,8 +88,8 @@ def run_networks(
     :class:`~xpulpnn.errors.LayerError` before anything runs if a network does not fit into a cluster."""
     job = Job(tasks=tasks, targets=[_target(options, one) for one in options.targets()], check=check)
     reported = 0
-    with progress_bar("preparing", len(job.items)) as bar:
-        prepare_network(job, dask=dask)
+    with progress_bar("making the programs", None) as bar:
+        prepare_network(job, describe=bar.describe, dask=dask)
         bar.restart(len(job.items))
         bar.describe("images")
 
@@ -150,7 +157,7 @@ def _target(options: NetworkRuns, config: CoreConfig | ClusterConfig) -> Network
 
 def _show(shown: Sequence[dict[str, Any]], paper_cycles: int | None) -> None:
     for record in shown:
-        tell(layer_table(record), memory_table(record))
+        tell(layer_table(record), cause_legend(record), memory_table(record))
     # by any target the answers are those of the network
     networks = {record["kernel"]: record for record in shown}.values()
     for record in networks:

@@ -19,13 +19,7 @@ def layer_table(record: Record) -> Table:
     """Cycles of the layers and what they are lost to."""
     layers = record["layers"]
     causes, others = _causes(layers)
-    mean = f", means of {record['images']} images" if record["images"] > 1 else ""
-    title = f"{record['kernel']}: cycles{mean}, those without a retirement by cause"
-    if record["cores"] > 1:
-        title = (
-            f"{record['kernel']}: cycles from barrier to barrier{mean}, those of all {record['cores']} cores without a "
-            "retirement by cause"
-        )
+    title = f"{record['kernel']}: layers" + (f", means of {record['images']} images" if record["images"] > 1 else "")
     differ = any(layer["cycles_least"] != layer["cycles_most"] for layer in layers)
     columns: Columns = {
         "layer": "{[name]}",
@@ -41,6 +35,18 @@ def layer_table(record: Record) -> Table:
         "errors": "{[mismatches]}",
     }
     return record_table(columns, layers, title=title)
+
+
+def cause_legend(record: Record) -> str:
+    """What the columns of the layers' table count."""
+    causes, others = _causes(record["layers"])
+    count = record["cores"]
+    cycles = f"from barrier to barrier on {count} cores" if count > 1 else "on one core"
+    if not causes:
+        return f"cycles: {cycles}"
+    columns = f"{causes[0]} to others" if others else " to ".join(dict.fromkeys((causes[0], causes[-1])))
+    waits = f"cycles without a retired instruction, by cause{f', summed over all {count} cores' if count > 1 else ''}"
+    return f"cycles: {cycles}; {columns}: {waits}{'; others: ' if others else ''}{', '.join(others)}"
 
 
 def _causes(layers: Sequence[Record]) -> tuple[list[str], list[str]]:

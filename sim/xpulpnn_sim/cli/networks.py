@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import field, replace
@@ -279,10 +278,8 @@ def net_generate_command(asked: NetGenerateOptions) -> int:
 
 
 def _own_command() -> str:
-    """The running command as a shell of other folders finds it."""
+    """The running command, as any shell in any folder finds it."""
     script = Path(sys.executable).with_name("xpulpnn")
-    if shutil.which("xpulpnn") == str(script):
-        return script.name
     return shlex.quote(str(script)) if script.is_file() else f"{shlex.quote(sys.executable)} -m xpulpnn_sim"
 
 
@@ -293,7 +290,10 @@ def _inputs(asked: NetGenerateOptions, network: Described) -> Inputs:
         return Inputs(values=network.random_input(asked.seed)[np.newaxis], scaling=network.scaling)
     images = images.first(asked.limit or 1)
     return Inputs(
-        values=network.batch(images.samples), samples=images.samples, labels=images.labels, scaling=network.scaling
+        values=network.batch(images.samples),
+        samples=images.samples,
+        labels=None if images.labels is None else images.known(network.classes),
+        scaling=network.scaling,
     )
 
 

@@ -70,6 +70,14 @@ def require_refused(path, message):
         read_images(path)
 
 
+def test_files_that_do_not_exist(mnist, tmp_path):
+    require_refused(tmp_path / "no.npz", "images must be in a file or folder that exists, and there is no ")
+    with pytest.raises(
+        InputError, match=r"^labels must be in a file or folder that exists, and there is no .*/lables$"
+    ):
+        read_images(mnist, tmp_path / "lables")
+
+
 def replaced(content):
     return lambda path: path.write_bytes(content)
 
@@ -83,7 +91,7 @@ BAD = {
     "cut gzip": (replaced(gzip.compress(idx(SAMPLES))[:30]), f"images must be {FORMS}, not "),
     "too many": (replaced(idx(SAMPLES[:2])), "labels must be 2, one for each image, not 3, in "),
     "labels": (replaced(idx(LABELS)), f"images must be {FORMS}, not of shape (3,) in "),
-    "none": (lambda path: path.unlink(), f"images must be {FORMS}, not "),
+    "none": (lambda path: path.unlink(), "images must be in a file or folder that exists, and there is no /"),
 }
 
 

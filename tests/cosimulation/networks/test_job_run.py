@@ -18,6 +18,7 @@ from xpulpnn_sim.cosimulation.networks.job import (
     NetworkOutcome,
     NetworkTarget,
     NetworkTask,
+    prepare_network,
     run_items,
     run_job,
 )
@@ -79,6 +80,15 @@ def run(one: FakeJob, **manner):
     found = run_job(one, jobs=1, done=lambda item, outcome: told.append((item.image, outcome.answer)), **manner)
     assert [image for image, _ in sorted(told)] == [item.image for item in found.outcomes]
     return found
+
+
+def test_compiling_is_told_before_it_begins(monkeypatch):
+    told = []
+    monkeypatch.setattr(
+        "xpulpnn_sim.cosimulation.networks.job.model_library", lambda *_: told.append("the compiler runs")
+    )
+    prepare_network(job(), describe=told.append)
+    assert told == ["compiling the model", "the compiler runs"]
 
 
 @pytest.mark.flow

@@ -25,7 +25,7 @@ _CAUSES = {
     "misaligned": "#8b1a1a",
     "multicycle": "#8c6bb1",
     "peripheral": "#a6761d",
-    "external": "#56b4e9",
+    "external": "#f0e442",
 }
 _OTHERS, _OTHERS_COLOUR = "other waits", "#bbbbbb"
 _ACTIVATIONS, _WEIGHTS, _BUFFER, _REST = "activations", "weights", "buffer", "stacks, arguments, reports"

@@ -82,6 +82,9 @@ class Images:
 
 def read_images(path: Path, labels: Path | None = None) -> Images:
     """The images in a folder or file."""
+    for name, one in ("images", path), ("labels", labels):
+        if one is not None and not one.exists():
+            raise InputError(f"{name} must be in a file or folder that exists, and there is no {one}")
     if path.is_dir():
         found = _folder(path)
     elif path.suffix == ".npz":

@@ -205,8 +205,9 @@ class _Found:
     lost: WorkersLostError | None = None  # the machines that it ran on are gone
 
 
-def prepare_network(job: Job, *, dask: str = "") -> None:
-    """Make what all runs need: a program for every network and target, and, unless they run elsewhere, the models.
+def prepare_network(job: Job, *, describe: Callable[[str], None], dask: str = "") -> None:
+    """Make what all runs need: a program for every network and target, and, unless they run elsewhere, the models,
+    before which ``describe`` is told so.
 
     Raises :class:`~xpulpnn.errors.LayerError` for a network that a target cannot run,
     :class:`~xpulpnn.errors.ToolError` for a model that cannot be compiled.
@@ -214,6 +215,7 @@ def prepare_network(job: Job, *, dask: str = "") -> None:
     for item in job.items:
         if item.image == 0:
             job.built(item)
+    describe("compiling the model")
     for target in [] if dask else job.targets:
         model_library(engine_of(target.config), target.config)
 

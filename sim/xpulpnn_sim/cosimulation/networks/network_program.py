@@ -62,8 +62,9 @@ def network_program(
     network = _c_network(original, inputs.values[0], config, specialise=specialise)
     network = replace(network, classes=tuple(classes))
     _check_size(network, inputs)
-    tcdm = config.tcdm_bytes if isinstance(config, ClusterConfig) else None
-    target = ProgramTarget(core=core, settings=settings, tcdm=tcdm, command=command, specialised=specialise)
+    target = ProgramTarget(core=core, settings=settings, command=command, specialised=specialise)
+    if isinstance(config, ClusterConfig):
+        target = replace(target, tcdm=config.tcdm_bytes, icache=config.icache_private)
     texts = files(network, _examples(original, network, inputs), target, inputs.scaling)
     texts["plan.json"] = json.dumps(network.plan.record, indent=2) + "\n"
     return NetworkProgram(network=network, texts=texts)

@@ -139,6 +139,7 @@ class ProgramTarget:
     core: str
     settings: str  # the options that describe the core on the command line
     tcdm: int | None = None  # bytes of the TCDM of a cluster
+    icache: int = 0  # bytes of the instruction cache of each core of a cluster; 0: it fetches without delay
     command: str = "xpulpnn"  # as a shell finds it, for the Makefile
     specialised: bool = False  # whether each layer has a function of its own
 
@@ -163,6 +164,8 @@ def files(network: CNetwork, examples: Sequence[Example], target: ProgramTarget,
             prepare=prepare,
             name_format=" (%s)" if network.classes else "",
             name_argument=f", {network.name}_class[answer]" if network.classes else "",
+            label_format="%s" if network.classes else "%d",
+            label=f"{network.name}_class[current->label]" if network.classes else "current->label",
             includes="" if made else "#include <string.h>\n",
         ),
         "Makefile": _makefile(network, target),
@@ -188,15 +191,20 @@ def _checksum(output: OutputLayout, results: NDArray[Any]) -> int:
     return found
 
 
+def _cluster_words(network: CNetwork, target: ProgramTarget) -> str:
+    """The compiler's options for a cluster."""
+    return "" if network.cores is None else f" --cluster --cores {network.cores} --tcdm {target.tcdm}"
+
+
 def _makefile(network: CNetwork, target: ProgramTarget) -> str:
     cores = "" if network.cores is None else f" --cores {network.cores}"
-    cluster = "" if network.cores is None else f" --cluster{cores} --tcdm {target.tcdm}"
     return c_template("Makefile").substitute(
         title=title(network),
         settings=target.settings,
         command=target.command.replace("$", "$$"),
-        cluster=cluster,
+        cluster=_cluster_words(network, target),
         cores=cores,
+        icache=cores and f" --icache {target.icache or 'ideal'}",
         kernels=" \\\n".join(f"    kernels/{run.name}.s" for run in network.functions),
     )
 
@@ -211,6 +219,9 @@ def _readme(network: CNetwork, target: ProgramTarget) -> str:
     return c_template("README.md").substitute(
         name=network.network.name,
         id=network.name,
+        command=target.command,
+        settings=target.settings,
+        cluster=_cluster_words(network, target),
         functions=_SPECIALISED if target.specialised else _FOR_ANY_SIZE,
         core=f"{cores}{target.core}",
         weight_bytes=sum(layer.run.weight_bytes for layer in network.layers),

@@ -57,7 +57,7 @@ int main(void) {
         wrong += different;
         printf("example %d: %d$name_format", i, answer$name_argument);
         if (current->label >= 0)
-            printf(" of %d", current->label);
+            printf(", labelled $label_format", $label);
         printf(", %u cycles, %u wrong scores\n", (unsigned)total, different);
     }
     printf("%u wrong layers, %u wrong scores\n", wrong_layers, wrong);

@@ -1,0 +1,43 @@
+"""The script of `make setup` with a Python that only prints what pip prints."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.unit
+
+PYTHON = """#!/bin/sh
+case "$*" in
+    "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+    *pip*)
+        echo "Obtaining file:///xpulpnn"
+        echo "  Installing build dependencies: started"
+        echo "Collecting amaranth<0.6,>=0.5.10 (from xpulpnn==1.0)"
+        echo "Collecting rich>=13 (from xpulpnn==1.0)"
+        echo "Building wheels for collected packages: xpulpnn"
+        echo "Installing collected packages: rich, amaranth, xpulpnn"
+        exit CODE ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_setup_shows_its_steps_and_fails_with_pip(code: int, tmp_path: Path):
+    python = tmp_path / "python"
+    python.write_text(PYTHON.replace("CODE", str(code)))
+    python.chmod(0o755)
+    script = Path(__file__).parents[1] / "scripts/setup.sh"
+    command = ["sh", str(script), ".venv/.ready"]
+    done = subprocess.run(
+        command,
+        check=False,
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "PYTHON": str(python)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    steps = [f"environment of {python}", "downloading packages", "building packages", "installing packages"]
+    shown = done.stdout.splitlines()
+    assert shown[:4] == [f"Setting up .venv (once): {step} ..." for step in steps]
+    assert (done.returncode, len(shown), (tmp_path / ".venv/.ready").exists()) == (code, 5 - code, code == 0)
