@@ -1,5 +1,6 @@
 """The script of `make setup` with a Python that only prints what pip prints."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def test_setup_shows_its_steps_and_fails_with_pip(code: int, tmp_path: Path):
         command,
         check=False,
         cwd=tmp_path,
-        env={"PATH": "/usr/bin:/bin", "PYTHON": str(python)},
+        env={**os.environ, "PYTHON": str(python)},
         stdout=subprocess.PIPE,
         text=True,
     )
