@@ -78,6 +78,9 @@ class Backend(Component):
                 "rvfi": Out(RvfiSignature(pairs=config.mac_load_pair)),
                 "info": In(pipeline.RetireInfoSignature()),
             }
+            if config.debug:
+                #: debug_enters: Debug mode is entered in this cycle: what leaves the stream does not retire; with both.
+                ports["debug_enters"] = In(1)
         super().__init__(config, ports)
 
     def _build(self, m):
@@ -301,7 +304,7 @@ class Backend(Component):
                 tap.drop.eq(self.watched.hit | self.fault_halts),
                 waits.fault.eq(lsu.fault.valid | self.watched.hit),
             ]
-            with m.If(self.debug_mode):
+            with m.If(self.debug_mode | self.debug_enters):
                 m.d.comb += tap.id_issue.eq(0)
             with m.If(self.debug_mode | self.fault_halts):
                 m.d.comb += tap.fault.eq(0)

@@ -227,7 +227,7 @@ class Core(Component):
     def _observe(self, m, if_stage, backend, csr_file, controller):
         intr, faulted = signals(1, "intr faulted")
         intr_id = Signal(5)
-        in_debug = controller.debug.mode if self.config.debug else Const(0)
+        in_debug = controller.debug.mode | controller.debug.enter if self.config.debug else Const(0)
         irq = csr_file.mie & csr_file.pending.any()
         if self.config.debug:
             irq &= ~controller.irq_masked
@@ -258,9 +258,10 @@ class Core(Component):
         with m.Elif(controller.loop_wrong & ~backend.branch.valid):
             m.d.comb += info.redirect.eq(WaitCause.LOOP)
         if self.config.debug:
+            m.d.comb += backend.debug_enters.eq(controller.debug.enter)
             with m.If(in_debug | controller.halting):
                 m.d.comb += info.held.eq(WaitCause.DEBUG)
-            with m.If(in_debug | controller.debug.enter):
+            with m.If(in_debug):
                 m.d.comb += info.redirect.eq(WaitCause.DEBUG)
         names = port_widths(pairs=self.config.mac_load_pair)
         m.d.comb += [getattr(self, f"rvfi_{name}").eq(getattr(backend.rvfi, name)) for name in names]

@@ -38,6 +38,8 @@ def test_rules_follow_from_the_core():
     assert set(names["xpulpnn2"]) - set(names["ri5cy"]) == {"mac_load"}
     counts = {name: sum(fault.check == name for fault in SEQUENCE_FAULTS) for name in names["xpulpnn2"]}
     assert min(counts.values()) >= 2
+    halts = [rule.name for rule in rules(replace(preset("ri5cy"), debug=True))]
+    assert halts == [*names["ri5cy"], "halts"]
     with pytest.raises(InputError, match=r"^qnt must be false for these properties, not true$"):
         rules(replace(preset("xpulpnn"), qnt=True))
 

@@ -38,11 +38,14 @@ _SINGLE = {
     "core.backend.wb_stage": "wb_late_we=wb__we wb_late_addr=wb__addr wb_old=old wb_old=requantiser_old"
     " wb_old_addr=old_addr wb_wrote=wrote wb_restores=restores wb_loads=nn_pending wb_pair=wb__pair",
     "core.controller": "enter enter_interrupt enter_pc asking_pc=ex_pc granted_pc=access_pc sleeping any_pending"
-    " booted=started faulted",
-    "core.csr_file": "mie_bits mstatus_bits mtvec_bits mepc_bits mcause_bits mscratch_bits mcountinhibit_bits handler",
+    " booted=started faulted debug_mode=debug__mode debug_enters=debug__enter stepped halt_dropped=dropped"
+    " halt_aborted=aborted id_ready",
+    "core.csr_file": "mie_bits mstatus_bits mtvec_bits mepc_bits mcause_bits mscratch_bits mcountinhibit_bits handler"
+    " csr_valid=csr__valid csr_write=csr__write csr_number=csr__addr dcsr_bits dcsr_cause dpc_bits",
     "core.hwloops": "lpstart0 lpend0 lpcount0 lpstart1 lpend1 lpcount1 late ex_took wb_took gives_back",
     "core.if_stage": "id_valid=insn__valid id_pc=insn__payload__pc id_error=insn__payload__error id_raw id_looped"
     " id_compressed=insn__payload__compressed id_word=insn__payload__word",
+    "core.triggers": "trigger_hit=ex__hit trigger_checked=checked trigger_armed=armed trigger_executes=executes",
     "core.if_stage.prefetch": "if_pc=pc fetch_count=count fetch_live=live fetch_drops=drops fetch_current=current"
     " fetch_held=held fetch_stale=stale fetch_running=running fetch_exact=exact",
 }
@@ -73,6 +76,11 @@ _ONLY_WITH = {
         f"{_ID_STAGE}.id_ex__pair",
         f"{_ID_STAGE}.id_ex__later_pair",
         f"{_WB_STAGE}.wb__pair",
+    ),
+    "debug": (
+        *(f"core.controller.{name}" for name in ("debug__", "stepped", "dropped", "aborted", "id_ready")),
+        *(f"core.csr_file.{name}" for name in ("dcsr_", "dpc_bits")),
+        "core.triggers.",
     ),
     "requantise": (f"{_NNRF}.nn_kappa", f"{_NNRF}.nn_lambda", f"{_ID_STAGE}.id_ex__requantise"),
 }
@@ -117,6 +125,7 @@ def seen_signals(config: CoreConfig) -> Mapping[str, Seen]:
 MODULE = "scene"  # module of the core, its memories and the properties
 
 CONSTANT = ("boot_addr", "hart_id", "watched_register", "watched_entry", "watched_bit")
+CONSTANT += ("debug_halt_addr", "debug_exception_addr")
 CONSTANT += ("held_address", "held_halves", "held_fails")
 """Inputs that do not change."""
 
@@ -177,6 +186,8 @@ def script(rule: PipelineRule, scene: SceneGates) -> str:
     others = [one for one in scene.description.parts if one != rule.name]
     outputs = [f"delete -output {MODULE}/w:{kind}_{one}" for one in others for kind in ("wrong", "broken")]
     ties = {"rst": "1'b0", "prompt": f"1'b{rule.prompt:d}", "holds": f"1'b{rule.holds:d}"}
+    if scene.description.config.debug and not rule.halts:
+        ties["debug_req"] = "1'b0"
     for name, one in scene.description.seen.items():
         ties[f"seen_{name}"] = f"{one.width}'d0" if _is_cut(one, rule, scene) else ",".join(one.paths[::-1])
     tied = [f"delete -input w:{name}\nconnect -nounset -set {name} {value}" for name, value in ties.items()]

@@ -25,6 +25,7 @@ class PipelineRule:
     prompt: bool = False  # the memories grant at once and answer in the next cycle
     # at one address the instruction memory holds always the same, the data memory what was stored there
     holds: bool = False
+    halts: bool = False  # a debug module may ask the core to halt in any cycle
     # if not 0, nothing is wrong this number of cycles after any state that keeps the invariants in which what `counts`
     # is 0, so that it never is; else that follows from one cycle to the next
     within: int = 0
@@ -64,6 +65,14 @@ _NN_RULE = PipelineRule(
     says="each factor is what the last older load of its entry brought, each load goes to the entry it names",
     cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_LOADED, *_LOOPS),
     first={"nn_rf/w:nn_*": _any(32)},
+)
+
+_HALTS_RULE = PipelineRule(
+    name="halts",
+    says="halts, steps and resumptions lose no instruction, repeat none, come in time, and enter no trap",
+    cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
+    halts=True,
+    depth=20,
 )
 
 _COMMON = (
@@ -120,4 +129,4 @@ def rules(config: CoreConfig) -> list[PipelineRule]:
         raise InputError("qnt must be false for these properties, not true")
     found = [_LOOPS_RULE] if config.xpulpv2 else []
     found += [_NN_RULE] if config.mac_load else []
-    return [*found, *_COMMON]
+    return [*found, *_COMMON, *([_HALTS_RULE] if config.debug else [])]

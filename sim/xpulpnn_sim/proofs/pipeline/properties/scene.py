@@ -8,6 +8,7 @@ from xpulpnn.core.core import Core
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import port_widths
+from xpulpnn_sim.proofs.pipeline.properties.halts import watch_halts, without_debugger
 from xpulpnn_sim.proofs.pipeline.properties.held_values import (
     HeldBit,
     HeldWord,
@@ -106,6 +107,8 @@ class Scene(wiring.Component):
         for bus in ("instr", "data"):
             ports |= {f"{bus}_{name}": In(1) for name in ("gnt", "answer", "err")} | {f"{bus}_rdata": In(XLEN)}
         ports |= {"holds": In(1), "held_address": In(XLEN), "held_halves": In(XLEN), "held_fails": In(2)}
+        if config.debug:
+            ports |= {"debug_req": In(1), "debug_halt_addr": In(XLEN), "debug_exception_addr": In(XLEN)}
         self.widths = port_widths(pairs=config.mac_load_pair)
         ports |= {"watched_register": In(5), "watched_entry": In(self.widths["nn_addr"]), "watched_bit": In(5)}
         ports |= {f"rvfi_{name}": Out(width) for name, width in self.widths.items()}
@@ -136,7 +139,8 @@ class Scene(wiring.Component):
         kept_bit = HeldBit(m, core.data, self.held_address, self.watched_bit, self.data_rdata)
         with m.If(self.holds):
             m.d.comb += [core.instr.rdata.eq(rdata), core.instr.err.eq(err), core.data.rdata.eq(kept_bit.rdata)]
-        accessing, flowing = access_invariants(seen, accesses), pipeline_invariants(core, seen, started)
+        under_way = access_invariants(seen, accesses)
+        accessing, flowing = under_way | without_debugger(seen), pipeline_invariants(core, seen, started)
         counting = fetch_invariants(seen, fetches)
         fetching = counting | queue_invariants(seen)
         crossing = {"a second half is beyond a word boundary": implies(seen["lsu_second"], seen["lsu_crosses"])}
@@ -157,6 +161,11 @@ class Scene(wiring.Component):
         if self.config.mac_load:
             found = watch_nn_entries(m, core, seen, started, self.watched_entry, self.watched_bit, self.config)
             watched["mac_load"] = found.given(accessing | flowing)
+        if self.config.debug:
+            m.d.comb += core.debug_req.eq(self.debug_req)
+            for name in ("debug_halt_addr", "debug_exception_addr"):
+                m.d.comb += getattr(core, name)[1:].eq(getattr(self, name)[1:])
+            watched["halts"] = watch_halts(m, core, seen, self.boot_addr).given(under_way)
         for name, (wrong, invariants) in watched.items():
             self.parts[name], self.invariants[name] = [*wrong], [*invariants]
             broken = {text: ~invariant for text, invariant in invariants.items()}
