@@ -6,7 +6,8 @@ from random import Random
 
 from xpulpnn_sim.proofs.units.mutated_gates import Bit, MutatedGates
 
-_SMALL = 4  # bits of a register at most that says what others mean
+_ALONE, _SMALL = 8, 4  # bits of a register at most of which one says what others mean, alone or with a bit of another
+_PAIRED = 80  # literals at most of which any two make a condition
 _WORDS = 8  # words at most that may differ
 _VARIANTS = 64
 
@@ -36,9 +37,15 @@ class UnreadRegisters:
         of_word = {literal: name for name, word in words.items() for literal in word}
         _, following = self.gates.step(self.number, {})
         added = {of_word[one] for one, (unit, mutant) in following.items() if unit != mutant}
-        small = [literal for word in words.values() if len(word) <= _SMALL for literal in word]
-        literals = [literal ^ flip for literal in small for flip in (0, 1)]
-        every = {(one, other) for at, one in enumerate(literals) for other in literals[at:] if one ^ 1 != other}
+
+        def literals_up_to(bits: int) -> list[int]:
+            short = (word for word in words.values() if len(word) <= bits)
+            return [literal ^ flip for word in short for literal in word for flip in (0, 1)]
+
+        literals, small = literals_up_to(_ALONE), literals_up_to(_SMALL)
+        every = {(one, one) for one in literals}
+        if len(small) <= _PAIRED:
+            every |= {(one, other) for at, one in enumerate(small) for other in small[at:] if one ^ 1 != other}
         while len(self._conditions) + len(added) <= _WORDS:
             self._conditions |= {name: set(every) for name in added}
             self._own |= {literal: graph.input() for name in added for literal in words[name]}
