@@ -354,6 +354,26 @@ def test_lines_of_progress_tell_the_time_that_is_left():
     for now[0] in (10.0, 20.0):
         progress.advance(task, 2)
     assert common._line(progress).endswith(" 4/10 images (0:00:30 left)")
+    # what the work tells goes before the mean
+    common.Bar(progress, task).end_in(200)
+    now[0] = 60.0
+    assert common._line(progress).endswith(" 4/10 images (0:02:40 left)")
+
+
+@pytest.mark.unit
+def test_a_step_without_a_time_left_tells_how_long_it_has_run():
+    now = [0.0]
+    progress = Progress(disable=True, get_time=lambda: now[0])
+    bar = common.Bar(progress, progress.add_task("steps", total=10, since=0.0))
+    now[0] = 5.0
+    bar.describe("energy")
+    assert common._line(progress).endswith(" 0/10 energy")
+    now[0] = 135.0
+    bar.describe("energy")
+    assert common._line(progress).endswith(" 0/10 energy (0:02:10 so far)")
+    bar.end_in(20)
+    now[0] = 165.0
+    assert common._line(progress).endswith(" 0/10 energy (0:02:40 so far)")
 
 
 @pytest.mark.flow

@@ -56,20 +56,26 @@ def test_interrupted_run_reports_and_goes_on(tmp_path):
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
-    text = "INCOMPLETE: interrupted after 1 of 2 points; the next run goes on from here unless it is to start afresh"
-    assert text in out
+    text = "INCOMPLETE: interrupted after 1 of 2 points, 3 of 4 steps; the next run goes on from here unless it is to"
+    assert f"{text} start afresh\nThe step that was running begins again then.\n" in out
+    assert "* 2 xpulpnn: interrupted before the end of a.\n" in out
     assert all_gone(tmp_path / "diary.pid")
     record = json.loads((tmp_path / "out" / "results.json").read_text())
     assert record["complete"] is False
     assert [point["error"] for point in record["points"]] == ["", "interrupted before the end of a"]
     assert [len(point["flows"]) for point in record["points"]] == [2, 1]
-    assert "incomplete" in (tmp_path / "out" / "report.html").read_text()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "incomplete" in page
+    assert '2, <a href="#figures">1 not finished</a> (interrupted)' in page
+    assert "Failed" not in page
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"points", "report.html", "results.csv", "results.json"}
     (tmp_path / "diary").unlink()
     again = start(tmp_path)
-    again.communicate(timeout=PATIENCE_S)
+    out, _ = again.communicate(timeout=PATIENCE_S)
     assert again.returncode == 0
+    known = "ri5cy: first, ri5cy: a, xpulpnn: first"
+    assert f" s, 3 results known from earlier runs, in this folder or in the cache {tmp_path}/cache: {known}\n" in out
     assert (tmp_path / "diary").read_text() == "a xpulpnn\n"
     record = json.loads((tmp_path / "out" / "results.json").read_text())
     assert record["complete"] is True
@@ -116,10 +122,13 @@ def test_times_of_steps_are_remembered(fake_flows, capsys, tmp_path):
 def test_known_results_are_no_steps_to_run(fake_flows, tmp_path):
     fake_flows.steps = [fake_flows.FakeStep(name, tmp_path / "diary") for name in "abc"]
     options = ExploreOptions(top="dotp", preset=("ri5cy",), output=tmp_path / "out", no_report=True, jobs=1)
-    expected, begun, done = [], [], []
-    told = {"begun": lambda *words: begun.append(words), "done": lambda *words: done.append(words)}
+    expected, begun, done, left = [], [], [], []
+    told = {"begun": lambda *words: begun.append(words), "done": lambda *words: done.append(words), "left": left.append}
     explore(options, Watcher(expect=expected.append, **told))
     assert (expected[-1], begun[0], done) == (3, ("ri5cy", "a"), [("ri5cy", name) for name in "abc"])
+    # of the same usual time each: by what they took
+    assert (len(left), left[2]) == (3, 0.0)
+    assert left[0] > left[1] > 0
     fake_flows.steps.append(fake_flows.FakeStep("d", tmp_path / "diary"))
     explore(options, Watcher(expect=expected.append, **told))
     assert (expected[-1], begun[-1], done[3:]) == (1, ("ri5cy", "d"), [("ri5cy", "d")])

@@ -65,6 +65,13 @@ def test_points_are_written_with_their_configuration(fakes, tmp_path, diary, mon
     assert len(lines(diary)) == 4
 
 
+def test_energies_run_after_everything_else(fakes, tmp_path, diary):
+    kinds = {"c": "energies", "b": "kernels", "a": "flows"}
+    run = Run(tmp_path, *(fakes.FakeStep(name, diary, kind=kind) for name, kind in kinds.items()))
+    run()
+    assert lines(diary) == [f"{name} {preset}" for name in "abc" for preset in ("ri5cy", "xpulpnn")]
+
+
 def test_new_step_and_new_settings_run_alone(fakes, tmp_path, diary):
     Run(tmp_path, fakes.FakeStep("a", diary))()
     diary.unlink()

@@ -16,8 +16,9 @@ from time import monotonic
 from typing import Any, TextIO, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.options import STANDARD_OUTPUT
@@ -211,6 +212,8 @@ def pairs(figures: Mapping[str, object]) -> Table:
 _FIRST_LINE_S = 10.0  # seconds before the first line of progress, and the shortest time between two
 _LINES = 20  # lines of progress in a run of any length, about, after which they come less often
 
+_LONG_S = 10.0  # seconds from which a step tells how long it has run
+
 
 @dataclass(frozen=True, slots=True)
 class Bar:
@@ -229,7 +232,8 @@ class Bar:
 
     def describe(self, text: str) -> None:
         """Show what is being done."""
-        self.progress.update(self.task, description=text)
+        if text != self.progress.tasks[0].description:
+            self.progress.update(self.task, description=text, since=self.progress.get_time())
 
     def advance(self, steps: int = 1) -> None:
         """Count steps that are done."""
@@ -238,6 +242,10 @@ class Bar:
     def reach(self, done: int, total: int | None = None) -> None:
         """Show how many steps are done, and of how many."""
         self.progress.update(self.task, completed=done, total=total)
+
+    def end_in(self, seconds: float) -> None:
+        """Show this time as the one that is left, in place of one by the mean of all steps."""
+        self.progress.update(self.task, end=self.progress.get_time() + seconds)
 
     def restart(self, total: int) -> None:
         """Begin other work of so many steps."""
@@ -265,8 +273,8 @@ def run_results(what: str, results: Iterable[Any], count: int, name: Callable[[d
 def progress_bar(description: str, total: int | None) -> Generator[Bar]:
     """A progress bar on the error output; where that is no terminal, a line from time to time."""
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # the time that is left by the mean of all steps
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _TimeColumn())
+    # unless the work tells it, the time that is left is by the mean of all steps
     progress = Progress(
         *columns,
         console=console,
@@ -281,7 +289,7 @@ def progress_bar(description: str, total: int | None) -> Generator[Bar]:
     shows = threading.Thread(target=_TERMINAL.draw if drawn else _tell, args=(progress, done), daemon=True)
     shows.start()
     try:
-        yield Bar(progress, progress.add_task(description, total=total))
+        yield Bar(progress, progress.add_task(description, total=total, since=progress.get_time()))
     finally:
         done.set()
         shows.join()
@@ -300,5 +308,23 @@ def _line(progress: Progress) -> str:
     task = progress.tasks[0]
     count = f"{task.completed:.0f}" if task.total is None else f"{task.completed:.0f}/{task.total:.0f}"
     shown = count if task.completed or task.total is not None else ""
-    left = f"({timedelta(seconds=round(task.time_remaining))} left)" if task.completed and task.time_remaining else ""
-    return " ".join(filter(None, (f"{datetime.now():%H:%M:%S}", shown, task.description, left)))
+    time = _time(task)
+    told = f"({time})" if time else ""
+    return " ".join(filter(None, (f"{datetime.now():%H:%M:%S}", shown, task.description, told)))
+
+
+def _time(task: Task) -> str:
+    """Time that is left, else how long the present step has run."""
+    now = task.get_time()
+    left = task.fields["end"] - now if "end" in task.fields else task.completed and task.time_remaining
+    if left and left > 0:
+        return f"{timedelta(seconds=round(left))} left"
+    since = now - task.fields.get("since", now)
+    return f"{timedelta(seconds=round(since))} so far" if since >= _LONG_S else ""
+
+
+class _TimeColumn(ProgressColumn):
+    """Time at the end of a bar."""
+
+    def render(self, task: Task) -> Text:
+        return Text(_time(task))

@@ -141,10 +141,11 @@ def explore_command(typed: ExploreArguments) -> int:
         def expect(total: int) -> None:
             bar.progress.update(bar.task, total=total)
 
+        def done(_label: str, _step: str) -> None:
+            bar.advance()
+
         try:
-            finished = explore(
-                options, Watcher(remark=remark, expect=expect, begun=begun, done=lambda *_: bar.advance())
-            )
+            finished = explore(options, Watcher(remark=remark, expect=expect, begun=begun, done=done, left=bar.end_in))
         except InputError as error:
             # below they are fields
             raise InputError(_FIELD.sub(_option, str(error))) from None

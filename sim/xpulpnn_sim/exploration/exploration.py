@@ -32,7 +32,7 @@ from xpulpnn_sim.tools.files import folder_lock, require_folder
 from xpulpnn_sim.tools.named_table import NamedTable
 from xpulpnn_sim.tools.results import cached_results
 
-_DEFAULTS_S = {"flows": 30.0, "kernels": 20.0, "energies": 60.0}
+_DEFAULTS_S = {"flows": 30.0, "kernels": 20.0, "energies": 120.0}
 """Seconds of a step that has never run, by the kind of its result."""
 
 _CLUSTER_S = {"flows": 240.0, "kernels": 120.0, "energies": 300.0}  # the same of a whole cluster
@@ -51,6 +51,12 @@ def _size_text(points: int, steps: int, known: int, seconds: float, jobs: int) -
         lasting = f"{seconds / _MINUTE_S:.0f} min" if seconds < 2 * _HOUR_S else f"{seconds / _HOUR_S:.1f} h"
     shared = f"{lasting} with {at_once} process{'es' if at_once > 1 else ''}" if jobs else f"{lasting} of work"
     return f"{counted[0]} to run, {counted[1]}{told}, about {shared}"
+
+
+def _usual_s(task: Task, key: str) -> float:
+    """Seconds that a step took on average when it ran last, else those of its kind."""
+    step, usual = task.steps[key], _CLUSTER_S if task.point.top in WHOLE_CLUSTERS else _DEFAULTS_S
+    return cached_results("times").find(f"{task.point.top} {step.name}") or usual[step.kind]
 
 
 def _remember(tasks: Iterable[Task]) -> None:
@@ -94,6 +100,7 @@ class Watcher:
     expect: Callable[[int], object] = lambda total: None
     begun: Callable[[str, str], object] = lambda label, step: None  # told the point and the step that runs
     done: Callable[[str, str], object] = lambda label, step: None  # told the point and the step that is done
+    left: Callable[[float], object] = lambda seconds: None  # told how long the steps to run will take, as this run goes
 
 
 class ExplorationLoop:
@@ -104,8 +111,12 @@ class ExplorationLoop:
         self._fresh_since = time() if options.fresh else None
         self.results: list[PointResult] = []
         self.notes: list[str] = []  # remarks on what the points could not do
-        self.cached = 0
+        self.known: list[str] = []  # points with the steps whose results were known
         self._expected = 0  # steps to run
+        self._tasks: list[Task] = []
+        self._usual: dict[tuple[str, str], float] = {}  # seconds that steps usually take, by point and step
+        self._ahead = self._past = 0.0  # the same of all steps to run, and of those that this run has done
+        self._started = 0.0
         self.interrupted = ""
         self.lost = ""
 
@@ -120,8 +131,11 @@ class ExplorationLoop:
         options = self._options
         pairs = zip(points, steps, strict=True)
         tasks = [Task(point, listed, options.output, fresh_since=self._fresh_since) for point, listed in pairs]
+        missing = [(task, key) for task in tasks for key in task.missing]
+        self._usual = {(task.point.label, task.steps[key].name): _usual_s(task, key) for task, key in missing}
         if not self.results:
             self._allow(tasks, 1.0 if whole is None else whole / len(points))
+        self._tasks += tasks
         try:
             run_tasks(
                 tasks,
@@ -132,8 +146,10 @@ class ExplorationLoop:
                 dask=options.dask,
             )
         except (KeyboardInterrupt, WorkersLostError) as stop:
-            done = len(self.results) + sum(not task.left for task in tasks)
-            self.interrupted = f"interrupted after {done} of {len(self.results) + len(tasks)} points"
+            done = sum(not task.left for task in self._tasks)
+            steps = sum(len(task.steps) for task in self._tasks)
+            ended = steps - sum(len(task.left) for task in self._tasks)
+            self.interrupted = f"interrupted after {done} of {len(self._tasks)} points, {ended} of {steps} steps"
             self.lost = str(stop) if isinstance(stop, WorkersLostError) else ""
         results = [task.unfinished() if task.left else task.result() for task in tasks]
         self.results += results
@@ -143,12 +159,9 @@ class ExplorationLoop:
     def _allow(self, tasks: Sequence[Task], factor: float) -> None:
         """Tell the size of the run, ``factor`` times that of these tasks, before it starts."""
         options = self._options
-        seconds = 0.0
-        missing = [(task.point.top, task.steps[key]) for task in tasks for key in task.missing]
-        for top, step in missing:
-            usual = _CLUSTER_S if top in WHOLE_CLUSTERS else _DEFAULTS_S
-            seconds += factor * (cached_results("times").find(f"{top} {step.name}") or usual[step.kind])
-        counted = sum(bool(task.left) for task in tasks), len(missing), sum(len(task.known) for task in tasks)
+        seconds = factor * sum(self._usual.values())
+        self._ahead, self._started = seconds, perf_counter()
+        counted = sum(bool(task.left) for task in tasks), len(self._usual), sum(len(task.known) for task in tasks)
         count, steps, known = (round(factor * one) for one in counted)
         text = _size_text(count, steps, known, seconds, 0 if options.dask else options.jobs)
         if count > options.max_points and not options.yes:
@@ -162,11 +175,16 @@ class ExplorationLoop:
         self._watcher.expect(self._expected)
 
     def _report(self, label: str, step: str, known: bool) -> None:
-        self.cached += known
-        self._expected -= known
+        usual = self._usual.get((label, step), 0.0)
+        self._ahead -= usual
+        if known:
+            self.known.append(f"{label}: {step}")
+            self._expected -= 1
         self._watcher.expect(self._expected)
         if not known:
+            self._past += usual
             self._watcher.done(label, step)
+            self._watcher.left(self._ahead * (perf_counter() - self._started) / self._past)
 
 
 def explore(options: ExploreOptions, watcher: Watcher | None = None) -> FinishedRun:
@@ -215,7 +233,7 @@ def explore(options: ExploreOptions, watcher: Watcher | None = None) -> Finished
             baseline=options.baseline or space.points[0].label,
             tools={name: version for one in tools for name, version in one.items()},
             wall_s=perf_counter() - started,
-            cached=loop.cached,
+            known=tuple(loop.known),
             points=tuple(loop.results),
             skipped=space.skipped,
             notes=tuple(loop.notes),

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from xpulpnn.errors import ToolError
+from xpulpnn.user_cache import cache_place
 from xpulpnn_sim.exploration.options import Skipped
 from xpulpnn_sim.exploration.report import comparison, tables
 from xpulpnn_sim.exploration.report.headlines import best_table, headline_table, headlines, netlist_of
 from xpulpnn_sim.exploration.results import FlowResult, PointResult
-from xpulpnn_sim.exploration.task import UNFINISHED
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.named_table import NamedTable, TerminalTable
 
@@ -112,6 +112,7 @@ REPORT = "report.html"
 FILES = ("results.json", "results.csv", REPORT)
 """Files of a run beside the folders of its points; the first one tells whose they are."""
 
+_NAMED = 3  # results of earlier runs that are named; of more there is the number
 _SHOWN_RATES = 24  # rows of rates that are printed; files have all of them
 
 
@@ -132,7 +133,7 @@ class FinishedRun:
     baseline: str = ""  # label of the point that overheads are relative to; empty for none
     tools: Mapping[str, str] = field(default_factory=dict[str, str])  # version of each tool, by name
     wall_s: float = 0.0  # seconds the run took
-    cached: int = 0  # number of results read from the cache
+    known: tuple[str, ...] = ()  # results of earlier runs, each as its point and step
     points: tuple[PointResult, ...] = ()  # results, failed ones included
     skipped: tuple[Skipped, ...] = ()  # combinations that cannot be built
     notes: tuple[str, ...] = ()  # remarks on what the points could not do
@@ -147,7 +148,7 @@ class FinishedRun:
             "date": self.date,
             "baseline": self.baseline,
             "wall_s": round(self.wall_s, 3),
-            "cached": self.cached,
+            "cached": len(self.known),
             "complete": not self.interrupted,
             "skipped": [{"label": one.label, "rule": one.rule} for one in self.skipped],
             "notes": list(self.notes),
@@ -179,6 +180,7 @@ class FinishedRun:
                 yield from (TerminalTable(table), "")
         if self.interrupted:
             yield f"INCOMPLETE: {self.interrupted}; the next run goes on from here unless it is to start afresh"
+            yield "The step that was running begins again then."
         yield from self._below()
 
     def _below(self) -> list[str]:
@@ -188,10 +190,13 @@ class FinishedRun:
             lines += [f"  {sentence}" for sentence in conditions.sentences]
         lines += self.notes
         lines += [f"not possible: {one.label} ({one.rule})" for one in self.skipped]
-        # not the error that is that of the interrupted run
-        errors = [point for point in self.points if point.error and not point.error.startswith(UNFINISHED)]
-        lines += [f"failed: {point.label}: {point.error}" for point in errors]
-        lines.append(f"{self.wall_s:.1f} s, {self.cached} results known from earlier runs")
+        lines += [f"failed: {point.label}: {point.error}" for point in self.points if point.failed]
+        known = f"{len(self.known)} result{'' if len(self.known) == 1 else 's'} known from earlier runs"
+        if self.known:
+            known += f", in this folder or in the cache {cache_place()[0]}"
+        if 0 < len(self.known) <= _NAMED:
+            known += f": {', '.join(self.known)}"
+        lines.append(f"{self.wall_s:.1f} s, {known}")
         return lines
 
 

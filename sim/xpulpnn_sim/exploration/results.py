@@ -247,6 +247,9 @@ class EnergyResult:
         return sum(getattr(module, part) for module in self.modules)
 
 
+UNFINISHED = "interrupted before the end of"  # how the error of a point begins that an interrupted run did not finish
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointResult:
     """All that is known about one configuration."""
@@ -262,6 +265,16 @@ class PointResult:
     # records of `xpulpnn cosim` (guide, "Records of cosim")
     kernels: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     energies: list[EnergyResult] = field(default_factory=list[EnergyResult])  # one per workload
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether an interrupted run left some of its steps."""
+        return self.error.startswith(UNFINISHED)
+
+    @property
+    def failed(self) -> bool:
+        """Whether steps of it ran and failed."""
+        return bool(self.error) and not self.unfinished
 
 
 class Flow(Protocol):

@@ -16,6 +16,7 @@ from xpulpnn.user_cache import ignore_before
 from xpulpnn_sim.exploration.library import FlowError
 from xpulpnn_sim.exploration.options import Point, folder_name
 from xpulpnn_sim.exploration.results import (
+    UNFINISHED,
     Configuration,
     EmittedDesign,
     EnergyResult,
@@ -135,9 +136,10 @@ class Task:
 
     def unfinished(self) -> PointResult:
         """The right results, of a point that an interrupted run did not finish."""
-        names = ", ".join(self.steps[key].name for key in self.missing)
+        names = ", ".join(step.name for key, step in self.steps.items() if key in self.left)
+        error = "; ".join([f"{UNFINISHED} {names}", *filter(None, [self.result().error])])
         right = {key: one for key, one in self.known.items() if key not in self.errors}
-        return replace(self.result(), error=f"{UNFINISHED} {names}", **self._by_field(right))
+        return replace(self.result(), error=error, **self._by_field(right))
 
     def accept(self, key: str, outcome: StepOutcome, output: str) -> None:
         """Take the outcome of a step and what it printed, and write all that is known into the folder."""
@@ -221,9 +223,6 @@ Begun = Callable[[str, str], object]
 """Told the label of a point and the name of a step that runs."""
 
 
-UNFINISHED = "interrupted before the end of"  # how the error of a point begins that an interrupted run did not finish
-
-
 def run_tasks(
     tasks: Sequence[Task],
     report: Report,
@@ -236,13 +235,15 @@ def run_tasks(
     """Run what the tasks lack; a point that failed has its error. Of the steps that run ``begun`` is told the first.
 
     Steps run in ``jobs`` processes, or on the workers of the Dask scheduler at the address ``dask``; one that takes
-    longer than ``timeout_s`` fails. There is a call per step, those of a point first to last: what is finished is on
-    disk, and a lost machine loses one step. No process is started if no step is missing.
+    longer than ``timeout_s`` fails. There is a call per step: areas and delays of all points, then cycles, then
+    energies, which take longest. What is finished is on disk, and a lost machine loses one step. No process is started
+    if no step is missing.
     """
     for task in tasks:
         for key in task.known:
             report(task.point.label, task.steps[key].name, True)
     missing = [(task, key) for task in tasks for key in task.missing]
+    missing.sort(key=lambda one: _FIELDS.index(one[0].steps[one[1]].kind))
     if not missing:
         return
     steps = {id(step): step for task, _ in missing for step in task.steps.values()}

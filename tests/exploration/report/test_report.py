@@ -308,6 +308,28 @@ def test_few_points_have_their_names_in_the_plots(points):
 
 
 @pytest.mark.flow
+def test_a_page_without_plots_says_why(run, points, tmp_path):
+    stopped = replace(points[1], flows=[], kernels=[], energies=[], error="interrupted before the end of asic-area")
+    write_report(tmp_path / "report.html", replace(run, points=(points[0], stopped)))
+    page = (tmp_path / "report.html").read_text()
+    assert "There are no plots: each takes two points" in page
+    assert f"2 {stopped.label}: interrupted before the end of asic-area." in page
+    assert "Failed points" not in page
+
+
+@pytest.mark.flow
+def test_a_page_opens_on_the_flow_that_has_a_clock(run, points, tmp_path):
+    made_up = [
+        replace(one, flows=[replace(one.flows[0], flow="builtin", area_um2=None), *one.flows]) for one in points[:2]
+    ]
+    write_report(tmp_path / "report.html", replace(run, points=tuple(made_up)))
+    page = (tmp_path / "report.html").read_text()
+    names = re.findall('data-choice="flow" value="([^"]*)"', page)
+    assert names[:3] == ["asic-area", "asic-speed", "builtin-area"]
+    assert "GMAC/s needs the clock of a technology" in drawn(tmp_path / "report.html")["area-speed"]["nothing"]
+
+
+@pytest.mark.flow
 def test_no_front_is_told_of_where_none_is_drawn(run, points, tmp_path):
     worse = [replace(flow, area_kge=99.0, delay_fo4=99.0, delay_ps=9999.0) for flow in points[0].flows]
     write_report(tmp_path / "report.html", replace(run, points=(points[0], replace(points[2], flows=worse))))

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from xpulpnn_sim.exploration.finished_run import FinishedRun
 from xpulpnn_sim.exploration.report import comparison, tables
 from xpulpnn_sim.exploration.report.cluster_plots import clustered, scaling_figure
-from xpulpnn_sim.exploration.report.headlines import best_table, headline_table
+from xpulpnn_sim.exploration.report.headlines import best_table, headline_table, headlines
 from xpulpnn_sim.exploration.report.hierarchy import area_plots, energy_plots, path_plot, point_name
 from xpulpnn_sim.exploration.report.trade_offs import trade_offs
 from xpulpnn_sim.exploration.results import PointResult
@@ -23,6 +23,7 @@ _HOW_TO_READ = (
     "Names and numbers are those of the points in the table; an arrow tells which way is better. Hover for the values, "
     "click a point to select it below."
 )
+_NO_PLOTS = "There are no plots: each takes two points that have both of its figures and differ in both."
 _SEE = hint(Markup('<a href="#conditions">Conditions of these figures</a>'))
 
 
@@ -30,7 +31,7 @@ def write_report(path: Path, run: FinishedRun) -> None:
     """Write the report in one step."""
     points = run.points
     page = Page(title=run.title, command=run.command, writer="xpulpnn explore", facts=_facts(run))
-    failed = [(number, point) for number, point in enumerate(points, 1) if point.error]
+    failed = [(number, point) for number, point in enumerate(points, 1) if point.failed]
     if failed:
         item = Markup("<li><strong>{} {}</strong> <span>{}</span></li>\n")
         listed = Markup().join(item.format(number, point.label, point.error) for number, point in failed)
@@ -53,11 +54,12 @@ def write_report(path: Path, run: FinishedRun) -> None:
 
 def _facts(run: FinishedRun) -> list[tuple[str, str | Markup]]:
     points = run.points
-    failed = sum(bool(point.error) for point in points)
+    failed, unfinished = sum(point.failed for point in points), sum(point.unfinished for point in points)
     count = Markup("{}").format(len(points))
     count += Markup(', <a href="#failed">{} failed</a>').format(failed) if failed else ""
+    count += Markup(', <a href="#figures">{} not finished</a> (interrupted)').format(unfinished) if unfinished else ""
     flows = comparison.flow_names(points)
-    cached = f" ({run.cached} results from the cache)" if run.cached else ""
+    cached = f" ({len(run.known)} results known from earlier runs)" if run.known else ""
     minutes, rest = divmod(round(run.wall_s), 60)
     duration = f"{minutes} min {rest} s" if run.wall_s >= 60 else f"{run.wall_s:.1f} s"
     return [
@@ -88,6 +90,8 @@ def _figures(page: Page, run: FinishedRun) -> None:
         told = _FRONT * any(trace["mode"] == "lines" and trace["x"][1:] for trace in traces)
         told += _BARS * any("error_x" in trace or "error_y" in trace for trace in traces)
         page.section("trade-offs", "Trade-offs", options, grid, hint(told + _HOW_TO_READ), _SEE)
+    elif len(points) > 1:
+        page.section("trade-offs", "Trade-offs", hint(_NO_PLOTS))
     records = [record for point in points for record in point.kernels if clustered(record)]
     if len({record["cores"] for record in records}) > 1:
         plot = Plot(name="scaling", variants={(): scaling_figure(records)})
@@ -142,7 +146,9 @@ def _details(page: Page, points: Sequence[PointResult]) -> None:
 
 
 def _flows(points: Sequence[PointResult]) -> Markup:
-    names = comparison.flow_names(points)
+    """The choice of a flow, those with a technology's clock first, which have a figure in every plot."""
+    clocked = {one.flow.name for one in headlines(points)}
+    names = sorted(comparison.flow_names(points), key=lambda name: name not in clocked)
     return choice("flow", "Flow", dict(zip(names, names, strict=True)), buttons=True)
 
 
@@ -152,8 +158,9 @@ def _named(name: str, title: str, options: Sequence[str]) -> Markup:
 
 def _points(points: Sequence[PointResult]) -> Markup:
     """The choice of a point; at first it is one that did not fail, if there is one."""
+    ends = {(True, False): " (failed)", (False, True): " (interrupted)", (False, False): ""}
     names = {
-        str(number): f"{point_name(points, number)}{' (failed)' if point.error else ''}"
+        str(number): f"{point_name(points, number)}{ends[point.failed, point.unfinished]}"
         for number, point in enumerate(points)
     }
     first = next((number for number, point in enumerate(points) if not point.error), 0)

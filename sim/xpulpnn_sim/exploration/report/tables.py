@@ -16,7 +16,7 @@ _LEAD = [Column(name="no.", digits=0), Column(name=POINT)]  # columns that every
 
 
 def _failed(points: Sequence[PointResult]) -> frozenset[int]:
-    return frozenset(number for number, point in enumerate(points) if point.error)
+    return frozenset(number for number, point in enumerate(points) if point.failed)
 
 
 def _of_points(
@@ -32,7 +32,8 @@ def _of_points(
 def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
     """All figures of all points; of several variants of a kernel the fastest one counts."""
     found, failed = comparison.figures(points), _failed(points)
-    notes = ["An arrow tells which way is better."]
+    notes = [f"{number} {point.label}: {point.error}." for number, point in enumerate(points, 1) if point.unfinished]
+    notes.append("An arrow tells which way is better.")
     if any(figure.spreads for figure in found):
         notes.append("Medians; min..max: over the runs of each mapping, or the placements of an FPGA.")
     notes += _slack_notes(points)
@@ -47,7 +48,7 @@ def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
         notes.append("fmax: median over the placement seeds.")
     columns: list[tuple[Column, Sequence[TableCell]]] = []
     if failed:
-        columns.append((Column(name=ERROR, group="failed"), [point.error for point in points]))
+        columns.append((Column(name=ERROR, group="failed"), [point.error * point.failed for point in points]))
     for figure in found:
         if figure.column.group in kernels and figure.column.name == comparison.RATE:
             records = [comparison.best_record(point, figure.column.group) or {} for point in points]

@@ -189,6 +189,7 @@ def trade_offs(points: Sequence[PointResult]) -> list[tuple[str, Plot]]:
                 variants[*chosen.values(), *([colour] if colour else [])] = figure
         if comparable:
             nothing = "No point has both figures with this choice."
+            nothing += " GMAC/s needs the clock of a technology: asic or an FPGA." * (across == "speed")
             shown.append((title, Plot(name=name, variants=variants, choices=choices, nothing=nothing, selects="point")))
     return shown
 
