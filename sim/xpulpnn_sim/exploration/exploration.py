@@ -147,9 +147,9 @@ class ExplorationLoop:
             )
         except (KeyboardInterrupt, WorkersLostError) as stop:
             done = sum(not task.left for task in self._tasks)
-            steps = sum(len(task.steps) for task in self._tasks)
-            ended = steps - sum(len(task.left) for task in self._tasks)
-            self.interrupted = f"interrupted after {done} of {len(self._tasks)} points, {ended} of {steps} steps"
+            total = sum(len(task.steps) for task in self._tasks)
+            ended = total - sum(len(task.left) for task in self._tasks)
+            self.interrupted = f"interrupted after {done} of {len(self._tasks)} points, {ended} of {total} steps"
             self.lost = str(stop) if isinstance(stop, WorkersLostError) else ""
         results = [task.unfinished() if task.left else task.result() for task in tasks]
         self.results += results
