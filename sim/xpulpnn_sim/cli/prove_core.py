@@ -178,9 +178,11 @@ def prove_pipeline_command(options: PipelineOptions) -> int:
             return _search(options, prover, chosen, [None])
         # Amaranth takes long to import
         from xpulpnn_sim.proofs.faults.core import FACTOR_SEQUENCE_FAULTS, PAIR_SEQUENCE_FAULTS, SEQUENCE_FAULTS
+        from xpulpnn_sim.proofs.faults.halts import HALT_FAULTS
 
         known_faults = (*SEQUENCE_FAULTS, *(PAIR_SEQUENCE_FAULTS if config.mac_load_pair else ()))
         known_faults += FACTOR_SEQUENCE_FAULTS if config.reads_factor and config.requantise_exact else ()
+        known_faults += HALT_FAULTS if config.debug else ()
         faults = [fault for fault in known_faults if any(fault.check == rule.name for rule in chosen)]
         return _search(options, prover, chosen, faults)
 

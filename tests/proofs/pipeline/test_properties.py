@@ -19,6 +19,7 @@ from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.engine.outcomes import PASSED, PROVED, Outcome
 from xpulpnn_sim.proofs.faults.core import SEQUENCE_FAULTS
+from xpulpnn_sim.proofs.faults.halts import HALT_FAULTS
 from xpulpnn_sim.proofs.pipeline.gates import seen_signals
 from xpulpnn_sim.proofs.pipeline.proof import Prover
 from xpulpnn_sim.proofs.pipeline.properties.held_values import HeldBit, HeldWord
@@ -40,6 +41,7 @@ def test_rules_follow_from_the_core():
     assert min(counts.values()) >= 2
     halts = [rule.name for rule in rules(replace(preset("ri5cy"), debug=True))]
     assert halts == [*names["ri5cy"], "halts"]
+    assert {fault.check for fault in HALT_FAULTS} == {"halts"}
     with pytest.raises(InputError, match=r"^qnt must be false for these properties, not true$"):
         rules(replace(preset("xpulpnn"), qnt=True))
 
