@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import XLEN
+from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, gates_between
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import Integers, constant, low, unsigned
@@ -84,6 +84,10 @@ class BackendFrame(ClockCycle):
         """Literals of the ports of a unit left out, and of the fields of its word of control."""
         return {name: self.nets(nets) for name, nets in self._backend.pins[unit].items()}
 
+    def has(self, name: str) -> bool:
+        """Return whether there is a signal of this name."""
+        return self._backend.has(name)
+
     def bit(self, name: str) -> int:
         """Literal of a signal of one bit."""
         return self.word(name)[0]
@@ -130,6 +134,14 @@ _WRITES = {
 }
 """Writes under way, and their registers."""
 
+_PAIR_ADDS = {
+    "id_stage.id_ex__op_b": XLEN // BYTE_BITS,
+    "ex_stage.alu.simd_alu.ctrl_subtract": 0,
+    "ex_stage.alu.simd_alu.ctrl_fmt": 0,
+    "ex_stage.alu.simd_alu.ctrl_result": 0,
+}
+"""What the adder is told by two products that load, which ID does not say again to those that follow them."""
+
 _EX_READY, _EX_VALID = "rvfi_tap.ex_ready", "rvfi_tap.wb_valid_value"
 
 
@@ -167,7 +179,8 @@ class Passage:
         execute, executes = BackendFrame(graph, backend, {}, in_ex).where(_EXECUTES)
         self.execute = execute.changed(self._results(execute))
         self.leave, leaves = BackendFrame(graph, backend, {}, self.execute.following(backend.in_wb)).where(_LEAVES)
-        self.assumed = [*accepted(insn, self.word, self.integers), *_never_x0(self.issue), *issues, *executes, *leaves]
+        found_so = [*_never_x0(self.issue), *_pair_adds(self.issue)]
+        self.assumed = [*accepted(insn, self.word, self.integers), *found_so, *issues, *executes, *leaves]
 
     def _results(self, frame: BackendFrame) -> dict[str, list[int]]:
         z, unit = self.integers, unsigned(frame.word("ex_stage.ctrl_unit"))
@@ -238,6 +251,19 @@ def _never_x0(frame: BackendFrame, *, after: bool = False) -> list[int]:
     return found
 
 
+def _pair_adds(frame: BackendFrame, *, after: bool = False) -> list[int]:
+    """Literals: that two products in EX that load add a word's bytes to the address, now or after this cycle."""
+    if not frame.has("id_stage.id_ex__pair"):
+        return []
+    loads = ("id_stage.id_ex__pair", "id_stage.id_ex__lsu_valid")
+    nets = {name: frame.register(name) for name in (*loads, *_PAIR_ADDS)}
+    following = frame.following([net for each in nets.values() for net in each]) if after else None
+    words = {name: [following[net] for net in each] if following else frame.nets(each) for name, each in nets.items()}
+    graph = frame.graph
+    waits = graph.all(words[name][0] for name in loads) ^ 1
+    return [graph.or_(waits, graph.is_value(words[name], value)) for name, value in _PAIR_ADDS.items()]
+
+
 class Invariant(NamedTuple):
     """Two words that are equal in every cycle in which something holds."""
 
@@ -262,12 +288,15 @@ def waiting(backend: BackendGates) -> list[Invariant]:
     issued, leaves = frame.bit("id_stage.issue"), graph.and_(frame.bit(_EX_READY), frame.nets(ex_valid)[0])
     under_way = graph.and_(frame.nets(busy)[0], frame.nets(outstanding)[0] ^ 1) ^ 1
     stays_so = graph.and_(after[busy[0]], after[outstanding[0]] ^ 1) ^ 1
+    adds, adds_after = _pair_adds(frame), _pair_adds(frame, after=True)
     reset_graph = GateGraph()
     reset = BackendFrame(reset_graph, backend, {"rst": [TRUE]})
     enables = [net for name in _WRITES for net in reset.register(name)]
-    empty = [*reset.following([*ex_valid, *wb_valid, *busy, *enables]).values()]
+    loads = reset.register("id_stage.id_ex__lsu_valid")
+    empty = [*reset.following([*ex_valid, *wb_valid, *busy, *enables, *loads]).values()]
     return [
         Invariant("nothing writes x0", graph, _never_x0(frame), _never_x0(frame, after=True), [TRUE] * len(_WRITES)),
+        *([Invariant("pairs add a word", graph, adds, adds_after, [TRUE] * len(adds))] if adds else []),
         Invariant("what is issued enters EX", graph, [frame.bit("id_stage.id_goes")], [frame.bit(_EX_READY)], [TRUE]),
         Invariant(
             "EX keeps what it holds",
