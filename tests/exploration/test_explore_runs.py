@@ -11,8 +11,8 @@ import pytest
 from tests.processes import PATIENCE_S, all_gone, wait_for
 
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.exploration.exploration import Watcher, explore, remove_earlier
-from xpulpnn_sim.exploration.options import ExploreOptions
+from xpulpnn_sim.exploration.exploration import ExplorationLoop, Watcher, explore, remove_earlier
+from xpulpnn_sim.exploration.options import ExploreOptions, build_space
 
 HERE = Path(__file__).parent
 
@@ -75,7 +75,7 @@ def test_interrupted_run_reports_and_goes_on(tmp_path):
     out, _ = again.communicate(timeout=PATIENCE_S)
     assert again.returncode == 0
     known = "ri5cy: first, ri5cy: a, xpulpnn: first"
-    assert f" s, 3 results known from earlier runs, in this folder or in the cache {tmp_path}/cache: {known}\n" in out
+    assert f" s, 3 results known already, in this folder or in the cache {tmp_path}/cache: {known}\n" in out
     assert (tmp_path / "diary").read_text() == "a xpulpnn\n"
     record = json.loads((tmp_path / "out" / "results.json").read_text())
     assert record["complete"] is True
@@ -126,12 +126,24 @@ def test_known_results_are_no_steps_to_run(fake_flows, tmp_path):
     told = {"begun": lambda *words: begun.append(words), "done": lambda *words: done.append(words), "left": left.append}
     explore(options, Watcher(expect=expected.append, **told))
     assert (expected[-1], begun[0], done) == (3, ("ri5cy", "a"), [("ri5cy", name) for name in "abc"])
-    # of the same usual time each: by what they took
+    # by what they took, each as long as the others
     assert (len(left), left[2]) == (3, 0.0)
-    assert left[0] > left[1] > 0
+    assert 30 > left[0] > left[1] > 0
     fake_flows.steps.append(fake_flows.FakeStep("d", tmp_path / "diary"))
     explore(options, Watcher(expect=expected.append, **told))
     assert (expected[-1], begun[-1], done[3:]) == (1, ("ri5cy", "d"), [("ri5cy", "d")])
+
+
+@pytest.mark.flow
+def test_quick_steps_tell_nothing_of_those_of_another_kind(fake_flows, tmp_path):
+    kinds = {"a": "flows", "b": "flows", "c": "energies", "d": "energies"}
+    steps = [fake_flows.FakeStep(name, tmp_path / "diary", kind=kind) for name, kind in kinds.items()]
+    left = []
+    loop = ExplorationLoop(ExploreOptions(output=tmp_path / "out", jobs=1), Watcher(left=left.append))
+    loop.run(build_space("dotp", ["ri5cy"], [], []).points, [steps])
+    # two energies by their usual time, then by the first
+    assert left[1] == 240
+    assert left[2] < 120
 
 
 @pytest.mark.flow

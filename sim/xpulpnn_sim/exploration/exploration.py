@@ -26,7 +26,7 @@ from xpulpnn_sim.exploration.paper import cluster_paper_table, cluster_points, p
 from xpulpnn_sim.exploration.report.headlines import cluster_tables
 from xpulpnn_sim.exploration.results import Configuration, PointResult
 from xpulpnn_sim.exploration.search import PRESET, Search, objectives, pareto_table, structures
-from xpulpnn_sim.exploration.task import POINTS, PointStep, Task, earlier_files, run_tasks
+from xpulpnn_sim.exploration.task import POINTS, PointStep, ResultField, Task, earlier_files, run_tasks
 from xpulpnn_sim.tools.dask_workers import WorkersLostError, require_dask
 from xpulpnn_sim.tools.files import folder_lock, require_folder
 from xpulpnn_sim.tools.named_table import NamedTable
@@ -114,8 +114,9 @@ class ExplorationLoop:
         self.known: list[str] = []  # points with the steps whose results were known
         self._expected = 0  # steps to run
         self._tasks: list[Task] = []
-        self._usual: dict[tuple[str, str], float] = {}  # seconds that steps usually take, by point and step
-        self._ahead = self._past = 0.0  # the same of all steps to run, and of those that this run has done
+        # kind and usual seconds of the steps, by point and step; and the seconds of those to run, by kind
+        self._usual: dict[tuple[str, str], tuple[ResultField, float]] = {}
+        self._ahead = defaultdict[ResultField, float](float)
         self._started = 0.0
         self.interrupted = ""
         self.lost = ""
@@ -132,7 +133,9 @@ class ExplorationLoop:
         pairs = zip(points, steps, strict=True)
         tasks = [Task(point, listed, options.output, fresh_since=self._fresh_since) for point, listed in pairs]
         missing = [(task, key) for task in tasks for key in task.missing]
-        self._usual = {(task.point.label, task.steps[key].name): _usual_s(task, key) for task, key in missing}
+        for task, key in missing:
+            step = task.steps[key]
+            self._usual[task.point.label, step.name] = step.kind, _usual_s(task, key)
         if not self.results:
             self._allow(tasks, 1.0 if whole is None else whole / len(points))
         self._tasks += tasks
@@ -159,8 +162,10 @@ class ExplorationLoop:
     def _allow(self, tasks: Sequence[Task], factor: float) -> None:
         """Tell the size of the run, ``factor`` times that of these tasks, before it starts."""
         options = self._options
-        seconds = factor * sum(self._usual.values())
-        self._ahead, self._started = seconds, perf_counter()
+        self._started = perf_counter()
+        for kind, usual in self._usual.values():
+            self._ahead[kind] += factor * usual
+        seconds = sum(self._ahead.values())
         counted = sum(bool(task.left) for task in tasks), len(self._usual), sum(len(task.known) for task in tasks)
         count, steps, known = (round(factor * one) for one in counted)
         text = _size_text(count, steps, known, seconds, 0 if options.dask else options.jobs)
@@ -175,16 +180,31 @@ class ExplorationLoop:
         self._watcher.expect(self._expected)
 
     def _report(self, label: str, step: str, known: bool) -> None:
-        usual = self._usual.get((label, step), 0.0)
-        self._ahead -= usual
+        if (label, step) in self._usual:
+            kind, usual = self._usual[label, step]
+            self._ahead[kind] -= usual
         if known:
             self.known.append(f"{label}: {step}")
             self._expected -= 1
         self._watcher.expect(self._expected)
         if not known:
-            self._past += usual
             self._watcher.done(label, step)
-            self._watcher.left(self._ahead * (perf_counter() - self._started) / self._past)
+            self._watcher.left(self._left_s())
+
+    def _left_s(self) -> float:
+        """Seconds for the steps to run: by what others of their kind took in this run, or no less than usual."""
+        took, usual = (defaultdict[ResultField, float](float) for _ in range(2))
+        for task in self._tasks:
+            for key, seconds in task.seconds.items():
+                if seconds:
+                    kind, usual_s = self._usual[task.point.label, task.steps[key].name]
+                    took[kind] += seconds
+                    usual[kind] += usual_s
+        all_s = sum(took.values())
+        slower = max(1.0, all_s / (sum(usual.values()) or 1.0))
+        work = sum(s * (took[kind] / usual[kind] if usual[kind] else slower) for kind, s in self._ahead.items())
+        at_once = all_s / (perf_counter() - self._started)
+        return work / max(1.0, at_once)
 
 
 def explore(options: ExploreOptions, watcher: Watcher | None = None) -> FinishedRun:

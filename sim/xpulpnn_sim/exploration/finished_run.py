@@ -112,7 +112,7 @@ REPORT = "report.html"
 FILES = ("results.json", "results.csv", REPORT)
 """Files of a run beside the folders of its points; the first one tells whose they are."""
 
-_NAMED = 3  # results of earlier runs that are named; of more there is the number
+_NAMED = 3  # results known already that are named; of more there is the number
 _SHOWN_RATES = 24  # rows of rates that are printed; files have all of them
 
 
@@ -133,7 +133,7 @@ class FinishedRun:
     baseline: str = ""  # label of the point that overheads are relative to; empty for none
     tools: Mapping[str, str] = field(default_factory=dict[str, str])  # version of each tool, by name
     wall_s: float = 0.0  # seconds the run took
-    known: tuple[str, ...] = ()  # results of earlier runs, each as its point and step
+    known: tuple[str, ...] = ()  # results that were not made anew, each as its point and step
     points: tuple[PointResult, ...] = ()  # results, failed ones included
     skipped: tuple[Skipped, ...] = ()  # combinations that cannot be built
     notes: tuple[str, ...] = ()  # remarks on what the points could not do
@@ -191,7 +191,7 @@ class FinishedRun:
         lines += self.notes
         lines += [f"not possible: {one.label} ({one.rule})" for one in self.skipped]
         lines += [f"failed: {point.label}: {point.error}" for point in self.points if point.failed]
-        known = f"{len(self.known)} result{'' if len(self.known) == 1 else 's'} known from earlier runs"
+        known = f"{len(self.known)} result{'' if len(self.known) == 1 else 's'} known already"
         if self.known:
             known += f", in this folder or in the cache {cache_place()[0]}"
         if 0 < len(self.known) <= _NAMED:

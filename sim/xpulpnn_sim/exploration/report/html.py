@@ -59,7 +59,7 @@ def _facts(run: FinishedRun) -> list[tuple[str, str | Markup]]:
     count += Markup(', <a href="#failed">{} failed</a>').format(failed) if failed else ""
     count += Markup(', <a href="#figures">{} not finished</a> (interrupted)').format(unfinished) if unfinished else ""
     flows = comparison.flow_names(points)
-    cached = f" ({len(run.known)} results known from earlier runs)" if run.known else ""
+    cached = f" ({len(run.known)} results known already)" if run.known else ""
     minutes, rest = divmod(round(run.wall_s), 60)
     duration = f"{minutes} min {rest} s" if run.wall_s >= 60 else f"{run.wall_s:.1f} s"
     return [
