@@ -111,7 +111,7 @@ def test_everything_is_drawn_and_controls_work(report, tmp_path):
     assert found["nothing"] == [
         "",
         nothing,
-        nothing,
+        f"{nothing} GMAC/s needs the clock of a technology: asic or an FPGA.",
         nothing,
         "",
         "This flow has no hierarchy.",
