@@ -117,7 +117,7 @@ def test_structures_are_those_a_component_has():
     assert structures("core", {"adders": "inferred"}) == {
         "multiplier": ["inferred", "booth", "dot-product"],
         "shifter": ["inferred", "steps"],
-        "multipliers": ["replicated", "shared"],
+        "multipliers": ["replicated", "signed", "shared"],
         "isolation": ["none", "and", "register"],
     }
     assert list(structures("dotp", {})) == ["multipliers", "isolation", "adders"]
