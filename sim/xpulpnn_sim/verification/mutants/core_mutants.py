@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """All mutants of a core: one model that holds them, programs on each of them, proofs about those that are left.
 
 Each run chooses the mutant it runs on. Every mutant has an enable of its own. All of them are registers outside the
