@@ -17,7 +17,7 @@ _DECAY, _SMALL = (0.9, 0.999), 1e-8
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """What an integer stands for, once the network computes with integers.
+    """Values that an integer stands for, once the network computes with integers.
 
     Parameters
     ----------

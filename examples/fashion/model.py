@@ -53,7 +53,7 @@ class Weights(nn.Module):
         self.scale.data = tried.gather(0, torch.stack(errors).argmin(0)[None])[0]
 
     def integers(self) -> Tensor:
-        """What the weights are times the scale."""
+        """Return the weights times the scale."""
         shape = (-1, *(1 for _ in self.values.shape[1:]))
         return torch.floor(torch.clamp(self.values / self.scale.view(shape), *self._range) + 0.5)
 

@@ -142,7 +142,7 @@ def program_words() -> list[int]:
 
 
 def printed(soc: Soc, most_cycles: int = 20_000) -> str:
-    """What the UART sends until the core sleeps, by Amaranth's simulator."""
+    """Return what the UART sends until the core sleeps, by Amaranth's simulator."""
     received = bytearray()
 
     async def terminal(ctx):

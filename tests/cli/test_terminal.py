@@ -1,4 +1,4 @@
-"""What a terminal shows of commands that print while they work."""
+"""A terminal shows whole lines of commands that print while they work."""
 
 import os
 import pty

@@ -15,7 +15,7 @@ from xpulpnn.isa.machine import XLEN
 
 
 class ProductForm(data.Struct):
-    """What the second unit multiplies, registered in the form in which its factors are chosen; else nothing."""
+    """Factors of the second unit, registered in the form in which its factors are chosen; else nothing."""
 
     scalar: 1  #: The factors of a multiplication; else the second activations.
     word: 1  #: These are words.

@@ -95,7 +95,7 @@ class WideMult(Component):
 
     @property
     def _takes_halves(self) -> Value:
-        """Whether the factors are half-words: with ``HALF``, and with the code that no instruction has."""
+        """The factors are half-words: with ``HALF``, and with the code that no instruction has."""
         return self.ctrl.op.as_value()[0]
 
     def _operand(self, m: Module, name: str) -> Signal:

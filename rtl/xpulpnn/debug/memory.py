@@ -72,7 +72,7 @@ class DebugMemory(Component):
             m.d.comb += port.rdata.eq(Mux(going, Flag.GO, Mux(resuming, Flag.RESUME, 0)))
 
     def _words(self):
-        """What there is by offset, but for the flags."""
+        """Return the words by their offsets, but for the flags."""
         code = DebugCode.of(self.config)
         rom = {Place.ROM + WORD_BYTES * index: Const(word, XLEN) for index, word in enumerate(code.rom)}
         trap = Place.ROM + TRAP_OFFSET

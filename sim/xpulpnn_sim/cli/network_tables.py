@@ -38,7 +38,7 @@ def layer_table(record: Record) -> Table:
 
 
 def cause_legend(record: Record) -> str:
-    """What the columns of the layers' table count."""
+    """Return a line that says what the columns of the layers' table count."""
     causes, others = _causes(record["layers"])
     count = record["cores"]
     cycles = f"from barrier to barrier on {count} cores" if count > 1 else "on one core"

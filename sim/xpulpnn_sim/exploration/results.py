@@ -268,12 +268,12 @@ class PointResult:
 
     @property
     def unfinished(self) -> bool:
-        """Whether an interrupted run left some of its steps."""
+        """An interrupted run left some of its steps."""
         return self.error.startswith(UNFINISHED)
 
     @property
     def failed(self) -> bool:
-        """Whether steps of it ran and failed."""
+        """Steps of it ran and failed."""
         return bool(self.error) and not self.unfinished
 
 

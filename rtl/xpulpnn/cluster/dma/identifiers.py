@@ -14,7 +14,7 @@ def number_shape(count: int) -> range:
 
 
 class Identifiers(Component):
-    """Which identifiers are allocated, and how many transfers are under way with each."""
+    """Keeps which identifiers are allocated, and how many transfers are under way with each."""
 
     def __init__(self, count: int):
         self.count = count  # Identifiers, 1 to 16.

@@ -7,7 +7,7 @@ from xpulpnn.component import Component, In, Out, signals
 
 
 class CacheFill(Component):
-    """How far the ways of each set are filled.
+    """Keeps how far the ways of each set are filled.
 
     The ways of a set are written in turn, the first one first after the set was forgotten. So the number of the way
     that is written next, and whether each of them was, tell which ways hold a line: the ones before it, or all.

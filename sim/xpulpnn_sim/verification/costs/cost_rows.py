@@ -4,7 +4,7 @@ The figures are those of the original core with a memory that grants at once and
 measured between two markers; what counts are the cycles beyond one per instruction.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
@@ -12,64 +12,11 @@ from xpulpnn.isa.machine import WORD_MASK, XLEN, Cost, cycles, division_cycles
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.reference.bare.draw import ARITHMETIC, group_of
-from xpulpnn_sim.reference.bare.layout import FAR, WINDOW
+from xpulpnn_sim.reference.bare.layout import WINDOW
 from xpulpnn_sim.verification.costs.dropped_rows import dropped_rows
-from xpulpnn_sim.verification.costs.measurement import FREE, CostRow
+from xpulpnn_sim.verification.costs.loop_rows import loop_rows
+from xpulpnn_sim.verification.costs.measurement import FREE, CostRow, overhead
 from xpulpnn_sim.verification.random.memory_run import memory_operand
-
-_STARTS = tuple(base + offset for base, offset in zip(FAR, (0xAA8, 0x554, 0x5A4), strict=True))
-"""Address of bodies that begin far away."""
-_FAR_BODY = """li a0, 0x{start:x}
-la t1, 75f
-lw t2, 0(t1)
-sw t2, 0(a0)
-lw t2, 4(t1)
-sw t2, 4(a0)
-fence.i
-la t1, 77f
-jal zero, 76f
-75: addi a1, a1, 1
-jalr zero, 0(t1)
-76: addi a1, zero, 0"""
-"""Makes the beginning of a body that goes on at 77, and is in a0."""
-_LONG = "hardware loop, body of 3 or more: overhead"
-
-
-def _body(length: int, register: str = "a0", label: str = "77") -> str:
-    """So many additions, the last of them at a label."""
-    add = f"addi {register}, {register}, 1"
-    return "\n".join([add] * (length - 1) + [f"{label}: {add}"])
-
-
-def loop_rows() -> Iterator[CostRow]:
-    """Hardware loops: cycles beyond one per instruction, over all iterations."""
-    for form in ("lp.setup 0, t1, 77f", "lp.setupi 0, 4, 77f"):
-        yield CostRow("hardware loop, setup", form.split()[0], f"{form}\n {_body(4)}", FREE, setup="li t1, 4")
-    separate = f"lp.starti 0, 76f\n lp.endi 0, 77f\n lp.counti 0, 4\n 76: {_body(3)}"
-    yield CostRow("hardware loop, setup", "lp.starti, lp.endi, lp.counti", separate, FREE)
-    for length in (1, 2, 3, 4, 5, 8, 16, 40):
-        group, waits = (_LONG, FREE) if length > 2 else ("hardware loop, short body: overhead", None)
-        code = f"lp.setup 0, t1, 77f\n {_body(length)}"
-        yield CostRow(group, f"body {length}, 10 times", code, waits, setup="li t1, 10", is_extra=True)
-    for number in range(2):
-        for place in range(2, XLEN):
-            # the second pass sets the count to 1, and is the last one
-            body = f"76: lp.count {number}, t1\n addi t1, zero, 1\n {_body(2)}"
-            setup = f"lp.starti {number}, 76f\n lp.endi {number}, 77f\n li t1, 0x{1 << place:x}"
-            yield _extra(_LONG, f"loop {number}, count of 2**{place}", body, FREE, setup)
-        for start in _STARTS:
-            setup = f"lp.endi {number}, 77f\n csrrw zero, lpstart{number}, a0\n lp.counti {number}, 3"
-            name = f"loop {number}, from 0x{start:x}, 3 times"
-            yield _extra(_LONG, name, _body(2, "a1"), FREE, f"{_FAR_BODY.format(start=start)}\n {setup}")
-    for outer, inner in ((3, 3), (4, 3), (8, 6)):
-        lines = ["lp.setup 1, t1, 78f", *["addi a0, a0, 1"] * (outer - 3), "lp.setupi 0, 6, 77f"]
-        lines += [_body(inner, "a1"), _body(2, label="78")]
-        name = f"bodies {outer} and {inner}"
-        yield _extra("hardware loops, two nested: overhead", name, "\n".join(lines), FREE, "li t1, 5")
-    compressed = ["lp.setup 0, t1, 77f", "c.addi a0, 1", "addi a1, a1, 1", "c.addi a0, 1", "77: addi a1, a1, 1"]
-    group = "hardware loop, body with compressed instructions: overhead"
-    yield _extra(group, "start misaligned by nothing", "\n".join(compressed), FREE, "li t1, 10")
-
 
 _ALIGNED, _CROSSING = 0, 3  # distances of an access from a word boundary
 _DIVIDENDS = (0, 1, 0x7FFF_FFFF, 0x8000_0000, WORD_MASK)
@@ -93,10 +40,6 @@ def _due(*costs: Cost) -> dict[WaitCause, int]:
     for cost in costs:
         waits[cost.cause] = waits.get(cost.cause, 0) + cost.cycles
     return waits
-
-
-def _extra(group: str, name: str, code: str, waits: Mapping[WaitCause, int], setup: str) -> CostRow:
-    return CostRow(group, name, code, waits, setup, is_extra=True)
 
 
 def _instance(insn: Insn, **registers: str) -> str:
@@ -180,9 +123,9 @@ def _memory(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
             yield CostRow("misaligned access across words", name, text, _due(Cost.MISALIGNED_ACCESS), setup=crossing)
         if insn.is_load:
             group, use = "use of a loaded value in the next instruction", f"{text}\n addi a4, a3, 1"
-            yield _extra(group, name, use, _due(Cost.LOAD_USE), _pointer(_ALIGNED - offset))
+            yield overhead(group, name, use, _due(Cost.LOAD_USE), _pointer(_ALIGNED - offset))
         if insn.writes_base:
-            yield _extra(_BASE_USED, name, f"{text}\n addi a4, a1, 1", FREE, _pointer(_ALIGNED))
+            yield overhead(_BASE_USED, name, f"{text}\n addi a4, a1, 1", FREE, _pointer(_ALIGNED))
 
 
 def _jump_over(text: str, short: bool, misaligned: bool) -> str:
@@ -259,7 +202,7 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
             ("reloaded entry used", f"{once}\n {form.format('a5', 'a2')}", late),
         )
         for use, code, waits in uses:
-            yield _extra(f"Mac&Load, {use} in the next instruction", name, code, waits, setup)
+            yield overhead(f"Mac&Load, {use} in the next instruction", name, code, waits, setup)
     for insn in rows:
         if insn.is_mac_load:
             selector = "24" if insn.reloads_other else "16"
@@ -272,7 +215,7 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
     if config.mac_load_dot:
         code = "lw a4, 0(a1)\n pv.mldotsup.b a4, (a2!), 16"
         group = "pv.mldot*, its register loaded by the instruction before"
-        yield _extra(group, "nn", code, _due(Cost.LOAD_USE), setup)
+        yield overhead(group, "nn", code, _due(Cost.LOAD_USE), setup)
     if config.mac_load_cross:
         cross = "pv.mlsdotsup.b a4, (a1!), 24"
         for use, selector, waits in (
@@ -281,7 +224,7 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
         ):
             code = f"{cross}\n pv.mlsdotsup.b a5, (a2!), {selector}"
             group = f"Mac&Load, {use} in the next instruction"
-            yield _extra(group, "nn, other activation", code, waits, setup)
+            yield overhead(group, "nn, other activation", code, waits, setup)
 
 
 _BLOCK_LOADS = (5, 8, 9, 0, 1, 2, 3, 4)
@@ -315,19 +258,21 @@ def _pairs(config: CoreConfig) -> Iterator[CostRow]:
         ("other sums added to", "pv.mlsduosup.b a6, (a1!), 0, 0, 3", FREE),
         ("rs1 used", "addi a6, a1, 1", FREE),
     ):
-        yield _extra(f"Mac&Load of two products, {use} in the next instruction", name, f"{once}\n {code}", waits, setup)
+        yield overhead(
+            f"Mac&Load of two products, {use} in the next instruction", name, f"{once}\n {code}", waits, setup
+        )
     later = f"{once}\n addi zero, zero, 0\n addi a6, a5, 1"
-    yield _extra("Mac&Load of two products, sum used one instruction later", name, later, FREE, setup)
+    yield overhead("Mac&Load of two products, sum used one instruction later", name, later, FREE, setup)
     for entry, reader in _ENTRY_READERS.items():
         code = f"pv.mlsduosup.b a4, (a1!), 0, 0, {entry}\n {reader}"
         group = "Mac&Load of two products, loaded entry used in the next instruction"
-        yield _extra(group, f"entry {entry}", code, late, setup)
+        yield overhead(group, f"entry {entry}", code, late, setup)
     reloaded = "pv.mlsdotsup.b a4, (a1!), 16\n pv.mlduosup.b a6, 0, 0"
     group = "Mac&Load, reloaded entry used in the next instruction"
-    yield _extra(group, f"nn, by {name}", reloaded, _due(Cost.MAC_LOAD_USE), setup)
+    yield overhead(group, f"nn, by {name}", reloaded, _due(Cost.MAC_LOAD_USE), setup)
     for number in (4, 5):
         code = f"lw a{number}, 0(a1)\n pv.mlsduosup.b a4, 0, 0"
-        yield _extra(
+        yield overhead(
             "Mac&Load of two products, old sum loaded by the instruction before",
             f"a{number}",
             code,
@@ -340,7 +285,7 @@ def _pairs(config: CoreConfig) -> Iterator[CostRow]:
     ]
     body = "\n ".join([*turn[:-1], f"77: {turn[-1]}"])
     block = setup.replace("li a2", "li a0")
-    yield _extra(
+    yield overhead(
         "Mac&Load of two products, loop of a block: overhead", "5 turns", f"lp.setupi 0, 5, 77f\n {body}", FREE, block
     )
 
@@ -374,13 +319,13 @@ def _requantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
                 ("rs1 written one instruction before that", f"addi a2, zero, 9\n {nop}\n {texts['a3']}", FREE),
                 ("rs1 loaded one instruction before that", f"lw a2, 0(a1)\n {nop}\n {texts['a3']}", exact),
             ):
-                yield _extra(f"pv.rq*, {group}", name, code, waits, setup)
+                yield overhead(f"pv.rq*, {group}", name, code, waits, setup)
         if insn.loads_parameter:
             crossing = setup.replace("a1, 0x", "a1, 3 + 0x")
             group, once = "load, store, post-increment", _instance(insn, rs1="a1")
             yield CostRow(group, insn.mnemonic, once, FREE, setup)
             yield CostRow("misaligned access across words", insn.mnemonic, once, _due(Cost.MISALIGNED_ACCESS), crossing)
-            yield _extra(_BASE_USED, insn.mnemonic, f"{once}\n addi a5, a1, 1", FREE, setup)
+            yield overhead(_BASE_USED, insn.mnemonic, f"{once}\n addi a5, a1, 1", FREE, setup)
 
 
 def _system() -> Iterator[CostRow]:

@@ -34,6 +34,11 @@ class CostRow:
         return None if self.waits is None else sum(self.waits.values()) + (0 if self.is_extra else 1)
 
 
+def overhead(group: str, name: str, code: str, waits: Mapping[WaitCause, int], setup: str) -> CostRow:
+    """Return a measurement of cycles on top of one per instruction."""
+    return CostRow(group, name, code, waits, setup, is_extra=True)
+
+
 _NOP = "addi zero, zero, 0"
 _DRAIN = (_NOP,) * 8  # instructions after which nothing of the setup is under way and the prefetch buffer is full
 

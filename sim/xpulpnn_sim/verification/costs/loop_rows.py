@@ -1,0 +1,60 @@
+"""Cycle costs of hardware loops."""
+
+from collections.abc import Iterator
+
+from xpulpnn.isa.machine import XLEN
+from xpulpnn_sim.reference.bare.layout import FAR
+from xpulpnn_sim.verification.costs.measurement import FREE, CostRow, overhead
+
+_STARTS = tuple(base + offset for base, offset in zip(FAR, (0xAA8, 0x554, 0x5A4), strict=True))
+"""Address of bodies that begin far away."""
+_FAR_BODY = """li a0, 0x{start:x}
+la t1, 75f
+lw t2, 0(t1)
+sw t2, 0(a0)
+lw t2, 4(t1)
+sw t2, 4(a0)
+fence.i
+la t1, 77f
+jal zero, 76f
+75: addi a1, a1, 1
+jalr zero, 0(t1)
+76: addi a1, zero, 0"""
+"""Makes the beginning of a body that goes on at 77, and is in a0."""
+_LONG = "hardware loop, body of 3 or more: overhead"
+
+
+def _body(length: int, register: str = "a0", label: str = "77") -> str:
+    """So many additions, the last of them at a label."""
+    add = f"addi {register}, {register}, 1"
+    return "\n".join([add] * (length - 1) + [f"{label}: {add}"])
+
+
+def loop_rows() -> Iterator[CostRow]:
+    """Hardware loops: cycles beyond one per instruction, over all iterations."""
+    for form in ("lp.setup 0, t1, 77f", "lp.setupi 0, 4, 77f"):
+        yield CostRow("hardware loop, setup", form.split()[0], f"{form}\n {_body(4)}", FREE, setup="li t1, 4")
+    separate = f"lp.starti 0, 76f\n lp.endi 0, 77f\n lp.counti 0, 4\n 76: {_body(3)}"
+    yield CostRow("hardware loop, setup", "lp.starti, lp.endi, lp.counti", separate, FREE)
+    for length in (1, 2, 3, 4, 5, 8, 16, 40):
+        group, waits = (_LONG, FREE) if length > 2 else ("hardware loop, short body: overhead", None)
+        code = f"lp.setup 0, t1, 77f\n {_body(length)}"
+        yield CostRow(group, f"body {length}, 10 times", code, waits, setup="li t1, 10", is_extra=True)
+    for number in range(2):
+        for place in range(2, XLEN):
+            # the second pass sets the count to 1, and is the last one
+            body = f"76: lp.count {number}, t1\n addi t1, zero, 1\n {_body(2)}"
+            setup = f"lp.starti {number}, 76f\n lp.endi {number}, 77f\n li t1, 0x{1 << place:x}"
+            yield overhead(_LONG, f"loop {number}, count of 2**{place}", body, FREE, setup)
+        for start in _STARTS:
+            setup = f"lp.endi {number}, 77f\n csrrw zero, lpstart{number}, a0\n lp.counti {number}, 3"
+            name = f"loop {number}, from 0x{start:x}, 3 times"
+            yield overhead(_LONG, name, _body(2, "a1"), FREE, f"{_FAR_BODY.format(start=start)}\n {setup}")
+    for outer, inner in ((3, 3), (4, 3), (8, 6)):
+        lines = ["lp.setup 1, t1, 78f", *["addi a0, a0, 1"] * (outer - 3), "lp.setupi 0, 6, 77f"]
+        lines += [_body(inner, "a1"), _body(2, label="78")]
+        name = f"bodies {outer} and {inner}"
+        yield overhead("hardware loops, two nested: overhead", name, "\n".join(lines), FREE, "li t1, 5")
+    compressed = ["lp.setup 0, t1, 77f", "c.addi a0, 1", "addi a1, a1, 1", "c.addi a0, 1", "77: addi a1, a1, 1"]
+    group = "hardware loop, body with compressed instructions: overhead"
+    yield overhead(group, "start misaligned by nothing", "\n".join(compressed), FREE, "li t1, 10")
