@@ -36,9 +36,10 @@ class FakeStep:
     version: str = "1"
     kind: str = "flows"
     wall_s: float = 0.0
+    repeat: int = 1
 
     def settings(self):
-        return {"version": self.version, "tool": os.environ.get("FAKE_TOOL", "1.0")}
+        return {"repeat": str(self.repeat), "version": self.version, "tool": os.environ.get("FAKE_TOOL", "1.0")}
 
     def _make(self):
         with self.diary.open("a") as file:

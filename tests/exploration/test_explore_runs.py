@@ -116,6 +116,15 @@ def test_times_of_steps_are_remembered(fake_flows, capsys, tmp_path):
     capsys.readouterr()
     assert run("--sweep", "widths=16,8,4", "--max-points", "1") == 2
     assert "(3 points to run, 3 steps, about 21 s with 1 process)" in capsys.readouterr().err
+    # the same step with more mappings of each design takes as much longer
+    fake_flows.steps = [fake_flows.FakeStep("a", tmp_path / "diary", wall_s=14.0, repeat=2)]
+    assert run("--sweep", "widths=16,8,4", "--max-points", "1") == 2
+    assert "(3 points to run, 3 steps, about 42 s with 1 process)" in capsys.readouterr().err
+    assert run() == 0
+    fake_flows.steps = [fake_flows.FakeStep("a", tmp_path / "diary", repeat=4)]
+    capsys.readouterr()
+    assert run("--sweep", "widths=16,8,4", "--max-points", "1") == 2
+    assert "(3 points to run, 3 steps, about 84 s with 1 process)" in capsys.readouterr().err
 
 
 @pytest.mark.flow

@@ -56,7 +56,13 @@ def _size_text(points: int, steps: int, known: int, seconds: float, jobs: int) -
 def _usual_s(task: Task, key: str) -> float:
     """Seconds that a step took on average when it ran last, else those of its kind."""
     step, usual = task.steps[key], _CLUSTER_S if task.point.top in WHOLE_CLUSTERS else _DEFAULTS_S
-    return cached_results("times").find(f"{task.point.top} {step.name}") or usual[step.kind]
+    once = cached_results("times").find(f"{task.point.top} {step.name}") or usual[step.kind]
+    return once * _mappings(step)
+
+
+def _mappings(step: PointStep) -> int:
+    """How often the step maps its design, each time in another order."""
+    return int(step.settings().get("repeat", 1))
 
 
 def _remember(tasks: Iterable[Task]) -> None:
@@ -68,7 +74,8 @@ def _remember(tasks: Iterable[Task]) -> None:
             own = float(result.get("wall_s", 0.0) if isinstance(result, dict) else result.wall_s)
             wall_s = max(own, task.seconds.get(key, 0.0))
             if wall_s:
-                measured[f"{task.point.top} {task.steps[key].name}"].append(wall_s)
+                step = task.steps[key]
+                measured[f"{task.point.top} {step.name}"].append(wall_s / _mappings(step))
     for name, values in measured.items():
         cached_results("times").keep(name, round(fmean(values), 2))
 

@@ -16,6 +16,7 @@ from xpulpnn_sim.exploration.report import comparison, tables
 from xpulpnn_sim.exploration.report.headlines import best_table, headline_table
 from xpulpnn_sim.exploration.report.html import write_report
 from xpulpnn_sim.exploration.report.trade_offs import trade_offs
+from xpulpnn_sim.exploration.results import UNFINISHED
 from xpulpnn_sim.tools import pages
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TerminalTable
 
@@ -108,6 +109,8 @@ def test_best_points(make_point):
     # kernels that do more in a cycle may take more energy for it
     assert ("per cycle \u2193", "energy, matmul:8") not in best
     assert not any("DSP" in str(row[0]) for row in table.rows)
+    assert table.title == "Best points"
+    assert best_table([points[0], replace(points[1], error=f"{UNFINISHED} b")]).title == "Best points so far"
     assert best_table(points[:1]) is None
     assert best_table([points[0], replace(points[0], label="twin")]) is None
 

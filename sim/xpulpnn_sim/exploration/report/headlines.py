@@ -283,4 +283,5 @@ def best_table(points: Sequence[PointResult]) -> NamedTable | None:
     if not rows:
         return None
     columns = [Column(name="figure"), Column(name="of"), Column(name="best"), Column(name="point")]
-    return NamedTable(title="Best points", columns=columns, rows=rows)
+    so_far = " so far" * any(point.unfinished for point in points)
+    return NamedTable(title=f"Best points{so_far}", columns=columns, rows=rows)
