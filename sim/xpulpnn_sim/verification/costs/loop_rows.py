@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from xpulpnn.isa.machine import XLEN
+from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.reference.bare.layout import FAR
 from xpulpnn_sim.verification.costs.measurement import FREE, CostRow, overhead
 
@@ -21,13 +22,29 @@ jal zero, 76f
 jalr zero, 0(t1)
 76: addi a1, zero, 0"""
 """Makes the beginning of a body that goes on at 77, and is in a0."""
-_LONG = "hardware loop, body of 3 or more: overhead"
+_LONG = "hardware loop, body of 2 or more: overhead"
+_ONE = "hardware loop, body of 1 right behind lp.setup: overhead"
+_ALONE = "hardware loop, body of 1: overhead"
+_MOVED = "hardware loop, body of 1 that moves the end: overhead"
 
 
 def _body(length: int, register: str = "a0", label: str = "77") -> str:
     """So many additions, the last of them at a label."""
     add = f"addi {register}, {register}, 1"
     return "\n".join([add] * (length - 1) + [f"{label}: {add}"])
+
+
+def _bodies_of_one(number: int) -> Iterator[CostRow]:
+    """Bodies whose last instruction is in ID while fetching comes to it again."""
+    setup = f"lp.starti {number}, 77f\n lp.endi {number}, 77f\n li t1, "
+    for count in (1, 2, 3, 4, 10):
+        name = f"loop {number}, {count} times"
+        yield overhead(_ALONE, name, _body(1), FREE, f"{setup}{count}\n lp.count {number}, t1")
+    # moves the end away from itself while more than one iteration is left, and it has been fetched a third time
+    body = f"77: lp.endi {number}, 78f\n lp.counti {number}, 1\n {_body(3, label='78')}"
+    for place in range(2, XLEN):
+        counted = f"{setup}0x{1 << place:x}\n lp.count {number}, t1"
+        yield overhead(_MOVED, f"loop {number}, count of 2**{place}", body, {WaitCause.LOOP: 1}, counted)
 
 
 def loop_rows() -> Iterator[CostRow]:
@@ -37,10 +54,11 @@ def loop_rows() -> Iterator[CostRow]:
     separate = f"lp.starti 0, 76f\n lp.endi 0, 77f\n lp.counti 0, 4\n 76: {_body(3)}"
     yield CostRow("hardware loop, setup", "lp.starti, lp.endi, lp.counti", separate, FREE)
     for length in (1, 2, 3, 4, 5, 8, 16, 40):
-        group, waits = (_LONG, FREE) if length > 2 else ("hardware loop, short body: overhead", None)
-        code = f"lp.setup 0, t1, 77f\n {_body(length)}"
-        yield CostRow(group, f"body {length}, 10 times", code, waits, setup="li t1, 10", is_extra=True)
+        # a body of one has been fetched, without what follows, before its end is known
+        group, waits = (_LONG, FREE) if length > 1 else (_ONE, {WaitCause.LOOP: 1})
+        yield overhead(group, f"body {length}, 10 times", f"lp.setup 0, t1, 77f\n {_body(length)}", waits, "li t1, 10")
     for number in range(2):
+        yield from _bodies_of_one(number)
         for place in range(2, XLEN):
             # the second pass sets the count to 1, and is the last one
             body = f"76: lp.count {number}, t1\n addi t1, zero, 1\n {_body(2)}"
