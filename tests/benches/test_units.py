@@ -23,6 +23,12 @@ VERILATOR = "backend-full core-full csr-file-counters compressed-decoder private
 VECTORS = {"alu-part": 3, "dotp-shared": 6, "dotp-register": 6, "mult-inferred": 5, "div": 12}
 VECTORS |= {"mult-dot-product": 4, "ex-stage": 1, "lsu": 4, "decoder-full": 1, "decoder-ri5cy": 1}
 FEWER = {name: {"vectors_per_row": vectors} for name, vectors in VECTORS.items()}
+DIRECTED = {"mult": (5, 3), "mult-inferred": (5, 2), "mult-wide": (5, 3), "mult-wide-inferred": (5, 3), "div": (3, 0)}
+DIRECTED |= {"mult-dot-product": (0, 1), "ex-stage": (0, 1)}
+for name, (corners, places) in DIRECTED.items():
+    FEWER.setdefault(name, {}).update(corners=corners, places=places)
+for name in ("dotp-shared", "dotp-register"):
+    FEWER[name]["corners"] = 2
 FEWER |= {"quantiser": {"operations": 60}, "backend-full": {"pairs": 200}, "compressed-decoder": {"stride": 3}}
 FEWER |= {"core-full": {"part": 8}, "core-late": {"part": 12}, "icache": {"far": 1 << 11}}
 FEWER |= {"dm-3": {"steps": 6}, "jtag-dtm": {"scans": 15}}

@@ -9,10 +9,11 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.bench_rows import operands_of, rows_with_controls, sources
+from xpulpnn_sim.benches.bench_rows import operands_of, rows_with_controls
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Stepwise, drive, pulse_reset, sample, start, until
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import PROMPT, SLOW, ObiResponder, ObiTiming, WordMemory
+from xpulpnn_sim.benches.row_operands import sources
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import execute
 from xpulpnn_sim.reference.stimuli import random_words

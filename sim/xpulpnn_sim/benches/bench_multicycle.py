@@ -21,6 +21,7 @@ from xpulpnn_sim.benches.bench_rows import OperandColumns
 from xpulpnn_sim.benches.bench_storage import nn_accesses, nn_words_read
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, drive, pulse_reset, run_vectors, sample, start
 from xpulpnn_sim.benches.handover import bench_data, configuration
+from xpulpnn_sim.benches.row_operands import sources
 from xpulpnn_sim.benches.stream import arithmetic_cycles
 from xpulpnn_sim.reference.golden.effects import U32, Effects, Sources
 from xpulpnn_sim.reference.stimuli import random_words
@@ -137,10 +138,9 @@ async def execute_batch(dut: Dut, batch: Batch, rng: Random, board: Scoreboard) 
 async def results_match_golden(dut: Dut) -> None:
     """All rows interleaved, with flushes, waiting results and gaps; then a part of them after a reset in flight."""
     rng, board, rows = await start(dut), Scoreboard(), batches.rows_with_controls()
-    count = bench_data()["vectors_per_row"]
     for chosen in (rows, rng.sample(rows, -(-len(rows) // _PARTS))):
         second = await _load_second_activations(dut, rng) if "pair" in bench_data()["inputs"] else _NO_WORDS
-        drawn = [(insn, control, batches.sources(insn, count, rng)) for insn, control in chosen]
+        drawn = batches.drawn_rows(chosen, rng)
         drawn = [(insn, control, replace(src, act2=second[src.word >> 20 & 1])) for insn, control, src in drawn]
         await execute_batch(dut, batches.batch_of(drawn, rng, _result), rng, board)
         # EX is not empty in the reset
@@ -162,7 +162,7 @@ async def divisors_have_every_length(dut: Dut) -> None:
             mine = lengths[insn.mnemonic.startswith("rem") :: 2]
             divisors = [WORD_MASK >> leading & ~rng.getrandbits(XLEN - 1 - leading) for leading in mine]
             rs2 = [*(divisors if unsigned else [~divisor & WORD_MASK for divisor in divisors]), 0, 0]
-            operands = batches.sources(insn, len(rs2), rng)
+            operands = sources(insn, len(rs2), rng)
             operands.rs1[-2:] = 1, WORD_MASK
             drawn.append((insn, control, replace(operands, rs2=np.array(rs2, np.uint32))))
     if drawn:

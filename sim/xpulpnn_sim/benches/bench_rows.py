@@ -6,7 +6,6 @@ extended, scalars replicated, bit-field forms unified. That is written here on n
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -16,22 +15,19 @@ import numpy.typing as npt
 
 from xpulpnn.isa.formats import Op2Mode
 from xpulpnn.isa.insn import HALF_PRODUCT_OPS, Insn
-from xpulpnn.isa.machine import BYTE_BITS, WORD_MASK, XLEN
+from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.table import find
 from xpulpnn_sim.benches.batches import Batch, with_latency
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, run_vectors, start
 from xpulpnn_sim.benches.handover import bench_data, configuration
+from xpulpnn_sim.benches.row_operands import BIT_FIELDS, FIELD_WIDTH_LSB, NORMALISING_STEMS, executions
 from xpulpnn_sim.reference.golden.dotp import widened
 from xpulpnn_sim.reference.golden.effects import I64, IMMEDIATES, U32, Effects, Sources, immediate
 from xpulpnn_sim.reference.golden.execute import execute, half_product_sum
 from xpulpnn_sim.reference.golden.scalar import offset
-from xpulpnn_sim.reference.stimuli import element_width, instruction_words, operand_columns, random_words
 
 _MAC_LOAD_STEP = 4
 _SHIFT_MASK = np.uint32(31)
-_FIELD_WIDTH_LSB = 5
-_NORMALISING_STEMS = ("addN", "addRN", "subN", "subRN", "adduN", "adduRN", "subuN", "subuRN")
-_BIT_FIELDS = ("extract", "extractu", "insert", "bclr", "bset")
 OperandColumns = dict[str, Any]  # Arrays by port, of words unless a port is wider
 
 
@@ -60,8 +56,8 @@ def _second(insn: Insn, src: Sources) -> U32:
     last = insn.operands.rsplit(",", maxsplit=1)[-1].strip("()!")
     is2 = immediate("uimm5", src.word)
     match insn.op:
-        case op if op in _BIT_FIELDS and "Is3" in insn.operands:
-            return immediate("is3", src.word) << np.uint32(_FIELD_WIDTH_LSB) | is2
+        case op if op in BIT_FIELDS and "Is3" in insn.operands:
+            return immediate("is3", src.word) << np.uint32(FIELD_WIDTH_LSB) | is2
         case "clip" | "clipu" if "Is2" in insn.operands:
             return np.where(is2 == 0, 0, (1 << (np.maximum(is2, 1) - 1).astype(np.int64)) - 1).astype(np.uint32)
         case "pv.extract" | "pv.extractu" | "pv.insert":
@@ -102,7 +98,7 @@ def operands_of(insn: Insn, src: Sources) -> OperandColumns:
         return operands | {"op_a": ~src.rs1, "op_b": src.rs1}
     if insn.is_load or insn.is_store:
         return operands | {"op_b": offset(insn, src)}
-    if insn.op in _NORMALISING_STEMS and "Is3" not in insn.operands:
+    if insn.op in NORMALISING_STEMS and "Is3" not in insn.operands:
         return operands | {"op_a": src.rd, "op_b": src.rs1, "shamt": src.rs2 & _SHIFT_MASK}
     return operands | {"op_b": _second(insn, src)}
 
@@ -143,8 +139,23 @@ def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
     factors |= {"second_sum": src.rs2 if insn.is_pair else ~src.loaded}
     if insn.op in HALF_PRODUCT_OPS:
         factors["unshifted"] = half_product_sum(insn, src)
+    factors["clip"] = _clip_choice(insn, first, second)
     factors |= {"word": src.wgt, "act2": src.act2, "later_pair": src.word >> np.uint32(20) & np.uint32(1)}
     return operands | columns | factors | _requantised(insn, src)
+
+
+def _clip_choice(insn: Insn, number: U32, bound: U32) -> U32:
+    """What the ALU tells the part of it that compares: bound inverted; then the number, the number and the bound."""
+    if insn.op not in ("clip", "clipu"):
+        return np.zeros_like(number)
+    below, inverted = number.view(np.int32) < 0, bound.view(np.int32) < 0
+    from_below = (below | inverted) & (insn.op == "clip")
+    number_within = ~below & ~inverted
+    number_beyond = below & ~inverted & (insn.op == "clip")
+    # between a negative bound and 0 there is nothing
+    bound_beyond = (~below | inverted) if insn.op == "clip" else ~below & ~(inverted & (number == 0))
+    bits = np.array([from_below, number_within, number_beyond, bound_beyond], np.uint32)
+    return (bits << np.arange(4, dtype=np.uint32)[:, np.newaxis]).sum(axis=0, dtype=np.uint32)
 
 
 _SIGNS_AT = 4, 8  # bits of decoded formats of signed factors
@@ -200,6 +211,16 @@ def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> d
     return {"result": effects.rd}
 
 
+def lanes_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
+    """Outputs of the part of the ALU that works on lanes, which only shows bit counts the word, in their order."""
+    if insn.op not in ("ff1", "fl1", "clb", "cnt"):
+        return alu_expectation(insn, effects, operands)
+    word = operands["op_a"]
+    if insn.op in ("fl1", "clb"):
+        word = np.array([int(f"{number:032b}"[::-1], 2) for number in word.tolist()], np.uint32)
+    return {"result": np.zeros_like(word), "oriented": word}
+
+
 def unscaled(insn: Insn, operands: OperandColumns) -> dict[str, U32]:
     """The number that a requantisation shifts, and the word above it if it has one."""
     if not configuration().requantise_exact:
@@ -245,88 +266,6 @@ def rows_with_controls() -> list[ControlledInsn]:
     return [(find(mnemonic, operands), control) for mnemonic, operands, control in bench_data()["rows"]]
 
 
-def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
-    """A sum whose shifted value is often next to a bound, its places shifted out all zeros, all ones or anything."""
-    assert insn.fmt is not None
-    if rng.random() >= 0.7:
-        return rng.getrandbits(XLEN)
-    levels = 1 << insn.fmt.width
-    bound = rng.choice((0, levels - 1, -levels // 2, levels // 2 - 1))
-    # each bit above the result can be the only one that does not equal its sign
-    far = rng.choice((0, 1 << rng.randrange(XLEN)))
-    dropped = rng.choice((0, -1, rng.getrandbits(XLEN))) & (1 << places) - 1
-    return ((bound + rng.randint(-1, 1) << places) + dropped ^ far) & WORD_MASK
-
-
-def _exact_sources(insn: Insn, rs2: U32, rng: Random) -> tuple[U32, U32, U32]:
-    """Shifts with zero points, factors, and scaled numbers whose result is often next to a bound or to another one."""
-    assert insn.fmt is not None
-    rows: list[tuple[int, int, int]] = []
-    least = -(1 << insn.fmt.width - 1) if insn.a_signed else 0
-    for scale in rs2.tolist():
-        places = rng.choice((0, 1, 31, 32, 62, 63, *(rng.randrange(64) for _ in range(6))))
-        zero = rng.choice((0, rng.randrange(-128, 128)))
-        power, one = 1 << rng.randrange(31), rng.choice((1, -1))
-        factor = rng.choice((power, -power, one, -(1 << 31), (1 << 31) - 1, rng.randrange(1, 1 << 31), 0))
-        levels = 1 << insn.fmt.width
-        # in a single bit from a number that needs no clipping; and a power of two with the zero point
-        far = rng.randrange(least, least + levels) ^ 1 << rng.randrange(2 * XLEN - places)
-        moved = zero + (one << rng.randint(BYTE_BITS - 1, BYTE_BITS + 2))
-        wanted = rng.choice((least, least + levels - 1, rng.randrange(least, -least + 256), far, moved))
-        half = 1 << places >> 1
-        dropped = rng.choice((-half, -half - 1, half - 1, half, rng.randrange(-half, half + 1)))
-        number = ((wanted + rng.randint(-1, 1) - zero << places) + dropped) // (factor or 1)
-        if abs(number) >= 1 << 31 or rng.random() < 0.2:
-            number = rng.choice((-(1 << 31), (1 << 31) - 1, rng.getrandbits(XLEN)))
-        kept = scale & ~0xFF3F | (zero & 0xFF) << 8 | places
-        rows.append((kept, factor & WORD_MASK, number & WORD_MASK))
-    scales, factors, numbers = (np.array(column, np.uint32) for column in zip(*rows, strict=True))
-    return scales, factors, numbers
-
-
-def _carrying_factors(rng: Random) -> tuple[int, int]:
-    """Factors whose product is next to a multiple of ``2**32``: carries out of its lower word decide the upper one."""
-    factor = rng.getrandbits(rng.randint(1, XLEN)) or 1
-    return factor, (rng.getrandbits(XLEN) << XLEN) // factor + rng.randrange(2) & WORD_MASK
-
-
-def sources(insn: Insn, count: int, rng: Random) -> Sources:
-    """``count`` executions of a row: corner cases of its element format, then random operands and fields."""
-    rs1, rs2, rd = operand_columns(element_width(insn), count, rng)
-    if insn.multiplies_high:
-        # corners come first
-        for place in range(count // 2, count):
-            rs1[place], rs2[place] = _carrying_factors(rng)
-    activation, weight = rs2, rs1
-    if insn.is_exact:
-        rs2, activation, weight = _exact_sources(insn, rs2, rng)
-        weight = weight - rs1
-    elif insn.requantises:
-        # both parameters meet other operands, whose place they must not take
-        activation = random_words(rng, count)
-        sums = np.array([_requantised_sum(insn, place, rng) for place in (rs2 & _SHIFT_MASK).tolist()], np.uint32)
-        weight = sums - activation * rs1
-    drawn = Sources(
-        word=instruction_words(insn, count, rng),
-        rs1=rs1,
-        rs2=rs2,
-        rd=rd,
-        pc=random_words(rng, count) & np.uint32(0xFFFF_FFFE),
-        loaded=random_words(rng, count),
-        act=activation,
-        wgt=weight,
-        act2=random_words(rng, count),
-    )
-    if insn.op in HALF_PRODUCT_OPS and insn.op.startswith("mac"):
-        # every other sum is next to one that loses only zeros in the shift: carries out of what is lost decide
-        bare = half_product_sum(insn, replace(drawn, rd=np.zeros_like(rd))).tolist()
-        for place, (lost, total) in enumerate(zip(immediate("is3", drawn.word).tolist(), bare, strict=True)):
-            if place % 2:
-                near = (rng.getrandbits(XLEN) << lost) + rng.choice((-1, 0, 1)) - total
-                rd[place] = near & WORD_MASK
-    return drawn
-
-
 def value_of_rd(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
     """Expectation of units whose output is the value of rd."""
     assert effects.rd is not None
@@ -341,11 +280,18 @@ def weights_of_row(insn: Insn, _: Effects, operands: OperandColumns) -> dict[str
 def batch_of_rows(
     rng: Random, expectation: Expectation = value_of_rd, rows: Iterable[ControlledInsn] | None = None
 ) -> Batch:
-    """``vectors_per_row`` executions (launcher's data) of every row of the unit, or of some, in random order."""
-    count = bench_data()["vectors_per_row"]
-    chosen = rows_with_controls() if rows is None else rows
-    drawn = [(insn, control, sources(insn, count, rng)) for insn, control in chosen]
-    return batch_of(drawn, rng, expectation)
+    """Executions of every row of the unit, or of some, in random order."""
+    return batch_of(drawn_rows(rows_with_controls() if rows is None else rows, rng), rng, expectation)
+
+
+def drawn_rows(rows: Iterable[ControlledInsn], rng: Random) -> list[tuple[Insn, dict[str, int], Sources]]:
+    """Executions of rows, as many as ``vectors_per_row``, ``corners`` and ``places`` of the launcher's data say."""
+    data = bench_data()
+    corners, places = (data.get(name, 0) for name in ("corners", "places"))
+    return [
+        (insn, control, executions(insn, data["vectors_per_row"], rng, corners=corners, places=places))
+        for insn, control in rows
+    ]
 
 
 def batch_of(
@@ -386,8 +332,8 @@ def batch_of(
 async def rows_match_golden(dut: Dut) -> None:
     """All rows interleaved, corner cases and random operands, so that every result follows one of another row."""
     rng, data = await start(dut), bench_data()
-    special = {"comparison": alu_expectation, "quarter": weights_of_row, "first": array_expectation}
-    special |= {"upper": product_expectation}
+    special = {"oriented": lanes_expectation, "comparison": alu_expectation, "quarter": weights_of_row}
+    special |= {"first": array_expectation, "upper": product_expectation}
     found = (expectation for port, expectation in special.items() if hasattr(dut, port))
     batch = batch_of_rows(rng, next(found, value_of_rd))
     if "enable" in data["inputs"]:

@@ -21,7 +21,7 @@ from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.core.alu import Alu
-from xpulpnn.core.alu_ctrl import AluCtrl, AluResult, alu_control
+from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
 from xpulpnn.core.backend import Backend
 from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, IdCtrl, LsuCtrl, PairCtrl, control_fields
@@ -142,15 +142,6 @@ def _part(name: str, applies: Callable[[Insn], bool]) -> RowControl:
     return control
 
 
-_SCALAR = (AluResult.COUNT, AluResult.CLIP, AluResult.CLIPU)
-"""Results that the ALU makes around the part of it that works on lanes."""
-
-
-def _lanes_control(insn: Insn) -> Mapping[str, Any] | None:
-    control = alu_control(insn)
-    return None if control is None or control.get("result") in _SCALAR else control
-
-
 def _mult_rows(config: CoreConfig) -> list[ControlledRow]:
     return [
         (name, operands, {**control, "requantise": int(find(name, operands).requantises)})
@@ -189,18 +180,22 @@ _EVERY_PAIR = 1 << 20
 _SOME_PAIRS = 200
 
 
-def _alu(component: Callable[[CoreConfig], wiring.Component], control: RowControl) -> dict[str, BenchedUnit]:
+_DIRECTED = {"corners": 25, "places": XLEN}  # executions of a row with pairs of corners, and in which a bit decides
+
+
+def _alu(name: str, component: Callable[[CoreConfig], wiring.Component]) -> dict[str, BenchedUnit]:
     """An ALU or a part of it, with fewer vectors in Icarus."""
-    rows, name = _controlled(AluCtrl, control), "alu" if component is Alu else "simd-alu"
+    rows = _controlled(AluCtrl, alu_control)
     return {
-        name: _configured("rows", component, _FULL, "verilator", rows=rows, vectors_per_row=20),
+        name: _configured("rows", component, _FULL, "verilator", rows=rows, vectors_per_row=20, **_DIRECTED),
         f"{name}-part": _configured("rows", component, _FULL, "icarus", rows=rows, vectors_per_row=5),
     }
 
 
 def _dotp(settings: str, *simulators: str) -> BenchedUnit:
     rows, design = _controlled(DotpCtrl, dotp_control), f"xpulpnn mac_load_cu=on {settings}"
-    return _configured("rows", lambda config: DotpUnit(config.dotp), design, *simulators, rows=rows, vectors_per_row=16)
+    told = {"vectors_per_row": 16, "corners": _DIRECTED["corners"]}
+    return _configured("rows", lambda config: DotpUnit(config.dotp), design, *simulators, rows=rows, **told)
 
 
 def _multicycle(
@@ -209,8 +204,10 @@ def _multicycle(
     rows: Callable[[CoreConfig], Sequence[ControlledRow]],
     vectors: int,
     handshake: tuple[str, str] = ("start", "take"),
+    **told: Any,
 ) -> BenchedUnit:
-    return _configured("multicycle", component, design, rows=rows, vectors_per_row=vectors, handshake=handshake)
+    told = {"vectors_per_row": vectors, "handshake": handshake, **_DIRECTED, **told}
+    return _configured("multicycle", component, design, rows=rows, **told)
 
 
 def _mult(multiplier: str) -> BenchedUnit:
@@ -222,7 +219,7 @@ def _wide_mult(multiplier: str) -> BenchedUnit:
         return [(name, operands, {**control, "start": 1}) for name, operands, control in _mult_rows(config)]
 
     design = f"{_FULL} requantise=on requantise_exact=on multiplier={multiplier}"
-    return _configured("rows", multiplier_of, design, rows=rows, vectors_per_row=24)
+    return _configured("rows", multiplier_of, design, rows=rows, vectors_per_row=24, **_DIRECTED)
 
 
 def _product_rows(config: CoreConfig) -> list[ControlledRow]:
@@ -237,7 +234,7 @@ def _product_rows(config: CoreConfig) -> list[ControlledRow]:
 def _ex_stage(design: str) -> BenchedUnit:
     # rows whose value of rd EX makes from register and immediate operands
     control = _part("ex", lambda insn: insn.writes_rd and not insn.is_load and not insn.op.startswith("csr"))
-    return _multicycle(ExStage, design, _controlled(ExCtrl, control), 2, ("valid", "advance"))
+    return _multicycle(ExStage, design, _controlled(ExCtrl, control), 2, ("valid", "advance"), corners=0)
 
 
 _LSU_ROWS = _controlled(LsuCtrl, _part("lsu", lambda insn: insn.is_load or insn.is_store), "ex_ctrl")
@@ -317,13 +314,13 @@ UNITS: Mapping[str, BenchedUnit] = {
     "dotp-and-inferred": _dotp("multipliers=replicated isolation=and adders=inferred", "verilator"),
     "dotp-none-inferred": _dotp("multipliers=replicated adders=inferred", "verilator"),
     "dotp-two-widths": _dotp("multipliers=replicated isolation=register widths=8,2", "verilator"),
-    **_alu(Alu, alu_control),
-    **_alu(SimdAlu, _lanes_control),
+    **_alu("alu", Alu),
+    **_alu("simd-alu", SimdAlu),
     "mult": _mult("booth"),
     "mult-inferred": _mult("inferred"),
     "mult-wide": _wide_mult("booth"),
     "mult-wide-inferred": _wide_mult("inferred"),
-    "mult-dot-product": _configured("rows", ProductUnit, _ARRAYS, rows=_product_rows, vectors_per_row=24),
+    "mult-dot-product": _configured("rows", ProductUnit, _ARRAYS, rows=_product_rows, vectors_per_row=24, **_DIRECTED),
     "div": _multicycle(lambda _: Divider(), _FULL, _controlled(DivCtrl, div_control), 40),
     "quantiser": _configured("quantiser", Quantiser, "xpulpnn qnt=on", operations=150),
     "quantiser-crumbs": _configured("quantiser", Quantiser, "xpulpnn qnt=on widths=16,8,2", "icarus", operations=60),

@@ -83,6 +83,20 @@ def corner_pairs(width: int) -> tuple[Words, Words]:
     return left.ravel(), right.ravel()
 
 
+def paired_corners(width: int, rng: Random) -> tuple[Words, Words]:
+    """Two columns of operands in which every two corner cases meet in some element."""
+    corners, lanes = lane_corners(width), XLEN // width
+    pairs = [(one, other) for one in corners for other in corners]
+    pairs += rng.choices(pairs, k=-len(pairs) % lanes)
+    rng.shuffle(pairs)
+
+    def column(elements: Iterable[int]) -> Words:
+        values = np.array([*elements], np.uint32).reshape(-1, lanes)
+        return (values << (np.arange(lanes, dtype=np.uint32) * np.uint32(width))).sum(axis=1, dtype=np.uint32)
+
+    return column(one for one, _ in pairs), column(other for _, other in pairs)
+
+
 def operand_columns(width: int, count: int, rng: Random) -> tuple[Words, Words, Words]:
     """Columns for rs1, rs2 and rd: the corner pairs of the format, then random words up to ``count`` in total. The
     corners come in random order and are cut at ``count``, so that short columns still differ from seed to seed."""

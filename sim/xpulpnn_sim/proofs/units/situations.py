@@ -2,13 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from amaranth.hdl import Const
 from amaranth.lib import data
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.core.alu_ctrl import AluCtrl
+from xpulpnn.core.alu_ctrl import AluCtrl, AluResult
 from xpulpnn.core.control import LsuCtrl, OpBSel, Unit, control_fields
 from xpulpnn.core.div import DivCtrl
 from xpulpnn.core.mult import MultCtrl, mult_control
@@ -51,11 +52,14 @@ def _second_operands(insn: Insn, fields: Mapping[str, Any]) -> frozenset[int] | 
     return None
 
 
-def _alu(config: CoreConfig) -> Occurring:
-    words: dict[tuple[frozenset[int] | None, str], set[int]] = defaultdict(set)
+def _alu(config: CoreConfig, *, lanes: bool = False) -> Occurring:
+    words: dict[tuple[frozenset[int] | None, bool, str], set[int]] = defaultdict(set)
     for insn, fields in _rows(config):
         word, second = _word(AluCtrl, fields, "ex.alu."), _second_operands(insn, fields)
-        outputs: set[str] = set()
+        result = fields.get("ex.alu.result")
+        # what clips is told the part that works on lanes by a word of its own
+        plain = lanes and result not in (AluResult.CLIP, AluResult.CLIPU)
+        outputs: set[str] = {"oriented"} if lanes and result is AluResult.COUNT else set()
         if fields.get("branch"):
             outputs.add("comparison")
         elif fields["ex.unit"] is Unit.ALU and insn.writes_rd | insn.writes_base:
@@ -63,11 +67,14 @@ def _alu(config: CoreConfig) -> Occurring:
         if any(name.startswith("lsu.") for name in fields):
             outputs.add("sum")
         for output in outputs:
-            words[second, output].add(word)
+            words[second, plain, output].add(word)
     return Occurring(
         situations=[
-            Situation(values={"ctrl": found} | ({"op_b": second} if second else {}), outputs=(output,))
-            for (second, output), found in words.items()
+            Situation(
+                values={"ctrl": found} | ({"op_b": second} if second else {}) | ({"clip": {0}} if plain else {}),
+                outputs=(output,),
+            )
+            for (second, plain, output), found in words.items()
         ]
     )
 
@@ -273,6 +280,7 @@ def _ex_stage(config: CoreConfig) -> Occurring:
 
 OCCURRING: Mapping[str, Callable[[CoreConfig], Occurring]] = {
     "alu": _alu,
+    "simd-alu": partial(_alu, lanes=True),
     "mult": _mult,
     "div": _div,
     "dotp": _dotp,

@@ -142,7 +142,7 @@ _ARRAYS = replace(_EXACT, multiplier="dot-product")
 
 _OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
     "alu": ("alu", _FULL),
-    "simd-alu": ("alu", _FULL),
+    "simd-alu": ("simd-alu", _FULL),
     "mult": ("mult", _EVERYTHING),
     "mult-inferred": ("mult", _EVERYTHING),
     "mult-wide": ("mult", _EXACT),

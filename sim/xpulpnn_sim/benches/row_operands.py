@@ -1,0 +1,167 @@
+"""Operands of executions of rows of the instruction table: corners, random ones, and those that a kind of row needs."""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from random import Random
+
+import numpy as np
+
+from xpulpnn.isa.insn import HALF_PRODUCT_OPS, Insn
+from xpulpnn.isa.machine import BYTE_BITS, WORD_MASK, XLEN
+from xpulpnn_sim.reference.golden.effects import U32, Sources, immediate
+from xpulpnn_sim.reference.golden.execute import half_product_sum
+from xpulpnn_sim.reference.stimuli import (
+    element_width,
+    instruction_words,
+    operand_columns,
+    paired_corners,
+    random_words,
+)
+
+_SHIFT_MASK = np.uint32(31)
+NORMALISING_STEMS = ("addN", "addRN", "subN", "subRN", "adduN", "adduRN", "subuN", "subuRN")
+BIT_FIELDS = ("extract", "extractu", "insert", "bclr", "bset")
+_COUNTS = ("ff1", "fl1", "clb", "cnt")
+FIELD_WIDTH_LSB = 5  # of the operand that describes a bit field
+_IS3, _IS2 = np.uint32(25), np.uint32(20)  # lowest bits of the fields of an instruction
+_IS3_IS2 = _SHIFT_MASK << _IS3 | _SHIFT_MASK << _IS2
+_FIELD_MASK = np.uint32(0x3FF)
+_TOP = np.uint32(1 << XLEN - 1)
+_HALF_SUMS = frozenset(name for name in HALF_PRODUCT_OPS if name.startswith("mac"))
+_DECIDED = frozenset({*_COUNTS, *BIT_FIELDS, *NORMALISING_STEMS, *HALF_PRODUCT_OPS})
+
+
+def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
+    """A sum whose shifted value is often next to a bound, its places shifted out all zeros, all ones or anything."""
+    assert insn.fmt is not None
+    if rng.random() >= 0.7:
+        return rng.getrandbits(XLEN)
+    levels = 1 << insn.fmt.width
+    bound = rng.choice((0, levels - 1, -levels // 2, levels // 2 - 1))
+    # each bit above the result can be the only one that does not equal its sign
+    far = rng.choice((0, 1 << rng.randrange(XLEN)))
+    dropped = rng.choice((0, -1, rng.getrandbits(XLEN))) & (1 << places) - 1
+    return ((bound + rng.randint(-1, 1) << places) + dropped ^ far) & WORD_MASK
+
+
+def _exact_sources(insn: Insn, rs2: U32, rng: Random) -> tuple[U32, U32, U32]:
+    """Shifts with zero points, factors, and scaled numbers whose result is often next to a bound or to another one."""
+    assert insn.fmt is not None
+    rows: list[tuple[int, int, int]] = []
+    least = -(1 << insn.fmt.width - 1) if insn.a_signed else 0
+    for scale in rs2.tolist():
+        places = rng.choice((0, 1, 31, 32, 62, 63, *(rng.randrange(64) for _ in range(6))))
+        zero = rng.choice((0, rng.randrange(-128, 128)))
+        power, one = 1 << rng.randrange(31), rng.choice((1, -1))
+        factor = rng.choice((power, -power, one, -(1 << 31), (1 << 31) - 1, rng.randrange(1, 1 << 31), 0))
+        levels = 1 << insn.fmt.width
+        # in a single bit from a number that needs no clipping; and a power of two with the zero point
+        far = rng.randrange(least, least + levels) ^ 1 << rng.randrange(2 * XLEN - places)
+        moved = zero + (one << rng.randint(BYTE_BITS - 1, BYTE_BITS + 2))
+        wanted = rng.choice((least, least + levels - 1, rng.randrange(least, -least + 256), far, moved))
+        half = 1 << places >> 1
+        dropped = rng.choice((-half, -half - 1, half - 1, half, rng.randrange(-half, half + 1)))
+        number = ((wanted + rng.randint(-1, 1) - zero << places) + dropped) // (factor or 1)
+        if abs(number) >= 1 << 31 or rng.random() < 0.2:
+            number = rng.choice((-(1 << 31), (1 << 31) - 1, rng.getrandbits(XLEN)))
+        kept = scale & ~0xFF3F | (zero & 0xFF) << 8 | places
+        rows.append((kept, factor & WORD_MASK, number & WORD_MASK))
+    scales, factors, numbers = (np.array(column, np.uint32) for column in zip(*rows, strict=True))
+    return scales, factors, numbers
+
+
+def _carrying_factors(rng: Random) -> tuple[int, int]:
+    """Factors whose product is next to a multiple of ``2**32``: carries out of its lower word decide the upper one."""
+    factor = rng.getrandbits(rng.randint(1, XLEN)) or 1
+    return factor, (rng.getrandbits(XLEN) << XLEN) // factor + rng.randrange(2) & WORD_MASK
+
+
+def sources(insn: Insn, count: int, rng: Random) -> Sources:
+    """``count`` executions of a row: corner cases of its element format, then random operands and fields."""
+    rs1, rs2, rd = operand_columns(element_width(insn), count, rng)
+    if insn.multiplies_high:
+        # corners come first
+        for place in range(count // 2, count):
+            rs1[place], rs2[place] = _carrying_factors(rng)
+    activation, weight = rs2, rs1
+    if insn.is_exact:
+        rs2, activation, weight = _exact_sources(insn, rs2, rng)
+        weight = weight - rs1
+    elif insn.requantises:
+        # both parameters meet other operands, whose place they must not take
+        activation = random_words(rng, count)
+        sums = np.array([_requantised_sum(insn, place, rng) for place in (rs2 & _SHIFT_MASK).tolist()], np.uint32)
+        weight = sums - activation * rs1
+    drawn = Sources(
+        word=instruction_words(insn, count, rng),
+        rs1=rs1,
+        rs2=rs2,
+        rd=rd,
+        pc=random_words(rng, count) & np.uint32(0xFFFF_FFFE),
+        loaded=random_words(rng, count),
+        act=activation,
+        wgt=weight,
+        act2=random_words(rng, count),
+    )
+    if insn.op in _HALF_SUMS:
+        # every other sum, that is
+        near = _near_multiple(insn, drawn, rng)
+        drawn.rd[1::2] = near[1::2]
+    return drawn
+
+
+def executions(insn: Insn, count: int, rng: Random, *, corners: int, places: int) -> Sources:
+    """Executions as :func:`sources` draws them; then at most so many with pairs of corners, and so many bits that
+    decide one each."""
+    parts = [sources(insn, count, rng)]
+    if corners and not insn.requantises:
+        left, right = (column[:corners] for column in paired_corners(element_width(insn), rng))
+        pairs = sources(insn, len(left), rng)
+        parts.append(replace(pairs, rs1=left, rs2=right, act=right, wgt=left))
+    if places and insn.op in _DECIDED:
+        parts.append(_decided_at(insn, rng.sample(range(XLEN), places), rng))
+        if insn.op == "extract":
+            parts.append(replace(parts[-1], rs1=~parts[-1].rs1))
+    columns = [part.name for part in fields(Sources) if part.name != "length"]
+    return replace(parts[0], **{name: np.concatenate([getattr(part, name) for part in parts]) for name in columns})
+
+
+def _decided_at(insn: Insn, places: Sequence[int], rng: Random) -> Sources:
+    """Executions of which a bit decides: the end of a run of equal bits, the last one of a field, or the lowest one of
+    a sum that is not shifted out."""
+    drawn = sources(insn, len(places), rng)
+    some, at = random_words(rng, len(places)), np.array(places, np.uint32)
+    first = np.array([rng.randrange(place + 1) for place in places], np.uint32)
+    by_word = "Is3" in insn.operands
+    if insn.op == "ff1":
+        return replace(drawn, rs1=(some | 1) << at)
+    if insn.op in _COUNTS:
+        flip = np.array([rng.choice((0, WORD_MASK)) for _ in places], np.uint32)
+        return replace(drawn, rs1=(some | _TOP) >> at ^ flip)
+    if insn.op in BIT_FIELDS and by_word:
+        return replace(drawn, word=drawn.word & ~_IS3_IS2 | at - first << _IS3 | first << _IS2)
+    if insn.op in BIT_FIELDS:
+        return replace(drawn, rs2=some & ~_FIELD_MASK | at - first << np.uint32(FIELD_WIDTH_LSB) | first)
+    if by_word:
+        drawn = replace(drawn, word=drawn.word & ~(_SHIFT_MASK << _IS3) | at << _IS3)
+    else:
+        drawn = replace(drawn, rs2=some & ~_SHIFT_MASK | at)
+    if insn.op in HALF_PRODUCT_OPS:
+        return replace(drawn, rd=_near_multiple(insn, drawn, rng)) if insn.op in _HALF_SUMS else drawn
+    rounding = (np.uint32(1) << at) >> np.uint32(1) if "R" in insn.op else np.uint32(0)
+    wanted = _multiples(at, (-1, 0), rng) - rounding
+    augend = drawn.rs1 if by_word else drawn.rd
+    addend = augend - wanted if insn.op.startswith("sub") else wanted - augend
+    return replace(drawn, rs2=addend) if by_word else replace(drawn, rs1=addend)
+
+
+def _multiples(places: U32, away: Sequence[int], rng: Random) -> U32:
+    """Multiples of powers of two, or numbers next to them."""
+    found = [(rng.getrandbits(XLEN) << place) + rng.choice(away) & WORD_MASK for place in places.tolist()]
+    return np.array(found, np.uint32)
+
+
+def _near_multiple(insn: Insn, drawn: Sources, rng: Random) -> U32:
+    """Summands that make sums next to one that loses only zeros in the shift: carries out of what is lost decide."""
+    bare = half_product_sum(insn, replace(drawn, rd=np.zeros_like(drawn.rd)))
+    return _multiples(immediate("is3", drawn.word), (-1, 0, 1), rng) - bare
