@@ -2,15 +2,19 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import product
+from dataclasses import replace
+from itertools import chain, product
 from typing import Annotated, Any, get_args
 
+from cyclopts import Parameter
+
 from xpulpnn.config import Arbiter, ClusterConfig, preset
+from xpulpnn.errors import InputError
 from xpulpnn.field_values import apply_settings
 from xpulpnn_sim.cli.common import FAILED, OK, pairs, progress_bar, table, tell, write_json
 from xpulpnn_sim.cli.configurations import IDEAL, icache_bytes
 from xpulpnn_sim.cli.options import Count, Numbers, Words, arguments, command, listed, rule
-from xpulpnn_sim.cli.verify_random import RandomPrograms, gather, keep_failure, totals
+from xpulpnn_sim.cli.verify_random import RandomPrograms, gather, keep_failure, tell_faults, totals
 from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
 from xpulpnn_sim.verification.clusters.cluster_trials import (
     ClusterPlan,
@@ -20,9 +24,11 @@ from xpulpnn_sim.verification.clusters.cluster_trials import (
 )
 from xpulpnn_sim.verification.clusters.generator import generate_cluster, require
 from xpulpnn_sim.verification.clusters.litmus import MOST_ROUNDS, TESTS, Outcome, run_litmus
+from xpulpnn_sim.verification.random.designs import CORE, WISHBONE
 from xpulpnn_sim.verification.random.trials import Trial
 
 _ARBITERS: tuple[str, ...] = get_args(Arbiter)
+_MODELS = {CORE: "cluster", WISHBONE: "cluster-wishbone"}
 _STALLS_SHOWN = ("bank_conflict", "barrier", "event", "external", "fetch", "peripheral")
 
 
@@ -39,6 +45,10 @@ class ClusterPrograms(RandomPrograms):
     arbiter: Annotated[tuple[str, ...], listed(_ARBITERS, "Arbiters, taken in turn")] = ("counter",)
     l2_latency: Count | None = None
     """Cycles of the memory outside (default: differs between programs)."""
+    engine: Annotated[str, Parameter(choices=tuple(_MODELS))] = CORE
+    """What runs the programs: the cluster, or the cluster with its bridges to Wishbone."""
+    self_test: bool = False
+    """Put faults into the bridges to Wishbone instead, which programs must find."""
 
     def plans(self) -> list[ClusterPlan]:
         """The configurations, in the structure models have."""
@@ -50,22 +60,23 @@ class ClusterPrograms(RandomPrograms):
             require(config)
             label = [f"--cores {self.cores} --preset {name} --banks {banks} --icache {icache or IDEAL}"]
             label += [f"--arbiter {arbiter}", *(f"--set {setting}" for setting in self.settings)]
+            label += [] if self.engine == CORE else [f"--engine {self.engine}"]
             plans.append(ClusterPlan(config=simulated(config), label=" ".join(label), l2_latency=self.l2_latency))
         return plans
 
 
-def compile_models(plans: Sequence[ClusterPlan]) -> None:
-    """Compile the models of all plans, with a bar."""
+def with_models(plans: Sequence[ClusterPlan], engine: str) -> list[ClusterPlan]:
+    """The plans with their models, compiled with a bar."""
     with progress_bar("compiling models", len(plans)) as bar:
-        for plan in bar.each(plans):
-            model_library("cluster", plan.config)
+        return [replace(plan, library=model_library(_MODELS[engine], plan.config)) for plan in bar.each(plans)]
 
 
 @command
 def verify_cluster_command(options: ClusterPrograms) -> int:
     """Run programs until there are enough instructions; fails if one of them does."""
-    plans = options.plans()
-    compile_models(plans)
+    if options.self_test:
+        return _self_test(options)
+    plans = with_models(options.plans(), options.engine)
     outcome = gather(options, plans, run_cluster_seed)
     for failure in outcome.failures:
         _report_failure(failure, options)
@@ -73,6 +84,19 @@ def verify_cluster_command(options: ClusterPrograms) -> int:
     _print_summary(summary)
     write_json(options.json, summary)
     return outcome.code()
+
+
+def _self_test(options: ClusterPrograms) -> int:
+    """Tell of each fault how it was found; fails if one was not."""
+    if options.engine != WISHBONE:
+        raise InputError(f"--engine must be {WISHBONE} for --self-test, not {options.engine}")
+    # Amaranth takes long to import
+    from xpulpnn_sim.proofs.faults.bridges import CLUSTER_BRIDGE_FAULTS
+    from xpulpnn_sim.verification.clusters.bridge_faults import find_bridge_faults
+
+    plans = options.plans()
+    found = (find_bridge_faults(plan, CLUSTER_BRIDGE_FAULTS, options.instructions, options.seed) for plan in plans)
+    return tell_faults(options.json, len(plans) * len(CLUSTER_BRIDGE_FAULTS), chain.from_iterable(found))
 
 
 def _report_failure(failure: Trial, options: ClusterPrograms) -> None:
@@ -136,8 +160,7 @@ class LitmusOptions(ClusterPrograms):
 @command
 def verify_litmus_command(options: LitmusOptions) -> int:
     """Run every litmus test on every configuration; fails if one finds what must not be, or a check a difference."""
-    plans = options.plans()
-    compile_models(plans)
+    plans = with_models(options.plans(), options.engine)
     counts = {test.name: Counter[Outcome]() for test in TESTS}
     reports: list[str] = []
     with progress_bar("litmus tests", len(TESTS) * len(plans)) as bar:
@@ -145,7 +168,7 @@ def verify_litmus_command(options: LitmusOptions) -> int:
             for test in TESTS:
                 seed = options.seed + number
                 machine = plan.machine(seed)
-                found, result = run_litmus(test, plan.config, machine, options.rounds, seed=seed)
+                found, result = run_litmus(test, plan.config, machine, options.rounds, seed=seed, library=plan.library)
                 if result.mismatches or not result.exit.ok:
                     again = f"xpulpnn verify litmus {plan.label} --seed {seed} --rounds {options.rounds}"
                     reports.append(f"{test.name} fails: {result.difference or result.exit.text}\nagain: {again}")

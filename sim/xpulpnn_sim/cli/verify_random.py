@@ -1,8 +1,10 @@
 """``xpulpnn verify random`` and ``coverage``: random programs in lock step with the simulator, what they reach."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -127,18 +129,28 @@ def _self_test(options: RandomOptions, plans: list[Plan]) -> int:
     # Amaranth takes long to import
     from xpulpnn_sim.verification.random.faulty_core import faults_of, find_faults
 
+    searches = [(faults_of(plan.config, options.engine), plan) for plan in plans]
+    return tell_faults(
+        options.json,
+        sum(len(faults) for faults, _ in searches),
+        chain.from_iterable(
+            find_faults(plan, faults, options.instructions, options.seed, options.engine) for faults, plan in searches
+        ),
+    )
+
+
+def tell_faults(json: Path | None, number: int, found: Iterable[Any]) -> int:
+    """Tell of a number of faults how each was found; fails if one was not."""
     records: list[dict[str, Any]] = []
-    for plan in plans:
-        faults = faults_of(plan.config, options.engine)
-        with progress_bar("faults", len(faults)) as bar:
-            for one in bar.each(find_faults(plan, faults, options.instructions, options.seed, options.engine)):
-                record = {"fault": one.fault.name, "module": one.fault.module, "check": one.check}
-                records.append(record | {"instructions": one.instructions, "text": one.text})
+    with progress_bar("faults", number) as bar:
+        for one in bar.each(found):
+            record = {"fault": one.fault.name, "module": one.fault.module, "check": one.check}
+            records.append(record | {"instructions": one.instructions, "text": one.text})
     missed = [one for one in records if not one["check"]]
     rows = ((one["fault"], one["module"], one["check"] or "NOT FOUND", one["instructions"]) for one in records)
-    tell(table(("fault", "module", "found by", "instructions"), rows, title="faults of the core"))
+    tell(table(("fault", "module", "found by", "instructions"), rows, title="faults"))
     tell(f"{len(records) - len(missed)} of {len(records)} faults found")
-    return finish(options.json, {"faults": records}, good=not missed)
+    return finish(json, {"faults": records}, good=not missed)
 
 
 @dataclass

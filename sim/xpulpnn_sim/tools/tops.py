@@ -37,7 +37,7 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn.verilog import EmittedVerilog, Reset, Separator, emit
 from xpulpnn.wishbone.cluster import ClusterWishbone
 from xpulpnn.wishbone.core import CoreWishbone
-from xpulpnn_sim.tools.wishbone_core import CoreOnWishbone
+from xpulpnn_sim.tools.on_wishbone import ClusterOnWishbone, CoreOnWishbone
 
 
 def _nnrf(config: CoreConfig) -> wiring.Component:
@@ -90,6 +90,11 @@ CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
 }
 """Builders of the components of a cluster."""
 
+CLUSTER_UNIT_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
+    "cluster-on-wishbone": ClusterOnWishbone,
+}
+"""Builders of a cluster with what is around it, which is simulated but not generated."""
+
 DEBUG_TOPS: Mapping[str, Callable[[DebugConfig], wiring.Component]] = {"dm": DebugModule, "jtag-dtm": JtagDtm}
 """Builders of the components of external debugging."""
 
@@ -98,7 +103,7 @@ AnyConfig = CoreConfig | ClusterConfig | DebugConfig
 
 def _component(name: str, config: AnyConfig) -> wiring.Component:
     if isinstance(config, ClusterConfig):
-        return CLUSTER_TOPS[name](config)
+        return (CLUSTER_TOPS[name] if name in CLUSTER_TOPS else CLUSTER_UNIT_TOPS[name])(config)
     if isinstance(config, DebugConfig):
         return DEBUG_TOPS[name](config)
     return (TOPS[name] if name in TOPS else UNIT_TOPS[name])(config)
@@ -115,9 +120,9 @@ def emit_top(
     both_edges: bool = False,
     separator: Separator = "__",
 ) -> EmittedVerilog:
-    """Verilog and manifest of the component ``name``, one of :data:`TOPS`, :data:`UNIT_TOPS`, :data:`CLUSTER_TOPS` or
-    :data:`DEBUG_TOPS`. Its module is ``name`` with underscores, after ``prefix``. See :func:`xpulpnn.verilog.emit` for
-    the other options."""
+    """Verilog and manifest of the component ``name``, one of :data:`TOPS`, :data:`UNIT_TOPS`, :data:`CLUSTER_TOPS`,
+    :data:`CLUSTER_UNIT_TOPS` or :data:`DEBUG_TOPS`. Its module is ``name`` with underscores, after ``prefix``. See
+    :func:`xpulpnn.verilog.emit` for the other options."""
     return emit(
         _component(name, config),
         name.replace("-", "_"),

@@ -29,7 +29,7 @@ from xpulpnn_sim.verification.clusters.cluster_trials import (
 )
 from xpulpnn_sim.verification.clusters.generator import generate_cluster
 from xpulpnn_sim.verification.clusters.litmus import TESTS, LitmusProgram, run_litmus
-from xpulpnn_sim.verification.clusters.program import ClusterProgram
+from xpulpnn_sim.verification.clusters.program import L2_FAILING, ClusterProgram
 from xpulpnn_sim.verification.random.trials import Trial
 
 pytestmark = pytest.mark.cosim
@@ -40,7 +40,7 @@ CONFIG = simulated(
     )
 )
 BUDGET = 2500
-MACHINE = Machine(max_cycles=150_000, max_instructions=40_000, l2_latency=4, fetch_latency=2)
+MACHINE = Machine(max_cycles=150_000, max_instructions=40_000, l2_latency=4, fetch_latency=2, bus_errors=(L2_FAILING,))
 BY_NAME = {test.name: test for test in TESTS}
 
 

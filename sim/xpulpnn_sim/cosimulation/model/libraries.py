@@ -128,6 +128,7 @@ RIGS: Mapping[str, tuple[str, Callable[[str, Mapping[str, Any]], Rig]]] = {
     "core-debug": ("core-debug", core_debug_rig),
     "wishbone": ("core-on-wishbone", core_rig),
     "cluster": ("cluster", cluster_rig),
+    "cluster-wishbone": ("cluster-on-wishbone", cluster_rig),
     "cluster-debug": ("cluster-debug", cluster_rig),
 }
 """Top and ports of each engine."""
@@ -150,7 +151,8 @@ def engine_of(config: CoreConfig | ClusterConfig, *, debugged: bool = False) -> 
 def _generator() -> str:
     """Hash of the sources that this process emits designs with, those of its first look at them."""
     found = hashlib.sha256(version("amaranth").encode())
-    for path in sorted(Path(xpulpnn.__file__).parent.rglob("*.py")):
+    around = Path(__file__).parents[2] / "tools/on_wishbone.py"
+    for path in (*sorted(Path(xpulpnn.__file__).parent.rglob("*.py")), around):
         found.update(path.read_bytes())
     return found.hexdigest()
 

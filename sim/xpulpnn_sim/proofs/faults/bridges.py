@@ -1,10 +1,11 @@
-"""Faults of a core with Wishbone ports, of its bridges and its cache, that random programs must find."""
+"""Faults of core and cluster with Wishbone ports, of bridges and caches, that random programs must find."""
 
 from amaranth.hdl import Cat
 
 from xpulpnn.cluster.icache.private import PrivateCache
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.wishbone.bridge import WishboneBridge
+from xpulpnn.wishbone.cluster import ClusterWishbone
 from xpulpnn.wishbone.core import CoreWishbone
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault, lost_reset
 from xpulpnn_sim.proofs.faults.programs import PROGRAMS
@@ -15,14 +16,15 @@ def _of(unit):
 
 
 _bridge, _core, _cache = _of(WishboneBridge), _of(CoreWishbone), _of(PrivateCache)
+_cluster = _of(ClusterWishbone)
 
 
-def _next(field):
+def _next(field, port="core.data"):
     """Show a field of the request at the port, not of the access under way."""
-    return lambda _, u: u(f"core.data.{field}")
+    return lambda _, u: u(f"{port}.{field}")
 
 
-BRIDGE_FAULTS = (
+_OF_BRIDGES = (
     _bridge("a burst is answered at its first word", "port.rvalid", lambda _, u: u(".ended")),
     _bridge("a transfer that fails does not end", ".ended", lambda right, u: right & ~u("bus.err")),
     _bridge("an error is not told", "port.err", lambda *_: 0),
@@ -30,6 +32,10 @@ BRIDGE_FAULTS = (
     _bridge("a bit of the address is lost", "bus.adr", lambda right, _: right & ~(1 << 12)),
     _bridge("the words of a burst go down", "bus.adr", lambda right, u: right ^ ((1 << len(u(".word"))) - 1)),
     _bridge("an access granted at the end of another is lost", ".under_way", lambda right, u: right & ~u(".last")),
+)
+
+BRIDGE_FAULTS = (
+    *_OF_BRIDGES,
     _bridge("an access under way is not reset", ".under_way", lost_reset),
     _bridge("the place in a burst is not reset", ".word", lost_reset),
     _core("a write is what the next access is", "dbus.we", _next("we")),
@@ -44,3 +50,15 @@ BRIDGE_FAULTS = (
     ),
 )
 """Faults of a core with Wishbone ports."""
+
+CLUSTER_BRIDGE_FAULTS = (
+    *_OF_BRIDGES,
+    _cluster("a write outside is what the next access is", "ext.we", _next("we", "ext_bridge.port")),
+    _cluster("bytes enabled outside are those of the next access", "ext.sel", _next("be", "ext_bridge.port")),
+    _cluster("data written outside are those of the next access", "ext.dat_w", _next("wdata", "ext_bridge.port")),
+    _cluster("whole words are written outside", "ext.sel", lambda *_: 0b1111),
+    _cluster("whole words are written by the DMA engine", "dma.sel", lambda *_: 0b1111),
+    _cluster("words written by the DMA engine are exchanged", "dma.adr", lambda right, u: right ^ u("dma.we")),
+    _cluster("instructions come from two words further", "refill.adr", lambda right, _: right ^ 0b10),
+)
+"""Faults of a cluster with Wishbone ports."""

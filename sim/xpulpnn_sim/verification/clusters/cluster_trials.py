@@ -17,7 +17,7 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.bare.program import ProgramBlock
 from xpulpnn_sim.reference.programs.trace import Records
 from xpulpnn_sim.verification.clusters.generator import BUDGET, generate_cluster
-from xpulpnn_sim.verification.clusters.program import ClusterProgram, Phase
+from xpulpnn_sim.verification.clusters.program import L2_FAILING, ClusterProgram, Phase
 from xpulpnn_sim.verification.random.designs import Verdict, reset_cycle
 from xpulpnn_sim.verification.random.shrink import minimise_list
 from xpulpnn_sim.verification.random.trials import Tally, Trial, shorter, tried
@@ -79,6 +79,7 @@ class ClusterPlan:
         """The surroundings of the program ``seed``."""
         rng = Random(f"cluster machine {seed}")
         machine = Machine(seed=seed, max_instructions=MAX_INSTRUCTIONS, reset_after=reset_cycle(seed))
+        machine = replace(machine, bus_errors=(L2_FAILING,))
         if rng.random() >= _IDEAL_CHANCE:
             machine = replace(
                 machine,

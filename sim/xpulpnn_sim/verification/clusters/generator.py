@@ -11,6 +11,7 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.bare.draw import Draw
 from xpulpnn_sim.reference.bare.program import Handlers, ProgramBlock, block_of
 from xpulpnn_sim.verification.clusters.program import (
+    L2_FAILING,
     LEAST_TCDM,
     ClusterProgram,
     Phase,
@@ -156,7 +157,7 @@ class _Writer:
         self.draw = Draw(rng, config.core)
         kinds = weights_of(config.core, "cluster")
         weights = {kind: weight * rng.choice((0.5, 1, 1, 3)) for kind, weight in kinds.items()}
-        self._control = ControlBlocks(self.draw, weights)
+        self._control = ControlBlocks(self.draw, weights, unfetched=L2_FAILING, failing=L2_FAILING)
         self._context = Context(loops=frozenset({0, 1}))
         self._shared = SharedBlocks(self.draw, config)
         self._meetings = Meetings(rng, config, self._shared.signals)

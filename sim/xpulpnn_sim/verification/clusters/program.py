@@ -40,6 +40,7 @@ L2_DATA, L2_SIZE = isa.L2_BASE + 0x10_0000, 0x8000  # Behind the code
 _L2_SHARED, _L2_PRIVATE = L2_DATA + 0x1000, L2_DATA + 0x2000
 L2_ARENA = (L2_DATA + 0x5000, 0x2000)
 L2_TOHOST = L2_DATA + 0x7800
+L2_FAILING = (L2_DATA + 0x7C00, 0x100)  # what the bus answers with an error
 SHARED_PIECE = (isa.TCDM_BASE + SHARED_WINDOW - 0x100, 0x300)
 L2_SHARED_PIECE = (_L2_SHARED - 0x100, 0x300)  # of the shared windows, what DMA transfers meet other accesses in
 SLOT = 0x1A0  # offset from sp of a word that no random instruction touches

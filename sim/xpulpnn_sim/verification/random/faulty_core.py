@@ -1,17 +1,18 @@
-"""A core with any number of faults, one of which the number of its hart chooses."""
+"""A design with any number of faults, one of which is chosen: a core by the number of its hart, a cluster by what
+software has stored as its result."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cosimulation.model.build import build_model
-from xpulpnn_sim.cosimulation.model.libraries import RIGS, core_rig
+from xpulpnn_sim.cosimulation.model.libraries import RIGS, observed
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.proofs.faults import programs
 from xpulpnn_sim.proofs.faults.bridges import BRIDGE_FAULTS
@@ -22,7 +23,16 @@ from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.tools.tops import emit_top
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import cost_program, measure
-from xpulpnn_sim.verification.random.designs import CORE, MODELS, WISHBONE, Listener, Verdict, core_design, cost_run
+from xpulpnn_sim.verification.random.designs import (
+    CORE,
+    MODELS,
+    WISHBONE,
+    Design,
+    Listener,
+    Verdict,
+    core_design,
+    cost_run,
+)
 from xpulpnn_sim.verification.random.trials import Plan, run_seed
 
 _LSB = 16
@@ -45,16 +55,17 @@ def hart_of(number: int) -> int:
     return number << _LSB
 
 
-def faulty_core(config: CoreConfig, faults: Sequence[CoreFault], engine: str = CORE) -> Path:
-    """The compiled model of a core with these faults, each asleep until it is chosen."""
-    config = replace(config, rvfi=True)
+def faulty_model(config: CoreConfig | ClusterConfig, faults: Sequence[CoreFault], engine: str) -> Path:
+    """The compiled model that an engine has of a design, with these faults, each asleep until it is chosen."""
+    top, rig = RIGS[engine]
     with ExitStack() as stack:
         for number, fault in enumerate(faults, start=1):
             stack.enter_context(fault.seeded(number))
-        emitted = emit_top(RIGS[MODELS[engine]][0], config, both_edges=True)
-    chosen = f"{emitted.manifest['top']}.hart_id[{_LSB + CHOICE_BITS - 1}:{_LSB}]"
+        emitted = emit_top(top, observed(config), both_edges=True)
+    port, low = ("return_value", 0) if isinstance(config, ClusterConfig) else ("hart_id", _LSB)
+    chosen = f"{emitted.manifest['top']}.{port}[{low + CHOICE_BITS - 1}:{low}]"
     text = re.sub(rf"\b({CHOICE}\w*(?:\[\w+\])?) <= ~\1;", rf"\1 <= {chosen};", emitted.text)
-    return build_model(replace(core_rig(text, emitted.manifest), both_edges=True))
+    return build_model(replace(rig(text, emitted.manifest), both_edges=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,27 +83,37 @@ def find_faults(
 ) -> Iterator[FoundFault]:
     """Run random programs on the core with each fault until one fails or there are enough instructions, then the cycle
     costs of a core alone."""
-    library, rows = faulty_core(plan.config, faults, engine), cost_rows(plan.config)
+    library, rows = faulty_model(plan.config, faults, MODELS[engine]), cost_rows(plan.config)
     costs = cost_program(rows, counted=plan.config.performance_counters).executable()
     for number, fault in enumerate(faults, start=1):
-        done, text, design = 0, "", partial(_design, library, number)
-        for program in count(seed):
-            verdict = run_seed(program, plan, design).verdict
-            done += verdict.instructions
-            if verdict.reason is not Reason.PASS:
-                text = told(verdict.text)
-            if text or done >= instructions:
-                break
-        check = PROGRAMS if text else ""
-        if not text and engine != WISHBONE:
+        found = found_by_programs(fault, partial(_verdict, plan, partial(_design, library, number)), instructions, seed)
+        if not found.check and engine != WISHBONE:
+            text = ""
             result, account, base = cost_run(plan.config, costs, Machine(hart_id=hart_of(number)), library)
             wrong = [one.row for one in measure(rows, costs, account, base) if not one.ok]
             if result.mismatches or not result.exit.ok:
                 text = told(result.difference or result.exit.text)
             elif wrong:
                 text = f"{wrong[0].group}: {wrong[0].name}"
-            check = COSTS if text else ""
-        yield FoundFault(fault, check, done, text)
+            found = replace(found, check=COSTS if text else "", text=text)
+        yield found
+
+
+def _verdict(plan: Plan, design: Design, program: int) -> Verdict:
+    return run_seed(program, plan, design).verdict
+
+
+def found_by_programs(fault: CoreFault, run: Callable[[int], Verdict], instructions: int, seed: int) -> FoundFault:
+    """Run random programs from the number ``seed`` on until one fails or there are enough instructions."""
+    done = 0
+    for program in count(seed):
+        verdict = run(program)
+        done += verdict.instructions
+        if verdict.reason is not Reason.PASS:
+            return FoundFault(fault, PROGRAMS, done, told(verdict.text))
+        if done >= instructions:
+            break
+    return FoundFault(fault, "", done, "")
 
 
 def told(report: str) -> str:

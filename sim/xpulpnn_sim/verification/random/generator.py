@@ -27,8 +27,8 @@ Mac&Load    3     .       16        .        .      .       .           4
 mixed       3     10      8         .        .      .       .           6
 csr         3     .       .         .        .      8       .           1
 trap        1.5   .       .         .        .      6       .           0.6
-unfetched   0.5   .       .         .        .      2       .           .
-failing     1.5   .       .         .        .      5       .           .
+unfetched   0.5   .       .         .        .      2       .           0.2
+failing     1.5   .       .         .        .      5       .           0.6
 wfi         0.4   .       .         .        .      2       .           .
 fence       0.4   .       .         .        .      2       .           0.3
 modify      0.4   .       .         .        .      2       .           .

@@ -5,8 +5,9 @@ from collections.abc import Collection
 from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, NN_GROUPS, ZERO_CSRS, CsrAccess, CsrGroup
 from xpulpnn.isa.machine import HALF_BYTES, TEXT_BASE, WORD_BYTES, XLEN
 from xpulpnn_sim.reference.bare.draw import Draw, Group
-from xpulpnn_sim.reference.bare.layout import FAILING, POOL, SCRATCH, SECOND_TABLE, UNFETCHED
+from xpulpnn_sim.reference.bare.layout import POOL, SCRATCH, SECOND_TABLE
 from xpulpnn_sim.reference.bare.program import ProgramBlock
+from xpulpnn_sim.reference.programs.elf import Window
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _X6 = ABI_NAMES[SCRATCH]
@@ -36,8 +37,9 @@ _HARMLESS = ("add", "xor", "or", "sub", "sll", "sltu")  # rows for instructions 
 class SystemBlocks:
     """Writes the blocks of this module."""
 
-    def __init__(self, draw: Draw, *, interrupts: bool) -> None:
+    def __init__(self, draw: Draw, *, interrupts: bool, unfetched: Window, failing: Window) -> None:
         self._draw, self._interrupts = draw, interrupts  # with interrupts they are enabled, and wfi ends
+        self._unfetched, self._failing = unfetched, failing  # what the bus answers with an error
         self._rng = draw.rng
 
     def csr(self, *, last: bool = False) -> ProgramBlock:
@@ -136,7 +138,7 @@ class SystemBlocks:
 
     def unfetched(self) -> ProgramBlock:
         """A jump to where nothing can be fetched; the handler comes back by the link, which is in t1."""
-        base, size = UNFETCHED
+        base, size = self._unfetched
         target = base + HALF_BYTES * self._rng.randrange(size // HALF_BYTES)
         return ProgramBlock("unfetched", (f"li {_X6}, 0x{target:x}", f"jalr {_X6}, 0({_X6})"))
 
@@ -146,7 +148,7 @@ class SystemBlocks:
         Of the hardware loops only ``loops`` may change; the count they get makes them jump nowhere.
         """
         draw, rng = self._draw, self._rng
-        first, size = FAILING
+        first, size = self._failing
         address = first + rng.randrange(1 - WORD_BYTES, size)
         value = ABI_NAMES[draw.destination()]
         forms = ["lw {0}, 0({1})", "lh {0}, 0({1})", "lbu {0}, 0({1})", "sw {0}, 0({1})", "sh {0}, 0({1})"]

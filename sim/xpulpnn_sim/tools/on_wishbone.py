@@ -1,0 +1,83 @@
+# amaranth: UnusedElaboratable=no
+"""Core and cluster with Wishbone ports on memory with OBI ports: programs run in lock step through their bridges."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+
+from xpulpnn.cluster.ports import DmaPortSignature, RefillSignature
+from xpulpnn.component import Component, Out, PortSignature, pass_ports, set_and_clear
+from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
+from xpulpnn.isa.machine import XLEN
+from xpulpnn.wishbone.cluster import ClusterWishbone
+from xpulpnn.wishbone.core import CoreWishbone
+from xpulpnn.wishbone.ports import WORD_OFFSET_BITS
+
+_CACHE_BYTES = 512
+
+
+class _OnWishbone(Component):
+    """A design behind its bridges; the ports are those of the design without them.
+
+    Each transfer is an access of a port, of one word of it, and ends with its response.
+    """
+
+    def __init__(self, config: Any, inner: Any, served: Mapping[str, tuple[str, PortSignature]]) -> None:
+        self.inner, self._served = inner, served  # name and kind of the port by the Wishbone port that it serves
+        ports = {name: member for name, member in inner.signature.members.items() if name not in served}
+        super().__init__(config, ports | {name: Out(signature) for name, signature in served.values()})
+
+    def _build(self, m: Module) -> None:
+        m.submodules.inner = self.inner
+        for bus, (port, _) in self._served.items():
+            self._serve(m, getattr(self.inner, bus), getattr(self, port), Signal(name=f"{port}_asked"))
+        pass_ports(m, self, self.inner, besides=(*self._served, "ext_hart"))
+
+    def _serve(self, m: Module, bus: Any, port: Any, asked: Signal) -> None:
+        """Make an access of each transfer, which is ``asked`` for until it is answered."""
+        words = len(port.rdata) // XLEN
+        word = bus.adr[: (words - 1).bit_length()]
+        set_and_clear(m, asked, port.req & port.gnt, port.rvalid)
+        m.d.comb += [
+            port.req.eq(bus.cyc & bus.stb & ~asked),
+            port.addr[WORD_OFFSET_BITS + len(word) :].eq(bus.adr[len(word) :]),
+            bus.dat_r.eq(port.rdata.word_select(word, XLEN)),
+            bus.ack.eq(asked & port.rvalid & ~port.err),
+            bus.err.eq(asked & port.rvalid & port.err),
+        ]
+        if "we" in port.signature.members:
+            m.d.comb += [
+                port.we.eq(bus.we),
+                port.be.eq(Cat(Mux(word == number, bus.sel, 0) for number in range(words))),
+                port.wdata.eq(bus.dat_w.replicate(words)),
+            ]
+        if "beats" in port.signature.members:
+            m.d.comb += port.beats.eq(1)
+
+
+class CoreOnWishbone(_OnWishbone):
+    """The core, with a small instruction cache."""
+
+    def __init__(self, config: CoreConfig) -> None:
+        inner = CoreWishbone(ClusterConfig(core=config, icache_private=_CACHE_BYTES))
+        served = {"ibus": ("instr", InstructionPortSignature()), "dbus": ("data", ObiSignature())}
+        super().__init__(config, inner, served)
+
+
+class ClusterOnWishbone(_OnWishbone):
+    """The cluster."""
+
+    def __init__(self, config: ClusterConfig) -> None:
+        inner = ClusterWishbone(config)
+        kinds = {"ext": ObiSignature(), "dma": DmaPortSignature(), "refill": RefillSignature()}
+        super().__init__(config, inner, {name: (name, kinds[name]) for name in inner.bridges})
+
+    def _build(self, m: Any) -> None:
+        super()._build(m)
+        if self.config.rvfi:
+            # the core whose access is under way, not the one that asks for the next; that is granted in such a cycle
+            bus, outside = self.inner.ext, vars(self)["ext_hart"]
+            with m.If(~bus.cyc | bus.ack | bus.err):
+                m.d.sync += outside.eq(self.inner.ext_hart)
