@@ -135,12 +135,23 @@ class Jtag:
                 return
         raise AssertionError(f"all harts must be {status.name}")
 
+    def _transfer(self, what: int) -> None:
+        self.write(DmReg.COMMAND, COMMAND_WORD << COMMAND_SIZE_LSB | Command.TRANSFER | what)
+        for _ in range(100):
+            done = self.read(DmReg.ABSTRACTCS)
+            if not done >> ABSTRACTCS_BUSY_BIT & 1:
+                break
+        assert not done & (1 << ABSTRACTCS_BUSY_BIT | 7 << ABSTRACTCS_CMDERR_LSB), hex(done)
+
     def csr(self, number: int) -> int:
         """A CSR of the selected hart, which is halted."""
-        self.write(DmReg.COMMAND, COMMAND_WORD << COMMAND_SIZE_LSB | Command.TRANSFER | number)
-        done = self.read(DmReg.ABSTRACTCS)
-        assert not done & (1 << ABSTRACTCS_BUSY_BIT | 7 << ABSTRACTCS_CMDERR_LSB), hex(done)
+        self._transfer(number)
         return self.read(DmReg.DATA0)
+
+    def set_csr(self, number: int, value: int) -> None:
+        """Write a CSR of the selected hart, which is halted."""
+        self.write(DmReg.DATA0, value)
+        self._transfer(Command.WRITE | number)
 
     def store(self, address: int, value: int) -> None:
         """Write a word of memory by the system's bus."""

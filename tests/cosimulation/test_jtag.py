@@ -12,16 +12,17 @@ from random import Random
 import pytest
 from tests.jtag import Jtag
 
-from xpulpnn.isa.csr import CSR_BY_NAME
+from xpulpnn.isa.csr import CSR_BY_NAME, DCSR_STOPCOUNT_BIT
 from xpulpnn.isa.debug import IDCODE, Control, DmReg, Status, TapRegister
 from xpulpnn_sim.reference.programs.elf import load
 
 pytestmark = [pytest.mark.cosim, pytest.mark.flow]
 
 XPULPNN = (sys.executable, "-m", "xpulpnn_sim")
-MCYCLE, DPC = CSR_BY_NAME["mcycle"].address, CSR_BY_NAME["dpc"].address
+DCSR, MCYCLE, DPC = (CSR_BY_NAME[name].address for name in ("dcsr", "mcycle", "dpc"))
 HOSTILE_S = 600  # seconds of a long run
 TOGETHER = 10  # cycles within which all cores are in debug mode
+READS, READ_CYCLES = 20, 200  # of a register of the module, and the most cycles that one takes on halted cores
 LONG = "XPULPNN_DEBUG_TESTS" in os.environ
 
 BARRIERS = """
@@ -82,6 +83,19 @@ def compiled(source, folder, *options):
     return program, load(program).symbols
 
 
+def cycles_of_reads(jtag):
+    """Cycles that pass for the selected core, which is halted, while a debugger asks now and then."""
+    before = jtag.csr(DCSR)
+    jtag.set_csr(DCSR, before & ~(1 << DCSR_STOPCOUNT_BIT))
+    begun = jtag.csr(MCYCLE)
+    for _ in range(READS):
+        jtag.read(DmReg.DMSTATUS)
+        time.sleep(0.005)
+    passed = jtag.csr(MCYCLE) - begun
+    jtag.set_csr(DCSR, before)
+    return passed
+
+
 @pytest.mark.parametrize(
     ("preset", "cores"),
     [("cluster-ri5cy", 2), pytest.param("cluster2", 8, marks=pytest.mark.skipif(not LONG, reason="by hand"))],
@@ -108,6 +122,8 @@ def test_cores_at_barriers_halt_together_and_go_on(preset, cores, tmp_path):
                 cycles.append(jtag.csr(MCYCLE))
                 places.add(jtag.csr(DPC))
             spreads += [max(cycles) - min(cycles)] * together
+            if number == 0:
+                waited = cycles_of_reads(jtag)
             jtag.control(Control.RESUMEREQ, harts=everybody)
             jtag.wait(Status.RESUMEACK)
         # scans take few cycles of the simulation, but enough for an access
@@ -117,7 +133,9 @@ def test_cores_at_barriers_halt_together_and_go_on(preset, cores, tmp_path):
         jtag.close()
         assert run.wait(60) == 0, run.stdout.read()
     print(f"cycles between the first core in debug mode and the last: {spreads}")
+    print(f"cycles of a read: {waited / READS}")
     assert len(places) > 3
+    assert waited <= READS * READ_CYCLES
     assert max(spreads) <= TOGETHER, spreads
 
 

@@ -35,7 +35,7 @@ class Simulation:
         self.lognames = [str(self.log)]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        for _ in range(600):
+        while self.process.poll() is None:
             found = re.search(r"served at port (\d+)", self.log.read_text())
             if found:
                 os.environ["REMOTE_BITBANG_HOST"], os.environ["REMOTE_BITBANG_PORT"] = "localhost", found[1]

@@ -57,15 +57,15 @@ class RemoteBitbang {
     static constexpr uint32_t OFTEN = 16, SELDOM = 1024;  // cycles between two looks at the socket
     static constexpr uint32_t ACTIVE = 100'000;            // cycles after a command for which that is often
     static constexpr uint32_t PATIENCE = 512;              // cycles after a command until which it may have an effect
-    static constexpr int REST_MS = 20;
+    static constexpr int REST_MS = 20;  // an answer is followed sooner by what the debugger says next
 
     uint32_t receive(bool quiet) {
         if (answered_) answer();
-        ++idle_;
         const bool rests = quiet && idle_ > PATIENCE;
-        if (!rests && idle_ % (client_ >= 0 && idle_ < ACTIVE ? OFTEN : SELDOM)) return 0;
+        const uint32_t looks = client_ >= 0 && idle_ < ACTIVE ? OFTEN : SELDOM;
+        if (idle_++ % looks && !rests) return 0;
         pollfd waiting = {client_ >= 0 ? client_ : listener_, POLLIN, 0};
-        if (poll(&waiting, 1, rests ? REST_MS : 0) <= 0) return rests ? DEBUGGER_RESTS : 0;
+        if (poll(&waiting, 1, rests || (quiet && client_ >= 0) ? REST_MS : 0) <= 0) return rests ? DEBUGGER_RESTS : 0;
         if (client_ < 0) {
             client_ = accept(listener_, nullptr, nullptr);
             return client_ < 0 ? 0 : DEBUGGER_CAME;
