@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 from cyclopts import Parameter
 from rich.table import Table
 
-from xpulpnn.config import CLUSTER_PRESETS, DEFAULT_PRESET, PRESETS, CoreConfig, Multiplier, preset
+from xpulpnn.config import CLUSTER_PRESETS, DEFAULT_PRESET, PRESETS, CoreConfig, Multiplier, RegFileStorage, preset
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.formats import ElemFmt
@@ -18,6 +18,7 @@ from xpulpnn_sim.cli.common import finish, progress_bar, table, tell
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import Json, Seconds, Timeout, Words, arguments, command, listed
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
+from xpulpnn_sim.proofs.cluster.obligation import Obligation
 from xpulpnn_sim.proofs.cluster.parts import PARTS
 from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
 from xpulpnn_sim.proofs.units.cluster_parts import broken_promises, promises
@@ -27,6 +28,7 @@ from xpulpnn_sim.proofs.units.dotp import ALL_SIGNS, DOT_PRODUCTS
 from xpulpnn_sim.proofs.units.equivalence import METHODS, Comparison, check, unit_structures
 from xpulpnn_sim.proofs.units.multiplier import MULTIPLIER
 from xpulpnn_sim.proofs.units.quantiser import QUANTISER, REQUANTISER
+from xpulpnn_sim.proofs.units.register_file import RegFileClaims
 from xpulpnn_sim.proofs.units.unit_proof import (
     DIFFERENT,
     EQUAL,
@@ -97,16 +99,20 @@ def _decoder(config: CoreConfig, _fixed: Sequence[str]) -> Iterator[_Subject]:
     yield _unit("decoder", "decoder", config, DECODER, (config.extensions, config.widths))
 
 
+def _promised(one: Obligation) -> _Subject:
+    """A unit that promises something of every cycle."""
+    text = one.emit().text
+    return _Subject(name=one.title, key=text, claims=partial(promises, one, text), broken=partial(broken_promises, one))
+
+
 def _cluster(_config: CoreConfig, _fixed: Sequence[str]) -> Iterator[_Subject]:
     for part in PARTS.values():
-        for one in part(CLUSTER_PRESETS[_CLUSTER]):
-            text = one.emit().text
-            yield _Subject(
-                name=one.title,
-                key=text,
-                claims=partial(promises, one, text),
-                broken=partial(broken_promises, one),
-            )
+        yield from map(_promised, part(CLUSTER_PRESETS[_CLUSTER]))
+
+
+def _regfiles(config: CoreConfig, fixed: Sequence[str]) -> Iterator[_Subject]:
+    for storage in (config.regfile,) if "regfile" in fixed else get_args(RegFileStorage):
+        yield _promised(RegFileClaims(storage, pairs=config.mac_load_pair))
 
 
 UNITS: Mapping[str, Subjects] = {
@@ -116,6 +122,7 @@ UNITS: Mapping[str, Subjects] = {
     "requantiser": _single("requantiser", "requantiser", REQUANTISER, lambda config: config.requantise),
     "decoder": _decoder,
     "compressed": _single("compressed decoder", "compressed-decoder", COMPRESSED),
+    "regfile": _regfiles,
     "cluster": _cluster,
 }
 """Subjects of each unit."""
@@ -133,8 +140,8 @@ class UnitOptions(Configuration, Timeout, Json):
     unit: Annotated[str, Parameter(choices=(DOTP, *UNITS, EVERY), metavar="UNIT")] = field(default=DOTP, kw_only=False)
     """dotp: each structure of the dot-product unit against its definition; mult: every operation of the multiplier;
     div: the divider; quantiser: pv.qnt, for any thresholds and memory; requantiser: pv.rq*; decoder: every 32-bit word
-    against the instruction table; compressed: every 16-bit word; cluster: arbiters and event unit; all: all of them in
-    one table."""
+    against the instruction table; compressed: every 16-bit word; regfile: registers in each storage, over any cycles;
+    cluster: arbiters and event unit; all: all of them in one table."""
     preset: Annotated[str, Parameter(choices=(*PRESETS, EVERY), metavar="NAME")] = DEFAULT_PRESET
     """Configuration to start from; of all units but dotp also all."""
     formats: Words = ()

@@ -1,6 +1,7 @@
 # amaranth: UnusedElaboratable=no
 """Promises of arbiters and event unit are proved, and refuted as soon as the hardware is wrong."""
 
+from contextlib import nullcontext
 from copy import copy
 from functools import cache
 
@@ -8,13 +9,17 @@ import pytest
 from tests.programs import read_results
 
 from xpulpnn.config import ClusterConfig
+from xpulpnn.core.regfile import RegFile
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli import prove_modules
 from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.proofs.cluster.cluster import ArbiterClaims
-from xpulpnn_sim.proofs.cluster.obligation import PROVED, REFUTED, Obligation
+from xpulpnn_sim.proofs.cluster.obligation import PROVED, REFUTED, TOP, Obligation
 from xpulpnn_sim.proofs.cluster.parts import PARTS
-from xpulpnn_sim.proofs.units.cluster_parts import Finding, prove_by_induction
+from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
+from xpulpnn_sim.proofs.faults.core_fault import CoreFault
+from xpulpnn_sim.proofs.units.cluster_parts import Finding, prove_by_induction, prove_number
+from xpulpnn_sim.proofs.units.register_file import RegFileClaims
 from xpulpnn_sim.proofs.units.unit_proof import UNDECIDED
 
 pytestmark = pytest.mark.flow
@@ -35,6 +40,19 @@ def findings(obligation: Obligation, text: str) -> dict[str, Finding]:
 def test_claims_hold(obligation):
     verdicts = {claim: found.verdict for claim, found in findings(obligation, emitted(obligation)).items()}
     assert verdicts == {claim: REFUTED if claim in obligation.refuted else PROVED for claim in obligation.claims}
+
+
+LOST = CoreFault("", RegFile, {".in_a": lambda right, unit: right | unit(".in_a")}, "")
+"""Port B's write is not seen where port A has written before."""
+
+
+@pytest.mark.parametrize(("fault", "verdict"), [(nullcontext(), PROVED), (LOST.seeded(), REFUTED)])
+def test_a_register_in_lut_ram_shows_the_last_write(fault, verdict):
+    obligation = RegFileClaims("lut-ram", pairs=True)
+    with fault:
+        gates = clocked_gates(obligation.emit().text, TOP)
+    found = prove_number(obligation, gates, 3, timeout_s=TIMEOUT_S)
+    assert [one.verdict for one in found] == [verdict] * 3
 
 
 COMPLETE = "(state__status == state__trigger_mask)"

@@ -28,17 +28,22 @@ class Obligation(wiring.Component, ABC):
         Inputs that are to show a register of the unit, the register's name and its width.
     ports : dict[str, Member]
         Further ports, in place of ``io``, all those of the unit.
+    number : tuple[str, int]
+        An input that stays the same, and how many values it has; none if its name is empty.
     depth : int
         Cycles that a proof by induction looks back.
     refuted : set[str]
         Claims that do not hold, and must not.
     """
 
-    def __init__(self, title, unit, claims, registers, *, ports=None, depth=1, refuted=()):
+    def __init__(self, title, unit, claims, registers, *, ports=None, number=("", 1), depth=1, refuted=()):
         self.title, self.unit, self.claims, self.depth, self.refuted = title, unit, claims, depth, frozenset(refuted)
+        self.number, self.numbers = number
         self.registers = {name: register for name, (register, _) in registers.items()}
         shown = {name: In(width) for name, (_, width) in registers.items()}
         ports = {"io": Out(unit.signature)} if ports is None else ports
+        if self.number:
+            shown[self.number] = In(range(self.numbers))
         super().__init__({**ports, **dict.fromkeys(claims, Out(1)), **shown})
 
     def elaborate(self, platform):

@@ -17,6 +17,7 @@ hierarchy -check -top {module}
 proc
 flatten
 {expose}
+memory_map
 pmuxtree
 simplemap
 techmap t:$sh* t:$lt t:$le t:$gt t:$ge

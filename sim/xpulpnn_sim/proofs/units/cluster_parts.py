@@ -34,17 +34,27 @@ class Finding:
 
 
 def prove_by_induction(obligation: Obligation, verilog: str, *, timeout_s: int) -> list[Finding]:
-    """Prove the claims of an obligation about its Verilog.
+    """Prove the claims of an obligation about its Verilog, of each value of its number up to one that is wrong."""
+    gates, found = clocked_gates(verilog, TOP), list[Finding]()
+    for number in range(obligation.numbers):
+        found += prove_number(obligation, gates, number, timeout_s=timeout_s)
+        if any(one.verdict != obligation.expected(one.claim) for one in found):
+            break
+    return found
+
+
+def prove_number(obligation: Obligation, gates: ClockedGates, number: int, *, timeout_s: int) -> list[Finding]:
+    """Prove the claims about the gates, of one value of its number.
 
     Each claim is checked in some more than ``depth`` cycles after a reset; and it is shown that in any state, if the
     claims held for ``depth`` cycles, it holds in the next. What a claim that fails was assumed for is shown again
     without it. Resets may come at any time. For claims that are not proved longer counterexamples are sought.
     """
-    gates, depth = clocked_gates(verilog, TOP), obligation.depth
-    step = _Cycles(obligation, gates, depth + 1, timeout_s)
+    depth = obligation.depth
+    step = _Cycles(obligation, gates, depth + 1, timeout_s, number)
 
     def from_reset(claims: Iterable[str], beyond: int) -> dict[str, Example | None]:
-        return _Cycles(obligation, gates, depth + beyond, timeout_s, resets=True).wrong(claims, since=1)
+        return _Cycles(obligation, gates, depth + beyond, timeout_s, number, resets=True).wrong(claims, since=1)
 
     begins, steps = from_reset(obligation.claims, _BEYOND), dict[str, Example | None]()
     assumed = [claim for claim in obligation.claims if claim not in obligation.refuted and not begins[claim]]
@@ -73,13 +83,22 @@ class _Cycles:
     """A unit and its claims in some cycles, one after the other: from any state, or from a cycle of reset on."""
 
     def __init__(
-        self, obligation: Obligation, gates: ClockedGates, count: int, timeout_s: int, *, resets: bool = False
+        self,
+        obligation: Obligation,
+        gates: ClockedGates,
+        count: int,
+        timeout_s: int,
+        number: int,
+        *,
+        resets: bool = False,
     ) -> None:
         self._graph, self._gates, self._timeout_s = GateGraph(), gates, timeout_s
         self._cycles: list[ClockCycle] = []
         state = dict(zip(gates.registers, self._graph.inputs(len(gates.registers)), strict=True))
         for cycle in range(count):
             given = {_RESET: [TRUE]} if resets and not cycle else {}
+            width = (obligation.numbers - 1).bit_length()
+            given[obligation.number] = [TRUE if number >> bit & 1 else FALSE for bit in range(width)]
             for port, register in obligation.registers.items():
                 nets = gates.words.get(f"unit.{register}", ())
                 if not state.keys() >= set(nets) or not nets:
