@@ -235,6 +235,11 @@ class CoreConfig:
         return self.multiplier == "dot-product"
 
     @property
+    def late_words(self) -> tuple[str, ...]:
+        """Names of the late results that are chosen in WB."""
+        return ("late_product", *(("late_dotp",) if self.widths else ())) if self.late_results else ()
+
+    @property
     def has_whole_products(self) -> bool:
         """True if the multiplier makes products of 64 bits in one cycle."""
         return self.requantise_exact or self.multiplies_by_dotp

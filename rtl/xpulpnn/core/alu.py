@@ -36,7 +36,7 @@ class Alu(Component):
             *following(self, simd_alu, "result", "comparison", "sum"),
         ]
         if self.config.xpulpv2:
-            m.submodules.bit_count = bit_count = BitCount()
+            m.submodules.bit_count = bit_count = BitCount(late=self.config.late_results)
             m.d.comb += [bit_count.count.eq(self.ctrl.count), bit_count.word.eq(simd_alu.oriented)]
             self._clip(m, simd_alu, bit_count.empty)
             counts = self.ctrl.result == AluResult.COUNT

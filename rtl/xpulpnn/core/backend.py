@@ -1,6 +1,7 @@
 """Back end of the core: ID, EX and WB fed by a stream of instruction words."""
 
-from amaranth.hdl import Mux
+from amaranth.hdl import Cat, Mux
+from amaranth.utils import exact_log2
 
 from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
 from xpulpnn.config import CoreConfig
@@ -14,8 +15,10 @@ from xpulpnn.core.obi import ObiSignature
 from xpulpnn.core.rvfi import RvfiSignature, RvfiTap
 from xpulpnn.core.wait_tap import WaitTap
 from xpulpnn.core.wb_stage import WbStage
-from xpulpnn.isa.machine import FIRST_WEIGHT
+from xpulpnn.isa.machine import FIRST_WEIGHT, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
+
+_PLACE_BITS = exact_log2(WORD_BYTES)
 
 
 class Backend(Component):
@@ -97,6 +100,11 @@ class Backend(Component):
             connect(m, getattr(id_stage, name), flipped(getattr(self, name)))
 
         ex_ready, ex_fires, ex_done = signals(1, "ex_ready ex_fires ex_done")
+        address_sum = ex_stage.sum
+        if self.config.late_results:
+            # the place in the word by itself, which tells early whether an access takes two requests
+            place = id_ex.op_a[:_PLACE_BITS] + id_ex.op_b[:_PLACE_BITS]
+            address_sum = Cat(place[:_PLACE_BITS], address_sum[_PLACE_BITS:])
         m.d.comb += [
             ex_done.eq(Mux(id_ex.lsu.valid, lsu.ex_done, ex_stage.done)),
             ex_fires.eq(id_ex.valid & ex_done & lsu.wb_done),
@@ -121,7 +129,7 @@ class Backend(Component):
             wb_stage.lsu_rdata.eq(lsu.wb_rdata),
             lsu.ex_ctrl.eq(id_ex.lsu),
             lsu.ex_base.eq(id_ex.op_a),
-            lsu.ex_sum.eq(ex_stage.sum),
+            lsu.ex_sum.eq(address_sum),
             lsu.ex_wdata.eq(id_ex.op_c),
             self.branch.valid.eq(ex_fires & id_ex.branch & ex_stage.comparison),
             self.branch.target.eq(id_ex.op_c),
@@ -145,7 +153,7 @@ class Backend(Component):
                 ex.scale.eq(id_ex.op_b[: pipeline.SCALE_BITS] & ex.rounds.replicate(pipeline.SCALE_BITS)),
             ]
         if self.config.late_results:
-            m.d.comb += ex.late_result.eq(ex_stage.late_result)
+            m.d.comb += following(ex, ex_stage, "late_result", *self.config.late_words)
         if self.config.has_whole_products:
             m.d.comb += ex.upper.eq(ex_stage.upper)
         if self.config.multiplies_by_dotp:

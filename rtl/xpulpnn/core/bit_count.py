@@ -8,6 +8,8 @@ from xpulpnn.core.bit_field import INDEX_BITS
 from xpulpnn.core.lanes import XLEN, every, steps
 
 COUNT_BITS = XLEN.bit_length()
+_LAST_EARLY_STEP = 4
+"""Counts of neighbouring bits that are added in the first of two cycles."""
 
 
 class BitCount(Component):
@@ -22,6 +24,10 @@ class BitCount(Component):
     result: Out(COUNT_BITS)  #: Count or index.
     empty: Out(1)  #: ``word`` is 0.
 
+    def __init__(self, *, late: bool = False) -> None:
+        self.late = late  # ``result`` is there in the second of two cycles with the same inputs.
+        super().__init__()
+
     def _build(self, m):
         clb = self.count == AluCount.CLB
         sought = Signal(XLEN)
@@ -34,6 +40,8 @@ class BitCount(Component):
             self.empty.eq(~self.word.any()),
             first.eq(self._first_one(m, sought)),
         ]
+        if self.late:
+            missing = self._registered(m, missing)[0]
         sign = self.word[0]
         with m.Switch(self.count):
             with m.Case(AluCount.FF1):
@@ -45,17 +53,25 @@ class BitCount(Component):
             with m.Case(AluCount.CNT):
                 m.d.comb += self.result.eq(self._ones(m))
 
-    @staticmethod
-    def _first_one(m: Module, word: Value) -> Value:
+    def _first_one(self, m: Module, word: Value) -> Value:
         """Index of the lowest set bit, by halving the part it lies in; all ones if there is none."""
         index: list[Value] = []
         for half in reversed(list(steps(1))):
+            if self.late and half == _LAST_EARLY_STEP:
+                word, *index = self._registered(m, word, *index)
             absent = Signal(name=f"none_in_low_{half}")
             rest = Signal(half, name=f"low_{half}")
             m.d.comb += [absent.eq(~word[:half].any()), rest.eq(Mux(absent, word[half:], word[:half]))]
             index.insert(0, absent)
             word = rest
         return Cat(index)
+
+    @staticmethod
+    def _registered(m: Module, *values: Signal) -> list[Signal]:
+        """The values in the next cycle."""
+        later = [Signal.like(value, name=f"late_{value.name}") for value in values]
+        m.d.sync += [register.eq(value) for register, value in zip(later, values, strict=True)]
+        return later
 
     def _ones(self, m: Module) -> Value:
         """Number of set bits: neighbouring counts are added in place, in fields of twice the width each time."""
@@ -64,5 +80,5 @@ class BitCount(Component):
             low = every(2 * step, (1 << step) - 1)
             added = Signal(XLEN, name=f"ones_in_{2 * step}")
             m.d.comb += added.eq((counts & low) + (counts.shift_right(step) & low))
-            counts = added
+            counts = self._registered(m, added)[0] if self.late and step == _LAST_EARLY_STEP else added
         return counts[:COUNT_BITS]

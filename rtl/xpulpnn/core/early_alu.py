@@ -1,6 +1,6 @@
 """ALU of a core with late results: what is forwarded in the cycle in which it is made."""
 
-from amaranth.hdl import Cat, Mux, Signal
+from amaranth.hdl import Cat, Signal
 
 from xpulpnn.component import Component, In, Out, follow_case, signals
 from xpulpnn.core.alu_ctrl import AluCtrl, AluResult, LaneFmt
@@ -25,16 +25,17 @@ class EarlyAlu(Component):
     comparison: Out(1)  #: Whether ``op_a`` relates to ``op_b`` as ``ctrl.compare`` says.
 
     def _build(self, m):
-        total = Signal(XLEN + 2)
+        total = Signal(XLEN + 1)
         less, equal = signals(1, "less equal")
         subtract = self.ctrl.subtract
-        tops_differ = self.op_a[-1] ^ self.op_b[-1]
+        # a chain of its own, which does not wait for the complement of the other one's operand
+        left, right = (Cat(word[:-1], word[-1] ^ self.ctrl.signed) for word in (self.op_a, self.op_b))
         not_equal, use_less, opposite = self.ctrl.compare.as_value()
         m.d.comb += [
-            # the carry comes in below the lowest bits and leaves above the highest
+            # the carry comes in below the lowest bits
             total.eq(Cat(1, self.op_a) + Cat(subtract, self.op_b ^ subtract.replicate(XLEN))),
-            self.sum.eq(total[1:-1]),
-            less.eq(Mux(tops_differ, Mux(self.ctrl.signed, self.op_a[-1], self.op_b[-1]), ~total[-1])),
+            self.sum.eq(total[1:]),
+            less.eq(left < right),
             equal.eq(self.op_a == self.op_b),
             self.comparison.eq(opposite ^ ((equal & ~not_equal) | (less & use_less))),
             self.result.eq(self.sum),

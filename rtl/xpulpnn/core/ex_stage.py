@@ -128,6 +128,11 @@ class ExStage(Component):
             #: late_result: Result of the instruction for write port A, if it is late, and then not ``result``; only
             #:   with late results.
             ports["late_result"] = Out(32)
+            #: late_product: That of the multiplier, which is chosen in WB; 0 for other instructions, like the next.
+            ports["late_product"] = Out(32)
+            if config.widths:
+                #: late_dotp: That of a dot product.
+                ports["late_dotp"] = Out(32)
         if config.has_whole_products:
             #: upper: Upper word of a product of 64 bits, of mulh* or to be requantised; 0 for other instructions.
             ports["upper"] = Out(32)
@@ -153,7 +158,7 @@ class ExStage(Component):
             m.d.comb += [*following(early, self, "op_a", "op_b"), early.ctrl.eq(self.ctrl.alu)]
             m.d.comb += self.result.eq(early.result)
             if self.config.xpulpv2:
-                self._shift_sums(m)
+                self._take_two_cycles(m)
         m.d.comb += following(self, early, "sum", "comparison")
         takes_upper = [self.requantise & self.ctrl.mult.a_signed] if self.config.requantise_exact else []
         multiply = self._multiply_on_arrays if self.config.multiplies_by_dotp else self._multiply_apart
@@ -169,15 +174,16 @@ class ExStage(Component):
         if takes_upper:
             m.d.comb += self.upper.eq(mult.upper & reduce(or_, takes_upper).replicate(32))
 
-    def _shift_sums(self, m):
-        """Sums that are shifted take a cycle more: the ALU shifts in the second."""
-        summed, shifts = signals(1, "summed shifts_sum")
+    def _take_two_cycles(self, m):
+        """Sums that are shifted and bit counts take a cycle more: the ALU has its result in the second."""
+        begun, takes_two = signals(1, "begun takes_two")
         ctrl = self.ctrl
         is_sum = (ctrl.alu.shift == AluShift.AVERAGE) | (ctrl.alu.shift == AluShift.NORMALISE)
-        m.d.comb += shifts.eq(self.valid & (ctrl.unit == Unit.ALU) & (ctrl.alu.result == AluResult.SHIFT) & is_sum)
-        m.d.sync += summed.eq(shifts & ~self.advance)
-        with m.If(shifts):
-            m.d.comb += self.done.eq(summed)
+        in_second = ((ctrl.alu.result == AluResult.SHIFT) & is_sum) | (ctrl.alu.result == AluResult.COUNT)
+        m.d.comb += takes_two.eq(self.valid & (ctrl.unit == Unit.ALU) & in_second)
+        m.d.sync += begun.eq(takes_two & ~self.advance)
+        with m.If(takes_two):
+            m.d.comb += self.done.eq(begun)
 
     def _multiply_on_arrays(self, m, alu, mult, div):
         """Choose the result with all products in one unit; returns when the upper word of one is wanted."""
@@ -221,6 +227,12 @@ class ExStage(Component):
             if self.config.mac_load_pair:
                 self._second_dotp(m, nnrf)
         results = {Unit.ALU: alu.result, Unit.MULT: mult.result, Unit.DIV: div.result, Unit.DOTP: dotp_result}
+        if self.config.late_results:
+            apart = {Unit.MULT: self.late_product} | ({Unit.DOTP: self.late_dotp} if self.config.widths else {})
+            for unit, product in apart.items():
+                # masked, not chosen: Yosys shares shifters that are chosen between, across the units
+                m.d.comb += product.eq(results[unit] & (self.ctrl.unit == unit).replicate(32))
+                results[unit] = Const(0, 32)
         self._choose(m, {**results, Unit.CSR: self.csr_rdata}, {Unit.MULT: mult.done, Unit.DIV: div.done})
         return []
 

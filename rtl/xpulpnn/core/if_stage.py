@@ -8,7 +8,7 @@ from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.core.obi import InstructionPortSignature
 from xpulpnn.core.pipeline import InsnSignature
 from xpulpnn.core.prefetch import PrefetchBuffer
-from xpulpnn.isa.machine import HALF_BITS
+from xpulpnn.isa.machine import HALF_BITS, XLEN
 
 COMPRESSED_HALVES, WORD_HALVES = 1, 2  # length of an instruction in half-words
 
@@ -22,7 +22,8 @@ class IfStage(Component):
     Reset empties the stage; fetching starts with the first redirect.
     """
 
-    def __init__(self, config: CoreConfig):  # ``rvfi`` keeps the instruction as it was fetched.
+    def __init__(self, config: CoreConfig):
+        # ``rvfi`` keeps the instruction as it was fetched; late results delay redirects and loops by a cycle.
         ports = {
             #: redirect: Continue at ``target``; the instruction in IF is dropped and the one in ID leaves or is
             #:   dropped.
@@ -45,7 +46,8 @@ class IfStage(Component):
         super().__init__(config, ports)
 
     def _build(self, m):
-        prefetch = PrefetchBuffer(loops=self.config.xpulpv2, rests=self.config.idle_registers_rest)
+        late = self.config.late_results
+        prefetch = PrefetchBuffer(loops=self.config.xpulpv2 and not late, rests=self.config.idle_registers_rest)
         m.submodules.prefetch = prefetch
         m.submodules.compressed_decoder = expand = CompressedDecoder()
         connect(m, prefetch.instr, flipped(self.instr))
@@ -53,12 +55,16 @@ class IfStage(Component):
         take = Signal()
         m.d.comb += [
             expand.word.eq(prefetch.word),
-            *following(self, prefetch, "pc", "idle"),
             # what is taken with a redirect, which comes late in the cycle, is not valid in ID
             take.eq(prefetch.valid & (~insn.valid | insn.ready)),
             prefetch.take.eq(take),
-            *following(prefetch, self, "redirect", "target"),
         ]
+        if late:
+            self._turn_late(m, prefetch, take)
+        else:
+            m.d.comb += [*following(self, prefetch, "pc", "idle"), *following(prefetch, self, "redirect", "target")]
+            if self.config.xpulpv2:
+                m.d.comb += following(prefetch, self, "loop_back", "loop_start")
         with m.If(self.redirect):
             m.d.sync += insn.valid.eq(0)
         with m.Elif(take):
@@ -77,7 +83,26 @@ class IfStage(Component):
             if self.config.rvfi:
                 low, high = prefetch.word[:HALF_BITS], prefetch.word[HALF_BITS:]
                 m.d.sync += self.id_raw.eq(Cat(low, Mux(expand.compressed, 0, high)))
-        if self.config.xpulpv2:
-            m.d.comb += following(prefetch, self, "loop_back", "loop_start")
         halves = Mux(payload.compressed, COMPRESSED_HALVES, WORD_HALVES)
         m.d.comb += self.id_after[1:].eq(payload.pc[1:] + halves)
+
+    def _turn_late(self, m, prefetch, take):
+        """Tell the buffer of redirects and loops a cycle late, in which nothing is taken from it."""
+        turns = Signal(name="turns")
+        target = Signal(XLEN - 1, name="turn_target")
+        free = ~self.insn.valid | self.insn.ready
+        asked = self.redirect
+        with m.If(self.redirect):
+            m.d.sync += target.eq(self.target[1:])
+        if self.config.xpulpv2:
+            with m.Else():
+                m.d.sync += target.eq(self.loop_start[1:])
+            asked |= take & self.loop_back
+        m.d.sync += turns.eq(asked)
+        m.d.comb += [
+            take.eq(prefetch.valid & free & ~turns),
+            prefetch.redirect.eq(turns),
+            prefetch.target[1:].eq(target),
+            self.pc[1:].eq(Mux(turns, target, prefetch.pc[1:])),
+            self.idle.eq(prefetch.idle & ~turns),
+        ]

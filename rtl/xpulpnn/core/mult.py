@@ -1,6 +1,7 @@
 """Multiplier (guide, "RV32M" and "Multiplication")."""
 
 import re
+from itertools import pairwise
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -127,7 +128,7 @@ class Mult(Component):
     def __init__(self, multiplier: Multiplier = "booth", *, requantises: bool = False, late: bool = False) -> None:
         self.multiplier = multiplier
         self.requantises = requantises
-        self.late = late  # Sums are registered before the shift: every operation takes a cycle more.
+        self.late = late  # Products are registered before the sum: every operation takes a cycle more.
         ports = {
             "ctrl": In(MultCtrl),  #: Operation; stable while ``start`` is high.
             "op_a": In(XLEN),  #: First factor, or the word with its half-word; stable while ``start`` is high.
@@ -170,7 +171,11 @@ class Mult(Component):
             factor_a = active_a
             summand |= self.nn_lambda & from_nnrf
         addend, rounding = signals(XLEN, "addend rounding")
-        last = step.as_value()[1] & step.as_value()[0]
+        added = step
+        if self.late:
+            added = Signal(_Step, name="added")
+            m.d.sync += added.eq(step)
+        last = added.as_value()[1] & added.as_value()[0]
         with m.If(high):
             m.d.comb += [
                 addend.eq(_extend(carried, ctrl.a_signed & last)),
@@ -181,21 +186,20 @@ class Mult(Component):
                 addend.eq(summand ^ ctrl.subtract.replicate(XLEN)),
                 rounding.eq(((Const(1) << self.shamt) >> 1) & ctrl.round.replicate(XLEN)),
             ]
-        if self.multiplier == "booth":
-            total, half_total = self.add_booth(m, factor_a, active_b, addend, rounding)
-        else:
-            total = half_total = Signal(XLEN, name="total")
-            m.d.comb += total.eq(factor_a * active_b + addend + rounding)
-        step_total = half_total
         if self.late:
-            made, total, half_total = registered(m, self, made, total, half_total)
+            # what is added comes to the registered product
+            none = Const(0, XLEN)
+            made, *products = registered(m, self, made, *self._sums(m, factor_a, active_b, none, none))
             m.d.comb += self.done.eq(made)
+            total, half_total = ((product + addend + rounding)[:XLEN] for product in products)
+        else:
+            total, half_total = self._sums(m, factor_a, active_b, addend, rounding)
 
         places = self.shamt & (ctrl.op == MultOp.HALF).replicate(len(self.shamt))
         filled = Cat(half_total, (half_total[-1] & ctrl.a_signed).replicate(XLEN))
         shifted = (filled >> places)[:XLEN]
         m.d.comb += self.result.eq(Mux(word, total ^ ctrl.subtract.replicate(XLEN), shifted))
-        self.add_steps(m, step, step_total, carried, carried_signed)
+        self.add_steps(m, step, added, half_total, carried, carried_signed)
 
     def factor(self, m: Module, name: str, step_upper: Value) -> Signal:
         """The factor made of op_a or op_b: the whole operand, or its chosen half, extended."""
@@ -213,7 +217,15 @@ class Mult(Component):
             m.d.comb += factor[HALF:].eq(operand[HALF:])
         return factor
 
-    def add_booth(self, m: Module, a: Signal, b: Signal, addend: Signal, rounding: Signal) -> tuple[Value, Value]:
+    def _sums(self, m: Module, a: Value, b: Value, addend: Value, rounding: Value) -> tuple[Value, Value]:
+        """The sum with the product, and the one that is shifted."""
+        if self.multiplier == "booth":
+            return self.add_booth(m, a, b, addend, rounding)
+        total = Signal(XLEN, name="total")
+        m.d.comb += total.eq(a * b + addend + rounding)
+        return total, total
+
+    def add_booth(self, m: Module, a: Value, b: Value, addend: Value, rounding: Value) -> tuple[Value, Value]:
         """The sum of all rows, and the sum without the rows that are 0 if ``b`` is an extended half-word."""
         *rows, negative = booth_rows(m, a, b)
         # an unsigned half-word needs one row more than a signed one: its sign is the bit above
@@ -228,23 +240,33 @@ class Mult(Component):
             m.d.comb += [adder.a.eq(x), adder.b.eq(y)]
         return word_adder.result, half_adder.result
 
-    def add_steps(self, m: Module, step: Signal, total: Signal, carried: Signal, carried_signed: Signal) -> None:
+    def add_steps(
+        self, m: Module, step: Any, added: Any, total: Value, carried: Signal, carried_signed: Signal
+    ) -> None:
         """Sequence the four products of ``MultOp.HIGH`` and keep what the next one adds.
+
+        The sum of a product is made in its step, or in the cycle after it, when ``added`` is its step.
 
         ``carried`` is added at weight 1 of the following product. ``carried_signed``, the upper half of the first mixed
         product, waits for the last one.
         """
         low, high = total[:HALF], total[HALF:]
+        keeps = {
+            _Step.IDLE: [carried.eq(0)],
+            _Step.LOW_LOW: [carried.eq(high)],
+            _Step.LOW_HIGH: [carried.eq(low), carried_signed.eq(high)],
+            _Step.HIGH_LOW: [carried.eq(high)],
+        }
+        if self.late:
+            with m.Switch(added):
+                for kept, statements in keeps.items():
+                    with m.Case(kept):
+                        m.d.sync += statements
         with m.If(~self.start | (self.ctrl.op != MultOp.HIGH)):
             m.d.sync += step.eq(_Step.IDLE)
         with m.Else(), m.Switch(step):
-            with m.Case(_Step.IDLE):
-                m.d.sync += [step.eq(_Step.LOW_LOW), carried.eq(0)]
-            with m.Case(_Step.LOW_LOW):
-                m.d.sync += [step.eq(_Step.LOW_HIGH), carried.eq(high)]
-            with m.Case(_Step.LOW_HIGH):
-                m.d.sync += [step.eq(_Step.HIGH_LOW), carried.eq(low), carried_signed.eq(high)]
-            with m.Case(_Step.HIGH_LOW):
-                m.d.sync += [step.eq(_Step.HIGH_HIGH), carried.eq(high)]
+            for current, following in pairwise((*keeps, _Step.HIGH_HIGH)):
+                with m.Case(current):
+                    m.d.sync += [step.eq(following), *([] if self.late else keeps[current])]
             with m.Case(_Step.HIGH_HIGH), m.If(self.take):
                 m.d.sync += step.eq(_Step.IDLE)

@@ -244,6 +244,8 @@ class ExWbSignature(PortSignature):
         if config.late_results:
             #: late_result: The result that port A writes; only with late results.
             members["late_result"] = Out(32)
+            #: late_product, late_dotp: What port A writes with it: of these words all but one are 0.
+            members |= {name: Out(32) for name in config.late_words}
         if config.has_whole_products:
             #: upper: Upper word of the product of mulh*, if WB writes that, and of pv.rqx*, 0 for others.
             members["upper"] = Out(32)

@@ -56,6 +56,8 @@ class WbStage(Component):
         old_addr = Signal(5)
         # kept until the next write: port A is quiet between two bases
         shows_base = Signal()
+        # products come late in EX and are chosen here
+        late_words = {name: Signal(32, name=name) for name in self.config.late_words}
         enters = [wb.we.eq(ex.valid & ex.wb_we), wrote.eq(keeps_old), restores.eq(0)]
         fails = [wb.we.eq(wrote), wb.addr.eq(old_addr), restores.eq(1)]
         leaves = [wb.we.eq(0), wrote.eq(0)]
@@ -75,6 +77,7 @@ class WbStage(Component):
                 late += [ex.wb_base] if self.config.mac_load else []
                 late += [ex.pair] if self.config.mac_load_pair else []
                 late += [ex.mult.op == MultOp.HIGH] if self.config.multiplies_by_dotp else []
+                m.d.sync += [word.eq(getattr(ex, name)) for name, word in late_words.items()]
                 if late:
                     m.d.sync += shows_base.eq(reduce(or_, late))
             with m.If(keeps_old):
@@ -83,7 +86,9 @@ class WbStage(Component):
                 self._keep_sums(m, base, old)
             elif self.config.requantise:
                 with m.If(ex.valid & ex.requantise.valid):
-                    m.d.sync += [base.eq(ex.late_result if self.config.late_results else ex.product), old.eq(ex.old)]
+                    if not self.config.late_results:
+                        m.d.sync += base.eq(ex.product)
+                    m.d.sync += old.eq(ex.old)
                 with m.If(ex.valid & ex.requantise.load):
                     m.d.sync += self.nn_addr.eq(ex.nn_addr)
             if self.config.late_results:
@@ -115,11 +120,12 @@ class WbStage(Component):
             m.d.comb += [self.wb_is_base.eq(is_base), self.nn_we.eq(nn_pending & self.lsu_done)]
         if self.config.mac_load or self.config.late_results:
             with m.If(shows_base):
-                m.d.comb += arrived.eq(base)
+                m.d.comb += arrived.eq(reduce(or_, late_words.values(), base))
         if self.config.multiplies_by_dotp:
             self._shift_product(m, arrived)
         if self.config.requantise:
-            self._requantise(m, base, old, arrived)
+            alone = self.config.late_results and not self.config.mac_load_pair
+            self._requantise(m, late_words["late_product"] if alone else base, old, arrived)
         if self.config.requantise_exact:
             m.d.comb += self.summand_pending.eq(nn_pending & (self.nn_addr == FIRST_PARAMETER + 1))
         if self.config.performance_counters:

@@ -68,21 +68,21 @@ class CoreWishbone(Component):
             m.submodules.icache = cache = PrivateCache(self.config)
             ports["instr"] = cache.line
             answer = following(core.instr, cache.core, "rvalid", "rdata", "err")
+            fence = core.fence_i
             if registered:
-                m.d.sync += answer
-                self._register_requests(m, core, cache.core)
+                # the core fetches behind it a cycle later
+                fence = Signal(name="fence")
+                m.d.sync += [*answer, fence.eq(core.fence_i)]
             else:
-                m.d.comb += [
-                    *following(cache.core, core.instr, "addr"),
-                    *answer,
-                    # a lookup does not see the flush of its cycle
-                    cache.core.req.eq(core.instr.req & ~core.fence_i),
-                    core.instr.gnt.eq(cache.core.gnt & ~core.fence_i),
-                ]
+                m.d.comb += answer
             m.d.comb += [
+                *following(cache.core, core.instr, "addr"),
+                # a lookup does not see the flush of its cycle
+                cache.core.req.eq(core.instr.req & ~fence),
+                core.instr.gnt.eq(cache.core.gnt & ~fence),
                 cache.control.enable.eq(1),
                 cache.control.prefetch.eq(self.config.prefetch),
-                cache.control.flush.eq(core.fence_i),
+                cache.control.flush.eq(fence),
                 # a line that is fetched ahead
                 core.fetch_busy.eq(cache.line.req | self.ibus.cyc),
             ]
@@ -93,10 +93,3 @@ class CoreWishbone(Component):
             connect(m, port, bridge.port)
             connect(m, bridge.bus, flipped(getattr(self, _BUSES[name])))
         pass_ports(m, self, core, besides=(*FENCE_PORTS, *_BUSES))
-
-    def _register_requests(self, m, core, port):
-        """Register a fetch before its lookup, which does not see the flush of its cycle."""
-        asked = Signal(name="fetch_asked")
-        m.d.comb += [port.req.eq(asked & ~core.fence_i), core.instr.gnt.eq(~asked | (port.gnt & ~core.fence_i))]
-        with m.If(core.instr.gnt):
-            m.d.sync += [asked.eq(core.instr.req), port.addr.eq(core.instr.addr)]

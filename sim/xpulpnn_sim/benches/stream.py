@@ -19,6 +19,7 @@ import numpy.typing as npt
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.config import CoreConfig
+from xpulpnn.core.mult import mult_control
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import (
     FIRST_PARAMETER,
@@ -299,7 +300,8 @@ def arithmetic_cycles(insn: Insn, operand_b: int, config: CoreConfig) -> int:
         return division_cycles(operand_b, signed=DIVISION_OPS[insn.op])
     # a multiplier with a product of 64 bits has its upper word at once
     slow = insn.op in HIGH_WORD_OPS and not config.has_whole_products
-    return 1 + (Cost.MULTIPLY_HIGH.cycles if slow else 0)
+    registered = config.late_results and mult_control(insn) is not None
+    return 1 + (Cost.MULTIPLY_HIGH.cycles if slow else 0) + registered
 
 
 def execution_cycles(item: Retired, config: CoreConfig) -> int:

@@ -210,8 +210,8 @@ def _multicycle(
     return _configured("multicycle", component, design, rows=rows, **told)
 
 
-def _mult(multiplier: str) -> BenchedUnit:
-    return _multicycle(multiplier_of, f"{_FULL} requantise=on multiplier={multiplier}", _mult_rows, 12)
+def _mult(multiplier: str, design: str = _FULL) -> BenchedUnit:
+    return _multicycle(multiplier_of, f"{design} requantise=on multiplier={multiplier}", _mult_rows, 12)
 
 
 def _wide_mult(multiplier: str) -> BenchedUnit:
@@ -318,6 +318,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     **_alu("simd-alu", SimdAlu),
     "mult": _mult("booth"),
     "mult-inferred": _mult("inferred"),
+    "mult-late": _mult("inferred", _LATE),
     "mult-wide": _wide_mult("booth"),
     "mult-wide-inferred": _wide_mult("inferred"),
     "mult-dot-product": _configured("rows", ProductUnit, _ARRAYS, rows=_product_rows, vectors_per_row=24, **_DIRECTED),

@@ -145,6 +145,7 @@ _OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
     "simd-alu": ("simd-alu", _FULL),
     "mult": ("mult", _EVERYTHING),
     "mult-inferred": ("mult", _EVERYTHING),
+    "mult-late": ("mult", _EVERYTHING),
     "mult-wide": ("mult", _EXACT),
     "mult-wide-inferred": ("mult", _EXACT),
     "mult-dot-product": ("mult", _ARRAYS),
