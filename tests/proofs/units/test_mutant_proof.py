@@ -124,6 +124,16 @@ def test_words_that_occur(gates: MutatedGates):
     assert found.example[-1]["a"] == 9
 
 
+@pytest.mark.parametrize("number", CHANGES)
+def test_without_a_difference_near_the_change_there_is_none(gates: MutatedGates, number: int):
+    graph, changed = gates.graph, gates.changed(number)
+    differs = graph.any(graph.xor(one, other) for _, one, other in gates.differences(number))
+    assert find_case(find_abc(), graph, graph.and_(differs, changed ^ 1), timeout_s=10) is None
+    # what is not inverted everywhere is in some cases what it was
+    never = find_case(find_abc(), graph, changed ^ 1, timeout_s=10) is None
+    assert never == (number == OR_0)
+
+
 @pytest.mark.parametrize(
     ("number", "environment"),
     [

@@ -97,30 +97,32 @@ class Judge:
         First with any value in registers, for any inputs and then for the situations that occur; if it is not, and all
         registers have a value after reset, in the states that are reached from it.
         """
-        bits = self._gates.differences(number)
-        found = self._any_state(bits)
+        bits, changed = self._gates.differences(number), self._gates.changed(number)
+        found = self._any_state(bits, changed)
         if found.verdict == EQUIVALENT:
             return found
         machine = self._gates.machine(number)
         if machine is None:
             return found
-        reached = self._from_reset(bits, machine)
+        reached = self._from_reset(bits, changed, machine)
         if reached.verdict == UNDECIDED and self._is_unread(number):
             return MutantComparison(verdict=EQUIVALENT, scope=REACHED)
         return found if reached.verdict == UNDECIDED else reached
 
-    def _any_state(self, bits: Sequence[Bit]) -> MutantComparison:
-        found = self._never(self._graph.any(self._graph.xor(one, other) for _, one, other in bits), bits, EVERYWHERE)
+    def _any_state(self, bits: Sequence[Bit], changed: int) -> MutantComparison:
+        graph = self._graph
+        differs = graph.any(graph.xor(one, other) for _, one, other in bits)
+        found = self._never(graph.and_(changed, differs), bits, EVERYWHERE)
         if self._occurring.situations and found.verdict != EQUIVALENT:
-            return self._never(self._seen(bits), bits, SITUATIONS)
+            return self._never(graph.and_(changed, self._seen(bits)), bits, SITUATIONS)
         return found
 
-    def _from_reset(self, bits: Sequence[Bit], machine: GateMachine) -> MutantComparison:
+    def _from_reset(self, bits: Sequence[Bit], changed: int, machine: GateMachine) -> MutantComparison:
         latches = {**machine.unit, **machine.mutant}
         try:
             with suppress(GaveUpError):
                 # as long as no register has differed, both are in the same state: that of the unit says what can differ
-                if self._reached(self._seen(bits), machine.unit) is None:
+                if self._reached(self._graph.and_(changed, self._seen(bits)), machine.unit) is None:
                     return MutantComparison(verdict=EQUIVALENT, scope=REACHED)
             frames = self._reached(self._seen(machine.outputs), latches)
         except GaveUpError:

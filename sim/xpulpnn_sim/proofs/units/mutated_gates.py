@@ -40,6 +40,7 @@ write_json netlist.json
 """
 
 _REGISTER = "$_DFF_P_"
+_CUTS, _CUT_NETS = 8, 80  # distances from a change at which differences are looked for, and nets at most there
 
 
 def read_mutated(
@@ -134,6 +135,39 @@ class MutatedGates:
     def differences(self, number: int) -> list[Bit]:
         """Name, literal in the unit and literal in the mutant of each observed bit whose gates are not the same."""
         return self._differences(self._mutant(number, {}))
+
+    def changed(self, number: int) -> int:
+        """Literal that is 1 wherever a change of the gates shows, and mostly there only.
+
+        Without a difference near the change there is none behind it, which a solver need not find out.
+        """
+        nets = [*self._select, *self._gates.drivers]
+        pairs = zip(nets, self._unit.nets(nets), self._mutant(number, {}).nets(nets), strict=True)
+        differ = {net: (one, other) for net, one, other in pairs if one != other}
+        # the choice of the mutant, and what it alone decides
+        choice = {net for net, (one, other) in differ.items() if one | other <= TRUE}
+        levels, starts = dict[int, int](), set[int]()  # distance of nets from the change, and nets right behind it
+        read_at = {net: len(nets) for _, net in self._watched}  # distance of the last one that reads a net
+        for cell in self._gates.cells:
+            driven = [net for net in cell.driven if net in differ and net not in choice]
+            before = [net for net in cell.read if net in levels]
+            level = 1 + max((levels[net] for net in before), default=-1)
+            if driven and not (before and choice.isdisjoint(cell.read)):
+                starts.update(driven)
+            levels |= dict.fromkeys(driven, level)
+            if driven:
+                read_at |= {net: max(read_at.get(net, 0), level) for net in before}
+        shows = TRUE
+        for level in range(_CUTS):
+            cut = [
+                net
+                for net, own in levels.items()
+                if (own <= level < read_at.get(net, 0)) or (own > level and net in starts)
+            ]
+            if level and len(cut) > _CUT_NETS:
+                break
+            shows = self.graph.and_(shows, self.graph.any(self.graph.xor(*differ[net]) for net in cut))
+        return shows
 
     @property
     def register_words(self) -> Mapping[str, Sequence[int]]:

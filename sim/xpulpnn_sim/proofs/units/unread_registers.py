@@ -7,9 +7,10 @@ from random import Random
 from xpulpnn_sim.proofs.units.mutated_gates import Bit, MutatedGates
 
 _ALONE, _SMALL = 8, 4  # bits of a register at most of which one says what others mean, alone or with a bit of another
-_PAIRED = 80  # literals at most of which any two make a condition
+_PAIRED = 80  # literals at most of which any two make a condition: of all registers, or of those in the same part
 _WORDS = 8  # words at most that may differ
-_VARIANTS = 64
+_VARIANTS = 4096
+_FLIPPED = (3, 8)  # least and most powers of two of which a variant flips one bit
 
 _Condition = tuple[int, int]  # literals of registers of the unit
 
@@ -28,6 +29,7 @@ class UnreadRegisters:
     assumed: int  # literal of what occurs
     seen: Callable[[Sequence[Bit]], int]  # literal of a difference of outputs that is looked at
     solve: Callable[[int], Collection[int] | None]  # inputs that make a literal 1; raises an error when time is up
+    _alike: tuple[list[Bit], dict[int, tuple[int, int]]] = field(init=False)  # a step with registers of the unit alone
     _own: dict[int, int] = field(default_factory=dict[int, int])  # literals of the mutant's registers, by the unit's
     _conditions: dict[str, set[_Condition]] = field(default_factory=dict[str, set[_Condition]])
 
@@ -35,56 +37,84 @@ class UnreadRegisters:
         """Return whether it was proved; an error of ``solve`` passes."""
         graph, words = self.gates.graph, self.gates.register_words
         of_word = {literal: name for name, word in words.items() for literal in word}
-        _, following = self.gates.step(self.number, {})
+        # what can be seen, and comes next, while all registers are the same
+        self._alike = self.gates.step(self.number, {})
+        following = self._alike[1]
         added = {of_word[one] for one, (unit, mutant) in following.items() if unit != mutant}
 
-        def literals_up_to(bits: int) -> list[int]:
-            short = (word for word in words.values() if len(word) <= bits)
+        def literals_up_to(bits: int, part: str = "") -> list[int]:
+            short = (word for name, word in words.items() if len(word) <= bits and name.startswith(part))
             return [literal ^ flip for word in short for literal in word for flip in (0, 1)]
 
         literals, small = literals_up_to(_ALONE), literals_up_to(_SMALL)
-        every = {(one, one) for one in literals}
-        if len(small) <= _PAIRED:
-            every |= {(one, other) for at, one in enumerate(small) for other in small[at:] if one ^ 1 != other}
+
+        def conditions_of(name: str) -> set[_Condition]:
+            near = small if len(small) <= _PAIRED else literals_up_to(_SMALL, name[: name.rfind(".") + 1])
+            pairs = near if len(near) <= _PAIRED else []
+            every = {(one, one) for one in literals}
+            return every | {(one, other) for at, one in enumerate(pairs) for other in pairs[at:] if one ^ 1 != other}
+
         while len(self._conditions) + len(added) <= _WORDS:
-            self._conditions |= {name: set(every) for name in added}
+            self._conditions |= {name: conditions_of(name) for name in added}
             self._own |= {literal: graph.input() for name in added for literal in words[name]}
             outputs, following = self.gates.step(self.number, self._own)
-            assumed = self._inductive(following, literals)
+            same, unequal = self._inductive(following, literals)
             others = [(one, graph.xor(*pair)) for one, pair in following.items() if one not in self._own]
-            ones = self.solve(graph.and_(assumed, graph.any(literal for _, literal in others)))
+            ones = self.solve(graph.and_(unequal, graph.any(literal for _, literal in others)))
             if ones is None:
-                return self.solve(graph.and_(assumed, self.seen(outputs))) is None
+                seen = graph.and_(same, self.seen(self._alike[0])), graph.and_(unequal, self.seen(outputs))
+                return self.solve(graph.or_(*seen)) is None
             values = graph.evaluate(dict.fromkeys(ones, 1), [literal for _, literal in others])
             added = {of_word[one] for (one, _), value in zip(others, values, strict=True) if value}
         return False
 
-    def _inductive(self, following: Mapping[int, tuple[int, int]], literals: Sequence[int]) -> int:
-        """Drop conditions until a cycle keeps the rest; returns the literal of these and of what occurs."""
+    @staticmethod
+    def _flips(rng: Random) -> int:
+        """Which variants of a case have another value, the first one never."""
+        bits = (1 << _VARIANTS) - 1
+        for _ in range(rng.randint(*_FLIPPED)):
+            bits &= rng.getrandbits(_VARIANTS)
+        return bits & ~1
+
+    def _inductive(self, following: Mapping[int, tuple[int, int]], literals: Sequence[int]) -> tuple[int, int]:
+        """Drop conditions until a cycle keeps the rest; returns literals of what occurs while all registers are the
+        same by these, and while they need not be."""
         graph, words, rng = self.gates.graph, self.gates.register_words, Random(1)
         names = [*self._conditions]
         after = {literal: following[literal & ~1][0] ^ literal & 1 for literal in literals}
         equal = {name: graph.equal(words[name], [self._own[one] for one in words[name]]) for name in names}
-        kept = {name: graph.equal(*zip(*(following[one] for one in words[name]), strict=True)) for name in names}
+
+        def kept_by(following: Mapping[int, tuple[int, int]]) -> dict[str, int]:
+            return {name: graph.equal(*zip(*(following[one] for one in words[name]), strict=True)) for name in names}
+
+        changed = self.gates.changed(self.number)
+        kept, kept_alike = kept_by(following), kept_by(self._alike[1])
 
         def any_of(name: str, values: Mapping[int, int]) -> int:
             return graph.any(graph.and_(values[one], values[other]) for one, other in self._conditions[name])
 
         now = {literal: literal for literal in literals}
         while True:
-            assumed = graph.all((self.assumed, *(graph.or_(any_of(name, now) ^ 1, equal[name]) for name in names)))
+            holds = {name: any_of(name, now) for name in names}
+            assumed = graph.all((self.assumed, *(graph.or_(holds[name] ^ 1, equal[name]) for name in names)))
+            # with equal registers most gates are the same ones, which a solver need not find out
+            all_hold = graph.all(holds.values())
+            same, unequal = graph.all((all_hold, self.assumed, changed)), graph.and_(all_hold ^ 1, assumed)
             ones = self.solve(
-                graph.and_(assumed, graph.any(graph.and_(any_of(name, after), kept[name] ^ 1) for name in names))
+                graph.any(
+                    graph.and_(any_of(name, after), graph.and_(case, keeps[name] ^ 1))
+                    for name in names
+                    for case, keeps in ((same, kept_alike), (unequal, kept))
+                )
             )
             if ones is None:
-                return assumed
+                return same, unequal
+            if graph.evaluate(dict.fromkeys(ones, 1), [all_hold])[0]:
+                ones = {*ones} - {*self._own.values()} | {own for one, own in self._own.items() if one in ones}
             # variants of the case that meet the assumptions show more at once
             wanted = [assumed, *(kept[name] for name in names), *after.values()]
             all_ = (1 << _VARIANTS) - 1
-            given = {
-                one: (all_ if one in ones else 0) ^ (rng.getrandbits(_VARIANTS) & rng.getrandbits(_VARIANTS) & ~1)
-                for one in graph.variables(wanted)
-            }
+            given = {one: (all_ if one in ones else 0) ^ self._flips(rng) for one in graph.variables(wanted)}
             meets, *rest = graph.evaluate(given, wanted, all_)
             value = dict(zip(after, rest[len(names) :], strict=True))
             for name, keeps in zip(names, rest, strict=False):
