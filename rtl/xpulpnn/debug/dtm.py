@@ -54,8 +54,10 @@ class JtagDtm(Component):
         m.submodules.tap = tap = Tap()
         m.d.comb += [tap.tms.eq(self.tms), tap.tdi.eq(self.tdi)]
         m.d.comb += [self.tdo.eq(tap.tdo), self.tdo_enable.eq(tap.tdo_enable)]
-        shifted, address, word = Signal(_SHIFTED_BITS), Signal(DMI_ADDRESS_BITS), Signal(XLEN)
-        write, request, answered, sticky = signals(1, "write request answered sticky")
+        shifted = Signal(_SHIFTED_BITS)
+        # the module may be looking at them while the port is reset
+        address, word = Signal(DMI_ADDRESS_BITS, reset_less=True), Signal(XLEN, reset_less=True)
+        write, (request, answered, sticky) = Signal(reset_less=True), signals(1, "request answered sticky")
         m.d.comb += tap.data_out.eq(shifted[0])
         status = Mux(sticky, DmiOp.BUSY, DmiOp.SUCCESS)
         is_dmi, is_dtmcs = tap.instruction == TapRegister.DMI, tap.instruction == TapRegister.DTMCS
@@ -90,7 +92,7 @@ class JtagDtm(Component):
     def _cross(self, m, request, answered):
         """The handshake: the module is asked once for every request, and answers until it is taken back."""
         asked, done = signals(1, "asked done")
-        m.submodules.to_module = FFSynchronizer(request, asked)
-        m.submodules.to_port = FFSynchronizer(done, answered, o_domain="tck")
+        m.submodules.to_module = FFSynchronizer(request, asked, reset_less=False)
+        m.submodules.to_port = FFSynchronizer(done, answered, o_domain="tck", reset_less=False)
         m.d.comb += self.dmi.valid.eq(asked & ~done)
         m.d.sync += done.eq(asked)

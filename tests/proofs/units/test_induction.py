@@ -57,7 +57,7 @@ def test_a_register_in_lut_ram_shows_the_last_write(fault, verdict):
 
 COMPLETE = "(state__status == state__trigger_mask)"
 NEXT = "(state__status & ~{2{complete}}) | own | (named_by_1 | named_by_0)"
-CORE, BARRIER, MUTEX, QUEUE, WAY, BUS, HALTS = OBLIGATIONS[-7:]
+CORE, BARRIER, MUTEX, QUEUE, WAY, BUS, HALTS, TRANSPORT, SHARE, HARTS, COMMANDS = OBLIGATIONS[-11:]
 COUNTER, STRICT = ArbiterClaims(4, "counter"), ArbiterClaims(4, "strict")
 FAULTS = {
     "two are granted, the counter stands still": (
@@ -134,6 +134,50 @@ FAULTS = {
         ("port__rvalid <= 1'b1", "port__rvalid <= ~debug_mode", "ends"),
         ("if (waited_at_condition_2) kept <= 1'b1", "if (aborted) kept <= waits_for == WAIT_EVENT", "remembered"),
         ("repeats_part & ~debug_mode", "repeats_part", "all"),
+    ),
+    "an access is made twice, is another, is refused in silence, and so is an outcome": (
+        TRANSPORT,
+        ("dmi__valid = asked & ~done", "dmi__valid = asked", "once"),
+        ("dmi__addr <= shifted[40:34]", "dmi__addr <= shifted[39:33]", "same"),
+        ("if (sticky_condition) sticky <= 1'b1", "if (sticky_condition) sticky <= sticky", "refused"),
+        ("sticky <= sticky | request", "sticky <= sticky", "told"),
+    ),
+    "an access is taken back before it is made, while the module looks at it": (
+        TRANSPORT,
+        ("stage0_2 <= done;", "stage0_2 <= stage0;", "made"),
+        ("else if (answered) request <= 1'b0", "else request <= 1'b0", "steady"),
+    ),
+    "an access is never made, an answer comes by itself": (
+        TRANSPORT,
+        ("asked <= stage0;", "asked <= stage0 & asked;", "prompt"),
+        ("done <= asked;", "done <= ~done;", "order"),
+    ),
+    "an answer never comes": (TRANSPORT, ("done <= asked;", "done <= 1'b0;", "settles")),
+    "a fetch is granted beside an access, is a store, an answer is the other's": (
+        SHARE,
+        ("instr__gnt = memory__gnt & ~data__req", "instr__gnt = memory__gnt", "one"),
+        ("memory__we = data__req & data__we", "memory__we = data__we", "whole"),
+        ("last <= data__req", "last <= data__req & data__we", "answered"),
+    ),
+    "a request to halt stays, resumed harts are halted, running ones resume, nothing asks for another answer": (
+        HARTS,
+        ("(debug_req & ~chosen)", "debug_req", "asked"),
+        ("(halted | halts) & ~resumes & ~reset", "(halted | halts) & ~reset", "halted"),
+        ("2'h0) & halted))", "2'h0)))", "resumes"),
+        ("(resume_ack | resumes) & ~((", "(resume_ack | resumes) & ~(2'h0 & (", "acknowledged"),
+    ),
+    "commands are lost, begin on harts that run, begin again, end with others, are changed, in silence": (
+        COMMANDS,
+        (" | (|(touched & auto));", ";", "taken"),
+        ("= ~(|(halted & selected))", "= 1'b0", "looked"),
+        ("if (going | exception) going_2", "if (exception) going_2", "told"),
+        ("(|(halts & chosen))", "(|halts)", "ends"),
+        ("(access__addr == 7'h24) & ~busy) program__4", "(access__addr == 7'h24)) program__4", "steady"),
+        (
+            "else if (access__rdata_value_condition)",
+            "else if (access__rdata_value_condition & access__reads)",
+            "refused",
+        ),
     ),
     "a barrier is triggered twice": (
         HALTS,

@@ -16,7 +16,9 @@ from xpulpnn.debug.system_bus import BusState, SystemBus
 from xpulpnn.isa.debug import DEBUG_BYTES, SBERROR_BITS, SbError
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.proofs.cluster.cluster import CoreUnitClaims, offset_of
+from xpulpnn_sim.proofs.cluster.debug_module import CommandClaims, HartClaims, ShareClaims
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
+from xpulpnn_sim.proofs.cluster.transport import TransportClaims
 
 _PLACES = 2
 _MOST = 7  # accesses that a way keeps under way
@@ -152,4 +154,5 @@ class HaltClaims(CoreUnitClaims):
 
 def debug_obligations(config: ClusterConfig) -> list[Obligation]:
     """The claims about debugging of a cluster."""
-    return [WayClaims(), SystemBusClaims(), HaltClaims(replace(config, core=replace(config.core, debug=True)))]
+    halts = HaltClaims(replace(config, core=replace(config.core, debug=True)))
+    return [WayClaims(), SystemBusClaims(), halts, TransportClaims(), ShareClaims(), HartClaims(), CommandClaims()]

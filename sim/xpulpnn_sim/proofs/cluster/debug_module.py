@@ -1,0 +1,174 @@
+# amaranth: UnusedElaboratable=no
+"""Claims about the debug module: who has its memory, harts that halt and resume, and abstract commands."""
+
+from amaranth.hdl import Cat, Mux, Signal
+
+from xpulpnn.debug.command import AbstractCommands
+from xpulpnn.debug.config import DebugConfig
+from xpulpnn.debug.hart_control import HartControl, flag
+from xpulpnn.debug.memory_share import MemoryShare
+from xpulpnn.isa.debug import (
+    ABSTRACTCS_CMDERR_LSB,
+    CMDERR_BITS,
+    DATA_WORDS,
+    HARTSELLO_LSB,
+    PROGRAM_WORDS,
+    CommandError,
+    Control,
+    DmReg,
+)
+from xpulpnn_sim.proofs.cluster.obligation import Obligation
+
+_HARTS = 2
+
+_SHARE_CLAIMS = {
+    "one": "a fetch or an access is granted, not both, when the memory grants it, and accesses go first",
+    "whole": "the memory is asked for what is granted, and for nothing else",
+    "answered": "each is answered once, in the cycle after its grant",
+}
+
+
+class ShareClaims(Obligation):
+    """Fetches and data accesses of a hart at the module's memory, which answers in the next cycle."""
+
+    def __init__(self):
+        super().__init__("memory of the debug module", MemoryShare(), _SHARE_CLAIMS, {})
+
+    def claim(self, m):
+        """Build a record of what was granted last and the claims."""
+        unit, answered = self.unit, Signal(2, name="was_granted")
+        instr, accesses, memory = unit.instr, unit.data, unit.memory
+        granted = Cat(instr.req & instr.gnt, accesses.req & accesses.gnt)
+        m.d.sync += answered.eq(granted)
+        m.d.comb += memory.rvalid.eq(answered.any())
+        asked = (
+            (memory.addr == Mux(accesses.req, accesses.addr, instr.addr))
+            & (memory.we == (accesses.req & accesses.we))
+            & (~accesses.req | (memory.wdata == accesses.wdata) & (memory.be == accesses.be))
+        )
+        m.d.comb += [
+            self.one.eq((granted == Cat(instr.req & ~accesses.req, accesses.req)) | ~memory.gnt & ~granted.any()),
+            self.whole.eq(~memory.req & ~(instr.req | accesses.req) | memory.req & asked),
+            self.answered.eq(Cat(instr.rvalid, accesses.rvalid) == answered),
+        ]
+
+
+_HART_CLAIMS = {
+    "asked": "a hart is asked to halt from the write that says so to the next one that selects it and does not",
+    "halted": "it counts as halted from when it says so until it says that it resumes, or is reset",
+    "resumes": "a request to resume stays with a halted hart until it resumes or is reset, and others are none",
+    "acknowledged": "it is acknowledged when the hart resumes, until the next request",
+}
+
+
+class HartClaims(Obligation):
+    """State of two harts, and a record for each of them by what is written and what it says."""
+
+    def __init__(self):
+        registers = {name: (name, _HARTS) for name in ("mask", "resume_ack")} | {"hasel": ("hasel", 1)}
+        super().__init__("harts that halt and resume", HartControl(DebugConfig(harts=_HARTS)), _HART_CLAIMS, registers)
+
+    def claim(self, m):
+        """Build the records and the claims."""
+        unit, access = self.unit, self.unit.access
+        word = access.wdata
+        controls, leaves = access.writes & (access.addr == DmReg.DMCONTROL), Signal(name="leaves")
+        m.d.comb += leaves.eq(~unit.active | controls & ~flag(word, Control.DMACTIVE))
+        holds = {name: [] for name in _HART_CLAIMS}
+        for hart in range(_HARTS):
+            asked, halted, resuming, acknowledged = (Signal(name=f"{name}_{hart}") for name in _HART_CLAIMS)
+            chosen = (word[HARTSELLO_LSB] == hart) | flag(word, Control.HASEL) & self.mask[hart]
+            halt, resume = flag(word, Control.HALTREQ), flag(word, Control.RESUMEREQ) & ~flag(word, Control.HALTREQ)
+            gone = unit.resumes[hart] | unit.reset[hart]
+            with m.If(gone):
+                m.d.sync += [halted.eq(0), resuming.eq(0)]
+            with m.Elif(unit.halts[hart]):
+                m.d.sync += halted.eq(1)
+            with m.If(unit.resumes[hart]):
+                m.d.sync += acknowledged.eq(1)
+            with m.If(controls & chosen):
+                m.d.sync += asked.eq(halt)
+                with m.If(resume):
+                    m.d.sync += [acknowledged.eq(0), resuming.eq(halted & ~gone)]
+            with m.If(leaves):
+                m.d.sync += [asked.eq(0), resuming.eq(0), acknowledged.eq(0)]
+            seen = (unit.debug_req, unit.halted, unit.resuming, self.resume_ack)
+            for name, record, port in zip(holds, (asked, halted, resuming, acknowledged), seen, strict=True):
+                holds[name].append(record == port[hart])
+            holds["resumes"].append(~resuming | halted)
+        m.d.comb += [getattr(self, name).eq(Cat(each).all()) for name, each in holds.items()]
+
+
+_COMMAND_CLAIMS = {
+    "taken": "a command that is written, or begun by an access, is looked at next, unless one is under way or failed",
+    "looked": "then it runs on the hart that is selected, if that has halted, or sets an error",
+    "told": "that hart alone is told to begin, until it has begun",
+    "ends": "the command is under way until the hart halts again, or is reset, and no other begins",
+    "steady": "meanwhile its instructions stay as they are, and only the hart writes data",
+    "refused": "an access that would disturb it sets an error, and errors stay until they are cleared",
+}
+
+
+class CommandClaims(Obligation):
+    """Abstract commands for two harts, and a record of the cycle before and of the command that is under way.
+
+    Only while one is, a hart says that it has begun or met an exception.
+    """
+
+    def __init__(self):
+        registers = {"looked_at": ("looked_at", 1), "under_way": ("under_way", 1)}
+        registers |= {"error": ("access__rdata_value", CMDERR_BITS), "auto": ("auto", DATA_WORDS + PROGRAM_WORDS)}
+        registers |= {"target": ("chosen_value", 1), "waits": ("going_2", 1)}
+        unit = AbstractCommands(DebugConfig(harts=_HARTS))
+        super().__init__("abstract commands", unit, _COMMAND_CLAIMS, registers)
+
+    def claim(self, m):
+        """Build the record and the claims."""
+        unit, access, busy = self.unit, self.unit.access, self.looked_at | self.under_way
+        at = {name: access.writes & (access.addr == DmReg[name]) for name in ("ABSTRACTCS", "COMMAND", "ABSTRACTAUTO")}
+        places = [DmReg.DATA0 + number for number in range(DATA_WORDS)]
+        places += [DmReg.PROGBUF0 + number for number in range(PROGRAM_WORDS)]
+        touched = Cat((access.addr == place) & (access.reads | access.writes) for place in places)
+        m.d.comb += [getattr(unit, name).eq(getattr(self.io, name) & self.under_way) for name in ("going", "exception")]
+        begun, hart, halted = Signal(name="has_begun"), Signal(_HARTS, name="hart"), Signal(name="was_halted")
+        with m.If(self.looked_at):
+            m.d.sync += [begun.eq(0), hart.eq(1 << unit.number), halted.eq(unit.halted.bit_select(unit.number, 1))]
+        with m.Elif(unit.going | unit.exception):
+            m.d.sync += begun.eq(1)
+        written = unit.data_writes, unit.wdata
+        code, words = Cat(*unit.transfer, unit.runs_program, *unit.program), list(unit.data)
+        free = ~busy & (self.error == CommandError.NONE)
+        cleared = Mux(at["ABSTRACTCS"] & ~busy, access.wdata[ABSTRACTCS_CMDERR_LSB:][:CMDERR_BITS], 0)
+        now = {
+            "active": unit.active,
+            "begins": free & (at["COMMAND"] | (touched & self.auto).any()),
+            "looked": self.looked_at,
+            "ran": self.under_way,
+            "over": ((Mux(begun, unit.halts, 0) | unit.reset) & hart).any(),
+            "busy": busy,
+            "disturbed": busy & (touched.any() | Cat(at.values()).any()),
+            "error": self.error & ~cleared,
+            "code": code,
+            "data": Cat(Mux(writes, written[1], word) for writes, word in zip(written[0], words, strict=True)),
+        }
+        was = {name: Signal(len(value), name=f"before_{name}") for name, value in now.items()}
+        m.d.sync += [was[name].eq(value) for name, value in now.items()]
+        told = Mux(self.under_way & ~begun, hart, 0)
+        m.d.comb += [
+            self.taken.eq(~(was["active"] & was["begins"]) | self.looked_at),
+            self.looked.eq(
+                (~(was["active"] & was["looked"]) | Mux(self.under_way, halted, self.error != CommandError.NONE))
+                & (~self.looked_at | (self.error == CommandError.NONE))
+            ),
+            self.told.eq((unit.go == told) & (~self.under_way | (hart == 1 << self.target) & (self.waits == ~begun))),
+            self.ends.eq(
+                Mux(was["ran"], self.under_way == (was["active"] & ~was["over"]), ~self.under_way | was["looked"])
+                & ~(self.looked_at & (was["busy"] | self.under_way))
+            ),
+            self.steady.eq(~(was["busy"] & busy) | (code == was["code"]) & (Cat(*words) == was["data"])),
+            self.refused.eq(
+                ~was["active"]
+                | ((self.error != CommandError.NONE) | ~was["disturbed"])
+                & ((was["error"] == CommandError.NONE) | (self.error == was["error"]))
+            ),
+        ]

@@ -1,0 +1,173 @@
+# amaranth: UnusedElaboratable=no
+"""Claims about the way from the test access port to the debug module, whose clocks have any ratio."""
+
+from itertools import pairwise
+
+from amaranth.hdl import Cat, DomainRenamer, EnableInserter, Fragment, ResetInserter, Signal
+from amaranth.hdl._ast import Statement
+from amaranth.lib import enum
+from amaranth.lib.wiring import In
+
+from xpulpnn.component import following, signals
+from xpulpnn.debug.config import DebugConfig
+from xpulpnn.debug.dtm import JtagDtm
+from xpulpnn.debug.tap import Tap
+from xpulpnn.isa.debug import DMI_ADDRESS_BITS, DmiOp, TapRegister
+from xpulpnn.isa.machine import XLEN
+from xpulpnn_sim.proofs.cluster.obligation import Obligation
+
+_ACCESS_BITS = 1 + XLEN + DMI_ADDRESS_BITS
+_TICKS, _ROUNDS = 3, 5  # ticks of both clocks that are a round, and rounds until both sides are at rest
+
+
+class TapStep(enum.Enum, shape=2):
+    """Step of the test access port in a cycle of TCK."""
+
+    NOTHING, CAPTURE, SHIFT, UPDATE = range(4)
+
+
+class TickingDtm(JtagDtm):
+    """The transport with clocks that tick and sides that are reset when told, and with any test access port."""
+
+    port_ticks: In(1)  #: TCK ticks.
+    module_ticks: In(1)  #: The module's clock ticks.
+    port_reset: In(1)  #: The side of the port is reset.
+    module_reset: In(1)  #: That of the module is.
+    step: In(TapStep)  #: Step of the port.
+    instruction: In(TapRegister)  #: Its instruction.
+
+    def elaborate(self, platform):
+        """Put both clocks on one, and inputs into the place of the test access port."""
+        fragment = Fragment.get(super().elaborate(platform), platform)
+        tap = next(each for part, *_ in fragment.subfragments for each in part.origins or () if isinstance(each, Tap))
+        fragment.subfragments[:] = [one for one in fragment.subfragments if tap not in (one[0].origins or ())]
+        # the pins of the port are left out
+        outside = {name: getattr(self, name) for name in ("tdo", "tdo_enable")}.values()
+        inside = [one for one in fragment.statements["comb"] if not any(pin in one._lhs_signals() for pin in outside)]
+        fragment.statements["comb"] = Statement.cast(inside)
+        does = {name: self.step == TapStep[name.upper()] for name in ("capture", "shift", "update")}
+        does["instruction"] = self.instruction
+        fragment.add_statements("comb", [getattr(tap, name).eq(value) for name, value in does.items()])
+        ticking = EnableInserter({"tck": self.port_ticks, "sync": self.module_ticks})(fragment)
+        both = ResetInserter({"tck": self.port_reset, "sync": self.module_reset})(ticking)
+        return DomainRenamer({"tck": "sync"})(both)
+
+
+_CLAIMS = {
+    "once": "an access is made once, and again only if the module is reset before the port knows",
+    "same": "it is the one that was asked for",
+    "steady": "the port takes no other while the module looks at it",
+    "made": "the port takes it back when it has been made",
+    "prompt": "it is made by the third tick of the module's clock, and taken back by the third of TCK behind that",
+    "refused": "one that is asked for earlier sets the sticky error",
+    "told": "an outcome that is asked for earlier is BUSY, as behind the sticky error, others are SUCCESS",
+    "order": "request, answer and what the other side has seen of them follow each other",
+    "settles": "after a reset of one side they are at rest when both clocks have ticked 15 times",
+}
+
+
+class TransportClaims(Obligation):
+    """The transport, and records of the access that was taken last and what has become of it.
+
+    After a reset of one side alone no access is asked for until both sides are at rest.
+    """
+
+    def __init__(self):
+        names = ("request", "sticky", "asked", "done", "answered")
+        registers = {**{name: (name, 1) for name in names}, "to_module": ("stage0", 1), "to_port": ("stage0_2", 1)}
+        registers["shifted"] = ("shifted", 1 + _ACCESS_BITS)
+        ports = {name: In(1) for name in ("port_ticks", "module_ticks", "port_reset", "module_reset", "tdi")}
+        ports |= {"step": In(TapStep), "instruction": In(TapRegister), "rdata": In(XLEN)}
+        unit = TickingDtm(DebugConfig())
+        super().__init__("transport of the debug module", unit, _CLAIMS, registers, ports=ports)
+
+    def claim(self, m):
+        """Build the records and the claims."""
+        dmi, op = self.unit.dmi, self.shifted[:2]
+        told = ("port_ticks", "module_ticks", "port_reset", "module_reset", "tdi", "step", "instruction")
+        m.d.comb += [*following(self.unit, self, *told), dmi.rdata.eq(self.rdata)]
+        ring = Cat(self.request, self.to_module, self.asked, self.done, self.to_port, self.answered)
+        under_way = self.request | self.answered
+        port = self.port_ticks & (self.instruction == TapRegister.DMI)
+        asks = port & (self.step == TapStep.UPDATE) & ((op == DmiOp.READ) | (op == DmiOp.WRITE)) & ~self.sticky
+        takes, does, resets, upset, unfair = signals(1, "takes does resets upset has_been_unfair")
+        due, made, refused, captured, busy = signals(1, "due has_been_made was_refused captured was_busy")
+        kept, fair = Signal(_ACCESS_BITS, name="access"), Signal(name="fair")
+        m.d.comb += [
+            takes.eq(asks & ~under_way & ~self.port_reset),
+            does.eq(dmi.valid & self.module_ticks & ~self.module_reset),
+            resets.eq(self.port_reset | self.module_reset),
+            fair.eq(~unfair & ~(asks & ~under_way & upset)),
+        ]
+        m.d.sync += [
+            unfair.eq(~fair),
+            upset.eq(resets | upset & ring.any()),
+            made.eq((made | does) & ~takes),
+            refused.eq(asks & under_way & ~self.port_reset),
+            captured.eq(port & (self.step == TapStep.CAPTURE) & ~self.port_reset),
+            busy.eq(self.request | self.sticky),
+        ]
+        with m.If(takes):
+            m.d.sync += [kept.eq(Cat(op == DmiOp.WRITE, self.shifted[2:])), due.eq(1)]
+        with m.Elif(self.module_reset):
+            m.d.sync += due.eq(self.request)
+        with m.Elif(does):
+            m.d.sync += due.eq(0)
+        seen = self.request | self.to_module | self.asked
+        changes = sum(first ^ second for first, second in pairwise(ring))
+        claims = {
+            "once": (~dmi.valid | due)
+            & (self.asked | ~self.to_module | due)
+            & (self.to_module | ~self.request | due & ~self.asked & ~self.done),
+            "same": ~seen | (Cat(dmi.write, dmi.wdata, dmi.addr) == kept),
+            "steady": ~(dmi.valid & takes),
+            "made": (~ring[3:].any() | made) & (self.asked | ~self.request | ~made | upset),
+            "refused": ~refused | self.sticky,
+            "told": ~captured | (op == Cat(busy, busy)) & (~busy | self.sticky),
+            "order": upset | (changes <= 1),
+        }
+        m.d.comb += [getattr(self, name).eq(~fair | holds) for name, holds in claims.items()]
+        rests = self.step != TapStep.UPDATE
+        self._settle(m, ring, resets, rests, ~fair | ~upset)
+        self._hurry(m, takes, does, rests, made, ~fair | upset)
+
+    def _settle(self, m, ring, resets, rests, beside):
+        """After a reset changes pass through the ring of both sides, and no new one begins."""
+        by_module, by_port = signals(range(_TICKS + 1), "by_module by_port")
+        rounds = Signal(range(_ROUNDS + 1), name="rounds")
+        over = (by_module == _TICKS) & (by_port == _TICKS)
+        m.d.sync += [
+            by_module.eq(by_module + (self.module_ticks & (by_module != _TICKS))),
+            by_port.eq(by_port + (self.port_ticks & rests & (by_port != _TICKS))),
+        ]
+        with m.If(resets | over):
+            m.d.sync += [by_module.eq(0), by_port.eq(0), rounds.eq(rounds + (rounds != _ROUNDS))]
+        with m.If(resets):
+            m.d.sync += rounds.eq(0)
+
+        def behind(number, ticks, count):
+            """The clock has ticked a number of times in a round, or the round is over."""
+            return (rounds > number) | (rounds == number) & (ticks >= count)
+
+        follows = [~first | second for first, second in pairwise(ring)]
+        holds = [follows[bit] | ~behind(0, by_module, 1 + bit) for bit in range(3)]
+        holds += [follows[3 + bit] | ~behind(1, by_port, 1 + bit) for bit in range(2)]
+        holds += [~ring[0] | ~behind(2, by_port, 1)]
+        holds += [~ring[1 + bit] | ~behind(3, by_module, 1 + bit) for bit in range(3)]
+        holds += [~ring[4 + bit] | ~behind(4, by_port, 1 + bit) for bit in range(2)]
+        m.d.comb += self.settles.eq(beside | Cat(holds).all())
+
+    def _hurry(self, m, takes, does, rests, made, beside):
+        """Count the ticks that an access waits, of the module's clock until it is made and of TCK behind that."""
+        module, port = signals(range(_TICKS + 1), "waits_for_module waits_for_port")
+        with m.If(takes):
+            m.d.sync += module.eq(0)
+        with m.Elif(self.module_ticks & (module != _TICKS)):
+            m.d.sync += module.eq(module + 1)
+        with m.If(does):
+            m.d.sync += port.eq(0)
+        with m.Elif(self.port_ticks & rests & (port != _TICKS)):
+            m.d.sync += port.eq(port + 1)
+        on_the_way = (module == 0) | (module == 1) & self.to_module | (module == 2) & self.asked
+        back = (port == 0) | (port == 1) & self.to_port | (port == 2) & self.answered
+        m.d.comb += self.prompt.eq(beside | ~self.request | (on_the_way & ~made) | (back & made & self.done))
