@@ -67,6 +67,9 @@ class Backend(Component):
             ports["fault_halts"] = In(1)
             #: watched: The access in EX, which triggers may stop; only with debug mode.
             ports["watched"] = Out(pipeline.WatchedSignature())
+            #: kept, kept_we, kept_wdata: A register that accesses across a word boundary overwrite, as of the
+            #:   load-store unit; only with debug mode.
+            ports |= {"kept": Out(32), "kept_we": In(1), "kept_wdata": In(32)}
         if config.nn_csrs:
             #: nn_csr_value: Word of the NN-RF that ``csr.addr`` may mean; only with ``nn_csrs``, like the next one.
             #: nn_csr_we, nn_csr_wdata: It is written; the word.
@@ -90,7 +93,7 @@ class Backend(Component):
         m.submodules.id_stage = id_stage = IdStage(self.config)
         m.submodules.ex_stage = ex_stage = ExStage(self.config)
         m.submodules.wb_stage = wb_stage = WbStage(self.config)
-        m.submodules.lsu = lsu = Lsu()
+        m.submodules.lsu = lsu = Lsu(debug=self.config.debug)
         id_ex = id_stage.id_ex
         connect(m, flipped(self.insn), id_stage.insn)
         connect(m, lsu.data, flipped(self.data))
@@ -218,6 +221,8 @@ class Backend(Component):
             watched.older_done.eq(lsu.wb_done),
             watched.gone.eq(ex_fires | lsu.fault.valid | watched.hit),
             id_stage.flush.eq(lsu.fault.valid | watched.hit),
+            *following(lsu, self, "kept_we", "kept_wdata"),
+            self.kept.eq(lsu.kept),
         ]
         with m.If(watched.blocked):
             m.d.comb += lsu.ex_ctrl.valid.eq(0)

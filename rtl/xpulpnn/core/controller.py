@@ -9,6 +9,8 @@ from xpulpnn.core.control import System
 from xpulpnn.isa.csr import DebugCause
 from xpulpnn.isa.machine import IRQ_PRIORITY, XLEN, ExceptionCause
 
+_PAGE_BITS = 12  # low bits in which the addresses of debug mode differ
+
 
 class Controller(Component):
     """Decides where fetching goes on and when ID is held.
@@ -62,7 +64,7 @@ class Controller(Component):
         if config.debug:
             #: debug_req: The debug module wants the core to halt; only with debug mode, like all of these.
             #: debug_halt_addr: Address to go to when debug mode is entered, and for ebreak in it.
-            #: debug_exception_addr: Address to go to for other exceptions in debug mode.
+            #: debug_exception_addr: Address to go to for other exceptions in debug mode, in the same 4 KiB.
             ports |= {"debug_req": In(1), "debug_halt_addr": In(32), "debug_exception_addr": In(32)}
             #: debug: Debug mode and its registers.
             #: id_ready: The instruction in ID leaves at the end of this cycle, unless ``branch`` drops it.
@@ -81,9 +83,13 @@ class Controller(Component):
         faulted = Signal()
         # addresses of the accesses in EX and on the bus, in half-words
         ex_pc, access_pc = signals(XLEN - 1, "ex_pc access_pc")
-        with m.If(self.intent.accesses):
+        accesses, granted = self.intent.accesses, self.ex_granted
+        if self.config.debug:
+            # in debug mode, where nobody wants them, they are dscratch0, but for a bit, and dpc
+            accesses, granted = accesses & ~self.debug.mode, granted & ~self.debug.mode
+        with m.If(accesses):
             m.d.sync += ex_pc.eq(self.id_pc[1:])
-        with m.If(self.ex_granted):
+        with m.If(granted):
             m.d.sync += access_pc.eq(ex_pc)
         m.d.sync += faulted.eq(self.fault.valid)
         fault_cause = Mux(self.fault.store, ExceptionCause.STORE_ACCESS_FAULT, ExceptionCause.LOAD_ACCESS_FAULT)
@@ -91,7 +97,7 @@ class Controller(Component):
         irq_ack = wanted & self.id_valid & ~self.busy & ~sleeping & ~faulted
         enter, entered, handler = self.trap.valid | faulted | self.irq_ack, self.irq_ack, self.handler
         pc = Mux(faulted, Cat(0, access_pc), self.id_pc)
-        leave, returned = self._executes(System.MRET), self.mepc
+        leave = self._executes(System.MRET)
         if self.config.debug:
             debug = self.debug
             asks, halts, dropped, aborted, breaks = self._debug(m, sleeping, faulted)
@@ -100,10 +106,11 @@ class Controller(Component):
             sleeps &= ~debug.mode & ~debug.step
             enter = ~debug.mode & (enter & ~(breaks & debug.ebreak | aborted))
             entered |= halts | dropped
-            pc = Mux(dropped, Cat(0, ex_pc), pc)
-            leave, returned = leave & ~debug.mode, Mux(debug.mode, debug.pc, returned)
-            in_debug = Mux(debug.mode & ~breaks, self.debug_exception_addr, self.debug_halt_addr)
-            handler = Mux(debug.mode | halts | dropped | aborted | (breaks & debug.ebreak), in_debug, handler)
+            self._keep(m, ex_pc, access_pc, dropped, aborted)
+            leave &= ~debug.mode
+            to_debug = debug.mode | halts | dropped | aborted | (breaks & debug.ebreak)
+            low = Mux(debug.mode & ~breaks, self.debug_exception_addr, self.debug_halt_addr)[:_PAGE_BITS]
+            in_debug = Cat(low, self.debug_halt_addr[_PAGE_BITS:])
         m.d.comb += [
             self.boot.eq(self.fetch_enable & ~started),
             any_pending.eq(self.pending.any() | asks if self.config.debug else self.pending.any()),
@@ -133,9 +140,17 @@ class Controller(Component):
             "boot": (self.boot, Cat(Const(0, 1), self.boot_addr[1:])),
             "jump": (self.intent.jump, self.jump.target),
             "enter": (self.intent.trap | faulted | entered, handler),
-            "leave": (returns, returned),
+            "leave": (returns, self.mepc),
             "next": (flush | self.loop_wrong, self.id_next),
         }
+        if self.config.debug:
+            (enters, _), (returns, _) = redirects["enter"], redirects["leave"]
+            redirects |= {
+                "enter": (enters & ~to_debug, handler),
+                "debug": (enters & to_debug, in_debug),
+                "leave": (returns & ~debug.mode, self.mepc),
+                "resume": (returns & debug.mode, debug.pc),
+            }
         # at most one of them asks in a cycle
         others = Signal()
         other_target = Signal.like(self.target)
@@ -191,3 +206,19 @@ class Controller(Component):
         with m.Elif(debug.step & ~debug.mode & (leaves | self.irq_ack)):
             m.d.sync += stepped.eq(1)
         return asks, halts, dropped, aborted, breaks
+
+    def _keep(self, m, ex_pc, access_pc, dropped, aborted):
+        """Keep dpc and dscratch0 where the addresses of accesses are outside of debug mode.
+
+        What halts behind an access that has failed goes on at it, where ``access_pc`` is.
+        """
+        debug, lowest = self.debug, Signal(name="dscratch0_lowest")
+        with m.If(dropped):
+            m.d.sync += access_pc.eq(ex_pc)
+        with m.Elif(debug.enter & ~aborted):
+            m.d.sync += access_pc.eq(self.id_pc[1:])
+        with m.If(debug.pc_we):
+            m.d.sync += access_pc.eq(debug.wdata[1:])
+        with m.If(debug.scratch_we):
+            m.d.sync += Cat(lowest, ex_pc).eq(debug.wdata)
+        m.d.comb += [debug.pc.eq(Cat(0, access_pc)), debug.scratch.eq(Cat(lowest, ex_pc))]

@@ -78,7 +78,7 @@ class Core(Component):
             #: debug_req: The debug module wants the core to halt, until it does; only with debug mode, like the next
             #:   three. High when execution starts, it halts the core before its first instruction.
             #: debug_halt_addr: Address of the debug module's code, to go to when the core halts; constant.
-            #: debug_exception_addr: Address to go to for exceptions in debug mode; constant.
+            #: debug_exception_addr: Address to go to for exceptions in debug mode, in the same 4 KiB; constant.
             #: debug_mode: The core is in debug mode.
             ports |= {"debug_req": In(1), "debug_halt_addr": In(32), "debug_exception_addr": In(32)}
             ports["debug_mode"] = Out(1)
@@ -160,6 +160,9 @@ class Core(Component):
             self.debug_mode.eq(mode),
             backend.debug_mode.eq(mode),
             backend.fault_halts.eq(controller.fault_halts),
+            csr_file.dscratch1.eq(backend.kept),
+            backend.kept_we.eq(csr_file.dscratch1_we),
+            backend.kept_wdata.eq(csr_file.wdata),
             triggers.mode.eq(mode),
             triggers.id_pc.eq(insn.payload.pc),
             triggers.select.eq(csr_file.trigger_select),

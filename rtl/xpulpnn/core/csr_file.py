@@ -18,7 +18,7 @@ NN_ENTRY_BITS = 4  # low bits of the address of a word of the NN-RF, which are i
 HANDLER_BYTES_LOG2 = exact_log2(VECTOR_BYTES)
 LOOP_REGISTERS = tuple(csr for csr in table.CSRS if csr.group is table.CsrGroup.HWLOOP)
 STORED = ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch", "mepc", "mcause")
-DEBUG_STORED = ("dcsr", "dpc", "dscratch0", "dscratch1")
+DEBUG_STORED = ("dcsr",)
 TRIGGER_REGISTERS = (table.CSR_BY_NAME["tdata1"], table.CSR_BY_NAME["tdata2"])
 """Registers kept here bit by bit, always and with debug mode."""
 
@@ -89,8 +89,11 @@ class CsrFile(Component):
             #: loop_values: Their values, a word per register; only with XpulpV2.
             ports |= {"loop_we": Out(len(LOOP_REGISTERS)), "loop_values": In(XLEN * len(LOOP_REGISTERS))}
         if config.debug:
-            #: debug: Debug mode and its registers; only with debug mode. ``enter_pc`` goes to dpc with ``debug.enter``.
+            #: debug: Debug mode and its registers; only with debug mode.
             ports["debug"] = In(DebugSignature())
+            #: dscratch1: Value of dscratch1; only with debug mode, like the next one.
+            #: dscratch1_we: It is written.
+            ports |= {"dscratch1": In(XLEN), "dscratch1_we": Out(1)}
             #: trigger_select: Value of tselect; only with debug mode, like the next two.
             #: trigger_we: Writes of tdata1 and tdata2 of that trigger, which are kept elsewhere, a bit each.
             #: trigger_values: Their values, a word each.
@@ -124,6 +127,7 @@ class CsrFile(Component):
             values |= self._performance(m, stored)
         if self.config.debug:
             values["dcsr"] = self._debug(m, stored)
+            values |= {"dpc": self.debug.pc, "dscratch0": self.debug.scratch, "dscratch1": self.dscratch1}
         if table.CsrGroup.TRIGGER in self.config.csr_groups:
             values["tinfo"] = Const(table.CSR_BY_NAME["tinfo"].reset, XLEN)
             for index, csr in enumerate(TRIGGER_REGISTERS):
@@ -174,12 +178,15 @@ class CsrFile(Component):
         """Return the value of dcsr: what software writes, and why debug mode was entered."""
         dcsr, cause = stored["dcsr"], Signal(table.DCSR_CAUSE_BITS, name="dcsr_cause")
         with m.If(self.debug.enter):
-            m.d.sync += [*stored["dpc"].set(self.enter_pc), cause.eq(self.debug.cause)]
+            m.d.sync += cause.eq(self.debug.cause)
         m.d.comb += [
             self.debug.ebreak.eq(dcsr[table.DCSR_EBREAKM_BIT]),
             self.debug.step.eq(dcsr[table.DCSR_STEP_BIT]),
             self.debug.step_irq.eq(dcsr[table.DCSR_STEPIE_BIT]),
-            self.debug.pc.eq(stored["dpc"].value),
+            self.debug.pc_we.eq(self._writes(table.CSR_BY_NAME["dpc"])),
+            self.debug.scratch_we.eq(self._writes(table.CSR_BY_NAME["dscratch0"])),
+            self.dscratch1_we.eq(self._writes(table.CSR_BY_NAME["dscratch1"])),
+            self.debug.wdata.eq(self.wdata),
         ]
         low, high = table.DCSR_CAUSE_LSB, table.DCSR_CAUSE_LSB + table.DCSR_CAUSE_BITS
         return Cat(dcsr.value[:low], cause, dcsr.value[high:])

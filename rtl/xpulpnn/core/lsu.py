@@ -18,18 +18,28 @@ class Lsu(Component):
     access in EX. Reset drops what is outstanding: the memory must be reset too.
     """
 
-    ex_ctrl: In(LsuCtrl)  #: Access of the instruction in EX; stable until ``ex_done``.
-    ex_base: In(32)  #: The address with post-increment.
-    ex_sum: In(32)  #: The address without: base and offset, added by the ALU.
-    ex_wdata: In(32)  #: Store data, right-aligned.
-    ex_address: Out(32)  #: Byte address of the access.
-    ex_done: Out(1)  #: The last request of the access is granted in this cycle: the instruction may enter WB.
-    wb_done: Out(1)  #: Nothing is outstanding in WB, or its response arrives in this cycle and is no error.
-    wb_rdata: Out(32)  #: Loaded value, extended to 32 bits; valid with ``wb_done``.
-    ex_granted: Out(1)  #: A request is granted in this cycle.
-    #: fault: Access fault of the instruction in WB, or in EX if its first request is outstanding.
-    fault: Out(FaultSignature())
-    data: Out(ObiSignature())  #: Memory port.
+    def __init__(self, *, debug: bool = False):  # Debug mode present.
+        ports = {
+            "ex_ctrl": In(LsuCtrl),  #: Access of the instruction in EX; stable until ``ex_done``.
+            "ex_base": In(32),  #: The address with post-increment.
+            "ex_sum": In(32),  #: The address without: base and offset, added by the ALU.
+            "ex_wdata": In(32),  #: Store data, right-aligned.
+            "ex_address": Out(32),  #: Byte address of the access.
+            #: ex_done: The last request of the access is granted in this cycle: the instruction may enter WB.
+            "ex_done": Out(1),
+            "wb_done": Out(1),  #: Nothing is outstanding in WB, or its response arrives in this cycle and is no error.
+            "wb_rdata": Out(32),  #: Loaded value, extended to 32 bits; valid with ``wb_done``.
+            "ex_granted": Out(1),  #: A request is granted in this cycle.
+            #: fault: Access fault of the instruction in WB, or in EX if its first request is outstanding.
+            "fault": Out(FaultSignature()),
+            "data": Out(ObiSignature()),  #: Memory port.
+        }
+        if debug:
+            #: kept: Register that an access across a word boundary overwrites; only with debug mode, like the next one.
+            #: kept_we, kept_wdata: It is written, while nothing is outstanding; the word.
+            ports |= {"kept": Out(32), "kept_we": In(1), "kept_wdata": In(32)}
+        self.debug = debug
+        super().__init__(ports=ports)
 
     def _build(self, m):
         byte = Signal(2)
@@ -84,6 +94,10 @@ class Lsu(Component):
             ]
         with m.If(self.data.rvalid & second):
             m.d.sync += first.eq(self.data.rdata)
+        if self.debug:
+            with m.If(self.kept_we):
+                m.d.sync += first.eq(self.kept_wdata)
+            m.d.comb += self.kept.eq(first)
         low = Signal(32)
         m.d.comb += low.eq(Mux(wb_crosses, first, self.data.rdata))
         both = Cat(low, self.data.rdata)

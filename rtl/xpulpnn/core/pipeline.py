@@ -78,15 +78,19 @@ class SystemSignature(PortSignature):
 
 
 class DebugSignature(PortSignature):
-    """Debug mode and its registers, controller's side; the address to return to comes with ``enter`` as for a trap."""
+    """Debug mode and its registers, controller's side."""
 
     mode: Out(1)  #: The core is in debug mode.
     enter: Out(1)  #: It is entered in this cycle, from outside.
+    pc: Out(32)  #: dpc.
+    scratch: Out(32)  #: dscratch0.
     cause: Out(DCSR_CAUSE_BITS)  #: Why, with ``enter``: a :class:`~xpulpnn.isa.csr.DebugCause`.
     ebreak: In(1)  #: ebreak enters debug mode.
     step: In(1)  #: One instruction is executed outside of debug mode.
     step_irq: In(1)  #: An interrupt may come then.
-    pc: In(32)  #: Address to return to.
+    pc_we: In(1)  #: dpc is written, while EX holds no access.
+    scratch_we: In(1)  #: dscratch0 is.
+    wdata: In(32)  #: Value written.
 
 
 class WatchedSignature(PortSignature):

@@ -10,7 +10,8 @@ from xpulpnn.isa.machine import REGISTERS, WORD_BYTES
 DEBUG_BASE = 0x1A11_0000  # Address of the debug module's memory: that of the PULP platforms.
 DEBUG_BYTES = 0x1000
 MAX_HARTS = 32
-PROGRAM_WORDS, DATA_WORDS, SCRATCH_CSRS = 8, 2, 2
+PROGRAM_WORDS, DATA_WORDS = 8, 2
+SCRATCH_CSRS = 1  # Scratch registers for debuggers, of two: loads across word boundaries overwrite dscratch1.
 DSCRATCH0, DSCRATCH1 = 0x7B2, 0x7B3
 
 DMI_ADDRESS_BITS = 7

@@ -41,7 +41,7 @@ _SINGLE = {
     " booted=started faulted debug_mode=debug__mode debug_enters=debug__enter stepped halt_dropped=dropped"
     " halt_aborted=aborted id_ready",
     "core.csr_file": "mie_bits mstatus_bits mtvec_bits mepc_bits mcause_bits mscratch_bits mcountinhibit_bits handler"
-    " csr_valid=csr__valid csr_write=csr__write csr_number=csr__addr dcsr_bits dcsr_cause dpc_bits",
+    " csr_valid=csr__valid csr_write=csr__write csr_number=csr__addr dcsr_bits dcsr_cause",
     "core.hwloops": "lpstart0 lpend0 lpcount0 lpstart1 lpend1 lpcount1 late ex_took wb_took gives_back",
     "core.if_stage": "id_valid=insn__valid id_pc=insn__payload__pc id_error=insn__payload__error id_raw id_looped"
     " id_compressed=insn__payload__compressed id_word=insn__payload__word",
@@ -79,7 +79,7 @@ _ONLY_WITH = {
     ),
     "debug": (
         *(f"core.controller.{name}" for name in ("debug__", "stepped", "dropped", "aborted", "id_ready")),
-        *(f"core.csr_file.{name}" for name in ("dcsr_", "dpc_bits")),
+        "core.csr_file.dcsr_",
         "core.triggers.",
     ),
     "requantise": (f"{_NNRF}.nn_kappa", f"{_NNRF}.nn_lambda", f"{_ID_STAGE}.id_ex__requantise"),

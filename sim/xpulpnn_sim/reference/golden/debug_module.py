@@ -115,7 +115,7 @@ class DebugModuleModel:
             case DmReg.DMSTATUS:
                 return self._status()
             case DmReg.HARTINFO:
-                return 2 << 20
+                return 1 << 20
             case DmReg.HAWINDOW:
                 return self._mask
             case DmReg.ABSTRACTCS:

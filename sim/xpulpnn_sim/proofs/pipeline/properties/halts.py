@@ -39,7 +39,7 @@ def watch_halts(m, core, seen, boot_addr):
     m.d.sync += was_in_mode.eq(mode)
     m.d.comb += resumes.eq(was_in_mode & ~mode)
     goes_on, written = Signal(32, name="halts_goes_on"), Signal(name="halts_written")
-    dpc = Cat(0, seen["dpc_bits"])
+    dpc = Cat(0, seen["granted_pc"])
     now = Mux(resumes, dpc, goes_on)
     with m.If(~booted):
         m.d.sync += goes_on.eq(Cat(0, boot_addr[1:]))
