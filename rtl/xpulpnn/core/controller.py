@@ -217,8 +217,8 @@ class Controller(Component):
             m.d.sync += access_pc.eq(ex_pc)
         with m.Elif(debug.enter & ~aborted):
             m.d.sync += access_pc.eq(self.id_pc[1:])
-        with m.If(debug.pc_we):
+        with m.If(debug.pc_we & debug.mode):
             m.d.sync += access_pc.eq(debug.wdata[1:])
-        with m.If(debug.scratch_we):
+        with m.If(debug.scratch_we & debug.mode):
             m.d.sync += Cat(lowest, ex_pc).eq(debug.wdata)
         m.d.comb += [debug.pc.eq(Cat(0, access_pc)), debug.scratch.eq(Cat(lowest, ex_pc))]

@@ -161,7 +161,7 @@ class Core(Component):
             backend.debug_mode.eq(mode),
             backend.fault_halts.eq(controller.fault_halts),
             csr_file.dscratch1.eq(backend.kept),
-            backend.kept_we.eq(csr_file.dscratch1_we),
+            backend.kept_we.eq(csr_file.dscratch1_we & mode),
             backend.kept_wdata.eq(csr_file.wdata),
             triggers.mode.eq(mode),
             triggers.id_pc.eq(insn.payload.pc),

@@ -81,10 +81,11 @@ class AbstractCommands(Component):
         super().__init__(config, ports)
 
     def _build(self, m):
-        access, command, error = self.access, Signal(CommandWord), Signal(CommandError)
+        access, command, error = self.access, Signal(CommandWord), Signal(CommandError, name="error")
         looked_at, under_way, going, failed, busy = signals(1, "looked_at under_way going failed busy")
         auto = Signal(DATA_WORDS + PROGRAM_WORDS)
-        target, chosen, selected = Signal.like(self.number), *signals(self.config.harts, "chosen selected")
+        target = Signal.like(self.number, name="target")
+        chosen, selected = signals(self.config.harts, "chosen selected")
         ends, lost = signals(1, "ends lost")
         touched = self._words(m, busy)
         writes = {

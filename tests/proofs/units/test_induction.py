@@ -128,6 +128,7 @@ FAULTS = {
         ("GRANTED: if (bus__rvalid) busy_value", "GRANTED: if (bus__rvalid & ~bus__err) busy_value", "busy"),
         ("& ~busy_error & (error == 3'h0)", "& ~busy_error", "silent"),
         ("if (bus__rvalid & bus__err) error", "if (bus__rvalid & bus__err & ~bus__we) error", "told"),
+        ("{10'h0, busy, 21'h0}", "{10'h0, bus__req, 21'h0}", "read"),
     ),
     "a core that is to halt waits on, what is broken off is forgotten, or is not triggered by others": (
         HALTS,
@@ -173,11 +174,8 @@ FAULTS = {
         ("if (going | exception) going_2", "if (exception) going_2", "told"),
         ("(|(halts & chosen))", "(|halts)", "ends"),
         ("(access__addr == 7'h24) & ~busy) program__4", "(access__addr == 7'h24)) program__4", "steady"),
-        (
-            "else if (access__rdata_value_condition)",
-            "else if (access__rdata_value_condition & access__reads)",
-            "refused",
-        ),
+        ("else if (error_condition) error", "else if (error_condition & access__reads) error", "refused"),
+        ("{15'h4000, busy, 12'h0}", "{15'h4000, under_way, 12'h0}", "read"),
     ),
     "a barrier is triggered twice": (
         HALTS,

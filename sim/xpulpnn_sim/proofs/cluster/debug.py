@@ -11,9 +11,10 @@ from xpulpnn.component import signals
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import InstructionPortSignature
 from xpulpnn.debug.config import DebugConfig
+from xpulpnn.debug.hart_control import flag
 from xpulpnn.debug.port_demux import PortDemux
 from xpulpnn.debug.system_bus import BusState, SystemBus
-from xpulpnn.isa.debug import DEBUG_BYTES, SBERROR_BITS, SbError
+from xpulpnn.isa.debug import DEBUG_BYTES, SBCS_ERROR_LSB, SBERROR_BITS, DmReg, Sbcs, SbError
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.proofs.cluster.cluster import CoreUnitClaims, offset_of
 from xpulpnn_sim.proofs.cluster.debug_module import CommandClaims, HartClaims, ShareClaims
@@ -66,6 +67,7 @@ _BUS_CLAIMS = {
     "busy": "an access is under way until it is answered",
     "silent": "nothing is requested while an error stands",
     "told": "an access that fails sets the error",
+    "read": "sbcs says whether one is under way, and the error",
 }
 
 
@@ -86,7 +88,9 @@ class SystemBusClaims(Obligation):
             before = Signal.like(port, name=f"before_{name}")
             m.d.sync += before.eq(port)
             steady &= ~waits | (port == before)
-        granted = bus.req & bus.gnt
+        granted, access = bus.req & bus.gnt, self.unit.access
+        read = flag(access.rdata, Sbcs.BUSY) == (self.state != BusState.IDLE)
+        read &= access.rdata[SBCS_ERROR_LSB:][:SBERROR_BITS] == self.error
         m.d.sync += [
             waits.eq(bus.req & ~bus.gnt & ~self.unit.reset),
             owed.eq((granted | owed & ~bus.rvalid) & ~self.unit.reset),
@@ -98,6 +102,7 @@ class SystemBusClaims(Obligation):
             self.busy.eq(((self.state == BusState.GRANTED) == owed) & (self.state <= BusState.GRANTED.value)),
             self.silent.eq((self.state == BusState.IDLE) | (self.error == SbError.NONE)),
             self.told.eq(~failed | (self.error == SbError.BAD_ADDRESS)),
+            self.read.eq((access.addr != DmReg.SBCS) | read),
         ]
 
 

@@ -8,6 +8,7 @@ from xpulpnn.debug.config import DebugConfig
 from xpulpnn.debug.hart_control import HartControl, flag
 from xpulpnn.debug.memory_share import MemoryShare
 from xpulpnn.isa.debug import (
+    ABSTRACTCS_BUSY_BIT,
     ABSTRACTCS_CMDERR_LSB,
     CMDERR_BITS,
     DATA_WORDS,
@@ -55,7 +56,7 @@ class ShareClaims(Obligation):
 
 _HART_CLAIMS = {
     "asked": "a hart is asked to halt from the write that says so to the next one that selects it and does not",
-    "halted": "it counts as halted from when it says so until it says that it resumes, or is reset",
+    "halted": "it counts as halted, and haltsum0 says so, from when it says so until it resumes, or is reset",
     "resumes": "a request to resume stays with a halted hart until it resumes or is reset, and others are none",
     "acknowledged": "it is acknowledged when the hart resumes, until the next request",
 }
@@ -73,8 +74,11 @@ class HartClaims(Obligation):
         unit, access = self.unit, self.unit.access
         word = access.wdata
         controls, leaves = access.writes & (access.addr == DmReg.DMCONTROL), Signal(name="leaves")
-        m.d.comb += leaves.eq(~unit.active | controls & ~flag(word, Control.DMACTIVE))
+        active = flag(word, Control.DMACTIVE)
+        m.d.comb += leaves.eq(~unit.active | controls & ~active)
         holds = {name: [] for name in _HART_CLAIMS}
+        holds["halted"].append((access.addr != DmReg.HALTSUM0) | (access.rdata == unit.halted))
+        holds["asked"].append((unit.controls == controls) & (~controls | (unit.activate == active)))
         for hart in range(_HARTS):
             asked, halted, resuming, acknowledged = (Signal(name=f"{name}_{hart}") for name in _HART_CLAIMS)
             chosen = (word[HARTSELLO_LSB] == hart) | flag(word, Control.HASEL) & self.mask[hart]
@@ -106,6 +110,7 @@ _COMMAND_CLAIMS = {
     "ends": "the command is under way until the hart halts again, or is reset, and no other begins",
     "steady": "meanwhile its instructions stay as they are, and only the hart writes data",
     "refused": "an access that would disturb it sets an error, and errors stay until they are cleared",
+    "read": "abstractcs says whether one is under way, and the error",
 }
 
 
@@ -117,8 +122,8 @@ class CommandClaims(Obligation):
 
     def __init__(self):
         registers = {"looked_at": ("looked_at", 1), "under_way": ("under_way", 1)}
-        registers |= {"error": ("access__rdata_value", CMDERR_BITS), "auto": ("auto", DATA_WORDS + PROGRAM_WORDS)}
-        registers |= {"target": ("chosen_value", 1), "waits": ("going_2", 1)}
+        registers |= {"error": ("error", CMDERR_BITS), "auto": ("auto", DATA_WORDS + PROGRAM_WORDS)}
+        registers |= {"target": ("target", 1), "waits": ("going_2", 1)}
         unit = AbstractCommands(DebugConfig(harts=_HARTS))
         super().__init__("abstract commands", unit, _COMMAND_CLAIMS, registers)
 
@@ -154,7 +159,10 @@ class CommandClaims(Obligation):
         was = {name: Signal(len(value), name=f"before_{name}") for name, value in now.items()}
         m.d.sync += [was[name].eq(value) for name, value in now.items()]
         told = Mux(self.under_way & ~begun, hart, 0)
+        read = access.rdata[ABSTRACTCS_BUSY_BIT] == busy
+        read &= access.rdata[ABSTRACTCS_CMDERR_LSB:][:CMDERR_BITS] == self.error
         m.d.comb += [
+            self.read.eq((access.addr != DmReg.ABSTRACTCS) | read),
             self.taken.eq(~(was["active"] & was["begins"]) | self.looked_at),
             self.looked.eq(
                 (~(was["active"] & was["looked"]) | Mux(self.under_way, halted, self.error != CommandError.NONE))
