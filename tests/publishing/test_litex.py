@@ -36,7 +36,8 @@ from xpulpnn_sim.publishing.litex.cpu.core import XpulpnnCluster
 for variant in ("standard", "cluster3_2", "cluster_bf4"):
     cpu = XpulpnnCluster(None, variant)
     config = cpu.config()
-    print(variant, config.cores, config.banks, config.core.mac_load_pair, "-DCORES=2 " in cpu.gcc_flags)
+    fpga = config.core.late_results, config.core.regfile, config.icache_ways, config.prefetch
+    print(variant, config.cores, config.banks, config.core.mac_load_pair, "-DCORES=2 " in cpu.gcc_flags, *fpga)
 """
 
 
@@ -44,9 +45,9 @@ def test_variants_of_the_cluster_have_their_cores() -> None:
     # in a process of its own, as compiling LiteX warns
     done = subprocess.run([sys.executable, "-c", VARIANTS], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
-        "standard 8 16 False False",
-        "cluster3_2 2 16 True True",
-        "cluster_bf4 8 32 False False",
+        "standard 8 16 False False True lut-ram 1 False",
+        "cluster3_2 2 16 True True True lut-ram 1 False",
+        "cluster_bf4 8 32 False False True lut-ram 1 False",
     ]
 
 

@@ -9,7 +9,7 @@ from litex.soc.cores.cpu import CPU, CPU_GCC_TRIPLE_RISCV32
 from litex.soc.interconnect import wishbone
 from migen import FSM, Cat, ClockSignal, If, Instance, NextState, ResetSignal, Signal
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig
 from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.cluster import CONTROL, Control
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
@@ -22,9 +22,14 @@ _STANDARD = "standard"
 _CACHE_BYTES = 4096
 
 
-def _for_fpga(core: CoreConfig) -> CoreConfig:
-    """The same core in structures for FPGAs."""
-    return apply_settings(core, {**INFERRED, "multipliers": "signed", "shifter": "steps", "regfile": "lut-ram"})
+_CORE = {**INFERRED, "multipliers": "signed", "shifter": "steps", "regfile": "lut-ram", "late_results": "true"}
+"""Structures of cores for FPGAs."""
+
+
+def _for_fpga(config: ClusterConfig) -> ClusterConfig:
+    """The same in structures for FPGAs."""
+    # further ways, and a lookup of the next line, take 15 % of the LUT4, and kernels gain nothing by them
+    return replace(config, core=apply_settings(config.core, _CORE), icache_ways=1, prefetch=False)
 
 
 _FIRST_LINE = 16  # of the core, that is LiteX's line 0
@@ -112,15 +117,11 @@ class Xpulpnn(_Generated):
         """The core and its cache."""
         name = "xpulpnn2" if self.variant == _STANDARD else self.variant
         core = next(one for preset, one in PRESETS.items() if _word(preset) == name)
-        # further ways, and a lookup of the next line, take 15 % of the LUT4, and kernels gain nothing by them
-        late = replace(_for_fpga(core), late_results=True)
-        return ClusterConfig(core=late, icache_private=_CACHE_BYTES, icache_ways=1, prefetch=False)
+        return _for_fpga(ClusterConfig(core=core, icache_private=_CACHE_BYTES))
 
 
 _CLUSTERS = {
-    _word(f"{name}-{cores}" if cores else name): replace(
-        config, core=_for_fpga(config.core), cores=cores or config.cores
-    )
+    _word(f"{name}-{cores}" if cores else name): replace(_for_fpga(config), cores=cores or config.cores)
     for name, config in CLUSTER_PRESETS.items()
     for cores in (0, 1, 2, 4, 8, 16)
 }
