@@ -1,5 +1,7 @@
 """Programs in the hands of a debugger: what ends a run, and a session of gdb and OpenOCD on the compiled core."""
 
+import os
+import re
 import shutil
 import signal
 import socket
@@ -45,27 +47,21 @@ def test_a_port_that_is_taken_is_refused():
             pass
 
 
-SOURCE = """
+PAGE = (Path(__file__).parents[2] / "docs" / "debug.md").read_text()
+SUMS = re.search(r":caption: sums\.c\n\n(.*?)```", PAGE, re.DOTALL)[1]
+TYPED = re.findall(r"^\(gdb\) (.*)", PAGE, re.MULTILINE)
+OTHER = """
 volatile int sum;
-int twice(int x) { return 2 * x; }
 int main(void) {
     for (int i = 0; i < 5; i++)
-        sum += twice(i);
+        sum += 2 * i;
     asm volatile("traps: unimp");
     return sum != 20;
 }
 """
-SESSION = ("break twice", "continue", "print sum", "stepi", "watch sum", "continue", "print sum", "monitor reset halt")
-SESSION += ("maintenance flush register-cache",)
-SESSION += (
-    "info registers pc",
-    "hbreak *traps",
-    "delete 1 2",
-    "continue",
-    "stepi",
-    "print $mcause",
-    "monitor shutdown",
-)
+BEHIND = ("monitor reset halt", "maintenance flush register-cache", "info registers pc", "delete", "hbreak *traps")
+BEHIND += ("continue", "stepi", "print $mcause", "info threads", "monitor shutdown")
+LONG = "XPULPNN_DEBUG_TESTS" in os.environ
 
 
 def _terminated(line):
@@ -81,23 +77,41 @@ def _terminated(line):
 
 @pytest.mark.cosim
 @pytest.mark.flow
-def test_gdb_breaks_steps_watches_and_resets(tmp_path):
+@pytest.mark.parametrize(
+    ("options", "harts"),
+    [
+        (("--preset", "ri5cy"), 0),
+        *(
+            pytest.param((*words, "--set", "nn_csrs=true"), harts, marks=pytest.mark.skipif(not LONG, reason="by hand"))
+            for words, harts in [((), 0), (("--preset", "cluster2", "--cores", "8"), 8)]
+        ),
+    ],
+)
+def test_the_guides_session(options, harts, tmp_path):
     for tool in ("openocd", "gdb-multiarch", "riscv64-unknown-elf-gcc"):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")
-    (tmp_path / "sum.c").write_text(SOURCE)
-    program, xpulpnn = tmp_path / "sum.elf", [sys.executable, "-m", "xpulpnn_sim"]
-    options = ("-g", "-O1", "-fno-inline", "--preset", "ri5cy", "-o", program)
-    line = [*xpulpnn, "cc", tmp_path / "sum.c", *options]
-    subprocess.run(line, check=True, capture_output=True)
-    words = [word for text in SESSION for word in ("--ex", text)]
-    done = subprocess.run([*xpulpnn, "debug", program, "--batch", *words], capture_output=True, text=True, timeout=300)
+    xpulpnn = [sys.executable, "-m", "xpulpnn_sim"]
+    (tmp_path / "build").mkdir()
+    for name, text in (("sums", SUMS), ("other", OTHER)):
+        (tmp_path / f"{name}.c").write_text(text)
+        line = [*xpulpnn, "cc", "-g", "-O0", f"{name}.c", *options, "-o", f"build/{name}.elf"]
+        subprocess.run(line, check=True, capture_output=True, cwd=tmp_path)
+    words = [word for text in (*TYPED, *BEHIND) for word in ("--ex", text)]
+    line = [*xpulpnn, "debug", "build/sums.elf", *options, "--batch"]
+    done = subprocess.run([*line, *words], capture_output=True, text=True, timeout=300, cwd=tmp_path)
     shown = done.stdout
-    _terminated([*xpulpnn, "debug", program, "--batch", "--ex", "continue"])
-    assert "Breakpoint 1, twice (x=x@entry=0)" in shown or "Breakpoint 1, twice (x=0)" in shown
-    assert "$1 = 0" in shown
-    assert "Hardware watchpoint 2: sum" in shown
-    assert "New value = 2" in shown or "Breakpoint 1, twice" in shown
-    assert "0x1c000080 <_start>" in shown
+    if not LONG:
+        _terminated([*xpulpnn, "debug", tmp_path / "build/sums.elf", *options, "--batch", "--ex", "continue"])
+    print(shown, done.stderr)
+    assert "Breakpoint 1, main () at sums.c:4" in shown
+    assert "Hardware watchpoint 2: total\n\nOld value = 1\nNew value = 3\n" in shown
+    assert "csr_lpcount0   0x0" in shown
+    assert ("$1 = 0" in shown) == ("nn_csrs=true" in options)
+    assert "Breakpoint 3, main () at other.c:4" in shown
     # the step of an instruction that traps ends at the first of the handler
-    assert "$3 = 2" in shown
+    assert "0x1c000080 <_start>" in shown
+    assert re.search(r"^\$\d = 2$", shown, re.MULTILINE)
+    assert [f"xpulpnn.cpu{hart}" in shown for hart in range(1, harts + 1)] == [True] * (harts - 1) + [False] * (
+        harts > 0
+    )

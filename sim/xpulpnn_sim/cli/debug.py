@@ -13,7 +13,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError, ToolError
+from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
 from xpulpnn_sim.cli.common import progress_bar, tell
 from xpulpnn_sim.cli.configurations import ClusterOptions
 from xpulpnn_sim.cli.options import Repeated, arguments, command
@@ -22,11 +24,14 @@ from xpulpnn_sim.cosimulation.model.libraries import engine_of, model_library
 from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine
 from xpulpnn_sim.cosimulation.workloads.debugger import CONFIGURATION, Debugger, debugged, serving
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sw.toolchain.build_options import DEFAULT_RAM, DEFAULT_ROM
 
 _GDB = ("gdb-multiarch", "riscv64-unknown-elf-gdb", "riscv32-unknown-elf-gdb")
 _PATIENCE_S = 60.0
 _TERMINATED = 128 + signal.SIGTERM
 _READY = "Listening on port"
+_LINKED = (TEXT_BASE, DEFAULT_ROM), (DATA_BASE, DEFAULT_RAM)
+"""Memory of programs, also of larger ones that gdb loads."""
 
 
 @arguments
@@ -48,7 +53,8 @@ def debug_command(options: DebugOptions) -> int:
     config = debugged(options.simulated_target)
     executable = load_program(options, config)
     latency = 1 if options.l2_latency is None else options.l2_latency
-    machine = Machine.of(options, ram=options.windows, l2_latency=latency, max_cycles=ALL_CYCLES[1])
+    linked = _LINKED[: 1 if isinstance(config, ClusterConfig) else None]  # the other memory of a cluster is its own
+    machine = Machine.of(options, ram=(*options.windows, *linked), l2_latency=latency, max_cycles=ALL_CYCLES[1])
     gdb = next((found for name in _GDB if (found := shutil.which(name))), None)
     if gdb is None:
         raise ToolError("gdb-multiarch must be installed to debug: apt-get install gdb-multiarch")
