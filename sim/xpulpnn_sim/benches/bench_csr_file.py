@@ -117,6 +117,9 @@ ALMOST_FULL = (0xFFFF_FFFE, 0xFFFF_FFFF)
 EVENTS = len(PERFORMANCE_EVENTS)
 
 
+_STOPPING = 0b11  # mode of performance counters that count and do not wrap
+
+
 def groups() -> frozenset[CsrGroup]:
     """The groups of registers that the unit under test has."""
     return configuration().csr_groups
@@ -206,6 +209,13 @@ def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
                 yield _access(by_name["pccrall"], "WRITE", value, rng)
                 yield from (surroundings(rng) | {"events": (1 << EVENTS) - 1} for _ in range(3))
                 yield from (read(csr, rng) for name, csr in by_name.items() if name.startswith("pccr"))
+        # all of them stop at the end of their range, and nowhere a bit away from it
+        yield _access(by_name["pcmr"], "WRITE", _STOPPING, rng)
+        yield _access(by_name["pcer"], "WRITE", (1 << EVENTS) - 1, rng)
+        for value in (ALL_BITS, *(ALL_BITS ^ 1 << place for place in range(XLEN))):
+            yield _access(by_name["pccrall"], "WRITE", value, rng)
+            yield surroundings(rng) | {"events": (1 << EVENTS) - 1}
+            yield from (read(csr, rng) | {"events": 0} for name, csr in by_name.items() if name.startswith("pccr"))
 
 
 def almost_full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
