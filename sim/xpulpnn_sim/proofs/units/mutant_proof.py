@@ -170,6 +170,9 @@ class Judge:
         with suppress(GaveUpError):
             if frames := ask_abc(self._abc, aiger, f"bmc3 -F {_FRAMES} -T {seconds:.0f}", timeout_s=seconds):
                 return frames
+        with suppress(GaveUpError):
+            # what few registers decide is proved before equal ones of the whole are found
+            return ask_abc(self._abc, aiger, f"strash; pdr -T {seconds:.0f}", timeout_s=seconds)
         return ask_abc(self._abc, aiger, f"scorr; pdr -T {seconds:.0f}", timeout_s=seconds)
 
     def _stays(self, held: Held, latches: dict[int, tuple[int, int]]) -> int:
