@@ -3,7 +3,6 @@
 from amaranth.hdl import Mux
 
 from xpulpnn.core.controller import Controller
-from xpulpnn.core.triggers import Triggers
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault, Wrong
 
 
@@ -12,9 +11,8 @@ def _dpc(condition: str, wrong: str) -> dict[str, Wrong]:
     return {".access_pc": lambda right, u: Mux(u(condition), u(wrong)[-len(right) :], right)}
 
 
-_OF_CONTROLLER: dict[str, dict[str, Wrong]] = {
+_FAULTS: dict[str, dict[str, Wrong]] = {
     "dpc is behind the instruction that has not been executed": _dpc(".halts", "id_next"),
-    "dpc is behind an access that a trigger stops": _dpc(".dropped", "id_pc"),
     "dpc is not changed by a halt": _dpc("debug.enter", ".access_pc"),
     "a halt does not wait for what is older": {
         ".halts": lambda _, u: u("halting") & u("id_valid") & ~u(".sleeping") & ~u(".dropped")
@@ -29,18 +27,8 @@ _OF_CONTROLLER: dict[str, dict[str, Wrong]] = {
         ".other_target": lambda right, u: Mux(u(".halts"), u("debug_exception_addr"), right)
     },
     "the core resumes where a trap returns": {"debug.pc": lambda _, u: u("mepc")},
-    "a step does not end": {".stepped": lambda *_: 0},
     "a step ends before it has begun": {".stepped": lambda *_: 1},
-    "an interrupt is no step": {".stepped": lambda right, u: right & ~u("irq_ack")},
     "interrupts are taken in debug mode": {"irq_masked": lambda *_: 0},
 }
-_OF_TRIGGERS: dict[str, dict[str, Wrong]] = {
-    "an access that a trigger stops is made": {"ex.blocked": lambda *_: 0},
-    "an access is stopped in debug mode": {"ex.hit": lambda _, u: u("mode") & u("ex.valid")},
-}
-HALT_FAULTS = tuple(
-    CoreFault(name, unit, wrong, "halts")
-    for unit, faults in ((Controller, _OF_CONTROLLER), (Triggers, _OF_TRIGGERS))
-    for name, wrong in faults.items()
-)
+HALT_FAULTS = tuple(CoreFault(name, Controller, wrong, "halts") for name, wrong in _FAULTS.items())
 """Faults of a core with debug mode."""
