@@ -232,7 +232,8 @@ class AsicFlow:
         if self.repeat == 1:
             lines.append(
                 "One run: the order of cells and nets alone moves ABC's area by up to 6 % and its delay by up to 3 %, "
-                "of a whole core by up to 6 % (orders of the multiplier and of xpulpnn), so that smaller differences between two results mean little."
+                "of a whole core by up to 6 % (orders of the multiplier and of xpulpnn), so that smaller differences "
+                "between two results mean little."
             )
         else:
             lines.append(
