@@ -237,7 +237,11 @@ class CoreConfig:
     @property
     def late_words(self) -> tuple[str, ...]:
         """Names of the late results that are chosen in WB."""
-        return ("late_product", *(("late_dotp",) if self.widths else ())) if self.late_results else ()
+        if not self.late_results:
+            return ()
+        each = self.dotp.adders == "inferred" and self.dotp.multipliers == "signed"
+        formats = tuple(f"late_dotp_{fmt.suffix}" for fmt in self.dotp.formats) if each else ("late_dotp",)
+        return ("late_product", *(formats if self.widths else ()))
 
     @property
     def has_whole_products(self) -> bool:

@@ -130,9 +130,8 @@ class ExStage(Component):
             ports["late_result"] = Out(32)
             #: late_product: That of the multiplier, which is chosen in WB; 0 for other instructions, like the next.
             ports["late_product"] = Out(32)
-            if config.widths:
-                #: late_dotp: That of a dot product.
-                ports["late_dotp"] = Out(32)
+            #: late_dotp: That of a dot product, or of those of one format.
+            ports |= {name: Out(32) for name in config.late_words[1:]}
         if config.has_whole_products:
             #: upper: Upper word of a product of 64 bits, of mulh* or to be requantised; 0 for other instructions.
             ports["upper"] = Out(32)
@@ -228,10 +227,14 @@ class ExStage(Component):
                 self._second_dotp(m, nnrf)
         results = {Unit.ALU: alu.result, Unit.MULT: mult.result, Unit.DIV: div.result, Unit.DOTP: dotp_result}
         if self.config.late_results:
-            apart = {Unit.MULT: self.late_product} | ({Unit.DOTP: self.late_dotp} if self.config.widths else {})
-            for unit, product in apart.items():
+            name, *dotp_names = self.config.late_words
+            units = {name: (Unit.MULT, mult.result)}
+            for name in dotp_names:
+                suffix = name.removeprefix("late_dotp").removeprefix("_")
+                units[name] = (Unit.DOTP, self._dotp_results[suffix] if suffix else dotp_result)
+            for name, (unit, product) in units.items():
                 # masked, not chosen: Yosys shares shifters that are chosen between, across the units
-                m.d.comb += product.eq(results[unit] & (self.ctrl.unit == unit).replicate(32))
+                m.d.comb += getattr(self, name).eq(product & (self.ctrl.unit == unit).replicate(32))
                 results[unit] = Const(0, 32)
         self._choose(m, {**results, Unit.CSR: self.csr_rdata}, {Unit.MULT: mult.done, Unit.DIV: div.done})
         return []
@@ -247,7 +250,8 @@ class ExStage(Component):
                         m.d.comb += self.done.eq(done[unit])
 
     def _dotp(self, m):
-        m.submodules.dotp = dotp = DotpUnit(self.config.dotp)
+        m.submodules.dotp = dotp = DotpUnit(self.config.dotp, apart=len(self.config.late_words) > 2)
+        self._dotp_results = dotp.results
         m.d.comb += dotp.rd.eq(self.op_c)
         if self.config.dotp_operands_in_id:
             m.d.comb += [

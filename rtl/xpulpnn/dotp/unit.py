@@ -40,7 +40,8 @@ class DotpUnit(Component):
         Formats and structure.
     """
 
-    def __init__(self, config: DotpConfig) -> None:
+    def __init__(self, config: DotpConfig, *, apart: bool = False) -> None:
+        # apart: Signed regions have results of their own, 0 but for the format's.
         #: enable: Samples ``ctrl``, ``rs1`` and ``rs2``; only with ``isolation`` ``register``.
         ports = {
             "ctrl": In(DotpCtrl),  #: Element format, signs and whether to accumulate; valid with the factors.
@@ -53,7 +54,11 @@ class DotpUnit(Component):
         }
         if config.isolation == "register":
             ports["enable"] = In(1)
+        if apart:
+            #: result_h, result_b, result_n, result_c: Results of one format, 0 for the others; on request.
+            ports |= {f"result_{fmt.suffix}": Out(XLEN) for fmt in config.formats}
         super().__init__(config, ports)
+        self.results = {fmt.suffix: getattr(self, f"result_{fmt.suffix}") for fmt in config.formats} if apart else {}
 
     @property
     def registered(self) -> bool:
@@ -128,7 +133,9 @@ class DotpUnit(Component):
             return
         if self.config.multipliers == "signed":
             # without a multiplexer, behind which synthesis would share multipliers, each with multiplexers before it
-            results = (region.result & selected.replicate(XLEN) for selected, region in regions)
+            results = [region.result & selected.replicate(XLEN) for selected, region in regions]
+            if self.results:
+                m.d.comb += [each.eq(word) for each, word in zip(self.results.values(), results, strict=True)]
             m.d.comb += self.result.eq(reduce(or_, results))
             return
         follow_case(m, self.result, current.fmt, {region.fmt: region.result for _, region in regions})
