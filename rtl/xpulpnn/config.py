@@ -239,9 +239,15 @@ class CoreConfig:
         """Names of the late results that are chosen in WB."""
         if not self.late_results:
             return ()
-        each = self.dotp.adders == "inferred" and self.dotp.multipliers == "signed"
-        formats = tuple(f"late_dotp_{fmt.suffix}" for fmt in self.dotp.formats) if each else ("late_dotp",)
-        return ("late_product", *(formats if self.widths else ()))
+        dotp = ["late_dotp"] if self.widths else []
+        if self.has_late_formats:
+            dotp = [f"late_dotp_{fmt.suffix}" for fmt in self.dotp.formats]
+        return ("late_product", *dotp)
+
+    @property
+    def has_late_formats(self) -> bool:
+        """True if the dot products of each format are a late result of their own."""
+        return self.late_results and self.dotp.adders == "inferred" and self.dotp.multipliers == "signed"
 
     @property
     def has_whole_products(self) -> bool:

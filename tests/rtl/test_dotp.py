@@ -81,6 +81,22 @@ def test_formats_of_sets_of_widths(widths: set[int]) -> None:
     operate(DotpConfig(widths=frozenset(widths), multipliers="replicated", isolation="register"), 10)
 
 
+@pytest.mark.parametrize(("widths", "isolation"), [(ALL_WIDTHS, "none"), (ALL_WIDTHS, "and"), ({16}, "none")])
+def test_results_apart(widths: set[int], isolation: str) -> None:
+    config = DotpConfig(widths=frozenset(widths), multipliers="signed", isolation=isolation, adders="inferred")
+    dut = DotpUnit(config, apart=True)
+
+    async def testbench(ctx: SimulatorContext) -> None:
+        for operation in operations(config, 10):
+            set_factors(ctx, dut, operation)
+            ctx.set(dut.rd, operation[-1])
+            wanted = expected(*operation)
+            assert ctx.get(dut.result) == wanted
+            assert [ctx.get(word) for word in dut.apart] == [wanted * (fmt == operation[0]) for fmt in config.formats]
+
+    simulate(dut, testbench, clocked=False)
+
+
 @pytest.mark.parametrize(
     ("multipliers", "isolation", "adders"), [("replicated", "and", "carry-save"), ("signed", "register", "inferred")]
 )

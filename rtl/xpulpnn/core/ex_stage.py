@@ -216,7 +216,7 @@ class ExStage(Component):
             mult.start.eq(self.valid & (self.ctrl.unit == Unit.MULT)),
             mult.take.eq(self.advance),
         ]
-        dotp_result = self._dotp(m) if self.config.widths else Signal(32)
+        dotp_result, dotp_words = self._dotp(m) if self.config.widths else (Signal(32), [])
         if self.config.mac_load_pair:
             m.d.comb += self.first.eq(dotp_result & self.pair.replicate(32))
         if self.config.mac_load:
@@ -227,12 +227,8 @@ class ExStage(Component):
                 self._second_dotp(m, nnrf)
         results = {Unit.ALU: alu.result, Unit.MULT: mult.result, Unit.DIV: div.result, Unit.DOTP: dotp_result}
         if self.config.late_results:
-            name, *dotp_names = self.config.late_words
-            units = {name: (Unit.MULT, mult.result)}
-            for name in dotp_names:
-                suffix = name.removeprefix("late_dotp").removeprefix("_")
-                units[name] = (Unit.DOTP, self._dotp_results[suffix] if suffix else dotp_result)
-            for name, (unit, product) in units.items():
+            products = [(Unit.MULT, mult.result), *((Unit.DOTP, word) for word in dotp_words)]
+            for name, (unit, product) in zip(self.config.late_words, products, strict=True):
                 # masked, not chosen: Yosys shares shifters that are chosen between, across the units
                 m.d.comb += getattr(self, name).eq(product & (self.ctrl.unit == unit).replicate(32))
                 results[unit] = Const(0, 32)
@@ -250,8 +246,7 @@ class ExStage(Component):
                         m.d.comb += self.done.eq(done[unit])
 
     def _dotp(self, m):
-        m.submodules.dotp = dotp = DotpUnit(self.config.dotp, apart=len(self.config.late_words) > 2)
-        self._dotp_results = dotp.results
+        m.submodules.dotp = dotp = DotpUnit(self.config.dotp, apart=self.config.has_late_formats)
         m.d.comb += dotp.rd.eq(self.op_c)
         if self.config.dotp_operands_in_id:
             m.d.comb += [
@@ -266,7 +261,7 @@ class ExStage(Component):
                 dotp.rs1.eq(self.id_dotp_a),
                 dotp.rs2.eq(self.id_dotp_b),
             ]
-        return dotp.result
+        return dotp.result, dotp.words
 
     def _second_dotp(self, m, nnrf):
         m.submodules.dotp2 = dotp = DotpUnit(self.config.dotp)

@@ -38,10 +38,11 @@ class DotpUnit(Component):
     ----------
     config : DotpConfig
         Formats and structure.
+    apart : bool
+        Give the result of each format in a port of its own, too; with ``inferred`` adders and ``signed`` multipliers.
     """
 
     def __init__(self, config: DotpConfig, *, apart: bool = False) -> None:
-        # apart: Signed regions have results of their own, 0 but for the format's.
         #: enable: Samples ``ctrl``, ``rs1`` and ``rs2``; only with ``isolation`` ``register``.
         ports = {
             "ctrl": In(DotpCtrl),  #: Element format, signs and whether to accumulate; valid with the factors.
@@ -55,10 +56,11 @@ class DotpUnit(Component):
         if config.isolation == "register":
             ports["enable"] = In(1)
         if apart:
-            #: result_h, result_b, result_n, result_c: Results of one format, 0 for the others; on request.
+            #: result_h, result_b, result_n, result_c: Results of one format, 0 for the others; only with ``apart``.
             ports |= {f"result_{fmt.suffix}": Out(XLEN) for fmt in config.formats}
         super().__init__(config, ports)
-        self.results = {fmt.suffix: getattr(self, f"result_{fmt.suffix}") for fmt in config.formats} if apart else {}
+        self.apart = [getattr(self, f"result_{fmt.suffix}") for fmt in config.formats] if apart else []
+        self.words = self.apart or [self.result]  # of which all but one are 0
 
     @property
     def registered(self) -> bool:
@@ -127,18 +129,16 @@ class DotpUnit(Component):
                 accumulate.eq(current.accumulate & (1 if isolation == "none" else selected)),
                 region.acc.eq(self.rd & accumulate.replicate(XLEN)),
             ]
-        if isolation == "and":
-            # behind AND gates an idle region already gives zero
-            m.d.comb += self.result.eq(reduce(or_, (region.result for _, region in regions)))
+        if isolation != "and" and self.config.multipliers != "signed":
+            follow_case(m, self.result, current.fmt, {region.fmt: region.result for _, region in regions})
             return
-        if self.config.multipliers == "signed":
+        # behind AND gates an idle region already gives zero
+        results = [region.result for _, region in regions]
+        if isolation != "and":
             # without a multiplexer, behind which synthesis would share multipliers, each with multiplexers before it
             results = [region.result & selected.replicate(XLEN) for selected, region in regions]
-            if self.results:
-                m.d.comb += [each.eq(word) for each, word in zip(self.results.values(), results, strict=True)]
-            m.d.comb += self.result.eq(reduce(or_, results))
-            return
-        follow_case(m, self.result, current.fmt, {region.fmt: region.result for _, region in regions})
+        m.d.comb += [word.eq(result) for word, result in zip(self.apart, results, strict=False)]
+        m.d.comb += self.result.eq(reduce(or_, results))
 
     def add_selected(self, m: Module, current: Signal, regions: list[tuple[Signal, DotpRegion]]) -> None:
         """Choose a region's two words and add them to the accumulator."""

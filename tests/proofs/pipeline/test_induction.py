@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,9 @@ def test_step(tmp_path: Path):
     assert wrong([[1], [0], [0]], rule, any_but=gates.ports["wrong_small"]) == [0, 1, 0]
 
 
+smallest = cache(lambda: emit_scene(preset("ri5cy")))
+
+
 @pytest.fixture(name="prover")
 def prover_in(tmp_path: Path) -> Prover:
     """The tools that are used unless others are asked for."""
@@ -62,7 +66,7 @@ def prover_in(tmp_path: Path) -> Prover:
 @pytest.mark.parametrize("name", ["obi", "interrupts", "system"])
 def test_proved_of_every_cycle(prover: Prover, name: str):
     """Of the smallest preset those that take least; `xpulpnn prove pipeline` proves all, and the other presets."""
-    scene = emit_scene(preset("ri5cy"))
+    scene = smallest()
     rule = next(rule for rule in rules(scene.description.config) if rule.name == name)
     outcome = prover.prove(rule, scene)
     assert (outcome.verdict, outcome.broken, outcome.trace) == (PROVED, (), ())

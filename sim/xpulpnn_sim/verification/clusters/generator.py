@@ -22,6 +22,7 @@ from xpulpnn_sim.verification.clusters.program import (
 )
 from xpulpnn_sim.verification.random.control import Context, ControlBlocks
 from xpulpnn_sim.verification.random.generator import initial_registers, weights_of
+from xpulpnn_sim.verification.random.system import SystemBlocks
 
 _UNIT = f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}"
 _MOST_WORDS = 4
@@ -157,7 +158,8 @@ class _Writer:
         self.draw = Draw(rng, config.core)
         kinds = weights_of(config.core, "cluster")
         weights = {kind: weight * rng.choice((0.5, 1, 1, 3)) for kind, weight in kinds.items()}
-        self._control = ControlBlocks(self.draw, weights, unfetched=L2_FAILING, failing=L2_FAILING)
+        system = SystemBlocks(self.draw, unfetched=L2_FAILING, failing=L2_FAILING)
+        self._control = ControlBlocks(self.draw, weights, system)
         self._context = Context(loops=frozenset({0, 1}))
         self._shared = SharedBlocks(self.draw, config)
         self._meetings = Meetings(rng, config, self._shared.signals)

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.reference.bare.draw import Draw, Group, group_of
-from xpulpnn_sim.reference.bare.layout import COUNTER, FAILING, LINK, POOL, RA, SCRATCH, SHORT_COUNTER, UNFETCHED
+from xpulpnn_sim.reference.bare.layout import COUNTER, LINK, POOL, RA, SCRATCH, SHORT_COUNTER
 from xpulpnn_sim.reference.bare.program import RETURN, ProgramBlock, count_statements, total_bytes
-from xpulpnn_sim.reference.programs.elf import Window
 from xpulpnn_sim.reference.stimuli import corner_words
 from xpulpnn_sim.verification.random.memory_run import OPTIONAL, STYLES, MemoryRun
 from xpulpnn_sim.verification.random.system import SystemBlocks
@@ -42,17 +41,8 @@ class Context:
 class ControlBlocks:
     """Writes random blocks."""
 
-    def __init__(
-        self,
-        draw: Draw,
-        weights: Mapping[str, float],
-        *,
-        interrupts: bool = False,
-        unfetched: Window = UNFETCHED,
-        failing: Window = FAILING,
-    ) -> None:
-        self._draw, self._rng = draw, draw.rng
-        self.system = SystemBlocks(draw, interrupts=interrupts, unfetched=unfetched, failing=failing)
+    def __init__(self, draw: Draw, weights: Mapping[str, float], system: SystemBlocks) -> None:
+        self._draw, self._rng, self.system = draw, draw.rng, system
         self.functions: dict[str, int] = {}
         self.left = 0  # instructions that the blocks to come may execute
         simple: dict[str, Callable[[], ProgramBlock]] = {

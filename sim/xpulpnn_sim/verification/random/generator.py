@@ -16,6 +16,7 @@ from xpulpnn_sim.reference.bare.program import (
 from xpulpnn_sim.reference.stimuli import random_word
 from xpulpnn_sim.verification.random.control import Context, ControlBlocks
 from xpulpnn_sim.verification.random.memory_run import MemoryRun, aimed_lines, shift_register
+from xpulpnn_sim.verification.random.system import SystemBlocks
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _WEIGHTS = """
@@ -86,7 +87,7 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
     """The random program number ``seed``."""
     rng = Random(f"program {seed}")
     draw, style = Draw(rng, config), rng.choice(STYLES)
-    control = ControlBlocks(draw, weights_of(config, style), interrupts=interrupts)
+    control = ControlBlocks(draw, weights_of(config, style), SystemBlocks(draw, interrupts=interrupts))
     loops = frozenset({0, 1}) if config.xpulpv2 else frozenset[int]()
     functions = tuple(
         control.function(loops, BUDGET // _FUNCTION_SCALE**2) for _ in range(rng.randrange(_FUNCTIONS + 1))

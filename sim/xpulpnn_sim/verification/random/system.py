@@ -5,7 +5,7 @@ from collections.abc import Collection
 from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, NN_GROUPS, ZERO_CSRS, CsrAccess, CsrGroup
 from xpulpnn.isa.machine import HALF_BYTES, TEXT_BASE, WORD_BYTES, XLEN
 from xpulpnn_sim.reference.bare.draw import Draw, Group
-from xpulpnn_sim.reference.bare.layout import POOL, SCRATCH, SECOND_TABLE
+from xpulpnn_sim.reference.bare.layout import FAILING, POOL, SCRATCH, SECOND_TABLE, UNFETCHED
 from xpulpnn_sim.reference.bare.program import ProgramBlock
 from xpulpnn_sim.reference.programs.elf import Window
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
@@ -37,7 +37,9 @@ _HARMLESS = ("add", "xor", "or", "sub", "sll", "sltu")  # rows for instructions 
 class SystemBlocks:
     """Writes the blocks of this module."""
 
-    def __init__(self, draw: Draw, *, interrupts: bool, unfetched: Window, failing: Window) -> None:
+    def __init__(
+        self, draw: Draw, *, interrupts: bool = False, unfetched: Window = UNFETCHED, failing: Window = FAILING
+    ) -> None:
         self._draw, self._interrupts = draw, interrupts  # with interrupts they are enabled, and wfi ends
         self._unfetched, self._failing = unfetched, failing  # what the bus answers with an error
         self._rng = draw.rng
