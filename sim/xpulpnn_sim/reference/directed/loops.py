@@ -78,6 +78,27 @@ def _bits(number: int) -> str:
         6:"""
 
 
+def _late(number: int) -> str:
+    """Lines of loops whose last instruction counts when it leaves EX, alone, behind another and behind an inner end."""
+    return f"""
+    li a0, 0; lp.setupi {number}, 5, 1f
+    1: csrrs a0, lpcount{number}, zero => a0! 1
+    lp.starti {number}, 2f; lp.endi {number}, 2f; lp.counti {number}, 4; c.addi a0, 1
+    2: csrrs a0, lpcount{number}, zero => a0! 1
+    lp.setupi {number}, 3, 3f
+    3: bne zero, zero, 4f
+    csrrs a0, lpcount{number}, zero => a0! 1
+    lp.setupi {number}, 6, 4f
+    csrrs a0, lpcount{number}, zero => a0! 1
+    4: csrrs a1, lpcount{number}, zero => a1! 1
+    li a0, 0; lp.setupi 1, 4, 6f
+    lp.setupi 0, 3, 5f
+    addi a0, a0, 1 => a0! 12
+    5: bne zero, zero, 5b
+    6: csrrs a1, lpcount{number}, zero => a1! 1
+    """
+
+
 PROGRAMS = programs(f"""
 {"".join(_lengths(way, number) for way in _SETUPS for number in (0, 1))}
 {"".join(map(_bits, (0, 1)))}
@@ -146,6 +167,8 @@ PROGRAMS = programs(f"""
     jal zero, 13f
     12: addi s8, s8, 16; jalr zero, 0(ra) => s8 17
     13: csrrs s9, lpcount0, zero => s9 4
+== hardware loops: branches and CSR accesses at the end, either loop [xpulpv2]
+    {"".join(map(_late, (0, 1)))}
 == hardware loops: loads, stores, divisions and compressed instructions at the end [xpulpv2]
     li t1, 0x{WINDOW:x}; li a0, 0
     lp.setupi 0, 6, 1f

@@ -4,6 +4,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn_sim.reference.directed import (
     access_faults,
     base,
+    encodings,
     loops,
     mac_load,
     mac_load_pair,
@@ -13,7 +14,7 @@ from xpulpnn_sim.reference.directed import (
 )
 from xpulpnn_sim.reference.directed.case import Directed
 
-_MODULES = (base, loops, mac_load, mac_load_pair, system, access_faults, quantisation, requantisation)
+_MODULES = (base, encodings, loops, mac_load, mac_load_pair, system, access_faults, quantisation, requantisation)
 DIRECTED = tuple(case for module in _MODULES for case in module.PROGRAMS)
 """Every program, by group."""
 

@@ -23,6 +23,7 @@ jalr zero, 0(t1)
 76: addi a1, zero, 0"""
 """Makes the beginning of a body that goes on at 77, and is in a0."""
 _LONG = "hardware loop, body of 2 or more: overhead"
+_LATE = "hardware loop, body of 2 that ends with a branch or CSR access: overhead"
 _ONE = "hardware loop, body of 1 right behind lp.setup: overhead"
 _ALONE = "hardware loop, body of 1: overhead"
 _MOVED = "hardware loop, body of 1 that moves the end: overhead"
@@ -47,6 +48,16 @@ def _bodies_of_one(number: int) -> Iterator[CostRow]:
         yield overhead(_MOVED, f"loop {number}, count of 2**{place}", body, {WaitCause.LOOP: 1}, counted)
 
 
+def _late_ends(number: int) -> Iterator[CostRow]:
+    """Bodies whose last instruction is counted when it leaves EX."""
+    for last in ("bne zero, zero, 77b", "csrrs a1, mscratch, zero"):
+        for length in (2, 3, 4):
+            body = "\n".join([f"lp.setupi {number}, 10, 77f", *["addi a0, a0, 1"] * (length - 1), f"77: {last}"])
+            # of two instructions, the last one of the last pass but one is still to be counted when its end is met again
+            waits, group = ({WaitCause.LOOP: 1}, _LATE) if length == 2 else (FREE, _LONG)
+            yield overhead(group, f"loop {number}, body {length}, {last.split()[0]} at its end", body, waits, "")
+
+
 def loop_rows() -> Iterator[CostRow]:
     """Hardware loops: cycles beyond one per instruction, over all iterations."""
     for form in ("lp.setup 0, t1, 77f", "lp.setupi 0, 4, 77f"):
@@ -59,6 +70,7 @@ def loop_rows() -> Iterator[CostRow]:
         yield overhead(group, f"body {length}, 10 times", f"lp.setup 0, t1, 77f\n {_body(length)}", waits, "li t1, 10")
     for number in range(2):
         yield from _bodies_of_one(number)
+        yield from _late_ends(number)
         for place in range(2, XLEN):
             # the second pass sets the count to 1, and is the last one
             body = f"76: lp.count {number}, t1\n addi t1, zero, 1\n {_body(2)}"
