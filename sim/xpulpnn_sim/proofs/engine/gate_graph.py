@@ -175,6 +175,22 @@ class GateGraph:
                 known[node] = x & y | x & z | y & z
         return [literal(one) for one in targets]
 
+    def replaced(self, literals: Sequence[int], values: Mapping[int, int]) -> list[int]:
+        """Literals with other literals in the place of some inputs."""
+        known = {0: FALSE}
+        make = {GateKind.AND: self.and_, GateKind.XOR: self.xor, GateKind.MAJORITY: self.majority}
+
+        def literal(one: int) -> int:
+            return known[one >> 1] ^ one & 1
+
+        for node in self.cone(literals):
+            kind, operands = self.nodes[node]
+            if kind in make:
+                known[node] = make[kind](*map(literal, operands))
+            elif node:
+                known[node] = values.get(node << 1, node << 1)
+        return list(map(literal, literals))
+
     def random_case(self, pairs: Iterable[tuple[int, int]], cases: int, generator: Random) -> frozenset[int] | None:
         """Inputs that are 1 in a case in which two literals of a pair differ, if random values of all show one."""
         flat = [literal for pair in pairs for literal in pair]

@@ -25,7 +25,7 @@ ANY_STATE = "outputs or registers, in a state that may never be reached"  # what
 _CASES = 1 << 11
 _FRAMES = 40
 _OUTSTANDING_BITS = 3
-_QUESTIONS = 3  # times the limit of a question that an induction of many short ones may take
+_QUESTIONS = 10  # times the limit of a question that an induction of many short ones may take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

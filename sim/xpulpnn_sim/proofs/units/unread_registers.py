@@ -7,7 +7,7 @@ from random import Random
 from xpulpnn_sim.proofs.units.mutated_gates import Bit, MutatedGates
 
 _ALONE, _SMALL = 8, 4  # bits of a register at most of which one says what others mean, alone or with a bit of another
-_PAIRED = 80  # literals at most of which any two make a condition: of all registers, or of those in the same part
+_PAIRED = 320  # literals at most of which any two make a condition: of all registers, or of those in the same part
 _WORDS = 8  # words at most that may differ
 _VARIANTS = 4096
 _FLIPPED = (3, 8)  # least and most powers of two of which a variant flips one bit
@@ -32,6 +32,7 @@ class UnreadRegisters:
     _alike: tuple[list[Bit], dict[int, tuple[int, int]]] = field(init=False)  # a step with registers of the unit alone
     _own: dict[int, int] = field(default_factory=dict[int, int])  # literals of the mutant's registers, by the unit's
     _conditions: dict[str, set[_Condition]] = field(default_factory=dict[str, set[_Condition]])
+    _rng: Random = field(default_factory=lambda: Random(1))
 
     def holds(self) -> bool:
         """Return whether it was proved; an error of ``solve`` passes."""
@@ -39,8 +40,6 @@ class UnreadRegisters:
         of_word = {literal: name for name, word in words.items() for literal in word}
         # what can be seen, and comes next, while all registers are the same
         self._alike = self.gates.step(self.number, {})
-        following = self._alike[1]
-        added = {of_word[one] for one, (unit, mutant) in following.items() if unit != mutant}
 
         def literals_up_to(bits: int, part: str = "") -> list[int]:
             short = (word for name, word in words.items() if len(word) <= bits and name.startswith(part))
@@ -54,38 +53,65 @@ class UnreadRegisters:
             every = {(one, one) for one in literals}
             return every | {(one, other) for at, one in enumerate(pairs) for other in pairs[at:] if one ^ 1 != other}
 
-        while len(self._conditions) + len(added) <= _WORDS:
-            self._conditions |= {name: conditions_of(name) for name in added}
-            self._own |= {literal: graph.input() for name in added for literal in words[name]}
+        while len(self._conditions) <= _WORDS:
             outputs, following = self.gates.step(self.number, self._own)
             same, unequal = self._inductive(following, literals)
-            others = [(one, graph.xor(*pair)) for one, pair in following.items() if one not in self._own]
-            ones = self.solve(graph.and_(unequal, graph.any(literal for _, literal in others)))
+            # bits that can differ though the search has them equal; other bits of the same word may never do
+            others = [one for one in following if one not in self._own]
+            stray = [
+                [graph.and_(case, graph.xor(*after[one])) for one in others]
+                for case, after in ((same, self._alike[1]), (unequal, following))
+            ]
+            ones = self._find(*map(graph.any, stray))
             if ones is None:
                 seen = graph.and_(same, self.seen(self._alike[0])), graph.and_(unequal, self.seen(outputs))
-                return self.solve(graph.or_(*seen)) is None
-            values = graph.evaluate(dict.fromkeys(ones, 1), [literal for _, literal in others])
-            added = {of_word[one] for (one, _), value in zip(others, values, strict=True) if value}
+                return self._find(*seen) is None
+            values = self._variants(ones, list(map(graph.or_, *stray)))
+            added = [one for one, value in zip(others, values, strict=True) if value]
+            self._own |= {one: graph.input() for one in added}
+            for name in {of_word[one] for one in added} - {*self._conditions}:
+                self._conditions[name] = conditions_of(name)
         return False
 
-    @staticmethod
-    def _flips(rng: Random) -> int:
-        """Which variants of a case have another value, the first one never."""
-        bits = (1 << _VARIANTS) - 1
-        for _ in range(rng.randint(*_FLIPPED)):
-            bits &= rng.getrandbits(_VARIANTS)
-        return bits & ~1
+    def _find(self, alike: int, unequal: int) -> Collection[int] | None:
+        """Inputs that make one of two literals 1, the second one in a case in which no condition of a word is met."""
+        ones = self.solve(alike)
+        for conditions in self._conditions.values():
+            if ones is not None:
+                break
+            # so many a gate is a constant, or one in the unit and the mutant
+            fixed = {one & ~1: one & 1 for one, other in conditions if one == other}
+            (left,) = self.gates.graph.replaced([unequal], fixed)
+            found = self.solve(left)
+            ones = found if found is None else {*found, *(one for one, value in fixed.items() if value)}
+        return ones
+
+    def _variants(self, ones: Collection[int], wanted: Sequence[int]) -> list[int]:
+        """Values of literals in a case, which is the lowest bit, and in variants of it."""
+        all_ = (1 << _VARIANTS) - 1
+
+        def flips() -> int:
+            bits = all_
+            for _ in range(self._rng.randint(*_FLIPPED)):
+                bits &= self._rng.getrandbits(_VARIANTS)
+            return bits & ~1
+
+        variables = self.gates.graph.variables(wanted)
+        return self.gates.graph.evaluate(
+            {one: (all_ if one in ones else 0) ^ flips() for one in variables}, wanted, all_
+        )
 
     def _inductive(self, following: Mapping[int, tuple[int, int]], literals: Sequence[int]) -> tuple[int, int]:
         """Drop conditions until a cycle keeps the rest; returns literals of what occurs while all registers are the
         same by these, and while they need not be."""
-        graph, words, rng = self.gates.graph, self.gates.register_words, Random(1)
+        graph, words = self.gates.graph, self.gates.register_words
         names = [*self._conditions]
         after = {literal: following[literal & ~1][0] ^ literal & 1 for literal in literals}
-        equal = {name: graph.equal(words[name], [self._own[one] for one in words[name]]) for name in names}
+        owned = {name: [one for one in words[name] if one in self._own] for name in names}
+        equal = {name: graph.equal(owned[name], [self._own[one] for one in owned[name]]) for name in names}
 
         def kept_by(following: Mapping[int, tuple[int, int]]) -> dict[str, int]:
-            return {name: graph.equal(*zip(*(following[one] for one in words[name]), strict=True)) for name in names}
+            return {name: graph.equal(*zip(*(following[one] for one in owned[name]), strict=True)) for name in names}
 
         changed = self.gates.changed(self.number)
         kept, kept_alike = kept_by(following), kept_by(self._alike[1])
@@ -100,26 +126,22 @@ class UnreadRegisters:
             # with equal registers most gates are the same ones, which a solver need not find out
             all_hold = graph.all(holds.values())
             same, unequal = graph.all((all_hold, self.assumed, changed)), graph.and_(all_hold ^ 1, assumed)
-            ones = self.solve(
-                graph.any(
-                    graph.and_(any_of(name, after), graph.and_(case, keeps[name] ^ 1))
-                    for name in names
-                    for case, keeps in ((same, kept_alike), (unequal, kept))
-                )
+            lost = (
+                graph.any(graph.and_(any_of(name, after), graph.and_(case, keeps[name] ^ 1)) for name in names)
+                for case, keeps in ((same, kept_alike), (unequal, kept))
             )
+            ones = self._find(*lost)
             if ones is None:
                 return same, unequal
             if graph.evaluate(dict.fromkeys(ones, 1), [all_hold])[0]:
                 ones = {*ones} - {*self._own.values()} | {own for one, own in self._own.items() if one in ones}
             # variants of the case that meet the assumptions show more at once
             wanted = [assumed, *(kept[name] for name in names), *after.values()]
-            all_ = (1 << _VARIANTS) - 1
-            given = {one: (all_ if one in ones else 0) ^ self._flips(rng) for one in graph.variables(wanted)}
-            meets, *rest = graph.evaluate(given, wanted, all_)
+            meets, *rest = self._variants(ones, wanted)
             value = dict(zip(after, rest[len(names) :], strict=True))
             for name, keeps in zip(names, rest, strict=False):
-                lost = meets & ~keeps
-                if lost:
+                lose = meets & ~keeps
+                if lose:
                     self._conditions[name] = {
-                        (one, other) for one, other in self._conditions[name] if not value[one] & value[other] & lost
+                        (one, other) for one, other in self._conditions[name] if not value[one] & value[other] & lose
                     }
