@@ -171,12 +171,16 @@ class MutatedGates:
 
     @property
     def register_words(self) -> Mapping[str, Sequence[int]]:
-        """Literals of registers by their names, of those without a name by that of a net."""
+        """Literals of registers by their names, of those that are only a part of a word one by one."""
         found: dict[int, str] = {}
         literals = {self._state[net] for net in self._registers}
         for name, word in self.free.items():
             if literals.issuperset(word):
                 found.update((literal, name) for literal in word if literal not in found)
+        for name, word in self.words.items():
+            for place, literal in enumerate(word):
+                if literal in literals:
+                    found.setdefault(literal, f"{name}[{place}]")
         words: dict[str, list[int]] = {}
         for net in self._registers:
             literal = self._state[net]

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from random import Random
 
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE
 from xpulpnn_sim.proofs.units.mutated_gates import Bit, MutatedGates
 
 _ALONE, _SMALL = 8, 4  # bits of a register at most of which one says what others mean, alone or with a bit of another
-_PAIRED = 320  # literals at most of which any two make a condition: of all registers, or of those in the same part
+# literals at most of which any two make a condition: of all registers, of those in the same part, of the same word
+_PAIRED = 80
 _WORDS = 8  # words at most that may differ
 _VARIANTS = 4096
-_FLIPPED = (3, 8)  # least and most powers of two of which a variant flips one bit
+_FLIPPED = (1, 8)  # least and most powers of two of which a variant flips one bit
 
 _Condition = tuple[int, int]  # literals of registers of the unit
 
@@ -20,8 +23,9 @@ class UnreadRegisters:
     """A search for conditions under which the registers that a change reaches are what they are in the unit.
 
     A condition is that one or two bits of small registers have certain values. In the beginning every one counts; each
-    that a cycle does not keep goes. With those that are left, if neither other registers nor outputs can differ, the
-    mutant does what the unit does.
+    that a cycle does not keep goes. Two bits are
+    tried where one alone is not enough. With those that are left, if neither other registers nor outputs can differ,
+    the mutant does what the unit does.
     """
 
     gates: MutatedGates
@@ -47,12 +51,22 @@ class UnreadRegisters:
 
         literals, small = literals_up_to(_ALONE), literals_up_to(_SMALL)
 
-        def conditions_of(name: str) -> set[_Condition]:
-            near = small if len(small) <= _PAIRED else literals_up_to(_SMALL, name[: name.rfind(".") + 1])
-            pairs = near if len(near) <= _PAIRED else []
-            every = {(one, one) for one in literals}
-            return every | {(one, other) for at, one in enumerate(pairs) for other in pairs[at:] if one ^ 1 != other}
+        by_word: dict[str, list[int]] = {}
+        for name, word in words.items():
+            if len(word) <= _SMALL:
+                by_word.setdefault(name.partition("[")[0], []).extend(one ^ flip for one in word for flip in (0, 1))
+        same_word = [word for word in by_word.values() if len(word) <= _PAIRED]
 
+        def pairs_of(name: str) -> set[_Condition]:
+            near = small if len(small) <= _PAIRED else literals_up_to(_SMALL, name[: name.rfind(".") + 1])
+            groups = [near] if len(near) <= _PAIRED else []
+            groups += same_word
+            # what counts alone needs no other
+            alone = {one for one, other in self._conditions[name] if one == other}
+            left = [[one for one in group if one not in alone] for group in groups]
+            return {pair for group in left for pair in combinations(group, 2) if pair[0] ^ 1 != pair[1]}
+
+        unpaired: set[str] = set()
         while len(self._conditions) <= _WORDS:
             outputs, following = self.gates.step(self.number, self._own)
             same, unequal = self._inductive(following, literals)
@@ -65,12 +79,20 @@ class UnreadRegisters:
             ones = self._find(*map(graph.any, stray))
             if ones is None:
                 seen = graph.and_(same, self.seen(self._alike[0])), graph.and_(unequal, self.seen(outputs))
-                return self._find(*seen) is None
+                if self._find(*seen) is None:
+                    return True
+            if unpaired or ones is None:
+                if not unpaired:
+                    return False
+                for name in unpaired:
+                    self._conditions[name] |= pairs_of(name)
+                unpaired.clear()
+                continue
             values = self._variants(ones, list(map(graph.or_, *stray)))
             added = [one for one, value in zip(others, values, strict=True) if value]
             self._own |= {one: graph.input() for one in added}
-            for name in {of_word[one] for one in added} - {*self._conditions}:
-                self._conditions[name] = conditions_of(name)
+            unpaired = {of_word[one] for one in added} - {*self._conditions}
+            self._conditions |= {name: {(one, one) for one in literals} for name in unpaired}
         return False
 
     def _find(self, alike: int, unequal: int) -> Collection[int] | None:
@@ -126,11 +148,14 @@ class UnreadRegisters:
             # with equal registers most gates are the same ones, which a solver need not find out
             all_hold = graph.all(holds.values())
             same, unequal = graph.all((all_hold, self.assumed, changed)), graph.and_(all_hold ^ 1, assumed)
-            lost = (
+            lost, lost_alike = (
                 graph.any(graph.and_(any_of(name, after), graph.and_(case, keeps[name] ^ 1)) for name in names)
-                for case, keeps in ((same, kept_alike), (unequal, kept))
+                for case, keeps in ((unequal, kept), (same, kept_alike))
             )
-            ones = self._find(*lost)
+            ones = self._find(FALSE, lost)
+            if ones is None:
+                # with fewer conditions this asks for less
+                ones = self.solve(lost_alike)
             if ones is None:
                 return same, unequal
             if graph.evaluate(dict.fromkeys(ones, 1), [all_hold])[0]:
