@@ -199,7 +199,7 @@ class Cluster(Component):
         m.submodules[f"core{number}"] = core = Core(self.config.core)
         m.submodules[f"fetches{number}"] = fetches = FetchWatch()
         connect(m, core.data, data_port)
-        connect(m, core.instr, fetch_port)
+        self._fetch(m, core.instr, fetch_port)
         if self.config.core.debug:
             halt, asked = DEBUG_BASE + Place.ROM, Signal(name=f"asked{number}")
             # what the event unit has broken off must be made again: the request stays until the core is in debug mode
@@ -227,6 +227,14 @@ class Cluster(Component):
         if self.config.core.rvfi:
             names = port_widths(pairs=self.config.core.mac_load_pair)
             m.d.comb += [getattr(self, f"rvfi_{number}_{name}").eq(getattr(core, f"rvfi_{name}")) for name in names]
+
+    def _fetch(self, m, core, port):
+        """Connect a core's fetches; with late results their answers are registered, as the lookup of a word is long."""
+        if not self.config.core.late_results:
+            connect(m, core, port)
+            return
+        m.d.comb += [*following(port, core, "req", "addr"), core.gnt.eq(port.gnt)]
+        m.d.sync += following(core, port, "rvalid", "rdata", "err")
 
     def _dma(self, m, dma, demuxes, tcdm, event_unit):
         """The DMA engine: a master of the memory behind the cores, commanded by them."""

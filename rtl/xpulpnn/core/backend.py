@@ -1,7 +1,6 @@
 """Back end of the core: ID, EX and WB fed by a stream of instruction words."""
 
-from amaranth.hdl import Cat, Mux
-from amaranth.utils import exact_log2
+from amaranth.hdl import Mux
 
 from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
 from xpulpnn.config import CoreConfig
@@ -15,10 +14,8 @@ from xpulpnn.core.obi import ObiSignature
 from xpulpnn.core.rvfi import RvfiSignature, RvfiTap
 from xpulpnn.core.wait_tap import WaitTap
 from xpulpnn.core.wb_stage import WbStage
-from xpulpnn.isa.machine import FIRST_WEIGHT, WORD_BYTES
+from xpulpnn.isa.machine import FIRST_WEIGHT, XLEN
 from xpulpnn.isa.retirement import WaitCause
-
-_PLACE_BITS = exact_log2(WORD_BYTES)
 
 
 class Backend(Component):
@@ -93,7 +90,7 @@ class Backend(Component):
         m.submodules.id_stage = id_stage = IdStage(self.config)
         m.submodules.ex_stage = ex_stage = ExStage(self.config)
         m.submodules.wb_stage = wb_stage = WbStage(self.config)
-        m.submodules.lsu = lsu = Lsu(debug=self.config.debug)
+        m.submodules.lsu = lsu = Lsu(debug=self.config.debug, late=self.config.late_results)
         id_ex = id_stage.id_ex
         connect(m, flipped(self.insn), id_stage.insn)
         connect(m, lsu.data, flipped(self.data))
@@ -105,9 +102,8 @@ class Backend(Component):
         ex_ready, ex_fires, ex_done = signals(1, "ex_ready ex_fires ex_done")
         address_sum = ex_stage.sum
         if self.config.late_results:
-            # the place in the word by itself, which tells early whether an access takes two requests
-            place = id_ex.op_a[:_PLACE_BITS] + id_ex.op_b[:_PLACE_BITS]
-            address_sum = Cat(place[:_PLACE_BITS], address_sum[_PLACE_BITS:])
+            # by itself, without the complement of a difference in front
+            address_sum = (id_ex.op_a + id_ex.op_b)[:XLEN]
         m.d.comb += [
             ex_done.eq(Mux(id_ex.lsu.valid, lsu.ex_done, ex_stage.done)),
             ex_fires.eq(id_ex.valid & ex_done & lsu.wb_done),
@@ -157,6 +153,7 @@ class Backend(Component):
             ]
         if self.config.late_results:
             m.d.comb += following(ex, ex_stage, "late_result", *self.config.late_words)
+            m.d.comb += ex_stage.slow.eq(id_ex.slow)
         if self.config.has_whole_products:
             m.d.comb += ex.upper.eq(ex_stage.upper)
         if self.config.multiplies_by_dotp:

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Signal
 
 from xpulpnn.component import Component, In, Out, follow_case, signals
-from xpulpnn.core.alu_ctrl import AluCtrl, AluResult, LaneFmt
+from xpulpnn.core.alu_ctrl import AluCtrl, AluResult, AluShift, LaneFmt
 from xpulpnn.core.lanes import XLEN
 
 EARLY_RESULTS = (AluResult.AND, AluResult.OR, AluResult.XOR)
@@ -48,3 +48,9 @@ def is_early(ctrl):
     """Return whether the result of an instruction for the ALU is one of this ALU's."""
     is_sum = (ctrl.result == AluResult.ADD) & (ctrl.fmt == LaneFmt.WORD)
     return is_sum | (ctrl.result.as_value().matches(*(kind.value for kind in EARLY_RESULTS)))
+
+
+def takes_two_cycles(ctrl):
+    """Return whether an instruction for the ALU is a bit count, or a sum that is shifted."""
+    is_sum = (ctrl.shift == AluShift.AVERAGE) | (ctrl.shift == AluShift.NORMALISE)
+    return ((ctrl.result == AluResult.SHIFT) & is_sum) | (ctrl.result == AluResult.COUNT)

@@ -6,10 +6,9 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
-from xpulpnn.component import Component, In, Out, following, signals
+from xpulpnn.component import Component, In, Out, following
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu import Alu
-from xpulpnn.core.alu_ctrl import AluResult, AluShift
 from xpulpnn.core.control import ExCtrl, Unit
 from xpulpnn.core.div import Divider
 from xpulpnn.core.early_alu import EarlyAlu
@@ -125,9 +124,9 @@ class ExStage(Component):
             #: id_nn_lambda: Entry 7 of the NN-RF, for the instruction in ID; only with ``requantise_exact``.
             ports["id_nn_lambda"] = Out(32)
         if config.late_results:
-            #: late_result: Result of the instruction for write port A, if it is late, and then not ``result``; only
-            #:   with late results.
-            ports["late_result"] = Out(32)
+            #: slow: The instruction is one that takes several cycles; only with late results, like the next one.
+            #: late_result: Result of the instruction for write port A, if it is late, and then not ``result``.
+            ports |= {"slow": In(1), "late_result": Out(32)}
             #: late_product: That of the multiplier, which is chosen in WB; 0 for other instructions, like the next.
             ports["late_product"] = Out(32)
             #: late_dotp: That of a dot product, or of those of one format.
@@ -156,8 +155,7 @@ class ExStage(Component):
             m.submodules.early_alu = early = EarlyAlu()
             m.d.comb += [*following(early, self, "op_a", "op_b"), early.ctrl.eq(self.ctrl.alu)]
             m.d.comb += self.result.eq(early.result)
-            if self.config.xpulpv2:
-                self._take_two_cycles(m)
+            self._end_slow(m, mult, div)
         m.d.comb += following(self, early, "sum", "comparison")
         takes_upper = [self.requantise & self.ctrl.mult.a_signed] if self.config.requantise_exact else []
         multiply = self._multiply_on_arrays if self.config.multiplies_by_dotp else self._multiply_apart
@@ -173,16 +171,15 @@ class ExStage(Component):
         if takes_upper:
             m.d.comb += self.upper.eq(mult.upper & reduce(or_, takes_upper).replicate(32))
 
-    def _take_two_cycles(self, m):
-        """Sums that are shifted and bit counts take a cycle more: the ALU has its result in the second."""
-        begun, takes_two = signals(1, "begun takes_two")
-        ctrl = self.ctrl
-        is_sum = (ctrl.alu.shift == AluShift.AVERAGE) | (ctrl.alu.shift == AluShift.NORMALISE)
-        in_second = ((ctrl.alu.result == AluResult.SHIFT) & is_sum) | (ctrl.alu.result == AluResult.COUNT)
-        m.d.comb += takes_two.eq(self.valid & (ctrl.unit == Unit.ALU) & in_second)
-        m.d.sync += begun.eq(takes_two & ~self.advance)
-        with m.If(takes_two):
-            m.d.comb += self.done.eq(begun)
+    def _end_slow(self, m, mult, div):
+        """An instruction that is known to take several cycles ends when one of the units that take them is done."""
+        done = [mult.done, div.done]
+        if self.config.xpulpv2:
+            # the ALU has what is slow in the second cycle
+            begun = Signal()
+            m.d.sync += begun.eq(self.valid & self.slow & (self.ctrl.unit == Unit.ALU) & ~self.advance)
+            done.append(begun)
+        m.d.comb += self.done.eq(~self.slow | Cat(done).any())
 
     def _multiply_on_arrays(self, m, alu, mult, div):
         """Choose the result with all products in one unit; returns when the upper word of one is wanted."""
@@ -236,13 +233,13 @@ class ExStage(Component):
         return []
 
     def _choose(self, m, results, done):
-        """Choose the result by the unit, and whether it is there by those that may take longer."""
+        """Choose the result by the unit, and without late results whether it is there by those that take longer."""
         result = self.late_result if self.config.late_results else self.result
         with m.Switch(self.ctrl.unit):
             for unit, word in results.items():
                 with m.Case(unit):
                     m.d.comb += result.eq(word)
-                    if unit in done:
+                    if unit in done and not self.config.late_results:
                         m.d.comb += self.done.eq(done[unit])
 
     def _dotp(self, m):

@@ -9,7 +9,7 @@ from xpulpnn.core.control import CsrOp, HwLoopOp, OpCSel, System, TargetSel, Uni
 from xpulpnn.core.csr_check import CsrCheck
 from xpulpnn.core.csr_file import NN_ENTRY_BITS
 from xpulpnn.core.decoder import Decoder
-from xpulpnn.core.early_alu import is_early
+from xpulpnn.core.early_alu import is_early, takes_two_cycles
 from xpulpnn.core.immediates import Immediates
 from xpulpnn.core.operand_select import entry_load, nn_waits, select_factors, select_operands, set_up_loop, tell_arrays
 from xpulpnn.core.operands import OperandRead
@@ -274,6 +274,11 @@ class IdStage(Component):
         m.d.comb += set_up_loop(self.hwloop, ctrl.hwloop, payload, op_a, target)
         return excepted
 
+    def _is_slow(self, ctrl):
+        """Return whether an instruction for EX takes several cycles with late results."""
+        slow = (ctrl.unit == Unit.MULT) | (ctrl.unit == Unit.DIV)
+        return slow | ((ctrl.unit == Unit.ALU) & takes_two_cycles(ctrl.alu)) if self.config.xpulpv2 else slow
+
     def _issue(self, m, decoder, loads, operands):
         """The ID/EX register. Operands are loaded only where the instruction uses them, to keep idle units quiet.
 
@@ -362,7 +367,7 @@ class IdStage(Component):
                     m.d.sync += id_ex.second_sum.eq(self.rs2)
         if self.config.late_results:
             with m.If(loads):
-                m.d.sync += id_ex.late.eq(is_late)
+                m.d.sync += [id_ex.late.eq(is_late), id_ex.slow.eq(self._is_slow(ctrl.ex))]
         if self.config.performance_counters:
             with m.If(loads):
                 m.d.sync += id_ex.elw.eq(ctrl.elw)

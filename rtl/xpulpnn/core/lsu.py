@@ -18,7 +18,9 @@ class Lsu(Component):
     access in EX. Reset drops what is outstanding: the memory must be reset too.
     """
 
-    def __init__(self, *, debug: bool = False):  # Debug mode present.
+    def __init__(self, *, debug: bool = False, late: bool = False):
+        # debug: Debug mode present.
+        # late: The address of a second request comes from a register, as that of the first comes late.
         ports = {
             "ex_ctrl": In(LsuCtrl),  #: Access of the instruction in EX; stable until ``ex_done``.
             "ex_base": In(32),  #: The address with post-increment.
@@ -38,7 +40,7 @@ class Lsu(Component):
             #: kept: Register that an access across a word boundary overwrites; only with debug mode, like the next one.
             #: kept_we, kept_wdata: It is written, while nothing is outstanding; the word.
             ports |= {"kept": Out(32), "kept_we": In(1), "kept_wdata": In(32)}
-        self.debug = debug
+        self.debug, self.late = debug, late
         super().__init__(ports=ports)
 
     def _build(self, m):
@@ -50,7 +52,7 @@ class Lsu(Component):
             answered.eq(self.data.rvalid & ~self.data.err),
             self.fault.valid.eq(self.data.rvalid & self.data.err),
             self.data.req.eq(self.ex_ctrl.valid & (~outstanding | answered)),
-            self.data.addr.eq(Cat(Const(0, len(byte)), self.ex_address[2:] + second)),
+            self.data.addr.eq(Cat(Const(0, len(byte)), self._word(m, second))),
             self.data.we.eq(self.ex_ctrl.we),
             self.ex_granted.eq(self.data.req & self.data.gnt),
             self.ex_done.eq(self.ex_granted & (second | ~crosses)),
@@ -66,6 +68,17 @@ class Lsu(Component):
 
         self._byte_lanes(m, byte, second)
         self._load_data(m, byte, crosses, second)
+
+    def _word(self, m, second):
+        """The number of the word that is requested."""
+        word = self.ex_address[2:]
+        if not self.late:
+            return word + second
+        following = Signal.like(word, name="following")
+        with m.If(~second):
+            m.d.sync += following.eq(word + 1)
+        # chosen between registers first: the sum comes last
+        return Mux(second | self.ex_ctrl.post, Mux(second, following, self.ex_base[2:]), self.ex_sum[2:])
 
     def _byte_lanes(self, m, byte, second):
         """Byte enables and rotated store data; of a crossing access the second request takes the bytes that spill."""

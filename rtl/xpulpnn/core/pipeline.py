@@ -200,7 +200,8 @@ class IdExSignature(PortSignature):
             members |= {"requantise": Out(RequantiseCtrl), "lane": Out(LANE_BITS)}
         if config.late_results:
             #: late: Port A writes the result; only with late results.
-            members["late"] = Out(1)
+            #: slow: It takes several cycles, unless it is a load or store; only with late results.
+            members |= {"late": Out(1), "slow": Out(1)}
         if config.performance_counters:
             #: elw: p.elw; only with performance counters.
             members["elw"] = Out(1)

@@ -29,9 +29,13 @@ class Engine(Component):
     writes: Out(ObiSignature()).array(HALVES)  #: Ports that write them.
     ext: Out(DmaPortSignature())  #: Port outside.
 
+    def __init__(self, *, registered: bool = False):
+        self.registered = registered  # Chunks of both sides come from registers.
+        super().__init__()
+
     def _build(self, m):
-        m.submodules.source = source = LineWalker()
-        m.submodules.target = target = LineWalker()
+        m.submodules.source = source = LineWalker(registered=self.registered)
+        m.submodules.target = target = LineWalker(registered=self.registered)
         m.submodules.reader = reader = Reader()
         m.submodules.aligner = aligner = Aligner()
         m.submodules.writer = writer = AccessQueue(writes=True)

@@ -21,28 +21,29 @@ class LineWalker(Component):
     busy: Out(1)  #: Something is left.
     chunk: Out(stream.Signature(Chunk))  #: The next chunk.
 
+    def __init__(self, *, registered: bool = False):
+        self.registered = registered  # Chunks come from a register, a cycle later.
+        super().__init__()
+
     def _build(self, m):
         errand, side = self.errand.payload, self.errand.payload.side
         way = Signal(Errand)
         line_left = Signal.like(errand.length)
         address = Signal.like(side.address)
         left = way.length
-        chunk = self.chunk.payload
+        chunk, goes = self._offered(m, left)
 
         nearest = Signal.like(left)
         room = Signal.like(chunk.size)
         offset = address[:OFFSET_BITS]
         m.d.comb += [
-            self.busy.eq(left.any()),
-            self.errand.ready.eq(~self.busy),
-            self.chunk.valid.eq(self.busy),
             nearest.eq(Mux(line_left < left, line_left, left)),
             room.eq(WINDOW_BYTES - offset),
             chunk.external.eq(way.side.external),
             chunk.address.eq(address),
             chunk.size.eq(Mux(nearest < room, nearest, room)),
         ]
-        self._beats(m, way.side.fixed, address, nearest)
+        self._beats(m, chunk.beats, way.side.fixed, address, nearest)
 
         line_start = way.side.address
         next_line = Signal.like(address)
@@ -52,7 +53,7 @@ class LineWalker(Component):
             line = Signal.like(line_left)
             m.d.comb += line.eq(side.count | one_line.replicate(len(line)))
             m.d.sync += [way.eq(errand), way.side.count.eq(line), line_left.eq(line), address.eq(side.address)]
-        with m.Elif(self.chunk.ready & self.busy):
+        with m.Elif(goes):
             m.d.sync += left.eq(left - chunk.size)
             with m.If(line_left == chunk.size):
                 m.d.sync += [line_left.eq(way.side.count), line_start.eq(next_line), address.eq(next_line)]
@@ -61,7 +62,19 @@ class LineWalker(Component):
                 with m.If(~way.side.fixed):
                     m.d.sync += address.eq(Cat(Const(0, OFFSET_BITS), address[OFFSET_BITS:] + 1))
 
-    def _beats(self, m, fixed, address, nearest):
+    def _offered(self, m, left):
+        """Offer what is made of the chunk; returns that, and whether it goes from here."""
+        if not self.registered:
+            m.d.comb += [self.busy.eq(left.any()), self.errand.ready.eq(~self.busy), self.chunk.valid.eq(self.busy)]
+            return self.chunk.payload, self.chunk.ready & self.busy
+        made = Signal(Chunk)
+        free = ~self.chunk.valid | self.chunk.ready
+        with m.If(free):
+            m.d.sync += [self.chunk.valid.eq(left.any()), self.chunk.payload.eq(made)]
+        m.d.comb += [self.busy.eq(left.any() | self.chunk.valid), self.errand.ready.eq(~left.any())]
+        return made, free & left.any()
+
+    def _beats(self, m, beats, fixed, address, nearest):
         """Windows that the rest of the line touches, up to the end of the run's block."""
         block_windows = RUN_BYTES // WINDOW_BYTES
         touched = Signal(len(nearest) + 1)
@@ -70,5 +83,5 @@ class LineWalker(Component):
         m.d.comb += [
             touched.eq(nearest + address[:OFFSET_BITS] + WINDOW_BYTES - 1),
             in_block.eq(block_windows - address[OFFSET_BITS : exact_log2(RUN_BYTES)]),
-            self.chunk.payload.beats.eq(Mux(fixed, 1, Mux(windows < in_block, windows, in_block))),
+            beats.eq(Mux(fixed, 1, Mux(windows < in_block, windows, in_block))),
         ]

@@ -44,7 +44,7 @@ class Dma(Component):
         m.submodules.commands = commands = CommandPorts(cores + 1, count)
         m.submodules.identifiers = identifiers = Identifiers(count)
         m.submodules.queue = queue = CommandQueue(tag)
-        m.submodules.engine = engine = Engine()
+        m.submodules.engine = engine = Engine(registered=self.config.core.late_results)
         for inner, outer in zip(commands.ports, [*self.cores, self.shared], strict=True):
             connect(m, flipped(outer), inner)
         for inner, outer in zip([*engine.reads, *engine.writes], self.tcdm, strict=True):

@@ -1,6 +1,6 @@
 """Instruction cache of one core."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Const, Mux, Signal
 from amaranth.lib import enum
 from amaranth.utils import exact_log2
 
@@ -35,7 +35,9 @@ class PrivateCache(Component):
     enabled, every fetch is a miss.
     """
 
-    def __init__(self, config: ClusterConfig):  # ``icache_private``, ``icache_ways``, ``prefetch``.
+    def __init__(self, config: ClusterConfig, *, registered: bool = False):
+        # ``icache_private``, ``icache_ways``, ``prefetch``.
+        self.registered = registered  # Lines are asked for a cycle later, from registers.
         ports = {
             "core": In(InstructionPortSignature()),  #: The core's fetches.
             "line": Out(LineSignature()),  #: Lines of the next level.
@@ -88,15 +90,19 @@ class PrivateCache(Component):
         # there was a flush since the line was asked for
         stale = Signal(init=1)
         flushed, starts = signals(1, "flushed starts")
-        ready = state == FetchState.READY
+        ready, asking = state == FetchState.READY, state == FetchState.ASKING
+        line_addr, gnt = line.addr, line.gnt
+        if self.registered:
+            line_addr, gnt = Signal.like(asked, name="chosen_line"), Const(0)
+            m.d.comb += line.addr.eq(asked)
         sources = [(ready & misses, ways.looked), (~ready, asked)]
         if self.config.prefetch:
             sources.append((ready & ~misses, ways.next_line))
         m.d.comb += [
             flushed.eq(control.flush | control.flush_line),
             starts.eq(ready & misses),
-            line.req.eq(starts | (state == FetchState.ASKING)),
-            line.addr.eq(chosen(*zip(*sources, strict=True))),
+            line.req.eq(asking if self.registered else starts | asking),
+            line_addr.eq(chosen(*zip(*sources, strict=True))),
             comes.eq(line.rvalid & ~stale & (asked == ways.looked)),
             ways.write.eq(line.rvalid & ~stale & ~flushed & ~line.err.any() & control.enable),
             ways.write_line.eq(asked),
@@ -114,7 +120,7 @@ class PrivateCache(Component):
                 m.d.comb += starts.eq(ready & control.enable & control.prefetch & wanted)
         with m.Switch(state):
             with m.Case(FetchState.READY), m.If(starts):
-                m.d.sync += [asked.eq(line.addr), state.eq(Mux(line.gnt, FetchState.WAITING, FetchState.ASKING))]
+                m.d.sync += [asked.eq(line_addr), state.eq(Mux(gnt, FetchState.WAITING, FetchState.ASKING))]
             with m.Case(FetchState.ASKING), m.If(line.gnt):
                 m.d.sync += state.eq(FetchState.WAITING)
             with m.Case(FetchState.WAITING), m.If(line.rvalid):

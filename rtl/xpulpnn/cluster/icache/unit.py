@@ -32,7 +32,7 @@ class InstructionCache(Component):
         connect(m, control.port, flipped(self.port))
         connect(m, control.shared, shared.control)
         connect(m, shared.refill, flipped(self.refill))
-        private = [PrivateCache(self.config) for _ in self.cores]
+        private = [PrivateCache(self.config, registered=self.config.core.late_results) for _ in self.cores]
         connect(m, control.private, *(cache.control for cache in private))
         for number, (cache, core) in enumerate(zip(private, self.cores, strict=True)):
             m.submodules[f"private{number}"] = cache
