@@ -17,6 +17,7 @@ pytestmark = pytest.mark.bench
 # one simulator: Icarus, or Verilator those on which it is faster; and on none what is a part of a unit that runs, or
 # the same in another structure, size or preset
 NONE = "nnrf-4 nnrf-8 dotp-shared-inferred dotp-and dotp-and-inferred dotp-none-inferred dotp-two-widths alu simd-alu"
+NONE += " private-cache-plain dma-small"
 NONE += " simd-alu-part ex-stage-inferred backend-ri5cy backend-2 backend-cu event-unit-16 core-demux dma axi-ext"
 NONE += " dm dm-8 core-2 wishbone-instr wishbone-refill"
 VERILATOR = "backend-full core-full csr-file-counters compressed-decoder private-cache icache event-unit-3"
@@ -32,7 +33,7 @@ for name in ("dotp-shared", "dotp-register"):
 FEWER |= {"quantiser": {"operations": 60}, "backend-full": {"pairs": 200}, "compressed-decoder": {"stride": 3}}
 FEWER |= {"core-full": {"part": 8}, "core-late": {"part": 12}, "icache": {"far": 1 << 11}}
 FEWER |= {"dm-3": {"steps": 6}, "jtag-dtm": {"scans": 15}}
-FEWER |= {"dma-small": {"every": 3, "transfers": 16}}
+FEWER |= {"dma-late": {"every": 3, "transfers": 16}}
 FEWER |= {"event-unit": {"episodes": 2}, "event-unit-3": {"episodes": 2}, "tcdm-strict": {"cycles": 200}}
 RUNS = [(name, "icarus", None) for name in UNITS if name not in f"{NONE} {VERILATOR}".split()]
 RUNS += [(name, "verilator", None) for name in VERILATOR.split()]

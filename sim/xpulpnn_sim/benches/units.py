@@ -287,6 +287,13 @@ def _funnelled(
     return _plain("funnelled", make, initiators=list(initiators), places=rows, **told)
 
 
+def _private_cache(design: str, simulator: str, *, late: bool = False) -> BenchedUnit:
+    def make(config: ClusterConfig) -> PrivateCache:
+        return PrivateCache(config, registered=late)
+
+    return _configured("private_cache", make, design, simulator, late=late)
+
+
 _BLOCKS = ((CONTROL, BLOCK_BYTES), (TIMER, BLOCK_BYTES), (EVENT_UNIT, EVENT_UNIT_BYTES))
 _BUS_PLACES = {f"peripherals__{number}": block for number, block in enumerate(_BLOCKS)}
 _SMALL_CACHES = "cluster cores=2 icache_private=64 icache_ways=2 icache_shared=256 icache_shared_banks=1"
@@ -350,8 +357,9 @@ UNITS: Mapping[str, BenchedUnit] = {
     "core-2": _configured("core", Core, "xpulpnn2 rvfi=on", "icarus", part=4),
     "core-late": _configured("core", Core, f"{_LATE} rvfi=on", "icarus", part=4),
     "core-full": _configured("core", Core, f"{_EVERYTHING} rvfi=on", "verilator", part=1),
-    "private-cache": _configured("private_cache", PrivateCache, "cluster", "verilator"),
-    "private-cache-plain": _configured("private_cache", PrivateCache, "cluster icache_ways=1 prefetch=off", "icarus"),
+    "private-cache": _private_cache("cluster", "verilator"),
+    "private-cache-plain": _private_cache("cluster icache_ways=1 prefetch=off", "icarus"),
+    "private-cache-late": _private_cache("cluster icache_ways=1 prefetch=off", "icarus", late=True),
     "icache": _configured("icache", InstructionCache, "cluster cores=3", "verilator", far=1 << 13),
     "icache-small": _configured("icache", InstructionCache, _SMALL_CACHES, "icarus", far=1 << 6),
     "event-unit": _event_unit("", "icarus", 5),
@@ -369,6 +377,9 @@ UNITS: Mapping[str, BenchedUnit] = {
     "cluster-control": _plain("cluster_control", lambda: ClusterControl(3), cores=3),
     "dma": _configured("dma", Dma, "cluster", "verilator", transfers=120, every=1, line=1 << DMA_LENGTH_BITS - 1),
     "dma-small": _configured("dma", Dma, "cluster cores=3 dma_transfers=5", "icarus", transfers=40, every=1, line=8192),
+    "dma-late": _configured(
+        "dma", Dma, "cluster2 cores=3 core.late_results=on dma_transfers=5", "icarus", transfers=40, every=1, line=8192
+    ),
     "peripheral-bus": _funnelled(
         lambda: PeripheralBus(5, _BLOCKS),
         [f"initiators__{number}" for number in range(5)],

@@ -61,9 +61,11 @@ class CacheBank(Component):
         owner = Signal(config.cores)
         looked_up, stale, flushed, ends = signals(1, "looked_up stale flushed ends")
         beat = Signal(range(LINE_BEATS))
+        # with late results a cycle passes between two lookups: whether one has missed is known late
+        rests = looked_up if config.core.late_results else self.miss
         m.d.comb += [
             flushed.eq(control.flush | control.flush_line),
-            arbiter.req.eq(Mux((state == BankState.LOOKUP) & ~self.miss, self.req, 0)),
+            arbiter.req.eq(Mux((state == BankState.LOOKUP) & ~rests, self.req, 0)),
             self.gnt.eq(arbiter.gnt),
             self.waits.eq((self.req & ~self.gnt).any()),
             ways.lookup.eq(arbiter.gnt.any()),
