@@ -32,22 +32,27 @@ def test_core_is_part_of_a_system(tmp_path: Path) -> None:
 
 
 VARIANTS = """
-from xpulpnn_sim.publishing.litex.cpu.core import XpulpnnCluster
+from litex.build.lattice import LatticeECP5Platform
+from xpulpnn_sim.publishing.litex.cpu.core import Xpulpnn, XpulpnnCluster
 for variant in ("standard", "cluster3_2", "cluster_bf4"):
     cpu = XpulpnnCluster(None, variant)
     config = cpu.config()
     fpga = config.core.late_results, config.core.regfile, config.icache_ways, config.prefetch
     print(variant, config.cores, config.banks, config.core.mac_load_pair, "-DCORES=2 " in cpu.gcc_flags, *fpga)
+platform = LatticeECP5Platform("LFE5U-25F-6BG381C", [], toolchain="trellis")
+Xpulpnn(platform)
+print(platform.toolchain._synth_opts)
 """
 
 
-def test_variants_of_the_cluster_have_their_cores() -> None:
+def test_variants_and_options_of_synthesis() -> None:
     # in a process of its own, as compiling LiteX warns
     done = subprocess.run([sys.executable, "-c", VARIANTS], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         "standard 8 16 False False True lut-ram 1 False",
         "cluster3_2 2 16 True True True lut-ram 1 False",
         "cluster_bf4 8 32 False False True lut-ram 1 False",
+        "-nowidelut ",
     ]
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from litex.build.lattice.trellis import LatticeTrellisToolchain
 from litex.soc.cores.cpu import CPU, CPU_GCC_TRIPLE_RISCV32
 from litex.soc.interconnect import wishbone
 from migen import FSM, Cat, ClockSignal, If, Instance, NextState, ResetSignal, Signal
@@ -59,6 +60,10 @@ class _Generated(CPU):
 
     def __init__(self, platform: Any, variant: str = _STANDARD):
         self.platform, self.variant = platform, variant
+        toolchain = getattr(platform, "toolchain", None)
+        if isinstance(toolchain, LatticeTrellisToolchain):
+            # wide multiplexers out of LUT4 would take a fifth more of them, and the core is not faster by them
+            toolchain._synth_opts += "-nowidelut "
         self.reset = Signal()
         self.periph_buses, self.memory_buses = [], []
         self.cpu_params = {
