@@ -143,6 +143,21 @@ class Cost(Enum):
     INTERRUPT = 3, WaitCause.TRAP, "entry of an interrupt handler, if what is older ends at once"
     CSR_WRITE = 1, WaitCause.CSR, "instruction behind a CSR write"
     FENCE_I = 1, WaitCause.SYNC, "fence.i, from when everything older is complete"
+    LATE_USE = (
+        1,
+        WaitCause.LOAD_USE,
+        "with late results: the next instruction uses a result that is neither a sum of words nor logic",
+    )
+    LATE_STEP = (
+        1,
+        WaitCause.MULTICYCLE,
+        "with late results: sums that are shifted, bit counts, every product but dot products",
+    )
+    LATE_FETCH = (
+        1,
+        WaitCause.FETCH,
+        "with late results: branch, jump or loop end that is taken, mret, fence.i, entry of a handler",
+    )
 
 
 SHORTEST_DIVISION = 3  # Cycles of a division by a divisor that cannot move up.

@@ -14,6 +14,7 @@ from xpulpnn.isa.table import enabled
 from xpulpnn_sim.reference.bare.draw import ARITHMETIC, group_of
 from xpulpnn_sim.reference.bare.layout import WINDOW
 from xpulpnn_sim.verification.costs.dropped_rows import dropped_rows
+from xpulpnn_sim.verification.costs.late_costs import due, executed, fetched_elsewhere
 from xpulpnn_sim.verification.costs.loop_rows import loop_rows
 from xpulpnn_sim.verification.costs.measurement import FREE, CostRow, overhead
 from xpulpnn_sim.verification.random.memory_run import memory_operand
@@ -32,14 +33,6 @@ _OUTCOMES: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
     "bgeu": ((2, 1), (1, 2)),
 }
 """Operands that make a branch taken, and not."""
-
-
-def _due(*costs: Cost) -> dict[WaitCause, int]:
-    """Waits that come together."""
-    waits: dict[WaitCause, int] = {}
-    for cost in costs:
-        waits[cost.cause] = waits.get(cost.cause, 0) + cost.cycles
-    return waits
 
 
 def _instance(insn: Insn, **registers: str) -> str:
@@ -66,16 +59,18 @@ def _arithmetic(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]
         text = _instance(insn)
         group = "dot products, dependent" if insn.uses_dotp else "ALU, mul, mac and SIMD, dependent"
         if insn.multiplies_high or (insn.multiplies_late and config.multiplies_by_dotp):
-            waits = FREE if config.has_whole_products else _due(Cost.MULTIPLY_HIGH)
+            high = [] if config.has_whole_products else [Cost.MULTIPLY_HIGH]
+            waits = due(*high, *executed(config, insn))
             names = "mulh, mulhsu, mulhu" if insn.multiplies_high else "products of half-words"
             yield CostRow(names, insn.mnemonic, text, waits)
-            late = _due(Cost.PRODUCT_USE) if config.multiplies_by_dotp else waits
+            late = due(Cost.PRODUCT_USE) if config.multiplies_by_dotp else due(*high, *executed(config, insn, used=1))
             name = "mulh*" if insn.multiplies_high else names
             yield CostRow(
                 f"{name}, result used in the next instruction", insn.mnemonic, f"{text}\n addi a4, a0, 1", late
             )
         else:
-            yield CostRow(group, f"{insn.mnemonic} {insn.operands}", "\n".join([text] * _CHAIN), FREE)
+            waits = due(*executed(config, insn, _CHAIN, used=_CHAIN - 1))
+            yield CostRow(group, f"{insn.mnemonic} {insn.operands}", "\n".join([text] * _CHAIN), waits)
 
 
 def _division(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
@@ -120,10 +115,10 @@ def _memory(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
         yield CostRow("load, store, post-increment", name, text, FREE, setup=_pointer(_ALIGNED - offset))
         if bytes_accessed > 1 and not fixed:
             crossing = _pointer(_CROSSING - offset)
-            yield CostRow("misaligned access across words", name, text, _due(Cost.MISALIGNED_ACCESS), setup=crossing)
+            yield CostRow("misaligned access across words", name, text, due(Cost.MISALIGNED_ACCESS), setup=crossing)
         if insn.is_load:
             group, use = "use of a loaded value in the next instruction", f"{text}\n addi a4, a3, 1"
-            yield overhead(group, name, use, _due(Cost.LOAD_USE), _pointer(_ALIGNED - offset))
+            yield overhead(group, name, use, due(Cost.LOAD_USE), _pointer(_ALIGNED - offset))
         if insn.writes_base:
             yield overhead(_BASE_USED, name, f"{text}\n addi a4, a1, 1", FREE, _pointer(_ALIGNED))
 
@@ -135,7 +130,7 @@ def _jump_over(text: str, short: bool, misaligned: bool) -> str:
     return "\n".join([*lines, *["c.nop"] * misaligned])
 
 
-def _branches(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
+def _branches(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
     """Every conditional branch: not taken, taken, taken to a 32-bit instruction off a word boundary."""
     for insn in rows:
         if not insn.is_branch:
@@ -153,18 +148,20 @@ def _branches(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
             text = f"{insn.mnemonic} a0, a1, {{}}"
         taken, passed = (f"li a0, {first}\n li a1, {second}" for first, second in (yes, no))
         near, far = _jump_over(text, short, False), _jump_over(text, short, True)
-        late = _due(Cost.TAKEN_BRANCH, Cost.MISALIGNED_TARGET)
+        jump = (Cost.TAKEN_BRANCH, *fetched_elsewhere(config))
+        late = due(*jump, Cost.MISALIGNED_TARGET)
         yield CostRow("branch, not taken", insn.mnemonic, near, FREE, setup=passed)
-        yield CostRow("branch, taken", insn.mnemonic, near, _due(Cost.TAKEN_BRANCH), setup=taken)
+        yield CostRow("branch, taken", insn.mnemonic, near, due(*jump), setup=taken)
         yield CostRow("branch, taken, misaligned target", insn.mnemonic, far, late, setup=taken)
 
 
 _ADDRESS = "la a0, 77f"
 
 
-def _jumps() -> Iterator[CostRow]:
+def _jumps(config: CoreConfig) -> Iterator[CostRow]:
     """Jumps, and jumps to an address that is hardly computed."""
-    jump, late = _due(Cost.JUMP), _due(Cost.JUMP, Cost.MISALIGNED_TARGET)
+    costs = (Cost.JUMP, *fetched_elsewhere(config))
+    jump, late = due(*costs), due(*costs, Cost.MISALIGNED_TARGET)
     yield CostRow("jal", "jal", _jump_over("jal ra, {}", False, False), jump)
     yield CostRow("jal", "c.jal", _jump_over("c.jal {}", True, False), jump)
     yield CostRow("jal", "c.j", _jump_over("c.j {}", True, False), jump)
@@ -180,7 +177,7 @@ def _jumps() -> Iterator[CostRow]:
     )
     for name, producer, preparation, extra in producers:
         code, setup = f"{producer}\n jalr ra, 0(a0)\n {landing}", f"{_ADDRESS}\n {preparation}"
-        yield CostRow(f"jalr {name}", "jalr", code, _due(Cost.JUMP, *extra), setup)
+        yield CostRow(f"jalr {name}", "jalr", code, due(*costs, *extra), setup)
 
 
 def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
@@ -193,12 +190,13 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
     for name, form, other in ((name, form, other) for name, present, form, other in forms if present):
         once = form.format("a4", "a1")
         crossing = setup.replace("a1, 0x", "a1, 3 + 0x")
-        yield CostRow("Mac&Load, misaligned address", name, once, _due(Cost.MISALIGNED_ACCESS), setup=crossing)
-        late = _due(Cost.MAC_LOAD_USE)
+        yield CostRow("Mac&Load, misaligned address", name, once, due(Cost.MISALIGNED_ACCESS), setup=crossing)
+        late = due(Cost.MAC_LOAD_USE)
+        used, base = (due(Cost.LATE_USE), FREE) if config.late_results else (FREE, late)
         uses = (
-            ("rd used by an ALU instruction", f"{once}\n addi a5, a4, 1", FREE),
-            ("rd used by a Mac&Load of other entries", f"{once}\n {other}", FREE),
-            ("rs1 used", f"{once}\n addi a5, a1, 1", late),
+            ("rd used by an ALU instruction", f"{once}\n addi a5, a4, 1", used),
+            ("rd used by a Mac&Load of other entries", f"{once}\n {other}", used),
+            ("rs1 used", f"{once}\n addi a5, a1, 1", base),
             ("reloaded entry used", f"{once}\n {form.format('a5', 'a2')}", late),
         )
         for use, code, waits in uses:
@@ -211,15 +209,16 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
             yield CostRow("Mac&Load", name, _instance(insn, **registers), FREE, setup=setup)
     if config.mac_load_nn:
         plain = "pv.mlsdotsup.b a4, (a1!), 0"
-        yield CostRow("Mac&Load", "nn without a load", "\n".join([plain] * _CHAIN), FREE, setup=setup)
+        waits = due(*[Cost.LATE_USE] * (_CHAIN - 1) * config.late_results)
+        yield CostRow("Mac&Load", "nn without a load", "\n".join([plain] * _CHAIN), waits, setup=setup)
     if config.mac_load_dot:
         code = "lw a4, 0(a1)\n pv.mldotsup.b a4, (a2!), 16"
         group = "pv.mldot*, its register loaded by the instruction before"
-        yield overhead(group, "nn", code, _due(Cost.LOAD_USE), setup)
+        yield overhead(group, "nn", code, due(Cost.LOAD_USE), setup)
     if config.mac_load_cross:
         cross = "pv.mlsdotsup.b a4, (a1!), 24"
         for use, selector, waits in (
-            ("reloaded entry used", 1, _due(Cost.MAC_LOAD_USE)),
+            ("reloaded entry used", 1, due(Cost.MAC_LOAD_USE)),
             ("entry used that it has used itself", 0, FREE),
         ):
             code = f"{cross}\n pv.mlsdotsup.b a5, (a2!), {selector}"
@@ -246,9 +245,9 @@ def _pairs(config: CoreConfig) -> Iterator[CostRow]:
         return
     zeros = "\n ".join(f"mv a{number}, zero" for number in range(3, 8))
     setup = f"li a1, 0x{WINDOW:x}\n li a2, 0x{WINDOW + 64:x}\n {zeros}"
-    once, name, late = "pv.mlsduosup.b a4, (a1!), 0, 0, 8", "two products", _due(Cost.PAIR_USE)
+    once, name, late = "pv.mlsduosup.b a4, (a1!), 0, 0, 8", "two products", due(Cost.PAIR_USE)
     crossing = setup.replace("a1, 0x", "a1, 3 + 0x")
-    yield CostRow("Mac&Load, misaligned address", name, once, _due(Cost.MISALIGNED_ACCESS), setup=crossing)
+    yield CostRow("Mac&Load, misaligned address", name, once, due(Cost.MISALIGNED_ACCESS), setup=crossing)
     for use, code, waits in (
         ("first sum used", "addi a6, a4, 1", late),
         ("second sum used", "addi a6, a5, 1", late),
@@ -269,14 +268,14 @@ def _pairs(config: CoreConfig) -> Iterator[CostRow]:
         yield overhead(group, f"entry {entry}", code, late, setup)
     reloaded = "pv.mlsdotsup.b a4, (a1!), 16\n pv.mlduosup.b a6, 0, 0"
     group = "Mac&Load, reloaded entry used in the next instruction"
-    yield overhead(group, f"nn, by {name}", reloaded, _due(Cost.MAC_LOAD_USE), setup)
+    yield overhead(group, f"nn, by {name}", reloaded, due(Cost.MAC_LOAD_USE), setup)
     for number in (4, 5):
         code = f"lw a{number}, 0(a1)\n pv.mlsduosup.b a4, 0, 0"
         yield overhead(
             "Mac&Load of two products, old sum loaded by the instruction before",
             f"a{number}",
             code,
-            _due(Cost.LOAD_USE),
+            due(Cost.LOAD_USE),
             setup,
         )
     turn = [
@@ -286,7 +285,11 @@ def _pairs(config: CoreConfig) -> Iterator[CostRow]:
     body = "\n ".join([*turn[:-1], f"77: {turn[-1]}"])
     block = setup.replace("li a2", "li a0")
     yield overhead(
-        "Mac&Load of two products, loop of a block: overhead", "5 turns", f"lp.setupi 0, 5, 77f\n {body}", FREE, block
+        "Mac&Load of two products, loop of a block: overhead",
+        "5 turns",
+        f"lp.setupi 0, 5, 77f\n {body}",
+        due(*fetched_elsewhere(config, 4)),
+        block,
     )
 
 
@@ -299,50 +302,61 @@ def _quantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
             yield CostRow(f"{insn.mnemonic}, its result used at once", insn.mnemonic, text, waits, setup=setup)
 
 
-def _requantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
+def _requantisation(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
     """pv.rqld and pv.rq*: alone, and each result used by the next instruction and by the one after it."""
     setup = f"li a1, 0x{WINDOW:x}\n li a2, 7\n mv a3, zero\n mv a4, zero\n mv a5, zero"
-    late, parameter = _due(Cost.REQUANTISE_USE), _due(Cost.PARAMETER_USE)
     for insn in rows:
         if insn.requantises:
             texts = {rd: _instance(insn, rd=rd, rs1="a2", rs2="a0", lane="1") for rd in ("a3", "a4", "a5")}
             name = insn.mnemonic
-            yield CostRow("pv.rq* of several registers", name, "\n".join(texts.values()), FREE, setup)
-            exact, nop = _due(Cost.EXACT_USE) if insn.is_exact else FREE, "addi a4, zero, 1"
-            for group, code, waits in (
-                ("result used in the next instruction", f"{texts['a3']}\n addi a4, a3, 1", late),
-                ("result used one instruction later", f"{texts['a3']}\n {texts['a4']}\n addi a5, a3, 1", FREE),
-                ("same register as the one before", "\n".join([texts["a3"]] * 2), late),
-                ("behind pv.rqld", f"pv.rqld 0, (a1!)\n {texts['a3']}", parameter),
+            several = due(*executed(config, insn, len(texts)))
+            yield CostRow("pv.rq* of several registers", name, "\n".join(texts.values()), several, setup)
+            exact, nop = [Cost.EXACT_USE] * insn.is_exact, "addi a4, zero, 1"
+            for group, code, costs in (
+                ("result used in the next instruction", f"{texts['a3']}\n addi a4, a3, 1", [Cost.REQUANTISE_USE]),
+                ("result used one instruction later", f"{texts['a3']}\n {texts['a4']}\n addi a5, a3, 1", []),
+                ("same register as the one before", "\n".join([texts["a3"]] * 2), [Cost.REQUANTISE_USE]),
+                ("behind pv.rqld", f"pv.rqld 0, (a1!)\n {texts['a3']}", [Cost.PARAMETER_USE]),
                 ("one instruction behind pv.rqld", f"pv.rqld 1, (a1!)\n {nop}\n {texts['a3']}", exact),
                 ("rs1 written in the instruction before", f"addi a2, zero, 9\n {texts['a3']}", exact),
-                ("rs1 written one instruction before that", f"addi a2, zero, 9\n {nop}\n {texts['a3']}", FREE),
+                ("rs1 written one instruction before that", f"addi a2, zero, 9\n {nop}\n {texts['a3']}", []),
                 ("rs1 loaded one instruction before that", f"lw a2, 0(a1)\n {nop}\n {texts['a3']}", exact),
             ):
+                waits = due(*costs, *executed(config, insn, code.count(name)))
                 yield overhead(f"pv.rq*, {group}", name, code, waits, setup)
         if insn.loads_parameter:
             crossing = setup.replace("a1, 0x", "a1, 3 + 0x")
             group, once = "load, store, post-increment", _instance(insn, rs1="a1")
             yield CostRow(group, insn.mnemonic, once, FREE, setup)
-            yield CostRow("misaligned access across words", insn.mnemonic, once, _due(Cost.MISALIGNED_ACCESS), crossing)
+            yield CostRow("misaligned access across words", insn.mnemonic, once, due(Cost.MISALIGNED_ACCESS), crossing)
             yield overhead(_BASE_USED, insn.mnemonic, f"{once}\n addi a5, a1, 1", FREE, setup)
 
 
-def _system() -> Iterator[CostRow]:
-    nop = "addi zero, zero, 0"
+def _system(config: CoreConfig) -> Iterator[CostRow]:
+    nop, late = "addi zero, zero, 0", fetched_elsewhere(config)
     yield CostRow("CSR access", "csrrs mscratch", f"csrrs a0, mscratch, zero\n {nop}", FREE)
-    yield CostRow("CSR access", "csrrw mscratch", f"csrrw a0, mscratch, a0\n {nop}", _due(Cost.CSR_WRITE))
+    yield CostRow("CSR access", "csrrw mscratch", f"csrrw a0, mscratch, a0\n {nop}", due(Cost.CSR_WRITE))
     yield CostRow("CSR access", "csrrsi mstatus", f"csrrsi a0, mstatus, 0\n {nop}", FREE)
     yield CostRow("fence, fence.i", "fence", "fence", FREE)
     # the marker before it is still in EX, then it has its own redirect
-    yield CostRow("fence, fence.i", "fence.i", "fence.i", {WaitCause.SYNC: 1 + Cost.FENCE_I.cycles})
+    waits = {**due(Cost.FENCE_I, *late), WaitCause.SYNC: 1 + Cost.FENCE_I.cycles}
+    yield CostRow("fence, fence.i", "fence.i", "fence.i", waits)
     landing = f"{nop}\n 77: {nop}"
-    yield CostRow("mret", "mret", f"mret\n {landing}", _due(Cost.TRAP), setup=f"{_ADDRESS}\n csrrw zero, mepc, a0")
+    yield CostRow(
+        "mret", "mret", f"mret\n {landing}", due(Cost.TRAP, *late), setup=f"{_ADDRESS}\n csrrw zero, mepc, a0"
+    )
 
 
 def cost_rows(config: CoreConfig) -> list[CostRow]:
     """Everything that can be measured on a core with this configuration."""
     rows = enabled(config.extensions, config.widths)
-    found = [*_arithmetic(config, rows), *_division(rows), *_memory(rows), *_branches(rows), *_jumps()]
-    found += [*dropped_rows(config), *(loop_rows() if config.xpulpv2 else ())]
-    return [*found, *_mac_load(config, rows), *_pairs(config), *_quantisation(rows), *_requantisation(rows), *_system()]
+    found = [*_arithmetic(config, rows), *_division(rows), *_memory(rows), *_branches(config, rows), *_jumps(config)]
+    found += [*dropped_rows(config), *(loop_rows(config) if config.xpulpv2 else ())]
+    return [
+        *found,
+        *_mac_load(config, rows),
+        *_pairs(config),
+        *_quantisation(rows),
+        *_requantisation(config, rows),
+        *_system(config),
+    ]
