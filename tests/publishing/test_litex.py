@@ -17,30 +17,50 @@ def litex(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_core_is_part_of_a_system(tmp_path: Path) -> None:
-    words = ("--cpu-type", "xpulpnn", "--cpu-variant", "xpulpnn_cu", "--no-compile", "--csr-json", "csr.json")
-    done = litex(tmp_path, "litex_sim", *words, "--output-dir", "system")
+    words = ("--cpu-type", "xpulpnn", "--cpu-variant", "xpulpnn_cu+debug", "--no-compile", "--csr-json", "csr.json")
+    done = litex(tmp_path, "litex_sim", *words, "--with-jtagremote", "--output-dir", "system")
     assert done.returncode == 0, done.stdout + done.stderr
     system = json.loads((tmp_path / "csr.json").read_text())
     places = {name: one["base"] for name, one in system["memories"].items()}
-    assert places == {"rom": 0, "sram": 0x0100_0000, "csr": 0xF000_0000}
-    ports = r"\.(ibus|dbus)__(adr|dat_w|dat_r|sel|cyc|stb|we|cti|bte|ack|err)\b"
-    assert len(set(re.findall(ports, (tmp_path / "system/gateware/sim.v").read_text()))) == 2 * 11
+    assert places == {"rom": 0, "sram": 0x0100_0000, "csr": 0xF000_0000, "debug": 0x1A11_0000}
+    verilog = (tmp_path / "system/gateware/sim.v").read_text()
+    ports = r"\.(ibus|dbus|sbus)__(adr|dat_w|dat_r|sel|cyc|stb|we|cti|bte|ack|err)\b"
+    assert len(set(re.findall(ports, verilog))) == 3 * 11
+    connected = dict(re.findall(r"\.(\w+) +\((.*)\)", verilog))
+    jtag = ("tck_clk", "jtag_tck"), ("tms", "jtag_tms"), ("tdi", "jtag_tdi"), ("tdo", "jtag_tdo"), ("tck_rst", "1'd0")
+    assert dict(jtag).items() <= connected.items()
+    # a reset of the system is none of the debug module, which asks for one
+    assert (connected["system_reset"], connected["rst"]) == ("(sys_rst | xpulpnn_reset)", "(~xpulpnn_powered)")
+    assert re.search(r"if \(\(xpulpnn_ndmreset & \(~\w+\)\)\) begin\s+sys_rst <= 1'd1;", verilog)
     head = re.sub(r"\n// +", " ", (tmp_path / "system/core-wishbone.v").read_text()[:4000])
-    settings = ("core.mac_load_cu = true", "core.shifter = steps", "core.late_results = true")
+    settings = ("core.mac_load_cu = true", "core.shifter = steps", "core.late_results = true", "core.debug = true")
     for setting in (*settings, "icache_ways = 1", "prefetch = false"):
         assert setting in head
 
 
 VARIANTS = """
+from types import SimpleNamespace
 from litex.build.lattice import LatticeECP5Platform
+from xpulpnn.debug.dtm import FpgaDtm, JtagDtm
+from xpulpnn.wishbone.core import CoreWishbone
 from xpulpnn_sim.publishing.litex.cpu.core import Xpulpnn, XpulpnnCluster
+platform, simulated = LatticeECP5Platform("LFE5U-25F-6BG381C", [], toolchain="trellis"), SimpleNamespace(device="SIM")
+for variant, board in ("standard", platform), ("xpulpnn3+debug", simulated), ("xpulpnn3+debug", platform):
+    cpu = Xpulpnn(board, variant)
+    cpu.set_reset_address(0)
+    core = cpu.config().core
+    built = CoreWishbone(cpu.config(), transport=JtagDtm if board is simulated else FpgaDtm)
+    ports = built.signature.members.items()
+    ins = [name for name, member in ports if not member.is_signature and member.flow.name == "In"]
+    told = {name[2:] for name in cpu.cpu_params if name.startswith("i_") and "__" not in name} - {"clk", "rst"}
+    outs = {name[2:] for name in cpu.cpu_params if name.startswith("o_") and "__" not in name}
+    same = told - {"tck_clk", "tck_rst"} == set(ins) and outs <= set(dict(ports))
+    print(variant, core.debug, core.mac_load_pair, len(cpu.periph_buses), same, "jtdi" in told)
 for variant in ("standard", "cluster3_2", "cluster_bf4"):
     cpu = XpulpnnCluster(None, variant)
     config = cpu.config()
     fpga = config.core.late_results, config.core.regfile, config.icache_ways, config.prefetch
     print(variant, config.cores, config.banks, config.core.mac_load_pair, "-DCORES=2 " in cpu.gcc_flags, *fpga)
-platform = LatticeECP5Platform("LFE5U-25F-6BG381C", [], toolchain="trellis")
-Xpulpnn(platform)
 print(platform.toolchain._synth_opts)
 """
 
@@ -49,6 +69,9 @@ def test_variants_and_options_of_synthesis() -> None:
     # in a process of its own, as compiling LiteX warns
     done = subprocess.run([sys.executable, "-c", VARIANTS], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
+        "standard False False 2 True False",
+        "xpulpnn3+debug True True 3 True False",
+        "xpulpnn3+debug True True 3 True True",
         "standard 8 16 False False True lut-ram 1 False",
         "cluster3_2 2 16 True True True lut-ram 1 False",
         "cluster_bf4 8 32 False False True lut-ram 1 False",
@@ -63,6 +86,10 @@ def test_variants_and_options_of_synthesis() -> None:
         (
             ["litex_sim", "--cpu-type", "xpulpnn", "--cpu-variant=xpulpnn9"],
             "error: --cpu-variant must be one of standard, ",
+        ),
+        (
+            ["litex_sim", "--cpu-type", "xpulpnn", "--cpu-variant=xpulpnn3", "--with-jtagremote"],
+            "error: --cpu-variant must end with +debug for --with-jtagremote, not be xpulpnn3",
         ),
     ],
 )

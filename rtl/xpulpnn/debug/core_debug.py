@@ -1,9 +1,11 @@
 # amaranth: UnusedElaboratable=no
 """The core with debug module and JTAG transport."""
 
+from typing import Any
+
 from amaranth.hdl import ClockDomain, ClockSignal, Const, DomainRenamer, ResetSignal, Signal
 
-from xpulpnn.component import Component, Out, connect, flipped, pass_ports
+from xpulpnn.component import Component, In, Out, connect, flipped, pass_ports
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.core import Core
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
@@ -30,6 +32,9 @@ class CoreDebug(Component):
     ----------
     config : CoreConfig
         The core, with debug mode.
+    transport : type
+        The transport: :class:`~xpulpnn.debug.dtm.JtagDtm`, with the ports ``tms`` to ``tdo_enable``, or
+        :class:`~xpulpnn.debug.dtm.FpgaDtm`, with those from ``jtdi`` on.
     """
 
     #: boot_addr: Address of the first instruction, bit 0 taken as 0; bits 31:8 are also mtvec's base behind reset.
@@ -54,36 +59,41 @@ class CoreDebug(Component):
 
     #: fence_i: fence.i takes effect in this cycle: whatever is fetched from now on must be read anew; on request.
     #: fetch_busy: A cache outside is reading, which sleep waits for; on request.
+    #: system_reset: The system around is in reset, and so is the core; synchronous to the clock; on request.
 
-    def __init__(self, config: CoreConfig, *, fence_port: bool = False):
+    def __init__(
+        self, config: CoreConfig, *, fence_port: bool = False, system_reset: bool = False, transport: Any = JtagDtm
+    ):
         self.core = core = Core(config, fence_port=fence_port)  # As of the core.
+        self.transport = transport
         self.debug_config = DebugConfig()
         self.PORT_MEANINGS = core.PORT_MEANINGS
         members = core.signature.members.items()
         ports = {name: member for name, member in members if name not in _DEBUG_PORTS}
-        ports |= {name: JtagDtm.__annotations__[name] for name in JTAG_PORTS}
+        ports |= {name: member for name, member in transport.__annotations__.items() if name != "dmi"}
         ports |= {"bus": Out(ObiSignature()), "ndmreset": Out(1), "debug_req": Out(1)}
+        ports |= {"system_reset": In(1)} if system_reset else {}
         super().__init__(config, ports)
 
     def _build(self, m):
         core, config = self.core, self.debug_config
         m.submodules.core = DomainRenamer("core")(core)
-        m.submodules.dtm = dtm = JtagDtm(config)
+        m.submodules.dtm = dtm = self.transport(config)
         m.submodules.dm = dm = DebugModule(config)
         m.submodules.instr_demux = instr = DomainRenamer("core")(PortDemux(config, InstructionPortSignature()))
         m.submodules.data_demux = accesses = DomainRenamer("core")(PortDemux(config, ObiSignature()))
         m.submodules.share = share = MemoryShare()
         m.domains += ClockDomain("core", local=True)
         # a register, as a reset may be asynchronous and must not flicker
-        held = Signal()
+        held = reset = Signal(name="held")
         m.d.sync += held.eq(dm.hart_reset.any())
+        if "system_reset" in self.signature.members:
+            reset = held | self.system_reset
         m.d.comb += [
             ClockSignal("core").eq(ClockSignal()),
-            ResetSignal("core").eq(ResetSignal() | held),
+            ResetSignal("core").eq(ResetSignal() | reset),
             # in reset it would fetch all the time
-            core.fetch_enable.eq(self.fetch_enable & ~held),
-            *(getattr(dtm, name).eq(getattr(self, name)) for name in JTAG_PORTS[:2]),
-            *(getattr(self, name).eq(getattr(dtm, name)) for name in JTAG_PORTS[2:]),
+            core.fetch_enable.eq(self.fetch_enable & ~reset),
             self.ndmreset.eq(dm.ndmreset),
             self.debug_req.eq(dm.debug_req),
             core.debug_req.eq(dm.debug_req),
@@ -99,4 +109,5 @@ class CoreDebug(Component):
         connect(m, share.memory, dm.memory)
         connect(m, instr.others, flipped(self.instr))
         connect(m, accesses.others, flipped(self.data))
+        pass_ports(m, self, dtm, besides=("dmi",))
         pass_ports(m, self, core, besides=(*_DEBUG_PORTS, "fetch_enable", "instr", "data"))

@@ -3,9 +3,10 @@
 from amaranth.hdl import Cat, Mux, Signal
 from amaranth.lib.cdc import FFSynchronizer
 
-from xpulpnn.component import Component, In, Out, signals
+from xpulpnn.component import Component, In, Out, following, signals
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.debug.dmi import DmiSignature
+from xpulpnn.debug.fpga_tap import FpgaTap
 from xpulpnn.debug.hart_control import flag
 from xpulpnn.debug.tap import Tap
 from xpulpnn.isa.debug import (
@@ -26,7 +27,61 @@ _OP_BITS = 2
 _SHIFTED_BITS = _OP_BITS + XLEN + DMI_ADDRESS_BITS
 
 
-class JtagDtm(Component):
+class _Dtm(Component):
+    """A transport: its registers behind a test access port, and the crossing to the module."""
+
+    SHIFTS_AHEAD = False  # The port is given the bit that follows, not the one that stands in the register
+
+    def _registers(self, m, tap, tdi):
+        shifted = Signal(_SHIFTED_BITS)
+        # the module may be looking at them while the port is reset
+        address, word = Signal(DMI_ADDRESS_BITS, reset_less=True), Signal(XLEN, reset_less=True)
+        write, (request, answered, sticky) = Signal(reset_less=True), signals(1, "request answered sticky")
+        lowest = shifted[0]
+        status = Mux(sticky, DmiOp.BUSY, DmiOp.SUCCESS)
+        is_dmi, is_dtmcs = tap.instruction == TapRegister.DMI, tap.instruction == TapRegister.DTMCS
+        dtmcs = DTMCS_VERSION | DMI_ADDRESS_BITS << DTMCS_ABITS_LSB | IDLE_CYCLES << DTMCS_IDLE_LSB
+        if self.SHIFTS_AHEAD:
+            captured = Mux(is_dmi, Mux(request, DmiOp.BUSY, status)[0], dtmcs & 1)
+            lowest = Mux(tap.capture, captured, Mux(tap.shift, shifted[1], shifted[0]))
+        m.d.comb += tap.data_out.eq(lowest)
+        with m.If(tap.capture):
+            with m.If(is_dmi):
+                m.d.tck += [
+                    shifted.eq(Cat(Mux(request, DmiOp.BUSY, status), self.dmi.rdata, address)),
+                    sticky.eq(sticky | request),
+                ]
+            with m.Elif(is_dtmcs):
+                m.d.tck += shifted.eq(dtmcs | status << DTMCS_STAT_LSB)
+            with m.Else():
+                m.d.tck += shifted.eq(self.config.idcode)
+        with m.If(tap.shift):
+            m.d.tck += shifted.eq(Cat(shifted[1:], tdi))
+            with m.If(~is_dmi):
+                m.d.tck += shifted[XLEN - 1].eq(tdi)
+        op = shifted[:_OP_BITS]
+        with m.If(tap.update & is_dtmcs & (flag(shifted, DTMCS_DMIRESET) | flag(shifted, DTMCS_DMIHARDRESET))):
+            m.d.tck += sticky.eq(0)
+        asked = tap.update & is_dmi & ((op == DmiOp.READ) | (op == DmiOp.WRITE)) & ~sticky
+        with m.If(asked & (request | answered)):
+            m.d.tck += sticky.eq(1)
+        with m.Elif(asked):
+            m.d.tck += [request.eq(1), write.eq(op == DmiOp.WRITE), Cat(word, address).eq(shifted[_OP_BITS:])]
+        with m.Elif(answered):
+            m.d.tck += request.eq(0)
+        self._cross(m, request, answered)
+        m.d.comb += [self.dmi.write.eq(write), self.dmi.addr.eq(address), self.dmi.wdata.eq(word)]
+
+    def _cross(self, m, request, answered):
+        """The handshake: the module is asked once for every request, and answers until it is taken back."""
+        asked, done = signals(1, "asked done")
+        m.submodules.to_module = FFSynchronizer(request, asked, reset_less=False)
+        m.submodules.to_port = FFSynchronizer(done, answered, o_domain="tck", reset_less=False)
+        m.d.comb += self.dmi.valid.eq(asked & ~done)
+        m.d.sync += done.eq(asked)
+
+
+class JtagDtm(_Dtm):
     """Leads accesses from a test access port to the debug module (RISC-V Debug Specification 0.13.2, chapter 6).
 
     An access crosses from the clock TCK, domain ``tck``, to the module's by a handshake of four phases: request,
@@ -54,45 +109,33 @@ class JtagDtm(Component):
         m.submodules.tap = tap = Tap()
         m.d.comb += [tap.tms.eq(self.tms), tap.tdi.eq(self.tdi)]
         m.d.comb += [self.tdo.eq(tap.tdo), self.tdo_enable.eq(tap.tdo_enable)]
-        shifted = Signal(_SHIFTED_BITS)
-        # the module may be looking at them while the port is reset
-        address, word = Signal(DMI_ADDRESS_BITS, reset_less=True), Signal(XLEN, reset_less=True)
-        write, (request, answered, sticky) = Signal(reset_less=True), signals(1, "request answered sticky")
-        m.d.comb += tap.data_out.eq(shifted[0])
-        status = Mux(sticky, DmiOp.BUSY, DmiOp.SUCCESS)
-        is_dmi, is_dtmcs = tap.instruction == TapRegister.DMI, tap.instruction == TapRegister.DTMCS
-        dtmcs = DTMCS_VERSION | DMI_ADDRESS_BITS << DTMCS_ABITS_LSB | IDLE_CYCLES << DTMCS_IDLE_LSB
-        with m.If(tap.capture):
-            with m.If(is_dmi):
-                m.d.tck += [
-                    shifted.eq(Cat(Mux(request, DmiOp.BUSY, status), self.dmi.rdata, address)),
-                    sticky.eq(sticky | request),
-                ]
-            with m.Elif(is_dtmcs):
-                m.d.tck += shifted.eq(dtmcs | status << DTMCS_STAT_LSB)
-            with m.Else():
-                m.d.tck += shifted.eq(self.config.idcode)
-        with m.If(tap.shift):
-            m.d.tck += shifted.eq(Cat(shifted[1:], self.tdi))
-            with m.If(~is_dmi):
-                m.d.tck += shifted[XLEN - 1].eq(self.tdi)
-        op = shifted[:_OP_BITS]
-        with m.If(tap.update & is_dtmcs & (flag(shifted, DTMCS_DMIRESET) | flag(shifted, DTMCS_DMIHARDRESET))):
-            m.d.tck += sticky.eq(0)
-        asked = tap.update & is_dmi & ((op == DmiOp.READ) | (op == DmiOp.WRITE)) & ~sticky
-        with m.If(asked & (request | answered)):
-            m.d.tck += sticky.eq(1)
-        with m.Elif(asked):
-            m.d.tck += [request.eq(1), write.eq(op == DmiOp.WRITE), Cat(word, address).eq(shifted[_OP_BITS:])]
-        with m.Elif(answered):
-            m.d.tck += request.eq(0)
-        self._cross(m, request, answered)
-        m.d.comb += [self.dmi.write.eq(write), self.dmi.addr.eq(address), self.dmi.wdata.eq(word)]
+        self._registers(m, tap, self.tdi)
 
-    def _cross(self, m, request, answered):
-        """The handshake: the module is asked once for every request, and answers until it is taken back."""
-        asked, done = signals(1, "asked done")
-        m.submodules.to_module = FFSynchronizer(request, asked, reset_less=False)
-        m.submodules.to_port = FFSynchronizer(done, answered, o_domain="tck", reset_less=False)
-        m.d.comb += self.dmi.valid.eq(asked & ~done)
-        m.d.sync += done.eq(asked)
+
+class FpgaDtm(_Dtm):
+    """The same at the test access port of an ECP5, by its primitive JTAGG: dtmcs is ER1 (0x32), dmi is ER2 (0x38).
+
+    The clock of the domain ``tck`` is JTCK inverted.
+
+    Parameters
+    ----------
+    config : DebugConfig
+        Not used, as the port has its own identification.
+    """
+
+    SHIFTS_AHEAD = True
+
+    jtdi: In(1)  #: JTDI, serial data in, behind a register of the primitive.
+    jshift: In(1)  #: JSHIFT, data registers are shifted.
+    jupdate: In(1)  #: JUPDATE, what has been shifted in takes effect.
+    jce: In(2)  #: JCE1 and JCE2, register ER1 or ER2 captures or is shifted.
+    jtdo: Out(1)  #: JTDO1 and JTDO2, serial data out, which the primitive registers at the falling edge.
+    dmi: Out(DmiSignature())  #: The debug module.
+
+    def __init__(self, config: DebugConfig):
+        super().__init__(config)
+
+    def _build(self, m):
+        m.submodules.tap = tap = FpgaTap()
+        m.d.comb += [*following(tap, self, "jshift", "jupdate", "jce"), self.jtdo.eq(tap.jtdo)]
+        self._registers(m, tap, self.jtdi)

@@ -1,13 +1,16 @@
 # amaranth: UnusedElaboratable=no
 """The core with Wishbone ports."""
 
-from amaranth.hdl import Signal
+from typing import Any
+
+from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, ResetSignal, Signal
 
 from xpulpnn.cluster.icache.private import PrivateCache
 from xpulpnn.component import Component, Out, connect, flipped, following, pass_ports
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.core import FENCE_PORTS, Core
 from xpulpnn.debug.core_debug import CoreDebug
+from xpulpnn.debug.dtm import JtagDtm
 from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn.wishbone.ports import WishboneSignature
 
@@ -27,6 +30,8 @@ class CoreWishbone(Component):
         ``core`` and the fields of a core's instruction cache; without a cache (``icache_private`` 0) every word is
         fetched on its own. With debug mode there are the debug module and its test access port too, as in
         :class:`~xpulpnn.debug.core_debug.CoreDebug`.
+    transport : type
+        As of that.
     """
 
     #: ibus: Instructions.
@@ -48,10 +53,15 @@ class CoreWishbone(Component):
     #: tdo_enable: ``tdo`` is to be driven, else another device may.
     #: ndmreset: The debugger asks for the reset of everything but the debug module.
     #: debug_req: The debugger asks the core to halt.
+    #: system_reset: The system around is in reset, and so are core, cache and ports, but not debug module and ``sbus``;
+    #:   ``ndmreset`` asks for it; synchronous to the clock; only with debug mode.
 
-    def __init__(self, config: ClusterConfig):
-        kind = CoreDebug if config.core.debug else Core
-        self.core = core = kind(config.core, fence_port=config.icache_private > 0)
+    def __init__(self, config: ClusterConfig, *, transport: Any = JtagDtm):
+        fence_port = config.icache_private > 0
+        if config.core.debug:
+            self.core = core = CoreDebug(config.core, fence_port=fence_port, system_reset=True, transport=transport)
+        else:
+            self.core = core = Core(config.core, fence_port=fence_port)
         self.PORT_MEANINGS = core.PORT_MEANINGS
         ports = {
             _BUSES.get(name, name): Out(WishboneSignature()) if name in _BUSES else member
@@ -64,15 +74,22 @@ class CoreWishbone(Component):
         m.submodules.core = core = self.core
         ports = {name: getattr(core, name) for name in core.signature.members if name in _BUSES}
         registered = self.config.core.late_results
+        domain = "sync"
+        if self.config.core.debug:
+            domain = "system"
+            m.domains += ClockDomain(domain, local=True)
+            m.d.comb += ClockSignal(domain).eq(ClockSignal())
+            m.d.comb += ResetSignal(domain).eq(ResetSignal() | self.system_reset)
         if self.config.icache_private:
-            m.submodules.icache = cache = PrivateCache(self.config)
+            cache = PrivateCache(self.config)
+            m.submodules.icache = DomainRenamer(domain)(cache)
             ports["instr"] = cache.line
             answer = following(core.instr, cache.core, "rvalid", "rdata", "err")
             fence = core.fence_i
             if registered:
                 # the core fetches behind it a cycle later
                 fence = Signal(name="fence")
-                m.d.sync += [*answer, fence.eq(core.fence_i)]
+                m.d[domain] += [*answer, fence.eq(core.fence_i)]
             else:
                 m.d.comb += answer
             m.d.comb += [
@@ -89,7 +106,8 @@ class CoreWishbone(Component):
             if registered:
                 m.d.comb += core.fetch_busy.eq(cache.line.req | self.ibus.cyc | cache.line.rvalid)
         for name, port in ports.items():
-            m.submodules[f"{name}_bridge"] = bridge = WishboneBridge(port.signature, registered=registered)
+            bridge = WishboneBridge(port.signature, registered=registered)
+            m.submodules[f"{name}_bridge"] = bridge if name == "bus" else DomainRenamer(domain)(bridge)
             connect(m, port, bridge.port)
             connect(m, bridge.bus, flipped(getattr(self, _BUSES[name])))
         pass_ports(m, self, core, besides=(*FENCE_PORTS, *_BUSES))

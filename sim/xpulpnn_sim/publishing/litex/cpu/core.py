@@ -7,19 +7,25 @@ from typing import Any, ClassVar
 
 from litex.build.lattice.trellis import LatticeTrellisToolchain
 from litex.soc.cores.cpu import CPU, CPU_GCC_TRIPLE_RISCV32
+from litex.soc.integration.soc import SoCRegion
 from litex.soc.interconnect import wishbone
-from migen import FSM, Cat, ClockSignal, If, Instance, NextState, ResetSignal, Signal
+from migen import FSM, Cat, ClockDomain, ClockSignal, If, Instance, NextState, ResetSignal, Signal
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig
+from xpulpnn.debug.dtm import FpgaDtm
 from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.cluster import CONTROL, Control
+from xpulpnn.isa.debug import DEBUG_BASE, DEBUG_BYTES
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
+from xpulpnn.verilog import EmittedVerilog, emit
+from xpulpnn.wishbone.core import CoreWishbone
 from xpulpnn_sim.exploration.flows import INFERRED
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.tops import emit_top
 
 _PREFIX = "xpulpnn_"
 _STANDARD = "standard"
+_DEBUG = "+debug"
 _CACHE_BYTES = 4096
 
 
@@ -87,24 +93,36 @@ class _Generated(CPU):
         self.reset_address = reset_address
         self.cpu_params["i_boot_addr"] = reset_address
 
+    def emitted(self) -> EmittedVerilog:
+        """The Verilog of the variant."""
+        return emit_top(self.top, self.config(), prefix=_PREFIX)
+
     def do_finalize(self) -> None:
         """Write the Verilog of the variant and add it to the design."""
         path = Path(self.platform.output_dir or ".") / f"{self.top}.v"
-        write_text(path, emit_top(self.top, self.config(), prefix=_PREFIX).text)
+        write_text(path, self.emitted().text)
         self.platform.add_source(str(path))
         self.specials += Instance(_PREFIX + self.top.replace("-", "_"), **self.cpu_params)
 
 
 class Xpulpnn(_Generated):
-    """The core with an instruction cache; its variants are the presets of cores."""
+    """The core with an instruction cache; its variants are the presets of cores, each with and without debug mode.
+
+    With debug mode it has the debug module, which debuggers reach by the JTAG port of an ECP5, elsewhere by the pads
+    that are given to :meth:`add_jtag`.
+    """
 
     name = "xpulpnn"
     human_name = "xpulpnn"
-    variants: ClassVar = [_STANDARD, *map(_word, PRESETS)]
+    variants: ClassVar = [f"{name}{debug}" for debug in ("", _DEBUG) for name in (_STANDARD, *map(_word, PRESETS))]
     top = "core-wishbone"
     buses = "ibus", "dbus"
 
     def __init__(self, platform: Any, variant: str = _STANDARD):
+        self.debug = variant.endswith(_DEBUG)
+        self.by_fpga = self.debug and getattr(platform, "device", "").startswith("LFE5U")
+        if self.debug:
+            self.buses = (*self.buses, "sbus")
         super().__init__(platform, variant)
         self.interrupt = Signal(XLEN - _FIRST_LINE)
         self.cpu_params |= {
@@ -112,6 +130,73 @@ class Xpulpnn(_Generated):
             "i_fetch_enable": 1,
             "i_irq": Cat(Signal(_FIRST_LINE), self.interrupt),
         }
+        if self.debug:
+            self._add_debug()
+
+    def _add_debug(self) -> None:
+        # the debug module outlives resets of the system
+        self.powered = Signal()
+        self.ndmreset = Signal()
+        self.clock_domains.cd_debug = ClockDomain(reset_less=True)
+        self.comb += self.cd_debug.clk.eq(ClockSignal("sys"))
+        self.sync.debug += self.powered.eq(1)
+        self.cpu_params |= {
+            "i_system_reset": self.cpu_params["i_rst"],
+            "i_rst": ~self.powered,
+            "o_ndmreset": self.ndmreset,
+            "i_tck_rst": 0,
+        }
+        if self.by_fpga:
+            self._add_jtagg()
+        else:
+            self.cpu_params |= dict.fromkeys(("i_tck_clk", "i_tms", "i_tdi"), 0)
+
+    def _add_jtagg(self) -> None:
+        tck, tdi, shift, update, tdo = (
+            Signal(name=f"jtag_{name}") for name in ("tck", "tdi", "shift", "update", "tdo")
+        )
+        chosen = Signal(2, name="jtag_chosen")
+        self.specials += Instance(
+            "JTAGG",
+            o_JTCK=tck,
+            o_JTDI=tdi,
+            o_JSHIFT=shift,
+            o_JUPDATE=update,
+            o_JCE1=chosen[0],
+            o_JCE2=chosen[1],
+            i_JTDO1=tdo,
+            i_JTDO2=tdo,
+        )
+        self.cpu_params |= {
+            "i_tck_clk": ~tck,
+            "i_jtdi": tdi,
+            "i_jshift": shift,
+            "i_jupdate": update,
+            "i_jce": chosen,
+            "o_jtdo": tdo,
+        }
+
+    def add_soc_components(self, soc: Any) -> None:
+        """Keep the debug module's memory free, and let a debugger reset the system."""
+        if not self.debug:
+            return
+        soc.bus.add_region("debug", SoCRegion(origin=DEBUG_BASE, size=DEBUG_BYTES, linker=True))
+        # for one cycle, as it may stop the clock
+        self.ndmreset_before = Signal()
+        self.sync.debug += self.ndmreset_before.eq(self.ndmreset)
+        reset = soc.crg.rst if hasattr(soc.crg, "rst") else soc.crg.cd_sys.rst
+        self.comb += If(self.ndmreset & ~self.ndmreset_before, reset.eq(1))
+
+    def add_jtag(self, pads: Any) -> None:
+        """Connect the JTAG port."""
+        self.cpu_params |= {"i_tck_clk": pads.tck, "i_tms": pads.tms, "i_tdi": pads.tdi, "o_tdo": pads.tdo}
+
+    def emitted(self) -> EmittedVerilog:
+        """The Verilog of the variant."""
+        if not self.by_fpga:
+            return super().emitted()
+        component = CoreWishbone(self.config(), transport=FpgaDtm)
+        return emit(component, "core_wishbone", config=component.config, prefix=_PREFIX)
 
     @property
     def mem_map(self) -> Mapping[str, int]:
@@ -120,8 +205,9 @@ class Xpulpnn(_Generated):
 
     def config(self) -> ClusterConfig:
         """The core and its cache."""
-        name = "xpulpnn2" if self.variant == _STANDARD else self.variant
+        name = self.variant.removesuffix(_DEBUG).replace(_STANDARD, "xpulpnn2")
         core = next(one for preset, one in PRESETS.items() if _word(preset) == name)
+        core = replace(core, debug=self.debug)
         return _for_fpga(ClusterConfig(core=core, icache_private=_CACHE_BYTES))
 
 

@@ -1,0 +1,42 @@
+"""The test access port of an FPGA, as a design in it sees it."""
+
+from amaranth.hdl import ClockDomain, ClockSignal, Mux, Signal
+
+from xpulpnn.component import Component, In, Out
+from xpulpnn.isa.debug import TapRegister
+
+
+class FpgaTap(Component):
+    """The primitive JTAGG of an ECP5 in the place of :class:`~xpulpnn.debug.tap.Tap`.
+
+    The primitive shows the state that the port's controller has entered at a rising edge of JTCK, and the data sampled
+    there. Everything follows half a cycle later, at its falling edges, which are the rising ones of the domain ``tck``;
+    but data out are needed before, as the primitive registers them itself. Scans of registers that are not ER1 or ER2
+    have no effect.
+    """
+
+    jshift: In(1)  #: The state is Shift-DR.
+    jupdate: In(1)  #: The state is Update-DR.
+    jce: In(2)  #: The state is Capture-DR or Shift-DR and the instruction is that of ER1 (bit 0) or ER2.
+    jtdo: Out(1)  #: Serial data out.
+    instruction: Out(TapRegister)  #: DTMCS for ER1, DMI for ER2.
+    capture: Out(1)  #: The chosen data register takes its value at the next edge.
+    shift: Out(1)  #: It shifts, data coming in at the top.
+    update: Out(1)  #: What has been shifted in takes effect.
+    data_out: In(1)  #: Lowest bit of the chosen data register behind the next edge.
+
+    def _build(self, m):
+        m.domains += ClockDomain("jtdo", clk_edge="neg", reset_less=True, local=True)
+        m.d.comb += ClockSignal("jtdo").eq(ClockSignal("tck"))
+        m.d["jtdo"] += self.jtdo.eq(self.data_out)
+        is_dmi, chosen = Signal(), Signal()
+        with m.If(self.jce.any()):
+            m.d.tck += [is_dmi.eq(self.jce[1]), chosen.eq(1)]
+        with m.Elif(self.jupdate):
+            m.d.tck += chosen.eq(0)
+        m.d.comb += self.instruction.eq(Mux(is_dmi, TapRegister.DMI, TapRegister.DTMCS))
+        m.d.tck += [
+            self.capture.eq(self.jce.any() & ~self.jshift),
+            self.shift.eq(self.jshift),
+            self.update.eq(self.jupdate & chosen),
+        ]
