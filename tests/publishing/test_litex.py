@@ -44,12 +44,14 @@ from litex.build.lattice import LatticeECP5Platform
 from xpulpnn.debug.dtm import FpgaDtm, JtagDtm
 from xpulpnn.wishbone.core import CoreWishbone
 from xpulpnn_sim.publishing.litex.cpu.core import Xpulpnn, XpulpnnCluster
-platform, simulated = LatticeECP5Platform("LFE5U-25F-6BG381C", [], toolchain="trellis"), SimpleNamespace(device="SIM")
-for variant, board in ("standard", platform), ("xpulpnn3+debug", simulated), ("xpulpnn3+debug", platform):
-    cpu = Xpulpnn(board, variant)
+ecp5 = "LFE5U-25F-6BG381C"
+for variant, device in ("standard", ecp5), ("xpulpnn3+debug", "SIM"), ("xpulpnn3+debug", ecp5):
+    simulated = device == "SIM"
+    platform = SimpleNamespace(device=device) if simulated else LatticeECP5Platform(device, [], toolchain="trellis")
+    cpu = Xpulpnn(platform, variant)
     cpu.set_reset_address(0)
     core = cpu.config().core
-    built = CoreWishbone(cpu.config(), transport=JtagDtm if board is simulated else FpgaDtm)
+    built = CoreWishbone(cpu.config(), transport=JtagDtm if simulated else FpgaDtm)
     ports = built.signature.members.items()
     ins = [name for name, member in ports if not member.is_signature and member.flow.name == "In"]
     told = {name[2:] for name in cpu.cpu_params if name.startswith("i_") and "__" not in name} - {"clk", "rst"}

@@ -179,6 +179,7 @@ printf "%d bytes behind main\\n", (int) $pc - (int) main
 delete
 file program/loaded.elf
 load
+set $pc = 0x40000000
 break done
 continue
 printf "the total is %d\\n", *(int *) &total

@@ -62,10 +62,12 @@ def _late_ends(config: CoreConfig, number: int) -> Iterator[CostRow]:
     for last in ("bne zero, zero, 77b", "csrrs a1, mscratch, zero"):
         for length in (2, 3, 4):
             body = "\n".join([f"lp.setupi {number}, 10, 77f", *["addi a0, a0, 1"] * (length - 1), f"77: {last}"])
-            # of two instructions, the last but one pass is still to be counted when the end is met again
+            # of two instructions, the last but one pass is still to be counted when the end is met again at once
             group = _LATE if length == 2 else _LONG
-            waits = {WaitCause.LOOP: 1} if length == 2 else FREE
-            yield overhead(group, f"loop {number}, body {length}, {last.split()[0]} at its end", body, _turns(config, 9, waits), "")
+            waits = {WaitCause.LOOP: 1} if length == 2 and not config.late_results else FREE
+            yield overhead(
+                group, f"loop {number}, body {length}, {last.split()[0]} at its end", body, _turns(config, 9, waits), ""
+            )
 
 
 def loop_rows(config: CoreConfig) -> Iterator[CostRow]:
