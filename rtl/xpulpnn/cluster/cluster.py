@@ -12,11 +12,12 @@ from xpulpnn.cluster.external_port import ExternalPort
 from xpulpnn.cluster.fetch_watch import FetchWatch
 from xpulpnn.cluster.hole import Hole
 from xpulpnn.cluster.icache.unit import InstructionCache
+from xpulpnn.cluster.kept_request import KeptRequest
 from xpulpnn.cluster.one_access import OneAccess
 from xpulpnn.cluster.peripherals.bus import PeripheralBus
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
-from xpulpnn.cluster.ports import BankSignature, DmaPortSignature, RefillSignature
+from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS, BankSignature, DmaPortSignature, RefillSignature
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
 from xpulpnn.config import ClusterConfig
@@ -241,8 +242,18 @@ class Cluster(Component):
         connect(m, dma.ext, flipped(self.dma))
         for demux, port in zip(demuxes, dma.cores, strict=True):
             connect(m, demux.dma, port)
-        for inner, port in zip(dma.tcdm, tcdm.ports[self.config.cores : -1], strict=True):
-            connect(m, inner, port)
+        for number, (inner, port) in enumerate(zip(dma.tcdm, tcdm.ports[self.config.cores : -1], strict=True)):
+            if self.config.core.late_results:
+                m.submodules[f"dma_kept{number}"] = kept = KeptRequest()
+                m.d.comb += [
+                    *following(kept.initiator, inner, "req", *REQUEST_FIELDS),
+                    *following(inner, kept.initiator, "gnt"),
+                    *following(port, kept.target, "req", *REQUEST_FIELDS),
+                    *following(kept.target, port, "gnt"),
+                    *following(inner, port, "rvalid", *RESPONSE_FIELDS),
+                ]
+            else:
+                connect(m, inner, port)
         m.d.comb += following(event_unit, dma, "events", "interrupts", into="dma_")
 
     def _host(self, m, tcdm, peripherals, external):

@@ -5,6 +5,7 @@ from amaranth.lib import enum
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.hole import Hole
+from xpulpnn.cluster.kept_request import KeptRequest
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
 from xpulpnn.component import Component, In, Out, following, signals
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
@@ -25,6 +26,18 @@ class Destination(enum.Enum, shape=3):
     """The block that answers an access."""
 
     TCDM, EVENT_UNIT, DMA, PERIPHERALS, EXT, HOLE = range(6)
+
+
+def _within(addr, base, size):
+    """Return whether an address is in the aligned block at ``base``."""
+    low = exact_log2(size)
+    return addr[low:] == base >> low
+
+
+_LATE = """
+    With late results of the core a request is granted at once. One to the TCDM is made there from the same cycle on,
+    every other one from the next.
+    """
 
 
 class CoreDemux(Component):
@@ -48,10 +61,18 @@ class CoreDemux(Component):
         #: core: The core.
         #: events: What the performance counters of the core count in this cycle, a bit per event of ``CLUSTER_EVENTS``.
         super().__init__(config, {"core": In(ObiSignature()), **ports, "events": Out(len(CLUSTER_EVENTS))})
+        if config.core.late_results and self.__doc__:
+            self.__doc__ += _LATE
 
     def _build(self, m):
         m.submodules.hole = hole = Hole()
-        core = self.core
+        core, late = self.core, self.config.core.late_results
+        # the request as the TCDM sees it, and as all else does
+        asked = others = core
+        if late:
+            m.submodules.kept = kept = KeptRequest()
+            m.d.comb += [*following(kept.initiator, core, "req", *REQUEST_FIELDS), core.gnt.eq(kept.initiator.gnt)]
+            asked, others = kept.target, kept.request
         places = {
             Destination.TCDM: self.tcdm,
             Destination.EVENT_UNIT: self.event_unit,
@@ -61,47 +82,48 @@ class CoreDemux(Component):
         }
         if self.config.dma:
             places[Destination.DMA] = self.dma
-        meant = self._decoded(m, list(places))
+        meant = self._decoded(m, others.addr, list(places))
+        if late:
+            at_base, at_alias, memory = self._in_tcdm(asked.addr)
+            meant[Destination.TCDM] = (at_base | at_alias) & memory
         answering = Signal(Destination)
         grants = []
         for destination, port in places.items():
-            m.d.comb += [port.req.eq(core.req & meant[destination]), *following(port, core, *REQUEST_FIELDS)]
-            grants.append(meant[destination] & port.gnt)
-            with m.If(core.req & meant[destination] & port.gnt):
+            shown = asked if destination is Destination.TCDM else others
+            m.d.comb += [port.req.eq(shown.req & meant[destination]), *following(port, shown, *REQUEST_FIELDS)]
+            grants.append((shown.req & meant[destination] if late else meant[destination]) & port.gnt)
+            with m.If(shown.req & meant[destination] & port.gnt):
                 m.d.sync += answering.eq(destination)
-        m.d.comb += core.gnt.eq(Cat(grants).any())
+        m.d.comb += asked.gnt.eq(Cat(grants).any())
         with m.Switch(answering):
             for destination, port in places.items():
                 with m.Case(destination):
                     m.d.comb += following(core, port, "rvalid", *RESPONSE_FIELDS)
         self._events(m)
 
-    def _decoded(self, m, places):
-        """For each place whether the address belongs to it; exactly one does."""
-        meant = {place: Signal(name=f"to_{place.name.lower()}") for place in places}
-        addr = self.core.addr
-
-        def within(base, size):
-            """Return whether the address is in the aligned block at ``base``."""
-            low = exact_log2(size)
-            return addr[low:] == base >> low
-
+    def _in_tcdm(self, addr):
+        """Return whether the address is near the TCDM's base, its alias, and as low there as there is memory."""
         memory = addr[: exact_log2(TCDM_SPACE)][exact_log2(self.config.tcdm_bytes) :] == 0
         at_base = addr[TEST_SET_BIT + 1 :] == TCDM_BASE >> TEST_SET_BIT + 1
-        at_alias = within(TCDM_ALIAS, TCDM_SPACE)
+        return at_base, _within(addr, TCDM_ALIAS, TCDM_SPACE), memory
+
+    def _decoded(self, m, addr, places):
+        """For each place whether the address belongs to it; exactly one does."""
+        meant = {place: Signal(name=f"to_{place.name.lower()}") for place in places}
+        at_base, at_alias, memory = self._in_tcdm(addr)
         ours = Signal()
         m.d.comb += [
-            ours.eq(at_base | at_alias | within(CONTROL, TCDM_SPACE)),
+            ours.eq(at_base | at_alias | _within(addr, CONTROL, TCDM_SPACE)),
             meant[Destination.TCDM].eq((at_base | at_alias) & memory),
-            meant[Destination.EVENT_UNIT].eq(within(PRIVATE_EVENT_UNIT, BLOCK_BYTES)),
-            meant[Destination.PERIPHERALS].eq(within(CONTROL, PRIVATE_EVENT_UNIT - CONTROL)),
+            meant[Destination.EVENT_UNIT].eq(_within(addr, PRIVATE_EVENT_UNIT, BLOCK_BYTES)),
+            meant[Destination.PERIPHERALS].eq(_within(addr, CONTROL, PRIVATE_EVENT_UNIT - CONTROL)),
             meant[Destination.EXT].eq(~ours),
             meant[Destination.HOLE].eq(
                 ours & ~Cat(meant[place] for place in places if place not in (Destination.EXT, Destination.HOLE)).any()
             ),
         ]
         if Destination.DMA in meant:
-            m.d.comb += meant[Destination.DMA].eq(within(PRIVATE_DMA, BLOCK_BYTES))
+            m.d.comb += meant[Destination.DMA].eq(_within(addr, PRIVATE_DMA, BLOCK_BYTES))
         return meant
 
     def _events(self, m):

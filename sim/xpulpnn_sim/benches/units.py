@@ -372,6 +372,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "tcdm-equal": _tcdm(300, "dma_priority=equal cores=8 banks=2", "verilator"),
     "tcdm-broadcast": _tcdm(400, "broadcast=on bank_hash=on tcdm_bytes=64", "icarus", others=5),
     "core-demux": _configured("core_demux", CoreDemux, "cluster"),
+    "core-demux-late": _configured("core_demux", CoreDemux, "cluster2 core.late_results=on", "icarus"),
     "core-demux-dma": _configured("core_demux", CoreDemux, "cluster tcdm_bytes=1048576", "icarus"),
     "cluster-timer": _plain("cluster_timer", ClusterTimer),
     "cluster-control": _plain("cluster_control", lambda: ClusterControl(3), cores=3),

@@ -113,6 +113,8 @@ class EventUnitCheck(FirstDifference):
 
     def __init__(self, config: ClusterConfig, name_of: NameOf = lambda pc: "") -> None:
         self._unit = EventUnitModel(config)
+        # cycles between the grant of a core's request and its access
+        self._later = int(config.core.late_results)
         self._name_of = name_of
         self._now = 0
         self._last = [0] * config.cores
@@ -158,7 +160,7 @@ class EventUnitCheck(FirstDifference):
             if is_shared and not 0 <= shared < EVENT_UNIT_BYTES:
                 continue
             access = Access(shared if is_shared else private, one.write, one.data if one.write else 0)
-            at = one.retired - _SHARED_ANSWER if is_shared else one.granted
+            at = one.retired - _SHARED_ANSWER if is_shared else one.granted + self._later
             heappush(self._queue, _Accessed(at, core, is_shared, access, one))
 
     def _hear(self, block: Block) -> None:
