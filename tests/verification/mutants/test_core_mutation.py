@@ -165,14 +165,14 @@ def test_buses_look_at_what_goes_with_a_request() -> None:
 
 @pytest.mark.unit
 def test_a_program_goes_on_outside_of_handlers() -> None:
-    # pc 0 and 4 are the program, 8 and 12 the handler; the second block begins in it
-    steps = [(0, 0, 0x13), (4, 0, 0x13), (8, 1, 0x13), (12, 0, MRET), (4, 0, 0x13), (8, 1, 0x13)]
-    steps += [(12, 0, MRET), (8, 1, 0x13), (12, 0, MRET)]
+    # pc 0 and 4 are the program, 8 and 12 the handler; the second block begins in it, the last one in its exception's
+    steps = [(0, 0, 0, 0x13), (4, 0, 0, MRET), (8, 1, 0, 0x13), (12, 0, 0, MRET), (4, 0, 0, 0x13), (8, 1, 0, 0x13)]
+    steps += [(12, 0, 0, MRET), (8, 1, 0, 0x13), (12, 0, 1, 0x13), (8, 0, 0, MRET), (12, 0, 0, 0x13), (12, 0, 0, MRET)]
     records = np.zeros(len(steps), RETIREMENT)
-    records["intr"], records["insn"] = ([step[place] for step in steps] for place in (1, 2))
+    records["intr"], records["trap"], records["insn"] = ([step[place] for step in steps] for place in (1, 2, 3))
     records["cycle"] = range(10, 10 * len(steps) + 10, 10)
     advance = programs.Advance()
-    for begin, end, last in ((0, 3, 20), (3, 6, 50), (6, 9, 50)):
+    for begin, end, last in ((0, 3, 20), (3, 6, 50), (6, 9, 50), (9, 12, 50)):
         advance(SimpleNamespace(records=lambda at=slice(begin, end): records[at]))
         assert advance.last == last
 

@@ -13,7 +13,7 @@ _ALONE, _SMALL = 8, 4  # bits of a register at most of which one says what other
 _PAIRED = 80
 _WORDS = 8  # words at most that may differ
 _VARIANTS = 4096
-_FLIPPED = (1, 8)  # least and most powers of two of which a variant flips one bit
+_FLIPPED, _SELDOM_FLIPPED = (1, 8), (7, 10)  # least and most powers of two of which a variant flips one bit
 
 _Condition = tuple[int, int]  # literals of registers of the unit
 
@@ -111,17 +111,17 @@ class UnreadRegisters:
     def _variants(self, ones: Collection[int], wanted: Sequence[int]) -> list[int]:
         """Values of literals in a case, which is the lowest bit, and in variants of it."""
         all_ = (1 << _VARIANTS) - 1
+        small = {one for word in self.gates.register_words.values() if len(word) <= _ALONE for one in word}
 
-        def flips() -> int:
-            bits = all_
-            for _ in range(self._rng.randint(*_FLIPPED)):
+        def value(one: int) -> int:
+            bits = all_ & ~1
+            # a state with several other bits of small registers is seldom one that occurs
+            for _ in range(self._rng.randint(*(_SELDOM_FLIPPED if one in small else _FLIPPED))):
                 bits &= self._rng.getrandbits(_VARIANTS)
-            return bits & ~1
+            return bits ^ all_ * (one in ones)
 
         variables = self.gates.graph.variables(wanted)
-        return self.gates.graph.evaluate(
-            {one: (all_ if one in ones else 0) ^ flips() for one in variables}, wanted, all_
-        )
+        return self.gates.graph.evaluate({one: value(one) for one in variables}, wanted, all_)
 
     def _inductive(self, following: Mapping[int, tuple[int, int]], literals: Sequence[int]) -> tuple[int, int]:
         """Drop conditions until a cycle keeps the rest; returns literals of what occurs while all registers are the

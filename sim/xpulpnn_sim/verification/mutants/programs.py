@@ -54,24 +54,24 @@ _MRET = find("mret", "").match
 
 
 class Advance(Checker):
-    """Notes the last cycle in which an instruction retired outside of interrupt handlers."""
+    """Notes the last cycle in which an instruction retired outside of handlers, which may be interrupted themselves."""
 
     def __init__(self) -> None:
-        self.last, self._inside = 0, 0
+        self.last, self._depth = 0, 0
 
     def __call__(self, block: Block) -> Findings:
         """Look at the next retirements."""
         records = block.records()
-        if len(records):
-            # what the last change before each instruction made of it
-            change = np.full(len(records), -1)
-            change[0] = self._inside
-            change[1:][records["insn"][:-1] == _MRET] = 0
-            change[records["intr"] != 0] = 1
-            inside = change[np.maximum.accumulate(np.where(change >= 0, np.arange(len(records)), 0))]
-            outside = records["cycle"][inside == 0]
-            self.last = int(outside[-1]) if len(outside) else self.last
-            self._inside = 0 if records["insn"][-1] == _MRET else int(inside[-1])
+        # before each instruction and behind it
+        change = np.zeros((len(records), 2), np.int64)
+        change[:, 0] = records["intr"] != 0
+        change[:, 1] = (records["trap"] != 0).astype(np.int64) - (records["insn"] == _MRET)
+        depth = self._depth + np.cumsum(change)
+        # an mret that ends no handler changes nothing
+        depth -= np.minimum.accumulate(np.minimum(depth, 0))
+        outside = records["cycle"][depth[::2] == 0]
+        self.last = int(outside[-1]) if len(outside) else self.last
+        self._depth = int(depth[-1]) if len(depth) else self._depth
         return Findings()
 
 
