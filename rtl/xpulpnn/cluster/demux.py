@@ -34,19 +34,14 @@ def _within(addr, base, size):
     return addr[low:] == base >> low
 
 
-_LATE = """
-    With late results of the core a request is granted at once. One to the TCDM is made there from the same cycle on,
-    every other one from the next.
-    """
-
-
 class CoreDemux(Component):
     """Leads each access of a core to its place by the address, and its answer back.
 
     Combinational, requests and answers alike. The TCDM is at its base, 1 MiB further for test&set, and at its alias;
     the private views of event unit and DMA and the shared peripherals follow; the rest of the three MiB from the base
     and of the MiB of the alias is nothing, all other addresses are outside. The core has at most one access
-    outstanding: it requests again when it is answered, or in that cycle.
+    outstanding: it requests again when it is answered, or in that cycle. With late results of the core, requests are
+    granted at once, and kept; only the TCDM sees them in the same cycle, all else in the next.
     """
 
     def __init__(self, config: ClusterConfig):  # Size of the TCDM; whether there is a DMA engine.
@@ -61,8 +56,6 @@ class CoreDemux(Component):
         #: core: The core.
         #: events: What the performance counters of the core count in this cycle, a bit per event of ``CLUSTER_EVENTS``.
         super().__init__(config, {"core": In(ObiSignature()), **ports, "events": Out(len(CLUSTER_EVENTS))})
-        if config.core.late_results and self.__doc__:
-            self.__doc__ += _LATE
 
     def _build(self, m):
         m.submodules.hole = hole = Hole()
