@@ -33,7 +33,7 @@ def _lengths(way: str, number: int) -> str:
 
 
 def _given_up(number: int) -> str:
-    """Lines of loops that do not go back after all: what decides comes right before their last instruction."""
+    """Lines of loops that end otherwise after all: what decides comes right before their last instruction."""
     return f"""
     lp.setupi {number}, 9, 1f
     c.addi a0, 1; lp.counti {number}, 1
@@ -48,6 +48,18 @@ def _given_up(number: int) -> str:
     3: c.addi a0, 1
     lp.counti {number}, 0; c.addi a1, 1; c.addi a1, 2
     4: c.addi a1, 4
+    lp.setupi {number}, 9, 5f
+    c.addi a0, 1; csrrwi zero, lpcount{number}, 1
+    5: c.addi a0, 1
+    la t1, 7f; lp.starti {number}, 6f; lp.endi {number}, 8f; lp.counti {number}, 3
+    6: c.addi a0, 1; csrrw zero, lpend{number}, t1
+    7: c.addi a0, 1
+    8: lp.counti {number}, 0
+    la t1, 10f; lp.setupi {number}, 2, 9f
+    csrrw zero, lpstart{number}, t1
+    9: c.addi a0, 1
+    c.addi a0, 16
+    10: c.addi a0, 1
     """
 
 
@@ -193,9 +205,9 @@ PROGRAMS = programs(f"""
     3: csrrs a2, lpcount0, zero => a2 6
     addi a0, a0, 10; jal zero, 2b => a0 {3 + 10 + 5}
     4: csrrs a3, lpcount0, zero => a3 1
-== hardware loops: count or end set right before the last instruction, which is the last then [xpulpv2]
+== hardware loops: start, count or end set right before the last instruction, by CSR writes too [xpulpv2]
     li a0, 0; li a1, 0
     {_given_up(0)}
     {_given_up(1)}
-    => a0 {2 * 6}, a1 {2 * 3 * 7}
+    => a0 {2 * (6 + 2 + 6 + 2)}, a1 {2 * 3 * 7}
 """)
