@@ -223,6 +223,9 @@ def _illegal() -> list[int]:
 _ILLEGAL = _illegal()
 
 
+_EVERY_FORM = "; ".join(f"pv.rq{s}.{w} s2, {n}, a1, 0" for s in "us" for w in _SUFFIX.values() for n in ("a2", "a3"))
+
+
 def _table(exact: bool) -> str:
     """The programs of a form, told for pv.rq*."""
     code_of = partial(_code_of, exact=exact)
@@ -238,6 +241,14 @@ def _table(exact: bool) -> str:
     {"".join(case.lines() for case in (_exact_bounds() if exact else _bounds()))}
 == pv.rq: extremes [requantise]
     {"".join(case.lines() for case in (_EXACT_EXTREMES if exact else _EXTREMES))}
+== pv.rq: sums with a single bit, and all others, shifted by every number of places [requantise]
+    {words_at(WINDOW, (1, 0))}; pv.rqld 0, (t1!); pv.rqld 1, (t1!)
+    li a1, 0; li a4, {XLEN}
+    1: li a2, 1
+    2: xori a3, a2, -1
+    {_EVERY_FORM}
+    add a2, a2, a2; bne a2, zero, 2b
+    addi a1, a1, 1; bne a1, a4, 1b => a1 {XLEN}
 == pv.rq: every lane of one register, back to back [requantise]
     {_every_lane(exact)}
 == pv.rq: operands made right before [requantise]
