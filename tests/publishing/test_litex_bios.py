@@ -191,7 +191,7 @@ SAID = ("begins at 0\n", "\n0 bytes behind main\n", "\n2 bytes behind main\n", "
 
 @pytest.mark.skipif(not (shutil.which("openocd") and shutil.which("gdb-multiarch")), reason="needs openocd and gdb")
 def test_debugger_loads_a_program(tmp_path: Path) -> None:
-    words = {"xpulpnn3": "xpulpnn3+debug", "0x100000": "0x4000"}  # the memory test is short
+    words = {"xpulpnn3": "xpulpnn3+debug", "0x100000": "0x8000"}  # the memory test is short
     system = [*(words.get(word, word) for word in SYSTEM), "--with-jtagremote"]
     source = tmp_path / "loaded.c"
     source.write_text(LOADED)
