@@ -17,7 +17,7 @@ pytestmark = pytest.mark.bench
 # one simulator: Icarus, or Verilator those on which it is faster; and on none what is a part of a unit that runs, or
 # the same in another structure, size or preset
 NONE = "nnrf-4 nnrf-8 dotp-shared-inferred dotp-and dotp-and-inferred dotp-none-inferred dotp-two-widths alu simd-alu"
-NONE += " private-cache-plain dma-small core-demux-dma"
+NONE += " private-cache-plain core-demux-dma"
 NONE += " simd-alu-part ex-stage-inferred backend-ri5cy backend-2 backend-cu event-unit-16 core-demux dma axi-ext"
 NONE += " dm dm-8 core-2 wishbone-instr wishbone-refill"
 VERILATOR = "backend-full core-full csr-file-counters compressed-decoder private-cache icache event-unit-3"

@@ -377,7 +377,6 @@ UNITS: Mapping[str, BenchedUnit] = {
     "cluster-timer": _plain("cluster_timer", ClusterTimer),
     "cluster-control": _plain("cluster_control", lambda: ClusterControl(3), cores=3),
     "dma": _configured("dma", Dma, "cluster", "verilator", transfers=120, every=1, line=1 << DMA_LENGTH_BITS - 1),
-    "dma-small": _configured("dma", Dma, "cluster cores=3 dma_transfers=5", "icarus", transfers=40, every=1, line=8192),
     "dma-late": _configured(
         "dma", Dma, "cluster2 cores=3 core.late_results=on dma_transfers=5", "icarus", transfers=40, every=1, line=8192
     ),
