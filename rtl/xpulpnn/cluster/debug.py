@@ -9,7 +9,6 @@ from xpulpnn.cluster.one_access import OneAccess
 from xpulpnn.component import Component, Out, connect, flipped, pass_ports
 from xpulpnn.config import ClusterConfig
 from xpulpnn.debug.config import DebugConfig
-from xpulpnn.debug.core_debug import JTAG_PORTS
 from xpulpnn.debug.dtm import JtagDtm
 from xpulpnn.debug.module import DebugModule
 
@@ -58,7 +57,7 @@ class ClusterDebug(Component):
         self.PORT_MEANINGS = cluster.PORT_MEANINGS
         members = cluster.signature.members.items()
         ports = {name: member for name, member in members if name not in ("debug_req", "debug")}
-        ports |= {name: JtagDtm.__annotations__[name] for name in JTAG_PORTS}
+        ports |= {name: member for name, member in JtagDtm.__annotations__.items() if name != "dmi"}
         super().__init__(config, ports | {"ndmreset": Out(1), "debug_req": Out(config.cores)})
 
     def _build(self, m):
@@ -75,8 +74,6 @@ class ClusterDebug(Component):
             ResetSignal("core").eq(ResetSignal() | held),
             # in reset the cores would fetch all the time
             cluster.fetch_enable.eq(self.fetch_enable & ~held),
-            *(getattr(dtm, name).eq(getattr(self, name)) for name in JTAG_PORTS[:2]),
-            *(getattr(self, name).eq(getattr(dtm, name)) for name in JTAG_PORTS[2:]),
             self.ndmreset.eq(dm.ndmreset),
             self.debug_req.eq(dm.debug_req),
             cluster.debug_req.eq(dm.debug_req),
@@ -87,4 +84,5 @@ class ClusterDebug(Component):
         connect(m, order.target, share.cores[0])
         connect(m, dm.bus, share.cores[1])
         connect(m, share.ext, cluster.host)
+        pass_ports(m, self, dtm, besides=("dmi",))
         pass_ports(m, self, cluster, besides=_INSIDE)

@@ -17,7 +17,6 @@ from xpulpnn.debug.port_demux import PortDemux
 from xpulpnn.isa.debug import TRAP_OFFSET, Place
 from xpulpnn.isa.machine import XLEN
 
-JTAG_PORTS = ("tms", "tdi", "tdo", "tdo_enable")
 _DEBUG_PORTS = ("debug_req", "debug_halt_addr", "debug_exception_addr")
 
 
