@@ -8,7 +8,7 @@ from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.proofs.faults.bridges import BRIDGE_FAULTS
 from xpulpnn_sim.proofs.faults.core_fault import CoreFault
-from xpulpnn_sim.proofs.faults.programs import COUNTER_FAULTS, PROGRAMS
+from xpulpnn_sim.proofs.faults.programs import COUNTER_FAULTS, PROGRAM_FAULTS, PROGRAMS
 from xpulpnn_sim.verification.random.designs import WISHBONE
 from xpulpnn_sim.verification.random.faulty_core import find_faults
 from xpulpnn_sim.verification.random.trials import Plan
@@ -26,11 +26,14 @@ QUICK = (
     "pcmr does not stop the counters",
     "elw_stalls counts every load",
     "bubbles of jumps are told as those of branches",
+    "core_sleep falls a cycle late",
+    "a fifth word is fetched",
+    "mip does not show line 29",
 )
 
 
-def test_faults_of_counters_are_found():
-    faults = [fault for fault in COUNTER_FAULTS if fault.name in QUICK]
+def test_faults_of_counters_and_around_the_core_are_found():
+    faults = [fault for fault in (*COUNTER_FAULTS, *PROGRAM_FAULTS) if fault.name in QUICK]
     found = list(find_faults(Plan(config=CONFIG, label=""), faults, 6000, seed=2))
     assert len(found) == len(QUICK)
     assert [one.fault.name for one in found if not one.check] == []

@@ -38,6 +38,10 @@ class Event(IntFlag):
     """A core alone has not kept a request until it was granted."""
     EARLY_SLEEP = auto()
     """A core alone says that it sleeps with a request or without an answer."""
+    LATE_WAKE = auto()
+    """A core alone says that it sleeps while an interrupt waits that it takes next."""
+    MANY_FETCHES = auto()
+    """A core alone asks for a word while four are under way."""
     DEBUGGER_CAME = auto()
     DEBUGGER_LEFT = auto()
     DEBUGGER_RESTS = auto()

@@ -25,6 +25,14 @@ CHUNK_CYCLES = 1 << 20  # cycles between two looks at the progress when nothing 
 
 RESTING = Event.ENDLESS_LOOP | Event.STUCK
 
+_RULES = {
+    Event.LOST_REQUEST: "a request must stay as it is until it is granted",
+    Event.EARLY_SLEEP: "core_sleep must wait for open transfers",
+    Event.LATE_WAKE: "core_sleep must fall in the cycle of the interrupt",
+    Event.MANY_FETCHES: "no more than four words may be under way",
+}
+"""What a core alone must do at its ports."""
+
 _WITHOUT_ANSWER = {
     WaitCause.START: "has not started",
     WaitCause.FETCH: "waits for an instruction",
@@ -171,12 +179,9 @@ class Session:
         pc = int(hart["pc"])
         if Event.BAD_TRANSFER in events:
             return exits.bad_transfer(int(status["transfer"]), pc, writes=bool(status["transfer_writes"]))
-        if Event.LOST_REQUEST in events:
-            text = f"a request must stay as it is until it is granted, after {exits.place(pc, name_of)}"
-            return replace(exits.difference(pc, name_of), text=text)
-        if Event.EARLY_SLEEP in events:
-            text = f"core_sleep must wait for open transfers, after {exits.place(pc, name_of)}"
-            return replace(exits.difference(pc, name_of), text=text)
+        for event, rule in _RULES.items():
+            if event in events:
+                return replace(exits.difference(pc, name_of), text=f"{rule}, after {exits.place(pc, name_of)}")
         if Event.BAD_FETCH in events:
             return exits.bad_fetch(pc, int(hart["previous_pc"]) if hart["retired"] > 1 else None, name_of)
         if Event.BAD_ACCESS in events:

@@ -15,9 +15,10 @@ from xpulpnn.core.lsu import Lsu
 from xpulpnn.core.machine_counter import MachineCounter
 from xpulpnn.core.mult import Mult, MultOp
 from xpulpnn.core.performance_counters import PerformanceCounters
+from xpulpnn.core.prefetch import DEPTH, PrefetchBuffer
 from xpulpnn.core.wait_tap import WaitTap
 from xpulpnn.core.wb_stage import WbStage
-from xpulpnn.isa.csr import PERFORMANCE_EVENTS
+from xpulpnn.isa.csr import CSR_BY_NAME, PERFORMANCE_EVENTS
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.proofs.faults.core import CORE_FAULTS, SEQUENCE_FAULTS
@@ -72,6 +73,14 @@ def _asleep_while_fetching(_, u):
     return Value.cast(u(".sleeping") & ~u("busy") & ~u(".any_pending"))
 
 
+def _asleep_while_woken(_, u):
+    return Value.cast(u(".sleeping") & ~u("busy") & u("fetch_idle"))
+
+
+def _mip_without_a_line(right, u):
+    return right & ~Mux(u("csr.addr") == CSR_BY_NAME["mip"].address, 1 << 29, 0)
+
+
 PROGRAM_FAULTS = (
     CoreFault(
         "a compressed instruction that ends a loop is taken for a word",
@@ -90,6 +99,14 @@ PROGRAM_FAULTS = (
     *_among("fence.i keeps what was fetched"),
     CoreFault("wfi is not reset", Controller, {".sleeping": lost_reset}, PROGRAMS),
     CoreFault("a core sleeps while it fetches", Controller, {"asleep": _asleep_while_fetching}, PROGRAMS),
+    CoreFault("core_sleep falls a cycle late", Controller, {"asleep": _asleep_while_woken}, PROGRAMS),
+    CoreFault(
+        "a fifth word is fetched",
+        PrefetchBuffer,
+        {".can_request": lambda right, u: right | (u(".live") + u(".drops") == DEPTH)},
+        PROGRAMS,
+    ),
+    CoreFault("mip does not show line 29", CsrFile, {"csr.rdata": _mip_without_a_line}, PROGRAMS),
     CoreFault("an access under way is not reset", Lsu, {".outstanding": lost_reset}, PROGRAMS),
     CoreFault("a base that a load moves is not forwarded to rd", IdStage, {"rs3_read.ex_we": _base_from_ex}, PROGRAMS),
     CoreFault(

@@ -106,20 +106,22 @@ interrupt:
 """
 """Puts the state at the trap into s5 to s10 and goes to s8, wherever the trap was."""
 
+_PASSES = 8
 _LOOP_STATE = "csrrs s9, lpcount0, zero; csrrs s10, lpend1, zero"
 
 
 def _behind(head: str, text: str, loops: str = "") -> Directed:
-    """``text`` right behind an access that fails, where it must do nothing."""
-    # interrupts were on: MPIE, not MIE, and MPP as always
+    """``text`` right behind an access that fails, where it must do nothing, whenever the memory says so."""
+    # interrupts were on: MPIE, not MIE, and MPP as always; while the division computes, all is fetched
     return directed(
         f"access faults: {head}",
         f"""
-        csrrsi zero, mstatus, 8; la s8, 2f; la s4, 1f
-        li a0, 0x{_FIRST:x}; li t1, 4; csrrw zero, mscratch, zero
+        la s8, 2f; la s4, 1f; csrrw zero, mscratch, zero; li s3, {_PASSES}
+        0: csrrsi zero, mstatus, 8; li a0, 0x{_FIRST:x}; li t1, 4; div a3, s4, t1
         1: lw a1, 0(a0)
         {text}
-        2: sub s6, s6, s4 => s5 {_LOAD}, s6 0, s7 0x1880{", s9 0, s10 0" if loops else ""}
+        2: addi s3, s3, -1; bne s3, zero, 0b
+        sub s6, s6, s4 => s5 {_LOAD}, s6 0, s7 0x1880{", s9 0, s10 0" if loops else ""}
         csrrs a2, mscratch, zero => a2 0
         csrrci zero, mstatus, 8
         """,

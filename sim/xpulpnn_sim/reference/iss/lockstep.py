@@ -50,6 +50,7 @@ TIMED_CSRS = frozenset(
 check of their own, from retirements and waits."""
 
 _EVENT_CSRS = frozenset(CSR_BY_NAME[f"pccr{event}"].address for event in range(len(PERFORMANCE_EVENTS)))
+_MIP = CSR_BY_NAME["mip"].address
 _ACCESS_FAULTS = (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
 _CSR_LSB = 20
 
@@ -98,6 +99,7 @@ class Lockstep:
         self._free = TIMED_CSRS
         self._history: deque[Record] = deque(maxlen=HISTORY)
         self._waiting = 0
+        self._high = (0, 0)  # lines that were high at the last two records, none of which has been taken since
 
     def compare(self, records: Records, lines: Any = None) -> DifferenceError | None:
         """Compare a block of records that follows those already compared; the first difference ends it for good."""
@@ -116,6 +118,7 @@ class Lockstep:
         self._advance(record)
         if level is not None:
             self._watch_interrupts(record, level)
+            self._check_pending(record, level)
         self._history.append(record)
         self.compared += 1
 
@@ -128,7 +131,7 @@ class Lockstep:
             raise self.differs(record, "pc_rdata", iss.state.pc, record[_PC])
         _, retired = self._observer.step()
         assert retired is not None
-        fetched = retired.fetched
+        fetched = self._fetched = retired.fetched
         traps = retired.cause is not None
         expected = retired.record
         written, moved = expected.get("rd_addr", 0), expected.get("base_addr", 0)
@@ -198,6 +201,16 @@ class Lockstep:
             line = ready.bit_length() - 1
             why = f"interrupt {line} has been pending and enabled for {self._waiting} retirements"
             raise self.differs(record, "interrupt", 1, 0, why)
+
+    def _check_pending(self, record: Record, level: int) -> None:
+        """What is read from mip has the lines that were high before it, and none that is not at the end."""
+        before, last = self._high
+        fetched, rd = self._fetched, record[_RD_ADDR] if record[_RD_WE] else 0
+        if rd and fetched is not None and fetched.insn.op in CSR_OPS and fetched.word >> _CSR_LSB == _MIP:
+            shown = record[_RD_WDATA]
+            if before & ~shown or shown & ~level:
+                raise self.differs(record, "rd_wdata", before | shown & level, shown, "of the interrupt lines")
+        self._high = (0, 0) if record[_INTR] else (last, level)
 
     def differs(self, record: Record, field: str, expected: int, got: int, why: str = "") -> DifferenceError:
         """The report of a record that differs in one field, or of an interrupt that is not taken."""

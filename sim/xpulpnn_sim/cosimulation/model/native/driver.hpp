@@ -73,6 +73,7 @@ class Driver {
         for (uint32_t port = 0; port < FETCH_PORTS; ++port) {
             const FetchOut& out = seen.fetch[port];
             if (!TOGETHER && !fetches_[port].kept(out.req, out.addr, false, 0, 0)) status.events |= LOST_REQUEST;
+            if (!TOGETHER && out.req && fetches_[port].open() >= MOST_FETCHES) status.events |= MANY_FETCHES;
             if (out.req && fetches_[port].grant) fetches_[port].request(cycle, out.addr, false, 0, 0);
             fetches_[port].advance(cycle + 1);
         }
@@ -132,8 +133,10 @@ class Driver {
     // At most in a cycle: of each hart to a bank or another device, marks of test&set, ports of DMA engine and host, event lines.
     static constexpr uint32_t CYCLE_GRANTS = DATA_PORTS + BANKS + 2 * HARTS + 8 * DMA_PORTS + 3 * LINE_PORTS + 1;
     static constexpr uint32_t RESTING = ENDLESS_LOOP | STUCK;
+    static constexpr uint32_t BROKEN_RULES = LOST_REQUEST | EARLY_SLEEP | LATE_WAKE | MANY_FETCHES;
     // What a debugger may want to look at, or has brought about.
-    static constexpr uint32_t DEBUGGED = RESTING | BAD_ACCESS | BAD_FETCH | TRAP_LOOP | LOST_REQUEST | EARLY_SLEEP;
+    static constexpr uint32_t DEBUGGED = RESTING | BAD_ACCESS | BAD_FETCH | TRAP_LOOP | BROKEN_RULES;
+    static constexpr uint32_t MOST_FETCHES = 4;  // words that a core alone may have under way
     static constexpr uint32_t PATIENCE = 1000;  // cycles without a retirement after which one of several harts rests
     static constexpr uint32_t PAUSE = 64;  // cycles without data after which an activity of the DMA engine has ended
     static constexpr uint32_t MOST_PORTS = std::max({FETCH_PORTS, DATA_PORTS, DMA_PORTS, REFILL_PORTS});
@@ -254,7 +257,7 @@ class Driver {
                     log({cycle - 1 - unanswered_[hart], DEVICE_ACCESS + hart, out.mem_addr, 0, 0, 0, 0});
                 }
             }
-            unanswered_[hart] = waited_[hart] = 0;
+            unanswered_[hart] = waited_[hart] = lines_asleep_[hart] = 0;
             transferred_[hart] = out.pc_wdata != out.pc_rdata + ((out.insn & 3) == 3 ? 4 : 2);
             ++state.retired;
             state.last_cycle = cycle;
@@ -324,7 +327,9 @@ class Driver {
 
     void raise(uint64_t cycle, uint32_t hart, const HartOut& seen) {
         HartStatus& state = harts[hart];
+        if (seen.core_sleep) lines_asleep_[hart] = state.lines;
         if (seen.irq_ack) {
+            if (!TOGETHER && lines_asleep_[hart] >> seen.irq_id & 1) status.events |= LATE_WAKE;
             lines_when_taken_[hart] = state.lines;
             state.lines &= ~(1u << seen.irq_id);
             ++state.interrupts;
@@ -362,6 +367,7 @@ class Driver {
     Banks banks_;
     std::array<Ends, HARTS> ends_;
     std::array<uint32_t, HARTS> lines_when_taken_{};
+    std::array<uint32_t, HARTS> lines_asleep_{};  // in the last cycle of core_sleep, if nothing has retired since
     std::array<uint64_t, HARTS> unanswered_{};  // cycles that the access in WB has been waiting for its answer
     std::array<uint32_t, HARTS> waited_{};  // causes of the cycles since the last retirement, a bit each
     std::array<bool, HARTS> transferred_{};  // another instruction than the next in memory follows it

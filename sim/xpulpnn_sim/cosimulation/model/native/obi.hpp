@@ -53,8 +53,8 @@ class Obi {
         return same;
     }
 
-    // Whether an access is without its answer before the cycle that ends, or gets it there.
-    bool open() const { return rvalid || head_ != tail_; }
+    // Accesses without an answer before the cycle that ends, one that gets it there included.
+    uint32_t open() const { return rvalid + tail_ - head_; }
 
     // Takes the granted request of the cycle that ends; false if nothing is known of its address.
     bool request(uint64_t cycle, uint32_t address, bool we, uint32_t be, uint32_t wdata) {
