@@ -49,7 +49,7 @@ def test_configurations_run_what_they_have():
 def test_cost_program_runs(preset):
     rows = cost_rows(PRESETS[preset])
     executable = cost_program(rows).executable()
-    end, records, _ = run_reference_core(PRESETS[preset], executable, limit=STEPS)
+    end, records, _ = run_reference_core(PRESETS[preset], executable, limit=STEPS, irq_rate=0.1)
     assert end.ok, end.text
     assert not records["trap"].any()
     assert all(executable.symbols[f"from{number}"] % 4 == 0 for number in range(len(rows)))

@@ -326,6 +326,12 @@ _SYSTEM = f"""
     csrrsi zero, mstatus, 8
     wfi; addi a0, a0, 1
     wfi; addi a0, a0, 1 => a0 4
+== wfi: each line ends it, and mip shows all that are high [interrupts]
+    csrrci zero, mstatus, 8; li a1, -1
+    1: csrrs a0, mip, zero; xor a0, a0, a1; csrrw zero, mie, a0
+    csrrs a2, mie, zero; beq a2, zero, 2f
+    wfi; jal zero, 1b
+    2: csrrs a3, mip, zero => a3 0xffff0888
 == interrupts: direct mode and another vector table [interrupts]
     li t1, 0x{SECOND_TABLE:x}; csrrw zero, mtvec, t1
     csrrs s2, mtvec, zero => s2 {SECOND_TABLE}

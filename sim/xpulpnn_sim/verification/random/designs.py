@@ -208,9 +208,10 @@ def prepare(engine: str, configs: Iterable[CoreConfig]) -> None:
 def cost_run(
     config: CoreConfig, executable: Executable, machine: Machine, library: Path | None = None
 ) -> tuple[RunResult, NDArray[np.uint64], int]:
-    """Run a cost program, every read of a counter checked: its end, the account of its text and where that starts."""
-    counters = CounterCheck(config, 1, executable.symbol_at)
-    result = run_program(executable, config, machine, account=True, library=library, also=[counters])
+    """Run a cost program with a waiting interrupt, every read of a counter checked: its end, the account of its text
+    and where that starts."""
+    counters, waiting = CounterCheck(config, 1, executable.symbol_at), replace(machine, irqs=((0, IRQ_PRIORITY[0]),))
+    result = run_program(executable, config, waiting, account=True, library=library, also=[counters])
     return result, result.accounts[0], text_window(executable)[0]
 
 
