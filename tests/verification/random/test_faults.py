@@ -27,6 +27,7 @@ QUICK = (
     "elw_stalls counts every load",
     "bubbles of jumps are told as those of branches",
     "core_sleep falls a cycle late",
+    "an interrupt is taken asleep",
     "a fifth word is fetched",
     "mip does not show line 29",
 )

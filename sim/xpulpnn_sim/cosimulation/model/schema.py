@@ -38,8 +38,8 @@ class Event(IntFlag):
     """A core alone has not kept a request until it was granted."""
     EARLY_SLEEP = auto()
     """A core alone says that it sleeps with a request or without an answer."""
-    LATE_WAKE = auto()
-    """A core alone says that it sleeps while an interrupt waits that it takes next."""
+    WRONG_WAKE = auto()
+    """A core alone says that it sleeps while an interrupt waits that it takes next, or takes it as soon as it wakes."""
     MANY_FETCHES = auto()
     """A core alone asks for a word while four are under way."""
     DEBUGGER_CAME = auto()

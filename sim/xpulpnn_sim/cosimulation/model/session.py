@@ -28,7 +28,7 @@ RESTING = Event.ENDLESS_LOOP | Event.STUCK
 _RULES = {
     Event.LOST_REQUEST: "a request must stay as it is until it is granted",
     Event.EARLY_SLEEP: "core_sleep must wait for open transfers",
-    Event.LATE_WAKE: "core_sleep must fall in the cycle of the interrupt",
+    Event.WRONG_WAKE: "core_sleep must fall in the cycle of the interrupt, which is taken in a later one",
     Event.MANY_FETCHES: "no more than four words may be under way",
 }
 """What a core alone must do at its ports."""

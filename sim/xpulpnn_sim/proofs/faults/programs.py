@@ -77,6 +77,10 @@ def _asleep_while_woken(_, u):
     return Value.cast(u(".sleeping") & ~u("busy") & u("fetch_idle"))
 
 
+def _taken_asleep(_, u):
+    return u(".wanted") & u("id_valid") & ~u("busy") & ~u(".faulted")
+
+
 def _mip_without_a_line(right, u):
     return right & ~Mux(u("csr.addr") == CSR_BY_NAME["mip"].address, 1 << 29, 0)
 
@@ -100,6 +104,7 @@ PROGRAM_FAULTS = (
     CoreFault("wfi is not reset", Controller, {".sleeping": lost_reset}, PROGRAMS),
     CoreFault("a core sleeps while it fetches", Controller, {"asleep": _asleep_while_fetching}, PROGRAMS),
     CoreFault("core_sleep falls a cycle late", Controller, {"asleep": _asleep_while_woken}, PROGRAMS),
+    CoreFault("an interrupt is taken asleep", Controller, {"irq_ack": _taken_asleep}, PROGRAMS),
     CoreFault(
         "a fifth word is fetched",
         PrefetchBuffer,

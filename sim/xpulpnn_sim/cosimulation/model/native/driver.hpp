@@ -133,7 +133,7 @@ class Driver {
     // At most in a cycle: of each hart to a bank or another device, marks of test&set, ports of DMA engine and host, event lines.
     static constexpr uint32_t CYCLE_GRANTS = DATA_PORTS + BANKS + 2 * HARTS + 8 * DMA_PORTS + 3 * LINE_PORTS + 1;
     static constexpr uint32_t RESTING = ENDLESS_LOOP | STUCK;
-    static constexpr uint32_t BROKEN_RULES = LOST_REQUEST | EARLY_SLEEP | LATE_WAKE | MANY_FETCHES;
+    static constexpr uint32_t BROKEN_RULES = LOST_REQUEST | EARLY_SLEEP | WRONG_WAKE | MANY_FETCHES;
     // What a debugger may want to look at, or has brought about.
     static constexpr uint32_t DEBUGGED = RESTING | BAD_ACCESS | BAD_FETCH | TRAP_LOOP | BROKEN_RULES;
     static constexpr uint32_t MOST_FETCHES = 4;  // words that a core alone may have under way
@@ -327,9 +327,13 @@ class Driver {
 
     void raise(uint64_t cycle, uint32_t hart, const HartOut& seen) {
         HartStatus& state = harts[hart];
-        if (seen.core_sleep) lines_asleep_[hart] = state.lines;
+        if (seen.core_sleep) {
+            lines_asleep_[hart] = state.lines;
+            asleep_at_[hart] = cycle;
+        }
         if (seen.irq_ack) {
-            if (!TOGETHER && lines_asleep_[hart] >> seen.irq_id & 1) status.events |= LATE_WAKE;
+            const bool waited = lines_asleep_[hart] >> seen.irq_id & 1;
+            if (!TOGETHER && (waited || asleep_at_[hart] + 1 == cycle)) status.events |= WRONG_WAKE;
             lines_when_taken_[hart] = state.lines;
             state.lines &= ~(1u << seen.irq_id);
             ++state.interrupts;
@@ -368,6 +372,7 @@ class Driver {
     std::array<Ends, HARTS> ends_;
     std::array<uint32_t, HARTS> lines_when_taken_{};
     std::array<uint32_t, HARTS> lines_asleep_{};  // in the last cycle of core_sleep, if nothing has retired since
+    std::array<uint64_t, HARTS> asleep_at_{};  // that cycle
     std::array<uint64_t, HARTS> unanswered_{};  // cycles that the access in WB has been waiting for its answer
     std::array<uint32_t, HARTS> waited_{};  // causes of the cycles since the last retirement, a bit each
     std::array<bool, HARTS> transferred_{};  // another instruction than the next in memory follows it
