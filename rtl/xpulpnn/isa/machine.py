@@ -143,6 +143,7 @@ class Cost(Enum):
     INTERRUPT = 3, WaitCause.TRAP, "entry of an interrupt handler, if what is older ends at once"
     CSR_WRITE = 1, WaitCause.CSR, "instruction behind a CSR write"
     FENCE_I = 1, WaitCause.SYNC, "fence.i, from when everything older is complete"
+    WFI = 1, WaitCause.SLEEP, "wfi, likewise, if an interrupt waits that mie enables"
     LATE_USE = (
         1,
         WaitCause.LOAD_USE,
@@ -177,6 +178,7 @@ _ALWAYS = {
     **dict.fromkeys(("jal", "jalr"), Cost.JUMP),
     **dict.fromkeys(("ecall", "ebreak", "mret"), Cost.TRAP),
     "fence.i": Cost.FENCE_I,
+    "wfi": Cost.WFI,
 }
 """Cost of every execution of an operation."""
 

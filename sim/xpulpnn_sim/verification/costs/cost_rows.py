@@ -341,8 +341,7 @@ def _system(config: CoreConfig) -> Iterator[CostRow]:
     # the marker before it is still in EX, then it has its own redirect
     waits = {**due(Cost.FENCE_I, *late), WaitCause.SYNC: 1 + Cost.FENCE_I.cycles}
     yield CostRow("fence, fence.i", "fence.i", "fence.i", waits)
-    # likewise, and it sleeps for a cycle
-    waits, enabled_lines = {WaitCause.SYNC: 1, WaitCause.SLEEP: 1}, "li a0, -1\n csrrw zero, mie, a0"
+    waits, enabled_lines = {**due(Cost.WFI), WaitCause.SYNC: 1}, "li a0, -1\n csrrw zero, mie, a0"
     yield CostRow("wfi, an interrupt waits", "wfi", "wfi", waits, enabled_lines)
     landing = f"{nop}\n 77: {nop}"
     yield CostRow(
