@@ -4,6 +4,7 @@ import random
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from tests.rtl.replay import require_same, run, tool
 from tests.rtl.verilog_designs import Accumulator, Mixture, Mode, Soc
 
 from xpulpnn.config import PRESETS, CoreConfig
+from xpulpnn.core.mult import Mult
 from xpulpnn.core.regfile import RegFile
+from xpulpnn.core.requantiser import Requantiser
 from xpulpnn.emit.names import KEYWORDS, snake_case
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.verilog import emit, plain
@@ -79,6 +82,16 @@ def test_text_is_plain_verilog():
     assert not re.search(r"\bn\d+\b", text), "no net without a name"
     assert not re.search(r"\{[^{},]*\}", re.sub(r"\{\d+\{[^{}]*\}\}", "", text)), "no concatenation of one value"
     assert not any(re.search(rf"\b(wire|reg) (\[\d+:0\] )?{word};", text) for word in KEYWORDS)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "unit", [Requantiser(PRESETS["xpulpnn3"]), Mult("inferred", late=True)], ids=lambda unit: type(unit).__name__
+)
+def test_no_expression_is_repeated(unit):
+    made = Counter(re.findall(r"^ +wire [^=]*= (.+);$", emit(unit, "unit", config=CoreConfig()).text, re.MULTILINE))
+    assert made
+    assert [expression for expression, times in made.items() if times > 4] == []
 
 
 @pytest.mark.unit

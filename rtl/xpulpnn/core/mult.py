@@ -191,7 +191,9 @@ class Mult(Component):
             none = Const(0, XLEN)
             made, *products = registered(m, self, made, *self._sums(m, factor_a, active_b, none, none))
             m.d.comb += self.done.eq(made)
-            total, half_total = ((product + addend + rounding)[:XLEN] for product in products)
+            total, half_total = signals(XLEN, "total half_total")
+            for signal, product in zip((total, half_total), products, strict=True):
+                m.d.comb += signal.eq(product + addend + rounding)
         else:
             total, half_total = self._sums(m, factor_a, active_b, addend, rounding)
 

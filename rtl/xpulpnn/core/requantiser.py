@@ -133,7 +133,8 @@ class Requantiser(Component):
         """
         total = Signal(len(self.sum))
         negative = total[-1]
-        lower = self.sum[:XLEN] & self.ctrl.valid.replicate(XLEN)
+        lower = Signal(XLEN)
+        m.d.comb += lower.eq(self.sum[:XLEN] & self.ctrl.valid.replicate(XLEN))
         upper = (self.sum[XLEN:] & self.rounds.replicate(XLEN)) | (lower[-1] & ~self.rounds).replicate(XLEN)
         # below the lowest bit is a 0
         shifted, above = self._shift(m, Cat(Const(0, 1), total), REACH, negative)

@@ -173,9 +173,9 @@ def _directed(rng: Random) -> Iterator[CsrCycle]:
         for op, operand in (("WRITE", ALL_BITS), ("CLEAR", random_word(rng)), ("WRITE", 0), ("SET", random_word(rng))):
             yield _access(csr, op, operand, rng)
             yield read(csr, rng)
-            # asserted without the instruction leaving EX, or without a write
-            yield _access(csr, op, operand, rng) | {"csr__valid": False}
-            yield _access(csr, op, operand, rng) | {"csr__write": False}
+            # asserted without the instruction leaving EX, or without a write, and what would be another value
+            for without in ("csr__valid", "csr__write"):
+                yield _access(csr, op, operand ^ ALL_BITS, rng) | {without: False}
             yield read(csr, rng)
     by_name = {csr.name: csr for csr in every}
     yield surroundings(rng) | {"boot": True}

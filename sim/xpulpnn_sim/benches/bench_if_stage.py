@@ -17,7 +17,9 @@ from xpulpnn_sim.benches.obi import PROMPT, ObiResponder, ObiTiming
 _CYCLES = 500
 _QUIET = 4
 STRAIGHT, LOOPING, ROUGH = FetchHabits(0.04, 1.0), FetchHabits(0.02, 1.0, 0.4), FetchHabits(0.25, 0.5, 0.2)
-_RUNS = [(PROMPT, STRAIGHT, 0.0), (PROMPT, LOOPING, 0.0)] + [(timing, ROUGH, 0.0) for timing in prefetch.FETCH_TIMINGS]
+_FULL = FetchHabits(0.02, 0.2, 0.1)  # all places of the prefetch buffer are filled
+_RUNS = [(PROMPT, habits, 0.0) for habits in (STRAIGHT, LOOPING, _FULL)]
+_RUNS += [(timing, ROUGH, 0.0) for timing in prefetch.FETCH_TIMINGS]
 _RUNS += [(PROMPT, LOOPING, 1 / 6), (prefetch.SLOWEST, ROUGH, 1 / 6)]
 
 

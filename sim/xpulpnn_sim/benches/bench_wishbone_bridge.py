@@ -4,9 +4,10 @@ from random import Random
 from typing import NamedTuple
 
 import cocotb
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.cadence import Driven, Dut, Stepwise, Together, sample, start
+from xpulpnn_sim.benches.cadence import Driven, Dut, Stepwise, Together, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import ALL_BYTES, ANY_NUMBER, ObiInitiator, Transfer, WordMemory
 
@@ -131,6 +132,21 @@ class Initiator(ObiInitiator):
                 assert data >> 32 * word & WORD_MASK == self._memory[place], f"{answered}: {data:#x}"
 
 
+async def _reset_under_way(dut: Dut, rng: Random) -> None:
+    """Reset while an access is under way, some words of which have been transferred."""
+    drive(dut, {"port__req": 1, "port__addr": rng.getrandbits(len(dut.port__addr))})
+    await RisingEdge(dut.clk)
+    drive(dut, {"port__req": 0, "bus__ack": 1})
+    await ClockCycles(dut.clk, rng.randrange(bench_data()["words"]))
+    drive(dut, {"bus__ack": 0})
+    await FallingEdge(dut.clk)
+    assert sample(dut.bus__cyc), "nothing is under way"
+    await pulse_reset(dut)
+    await FallingEdge(dut.clk)
+    assert not sample(dut.bus__cyc), "an access is under way after reset"
+    await RisingEdge(dut.clk)
+
+
 @cocotb.test(timeout_time=400, timeout_unit="us")
 @cocotb.parametrize(timing=[Timing(1.0, 0.5), Timing(0.5, 1.0), Timing(0.15, 0.0)], pause=[0.0, 0.5])
 async def accesses_are_those_of_the_port(dut: Dut, timing: Timing, pause: float) -> None:
@@ -140,7 +156,8 @@ async def accesses_are_those_of_the_port(dut: Dut, timing: Timing, pause: float)
     # in two places, so that each bit of the address is 0 and 1
     base = rng.getrandbits(32) & -_SPAN
     bases = base, base ^ -_SPAN & WORD_MASK
-    hole = ((base + 64, 20), (base + 512, 4))
+    # several words, and each of an access alone
+    hole = ((base + 64, 20), *((base + 512 + (size + WORD_BYTES) * word, WORD_BYTES) for word in range(words)))
     there, expected = WordMemory(hole), WordMemory(hole)
     for place in (first + offset for first in bases for offset in range(0, _SPAN, WORD_BYTES)):
         there[place] = expected[place] = rng.getrandbits(32)
@@ -155,6 +172,7 @@ async def accesses_are_those_of_the_port(dut: Dut, timing: Timing, pause: float)
         )
         for _ in range(_TRANSFERS)
     ]
+    await _reset_under_way(dut, rng)
     with Together(dut, [memory, initiator]):
         await initiator.make(traffic)
     assert dict(there) == dict(expected), "the memory differs"

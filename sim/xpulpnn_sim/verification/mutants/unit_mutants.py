@@ -59,6 +59,7 @@ _OF_UNITS: Mapping[str, Mapping[tuple[str, int], Sequence[str]]] = {
     "prefetch": {("valid", 1): ("word", "error")},
     "hwloops": {("if_back", 1): ("if_start",), ("id_valid", 1): ("hold", "wrong", "id_next")},
     "quantiser": {("start", 1): ("done",), ("request", 1): ("address",), ("done", 1): ("result",)},
+    "wishbone_bridge": {("bus__stb", 1): [f"bus__{name}" for name in ("adr", "we", "sel", "cti", "dat_w")]},
     "decoder": {("illegal", 0): ("ctrl", "quantise", "requantise", "pair")},
 }
 """The same for benches of units whose ports have names of their own, with the value that says so."""
