@@ -1,7 +1,7 @@
 """Bench of the bridges to AXI4: what is read and written, in which order it is answered, and the rules of AXI."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ _FIELDS = {
 }
 _INCREMENTING = 1
 _DEEP = 64  # Bursts, or transfers, that wait in a channel at most: more than a manager may have under way
+Burst = tuple[int, int]  # Address and number of transfers
 
 
 class Stalls(NamedTuple):
@@ -88,7 +89,7 @@ class AxiRules(Stepwise):
         super().__init__(dut)
         self._rst, self._longest = dut.rst, longest
         self.addresses: set[int] = set()
-        self.bursts: dict[str, list[int]] = {"aw": [], "ar": []}
+        self.bursts: dict[str, list[Burst]] = {"aw": [], "ar": []}
         channels = [name for name in _FIELDS if hasattr(dut, f"{port}__{name}valid")]
         self._handles = {
             channel: {
@@ -131,7 +132,7 @@ class AxiRules(Stepwise):
         assert address % self._bytes == 0, what
         assert size <= self._longest[channel], what
         assert address // BOUNDARY == (address + size - 1) // BOUNDARY, what
-        self.bursts[channel].append(transfers)
+        self.bursts[channel].append((address, transfers))
         if channel == "ar":
             self.addresses.add(address)
         else:
@@ -191,6 +192,20 @@ def interleaved(rng: Random, kinds: Sequence[Sequence[Run]]) -> list[Transfer]:
         while made[-1].write and not _ends(made[-1]):
             made.append(choice.popleft())
     return made
+
+
+def bursts_of(traffic: Iterable[Transfer]) -> dict[str, list[Burst]]:
+    """One burst for each run of reads, and for each aligned block of a run of writes."""
+    bursts: dict[str, list[Burst]] = {"ar": [], "aw": []}
+    left = {"ar": 0, "aw": 0}
+    for one in traffic:
+        channel = "aw" if one.write else "ar"
+        if not left[channel]:
+            in_block = (BLOCK_BYTES - one.address % BLOCK_BYTES) // _size()
+            left[channel] = min(one.beats, in_block) if one.write else one.beats
+            bursts[channel].append((one.address, left[channel]))
+        left[channel] -= 1
+    return bursts
 
 
 ADDRESSES = 1 << 32
@@ -264,10 +279,10 @@ def random_traffic(rng: Random, runs: int, first: int) -> list[Transfer]:
 @cocotb.parametrize(stalls=list(_STALLS))
 async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
     """Random runs, with errors in the middle: data, answers and the memory afterwards."""
-    # the memory is in three places, one of which has a 1 in each bit of the address where another has a 0
+    # the memory is in three places; of two of them, where addresses wait, one has a 1 where the other has a 0
     rng = await start(dut)
     anywhere = rng.getrandbits(32) & -_BYTES
-    places = (anywhere, anywhere ^ ADDRESSES - _BYTES, L2_BASE)
+    places = (L2_BASE, anywhere, anywhere ^ ADDRESSES - _BYTES)
     first = places[list(_STALLS).index(stalls)]
     hole = range(first + _HALF - 512, first + _HALF + 512)
     content = np.frombuffer(rng.randbytes(_BYTES), np.uint8).copy()
@@ -295,9 +310,11 @@ async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
         if made.address not in hole:
             expected[place : place + size] = masked(expected[place : place + size], made)
     assert (content == expected).all(), "the memory differs"
+    assert rules.bursts == bursts_of(traffic), "other bursts"
     if bench_data()["runs"]:
-        assert max(rules.bursts["ar"]) * size > longest()["ar"] // 2, "no long burst of reads"
-        assert max(rules.bursts["aw"]) * size == longest()["aw"], "no whole block of writes"
+        most = {channel: max(transfers for _, transfers in made) for channel, made in rules.bursts.items()}
+        assert most["ar"] * size > longest()["ar"] // 2, "no long burst of reads"
+        assert most["aw"] * size == longest()["aw"], "no whole block of writes"
 
 
 @cocotb.test(timeout_time=20, timeout_unit="us")
