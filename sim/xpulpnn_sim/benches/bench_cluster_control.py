@@ -3,11 +3,11 @@
 from random import Random
 
 import cocotb
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.isa.cluster import BLOCK_BYTES, CONTROL, Control
-from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.benches.cadence import Dut, Scoreboard, sample, start
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
+from xpulpnn_sim.benches.cadence import Dut, Scoreboard, pulse_reset, sample, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import ALL_BYTES, ObiInitiator, Transfer, WordMemory
 from xpulpnn_sim.reference.stimuli import near_offsets
@@ -70,23 +70,34 @@ def _transfers(offsets: list[int], rng: Random) -> list[Transfer]:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def registers_keep_what_is_written(dut: Dut) -> None:
-    """Reads, and the ports after each write, are those of the table."""
+    """Reads, and the ports after each reset and each access, are those of the table."""
     cores = bench_data()["cores"]
     rng, board = await start(dut), Scoreboard()
-    boot_addr = rng.getrandbits(32)
-    dut.boot_addr.value = boot_addr
-    table = Registers(cores, boot_addr)
-    offsets = [*Control, *table.boot, Control.BOOT_ADDRESS + WORD_BYTES * cores, BLOCK_BYTES - WORD_BYTES]
+    anywhere = rng.getrandbits(32)
+
+    def look(when: str) -> None:
+        found = {name: sample(getattr(dut, name)) for name in table.outputs()}
+        board.equal(found, table.outputs(), f"ports {when}")
+
     with ObiInitiator(dut, "port") as software:
-        for number, transfer in enumerate(_transfers(offsets, rng)):
-            await software.make([transfer])
-            await RisingEdge(dut.clk)
-            offset = transfer.address - CONTROL
-            if transfer.write:
-                table.write(offset, transfer.enables, transfer.value)
-            else:
-                board.equal(transfer.data, table[offset], f"transfer {number}: register {offset:#x}")
-            board.equal(transfer.failed, not table.exists(offset), f"transfer {number}: error at {offset:#x}")
-            found = {name: sample(getattr(dut, name)) for name in table.outputs()}
-            board.equal(found, table.outputs(), f"ports after transfer {number}")
+        for life, boot_addr in enumerate((anywhere, anywhere ^ WORD_MASK)):
+            await pulse_reset(dut)
+            dut.boot_addr.value = boot_addr
+            table = Registers(cores, boot_addr)
+            offsets = [*Control, *table.boot, Control.BOOT_ADDRESS + WORD_BYTES * cores, BLOCK_BYTES - WORD_BYTES]
+            await FallingEdge(dut.clk)
+            look(f"after reset {life}")
+            transfers = [Transfer(CONTROL + offset) for offset in offsets]
+            if not life:
+                transfers += _transfers(offsets, rng)
+            for number, transfer in enumerate(transfers):
+                await software.make([transfer])
+                await RisingEdge(dut.clk)
+                where, offset = f"transfer {number} after reset {life}", transfer.address - CONTROL
+                if transfer.write:
+                    table.write(offset, transfer.enables, transfer.value)
+                else:
+                    board.equal(transfer.data, table[offset], f"{where}: register {offset:#x}")
+                board.equal(transfer.failed, not table.exists(offset), f"{where}: error at {offset:#x}")
+                look(f"after {where}")
     await RisingEdge(dut.clk)
