@@ -21,6 +21,7 @@ _NEAR_WRAP = 0xFFFF_FFF0
 _STRETCH = 25
 _SLOW = 0.3
 _NOWHERE = BLOCK_BYTES - WORD_BYTES  # Offset without a register
+_SINGLE_BYTES = [1 << byte for byte in range(WORD_BYTES)]
 _STORED = [register for register in Timer if not register.name.startswith(("START", "RESET"))]
 _CHOICES = [flag for flag in TimerConfig if flag not in (TimerConfig.ENABLE, TimerConfig.CASCADE)]
 
@@ -62,10 +63,12 @@ def _shortened(rng: Random) -> Iterator[Transfer]:
 
 
 def _words(rng: Random) -> Iterator[Transfer]:
-    """Every register takes words in which any two bits differ both ways, and is read behind each."""
+    """Every register takes words in which any two bits differ both ways, then each byte alone changes; all are read."""
     for register, word in product(_STORED, separating_words(rng)):
-        yield Transfer(TIMER + register, 1, value=word)
-        yield Transfer(TIMER + register)
+        for enables in (ALL_BYTES, *rng.sample(_SINGLE_BYTES, WORD_BYTES)):
+            value = word if enables == ALL_BYTES else word ^ WORD_MASK
+            yield Transfer(TIMER + register, 1, enables=enables, value=value)
+            yield Transfer(TIMER + register)
 
 
 def _transfers(rng: Random) -> Iterator[Transfer]:
