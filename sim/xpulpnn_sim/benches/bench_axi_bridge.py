@@ -12,7 +12,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from cocotbext.axi import AxiReadBus, AxiSlaveRead, AxiSlaveWrite, AxiWriteBus
 
 from xpulpnn.isa.cluster import L2_BASE
-from xpulpnn_sim.benches.cadence import Dut, Stepwise, Together, sample, start
+from xpulpnn_sim.benches.cadence import Dut, Stepwise, Together, pulse_reset, sample, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import ANY_NUMBER, ObiInitiator, Transfer
 
@@ -317,22 +317,37 @@ async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
         assert most["aw"] * size == longest()["aw"], "no whole block of writes"
 
 
-@cocotb.test(timeout_time=20, timeout_unit="us")
+@cocotb.test(timeout_time=60, timeout_unit="us")
 async def valid_waits_for_no_ready(dut: Dut) -> None:
-    """Every channel shows what it has while nothing is ready, and nothing before there is a request."""
+    """Every channel shows what it has while nothing is ready; a reset forgets it, and what is under way."""
     rng = await start(dut)
     channels = ["aw", "w", "ar"] if bench_data()["writes"] else ["ar"]
-    for channel in channels:
-        getattr(dut, f"axi__{channel}ready").value = 0
-        assert not sample(getattr(dut, f"axi__{channel}valid")), f"{channel}valid after reset"
-    for write in (0, 1)[: 1 + bench_data()["writes"]]:
-        with Initiator(dut, rng) as initiator:
-            making = cocotb.start_soon(initiator.make([Transfer(L2_BASE, write, (1 << _size()) - 1, 1)]))
-            await ClockCycles(dut.clk, 6)
-            making.cancel()
-    await FallingEdge(dut.clk)
-    for channel in channels:
-        assert sample(getattr(dut, f"axi__{channel}valid")), f"{channel}valid waits for ready"
+    kinds, several = (0, 1)[: 1 + bench_data()["writes"]], 1 + bench_data()["runs"]
+
+    async def seen() -> list[int]:
+        await FallingEdge(dut.clk)
+        found = [sample(getattr(dut, f"axi__{channel}valid")) for channel in channels]
+        await RisingEdge(dut.clk)
+        return found
+
+    # each kind is asked for first, so that it is the oldest one under way when the reset comes
+    for order in (kinds, kinds[::-1]):
+        for write in order:
+            with Initiator(dut, rng) as initiator:
+                requests = [Transfer(L2_BASE, write, (1 << _size()) - 1, 1, beats=several)]
+                making = cocotb.start_soon(initiator.make(requests))
+                await ClockCycles(dut.clk, 6)
+                making.cancel()
+        assert all(await seen()), f"{channels} wait for ready"
+        await pulse_reset(dut)
+        assert not any(await seen()), f"{channels} show something after a reset"
+    content = np.zeros(_BYTES, np.uint8)
+    AxiMemory(dut, "axi", content, L2_BASE, Stalls(), rng)
+    traffic, rules = random_traffic(rng, 2, L2_BASE), AxiRules(dut, "axi", longest())
+    initiator = Initiator(dut, rng)
+    with Together(dut, [initiator, rules]):
+        await initiator.make(traffic)
+    assert rules.bursts == bursts_of(traffic), "other bursts after a reset"
 
 
 @cocotb.test(timeout_time=60, timeout_unit="us")

@@ -1,16 +1,17 @@
 """Bench of the cluster's timer: random settings and reads against arithmetic on the cycles that pass."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from random import Random
+from typing import Any
 
 import cocotb
 from cocotb.triggers import RisingEdge
 
 from xpulpnn.isa.cluster import BLOCK_BYTES, TIMER, TIMER_PRESCALE_BITS, TIMER_PRESCALE_LSB, Timer, TimerConfig
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, start
+from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, pulse_reset, start
 from xpulpnn_sim.benches.obi import ALL_BYTES, ObiInitiator, Transfer
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
 from xpulpnn_sim.reference.stimuli import separating_words
@@ -21,6 +22,7 @@ _NEAR_WRAP = 0xFFFF_FFF0
 _STRETCH = 25
 _SLOW = 0.3
 _NOWHERE = BLOCK_BYTES - WORD_BYTES  # Offset without a register
+_WHOLE = (1 << TIMER_PRESCALE_BITS) - 1
 _SINGLE_BYTES = [1 << byte for byte in range(WORD_BYTES)]
 _STORED = [register for register in Timer if not register.name.startswith(("START", "RESET"))]
 _CHOICES = [flag for flag in TimerConfig if flag not in (TimerConfig.ENABLE, TimerConfig.CASCADE)]
@@ -55,11 +57,10 @@ def _transfer(base: int, rng: Random, *, slow: bool) -> Transfer:
 def _shortened(rng: Random) -> Iterator[Transfer]:
     """A prescaler period that becomes shorter than what has passed of it: the prescaler runs through its end."""
     config, count = rng.choice(((Timer.CONFIG_LOW, Timer.COUNT_LOW), (Timer.CONFIG_HIGH, Timer.COUNT_HIGH)))
-    whole = (1 << TIMER_PRESCALE_BITS) - 1
-    for period, gap in ((whole, 0), (rng.randrange(whole // 8), rng.randint(whole // 2, whole))):
+    for period, gap in ((_WHOLE, 0), (rng.randrange(_WHOLE // 8), rng.randint(_WHOLE // 2, _WHOLE))):
         value = TimerConfig.ENABLE | TimerConfig.PRESCALER | period << TIMER_PRESCALE_LSB
         yield Transfer(TIMER + config, 1, value=value, gap=gap)
-    yield Transfer(TIMER + count, gap=whole + rng.randrange(whole))
+    yield Transfer(TIMER + count, gap=_WHOLE + rng.randrange(_WHOLE))
 
 
 def _words(rng: Random) -> Iterator[Transfer]:
@@ -72,7 +73,7 @@ def _words(rng: Random) -> Iterator[Transfer]:
 
 
 def _transfers(rng: Random) -> Iterator[Transfer]:
-    """All words, then stretches of transfers around 0, the end of the count, and anything."""
+    """All words, stretches of transfers around 0, the end of the count, and anything, then ones everywhere."""
     yield from _words(rng)
     for _ in range(_TRANSFERS // _STRETCH):
         base, slow = rng.choice((0, _NEAR_WRAP, rng.getrandbits(XLEN))), rng.random() < _SLOW
@@ -90,6 +91,9 @@ def _transfers(rng: Random) -> Iterator[Transfer]:
         if rng.random() < 0.3:
             yield from _shortened(rng)
         yield from (_transfer(base, rng, slow=slow) for _ in range(_STRETCH))
+    # no register is 0 when the reset comes
+    yield from (Transfer(TIMER + register, 1, value=WORD_MASK & ~TimerConfig.RESET) for register in _STORED)
+    yield Transfer(TIMER + Timer.COUNT_LOW, gap=rng.randrange(_WHOLE // 2))
 
 
 def _written(timer: ClusterTimerModel, transfer: Transfer) -> int:
@@ -104,20 +108,38 @@ def _armed(timer: ClusterTimerModel) -> int:
     return sum((config & wanted == wanted) << place for place, config in enumerate(configs))
 
 
+def _after_reset() -> Iterator[Transfer]:
+    """All registers are read, then both counts while the first period of the longest prescaler ends."""
+    yield from (Transfer(TIMER + register) for register in _STORED)
+    value = TimerConfig.ENABLE | TimerConfig.PRESCALER | _WHOLE << TIMER_PRESCALE_LSB
+    yield from (Transfer(TIMER + config, 1, value=value) for config in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH))
+    yield Transfer(TIMER + Timer.COUNT_LOW, gap=_WHOLE - 8)
+    yield from (Transfer(TIMER + count) for count in (Timer.COUNT_LOW, Timer.COUNT_HIGH) * 8)
+
+
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def time_is_arithmetic(dut: Dut) -> None:
-    """Every value read and every event is what the cycles since the last setting give."""
+    """Every value read and every event is what the cycles since the last setting, or the last reset, give."""
     rng, board = await start(dut), Scoreboard()
-    transfers = list(_transfers(rng))
-    with ObiInitiator(dut, "port") as software, PortMonitor(dut, ["events", "armed"]) as monitor:
-        await software.make(transfers)
-        await RisingEdge(dut.clk)
-        await RisingEdge(dut.clk)
+    raised = 0
+    for life in (_transfers(rng), _after_reset()):
+        await pulse_reset(dut)
+        transfers = list(life)
+        with ObiInitiator(dut, "port") as software, PortMonitor(dut, ["events", "armed"]) as monitor:
+            await software.make(transfers)
+            await RisingEdge(dut.clk)
+            await RisingEdge(dut.clk)
+        raised += _compare(board, transfers, monitor.rows)
+    assert raised > _TRANSFERS // 20, f"{raised} events are too few to have tested anything"
+
+
+def _compare(board: Scoreboard, transfers: Sequence[Transfer], rows: Sequence[Any]) -> int:
+    """Compare what was read and what the ports showed since a reset; returns the number of events."""
     timer, now, raised = ClusterTimerModel(), 0, 0
     for number, transfer in enumerate(transfers):
         where = f"transfer {number} in cycle {transfer.granted}"
         expected = timer.advance(transfer.granted - now)
-        board.equal(monitor.rows[transfer.granted][1], _armed(timer), f"{where}: armed")
+        board.equal(rows[transfer.granted][1], _armed(timer), f"{where}: armed")
         if not transfer.write:
             board.equal(transfer.data, timer.read(transfer.address - TIMER), f"{where}: register read")
         # bytes that are not written are those before a step in the same cycle
@@ -125,11 +147,11 @@ async def time_is_arithmetic(dut: Dut) -> None:
         expected += timer.advance(1)
         if transfer.write:
             timer.write(transfer.address - TIMER, written)
-        seen = [events for events, _ in monitor.rows[now : transfer.granted + 1]]
+        seen = [events for events, _ in rows[now : transfer.granted + 1]]
         found = [bit for events in seen for bit in (0, 1) if events >> bit & 1]
         board.equal(Counter(found), Counter(expected), f"{where}: events since the one before")
         raised += len(found)
         now = transfer.granted + 1
         board.equal(transfer.failed, transfer.address == TIMER + _NOWHERE, f"{where}: error")
         board.equal(transfer.answered, now, f"{where}: cycle of the answer")
-    assert raised > _TRANSFERS // 20, f"{raised} events are too few to have tested anything"
+    return raised
