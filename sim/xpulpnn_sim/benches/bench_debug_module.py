@@ -7,12 +7,12 @@ from typing import Any
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from xpulpnn.isa.debug import Command, CommandError, Control, DmReg, Sbcs
+from xpulpnn.isa.debug import DEBUG_BYTES, Command, CommandError, Control, DmReg, Place, Sbcs
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Together, beside, drive, sample, start
-from xpulpnn_sim.benches.debugged_harts import EBREAK, MSCRATCH, DebuggedHarts, HartState, run_program
+from xpulpnn_sim.benches.debugged_harts import CSRS, EBREAK, DebuggedHarts, HartState, run_program
 from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.obi import ObiInitiator, ObiResponder, ObiTiming, WordMemory
+from xpulpnn_sim.benches.obi import ObiInitiator, ObiResponder, ObiTiming, Transfer, WordMemory
 from xpulpnn_sim.reference.golden.debug_module import BusError, DebuggedHart, DebugModuleModel
 
 _CALM = 4  # cycles for what needs no hart
@@ -37,7 +37,7 @@ class Scene:
         expected = WordMemory((_FAILING,))
         self.model = DebugModuleModel(self.count, self._run, _reader(expected), _writer(expected))
         for hart in self.model.harts:
-            hart.csrs = {MSCRATCH: 0}
+            hart.csrs = dict.fromkeys(CSRS, 0)
 
     @staticmethod
     def _run(hart: DebuggedHart, words: Any) -> bool:
@@ -150,7 +150,7 @@ def _program(rng: Random) -> list[int]:
                 (
                     _ADD | rd << 7 | rs1 << 15 | rs2 << 20,
                     _ADDI | rd << 7 | rs1 << 15 | rng.getrandbits(12) << 20,
-                    _CSRRW | rd << 7 | rs1 << 15 | MSCRATCH << 20,
+                    _CSRRW | rd << 7 | rs1 << 15 | rng.choice(CSRS) << 20,
                 )
             )
         )
@@ -162,7 +162,9 @@ def _program(rng: Random) -> list[int]:
 
 
 def _command(rng: Random) -> int:
-    number = rng.choice((rng.randrange(0x1000, 0x1020), rng.randrange(0x1000, 0x1020), 0x1008, 0x1009, MSCRATCH))
+    number = rng.choice(
+        (rng.randrange(0x1000, 0x1020), rng.randrange(0x1000, 0x1020), 0x1008, 0x1009, *rng.choices(CSRS, k=2))
+    )
     number = rng.choice((_NO_CSR, 0x101F, 0x1020, 0x2008)) if rng.random() < 0.15 else number
     bits = (Command.TRANSFER, Command.WRITE, Command.POSTEXEC, Command.POSTINCREMENT)
     command = number | sum(bit for bit in bits if rng.random() < 0.6) | 2 << 20
@@ -199,13 +201,42 @@ async def commands_move_registers(scene: Scene) -> None:
             kept = [place for place in range(32) if place not in (8, 9)]
             found, wanted = ([owner.registers[place] for place in kept] for owner in (state, hart))
             scene.board.equal(found, wanted, f"step {step}: registers")
-            scene.board.equal(state.csrs[MSCRATCH], hart.csrs[MSCRATCH], f"step {step}: mscratch")
+            scene.board.equal({number: state.csrs[number] for number in CSRS}, hart.csrs, f"step {step}: CSRs")
     await scene.write(DmReg.HAWINDOW, (1 << scene.count) - 1)
     await scene.select(0, Control.HASEL)
     await scene.select(0, Control.HASEL | Control.RESUMEREQ)
     await scene.compare(*_HALTS, where="resumed")
     for place, (state, hart) in enumerate(zip(scene.harts.states, scene.model.harts, strict=True)):
         scene.board.equal(state.registers, hart.registers, f"registers of hart {place} when it has resumed")
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+@_scene
+async def harts_see_what_is_written(scene: Scene) -> None:
+    """All words of the memory: data registers and program buffer, with every bit; what is elsewhere reads as 0."""
+    rng, board = scene.rng, scene.board
+    registers = [*range(DmReg.PROGBUF0, DmReg.PROGBUF0 + 8), DmReg.DATA0, DmReg.DATA1]
+    places = [Place.PROGRAM + WORD_BYTES * index for index in range(8)] + [Place.DATA, Place.DATA + WORD_BYTES]
+    await scene.write(DmReg.DMCONTROL, Control.DMACTIVE)
+    words = [rng.getrandbits(32) for _ in registers]
+    everywhere = range(0, DEBUG_BYTES, WORD_BYTES)
+    for flip in (0, 0xFFFF_FFFF):
+        wanted = [word ^ flip for word in words]
+        for register, word in zip(registers, wanted, strict=True):
+            await scene.access(register, word)
+        # harts write data registers only, which is looked at below
+        await scene.port.make([Transfer(at, 1, value=rng.getrandbits(32)) for at in everywhere if at not in places[8:]])
+        read = [Transfer(at) for at in everywhere]
+        await scene.port.make(read)
+        found = {transfer.address: transfer.data for transfer in read}
+        board.equal([found.pop(place) for place in places], wanted, "program buffer and data registers")
+        board.equal(found.pop(Place.DATA - WORD_BYTES), EBREAK, "the word behind the program buffer")
+        end = next(at for at in range(Place.ROM, DEBUG_BYTES, WORD_BYTES) if not found[at])
+        used = {*range(Place.ABSTRACT, Place.PROGRAM, WORD_BYTES), *range(Place.ROM, end, WORD_BYTES)}
+        board.equal({at: hex(word) for at, word in found.items() if word and at not in used}, {}, "words elsewhere")
+        for register, place, word in zip(registers[8:], places[8:], words, strict=False):
+            await scene.port.write(place, word ^ flip)
+            board.equal(hex(await scene.access(register)), hex(word ^ flip), f"register {register:#x}")
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
@@ -334,3 +365,21 @@ async def a_busy_bus_says_so(scene: Scene) -> None:
         await scene.calm(40)
         board.equal(len(scene.bus.log) - done, 1, "accesses")
         board.equal(await scene.access(DmReg.SBDATA0), scene.model.read(DmReg.SBDATA0), "sbdata0")
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def reset_ends_an_access(dut: Dut) -> None:
+    """A bus that is reset forgets what is under way, be it granted or not, and makes the next access."""
+    scene = await _begin(dut)
+    await scene.access(DmReg.DMCONTROL, Control.DMACTIVE)
+    await scene.access(DmReg.SBCS, Sbcs.READONADDR | 2 << 17)
+    for granted in (0, 1, 0, 1):
+        dut.bus__gnt.value = granted
+        await scene.access(DmReg.SBADDRESS0, scene.rng.getrandbits(32) & ~3)
+        scene.board.equal(await scene.access(DmReg.SBCS) & Sbcs.BUSY, Sbcs.BUSY, f"busy, granted {granted}")
+        await scene.access(DmReg.DMCONTROL, Control.DMACTIVE | Control.NDMRESET)
+        await ClockCycles(dut.clk, 1)
+        await FallingEdge(dut.clk)
+        scene.board.equal(sample(dut.bus__req), 0, "request in reset")
+        await scene.access(DmReg.DMCONTROL, Control.DMACTIVE)
+        scene.board.equal(await scene.access(DmReg.SBCS) & Sbcs.BUSY, 0, f"busy behind a reset, granted {granted}")

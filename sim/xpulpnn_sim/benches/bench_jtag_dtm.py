@@ -1,11 +1,12 @@
 """Bench of the JTAG transport: a driver of the port, and a debug module that is a table of words."""
 
+from collections.abc import Iterable
 from random import Random
 
 import cocotb
 from cocotb.triggers import ClockCycles, Timer
 
-from xpulpnn.isa.debug import DTMCS_DMIHARDRESET, DTMCS_DMIRESET, IR_BITS, DmiOp, TapRegister
+from xpulpnn.isa.debug import DMI_ADDRESS_BITS, DTMCS_DMIHARDRESET, DTMCS_DMIRESET, IR_BITS, DmiOp, TapRegister
 from xpulpnn_sim.benches.cadence import CLOCK_NS, Dut, Scoreboard, Stepwise, sample, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import WordMemory
@@ -14,6 +15,21 @@ _PERIODS_NS = (3, 10, 10.5, 47)  # Periods of TCK, beside a clock of 10 ns
 _DTMCS = 0x5071  # version 1, 7 bits of address, 5 cycles in Run-Test/Idle
 _DMI_BITS = 41
 _PAUSE_ODDS = 0.1
+_ADDRESSES = [(1 << bit) % (1 << DMI_ADDRESS_BITS) ^ flip for bit in range(DMI_ADDRESS_BITS + 1) for flip in (0, 0x7F)]
+_UNKNOWN = sorted({*range(1 << IR_BITS)} - {TapRegister.IDCODE, TapRegister.DTMCS, TapRegister.DMI})  # bypass
+
+# The standard's diagram: the state that follows each with the mode select low and high
+_NEXT = {"reset": ("idle", "reset"), "idle": ("idle", "select dr")}
+for _kind, _beyond in (("dr", "select ir"), ("ir", "reset")):
+    _NEXT |= {
+        f"select {_kind}": (f"capture {_kind}", _beyond),
+        f"capture {_kind}": (f"shift {_kind}", f"exit1 {_kind}"),
+        f"shift {_kind}": (f"shift {_kind}", f"exit1 {_kind}"),
+        f"exit1 {_kind}": (f"pause {_kind}", f"update {_kind}"),
+        f"pause {_kind}": (f"pause {_kind}", f"exit2 {_kind}"),
+        f"exit2 {_kind}": (f"shift {_kind}", f"update {_kind}"),
+        f"update {_kind}": ("idle", "select dr"),
+    }
 
 
 class Registers(Stepwise):
@@ -45,15 +61,18 @@ class Registers(Stepwise):
 class Port:
     """The debugger's end of the test access port."""
 
-    def __init__(self, dut: Dut, half_ns: float, rng: Random) -> None:
-        self._dut, self._half, self._rng = dut, half_ns, rng
+    def __init__(self, dut: Dut, half_ns: float, rng: Random, board: Scoreboard) -> None:
+        self._dut, self._half, self._rng, self._board = dut, half_ns, rng, board
+        self._state = "reset"
 
     async def clock(self, tms: int, tdi: int = 0) -> int:
-        """A cycle of TCK: returns ``tdo`` as it is before the rising edge."""
+        """A cycle of TCK: returns ``tdo`` as it is before the rising edge; it is driven while something is shifted."""
         dut = self._dut
         dut.tms.value, dut.tdi.value = tms, tdi
         await Timer(self._half, unit="ns", round_mode="round")
         found = sample(dut.tdo)
+        self._board.equal(bool(sample(dut.tdo_enable)), self._state.startswith("shift"), "tdo_enable")
+        self._state = "reset" if sample(dut.tck_rst) else _NEXT[self._state][tms]
         dut.tck_clk.value = 1
         await Timer(self._half, unit="ns", round_mode="round")
         dut.tck_clk.value = 0
@@ -99,30 +118,37 @@ class Port:
 
 async def _begin(dut: Dut, period_ns: float) -> tuple[Port, Registers, Scoreboard, Random]:
     rng = await start(dut)
-    port = Port(dut, period_ns / 2, rng)
+    board = Scoreboard()
+    port = Port(dut, period_ns / 2, rng, board)
     dut.tck_rst.value = 1
     await port.modes(1, 1)
     dut.tck_rst.value = 0
-    return port, Registers(dut), Scoreboard(), rng
+    return port, Registers(dut), board, rng
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def registers_are_those_of_the_standard(dut: Dut) -> None:
-    """Identification after reset, the instruction's pattern, bypass by a bit for all others, controls."""
-    port, _, board, rng = await _begin(dut, CLOCK_NS)
-    for _ in range(3):
-        # from anywhere: five cycles with the mode select high
-        await port.modes(*(rng.getrandbits(1) for _ in range(rng.randrange(30))))
-        await port.reset()
-        board.equal(await port.data(0, 32), bench_data()["idcode"], "register after reset")
-        board.equal(await port.instruction(TapRegister.DTMCS), 1, "captured instruction")
-        board.equal(await port.data(0, 32), _DTMCS, "dtmcs")
-        for register in (TapRegister.BYPASS, 0, 5, 0x12, rng.randrange(0x12, 0x20)):
-            await port.instruction(register)
-            word = rng.getrandbits(20)
-            board.equal(await port.data(word, 21), word << 1 & 0x1F_FFFF, f"bypass by {register:#x}")
-        await port.instruction(TapRegister.IDCODE)
-        board.equal(await port.data(0xFFFF_FFFF, 32), bench_data()["idcode"], "identification")
+    """Identification after reset, the instruction's pattern, bypass by a bit for all others, controls; no accesses."""
+    port, module, board, rng = await _begin(dut, CLOCK_NS)
+    with module:
+        for part in range(3):
+            await _registers(port, board, rng, _UNKNOWN[part::3])
+    board.equal(module.seen, [], "accesses")
+
+
+async def _registers(port: Port, board: Scoreboard, rng: Random, unknown: Iterable[int]) -> None:
+    # from anywhere: five cycles with the mode select high
+    await port.modes(*(rng.getrandbits(1) for _ in range(rng.randrange(30))))
+    await port.reset()
+    board.equal(await port.data(0, 32), bench_data()["idcode"], "register after reset")
+    board.equal(await port.instruction(TapRegister.DTMCS), 1, "captured instruction")
+    board.equal(await port.data(0, 32), _DTMCS, "dtmcs")
+    for register in unknown:
+        await port.instruction(register)
+        word = rng.getrandbits(_DMI_BITS - 2) << 2 | DmiOp.WRITE
+        board.equal(await port.data(word, _DMI_BITS) >> 1, word % (1 << _DMI_BITS - 1), f"bypass by {register:#x}")
+    await port.instruction(TapRegister.IDCODE)
+    board.equal(await port.data(0xFFFF_FFFF, 32), bench_data()["idcode"], "identification")
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -137,7 +163,7 @@ async def every_access_arrives_once(dut: Dut, period: int) -> None:
         expected, words = [], WordMemory()
         wanted: tuple[int, int] | None = None
         for number in range(bench_data()["scans"]):
-            op, address, word = rng.choice(list(DmiOp)), rng.randrange(8), rng.getrandbits(32)
+            op, address, word = rng.choice(list(DmiOp)), rng.choice(_ADDRESSES), rng.getrandbits(32)
             status, at, value = await port.dmi(op, address, word, idle=patience)
             board.equal(status, DmiOp.SUCCESS, f"outcome of the scan before {number}")
             if wanted is not None:
@@ -156,7 +182,7 @@ async def busy_stays_until_it_is_cleared(dut: Dut) -> None:
     port, module, board, rng = await _begin(dut, 1)
     with module:
         await port.reset()
-        for clearing in (DTMCS_DMIRESET, DTMCS_DMIHARDRESET):
+        for part, clearing in enumerate((DTMCS_DMIRESET, DTMCS_DMIHARDRESET)):
             await port.instruction(TapRegister.DMI)
             done = len(module.seen)
             word = rng.getrandbits(32)
@@ -167,7 +193,11 @@ async def busy_stays_until_it_is_cleared(dut: Dut) -> None:
                 status, *_ = await port.dmi(DmiOp.WRITE, 5, 2, idle=60)
                 board.equal(status, DmiOp.BUSY, "outcome later")
             board.equal(module.seen[done:], [(1, 3, word)], "accesses")
+            for register in (*_UNKNOWN[part::2], TapRegister.IDCODE):
+                await port.instruction(register)
+                await port.data(-1, 32)
             await port.instruction(TapRegister.DTMCS)
+            await port.data(~(DTMCS_DMIRESET | DTMCS_DMIHARDRESET), 32)
             board.equal(await port.data(0, 32), _DTMCS | DmiOp.BUSY << 10, "dtmcs while busy")
             await port.data(clearing, 32)
             board.equal(await port.data(0, 32), _DTMCS, "dtmcs afterwards")

@@ -9,13 +9,16 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from xpulpnn.isa.debug import DEBUG_BASE, DSCRATCH0, DSCRATCH1, MAX_HARTS, Place
 from xpulpnn.isa.machine import REGISTERS, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.table import INSNS, Decoder
-from xpulpnn_sim.benches.cadence import Dut, sample
+from xpulpnn_sim.benches.cadence import Dut, sample, until
 from xpulpnn_sim.benches.obi import ObiInitiator, Transfer
 
 DRET, EBREAK = 0x7B20_0073, 0x0010_0073
 ENTRY, TRAP = DEBUG_BASE + Place.ROM, DEBUG_BASE + Place.ROM + WORD_BYTES
 MHARTID, MSCRATCH = 0xF14, 0x340
 _ORDER_CYCLES = 6  # cycles after which an order of the debugger shows
+_PATIENCE = 10_000  # cycles after which no command, or anything else that a hart does, can be under way
+# CSRs that commands and programs reach: mscratch, and those that are a bit away from it
+CSRS = [MSCRATCH, *(MSCRATCH ^ 1 << bit for bit in range(12))]
 _DECODER = Decoder(insn for insn in INSNS if insn.size == WORD_BYTES)
 
 
@@ -97,7 +100,8 @@ class DebuggedHarts:
 
     def __init__(self, dut: Dut, memory: ObiInitiator, harts: int, rng: Random) -> None:
         self.states = [
-            HartState({MSCRATCH: 0, DSCRATCH0: 0, DSCRATCH1: 0, MHARTID: MAX_HARTS + hart}) for hart in range(harts)
+            HartState(dict.fromkeys((*CSRS, DSCRATCH0, DSCRATCH1), 0) | {MHARTID: MAX_HARTS + hart})
+            for hart in range(harts)
         ]
         self.in_debug = [False] * harts
         self._polls = [0] * harts  # how often each has found nothing to do
@@ -107,8 +111,8 @@ class DebuggedHarts:
         """Wait until no hart has anything to do but to wait, or to be held in reset."""
         before = list(self._polls)
         await ClockCycles(self._dut.clk, _ORDER_CYCLES)
-        while any(map(self._works, range(len(before)), before)):
-            await RisingEdge(self._dut.clk)
+        harts = range(len(before))
+        await until(self._dut, lambda: not any(map(self._works, harts, before)), _PATIENCE, "harts that are calm")
 
     def _works(self, hart: int, before: int) -> bool:
         if self.in_debug[hart]:
