@@ -9,7 +9,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from xpulpnn.isa.debug import DEBUG_BASE, DSCRATCH0, DSCRATCH1, MAX_HARTS, Place
 from xpulpnn.isa.machine import REGISTERS, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.table import INSNS, Decoder
-from xpulpnn_sim.benches.cadence import Dut, sample, until
+from xpulpnn_sim.benches.cadence import Dut, sample
 from xpulpnn_sim.benches.obi import ObiInitiator, Transfer
 
 DRET, EBREAK = 0x7B20_0073, 0x0010_0073
@@ -112,7 +112,11 @@ class DebuggedHarts:
         before = list(self._polls)
         await ClockCycles(self._dut.clk, _ORDER_CYCLES)
         harts = range(len(before))
-        await until(self._dut, lambda: not any(map(self._works, harts, before)), _PATIENCE, "harts that are calm")
+        for _ in range(_PATIENCE):
+            if not any(map(self._works, harts, before)):
+                return
+            await RisingEdge(self._dut.clk)
+        raise AssertionError(f"harts are not calm within {_PATIENCE} cycles")
 
     def _works(self, hart: int, before: int) -> bool:
         if self.in_debug[hart]:
