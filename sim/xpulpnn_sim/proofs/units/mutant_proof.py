@@ -10,7 +10,6 @@ from typing import NamedTuple
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, Latches, ask_abc, cycles_from_reset, find_case, to_aiger
-from xpulpnn_sim.proofs.units.invariants import InvariantSearch
 from xpulpnn_sim.proofs.units.mutated_gates import NEXT, Bit, GateMachine, MutatedGates
 from xpulpnn_sim.proofs.units.unread_registers import UnreadRegisters
 
@@ -26,10 +25,8 @@ ANY_STATE = "outputs or registers, in a state that may never be reached"  # what
 _CASES = 1 << 11
 _FRAMES = 40
 _OUTSTANDING_BITS = 3
-# times the limit of a question that an induction of many short ones may take: of a mutant, and of the unit
-_QUESTIONS, _INVARIANT_QUESTIONS = 10, 12
+_QUESTIONS = 10  # times the limit of a question that an induction of many short ones may take
 _RESET = "rst"
-_SMALL = 3  # bits at most of registers that invariants are about; parts of longer words are none of these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,15 +93,11 @@ class Judge:
         abc: str,
         timeout_s: float,
         occurring: Occurring = _ANYTHING,
-        stimuli: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
-        # stimuli: Values of inputs with which simulation finds candidates for invariants; without any are searched.
         self.assumes = occurring != _ANYTHING
         self._gates, self._graph, self._occurring = gates, gates.graph, occurring
         self._abc, self._timeout_s = abc, timeout_s
         self._generator = random.Random(1)
-        self._stimuli = stimuli
-        self._known: int | None = None  # literal of what occurs in states that are reached
 
     def compare(self, number: int) -> MutantComparison:
         """Is the mutant equal to the unit?
@@ -119,8 +112,6 @@ class Judge:
         machine = self._gates.machine(number)
         if machine is None:
             return found
-        if self._stimuli and self._invariably(self._graph.and_(changed, self._seen(bits)), machine.unit):
-            return MutantComparison(verdict=EQUIVALENT, scope=REACHED)
         reached = self._from_reset(bits, changed, machine)
         if reached.verdict == UNDECIDED and self._is_unread(number):
             return MutantComparison(verdict=EQUIVALENT, scope=REACHED)
@@ -152,54 +143,22 @@ class Judge:
 
     def _is_unread(self, number: int) -> bool:
         """Return whether registers are proved to differ only while nothing reads them."""
-        known = self._occurs() if self._known is None else self._known
         search = UnreadRegisters(
-            gates=self._gates, number=number, assumed=known, seen=self._seen, solve=self._solver(_QUESTIONS)
+            gates=self._gates, number=number, assumed=self._occurs(), seen=self._seen, solve=self._solver()
         )
         try:
             return search.holds()
         except GaveUpError:
             return False
 
-    def _invariably(self, literal: int, registers: Latches) -> bool:
-        """Return whether a literal is proved to be 0 by invariants of the unit, which are searched once."""
-        if self._known is None:
-            latches, counts, occurs = dict(registers), dict[int, list[int]](), [self._occurs()]
-            for port in self._occurring.answered:
-                before = len(latches)
-                occurs.append(self._was_asked(port, latches))
-                counts[self._word(port.answer)[0]] = [*latches][before:]
-            self._known = self._graph.all(occurs)
-            words = self._gates.register_words.items()
-            small = [one for name, word in words if len(word) <= _SMALL and "[" not in name for one in word]
-            search = InvariantSearch(
-                graph=self._graph,
-                latches=latches,
-                literals=[*small, *(one for count in counts.values() for one in count)],
-                inputs={
-                    name: word
-                    for name, word in self._gates.free.items()
-                    if name != _RESET and not registers.keys() & {*word}
-                },
-                stimuli=self._stimuli or {},
-                after_requests=counts,
-                assumed=self._known,
-                solve=self._solver(_INVARIANT_QUESTIONS),
-            )
-            with suppress(GaveUpError):
-                self._known = search.find()
-        with suppress(GaveUpError):
-            return self._solver(1)(self._graph.and_(self._known, literal)) is None
-        return False
-
     def _occurs(self) -> int:
         """Literal of the inputs being those of one of the situations."""
         situations = self._occurring.situations
         return self._graph.any(map(self._holds, situations)) if situations else TRUE
 
-    def _solver(self, questions: int) -> Callable[[int], Collection[int] | None]:
-        """Finds cases for so many times the limit of a question in all."""
-        ends = time.monotonic() + questions * self._timeout_s
+    def _solver(self) -> Callable[[int], Collection[int] | None]:
+        """Finds cases, for some times the limit of a question in all."""
+        ends = time.monotonic() + _QUESTIONS * self._timeout_s
 
         def solve(literal: int) -> Collection[int] | None:
             left_s = ends - time.monotonic()

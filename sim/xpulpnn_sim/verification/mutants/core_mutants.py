@@ -14,7 +14,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -27,8 +27,6 @@ from amaranth.lib import wiring
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.core import Core
 from xpulpnn.errors import ToolError
-from xpulpnn.isa.machine import WORD_MASK, XLEN
-from xpulpnn.isa.table import enabled
 from xpulpnn_sim.cosimulation.model.build import build_model
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, core_rig
 from xpulpnn_sim.proofs.units.mutant_proof import (
@@ -40,7 +38,6 @@ from xpulpnn_sim.proofs.units.mutant_proof import (
 )
 from xpulpnn_sim.proofs.units.mutated_gates import MutatedGates, read_mutated
 from xpulpnn_sim.proofs.units.situations import OCCURRING
-from xpulpnn_sim.reference.stimuli import instruction_words
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.processes import Forks, limit_computing, silence
 from xpulpnn_sim.tools.results import Results, digest, sources_digest
@@ -245,19 +242,6 @@ def running(config: CoreConfig) -> Occurring:
     return replace(found, situations=[replace(one, values={**one.values, "rst": {0}}) for one in found.situations])
 
 
-_WORDS_PER_ROW = 6
-
-
-def _instructions(config: CoreConfig) -> list[int]:
-    """Words of all instructions, a compressed one with anything behind it."""
-    rng = Random(1)
-    return [
-        int(word) | (rng.getrandbits(XLEN) << 8 * insn.size & WORD_MASK)
-        for insn in enabled(config.extensions, config.widths)
-        for word in instruction_words(insn, _WORDS_PER_ROW, rng)
-    ]
-
-
 class CoreProver:
     """Compares mutants with a core."""
 
@@ -282,15 +266,12 @@ class CoreProver:
                     if proof.verdict in (EQUIVALENT, LEGAL):
                         yield left.pop(mutant.number), proof
         if left:
-            stimuli = {"instr__rdata": _instructions(self._config)}
-            judge = self._judge(self.gates([*left.values()]), running(self._config), stimuli)
+            judge = self._judge(self.gates([*left.values()]), running(self._config))
             for mutant in left.values():
                 yield mutant, _proof(judge.compare(mutant.number))
 
-    def _judge(
-        self, gates: MutatedGates, occurring: Occurring, stimuli: Mapping[str, Sequence[int]] | None = None
-    ) -> Judge:
-        return Judge(gates=gates, abc=find_abc(), timeout_s=self._timeout_s, occurring=occurring, stimuli=stimuli)
+    def _judge(self, gates: MutatedGates, occurring: Occurring) -> Judge:
+        return Judge(gates=gates, abc=find_abc(), timeout_s=self._timeout_s, occurring=occurring)
 
     def gates(self, mutants: Sequence[Mutant]) -> MutatedGates:
         """The core with some mutants at least."""
