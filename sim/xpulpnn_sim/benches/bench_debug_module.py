@@ -1,6 +1,7 @@
 """Bench of the debug module: a debugger, harts that execute its memory, and the system's bus, against a model."""
 
 from collections.abc import Callable, Coroutine
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -202,6 +203,16 @@ async def commands_move_registers(scene: Scene) -> None:
             found, wanted = ([owner.registers[place] for place in kept] for owner in (state, hart))
             scene.board.equal(found, wanted, f"step {step}: registers")
             scene.board.equal({number: state.csrs[number] for number in CSRS}, hart.csrs, f"step {step}: CSRs")
+    await scene.write(DmReg.ABSTRACTAUTO, 0, waits=False)
+    await scene.write(DmReg.ABSTRACTCS, 7 << 8, waits=False)
+    await scene.select(0)
+    for write, number in product((Command.WRITE, 0), CSRS):
+        where = f"CSR {number:#x} {'written' if write else 'read'}"
+        await scene.write(DmReg.DATA0, rng.getrandbits(32))
+        await scene.write(DmReg.COMMAND, 2 << 20 | Command.TRANSFER | write | number)
+        await scene.compare(DmReg.ABSTRACTCS, DmReg.DATA0, where=where)
+        csrs = scene.harts.states[0].csrs
+        scene.board.equal({one: csrs[one] for one in CSRS}, scene.model.harts[0].csrs, where)
     await scene.write(DmReg.HAWINDOW, (1 << scene.count) - 1)
     await scene.select(0, Control.HASEL)
     await scene.select(0, Control.HASEL | Control.RESUMEREQ)
