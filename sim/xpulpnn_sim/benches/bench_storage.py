@@ -1,5 +1,6 @@
 """Bench of the register files: random reads and writes against a list of words, and reset between them."""
 
+from itertools import product
 from random import Random
 
 import cocotb
@@ -97,20 +98,17 @@ def _accesses(rng: Random, turn: int, *, pairs: bool) -> Columns:
     return columns
 
 
-def _lone_accesses(parity: int, rng: Random, *, pairs: bool) -> Columns:
-    """A write of each register whose number has an odd number of ones, or an even one, by each port; behind it reads
-    of this register, and of all others that are a bit away, which nobody writes."""
-    written = [number for number in range(REGISTERS) if number.bit_count() & 1 == parity]
-    writes = [(port, number) for port in "ab" for number in rng.sample(written, len(written))]
-    rows: list[dict[str, int]] = []
-    for port, number in writes:
-        near = [number, *(number ^ 1 << bit for bit in range(5))]
-        rows.append({**dict.fromkeys(_PORTS, number), "we_a": port == "a", "we_b": port == "b"})
-        rows += [dict.fromkeys(_PORTS, number) | dict(zip(_READ_PORTS, near[at:], strict=False)) for at in (0, 3)]
-    columns = {name: np.array([row.get(name, 0) for row in rows]) for name in (*_PORTS, "we_a", "we_b")}
-    words = {f"data_{port}": random_words(rng, len(rows)) for port in "ab"}
-    second = {"pair": np.zeros(len(rows), int), "odd_a": random_words(rng, len(rows))} if pairs else {}
-    return columns | words | second
+def _half_written(bit: int, value: int, rng: Random, *, pairs: bool) -> Columns:
+    """Writes of the registers whose numbers have a bit with this value, by each port, then reads of all: of any two
+    registers one is written so, and the other is not."""
+    written = [number for number in range(REGISTERS) if number >> bit & 1 == value]
+    rows = [{f"addr_{port}": at, f"we_{port}": 1} for port in "ab" for at in rng.sample(written, len(written))]
+    rows += [{"addr_a": at, "we_a": 1, "pair": 1} for at in written if pairs and not at & 1 and at + 1 in written]
+    places = range(len(_READS))
+    rows += [{_READ_PORTS[at]: (first + at) % REGISTERS for at in places} for first in range(0, REGISTERS, len(places))]
+    names = (*_PORTS, "we_a", "we_b", *(("pair",) if pairs else ()))
+    words = {name: random_words(rng, len(rows)) for name in ("data_a", "data_b", *(("odd_a",) if pairs else ()))}
+    return {name: np.array([row.get(name, 0) for row in rows]) for name in names} | words
 
 
 def _words_read(columns: Columns) -> dict[str, list[int]]:
@@ -136,14 +134,15 @@ async def reads_match_writes(dut: Dut) -> None:
     pairs = bench_data().get("pairs", False)
     phases = ["after reset", "after a reset in flight", "after another one"]
     ways = len(phases)
-    phases += [] if entries else ["one half written", "the other half written"]
+    halves = [] if entries else [*product(range(REGISTERS.bit_length() - 1), range(2))]
+    phases += [f"those with bit {bit} = {value} written" for bit, value in halves]
     for turn, phase in enumerate(phases):
         if entries:
             columns = nn_accesses(entries, _BEATS, rng, pairs=pairs, weights=bench_data()["weights"])
             want = nn_words_read(entries, columns, pairs=pairs)
         else:
-            lone = turn >= ways
-            columns = _lone_accesses(turn & 1, rng, pairs=pairs) if lone else _accesses(rng, turn, pairs=pairs)
+            half = turn - ways
+            columns = _accesses(rng, turn, pairs=pairs) if half < 0 else _half_written(*halves[half], rng, pairs=pairs)
             want = _words_read(columns)
         board.compare(want, await run_vectors(dut, columns, list(want)), columns, phase)
         drive(dut, {port: 0 for port in columns if port.startswith("we")})
