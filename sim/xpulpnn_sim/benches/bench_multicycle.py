@@ -183,3 +183,14 @@ async def nn_words_match_writes(dut: Dut) -> None:
     reads = nn_words_read(NNRF_ENTRIES, columns, pairs=pairs)
     want = {f"id_nn_{name}": reads[name] for name in _NN_READS}
     board.compare(want, await run_vectors(dut, ports, list(want)), columns, "NN-RF")
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def csrs_leave_unchanged(dut: Dut) -> None:
+    """The result of a CSR instruction is what the CSR holds, whatever the units make of the operands."""
+    if "csr_rdata" not in bench_data()["inputs"]:
+        return
+    rng, board = await start(dut), Scoreboard()
+    columns = {name: random_words(rng, _NN_BEATS) for name in ("op_a", "op_b", "op_c", "csr_rdata")}
+    columns |= {name: np.full(_NN_BEATS, value) for name, value in {**bench_data()["csr"], "valid": 1}.items()}
+    board.compare({"result": columns["csr_rdata"]}, await run_vectors(dut, columns, ["result"]), columns)

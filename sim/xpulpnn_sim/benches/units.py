@@ -24,7 +24,7 @@ from xpulpnn.core.alu import Alu
 from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
 from xpulpnn.core.backend import Backend
 from xpulpnn.core.compressed_decoder import CompressedDecoder
-from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, IdCtrl, LsuCtrl, PairCtrl, control_fields
+from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, IdCtrl, LsuCtrl, PairCtrl, Unit, control_fields
 from xpulpnn.core.core import Core
 from xpulpnn.core.csr_file import CsrFile
 from xpulpnn.core.decoder import Decoder
@@ -232,9 +232,9 @@ def _product_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 def _ex_stage(design: str) -> BenchedUnit:
-    # rows whose value of rd EX makes from register and immediate operands
     control = _part("ex", lambda insn: insn.writes_rd and not insn.is_load and not insn.op.startswith("csr"))
-    return _multicycle(ExStage, design, _controlled(ExCtrl, control), 2, ("valid", "advance"), corners=0)
+    told = {"corners": 0, "csr": _control_port(ExCtrl, {"unit": Unit.CSR})}
+    return _multicycle(ExStage, design, _controlled(ExCtrl, control), 2, ("valid", "advance"), **told)
 
 
 _LSU_ROWS = _controlled(LsuCtrl, _part("lsu", lambda insn: insn.is_load or insn.is_store), "ex_ctrl")
