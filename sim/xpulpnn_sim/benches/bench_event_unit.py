@@ -11,14 +11,13 @@ from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.cluster import Barrier, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.cadence import Dut, start
-from xpulpnn_sim.benches.event_unit_ports import EventUnitPorts, Happening
+from xpulpnn_sim.benches.event_unit_ports import EventUnitPorts, Happening, answers_after, waiting_offsets
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.reference.golden.event_unit import Access
 from xpulpnn_sim.reference.stimuli import OFFSET_BITS, near_offsets, separating_words
 
 _PATIENCE = 20
 _IMPATIENCE = 0.02  # how often a core that waits requests again
-_LONGEST = 12  # cycles after which everything that can be answered has been, however many cores wait
 _REGISTERS = range(0, EventRegister.WAIT, WORD_BYTES)
 _BARRIER_REGISTERS = range(0, isa.BARRIER_BYTES, WORD_BYTES)
 _BARRIER_WAIT = EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR
@@ -191,15 +190,6 @@ async def random_traffic_is_answered_as_defined(dut: Dut, habit: str) -> None:
         await ports.reset()
 
 
-async def answers_after(ports: EventUnitPorts, accesses: dict[int, Access]) -> dict[int | None, tuple[int, int | None]]:
-    """Make accesses in one cycle; cycle, counted from it, and data of each response of the next cycles."""
-    await ports.step(Happening(accesses))
-    found: dict[int | None, tuple[int, int | None]] = {}
-    for cycle in range(1, _LONGEST):
-        found |= {answer.core: (cycle, answer.data) for answer in await ports.idle(1)}
-    return found
-
-
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def barrier_costs_the_last_core_three_cycles(dut: Dut) -> None:
     """Everybody is answered in the third cycle after the last request and may come back at once, whoever comes when."""
@@ -273,6 +263,29 @@ async def every_bit_is_its_own(dut: Dut) -> None:
         await ports.step(Happening({0: _store(EventRegister.BARRIER + Barrier.TRIGGER, everybody)}, lines))
         await ports.idle(1)
         await store_words(ports, rng, EventRegister.BUFFER_CLEAR, chosen, EventRegister.BUFFER)
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def what_was_broken_off_is_made_again(dut: Dut) -> None:
+    """Each load that waits for events is broken off by a halt; made again it triggers nothing, what differs does."""
+    rng, ports = await _start(dut)
+    everybody = (1 << ports.config.cores) - 1 if ports.config.core.debug else 0
+    await enable(ports, 0)
+    waits = [Access(offset) for offset in waiting_offsets(ports.config)]
+    others = [Access(offset) for offset in (EventRegister.MUTEX, EventRegister.DISPATCH_FIFO, EventRegister.MASK)]
+    for first in waits if everybody else ():
+        for second, between in product((first, rng.choice(waits)), (*others, rng.choice(waits))):
+            for access in (first, between, second):
+                await ports.step(Happening(dict.fromkeys(range(ports.config.cores), access)))
+                await ports.step(Happening(halting=everybody))
+                # in debug mode nobody wants to know
+                debug = dict.fromkeys(range(ports.config.cores), rng.choice(waits))
+                await ports.step(Happening(debug, debugging=everybody))
+                await ports.step(Happening(debugging=everybody))
+            cleared = _store(EventRegister.BUFFER_CLEAR, WORD_MASK)
+            for access in (Access(EventRegister.BUFFER), cleared):
+                await ports.idle(2)
+                await ports.step(Happening(dict.fromkeys(range(ports.config.cores), access)))
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")

@@ -179,16 +179,48 @@ async def every_core_fetches_ahead(dut: Dut) -> None:
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-async def reset_forgets_all_lines(dut: Dut) -> None:
-    """A way of every set is full, of the cores' caches the first one with what is fetched first after the reset."""
+@cocotb.parametrize(forgets=["reset", "flush", "enable"])
+async def all_lines_are_forgotten(dut: Dut, forgets: str) -> None:
+    """A way of every set is full, of the cores' caches the first one with what is fetched first afterwards."""
     (rng, _), config = await _start(dut, prefetch=0), configuration()
     code, first, way_bytes = ChangingCode(rng), _first_line(rng), config.icache_shared // config.icache_ways
     lines = [first + at & WORD_MASK for at in range(0, way_bytes, ICACHE_LINE_BYTES)]
     for stream in (lines, lines[::-1]):
         await fetch_all(dut, rng, code, [stream] * config.cores, PROMPT)
-        await pulse_reset(dut)
+        if forgets == "reset":
+            await pulse_reset(dut)
+        else:
+            # once disabled there is nothing to be found when it is enabled again
+            await _access(dut, Icache[forgets.upper()], int(forgets == "flush"))
+            await _access(dut, Icache.ENABLE, 1)
         code.generation += 1
         code.settle()
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def everybody_comes_first(dut: Dut) -> None:
+    """The number of those before says who comes first at a bank of the shared cache, and which bank at memory."""
+    (rng, board), config = await _start(dut, prefetch=0), configuration()
+    code, first, cores, banks = ChangingCode(rng), _first_line(rng), config.cores, config.icache_shared_banks
+    lines = [first + at * ICACHE_LINE_BYTES & WORD_MASK for at in range((3 + banks) * banks)]
+    for bank in range(banks):
+        one, other = lines[bank], lines[bank + banks]
+        await fetch_all(dut, rng, code, [[one, other]], PROMPT)
+        for core in range(cores):
+            await _access(dut, Icache.FLUSH_PRIVATE, 1)
+            await fetch_all(dut, rng, code, [[one]], PROMPT, first=core)
+            await _access(dut, Icache.FLUSH_PRIVATE, 1)
+            fetchers, _ = await fetch_all(dut, rng, code, [[other]] * cores, PROMPT)
+            order = sorted(range(cores), key=lambda core: fetchers[core].done[0].answered)
+            before = 2 + (1 + cores) * core + 1
+            wanted = [(before + place) % cores for place in range(cores)]
+            board.equal(order, wanted, f"order of the cores at bank {bank} after {before}")
+    # all lines up to here have been read, and after each line alone one of each bank is wanted at once
+    for before in range(2 * banks + 1, len(lines), banks + 1):
+        await fetch_all(dut, rng, code, [[lines[before - 1]]], PROMPT)
+        _, memory = await fetch_all(dut, rng, code, [[line] for line in lines[before : before + banks]], PROMPT)
+        order = [line // ICACHE_LINE_BYTES % banks for line in memory.requests[::2]]
+        board.equal(order, [(before + place) % banks for place in range(banks)], f"banks after {before} lines")
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")

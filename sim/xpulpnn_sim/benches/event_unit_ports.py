@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.config import ClusterConfig
-from xpulpnn.isa.cluster import EVENT_UNIT, PRIVATE_EVENT_UNIT, EventLine
+from xpulpnn.isa.cluster import BARRIER_BYTES, EVENT_UNIT, PRIVATE_EVENT_UNIT, Barrier, EventLine, EventRegister
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.benches.cadence import Driven, Dut, Scoreboard, pulse_reset, sample
 from xpulpnn_sim.benches.handover import configuration
 from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnitModel
+
+_LONGEST = 12  # cycles after which everything that can be answered has been, however many cores wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +111,21 @@ class EventUnitPorts:
             want |= {f"{port} {name}": value for name, value in wanted.items()}
         differing = [name for name in want if got[name] != want[name]]
         self.board.equal({name: got[name] for name in differing}, {name: want[name] for name in differing}, where)
+
+
+def waiting_offsets(config: ClusterConfig) -> list[int]:
+    """Registers whose loads wait for events."""
+    triggers = (EventRegister.SW_TRIGGER_WAIT, EventRegister.SW_TRIGGER_WAIT_CLEAR)
+    barriers = (EventRegister.BARRIER + BARRIER_BYTES * number for number in range(config.barriers))
+    found = [EventRegister.WAIT, EventRegister.WAIT_CLEAR]
+    found += [group + WORD_BYTES * event for group in triggers for event in range(config.sw_events)]
+    return found + [base + at for base in barriers for at in (Barrier.TRIGGER_WAIT, Barrier.TRIGGER_WAIT_CLEAR)]
+
+
+async def answers_after(ports: EventUnitPorts, accesses: dict[int, Access]) -> dict[int | None, tuple[int, int | None]]:
+    """Make accesses in one cycle; cycle, counted from it, and data of each response of the next cycles."""
+    await ports.step(Happening(accesses))
+    found: dict[int | None, tuple[int, int | None]] = {}
+    for cycle in range(1, _LONGEST):
+        found |= {answer.core: (cycle, answer.data) for answer in await ports.idle(1)}
+    return found

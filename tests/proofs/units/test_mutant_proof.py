@@ -160,6 +160,7 @@ def test_registers_without_a_value_after_reset(tmp_path: Path):
     found = judge(gates, ENDS)
     assert (found.verdict, found.scope) == (DIFFERENT, ANY_STATE)
     assert found.signal.startswith("next count[")
+    assert judge(gates, NEVER).verdict == DIFFERENT
 
 
 def test_unknown_word(gates: MutatedGates):
@@ -170,7 +171,7 @@ def test_unknown_word(gates: MutatedGates):
 # the data mean something while the mark is set, or whatever it is
 UNREAD = """
 module unit(input clk, input load, input [3:0] d, output [3:0] y);
-    reg [3:0] data = 0;
+    reg [3:0] data;
     reg mark = 0;
     assign y = {result};
     always @(posedge clk) begin
@@ -201,3 +202,4 @@ def test_registers_may_differ_while_nothing_reads_them(tmp_path: Path, result: s
         solve=lambda literal: find_case(find_abc(), graph, literal, timeout_s=10),
     )
     assert search.holds() == holds
+    assert (judge(found, 1).verdict == EQUIVALENT) == holds

@@ -94,3 +94,5 @@ def test_what_goes_with_requests_and_answers() -> None:
     assert [(one.during, one.until) for one in found.held] == [("start", ("done",))]
     # initiators of other benches may have several requests
     assert not handshakes_of("icache", INPUTS, OUTPUTS).alone
+    runs = handshakes_of("axi_bridge", ("port__req", "port__beats"), ("busy",)).situations
+    assert [one.values for one in runs] == [{"port__req": {0}}, {"port__beats": set(range(1, 33))}]

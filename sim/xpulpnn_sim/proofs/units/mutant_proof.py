@@ -102,8 +102,8 @@ class Judge:
     def compare(self, number: int) -> MutantComparison:
         """Is the mutant equal to the unit?
 
-        First with any value in registers, for any inputs and then for the situations that occur; if it is not, and all
-        registers have a value after reset, in the states that are reached from it.
+        First with any value in registers, for any inputs and then for the situations that occur; if it is not, in the
+        states that are reached from reset if all registers have a value then, or else by what reads registers.
         """
         bits, changed = self._gates.differences(number), self._gates.changed(number)
         found = self._any_state(bits, changed)
@@ -112,7 +112,9 @@ class Judge:
         machine = self._gates.machine(number)
         if machine is None:
             return found
-        reached = self._from_reset(bits, changed, machine)
+        reached = MutantComparison(verdict=UNDECIDED)
+        if self._gates.is_reset:
+            reached = self._from_reset(bits, changed, machine)
         if reached.verdict == UNDECIDED and self._is_unread(number):
             return MutantComparison(verdict=EQUIVALENT, scope=REACHED)
         return found if reached.verdict == UNDECIDED else reached

@@ -93,11 +93,9 @@ class MutatedGates:
         starts = dict(zip(self._unit.nets(module.initial), module.initial.values(), strict=True))
         literals = zip(self._registers, self._unit.nets(self._registers), strict=True)
         self._starts = {net: starts[literal] for net, literal in literals if literal in starts}
-        self.is_clocked = (
-            len(set(self._unit.nets(self._clocks))) == 1
-            and len(registers) == len(self._cut)
-            and self._registers.keys() == self._starts.keys()
-        )
+        self.is_clocked = len(set(self._unit.nets(self._clocks))) == 1 and len(registers) == len(self._cut)
+        #: Every register has a value after reset.
+        self.is_reset = self._registers.keys() == self._starts.keys()
 
     def _variables(self, module: NetlistModule) -> dict[str, list[int]]:
         """New variables for inputs and for what registers and other cells drive, by the names that these have."""
@@ -200,8 +198,8 @@ class MutatedGates:
     def machine(self, number: int) -> "GateMachine | None":
         """Unit and mutant side by side, each with registers of its own where those of the mutant may be others.
 
-        None if something but registers is cut, a register has no value after reset, or another clock than the others,
-        also by the change.
+        None if something but registers is cut, or a register has another clock than the others, also by the change.
+        What has no value after reset begins with 0.
         """
         following = self._unit.nets(self._registers.values())
         own: dict[int, int] = {}
@@ -216,8 +214,8 @@ class MutatedGates:
                 break
             own.update((net, self.graph.input()) for net in more)
         outputs = [bit for bit in self._differences(mutant) if not bit[0].startswith(NEXT)]
-        unit = {self._state[net]: (one, self._starts[net]) for net, one, _ in rows}
-        latches = {own[net]: (other, self._starts[net]) for net, _, other in rows if net in own}
+        unit = {self._state[net]: (one, self._starts.get(net, 0)) for net, one, _ in rows}
+        latches = {own[net]: (other, self._starts.get(net, 0)) for net, _, other in rows if net in own}
         return GateMachine(outputs=outputs, unit=unit, mutant=latches)
 
 

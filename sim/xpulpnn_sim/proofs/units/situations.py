@@ -20,7 +20,9 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_WEIGHTS, NNRF_WORDS, SECOND_PAIR, WORD_BYTES
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.proofs.units.mutant_proof import Held, Occurring, Situation
+from xpulpnn_sim.proofs.units.mutant_proof import GatePort, Held, Occurring, Situation
+
+_Look = tuple[Mapping[str, Collection[int]], tuple[str, ...]]  # values of words, and the outputs that matter then
 
 _NO_REGISTER = 0x1F << 20  # the field rs2 as bits of a word
 
@@ -189,7 +191,16 @@ def _lsu(config: CoreConfig) -> Occurring:
         if any(name.startswith("lsu.") for name in fields)
         for valid in (False, True)
     }
-    return Occurring(situations=[Situation(values={"ex_ctrl": found | {0}})])
+    looks: list[_Look] = [
+        ({}, ("ex_address", "ex_done", "wb_done", "ex_granted", "fault__valid", "fault__store", "data__req")),
+        ({"data__req": {1}}, ("data__addr", "data__we", "data__be")),
+        ({"data__req": {1}, "data__we": {1}}, ("data__wdata",)),
+        ({"wb_busy": {1}, "wb_done": {1}}, ("wb_rdata",)),
+    ]
+    return Occurring(
+        situations=[Situation(values={**values, "ex_ctrl": found | {0}}, outputs=seen) for values, seen in looks],
+        answered=[GatePort("data__req", "data__gnt", "data__rvalid")],
+    )
 
 
 def _requantiser(config: CoreConfig) -> Occurring:
@@ -219,9 +230,6 @@ def _widener(config: CoreConfig) -> Occurring:
             Situation(values={port: {value} for port, value in zip(ports, one, strict=True)}) for one in sorted(found)
         ]
     )
-
-
-_Look = tuple[Mapping[str, Collection[int]], tuple[str, ...]]  # values of words, and the outputs that matter then
 
 
 def _nnrf(config: CoreConfig) -> Occurring:

@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import xpulpnn_sim.benches
-from xpulpnn.config import CoreConfig, preset
+from xpulpnn.cluster.ports import RUN_BYTES
+from xpulpnn.config import EXT_DATA_BITS, CoreConfig, preset
+from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sim.benches.runner import ports_of, run_bench
 from xpulpnn_sim.benches.units import UNITS
 from xpulpnn_sim.proofs.units.mutant_proof import (
@@ -68,6 +70,8 @@ _OF_UNITS: Mapping[str, Mapping[tuple[str, int], Sequence[str]]] = {
 _ALLOWED: Mapping[str, Sequence[Mapping[str, set[int]]]] = {
     "prefetch": ({"take": {0}}, {"valid": {1}}),
     "quantiser": ({"granted": {0}}, {"request": {1}}),
+    # nothing leaves ID with a fault, and while what was counted is given back
+    "hwloops": ({"fault": {0}, "gives_back": {0}}, {"id_leaves": {0}}),
 }
 """Values of ports by benches of units, of which some are there in every cycle."""
 
@@ -75,6 +79,8 @@ _HELD: Mapping[str, Held] = {
     "quantiser": Held(words=("crumbs", "pixels", "middle"), during="start", until=("done",)),
 }
 """Operands of units whose ports have names of their own."""
+
+_BEATS, _RUNS = "__beats", {*range(1, RUN_BYTES * BYTE_BITS // EXT_DATA_BITS + 1)}  # transfers left of a run
 
 _ALONE = ("core_demux", "funnelled")  # benches of units whose initiators have one request outstanding at most
 
@@ -97,7 +103,11 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str])
     held += [_HELD[bench]] if bench in _HELD else []
     alone = list(_ports(inputs, outputs)) if bench in _ALONE else []
     allowed = _ALLOWED.get(bench, [{}])
-    looks = [({}, always), *pairs] if pairs or bench in _ALLOWED else []
+    for name in inputs:
+        if name.endswith(_BEATS):
+            request = {f"{name.removesuffix(_BEATS)}__req": {0}}
+            allowed = [{**some, **run} for some in allowed for run in (request, {name: _RUNS})]
+    looks = [({}, always), *pairs] if pairs or allowed != [{}] else []
     return Occurring(
         situations=[Situation(values={**some, **values}, outputs=seen) for values, seen in looks for some in allowed],
         held=held,
