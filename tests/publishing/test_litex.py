@@ -75,7 +75,7 @@ def test_variants_and_options_of_synthesis() -> None:
         "xpulpnn3+debug True True 3 True False",
         "xpulpnn3+debug True True 3 True True",
         "standard 8 16 False False True lut-ram 1 False",
-        "cluster3_2 2 16 True True True lut-ram 1 False",
+        "cluster3_2 2 8 True True True lut-ram 1 False",
         "cluster_bf4 8 32 False False True lut-ram 1 False",
         "-nowidelut ",
     ]

@@ -162,6 +162,9 @@ class Cluster(Component):
             connect(m, demux.ext, external.cores[number])
             self._core(m, number, demux, control, event_unit, enabled[number], fetch_ports[number], data_ports[number])
         self._host(m, tcdm.ports[-1], bus.initiators[-1], external)
+        if config.core.late_results:
+            of_dma = [port.req for port in tcdm.ports[config.cores : -1]]
+            m.d.comb += tcdm.claims.eq(Cat(*(demux.claim for demux in demuxes), *of_dma, m.submodules.host_demux.claim))
         if config.memories == "ports":
             for bank, outside in zip(tcdm.banks, self.banks, strict=True):
                 connect(m, bank, flipped(outside))

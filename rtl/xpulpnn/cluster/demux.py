@@ -53,6 +53,10 @@ class CoreDemux(Component):
         ports = {name: Out(ObiSignature()) for name in ("tcdm", "event_unit", "dma", "peripherals", "ext")}
         if not config.dma:
             del ports["dma"]
+        if config.core.late_results:
+            #: claim: The TCDM's port may have a request in this cycle, known before it is decided where the address
+            #:   lies; only with late results of the core.
+            ports["claim"] = Out(1)
         #: core: The core.
         #: events: What the performance counters of the core count in this cycle, a bit per event of ``CLUSTER_EVENTS``.
         super().__init__(config, {"core": In(ObiSignature()), **ports, "events": Out(len(CLUSTER_EVENTS))})
@@ -78,6 +82,8 @@ class CoreDemux(Component):
         meant = self._decoded(m, others.addr, list(places))
         if late:
             at_base, at_alias, memory = self._in_tcdm(asked.addr)
+            # what is kept is known to go elsewhere
+            m.d.comb += self.claim.eq(asked.req & (meant[Destination.TCDM] | ~others.req))
             meant[Destination.TCDM] = (at_base | at_alias) & memory
         answering = Signal(Destination)
         grants = []

@@ -85,7 +85,9 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
     ]
     responders = {port: ObiResponder(dut, port, memories[port], timing, rng) for port in ports}
     core = _Core(dut, "core")
-    with Together(dut, [*responders.values(), core]), PortMonitor(dut, ["events", "tcdm__req", "tcdm__gnt"]) as monitor:
+    late = bool(_later(config))
+    monitor = PortMonitor(dut, ["events", "tcdm__req", "tcdm__gnt", *(["claim"] if late else [])])
+    with Together(dut, [*responders.values(), core]), monitor:
         await core.make(transfers)
         await ClockCycles(dut.clk, 2)
     places = [destination(transfer.address, config) for transfer in transfers]
@@ -103,6 +105,13 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
         took = {(place == "tcdm", t.answered - t.requested) for t, place in zip(core.done, places, strict=True)}
         board.equal(took, {(True, 1), (False, 1 + _later(config))}, "cycles to the answer")
     _check_events(transfers, places, monitor.rows, board)
+    if late:
+        # with each request, and once for every access that turns out to go elsewhere
+        board.equal(
+            [request for _, request, _, claim in monitor.rows if request and not claim], [], "requests without a claim"
+        )
+        idle = sum(claim and not request for _, request, _, claim in monitor.rows)
+        board.equal(idle, sum(place != "tcdm" for place in places), "claims without a request")
 
 
 def _later(config: ClusterConfig) -> int:
@@ -116,7 +125,7 @@ def _check_events(transfers: list[Transfer], places: list[str], seen: list[list[
     outside = [transfer for transfer, place in zip(transfers, places, strict=True) if place == "ext"]
     loads = [transfer for transfer in outside if not transfer.write]
     stores = [transfer for transfer in outside if transfer.write]
-    lost = [request & ~grant & 1 for _, request, grant in seen]
+    lost = [request & ~grant & 1 for _, request, grant, *_ in seen]
     expected = {
         "ext_loads": len(loads),
         "ext_stores": len(stores),

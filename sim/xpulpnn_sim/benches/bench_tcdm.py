@@ -54,9 +54,10 @@ class Master(ObiInitiator):
     def _next(self) -> Transfer | None:
         if self.traffic is None:
             return super()._next()
-        traffic, rng, config = self.traffic, self._rng, self._config
-        if rng.random() >= traffic.asking:
-            return None
+        return self._drawn(self.traffic) if self._rng.random() < self.traffic.asking else None
+
+    def _drawn(self, traffic: Traffic) -> Transfer:
+        rng, config = self._rng, self._config
         words = config.tcdm_bytes // WORD_BYTES
         first = self.cycle // traffic.stays if traffic.stays else 0
         word = (first + rng.randrange(traffic.words or words) * traffic.stride) % words
@@ -65,16 +66,44 @@ class Master(ObiInitiator):
         enables = rng.choice((ALL_BYTES, rng.getrandbits(4)))
         return Transfer(address, int(rng.random() < traffic.writing), enables, rng.getrandbits(32))
 
+    def claim(self) -> Request | None:
+        """Show what a request would have beside ``req``, in one of two cycles without a request."""
+        if self.shown is not None or self.traffic is None or self._rng.random() < 1 / 2:
+            return None
+        drawn = self._drawn(self.traffic)
+        self._driven.drive(**self._fields(drawn))
+        return Request(*drawn.grant)
+
 
 def _masters(dut: Dut, rng: Random) -> list[Master]:
     return [Master(dut, number, rng) for number in range(configuration().cores + bench_data()["others"])]
 
 
-class Order(Stepwise):
-    """Compares every grant, answer and word with the model, in each cycle before the masters go on."""
+class Claims(Stepwise):
+    """Claims banks for all masters that request, and for others."""
 
     def __init__(self, dut: Dut, masters: Sequence[Master]) -> None:
         super().__init__(dut)
+        self.idle: dict[int, Request] = {}  # without a request
+        self._dut, self._masters = dut, masters
+
+    def show(self) -> None:
+        """Drive the claims, behind the masters."""
+        if not hasattr(self._dut, "claims"):
+            return
+        claims = {number: master.claim() for number, master in enumerate(self._masters)}
+        self.idle = {number: claim for number, claim in claims.items() if claim is not None}
+        self._dut.claims.value = sum(
+            1 << number for number, one in enumerate(self._masters) if one.shown is not None or number in self.idle
+        )
+
+
+class Order(Stepwise):
+    """Compares every grant, answer and word with the model, in each cycle before the masters go on."""
+
+    def __init__(self, dut: Dut, masters: Sequence[Master], claims: Claims) -> None:
+        super().__init__(dut)
+        self._claims = claims
         self._config = configuration()
         self._masters, self._model, self._board = masters, TcdmModel(self._config, len(masters)), Scoreboard()
         names = [f"ports__{number}__" for number in range(len(masters))]
@@ -95,7 +124,7 @@ class Order(Stepwise):
         data = {number: sample(self._seen["rdata"][number]) for number in self._reads}
         equal(data, {number: self._expected[number] for number in data}, f"{where}: data by master")
         requests = {at: Request(*one.shown.grant) for at, one in enumerate(self._masters) if one.shown is not None}
-        self._expected = self._model.cycle(requests)
+        self._expected = self._model.cycle(requests, self._claims.idle)
         granted = self._high("gnt")
         equal(granted, sorted(self._expected), f"{where}: who is granted")
         for access in self._model.accesses:
@@ -125,10 +154,11 @@ async def traffic_is_served_in_order(dut: Dut) -> None:
     config: ClusterConfig = configuration()
     rng, board = await start(dut), Scoreboard()
     masters = _masters(dut, rng)
-    with Together(dut, masters):
+    claims = Claims(dut, masters)
+    with Together(dut, [*masters, claims]):
         await masters[0].make(Transfer(address, 1) for address in range(0, config.tcdm_bytes, WORD_BYTES))
     await pulse_reset(dut)
-    with Together(dut, [Order(dut, masters), *masters]):
+    with Together(dut, [Order(dut, masters, claims), *masters, claims]):
         for traffic in _traffic(config):
             for master in masters:
                 master.traffic = traffic
@@ -137,7 +167,7 @@ async def traffic_is_served_in_order(dut: Dut) -> None:
         for number, (master, bound) in enumerate(zip(masters, _bounds(config, len(masters)), strict=True)):
             assert master.longest <= bound, f"master {number} waited for {master.longest} grants"
     await RisingEdge(dut.clk)
-    with Together(dut, masters):
+    with Together(dut, [*masters, claims]):
         await FallingEdge(dut.clk)
         await pulse_reset(dut)
     await FallingEdge(dut.clk)
@@ -150,7 +180,7 @@ async def test_and_set_is_one_step(dut: Dut) -> None:
     """All masters test and set one free word at once: one finds it free, and nobody is between its read and write."""
     masters = _masters(dut, await start(dut))
     lock = TCDM_BASE + (configuration().banks + 1) * WORD_BYTES
-    with Together(dut, masters):
+    with Together(dut, [*masters, Claims(dut, masters)]):
         await masters[0].make([Transfer(lock, 1)])
         tests = [cocotb.start_soon(master.make([Transfer(lock | 1 << TEST_SET_BIT)])) for master in masters]
         found = [(await test).data for test in tests]

@@ -271,12 +271,10 @@ def _event_unit(settings: str, simulator: str, episodes: int) -> BenchedUnit:
 
 def _tcdm(cycles: int, settings: str, *simulators: str, others: int = 1) -> BenchedUnit:
     """A small memory with a host, or with as many masters beside the cores."""
-
-    def make(config: ClusterConfig) -> Tcdm:
-        return Tcdm(config, config.cores + others)
-
     design = f"cluster cores=4 banks=4 tcdm_bytes=1024 rvfi=on {settings}"
-    return _configured("tcdm", make, design, *simulators, others=others, cycles=cycles)
+    return _configured(
+        "tcdm", lambda config: Tcdm(config, config.cores + others), design, *simulators, others=others, cycles=cycles
+    )
 
 
 def _funnelled(
@@ -371,6 +369,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "tcdm-fixed": _tcdm(200, "arbiter=fixed rvfi=off banks=1", "icarus"),
     "tcdm-equal": _tcdm(300, "dma_priority=equal cores=8 banks=2", "verilator"),
     "tcdm-broadcast": _tcdm(400, "broadcast=on bank_hash=on tcdm_bytes=64", "icarus", others=5),
+    "tcdm-late": _tcdm(400, "core.late_results=on broadcast=on", "verilator", others=3),
     "core-demux": _configured("core_demux", CoreDemux, "cluster"),
     "core-demux-late": _configured("core_demux", CoreDemux, "cluster2 core.late_results=on", "icarus"),
     "core-demux-dma": _configured("core_demux", CoreDemux, "cluster tcdm_bytes=1048576", "icarus"),

@@ -25,7 +25,8 @@ class BankAccess(Component):
     Grants in the cycle of the request; the bank answers in the next. In the cycle after the load of a test&set nobody
     is granted. With ``dma_priority`` low the cores are served first and the other masters when no core asks, or when
     one of them has waited for 16 cycles; a core that waits is passed over at most once in 16 cycles then. With
-    ``broadcast`` all loads of the word that the winner loads are granted with it.
+    ``broadcast`` all loads of the word that the winner loads are granted with it. With late results of the cores a
+    master can claim the bank without a request: when it wins, nobody is served.
     """
 
     def __init__(self, config: ClusterConfig, masters: int):  # Arbiter, size of the bank.
@@ -38,6 +39,9 @@ class BankAccess(Component):
             "gnt": Out(masters),  #: Which are served in this cycle.
             "bank": Out(BankSignature(words)),  #: The bank.
         }
+        if config.core.late_results:
+            #: real: The masters that request anything; only with late results of the cores.
+            ports["real"] = In(masters)
         if config.rvfi:
             #: master: Number of the master whose access the bank does, 31 for the write of a test&set; with ``rvfi``.
             ports["master"] = Out(MASTER_BITS)
@@ -56,15 +60,17 @@ class BankAccess(Component):
         else:
             m.submodules.arbiter = arbiter = Arbiter(self.masters, self.config.arbiter)
             m.d.comb += [arbiter.req.eq(req), wins.eq(arbiter.gnt)]
+        late = self.config.core.late_results
+        served = wins & self.real if late else wins
         winner = Signal(access_layout(self.config.bank_words))
         access = test_set.access
         m.d.comb += [
             winner.eq(chosen(wins, [self.access[number].as_value() for number in range(self.masters)])),
-            access.req.eq(req.any()),
+            access.req.eq(served.any() if late else req.any()),
             access.addr.eq(winner.row),
             *following(access, winner, "we", "be", "wdata"),
             test_set.start.eq(winner.test_set & ~winner.we),
-            self.gnt.eq(wins),
+            self.gnt.eq(served),
         ]
         if self.config.broadcast:
             accesses = [self.access[number] for number in range(self.masters)]
@@ -72,8 +78,9 @@ class BankAccess(Component):
                 asks & ~one.we & ~one.test_set & (one.row == winner.row)
                 for asks, one in zip(req, accesses, strict=True)
             ]
-            with m.If(~winner.we & ~winner.test_set):
-                m.d.comb += self.gnt.eq(wins | Cat(loads))
+            shared = wins | Cat(loads)
+            with m.If(~winner.we & ~winner.test_set & (access.req if late else 1)):
+                m.d.comb += self.gnt.eq(shared & self.real if late else shared)
         if self.config.rvfi:
             number = chosen(wins, list(range(self.masters)))
             m.d.comb += self.master.eq(Mux(test_set.busy, NO_MASTER, number))

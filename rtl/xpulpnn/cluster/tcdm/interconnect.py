@@ -19,6 +19,8 @@ class TcdmInterconnect(Component):
     Words lie round the banks. A request is granted in the same cycle if it wins its bank, answered in the next,
     writes too; a master may request in the cycle of the response. Who loses keeps requesting. A load whose address has
     bit 20 set is a test&set. Of the address only that bit and as many as the memory has count. Reset drops responses.
+    With late results of the cores, which master wins a bank depends on claims, known before requests are; a claim
+    without a request keeps others away for the cycle, and need not stay.
     """
 
     def __init__(self, config: ClusterConfig, masters: int):  # Banks, arbiter, what is hashed and shared.
@@ -27,6 +29,10 @@ class TcdmInterconnect(Component):
             "ports": In(ObiSignature()).array(masters),  #: The masters.
             "banks": Out(BankSignature(config.bank_words)).array(config.banks),  #: The banks.
         }
+        if config.core.late_results:
+            #: claims: Masters that take part in the arbitration: all that request, and others, by address alone; only
+            #:   with late results of the cores.
+            ports["claims"] = In(masters)
         if config.rvfi:
             #: bank_masters: Number of the master whose access each bank does, 31 for the write of a test&set; with
             #:   ``rvfi``.
@@ -56,14 +62,19 @@ class TcdmInterconnect(Component):
                 *following(access, port, "we", "be", "wdata"),
             ]
             wanted.append(bank)
+        late = self.config.core.late_results
+        requests = Cat(port.req for port in self.ports)
+        claims = self.claims if late else requests
         granted = []
         for number in range(banks):
             m.submodules[f"bank{number}"] = place = BankAccess(self.config, self.masters)
             connect(m, place.bank, flipped(self.banks[number]))
             m.d.comb += [
-                place.req.eq(Cat(port.req & (bank == number) for port, bank in zip(self.ports, wanted, strict=True))),
+                place.req.eq(Cat(claim & (bank == number) for claim, bank in zip(claims, wanted, strict=True))),
                 place.access.eq(accesses),
             ]
+            if late:
+                m.d.comb += place.real.eq(requests)
             if self.config.rvfi:
                 m.d.comb += self.bank_masters[number].eq(place.master)
                 if self.config.broadcast:

@@ -22,6 +22,10 @@ class Tcdm(Component):
         #: ports: The masters. Of an address bits 19 to 0 within the memory count, and bit 20, which makes a load a
         #:   test&set.
         ports = {"ports": In(ObiSignature()).array(masters)}
+        if config.core.late_results:
+            #: claims: Masters that take part in the arbitration: all that request, and others, by address alone; only
+            #:   with late results of the cores.
+            ports["claims"] = In(masters)
         if config.memories == "ports":
             #: banks: The banks, if they are outside.
             ports["banks"] = Out(BankSignature(config.bank_words)).array(config.banks)
@@ -38,6 +42,8 @@ class Tcdm(Component):
         m.submodules.crossbar = crossbar = TcdmInterconnect(self.config, self.masters)
         for number, port in enumerate(self.ports):
             connect(m, flipped(port), crossbar.ports[number])
+        if self.config.core.late_results:
+            m.d.comb += crossbar.claims.eq(self.claims)
         for number, bank in enumerate(crossbar.banks):
             if self.config.memories == "ports":
                 connect(m, bank, flipped(self.banks[number]))

@@ -145,11 +145,16 @@ class TcdmModel:
     _queues: dict[tuple[int, str], Queue] = field(default_factory=dict[tuple[int, str], Queue])
     _lost: dict[int, int] = field(default_factory=dict[int, int])
     _setting: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+    _claiming: set[int] = field(default_factory=set[int])
 
-    def cycle(self, requests: Mapping[int, Request]) -> dict[int, int]:
-        """Return the answers in the next cycle to the masters that are granted in this one; 0 for writes."""
+    def cycle(self, requests: Mapping[int, Request], claims: Mapping[int, Request] | None = None) -> dict[int, int]:
+        """Return the answers in the next cycle to the masters that are granted in this one; 0 for writes.
+
+        Other masters claim banks without a request: whoever of them wins one keeps it idle.
+        """
         waiting: dict[int, dict[int, Request]] = {}
-        for master, request in requests.items():
+        self._claiming = set(claims or ())
+        for master, request in (dict(requests) | dict(claims or {})).items():
             waiting.setdefault(place_of(request.address, self.config)[0], {})[master] = request
         setting, self._setting = self._setting, {}
         self.accesses = []
@@ -168,6 +173,8 @@ class TcdmModel:
 
     def _serve(self, bank: int, waiting: dict[int, Request], answers: dict[int, int]) -> None:
         winner = self._winner(bank, waiting)
+        if winner in self._claiming:
+            return
         request = waiting[winner]
         row = place_of(request.address, self.config)[1]
         self.accesses.append(_BankAccess(winner, bank, row))
@@ -179,7 +186,8 @@ class TcdmModel:
             self._setting[bank] = row, request.enables
         elif self.config.broadcast:
             for master, other in waiting.items():
-                if not other.write and not _sets(other) and place_of(other.address, self.config)[1] == row:
+                idle = master in self._claiming or other.write or _sets(other)
+                if not idle and place_of(other.address, self.config)[1] == row:
                     answers[master] = old
 
     def _winner(self, bank: int, waiting: dict[int, Request]) -> int:

@@ -27,6 +27,7 @@ _PREFIX = "xpulpnn_"
 _STANDARD = "standard"
 _DEBUG = "+debug"
 _CACHE_BYTES = 4096
+_BANKS_PER_CORE = 4
 
 
 _CORE = {**INFERRED, "multipliers": "signed", "shifter": "steps", "regfile": "lut-ram", "late_results": "true"}
@@ -211,8 +212,13 @@ class Xpulpnn(_Generated):
         return _for_fpga(ClusterConfig(core=core, icache_private=_CACHE_BYTES))
 
 
+def _of_cores(config: ClusterConfig, cores: int) -> ClusterConfig:
+    """The same with so many cores, and no more banks than they gain by."""
+    return replace(config, cores=cores, banks=min(config.banks, _BANKS_PER_CORE * cores))
+
+
 _CLUSTERS = {
-    _word(f"{name}-{cores}" if cores else name): replace(_for_fpga(config), cores=cores or config.cores)
+    _word(f"{name}-{cores}" if cores else name): _of_cores(_for_fpga(config), cores or config.cores)
     for name, config in CLUSTER_PRESETS.items()
     for cores in (0, 1, 2, 4, 8, 16)
 }
