@@ -63,7 +63,10 @@ for variant in ("standard", "cluster3_2", "cluster_bf4"):
     config = cpu.config()
     fpga = config.core.late_results, config.core.regfile, config.icache_ways, config.prefetch
     print(variant, config.cores, config.banks, config.core.mac_load_pair, "-DCORES=2 " in cpu.gcc_flags, *fpga)
-print(platform.toolchain._synth_opts)
+print(platform.toolchain._synth_opts, platform.toolchain._pnr_opts, sep="|")
+platform.toolchain._pnr_opts = ""
+XpulpnnCluster(platform, "cluster2_2")
+print(platform.toolchain._pnr_opts)
 """
 
 
@@ -77,7 +80,8 @@ def test_variants_and_options_of_synthesis() -> None:
         "standard 8 16 False False True lut-ram 1 False",
         "cluster3_2 2 8 True True True lut-ram 1 False",
         "cluster_bf4 8 32 False False True lut-ram 1 False",
-        "-nowidelut ",
+        "-nowidelut |",
+        "--placer-heap-timingweight 30 --placer-heap-critexp 3 ",
     ]
 
 

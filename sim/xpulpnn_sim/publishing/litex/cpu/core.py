@@ -64,6 +64,7 @@ class _Generated(CPU):
     config: Callable[[], ClusterConfig]  # the configuration of the variant
     top = ""
     buses: ClassVar[tuple[str, ...]] = ()
+    placement = ""  # options of nextpnr
 
     def __init__(self, platform: Any, variant: str = _STANDARD):
         self.platform, self.variant = platform, variant
@@ -71,6 +72,7 @@ class _Generated(CPU):
         if isinstance(toolchain, LatticeTrellisToolchain):
             # wide multiplexers out of LUT4 would take a fifth more of them, and the core is not faster by them
             toolchain._synth_opts += "-nowidelut "
+            toolchain._pnr_opts += self.placement
         self.reset = Signal()
         self.periph_buses, self.memory_buses = [], []
         self.cpu_params = {
@@ -237,6 +239,8 @@ class XpulpnnCluster(_Generated):
     variants: ClassVar = [_STANDARD, *_CLUSTERS]
     top = "cluster-wishbone"
     buses = "refill", "ext", "dma"
+    # most of a path is wires, which get longer with the system: the placer minds them more than usual
+    placement = "--placer-heap-timingweight 30 --placer-heap-critexp 3 "
 
     def __init__(self, platform: Any, variant: str = _STANDARD):
         super().__init__(platform, variant)
