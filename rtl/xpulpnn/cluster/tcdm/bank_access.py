@@ -40,8 +40,8 @@ class BankAccess(Component):
             "bank": Out(BankSignature(words)),  #: The bank.
         }
         if config.core.late_results:
-            #: real: The masters that request anything; only with late results of the cores.
-            ports["real"] = In(masters)
+            #: asking: The masters that request anything; only with late results of the cores.
+            ports["asking"] = In(masters)
         if config.rvfi:
             #: master: Number of the master whose access the bank does, 31 for the write of a test&set; with ``rvfi``.
             ports["master"] = Out(MASTER_BITS)
@@ -61,7 +61,7 @@ class BankAccess(Component):
             m.submodules.arbiter = arbiter = Arbiter(self.masters, self.config.arbiter)
             m.d.comb += [arbiter.req.eq(req), wins.eq(arbiter.gnt)]
         late = self.config.core.late_results
-        served = wins & self.real if late else wins
+        served = wins & self.asking if late else wins
         winner = Signal(access_layout(self.config.bank_words))
         access = test_set.access
         m.d.comb += [
@@ -80,7 +80,7 @@ class BankAccess(Component):
             ]
             shared = wins | Cat(loads)
             with m.If(~winner.we & ~winner.test_set & (access.req if late else 1)):
-                m.d.comb += self.gnt.eq(shared & self.real if late else shared)
+                m.d.comb += self.gnt.eq(shared & self.asking if late else shared)
         if self.config.rvfi:
             number = chosen(wins, list(range(self.masters)))
             m.d.comb += self.master.eq(Mux(test_set.busy, NO_MASTER, number))

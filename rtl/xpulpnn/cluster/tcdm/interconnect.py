@@ -74,7 +74,7 @@ class TcdmInterconnect(Component):
                 place.access.eq(accesses),
             ]
             if late:
-                m.d.comb += place.real.eq(requests)
+                m.d.comb += place.asking.eq(requests)
             if self.config.rvfi:
                 m.d.comb += self.bank_masters[number].eq(place.master)
                 if self.config.broadcast:
