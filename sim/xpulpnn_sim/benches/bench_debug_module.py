@@ -351,6 +351,10 @@ async def the_bus_is_read_and_written(scene: Scene) -> None:
             scene.model.write(DmReg.SBDATA0, word)
         await scene.calm(40)
         await scene.compare(DmReg.SBDATA0, DmReg.SBADDRESS0, DmReg.SBCS, where=f"step {step}")
+        if rng.random() < 0.5:
+            # only the bits of an error that are 1 are cleared
+            await scene.write(DmReg.SBCS, 2 << 17 | rng.randrange(8) << 12, waits=False)
+            await scene.compare(DmReg.SBCS, where=f"step {step}, cleared")
     for log in scene.bus.log:
         scene.board.equal(log.address % WORD_BYTES, 0, "alignment")
 

@@ -16,6 +16,7 @@ from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, Together, 
 from xpulpnn_sim.benches.handover import bench_data, configuration
 from xpulpnn_sim.benches.obi import ANY_NUMBER, PROMPT, Grant, ObiInitiator, ObiTiming, Responder, Transfer
 from xpulpnn_sim.reference.golden.dma import moves
+from xpulpnn_sim.reference.golden.tcdm import Queue
 from xpulpnn_sim.reference.stimuli import near_offsets
 
 TCDM_BYTES = 1 << 16
@@ -124,7 +125,6 @@ _PATIENCE = 2000
 _ROUNDS = 10
 _GIVING_CYCLES = 4  # From the answer to who gives an identifier back to the answer to who waits for it, at most
 
-
 Words = list[int]
 
 
@@ -188,8 +188,7 @@ class Ports(Together):
 
     def check(self, board: Scoreboard, label: str) -> None:
         """Compare both memories, every byte."""
-        for name in ("tcdm", "l2"):
-            board.compare({name: getattr(self.expected, name)}, {name: getattr(self.memories, name)}, None, label)
+        board.compare(vars(self.expected), vars(self.memories), None, label)
 
 
 def transfer(direction: str, length: int, ext: int, tcdm: int, flags: int = DmaCommand.INCREMENT) -> Words:
@@ -241,8 +240,8 @@ async def command_all(ports: Ports, commands: Iterable[Words]) -> None:
     await ports.free(number)
 
 
-async def one_gets_each(ports: Ports, board: Scoreboard, rng: Random) -> None:
-    """One of the ports that wait for an identifier gets what is given back."""
+async def one_gets_each(ports: Ports, board: Scoreboard, rng: Random, turns: Queue) -> None:
+    """One of the ports that wait for an identifier gets what is given back: that whose turn it is."""
     everybody = range(len(ports.initiators))
     for _ in range(_ROUNDS):
         giving, *waiting = rng.sample(everybody, rng.randint(2, len(everybody)))
@@ -252,6 +251,7 @@ async def one_gets_each(ports: Ports, board: Scoreboard, rng: Random) -> None:
             await ports.free(number, giving)
             await ClockCycles(ports.dut.clk, _GIVING_CYCLES)
             done = [port for port, reader in readers.items() if reader.done()]
+            board.equal(done, [turns.next({*readers})], "who gets it")
             board.equal([await readers.pop(port) for port in done], [number], "what is given back")
 
 
@@ -281,7 +281,7 @@ async def identifiers(dut: Dut) -> None:
         await ports.free(number)
         await ports.wait(count - 1, 3)
         board.equal(sorted([await reader for reader in readers]), [number, count - 1], "identifiers given back")
-        await one_gets_each(ports, board, rng)
+        await one_gets_each(ports, board, rng, Queue("counter", len(ports.initiators), count + 2))
         await ports.initiators[0].write(PRIVATE_DMA + Dma.STATUS, every)
         board.equal(await ports.status(), (0, 0), "all given back")
         ports.check(board, "long")

@@ -20,7 +20,7 @@ from xpulpnn_sim.benches.obi import ObiInitiator, ObiResponder, ObiTiming, Trans
 from xpulpnn_sim.reference.golden.tcdm import Queue
 
 _TRANSFERS = 40
-_WORDS = 4
+_WORDS = 12
 _QUIET = 4
 _TIMINGS = (ObiTiming(), ObiTiming(0.6, 1, 3), ObiTiming(1.0, 20, 20), ObiTiming(0.3, 2, 30))
 

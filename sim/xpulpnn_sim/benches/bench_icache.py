@@ -287,6 +287,7 @@ async def counters_count_far(dut: Dut) -> None:
     await fetch_all(dut, rng, code, [[line]] * cores, PROMPT)
     await _access(dut, Icache.CLEAR_COUNTERS, 0)
     requests = [f"cores__{core}__req" for core in range(cores)]
+    drive(dut, {f"cores__{core}__addr": line for core in range(cores)})
     drive(dut, dict.fromkeys(requests, 1))
     await ClockCycles(dut.clk, far)
     drive(dut, dict.fromkeys(requests, 0))

@@ -208,6 +208,31 @@ async def busy_stays_until_it_is_cleared(dut: Dut) -> None:
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
+async def nothing_is_lost_behind_an_access(dut: Dut) -> None:
+    """With a TCK so fast that an access is still being taken back, a scan of two bits makes one or says busy."""
+    port, module, board, rng = await _begin(dut, 1)
+    busy = 0
+    with module:
+        await port.reset()
+        await port.instruction(TapRegister.DMI)
+        for wait in range(90):
+            address, word = rng.choice(_ADDRESSES), rng.getrandbits(30) << 2 | rng.choice((DmiOp.READ, DmiOp.WRITE))
+            module.words[address] = word
+            done = len(module.seen)
+            await port.dmi(DmiOp.READ, address, idle=wait)
+            # the lowest bits of the word that was read become the operation
+            await port.data(0, 2, idle=150)
+            after, *_ = await port.dmi(DmiOp.NOP, idle=150)
+            busy += after == DmiOp.BUSY
+            made = len(module.seen) - done
+            board.equal(made, 1 + (after == DmiOp.SUCCESS), f"accesses of a read and a scan {wait} cycles behind")
+            await port.instruction(TapRegister.DTMCS)
+            await port.data(DTMCS_DMIRESET, 32)
+            await port.instruction(TapRegister.DMI)
+    assert 0 < busy < 90, f"{busy} of 90 scans found the port busy"
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
 async def resets_leave_nothing_behind(dut: Dut) -> None:
     """A reset of either side in the middle of an access: the next one arrives once, and is answered."""
     port, module, board, rng = await _begin(dut, CLOCK_NS)

@@ -6,7 +6,7 @@ from random import Random
 
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from xpulpnn.isa.debug import DEBUG_BASE, DSCRATCH0, DSCRATCH1, MAX_HARTS, Place
+from xpulpnn.isa.debug import DEBUG_BASE, DEBUG_BYTES, DSCRATCH0, DSCRATCH1, MAX_HARTS, Place
 from xpulpnn.isa.machine import REGISTERS, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.table import INSNS, Decoder
 from xpulpnn_sim.benches.cadence import Dut, sample
@@ -140,7 +140,7 @@ class DebuggedHarts:
 
     async def _step(self, hart: int) -> None:
         state = self.states[hart]
-        fetched = await self._memory.make([Transfer(state.pc)])
+        fetched = await self._access(Transfer(state.pc))
         if fetched.data == DRET:
             self.in_debug[hart] = False
         elif fetched.data == EBREAK:
@@ -154,7 +154,13 @@ class DebuggedHarts:
             if access is not None:
                 kind, address, register = access
                 value = state.registers[register]
-                done = await self._memory.make([Transfer(address, int(kind == "store"), value=value)])
+                done = await self._access(Transfer(address, int(kind == "store"), value=value))
                 if kind == "load":
                     state.put(register, done.data)
                     self._polls[hart] += done.data == 0 and address >= DEBUG_BASE + Place.FLAGS
+
+    async def _access(self, transfer: Transfer) -> Transfer:
+        """Access the memory: words of it, and nothing beyond its end, where it may begin again."""
+        words = range(DEBUG_BASE, DEBUG_BASE + DEBUG_BYTES, WORD_BYTES)
+        assert transfer.address in words, f"a hart is led to {transfer.address:#x}"
+        return await self._memory.make([transfer])

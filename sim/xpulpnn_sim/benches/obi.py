@@ -272,6 +272,7 @@ class ObiInitiator(Stepwise):
         self._waiting: deque[Transfer] = deque()
         self._under_way: deque[Transfer] = deque()
         self._waited = 0
+        self._noise = [(name, len(getattr(dut, f"{port}__{name}"))) for name in self._fields(Transfer(0))]
 
     async def make(self, transfers: Iterable[Transfer]) -> Transfer:
         """Make transfers behind those that wait, and return the last one in the middle of the cycle of its answer."""
@@ -282,7 +283,8 @@ class ObiInitiator(Stepwise):
 
     async def read(self, address: int) -> int:
         """The word at ``address``, of a transfer that must succeed."""
-        read = await self.make([Transfer(address)])
+        # data of a read mean nothing
+        read = await self.make([Transfer(address, value=self._rng.getrandbits(32))])
         assert not read.failed, f"error at {address:#x}"
         return read.data
 
@@ -326,6 +328,9 @@ class ObiInitiator(Stepwise):
         if self.shown is None and begins and (request := self._next()) is not None:
             request.requested, self.shown = self.cycle, request
             self._driven.drive(**self._fields(request))
+        elif self.shown is None and self._driven.values.get("req"):
+            # nothing of a request stays
+            self._driven.drive(**{name: self._rng.getrandbits(width) for name, width in self._noise})
         self._driven.drive(req=int(self.shown is not None))
 
     def rest(self) -> None:

@@ -57,7 +57,7 @@ class DebugModuleModel:
     def _clear(self) -> None:
         self.error = CommandError.NONE
         self._number, self._hasel, self._hart_reset, self._ndmreset, self._mask = 0, False, False, False, 0
-        self._auto, self._sbcs, self._sberror = 0, 2, SbError.NONE
+        self._auto, self._sbcs, self._sberror = 0, 2, int(SbError.NONE)
         for hart in self.harts:
             hart.wanted = hart.resume_ack = False
 
@@ -84,7 +84,7 @@ class DebugModuleModel:
             self._execute()
         elif register == DmReg.SBCS:
             self._sbcs = value >> 17 & 7 | value & _KEPT
-            self._sberror = SbError(self._sberror & ~(value >> 12 & 7))
+            self._sberror &= ~(value >> 12)
         elif register == DmReg.SBADDRESS0:
             self._address = value
             if self._sbcs & Sbcs.READONADDR:
