@@ -9,12 +9,20 @@ import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.debug import DEBUG_BYTES, Command, CommandError, Control, DmReg, Place, Sbcs
-from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Together, beside, drive, sample, start
-from xpulpnn_sim.benches.debugged_harts import CSRS, EBREAK, DebuggedHarts, HartState, run_program
+from xpulpnn_sim.benches.debugged_harts import (
+    CSRS,
+    EBREAK,
+    DebuggedHarts,
+    HartState,
+    bus_reader,
+    bus_writer,
+    run_program,
+)
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import ObiInitiator, ObiResponder, ObiTiming, Transfer, WordMemory
-from xpulpnn_sim.reference.golden.debug_module import BusError, DebuggedHart, DebugModuleModel
+from xpulpnn_sim.reference.golden.debug_module import DebuggedHart, DebugModuleModel
 
 _CALM = 4  # cycles for what needs no hart
 _FAILING = (0x4000_0000, 0x100)
@@ -36,7 +44,7 @@ class Scene:
         self.bus = ObiResponder(dut, "bus", self.words, ObiTiming(0.7, 1, 3), rng)
         self.harts = DebuggedHarts(dut, self.port, self.count, rng)
         expected = WordMemory((_FAILING,))
-        self.model = DebugModuleModel(self.count, self._run, _reader(expected), _writer(expected))
+        self.model = DebugModuleModel(self.count, self._run, bus_reader(expected), bus_writer(expected))
         for hart in self.model.harts:
             hart.csrs = dict.fromkeys(CSRS, 0)
 
@@ -68,37 +76,26 @@ class Scene:
         """Write a register of gates and model, and wait until nothing is under way."""
         await self.access(register, value)
         self.model.write(register, value)
-        await self.calm(0 if waits else _CALM)
+        await self.calm(0 if waits and self._may_begin(register) else _CALM)
+
+    def _may_begin(self, register: int) -> bool:
+        """Return whether an access to a register gives a hart something to do."""
+        automatic = register in (DmReg.DATA0, DmReg.DATA1) or register >= DmReg.PROGBUF0
+        return not automatic or self.model.read(DmReg.ABSTRACTAUTO) > 0
 
     async def compare(self, *registers: int, where: str = "") -> None:
         """Read registers of gates and model."""
         for register in registers:
             found = await self.access(register)
             self.board.equal(hex(found), hex(self.model.read(register)), f"{where}: register {register:#x}")
-            if register in (DmReg.SBDATA0, DmReg.DATA0, DmReg.DATA1) or register >= DmReg.PROGBUF0:
-                await self.calm(0 if register < DmReg.SBCS else _CALM * 4)
+            if register == DmReg.SBDATA0:
+                await self.calm(_CALM * 4)
+            elif register in (DmReg.DATA0, DmReg.DATA1) or register >= DmReg.PROGBUF0:
+                await self.calm(0 if self._may_begin(register) else _CALM)
 
     async def select(self, number: int, bits: int = 0) -> None:
         """Write dmcontrol of an active module."""
         await self.write(DmReg.DMCONTROL, number << 16 | bits | Control.DMACTIVE)
-
-
-def _reader(memory: WordMemory) -> Callable[[int, int], int]:
-    def read(address: int, size: int) -> int:
-        if memory.fails(address & ~(WORD_BYTES - 1)):
-            raise BusError
-        return memory.load(address) & (1 << BYTE_BITS * size) - 1
-
-    return read
-
-
-def _writer(memory: WordMemory) -> Callable[[int, int, int], None]:
-    def write(address: int, size: int, value: int) -> None:
-        if memory.fails(address & ~(WORD_BYTES - 1)):
-            raise BusError
-        memory.store(address, size, value)
-
-    return write
 
 
 async def _begin(dut: Dut) -> Scene:

@@ -11,14 +11,15 @@ from xpulpnn.debug.module import DebugModule
 
 def debug_units() -> dict[str, tuple[str, Callable[[], wiring.Component], dict[str, int]]]:
     """Bench, component and what the bench is told, by the name of the unit."""
-    counts = {"dm": 1, "dm-3": 3, "dm-8": 8}
+    # many harts take turns, which takes time
+    counts = {"dm": (1, 150), "dm-3": (3, 120), "dm-8": (8, 60)}
     found: dict[str, tuple[str, Callable[[], wiring.Component], dict[str, int]]] = {
         name: (
             "debug_module",
             lambda harts=harts: DebugModule(DebugConfig(harts=harts)),
-            {"harts": harts, "steps": 150},
+            {"harts": harts, "steps": steps},
         )
-        for name, harts in counts.items()
+        for name, (harts, steps) in counts.items()
     }
     found["jtag-dtm"] = "jtag_dtm", lambda: JtagDtm(DebugConfig()), {"idcode": DebugConfig().idcode, "scans": 60}
     return found
