@@ -53,15 +53,6 @@ class PortMemory(WordMemory):
         return (address ^ sum(self._port.encode()) << 16) & WORD_MASK
 
 
-class _Core(ObiInitiator):
-    """Shows another address as soon as a request is granted."""
-
-    def _show(self, *, begins: bool) -> None:
-        super()._show(begins=begins)
-        if self.shown is None:
-            self._driven.drive(addr=0)
-
-
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(timing=[obi.PROMPT, obi.SLOW])
 async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
@@ -84,7 +75,7 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
         for address in addresses
     ]
     responders = {port: ObiResponder(dut, port, memories[port], timing, rng) for port in ports}
-    core = _Core(dut, "core")
+    core = ObiInitiator(dut, "core")
     late = bool(_later(config))
     monitor = PortMonitor(dut, ["events", "tcdm__req", "tcdm__gnt", *(["claim"] if late else [])])
     with Together(dut, [*responders.values(), core]), monitor:
