@@ -109,6 +109,8 @@ THREE = Situation(values={"op": {3}}, outputs={"y"})
         # outputs that nobody looks at; words that do not occur
         (SUM, [Situation(values={}, outputs={"z", "n"})], EQUIVALENT, SITUATIONS, "", 0),
         (SUM, [Situation(values={"op": {1, 2}}), THREE], EQUIVALENT, SITUATIONS, "", 0),
+        (SUM, [Situation(values={"op[0]": {1}})], EQUIVALENT, SITUATIONS, "", 0),
+        (SUM, [Situation(values={"op[1]": {0}})], DIFFERENT, OUTPUTS, "y[0]", 1),
     ],
 )
 def test_what_makes_a_difference(
@@ -140,6 +142,7 @@ def test_without_a_difference_near_the_change_there_is_none(gates: MutatedGates,
         (CHANGES_OP, {"held": [Held(words=("op",), during="req", until=("gnt",))]}),
         (TOO_EARLY, {"answered": [GatePort("req", "gnt", "ans")]}),
         (ANOTHER, {"alone": [GatePort("req", "gnt", "ans")]}),
+        (CHANGES_OP, {"always": [[{"req": {0}}, {"op": {2}}], [{"a": {1, 2}}]]}),
     ],
 )
 def test_what_others_promise(gates: MutatedGates, number: int, environment: Mapping[str, Any]):

@@ -34,6 +34,7 @@ class Situation:
     """Inputs that occur together, and what is looked at then."""
 
     # values that an input, or another word of the unit that has a name, can have; others can have any
+    # values; ``name[2]`` is a bit of a word
     values: Mapping[str, Collection[int]]
     outputs: Collection[str] | None = None  # names of the outputs that somebody looks at; None for all
 
@@ -61,6 +62,8 @@ class Occurring:
     """Inputs that occur at a unit."""
 
     situations: Sequence[Situation] = ()  # one of them in every cycle; none for any
+    # rows of values of words, see Situation: one of each row in every cycle
+    always: Sequence[Sequence[Mapping[str, Collection[int]]]] = ()
     held: Sequence[Held] = ()  # what stays as it is during an operation
     # ports whose answers come only to what was asked and granted in an earlier cycle, at most seven at a time
     answered: Sequence[GatePort] = ()
@@ -123,7 +126,7 @@ class Judge:
         graph = self._graph
         differs = graph.any(graph.xor(one, other) for _, one, other in bits)
         found = self._never(graph.and_(changed, differs), bits, EVERYWHERE)
-        if self._occurring.situations and found.verdict != EQUIVALENT:
+        if (self._occurring.situations or self._occurring.always) and found.verdict != EQUIVALENT:
             return self._never(graph.and_(changed, self._seen(bits)), bits, SITUATIONS)
         return found
 
@@ -156,7 +159,11 @@ class Judge:
     def _occurs(self) -> int:
         """Literal of the inputs being those of one of the situations."""
         situations = self._occurring.situations
-        return self._graph.any(map(self._holds, situations)) if situations else TRUE
+        one = self._graph.any(self._holds(situation.values) for situation in situations) if situations else TRUE
+        return self._graph.and_(one, self._always())
+
+    def _always(self) -> int:
+        return self._graph.all(self._graph.any(map(self._holds, row)) for row in self._occurring.always)
 
     def _solver(self) -> Callable[[int], Collection[int] | None]:
         """Finds cases, for some times the limit of a question in all."""
@@ -254,7 +261,7 @@ class Judge:
         graph = self._graph
         unequal = [(name, graph.xor(one, other)) for name, one, other in bits]
         if not self._occurring.situations:
-            return graph.any(literal for _, literal in unequal)
+            return graph.and_(graph.any(literal for _, literal in unequal), self._always())
 
         def looked_at(outputs: Collection[str] | None) -> int:
             return graph.any(
@@ -264,16 +271,20 @@ class Judge:
             )
 
         situations = self._occurring.situations
-        return graph.any(graph.and_(looked_at(one.outputs), self._holds(one)) for one in situations)
+        seen = graph.any(graph.and_(looked_at(one.outputs), self._holds(one.values)) for one in situations)
+        return graph.and_(seen, self._always())
 
-    def _holds(self, situation: Situation) -> int:
-        """Literal of the inputs being those of a situation."""
+    def _holds(self, values: Mapping[str, Collection[int]]) -> int:
+        """Literal of words having one of their values each."""
         return self._graph.all(
-            self._graph.any(self._graph.is_value(self._word(name), value) for value in sorted(values))
-            for name, values in situation.values.items()
+            self._graph.any(self._graph.is_value(self._word(name), value) for value in sorted(numbers))
+            for name, numbers in values.items()
         )
 
     def _word(self, name: str) -> Sequence[int]:
+        whole, bracket, place = name.partition("[")
+        if bracket and whole in self._gates.words:
+            return [self._gates.words[whole][int(place[:-1])]]
         if name not in self._gates.words:
             raise ToolError(f"situations must name words of the unit, not {name}")
         return self._gates.words[name]

@@ -5,10 +5,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from amaranth.utils import exact_log2
+
 import xpulpnn_sim.benches
 from xpulpnn.cluster.ports import RUN_BYTES
 from xpulpnn.config import EXT_DATA_BITS, CoreConfig, preset
-from xpulpnn.isa.machine import BYTE_BITS
+from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sim.benches.runner import ports_of, run_bench
 from xpulpnn_sim.benches.units import UNITS
 from xpulpnn_sim.proofs.units.mutant_proof import (
@@ -80,13 +82,26 @@ _HELD: Mapping[str, Held] = {
 }
 """Operands of units whose ports have names of their own."""
 
-_BEATS, _RUNS = "__beats", {*range(1, RUN_BYTES * BYTE_BITS // EXT_DATA_BITS + 1)}  # transfers left of a run
+_RUNS = {*range(1, RUN_BYTES * BYTE_BITS // EXT_DATA_BITS + 1)}  # transfers left of a run
+
+# benches of units whose initiators ask for words by their byte addresses
+_OF_WORDS = [
+    "axi_bridge",
+    "core_demux",
+    "debug_module",
+    "dma",
+    "event_unit",
+    "funnelled",
+    "icache",
+    "private_cache",
+    "tcdm",
+]
 
 _ALONE = ("core_demux", "funnelled")  # benches of units whose initiators have one request outstanding at most
 
 
-def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str]) -> Occurring:
-    """When each output is looked at, and which inputs stay or come only after others."""
+def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str], bits: int = XLEN) -> Occurring:
+    """When each output is looked at, and which inputs stay or come only after others; ``bits`` of a word."""
     pairs = list(_pairs(outputs)) + [
         ({guard: {value}}, tuple(name for name in payload if name in outputs))
         for (guard, value), payload in _OF_UNITS.get(bench, {}).items()
@@ -102,14 +117,18 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str])
     ]
     held += [_HELD[bench]] if bench in _HELD else []
     alone = list(_ports(inputs, outputs)) if bench in _ALONE else []
-    allowed = _ALLOWED.get(bench, [{}])
-    for name in inputs:
-        if name.endswith(_BEATS):
-            request = {f"{name.removesuffix(_BEATS)}__req": {0}}
-            allowed = [{**some, **run} for some in allowed for run in (request, {name: _RUNS})]
-    looks = [({}, always), *pairs] if pairs or allowed != [{}] else []
+    rows = [_ALLOWED[bench]] if bench in _ALLOWED else []
+    requests = [name.removesuffix("req") for name in inputs if name.endswith("__req")]
+    rows += [({f"{bundle}req": {0}}, {f"{bundle}beats": _RUNS}) for bundle in requests if f"{bundle}beats" in inputs]
+    rows += [
+        ({f"{bundle}req": {0}}, {f"{bundle}addr[{bit}]": {0} for bit in range(exact_log2(bits // BYTE_BITS))})
+        for bundle in requests
+        if bench in _OF_WORDS and f"{bundle}addr" in inputs
+    ]
+    looks = [({}, always), *pairs] if pairs else []
     return Occurring(
-        situations=[Situation(values={**some, **values}, outputs=seen) for values, seen in looks for some in allowed],
+        situations=[Situation(values=values, outputs=seen) for values, seen in looks],
+        always=rows,
         held=held,
         answered=list(_ports(outputs, inputs)),
         alone=alone,
@@ -180,7 +199,8 @@ _OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
 def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Occurring:
     """Inputs that occur at a unit with a bench."""
     if name not in _OCCURS:
-        return handshakes_of(UNITS[name].bench, inputs, outputs)
+        unit = UNITS[name]
+        return handshakes_of(unit.bench, inputs, outputs, unit.told.get("bits", XLEN))
     what, config = _OCCURS[name]
     return OCCURRING[what](config)
 
