@@ -18,6 +18,7 @@ from xpulpnn_sim.proofs.units.mutant_proof import (
     EVERYWHERE,
     OUTPUTS,
     REACHED,
+    ROWS,
     SITUATIONS,
     GatePort,
     Held,
@@ -206,3 +207,55 @@ def test_registers_may_differ_while_nothing_reads_them(tmp_path: Path, result: s
     )
     assert search.holds() == holds
     assert (judge(found, 1).verdict == EQUIVALENT) == holds
+
+
+# all ports of a memory have one address; an output shows that of the second memory; rows of the third are not equal
+MEMORIES = """
+module unit(input clk, input [1:0] a, input [1:0] b, input [3:0] d, output reg [3:0] x, output reg [3:0] y,
+            output reg [3:0] z, output [1:0] n);
+    reg [3:0] first [0:3];
+    reg [3:0] second [0:3];
+    reg [3:0] third [0:3];
+    wire [1:0] first_at = a ^ b, second_at = a & b, third_at = a | b;
+    assign n = second_at;
+    integer row;
+    initial for (row = 0; row < 4; row = row + 1) third[row] = row;
+    always @(posedge clk) begin
+        first[first_at] <= d;
+        second[second_at] <= d;
+        third[third_at] <= d;
+        x <= first[first_at];
+        y <= second[second_at];
+        z <= third[third_at];
+    end
+endmodule
+"""
+
+MOVES = {
+    ("$xor", "inv -port Y -portbit 1"): True,
+    ("$xor", "cnot0 -port Y -portbit 0 -ctrlbit 1"): True,
+    ("$xor", "cnot1 -port Y -portbit 0 -ctrlbit 1"): True,
+    ("$xor", "const1 -port Y -portbit 1"): False,
+    ("$and", "inv -port Y -portbit 1"): False,
+    ("$or", "inv -port Y -portbit 1"): False,
+    ("$mem_v2", "inv -port WR_ADDR -portbit 1"): False,
+    ("$mem_v2", "inv -port WR_DATA -portbit 1"): False,
+}
+"""Whether rows of a memory change places, by cell and change."""
+
+
+def test_rows_of_a_memory_change_places(gates: MutatedGates, tmp_path: Path) -> None:
+    (tmp_path / "unit.v").write_text(MEMORIES)
+    base = tmp_path / "base.il"
+    script = "read_verilog unit.v\nhierarchy -top unit\nproc\nmemory -nomap\nwrite_rtlil base.il\n"
+    find_yosys().run(script, tmp_path, what="unit", results=[base.name])
+    cells = dict(re.findall(r"^  cell (\S+) (\S+)$", base.read_text(), re.MULTILINE))
+    cells["$mem_v2"] = "first"
+    changes = {
+        number: f"mutate -mode {change} -module unit -cell {cells[kind]}"
+        for number, (kind, change) in enumerate(MOVES, 1)
+    }
+    whole = read_mutated(base, "unit", changes, find_yosys(), whole_memories=True)
+    assert [whole.moves_rows(number) for number in changes] == list(MOVES.values())
+    judged = Judge(gates=gates, abc=find_abc(), timeout_s=10, moves_rows=lambda number: number == ENDS)
+    assert [judged.compare(number).scope for number in (ENDS, SUM)] == [ROWS, OUTPUTS]

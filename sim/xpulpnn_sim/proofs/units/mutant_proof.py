@@ -17,7 +17,8 @@ EQUIVALENT, DIFFERENT, UNDECIDED = "equivalent", "different", "undecided"
 
 EVERYWHERE = "all inputs and states"
 SITUATIONS = "all situations that occur"
-REACHED = "all states that are reached"  # for which inputs and registers a mutant is equivalent
+REACHED = "all states that are reached"
+ROWS = "rows of a memory that change places"  # for which inputs and registers a mutant is equivalent
 
 OUTPUTS = "outputs from reset on"
 ANY_STATE = "outputs or registers, in a state that may never be reached"  # what a mutant is shown to change
@@ -96,11 +97,12 @@ class Judge:
         abc: str,
         timeout_s: float,
         occurring: Occurring = _ANYTHING,
+        moves_rows: Callable[[int], bool] = lambda _: False,
     ) -> None:
         self.assumes = occurring != _ANYTHING
         self._gates, self._graph, self._occurring = gates, gates.graph, occurring
         self._abc, self._timeout_s = abc, timeout_s
-        self._generator = random.Random(1)
+        self._generator, self._moves_rows = random.Random(1), moves_rows
 
     def compare(self, number: int) -> MutantComparison:
         """Is the mutant equal to the unit?
@@ -112,6 +114,8 @@ class Judge:
         found = self._any_state(bits, changed)
         if found.verdict == EQUIVALENT:
             return found
+        if self._moves_rows(number):
+            return MutantComparison(verdict=EQUIVALENT, scope=ROWS)
         machine = self._gates.machine(number)
         if machine is None:
             return found

@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates
@@ -11,6 +12,7 @@ from xpulpnn_sim.tools.netlists import (
     DONT_CARE,
     ONE,
     ZERO,
+    NetlistCell,
     NetlistModule,
     read_module,
 )
@@ -28,7 +30,7 @@ hierarchy -top {top}
 {changes}
 hierarchy -top {top}
 flatten
-{ignored}memory_map
+{ignored}{memories}
 opt_expr
 opt_clean
 pmuxtree
@@ -39,16 +41,24 @@ opt_clean
 write_json netlist.json
 """
 
-_REGISTER = "$_DFF_P_"
+_REGISTER, _MEMORY = "$_DFF_P_", "$mem_v2"
+_ADDRESSES = ("RD_ADDR", "WR_ADDR")  # pins of a memory
 _CUTS, _CUT_NETS = 8, 80  # distances from a change at which differences are looked for, and nets at most there
 
 
 def read_mutated(
-    base: Path, top: str, changes: Mapping[int, str], yosys: Yosys, *, ignored: Sequence[str] = ()
+    base: Path,
+    top: str,
+    changes: Mapping[int, str],
+    yosys: Yosys,
+    *,
+    ignored: Sequence[str] = (),
+    whole_memories: bool = False,
 ) -> "MutatedGates":
     """Gates of a unit with some changes: commands of Yosys (`mutate -mode ...`) by the numbers of the mutants.
 
     The input :data:`SELECT` has the place of one in ``changes``, from 1 on. Outputs whose names are ``ignored`` go.
+    Memories are registers, or cells of their own if they are to be whole.
     """
     width = max(len(changes).bit_length(), 1)
     commands = [
@@ -60,7 +70,8 @@ def read_mutated(
         (folder / _BASE).write_bytes(base.read_bytes())
         without = "".join(f"delete -output {top}/w:{pattern}\n" for pattern in ignored)
         ignoring = f"{without}opt_clean -purge\n" if ignored else ""
-        script = _SCRIPT.format(base=_BASE, top=top, changes="\n".join(commands), ignored=ignoring)
+        memories = "" if whole_memories else "memory_map"
+        script = _SCRIPT.format(base=_BASE, top=top, changes="\n".join(commands), ignored=ignoring, memories=memories)
         yosys.run(script, folder, what=f"mutants of {top}", results=["netlist.json"])
         return MutatedGates(read_module(folder / "netlist.json", top), list(changes))
 
@@ -85,6 +96,7 @@ class MutatedGates:
         wires += [wire for wire in module.wires.values() if not wire.hidden]
         #: Literals of each word of the unit itself that has a name.
         self.words = {wire.name: self._unit.nets(wire.nets) for wire in wires}
+        self._outputs = [net for wire in module.outputs.values() for net in wire.nets]
         self._watched = self._observed(module)
         registers = [cell for cell in self._cut if cell.type == _REGISTER]
         self._registers = {cell.pins["Q"][0]: cell.pins["D"][0] for cell in registers}
@@ -166,6 +178,43 @@ class MutatedGates:
                 break
             shows = self.graph.and_(shows, self.graph.any(self.graph.xor(*differ[net]) for net in cut))
         return shows
+
+    def moves_rows(self, number: int) -> bool:
+        """Return whether the change only lets rows of memories, all equal in the beginning, change places.
+
+        It does if at all ports of a memory one bit of the address is inverted, always or by another bit of it.
+        """
+        mutant = self._mutant(number, {})
+
+        def ports(memory: NetlistCell, cycle: ClockCycle) -> list[list[int]]:
+            bits = int(memory.parameters["ABITS"], 2)
+            literals = list(cycle.nets(net for pin in _ADDRESSES for net in memory.pins[pin]))
+            return [literals[at : at + bits] for at in range(0, len(literals), bits)]
+
+        def moves(memory: NetlistCell) -> bool:
+            pairs = list(zip(ports(memory, self._unit), ports(memory, mutant), strict=True))
+            places = range(len(pairs[0][0]))
+
+            def inverted(address: list[int], place: int, by: int, flip: int) -> list[int]:
+                when = TRUE if by == place else address[by] ^ flip
+                return [*address[:place], self.graph.xor(address[place], when), *address[place + 1 :]]
+
+            whole = int(memory.parameters["SIZE"], 2) == 1 << len(places) and "1" not in memory.parameters["INIT"]
+            return whole and any(
+                all(other == inverted(one, *how) for one, other in pairs) for how in product(places, places, (0, 1))
+            )
+
+        memories = [cell for cell in self._cut if cell.type == _MEMORY]
+        moved = {cell.name for cell in memories if ports(cell, self._unit) != ports(cell, mutant)}
+        others = self._outputs + [
+            net
+            for cell in self._cut
+            for pin, nets in cell.pins.items()
+            if pin not in cell.outputs and not (cell.name in moved and pin in _ADDRESSES)
+            for net in nets
+        ]
+        same = list(self._unit.nets(others)) == list(mutant.nets(others))
+        return same and bool(moved) and all(moves(cell) for cell in memories if cell.name in moved)
 
     @property
     def register_words(self) -> Mapping[str, Sequence[int]]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from amaranth.utils import exact_log2
@@ -253,7 +254,14 @@ def judge_unit(
         changes = {mutant.number: mutant.command for mutant in mutants}
         gates = read_mutated(folder / BASE, top, changes, yosys)
         occurring = occurring_at(unit, inputs, outputs)
-        proof = Judge(gates=gates, abc=find_abc(), timeout_s=settings.proof_s, occurring=occurring)
+        whole = cache(lambda: read_mutated(folder / BASE, top, changes, yosys, whole_memories=True))
+        proof = Judge(
+            gates=gates,
+            abc=find_abc(),
+            timeout_s=settings.proof_s,
+            occurring=occurring,
+            moves_rows=lambda number: whole().moves_rows(number),
+        )
         prover = MutantProver(
             mutants, proofs, key, settings.proof_s, lambda _: gates, lambda waiting: _compared(proof, waiting)
         )
