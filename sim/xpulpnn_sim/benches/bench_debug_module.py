@@ -10,14 +10,17 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.debug import DEBUG_BYTES, Command, CommandError, Control, DmReg, Place, Sbcs
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Together, beside, drive, sample, start
+from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Together, beside, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.debugged_harts import (
     CSRS,
     EBREAK,
+    ILLEGAL,
     DebuggedHarts,
     HartState,
     bus_reader,
     bus_writer,
+    random_command,
+    random_program,
     run_program,
 )
 from xpulpnn_sim.benches.handover import bench_data
@@ -27,9 +30,6 @@ from xpulpnn_sim.reference.golden.debug_module import DebuggedHart, DebugModuleM
 _CALM = 4  # cycles for what needs no hart
 _FAILING = (0x4000_0000, 0x100)
 _BUSY = 1 << 12
-_NO_CSR = 0x123
-_ILLEGAL = 0xFFFF_FFFF
-_ADD, _ADDI, _CSRRW = 0x33, 0x13, 0x1073
 _HALTS = (DmReg.DMSTATUS, DmReg.HALTSUM0, DmReg.DMCONTROL, DmReg.HAWINDOW)
 
 
@@ -138,39 +138,6 @@ async def harts_halt_and_resume(scene: Scene) -> None:
         scene.board.equal(inside, halted, f"step {step}: harts in debug mode")
 
 
-def _program(rng: Random) -> list[int]:
-    """Words of a program buffer: sums, CSRs, at times something illegal or nothing to end it."""
-    words: list[int] = []
-    for _ in range(8):
-        rd, rs1, rs2 = (rng.randrange(32) for _ in range(3))
-        words.append(
-            rng.choice(
-                (
-                    _ADD | rd << 7 | rs1 << 15 | rs2 << 20,
-                    _ADDI | rd << 7 | rs1 << 15 | rng.getrandbits(12) << 20,
-                    _CSRRW | rd << 7 | rs1 << 15 | rng.choice(CSRS) << 20,
-                )
-            )
-        )
-    if rng.random() < 0.7:
-        words[rng.randrange(8)] = EBREAK
-    if rng.random() < 0.2:
-        words[rng.randrange(8)] = rng.choice((_ILLEGAL, _CSRRW | _NO_CSR << 20))
-    return words
-
-
-def _command(rng: Random) -> int:
-    number = rng.choice(
-        (rng.randrange(0x1000, 0x1020), rng.randrange(0x1000, 0x1020), 0x1008, 0x1009, *rng.choices(CSRS, k=2))
-    )
-    number = rng.choice((_NO_CSR, 0x101F, 0x1020, 0x2008)) if rng.random() < 0.15 else number
-    bits = (Command.TRANSFER, Command.WRITE, Command.POSTEXEC, Command.POSTINCREMENT)
-    command = number | sum(bit for bit in bits if rng.random() < 0.6) | 2 << 20
-    if rng.random() < 0.1:
-        command ^= 1 << rng.randrange(20, 32)
-    return command
-
-
 @cocotb.test(timeout_time=60, timeout_unit="ms")
 @_scene
 async def commands_move_registers(scene: Scene) -> None:
@@ -186,10 +153,10 @@ async def commands_move_registers(scene: Scene) -> None:
         if rng.random() < 0.1:
             await scene.write(DmReg.ABSTRACTAUTO, rng.choice((0, rng.getrandbits(32))), waits=False)
         if rng.random() < 0.3:
-            for place, word in enumerate(_program(rng)):
+            for place, word in enumerate(random_program(rng)):
                 await scene.write(DmReg.PROGBUF0 + place, word)
         await scene.write(rng.choice((DmReg.DATA0, DmReg.DATA0, DmReg.DATA1)), rng.getrandbits(32))
-        await scene.write(DmReg.COMMAND, _command(rng))
+        await scene.write(DmReg.COMMAND, random_command(rng))
         await scene.compare(DmReg.ABSTRACTCS, DmReg.DATA0, DmReg.DATA1, DmReg.PROGBUF0 + step % 8, where=f"step {step}")
         await scene.compare(DmReg.ABSTRACTCS, DmReg.ABSTRACTAUTO, where=f"step {step}, after")
         if scene.model.error != CommandError.NONE and rng.random() < 0.7:
@@ -291,7 +258,7 @@ async def what_fails_is_not_counted(scene: Scene) -> None:
     await scene.write(DmReg.DMCONTROL, Control.DMACTIVE)
     await scene.select(0, Control.HALTREQ)
     await scene.write(DmReg.DATA0, 1)
-    await scene.write(DmReg.PROGBUF0, _ILLEGAL)
+    await scene.write(DmReg.PROGBUF0, ILLEGAL)
     bits = Command.TRANSFER | Command.WRITE | Command.POSTEXEC | Command.POSTINCREMENT
     await scene.write(DmReg.COMMAND, 2 << 20 | bits | 0x100A)
     await scene.compare(DmReg.ABSTRACTCS, where="exception")
@@ -395,3 +362,24 @@ async def reset_ends_an_access(dut: Dut) -> None:
         scene.board.equal(sample(dut.bus__req), 0, "request in reset")
         await scene.access(DmReg.DMCONTROL, Control.DMACTIVE)
         scene.board.equal(await scene.access(DmReg.SBCS) & Sbcs.BUSY, 0, f"busy behind a reset, granted {granted}")
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def reset_clears_all_registers(dut: Dut) -> None:
+    """After a reset in use, when no register is 0, all registers are what they are in the beginning."""
+    data = [*range(DmReg.DATA0, DmReg.DATA1 + 1), *range(DmReg.PROGBUF0, DmReg.PROGBUF0 + 8)]
+    bus = [DmReg.SBCS, DmReg.SBADDRESS0, DmReg.SBDATA0]
+    rng = await start(dut)
+    for _ in range(3):
+        scene = Scene(dut, rng)
+        with Together(dut, [scene.port, scene.bus]), beside(scene.harts.run()):
+            await scene.compare(*_HALTS, DmReg.ABSTRACTCS, DmReg.ABSTRACTAUTO, *data, *bus, where="after a reset")
+            await scene.select(0, Control.HALTREQ)
+            await scene.compare(*_HALTS, where="active")
+            await scene.write(DmReg.COMMAND, 0x7F << 24)
+            settings = Sbcs.READONADDR | Sbcs.AUTOINCREMENT | Sbcs.READONDATA
+            last = [(DmReg.HAWINDOW, 0xFF), (DmReg.ABSTRACTAUTO, 0xFFFF_FFFF), (DmReg.SBCS, settings | 1 << 17)]
+            for register, value in [*((one, 0xFFFF_FFFF) for one in (*data, *bus[1:])), *last]:
+                await scene.access(register, value)
+            await scene.calm(_CALM)
+            await pulse_reset(dut, 1)

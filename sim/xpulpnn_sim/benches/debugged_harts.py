@@ -6,14 +6,16 @@ from random import Random
 
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from xpulpnn.isa.debug import DEBUG_BASE, DEBUG_BYTES, DSCRATCH0, DSCRATCH1, MAX_HARTS, Place
+from xpulpnn.isa.debug import DEBUG_BASE, DEBUG_BYTES, DSCRATCH0, DSCRATCH1, MAX_HARTS, Command, Place
 from xpulpnn.isa.machine import BYTE_BITS, REGISTERS, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.table import INSNS, Decoder
 from xpulpnn_sim.benches.cadence import Dut, sample
 from xpulpnn_sim.benches.obi import ObiInitiator, Transfer, WordMemory
 from xpulpnn_sim.reference.golden.debug_module import BusError
 
-DRET, EBREAK = 0x7B20_0073, 0x0010_0073
+DRET, EBREAK, ILLEGAL = 0x7B20_0073, 0x0010_0073, 0xFFFF_FFFF
+_ADD, _ADDI, _CSRRW = 0x33, 0x13, 0x1073
+_NO_CSR = 0x123
 ENTRY, TRAP = DEBUG_BASE + Place.ROM, DEBUG_BASE + Place.ROM + WORD_BYTES
 MHARTID, MSCRATCH = 0xF14, 0x340
 _ORDER_CYCLES = 6  # cycles after which an order of the debugger shows
@@ -187,3 +189,37 @@ def bus_writer(memory: WordMemory) -> Callable[[int, int, int], None]:
         memory.store(address, size, value)
 
     return write
+
+
+def random_program(rng: Random) -> list[int]:
+    """Words of a program buffer: sums, CSRs, at times something illegal or nothing to end it."""
+    words: list[int] = []
+    for _ in range(8):
+        rd, rs1, rs2 = (rng.randrange(32) for _ in range(3))
+        words.append(
+            rng.choice(
+                (
+                    _ADD | rd << 7 | rs1 << 15 | rs2 << 20,
+                    _ADDI | rd << 7 | rs1 << 15 | rng.getrandbits(12) << 20,
+                    _CSRRW | rd << 7 | rs1 << 15 | rng.choice(CSRS) << 20,
+                )
+            )
+        )
+    if rng.random() < 0.7:
+        words[rng.randrange(8)] = EBREAK
+    if rng.random() < 0.2:
+        words[rng.randrange(8)] = rng.choice((ILLEGAL, _CSRRW | _NO_CSR << 20))
+    return words
+
+
+def random_command(rng: Random) -> int:
+    """An abstract command: a transfer with all its bits, at times of nothing, or something else."""
+    number = rng.choice(
+        (rng.randrange(0x1000, 0x1020), rng.randrange(0x1000, 0x1020), 0x1008, 0x1009, *rng.choices(CSRS, k=2))
+    )
+    number = rng.choice((_NO_CSR, 0x101F, 0x1020, 0x2008)) if rng.random() < 0.15 else number
+    bits = (Command.TRANSFER, Command.WRITE, Command.POSTEXEC, Command.POSTINCREMENT)
+    command = number | sum(bit for bit in bits if rng.random() < 0.6) | 2 << 20
+    if rng.random() < 0.1:
+        command ^= 1 << rng.randrange(20, 32)
+    return command
