@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from random import Random
 
 import cocotb
-from cocotb.triggers import ClockCycles
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.csr import CLUSTER_EVENTS
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches import obi
-from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, Together, start
+from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, Together, pulse_reset, sample, start
 from xpulpnn_sim.benches.handover import configuration
 from xpulpnn_sim.benches.obi import ObiInitiator, ObiResponder, ObiTiming, Transfer, WordMemory
 from xpulpnn_sim.reference.golden.tcdm import destination, ranges
@@ -103,6 +103,28 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
         )
         idle = sum(claim and not request for _, request, _, claim in monitor.rows)
         board.equal(idle, sum(place != "tcdm" for place in places), "claims without a request")
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def reset_forgets_what_is_under_way(dut: Dut) -> None:
+    """After a cycle of reset during an access nothing is asked for, answered or counted."""
+    rng, board, config = await start(dut), Scoreboard(), configuration()
+    ports = ["tcdm", "event_unit", "peripherals", "ext"] + (["dma"] if config.dma else [])
+    watched = {name: getattr(dut, name) for name in ("core__rvalid", "events", *(f"{port}__req" for port in ports))}
+    for _ in range(30):
+        timing = ObiTiming(0.5, 4, 9)
+        responders = [ObiResponder(dut, port, PortMemory(port, []), timing, rng) for port in ports]
+        core = ObiInitiator(dut, "core", rng=rng)
+        with Together(dut, [*responders, core]):
+            transfers = [Transfer(address, rng.getrandbits(1)) for address in rng.sample(_addresses(config, rng), 9)]
+            task = cocotb.start_soon(core.make(transfers))
+            await ClockCycles(dut.clk, rng.randint(2, 20))
+            await pulse_reset(dut, 1)
+        task.cancel()
+        for _ in range(3):
+            await FallingEdge(dut.clk)
+            board.equal([name for name, port in watched.items() if sample(port)], [], "after a reset")
+            await RisingEdge(dut.clk)
 
 
 def _later(config: ClusterConfig) -> int:
