@@ -49,6 +49,11 @@ def _result(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str,
         base = {} if effects.base is None or not insn.writes_base else {"result": effects.base}
         return {"first": effects.rd, "second": effects.rd2, **base}
     sums = {"first": np.zeros_like(operands["op_a"])} if "pair" in bench_data()["inputs"] else {}
+    if insn.is_branch or insn.is_load or insn.is_store:
+        words = batches.alu_expectation(insn, effects, operands)
+        return sums | {name: words[name] for name in ("comparison", "sum") if name in words}
+    if insn.is_mac_load:
+        sums |= {"sum": operands["op_a"] + operands["op_b"]}
     if insn.requantises:
         return sums | batches.unscaled(insn, operands)
     words = batches.value_of_rd(insn, effects, operands)

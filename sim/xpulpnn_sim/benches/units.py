@@ -99,9 +99,6 @@ def _configured(
     return replace(unit, rows=make_rows)
 
 
-# rows of the instruction table with their control words
-
-
 def _control_port(shape: type[data.Struct], fields: Mapping[str, Any], port: str = "ctrl") -> dict[str, int]:
     """A control word, from field values with dotted names, by its port."""
     nested: dict[str, Any] = {}
@@ -232,9 +229,11 @@ def _product_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 def _ex_stage(design: str) -> BenchedUnit:
-    control = _part("ex", lambda insn: insn.writes_rd and not insn.is_load and not insn.op.startswith("csr"))
+    control = _part(
+        "ex", lambda insn: insn.writes_rd | insn.is_branch | insn.is_store and not insn.op.startswith("csr")
+    )
     told = {"corners": 0, "csr": _control_port(ExCtrl, {"unit": Unit.CSR})}
-    return _multicycle(ExStage, design, _controlled(ExCtrl, control), 2, ("valid", "advance"), **told)
+    return _multicycle(ExStage, design, _controlled(ExCtrl, control), 4, ("valid", "advance"), **told)
 
 
 _LSU_ROWS = _controlled(LsuCtrl, _part("lsu", lambda insn: insn.is_load or insn.is_store), "ex_ctrl")

@@ -141,23 +141,20 @@ def _products(config: CoreConfig) -> Occurring:
 def _mult(config: CoreConfig) -> Occurring:
     if config.multiplies_by_dotp:
         return _products(config)
-    words: dict[tuple[bool, frozenset[int] | None], set[int]] = defaultdict(set)
+    words: dict[tuple[bool, bool, frozenset[int] | None], set[int]] = defaultdict(set)
     for insn, fields in _rows(config):
         if fields["ex.unit"] is Unit.MULT:
-            words[insn.requantises, _places(insn, fields)].add(_word(MultCtrl, fields, "ex.mult."))
+            words[insn.requantises, insn.is_exact, _places(insn, fields)].add(_word(MultCtrl, fields, "ex.mult."))
     controls: dict[bool, list[Mapping[str, Collection[int]]]] = {False: [], True: []}
-    for (requantises, places), found in words.items():
-        controls[requantises].append({"ctrl": found} | ({} if places is None else {"shamt": places}))
-    if config.requantise_exact:
+    looks: list[_Look] = []
+    for (requantises, is_exact, places), found in words.items():
+        values = {"ctrl": found} | ({} if places is None else {"shamt": places})
+        controls[requantises].append(values)
         # it is done at once, and has an upper word for the exact form
-        outputs = ("done", "result", "upper")
-        return Occurring(
-            situations=[
-                Situation(values={"start": {1}, "requantise": {int(scales)}, **one}, outputs=outputs[: 2 + scales])
-                for scales, found in controls.items()
-                for one in found
-            ]
-        )
+        outputs = ("done", "result", "upper") if is_exact else ("done", "result")
+        looks.append(({"start": {1}, "requantise": {int(requantises)}, **values}, outputs))
+    if config.requantise_exact:
+        return Occurring(situations=[Situation(values=values, outputs=outputs) for values, outputs in looks])
     plain = _serial(controls[False], "op_c", "shamt")
     if not config.requantise:
         return plain
@@ -191,6 +188,7 @@ def _lsu(config: CoreConfig) -> Occurring:
         if any(name.startswith("lsu.") for name in fields)
         for valid in (False, True)
     }
+    valid = f"ex_ctrl[{data.Layout.cast(LsuCtrl)['valid'].offset}]"
     looks: list[_Look] = [
         ({}, ("ex_address", "ex_done", "wb_done", "ex_granted", "fault__valid", "fault__store", "data__req")),
         ({"data__req": {1}}, ("data__addr", "data__we", "data__be")),
@@ -199,6 +197,9 @@ def _lsu(config: CoreConfig) -> Occurring:
     ]
     return Occurring(
         situations=[Situation(values={**values, "ex_ctrl": found | {0}}, outputs=seen) for values, seen in looks],
+        held=[Held(words=("ex_ctrl", "ex_base", "ex_sum", "ex_wdata"), during=valid, until=("ex_done",))],
+        # it is not given up between two requests
+        always=[({"second": {0}}, {valid: {1}})],
         answered=[GatePort("data__req", "data__gnt", "data__rvalid")],
     )
 
