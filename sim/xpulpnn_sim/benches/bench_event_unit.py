@@ -140,7 +140,7 @@ class RandomTraffic:
             case "dispatch":
                 team = rng.random() < 0.3
                 offset = EventRegister.DISPATCH_TEAM if team else EventRegister.DISPATCH_FIFO
-                return Access(offset, writes, self._cores())
+                return Access(offset, writes, self._cores() if team else self._data())
             case "near":
                 # a bit away from something: nothing must take it for that
                 access = self._access()

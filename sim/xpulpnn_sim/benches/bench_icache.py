@@ -125,11 +125,13 @@ def _first_line(rng: Random) -> int:
 
 
 def _visits(rng: Random, number: int) -> list[int]:
-    """Two words of each of so many lines: more lines than the shared cache holds, or few more than that of a core."""
+    """Two words of each of so many lines: more lines than the shared cache holds, or few more than that of a core, in
+    two places that differ in every bit."""
     first, config = _first_line(rng), configuration()
-    spans = [2 * config.icache_shared // ICACHE_LINE_BYTES, 3 * config.icache_private // 2 // ICACHE_LINE_BYTES]
+    firsts = (first, ~first & -BLOCK_BYTES & WORD_MASK)
+    spans = [config.icache_shared // ICACHE_LINE_BYTES, 3 * config.icache_private // 4 // ICACHE_LINE_BYTES]
     words = range(0, ICACHE_LINE_BYTES, WORD_BYTES)
-    lines = [first + rng.randrange(rng.choice(spans)) * ICACHE_LINE_BYTES for _ in range(number)]
+    lines = [rng.choice(firsts) + rng.randrange(rng.choice(spans)) * ICACHE_LINE_BYTES for _ in range(number)]
     return [(line + at) & WORD_MASK for line in lines for at in rng.sample(words, 2)]
 
 

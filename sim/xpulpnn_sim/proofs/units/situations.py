@@ -188,7 +188,7 @@ def _lsu(config: CoreConfig) -> Occurring:
         if any(name.startswith("lsu.") for name in fields)
         for valid in (False, True)
     }
-    valid = f"ex_ctrl[{data.Layout.cast(LsuCtrl)['valid'].offset}]"
+    valid = f"ex_ctrl[{_word(LsuCtrl, {'valid': True}, '').bit_length() - 1}]"
     looks: list[_Look] = [
         ({}, ("ex_address", "ex_done", "wb_done", "ex_granted", "fault__valid", "fault__store", "data__req")),
         ({"data__req": {1}}, ("data__addr", "data__we", "data__be")),
