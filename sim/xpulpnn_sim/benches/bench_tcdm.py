@@ -109,6 +109,7 @@ class Order(Stepwise):
         names = [f"ports__{number}__" for number in range(len(masters))]
         self._seen = {port: [getattr(dut, name + port) for name in names] for port in ("gnt", "rvalid", "rdata")}
         self._banks = [getattr(dut, f"bank_masters__{bank}", None) for bank in range(self._config.banks)]
+        self._sharers = [getattr(dut, f"bank_sharers__{bank}", None) for bank in range(self._config.banks)]
         # answers that the next cycle must show; those of writes may have any data
         self._expected: dict[int, int] = {}
         self._reads: set[int] = set()
@@ -130,8 +131,13 @@ class Order(Stepwise):
         for access in self._model.accesses:
             if (handle := self._banks[access.bank]) is not None:
                 equal(sample(handle), access.master, f"{where}: master of bank {access.bank}")
-        self._reads = {number for number in granted if not requests[number].write}
+        masters = {access.bank: access.master for access in self._model.accesses}
         banks = {number: place_of(request.address, self._config)[0] for number, request in requests.items()}
+        for bank, handle in enumerate(self._sharers):
+            if handle is not None:
+                wanted = sum(1 << one for one in granted if banks[one] == bank and one != masters[bank])
+                equal(sample(handle), wanted, f"{where}: sharers of bank {bank}")
+        self._reads = {number for number in granted if not requests[number].write}
         for number in banks.keys() - set(granted):
             master = self._masters[number]
             master.passed += banks[number] in {banks[other] for other in granted}
