@@ -26,7 +26,7 @@ FAR = ObiTiming(0.8, 5, 12)
 IN, OUT, WITHIN = "in", "out", "within"
 TELLING = (DmaCommand.EVENT, DmaCommand.INTERRUPT, DmaCommand.BROADCAST)
 DIRECTIONS = (IN, OUT, WITHIN)
-_PATIENCE = 2000
+_PATIENCE = 8000
 _ROUNDS = 10
 _GIVING_CYCLES = 4  # From the answer to who gives an identifier back to the answer to who waits for it, at most
 
@@ -123,7 +123,7 @@ def transfers_in_lines(rng: Random, count: int) -> Iterator[Words]:
         flags, lines = rng.choice((0, *[int(DmaCommand.INCREMENT)] * 5)), []
         starts = []
         for flag in (DmaCommand.EXTERNAL_2D, DmaCommand.TCDM_2D):
-            size = rng.choice((rng.randrange(1, 20), rng.randrange(0, length + 10)))
+            size = rng.choice((0, rng.randrange(1, 20), rng.randrange(0, length + 10)))
             number = -(-length // size) if size else 1
             most = max(min(LINES_REACH // max(number, 1), 700), size + 1)
             stride = rng.choice((size, rng.randrange(size, most), -rng.randrange(size, most)))
@@ -174,6 +174,11 @@ async def identifiers(dut: Dut) -> None:
             await task
         for port in range(len(ports.initiators)):
             board.equal(await ports.status(port), (0, every), "as before")
+            # some of them are given back by one write
+            for some in (1 << count // 2) - 1, every:
+                await ports.initiators[port].write(ports.addresses[port] + Dma.STATUS, some)
+                board.equal(await ports.status(port), (0, every & ~some), f"what port {port} gives back")
+            board.equal([await ports.identifier(port) for _ in range(count)], list(range(count)), "given again")
         readers = [cocotb.start_soon(ports.identifier(port)) for port in (1, 2)]
         await ClockCycles(dut.clk, 20)
         board.equal([reader.done() for reader in readers], [False, False], "answers without an identifier")
@@ -186,7 +191,8 @@ async def identifiers(dut: Dut) -> None:
         await ports.free(number)
         await ports.wait(count - 1, 3)
         board.equal(sorted([await reader for reader in readers]), [number, count - 1], "identifiers given back")
-        await one_gets_each(ports, board, rng, Queue("counter", len(ports.initiators), count + 2))
+        given = count + count * len(ports.initiators) + 2
+        await one_gets_each(ports, board, rng, Queue("counter", len(ports.initiators), given))
         await ports.initiators[0].write(PRIVATE_DMA + Dma.STATUS, every)
         board.equal(await ports.status(), (0, 0), "all given back")
         ports.check(board, "long")
@@ -285,16 +291,18 @@ async def an_end_is_told_when_all_is_written(dut: Dut, direction: str) -> None:
         (WITHIN, 1, 2, 1, 8.0, 4096),
         (IN, 0, 0, 20, 5.5, 8192),
         (IN, 5, 1, 1, 8.0, 0),
+        (OUT, 1, 3, 1, 8.0, -1),
     ]
 )
 async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int]) -> None:
-    """A long copy moves a window per cycle, at any alignment, where memory answers at once; the last is two lines."""
+    """A long copy moves a window per cycle, at any alignment, where memory answers at once; also in two lines, and the
+    longest one, in a line whose length is 0."""
     direction, ext, tcdm, latency, wanted, length = case
-    length = length or bench_data()["line"] + 500
+    line = bench_data()["line"]
+    length, line = {0: (line + 500, line), -1: (2 * line - 1, 0)}.get(length, (length, length))
     rng, board = await start(dut), Scoreboard()
     with Ports(dut, rng, timing=(PROMPT, ObiTiming(1.0, latency, latency))) as ports:
         number = await ports.identifier()
-        line = bench_data()["line"]
         flags, stride = (DmaCommand.EXTERNAL_2D | DmaCommand.TCDM_2D, 2 * line) if length > line else (0, 0)
         words = transfer(direction, length, ext, tcdm, DmaCommand.INCREMENT | flags)
         await ports.command([*words, line, stride, line, stride] if flags else words)
@@ -305,6 +313,25 @@ async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int])
         # filling and draining, and the loop that reads the status
         assert cycles <= length / wanted + 2 * latency + 16, f"{cycles} cycles for {length} bytes (seed {board.seed})"
         ports.check(board, f"{case}")
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def lines_of_every_length(dut: Dut) -> None:
+    """Two lines on either side, of a power of two, and of all others up to it; memory outside is far away."""
+    rng, board = await start(dut), Scoreboard()
+    with Ports(dut, rng, timing=(PROMPT, ObiTiming(1.0, 24, 24))) as ports:
+        bits = bench_data()["line"].bit_length() - 1
+        powers = [1 << bit for bit in range(min(bits, 13))]
+        others = [sum(1 << bit for bit in range(first, bits, 2)) for first in (0, 1)]
+        for direction, size in [
+            *((rng.choice(DIRECTIONS), power) for power in powers),
+            (IN, others[0]),
+            (OUT, others[1]),
+        ]:
+            flags = DmaCommand.EXTERNAL_2D | DmaCommand.TCDM_2D | DmaCommand.INCREMENT
+            words = transfer(direction, size + min(size, 200), rng.randrange(64), rng.randrange(64), flags)
+            await command_all(ports, [[*words, size, 2 * size + 9, size, 2 * size + 3]])
+        ports.check(board, "lines")
 
 
 @cocotb.test(timeout_time=200, timeout_unit="ms")
