@@ -32,7 +32,7 @@ for name in ("dotp-shared", "dotp-register"):
     FEWER[name]["corners"] = 2
 FEWER |= {"quantiser": {"operations": 60}, "backend-full": {"pairs": 200}, "compressed-decoder": {"stride": 3}}
 FEWER |= {"core-full": {"part": 8}, "core-late": {"part": 12}, "icache": {"far": 1 << 11}}
-FEWER |= {"dm-3": {"steps": 6}, "jtag-dtm": {"scans": 15}}
+FEWER |= {"dm-3": {"steps": 6, "accesses": 6}, "jtag-dtm": {"scans": 15}}
 FEWER |= {"dma-late": {"every": 3, "transfers": 16}}
 FEWER |= {"event-unit": {"episodes": 2}, "event-unit-3": {"episodes": 2}, "tcdm-strict": {"cycles": 200}}
 RUNS = [(name, "icarus", None) for name in UNITS if name not in f"{NONE} {VERILATOR}".split()]

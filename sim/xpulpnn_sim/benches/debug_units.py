@@ -17,7 +17,7 @@ def debug_units() -> dict[str, tuple[str, Callable[[], wiring.Component], dict[s
         name: (
             "debug_module",
             lambda harts=harts: DebugModule(DebugConfig(harts=harts)),
-            {"harts": harts, "steps": steps},
+            {"harts": harts, "steps": steps, "accesses": 300},
         )
         for name, (harts, steps) in counts.items()
     }
