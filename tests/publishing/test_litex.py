@@ -80,7 +80,7 @@ def test_variants_and_options_of_synthesis() -> None:
         "standard 8 16 False False True lut-ram 1 False",
         "cluster3_2 2 8 True True True lut-ram 1 False",
         "cluster_bf4 8 32 False False True lut-ram 1 False",
-        "-nowidelut |",
+        "-nowidelut |--placer-heap-timingweight 30 ",
         "--placer-heap-timingweight 30 --placer-heap-critexp 3 ",
     ]
 

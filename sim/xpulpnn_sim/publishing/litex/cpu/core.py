@@ -64,7 +64,8 @@ class _Generated(CPU):
     config: Callable[[], ClusterConfig]  # the configuration of the variant
     top = ""
     buses: ClassVar[tuple[str, ...]] = ()
-    placement = ""  # options of nextpnr
+    # most of a path is wires: the placer minds them more than usual
+    placement = "--placer-heap-timingweight 30 "
 
     def __init__(self, platform: Any, variant: str = _STANDARD):
         self.platform, self.variant = platform, variant
@@ -239,8 +240,7 @@ class XpulpnnCluster(_Generated):
     variants: ClassVar = [_STANDARD, *_CLUSTERS]
     top = "cluster-wishbone"
     buses = "refill", "ext", "dma"
-    # most of a path is wires, which get longer with the system: the placer minds them more than usual
-    placement = "--placer-heap-timingweight 30 --placer-heap-critexp 3 "
+    placement = _Generated.placement + "--placer-heap-critexp 3 "
 
     def __init__(self, platform: Any, variant: str = _STANDARD):
         super().__init__(platform, variant)
