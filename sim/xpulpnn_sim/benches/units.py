@@ -392,7 +392,7 @@ UNITS: Mapping[str, BenchedUnit] = {
         outstanding=4,
         latency=3,
     ),
-    "cluster-axi": _configured("cluster_axi", ClusterAxi, _SMALL_CLUSTER),
+    "cluster-axi": _configured("cluster_axi", ClusterAxi, f"{_SMALL_CLUSTER} core.late_results=on"),
     **{name: _plain(bench, make, **told) for name, (bench, make, told) in (bridge_units() | debug_units()).items()},
 }
 """The units by name: how each is built, and what its bench is told."""
