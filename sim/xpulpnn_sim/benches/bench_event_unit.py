@@ -6,173 +6,36 @@ from random import Random
 
 import cocotb
 
-from xpulpnn.config import ClusterConfig
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.cluster import Barrier, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.cadence import Dut, start
 from xpulpnn_sim.benches.event_unit_ports import EventUnitPorts, Happening, answers_after, waiting_offsets
+from xpulpnn_sim.benches.event_unit_traffic import HABITS, RandomTraffic, store
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.reference.golden.event_unit import Access
-from xpulpnn_sim.reference.stimuli import OFFSET_BITS, near_offsets, separating_words
+from xpulpnn_sim.reference.stimuli import near_offsets, separating_words
 
 _PATIENCE = 20
-_IMPATIENCE = 0.02  # how often a core that waits requests again
-_REGISTERS = range(0, EventRegister.WAIT, WORD_BYTES)
-_BARRIER_REGISTERS = range(0, isa.BARRIER_BYTES, WORD_BYTES)
 _BARRIER_WAIT = EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR
 _BARRIER_EVENT = 1 << EventLine.BARRIER
-
-_HABITS: dict[str, dict[str, int]] = {
-    "everything": {
-        "registers": 4,
-        "waits": 2,
-        "barriers": 3,
-        "sw": 3,
-        "mutex": 2,
-        "dispatch": 3,
-        "holes": 1,
-        "near": 4,
-    },
-    "barriers": {"registers": 1, "barriers": 8},
-    "events": {"registers": 3, "waits": 3, "sw": 4, "near": 2},
-    "mutex": {"mutex": 8, "registers": 1, "near": 2},
-    "dispatch": {"dispatch": 8, "registers": 1, "near": 2},
-}
-"""Frequency of accesses to each register."""
-
-
-def _store(offset: int, data: int) -> Access:
-    """A store."""
-    return Access(offset, True, data)
 
 
 async def _start(dut: Dut) -> tuple[Random, EventUnitPorts]:
     return await start(dut), EventUnitPorts(dut)
 
 
-class RandomTraffic:
-    """Random accesses and events of a cycle."""
-
-    def __init__(self, rng: Random, config: ClusterConfig, habit: str) -> None:
-        self._rng, self._config = rng, config
-        self._kinds = list(_HABITS[habit])
-        self._weights = list(_HABITS[habit].values())
-        self._rate = rng.choice((0.1, 0.4, 0.9))
-        self._held: dict[int, Access] = {}
-        """Requests that must stay until they are granted."""
-        self._halting, self._debugging = 0, 0
-
-    def happening(self, ports: EventUnitPorts) -> Happening:
-        """Stimulus of a cycle: accesses of cores that may make one, pulses, fetches."""
-        rng = self._rng
-        free = ports.free()
-        rates = {core: self._rate if core in free else _IMPATIENCE for core in range(self._config.cores)}
-        accesses = {core: self._access() for core, rate in rates.items() if rng.random() < rate}
-        if self._config.core.debug:
-            # a core that resumes makes its access again
-            again = {core: Access(ports.model.cores[core].waited_at) for core in accesses if rng.random() < 0.4}
-            accesses |= again
-            self._halt(free)
-        accesses |= self._held
-        self._held = {core: access for core, access in accesses.items() if core not in free}
-        everybody = (1 << self._config.cores) - 1
-        lines = {name: self._cores() & everybody for name in ("dma_events", "dma_interrupts") if rng.random() < 0.05}
-        lines |= {name: rng.randrange(1, 4) for name in ("timer_events", "cluster_events") if rng.random() < 0.03}
-        shared = self._shared() if rng.random() < 0.3 and not ports.model.shared_busy else None
-        fetching = rng.getrandbits(self._config.cores)
-        return Happening(accesses, lines, shared, fetching, self._halting, self._debugging)
-
-    def _halt(self, free: Sequence[int]) -> None:
-        """Requests to halt at random; a core with one that waits for nothing enters debug mode, and leaves it again."""
-        for core in range(self._config.cores):
-            bit, draw = 1 << core, self._rng.random()
-            if self._debugging & bit:
-                self._debugging ^= bit * (draw < 0.2)
-            elif self._halting & bit and core in free and draw < 0.5:
-                self._halting, self._debugging = self._halting ^ bit, self._debugging | bit
-            elif draw < 0.02:
-                self._halting |= bit
-
-    async def wake(self, ports: EventUnitPorts) -> None:
-        """Everybody who waits for an event gets one, by the shared view."""
-        cores = self._config.cores
-        masks = [_store(isa.SHARED_CORE_BYTES * core + EventRegister.MASK, WORD_MASK) for core in range(cores)]
-        for access in (*masks, _store(isa.SHARED_SW_TRIGGERS, 0)):
-            while ports.model.shared_busy:
-                await ports.step(Happening(self._held))
-            await ports.step(Happening(self._held, shared=access))
-
-    def _cores(self) -> int:
-        """A set of cores, often everybody."""
-        everybody = (1 << self._config.cores) - 1
-        return self._rng.choice((everybody, everybody, self._rng.getrandbits(isa.MAX_CORES), self._rng.getrandbits(2)))
-
-    def _data(self) -> int:
-        """Data of a store, often many ones or a set of cores."""
-        rng = self._rng
-        return rng.choice((WORD_MASK, rng.getrandbits(32), rng.getrandbits(32) | rng.getrandbits(32), self._cores()))
-
-    def _access(self) -> Access:
-        rng, config = self._rng, self._config
-        kind = rng.choices(self._kinds, self._weights)[0]
-        writes = rng.random() < 0.5
-        match kind:
-            case "registers":
-                # what is cleared may just arrive
-                often = (EventRegister.BUFFER_CLEAR, EventRegister.MASK)
-                return Access(rng.choice((*_REGISTERS, *often, *often)), writes, self._data())
-            case "waits":
-                return Access(rng.choice((EventRegister.WAIT, EventRegister.WAIT_CLEAR)))
-            case "barriers":
-                offset = EventRegister.BARRIER + isa.BARRIER_BYTES * rng.randrange(config.barriers)
-                # waiting is what they are for
-                register = rng.choice((*_BARRIER_REGISTERS, Barrier.TRIGGER_WAIT_CLEAR, Barrier.TRIGGER_WAIT_CLEAR))
-                return Access(offset + register, register < Barrier.TRIGGER_SELF and writes, self._cores())
-            case "sw":
-                group = rng.choice(
-                    (EventRegister.SW_TRIGGER, EventRegister.SW_TRIGGER_WAIT, EventRegister.SW_TRIGGER_WAIT_CLEAR)
-                )
-                event = group + WORD_BYTES * rng.randrange(config.sw_events)
-                return Access(event, group == EventRegister.SW_TRIGGER or writes, self._cores())
-            case "mutex":
-                return Access(EventRegister.MUTEX + WORD_BYTES * rng.randrange(config.mutexes), writes, self._data())
-            case "dispatch":
-                team = rng.random() < 0.3
-                offset = EventRegister.DISPATCH_TEAM if team else EventRegister.DISPATCH_FIFO
-                return Access(offset, writes, self._cores() if team else self._data())
-            case "near":
-                # a bit away from something: nothing must take it for that
-                access = self._access()
-                return Access(access.offset ^ 1 << rng.choice(OFFSET_BITS), access.write, access.data)
-            case _:
-                return Access(rng.randrange(0, isa.BLOCK_BYTES, WORD_BYTES), writes, self._data())
-
-    def _shared(self) -> Access:
-        rng = self._rng
-        barrier = isa.BARRIER_BYTES * rng.randrange(self._config.barriers) + rng.choice(_BARRIER_REGISTERS)
-        offset = rng.choice(
-            (
-                isa.SHARED_CORE_BYTES * rng.randrange(isa.MAX_CORES) + rng.choice(_REGISTERS),
-                isa.SHARED_BARRIERS + barrier,
-                isa.SHARED_SW_TRIGGERS + WORD_BYTES * rng.randrange(self._config.sw_events),
-                rng.randrange(0, 3 * isa.BLOCK_BYTES, WORD_BYTES),
-            )
-        )
-        return Access(offset, rng.random() < 0.6, self._data())
-
-
 async def enable(ports: EventUnitPorts, mask: int) -> None:
     """All cores set their event mask; barrier 0 is for everybody."""
     everybody = (1 << ports.config.cores) - 1
-    await ports.step(Happening({core: _store(EventRegister.MASK, mask) for core in range(ports.config.cores)}))
+    await ports.step(Happening({core: store(EventRegister.MASK, mask) for core in range(ports.config.cores)}))
     for register in (Barrier.TRIGGER_MASK, Barrier.TARGET_MASK):
-        await ports.step(Happening({0: _store(EventRegister.BARRIER + register, everybody)}))
+        await ports.step(Happening({0: store(EventRegister.BARRIER + register, everybody)}))
     await ports.idle(1)
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(habit=list(_HABITS))
+@cocotb.parametrize(habit=list(HABITS))
 async def random_traffic_is_answered_as_defined(dut: Dut, habit: str) -> None:
     """All cores, event lines and the shared view at random, with a reset in flight now and then."""
     rng, ports = await _start(dut)
@@ -220,7 +83,7 @@ async def latencies_of_what_waits(dut: Dut) -> None:
     equal, last = ports.board.equal, ports.config.cores - 1
     equal((await answers_after(ports, {0: Access(EventRegister.MASK)}))[0][0], 1, "cycles of a load")
     equal(await answers_after(ports, {last: Access(EventRegister.MUTEX)}), {last: (2, 0)}, "a free mutex")
-    equal((await answers_after(ports, {0: _store(EventRegister.DISPATCH_FIFO, 5)}))[0][0], 2, "cycles of a push")
+    equal((await answers_after(ports, {0: store(EventRegister.DISPATCH_FIFO, 5)}))[0][0], 2, "cycles of a push")
     equal(await answers_after(ports, {last: Access(EventRegister.DISPATCH_FIFO)}), {last: (2, 5)}, "a word")
     trigger = {0: Access(EventRegister.SW_TRIGGER_WAIT)}
     equal((await answers_after(ports, trigger))[0], (3, 1), "a software event to all, by a load")
@@ -228,14 +91,14 @@ async def latencies_of_what_waits(dut: Dut) -> None:
     equal((await answers_after(ports, {last: Access(EventRegister.WAIT_CLEAR)}))[last], (2, 1), "everybody has it")
     if last:
         await ports.step(Happening({last: Access(EventRegister.WAIT)}))
-        triggered = await answers_after(ports, {0: _store(EventRegister.SW_TRIGGER, 1 << last)})
+        triggered = await answers_after(ports, {0: store(EventRegister.SW_TRIGGER, 1 << last)})
         equal(triggered, {0: (1, None), last: (3, 1)}, "a software event by a store")
 
 
 async def store_words(ports: EventUnitPorts, rng: Random, store_to: int, words: Sequence[int], register: int) -> None:
     """All cores store, each the next word, and load a register; the shared view loads that of one of them."""
     cores = range(ports.config.cores)
-    await ports.step(Happening({core: _store(store_to, words[core % len(words)]) for core in cores}))
+    await ports.step(Happening({core: store(store_to, words[core % len(words)]) for core in cores}))
     shared = Access(isa.SHARED_CORE_BYTES * rng.choice(cores) + register)
     await ports.step(Happening(dict.fromkeys(cores, Access(register)), shared=shared))
     # now nobody is in its way
@@ -258,11 +121,28 @@ async def every_bit_is_its_own(dut: Dut) -> None:
     lines = {"dma_events": everybody, "dma_interrupts": everybody, "timer_events": 3, "cluster_events": 3}
     for chosen in rotated:
         for triggered in (events[at : at + cores] for at in events[::cores]):
-            triggers = [_store(EventRegister.SW_TRIGGER + WORD_BYTES * event, 0) for event in triggered]
+            triggers = [store(EventRegister.SW_TRIGGER + WORD_BYTES * event, 0) for event in triggered]
             await ports.step(Happening(dict(enumerate(triggers))))
-        await ports.step(Happening({0: _store(EventRegister.BARRIER + Barrier.TRIGGER, everybody)}, lines))
+        await ports.step(Happening({0: store(EventRegister.BARRIER + Barrier.TRIGGER, everybody)}, lines))
         await ports.idle(1)
         await store_words(ports, rng, EventRegister.BUFFER_CLEAR, chosen, EventRegister.BUFFER)
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+async def every_core_triggers_for_any(dut: Dut) -> None:
+    """Each core names sets of cores at every barrier, in which any two cores differ both ways, until all are named."""
+    rng, ports = await _start(dut)
+    await enable(ports, 0)
+    cores, everybody = ports.config.cores, (1 << ports.config.cores) - 1
+    sets = list(dict.fromkeys(word & everybody for word in separating_words(rng)))
+    for barrier, core in product(range(ports.config.barriers), range(cores)):
+        registers = EventRegister.BARRIER + isa.BARRIER_BYTES * barrier
+        await ports.step(Happening({core: store(registers + Barrier.TRIGGER_MASK, everybody)}))
+        for named in sets:
+            await ports.step(Happening({core: store(registers + Barrier.TRIGGER, named)}))
+            await ports.idle(1)
+            await ports.step(Happening({core: Access(registers + Barrier.STATUS)}))
+            await ports.step(Happening({core: store(registers + Barrier.TRIGGER, everybody)}))
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -282,7 +162,7 @@ async def what_was_broken_off_is_made_again(dut: Dut) -> None:
                 debug = dict.fromkeys(range(ports.config.cores), rng.choice(waits))
                 await ports.step(Happening(debug, debugging=everybody))
                 await ports.step(Happening(debugging=everybody))
-            cleared = _store(EventRegister.BUFFER_CLEAR, WORD_MASK)
+            cleared = store(EventRegister.BUFFER_CLEAR, WORD_MASK)
             for access in (Access(EventRegister.BUFFER), cleared):
                 await ports.idle(2)
                 await ports.step(Happening(dict.fromkeys(range(ports.config.cores), access)))
@@ -300,7 +180,7 @@ async def mutex_goes_to_the_lowest_core(dut: Dut) -> None:
         ]
         owner = order[-1][0]
         assert owner is not None
-        arriving = {owner: _store(EventRegister.MUTEX, 100 + owner)}
+        arriving = {owner: store(EventRegister.MUTEX, 100 + owner)}
     await answers_after(ports, arriving)
     ports.board.equal(order, [(core, 99 + core if core else 0) for core in cores], "order and messages")
 
@@ -320,11 +200,11 @@ async def nothing_else_is_a_mutex(dut: Dut) -> None:
         locked = await answers_after(ports, {cores[-1]: Access(offset)})
         ports.board.equal(locked, {cores[-1]: (2, 0)}, "a mutex that is free")
     for offset in others:
-        await ports.step(Happening({core: _store(offset, WORD_MASK) for core in cores}))
+        await ports.step(Happening({core: store(offset, WORD_MASK) for core in cores}))
     await ports.idle(2)
     for offset in mutexes:
         ports.board.equal(await answers_after(ports, {0: Access(offset)}), {}, "a mutex that is locked")
-        await answers_after(ports, {cores[-1]: _store(offset, 0)})
+        await answers_after(ports, {cores[-1]: store(offset, 0)})
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -332,10 +212,10 @@ async def dispatch_keeps_order_and_waits_for_room(dut: Dut) -> None:
     """A team pops what is pushed for it, in order; a push too many is answered when the slowest has made room."""
     _, ports = await _start(dut)
     last, depth = ports.config.cores - 1, ports.config.dispatch_depth
-    await answers_after(ports, {0: _store(EventRegister.DISPATCH_TEAM, 1 << last)})
+    await answers_after(ports, {0: store(EventRegister.DISPATCH_TEAM, 1 << last)})
     for number in range(depth):
         ports.board.equal(
-            0 in await answers_after(ports, {0: _store(EventRegister.DISPATCH_FIFO, number)}), True, "a push with room"
+            0 in await answers_after(ports, {0: store(EventRegister.DISPATCH_FIFO, number)}), True, "a push with room"
         )
     full = Access(EventRegister.DISPATCH_FIFO, True, depth)
     if last:
@@ -355,13 +235,13 @@ async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
     line = 1 << EventLine.TIMER_LOW
     clearing = {0: Access(EventRegister.WAIT_CLEAR)}
     for access in (
-        _store(EventRegister.BUFFER_CLEAR, line),
-        _store(EventRegister.MASK, line),
+        store(EventRegister.BUFFER_CLEAR, line),
+        store(EventRegister.MASK, line),
         Access(EventRegister.BUFFER),
         Access(EventRegister.WAIT),
     ):
         await ports.reset()
-        await ports.step(Happening({0: _store(EventRegister.MASK, line)}))
+        await ports.step(Happening({0: store(EventRegister.MASK, line)}))
         for cycle in range(-3, 5):
             accesses = {0: access} if cycle == 0 else {}
             await ports.step(Happening(accesses, {"timer_events": int(cycle == distance)}))
@@ -384,13 +264,13 @@ async def stores_of_one_cycle_to_one_register(dut: Dut) -> None:
         EventRegister.BARRIER + Barrier.TARGET_MASK,
         EventRegister.DISPATCH_TEAM,
     ):
-        await ports.step(Happening({core: _store(offset, 1 << core) for core in cores[lowest:]}))
+        await ports.step(Happening({core: store(offset, 1 << core) for core in cores[lowest:]}))
         ports.board.equal((await answers_after(ports, {0: Access(offset)}))[0], (1, 1 << lowest), f"{offset:#x}")
-    await ports.step(Happening({core: _store(EventRegister.MUTEX, core + 7) for core in cores[lowest:]}))
+    await ports.step(Happening({core: store(EventRegister.MUTEX, core + 7) for core in cores[lowest:]}))
     locked = await answers_after(ports, {0: Access(EventRegister.MUTEX)})
     ports.board.equal(locked, {0: (2, lowest + 7)}, "message of the mutex")
-    await ports.step(Happening({0: _store(EventRegister.BARRIER + Barrier.TRIGGER_MASK, 0)}))
+    await ports.step(Happening({0: store(EventRegister.BARRIER + Barrier.TRIGGER_MASK, 0)}))
     trigger = EventRegister.BARRIER + Barrier.TRIGGER
-    await ports.step(Happening({core: _store(trigger, 1 << core) for core in cores}))
+    await ports.step(Happening({core: store(trigger, 1 << core) for core in cores}))
     status = await answers_after(ports, {0: Access(EventRegister.BARRIER + Barrier.STATUS)})
     ports.board.equal(status, {0: (1, (1 << len(cores)) - 1)}, "status of the barrier")

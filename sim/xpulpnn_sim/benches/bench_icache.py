@@ -152,6 +152,40 @@ async def a_core_alone_is_predicted(dut: Dut) -> None:
         board.equal(found.congestion, 0, "a core alone waits for no other")
 
 
+def replacing(rng: Random, way_bytes: int, ways: int) -> list[list[int]]:
+    """Runs of lines that fill a set, in each of its ways one that differs in a bit of its tag from the line before it;
+    every bit of the tag in turn."""
+    line, first = _first_line(rng) + rng.randrange(way_bytes) & -ICACHE_LINE_BYTES, way_bytes.bit_length() - 1
+    runs, bits, apart = list[list[int]](), XLEN - first, max(2, (XLEN - first) // ways)
+    for run in range(bits):
+        changes = [1 << first + (run + way * apart) % bits for way in range(ways)]
+        runs.append([line := line ^ change for change in changes])
+    return runs
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(level=["icache_private", "icache_shared"])
+async def no_line_is_taken_for_another(dut: Dut, level: str) -> None:
+    """Lines a bit away from those that are kept miss, and each that is kept hits: all ways of a set of every bank."""
+    (rng, board), config = await _start(dut, prefetch=0), configuration()
+    code, shared, ways = ChangingCode(rng), CacheLevel(config.icache_shared, config.icache_ways), config.icache_ways
+    own = [CacheLevel(config.icache_private, ways) for _ in range(2)]
+    for run in replacing(rng, getattr(config, level) // ways, ways):
+        stream = [line ^ bank * ICACHE_LINE_BYTES for line in run for bank in range(config.icache_shared_banks)]
+        for core, private in enumerate(own):
+            await fetch_all(dut, rng, code, [stream * 2], PROMPT, first=core)
+            for line in stream * 2:
+                if not private.look_up(line):
+                    private.keep(line)
+                    if not shared.look_up(line):
+                        shared.keep(line)
+    wanted = [(sum(one.hits for one in own), sum(one.misses for one in own)), (shared.hits, shared.misses)]
+    found = [await counters(dut, first) for first in (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)]
+    board.equal(
+        [(one.hits, one.misses) for one in found], wanted, "hits, misses of the cores' caches and the shared one"
+    )
+
+
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_core_fetches_ahead(dut: Dut) -> None:
     """Straight code flows where only the shared cache has it; a loop that a core's cache holds is asked for once."""

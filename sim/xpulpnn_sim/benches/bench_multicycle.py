@@ -157,21 +157,32 @@ async def results_match_golden(dut: Dut) -> None:
 async def divisors_have_every_length(dut: Dut) -> None:
     """As many leading zeros as a word can have, or leading ones where divisors are signed, then anything; and 0."""
     rng = await start(dut)
-    lengths = list(range(XLEN))
-    rng.shuffle(lengths)
     drawn: list[tuple[Insn, dict[str, int], Sources]] = []
     for insn, control in batches.rows_with_controls():
         if insn.divides:
             unsigned = insn.mnemonic.endswith("u")
-            # quotients of one half of the lengths, remainders of the other
-            mine = lengths[insn.mnemonic.startswith("rem") :: 2]
-            divisors = [WORD_MASK >> leading & ~rng.getrandbits(XLEN - 1 - leading) for leading in mine]
-            rs2 = [*(divisors if unsigned else [~divisor & WORD_MASK for divisor in divisors]), 0, 0]
-            operands = sources(insn, len(rs2), rng)
-            operands.rs1[-2:] = 1, WORD_MASK
-            drawn.append((insn, control, replace(operands, rs2=np.array(rs2, np.uint32))))
+            divisors = [WORD_MASK >> leading & ~rng.getrandbits(XLEN - 1 - leading) for leading in range(XLEN)]
+            rng.shuffle(divisors)
+            if not unsigned:
+                divisors = [~divisor for divisor in divisors]
+            pairs = [(_multiple(divisor, rng, signed=not unsigned), divisor) for divisor in divisors]
+            pairs += [(1, 0), (WORD_MASK, 0)]
+            # each bit alone keeps a divisor from being 0, which quotients with a sign depend on
+            pairs += (
+                [] if unsigned else [(-rng.randint(1, WORD_MASK >> bit) << bit - 1, 1 << bit) for bit in range(1, XLEN)]
+            )
+            rs1, rs2 = (
+                np.array([word & WORD_MASK for word in column], np.uint32) for column in zip(*pairs, strict=True)
+            )
+            drawn.append((insn, control, replace(sources(insn, len(rs2), rng), rs1=rs1, rs2=rs2)))
     if drawn:
         await execute_batch(dut, batches.batch_of(drawn, rng), rng, Scoreboard())
+
+
+def _multiple(divisor: int, rng: Random, *, signed: bool) -> int:
+    """A dividend that every bit of the divisor matters to: a multiple of it, or one less."""
+    greatest = (WORD_MASK >> signed) // (abs(divisor) or 1)
+    return divisor * rng.randint(1, max(1, greatest)) * rng.choice((1, -1) if signed else (1,)) - rng.randrange(2)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
