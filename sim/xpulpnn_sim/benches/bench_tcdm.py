@@ -110,9 +110,10 @@ class Order(Stepwise):
         self._seen = {port: [getattr(dut, name + port) for name in names] for port in ("gnt", "rvalid", "rdata")}
         self._banks = [getattr(dut, f"bank_masters__{bank}", None) for bank in range(self._config.banks)]
         self._sharers = [getattr(dut, f"bank_sharers__{bank}", None) for bank in range(self._config.banks)]
-        # answers that the next cycle must show; those of writes may have any data
+        # answers that the next cycle must show; to writes with what the bank read last, as only loads make it read
+        self._answered: list[int] = []
         self._expected: dict[int, int] = {}
-        self._reads: set[int] = set()
+        self._read: dict[int, int] = {}  # by bank, since reset
 
     def _high(self, port: str) -> list[int]:
         """Masters one of whose ports is high in this cycle."""
@@ -121,13 +122,13 @@ class Order(Stepwise):
     def see(self) -> None:
         """Compare a cycle."""
         equal, where = self._board.equal, f"{self._masters[0].traffic}, cycle {self._masters[0].cycle}"
-        equal(self._high("rvalid"), sorted(self._expected), f"{where}: who is answered")
-        data = {number: sample(self._seen["rdata"][number]) for number in self._reads}
-        equal(data, {number: self._expected[number] for number in data}, f"{where}: data by master")
+        equal(self._high("rvalid"), sorted(self._answered), f"{where}: who is answered")
+        data = {number: sample(self._seen["rdata"][number]) for number in self._expected}
+        equal(data, self._expected, f"{where}: data by master")
         requests = {at: Request(*one.shown.grant) for at, one in enumerate(self._masters) if one.shown is not None}
-        self._expected = self._model.cycle(requests, self._claims.idle)
-        granted = self._high("gnt")
-        equal(granted, sorted(self._expected), f"{where}: who is granted")
+        answers = self._model.cycle(requests, self._claims.idle)
+        self._answered = granted = self._high("gnt")
+        equal(granted, sorted(answers), f"{where}: who is granted")
         for access in self._model.accesses:
             if (handle := self._banks[access.bank]) is not None:
                 equal(sample(handle), access.master, f"{where}: master of bank {access.bank}")
@@ -137,7 +138,8 @@ class Order(Stepwise):
             if handle is not None:
                 wanted = sum(1 << one for one in granted if banks[one] == bank and one != masters[bank])
                 equal(sample(handle), wanted, f"{where}: sharers of bank {bank}")
-        self._reads = {number for number in granted if not requests[number].write}
+        self._read.update({banks[number]: answers[number] for number in granted if not requests[number].write})
+        self._expected = {number: self._read[banks[number]] for number in granted if banks[number] in self._read}
         for number in banks.keys() - set(granted):
             master = self._masters[number]
             master.passed += banks[number] in {banks[other] for other in granted}
