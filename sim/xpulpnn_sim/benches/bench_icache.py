@@ -215,6 +215,24 @@ async def every_core_fetches_ahead(dut: Dut) -> None:
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
+async def every_line_is_kept(dut: Dut) -> None:
+    """The shared cache holds as many lines as it has room for; to flush one forgets its set alone."""
+    (rng, board), config = await _start(dut, prefetch=0), configuration()
+    code, first, way_bytes = ChangingCode(rng), _first_line(rng), config.icache_shared // config.icache_ways
+    lines = [first + at & WORD_MASK for at in range(0, config.icache_shared, ICACHE_LINE_BYTES)]
+    flushed = rng.choice(lines)
+    gone = [part for line in lines if (line - flushed) % way_bytes == 0 for part in (line, line + PART_BYTES)]
+    for wanted in ([part for line in lines for part in (line, line + PART_BYTES)], [], gone):
+        _, memory = await fetch_all(
+            dut, rng, code, [lines[core :: config.cores] for core in range(config.cores)], PROMPT
+        )
+        board.equal(sorted(memory.requests), sorted(wanted), "reads of memory")
+        await _access(dut, Icache.FLUSH_PRIVATE, 1)
+        if not wanted:
+            await _access(dut, Icache.FLUSH_ADDRESS, flushed)
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(forgets=["reset", "flush", "enable"])
 async def all_lines_are_forgotten(dut: Dut, forgets: str) -> None:
     """A way of every set is full, of the cores' caches the first one with what is fetched first afterwards."""

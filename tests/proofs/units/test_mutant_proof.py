@@ -165,6 +165,10 @@ def test_registers_without_a_value_after_reset(tmp_path: Path):
     assert (found.verdict, found.scope) == (DIFFERENT, ANY_STATE)
     assert found.signal.startswith("next count[")
     assert judge(gates, NEVER).verdict == DIFFERENT
+    # that of a register that does not matter
+    gates = mutated(tmp_path, UNIT.replace("reg [1:0] before = 0;", "reg [1:0] before;"))
+    assert judge(gates, NEVER).scope == REACHED
+    assert judge(gates, ENDS).scope == ANY_STATE
 
 
 def test_unknown_word(gates: MutatedGates):

@@ -108,7 +108,7 @@ class Judge:
         """Is the mutant equal to the unit?
 
         First with any value in registers, for any inputs and then for the situations that occur; if it is not, in the
-        states that are reached from reset if all registers have a value then, or else by what reads registers.
+        states that are reached from reset, or else by what reads registers.
         """
         bits, changed = self._gates.differences(number), self._gates.changed(number)
         found = self._any_state(bits, changed)
@@ -119,9 +119,7 @@ class Judge:
         machine = self._gates.machine(number)
         if machine is None:
             return found
-        reached = MutantComparison(verdict=UNDECIDED)
-        if self._gates.is_reset:
-            reached = self._from_reset(bits, changed, machine)
+        reached = self._from_reset(bits, changed, machine)
         if reached.verdict == UNDECIDED and self._is_unread(number):
             return MutantComparison(verdict=EQUIVALENT, scope=REACHED)
         return found if reached.verdict == UNDECIDED else reached
@@ -135,12 +133,16 @@ class Judge:
         return found
 
     def _from_reset(self, bits: Sequence[Bit], changed: int, machine: GateMachine) -> MutantComparison:
-        latches = {**machine.unit, **machine.mutant}
+        latches, unreset = {**machine.unit, **machine.mutant}, self._gates.unreset
+        known = {one: latch for one, latch in machine.unit.items() if one not in unreset}
         try:
             with suppress(GaveUpError):
-                # as long as no register has differed, both are in the same state: that of the unit says what can differ
-                if self._reached(self._graph.and_(changed, self._seen(bits)), machine.unit) is None:
+                # as long as no register has differed, both are in the same state: that of the unit says what can
+                # differ, whatever is in registers that nothing is known of
+                if self._reached(self._graph.and_(changed, self._seen(bits)), known) is None:
                     return MutantComparison(verdict=EQUIVALENT, scope=REACHED)
+            if unreset:
+                return MutantComparison(verdict=UNDECIDED)
             frames = self._reached(self._seen(machine.outputs), latches)
         except GaveUpError:
             return MutantComparison(verdict=UNDECIDED)

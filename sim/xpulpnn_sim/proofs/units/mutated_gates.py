@@ -106,8 +106,8 @@ class MutatedGates:
         literals = zip(self._registers, self._unit.nets(self._registers), strict=True)
         self._starts = {net: starts[literal] for net, literal in literals if literal in starts}
         self.is_clocked = len(set(self._unit.nets(self._clocks))) == 1 and len(registers) == len(self._cut)
-        #: Every register has a value after reset.
-        self.is_reset = self._registers.keys() == self._starts.keys()
+        #: Literals of registers that may have any value after reset.
+        self.unreset = {self._state[net] for net in self._registers if net not in self._starts}
 
     def _variables(self, module: NetlistModule) -> dict[str, list[int]]:
         """New variables for inputs and for what registers and other cells drive, by the names that these have."""
