@@ -72,9 +72,24 @@ def _words(rng: Random) -> Iterator[Transfer]:
             yield Transfer(TIMER + register)
 
 
+def _ends(rng: Random) -> Iterator[Transfer]:
+    """Counts run through comparisons in which any two bits differ both ways, and stand a bit away from them."""
+    for half in ("LOW", "HIGH"):
+        config, count, compare = (TIMER + Timer[f"{name}_{half}"] for name in ("CONFIG", "COUNT", "COMPARE"))
+        yield Transfer(config, 1, value=TimerConfig.ENABLE | TimerConfig.EVENT)
+        words = separating_words(rng)
+        for place in range(XLEN):
+            word = words[place % len(words)]
+            yield Transfer(compare, 1, value=word)
+            yield Transfer(count, 1, value=word - 2 & WORD_MASK)
+            yield Transfer(count, 1, value=word ^ 1 << place, gap=4)
+        yield Transfer(config, 1)
+
+
 def _transfers(rng: Random) -> Iterator[Transfer]:
     """All words, stretches of transfers around 0, the end of the count, and anything, then ones everywhere."""
     yield from _words(rng)
+    yield from _ends(rng)
     for _ in range(_TRANSFERS // _STRETCH):
         base, slow = rng.choice((0, _NEAR_WRAP, rng.getrandbits(XLEN))), rng.random() < _SLOW
         for register in (Timer.COUNT_LOW, Timer.COUNT_HIGH, Timer.COMPARE_LOW, Timer.COMPARE_HIGH):
