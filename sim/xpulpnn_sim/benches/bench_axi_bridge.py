@@ -1,152 +1,19 @@
 """Bench of the bridges to AXI4: what is read and written, in which order it is answered, and the rules of AXI."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from random import Random
-from typing import NamedTuple
 
 import cocotb
 import numpy as np
 import numpy.typing as npt
-from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
-from cocotbext.axi import AxiReadBus, AxiSlaveRead, AxiSlaveWrite, AxiWriteBus
+from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.isa.cluster import L2_BASE
+from xpulpnn_sim.benches.axi_ports import BOUNDARY, AxiMemory, AxiRules, Stalls
 from xpulpnn_sim.benches.cadence import Dut, Stepwise, Together, pulse_reset, sample, start
 from xpulpnn_sim.benches.handover import bench_data
 from xpulpnn_sim.benches.obi import ANY_NUMBER, ObiInitiator, Transfer
-
-BOUNDARY = 4096  # No burst crosses a multiple of it
-
-_FIELDS = {
-    "aw": ("awid", "awaddr", "awlen", "awsize", "awburst", "awlock", "awcache", "awprot"),
-    "w": ("wdata", "wstrb", "wlast"),
-    "ar": ("arid", "araddr", "arlen", "arsize", "arburst", "arlock", "arcache", "arprot"),
-}
-_INCREMENTING = 1
-_DEEP = 64  # Bursts, or transfers, that wait in a channel at most: more than a manager may have under way
-Burst = tuple[int, int]  # Address and number of transfers
-
-
-class Stalls(NamedTuple):
-    """Cycles in which a channel stands still and goes on, each at most; none if the first is 0."""
-
-    still: int = 0
-    going: int = 1
-
-    def cycles(self, rng: Random) -> Iterator[bool]:
-        """True in each cycle in which it stands still."""
-        while True:
-            yield from (True for _ in range(rng.randint(0, self.still)))
-            yield from (False for _ in range(rng.randint(1, self.going)))
-
-
-class AxiMemory:
-    """Bytes that an AXI port reads and writes, by the subordinate of cocotbext-axi."""
-
-    def __init__(
-        self,
-        dut: Dut,
-        port: str,
-        content: npt.NDArray[np.uint8],
-        base: int,
-        stalls: Stalls,
-        rng: Random,
-        failing: range = range(0),
-    ) -> None:
-        self._content, self._base, self._failing = content, base, failing
-        prefix = f"{port}_"
-        reads = AxiSlaveRead(AxiReadBus.from_prefix(dut, prefix), dut.clk, target=self)
-        self.channels = [reads.ar_channel, reads.r_channel]
-        if hasattr(dut, f"{port}__awvalid"):
-            writes = AxiSlaveWrite(AxiWriteBus.from_prefix(dut, prefix), dut.clk, target=self)
-            self.channels += [writes.aw_channel, writes.w_channel, writes.b_channel]
-        for channel in self.channels:
-            channel.queue_occupancy_limit = _DEEP
-            channel.log.setLevel("WARNING")
-            if stalls.still:
-                channel.set_pause_generator(stalls.cycles(Random(rng.getrandbits(32))))
-
-    def _place(self, address: int, size: int) -> slice:
-        place = address - self._base
-        if address in self._failing or not 0 <= place <= len(self._content) - size:
-            raise LookupError(f"nothing at {address:#x}")
-        return slice(place, place + size)
-
-    async def read(self, address: int, length: int) -> bytes:
-        """Bytes from there on; raises ``LookupError`` for an address that fails."""
-        return self._content[self._place(address, length)].tobytes()
-
-    async def write(self, address: int, data: bytes) -> None:
-        """Change it; raises ``LookupError`` for what fails."""
-        self._content[self._place(address, len(data))] = np.frombuffer(data, np.uint8)
-
-
-class AxiRules(Stepwise):
-    """Checks in every cycle that a manager's bursts keep their promises and stay as they are until taken."""
-
-    def __init__(self, dut: Dut, port: str, longest: dict[str, int]) -> None:
-        super().__init__(dut)
-        self._rst, self._longest = dut.rst, longest
-        self.addresses: set[int] = set()
-        self.bursts: dict[str, list[Burst]] = {"aw": [], "ar": []}
-        channels = [name for name in _FIELDS if hasattr(dut, f"{port}__{name}valid")]
-        self._handles = {
-            channel: {
-                name: getattr(dut, f"{port}__{name}")
-                for name in (*_FIELDS[channel], f"{channel}valid", f"{channel}ready")
-            }
-            for channel in channels
-        }
-        self._bytes = len(getattr(dut, f"{port}__rdata")) // 8
-        self._writes: deque[int] = deque()
-        self._written = 0
-        self._waiting: dict[str, dict[str, int]] = {}
-
-    def see(self) -> None:
-        """Check all channels; in a reset nothing waits."""
-        if sample(self._rst):
-            self._waiting = {}
-            return
-        for channel, handles in self._handles.items():
-            before = self._waiting.pop(channel, None)
-            if not sample(handles[f"{channel}valid"]):
-                assert before is None, f"{channel}valid falls before {before} is taken"
-                continue
-            shown = {name: sample(handles[name]) for name in _FIELDS[channel]}
-            assert before in (None, shown), f"{channel}: {before} becomes {shown} before it is taken"
-            taken = sample(handles[f"{channel}ready"])
-            if not taken:
-                self._waiting[channel] = shown
-            if before is None and channel != "w":
-                self._burst(channel, shown)
-            if channel == "w" and taken:
-                self._data(shown["wlast"])
-
-    def _burst(self, channel: str, shown: dict[str, int]) -> None:
-        address, transfers = shown[f"{channel}addr"], shown[f"{channel}len"] + 1
-        size = transfers * self._bytes
-        what = f"{channel}: {shown}"
-        assert 1 << shown[f"{channel}size"] == self._bytes, what
-        assert shown[f"{channel}burst"] == _INCREMENTING, what
-        assert address % self._bytes == 0, what
-        assert size <= self._longest[channel], what
-        assert address // BOUNDARY == (address + size - 1) // BOUNDARY, what
-        self.bursts[channel].append((address, transfers))
-        if channel == "ar":
-            self.addresses.add(address)
-        else:
-            self._writes.append(transfers)
-
-    def _data(self, last: int) -> None:
-        """The data of a burst come with its address or later, in the order of the addresses."""
-        assert self._writes, "w: data of no burst"
-        self._written += 1
-        assert last == (self._written == self._writes[0]), f"wlast is {last} at {self._written} of {self._writes[0]}"
-        if last:
-            self._writes.popleft()
-            self._written = 0
-
 
 RUN_BYTES = 256
 BLOCK_BYTES = 64  # No other request comes between writes of a run to such an aligned block
@@ -194,20 +61,6 @@ def interleaved(rng: Random, kinds: Sequence[Sequence[Run]]) -> list[Transfer]:
     return made
 
 
-def bursts_of(traffic: Iterable[Transfer]) -> dict[str, list[Burst]]:
-    """One burst for each run of reads, and for each aligned block of a run of writes."""
-    bursts: dict[str, list[Burst]] = {"ar": [], "aw": []}
-    left = {"ar": 0, "aw": 0}
-    for one in traffic:
-        channel = "aw" if one.write else "ar"
-        if not left[channel]:
-            in_block = (BLOCK_BYTES - one.address % BLOCK_BYTES) // _size()
-            left[channel] = min(one.beats, in_block) if one.write else one.beats
-            bursts[channel].append((one.address, left[channel]))
-        left[channel] -= 1
-    return bursts
-
-
 ADDRESSES = 1 << 32
 _BYTES = 1 << 14
 _HALF = _BYTES // 2
@@ -216,7 +69,8 @@ _HALF = _BYTES // 2
 _STALLS = {"prompt": (Stalls(), 0.6), "slow": (Stalls(3, 3), 0.2), "jerky": (Stalls(40, 40), 0.0)}
 """Stalls of the memory, and the probability of a cycle in which the initiator pauses."""
 
-_RUNS = 30
+_RUNS = 20
+_RESETS = 20
 _LIMIT = 16  # transfers that the bridge lets under way at most; the initiator would have any number
 
 
@@ -243,11 +97,83 @@ class Initiator(ObiInitiator):
         taken = {name for name in there if sample(getattr(dut, f"axi__{name}ready"))}
         if answered is None:
             assert not taken, f"the answer of {taken} is lost"
+            oldest = self._under_way[0] if self._under_way else None
+            assert oldest is None or "rb"[oldest.write] not in there, f"the answer to {oldest} waits"
             return
-        channel = "b" if answered.write else "r"
+        channel = "rb"[answered.write]
         assert channel in there, f"{answered} is answered before AXI answers"
         ends = not answered.write or not bench_data()["runs"] or _ends(answered)
         assert taken == ({channel} if ends else set()), f"{taken} taken with the answer to {answered}"
+
+
+class Channels(Stepwise):
+    """Compares in every cycle grants, and what AXI is shown, with what the requests make of it.
+
+    A request is granted unless too much is under way, or a channel that it needs shows something that is not taken.
+    """
+
+    def __init__(self, dut: Dut, initiator: Initiator) -> None:
+        super().__init__(dut)
+        self._rst, self._initiator = dut.rst, initiator
+        names = {"ar": ("araddr", "arlen"), "aw": ("awaddr", "awlen"), "w": ("wdata", "wstrb", "wlast")}
+        self._names = names if bench_data()["writes"] else {"ar": names["ar"]}
+        known = [
+            name for channel, rest in self._names.items() for name in (*rest, f"{channel}valid", f"{channel}ready")
+        ]
+        self._axi = {name: getattr(dut, f"axi__{name}") for name in known}
+        self._gnt, self._rvalid = dut.port__gnt, dut.port__rvalid
+        self._forget()
+
+    def _forget(self) -> None:
+        self._shown: dict[str, tuple[int, ...]] = {}  # by channel, what there is
+        self._left = {"ar": 0, "aw": 0}  # transfers of the burst that are to come
+        self._under_way = 0
+
+    def see(self) -> None:
+        """Compare; requests come from the initiator, which has yet to see this cycle."""
+        for channel, names in self._names.items():
+            there = sample(self._axi[f"{channel}valid"])
+            shown = tuple(sample(self._axi[name]) for name in names) if there else None
+            assert shown == self._shown.get(channel), f"{channel} shows {shown}, not {self._shown.get(channel)}"
+            if sample(self._axi[f"{channel}ready"]):
+                self._shown.pop(channel, None)
+        if sample(self._rst):
+            self._forget()
+            return
+        request, under_way = self._initiator.shown, self._under_way
+        self._under_way -= sample(self._rvalid)
+        if request is None:
+            return
+        channel = "aw" if request.write else "ar"
+        needs = ([] if self._left[channel] else [channel]) + ["w"] * request.write
+        free = under_way < _LIMIT and not any(name in self._shown for name in needs)
+        assert sample(self._gnt) == free, f"{request}: {under_way} under way, {self._shown} waits"
+        if free:
+            self._granted(channel, request)
+
+    def _granted(self, channel: str, request: Transfer) -> None:
+        self._under_way += 1
+        if not self._left[channel]:
+            in_block = (BLOCK_BYTES - request.address % BLOCK_BYTES) // _size()
+            self._left[channel] = min(request.beats, in_block) if request.write else request.beats
+            self._shown[channel] = (request.address, self._left[channel] - 1)
+        self._left[channel] -= 1
+        if request.write:
+            self._shown["w"] = (request.value, request.enables, int(not self._left[channel]))
+
+
+class Beginnings(Initiator):
+    """Asks for a transfer in one cycle, and resets the bridge in the next one."""
+
+    def _next(self) -> Transfer | None:
+        return None if self.cycle % 2 else super()._next()
+
+    def show(self) -> None:
+        """Ask, or reset."""
+        if self.cycle % 2 == 0:
+            self._under_way.clear()
+        self._dut.rst.value = self.cycle % 2
+        super().show()
 
 
 def longest() -> dict[str, int]:
@@ -275,6 +201,13 @@ def random_traffic(rng: Random, runs: int, first: int) -> list[Transfer]:
     return interleaved(rng, [[one(write=write) for _ in range(number)] for write in kinds])
 
 
+def consecutive(number: int, write: int) -> list[Transfer]:
+    """Transfers to consecutive addresses, in runs as long as there may be."""
+    size, most = _size(), longest()["ar"] // _size()
+    beats = [min(most - at % most, number - at) for at in range(number)]
+    return [Transfer(L2_BASE + at * size, write, (1 << size) - 1, at, beats=left) for at, left in enumerate(beats)]
+
+
 @cocotb.test(timeout_time=400, timeout_unit="us")
 @cocotb.parametrize(stalls=list(_STALLS))
 async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
@@ -284,15 +217,14 @@ async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
     anywhere = rng.getrandbits(32) & -_BYTES
     places = (L2_BASE, anywhere, anywhere ^ ADDRESSES - _BYTES)
     first = places[list(_STALLS).index(stalls)]
-    hole = range(first + _HALF - 512, first + _HALF + 512)
+    hole = range(first + _HALF * 3 // 4, first + _HALF * 5 // 4)
     content = np.frombuffer(rng.randbytes(_BYTES), np.uint8).copy()
     expected = content.copy()
     timing, pause = _STALLS[stalls]
     AxiMemory(dut, "axi", content, first, timing, rng, hole)
-    rules = AxiRules(dut, "axi", longest())
     traffic, size = random_traffic(rng, _RUNS, first), _size()
     initiator = Initiator(dut, rng, pause)
-    with Together(dut, [initiator, rules]):
+    with Together(dut, [Channels(dut, initiator), AxiRules(dut, "axi", longest()), initiator]):
         await initiator.make(traffic)
     assert initiator.most <= _LIMIT, f"{initiator.most} transfers under way"
     assert stalls != "jerky" or initiator.most == _LIMIT, f"never more than {initiator.most} transfers under way"
@@ -310,44 +242,80 @@ async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
         if made.address not in hole:
             expected[place : place + size] = masked(expected[place : place + size], made)
     assert (content == expected).all(), "the memory differs"
-    assert rules.bursts == bursts_of(traffic), "other bursts"
-    if bench_data()["runs"]:
-        most = {channel: max(transfers for _, transfers in made) for channel, made in rules.bursts.items()}
-        assert most["ar"] * size > longest()["ar"] // 2, "no long burst of reads"
-        assert most["aw"] * size == longest()["aw"], "no whole block of writes"
 
 
 @cocotb.test(timeout_time=60, timeout_unit="us")
-async def valid_waits_for_no_ready(dut: Dut) -> None:
-    """Every channel shows what it has while nothing is ready; a reset forgets it, and what is under way."""
+async def every_burst_has_its_length(dut: Dut) -> None:
+    """The burst that a run begins with is shown while nothing is ready, and a reset forgets it.
+
+    Writes begin at each place of a block and are of each length; reads begin at each place and end near its last one.
+    """
+    rng, size = await start(dut), _size()
+    windows, writes = RUN_BYTES // size, bench_data()["writes"]
+    if bench_data()["runs"]:
+        kinds = [
+            (first, beats, write)
+            for write in (0, 1)
+            for first in range(BLOCK_BYTES // size if write else windows)
+            for beats in range(1 if write else max(1, windows - first - 2), windows - first + 1)
+        ]
+    else:
+        # a burst of one; or of both transfers of a line
+        kinds = [
+            (2 * rng.randrange(windows // 2), 2 - writes, write) for _ in range(10) for write in (0, 1)[: 1 + writes]
+        ]
+    rng.shuffle(kinds)
+    runs = [
+        Transfer(
+            (rng.getrandbits(32) & -RUN_BYTES) + first * size,
+            write,
+            rng.randrange(1, 1 << size),
+            rng.getrandbits(8 * size),
+            beats=beats,
+        )
+        for first, beats, write in kinds
+    ]
+    initiator = Beginnings(dut, rng)
+    with Together(dut, [Channels(dut, initiator), initiator]):
+        cocotb.start_soon(initiator.make(runs))
+        await ClockCycles(dut.clk, 2 * len(runs))
+    assert initiator.cycle == 2 * len(runs)
+
+
+@cocotb.test(timeout_time=60, timeout_unit="us")
+async def reset_forgets_what_is_under_way(dut: Dut) -> None:
+    """After a cycle of reset in the middle of traffic the bridge is as at the start."""
     rng = await start(dut)
-    channels = ["aw", "w", "ar"] if bench_data()["writes"] else ["ar"]
-    kinds, several = (0, 1)[: 1 + bench_data()["writes"]], 1 + bench_data()["runs"]
+    memory = AxiMemory(dut, "axi", np.zeros(_BYTES, np.uint8), L2_BASE, Stalls(8, 4), rng)
+    for _ in range(_RESETS):
+        initiator = Initiator(dut, rng)
+        with Together(dut, [Channels(dut, initiator), initiator]):
+            making = cocotb.start_soon(initiator.make(random_traffic(rng, 4, L2_BASE)))
+            await ClockCycles(dut.clk, rng.randint(1, 60))
+            making.cancel()
+        await pulse_reset(dut, 1)
+        memory.reset()
 
-    async def seen() -> list[int]:
-        await FallingEdge(dut.clk)
-        found = [sample(getattr(dut, f"axi__{channel}valid")) for channel in channels]
-        await RisingEdge(dut.clk)
-        return found
 
-    # each kind is asked for first, so that it is the oldest one under way when the reset comes
-    for order in (kinds, kinds[::-1]):
-        for write in order:
-            with Initiator(dut, rng) as initiator:
-                requests = [Transfer(L2_BASE, write, (1 << _size()) - 1, 1, beats=several)]
-                making = cocotb.start_soon(initiator.make(requests))
-                await ClockCycles(dut.clk, 6)
-                making.cancel()
-        assert all(await seen()), f"{channels} wait for ready"
-        await pulse_reset(dut)
-        assert not any(await seen()), f"{channels} show something after a reset"
-    content = np.zeros(_BYTES, np.uint8)
-    AxiMemory(dut, "axi", content, L2_BASE, Stalls(), rng)
-    traffic, rules = random_traffic(rng, 2, L2_BASE), AxiRules(dut, "axi", longest())
-    initiator = Initiator(dut, rng)
-    with Together(dut, [initiator, rules]):
-        await initiator.make(traffic)
-    assert rules.bursts == bursts_of(traffic), "other bursts after a reset"
+@cocotb.test(timeout_time=60, timeout_unit="us")
+async def as_much_is_under_way_as_there_may_be(dut: Dut) -> None:
+    """While no answer comes, transfers are granted up to the limit; then all are answered while few are asked for."""
+    rng = await start(dut)
+    memory = AxiMemory(dut, "axi", np.zeros(_BYTES, np.uint8), L2_BASE, Stalls(), rng)
+    number = _LIMIT + 2
+    for write in (0, 1)[: 1 + bench_data()["writes"]]:
+        requests = consecutive(number, write)
+        initiator = Initiator(dut, rng)
+        with Together(dut, [Channels(dut, initiator), initiator]):
+            for channel in memory.answers:
+                channel.pause = True
+            making = cocotb.start_soon(initiator.make(requests))
+            await ClockCycles(dut.clk, 2 * number)
+            assert initiator.most == _LIMIT, f"{initiator.most} transfers under way"
+            for channel in memory.answers:
+                channel.pause = False
+            await making
+            await RisingEdge(dut.clk)
 
 
 @cocotb.test(timeout_time=60, timeout_unit="us")
@@ -356,18 +324,14 @@ async def nothing_is_lost_between_bursts(dut: Dut) -> None:
     rng = await start(dut)
     content = np.zeros(_BYTES, np.uint8)
     AxiMemory(dut, "axi", content, L2_BASE, Stalls(), rng)
-    size = _size()
-    per_run = RUN_BYTES // size if bench_data()["runs"] else 1
+    number = BOUNDARY // 4 // _size()
     for write in (0, 1)[: 1 + bench_data()["writes"]]:
-        places = range(L2_BASE, L2_BASE + BOUNDARY // 2, size)
-        requests = [
-            Transfer(at, write, (1 << size) - 1, at, beats=per_run - number % per_run)
-            for number, at in enumerate(places)
-        ]
-        with Initiator(dut, rng) as initiator:
+        requests = consecutive(number, write)
+        initiator = Initiator(dut, rng)
+        with Together(dut, [Channels(dut, initiator), initiator]):
             await initiator.make(requests)
             await RisingEdge(dut.clk)
         cycles = initiator.cycle
-        cocotb.log.info("%d transfers (write %d) take %d cycles", len(places), write, cycles)
+        cocotb.log.info("%d transfers (write %d) take %d cycles", number, write, cycles)
         if bench_data()["runs"]:
-            assert cycles < len(places) * bench_data()["slack"], f"{cycles} cycles for {len(places)} transfers"
+            assert cycles < number * bench_data()["slack"], f"{cycles} cycles for {number} transfers"

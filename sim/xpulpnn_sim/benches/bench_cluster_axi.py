@@ -9,7 +9,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from xpulpnn.config import TCDM_SPACE
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.bench_axi_bridge import AxiMemory, AxiRules, Stalls
+from xpulpnn_sim.benches.axi_ports import AxiMemory, AxiRules, Stalls
 from xpulpnn_sim.benches.cadence import Dut, Together, beside, sample, start, until
 from xpulpnn_sim.benches.handover import configuration
 from xpulpnn_sim.benches.obi import ANY_NUMBER, ObiInitiator, Transfer, WordMemory

@@ -1,0 +1,152 @@
+"""AXI4 beside a bench: memories that answer, and the rules that managers keep."""
+
+import warnings
+from collections import deque
+from collections.abc import Iterator
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from cocotbext.axi import AxiReadBus, AxiSlaveRead, AxiSlaveWrite, AxiWriteBus
+
+from xpulpnn_sim.benches.cadence import Dut, Stepwise, sample
+
+BOUNDARY = 4096  # No burst crosses a multiple of it
+
+_FIELDS = {
+    "aw": ("awid", "awaddr", "awlen", "awsize", "awburst", "awlock", "awcache", "awprot"),
+    "w": ("wdata", "wstrb", "wlast"),
+    "ar": ("arid", "araddr", "arlen", "arsize", "arburst", "arlock", "arcache", "arprot"),
+}
+_INCREMENTING = 1
+_DEEP = 64  # Bursts, or transfers, that wait in a channel at most: more than a manager may have under way
+
+
+class Stalls(NamedTuple):
+    """Cycles in which a channel stands still and goes on, each at most; none if the first is 0."""
+
+    still: int = 0
+    going: int = 1
+
+    def cycles(self, rng: Random) -> Iterator[bool]:
+        """True in each cycle in which it stands still."""
+        while True:
+            yield from (True for _ in range(rng.randint(0, self.still)))
+            yield from (False for _ in range(rng.randint(1, self.going)))
+
+
+class AxiMemory:
+    """Bytes that an AXI port reads and writes, by the subordinate of cocotbext-axi."""
+
+    def __init__(
+        self,
+        dut: Dut,
+        port: str,
+        content: npt.NDArray[np.uint8],
+        base: int,
+        stalls: Stalls,
+        rng: Random,
+        failing: range = range(0),
+    ) -> None:
+        self._content, self._base, self._failing = content, base, failing
+        prefix = f"{port}_"
+        reads = AxiSlaveRead(AxiReadBus.from_prefix(dut, prefix), dut.clk, target=self)
+        self._sides: list[AxiSlaveRead | AxiSlaveWrite] = [reads]
+        self.answers, self.channels = [reads.r_channel], [reads.ar_channel, reads.r_channel]
+        if hasattr(dut, f"{port}__awvalid"):
+            writes = AxiSlaveWrite(AxiWriteBus.from_prefix(dut, prefix), dut.clk, target=self)
+            self._sides.append(writes)
+            self.answers.append(writes.b_channel)
+            self.channels += [writes.aw_channel, writes.w_channel, writes.b_channel]
+        for channel in self.channels:
+            channel.queue_occupancy_limit = _DEEP
+            channel.log.setLevel("WARNING")
+            if stalls.still:
+                channel.set_pause_generator(stalls.cycles(Random(rng.getrandbits(32))))
+
+    def _place(self, address: int, size: int) -> slice:
+        place = address - self._base
+        if address in self._failing or not 0 <= place <= len(self._content) - size:
+            raise LookupError(f"nothing at {address:#x}")
+        return slice(place, place + size)
+
+    def reset(self) -> None:
+        """Forget what is under way."""
+        with warnings.catch_warnings():
+            # it ends its coroutines in an older way than that of cocotb
+            warnings.simplefilter("ignore", DeprecationWarning)
+            for part in (*self.channels, *self._sides):
+                part.assert_reset()
+
+    async def read(self, address: int, length: int) -> bytes:
+        """Bytes from there on; raises ``LookupError`` for an address that fails."""
+        return self._content[self._place(address, length)].tobytes()
+
+    async def write(self, address: int, data: bytes) -> None:
+        """Change it; raises ``LookupError`` for what fails."""
+        self._content[self._place(address, len(data))] = np.frombuffer(data, np.uint8)
+
+
+class AxiRules(Stepwise):
+    """Checks in every cycle that a manager's bursts keep their promises and stay as they are until taken."""
+
+    def __init__(self, dut: Dut, port: str, longest: dict[str, int]) -> None:
+        super().__init__(dut)
+        self._rst, self._longest = dut.rst, longest
+        self.addresses: set[int] = set()
+        channels = [name for name in _FIELDS if hasattr(dut, f"{port}__{name}valid")]
+        self._handles = {
+            channel: {
+                name: getattr(dut, f"{port}__{name}")
+                for name in (*_FIELDS[channel], f"{channel}valid", f"{channel}ready")
+            }
+            for channel in channels
+        }
+        self._bytes = len(getattr(dut, f"{port}__rdata")) // 8
+        self._writes: deque[int] = deque()
+        self._written = 0
+        self._waiting: dict[str, dict[str, int]] = {}
+
+    def see(self) -> None:
+        """Check all channels; in a reset nothing waits."""
+        if sample(self._rst):
+            self._waiting = {}
+            return
+        for channel, handles in self._handles.items():
+            before = self._waiting.pop(channel, None)
+            if not sample(handles[f"{channel}valid"]):
+                assert before is None, f"{channel}valid falls before {before} is taken"
+                continue
+            shown = {name: sample(handles[name]) for name in _FIELDS[channel]}
+            assert before in (None, shown), f"{channel}: {before} becomes {shown} before it is taken"
+            taken = sample(handles[f"{channel}ready"])
+            if not taken:
+                self._waiting[channel] = shown
+            if before is None and channel != "w":
+                self._burst(channel, shown)
+            if channel == "w" and taken:
+                self._data(shown["wlast"])
+
+    def _burst(self, channel: str, shown: dict[str, int]) -> None:
+        address, transfers = shown[f"{channel}addr"], shown[f"{channel}len"] + 1
+        size = transfers * self._bytes
+        what = f"{channel}: {shown}"
+        assert 1 << shown[f"{channel}size"] == self._bytes, what
+        assert shown[f"{channel}burst"] == _INCREMENTING, what
+        assert address % self._bytes == 0, what
+        assert size <= self._longest[channel], what
+        assert address // BOUNDARY == (address + size - 1) // BOUNDARY, what
+        if channel == "ar":
+            self.addresses.add(address)
+        else:
+            self._writes.append(transfers)
+
+    def _data(self, last: int) -> None:
+        """The data of a burst come with its address or later, in the order of the addresses."""
+        assert self._writes, "w: data of no burst"
+        self._written += 1
+        assert last == (self._written == self._writes[0]), f"wlast is {last} at {self._written} of {self._writes[0]}"
+        if last:
+            self._writes.popleft()
+            self._written = 0
