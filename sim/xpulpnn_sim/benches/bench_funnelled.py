@@ -3,8 +3,10 @@
 Each initiator has words of its own in every place, so that whatever the order, what it reads is what it wrote last.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from random import Random
 from typing import Any
 
@@ -22,7 +24,8 @@ from xpulpnn_sim.reference.golden.tcdm import Queue
 _TRANSFERS = 40
 _WORDS = 12
 _QUIET = 4
-_TIMINGS = (ObiTiming(), ObiTiming(0.6, 1, 3), ObiTiming(1.0, 20, 20), ObiTiming(0.3, 2, 30))
+_NOBODY = -1
+_TIMINGS = (ObiTiming(), ObiTiming(0.6, 1, 3), ObiTiming(1.0, 12, 12), ObiTiming(0.3, 2, 14))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,25 +41,27 @@ class _Words:
         return WordMemory(tuple((address, WORD_BYTES) for address in self.failing))
 
     def transfers(self, initiator: int, rng: Random, part: int) -> list[Transfer]:
-        """Accesses of an initiator: to its words at random, and to a part of the holes, one for each timing."""
+        """Accesses of an initiator: to each of its words, and to a part of the holes, one for each timing."""
         eager = rng.getrandbits(1)
-        addresses = [rng.choice(rng.choice(self.own[initiator])) for _ in range(_TRANSFERS)]
+        addresses = [address for words in self.own[initiator] for address in words]
+        addresses += [rng.choice(addresses) for _ in range(len(addresses), _TRANSFERS)]
         addresses += self.holes[part :: len(_TIMINGS)]
         rng.shuffle(addresses)
-        return [
-            Transfer(
-                address,
-                rng.getrandbits(1),
-                rng.choice((obi.ALL_BYTES, rng.getrandbits(4))),
-                rng.getrandbits(32),
-                0 if eager else rng.choice((0, 0, 1, 5)),
-            )
-            for address in addresses
-        ]
+        return [_transfer(address, rng, 0 if eager else rng.choice((0, 0, 1, 5))) for address in addresses]
 
 
 def _blocks() -> list[range]:
     return [range(place["base"], place["base"] + place["size"]) for place in bench_data()["places"]]
+
+
+def _transfer(address: int, rng: Random, gap: int = 0) -> Transfer:
+    return Transfer(
+        address, rng.getrandbits(1), rng.choice((obi.ALL_BYTES, rng.getrandbits(4))), rng.getrandbits(32), gap
+    )
+
+
+def _handles(dut: Dut, port: str, *names: str) -> list[Dut]:
+    return [getattr(dut, f"{port}__{name}") for name in names]
 
 
 def _words(initiators: int, rng: Random) -> _Words:
@@ -64,32 +69,78 @@ def _words(initiators: int, rng: Random) -> _Words:
     pools = [rng.sample(block[::WORD_BYTES], initiators * _WORDS) for block in _blocks()]
     own = [[pool[number::initiators] for pool in pools] for number in range(initiators)]
     failing = {words[0] for places in own for words in places}
-    away = [
-        rng.choice(block[::WORD_BYTES]) ^ 1 << bit
-        for block in _blocks()
-        for bit in range(len(block).bit_length() - 1, XLEN)
-    ]
-    return _Words(own, failing, [address for address in away if not any(address in block for block in _blocks())])
+    return _Words(own, failing, _holes(1, rng))
 
 
-class Turns(Stepwise):
-    """Checks in every cycle that nobody is granted but the one whose turn it is."""
+def _holes(away: int, rng: Random) -> list[int]:
+    """Addresses where nothing is, of which so many bits are not those of a place: all that may differ."""
+    flips = combinations([1 << bit for bit in range(XLEN)], away)
+    pairs = [(block, sum(bits)) for bits in flips for block in _blocks() if min(bits) >= len(block)]
+    found = [rng.choice(block[::WORD_BYTES]) ^ flip for block, flip in pairs]
+    return [address for address in found if _is_hole(address)]
+
+
+def _is_hole(address: int) -> bool:
+    return not any(address in block for block in _blocks())
+
+
+class Offers(Stepwise):
+    """Compares in every cycle who is granted, what is asked for in each place and who is answered.
+
+    Whoever's turn it is is granted when nothing is offered. What is granted is offered from the next cycle on, in its
+    place as soon as that is free, until it is taken there.
+    """
 
     def __init__(self, dut: Dut, initiators: Sequence[str]) -> None:
         super().__init__(dut)
-        self._queue, self._board = Queue("counter", len(initiators)), Scoreboard()
-        self._ports = [(getattr(dut, f"{name}__req"), getattr(dut, f"{name}__gnt")) for name in initiators]
+        data, self._board = bench_data(), Scoreboard()
+        self.queue, self._limit = Queue("counter", len(initiators)), data["outstanding"]
+        self.met: set[tuple[int, frozenset[int]]] = set()  # who asked at once, with the number of grants before
+        self._answered = deque[set[int]]([set()] * (data["latency"] - 2))
+        self._initiators = [_handles(dut, name, "req", "gnt", "rvalid", "addr") for name in initiators]
+        self._places = [_handles(dut, place["port"], "req", "gnt", "rvalid") for place in data["places"]]
+        self._owner = getattr(dut, "owner", None)
+        self._offered: tuple[int, int] | None = None  # an initiator, and the number of the place, behind all if none
+        self._under_way = [deque[int]() for _ in self._places]
+        self._nowhere: set[int] = set()  # whom the next cycle answers that there is no such place
 
     def see(self) -> None:
-        """Compare who is granted with whose turn it is."""
-        granted = [number for number, (_, gnt) in enumerate(self._ports) if sample(gnt)]
-        if granted:
-            asking = {number for number, (req, _) in enumerate(self._ports) if sample(req)}
-            self._board.equal(granted, [self._queue.next(asking)] if asking else [], f"grant among {asking}")
+        """Compare."""
+        owner, place = self._offered or (_NOBODY, _NOBODY)
+        answers, self._nowhere = self._nowhere, set[int]()
+        for number, ((req, gnt, rvalid), waiting) in enumerate(zip(self._places, self._under_way, strict=True)):
+            if sample(rvalid):
+                answers.add(waiting.popleft())
+            asks = place == number and len(waiting) < self._limit
+            self._board.equal(sample(req), int(asks), f"request in place {number}")
+            if asks and sample(gnt):
+                waiting.append(owner)
+                self._offered = None
+        if place == len(self._places):
+            self._nowhere.add(owner)
+            self._offered = None
+        if owner != _NOBODY and self._owner is not None:
+            self._board.equal(sample(self._owner), owner, "owner")
+        self._answered.append(answers)
+        self._compare("answers", 2, self._answered.popleft())
+        asking = {number for number, (req, *_) in enumerate(self._initiators) if sample(req)}
+        granted: set[int] = set()
+        if asking and owner == _NOBODY:
+            self.met.add((self.queue.grants % len(self._initiators), frozenset(asking)))
+            granted.add(self.queue.next(asking))
+        self._compare("grants", 1, granted)
+        for number in granted:
+            address = sample(self._initiators[number][3])
+            where = (at for at, block in enumerate(_blocks()) if address in block)
+            self._offered = number, next(where, len(self._places))
+
+    def _compare(self, what: str, handle: int, wanted: set[int]) -> None:
+        seen = {number for number, handles in enumerate(self._initiators) if sample(handles[handle])}
+        self._board.equal(seen, wanted, what)
 
 
 class Bus:
-    """Initiators with something to do, memories that answer, and a check of whose turn it is."""
+    """Initiators with something to do, memories that answer, and a check of every cycle."""
 
     def __init__(self, dut: Dut, timing: int, rng: Random) -> None:
         data = bench_data()
@@ -104,7 +155,22 @@ class Bus:
         }
         self.initiators = [ObiInitiator(dut, name) for name in names]
         self.plans = [self.words.transfers(number, rng, timing) for number in range(len(names))]
-        self.running = Together(dut, [*self.ports.values(), *self.initiators, Turns(dut, names)])
+        self.offers = Offers(dut, names)
+        self.running = Together(dut, [*self.ports.values(), *self.initiators, self.offers])
+
+    def check(self) -> None:
+        """Every access of the plans has arrived once, unchanged, and its answer is that of its place."""
+        board = Scoreboard()
+        everything = [transfer for plan in self.plans for transfer in plan]
+        for block, (port, responder) in zip(_blocks(), self.ports.items(), strict=True):
+            wanted = [transfer.grant for transfer in everything if transfer.address in block]
+            board.equal(sorted(responder.log), sorted(wanted), f"accesses of {port}")
+        for number, (initiator, plan) in enumerate(zip(self.initiators, self.plans, strict=True)):
+            memory = self.words.memory()
+            expected = [obi.expected_data(one, memory, absent=_is_hole(one.address)) for one in plan]
+            board.equal([transfer.data for transfer in initiator.done], expected, f"data of initiator {number}")
+            failing = [t.address in self.words.failing or _is_hole(t.address) for t in plan]
+            board.equal([transfer.failed for transfer in initiator.done], failing, f"errors of initiator {number}")
 
     def begin(self) -> list[Task[Transfer]]:
         """Let every initiator follow its plan."""
@@ -122,19 +188,39 @@ async def everybody_gets_the_own_answer(dut: Dut, timing: int) -> None:
         for task in bus.begin():
             await task
         await ClockCycles(dut.clk, 2)
-    everything = [transfer for plan in bus.plans for transfer in plan]
-    for block, (port, responder) in zip(_blocks(), bus.ports.items(), strict=True):
-        wanted = [transfer.grant for transfer in everything if transfer.address in block]
-        board.equal(sorted(responder.log), sorted(wanted), f"accesses of {port}")
-    for number, (initiator, plan) in enumerate(zip(bus.initiators, bus.plans, strict=True)):
-        memory = bus.words.memory()
-        expected = [obi.expected_data(one, memory, absent=one.address in bus.words.holes) for one in plan]
-        board.equal([transfer.data for transfer in initiator.done], expected, f"data of initiator {number}")
-        failing = [t.address in bus.words.failing or t.address in bus.words.holes for t in plan]
-        board.equal([transfer.failed for transfer in initiator.done], failing, f"errors of initiator {number}")
+    bus.check()
     if _TIMINGS[timing] == ObiTiming():
-        quickest = min(transfer.answered - transfer.granted for transfer in everything)
+        quickest = min(transfer.answered - transfer.granted for plan in bus.plans for transfer in plan)
         board.equal(quickest, bench_data()["latency"], "cycles from grant to answer at least")
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def everybody_meets_everybody(dut: Dut) -> None:
+    """Each set of initiators asks at once, whosever turn it is; everything two bits away from a place is a hole."""
+    rng = await start(dut)
+    bus = Bus(dut, 0, rng)
+    number, bus.plans = len(bus.initiators), [[] for _ in bus.initiators]
+    far = _holes(2, rng)
+    rng.shuffle(far)
+
+    async def ask(asking: Iterable[int]) -> None:
+        tasks: list[Task[Transfer]] = []
+        for one in asking:
+            address = far.pop() if far else rng.choice(rng.choice(bus.words.own[one]))
+            bus.plans[one].append(_transfer(address, rng))
+            tasks.append(cocotb.start_soon(bus.initiators[one].make(bus.plans[one][-1:])))
+        for task in tasks:
+            await task
+
+    sets = [frozenset(asking) for size in range(1, number + 1) for asking in combinations(range(number), size)]
+    missing = {(turn, asking) for turn in range(number) for asking in sets}
+    with bus.running:
+        while missing := missing - bus.offers.met:
+            turn = bus.offers.queue.grants % number
+            await ask(max((asking for whose, asking in missing if whose == turn), key=len, default=sets[0]))
+        while far:
+            await ask(range(number))
+    bus.check()
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
