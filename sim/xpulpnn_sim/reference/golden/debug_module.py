@@ -20,12 +20,21 @@ class DebuggedHart:
     resume_ack: bool = False
     have_reset: bool = True
     in_reset: bool = False
+    unavailable: bool = False  # it cannot be debugged now
     registers: list[int] = field(default_factory=lambda: [0] * 32)
     csrs: dict[int, int] = field(default_factory=dict[int, int])  # those that there are
 
     def settle(self) -> None:
         """Halt if it is to and can."""
         self.halted = (self.halted or self.wanted) and not self.in_reset
+
+    def resume(self) -> None:
+        """Do as it is asked to, if it has halted."""
+        self.resume_ack, self.halted = self.halted, False
+
+    def forget(self) -> None:
+        """Take back what is asked of it."""
+        self.wanted = self.resume_ack = False
 
 
 RunProgram = Callable[[DebuggedHart, Sequence[int]], bool]
@@ -59,7 +68,7 @@ class DebugModuleModel:
         self._number, self._hasel, self._hart_reset, self._ndmreset, self._mask = 0, False, False, False, 0
         self._auto, self._sbcs, self._sberror = 0, 2, int(SbError.NONE)
         for hart in self.harts:
-            hart.wanted = hart.resume_ack = False
+            hart.forget()
 
     def _selected(self, number: int, *, hasel: bool) -> list[DebuggedHart]:
         return [hart for place, hart in enumerate(self.harts) if place == number or (hasel and self._mask >> place & 1)]
@@ -147,8 +156,7 @@ class DebugModuleModel:
             if value & Control.ACKHAVERESET and not hart.in_reset:
                 hart.have_reset = False
             if value & Control.RESUMEREQ and not hart.wanted:
-                hart.resume_ack = hart.halted
-                hart.halted = False
+                hart.resume()
 
     def _settle(self) -> None:
         reset = self._selected(self._number, hasel=self._hasel) if self._hart_reset else []
@@ -162,9 +170,9 @@ class DebugModuleModel:
         missing = self._number >= len(self.harts)
         word = 1 << 22 | 1 << 7 | 2
         states: dict[Status, Callable[[DebuggedHart], bool]] = {
-            Status.HALTED: lambda hart: hart.halted,
-            Status.RUNNING: lambda hart: not hart.halted and not hart.in_reset,
-            Status.UNAVAIL: lambda hart: hart.in_reset,
+            Status.HALTED: lambda hart: hart.halted and not hart.unavailable,
+            Status.RUNNING: lambda hart: not (hart.halted or hart.in_reset or hart.unavailable),
+            Status.UNAVAIL: lambda hart: hart.in_reset or hart.unavailable,
             Status.RESUMEACK: lambda hart: hart.resume_ack,
             Status.HAVERESET: lambda hart: hart.have_reset,
         }
