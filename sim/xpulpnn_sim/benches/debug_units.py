@@ -12,12 +12,12 @@ from xpulpnn.debug.module import DebugModule
 def debug_units() -> dict[str, tuple[str, Callable[[], wiring.Component], dict[str, int]]]:
     """Bench, component and what the bench is told, by the name of the unit."""
     # many harts take turns, which takes time
-    counts = {"dm": (1, 150), "dm-3": (3, 120), "dm-8": (8, 60)}
+    counts = {"dm": (1, 50), "dm-3": (3, 30), "dm-8": (8, 12)}
     found: dict[str, tuple[str, Callable[[], wiring.Component], dict[str, int]]] = {
         name: (
             "debug_module",
             lambda harts=harts: DebugModule(DebugConfig(harts=harts)),
-            {"harts": harts, "steps": steps, "accesses": 300},
+            {"harts": harts, "steps": steps, "flags": 200, "accesses": 100},
         )
         for name, (harts, steps) in counts.items()
     }

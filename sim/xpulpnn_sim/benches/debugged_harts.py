@@ -1,19 +1,19 @@
 """Harts that a debug module halts: an interpreter of the instructions that its memory and its debugger give them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.isa.debug import DEBUG_BASE, DEBUG_BYTES, DSCRATCH0, DSCRATCH1, MAX_HARTS, Command, Place
-from xpulpnn.isa.machine import BYTE_BITS, REGISTERS, WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import REGISTERS, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.table import INSNS, Decoder
 from xpulpnn_sim.benches.cadence import Dut, sample
-from xpulpnn_sim.benches.obi import ObiInitiator, Transfer, WordMemory
-from xpulpnn_sim.reference.golden.debug_module import BusError
+from xpulpnn_sim.benches.obi import ObiInitiator, Transfer
+from xpulpnn_sim.reference.golden.debug_memory import EBREAK
 
-DRET, EBREAK, ILLEGAL = 0x7B20_0073, 0x0010_0073, 0xFFFF_FFFF
+DRET, ILLEGAL = 0x7B20_0073, 0xFFFF_FFFF
 _ADD, _ADDI, _CSRRW = 0x33, 0x13, 0x1073
 _NO_CSR = 0x123
 ENTRY, TRAP = DEBUG_BASE + Place.ROM, DEBUG_BASE + Place.ROM + WORD_BYTES
@@ -166,29 +166,9 @@ class DebuggedHarts:
         """Access the memory: words of it, and nothing beyond its end, where it may begin again."""
         words = range(DEBUG_BASE, DEBUG_BASE + DEBUG_BYTES, WORD_BYTES)
         assert transfer.address in words, f"a hart is led to {transfer.address:#x}"
-        return await self._memory.make([transfer])
-
-
-def bus_reader(memory: WordMemory) -> Callable[[int, int], int]:
-    """Reads of a bus with a memory."""
-
-    def read(address: int, size: int) -> int:
-        if memory.fails(address & ~(WORD_BYTES - 1)):
-            raise BusError
-        return memory.load(address) & (1 << BYTE_BITS * size) - 1
-
-    return read
-
-
-def bus_writer(memory: WordMemory) -> Callable[[int, int, int], None]:
-    """Writes of a bus with a memory."""
-
-    def write(address: int, size: int, value: int) -> None:
-        if memory.fails(address & ~(WORD_BYTES - 1)):
-            raise BusError
-        memory.store(address, size, value)
-
-    return write
+        done = await self._memory.make([transfer])
+        assert not done.failed, f"error at {transfer.address:#x}"
+        return done
 
 
 def random_program(rng: Random) -> list[int]:

@@ -1,0 +1,161 @@
+"""A debug module with a bench that itself does what harts do: each thing alone, and in any order."""
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from random import Random
+from typing import Any
+
+from cocotb.triggers import FallingEdge, RisingEdge
+
+from xpulpnn.isa.debug import MAX_HARTS, Command, Control, DmReg, Flag, Place
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn_sim.benches.cadence import Dut, Together, drive, sample, start
+from xpulpnn_sim.benches.debug_scene import BUSY, CLEAR, TRANSFER, Scene
+from xpulpnn_sim.reference.golden.debug_memory import command_code
+from xpulpnn_sim.reference.golden.debug_module import DebuggedHart
+
+ORDER = TRANSFER | Command.WRITE
+EVENTS = [
+    *range(Place.HALTED, Place.HALTED + WORD_BYTES * MAX_HARTS, WORD_BYTES),
+    *range(Place.RESUMING, Place.RESUMING + WORD_BYTES * MAX_HARTS, WORD_BYTES),
+    Place.GOING,
+    Place.EXCEPTION,
+]  # words of the memory that tell the module something when they are written
+
+
+@dataclass(slots=True)
+class HandledHart(DebuggedHart):
+    """A hart that halts and resumes when the bench says so."""
+
+    resuming: bool = False  # it has been asked to resume
+
+    def settle(self) -> None:
+        """A reset lets it run."""
+        self.halted, self.resuming = self.halted and not self.in_reset, self.resuming and not self.in_reset
+
+    def resume(self) -> None:
+        """Note that it is to resume."""
+        self.resume_ack, self.resuming = False, self.resuming or self.halted
+
+    def forget(self) -> None:
+        """Take back what is asked of it."""
+        self.wanted = self.resume_ack = self.resuming = False
+
+
+class ByHand(Scene):
+    """A scene whose harts do what the bench says."""
+
+    def __init__(self, dut: Dut, rng: Random) -> None:
+        super().__init__(dut, rng)
+        self.handled = [HandledHart() for _ in range(self.count)]
+        self.model.harts[:] = self.handled
+        self.aliases = 1 << (self.count - 1).bit_length()  # harts that the bits of their numbers tell apart
+        self.command = 0
+
+    async def calm(self, cycles: int = 0) -> None:
+        """Let a cycle pass or not, so that nothing is only looked at in every second one; nothing is under way."""
+        if self.rng.getrandbits(1):
+            await RisingEdge(self.dut.clk)
+
+    async def visits(self, addresses: Iterable[int], values: Mapping[int, int] | None = None) -> list[int]:
+        """Accesses of harts in one cycle after the other, writes if there are ``values``; returns what is read."""
+        dut, rng, found, before = self.dut, self.rng, list[int](), 0
+        for address in (*addresses, None):
+            word = rng.getrandbits(32) if values is None or address is None else values[address]
+            drive(dut, {"memory__req": int(address is not None), "memory__wdata": word})
+            # without a request a write is none, wherever it is; the upper bits of addresses do not matter
+            dut.memory__we.value = int(address is None or values is not None)
+            dut.memory__addr.value = rng.getrandbits(20) << 12 | (rng.choice(EVENTS) if address is None else address)
+            await FallingEdge(dut.clk)
+            answer = sample(dut.memory__gnt), sample(dut.memory__rvalid), sample(dut.memory__err)
+            self.board.equal(answer, (1, before, 0), f"grant, answer and error at {address}")
+            if before:
+                found.append(sample(dut.memory__rdata))
+            before = int(address is not None)
+            await RisingEdge(dut.clk)
+        return found
+
+    async def tell(self, place: Place, hart: int = 0) -> None:
+        """Write what tells the module something about a hart, with anything."""
+        many = place in (Place.HALTED, Place.RESUMING)
+        number = self.rng.randrange(hart, MAX_HARTS, self.aliases) if many else 0
+        at = place + WORD_BYTES * number
+        await self.visits([at], {at: self.rng.getrandbits(32)})
+        if hart < self.count and place == Place.HALTED:
+            self.handled[hart].halted = True
+        if hart < self.count and place == Place.RESUMING and self.model.active:
+            self.handled[hart].resume_ack = True
+        if hart < self.count and place == Place.RESUMING:
+            self.handled[hart].halted = self.handled[hart].resuming = False
+        for each in self.handled:
+            each.settle()
+        await self.calm()
+
+    async def halt_only(self, harts: Iterable[int]) -> None:
+        """Let some harts halt, and the others run."""
+        for hart in range(self.count):
+            await self.tell(Place.HALTED if hart in harts else Place.RESUMING, hart)
+
+    async def order(self, command: int, *, at_once: bool = False) -> None:
+        """Write a command, which no model executes; ``at_once``, the next access may come in the next cycle."""
+        self.command = command
+        if at_once:
+            words = {"valid": 1, "write": 1, "addr": DmReg.COMMAND, "wdata": command}
+            drive(self.dut, {f"dmi__{name}": word for name, word in words.items()})
+            await RisingEdge(self.dut.clk)
+        else:
+            await self.access(DmReg.COMMAND, command)
+
+    async def refuse(self, error: int, where: str) -> None:
+        """Write a command that sets an error, and clear it."""
+        await self.order(ORDER | 0x100A)
+        await self.expect(error, where)
+        await self.clear()
+
+    async def clear(self) -> None:
+        """Clear the error of commands."""
+        await self.access(DmReg.ABSTRACTCS, CLEAR)
+
+    async def finish(self, hart: int) -> None:
+        """Do the transfer of a command, and halt again."""
+        await self.tell(Place.GOING)
+        await self.tell(Place.HALTED, hart)
+
+    async def expect(self, error: int, where: str, *, busy: bool = False, goes: int | None = None) -> None:
+        """Look at the state of commands, and at the orders to the harts."""
+        found = await self.access(DmReg.ABSTRACTCS)
+        self.board.equal(hex(found), hex(8 << 24 | BUSY * busy | error << 8 | 2), f"{where}: abstractcs")
+        orders = await self.visits(Place.FLAGS + WORD_BYTES * hart for hart in range(self.count))
+        wanted = [Flag.RESUME if hart.resuming else 0 for hart in self.handled]
+        if goes is not None:
+            wanted[goes] = Flag.GO
+        self.board.equal(orders, wanted, f"{where}: orders to harts")
+
+    async def expect_kept(self, found: int) -> None:
+        """Look at what has been read for some cycles more, without an access."""
+        for _ in range(3):
+            noise = {name: self.rng.getrandbits(bits) for name, bits in (("write", 1), ("addr", 7), ("wdata", 32))}
+            drive(self.dut, {f"dmi__{name}": bits for name, bits in noise.items()})
+            await FallingEdge(self.dut.clk)
+            self.board.equal(hex(sample(self.dut.dmi__rdata)), hex(found), "what is left of what was read")
+            await RisingEdge(self.dut.clk)
+
+    async def expect_code(self, where: str) -> None:
+        """Look at the instructions of the command twice, an odd number of cycles apart."""
+        found = await self.visits([*range(Place.ABSTRACT, Place.PROGRAM, WORD_BYTES)] * 2)
+        self.board.equal(found, command_code(self.command) * 2, f"{where}: code of {self.command:#x}")
+
+
+def by_hand(test: Callable[[ByHand], Coroutine[Any, Any, None]]) -> Callable[[Dut], Coroutine[Any, Any, None]]:
+    """Let a test run in a scene with nothing going but the system's bus, the module being active."""
+
+    @wraps(test)
+    async def run(dut: Dut) -> None:
+        scene = ByHand(dut, await start(dut))
+        with Together(dut, [scene.bus]):
+            await scene.write(DmReg.DMCONTROL, Control.DMACTIVE)
+            await test(scene)
+        scene.compare_bus()
+
+    return run

@@ -1,0 +1,164 @@
+"""A debug module with a debugger, harts and the system's bus around it, and the model that knows what must be seen."""
+
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from random import Random
+from typing import Any
+
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+
+from xpulpnn.isa.debug import Command, Control, DmReg
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
+from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Together, beside, drive, sample, start
+from xpulpnn_sim.benches.debugged_harts import CSRS, DebuggedHarts, HartState, run_program
+from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.obi import ENABLED, Grant, ObiInitiator, ObiResponder, ObiTiming, WordMemory
+from xpulpnn_sim.reference.golden.debug_module import BusError, DebuggedHart, DebugModuleModel
+
+CALM = 4  # cycles for what needs no hart
+_BUS_PATIENCE = 100
+FAILING = (0x4000_0000, 0x100)  # address and bytes of what the system's bus does not have
+BUSY = 1 << 12
+CLEAR = 7 << 8  # all bits of the error of commands
+HALTS = (DmReg.DMSTATUS, DmReg.HALTSUM0, DmReg.DMCONTROL, DmReg.HAWINDOW)
+WORDS = [DmReg.DATA0, DmReg.DATA1, *range(DmReg.PROGBUF0, DmReg.PROGBUF0 + 8)]
+KNOWN = sorted({*DmReg, *WORDS})
+TRANSFER = 2 << 20 | Command.TRANSFER
+
+
+class ExpectedBus:
+    """The memory of the system's bus, and the accesses that it must see."""
+
+    def __init__(self) -> None:
+        self.memory = WordMemory((FAILING,))
+        self.log: list[Grant] = []
+
+    def _access(self, address: int, size: int, write: int, value: int) -> None:
+        lane = address % WORD_BYTES
+        enables = (1 << size) - 1 << lane
+        self.log.append(Grant(address - lane, write, enables, value << BYTE_BITS * lane & ENABLED[enables]))
+        if self.memory.fails(address - lane):
+            raise BusError
+
+    def read(self, address: int, size: int) -> int:
+        """A read of aligned bytes."""
+        self._access(address, size, 0, 0)
+        return self.memory.load(address) & (1 << BYTE_BITS * size) - 1
+
+    def write(self, address: int, size: int, value: int) -> None:
+        """A write of aligned bytes."""
+        self._access(address, size, 1, value)
+        self.memory.store(address, size, value)
+
+
+class Scene:
+    """A module with its surroundings, and the model of it."""
+
+    def __init__(self, dut: Dut, rng: Random) -> None:
+        self.dut, self.rng, self.board = dut, rng, Scoreboard()
+        self.count: int = bench_data()["harts"]
+        self.port = ObiInitiator(dut, "memory")
+        self.bus = ObiResponder(dut, "bus", WordMemory((FAILING,)), ObiTiming(0.7, 1, 3), rng)
+        self.harts = DebuggedHarts(dut, self.port, self.count, rng)
+        self.expected = ExpectedBus()
+        self.model = DebugModuleModel(self.count, self._run, self.expected.read, self.expected.write)
+        for hart in self.model.harts:
+            hart.csrs = dict.fromkeys(CSRS, 0)
+
+    @staticmethod
+    def _run(hart: DebuggedHart, words: Any) -> bool:
+        state = HartState(hart.csrs, hart.registers)
+        return run_program(state, words)
+
+    async def access(self, register: int, value: int | None = None) -> int:
+        """An access of the debugger; returns what is read."""
+        dut = self.dut
+        drive(dut, {"dmi__valid": 1, "dmi__write": int(value is not None), "dmi__addr": register})
+        dut.dmi__wdata.value = self.rng.getrandbits(32) if value is None else value
+        await RisingEdge(dut.clk)
+        dut.dmi__valid.value = 0
+        await FallingEdge(dut.clk)
+        found = sample(dut.dmi__rdata)
+        await RisingEdge(dut.clk)
+        return found
+
+    async def calm(self, cycles: int = 0) -> None:
+        """Wait some cycles, or until every hart has done what it is asked for."""
+        if cycles:
+            await ClockCycles(self.dut.clk, cycles)
+        else:
+            await self.harts.calm()
+
+    async def bus_calm(self) -> None:
+        """Wait until no access to the system's bus is under way."""
+        for _ in range(_BUS_PATIENCE):
+            await FallingEdge(self.dut.clk)
+            requested = sample(self.dut.bus__req)
+            await RisingEdge(self.dut.clk)
+            if not requested and not self.bus.unanswered:
+                await RisingEdge(self.dut.clk)
+                return
+        raise AssertionError(f"the bus is not calm within {_BUS_PATIENCE} cycles")
+
+    async def write(self, register: int, value: int, *, waits: bool = True) -> None:
+        """Write a register of gates and model, and wait until nothing is under way."""
+        await self.access(register, value)
+        self.model.write(register, value)
+        if register in (DmReg.SBADDRESS0, DmReg.SBDATA0):
+            await self.bus_calm()
+        elif waits and self._may_begin(register):
+            await self.calm()
+        else:
+            await self.calm(CALM)
+
+    def _may_begin(self, register: int) -> bool:
+        """Return whether an access to a register gives a hart something to do."""
+        return register not in WORDS or self.model.read(DmReg.ABSTRACTAUTO) > 0
+
+    async def compare(self, *registers: int, where: str = "") -> None:
+        """Read registers of gates and model."""
+        for register in registers:
+            found = await self.access(register)
+            self.board.equal(hex(found), hex(self.model.read(register)), f"{where}: register {register:#x}")
+            if register == DmReg.SBDATA0:
+                await self.bus_calm()
+            elif register in WORDS:
+                await self.calm(0 if self._may_begin(register) else CALM)
+
+    async def select(self, number: int, bits: int = 0) -> None:
+        """Write dmcontrol of an active module."""
+        await self.write(DmReg.DMCONTROL, number << 16 | bits | Control.DMACTIVE)
+
+    def compare_outputs(self, where: str) -> None:
+        """Compare what the module asks for outside."""
+        dut, harts = self.dut, self.model.harts
+        found = [sample(port) for port in (dut.debug_req, dut.hart_reset, dut.ndmreset, dut.active)]
+        requests, resets = (
+            sum(flag << place for place, flag in enumerate(flags))
+            for flags in ([hart.wanted for hart in harts], [hart.in_reset for hart in harts])
+        )
+        ndmreset = self.model.read(DmReg.DMCONTROL) & Control.NDMRESET > 0
+        self.board.equal(found, [requests, resets, ndmreset, self.model.active], f"{where}: outputs")
+
+    def compare_bus(self) -> None:
+        """Compare what the system's bus has seen."""
+        found = [grant._replace(value=grant.value & ENABLED[grant.enables] * grant.write) for grant in self.bus.log]
+        self.board.equal(found, self.expected.log, "accesses to the bus")
+
+
+async def begin(dut: Dut) -> Scene:
+    """A scene behind a reset."""
+    return Scene(dut, await start(dut))
+
+
+def in_scene(test: Callable[[Scene], Coroutine[Any, Any, None]]) -> Callable[[Dut], Coroutine[Any, Any, None]]:
+    """Let a test run in a scene with everything going."""
+
+    @wraps(test)
+    async def run(dut: Dut) -> None:
+        scene = await begin(dut)
+        with Together(dut, [scene.port, scene.bus]), beside(scene.harts.run()):
+            await test(scene)
+        scene.compare_bus()
+
+    return run
