@@ -76,13 +76,16 @@ class Driven:
     def __init__(self, dut: Dut, prefix: str = "") -> None:
         self.values: dict[str, int] = {}
         self._dut, self._prefix = dut, prefix
+        self._handles: dict[str, Dut] = {}
 
     def drive(self, **values: int) -> None:
         """Set ports by the rest of their names."""
         for name, value in values.items():
             if self.values.get(name) != value:
                 self.values[name] = value
-                getattr(self._dut, self._prefix + name).value = value
+                if name not in self._handles:
+                    self._handles[name] = getattr(self._dut, self._prefix + name)
+                self._handles[name].value = value
 
 
 def sample(handle: Dut) -> int:

@@ -1,30 +1,63 @@
 """Memories around the DMA engine, which check what it asks them for."""
 
+from collections import deque
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from xpulpnn.config import TCDM_SPACE
+from xpulpnn.config import EXT_DATA_BITS, TCDM_SPACE
 from xpulpnn.isa.cluster import L2_BASE, TCDM_BASE
-from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, XLEN
 from xpulpnn_sim.benches.cadence import Dut, sample
-from xpulpnn_sim.benches.obi import PROMPT, Grant, ObiTiming, Responder
+from xpulpnn_sim.benches.obi import ALL_BYTES, Grant, ObiTiming, Responder
+from xpulpnn_sim.reference.golden.dma import Addresses, accesses
 
 TCDM_BYTES = 1 << 16
 L2_BYTES = 1 << 16
 OUTSTANDING_LIMIT = 16
-RUN_BYTES = 256
+WINDOW_BYTES = EXT_DATA_BITS // BYTE_BITS
 WRITE_BLOCK_BYTES = 64  # No read comes between the writes of a run to such an aligned block
 _PAGE_BYTES, _PRIME = 1 << 16, 1021
 Bytes = npt.NDArray[np.uint8]
+Expected = deque[tuple[int, int, int | None]]
+"""Addresses, enables and, outside, what is left of the run."""
+
+_ENABLED = [
+    sum(0xFF << BYTE_BITS * byte for byte in range(WINDOW_BYTES) if enables >> byte & 1)
+    for enables in range(1 << WINDOW_BYTES)
+]
 
 
 def _place(address: Any, size: int) -> Any:
     """Return the place of a byte in a memory, or those of several: another place if any bit is another one."""
     # the remainders of all powers of two differ from 0
     return (address + address // _PAGE_BYTES % _PRIME * WRITE_BLOCK_BYTES) % size
+
+
+def in_tcdm(address: Any) -> Any:
+    """Return whether an address, or each of several, is in the TCDM."""
+    return address // TCDM_SPACE == TCDM_BASE // TCDM_SPACE
+
+
+# other addresses of the first place outside
+ALIASES = [
+    page * _PAGE_BYTES
+    for page in range(L2_BASE // _PAGE_BYTES % _PRIME, 1 << XLEN >> 16, _PRIME)
+    if not in_tcdm(page * _PAGE_BYTES)
+]
+
+
+def apart(sources: Addresses, targets: Addresses) -> bool:
+    """Return whether both sides lie in one memory each, in places of their own."""
+    kinds, found = [], []
+    for side in (sources, targets):
+        inside = in_tcdm(side)
+        kinds.append({*inside.tolist()})
+        found.append({*zip(inside.tolist(), _place(side, TCDM_BYTES).tolist(), strict=True)})
+    return max(map(len, kinds)) == 1 and not found[0] & found[1]
 
 
 class Memories:
@@ -38,67 +71,76 @@ class Memories:
         """Copy bytes, those of a lower index first."""
         found = self._at(sources)
         for inside, memory, size in ((True, self.tcdm, TCDM_BYTES), (False, self.l2, L2_BYTES)):
-            here = (targets // TCDM_SPACE == TCDM_BASE // TCDM_SPACE) == inside
+            here = in_tcdm(targets) == inside
             # of several writes to one byte the last one counts: in reverse order the first of each
             places, last = np.unique(_place(targets[here], size)[::-1], return_index=True)
             memory[places] = found[here][::-1][last]
 
     def _at(self, addresses: npt.NDArray[np.uint32]) -> Bytes:
-        inside = addresses // TCDM_SPACE == TCDM_BASE // TCDM_SPACE
+        inside = in_tcdm(addresses)
         return np.where(inside, self.tcdm[_place(addresses, TCDM_BYTES)], self.l2[_place(addresses, L2_BYTES)])
 
 
-class _Port(Responder):
+class MemoryPort(Responder):
     """A port of the engine, and the memory behind it."""
 
     def __init__(self, dut: Dut, name: str, memory: Bytes, size: int, timing: ObiTiming, rng: Random) -> None:
         super().__init__(dut, name, timing, rng, size=size, outstanding=OUTSTANDING_LIMIT)
+        self.written = 0  # Writes that are answered in this cycle.
+        self.expected: tuple[Expected, Expected] = deque(), deque()  # Reads and writes.
         self._memory = memory
         self._beats = getattr(dut, f"{name}__beats") if name == "ext" else None
-        self._runs: dict[int, tuple[int, int]] = {}
+        self._block_end = 0  # Behind the last write, if a block is not complete.
+
+    def show(self) -> None:
+        """Grant or not, and answer what is due."""
+        before = self.unanswered
+        super().show()
+        self.written = self.unanswered < before and self.log[-before].write
 
     def _serve(self, access: Grant) -> tuple[int, int]:
-        self._check(access.address, access.write, access.enables)
-        place = _place(access.address, len(self._memory))
-        window = self._memory[place : place + self._size]
-        bits = np.array([access.enables >> byte & 1 for byte in range(self._size)], np.bool_)
-        answer = np.frombuffer(self._rng.randbytes(self._size), np.uint8)
-        if access.write:
-            window[bits] = np.frombuffer(access.value.to_bytes(self._size, "little"), np.uint8)[bits]
-        else:
-            answer = np.where(bits, window, answer)
-        return int.from_bytes(answer.tobytes(), "little"), 0
+        address, write, enables, value = access
+        assert self.expected[write], f"{self._port}: {access} of no command"
+        beats = None if self._beats is None else sample(self._beats)
+        found, wanted = (address, enables, beats), self.expected[write].popleft()
+        assert found == wanted, f"{self._port}: {'write' if write else 'read'} {found}, expected {wanted}"
+        self._follow(address, write, beats)
+        place = _place(address, len(self._memory))
+        window, mask = self._memory[place : place + self._size], _ENABLED[enables]
+        old = int.from_bytes(window.tobytes(), "little")
+        if write:
+            new = old & ~mask | value & mask
+            window[:] = np.frombuffer(new.to_bytes(self._size, "little"), np.uint8)
+        noise = self._rng.getrandbits(BYTE_BITS * self._size)
+        return (noise if write else old & mask | noise & ~mask), 0
 
-    def _check(self, address: int, writes: int, enables: int) -> None:
-        where = f"{self._port}: {'write' if writes else 'read'} of {enables:b} at {address:#x}"
-        assert address % self._size == 0, where
-        if self._beats is None:
-            number = int(self._port[-1])
-            assert writes == number // 2, f"{where} on the wrong side"
-            assert address // WORD_BYTES % 2 == number % 2, f"{where} in the wrong word"
-            assert address // TCDM_SPACE == TCDM_BASE // TCDM_SPACE, f"{where} outside the TCDM"
-            assert enables or not writes, f"{where} writes nothing"
-            return
-        assert address >= L2_BASE, f"{where} of the TCDM"
-        # without trailing zeros a run of ones is one less than a power of two
-        packed = enables // (enables & -enables)
-        assert not packed & (packed + 1), f"{where} has gaps"
-        open_left, open_at = self._runs.get(1, (0, 0))
-        assert writes or not open_left or not open_at % WRITE_BLOCK_BYTES, f"{where} between writes of one block"
-        beats = sample(self._beats)
-        left, following = self._runs.get(writes, (0, 0))
-        if left:
-            assert (address, beats) == (following, left), f"{where}, {beats} beats: run broken, {left} left"
-        else:
-            assert beats >= 1, f"{where}: a run of nothing"
-            last = address + (beats - 1) * self._size
-            assert address // RUN_BYTES == last // RUN_BYTES, f"{where}: run of {beats} beats too long"
-        self._runs[writes] = beats - 1, address + self._size
+    def _follow(self, address: int, write: int, beats: int | None) -> None:
+        """No read comes between the writes of a run to one block."""
+        assert write or not self._block_end % WRITE_BLOCK_BYTES, f"{self._port}: read between writes of one block"
+        if write:
+            self._block_end = 0 if beats in (None, 1) else address + self._size
 
 
-def memory_ports(
-    dut: Dut, memories: Memories, rng: Random, tcdm: ObiTiming = PROMPT, ext: ObiTiming = PROMPT
-) -> list[Responder]:
+def memory_ports(dut: Dut, memories: Memories, rng: Random, tcdm: ObiTiming, ext: ObiTiming) -> list[MemoryPort]:
     """All memories around the engine."""
-    inside = [_Port(dut, f"tcdm__{number}", memories.tcdm, WORD_BYTES, tcdm, rng) for number in range(4)]
-    return [*inside, _Port(dut, "ext", memories.l2, 2 * WORD_BYTES, ext, rng)]
+    inside = [MemoryPort(dut, f"tcdm__{number}", memories.tcdm, WORD_BYTES, tcdm, rng) for number in range(4)]
+    return [*inside, MemoryPort(dut, "ext", memories.l2, WINDOW_BYTES, ext, rng)]
+
+
+def expect(ports: Sequence[MemoryPort], words: Sequence[int]) -> int:
+    """Expect the accesses of a command at the ports; returns the number of writes."""
+    *tcdm, outside = ports
+    count = 0
+    for write, side in enumerate(accesses(words)):
+        for external, address, enables, beats in side:
+            if external:
+                outside.expected[write].append((address, enables, beats))
+                count += write
+                continue
+            for half in range(2):
+                enabled = enables >> WORD_BYTES * half & ALL_BYTES
+                # both words of a window are read always
+                if enabled or not write:
+                    tcdm[2 * write + half].expected[write].append((address + WORD_BYTES * half, enabled, None))
+                    count += write
+    return count

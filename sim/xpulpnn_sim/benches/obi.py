@@ -107,7 +107,7 @@ class Responder(Stepwise):
         self.log: list[Grant] = []
         self.asked: list[Transfer] = []  # addresses of requests, their first cycle, and when and how they were answered
         self.cycle = self.cycles_refused = self.cycles_unanswered = 0
-        self._port, self._timing, self._rng = port, timing, rng
+        self._port, self.timing, self._rng = port, timing, rng
         self._size, self._shift, self._outstanding = size, shift, outstanding
         self._driven, self._restless = Driven(dut, f"{port}__"), restless
         fields = ("addr", "we", "be", "wdata") if hasattr(dut, f"{port}__we") else ("addr",)
@@ -129,7 +129,7 @@ class Responder(Stepwise):
 
     def show(self) -> None:
         """Grant or not, and answer what is due; between answers there is noise."""
-        rng, timing = self._rng, self._timing
+        rng, timing = self._rng, self.timing
         self._granting = int(timing.grant >= 1 or rng.random() < timing.grant)
         ready = bool(self._answers) and self._answers[0][0] <= self.cycle
         self._driven.drive(gnt=self._granting, rvalid=int(ready))
@@ -162,7 +162,7 @@ class Responder(Stepwise):
         self.cycles_refused += not self._granting
         if self._granting:
             self.log.append(access)
-            ready_at = self.cycle + self._rng.randint(self._timing.fastest, self._timing.slowest)
+            ready_at = self.cycle + self._rng.randint(self.timing.fastest, self.timing.slowest)
             self._answers.append((ready_at, *self._serve(access), self.asked[-1]))
             assert len(self._answers) <= self._outstanding, f"{self._port}: {len(self._answers)} outstanding"
 
@@ -331,7 +331,9 @@ class ObiInitiator(Stepwise):
         elif self.shown is None and self._driven.values.get("req"):
             # nothing of a request stays
             self._driven.drive(**{name: self._rng.getrandbits(width) for name, width in self._noise})
-        self._driven.drive(req=int(self.shown is not None))
+        asks = int(self.shown is not None)
+        if self._driven.values.get("req") != asks:
+            self._driven.drive(req=asks)
 
     def rest(self) -> None:
         """Request nothing."""

@@ -47,11 +47,14 @@ class LineWalker(Component):
 
         line_start = way.side.address
         next_line = Signal.like(address)
-        m.d.comb += next_line.eq(line_start + way.side.stride)
+        one_line = Signal()
+        line = Signal.like(line_left)
+        m.d.comb += [
+            next_line.eq(line_start + way.side.stride),
+            one_line.eq(~side.in_lines | ~side.count.any()),
+            line.eq(side.count | one_line.replicate(len(line))),
+        ]
         with m.If(self.errand.valid & self.errand.ready):
-            one_line = ~side.in_lines | ~side.count.any()
-            line = Signal.like(line_left)
-            m.d.comb += line.eq(side.count | one_line.replicate(len(line)))
             m.d.sync += [way.eq(errand), way.side.count.eq(line), line_left.eq(line), address.eq(side.address)]
         with m.Elif(goes):
             m.d.sync += left.eq(left - chunk.size)

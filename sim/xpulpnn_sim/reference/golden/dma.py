@@ -14,6 +14,7 @@ from xpulpnn.isa.machine import WORD_MASK
 Addresses = npt.NDArray[np.uint32]
 
 _WINDOW_BYTES = EXT_DATA_BITS // 8
+_RUN_WINDOWS = 256 // _WINDOW_BYTES
 _LENGTH_MASK = (1 << DMA_LENGTH_BITS) - 1
 _PLAIN_WORDS = 3
 _LINE_WORDS = 2
@@ -35,6 +36,15 @@ class Moves(NamedTuple):
                 yield int(self.sources[start]), int(self.targets[start]), end - start
 
 
+class Access(NamedTuple):
+    """An access of the engine to a window of eight bytes."""
+
+    external: bool
+    address: int
+    enables: int  # The bytes of the window that are read or written, a bit each.
+    beats: int  # Accesses left of its run, outside.
+
+
 class _Side(NamedTuple):
     base: int
     line: int
@@ -48,8 +58,7 @@ def word_count(command: int) -> int:
 
 def _addresses(side: _Side, length: int) -> npt.NDArray[np.int64]:
     byte = np.arange(length, dtype=np.int64)
-    count = side.line or max(length, 1)
-    return side.base + byte // count * side.stride + byte % count
+    return side.base + byte // side.line * side.stride + byte % side.line
 
 
 def _in_tcdm(addresses: npt.NDArray[np.int64]) -> Addresses:
@@ -59,8 +68,7 @@ def _in_tcdm(addresses: npt.NDArray[np.int64]) -> Addresses:
 def _fixed(side: _Side, length: int) -> npt.NDArray[np.int64]:
     """Addresses if those of each line stay within the window of its first byte."""
     starts = _addresses(side, length)
-    count = side.line or max(length, 1)
-    byte = np.arange(length, dtype=np.int64) % count
+    byte = np.arange(length, dtype=np.int64) % side.line
     first = starts - byte
     return first + byte % (_WINDOW_BYTES - first % _WINDOW_BYTES)
 
@@ -68,20 +76,57 @@ def _fixed(side: _Side, length: int) -> npt.NDArray[np.int64]:
 def moves(words: Sequence[int]) -> Moves:
     """Return the bytes that the command that ``words`` spell moves. Addresses of the TCDM are reduced to its 1 MiB at
     the base. An external address there makes both sides inside."""
+    (there, here), _ = _both_sides(words)
+    return Moves(there, here) if words[0] & DmaCommand.FROM_EXTERNAL else Moves(here, there)
+
+
+def _both_sides(words: Sequence[int]) -> tuple[tuple[Addresses, Addresses], tuple[int, int]]:
+    """Addresses of all bytes outside and inside, and the bytes of a line of each."""
     command, tcdm_address, ext_address, *lines = words
     length = command & _LENGTH_MASK
     sides: list[_Side] = []
     for flag, base in ((DmaCommand.EXTERNAL_2D, ext_address), (DmaCommand.TCDM_2D, tcdm_address)):
         count, stride = (lines.pop(0), lines.pop(0)) if command & flag else (0, 0)
-        sides.append(_Side(base, count & _LENGTH_MASK, stride))
+        sides.append(_Side(base, count & _LENGTH_MASK or max(length, 1), stride))
     outside, inside = sides
     external = (_addresses if command & DmaCommand.INCREMENT else _fixed)(outside, length)
-    if ext_address // TCDM_SPACE == TCDM_BASE // TCDM_SPACE:
-        there = _in_tcdm(external)
-    else:
-        there = (external & WORD_MASK).astype(np.uint32)
-    here = _in_tcdm(_addresses(inside, length))
-    return Moves(there, here) if command & DmaCommand.FROM_EXTERNAL else Moves(here, there)
+    there = (external & WORD_MASK).astype(np.uint32) if _is_outside(ext_address) else _in_tcdm(external)
+    return (there, _in_tcdm(_addresses(inside, length))), (outside.line, inside.line)
+
+
+def _is_outside(address: int) -> bool:
+    return address // TCDM_SPACE != TCDM_BASE // TCDM_SPACE
+
+
+def accesses(words: Sequence[int]) -> tuple[list[Access], list[Access]]:
+    """Return what the engine reads and what it writes for a command: what is left of a window, of the line and of the
+    transfer each time. A run ends with the line, or at a multiple of 256 bytes."""
+    command, _, ext_address = words[:_PLAIN_WORDS]
+    sides, lines = _both_sides(words)
+    kinds = (_is_outside(ext_address), not command & DmaCommand.INCREMENT), (False, False)
+    there, here = (
+        list(_walk(side.tolist(), line, *kind)) for side, line, kind in zip(sides, lines, kinds, strict=True)
+    )
+    return (there, here) if command & DmaCommand.FROM_EXTERNAL else (here, there)
+
+
+def _walk(side: list[int], line: int, external: bool, fixed: bool) -> Iterator[Access]:
+    byte = 0
+    while byte < len(side):
+        left = min(line - byte % line, len(side) - byte)
+        window, offset = divmod(side[byte], _WINDOW_BYTES)
+        size = min(_WINDOW_BYTES - offset, left)
+        touched = (offset + left - 1) // _WINDOW_BYTES + 1
+        beats = 1 if fixed else min(touched, _RUN_WINDOWS - window % _RUN_WINDOWS)
+        yield Access(external, window * _WINDOW_BYTES, (1 << size) - 1 << offset, beats)
+        byte += size
+
+
+def told_of_end(command: int, port: int, cores: int) -> tuple[int, int]:
+    """The cores that are told of the end of a transfer, by event and by interrupt, a bit each."""
+    everybody = (1 << cores) - 1
+    told = everybody if command & DmaCommand.BROADCAST else 1 << port & everybody
+    return told if command & DmaCommand.EVENT else 0, told if command & DmaCommand.INTERRUPT else 0
 
 
 class DmaModel:
@@ -128,9 +173,7 @@ class DmaModel:
             return 0, 0
         del self._words[port]
         self._move(moves(words))
-        everybody = (1 << self._cores) - 1
-        told = everybody if words[0] & DmaCommand.BROADCAST else 1 << port & everybody
-        return told if words[0] & DmaCommand.EVENT else 0, told if words[0] & DmaCommand.INTERRUPT else 0
+        return told_of_end(words[0], port, self._cores)
 
     def _free(self) -> int | None:
         return next((number for number in range(self._identifiers) if not self._allocated >> number & 1), None)
