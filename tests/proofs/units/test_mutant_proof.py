@@ -109,6 +109,8 @@ THREE = Situation(values={"op": {3}}, outputs={"y"})
         (NEVER, [], EQUIVALENT, REACHED, "", 0),
         # outputs that nobody looks at; words that do not occur
         (SUM, [Situation(values={}, outputs={"z", "n"})], EQUIVALENT, SITUATIONS, "", 0),
+        (SUM, [Situation(values={}, outputs={"z", "y[1]"})], EQUIVALENT, SITUATIONS, "", 0),
+        (SUM, [Situation(values={}, outputs={"z", "y[0]"})], DIFFERENT, OUTPUTS, "y[0]", 1),
         (SUM, [Situation(values={"op": {1, 2}}), THREE], EQUIVALENT, SITUATIONS, "", 0),
         (SUM, [Situation(values={"op[0]": {1}})], EQUIVALENT, SITUATIONS, "", 0),
         (SUM, [Situation(values={"op[1]": {0}})], DIFFERENT, OUTPUTS, "y[0]", 1),

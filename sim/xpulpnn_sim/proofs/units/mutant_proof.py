@@ -37,7 +37,9 @@ class Situation:
     # values that an input, or another word of the unit that has a name, can have; others can have any
     # values; ``name[2]`` is a bit of a word
     values: Mapping[str, Collection[int]]
-    outputs: Collection[str] | None = None  # names of the outputs that somebody looks at; None for all
+    outputs: Collection[str] | None = (
+        None  # names of the outputs, or bits of them, that somebody looks at; None for all
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,7 +275,7 @@ class Judge:
             return graph.any(
                 literal
                 for name, literal in unequal
-                if outputs is None or name.startswith(NEXT) or name.partition("[")[0] in outputs
+                if outputs is None or name.startswith(NEXT) or name in outputs or name.partition("[")[0] in outputs
             )
 
         situations = self._occurring.situations

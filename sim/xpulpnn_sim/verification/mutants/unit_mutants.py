@@ -11,7 +11,7 @@ from amaranth.utils import exact_log2
 import xpulpnn_sim.benches
 from xpulpnn.cluster.ports import RUN_BYTES
 from xpulpnn.config import EXT_DATA_BITS, CoreConfig, preset
-from xpulpnn.isa.machine import BYTE_BITS, XLEN
+from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, XLEN
 from xpulpnn_sim.benches.runner import ports_of, run_bench
 from xpulpnn_sim.benches.units import UNITS
 from xpulpnn_sim.proofs.units.mutant_proof import (
@@ -60,14 +60,17 @@ _WRITTEN = ("req", "we", "wdata")
 _ASKED = ("addr", "we", "be", "wdata", "beats")
 _PAYLOAD = "payload"
 
-_OF_UNITS: Mapping[str, Mapping[tuple[str, int], Sequence[str]]] = {
-    "prefetch": {("valid", 1): ("word", "error")},
-    "hwloops": {("if_back", 1): ("if_start",), ("id_valid", 1): ("hold", "wrong", "id_next")},
-    "quantiser": {("start", 1): ("done",), ("request", 1): ("address",), ("done", 1): ("result",)},
-    "wishbone_bridge": {("bus__stb", 1): [f"bus__{name}" for name in ("adr", "we", "sel", "cti", "dat_w")]},
-    "decoder": {("illegal", 0): ("ctrl", "quantise", "requantise", "pair")},
+_HALF_WORD = tuple(f"word[{place}]" for place in range(HALF_BITS))
+
+_OF_UNITS: Mapping[str, Sequence[tuple[Mapping[str, set[int]], Sequence[str]]]] = {
+    # of a compressed instruction the upper half means nothing
+    "prefetch": (({"valid": {1}}, (*_HALF_WORD, "error")), ({"valid": {1}, "compressed": {0}}, ("word",))),
+    "hwloops": (({"if_back": {1}}, ("if_start",)), ({"id_valid": {1}}, ("hold", "wrong", "id_next"))),
+    "quantiser": (({"start": {1}}, ("done",)), ({"request": {1}}, ("address",)), ({"done": {1}}, ("result",))),
+    "wishbone_bridge": (({"bus__stb": {1}}, [f"bus__{name}" for name in ("adr", "we", "sel", "cti", "dat_w")]),),
+    "decoder": (({"illegal": {0}}, ("ctrl", "quantise", "requantise", "pair")),),
 }
-"""The same for benches of units whose ports have names of their own, with the value that says so."""
+"""The same for benches of units whose ports have names of their own, with the values that say so; also bits."""
 
 
 _ALLOWED: Mapping[str, Sequence[Mapping[str, set[int]]]] = {
@@ -104,8 +107,8 @@ _ALONE = ("core_demux", "funnelled")  # benches of units whose initiators have o
 def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str], bits: int = XLEN) -> Occurring:
     """When each output is looked at, and which inputs stay or come only after others; ``bits`` of a word."""
     pairs = list(_pairs(outputs)) + [
-        ({guard: {value}}, tuple(name for name in payload if name in outputs))
-        for (guard, value), payload in _OF_UNITS.get(bench, {}).items()
+        (values, tuple(name for name in payload if name.partition("[")[0] in outputs))
+        for values, payload in _OF_UNITS.get(bench, ())
     ]
     guarded = {name for _, payload in pairs for name in payload}
     always = tuple(name for name in outputs if name not in guarded)
