@@ -13,7 +13,7 @@ import cocotb
 from cocotb.task import Task
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from xpulpnn.isa.cluster import DMA_LENGTH_BITS, DmaCommand
+from xpulpnn.isa.cluster import DMA_LENGTH_BITS, Dma, DmaCommand
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, pulse_reset, start
 from xpulpnn_sim.benches.dma_memories import ALIASES, TCDM_BYTES, WINDOW_BYTES
@@ -33,12 +33,13 @@ from xpulpnn_sim.benches.dma_transfers import (
     windows,
 )
 from xpulpnn_sim.benches.handover import bench_data, configuration
-from xpulpnn_sim.benches.obi import PROMPT, ObiTiming
+from xpulpnn_sim.benches.obi import PROMPT, ObiTiming, Transfer
+from xpulpnn_sim.reference.stimuli import near_offsets
 
 STALLED = ObiTiming(0.6, 1, 3)
 FAR = ObiTiming(0.8, 5, 12)
 _ROUNDS = 10
-_GIVING_CYCLES = 4  # From the answer to who gives an identifier back to the answer to who waits for it, at most
+_GIVING_CYCLES = 12  # Behind an identifier that is given back: who waits for one has it, and what he asked for next
 _MORE_COMMANDS = 11  # than can wait
 _RESETS = 12
 _WINDOWS = (1, 2, 4, 8, 16, 20)
@@ -65,11 +66,22 @@ async def all_ended(tasks: Iterable[Task[Any]]) -> None:
 
 
 async def one_gets_each(ports: Ports, board: Scoreboard, rng: Random) -> None:
-    """One of the ports that wait for an identifier gets what is given back."""
-    everybody = range(len(ports.initiators))
-    for _ in range(_ROUNDS):
-        giving, *waiting = rng.sample(everybody, rng.randint(2, len(everybody)))
-        readers = [cocotb.start_soon(ports.identifier(port)) for port in waiting]
+    """One of the ports that wait for an identifier gets what is given back; all ask for more meanwhile, each for
+    everything."""
+    count, kinds = len(ports.initiators), 4
+    for number in range(2 * kinds + _ROUNDS):
+        giving, kind = number % count, number // 2 % kinds
+        others = [port for port in range(count) if port != giving]
+        waiting = others if number < 2 * kinds else rng.sample(others, rng.randint(1, len(others)))
+        readers: list[Task[Transfer]] = []
+        for port in waiting:
+            at = ports.addresses[port]
+            no_bytes = transfer(WITHIN, 0, 0, 0, telling(rng.randrange(8)))
+            status, give_nothing = Transfer(at + Dma.STATUS), Transfer(at + Dma.STATUS, 1)
+            command = [Transfer(at + Dma.COMMAND, 1, value=word) for word in no_bytes]
+            more = ([status], [give_nothing], command, [Transfer(at + near_offsets(Dma)[0])])[kind]
+            asked = [Transfer(at + Dma.COMMAND), *more]
+            readers.append(cocotb.start_soon(ports.initiators[port].make(asked)))
         for served in range(1, len(waiting) + 1):
             await ports.free(1 << rng.randrange(configuration().dma_transfers), giving)
             await ClockCycles(ports.dut.clk, _GIVING_CYCLES)

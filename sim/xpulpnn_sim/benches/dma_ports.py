@@ -23,6 +23,10 @@ class _Port(ObiInitiator):
 
     found: Transfer | None = None  # What is answered in this cycle.
 
+    def _unasked(self) -> dict[str, int]:
+        """What would be an access to a register."""
+        return super()._unasked() | {"addr": self._rng.choice([*Dma])}
+
     def _answered(self, request: Transfer) -> None:
         self.found = request
 

@@ -307,6 +307,10 @@ class ObiInitiator(Stepwise):
         """Ports of a request by the rest of their names."""
         return {"addr": request.address, "we": request.write, "be": request.enables, "wdata": request.value}
 
+    def _unasked(self) -> dict[str, int]:
+        """What a port shows behind a request: nothing of that stays."""
+        return {name: self._rng.getrandbits(width) for name, width in self._noise}
+
     def _granted(self, request: Transfer) -> None:
         """Note that a request is granted."""
 
@@ -329,8 +333,7 @@ class ObiInitiator(Stepwise):
             request.requested, self.shown = self.cycle, request
             self._driven.drive(**self._fields(request))
         elif self.shown is None and self._driven.values.get("req"):
-            # nothing of a request stays
-            self._driven.drive(**{name: self._rng.getrandbits(width) for name, width in self._noise})
+            self._driven.drive(**self._unasked())
         asks = int(self.shown is not None)
         if self._driven.values.get("req") != asks:
             self._driven.drive(req=asks)
