@@ -58,7 +58,7 @@ async def every_bit_of_registers_is_kept(scene: ByHand) -> None:
         rng.shuffle(order)
         for register in (*order, DmReg.SBCS):
             await scene.write(register, value)
-        for control in (value & ~Control.NDMRESET | Control.DMACTIVE, 0, Control.DMACTIVE):
+        for control in ((value | Control.NDMRESET | Control.DMACTIVE) ^ Control.NDMRESET, 0, Control.DMACTIVE):
             await scene.write(DmReg.DMCONTROL, control)
             scene.compare_outputs(f"control {control:#x}")
             for register in KNOWN:
@@ -138,7 +138,7 @@ async def commands_become_instructions(scene: ByHand) -> None:
         await scene.expect_code("counted")
         await scene.expect(Error.NONE, "counted")
     for bit, transfer in product(range(32), (Command.TRANSFER, 0)):
-        command = (ORDER | 0x100A) & ~Command.TRANSFER ^ 1 << bit ^ transfer
+        command = (2 << 20 | Command.WRITE | 0x100A) ^ 1 << bit ^ transfer
         number, size = command & 0xFFFF, command >> 20 & 7
         wrong = command >> 24 or (command & Command.TRANSFER and (size != 2 or number >= 0x1020))
         await scene.order(command)
