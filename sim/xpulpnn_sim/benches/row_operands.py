@@ -52,16 +52,20 @@ def _exact_sources(insn: Insn, rs2: U32, rng: Random) -> tuple[U32, U32, U32]:
     for scale in rs2.tolist():
         places = rng.choice((0, 1, 31, 32, 62, 63, *(rng.randrange(64) for _ in range(6))))
         zero = rng.choice((0, rng.randrange(-128, 128)))
-        power, one = 1 << rng.randrange(31), rng.choice((1, -1))
-        factor = rng.choice((power, -power, one, -(1 << 31), (1 << 31) - 1, rng.randrange(1, 1 << 31), 0))
+        one = rng.choice((1, -1))
         levels = 1 << insn.fmt.width
         # in a single bit from a number that needs no clipping; and a power of two with the zero point
         far = rng.randrange(least, least + levels) ^ 1 << rng.randrange(2 * XLEN - places)
         moved = zero + (one << rng.randint(BYTE_BITS - 1, BYTE_BITS + 2))
-        wanted = rng.choice((least, least + levels - 1, rng.randrange(least, -least + 256), far, moved))
+        wanted = rng.choice((least, least + levels - 1, rng.randrange(least, -least + 256), far, far, moved))
         half = 1 << places >> 1
         dropped = rng.choice((-half, -half - 1, half - 1, half, rng.randrange(-half, half + 1)))
-        number = ((wanted + rng.randint(-1, 1) - zero << places) + dropped) // (factor or 1)
+        scaled = (wanted + rng.randint(-1, 1) - zero << places) + dropped
+        # the least power of two beside which the number is one
+        power = one << min(max(abs(scaled).bit_length() - XLEN + 1, 0), XLEN - 2)
+        anything = (1 << rng.randrange(31), one, -(1 << 31), (1 << 31) - 1, rng.randrange(1, 1 << 31), 0)
+        factor = rng.choice((power, power, power, *anything))
+        number = scaled // (factor or 1)
         if abs(number) >= 1 << 31 or rng.random() < 0.2:
             number = rng.choice((-(1 << 31), (1 << 31) - 1, rng.getrandbits(XLEN)))
         kept = scale & ~0xFF3F | (zero & 0xFF) << 8 | places
