@@ -50,14 +50,17 @@ async def each_flag_is_of_its_hart(scene: ByHand) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @by_hand
 async def every_bit_of_registers_is_kept(scene: ByHand) -> None:
-    """Any word and its complement; what is read stays until the next access; a module that is not active has none."""
+    """Words and their complements; what is read stays until the next access, a module that is not active has none."""
     rng = scene.rng
-    word = rng.getrandbits(32)
-    for value in (word, word ^ WORD_MASK):
-        order = sorted({*KNOWN} - {DmReg.ABSTRACTCS, DmReg.COMMAND, DmReg.DMCONTROL, DmReg.SBCS})
-        rng.shuffle(order)
+    words = {register: rng.getrandbits(32) for register in KNOWN}
+    order = sorted({*KNOWN} - {DmReg.ABSTRACTCS, DmReg.COMMAND, DmReg.DMCONTROL, DmReg.SBCS})
+    rng.shuffle(order)
+    for flip in (0, WORD_MASK):
+        value = words[DmReg.DMCONTROL] ^ flip
+        # each behind any other
+        order.reverse()
         for register in (*order, DmReg.SBCS):
-            await scene.write(register, value)
+            await scene.write(register, words[register] ^ flip)
         for control in ((value | Control.NDMRESET | Control.DMACTIVE) ^ Control.NDMRESET, 0, Control.DMACTIVE):
             await scene.write(DmReg.DMCONTROL, control)
             scene.compare_outputs(f"control {control:#x}")
