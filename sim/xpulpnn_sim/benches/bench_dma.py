@@ -178,7 +178,21 @@ async def _core_program(ports: Ports, port: int, rng: Random, count: int) -> Non
         await ports.free(1 << number, port)
 
 
-def programs_of_all(ports: Ports, rng: Random, count: int) -> list[Task[None]]:
+async def _first_command(ports: Ports, port: int, rng: Random) -> None:
+    """A command of a port, which then sees its identifier in use."""
+    await ports.command(windows(rng.choice(DIRECTIONS), 1, port, rng), port)
+    await ports.status(port)
+
+
+def all_ask(ports: Ports, register: Dma, count: int) -> list[Task[Any]]:
+    """Begin with reads of a register at all ports."""
+    return [
+        cocotb.start_soon(initiator.make([Transfer(at + register) for _ in range(count)]))
+        for initiator, at in zip(ports.initiators, ports.addresses, strict=True)
+    ]
+
+
+def programs_of_all(ports: Ports, rng: Random, count: int) -> list[Task[Any]]:
     """Begin with commands of all ports."""
     return [
         cocotb.start_soon(_core_program(ports, port, Random(rng.random()), count))
@@ -203,18 +217,21 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
     rng, board = await start(dut), Scoreboard()
     for number in range(_RESETS):
         with Ports(dut, rng, timing=(STALLED, FAR)) as ports:
+            count = len(ports.initiators)
             board.equal(await ports.status(), (0, 0), "status after a reset")
             # without an identifier that was given, which then is the first one
-            commands = [windows(rng.choice(DIRECTIONS), 1, port, rng) for port in range(len(ports.initiators))]
-            await all_ended([cocotb.start_soon(ports.command(words, port)) for port, words in enumerate(commands)])
+            await all_ended([cocotb.start_soon(_first_command(ports, port, rng)) for port in range(count)])
             await ports.wait(0)
             ports.check(board, "after a reset")
             # all of them are in use at some reset
-            for _ in range(number % 2 * configuration().dma_transfers // 2):
+            identifiers = configuration().dma_transfers
+            for _ in range(identifiers if number == 1 else number % 2 * identifiers // 2):
                 await ports.identifier()
-            tasks = programs_of_all(ports, rng, 9)
+            # every port is answered, or waits for an identifier
+            asked = {0: (Dma.STATUS, 200), 1: (Dma.COMMAND, 1)}.get(number)
+            tasks = all_ask(ports, *asked) if asked else programs_of_all(ports, rng, 9)
             await ClockCycles(dut.clk, rng.randrange(10, 200))
-            while number % 4 == 0 and not any(ports.model.to_tell):
+            while number % 4 == 2 and not any(ports.model.to_tell):
                 await RisingEdge(dut.clk)
             await pulse_reset(dut, 1)
             for task in tasks:

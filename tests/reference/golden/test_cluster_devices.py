@@ -9,7 +9,9 @@ import pytest
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import L2_BASE, TCDM_BASE, Dma, DmaCommand, Timer, TimerConfig
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
-from xpulpnn_sim.reference.golden.dma import DmaModel, Moves, moves, word_count
+from xpulpnn_sim.reference.golden.dma import Access, DmaModel, Moves, accesses, moves, word_count
+from xpulpnn_sim.reference.golden.dma_ports import Answer, PortsModel, Seen
+from xpulpnn_sim.reference.golden.tcdm import Request
 
 pytestmark = pytest.mark.unit
 
@@ -50,6 +52,48 @@ def test_moves_are_those_of_a_byte_loop(seed: int):
     assert (found.sources.tolist(), found.targets.tolist()) == expected
     joined = [(source + i, target + i) for source, target, size in found.pieces() for i in range(size)]
     assert joined == list(zip(*expected, strict=True))
+
+
+def test_accesses_are_of_windows_and_runs_end_with_a_line_or_a_block():
+    copy = [IN | INCREMENT | EXT_2D | 29, 0x0000_0014, L2_BASE + 0xFB, 25, 0x205]
+    block = L2_BASE + 0x100
+    outside = [(L2_BASE + 0xF8, 0xF8, 1), (block, 0xFF, 3), (block + 8, 0xFF, 2), (block + 16, 0x0F, 1)]
+    outside.append((block + 0x200, 0x0F, 1))
+    read, written = accesses(copy)
+    assert [(address, enables, beats) for _, address, enables, beats in read] == outside
+    assert [(address, enables) for _, address, enables, _ in written] == [
+        (TCDM_BASE + 0x10, 0xF0),
+        (TCDM_BASE + 0x18, 0xFF),
+        (TCDM_BASE + 0x20, 0xFF),
+        (TCDM_BASE + 0x28, 0xFF),
+        (TCDM_BASE + 0x30, 0x01),
+    ]
+    assert {access.external for access in read} == {True}
+    assert {access.external for access in written} == {False}
+
+
+def test_without_increment_all_accesses_are_to_one_window():
+    _, written = accesses([12, 0x0000_0000, L2_BASE + 3])
+    assert written == [Access(True, L2_BASE, 0xF8, 1), Access(True, L2_BASE, 0xF8, 1), Access(True, L2_BASE, 0x18, 1)]
+
+
+def test_command_ports_by_cycles():
+    model = PortsModel(ClusterConfig(cores=2, dma_transfers=1), lambda _: 1)
+    read, told = Request(Dma.COMMAND, 0, 0, 0), IN | INCREMENT | int(DmaCommand.EVENT) | 8
+    seen = model.cycle({0: read, 1: read}, 0)
+    assert (seen.granted, dict(seen.answers)) == ({0, 1}, {})
+    assert dict(model.cycle({}, 0).answers) == {0: Answer(0, failed=False)}
+    for word in (told, 0, L2_BASE):
+        # the port that waits is granted nothing, the third one no word within a command
+        words = {port: Request(Dma.COMMAND, 1, 0, word) for port in (0, 1, 2)}
+        assert model.cycle(words if word != told else {0: words[0], 1: words[1]}, 0).granted == {0}
+    model.cycle({}, 0)
+    assert model.cycle({}, 1) == Seen(set(), {}, (0, 0), busy=True)
+    assert model.to_tell == (1, 0)
+    model.cycle({2: Request(Dma.STATUS, 1, 0, 1)}, 0)
+    seen = model.cycle({2: Request(Dma.STATUS, 0, 0, 0)}, 0)
+    assert (seen.told, seen.busy) == ((1, 0), False)
+    assert dict(seen.answers) == {1: Answer(0, failed=False), 2: Answer(0, failed=False)}
 
 
 def test_an_external_address_in_the_tcdm_is_inside():
