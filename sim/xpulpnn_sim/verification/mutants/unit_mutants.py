@@ -9,6 +9,7 @@ from pathlib import Path
 from amaranth.utils import exact_log2
 
 import xpulpnn_sim.benches
+from xpulpnn.cluster.axi.bridge import OUTSTANDING
 from xpulpnn.cluster.ports import RUN_BYTES
 from xpulpnn.config import EXT_DATA_BITS, CoreConfig, preset
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, XLEN
@@ -68,6 +69,7 @@ _OF_UNITS: Mapping[str, Sequence[tuple[Mapping[str, set[int]], Sequence[str]]]] 
     "hwloops": (({"if_back": {1}}, ("if_start",)), ({"id_valid": {1}}, ("hold", "wrong", "id_next"))),
     "quantiser": (({"start": {1}}, ("done",)), ({"request": {1}}, ("address",)), ({"done": {1}}, ("result",))),
     "wishbone_bridge": (({"bus__stb": {1}}, [f"bus__{name}" for name in ("adr", "we", "sel", "cti", "dat_w")]),),
+    "axi_bridge": (({"axi__rvalid": {1}}, ("axi__rready",)), ({"axi__bvalid": {1}}, ("axi__bready",))),
     "decoder": (({"illegal": {0}}, ("ctrl", "quantise", "requantise", "pair")),),
 }
 """The same for benches of units whose ports have names of their own, with the values that say so; also bits."""
@@ -86,7 +88,10 @@ _HELD: Mapping[str, Held] = {
 }
 """Operands of units whose ports have names of their own."""
 
-_RUNS = {*range(1, RUN_BYTES * BYTE_BITS // EXT_DATA_BITS + 1)}  # transfers left of a run
+_RUN = RUN_BYTES * BYTE_BITS // EXT_DATA_BITS  # transfers of a run at most
+
+_UNDER_WAY = {"axi-dma": "order.level", "axi-ext": "order.level", "axi-refill": "under_way"}
+"""Registers with the number of transfers under way, by units to which nothing is answered while it is 0."""
 
 # benches of units whose initiators ask for words by their byte addresses
 _OF_WORDS = [
@@ -123,13 +128,13 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str],
     alone = list(_ports(inputs, outputs)) if bench in _ALONE else []
     rows = [_ALLOWED[bench]] if bench in _ALLOWED else []
     requests = [name.removesuffix("req") for name in inputs if name.endswith("__req")]
-    rows += [({f"{bundle}req": {0}}, {f"{bundle}beats": _RUNS}) for bundle in requests if f"{bundle}beats" in inputs]
+    rows += [({f"{bundle}req": {0}}, *_runs(bundle)) for bundle in requests if f"{bundle}beats" in inputs]
     rows += [
         ({f"{bundle}req": {0}}, {f"{bundle}addr[{bit}]": {0} for bit in range(exact_log2(bits // BYTE_BITS))})
         for bundle in requests
         if bench in _OF_WORDS and f"{bundle}addr" in inputs
     ]
-    looks = [({}, always), *pairs] if pairs else []
+    looks = [({}, always), *(look for look in pairs if look[1])] if pairs else []
     return Occurring(
         situations=[Situation(values=values, outputs=seen) for values, seen in looks],
         always=rows,
@@ -137,6 +142,14 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str],
         answered=list(_ports(outputs, inputs)),
         alone=alone,
     )
+
+
+def _runs(bundle: str) -> Iterator[Mapping[str, set[int]]]:
+    """Transfers left of a run that ends in its block, by each place in the block."""
+    low = exact_log2(EXT_DATA_BITS // BYTE_BITS)
+    for place in range(_RUN):
+        bits = {f"{bundle}addr[{low + bit}]": {place >> bit & 1} for bit in range(exact_log2(_RUN))}
+        yield {**bits, f"{bundle}beats": {*range(1, _RUN - place + 1)}}
 
 
 def _ports(asking: Collection[str], answering: Collection[str]) -> Iterator[GatePort]:
@@ -204,7 +217,11 @@ def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Oc
     """Inputs that occur at a unit with a bench."""
     if name not in _OCCURS:
         unit = UNITS[name]
-        return handshakes_of(unit.bench, inputs, outputs, unit.told.get("bits", XLEN))
+        found = handshakes_of(unit.bench, inputs, outputs, unit.told.get("bits", XLEN))
+        answers = [port for port in ("axi__rvalid", "axi__bvalid") if name in _UNDER_WAY and port in inputs]
+        some = {*range(1, OUTSTANDING + 1)}
+        rows = [({port: {0}}, {_UNDER_WAY[name]: some}) for port in answers]
+        return replace(found, always=[*found.always, *rows])
     what, config = _OCCURS[name]
     return OCCURRING[what](config)
 
