@@ -12,6 +12,7 @@ from xpulpnn.isa.table import INSNS, Decoder, enabled
 from xpulpnn_sim.benches.bench_rows import rows_with_controls
 from xpulpnn_sim.benches.cadence import Dut, Scoreboard, run_vectors, start
 from xpulpnn_sim.benches.handover import bench_data, configuration
+from xpulpnn_sim.benches.row_operands import IS3_LSB
 from xpulpnn_sim.reference.stimuli import instruction_words
 
 
@@ -21,6 +22,9 @@ def _words(count: int, neighbours: int, rng: Random) -> Iterator[int]:
         if insn.size == WORD_BYTES:
             legal = [int(word) for word in instruction_words(insn, count, rng)]
             yield from legal
+            if "Is3" in insn.operands:
+                # any number where other rows have their function
+                yield from (legal[0] & ~(31 << IS3_LSB) | number << IS3_LSB for number in range(32))
             fixed = [bit for bit in range(XLEN) if insn.mask >> bit & 1]
             for bit in rng.sample(fixed, min(neighbours, len(fixed))):
                 yield rng.choice(legal) ^ 1 << bit

@@ -23,8 +23,8 @@ NORMALISING_STEMS = ("addN", "addRN", "subN", "subRN", "adduN", "adduRN", "subuN
 BIT_FIELDS = ("extract", "extractu", "insert", "bclr", "bset")
 _COUNTS = ("ff1", "fl1", "clb", "cnt")
 FIELD_WIDTH_LSB = 5  # of the operand that describes a bit field
-_IS3, _IS2 = np.uint32(25), np.uint32(20)  # lowest bits of the fields of an instruction
-_IS3_IS2 = _SHIFT_MASK << _IS3 | _SHIFT_MASK << _IS2
+IS3_LSB, IS2_LSB = 25, 20  # lowest bits of the fields of an instruction
+_IS3_IS2 = _SHIFT_MASK << IS3_LSB | _SHIFT_MASK << IS2_LSB
 _FIELD_MASK = np.uint32(0x3FF)
 _TOP = np.uint32(1 << XLEN - 1)
 _HALF_SUMS = frozenset(name for name in HALF_PRODUCT_OPS if name.startswith("mac"))
@@ -143,11 +143,11 @@ def _decided_at(insn: Insn, places: Sequence[int], rng: Random) -> Sources:
         flip = np.array([rng.choice((0, WORD_MASK)) for _ in places], np.uint32)
         return replace(drawn, rs1=(some | _TOP) >> at ^ flip)
     if insn.op in BIT_FIELDS and by_word:
-        return replace(drawn, word=drawn.word & ~_IS3_IS2 | at - first << _IS3 | first << _IS2)
+        return replace(drawn, word=drawn.word & ~_IS3_IS2 | at - first << IS3_LSB | first << IS2_LSB)
     if insn.op in BIT_FIELDS:
         return replace(drawn, rs2=some & ~_FIELD_MASK | at - first << np.uint32(FIELD_WIDTH_LSB) | first)
     if by_word:
-        drawn = replace(drawn, word=drawn.word & ~(_SHIFT_MASK << _IS3) | at << _IS3)
+        drawn = replace(drawn, word=drawn.word & ~(_SHIFT_MASK << IS3_LSB) | at << IS3_LSB)
     else:
         drawn = replace(drawn, rs2=some & ~_SHIFT_MASK | at)
     if insn.op in HALF_PRODUCT_OPS:
