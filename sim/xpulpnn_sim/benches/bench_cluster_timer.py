@@ -83,7 +83,31 @@ def _ends(rng: Random) -> Iterator[Transfer]:
             yield Transfer(compare, 1, value=word)
             yield Transfer(count, 1, value=word - 2 & WORD_MASK)
             yield Transfer(count, 1, value=word ^ 1 << place, gap=4)
+        # periods of the prescaler in which any two bits differ both ways
+        for period in (_WHOLE, *{word & _WHOLE for word in words} - {0, _WHOLE}):
+            slow = TimerConfig.ENABLE | TimerConfig.PRESCALER | TimerConfig.RESET | period << TIMER_PRESCALE_LSB
+            yield Transfer(config, 1, value=slow)
+            yield Transfer(count, gap=max(period - 6, 0))
+            yield from (Transfer(count) for _ in range(12))
         yield Transfer(config, 1)
+    yield from _carries(rng)
+
+
+def _carries(rng: Random) -> Iterator[Transfer]:
+    """In cascade the upper half counts behind all ones, and nothing is told beside a comparison by either half."""
+    low, high = ({name: TIMER + Timer[f"{name}_{half}"] for name in ("COUNT", "COMPARE")} for half in ("LOW", "HIGH"))
+    word = rng.getrandbits(XLEN)
+    yield Transfer(TIMER + Timer.CONFIG_LOW, 1, value=TimerConfig.ENABLE | TimerConfig.EVENT | TimerConfig.CASCADE)
+    for half in (low, high):
+        yield Transfer(half["COMPARE"], 1, value=word)
+    for place in range(XLEN):
+        yield Transfer(low["COUNT"], 1, value=WORD_MASK ^ 1 << place)
+        yield Transfer(high["COUNT"], gap=1)
+        yield Transfer(low["COUNT"], 1, value=WORD_MASK - 1)
+        yield Transfer(high["COUNT"], gap=3)
+        for half, away in product((low, high), (1 << place, 0)):
+            yield Transfer(half["COUNT"], 1, value=word ^ away)
+    yield Transfer(TIMER + Timer.CONFIG_LOW, 1)
 
 
 def _transfers(rng: Random) -> Iterator[Transfer]:

@@ -87,6 +87,7 @@ class MemoryPort(Responder):
     def __init__(self, dut: Dut, name: str, memory: Bytes, size: int, timing: ObiTiming, rng: Random) -> None:
         super().__init__(dut, name, timing, rng, size=size, outstanding=OUTSTANDING_LIMIT)
         self.written = 0  # Writes that are answered in this cycle.
+        self.takes_write = False  # Whether it grants one in this cycle.
         self.expected: tuple[Expected, Expected] = deque(), deque()  # Reads and writes.
         self._memory = memory
         self._beats = getattr(dut, f"{name}__beats") if name == "ext" else None
@@ -94,12 +95,13 @@ class MemoryPort(Responder):
 
     def show(self) -> None:
         """Grant or not, and answer what is due."""
-        before = self.unanswered
+        before, self.takes_write = self.unanswered, False
         super().show()
         self.written = self.unanswered < before and self.log[-before].write
 
     def _serve(self, access: Grant) -> tuple[int, int]:
         address, write, enables, value = access
+        self.takes_write = bool(write)
         assert self.expected[write], f"{self._port}: {access} of no command"
         beats = None if self._beats is None else sample(self._beats)
         found, wanted = (address, enables, beats), self.expected[write].popleft()
@@ -127,20 +129,20 @@ def memory_ports(dut: Dut, memories: Memories, rng: Random, tcdm: ObiTiming, ext
     return [*inside, MemoryPort(dut, "ext", memories.l2, WINDOW_BYTES, ext, rng)]
 
 
-def expect(ports: Sequence[MemoryPort], words: Sequence[int]) -> int:
-    """Expect the accesses of a command at the ports; returns the number of writes."""
-    *tcdm, outside = ports
-    count = 0
+def expect(ports: Sequence[MemoryPort], words: Sequence[int]) -> list[set[int]]:
+    """Expect the accesses of a command at the ports; returns those to which each access writes."""
+    outside = len(ports) - 1
+    writing: list[set[int]] = []
     for write, side in enumerate(accesses(words)):
         for external, address, enables, beats in side:
+            taking = {outside} if external else set[int]()
             if external:
-                outside.expected[write].append((address, enables, beats))
-                count += write
-                continue
-            for half in range(2):
+                ports[outside].expected[write].append((address, enables, beats))
+            for half in () if external else range(2):
                 enabled = enables >> WORD_BYTES * half & ALL_BYTES
                 # both words of a window are read always
                 if enabled or not write:
-                    tcdm[2 * write + half].expected[write].append((address + WORD_BYTES * half, enabled, None))
-                    count += write
-    return count
+                    ports[2 * write + half].expected[write].append((address + WORD_BYTES * half, enabled, None))
+                    taking.add(2 * write + half)
+            writing += [taking] * write
+    return writing

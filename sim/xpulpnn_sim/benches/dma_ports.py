@@ -50,7 +50,8 @@ class _Monitor(Stepwise):
         """Compare grants, answers and outputs."""
         written = sum(memory.written for memory in self._memories)
         asking = {port: Request(*asked.grant) for port, asked in self._asking.items()}
-        seen = self._model.cycle(asking, written)
+        taking = [number for number, memory in enumerate(self._memories) if memory.takes_write]
+        seen = self._model.cycle(asking, written, taking)
         granted = {port for port, asked in self._asking.items() if self._ports[port].shown is not asked}
         answered: dict[int, Answer] = {}
         for number, port in enumerate(self._ports):
@@ -87,7 +88,7 @@ class Ports(Together):
         self.monitor = _Monitor(dut, self.initiators, self.memory_ports, self.model)
         super().__init__(dut, [*self.initiators, *self.memory_ports, self.monitor])
 
-    def _begin(self, words: Sequence[int]) -> int:
+    def _begin(self, words: Sequence[int]) -> list[set[int]]:
         self.expected.move(*moves(words))
         return expect(self.memory_ports, words)
 

@@ -78,7 +78,7 @@ def test_without_increment_all_accesses_are_to_one_window():
 
 
 def test_command_ports_by_cycles():
-    model = PortsModel(ClusterConfig(cores=2, dma_transfers=1), lambda _: 1)
+    model = PortsModel(ClusterConfig(cores=2, dma_transfers=1), lambda _: [{0}])
     read, told = Request(Dma.COMMAND, 0, 0, 0), IN | INCREMENT | int(DmaCommand.EVENT) | 8
     seen = model.cycle({0: read, 1: read}, 0)
     assert (seen.granted, dict(seen.answers)) == ({0, 1}, {})
@@ -87,7 +87,7 @@ def test_command_ports_by_cycles():
         # the port that waits is granted nothing, the third one no word within a command
         words = {port: Request(Dma.COMMAND, 1, 0, word) for port in (0, 1, 2)}
         assert model.cycle(words if word != told else {0: words[0], 1: words[1]}, 0).granted == {0}
-    model.cycle({}, 0)
+    model.cycle({}, 0, [0])
     assert model.cycle({}, 1) == Seen(set(), {}, (0, 0), busy=True)
     assert model.to_tell == (1, 0)
     model.cycle({2: Request(Dma.STATUS, 1, 0, 1)}, 0)

@@ -1,7 +1,7 @@
 """The command ports of the DMA engine by cycles, without gates, and when ends are told (guide, "The DMA engine")."""
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from xpulpnn.config import ClusterConfig
@@ -33,14 +33,18 @@ class Seen(NamedTuple):
 class _Command(NamedTuple):
     number: int
     told: tuple[int, int]
-    writes: int
+    writes: list[set[int]]
 
 
 class PortsModel:
-    """Identifiers, status and commands. An end is told two cycles after the last answer to a write of the transfer."""
+    """Identifiers, status and commands.
 
-    def __init__(self, config: ClusterConfig, begin: Callable[[Sequence[int]], int]) -> None:
-        # begin: Told the words of each command; returns how many accesses write for it.
+    An end is told two cycles after the last answer to a write of the transfer, when all of its accesses have left their
+    queue, one in a cycle.
+    """
+
+    def __init__(self, config: ClusterConfig, begin: Callable[[Sequence[int]], list[set[int]]]) -> None:
+        # begin: Told the words of each command; returns the ports of memory to which each access writes for it.
         self._cores, self._begin = config.cores, begin
         inputs = config.cores + 1
         self._turns, self._gifts = (Queue("counter", inputs) for _ in range(2))
@@ -53,15 +57,16 @@ class PortsModel:
         self._waiting: deque[_Command] = deque()
         self._current: _Command | None = None
         self._left = 0  # Writes of the current transfer that are not answered.
+        self._queue: deque[set[int]] = deque()  # Of its accesses, the ports that have not granted them.
         self._told = 0, 0
 
     @property
     def to_tell(self) -> tuple[int, int]:
         """Cores that will be told in the cycle behind the next one; of the end in the next cycle."""
-        return (0, 0) if self._current is None or self._left else self._current.told
+        return (0, 0) if self._current is None or self._left or self._queue else self._current.told
 
-    def cycle(self, asking: Mapping[int, Request], written: int) -> Seen:
-        """A cycle with the requests of some ports, and so many answers to writes of the engine."""
+    def cycle(self, asking: Mapping[int, Request], written: int, taking: Collection[int] = ()) -> Seen:
+        """A cycle with the requests of some ports, and of the engine's writes so many answers, and grants of ports."""
         active, allocated, told = self._active, self._allocated, self._told
         requests = {port: request for port, request in asking.items() if port not in self._readers}
         answers = self._give(active | allocated) if self._readers else {}
@@ -79,6 +84,7 @@ class PortsModel:
                 del answers[port]
                 self._readers.add(port)
         self._go_on(written)
+        self._grant(taking)
         for port in granted:
             if _is_word(requests[port]):
                 self._take(port, requests[port].value)
@@ -125,14 +131,22 @@ class PortsModel:
     def _go_on(self, written: int) -> None:
         """End a transfer, or begin the next one; the first can be seen in the next cycle."""
         self._told = 0, 0
-        if self._current is not None and not self._left:
+        if self._current is not None and not self._left and not self._queue:
             self._count(self._current.number, -1)
             self._told = self._current.told
             self._current = None
         elif self._current is None and self._waiting:
             self._current = self._waiting.popleft()
-            self._left = self._current.writes
+            self._queue = deque(self._current.writes)
+            self._left = sum(map(len, self._queue))
         self._left -= written
+
+    def _grant(self, taking: Collection[int]) -> None:
+        """Ports grant the first access each that needs them; one that needs none leaves, if it is the first."""
+        for port in taking:
+            next(waiting for waiting in self._queue if port in waiting).discard(port)
+        if self._queue and not self._queue[0]:
+            self._queue.popleft()
 
 
 def _is_word(request: Request) -> bool:
