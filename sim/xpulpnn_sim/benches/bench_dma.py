@@ -231,7 +231,8 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
             asked = {0: (Dma.STATUS, 200), 1: (Dma.COMMAND, 1)}.get(number)
             tasks = all_ask(ports, *asked) if asked else programs_of_all(ports, rng, 9)
             await ClockCycles(dut.clk, rng.randrange(10, 200))
-            while number % 4 == 2 and not any(ports.model.to_tell):
+            # an end has come, or the second word of a command
+            while (number % 4 == 2 and not any(ports.model.to_tell)) or (number % 4 == 3 and ports.model.begun != 1):
                 await RisingEdge(dut.clk)
             await pulse_reset(dut, 1)
             for task in tasks:

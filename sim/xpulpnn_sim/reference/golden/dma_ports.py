@@ -65,6 +65,11 @@ class PortsModel:
         """Cores that will be told in the cycle behind the next one; of the end in the next cycle."""
         return (0, 0) if self._current is None or self._left or self._queue else self._current.told
 
+    @property
+    def begun(self) -> int:
+        """Words of a command of which more must come."""
+        return 0 if self._owner is None else len(self._words)
+
     def cycle(self, asking: Mapping[int, Request], written: int, taking: Collection[int] = ()) -> Seen:
         """A cycle with the requests of some ports, and of the engine's writes so many answers, and grants of ports."""
         active, allocated, told = self._active, self._allocated, self._told
