@@ -8,7 +8,7 @@ ADDRESS_BITS = 12
 
 
 class CsrCheck(Component):
-    """Whether a CSR may be accessed (guide, "Control and status registers"). Combinational."""
+    """Decides whether a CSR may be accessed (guide, "Control and status registers"). Combinational."""
 
     def __init__(self, config: CoreConfig):  # Decides which registers exist.
         ports = {

@@ -179,7 +179,7 @@ class _HeldBus(ByHand):
         return self.request()
 
     def request(self) -> list[int]:
-        """What the bus is asked for."""
+        """The request that the bus sees."""
         return [sample(getattr(self.dut, f"bus__{name}")) for name in ("req", "addr", "we", "be", "wdata")]
 
     async def step(self, **ports: int) -> None:

@@ -72,7 +72,7 @@ class Port:
         self._dut, self._half, self._rng, self._board = dut, half_ns, rng, board
         self._state, self._instruction = "reset", int(TapRegister.IDCODE)
         self._shifted: list[int | None] = []
-        """What is shifted, the lowest bit first; what the debug module says is not known here."""
+        """Bits that are shifted, the lowest first; None where the debug module says them."""
 
     async def clock(self, tms: int, tdi: int = 0) -> int:
         """A cycle of TCK: returns ``tdo`` as it is before the rising edge; it is driven while something is shifted."""
@@ -91,7 +91,7 @@ class Port:
         return found
 
     def _follow(self, tdi: int) -> None:
-        """What the state does at the rising edge."""
+        """Do at a rising edge what the state says."""
         match self._state.split():
             case ["reset"]:
                 self._instruction = int(TapRegister.IDCODE)

@@ -145,7 +145,7 @@ def ports_of_row(insn: Insn, src: Sources) -> OperandColumns:
 
 
 def _clip_choice(insn: Insn, number: U32, bound: U32) -> U32:
-    """What the ALU tells the part of it that compares: bound inverted; then the number, the number and the bound."""
+    """Words that say what to compare: bound inverted; then the number, the number and the bound."""
     if insn.op not in ("clip", "clipu"):
         return np.zeros_like(number)
     below, inverted = number.view(np.int32) < 0, bound.view(np.int32) < 0

@@ -24,7 +24,7 @@ class _Port(ObiInitiator):
     found: Transfer | None = None  # What is answered in this cycle.
 
     def _unasked(self) -> dict[str, int]:
-        """What would be an access to a register."""
+        """Noise has the address of a register, so that it would be an access."""
         return super()._unasked() | {"addr": self._rng.choice([*Dma])}
 
     def _answered(self, request: Transfer) -> None:

@@ -308,7 +308,7 @@ class ObiInitiator(Stepwise):
         return {"addr": request.address, "we": request.write, "be": request.enables, "wdata": request.value}
 
     def _unasked(self) -> dict[str, int]:
-        """What a port shows behind a request: nothing of that stays."""
+        """Noise that a port shows behind a request: nothing of that stays."""
         return {name: self._rng.getrandbits(width) for name, width in self._noise}
 
     def _granted(self, request: Transfer) -> None:

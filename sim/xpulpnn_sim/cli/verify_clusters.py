@@ -46,7 +46,7 @@ class ClusterPrograms(RandomPrograms):
     l2_latency: Count | None = None
     """Cycles of the memory outside (default: differs between programs)."""
     engine: Annotated[str, Parameter(choices=tuple(_MODELS))] = CORE
-    """What runs the programs: the cluster, or the cluster with its bridges to Wishbone."""
+    """Hardware that runs the programs: the cluster, or the cluster with its bridges to Wishbone."""
     self_test: bool = False
     """Put faults into the bridges to Wishbone instead, which programs must find."""
 

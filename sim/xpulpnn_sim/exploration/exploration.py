@@ -61,7 +61,7 @@ def _usual_s(task: Task, key: str) -> float:
 
 
 def _mappings(step: PointStep) -> int:
-    """How often the step maps its design, each time in another order."""
+    """Number of times that the step maps its design, each time in another order."""
     return int(step.settings().get("repeat", 1))
 
 

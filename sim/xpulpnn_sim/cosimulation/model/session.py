@@ -31,7 +31,7 @@ _RULES = {
     Event.WRONG_WAKE: "core_sleep must fall in the cycle of the interrupt, which is taken in a later one",
     Event.MANY_FETCHES: "no more than four words may be under way",
 }
-"""What a core alone must do at its ports."""
+"""Rules that a core alone keeps at its ports."""
 
 _WITHOUT_ANSWER = {
     WaitCause.START: "has not started",

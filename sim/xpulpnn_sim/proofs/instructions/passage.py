@@ -140,7 +140,7 @@ _PAIR_ADDS = {
     "ex_stage.alu.simd_alu.ctrl_fmt": 0,
     "ex_stage.alu.simd_alu.ctrl_result": 0,
 }
-"""What the adder is told by two products that load, which ID does not say again to those that follow them."""
+"""Bits that the adder is told by two products that load, which ID does not say again to those that follow them."""
 
 _EX_READY, _EX_VALID = "rvfi_tap.ex_ready", "rvfi_tap.wb_valid_value"
 

@@ -22,7 +22,7 @@ class Answer(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What the ports show in a cycle."""
+    """Values that the ports show in a cycle."""
 
     granted: Set[int]  # Ports whose requests are granted.
     answers: Mapping[int, Answer]  # Answers in the next cycle, by port.

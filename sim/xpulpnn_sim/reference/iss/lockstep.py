@@ -203,7 +203,7 @@ class Lockstep:
             raise self.differs(record, "interrupt", 1, 0, why)
 
     def _check_pending(self, record: Record, level: int) -> None:
-        """What is read from mip has the lines that were high before it, and none that is not at the end."""
+        """A word read from mip has the lines that were high before it, and none that is not at the end."""
         before, last = self._high
         fetched, rd = self._fetched, record[_RD_ADDR] if record[_RD_WE] else 0
         if rd and fetched is not None and fetched.insn.op in CSR_OPS and fetched.word >> _CSR_LSB == _MIP:

@@ -1,4 +1,4 @@
-"""What late results cost, as the guide says it ("What the options cost")."""
+"""Late results cost what is here, as the guide says it ("What the options cost")."""
 
 from collections.abc import Mapping
 
