@@ -22,20 +22,11 @@ __all__ = [
 
 
 class Component(wiring.Component):
-    """Component whose method ``_build`` adds to the module that it is given; ``ports`` if they are no annotations."""
+    """Component with a configuration; ``ports`` are those that are no annotations of its class."""
 
     def __init__(self, config: Any = None, ports: dict[str, wiring.Member] | None = None) -> None:
         self.config = config
         super().__init__(ports)
-
-    def elaborate(self, platform: object) -> Module:
-        """Build the component."""
-        m = Module()
-        self._build(m)
-        return m
-
-    def _build(self, m: Module) -> None:
-        """Add the statements of the component to ``m``."""
 
 
 class PortSignature(wiring.Signature):

@@ -69,7 +69,8 @@ class PrefixAdder(Component):
             ports["complement"] = In(1)
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         alike, both, carries = signals(self.width, "alike both carries")
         m.d.comb += [
             alike.eq(self.a ^ self.b),
@@ -79,3 +80,4 @@ class PrefixAdder(Component):
         ]
         if self.complements:
             m.d.comb += self.result.eq((alike ^ self.complement.replicate(self.width)) ^ carries)
+        return m

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from amaranth.hdl import Cat, Const, Signal
+from amaranth.hdl import Cat, Const, Module, Signal
 
 from xpulpnn.cluster.debug_ways import DebugWays
 from xpulpnn.cluster.demux import CoreDemux
@@ -120,7 +120,8 @@ class Cluster(Component):
         self.PORT_MEANINGS |= {f"bank_master_{bank}": _MASTER for bank in range(config.banks)}
         self.PORT_MEANINGS |= {f"bank_sharers_{bank}": _SHARERS for bank in range(config.banks)}
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         config = self.config
         m.submodules.event_unit = event_unit = self._event_unit()
         m.submodules.tcdm = tcdm = Tcdm(config, config.masters)
@@ -186,6 +187,7 @@ class Cluster(Component):
                 m.d.comb += getattr(self, f"bank_master_{bank}").eq(tcdm.bank_masters[bank])
                 if config.broadcast:
                     m.d.comb += getattr(self, f"bank_sharers_{bank}").eq(tcdm.bank_sharers[bank])
+        return m
 
     def _event_unit(self):
         return EventUnit(self.config)

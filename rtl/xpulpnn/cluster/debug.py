@@ -1,7 +1,7 @@
 # amaranth: UnusedElaboratable=no
 """The cluster with debug module and JTAG transport."""
 
-from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, ResetSignal, Signal
+from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal
 
 from xpulpnn.cluster.cluster import Cluster
 from xpulpnn.cluster.external_port import ExternalPort
@@ -60,7 +60,8 @@ class ClusterDebug(Component):
         ports |= {name: member for name, member in JtagDtm.__annotations__.items() if name != "dmi"}
         super().__init__(config, ports | {"ndmreset": Out(1), "debug_req": Out(config.cores)})
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         cluster, config, held = self.cluster, self.debug_config, Signal()
         m.submodules.cluster = DomainRenamer("core")(cluster)
         m.submodules.dtm = dtm = JtagDtm(config)
@@ -86,3 +87,4 @@ class ClusterDebug(Component):
         connect(m, share.ext, cluster.host)
         pass_ports(m, self, dtm, besides=("dmi",))
         pass_ports(m, self, cluster, besides=_INSIDE)
+        return m

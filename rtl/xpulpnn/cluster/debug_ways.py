@@ -1,5 +1,7 @@
 """Ways of the cores of a cluster to the memory of the debug module."""
 
+from amaranth.hdl import Module
+
 from xpulpnn.cluster.external_port import ExternalPort
 from xpulpnn.cluster.funnel import Funnel
 from xpulpnn.cluster.one_access import OneAccess
@@ -28,7 +30,8 @@ class DebugWays(Component):
         }
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.port = port = ExternalPort(2 * self.number)
         connect(m, port.ext, flipped(self.memory))
         for core in range(self.number):
@@ -53,3 +56,4 @@ class DebugWays(Component):
                 fetch.initiator.be.eq(-1),
                 *following(instr.debug, fetch.initiator, "gnt", "rvalid", "rdata", "err"),
             ]
+        return m

@@ -1,6 +1,6 @@
 """Routing of a core's data accesses."""
 
-from amaranth.hdl import Cat, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import enum
 from amaranth.utils import exact_log2
 
@@ -61,7 +61,8 @@ class CoreDemux(Component):
         #: events: What the performance counters of the core count in this cycle, a bit per event of ``CLUSTER_EVENTS``.
         super().__init__(config, {"core": In(ObiSignature()), **ports, "events": Out(len(CLUSTER_EVENTS))})
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.hole = hole = Hole()
         core, late = self.core, self.config.core.late_results
         # the request as the TCDM sees it, and as all else does
@@ -99,6 +100,7 @@ class CoreDemux(Component):
                 with m.Case(destination):
                     m.d.comb += following(core, port, "rvalid", *RESPONSE_FIELDS)
         self._events(m)
+        return m
 
     def _in_tcdm(self, addr):
         """Return whether the address is near the TCDM's base, its alias, and as low there as there is memory."""

@@ -1,6 +1,6 @@
 """The way out of the cluster for data accesses."""
 
-from amaranth.hdl import Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib.fifo import SyncFIFO
 
 from xpulpnn.cluster.funnel import Funnel
@@ -26,7 +26,8 @@ class ExternalPort(Component):
         }
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.funnel = funnel = Funnel(self.number)
         # a memory of one row has no address, which Verilog cannot write
         m.submodules.order = order = SyncFIFO(width=MASTER_BITS, depth=max(self.number, 2))
@@ -52,3 +53,4 @@ class ExternalPort(Component):
                 core.rvalid.eq(answered[number]),
                 *(getattr(core, name).eq(kept) for name, kept in response.items()),
             ]
+        return m

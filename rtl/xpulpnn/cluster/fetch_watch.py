@@ -1,6 +1,6 @@
 """Detector of a core that waits for instructions."""
 
-from amaranth.hdl import Signal
+from amaranth.hdl import Module, Signal
 
 from xpulpnn.component import Component, In, Out
 from xpulpnn.core.prefetch import DEPTH
@@ -15,7 +15,9 @@ class FetchWatch(Component):
     rvalid: In(1)
     idle: Out(1)  #: Nothing is requested or under way.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         under_way = Signal(range(DEPTH + 1))
         m.d.sync += under_way.eq(under_way + (self.req & self.gnt) - self.rvalid)
         m.d.comb += self.idle.eq(~self.req & (under_way == 0))
+        return m

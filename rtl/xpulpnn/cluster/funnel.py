@@ -1,5 +1,7 @@
 """One request out of several, kept in a register."""
 
+from amaranth.hdl import Module
+
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RequestSignature, chosen
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.component import Component, In, Out
@@ -22,7 +24,8 @@ class Funnel(Component):
         }
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.arbiter = arbiter = Arbiter(self.inputs, "counter")
         selected = self.selected
         for number, request in enumerate(self.requests):
@@ -34,3 +37,4 @@ class Funnel(Component):
                 m.d.sync += getattr(selected, name).eq(chosen(arbiter.gnt, values))
         with m.Elif(selected.gnt):
             m.d.sync += selected.req.eq(0)
+        return m

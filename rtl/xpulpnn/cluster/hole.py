@@ -1,5 +1,7 @@
 """The subordinate that answers where nothing is mapped."""
 
+from amaranth.hdl import Module
+
 from xpulpnn.component import Component, In
 from xpulpnn.core.obi import ObiSignature
 
@@ -11,6 +13,8 @@ class Hole(Component):
 
     port: In(ObiSignature())  #: Whoever addresses nothing.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.d.comb += [self.port.gnt.eq(1), self.port.err.eq(self.port.rvalid)]
         m.d.sync += self.port.rvalid.eq(self.port.req)
+        return m

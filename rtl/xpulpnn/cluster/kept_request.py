@@ -1,6 +1,6 @@
 """A request that is taken at once and kept until it is served."""
 
-from amaranth.hdl import Mux
+from amaranth.hdl import Module, Mux
 
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RequestSignature
 from xpulpnn.component import Component, In, Out
@@ -17,7 +17,8 @@ class KeptRequest(Component):
     target: Out(RequestSignature())  #: The request, from its own cycle on.
     request: Out(RequestSignature())  #: What is kept, from registers; ``target`` grants it.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         initiator, target, request = self.initiator, self.target, self.request
         m.d.comb += [
             initiator.gnt.eq(~request.req),
@@ -29,3 +30,4 @@ class KeptRequest(Component):
             m.d.comb += shown.eq(Mux(request.req, kept, asked))
             with m.If(~request.req):
                 m.d.sync += kept.eq(asked)
+        return m

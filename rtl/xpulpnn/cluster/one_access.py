@@ -1,5 +1,7 @@
 """Keeps an initiator from having several accesses outstanding."""
 
+from amaranth.hdl import Module
+
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
 from xpulpnn.component import Component, In, Out, following, signals
 from xpulpnn.core.obi import ObiSignature
@@ -14,7 +16,8 @@ class OneAccess(Component):
     initiator: In(ObiSignature())  #: Whoever may request several accesses ahead.
     target: Out(ObiSignature())  #: Where at most one is outstanding.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         initiator, target = self.initiator, self.target
         outstanding, free = signals(1, "outstanding free")
         m.d.comb += [
@@ -26,3 +29,4 @@ class OneAccess(Component):
             *following(initiator, target, *RESPONSE_FIELDS),
         ]
         m.d.sync += outstanding.eq(target.req & target.gnt | outstanding & ~target.rvalid)
+        return m

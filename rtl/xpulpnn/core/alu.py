@@ -29,7 +29,8 @@ class Alu(Component):
     comparison: Out(1)  #: Whether ``op_a`` relates to ``op_b`` as ``ctrl.compare`` says, for branches.
 
     # config (CoreConfig): Widths outside it, and without XpulpV2 everything but the RV32I operations, are not built.
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.simd_alu = simd_alu = SimdAlu(self.config)
         m.d.comb += [
             *following(simd_alu, self, "ctrl", "op_a", "op_b", "op_c", "shamt"),
@@ -41,6 +42,7 @@ class Alu(Component):
             self._clip(m, simd_alu, bit_count.empty)
             counts = self.ctrl.result == AluResult.COUNT
             m.d.comb += self.result.eq(simd_alu.result | (bit_count.result & counts.replicate(COUNT_BITS)))
+        return m
 
     def _clip(self, m: Module, simd_alu: SimdAlu, zero: Value) -> None:
         """``op_a`` limited by ``op_b`` above and by ``~op_b`` or 0 below, with a single comparison.

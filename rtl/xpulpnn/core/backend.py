@@ -1,6 +1,6 @@
 """Back end of the core: ID, EX and WB fed by a stream of instruction words."""
 
-from amaranth.hdl import Mux
+from amaranth.hdl import Module, Mux
 
 from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
 from xpulpnn.config import CoreConfig
@@ -86,7 +86,8 @@ class Backend(Component):
                 ports["debug_enters"] = In(1)
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.id_stage = id_stage = IdStage(self.config)
         m.submodules.ex_stage = ex_stage = ExStage(self.config)
         m.submodules.wb_stage = wb_stage = WbStage(self.config)
@@ -182,6 +183,7 @@ class Backend(Component):
             self._count(m, id_stage, wb_stage, ex_fires)
         if self.config.rvfi:
             self._observe(m, id_stage, ex_stage, wb_stage, lsu, ex_ready, is_mac_load)
+        return m
 
     def _execute(self, m, id_stage, ex_stage, wb_stage, lsu, ex_fires):
         id_ex = id_stage.id_ex

@@ -28,7 +28,8 @@ class BitCount(Component):
         self.late = late  # ``result`` is there in the second of two cycles with the same inputs.
         super().__init__()
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         clb = self.count == AluCount.CLB
         sought = Signal(XLEN)
         first = Signal(INDEX_BITS)
@@ -52,6 +53,7 @@ class BitCount(Component):
                 m.d.comb += self.result.eq(Mux(missing, sign.replicate(INDEX_BITS), (first - 1)[:INDEX_BITS]))
             with m.Case(AluCount.CNT):
                 m.d.comb += self.result.eq(self._ones(m))
+        return m
 
     def _first_one(self, m: Module, word: Value) -> Value:
         """Index of the lowest set bit, by halving the part it lies in; all ones if there is none."""

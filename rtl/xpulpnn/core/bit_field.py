@@ -1,6 +1,6 @@
 """Bit-field extraction, insertion, clearing and setting."""
 
-from amaranth.hdl import Const, Mux, Signal, Value
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 
 from xpulpnn.component import Component, In, Out, follow_case, signals
 from xpulpnn.core.alu_ctrl import AluField, AluFieldPlace
@@ -37,7 +37,8 @@ class BitField(Component):
     inside: Out(XLEN)  #: Where the result is the shifted operand, for EXTRACT and INSERT; for CLEAR and SET the field.
     around: Out(XLEN)  #: The rest of the result.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         width_m1 = Signal(INDEX_BITS)
         lanes = {AluFieldPlace.HALF: ElemFmt.H.width - 1, AluFieldPlace.BYTE: ElemFmt.B.width - 1}
         follow_case(m, width_m1, self.place, {AluFieldPlace.OPERAND: self.width_m1, **lanes})
@@ -65,3 +66,4 @@ class BitField(Component):
             with m.Case(AluField.SET):
                 m.d.comb += [outer.eq(self.op_a), filled.eq(self.inside)]
         m.d.comb += self.around.eq((outer & ~self.inside) | filled)
+        return m

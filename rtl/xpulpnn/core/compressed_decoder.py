@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 
-from amaranth.hdl import Cat, Const
+from amaranth.hdl import Cat, Const, Module
 
 from xpulpnn.component import Component, In, Out
 from xpulpnn.isa.compressed import COMPRESSED_ROWS, EXPANSIONS
@@ -49,7 +49,8 @@ class CompressedDecoder(Component):
     expanded: Out(32)  #: 32-bit instruction; 0, which is no instruction, for a reserved compressed word.
     compressed: Out(1)  #: The instruction takes two bytes.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         half = self.word[:HALF_BITS]
         m.d.comb += [self.compressed.eq(~half[:LENGTH_BITS].all()), self.expanded.eq(self.word)]
         constants = {None: Const(0, 1), -1: Const(1, 1)}
@@ -64,6 +65,7 @@ class CompressedDecoder(Component):
                     legal = m.If(~half.matches(*excluded)) if excluded else nullcontext()
                     with m.Case("-" * (XLEN - HALF_BITS) + insn.pattern), legal:
                         m.d.comb += self.expanded.eq(Cat(*bits))
+        return m
 
     def case_note(self, path: tuple[tuple[str, ...], ...]) -> list[str]:
         """Mnemonics of the rows that a case of the Verilog expands."""

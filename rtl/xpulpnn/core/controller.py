@@ -1,6 +1,6 @@
 """Controller: interrupts, sleep, traps and every redirect of instruction fetching."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, set_and_clear, signals
 from xpulpnn.config import CoreConfig
@@ -78,7 +78,8 @@ class Controller(Component):
             ports |= {"id_triggers": In(1), "ex_triggers": In(1), "fault_halts": Out(1)}
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         started, sleeping, any_pending, wanted, flush = signals(1, "started sleeping any_pending wanted flush")
         faulted = Signal()
         # addresses of the accesses in EX and on the bus, in half-words
@@ -163,6 +164,7 @@ class Controller(Component):
             self.redirect.eq(others | self.branch.valid),
             self.target.eq(Mux(self.branch.valid, self.branch.target, other_target)),
         ]
+        return m
 
     def _executes(self, kind):
         """Return whether an instruction for the controller leaves ID."""

@@ -1,6 +1,6 @@
 """The four-stage core: RV32IMC with the Xpulp extensions of its configuration."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, connect, flipped, following, set_and_clear, signals
 from xpulpnn.config import CoreConfig
@@ -97,7 +97,8 @@ class Core(Component):
         if config.debug and self.__doc__:
             self.__doc__ = self.__doc__.replace(*_WITH_DEBUG)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.if_stage = if_stage = IfStage(self.config)
         m.submodules.backend = backend = Backend(self.config)
         m.submodules.csr_file = csr_file = CsrFile(self.config)
@@ -146,6 +147,7 @@ class Core(Component):
             self._events(m, insn, backend, csr_file, controller)
         if self.config.rvfi:
             self._observe(m, if_stage, backend, csr_file, controller)
+        return m
 
     def _debug(self, m, insn, backend, csr_file, controller):
         m.submodules.triggers = triggers = Triggers(self.config)

@@ -1,5 +1,7 @@
 """Legality of CSR accesses."""
 
+from amaranth.hdl import Module
+
 from xpulpnn.component import Component, In, Out
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CSRS, ZERO_CSRS, CsrAccess, CsrGroup
@@ -21,7 +23,8 @@ class CsrCheck(Component):
             ports["debug_mode"] = In(1)
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         with m.Switch(self.addr):
             with m.Case(*(csr.address for csr in ZERO_CSRS)):
                 m.d.comb += self.legal.eq(1)
@@ -32,3 +35,4 @@ class CsrCheck(Component):
                             m.d.comb += self.legal.eq(self.debug_mode)
                         else:
                             m.d.comb += self.legal.eq(~self.write if csr.access is CsrAccess.RO else 1)
+        return m

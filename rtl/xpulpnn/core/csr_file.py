@@ -2,7 +2,7 @@
 
 from itertools import groupby
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.utils import exact_log2
 
 from xpulpnn.component import Component, In, Out, follow_case
@@ -111,7 +111,8 @@ class CsrFile(Component):
             ports["events"] = In(len(table.PERFORMANCE_EVENTS))
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         names = STORED + (DEBUG_STORED if self.config.debug else ())
         names += ("tselect",) if table.CsrGroup.TRIGGER in self.config.csr_groups else ()
         stored = {name: StoredCsr(table.CSR_BY_NAME[name]) for name in names}
@@ -149,6 +150,7 @@ class CsrFile(Component):
             with m.If(self._writes(table.CSR_BY_NAME[name])):
                 m.d.sync += register.set(self.wdata)
         self._traps(m, stored)
+        return m
 
     def _writes(self, csr: table.Csr):
         return self.csr.valid & self.csr.write & (self.csr.addr == csr.address)

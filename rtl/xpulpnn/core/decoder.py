@@ -194,7 +194,8 @@ class Decoder(Component):
             ports["pair"] = Out(PairCtrl)
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.d.comb += self.illegal.eq(1)
         with m.Switch(self.word[:OPCODE_BITS]):
             for opcode, patterns in _legal(self.config).items():
@@ -210,6 +211,7 @@ class Decoder(Component):
                 named = Signal(shape, name=name.replace(".", "_"))
                 self._output(m, Value.cast(named), choices)
                 m.d.comb += output.eq(named)
+        return m
 
     def case_note(self, path: tuple[tuple[str, ...], ...]) -> list[str]:
         """Mnemonics of the instructions that lead to a case of the Verilog: in its major opcode, with its patterns.

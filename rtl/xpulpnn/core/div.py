@@ -52,12 +52,13 @@ class Divider(Component):
     done: Out(1)  #: The result is valid. Stays until ``take`` or until ``start`` falls.
     result: Out(XLEN)  #: Quotient or remainder, valid with ``done``.
 
-    def _build(self, m):
+    def elaborate(self, platform):
         """Build the normaliser, the subtract-and-shift loop and the state machine.
 
         Operands keep their signs: dividend and divisor are subtracted if the signs agree, else added, until the
         remainder would change its sign.
         """
+        m = Module()
         a_negative, b_negative = Signal(), Signal()
         m.d.comb += [a_negative.eq(self.ctrl.signed & self.op_a[-1]), b_negative.eq(self.ctrl.signed & self.op_b[-1])]
         # A one below the complement makes the leading ones count one less than there are.
@@ -101,6 +102,7 @@ class Divider(Component):
             self.done.eq(self.start & (state == _State.FINISH)),
             self.result.eq(Mux(self.ctrl.remainder, remainder, Mux(negate, -quotient, quotient))),
         ]
+        return m
 
     def leading_zeros(self, m: Module, word: Value) -> Signal:
         """Number of zeros above the highest set bit of ``word``, 0 to 32; halves the window once per count bit."""

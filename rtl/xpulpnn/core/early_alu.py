@@ -1,6 +1,6 @@
 """ALU of a core with late results: what is forwarded in the cycle in which it is made."""
 
-from amaranth.hdl import Cat, Signal
+from amaranth.hdl import Cat, Module, Signal
 
 from xpulpnn.component import Component, In, Out, follow_case, signals
 from xpulpnn.core.alu_ctrl import AluCtrl, AluResult, AluShift, LaneFmt
@@ -24,7 +24,8 @@ class EarlyAlu(Component):
     sum: Out(XLEN)  #: Sum or difference of words, whatever ``ctrl.result``.
     comparison: Out(1)  #: Whether ``op_a`` relates to ``op_b`` as ``ctrl.compare`` says.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         total = Signal(XLEN + 1)
         less, equal = signals(1, "less equal")
         subtract = self.ctrl.subtract
@@ -42,6 +43,7 @@ class EarlyAlu(Component):
         ]
         logic = (self.op_a & self.op_b, self.op_a | self.op_b, self.op_a ^ self.op_b)
         follow_case(m, self.result, self.ctrl.result, dict(zip(EARLY_RESULTS, logic, strict=True)))
+        return m
 
 
 def is_early(ctrl):

@@ -4,7 +4,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, following
 from xpulpnn.config import CoreConfig
@@ -136,7 +136,8 @@ class ExStage(Component):
             ports["upper"] = Out(32)
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.alu = alu = Alu(self.config)
         m.submodules.mult = mult = multiplier_of(self.config)
         m.submodules.div = div = Divider()
@@ -170,6 +171,7 @@ class ExStage(Component):
             ]
         if takes_upper:
             m.d.comb += self.upper.eq(mult.upper & reduce(or_, takes_upper).replicate(32))
+        return m
 
     def _end_slow(self, m, mult, div):
         """An instruction that is known to take several cycles ends when one of the units that take them is done."""

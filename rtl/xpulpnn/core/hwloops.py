@@ -1,6 +1,6 @@
 """Hardware loops: the registers of two nested loops, and the next address at their ends (guide, "Hardware loops")."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.core.control import HwLoopOp
@@ -57,7 +57,8 @@ class HwLoops(Component):
     lpend1: Out(32)
     lpcount1: Out(32)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         starts, ends, counts = ([getattr(self, f"{name}{loop}") for loop in range(LOOPS)] for name in REGISTERS)
         late, id_ends, if_ends, id_again, if_again = signals(LOOPS, "late id_ends if_ends id_again if_again")
         id_goes_back, if_goes_back, more = signals(LOOPS, "id_goes_back if_goes_back more")
@@ -118,6 +119,7 @@ class HwLoops(Component):
             next_count.eq(Mux(late[0] | (id_goes_back[0] & ~late[1]), counts[0], counts[1]) + step),
         ]
         self._registers(m, counted, next_count)
+        return m
 
     def _registers(self, m, counted, next_count):
         """Registers: set-up instructions are younger than a CSR write, and both win over the decrement."""

@@ -1,6 +1,6 @@
 """ID stage: decoding, operand read, hazards, and the ID/EX pipeline register."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
 from xpulpnn.config import CoreConfig
@@ -92,7 +92,8 @@ class IdStage(Component):
                 ports["id_pair"] = Out(1)
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.decoder = decoder = Decoder(self.config)
         m.d.comb += decoder.word.eq(self.insn.payload.word)
         ctrl = decoder.ctrl
@@ -171,6 +172,7 @@ class IdStage(Component):
                 m.d.sync += self.id_ex.quantise.eq(decoder.quantise)
             with m.If(decoder.quantise.valid):
                 m.d.comb += self.intent.accesses.eq(goes & ~excepted)
+        return m
 
     def _illegal(self, m, decoder, csr_check):
         """Return whether the instruction is illegal, or could not be fetched."""

@@ -1,6 +1,6 @@
 """IF stage: prefetching, expansion of compressed instructions, and the IF/ID pipeline register."""
 
-from amaranth.hdl import Cat, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, connect, flipped, following
 from xpulpnn.config import CoreConfig
@@ -45,7 +45,8 @@ class IfStage(Component):
             ports["id_raw"] = Out(32)
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         late = self.config.late_results
         prefetch = PrefetchBuffer(loops=self.config.xpulpv2 and not late, rests=self.config.idle_registers_rest)
         m.submodules.prefetch = prefetch
@@ -85,6 +86,7 @@ class IfStage(Component):
                 m.d.sync += self.id_raw.eq(Cat(low, Mux(expand.compressed, 0, high)))
         halves = Mux(payload.compressed, COMPRESSED_HALVES, WORD_HALVES)
         m.d.comb += self.id_after[1:].eq(payload.pc[1:] + halves)
+        return m
 
     def _turn_late(self, m, prefetch, take):
         """Tell the buffer of redirects and loops a cycle late, in which nothing is taken from it."""

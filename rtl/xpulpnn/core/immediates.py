@@ -1,6 +1,6 @@
 """Immediate operands of ID."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, follow_case
 from xpulpnn.core.control import ImmSel, TargetSel
@@ -21,7 +21,8 @@ class Immediates(Component):
     imm: Out(32)  #: Operand b.
     offset: Out(32)  #: Byte offset of a branch, jal, jalr or an address of a hardware loop.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         word = self.word
         rd, rs2, funct7 = word[7:12], word[20:25], word[25:32]
         sign, i_imm, s_imm = word[31], word[20:32], Cat(rd, funct7)
@@ -59,3 +60,4 @@ class Immediates(Component):
         }
         follow_case(m, self.imm, self.sel, immediates)
         follow_case(m, self.offset, self.target_sel, offsets)
+        return m

@@ -38,7 +38,8 @@ class LaneMove(Component):
         self._formats = move_formats(config)
         super().__init__()
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         places = [Signal(range(BYTES), name=f"place_{byte}") for byte in range(BYTES)]
         from_a, from_b = signals(BYTES, "from_a from_b")
         for byte, place in enumerate(places):
@@ -66,6 +67,7 @@ class LaneMove(Component):
             # A pack places the low lane of op_b at an even byte or half-word, so byte order within it stays.
             packed = self.op_b.word_select(byte % (self._formats[0].width // BYTE), BYTE)
             m.d.comb += self.moved.word_select(byte, BYTE).eq(Mux(from_b[byte], packed, chosen))
+        return m
 
     @staticmethod
     def _pack(m: Module, places: list[Signal], from_a: Signal, from_b: Signal, fmt: ElemFmt, upper: int) -> None:

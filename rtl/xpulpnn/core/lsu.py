@@ -1,6 +1,6 @@
 """Load-store unit."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, follow_case, set_and_clear, signals
 from xpulpnn.core.control import LsuCtrl, MemSize
@@ -43,7 +43,8 @@ class Lsu(Component):
         self.debug, self.late = debug, late
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         byte = Signal(2)
         crosses, second, answered, outstanding, wb_busy = signals(1, "crosses second answered outstanding wb_busy")
         m.d.comb += [self.ex_address.eq(Mux(self.ex_ctrl.post, self.ex_base, self.ex_sum)), byte.eq(self.ex_address)]
@@ -68,6 +69,7 @@ class Lsu(Component):
 
         self._byte_lanes(m, byte, second)
         self._load_data(m, byte, crosses, second)
+        return m
 
     def _word(self, m, second):
         """The number of the word that is requested."""

@@ -1,6 +1,6 @@
 """Machine counters: mcycle and minstret (guide, "Control and status registers")."""
 
-from amaranth.hdl import Cat, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.isa.machine import XLEN
@@ -29,7 +29,8 @@ class MachineCounter(Component):
         self.rests = rests  # Bits above the lowest few are clocked only when they change.
         super().__init__()
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         low, high = self.value[:XLEN], self.value[XLEN:]
         steps, counted, takes_back = signals(1, "steps counted takes_back")
         # the next event carries
@@ -54,3 +55,4 @@ class MachineCounter(Component):
                     m.d.sync += low[FAST_BITS:].eq(low[FAST_BITS:] + step)
             with m.If(Mux(takes_back, empty, full)):
                 m.d.sync += high.eq(high + step)
+        return m

@@ -149,7 +149,8 @@ class Mult(Component):
             ports |= {"requantise": In(1), "nn_kappa": In(XLEN), "nn_lambda": In(XLEN)}
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         ctrl = self.ctrl
         step = Signal(_Step)
         carried, carried_signed = signals(HALF, "carried carried_signed")
@@ -202,6 +203,7 @@ class Mult(Component):
         shifted = (filled >> places)[:XLEN]
         m.d.comb += self.result.eq(Mux(word, total ^ ctrl.subtract.replicate(XLEN), shifted))
         self.add_steps(m, step, added, half_total, carried, carried_signed)
+        return m
 
     def factor(self, m: Module, name: str, step_upper: Value) -> Signal:
         """The factor made of op_a or op_b: the whole operand, or its chosen half, extended."""

@@ -1,6 +1,6 @@
 """Operand read of one register field: register file, forwarding and hazards."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out
 from xpulpnn.core.pipeline import WbSignature
@@ -36,7 +36,8 @@ class OperandRead(Component):
         self.pairs = pairs
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         late, arrives = self.ex_late_addr == self.addr, self.wb.we & (self.wb.addr == self.addr)
         early = self.stored
         if self.pairs:
@@ -51,3 +52,4 @@ class OperandRead(Component):
             self.value.eq(Mux(self.from_ex, self.ex_result, self.other)),
         ]
         m.d.comb += self.ready.eq(~(self.ex_late_we & late))
+        return m

@@ -1,6 +1,6 @@
 """PULP performance counters (guide, "Performance counters")."""
 
-from amaranth.hdl import Cat
+from amaranth.hdl import Cat, Module
 
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.isa.csr import CSR_BY_NAME, PERFORMANCE_EVENTS
@@ -31,7 +31,8 @@ class PerformanceCounters(Component):
         ports |= {"enable": Out(number), "mode": Out(mode.writable.bit_length(), init=mode.reset)}
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         counting, saturating = signals(1, "counting saturating")
         m.d.comb += Cat(counting, saturating).eq(self.mode)
         for event in range(len(PERFORMANCE_EVENTS)):
@@ -45,3 +46,4 @@ class PerformanceCounters(Component):
             m.d.sync += self.enable.eq(self.wdata)
         with m.If(self.we_mode):
             m.d.sync += self.mode.eq(self.wdata)
+        return m

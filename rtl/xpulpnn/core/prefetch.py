@@ -1,6 +1,6 @@
 """Prefetch buffer: instruction words ahead of the program counter."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.core.obi import InstructionPortSignature
@@ -44,7 +44,8 @@ class PrefetchBuffer(Component):
             ports |= {"loop_back": In(1), "loop_start": In(32)}
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         words = [Signal(XLEN, name=f"word{i}") for i in range(DEPTH)]
         errors = [Signal(name=f"error{i}") for i in range(DEPTH)]
         count = Signal(range(DEPTH + 1))
@@ -76,6 +77,7 @@ class PrefetchBuffer(Component):
         self._queue(m, words, errors, count, redirects, arriving, leaves)
         self._position(m, goes_back, compressed, leaves)
         self._requests(m, count, dropped, goes_back, redirects)
+        return m
 
     def _position(self, m, goes_back, compressed, leaves):
         """The program counter. A word that leaves is passed, so that its increment starts from the register."""

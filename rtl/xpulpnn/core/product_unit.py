@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Cat, Const, Mux
+from amaranth.hdl import Cat, Const, Module, Mux
 from amaranth.lib import data
 
 from xpulpnn.component import Component, In, Out, following
@@ -81,7 +81,8 @@ class ProductUnit(Component):
             ports |= {"requantise": In(1), "nn_lambda": In(XLEN)}
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.dotp = dotp = CrossDotp(self.config.dotp)
         m.submodules.dotp2 = dotp2 = OuterDotp(self.config.dotp)
         ctrl, form, a, b = self.ctrl, self.dotp_form, self.dotp_a, self.dotp_b
@@ -112,3 +113,4 @@ class ProductUnit(Component):
             self.result.eq(dotp2.product[:XLEN]),
             self.upper.eq(dotp2.product[XLEN:]),
         ]
+        return m

@@ -1,6 +1,6 @@
 """Threshold quantiser: pv.qnt (guide, "Threshold quantisation")."""
 
-from amaranth.hdl import C, Cat, Mux, Signal
+from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data
 
 from xpulpnn.component import Component, In, Out, signals
@@ -48,7 +48,8 @@ class Quantiser(Component):
         self.formats = tuple(fmt for fmt in (ElemFmt.N, ElemFmt.C) if fmt.width in config.widths)
         super().__init__()
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         width = self.formats[0].width
         # requests granted; bit 0 is the pixel of the next one
         count = Signal(range(QUANTISED_PIXELS * width + 1))
@@ -83,6 +84,7 @@ class Quantiser(Component):
                     m.d.sync += code.eq(Cat(bit, code))
         last_code = Cat(bit, codes[1])
         m.d.comb += self.result.eq(self._for_format(lambda fmt: Cat(codes[0][: fmt.width], last_code[: fmt.width])))
+        return m
 
     def _search(self, m, count, codes):
         """Address of the next threshold.

@@ -1,6 +1,6 @@
 """General-purpose register file."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.memory import Memory
 
 from xpulpnn.component import Component, In, Out, follow_case
@@ -45,8 +45,10 @@ class RegFile(Component):
         self.storage, self.pairs = storage, pairs
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         {"array": self._array, "lut-ram": self._lut_ram, "flip-flops": self._flip_flops}[self.storage](m)
+        return m
 
     def _reads(self):
         return ((self.rs1_addr, self.rs1), (self.rs2_addr, self.rs2), (self.rs3_addr, self.rs3))

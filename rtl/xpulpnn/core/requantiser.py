@@ -83,7 +83,8 @@ class Requantiser(Component):
             ports |= {"rounds": In(1), "zero": In(ZERO_BITS)}
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         one_lane, crumbs = signals(FORMATS[-1].lanes, "one_lane crumbs")
         lane_value = self._round(m, one_lane, crumbs) if self.exact else self._clip(m, one_lane, crumbs)
         mask, kept = signals(XLEN, "mask kept")
@@ -92,6 +93,7 @@ class Requantiser(Component):
             kept.eq(self.old & ~mask & self.ctrl.valid.replicate(XLEN)),
             self.result.eq(kept | (lane_value.replicate(XLEN // WIDEST) & mask)),
         ]
+        return m
 
     def _clip(self, m: Module, one_lane: Signal, crumbs: Signal) -> Signal:
         """The clipped sum in every lane of the widest format; ``crumbs`` become those of the lane."""

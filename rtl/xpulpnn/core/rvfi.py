@@ -1,6 +1,6 @@
 """Retirement port for verification, in the manner of the RISC-V Formal Interface."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, PortSignature, follow_case
 from xpulpnn.core.control import MemSize
@@ -86,7 +86,8 @@ class RvfiTap(Component):
         self.pairs, self.debug = pairs, debug
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         widths = port_widths(pairs=self.pairs)
         ex_valid, wb_valid = Signal(), Signal()
         in_id = {
@@ -178,3 +179,4 @@ class RvfiTap(Component):
         m.d.comb += [getattr(self.rvfi, name).eq(reported[name]) for name in widths if name in reported]
         with m.If(self.rvfi.valid):
             m.d.sync += order.eq(order + 1)
+        return m

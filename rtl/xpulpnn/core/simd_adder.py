@@ -29,11 +29,12 @@ class SimdAdder(Component):
     carries: Out(XLEN)  #: Carry into every bit.
 
     # config (CoreConfig): Only the element widths in it are built; inferred ``adders`` make it a single sum.
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         lanes = Lanes(m, self.config, self.fmt)
         if self.config.dotp.adders == "inferred":
             self._infer(m, lanes)
-            return
+            return m
         starting, passing = signals(XLEN, "starting passing")
         m.d.comb += [
             self.alike.eq(self.addend_a ^ self.addend_b),
@@ -43,6 +44,7 @@ class SimdAdder(Component):
             self.carries.eq(prefix_carries(m, starting, passing, self.carry)),
             self.sum.eq(self.alike ^ self.carries),
         ]
+        return m
 
     def _infer(self, m: Module, lanes: Lanes) -> None:
         """One sum, with a place of its own below each bit where a lane may begin: it passes the carry, or makes one."""

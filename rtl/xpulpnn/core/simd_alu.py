@@ -59,7 +59,8 @@ class SimdAlu(Component):
     comparison: Out(1)  #: ``op_a compare op_b`` in the WORD format, also for branches.
     oriented: Out(XLEN)  #: ``op_a``, bit-reversed when ``ctrl.shift`` is LEFT.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.adder = adder = SimdAdder(self.config)
         m.submodules.comparator = comparator = SimdComparator(self.config)
         m.submodules.shifter = shifter = SimdShifter(self.config)
@@ -106,6 +107,7 @@ class SimdAlu(Component):
         if move_formats(self.config):
             sources.append(self._move(m) & select[AluResult.MOVE].replicate(XLEN))
         m.d.comb += self.result.eq(reduce(or_, sources))
+        return m
 
     def _chosen(
         self, m: Module, select: Mapping[AluResult, Value], adder: SimdAdder, comparator: SimdComparator

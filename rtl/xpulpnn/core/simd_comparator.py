@@ -1,6 +1,6 @@
 """Partitioned comparator behind the subtractor."""
 
-from amaranth.hdl import Signal
+from amaranth.hdl import Module, Signal
 
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.core.alu_ctrl import AluCompare, LaneFmt
@@ -23,7 +23,8 @@ class SimdComparator(Component):
     holds: Out(1)  #: The relation of the top lane; of the word in the WORD partition. Earlier than ``mask``.
 
     # config (CoreConfig): Only the element widths in it are built.
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         lanes = Lanes(m, self.config, self.fmt)
         decided, borrow_counts, relation = signals(XLEN, "decided borrow_counts relation")
         not_equal, use_less, opposite = self.compare.as_value()
@@ -47,3 +48,4 @@ class SimdComparator(Component):
             self.holds.eq(relation[-1]),
             self.mask.eq(lanes.spread_down("mask", relation & lanes.msbs)),
         ]
+        return m

@@ -35,9 +35,11 @@ class SimdShifter(Component):
 
     # config (CoreConfig): Its ``shifter`` is the structure. Only its element widths, and with XpulpV2 the rotation
     # and the shift by one, are built.
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         word = self._inferred(m) if self.config.shifter == "inferred" else self._stepwise(m)
         m.d.comb += self.shifted.eq((word & self.keep_right) | (reversed_bits(m, "shifted", word) & self.keep_left))
+        return m
 
     def _inferred(self, m: Module) -> Value:
         shifted = Signal(XLEN, name="right")

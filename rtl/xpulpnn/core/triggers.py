@@ -1,6 +1,6 @@
 """Triggers of debug mode: addresses at which the core halts (guide, "Triggers")."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.core.csr_file import StoredCsr
@@ -33,7 +33,8 @@ class Triggers(Component):
     id_hit: Out(1)  #: Some trigger is for it.
     ex: In(WatchedSignature())  #: The access in EX.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         executes, armed, accesses = signals(TRIGGERS, "executes armed accesses")
         # what is selected beyond them reads as no trigger
         for number in range(self.config.triggers):
@@ -60,3 +61,4 @@ class Triggers(Component):
             m.d.sync += [checked.eq(0), self.ex.hit.eq(0)]
         with m.Elif(self.ex.valid & self.ex.older_done & ~checked):
             m.d.sync += [checked.eq(armed.any()), self.ex.hit.eq(accesses.any())]
+        return m

@@ -1,6 +1,6 @@
 """Why nothing retires: the cause of every bubble, carried beside the instructions."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out
 from xpulpnn.core.pipeline import RetireInfoSignature
@@ -30,7 +30,8 @@ class WaitTap(Component):
     fault: In(1)  #: An access faults: what is in EX is dropped.
     cause: Out(WaitCause)  #: Why nothing retires in this cycle; means nothing if something does.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         redirect, id_wait = Signal(WaitCause), Signal(WaitCause)
         empty, in_ex, in_wb = (
             Signal(WaitCause, init=WaitCause.START, name=name) for name in ("empty", "in_ex", "in_wb")
@@ -70,3 +71,4 @@ class WaitTap(Component):
             m.d.comb += self.cause.eq(in_wb)
         with m.Else():
             m.d.comb += self.cause.eq(Mux(self.fault, WaitCause.TRAP, WaitCause.RESPONSE))
+        return m

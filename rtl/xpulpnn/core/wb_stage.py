@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import CoreConfig
@@ -49,7 +49,8 @@ class WbStage(Component):
             ports["summand_pending"] = Out(1)
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         ex, wb = self.ex, self.wb
         wrote, restores, keeps_old, nn_pending = signals(1, "wrote restores keeps_old nn_pending")
         old, base = signals(32, "old base")
@@ -133,6 +134,7 @@ class WbStage(Component):
             with m.If(self.ex_ready):
                 m.d.sync += elw.eq(ex.valid & ex.elw)
             m.d.comb += self.elw_stall.eq(elw & ~self.lsu_done)
+        return m
 
     def _keep_sums(self, m, base, old):
         """Register the sums of two products, and in the place of the first a base or the sum of pv.rq*."""

@@ -60,7 +60,8 @@ class WideMult(Component):
         self.late = late  # Sums are registered before the shift: every operation takes a cycle more.
         super().__init__()
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         ctrl = self.ctrl
         from_nnrf, plain = self.requantise.replicate(XLEN), (self.start & ~self.requantise).replicate(XLEN)
         factor_b, addend, rounding = signals(XLEN, "factor_b addend rounding")
@@ -92,6 +93,7 @@ class WideMult(Component):
             self.result.eq(Mux(self._takes_halves, shifted, word)),
             self.done.eq(made),
         ]
+        return m
 
     @property
     def _takes_halves(self) -> Value:

@@ -1,6 +1,6 @@
 """Abstract commands: data registers, program buffer, and the code of a transfer."""
 
-from amaranth.hdl import Cat, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 
 from xpulpnn.component import Component, In, Out, signals
@@ -80,7 +80,8 @@ class AbstractCommands(Component):
         }
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         access, command, error = self.access, Signal(CommandWord), Signal(CommandError, name="error")
         looked_at, under_way, going, failed, busy = signals(1, "looked_at under_way going failed busy")
         auto = Signal(DATA_WORDS + PROGRAM_WORDS)
@@ -137,6 +138,7 @@ class AbstractCommands(Component):
             m.d.sync += [looked_at.eq(0), under_way.eq(0), error.eq(CommandError.NONE), auto.eq(0)]
         self._transfer(m, command)
         self._read(m, busy, error, auto)
+        return m
 
     def _words(self, m, busy):
         """Data registers and program buffer; returns which of them is accessed."""

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import ClockDomain, ClockSignal, Const, DomainRenamer, ResetSignal, Signal
+from amaranth.hdl import ClockDomain, ClockSignal, Const, DomainRenamer, Module, ResetSignal, Signal
 
 from xpulpnn.component import Component, In, Out, connect, flipped, pass_ports
 from xpulpnn.config import CoreConfig
@@ -74,7 +74,8 @@ class CoreDebug(Component):
         ports |= {"system_reset": In(1)} if system_reset else {}
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         core, config = self.core, self.debug_config
         m.submodules.core = DomainRenamer("core")(core)
         m.submodules.dtm = dtm = self.transport(config)
@@ -110,3 +111,4 @@ class CoreDebug(Component):
         connect(m, accesses.others, flipped(self.data))
         pass_ports(m, self, dtm, besides=("dmi",))
         pass_ports(m, self, core, besides=(*_DEBUG_PORTS, "fetch_enable", "instr", "data"))
+        return m

@@ -1,6 +1,6 @@
 """The transport of the debug module by JTAG."""
 
-from amaranth.hdl import Cat, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.cdc import FFSynchronizer
 
 from xpulpnn.component import Component, In, Out, following, signals
@@ -105,11 +105,13 @@ class JtagDtm(_Dtm):
     def __init__(self, config: DebugConfig):
         super().__init__(config)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.tap = tap = Tap()
         m.d.comb += [tap.tms.eq(self.tms), tap.tdi.eq(self.tdi)]
         m.d.comb += [self.tdo.eq(tap.tdo), self.tdo_enable.eq(tap.tdo_enable)]
         self._registers(m, tap, self.tdi)
+        return m
 
 
 class FpgaDtm(_Dtm):
@@ -135,7 +137,9 @@ class FpgaDtm(_Dtm):
     def __init__(self, config: DebugConfig):
         super().__init__(config)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.tap = tap = FpgaTap()
         m.d.comb += [*following(tap, self, "jshift", "jupdate", "jce"), self.jtdo.eq(tap.jtdo)]
         self._registers(m, tap, self.jtdi)
+        return m

@@ -1,6 +1,6 @@
 """The test access port of an FPGA, as a design in it sees it."""
 
-from amaranth.hdl import ClockDomain, ClockSignal, Mux, Signal
+from amaranth.hdl import ClockDomain, ClockSignal, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out
 from xpulpnn.isa.debug import TapRegister
@@ -25,7 +25,8 @@ class FpgaTap(Component):
     update: Out(1)  #: What has been shifted in takes effect.
     data_out: In(1)  #: Lowest bit of the chosen data register behind the next edge.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.domains += ClockDomain("jtdo", clk_edge="neg", reset_less=True, local=True)
         m.d.comb += ClockSignal("jtdo").eq(ClockSignal("tck"))
         m.d["jtdo"] += self.jtdo.eq(self.data_out)
@@ -40,3 +41,4 @@ class FpgaTap(Component):
             self.shift.eq(self.jshift),
             self.update.eq(self.jupdate & chosen),
         ]
+        return m

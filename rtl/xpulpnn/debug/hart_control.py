@@ -1,6 +1,6 @@
 """State of the harts that are debugged: selection, halting, resuming, reset."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, follow_case, signals
 from xpulpnn.debug.config import DebugConfig
@@ -56,7 +56,8 @@ class HartControl(Component):
         }
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         harts, access = self.config.harts, self.access
         hasel, hart_reset, ndmreset, works = signals(1, "hasel hart_reset ndmreset works")
         have_reset = Signal(harts, init=-1)
@@ -108,6 +109,7 @@ class HartControl(Component):
             Status.HAVERESET: have_reset,
         }
         self._read(m, Cat(hasel, hart_reset, ndmreset), mask, self._status(selected, states))
+        return m
 
     def _select(self, m, number, hasel, mask, selected):
         """The harts that are selected by a number and, if so, by the hart array mask."""

@@ -1,6 +1,6 @@
 """The memory of the debug module: the program of halted harts, and what they write."""
 
-from amaranth.hdl import Const, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out
 from xpulpnn.core.obi import ObiSignature
@@ -43,7 +43,8 @@ class DebugMemory(Component):
         }
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         port, harts = self.port, self.config.harts
         number, write = Signal(range(DEBUG_BYTES // WORD_BYTES)), Signal()
         m.d.comb += [port.gnt.eq(1), port.err.eq(0), self.wdata.eq(port.wdata)]
@@ -70,6 +71,7 @@ class DebugMemory(Component):
         with m.If(of_hart(number, Place.FLAGS)):
             going, resuming = (words.bit_select(asked, 1) for words in (self.go, self.resuming))
             m.d.comb += port.rdata.eq(Mux(going, Flag.GO, Mux(resuming, Flag.RESUME, 0)))
+        return m
 
     def _words(self):
         """Return the words by their offsets, but for the flags."""

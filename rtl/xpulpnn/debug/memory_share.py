@@ -1,6 +1,6 @@
 """Fetches and data accesses of a hart at the debug module's memory."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, following
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
@@ -13,7 +13,8 @@ class MemoryShare(Component):
     data: In(ObiSignature())  #: Data accesses.
     memory: Out(ObiSignature())  #: The memory.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         instr, accesses, memory = self.instr, self.data, self.memory
         last = Signal()
         m.d.comb += [
@@ -31,3 +32,4 @@ class MemoryShare(Component):
         ]
         with m.If(memory.req & memory.gnt):
             m.d.sync += last.eq(accesses.req)
+        return m

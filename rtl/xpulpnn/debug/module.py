@@ -1,6 +1,6 @@
 """The debug module."""
 
-from amaranth.hdl import Signal
+from amaranth.hdl import Module, Signal
 
 from xpulpnn.component import Component, In, Out, connect, flipped, following
 from xpulpnn.core.obi import ObiSignature
@@ -43,7 +43,8 @@ class DebugModule(Component):
         }
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.control = control = HartControl(self.config)
         m.submodules.commands = commands = AbstractCommands(self.config)
         m.submodules.memory = memory = DebugMemory(self.config)
@@ -79,3 +80,4 @@ class DebugModule(Component):
         for name in ("transfer", "program", "data"):
             pairs = zip(getattr(memory, name), getattr(commands, name), strict=True)
             m.d.comb += [inner.eq(word) for inner, word in pairs]
+        return m

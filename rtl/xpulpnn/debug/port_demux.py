@@ -1,6 +1,6 @@
 """Routing of a hart's accesses to the debug module's memory or to everything else."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, PortSignature, following, signals
 from xpulpnn.debug.config import DebugConfig
@@ -31,7 +31,8 @@ class PortDemux(Component):
         }
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         hart, debug, others = self.hart, self.debug, self.others
         members = self.port_signature.members.items()
         requests = [name for name, member in members if member.flow is Out and name != "req"]
@@ -52,3 +53,4 @@ class PortDemux(Component):
         m.d.sync += under_way.eq(under_way + granted - hart.rvalid)
         with m.If(granted):
             m.d.sync += last.eq(to_debug)
+        return m

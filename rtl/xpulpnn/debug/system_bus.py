@@ -1,6 +1,6 @@
 """Access of the debugger to the system's bus while harts run."""
 
-from amaranth.hdl import Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import enum
 
 from xpulpnn.component import Component, In, Out, signals
@@ -50,7 +50,8 @@ class SystemBus(Component):
     reset: In(1)  #: The bus is being reset, and forgets what is under way.
     bus: Out(ObiSignature())  #: The system's bus.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         access, bus = self.access, self.bus
         state, size, error = Signal(BusState), Signal(AccessSize, init=AccessSize.WORD), Signal(SBERROR_BITS)
         settings = {bit: Signal(name=bit.name.lower()) for bit in _KEPT}
@@ -87,6 +88,7 @@ class SystemBus(Component):
             m.d.sync += [*(bit.eq(0) for bit in settings.values()), size.eq(AccessSize.WORD)]
             m.d.sync += [error.eq(SbError.NONE), busy_error.eq(0)]
         self._read(m, settings, size, error, (busy_error, busy), (address, word))
+        return m
 
     def _access(self, m, state, size, error, address, word):
         """An access from the cycle after it is asked for, in which it is looked at too, until its answer."""

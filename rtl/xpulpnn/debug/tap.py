@@ -1,6 +1,6 @@
 """The test access port of JTAG (IEEE 1149.1)."""
 
-from amaranth.hdl import Cat, ClockDomain, ClockSignal, Signal
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, Module, Signal
 from amaranth.lib import enum
 
 from xpulpnn.component import Component, In, Out
@@ -56,7 +56,8 @@ class Tap(Component):
     update: Out(1)  #: What has been shifted in takes effect.
     data_out: In(1)  #: Lowest bit of the chosen data register.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         # the falling edge of the same clock
         m.domains += ClockDomain("tdo", clk_edge="neg", reset_less=True, local=True)
         m.d.comb += ClockSignal("tdo").eq(ClockSignal("tck"))
@@ -97,3 +98,4 @@ class Tap(Component):
             m.d["tdo"] += self.tdo.eq(self.data_out)
         with m.Else():
             m.d["tdo"] += self.tdo.eq(bypass)
+        return m

@@ -1,6 +1,6 @@
 """Register file of the Mac&Load instructions (guide, "The NN register file")."""
 
-from amaranth.hdl import Array, Cat, Const, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.utils import ceil_log2
 
 from xpulpnn.component import Component, In, Out
@@ -74,7 +74,8 @@ class NnRf(Component):
         """Number of parameters of requantisation, which follow the weights."""
         return self.entries - NNRF_WEIGHTS - self.activations
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         names = [f"nn_act{i}" for i in range(self.activations)] + [f"nn_wgt{i}" for i in range(NNRF_WEIGHTS)]
         entries = [Signal(XLEN, name=name) for name in names]
         entries += [getattr(self, name) for name in _PARAMETERS[: self.parameters]]
@@ -112,3 +113,4 @@ class NnRf(Component):
             ]
         elif self.activations:
             m.d.comb += self.act.eq(read(0, NNRF_ACTIVATIONS, self.act_addr))
+        return m

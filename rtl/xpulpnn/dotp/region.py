@@ -55,7 +55,8 @@ class DotpRegion(Component):
             ports |= {"partial": Out(XLEN), "carry": Out(XLEN)}
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         factors = (self.a, self.b, self.a_signed, self.b_signed)
         if self.registered:
             held = tuple(Signal.like(port, name=f"{port.name}_q") for port in factors)
@@ -68,6 +69,7 @@ class DotpRegion(Component):
             self.add_products(m, *factors)
         else:
             self.compress_products(m, *factors)
+        return m
 
     def add_products(self, m: Module, a: Value, b: Value, a_signed: Value, b_signed: Value) -> None:
         """One sum of everything, left to synthesis."""

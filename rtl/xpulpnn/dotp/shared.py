@@ -72,7 +72,8 @@ class DotpShared(Component):
         """Bits of an array: the widest element width."""
         return max(self.config.widths)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         side, digit = self.side, min(self.config.widths)
         total, addend, offset = signals(XLEN + side - digit, "total addend offset")
         count = len(self.signs(ElemFmt.B))
@@ -105,6 +106,7 @@ class DotpShared(Component):
                 m.d.comb += signed_row.eq((row ^ inverted[group % count][place]) << place)
                 arrays[-1].append(signed_row)
         self.add_rows(m, arrays, offset, addend, total)
+        return m
 
     def choose(self, m: Module, of: Callable[[ElemFmt], list[Choice]], *, signs: bool = False) -> None:
         """Let signals have their values in the format; ``signs`` if these are 0 without signs."""

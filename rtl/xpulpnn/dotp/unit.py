@@ -67,11 +67,13 @@ class DotpUnit(Component):
         """True if the factors are sampled (latency 1) instead of combinational."""
         return self.config.isolation == "register"
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         if self.config.multipliers == "shared":
             self.add_array(m)
         else:
             self.add_regions(m)
+        return m
 
     def add_array(self, m: Module) -> None:
         """Instantiate the shared array."""

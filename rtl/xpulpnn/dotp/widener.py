@@ -1,6 +1,6 @@
 """Widens a slice of a word of narrow weights to the format of the activations."""
 
-from amaranth.hdl import Cat, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from xpulpnn.component import Component, In, Out
 from xpulpnn.isa.formats import ElemFmt
@@ -22,7 +22,8 @@ class WeightWidener(Component):
     is_signed: In(1)  #: The weights are signed.
     result: Out(XLEN)  #: Word of the format, in the same cycle.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         half, quarter = Signal(XLEN // 2), Signal(XLEN // 4)
         low = Mux(self.quarter, self.part[1], self.part[0])
         m.d.comb += [
@@ -38,6 +39,7 @@ class WeightWidener(Component):
                 for fmt in formats:
                     with m.Case(fmt):
                         m.d.comb += self.result.eq(self._extended(source, fmt))
+        return m
 
     def _extended(self, source: Value, fmt: ElemFmt) -> Value:
         width = len(source) // fmt.lanes

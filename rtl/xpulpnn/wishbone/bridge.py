@@ -1,6 +1,6 @@
 """From the memory ports of core and cluster to Wishbone."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, PortSignature, set_and_clear, signals
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
@@ -23,7 +23,8 @@ class WishboneBridge(Component):
         #: bus: Wishbone.
         super().__init__(ports={"port": In(signature), "bus": Out(WishboneSignature())})
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         port, bus = self.port, self.bus
         granted, ended, last, under_way = signals(1, "granted ended last under_way")
         word = Signal(range(self.words))
@@ -62,7 +63,7 @@ class WishboneBridge(Component):
             m.d.comb += bus.cti.eq(Mux(word.all(), CycleType.END_OF_BURST, CycleType.INCREMENTING))
         if "we" not in port.signature.members:
             m.d.comb += bus.sel.eq(Const(-1, WORD_BYTES))
-            return
+            return m
         data, enables = Signal.like(port.wdata, name="data"), Signal.like(port.be, name="enables")
         m.d.comb += [
             bus.dat_w.eq(data.word_select(word, XLEN)),
@@ -70,3 +71,4 @@ class WishboneBridge(Component):
         ]
         with m.If(granted):
             m.d.sync += [bus.we.eq(port.we), data.eq(port.wdata), enables.eq(port.be)]
+        return m

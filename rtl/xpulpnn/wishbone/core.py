@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, ResetSignal, Signal
+from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal
 
 from xpulpnn.cluster.icache.private import PrivateCache
 from xpulpnn.component import Component, Out, connect, flipped, following, pass_ports
@@ -70,7 +70,8 @@ class CoreWishbone(Component):
         }
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.core = core = self.core
         ports = {name: getattr(core, name) for name in core.signature.members if name in _BUSES}
         registered = self.config.core.late_results
@@ -111,3 +112,4 @@ class CoreWishbone(Component):
             connect(m, port, bridge.port)
             connect(m, bridge.bus, flipped(getattr(self, _BUSES[name])))
         pass_ports(m, self, core, besides=(*FENCE_PORTS, *_BUSES))
+        return m

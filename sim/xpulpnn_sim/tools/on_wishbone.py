@@ -29,11 +29,13 @@ class _OnWishbone(Component):
         ports = {name: member for name, member in inner.signature.members.items() if name not in served}
         super().__init__(config, ports | {name: Out(signature) for name, signature in served.values()})
 
-    def _build(self, m: Module) -> None:
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
         m.submodules.inner = self.inner
         for bus, (port, _) in self._served.items():
             self._serve(m, getattr(self.inner, bus), getattr(self, port), Signal(name=f"{port}_asked"))
         pass_ports(m, self, self.inner, besides=(*self._served, "ext_hart"))
+        return m
 
     def _serve(self, m: Module, bus: Any, port: Any, asked: Signal) -> None:
         """Make an access of each transfer, which is ``asked`` for until it is answered."""
@@ -74,10 +76,11 @@ class ClusterOnWishbone(_OnWishbone):
         kinds = {"ext": ObiSignature(), "dma": DmaPortSignature(), "refill": RefillSignature()}
         super().__init__(config, inner, {name: (name, kinds[name]) for name in inner.bridges})
 
-    def _build(self, m: Any) -> None:
-        super()._build(m)
+    def elaborate(self, platform: object) -> Module:
+        m: Any = super().elaborate(platform)
         if self.config.rvfi:
             # the core whose access is under way, not the one that asks for the next; that is granted in such a cycle
             bus, outside = self.inner.ext, vars(self)["ext_hart"]
             with m.If(~bus.cyc | bus.ack | bus.err):
                 m.d.sync += outside.eq(self.inner.ext_hart)
+        return m

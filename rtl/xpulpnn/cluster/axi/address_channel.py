@@ -1,5 +1,7 @@
 """An address channel of AXI, from a register."""
 
+from amaranth.hdl import Module
+
 from xpulpnn.cluster.axi.ports import LENGTH_BITS
 from xpulpnn.component import Component, In, Out
 from xpulpnn.isa.machine import XLEN
@@ -17,9 +19,11 @@ class AddressChannel(Component):
     valid_addr: Out(XLEN)  #: Address, with ``valid``.
     valid_len: Out(LENGTH_BITS)  #: Transfers less one, with ``valid``.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.d.comb += self.free.eq(~self.valid | self.ready)
         with m.If(self.free):
             m.d.sync += self.valid.eq(self.put)
         with m.If(self.put):
             m.d.sync += [self.valid_addr.eq(self.addr), self.valid_len.eq(self.len)]
+        return m

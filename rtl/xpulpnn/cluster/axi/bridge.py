@@ -1,6 +1,6 @@
 """From OBI to AXI4, for reads and writes."""
 
-from amaranth.hdl import Const, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.utils import exact_log2
@@ -39,7 +39,8 @@ class AxiBridge(Component):
         #: axi: AXI4 port.
         super().__init__(ports={"port": In(port), "axi": Out(AxiSignature(bits))})
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         port, axi = self.port, self.axi
         m.submodules.order = order = SyncFIFO(width=_KIND.size, depth=OUTSTANDING)
         kind, oldest = Signal(_KIND), Signal(_KIND)
@@ -60,6 +61,7 @@ class AxiBridge(Component):
             port.err.eq(port.rvalid & Mux(oldest.write, failed(axi.bresp), failed(axi.rresp))),
             order.r_en.eq(port.rvalid),
         ]
+        return m
 
     def _channel(self, m, name):
         m.submodules[name] = channel = AddressChannel()

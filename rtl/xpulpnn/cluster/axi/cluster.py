@@ -1,6 +1,8 @@
 # amaranth: UnusedElaboratable=no
 """The cluster with AXI4 ports."""
 
+from amaranth.hdl import Module
+
 from xpulpnn.cluster.axi.bridge import AxiBridge
 from xpulpnn.cluster.axi.refill import AxiRefill
 from xpulpnn.cluster.cluster import Cluster
@@ -46,10 +48,12 @@ class ClusterAxi(Component):
     def _bridge(self, name, cluster):
         return {"ext": lambda: AxiBridge(XLEN), "dma": lambda: AxiBridge(EXT_DATA_BITS), "refill": AxiRefill}[name]()
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.cluster = cluster = self.cluster
         for name, bridge in self.bridges.items():
             m.submodules[f"{name}_bridge"] = bridge
             connect(m, getattr(cluster, name), bridge.port)
             connect(m, getattr(bridge, self.BUS), flipped(getattr(self, name)))
         pass_ports(m, self, cluster, besides=self.bridges)
+        return m

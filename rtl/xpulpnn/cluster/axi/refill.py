@@ -1,6 +1,6 @@
 """From the refill port of the instruction cache to AXI4."""
 
-from amaranth.hdl import Signal
+from amaranth.hdl import Module, Signal
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.axi.address_channel import AddressChannel
@@ -23,7 +23,8 @@ class AxiRefill(Component):
     port: In(RefillSignature())  #: Requests.
     axi: Out(AxiSignature(REFILL_BITS, writes=False))  #: AXI4 port without the channels for writing.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.ar = channel = AddressChannel()
         port, axi = self.port, self.axi
         first, granted = signals(1, "first granted")
@@ -46,3 +47,4 @@ class AxiRefill(Component):
             port.err.eq(port.rvalid & failed(axi.rresp)),
         ]
         m.d.sync += under_way.eq(under_way + granted - port.rvalid)
+        return m

@@ -1,6 +1,6 @@
 """Accesses of the DMA engine on their way to the ports."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.utils import exact_log2
 
@@ -42,7 +42,8 @@ class AccessQueue(Component):
         }
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         layout = _access_layout(self.writes)
         ports = [*self.tcdm, self.ext]
         places = [Signal(layout, name=f"place{place}") for place in range(PLACES)]
@@ -100,6 +101,7 @@ class AccessQueue(Component):
                 m.d.comb += [port.addr.eq(window(shown.address)), port.be.eq(shown.be), port.beats.eq(shown.beats)]
                 if self.writes:
                     m.d.comb += port.wdata.eq(shown.wdata)
+        return m
 
     def _word(self, m, port, shown, half):
         space = exact_log2(TCDM_SPACE)

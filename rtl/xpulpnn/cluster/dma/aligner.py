@@ -1,6 +1,6 @@
 """From the alignment of the source to that of the target."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 
 from xpulpnn.cluster.dma.chunk import OFFSET_BITS, WINDOW_BYTES, Row
@@ -25,7 +25,8 @@ class Aligner(Component):
     take: In(1)  #: They come out; only with ``valid``.
     data: Out(EXT_DATA_BITS)  #: The window with them, valid with ``valid``; the other bytes mean nothing.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         lanes = [[Signal(BYTE_BITS, name=f"lane{lane}_{deep}") for deep in range(2)] for lane in range(WINDOW_BYTES)]
         read, write = signals(range(KEPT_BYTES), "read write")
         count = Signal(range(KEPT_BYTES + 1))
@@ -57,6 +58,7 @@ class Aligner(Component):
             for deep, place in enumerate(places):
                 with m.If((index < coming) & (_deep(write, lane) == deep)):
                     m.d.sync += place.eq(byte)
+        return m
 
 
 def _deep(position, lane):

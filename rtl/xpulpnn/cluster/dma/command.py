@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.dma.identifiers import STATUS_IDS, number_shape
@@ -43,7 +43,8 @@ class CommandPorts(Component):
         }
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         ports = len(self.ports)
         m.submodules.writer = writer = Arbiter(ports, "counter")
         m.submodules.receiver = receiver = Arbiter(ports, "counter")
@@ -89,3 +90,4 @@ class CommandPorts(Component):
         ]
         with m.If(self.write):
             m.d.sync += [within.eq(~self.last), owner.eq(self.port)]
+        return m

@@ -1,5 +1,6 @@
 """The engine that moves the bytes."""
 
+from amaranth.hdl import Module
 from amaranth.lib import stream
 
 from xpulpnn.cluster.dma.access_queue import HALVES, AccessQueue
@@ -33,7 +34,8 @@ class Engine(Component):
         self.registered = registered  # Chunks of both sides come from registers.
         super().__init__()
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.source = source = LineWalker(registered=self.registered)
         m.submodules.target = target = LineWalker(registered=self.registered)
         m.submodules.reader = reader = Reader()
@@ -70,3 +72,4 @@ class Engine(Component):
             self.targets.ready.eq(target.errand.ready & ~under_way),
         ]
         set_and_clear(m, under_way, self.targets.valid & self.targets.ready, self.done)
+        return m

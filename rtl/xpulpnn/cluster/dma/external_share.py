@@ -1,6 +1,6 @@
 """One port outside for reads and writes."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.dma.access_queue import OUTSTANDING
@@ -23,7 +23,8 @@ class ExternalShare(Component):
     writes: In(DmaPortSignature())
     ext: Out(DmaPortSignature())  #: Port outside.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         ext = self.ext
         writing, reading_on, granted, within, ends = signals(1, "writing reading_on granted within ends")
         under_way = Signal(range(OUTSTANDING + 1))
@@ -56,3 +57,4 @@ class ExternalShare(Component):
             under_way.eq(place + granted),
             for_writes.eq(later & ~(1 << place)[:OUTSTANDING] | (granted & writing) << place),
         ]
+        return m

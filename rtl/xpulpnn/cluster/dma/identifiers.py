@@ -1,6 +1,6 @@
 """Identifiers of transfers."""
 
-from amaranth.hdl import Signal
+from amaranth.hdl import Module, Signal
 
 from xpulpnn.cluster.dma.queue import DEPTH
 from xpulpnn.component import Component, In, Out, signals
@@ -35,7 +35,8 @@ class Identifiers(Component):
         }
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         allocated, active, chosen, unused = signals(self.count, "allocated active chosen unused")
         m.d.comb += unused.eq(~(allocated | active))
         for number in reversed(range(self.count)):
@@ -51,3 +52,4 @@ class Identifiers(Component):
             allocated.eq(allocated & ~self.free | chosen & self.allocate.replicate(self.count)),
             self.status.eq(active | allocated << STATUS_IDS),
         ]
+        return m

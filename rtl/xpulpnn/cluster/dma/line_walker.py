@@ -1,6 +1,6 @@
 """Addresses of one side of a transfer."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.utils import exact_log2
 
@@ -25,7 +25,8 @@ class LineWalker(Component):
         self.registered = registered  # Chunks come from a register, a cycle later.
         super().__init__()
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         errand, side = self.errand.payload, self.errand.payload.side
         way = Signal(Errand)
         line_left = Signal.like(errand.length)
@@ -64,6 +65,7 @@ class LineWalker(Component):
                 m.d.sync += line_left.eq(line_left - chunk.size)
                 with m.If(~way.side.fixed):
                     m.d.sync += address.eq(Cat(Const(0, OFFSET_BITS), address[OFFSET_BITS:] + 1))
+        return m
 
     def _offered(self, m, left):
         """Offer what is made of the chunk; returns that, and whether it goes from here."""

@@ -1,6 +1,6 @@
 """Transfers that wait for the DMA engine."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import enum, stream
 from amaranth.lib.memory import Memory
 from amaranth.utils import exact_log2
@@ -62,7 +62,8 @@ class CommandQueue(Component):
         }
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         # with one bit more than a place needs, to tell a full queue from an empty one
         end, source, target = (Signal(range(2 * DEPTH), name=name) for name in ("end", "source", "target"))
         expected = Signal(Word)
@@ -90,6 +91,7 @@ class CommandQueue(Component):
             source.eq(source + (self.sources.valid & self.sources.ready)),
             target.eq(target + (self.targets.valid & self.targets.ready)),
         ]
+        return m
 
     def _stored(self, m, name, shape, value, write, end, places):
         """A memory of one word of all commands: written at the end, read at the places."""

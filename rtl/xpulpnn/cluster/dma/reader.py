@@ -1,6 +1,6 @@
 """The reading side of the DMA engine."""
 
-from amaranth.hdl import Cat, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
 
@@ -26,7 +26,8 @@ class Reader(Component):
     tcdm: Out(ObiSignature()).array(HALVES)  #: Ports of the even and of the odd words of the TCDM.
     ext: Out(DmaPortSignature())  #: Port outside.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.accesses = accesses = AccessQueue(writes=False)
         for inner, outer in zip(accesses.tcdm, self.tcdm, strict=True):
             connect(m, inner, flipped(outer))
@@ -63,6 +64,7 @@ class Reader(Component):
         m.d.comb += self.row.valid.eq(Cat(place != given for place in filled).all())
         with m.If(self.row.valid & self.row.ready):
             m.d.sync += given.eq(given + 1)
+        return m
 
     def _half(self, m, half, given):
         port = self.tcdm[half]

@@ -1,6 +1,6 @@
 """DMA engine of the cluster."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data
 
 from xpulpnn.cluster.dma.access_queue import HALVES
@@ -38,7 +38,8 @@ class Dma(Component):
         }
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         cores, count = self.config.cores, self.config.dma_transfers
         tag = data.StructLayout({"cores": cores, "number": number_shape(count)})
         m.submodules.commands = commands = CommandPorts(cores + 1, count)
@@ -80,3 +81,4 @@ class Dma(Component):
             self.events.eq(told & event.replicate(cores)),
             self.interrupts.eq(told & interrupt.replicate(cores)),
         ]
+        return m

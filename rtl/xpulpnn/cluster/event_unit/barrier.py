@@ -1,6 +1,6 @@
 """Barrier of the event unit (guide, "The event unit")."""
 
-from amaranth.hdl import Cat, Const, Signal
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.utils import ceil_log2
 
 from xpulpnn.cluster.event_unit.access import AccessSignature, BarrierStateSignature
@@ -30,7 +30,8 @@ class BarrierUnit(Component):
         }
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         own = Signal(self.cores)
         named = 0
         complete = Signal()
@@ -56,3 +57,4 @@ class BarrierUnit(Component):
         ]
         kept = self.state.status & ~complete.replicate(self.cores)
         m.d.sync += self.state.status.eq(kept | own | named)
+        return m

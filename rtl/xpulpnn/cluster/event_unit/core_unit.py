@@ -1,6 +1,6 @@
 """A core's part of the event unit (guide, "The event unit")."""
 
-from amaranth.hdl import Const, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import enum
 
 from xpulpnn.cluster.event_unit.access import AccessSignature, BarrierStateSignature, SlotSignature, within
@@ -82,7 +82,8 @@ class CoreUnit(Component):
         if config.core.debug and self.__doc__:
             self.__doc__ += _WITH_DEBUG
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         wait = Signal(Wait, name="waits_for")
         done = Signal(name="wait_over")
         mask, irq_mask, buffer = signals(XLEN, "event_mask irq_mask event_buffer")
@@ -121,6 +122,7 @@ class CoreUnit(Component):
         begins = self._waiting(m, own, wait, done, active)
         if self.config.core.debug:
             self._halting(m, own, wait, begins, done)
+        return m
 
     def _halting(self, m, own, wait, begins, done):
         """Answer what waits with an error while the core is to halt, and remember a load that waited for events."""

@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Array, Signal
+from amaranth.hdl import Array, Module, Signal
 from amaranth.utils import ceil_log2
 
 from xpulpnn.cluster.event_unit.access import AccessSignature, lowest
@@ -37,7 +37,8 @@ class Dispatch(Component):
         }
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         # of the assignments that apply the last one counts
         for access in reversed(list(self.accesses)):
             with m.If(access.write & (access.offset == EventRegister.DISPATCH_TEAM)):
@@ -70,6 +71,7 @@ class Dispatch(Component):
             ]
             with m.If(here & (self.popping[core] | ~mine)):
                 m.d.sync += place.eq(place + 1)
+        return m
 
     def _at(self, entries, place):
         """The entry of a place, which may be the only one."""

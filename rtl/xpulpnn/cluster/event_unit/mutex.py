@@ -1,6 +1,6 @@
 """Mutex of the event unit (guide, "The event unit")."""
 
-from amaranth.hdl import Cat, Const, Signal
+from amaranth.hdl import Cat, Const, Module, Signal
 
 from xpulpnn.cluster.event_unit.access import MUTEX_REGION, REGION_BITS, WORD_SHIFT, AccessSignature, lowest
 from xpulpnn.component import Component, In, Out
@@ -26,7 +26,8 @@ class MutexUnit(Component):
         }
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         locked = Signal()
         m.d.comb += self.granted.eq(lowest(self.waiting) & (~locked).replicate(len(self.waiting)))
         # of the assignments that apply the last one counts
@@ -38,3 +39,4 @@ class MutexUnit(Component):
                 m.d.sync += [locked.eq(0), self.message.eq(access.data)]
         with m.If(self.granted.any()):
             m.d.sync += locked.eq(1)
+        return m

@@ -1,6 +1,6 @@
 """Shared view of the event unit (guide, "The event unit")."""
 
-from amaranth.hdl import Array, Cat, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.utils import ceil_log2
 
 from xpulpnn.cluster.event_unit.access import OFFSET_BITS, REGION_BITS, SlotSignature, within
@@ -35,7 +35,8 @@ class SharedView(Component):
         #: slots: Accesses of the private views.
         super().__init__(config, {"port": In(ObiSignature()), "slots": Out(SlotSignature()).array(config.cores)})
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         pending, write, exists, over = signals(1, "pending write exists over")
         view = Signal(VIEW_BITS)
         offset = Signal(OFFSET_BITS)
@@ -61,6 +62,7 @@ class SharedView(Component):
                 slot.offset.eq(offset),
                 slot.wdata.eq(self.port.rdata),
             ]
+        return m
 
     def _found(self, core):
         return Array(slot.rdata for slot in self.slots)[core]

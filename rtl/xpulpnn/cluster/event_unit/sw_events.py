@@ -1,6 +1,6 @@
 """Software events of the event unit (guide, "The event unit")."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 
 from xpulpnn.cluster.event_unit.access import REGION_BITS, TRIGGER_REGIONS, AccessSignature
 from xpulpnn.component import Component, In, Out
@@ -25,7 +25,8 @@ class SwEvents(Component):
             ports={"accesses": In(AccessSignature()).array(self.cores), "events": Out(self.number).array(self.cores)}
         )
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         stored, waiting, clearing = TRIGGER_REGIONS
         named = [Signal(self.cores, name=f"named_{event}") for event in range(self.number)]
         found = [0] * self.number
@@ -46,3 +47,4 @@ class SwEvents(Component):
         for core in range(self.cores):
             for event in range(self.number):
                 m.d.sync += self.events[core][event].eq(named[event][core])
+        return m

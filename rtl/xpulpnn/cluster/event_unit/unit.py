@@ -3,6 +3,8 @@
 from functools import reduce
 from operator import or_
 
+from amaranth.hdl import Module
+
 from xpulpnn.cluster.event_unit.barrier import BarrierUnit
 from xpulpnn.cluster.event_unit.core_unit import CoreUnit
 from xpulpnn.cluster.event_unit.dispatch import Dispatch
@@ -46,7 +48,8 @@ class EventUnit(Component):
             ports |= {"halt": In(cores), "debug_mode": In(cores)}
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         config = self.config
         units = [CoreUnit(config) for _ in range(config.cores)]
         barriers = [BarrierUnit(config) for _ in range(config.barriers)]
@@ -90,6 +93,7 @@ class EventUnit(Component):
                 self.irq[core].eq(unit.irq),
                 self.core_clock_en[core].eq(unit.core_clock_en),
             ]
+        return m
 
     def _lines(self, m, core, unit, barriers, sw_events):
         lines = {

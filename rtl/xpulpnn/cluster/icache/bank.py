@@ -1,6 +1,6 @@
 """Bank of the shared instruction cache."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import enum
 from amaranth.utils import exact_log2
 
@@ -50,7 +50,8 @@ class CacheBank(Component):
         }
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         config, control = self.config, self.control
         m.submodules.ways = ways = CacheWays(
             config.icache_shared_sets, config.icache_ways, common=exact_log2(config.icache_shared_banks)
@@ -105,3 +106,4 @@ class CacheBank(Component):
                 m.d.sync += state.eq(BankState.STORING)
             with m.Case(BankState.STORING):
                 m.d.sync += state.eq(BankState.LOOKUP)
+        return m

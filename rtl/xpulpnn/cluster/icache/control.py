@@ -1,6 +1,6 @@
 """Registers of the instruction caches."""
 
-from amaranth.hdl import Const, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 
 from xpulpnn.cluster.peripherals.registers import serve, written_value
 from xpulpnn.cluster.ports import LINE_OFFSET_BITS, CacheControlSignature
@@ -33,7 +33,8 @@ class CacheControl(Component):
             ports |= {f"{level}_{event}": In(number) for event in ("hits", "misses", "waits")}
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         port = self.port
         enable = Signal(init=1)
         count = Signal()
@@ -79,3 +80,4 @@ class CacheControl(Component):
                 level.flush_line.eq(written[Icache.FLUSH_ADDRESS]),
                 level.line.eq(port.wdata[LINE_OFFSET_BITS:]),
             ]
+        return m

@@ -1,6 +1,6 @@
 """Lines that a set-associative cache holds, and the one replaced next."""
 
-from amaranth.hdl import Array, Cat, Signal
+from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.utils import exact_log2
 
 from xpulpnn.component import Component, In, Out, signals
@@ -36,7 +36,8 @@ class CacheFill(Component):
             ports |= {"next_index": In(index_bits), "next_valid": Out(ways)}
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         width = exact_log2(self.ways)
         states = Array(Signal(width + 1, name=f"set{number}") for number in range(self.sets))
         looks = [("found", self.index, self.valid)]
@@ -58,3 +59,4 @@ class CacheFill(Component):
                 m.d.sync += state.eq(0)
             with m.Elif(self.write & (self.write_index == number)):
                 m.d.sync += state.eq(behind)
+        return m

@@ -1,6 +1,6 @@
 """Instruction cache of one core."""
 
-from amaranth.hdl import Const, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import enum
 from amaranth.utils import exact_log2
 
@@ -49,7 +49,8 @@ class PrivateCache(Component):
         }
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         config, core, line = self.config, self.core, self.line
         m.submodules.ways = ways = CacheWays(config.icache_private_sets, config.icache_ways, ahead=config.prefetch)
         connect(m, flipped(self.control), ways.control)
@@ -72,6 +73,7 @@ class PrivateCache(Component):
         with m.If(lookup):
             m.d.sync += offset.eq(core.addr[_WORD:LINE_OFFSET_BITS])
         self._lines(m, ways, comes, misses=pending & ~ways.hit)
+        return m
 
     def _word(self, ways, offset):
         """Select the fetched word: word ``offset`` of the way that has the line, else of the line coming."""

@@ -1,6 +1,6 @@
 """The way of missing lines from memory."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.fifo import SyncFIFO
 
 from xpulpnn.cluster.ports import LINE_BEATS, LINE_NUMBER_BITS, LINE_OFFSET_BITS, RefillSignature, chosen
@@ -28,7 +28,8 @@ class RefillPort(Component):
         }
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         refill = self.refill
         m.submodules.arbiter = arbiter = Arbiter(self.banks, "counter")
         # a memory of one row has no address, which Verilog cannot write
@@ -54,3 +55,4 @@ class RefillPort(Component):
             m.d.sync += asked.eq(asked + 1)
         with m.If(refill.rvalid):
             m.d.sync += answered.eq(answered + 1)
+        return m

@@ -1,6 +1,6 @@
 """Instruction cache that all cores share."""
 
-from amaranth.hdl import Cat
+from amaranth.hdl import Cat, Module
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.icache.bank import CacheBank
@@ -30,7 +30,8 @@ class SharedCache(Component):
         }
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         number = self.config.icache_shared_banks
         bank_bits = exact_log2(number)
         banks = [CacheBank(self.config) for _ in range(number)]
@@ -65,3 +66,4 @@ class SharedCache(Component):
                 line.rdata.eq(chosen(answers, [bank.rdata for bank in banks])),
                 line.err.eq(chosen(answers, [bank.err for bank in banks])),
             ]
+        return m

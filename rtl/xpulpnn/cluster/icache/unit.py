@@ -1,5 +1,7 @@
 """Instruction caches of the cluster."""
 
+from amaranth.hdl import Module
+
 from xpulpnn.cluster.icache.control import CacheControl
 from xpulpnn.cluster.icache.private import PrivateCache
 from xpulpnn.cluster.icache.shared import SharedCache
@@ -26,7 +28,8 @@ class InstructionCache(Component):
         }
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.control = control = CacheControl(self.config)
         m.submodules.shared = shared = SharedCache(self.config)
         connect(m, control.port, flipped(self.port))
@@ -48,3 +51,4 @@ class InstructionCache(Component):
             control.shared_misses.eq(shared.miss),
             control.shared_waits.eq(shared.waits),
         ]
+        return m

@@ -1,6 +1,6 @@
 """One way of a set-associative cache."""
 
-from amaranth.hdl import Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib.memory import Memory
 
 from xpulpnn.cluster.ports import LINE_BITS
@@ -39,7 +39,8 @@ class CacheWay(Component):
             ports |= {"next_index": In(index_bits), "next_tag": In(tag_bits), "next_valid": In(1), "next_hit": Out(1)}
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.tags = tags = Memory(shape=self.tag_bits, depth=self.sets, init=[])
         m.submodules.lines = lines = Memory(shape=LINE_BITS, depth=self.sets, init=[])
         for memory, value in ((tags, self.write_tag), (lines, self.write_line)):
@@ -59,3 +60,4 @@ class CacheWay(Component):
                 found_tag.eq(read_tag.data),
                 hit.eq(valid & (found_tag == tag)),
             ]
+        return m

@@ -1,6 +1,6 @@
 """Lines of a set-associative cache."""
 
-from amaranth.hdl import Cat
+from amaranth.hdl import Cat, Module
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.icache.fill import CacheFill
@@ -46,7 +46,8 @@ class CacheWays(Component):
         index = self.common + exact_log2(self.sets)
         return line[self.common : index], line[index:]
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         index, _ = self._split(self.line)
         write_index, write_tag = self._split(self.write_line)
         forgets, line_forgotten = signals(self.sets, "forgets line_forgotten")
@@ -93,3 +94,4 @@ class CacheWays(Component):
         m.d.comb += [self.found.eq(Cat(way.hit for way in ways)), self.hit.eq(self.found.any())]
         if self.ahead:
             m.d.comb += self.next_absent.eq(~Cat(way.next_hit for way in ways).any())
+        return m

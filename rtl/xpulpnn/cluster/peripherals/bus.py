@@ -1,6 +1,6 @@
 """Bus of the peripherals that the cores share."""
 
-from amaranth.hdl import Cat, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.funnel import Funnel
@@ -30,7 +30,8 @@ class PeripheralBus(Component):
         }
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.funnel = funnel = Funnel(self.number)
         m.submodules.hole = hole = Hole()
         selected = funnel.selected
@@ -65,3 +66,4 @@ class PeripheralBus(Component):
             for (peripheral, _), answered in zip(answers, mine, strict=True):
                 with m.If(answered):
                     m.d.comb += following(initiator, peripheral, *RESPONSE_FIELDS)
+        return m

@@ -1,6 +1,6 @@
 """Control registers of the cluster."""
 
-from amaranth.hdl import Const, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 
 from xpulpnn.cluster.peripherals.registers import serve, written_value
 from xpulpnn.component import Component, In, Out
@@ -31,7 +31,8 @@ class ClusterControl(Component):
         }
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         port = self.port
         stored = {
             Control.EOC: self.eoc,
@@ -52,3 +53,4 @@ class ClusterControl(Component):
             with m.If(written[first + WORD_BYTES * core]):
                 m.d.sync += [own.eq(written_value(port, address)), has_own.eq(1)]
             m.d.comb += address.eq(Mux(has_own, own, self.boot_addr))
+        return m

@@ -1,6 +1,6 @@
 """Timer of the cluster."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
 
 from xpulpnn.cluster.peripherals.registers import serve, written_value
@@ -52,7 +52,8 @@ class ClusterTimer(Component):
     events: Out(2)  #: The end of a period, of the low and the high timer; a pulse.
     armed: Out(2)  #: The timer is enabled and will tell the end of its period.
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         low, high = _Half("low"), _Half("high")
         cascade = Signal()
         values = {}
@@ -78,6 +79,7 @@ class ClusterTimer(Component):
             )
         with m.If(written[Timer.CONFIG_LOW] & self.port.be[-1]):
             m.d.sync += cascade.eq(self.port.wdata[-1])
+        return m
 
     def _count(self, m, half, written, clears):
         config, count, compare, start, reset = half.registers

@@ -1,6 +1,6 @@
 """Arbiter of one resource."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import Arbiter as ArbiterKind
@@ -23,12 +23,14 @@ class Arbiter(Component):
         #: gnt: The one that is granted; 0 without a request.
         super().__init__(ports={"req": In(inputs), "gnt": Out(inputs)})
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         if self.inputs == 1:
             m.d.comb += self.gnt.eq(self.req)
-            return
+            return m
         build = {"counter": self._counter, "strict": self._strict, "fixed": self._fixed}[self.kind]
         build(m)
+        return m
 
     def _counter(self, m):
         """A tree of choices whose root is steered by the top bit of the counter.

@@ -1,5 +1,6 @@
 """Memory bank."""
 
+from amaranth.hdl import Module
 from amaranth.lib.memory import Memory
 
 from xpulpnn.cluster.ports import BankSignature
@@ -18,7 +19,8 @@ class Bank(Component):
         #: port: Access.
         super().__init__(ports={"port": In(BankSignature(words))})
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.words = words = Memory(shape=XLEN, depth=self.words, init=[])
         write = words.write_port(granularity=BYTE_BITS)
         read = words.read_port()
@@ -31,3 +33,4 @@ class Bank(Component):
             read.en.eq(port.req & ~port.we),
             port.rdata.eq(read.data),
         ]
+        return m

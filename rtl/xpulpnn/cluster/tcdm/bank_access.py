@@ -1,6 +1,6 @@
 """Access of all masters to one bank."""
 
-from amaranth.hdl import Cat, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 
 from xpulpnn.cluster.ports import BankSignature, chosen
@@ -50,7 +50,8 @@ class BankAccess(Component):
                 ports["sharers"] = Out(masters)
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.test_set = test_set = TestSet(self.config.bank_words)
         connect(m, test_set.bank, flipped(self.bank))
         req, wins = signals(self.masters, "req wins")
@@ -86,6 +87,7 @@ class BankAccess(Component):
             m.d.comb += self.master.eq(Mux(test_set.busy, NO_MASTER, number))
             if self.config.broadcast:
                 m.d.comb += self.sharers.eq(self.gnt & ~wins)
+        return m
 
     def _yielding(self, m, req, wins):
         """Two arbiters: the other masters are served if no core asks or one of them has waited for long."""

@@ -1,6 +1,6 @@
 """Crossbar between the masters and the banks of the shared memory."""
 
-from amaranth.hdl import Array, Cat, Signal
+from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import data
 from amaranth.utils import exact_log2
 
@@ -42,7 +42,8 @@ class TcdmInterconnect(Component):
                 ports["bank_sharers"] = Out(masters).array(config.banks)
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         banks = self.config.banks
         bank_bits, word_lsb = exact_log2(banks), exact_log2(WORD_BYTES)
         word_bits = exact_log2(self.config.tcdm_bytes) - word_lsb
@@ -85,3 +86,4 @@ class TcdmInterconnect(Component):
             source = Signal.like(bank, name=f"source{number}")
             m.d.comb += [port.gnt.eq(Cat(gnt[number] for gnt in granted).any()), port.rdata.eq(answers[source])]
             m.d.sync += [port.rvalid.eq(port.gnt), source.eq(bank)]
+        return m

@@ -1,5 +1,7 @@
 """The shared memory: crossbar and banks."""
 
+from amaranth.hdl import Module
+
 from xpulpnn.cluster.ports import BankSignature
 from xpulpnn.cluster.tcdm.bank import Bank
 from xpulpnn.cluster.tcdm.interconnect import TcdmInterconnect
@@ -38,7 +40,8 @@ class Tcdm(Component):
                 ports["bank_sharers"] = Out(masters).array(config.banks)
         super().__init__(config, ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         m.submodules.crossbar = crossbar = TcdmInterconnect(self.config, self.masters)
         for number, port in enumerate(self.ports):
             connect(m, flipped(port), crossbar.ports[number])
@@ -54,3 +57,4 @@ class Tcdm(Component):
                 m.d.comb += self.bank_masters[number].eq(crossbar.bank_masters[number])
                 if self.config.broadcast:
                     m.d.comb += self.bank_sharers[number].eq(crossbar.bank_sharers[number])
+        return m

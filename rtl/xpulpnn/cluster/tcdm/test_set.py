@@ -1,6 +1,6 @@
 """The second half of a test&set."""
 
-from amaranth.hdl import Const, Signal
+from amaranth.hdl import Const, Module, Signal
 
 from xpulpnn.cluster.ports import BankSignature
 from xpulpnn.component import Component, In, Out, connect, flipped
@@ -24,7 +24,8 @@ class TestSet(Component):
         }
         super().__init__(ports=ports)
 
-    def _build(self, m):
+    def elaborate(self, platform):
+        m = Module()
         access, bank = self.access, self.bank
         addr = Signal.like(access.addr)
         be = Signal.like(access.be)
@@ -40,3 +41,4 @@ class TestSet(Component):
                 bank.be.eq(be),
                 bank.wdata.eq(Const(-1, XLEN)),
             ]
+        return m
