@@ -21,8 +21,8 @@ class DecodedDotp(DotpShared):
 
     def ports(self, ports: dict[str, Member]) -> dict[str, Member]:
         """The ports, those of format and signs in one word."""
-        kept = {name: port for name, port in ports.items() if name not in ("fmt", "a_signed", "b_signed")}
-        return {"fmt": In(ArrayFormat), **kept}  #: fmt: Format and signs.
+        others = {name: port for name, port in ports.items() if name not in ("fmt", "a_signed", "b_signed")}
+        return {"fmt": In(ArrayFormat), **others}
 
     def choose(self, m: Module, of: Callable[[ElemFmt], list[Choice]], *, signs: bool = False) -> None:
         """Let signals have their values in the format; ``signs`` if these are 0 without signs."""

@@ -1,27 +1,18 @@
-"""Meanings of ports: the ``#:`` comments at their declarations, and the fields of structured ports.
-
-``"rdata": In(32),  #: Read data.`` says what ``rdata`` is; a comment on lines of its own names its ports first:
-``#: addr, we: As in OBI.``
-"""
+"""Meanings of the flattened ports of components, and the fields of structured ports."""
 
 import inspect
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from functools import cache
 from itertools import takewhile
-from pathlib import Path
 from typing import Any
 
 from amaranth.hdl import Shape
 from amaranth.lib import data, wiring
 
+from xpulpnn.emit.declarations import declared_meanings
 from xpulpnn.emit.hierarchy import component_ports
 
-_CLASS = re.compile(r"^class (?P<name>\w+)(?P<body>.*\n(?:(?:\s.*)?\n|\).*\n)*)", re.MULTILINE)
-_BESIDE = re.compile(r'^\s+"?(?P<name>[\w.]+)"?[^#\n]*  #: (?P<text>.*)$', re.MULTILINE)
-_ABOVE = re.compile(r"^\s+#: (?P<names>[\w.*, ]+): (?P<text>.*(?:\n\s+#:   .*)*)$", re.MULTILINE)
 _ROLE = re.compile(r":[\w:]+:`~?(?:[\w.]*\.)?([^`]+)`")
 _HEADING = re.compile(r"^\S[^\n]*\n-{3,}$", re.MULTILINE)
 
@@ -36,30 +27,6 @@ def summary(component: wiring.Component) -> str:
     text = inspect.getdoc(component) or ""
     heading = _HEADING.search(text)
     return plain_text(text[: heading.start()] if heading else text)
-
-
-@cache
-def declared_meanings(kind: type) -> dict[str, str]:
-    """Meanings of the members of a class by their names, from the comments in its source."""
-    source = _class_sources(kind.__module__).get(kind.__qualname__, "")
-    meanings: dict[str, str] = {}
-    for note in _ABOVE.finditer(source):
-        text = " ".join(note["text"].replace("#:", "").split())
-        meanings |= dict.fromkeys(note["names"].split(", "), text)
-    return meanings | {note["name"]: note["text"] for note in _BESIDE.finditer(source)}
-
-
-def declared_type(kind: type, name: str) -> str:
-    """The right side of the declaration of a member, as it is written; nothing if it is made in a loop."""
-    source = _class_sources(kind.__module__).get(kind.__qualname__, "")
-    found = re.search(rf'^\s+"?{re.escape(name)}"?: ([^#\n]*?),?(?:  #: .*)?$', source, re.MULTILINE)
-    return found[1] if found else ""
-
-
-@cache
-def _class_sources(module: str) -> dict[str, str]:
-    path = getattr(sys.modules[module], "__file__", None)
-    return {found["name"]: found["body"] for found in _CLASS.finditer(Path(path).read_text())} if path else {}
 
 
 def member_meanings(component: wiring.Component) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.config import PRESETS, CoreConfig, preset
-from xpulpnn.emit.members import declared_meanings
+from xpulpnn.emit.declarations import declared_meanings
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import Barrier, Control, EventRegister, Timer, TimerConfig
 from xpulpnn.isa.csr import CSRS

@@ -14,8 +14,9 @@ from typing import Any, get_args, get_origin
 from xpulpnn import config
 from xpulpnn.config import CLUSTER_PRESETS, preset
 from xpulpnn.debug.config import DebugConfig
+from xpulpnn.emit.declarations import declared_meanings, declared_type
 from xpulpnn.emit.hierarchy import component_ports
-from xpulpnn.emit.members import declared_meanings, declared_type, member_meanings
+from xpulpnn.emit.members import member_meanings
 from xpulpnn.emit.names import port_name
 from xpulpnn.errors import InputError
 from xpulpnn_sim.publishing.guide import drawings, html, machine

@@ -1,0 +1,84 @@
+"""Members of classes as their source declares them: types, and meanings from the ``#:`` comments.
+
+``"rdata": In(32),  #: Read data.`` says what ``rdata`` is. A comment on lines of its own names its members first and
+goes on three spaces further in: ``#: addr, we: As in OBI.``
+"""
+
+import ast
+import sys
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+_MARK = "#:"
+_FURTHER = "   "  # Between the mark and the text of a line that continues a comment.
+
+
+@cache
+def declared_meanings(kind: type) -> dict[str, str]:
+    """Meanings of the members of a class by their names, in the order of the source."""
+    meanings: dict[str, str] = {}
+    node = _class_node(kind)
+    if node is None:
+        return meanings
+    declared = {line: name for lines, name, _ in _declarations(node) for line in lines}
+    names: list[str] = []
+    for line, text in _comments(kind.__module__):
+        if not node.lineno <= line <= (node.end_lineno or line):
+            continue
+        if text.startswith(_FURTHER):
+            meanings |= {name: f"{meanings[name]} {text.strip()}" for name in names}
+        elif line in declared:
+            names = []
+            meanings[declared[line]] = text.strip()
+        else:
+            subjects, _, text = text.strip().partition(": ")
+            names = subjects.split(", ") if text else []
+            meanings |= dict.fromkeys(names, text)
+    return meanings
+
+
+def declared_type(kind: type, name: str) -> str:
+    """Type of a member and its default, as they are written; nothing for members that are made in a loop."""
+    node = _class_node(kind)
+    for _, declared, declaration in _declarations(node) if node else ():
+        if declared == name:
+            text = ast.get_source_segment(_source(kind.__module__), declaration) or ""
+            return " ".join(text.removeprefix(f"{name}: ").split())
+    return ""
+
+
+def _declarations(node: ast.ClassDef) -> Iterator[tuple[range, str, ast.AST]]:
+    """Lines, name and declaration of each annotated member and each entry of a dictionary with names as keys."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.AnnAssign) and isinstance(inner.target, ast.Name):
+            yield range(inner.lineno, (inner.end_lineno or inner.lineno) + 1), inner.target.id, inner
+        elif isinstance(inner, ast.Dict):
+            for key, value in zip(inner.keys, inner.values, strict=True):
+                if isinstance(key, ast.Constant):
+                    yield range(key.lineno, key.lineno + 1), str(key.value), value
+
+
+@cache
+def _source(module: str) -> str:
+    path = getattr(sys.modules[module], "__file__", None)
+    return Path(path).read_text() if path else ""
+
+
+@cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    return {node.name: node for node in ast.parse(_source(module)).body if isinstance(node, ast.ClassDef)}
+
+
+def _class_node(kind: type) -> ast.ClassDef | None:
+    return _classes(kind.__module__).get(kind.__qualname__)
+
+
+@cache
+def _comments(module: str) -> list[tuple[int, str]]:
+    """Line and text of every ``#:`` comment."""
+    lines = iter(_source(module).splitlines(keepends=True))
+    tokens = tokenize.generate_tokens(lambda: next(lines, ""))
+    comments = [token for token in tokens if token.type == tokenize.COMMENT and token.string.startswith(_MARK)]
+    return [(token.start[0], token.string.removeprefix(_MARK)) for token in comments]
