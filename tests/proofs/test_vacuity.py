@@ -19,14 +19,14 @@ from xpulpnn_sim.cli import prove_core, prove_instructions, prove_modules, prove
 from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.proofs.cluster.cluster import ArbiterClaims
 from xpulpnn_sim.proofs.emitter.correspondence import ModuleLogic
-from xpulpnn_sim.proofs.engine.elaborate import ClockedGates, clocked_gates
+from xpulpnn_sim.proofs.engine.clocked_gates import ClockedGates, clocked_gates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, VACUOUS
-from xpulpnn_sim.proofs.faults.core_fault import CoreFault
-from xpulpnn_sim.proofs.instructions import passage
-from xpulpnn_sim.proofs.instructions.passage import BackendGates
+from xpulpnn_sim.proofs.faults.fault import Fault
+from xpulpnn_sim.proofs.instructions import unrolling
+from xpulpnn_sim.proofs.instructions.unrolling import BackendGates
 from xpulpnn_sim.proofs.pipeline import proof
-from xpulpnn_sim.proofs.units import cluster_parts, divider
+from xpulpnn_sim.proofs.units import divider, induction
 from xpulpnn_sim.tools.netlists import NetlistModule
 from xpulpnn_sim.tools.tops import emit_top
 from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_yosys
@@ -58,7 +58,7 @@ def test_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The claims never held before."""
-    monkeypatch.setattr(cluster_parts._Cycles, "_held", lambda _cycles, claims, _since: FALSE if claims else TRUE)
+    monkeypatch.setattr(induction._Cycles, "_held", lambda _cycles, claims, _since: FALSE if claims else TRUE)
     monkeypatch.setattr(prove_modules, "PARTS", {"arbiter": lambda _config: [ArbiterClaims(2, "counter")]})
     assert set(verdicts("claims", ["cluster", "--preset", "cluster"], tmp_path)) == {VACUOUS}
 
@@ -72,7 +72,7 @@ def test_emitter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 (PV_ADD_B,) = (row for row in enabled(frozenset(Extension), frozenset({8, 16})) if row.mnemonic == "pv.add.b")
-STUCK = CoreFault(
+STUCK = Fault(
     "pv.add.b never leaves ID",
     IdStage,
     {".id_goes": lambda right, u: right & ~Value.cast(u("insn.payload.word")).matches(PV_ADD_B.pattern)},
@@ -93,7 +93,7 @@ def test_instructions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(prove_instructions, "BackendGates", lambda *_: gates())
     words = ["instructions", "pv.add.h", "pv.add.b", "--preset", "ri5cy", "--jobs", "1", "-o", str(tmp_path)]
     assert verdicts("instructions", words, tmp_path) == [PROVED, VACUOUS]
-    monkeypatch.setattr(passage, "accepted", lambda *_: [FALSE])
+    monkeypatch.setattr(unrolling, "allowed_fields", lambda *_: [FALSE])
     assert verdicts("instructions", [*words, "--fresh"], tmp_path) == [VACUOUS, VACUOUS]
 
 
@@ -110,7 +110,7 @@ def test_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         emitted=SimpleNamespace(modules={"scene": STILL}),
         description=SimpleNamespace(parts={"obi": ["wrong"]}, invariants={"obi": ["broken"]}),
     )
-    monkeypatch.setattr(prove_core, "emit_scene", lambda _config: scene)
+    monkeypatch.setattr(prove_core, "emit_harness", lambda _config: scene)
     monkeypatch.setattr(proof, "script", lambda *_: "")
     monkeypatch.setattr(proof, "build_gates", lambda _rule, _scene, folder, _yosys: made(folder))
     words = ["pipeline", "obi", "--preset", "ri5cy", "-o", str(tmp_path)]

@@ -45,10 +45,10 @@ from xpulpnn_sim.proofs.engine.outcomes import (
     retirements,
     write_waveform,
 )
-from xpulpnn_sim.proofs.faults.core_fault import CoreFault
-from xpulpnn_sim.proofs.pipeline.gates import emit_scene
+from xpulpnn_sim.proofs.faults.fault import Fault
+from xpulpnn_sim.proofs.pipeline.catalog import PipelineProperty, pipeline_properties
+from xpulpnn_sim.proofs.pipeline.harness_gates import emit_harness
 from xpulpnn_sim.proofs.pipeline.proof import Prover
-from xpulpnn_sim.proofs.pipeline.rules import PipelineRule, rules
 from xpulpnn_sim.proofs.riscv_formal.core_checks import CoreChecks, find_faults
 from xpulpnn_sim.proofs.riscv_formal.cutpoints import class_of, emit_cut_design, shown_cuts
 from xpulpnn_sim.proofs.riscv_formal.suite import ASSUMPTIONS, DEPTH, VARIABLE, Check, find_suite
@@ -90,7 +90,7 @@ class Found(NamedTuple):
     """An outcome: the property or check that it is of, the fault in the core, if any, and the folder of its example."""
 
     subject: Any
-    fault: CoreFault | None
+    fault: Fault | None
     outcome: Outcome
     folder: Path
 
@@ -164,11 +164,11 @@ class PipelineOptions(ProofOptions):
 def prove_pipeline_command(options: PipelineOptions) -> int:
     """Print the table; fails if a property fails or time is up, or a fault is not found."""
     config = options.core
-    known = rules(config)
+    known = pipeline_properties(config)
     names = [rule.name for rule in known]
     chosen = matching(options.rules or names, known, f"PROPERTY must be one of {', '.join(names)}")
     if options.listing:
-        tell(record_table({"property": "{.name}", "says": "{.says}", "limited to": "{.limits}"}, chosen))
+        tell(record_table({"property": "{.name}", "says": "{.statement}", "limited to": "{.limits}"}, chosen))
         return OK
     if options.self_test and options.preset not in _FAULTS_OF:
         raise InputError(f"--preset must be {' or '.join(_FAULTS_OF)} with --self-test, not {options.preset}")
@@ -188,12 +188,12 @@ def prove_pipeline_command(options: PipelineOptions) -> int:
 
 
 def _search(
-    options: PipelineOptions, prover: Prover, chosen: list[PipelineRule], faults: Sequence[CoreFault | None]
+    options: PipelineOptions, prover: Prover, chosen: list[PipelineProperty], faults: Sequence[Fault | None]
 ) -> int:
-    scene = emit_scene(options.core)
+    scene = emit_harness(options.core)
     jobs = [(rule, fault) for fault in faults for rule in chosen if fault is None or rule.name == fault.check]
 
-    def proved(rule: PipelineRule, fault: CoreFault | None) -> Found:
+    def proved(rule: PipelineProperty, fault: Fault | None) -> Found:
         where = prover.folder / "faults" / fault.name.replace(" ", "-") if fault else prover.folder
         met = scene.with_fault(fault) if fault else scene
         depth = rule.depth if fault and options.depth is None else options.depth

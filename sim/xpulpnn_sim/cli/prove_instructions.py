@@ -29,9 +29,14 @@ from xpulpnn_sim.cli.options import Jobs, arguments, command
 from xpulpnn_sim.cli.prove_core import ProofOptions, is_found, outcome_record, workplace
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, Ledger, Outcome
-from xpulpnn_sim.proofs.instructions.instruction_proofs import Proofs, proof_name, provable, seeded
+from xpulpnn_sim.proofs.instructions.instruction_proofs import (
+    InstructionProver,
+    faulty_statements,
+    proof_name,
+    provable,
+)
 from xpulpnn_sim.proofs.instructions.instruction_proofs import run as run_proofs
-from xpulpnn_sim.proofs.instructions.passage import BackendGates
+from xpulpnn_sim.proofs.instructions.unrolling import BackendGates
 from xpulpnn_sim.tools.yosys import Yosys
 
 STATEMENTS = "statements"  # what has the fault, if not a module
@@ -45,7 +50,9 @@ class _Seed(NamedTuple):
     outcome: Outcome
 
 
-def self_test(options: ProofOptions, proofs: Proofs, config: CoreConfig, rows: Sequence[Insn], yosys: Yosys) -> int:
+def self_test(
+    options: ProofOptions, proofs: InstructionProver, config: CoreConfig, rows: Sequence[Insn], yosys: Yosys
+) -> int:
     """Print the tables; fails unless every fault was found."""
     chosen = [row for row in rows if provable(row)]
     tries = [*_wrong_statements(proofs, chosen), *_wrong_gates(proofs, config, chosen, yosys)]
@@ -68,9 +75,9 @@ def self_test(options: ProofOptions, proofs: Proofs, config: CoreConfig, rows: S
     return INTERRUPTED if stop.interrupted else code
 
 
-def _wrong_statements(proofs: Proofs, rows: Sequence[Insn]) -> Iterator[Callable[[], _Seed]]:
+def _wrong_statements(proofs: InstructionProver, rows: Sequence[Insn]) -> Iterator[Callable[[], _Seed]]:
     for row in rows:
-        body = seeded(row)
+        body = faulty_statements(row)
         if body is not None:
             yield lambda row=row, body=body: _Seed(
                 "one bit wrong in one case", STATEMENTS, proofs.instruction(row, body)
@@ -78,7 +85,7 @@ def _wrong_statements(proofs: Proofs, rows: Sequence[Insn]) -> Iterator[Callable
 
 
 def _wrong_gates(
-    proofs: Proofs, config: CoreConfig, rows: Sequence[Insn], yosys: Yosys
+    proofs: InstructionProver, config: CoreConfig, rows: Sequence[Insn], yosys: Yosys
 ) -> Iterator[Callable[[], _Seed]]:
     # Amaranth takes long to import
     from xpulpnn_sim.proofs.faults import instructions as of
@@ -136,20 +143,22 @@ def prove_instructions_command(options: InstructionOptions) -> int:
         verilog, manifest = cached_emission("core", replace(config, rvfi=True))
         with progress_bar("gates", None):
             backend = BackendGates(verilog, manifest, work.yosys)
-        proofs = Proofs(backend=backend, abc=work.abc, timeout_s=options.timeout)
+        proofs = InstructionProver(backend=backend, abc=work.abc, timeout_s=options.timeout)
         if options.self_test:
             return self_test(options, proofs, config, chosen, work.yosys)
         return _run(options, proofs, chosen, verilog, work.folder)
 
 
-def _run(options: InstructionOptions, proofs: Proofs, chosen: Sequence[Insn], verilog: str, folder: Path) -> int:
+def _run(
+    options: InstructionOptions, proofs: InstructionProver, chosen: Sequence[Insn], verilog: str, folder: Path
+) -> int:
     """The proofs, and what came of them."""
     provers = [row for row in chosen if provable(row)]
     found: dict[str, Outcome] = {}
     granted: list[Outcome] = []
     ledger = Ledger(folder / "instructions", options.timeout, not options.fresh)
     with progress_bar("instructions", len(provers)) as bar, interruptible() as stop:
-        granted += proofs.granted()
+        granted += proofs.invariants()
         results = run_proofs(proofs, provers, verilog, ledger, options.jobs)
         for verdict in bar.each(results, lambda one: one.name):
             found[verdict.name] = verdict

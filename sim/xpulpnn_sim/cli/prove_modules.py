@@ -22,7 +22,7 @@ from xpulpnn_sim.proofs.emitter.emission import (
     emission_sources,
     prove_emission,
 )
-from xpulpnn_sim.proofs.units.cluster_parts import Finding, prove_by_induction
+from xpulpnn_sim.proofs.units.induction import Finding, prove_by_induction
 from xpulpnn_sim.proofs.units.unit_proof import EQUAL
 from xpulpnn_sim.tools.top_names import ALL_TOPS, CLUSTER_NAMES, chosen_names
 from xpulpnn_sim.tools.tops import AnyConfig, emit_top

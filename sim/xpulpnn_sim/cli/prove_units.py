@@ -20,12 +20,12 @@ from xpulpnn_sim.cli.options import Json, Seconds, Timeout, Words, arguments, co
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
 from xpulpnn_sim.proofs.cluster.parts import PARTS
-from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
-from xpulpnn_sim.proofs.units.cluster_parts import broken_promises, promises
+from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates
 from xpulpnn_sim.proofs.units.decoder import COMPRESSED, DECODER
 from xpulpnn_sim.proofs.units.divider import DIVIDER
 from xpulpnn_sim.proofs.units.dotp import ALL_SIGNS, DOT_PRODUCTS
-from xpulpnn_sim.proofs.units.equivalence import METHODS, Comparison, check, unit_structures
+from xpulpnn_sim.proofs.units.dotp_structures import METHODS, Comparison, check, unit_structures
+from xpulpnn_sim.proofs.units.induction import broken_promises, promises
 from xpulpnn_sim.proofs.units.multiplier import MULTIPLIER
 from xpulpnn_sim.proofs.units.quantiser import QUANTISER, REQUANTISER
 from xpulpnn_sim.proofs.units.register_file import RegFileClaims

@@ -14,8 +14,8 @@ from xpulpnn.isa.semantics import definition
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import Integers
-from xpulpnn_sim.proofs.instructions.execution import Before, GateEffects, execute_statements, understood
-from xpulpnn_sim.proofs.instructions.instruction_proofs import seeded
+from xpulpnn_sim.proofs.instructions.instruction_proofs import faulty_statements
+from xpulpnn_sim.proofs.instructions.statement_gates import GateEffects, PriorState, execute_statements, is_executable
 from xpulpnn_sim.reference.statements.compiled import Hart
 from xpulpnn_sim.reference.stimuli import element_width, instruction_words, operand_columns, random_word
 
@@ -28,7 +28,7 @@ ROWS = [
     row
     for row in enabled(frozenset(Extension), frozenset({2, 4, 8, 16}), aliases=True)
     # division is a function that nothing is said of
-    if row.size == 4 and understood(row) and not row.divides
+    if row.size == 4 and is_executable(row) and not row.divides
 ]
 
 
@@ -126,7 +126,7 @@ def test_statements_on_gates_are_those_on_integers(insn):
             sources[field][case] = values.setdefault(number, sources[field][case])
     entries = [[random_word(rng) for _ in range(CASES)] for _ in range(ENTRIES)]
     loaded, pcs = ([random_word(rng) & ~1 for _ in range(CASES)] for _ in range(2))
-    before = Before(
+    before = PriorState(
         word=columns.word(words),
         compressed=FALSE,
         pc=columns.word(pcs),
@@ -151,4 +151,4 @@ def test_statements_on_gates_are_those_on_integers(insn):
 
 @pytest.mark.flow
 def test_every_row_but_the_fence_can_have_a_wrong_statement():
-    assert [row.mnemonic for row in ROWS if seeded(row) is None] == ["fence"]
+    assert [row.mnemonic for row in ROWS if faulty_statements(row) is None] == ["fence"]

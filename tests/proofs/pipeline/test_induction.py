@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.config import CoreConfig, preset
-from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
+from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PROVED
 from xpulpnn_sim.proofs.faults.core import SEQUENCE_FAULTS
-from xpulpnn_sim.proofs.pipeline.gates import SceneGates, emit_scene
-from xpulpnn_sim.proofs.pipeline.proof import Prover, WatchedGraph
-from xpulpnn_sim.proofs.pipeline.rules import PipelineRule, rules
+from xpulpnn_sim.proofs.pipeline.catalog import PipelineProperty, pipeline_properties
+from xpulpnn_sim.proofs.pipeline.harness_gates import EmittedHarness, emit_harness
+from xpulpnn_sim.proofs.pipeline.proof import PropertyGraph, Prover
 from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_yosys
 
 ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")
@@ -33,14 +33,14 @@ def test_step(tmp_path: Path):
     )
     gates = clocked_gates(text, "small")
 
-    def wrong(frames: list[list[int]], rule: PipelineRule, **how: object) -> list[int]:
-        graph = WatchedGraph(gates, rule, **how)
+    def wrong(frames: list[list[int]], rule: PipelineProperty, **how: object) -> list[int]:
+        graph = PropertyGraph(gates, rule, **how)
         found = graph.behind_good(graph.wrong)
         inputs = graph.aiger([found]).inputs
         ones = [{literal for literal, bit in zip(inputs, frame, strict=True) if bit} for frame in frames]
         return [each["found"] for each in graph.replay(ones, {"found": [found]})]
 
-    rule = PipelineRule(name="small", says="", cutpoints=())
+    rule = PipelineProperty(name="small", statement="", cutpoints=())
     # inputs of each cycle: the latch in the first one, and that of the design
     assert wrong([[0, 1], [0, 0], [0, 0]], rule, any_but=()) == [0, 1, 0]
     assert wrong([[0, 0], [1, 0], [1, 1]], rule, any_but=()) == [0, 0, 0]
@@ -52,7 +52,7 @@ def test_step(tmp_path: Path):
     assert wrong([[1], [0], [0]], rule, any_but=gates.ports["wrong_small"]) == [0, 1, 0]
 
 
-smallest = cache(lambda: emit_scene(preset("ri5cy")))
+smallest = cache(lambda: emit_harness(preset("ri5cy")))
 
 
 @pytest.fixture(name="prover")
@@ -67,15 +67,15 @@ def prover_in(tmp_path: Path) -> Prover:
 def test_proved_of_every_cycle(prover: Prover, name: str):
     """Of the smallest preset those that take least; `xpulpnn prove pipeline` proves all, and the other presets."""
     scene = smallest()
-    rule = next(rule for rule in rules(scene.description.config) if rule.name == name)
+    rule = next(rule for rule in pipeline_properties(scene.description.config) if rule.name == name)
     outcome = prover.prove(rule, scene)
     assert (outcome.verdict, outcome.broken, outcome.trace) == (PROVED, (), ())
     assert replace(prover, resume=True, abc="none").prove(rule, scene).verdict == PROVED
 
 
-def buses(scene: SceneGates) -> PipelineRule:
+def buses(scene: EmittedHarness) -> PipelineProperty:
     """The property of the buses."""
-    rule = next(rule for rule in rules(scene.description.config) if rule.name == "obi")
+    rule = next(rule for rule in pipeline_properties(scene.description.config) if rule.name == "obi")
     reads = tuple(f"id_stage/rs{number}_read" for number in (1, 2, 3))
     return replace(rule, cutpoints=(*rule.cutpoints, *_BESIDE_BUSES, *reads))
 
@@ -88,7 +88,7 @@ def test_a_fault_is_found(prover: Prover):
     dotp = replace(CoreConfig().dotp, widths=frozenset({16}))
     fault = next(each for each in SEQUENCE_FAULTS if each.name == "a second access before the first is answered")
     with fault.seeded():
-        scene = emit_scene(CoreConfig(xpulpv2=False, xpulpnn=False, mac_load_nn=False, dotp=dotp))
+        scene = emit_harness(CoreConfig(xpulpv2=False, xpulpnn=False, mac_load_nn=False, dotp=dotp))
     outcome = replace(prover, yosys=find_yosys("native")).prove(buses(scene), scene)
     assert (outcome.verdict, outcome.parts) == (FAILED, ["data too many"])
     assert outcome.cycle <= 6

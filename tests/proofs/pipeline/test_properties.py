@@ -20,12 +20,13 @@ from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.engine.outcomes import PASSED, PROVED, Outcome
 from xpulpnn_sim.proofs.faults.core import SEQUENCE_FAULTS
 from xpulpnn_sim.proofs.faults.halts import HALT_FAULTS
-from xpulpnn_sim.proofs.pipeline.gates import seen_signals
+from xpulpnn_sim.proofs.pipeline import harness_gates
+from xpulpnn_sim.proofs.pipeline.catalog import pipeline_properties
+from xpulpnn_sim.proofs.pipeline.harness_gates import seen_signals
 from xpulpnn_sim.proofs.pipeline.proof import Prover
-from xpulpnn_sim.proofs.pipeline.properties.held_values import HeldBit, HeldWord
-from xpulpnn_sim.proofs.pipeline.properties.scene import joined, watch_bus, watch_progress
-from xpulpnn_sim.proofs.pipeline.properties.system import watch_system
-from xpulpnn_sim.proofs.pipeline.rules import rules
+from xpulpnn_sim.proofs.pipeline.properties.harness import bus_violations, joined, progress_property
+from xpulpnn_sim.proofs.pipeline.properties.held_values import FixedInstruction, TrackedBit
+from xpulpnn_sim.proofs.pipeline.properties.system import system_property
 
 pytestmark = pytest.mark.unit
 
@@ -34,16 +35,16 @@ _OF_RI5CY = ("loops", "obi", "fetches", "interrupts", "registers", "data", "syst
 
 
 def test_rules_follow_from_the_core():
-    names = {name: [rule.name for rule in rules(preset(name))] for name in ("ri5cy", "xpulpnn2")}
+    names = {name: [rule.name for rule in pipeline_properties(preset(name))] for name in ("ri5cy", "xpulpnn2")}
     assert names["xpulpnn2"] == ["loops", "mac_load", *_OF_RI5CY[1:]]
     assert set(names["xpulpnn2"]) - set(names["ri5cy"]) == {"mac_load"}
     counts = {name: sum(fault.check == name for fault in SEQUENCE_FAULTS) for name in names["xpulpnn2"]}
     assert min(counts.values()) >= 2
-    halts = [rule.name for rule in rules(replace(preset("ri5cy"), debug=True))]
+    halts = [rule.name for rule in pipeline_properties(replace(preset("ri5cy"), debug=True))]
     assert halts == [*names["ri5cy"], "halts"]
     assert {fault.check for fault in HALT_FAULTS} == {"halts"}
     with pytest.raises(InputError, match=r"^qnt must be false for these properties, not true$"):
-        rules(replace(preset("xpulpnn"), qnt=True))
+        pipeline_properties(replace(preset("xpulpnn"), qnt=True))
 
 
 def test_list(capsys: pytest.CaptureFixture[str]):
@@ -55,7 +56,7 @@ def test_list(capsys: pytest.CaptureFixture[str]):
 def test_what_a_core_with_its_unit_does_not_have_is_told(monkeypatch: pytest.MonkeyPatch):
     verilog, manifest = cached_emission("core", replace(preset("ri5cy"), rvfi=True))
     renamed = json.loads(json.dumps(manifest).replace('"late"', '"later"'))
-    monkeypatch.setattr("xpulpnn_sim.proofs.pipeline.gates.cached_emission", lambda top, config: (verilog, renamed))
+    monkeypatch.setattr(f"{harness_gates.__name__}.cached_emission", lambda *_: (verilog, renamed))
     with pytest.raises(ToolError, match=r"^the emitted core must have core\.hwloops\.late, which is seen as late$"):
         seen_signals(preset("ri5cy"))
 
@@ -73,7 +74,7 @@ def test_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
         "loops": Outcome(name="loops", verdict=PASSED, cycle=15, seconds=2, broken=("EX counts late",)),
     }
     monkeypatch.setattr(Prover, "prove", lambda self, rule, scene, depth: found[rule.name])
-    monkeypatch.setattr("xpulpnn_sim.cli.prove_core.emit_scene", lambda config: None)
+    monkeypatch.setattr("xpulpnn_sim.cli.prove_core.emit_harness", lambda config: None)
     monkeypatch.setattr("xpulpnn_sim.cli.prove_core.find_abc", lambda: "abc")
     words = ["sequences", "obi", "loops", "-o", str(tmp_path), "--json", str(tmp_path / "found.json")]
     assert cli.main(words) == 0
@@ -101,7 +102,7 @@ def stepped(module: Module, inputs: dict[str, Signal], cycles: list[dict[str, in
 
 def test_bus():
     module, port, under_way = Module(), ObiSignature().create(), Signal(3)
-    wrong = watch_bus(module, "data", port, under_way, 1)
+    wrong = bus_violations(module, "data", port, under_way, 1)
     names = ("req", "gnt", "addr", "we", "be", "wdata", "rvalid")
     inputs = {name: getattr(port, name) for name in names} | {"under_way": under_way}
     word = {"req": 1, "addr": 8, "be": 0b1111}
@@ -127,7 +128,7 @@ def test_progress():
     names = ("ex_valid", "ex_access", "ex_done", "booted", "fetch_running", "late", "gives_back")
     names += ("sleeping", "any_pending")
     module, seen = Module(), {name: Signal(name=name) for name in names}
-    watched = watch_progress(module, Port, seen, 3)
+    watched = progress_property(module, Port, seen, 3)
     inputs = {"valid": Port.rvfi_valid, **seen}
     computing, accessing = {"ex_valid": 1}, {"ex_valid": 1, "ex_access": 1}
     cycles = [{"valid": 1}, *[{}] * 3, {"valid": 1}, *[{"sleeping": 1}] * 6, *[computing] * 6, *[accessing] * 5]
@@ -169,7 +170,7 @@ def found(cycles: list[dict[str, int]]) -> list[list[str]]:
         setattr(core, f"rvfi_{name}", signal)
     seen = {name: Signal(one.width, name=name) for name, one in seen_signals(preset("ri5cy")).items()}
     under_way = Signal(3)
-    watched = watch_system(module, core, seen, Const(_BOOT, 32), under_way)
+    watched = system_property(module, core, seen, Const(_BOOT, 32), under_way)
     inputs = record | seen | {"irq_ack": core.irq_ack, "irq_id": core.irq_id, "under_way": under_way}
     inputs |= {name: getattr(core.instr, name) for name in ("req", "gnt", "rvalid")}
     return stepped(module, inputs, [{"booted": 1, **cycle} for cycle in cycles], watched.wrong)
@@ -265,7 +266,7 @@ def test_an_instruction_is_held(address: int, halves: tuple[int, int]):
     wide = halves[0] & 3 == 3
     module = Module()
     fails, place = Signal(2), Signal(30)
-    held = HeldWord(module, Const(address, 32), Const(halves[0] | halves[1] << 16, 32), fails)
+    held = FixedInstruction(module, Const(address, 32), Const(halves[0] | halves[1] << 16, 32), fails)
     data, err = held.answered(held.parts(place), Const(_FREE, 32), Const(0, 1))
 
     async def bench(ctx):
@@ -292,7 +293,7 @@ def test_an_instruction_is_held(address: int, halves: tuple[int, int]):
 
 def test_a_bit_of_data_is_held():
     module, port = Module(), ObiSignature().create()
-    held = HeldBit(module, port, Const(0x46, 32), Const(0b01_101, 5), Const(0, 32))
+    held = TrackedBit(module, port, Const(0x46, 32), Const(0b01_101, 5), Const(0, 32))
     bit = 1 << 5 + 16
 
     async def bench(ctx):

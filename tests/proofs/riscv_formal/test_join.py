@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.proofs.engine.elaborate import ClockedGates
+from xpulpnn_sim.proofs.engine.clocked_gates import ClockedGates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE
 from xpulpnn_sim.proofs.engine.outcomes import PASSED, VACUOUS, Outcome
 from xpulpnn_sim.proofs.engine.solvers import CycleSearch
-from xpulpnn_sim.proofs.riscv_formal.model_check import Problem, pose, with_claims
+from xpulpnn_sim.proofs.riscv_formal.model_check import BmcProblem, bmc_problem, with_claims
 from xpulpnn_sim.proofs.riscv_formal.suite import OWN, Check
 from xpulpnn_sim.tools.netlists import ONE, ZERO, NetlistCell, NetlistModule, NetlistWire
 from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_abc
@@ -51,11 +51,11 @@ LOOKS = {"_NOT_": {"A": 4, "Y": 6}, "assert": {"A": 6, "EN": 3}}
 WATCHED = netlist(SEEN, {}, **LOOKS)
 
 
-def join(core: ClockedGates, *checks: ClockedGates, checker: str = OWN, **more: object) -> Problem:
-    return pose([Check(name="check", checker=checker, cycle=9, **more)], checks, core)
+def join(core: ClockedGates, *checks: ClockedGates, checker: str = OWN, **more: object) -> BmcProblem:
+    return bmc_problem([Check(name="check", checker=checker, cycle=9, **more)], checks, core)
 
 
-def shown(problem: Problem, frames: list[list[int]], signal: str = "bad") -> list[int]:
+def shown(problem: BmcProblem, frames: list[list[int]], signal: str = "bad") -> list[int]:
     """The signal that must not be 1, or another one, in each cycle."""
     inputs = problem.graph.aiger([*problem.bad, *problem.signals["level"]]).inputs
     ones = [{literal for literal, bit in zip(inputs, frame, strict=True) if bit} for frame in frames]

@@ -25,8 +25,8 @@ from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     of_instruction,
     wires,
 )
-from xpulpnn_sim.proofs.riscv_formal.hardware.surrounded import SurroundedCore
-from xpulpnn_sim.proofs.riscv_formal.hardware.tapped import AlternativeDivider, AlternativeMult
+from xpulpnn_sim.proofs.riscv_formal.hardware.altops import AltopsDivider, AltopsMult
+from xpulpnn_sim.proofs.riscv_formal.hardware.rvfi_wrapper import RvfiWrapper
 from xpulpnn_sim.proofs.riscv_formal.model_check import top_text
 from xpulpnn_sim.proofs.riscv_formal.suite import OWN, Check
 from xpulpnn_sim.tools.yosys import find_yosys
@@ -70,7 +70,7 @@ def finished(unit, control: dict[str, object]) -> tuple[int, int]:
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products(name: str):
     control, value = PRODUCTS[name]
-    result, cycles = finished(AlternativeMult(MASKS, requantises=False), control)
+    result, cycles = finished(AltopsMult(MASKS, requantises=False), control)
     assert result == value ^ MASKS[name]
     assert cycles == finished(Mult(), control)[1]
 
@@ -79,12 +79,12 @@ def test_products(name: str):
 def test_quotients(name: str):
     signed, remainder = QUOTIENTS[name]
     control = {"signed": signed, "remainder": remainder}
-    result, cycles = finished(AlternativeDivider(MASKS), control)
+    result, cycles = finished(AltopsDivider(MASKS), control)
     assert result == DIFFERENCE ^ MASKS[name]
     assert cycles == 3 < finished(Divider(), control)[1]
 
 
-def retired(core: SurroundedCore, program: dict[int, int]) -> list[dict[str, int]]:
+def retired(core: RvfiWrapper, program: dict[int, int]) -> list[dict[str, int]]:
     """Words of the port for each retirement; words of the program by their addresses, accesses to data fail."""
     found: list[dict[str, int]] = []
     names = [name for name in core.signature.members if name.startswith(("rvfi_", "csr_"))]
@@ -113,7 +113,7 @@ LUI, ADDI, CSRRW, SH, C_LI = 0x12345_0B7, 0x00110_113, 0x340090F3, 0x0020_9123, 
 def test_retirements():
     """lui x1, 0x12345; addi x2, x2, 1; csrrw x1, mscratch, x1; sh x2, 2(x1); c.li x10, 1."""
     program = {0x100: LUI, 0x104: ADDI, 0x108: CSRRW, 0x10C: SH, 0x110: C_LI}
-    lui, addi, csrrw, sh, c_li, *_ = retired(SurroundedCore(replace(preset("ri5cy"), rvfi=True)), program)
+    lui, addi, csrrw, sh, c_li, *_ = retired(RvfiWrapper(replace(preset("ri5cy"), rvfi=True)), program)
     assert (lui["rvfi_rd_addr"], lui["rvfi_rd_wdata"], lui["rvfi_rs1_addr"]) == (1, 0x1234_5000, 0)
     assert (addi["rvfi_rs1_addr"], addi["rvfi_rs2_addr"], addi["rvfi_rd_wdata"]) == (2, 0, 1)
     assert (csrrw["csr_addr"], csrrw["csr_wmask"], csrrw["csr_rdata"]) == (0x340, 0xFFFF_FFFF, 0)

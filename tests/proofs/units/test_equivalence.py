@@ -14,7 +14,7 @@ from xpulpnn_sim.cli import prove_units
 from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.units.dotp import ALL_SIGNS, Signs
-from xpulpnn_sim.proofs.units.equivalence import LANES, SAMPLED, Comparison, check, unit_structures
+from xpulpnn_sim.proofs.units.dotp_structures import LANES, SAMPLED, Comparison, check, unit_structures
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL
 
 CONFIG = preset("xpulpnn")

@@ -13,7 +13,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn.verilog import emit
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.faults.core import CORE_FAULTS, FACTOR_SEQUENCE_FAULTS, PAIR_SEQUENCE_FAULTS, SEQUENCE_FAULTS
-from xpulpnn_sim.proofs.faults.core_fault import CoreFault
+from xpulpnn_sim.proofs.faults.fault import Fault
 from xpulpnn_sim.proofs.faults.instructions import (
     CLIP_FAULTS,
     EXACT_FAULTS,
@@ -22,12 +22,12 @@ from xpulpnn_sim.proofs.faults.instructions import (
     PAIR_FAULTS,
     PARAMETER_FAULTS,
 )
-from xpulpnn_sim.proofs.units.situations import OCCURRING
+from xpulpnn_sim.proofs.mutants.unit_constraints import CONSTRAINTS
 
 
 @pytest.mark.unit
 def test_alu():
-    found = OCCURRING["alu"](preset("ri5cy")).situations
+    found = CONSTRAINTS["alu"](preset("ri5cy")).cases
     by_output = {output: one.values for one in found for output in one.outputs or () if "op_b" not in one.values}
     assert by_output.keys() == {"result", "sum", "comparison"}
     # a 32-bit addition is all zeros, and makes addresses
@@ -41,21 +41,21 @@ def test_alu():
 
 @pytest.mark.unit
 def test_requantiser():
-    found = OCCURRING["requantiser"](preset("xpulpnn2")).situations
+    found = CONSTRAINTS["requantiser"](preset("xpulpnn2")).cases
     lanes = sorted(len(set(one.values["lane"])) for one in found if "lane" in one.values)
     assert lanes == [4, 4, 8, 8, 16, 16]
 
 
 @pytest.mark.unit
 def test_dotp():
-    (one,) = OCCURRING["dotp"](preset("ri5cy")).situations
+    (one,) = CONSTRAINTS["dotp"](preset("ri5cy")).cases
     # two formats; unsigned, mixed and signed; with and without an accumulator
     assert len(set(one.values["ctrl"])) == 2 * 3 * 2
 
 
 @pytest.mark.unit
 def test_mult():
-    found = OCCURRING["mult"](preset("xpulpnn2")).situations
+    found = CONSTRAINTS["mult"](preset("xpulpnn2")).cases
     done = [one.values for one in found if one.values.get("done") == {1}]
     # the field of the number of places is 1 in all instructions that do not shift
     assert sorted(set(values.get("shamt", {-1})) == {1} for values in done) == [False, True]
@@ -63,18 +63,18 @@ def test_mult():
 
 @pytest.mark.unit
 def test_products_on_arrays():
-    found = OCCURRING["mult"](preset("xpulpnn3")).situations
+    found = CONSTRAINTS["mult"](preset("xpulpnn3")).cases
     forms = {next(iter(one.values["dotp_form"])): set(one.outputs or ()) for one in found}
     # lanes, both halves, those of pairs, and words
     assert forms.keys() == {0, 0b0101, 0b1001, 0b1100, 0b1111}
     assert {output for one in found for output in one.outputs or ()} == {"first", "second", "result", "upper"}
-    wide = OCCURRING["mult"](replace(preset("xpulpnn3"), multiplier="booth")).situations
+    wide = CONSTRAINTS["mult"](replace(preset("xpulpnn3"), multiplier="booth")).cases
     assert {tuple(one.values["start"]) for one in wide} == {(1,)}
 
 
 @pytest.mark.unit
 def test_nnrf():
-    found = OCCURRING["nnrf"](replace(preset("xpulpnn3"), mac_load_pair=True)).situations
+    found = CONSTRAINTS["nnrf"](replace(preset("xpulpnn3"), mac_load_pair=True)).cases
     # two activations, four weights, two parameters, two activations of the second pair; the factor is weight 4
     assert {tuple(sorted(one.values["waddr"])) for one in found if one.values["we"] == {1}} == {tuple(range(10))}
     assert {tuple(one.values["wgt_addr"]) for one in found if one.outputs == ("wgt",)} == {(0, 1, 2, 3, 4)}
@@ -84,9 +84,7 @@ def test_nnrf():
 
 @pytest.mark.unit
 def test_ex_stage():
-    found = OCCURRING["ex-stage"](
-        replace(preset("xpulpnn-full"), mac_load_pair=True, multiplier="dot-product")
-    ).situations
+    found = CONSTRAINTS["ex-stage"](replace(preset("xpulpnn-full"), mac_load_pair=True, multiplier="dot-product")).cases
     units = {number: set[str]() for number in range(5)}
     for one in found:
         for number in one.values.get("ctrl.unit", ()):
@@ -128,7 +126,7 @@ def test_every_fault_has_its_place_and_changes_its_module_alone():
 @pytest.mark.unit
 def test_the_value_that_is_assigned_is_another():
     (text,) = emit(Lsu(), "lsu", config={}).modules.values()
-    with CoreFault("", Lsu, {"ex_granted": lambda right, u: right & u(".second")}, "").seeded():
+    with Fault("", Lsu, {"ex_granted": lambda right, u: right & u(".second")}, "").seeded():
         (changed,) = emit(Lsu(), "lsu", config={}).modules.values()
     granted = "assign ex_granted = data__req & data__gnt"
     assert changed == text.replace(f"{granted};", f"{granted} & second;") != text
@@ -142,7 +140,7 @@ def test_the_value_that_is_assigned_is_another():
 )
 def test_a_place_that_is_gone_is_told(path: str, message: str):
     with (
-        CoreFault("", Lsu, {path: lambda right, u: right}, "").seeded(),
+        Fault("", Lsu, {path: lambda right, u: right}, "").seeded(),
         pytest.raises(ToolError, match=f"^Lsu must {message}$"),
     ):
         emit(Lsu(), "lsu", config={})

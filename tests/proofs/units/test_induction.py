@@ -16,9 +16,9 @@ from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.proofs.cluster.cluster import ArbiterClaims
 from xpulpnn_sim.proofs.cluster.obligation import PROVED, REFUTED, TOP, Obligation
 from xpulpnn_sim.proofs.cluster.parts import PARTS
-from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
-from xpulpnn_sim.proofs.faults.core_fault import CoreFault
-from xpulpnn_sim.proofs.units.cluster_parts import Finding, prove_by_induction, prove_number
+from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates
+from xpulpnn_sim.proofs.faults.fault import Fault
+from xpulpnn_sim.proofs.units.induction import Finding, prove_by_induction, prove_number
 from xpulpnn_sim.proofs.units.register_file import RegFileClaims
 from xpulpnn_sim.proofs.units.unit_proof import UNDECIDED
 
@@ -42,7 +42,7 @@ def test_claims_hold(obligation):
     assert verdicts == {claim: REFUTED if claim in obligation.refuted else PROVED for claim in obligation.claims}
 
 
-LOST = CoreFault("", RegFile, {".in_a": lambda right, unit: right | unit(".in_a")}, "")
+LOST = Fault("", RegFile, {".in_a": lambda right, unit: right | unit(".in_a")}, "")
 """Port B's write is not seen where port A has written before."""
 
 

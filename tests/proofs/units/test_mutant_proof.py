@@ -11,24 +11,24 @@ import pytest
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.gate_graph import TRUE
 from xpulpnn_sim.proofs.engine.solvers import find_case
-from xpulpnn_sim.proofs.units.mutant_proof import (
+from xpulpnn_sim.proofs.mutants.mutant_comparison import (
     ANY_STATE,
+    CONSTRAINED,
     DIFFERENT,
     EQUIVALENT,
-    EVERYWHERE,
     OUTPUTS,
-    REACHED,
+    REACHABLE,
     ROWS,
-    SITUATIONS,
-    GatePort,
-    Held,
-    Judge,
+    UNCONSTRAINED,
+    Handshake,
+    InputCase,
+    InputConstraints,
+    MutantComparer,
     MutantComparison,
-    Occurring,
-    Situation,
+    StableInputs,
 )
-from xpulpnn_sim.proofs.units.mutated_gates import MutatedGates, read_mutated
-from xpulpnn_sim.proofs.units.unread_registers import UnreadRegisters
+from xpulpnn_sim.proofs.mutants.mutated_gates import MutatedGates, read_mutated
+from xpulpnn_sim.proofs.mutants.unobserved_registers import UnobservedRegisters
 from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_abc, find_yosys
 
 pytestmark = [
@@ -93,11 +93,18 @@ def gates(tmp_path_factory: pytest.TempPathFactory) -> MutatedGates:
     return mutated(tmp_path_factory.mktemp("unit"), UNIT)
 
 
-def judge(gates: MutatedGates, number: int, *situations: Situation) -> MutantComparison:
-    return Judge(gates=gates, abc=find_abc(), timeout_s=10, occurring=Occurring(situations=situations)).compare(number)
+def compare(gates: MutatedGates, number: int, constraints: InputConstraints) -> MutantComparison:
+    comparer = MutantComparer(gates=gates, abc=find_abc(), timeout_s=10, occurring=constraints)
+    return comparer.compare(number)
 
 
-THREE = Situation(values={"op": {3}}, outputs={"y"})
+def judge(gates: MutatedGates, number: int, *situations: InputCase) -> MutantComparison:
+    return MutantComparer(
+        gates=gates, abc=find_abc(), timeout_s=10, occurring=InputConstraints(cases=situations)
+    ).compare(number)
+
+
+THREE = InputCase(values={"op": {3}}, outputs={"y"})
 
 
 @pytest.mark.parametrize(
@@ -105,26 +112,26 @@ THREE = Situation(values={"op": {3}}, outputs={"y"})
     [
         (OR_0, [], DIFFERENT, OUTPUTS, "z[2]", 1),
         (ENDS, [], DIFFERENT, OUTPUTS, "n[0]", 2),
-        (LESS, [], EQUIVALENT, EVERYWHERE, "", 0),
-        (NEVER, [], EQUIVALENT, REACHED, "", 0),
+        (LESS, [], EQUIVALENT, UNCONSTRAINED, "", 0),
+        (NEVER, [], EQUIVALENT, REACHABLE, "", 0),
         # outputs that nobody looks at; words that do not occur
-        (SUM, [Situation(values={}, outputs={"z", "n"})], EQUIVALENT, SITUATIONS, "", 0),
-        (SUM, [Situation(values={}, outputs={"z", "y[1]"})], EQUIVALENT, SITUATIONS, "", 0),
-        (SUM, [Situation(values={}, outputs={"z", "y[0]"})], DIFFERENT, OUTPUTS, "y[0]", 1),
-        (SUM, [Situation(values={"op": {1, 2}}), THREE], EQUIVALENT, SITUATIONS, "", 0),
-        (SUM, [Situation(values={"op[0]": {1}})], EQUIVALENT, SITUATIONS, "", 0),
-        (SUM, [Situation(values={"op[1]": {0}})], DIFFERENT, OUTPUTS, "y[0]", 1),
+        (SUM, [InputCase(values={}, outputs={"z", "n"})], EQUIVALENT, CONSTRAINED, "", 0),
+        (SUM, [InputCase(values={}, outputs={"z", "y[1]"})], EQUIVALENT, CONSTRAINED, "", 0),
+        (SUM, [InputCase(values={}, outputs={"z", "y[0]"})], DIFFERENT, OUTPUTS, "y[0]", 1),
+        (SUM, [InputCase(values={"op": {1, 2}}), THREE], EQUIVALENT, CONSTRAINED, "", 0),
+        (SUM, [InputCase(values={"op[0]": {1}})], EQUIVALENT, CONSTRAINED, "", 0),
+        (SUM, [InputCase(values={"op[1]": {0}})], DIFFERENT, OUTPUTS, "y[0]", 1),
     ],
 )
 def test_what_makes_a_difference(
-    gates: MutatedGates, number: int, situations: list[Situation], verdict: str, scope: str, signal: str, cycles: int
+    gates: MutatedGates, number: int, situations: list[InputCase], verdict: str, scope: str, signal: str, cycles: int
 ):
     found = judge(gates, number, *situations)
     assert (found.verdict, found.scope, found.signal, len(found.example)) == (verdict, scope, signal, cycles)
 
 
 def test_words_that_occur(gates: MutatedGates):
-    found = judge(gates, SUM, Situation(values={"op": {1}}), Situation(values={"op": {0}, "a": {9}}, outputs={"y"}))
+    found = judge(gates, SUM, InputCase(values={"op": {1}}), InputCase(values={"op": {0}, "a": {9}}, outputs={"y"}))
     assert (found.verdict, found.signal, found.example[-1].get("op", 0)) == (DIFFERENT, "y[0]", 0)
     assert found.example[-1]["a"] == 9
 
@@ -142,22 +149,24 @@ def test_without_a_difference_near_the_change_there_is_none(gates: MutatedGates,
 @pytest.mark.parametrize(
     ("number", "environment"),
     [
-        (CHANGES_OP, {"held": [Held(words=("op",), during="req", until=("gnt",))]}),
-        (TOO_EARLY, {"answered": [GatePort("req", "gnt", "ans")]}),
-        (ANOTHER, {"alone": [GatePort("req", "gnt", "ans")]}),
+        (CHANGES_OP, {"stable": [StableInputs(words=("op",), during="req", until=("gnt",))]}),
+        (TOO_EARLY, {"answered": [Handshake("req", "gnt", "ans")]}),
+        (ANOTHER, {"exclusive": [Handshake("req", "gnt", "ans")]}),
         (CHANGES_OP, {"always": [[{"req": {0}}, {"op": {2}}], [{"a": {1, 2}}]]}),
     ],
 )
 def test_what_others_promise(gates: MutatedGates, number: int, environment: Mapping[str, Any]):
-    found = Judge(gates=gates, abc=find_abc(), timeout_s=10, occurring=Occurring(**environment)).compare(number)
-    assert (found.verdict, found.scope) == (EQUIVALENT, REACHED)
+    found = MutantComparer(
+        gates=gates, abc=find_abc(), timeout_s=10, occurring=InputConstraints(**environment)
+    ).compare(number)
+    assert (found.verdict, found.scope) == (EQUIVALENT, REACHABLE)
     assert judge(gates, number).scope == OUTPUTS
 
 
 def test_outputs_that_are_left_out(tmp_path: Path):
     gates = mutated(tmp_path, UNIT, ignored=["z", "w*"])
-    assert judge(gates, OR_0).scope == EVERYWHERE
-    assert judge(gates, TOO_EARLY).scope == EVERYWHERE
+    assert judge(gates, OR_0).scope == UNCONSTRAINED
+    assert judge(gates, TOO_EARLY).scope == UNCONSTRAINED
     assert judge(gates, SUM).verdict == DIFFERENT
 
 
@@ -169,13 +178,13 @@ def test_registers_without_a_value_after_reset(tmp_path: Path):
     assert judge(gates, NEVER).verdict == DIFFERENT
     # that of a register that does not matter
     gates = mutated(tmp_path, UNIT.replace("reg [1:0] before = 0;", "reg [1:0] before;"))
-    assert judge(gates, NEVER).scope == REACHED
+    assert judge(gates, NEVER).scope == REACHABLE
     assert judge(gates, ENDS).scope == ANY_STATE
 
 
 def test_unknown_word(gates: MutatedGates):
     with pytest.raises(ToolError, match=r"^situations must name words of the unit, not opcode$"):
-        judge(gates, SUM, Situation(values={"opcode": {1}}))
+        judge(gates, SUM, InputCase(values={"opcode": {1}}))
 
 
 # the data mean something while the mark is set, or whatever it is
@@ -204,7 +213,7 @@ def test_registers_may_differ_while_nothing_reads_them(tmp_path: Path, result: s
         base, "unit", {1: f"mutate -mode const0 -module unit -cell {cell} -port Y -portbit 0"}, find_yosys()
     )
     graph = found.graph
-    search = UnreadRegisters(
+    search = UnobservedRegisters(
         gates=found,
         number=1,
         assumed=TRUE,
@@ -263,5 +272,5 @@ def test_rows_of_a_memory_change_places(gates: MutatedGates, tmp_path: Path) -> 
     }
     whole = read_mutated(base, "unit", changes, find_yosys(), whole_memories=True)
     assert [whole.moves_rows(number) for number in changes] == list(MOVES.values())
-    judged = Judge(gates=gates, abc=find_abc(), timeout_s=10, moves_rows=lambda number: number == ENDS)
+    judged = MutantComparer(gates=gates, abc=find_abc(), timeout_s=10, moves_rows=lambda number: number == ENDS)
     assert [judged.compare(number).scope for number in (ENDS, SUM)] == [ROWS, OUTPUTS]

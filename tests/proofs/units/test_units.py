@@ -12,11 +12,11 @@ from xpulpnn.config import PRESETS, preset
 from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.cluster.cluster import ArbiterClaims
-from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
-from xpulpnn_sim.proofs.units.cluster_parts import broken_promises, promises
+from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates
 from xpulpnn_sim.proofs.units.decoder import COMPRESSED, DECODER
 from xpulpnn_sim.proofs.units.divider import DIVIDER
 from xpulpnn_sim.proofs.units.dotp import DOT_PRODUCTS
+from xpulpnn_sim.proofs.units.induction import broken_promises, promises
 from xpulpnn_sim.proofs.units.multiplier import MULTIPLIER
 from xpulpnn_sim.proofs.units.quantiser import QUANTISER, REQUANTISER
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, Claim, Definition, ProvenUnit, UnitProof, proofs

@@ -6,7 +6,7 @@ from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.proofs.faults.bridges import CLUSTER_BRIDGE_FAULTS
-from xpulpnn_sim.proofs.faults.core_fault import CoreFault
+from xpulpnn_sim.proofs.faults.fault import Fault
 from xpulpnn_sim.proofs.faults.programs import PROGRAMS
 from xpulpnn_sim.verification.clusters.bridge_faults import find_bridge_faults
 from xpulpnn_sim.verification.clusters.cluster_trials import ClusterPlan
@@ -23,7 +23,7 @@ QUICK = (
 
 
 def test_faults_of_bridges_are_found_and_nothing_else():
-    none = CoreFault("none", WishboneBridge, {"port.rvalid": lambda right, _: right}, PROGRAMS)
+    none = Fault("none", WishboneBridge, {"port.rvalid": lambda right, _: right}, PROGRAMS)
     faults = [none, *(fault for fault in CLUSTER_BRIDGE_FAULTS if fault.name in QUICK)]
     found = list(find_bridge_faults(ClusterPlan(config=CONFIG, label=""), faults, 6000))
     assert len(found) == 1 + len(QUICK)

@@ -12,8 +12,8 @@ import xpulpnn_sim.proofs.units
 import xpulpnn_sim.verification.mutants
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli.main import main
-from xpulpnn_sim.proofs.units.mutant_proof import DIFFERENT, EQUIVALENT, Judge
-from xpulpnn_sim.proofs.units.mutated_gates import read_mutated
+from xpulpnn_sim.proofs.mutants.mutant_comparison import DIFFERENT, EQUIVALENT, MutantComparer
+from xpulpnn_sim.proofs.mutants.mutated_gates import read_mutated
 from xpulpnn_sim.reference.programs.exits import Exit, Reason
 from xpulpnn_sim.reference.programs.trace import RETIREMENT
 from xpulpnn_sim.tools.jobs import executor
@@ -94,7 +94,7 @@ def test_a_mutant_of_a_unit_is_one_of_the_unit_alone(tmp_path: Path) -> None:
     part = write_part("lsu", tmp_path, yosys)
     changes = {mutant.number: command_in(part, "lsu", mutant) for mutant in mutants}
     gates = read_mutated(tmp_path / f"{part}.il", part, changes, yosys)
-    judge = Judge(gates=gates, abc="", timeout_s=1)
+    judge = MutantComparer(gates=gates, abc="", timeout_s=1)
     verdicts = {mutant.cell: judge.compare(mutant.number).verdict for mutant in mutants}
     assert verdicts == dict(zip(cells, (DIFFERENT, DIFFERENT, EQUIVALENT), strict=True))
 
@@ -150,8 +150,7 @@ def test_a_core_that_stands_still_fails_a_check(monkeypatch: pytest.MonkeyPatch,
 def test_buses_look_at_what_goes_with_a_request() -> None:
     found = core_mutants.running(PRESETS["ri5cy"])
     seen = [
-        ({name: values for name, values in one.values.items() if name != "rst"}, one.outputs)
-        for one in found.situations
+        ({name: values for name, values in one.values.items() if name != "rst"}, one.outputs) for one in found.cases
     ]
     assert seen[1:] == [
         ({"instr__req": {1}}, ("instr__addr",)),
@@ -159,7 +158,7 @@ def test_buses_look_at_what_goes_with_a_request() -> None:
         ({"data__req": {1}, "data__we": {1}}, ("data__wdata",)),
     ]
     assert {"instr__req", "data__req"} < set(seen[0][1] or ())
-    assert all(one.values["rst"] == {0} for one in found.situations)
+    assert all(one.values["rst"] == {0} for one in found.cases)
     assert [port.answer for port in found.answered] == ["instr__rvalid", "data__rvalid"]
 
 

@@ -11,7 +11,7 @@ from tests.programs import read_results
 from xpulpnn_sim.benches import bench_mutants
 from xpulpnn_sim.benches.runner import available
 from xpulpnn_sim.cli.main import main
-from xpulpnn_sim.proofs.units.mutant_proof import GatePort, Held, Situation
+from xpulpnn_sim.proofs.mutants.mutant_comparison import Handshake, InputCase, StableInputs
 from xpulpnn_sim.verification.mutants.unit_mutants import handshakes_of
 
 
@@ -76,21 +76,21 @@ OUTPUTS = ("core__gnt", "core__rvalid", "core__rdata", "ext__req", "ext__addr", 
 @pytest.mark.unit
 def test_what_goes_with_requests_and_answers() -> None:
     found = handshakes_of("funnelled", INPUTS, OUTPUTS)
-    assert found.situations[0].outputs == ("core__gnt", "core__rvalid", "ext__req", "run__req", "busy")
-    assert list(found.situations[1:]) == [
-        Situation(values={"core__rvalid": {1}}, outputs=("core__rdata",)),
-        Situation(values={"ext__req": {1}}, outputs=("ext__addr",)),
-        Situation(values={"run__req": {1}}, outputs=("run__beats",)),
+    assert found.cases[0].outputs == ("core__gnt", "core__rvalid", "ext__req", "run__req", "busy")
+    assert list(found.cases[1:]) == [
+        InputCase(values={"core__rvalid": {1}}, outputs=("core__rdata",)),
+        InputCase(values={"ext__req": {1}}, outputs=("ext__addr",)),
+        InputCase(values={"run__req": {1}}, outputs=("run__beats",)),
     ]
-    assert found.held == [Held(words=("core__addr",), during="core__req", until=("core__gnt",))]
-    assert found.answered == [GatePort("ext__req", "ext__gnt", "ext__rvalid")]
-    assert found.alone == [GatePort("core__req", "core__gnt", "core__rvalid")]
+    assert found.stable == [StableInputs(words=("core__addr",), during="core__req", until=("core__gnt",))]
+    assert found.answered == [Handshake("ext__req", "ext__gnt", "ext__rvalid")]
+    assert found.exclusive == [Handshake("core__req", "core__gnt", "core__rvalid")]
     # thresholds are granted to requests, and operands stay while the quantiser searches
     found = handshakes_of("quantiser", ("start", "crumbs", "granted"), ("request", "address", "done"))
     assert found.always == [({"granted": {0}}, {"request": {1}})]
-    assert [(one.during, one.until) for one in found.held] == [("start", ("done",))]
+    assert [(one.during, one.until) for one in found.stable] == [("start", ("done",))]
     # initiators of other benches may have several requests
-    assert not handshakes_of("icache", INPUTS, OUTPUTS).alone
+    assert not handshakes_of("icache", INPUTS, OUTPUTS).exclusive
     runs, words = handshakes_of("axi_bridge", ("port__req", "port__beats", "port__addr"), ("busy",)).always
     # a run ends in its block
     first, last = ({f"port__addr[{bit}]": {value} for bit in range(3, 8)} for value in (0, 1))

@@ -7,7 +7,7 @@ from xpulpnn.field_values import apply_settings
 from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.proofs.faults.bridges import BRIDGE_FAULTS
-from xpulpnn_sim.proofs.faults.core_fault import CoreFault
+from xpulpnn_sim.proofs.faults.fault import Fault
 from xpulpnn_sim.proofs.faults.programs import COUNTER_FAULTS, PROGRAM_FAULTS, PROGRAMS
 from xpulpnn_sim.verification.random.designs import WISHBONE
 from xpulpnn_sim.verification.random.faulty_core import find_faults
@@ -53,7 +53,7 @@ QUICK_BRIDGES = (
 
 
 def test_faults_of_bridges_are_found_and_nothing_else():
-    none = CoreFault("none", WishboneBridge, {"port.rvalid": lambda right, _: right}, PROGRAMS)
+    none = Fault("none", WishboneBridge, {"port.rvalid": lambda right, _: right}, PROGRAMS)
     faults = [none, *(fault for fault in BRIDGE_FAULTS if fault.name in QUICK_BRIDGES)]
     found = list(find_faults(Plan(config=CONFIG, label=""), faults, 6000, engine=WISHBONE))
     assert len(found) == 1 + len(QUICK_BRIDGES)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from xpulpnn.emit.names import plain_name
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates
+from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle, ClockedGates
 from xpulpnn_sim.proofs.engine.gate_graph import GateGraph, GateKind
 from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule
 

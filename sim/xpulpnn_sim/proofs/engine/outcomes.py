@@ -80,7 +80,7 @@ def retirements(trace: Sequence[Mapping[str, int]]) -> list[str]:
         if not values.get("rvfi_valid"):
             continue
         word, pc = values["rvfi_insn"], values["rvfi_pc_rdata"]
-        parts = [f"cycle {cycle:2}: {pc:08x} {word:08x} {spelt(word, pc):<28}"]
+        parts = [f"cycle {cycle:2}: {pc:08x} {word:08x} {assembly_of(word, pc):<28}"]
         sources = {name: values[f"rvfi_{name}_addr"] for name in ("rs1", "rs2")}
         parts += [f"{name} x{number}={values[f'rvfi_{name}_rdata']:08x}" for name, number in sources.items() if number]
         if number := values["rvfi_rd_addr"]:
@@ -93,7 +93,7 @@ def retirements(trace: Sequence[Mapping[str, int]]) -> list[str]:
     return lines
 
 
-def spelt(word: int, pc: int) -> str:
+def assembly_of(word: int, pc: int) -> str:
     """An instruction as assembly."""
     try:
         return disassemble(word, pc)

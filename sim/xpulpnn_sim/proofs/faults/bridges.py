@@ -7,12 +7,12 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn.wishbone.cluster import ClusterWishbone
 from xpulpnn.wishbone.core import CoreWishbone
-from xpulpnn_sim.proofs.faults.core_fault import CoreFault, lost_reset
+from xpulpnn_sim.proofs.faults.fault import Fault, lost_reset
 from xpulpnn_sim.proofs.faults.programs import PROGRAMS
 
 
 def _of(unit):
-    return lambda name, signal, wrong: CoreFault(name, unit, {signal: wrong}, PROGRAMS)
+    return lambda name, signal, wrong: Fault(name, unit, {signal: wrong}, PROGRAMS)
 
 
 _bridge, _core, _cache = _of(WishboneBridge), _of(CoreWishbone), _of(PrivateCache)

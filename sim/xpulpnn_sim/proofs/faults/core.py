@@ -22,7 +22,7 @@ from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.core.wb_stage import WbStage
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.isa.machine import NNRF_WEIGHTS, SECOND_PAIR, ExceptionCause
-from xpulpnn_sim.proofs.faults.core_fault import CoreFault, where
+from xpulpnn_sim.proofs.faults.fault import Fault, where
 from xpulpnn_sim.proofs.faults.instructions import INSTRUCTION_FAULTS
 
 
@@ -50,89 +50,87 @@ def _kept_by_redirect(right, u):
 _HALF_OF_LOAD = where(".wb_size", MemSize.HALF, lambda _, u: Cat(u(".aligned")[:16], u(".aligned")[15].replicate(16)))
 
 CORE_FAULTS = (
-    CoreFault("nothing is forwarded from EX", OperandRead, {"from_ex": lambda *_: 0}, "reg"),
-    CoreFault("nothing is forwarded from WB", OperandRead, {"other": lambda _, u: u("stored")}, "reg"),
-    CoreFault("no wait for a value being loaded", OperandRead, {"ready": lambda *_: 1}, "reg"),
-    CoreFault(
+    Fault("nothing is forwarded from EX", OperandRead, {"from_ex": lambda *_: 0}, "reg"),
+    Fault("nothing is forwarded from WB", OperandRead, {"other": lambda _, u: u("stored")}, "reg"),
+    Fault("no wait for a value being loaded", OperandRead, {"ready": lambda *_: 1}, "reg"),
+    Fault(
         "the third operand is the second",
         IdStage,
         {"rs3_read.addr": lambda _, u: u("insn.payload.word")[20:25]},
         "registers",
     ),
-    CoreFault("x0 reads x1", IdStage, {"regfile.rs1_addr": lambda right, _: right | (right == 0)}, "insn_add"),
-    CoreFault("lhu extends the sign", Lsu, {"wb_rdata": _HALF_OF_LOAD}, "insn_lhu"),
-    CoreFault(
+    Fault("x0 reads x1", IdStage, {"regfile.rs1_addr": lambda right, _: right | (right == 0)}, "insn_add"),
+    Fault("lhu extends the sign", Lsu, {"wb_rdata": _HALF_OF_LOAD}, "insn_lhu"),
+    Fault(
         "lb does not extend the sign",
         Lsu,
         {"wb_rdata": where(".wb_size", MemSize.BYTE, lambda _, u: u(".aligned")[:8])},
         "insn_lb",
     ),
-    CoreFault(
+    Fault(
         "lh across words is one access", Lsu, {".crosses": where("ex_ctrl.size", MemSize.HALF, lambda *_: 0)}, "data"
     ),
-    CoreFault(
+    Fault(
         "the second access goes to the first word",
         Lsu,
         {"data.addr": lambda _, u: Cat(Const(0, 2), u("ex_address")[2:])},
         "data",
     ),
-    CoreFault(
+    Fault(
         "bytes of a load in the wrong order",
         Lsu,
         {".aligned": where(".wb_byte", 1, lambda _, u: u(".low").rotate_right(8))},
         "data",
     ),
-    CoreFault(
+    Fault(
         "a failed access stays under way",
         Lsu,
         {".outstanding": lambda right, u: Mux(u("ex_granted"), right, u("data.err"))},
         "liveness",
     ),
-    CoreFault(
+    Fault(
         "c.addi4spn mixes two bits",
         CompressedDecoder,
         _expands(0, 0, lambda right: Cat(right[:22], right[23], right[22], right[24:])),
         "insn_c_addi4spn",
     ),
-    CoreFault(
+    Fault(
         "c.srai shifts in zeros",
         CompressedDecoder,
         _expands(1, 0b100, lambda right: right & ~(1 << 30), lambda word: word[10:12] == 1),
         "insn_c_srai",
     ),
-    CoreFault(
+    Fault(
         "lui loses a bit",
         Immediates,
         {"imm": where("sel", ImmSel.U_TYPE, lambda right, _: right & ~0x1000)},
         "insn_lui",
     ),
-    CoreFault(
+    Fault(
         "backward branches go forward",
         Immediates,
         {"offset": where("target_sel", TargetSel.BRANCH, lambda right, _: right[:12])},
         "insn_beq",
     ),
-    CoreFault(
-        "the link of a compressed jump", Immediates, {"imm": where("sel", ImmSel.LINK, lambda *_: 4)}, "insn_c_jalr"
-    ),
-    CoreFault("unsigned comparisons are signed", SimdAlu, {"comparator.signed": lambda *_: 1}, "insn_bltu"),
-    CoreFault(
+    Fault("the link of a compressed jump", Immediates, {"imm": where("sel", ImmSel.LINK, lambda *_: 4)}, "insn_c_jalr"),
+    Fault("unsigned comparisons are signed", SimdAlu, {"comparator.signed": lambda *_: 1}, "insn_bltu"),
+    Fault(
         "csrrc sets",
         CsrFile,
         {"wdata": where("csr.op", CsrOp.CLEAR, lambda _, u: u("csr.rdata") | u("csr.wdata"))},
         "csrw_mscratch",
     ),
-    CoreFault(
+    Fault(
         "mepc loses a bit",
         CsrFile,
         {".mepc_bits": lambda right, u: Mux(u("enter"), right, right[:30])},
         "csrc_any_mepc",
     ),
-    CoreFault("mvendorid can be written", CsrCheck, {"legal": lambda *_: 1}, "csrw_mvendorid"),
-    CoreFault("a redirect changes a waiting request", PrefetchBuffer, {"instr.addr": _target_of_redirect}, "obi"),
-    CoreFault("a dropped word is taken", PrefetchBuffer, {".arriving": lambda _, u: u("instr.rvalid")}, "bus_imem"),
-    CoreFault("a taken branch does not drop what is in ID", IfStage, {"insn.valid": _kept_by_redirect}, "pc_fwd"),
-    CoreFault(
+    Fault("mvendorid can be written", CsrCheck, {"legal": lambda *_: 1}, "csrw_mvendorid"),
+    Fault("a redirect changes a waiting request", PrefetchBuffer, {"instr.addr": _target_of_redirect}, "obi"),
+    Fault("a dropped word is taken", PrefetchBuffer, {".arriving": lambda _, u: u("instr.rvalid")}, "bus_imem"),
+    Fault("a taken branch does not drop what is in ID", IfStage, {"insn.valid": _kept_by_redirect}, "pc_fwd"),
+    Fault(
         "an illegal word does nothing",
         IdStage,
         {
@@ -142,14 +140,14 @@ CORE_FAULTS = (
         },
         "ill",
     ),
-    CoreFault("fetching stops after a redirect", PrefetchBuffer, {".running": lambda *_: 0}, "hang"),
-    CoreFault(
+    Fault("fetching stops after a redirect", PrefetchBuffer, {".running": lambda *_: 0}, "hang"),
+    Fault(
         "the second word of an instruction may fail",
         PrefetchBuffer,
         {"error": lambda _, u: u(".first_error")},
         "bus_imem_fault",
     ),
-    CoreFault(
+    Fault(
         "a quotient is a product",
         ExStage,
         {"result": where("ctrl.unit", Unit.DIV, lambda _, u: u("mult.result"))},
@@ -198,45 +196,39 @@ SEQUENCE_FAULTS = (
         for fault in (*CORE_FAULTS, *INSTRUCTION_FAULTS)
         if fault.name in _ALSO_FOUND_ELSEWHERE
     ),
-    CoreFault(
+    Fault(
         "a taken branch counts",
         HwLoops,
         {".counted": lambda right, u: right | Mux(u("ex_leaves"), u(".late"), 0)},
         "loops",
     ),
-    CoreFault(
-        "both loops count at a common end", HwLoops, {".id_goes_back[1]": lambda _, u: u(".id_again")[1]}, "loops"
-    ),
-    CoreFault("fetching past the end of a loop is not corrected", HwLoops, {"wrong": lambda *_: 0}, "loops"),
-    CoreFault("no wait for the entry being loaded", IdStage, {".id_late_operand": _waits_for_registers}, "mac_load"),
-    CoreFault("both update bits reload the activation in use", IdStage, {"id_ex.nn_addr": _entry_in_use}, "mac_load"),
-    CoreFault(
-        "a second access before the first is answered", Lsu, {"data.req": lambda _, u: u("ex_ctrl.valid")}, "obi"
-    ),
-    CoreFault(
+    Fault("both loops count at a common end", HwLoops, {".id_goes_back[1]": lambda _, u: u(".id_again")[1]}, "loops"),
+    Fault("fetching past the end of a loop is not corrected", HwLoops, {"wrong": lambda *_: 0}, "loops"),
+    Fault("no wait for the entry being loaded", IdStage, {".id_late_operand": _waits_for_registers}, "mac_load"),
+    Fault("both update bits reload the activation in use", IdStage, {"id_ex.nn_addr": _entry_in_use}, "mac_load"),
+    Fault("a second access before the first is answered", Lsu, {"data.req": lambda _, u: u("ex_ctrl.valid")}, "obi"),
+    Fault(
         "an interrupt does not wait for what is older",
         Controller,
         {"irq_ack": lambda _, u: u(".wanted") & u("id_valid") & ~u(".sleeping") & ~u(".faulted")},
         "interrupts",
     ),
-    CoreFault(
+    Fault(
         "an interrupt drops the instruction behind it",
         Controller,
         {"enter_pc": lambda right, u: Mux(u(".faulted"), right, u("id_next"))},
         "interrupts",
     ),
-    CoreFault(
-        "mret leaves interrupts off", CsrFile, {".mstatus_bits[0]": lambda right, u: right & ~u("leave")}, "system"
-    ),
-    CoreFault("ebreak is ecall", IdStage, {"trap.cause": _cause_of_ecall}, "system"),
-    CoreFault("fence.i keeps what was fetched", Controller, {".flush": lambda *_: 0}, "system"),
-    CoreFault(
+    Fault("mret leaves interrupts off", CsrFile, {".mstatus_bits[0]": lambda right, u: right & ~u("leave")}, "system"),
+    Fault("ebreak is ecall", IdStage, {"trap.cause": _cause_of_ecall}, "system"),
+    Fault("fence.i keeps what was fetched", Controller, {".flush": lambda *_: 0}, "system"),
+    Fault(
         "fence.i does not wait for what is older",
         IdStage,
         {".id_drains": lambda right, u: right & (u("decoder.ctrl.system") != System.FENCE_I)},
         "system",
     ),
-    CoreFault(
+    Fault(
         "wfi sleeps although an interrupt waits",
         Controller,
         {".sleeping": lambda right, u: right | u(".sleeping")},
@@ -252,31 +244,31 @@ def _waits_but_for_entry_9(right, u):
 
 
 PAIR_SEQUENCE_FAULTS = (
-    CoreFault(
+    Fault(
         "no wait for a second activation being loaded",
         IdStage,
         {".id_late_operand": _waits_but_for_entry_9},
         "mac_load",
     ),
-    CoreFault(
+    Fault(
         "the second sum is not forwarded",
         OperandRead,
         {"other": lambda _, u: Mux(u("wb.we") & (u("wb.addr") == u("addr")), u("wb.data"), u("stored"))},
         "registers",
     ),
-    CoreFault(
+    Fault(
         "no wait for a second sum",
         OperandRead,
         {"ready": lambda _, u: ~(u("ex_late_we") & (u("ex_late_addr") == u("addr")))},
         "registers",
     ),
-    CoreFault(
+    Fault(
         "an odd register takes the first sum",
         RegFile,
         {".x5": lambda right, u: Mux(u("we_b") & (u("addr_b") == 5), right, u("data_a"))},
         "registers",
     ),
-    CoreFault(
+    Fault(
         "two registers are restored behind an access fault",
         WbStage,
         {"wb.pair": lambda right, u: right | u("fault")},
@@ -291,7 +283,7 @@ def _factor_in_its_register(right, u):
 
 
 FACTOR_SEQUENCE_FAULTS = (
-    CoreFault("the factor on its way to its entry is missed", NnRf, {"wgt": _factor_in_its_register}, "mac_load"),
-    CoreFault("no wait for a summand in WB", WbStage, {"summand_pending": lambda *_: 0}, "mac_load"),
+    Fault("the factor on its way to its entry is missed", NnRf, {"wgt": _factor_in_its_register}, "mac_load"),
+    Fault("no wait for a summand in WB", WbStage, {"summand_pending": lambda *_: 0}, "mac_load"),
 )
 """Faults of requantisations of which ID reads factor and summand."""

@@ -3,7 +3,7 @@
 from amaranth.hdl import Mux
 
 from xpulpnn.core.controller import Controller
-from xpulpnn_sim.proofs.faults.core_fault import CoreFault, Wrong
+from xpulpnn_sim.proofs.faults.fault import Fault, Wrong
 
 
 def _dpc(condition: str, wrong: str) -> dict[str, Wrong]:
@@ -30,5 +30,5 @@ _FAULTS: dict[str, dict[str, Wrong]] = {
     "a step ends before it has begun": {".stepped": lambda *_: 1},
     "interrupts are taken in debug mode": {"irq_masked": lambda *_: 0},
 }
-HALT_FAULTS = tuple(CoreFault(name, Controller, wrong, "halts") for name, wrong in _FAULTS.items())
+HALT_FAULTS = tuple(Fault(name, Controller, wrong, "halts") for name, wrong in _FAULTS.items())
 """Faults of a core with debug mode."""

@@ -21,7 +21,7 @@ from xpulpnn.core.wb_stage import WbStage
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn_sim.proofs.faults.core_fault import CoreFault, where
+from xpulpnn_sim.proofs.faults.fault import Fault, where
 
 
 def _format(u, fmt):
@@ -52,31 +52,29 @@ def _swapped_signs(right, u):
 
 
 INSTRUCTION_FAULTS = (
-    CoreFault("carries pass from crumb to crumb", SimdAdder, {".lane_lsbs": lambda right, _: right & ~4}, "pv.add.c"),
-    CoreFault("no borrow of the lowest lane", SimdAdder, {".carry_starts": lambda right, _: right & ~1}, "pv.sub.n"),
-    CoreFault(
+    Fault("carries pass from crumb to crumb", SimdAdder, {".lane_lsbs": lambda right, _: right & ~4}, "pv.add.c"),
+    Fault("no borrow of the lowest lane", SimdAdder, {".carry_starts": lambda right, _: right & ~1}, "pv.sub.n"),
+    Fault(
         "every other bit of nibbles does not move",
         SimdShifter,
         {".moving_2_up_2": lambda right, u: Mux(_format(u, ElemFmt.N), right & 0x2222_2222, right)},
         "pv.sra.n",
     ),
-    CoreFault(
+    Fault(
         "equality of crumbs looks at one bit",
         SimdComparator,
         {".equal_2": lambda right, u: right | u("alike") & (1 << 31)},
         "pv.cmpeq.c",
     ),
-    CoreFault(
-        "branches ask for half of the word", SimdComparator, {"holds": lambda _, u: u(".relation")[15]}, "p.bneimm"
-    ),
-    CoreFault(
+    Fault("branches ask for half of the word", SimdComparator, {"holds": lambda _, u: u(".relation")[15]}, "p.bneimm"),
+    Fault(
         "clipu of 0 by a negative bound is the bound",
         Alu,
         {"simd_alu.clip.beyond_b": lambda right, u: right | (u("ctrl.result") == AluResult.CLIPU) & ~u("op_a")[31]},
         "p.clipu",
     ),
-    CoreFault("fl1 of 0 is 31", BitCount, {"result": where("count", AluCount.FL1, lambda _, u: ~u(".first"))}, "p.fl1"),
-    CoreFault(
+    Fault("fl1 of 0 is 31", BitCount, {"result": where("count", AluCount.FL1, lambda _, u: ~u(".first"))}, "p.fl1"),
+    Fault(
         "clb counts one more",
         BitCount,
         {
@@ -86,35 +84,35 @@ INSTRUCTION_FAULTS = (
         },
         "p.clb",
     ),
-    CoreFault(
+    Fault(
         "cnt loses the carry", BitCount, {"result": where("count", AluCount.CNT, lambda right, _: right[:5])}, "p.cnt"
     ),
-    CoreFault("fields past bit 31 wrap", BitField, {".end": lambda _, u: u(".last")[:5]}, "p.extract"),
-    CoreFault(
+    Fault("fields past bit 31 wrap", BitField, {".end": lambda _, u: u(".last")[:5]}, "p.extract"),
+    Fault(
         "pv.insert.b replaces nine bits",
         BitField,
         {".width_m1": where("place", AluFieldPlace.BYTE, lambda *_: 8)},
         "pv.insert.b",
     ),
-    CoreFault(
+    Fault(
         "packhi swaps its sources",
         LaneMove,
         {"moved[16:24]": lambda right, u: Mux(u(".from_b")[2], u("op_a")[:8], right)},
         "pv.packhi.b",
     ),
-    CoreFault(
+    Fault(
         "shuffle2 takes its selector's sign",
         LaneMove,
         {".selector_3": lambda right, u: Mux(_format(u, ElemFmt.B), Cat(u("op_b")[24:26], u("op_b")[31]), right)},
         "pv.shuffle2.b",
     ),
-    CoreFault(
+    Fault(
         "bit 25 is the highest of imm6",
         Immediates,
         {"imm": where("sel", ImmSel.IMM6_SIGNED, lambda _, u: u("word")[20:26].as_signed())},
         "pv.add.sci.b",
     ),
-    CoreFault(
+    Fault(
         "the unsigned imm6 has a sign",
         Immediates,
         {
@@ -124,50 +122,50 @@ INSTRUCTION_FAULTS = (
         },
         "pv.minu.sci.h",
     ),
-    CoreFault("clipi bounds by 2 ** Is2", Immediates, {".clip_bound": _clip_bound}, "p.clipi"),
-    CoreFault(
+    Fault("clipi bounds by 2 ** Is2", Immediates, {".clip_bound": _clip_bound}, "p.clipi"),
+    Fault(
         "the short offset of a loop is signed",
         Immediates,
         {"offset": where("target_sel", TargetSel.LOOP_SHORT, lambda right, _: right[:6].as_signed())},
         "lp.setupi",
     ),
-    CoreFault(
+    Fault(
         "the immediate of a branch is unsigned",
         Immediates,
         {"imm": where("sel", ImmSel.SIMM5, lambda right, _: right[:5])},
         "p.beqimm",
     ),
-    CoreFault("rounding adds a whole place", SimdAlu, {".below": _rounds_by_a_place}, "p.addRNi"),
-    CoreFault(
+    Fault("rounding adds a whole place", SimdAlu, {".below": _rounds_by_a_place}, "p.addRNi"),
+    Fault(
         "the shift amount is always in the word",
         IdStage,
         {"id_ex.shamt": lambda _, u: u("insn.payload.word")[25:30]},
         "p.subuRN",
     ),
-    CoreFault(
+    Fault(
         "the scalar of bytes has seven bits", IdStage, {".id_op_b_lane_b": lambda right, _: right[:7]}, "pv.dotsp.sc.b"
     ),
-    CoreFault(
+    Fault(
         "the factors' signs are swapped",
         IdStage,
         {"dotp_ctrl": _swapped_signs},
         "pv.dotusp.h",
     ),
-    CoreFault("the weight of another number", NnRf, {"wgt": _other_weight}, "pv.mlsdotup.h"),
-    CoreFault(
+    Fault("the weight of another number", NnRf, {"wgt": _other_weight}, "pv.mlsdotup.h"),
+    Fault(
         "the word on its way to an entry is missed",
         NnRf,
         {"act": lambda _, u: Mux(u("act_addr"), u(".nn_act1"), u(".nn_act0"))},
         "pv.mlsdotsp.b",
     ),
-    CoreFault(
+    Fault(
         "the base of a Mac&Load stays if rd is x0",
         IdStage,
         {"id_ex.wb_we": lambda right, u: right & u("insn.payload.word")[7:12].any()},
         "pv.mlsdotsup.n",
     ),
-    CoreFault("post-increment accesses go to the sum", Lsu, {"ex_address": lambda _, u: u("ex_sum")}, "p.lw"),
-    CoreFault(
+    Fault("post-increment accesses go to the sum", Lsu, {"ex_address": lambda _, u: u("ex_sum")}, "p.lw"),
+    Fault(
         "p.lh does not extend the sign",
         Lsu,
         {"wb_rdata": where(".wb_size", MemSize.HALF, lambda _, u: u(".aligned")[:16])},
@@ -177,7 +175,7 @@ INSTRUCTION_FAULTS = (
 """Faults of a core with XpulpV2 and XpulpNN, and the instruction whose proof fails then."""
 
 CLIP_FAULTS = (
-    CoreFault(
+    Fault(
         "pv.rqs clips a bit too late",
         Requantiser,
         {".too_large": where("ctrl.fmt", ElemFmt.N, lambda _, u: u(".above") | u(".shifted_1")[4:].any())},
@@ -187,13 +185,13 @@ CLIP_FAULTS = (
 """Likewise with a requantiser that is not exact."""
 
 EXACT_FAULTS = (
-    CoreFault(
+    Fault(
         "pv.rqs clips a bit too late",
         Requantiser,
         {".high": where("ctrl.fmt", ElemFmt.N, lambda right, u: right & (u(".above") | u(".moved")[4:].any()))},
         "pv.rqs.n",
     ),
-    CoreFault(
+    Fault(
         "pv.rqxu rounds halves down with the lowest code of 0",
         Requantiser,
         {".moved": lambda right, u: right - (u("rounds") & u(".shifted_1")[0] & (u("zero") == 0x80))},
@@ -203,13 +201,13 @@ EXACT_FAULTS = (
 """Likewise with one that is."""
 
 PARAMETER_FAULTS = (
-    CoreFault(
+    Fault(
         "pv.rqu writes the next lane too",
         Requantiser,
         {".crumbs": where("ctrl.fmt", ElemFmt.C, lambda right, _: right | (right << 1))},
         "pv.rqu.c",
     ),
-    CoreFault(
+    Fault(
         "pv.rqld mixes factor and summand",
         IdStage,
         {"id_ex.nn_addr": lambda right, u: Mux(u("decoder.requantise.load"), 7 - u("insn.payload.word")[20], right)},
@@ -219,30 +217,30 @@ PARAMETER_FAULTS = (
 """Likewise with the instructions of XpulpNN 2."""
 
 PAIR_FAULTS = (
-    CoreFault(
+    Fault(
         "jalr does not wait for the second sum",
         IdStage,
         {".id_jalr_waits": lambda right, u: right & ~(u("wb.pair") & u("insn.payload.word")[15])},
         "jalr",
     ),
-    CoreFault("the second product is of the first pair", NnRf, {"act2": lambda _, u: u(".nn_act1")}, "pv.mlsduosp.b"),
-    CoreFault(
+    Fault("the second product is of the first pair", NnRf, {"act2": lambda _, u: u(".nn_act1")}, "pv.mlsduosp.b"),
+    Fault(
         "the second sum goes on from the first", ExStage, {"mult.second_sum": lambda _, u: u("op_c")}, "pv.mlsduoup.n"
     ),
-    CoreFault(
+    Fault(
         "the base of two products moves by the second sum",
         ExStage,
         {"alu.op_b": lambda right, u: Mux(u("pair"), u("second_sum"), right)},
         "pv.mlsduoup.h",
     ),
-    CoreFault("both sums are the first", WbStage, {"wb.odd": lambda _, u: u("ex.first")}, "pv.mlduosp.c"),
+    Fault("both sums are the first", WbStage, {"wb.odd": lambda _, u: u("ex.first")}, "pv.mlduosp.c"),
 )
 """Likewise with Mac&Load of two products."""
 
 MIXED_FAULTS = (
-    CoreFault("narrower weights have no sign", IdStage, {"widener.is_signed": lambda *_: 0}, "pv.mlsduosup.b.n1"),
-    CoreFault("weights of a quarter are not widened", IdStage, {"widener.quarter": lambda *_: 0}, "pv.mlduousp.b.c2"),
-    CoreFault(
+    Fault("narrower weights have no sign", IdStage, {"widener.is_signed": lambda *_: 0}, "pv.mlsduosup.b.n1"),
+    Fault("weights of a quarter are not widened", IdStage, {"widener.quarter": lambda *_: 0}, "pv.mlduousp.b.c2"),
+    Fault(
         "the last quarter is the third",
         IdStage,
         {"widener.part": lambda right, _: Mux(right.all(), 2, right)},

@@ -22,7 +22,7 @@ from xpulpnn.isa.csr import CSR_BY_NAME, PERFORMANCE_EVENTS
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.proofs.faults.core import CORE_FAULTS, SEQUENCE_FAULTS
-from xpulpnn_sim.proofs.faults.core_fault import CoreFault, lost_reset
+from xpulpnn_sim.proofs.faults.fault import Fault, lost_reset
 from xpulpnn_sim.proofs.faults.instructions import INSTRUCTION_FAULTS
 
 
@@ -86,35 +86,35 @@ def _mip_without_a_line(right, u):
 
 
 PROGRAM_FAULTS = (
-    CoreFault(
+    Fault(
         "a compressed instruction that ends a loop is taken for a word",
         IfStage,
         {"insn.payload.compressed": lambda right, u: right & ~u("loop_back")},
         PROGRAMS,
     ),
-    CoreFault(
+    Fault(
         "mcountinhibit does not stop mcycle",
         CsrFile,
         {"mcycle.step": lambda _, u: Value.cast(u("clock_runs"))},
         PROGRAMS,
     ),
-    CoreFault("mulhsu of the smallest by the largest", Mult, {"result": _high_of_corners}, PROGRAMS),
-    CoreFault("a quotient that overflows is the largest", Divider, {"result": _quotient_that_overflows}, PROGRAMS),
+    Fault("mulhsu of the smallest by the largest", Mult, {"result": _high_of_corners}, PROGRAMS),
+    Fault("a quotient that overflows is the largest", Divider, {"result": _quotient_that_overflows}, PROGRAMS),
     *_among("fence.i keeps what was fetched"),
-    CoreFault("wfi is not reset", Controller, {".sleeping": lost_reset}, PROGRAMS),
-    CoreFault("a core sleeps while it fetches", Controller, {"asleep": _asleep_while_fetching}, PROGRAMS),
-    CoreFault("core_sleep falls a cycle late", Controller, {"asleep": _asleep_while_woken}, PROGRAMS),
-    CoreFault("an interrupt is taken asleep", Controller, {"irq_ack": _taken_asleep}, PROGRAMS),
-    CoreFault(
+    Fault("wfi is not reset", Controller, {".sleeping": lost_reset}, PROGRAMS),
+    Fault("a core sleeps while it fetches", Controller, {"asleep": _asleep_while_fetching}, PROGRAMS),
+    Fault("core_sleep falls a cycle late", Controller, {"asleep": _asleep_while_woken}, PROGRAMS),
+    Fault("an interrupt is taken asleep", Controller, {"irq_ack": _taken_asleep}, PROGRAMS),
+    Fault(
         "a fifth word is fetched",
         PrefetchBuffer,
         {".can_request": lambda right, u: right | (u(".live") + u(".drops") == DEPTH)},
         PROGRAMS,
     ),
-    CoreFault("mip does not show line 29", CsrFile, {"csr.rdata": _mip_without_a_line}, PROGRAMS),
-    CoreFault("an access under way is not reset", Lsu, {".outstanding": lost_reset}, PROGRAMS),
-    CoreFault("a base that a load moves is not forwarded to rd", IdStage, {"rs3_read.ex_we": _base_from_ex}, PROGRAMS),
-    CoreFault(
+    Fault("mip does not show line 29", CsrFile, {"csr.rdata": _mip_without_a_line}, PROGRAMS),
+    Fault("an access under way is not reset", Lsu, {".outstanding": lost_reset}, PROGRAMS),
+    Fault("a base that a load moves is not forwarded to rd", IdStage, {"rs3_read.ex_we": _base_from_ex}, PROGRAMS),
+    Fault(
         "an access that faults writes the NN-RF",
         WbStage,
         {"nn_we": lambda right, u: right | (u(".nn_pending") & u("fault"))},
@@ -140,71 +140,61 @@ PROGRAM_FAULTS = (
 """Faults of a core with XpulpV2 and Mac&Load that benches find."""
 
 COUNTER_FAULTS = (
-    CoreFault("jump_register_stalls never counts", IdStage, {"jump_register_stall": lambda *_: 0}, PROGRAMS),
-    CoreFault(
-        "fetch_stalls counts redirects", Core, _event("fetch_stalls", lambda u: ~u("if_stage.insn.valid")), PROGRAMS
-    ),
-    CoreFault(
-        "jump_register_stalls counts killed instructions", IdStage, {"jump_register_stall": _base_and_killed}, COSTS
-    ),
-    CoreFault(
+    Fault("jump_register_stalls never counts", IdStage, {"jump_register_stall": lambda *_: 0}, PROGRAMS),
+    Fault("fetch_stalls counts redirects", Core, _event("fetch_stalls", lambda u: ~u("if_stage.insn.valid")), PROGRAMS),
+    Fault("jump_register_stalls counts killed instructions", IdStage, {"jump_register_stall": _base_and_killed}, COSTS),
+    Fault(
         "load_use_stalls counts while a multiplication computes",
         Backend,
         {"events.load_use_stall": lambda right, u: right | ~u("ex_stage.done")},
         PROGRAMS,
     ),
-    CoreFault("cycles counts asleep", Core, _event("cycles", lambda u: 1), PROGRAMS),
-    CoreFault("mcycle counts asleep", Core, {"csr_file.clock_runs": lambda *_: 1}, PROGRAMS),
-    CoreFault(
+    Fault("cycles counts asleep", Core, _event("cycles", lambda u: 1), PROGRAMS),
+    Fault("mcycle counts asleep", Core, {"csr_file.clock_runs": lambda *_: 1}, PROGRAMS),
+    Fault(
         "instructions counts what leaves WB",
         Core,
         _event("instructions", lambda u: u("backend.flow.wb_leaves")),
         PROGRAMS,
     ),
-    CoreFault("loads counts requests", Backend, {"events.load": lambda _, u: u("data.req") & ~u("data.we")}, PROGRAMS),
-    CoreFault(
-        "stores leaves bytes out", Backend, {"events.store": lambda right, u: right & (u("data.be") != 1)}, PROGRAMS
-    ),
-    CoreFault(
+    Fault("loads counts requests", Backend, {"events.load": lambda _, u: u("data.req") & ~u("data.we")}, PROGRAMS),
+    Fault("stores leaves bytes out", Backend, {"events.store": lambda right, u: right & (u("data.be") != 1)}, PROGRAMS),
+    Fault(
         "jumps counts killed instructions", Backend, {"events.jump": lambda _, u: u("id_stage.intent.jump")}, PROGRAMS
     ),
-    CoreFault("branches counts taken ones", Backend, {"events.branch": lambda _, u: u("branch.valid")}, PROGRAMS),
-    CoreFault(
+    Fault("branches counts taken ones", Backend, {"events.branch": lambda _, u: u("branch.valid")}, PROGRAMS),
+    Fault(
         "taken_branches counts all branches",
         Backend,
         {"events.taken_branch": lambda _, u: u("id_stage.id_ex.branch") & u("flow.ex_leaves")},
         PROGRAMS,
     ),
-    CoreFault(
+    Fault(
         "compressed counts instructions that trap",
         Backend,
         {"events.compressed": lambda _, u: u("id_stage.issue") & u("insn.payload.compressed")},
         PROGRAMS,
     ),
-    CoreFault("elw_stalls counts every load", WbStage, {"elw_stall": lambda _, u: ~u("lsu_done")}, PROGRAMS),
-    CoreFault(
+    Fault("elw_stalls counts every load", WbStage, {"elw_stall": lambda _, u: ~u("lsu_done")}, PROGRAMS),
+    Fault(
         "a write of all counters leaves one alone",
         PerformanceCounters,
         {"count10": lambda right, u: Mux(u("we_all"), u("count10"), right)},
         PROGRAMS,
     ),
-    CoreFault("counters cannot be made to stay", PerformanceCounters, {"mode": lambda right, _: right & 1}, PROGRAMS),
-    CoreFault("cycles is always enabled", PerformanceCounters, {"enable": lambda right, _: right | 1}, PROGRAMS),
-    CoreFault("pcmr does not stop the counters", PerformanceCounters, {"mode": lambda right, _: right | 1}, PROGRAMS),
-    CoreFault("minstret counts accesses that fault", MachineCounter, {".takes_back": lambda *_: 0}, PROGRAMS),
-    CoreFault(
-        "bubbles behind a load are told as fetches", WaitTap, _called(WaitCause.LOAD_USE, WaitCause.FETCH), PROGRAMS
-    ),
-    CoreFault(
-        "bubbles of jumps are told as those of branches", WaitTap, _called(WaitCause.JUMP, WaitCause.BRANCH), COSTS
-    ),
-    CoreFault(
+    Fault("counters cannot be made to stay", PerformanceCounters, {"mode": lambda right, _: right & 1}, PROGRAMS),
+    Fault("cycles is always enabled", PerformanceCounters, {"enable": lambda right, _: right | 1}, PROGRAMS),
+    Fault("pcmr does not stop the counters", PerformanceCounters, {"mode": lambda right, _: right | 1}, PROGRAMS),
+    Fault("minstret counts accesses that fault", MachineCounter, {".takes_back": lambda *_: 0}, PROGRAMS),
+    Fault("bubbles behind a load are told as fetches", WaitTap, _called(WaitCause.LOAD_USE, WaitCause.FETCH), PROGRAMS),
+    Fault("bubbles of jumps are told as those of branches", WaitTap, _called(WaitCause.JUMP, WaitCause.BRANCH), COSTS),
+    Fault(
         "a division is told as a misaligned access",
         WaitTap,
         _called(WaitCause.MULTICYCLE, WaitCause.MISALIGNED),
         COSTS,
     ),
-    CoreFault(
+    Fault(
         "mcountinhibit does not stop minstret",
         CsrFile,
         {"minstret.step": lambda _, u: Value.cast(u("retire"))},
@@ -214,8 +204,8 @@ COUNTER_FAULTS = (
 """Faults of a core with performance counters."""
 
 EXACT_COUNTER_FAULTS = (
-    CoreFault("load_use_stalls counts killed instructions", IdStage, {"load_use_stall": _late_and_killed}, COSTS),
-    CoreFault(
+    Fault("load_use_stalls counts killed instructions", IdStage, {"load_use_stall": _late_and_killed}, COSTS),
+    Fault(
         "load_use_stalls leaves Mac&Load out",
         IdStage,
         {"load_use_stall": lambda right, u: right & ~u("id_ex.wb_base")},

@@ -16,10 +16,10 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.semantics import definition, statements
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import low
-from xpulpnn_sim.proofs.engine.outcomes import PROVED, REFUTED, UNDECIDED, VACUOUS, Ledger, Outcome, spelt
+from xpulpnn_sim.proofs.engine.outcomes import PROVED, REFUTED, UNDECIDED, VACUOUS, Ledger, Outcome, assembly_of
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, find_case
-from xpulpnn_sim.proofs.instructions.execution import GateEffects, execute_statements, understood
-from xpulpnn_sim.proofs.instructions.passage import BackendGates, Passage, waiting
+from xpulpnn_sim.proofs.instructions.statement_gates import GateEffects, execute_statements, is_executable
+from xpulpnn_sim.proofs.instructions.unrolling import BackendGates, Unrolling, stall_invariants
 from xpulpnn_sim.proofs.units.unit_proof import Equality
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.results import digest
@@ -32,7 +32,7 @@ _SYSTEM = ("fence", "fence.i", "mret", "wfi")  # instructions that the controlle
 _FIELDS = {"rs1": 15, "rs2": 20, "rd": 7, "rs3": 7}  # Lowest bit of each register field
 
 
-def equalities(passage: Passage, body: Sequence[ast.stmt] | None = None) -> list[Equality]:
+def equalities(passage: Unrolling, body: Sequence[ast.stmt] | None = None) -> list[Equality]:
     """All that must be equal when an instruction retires."""
     insn = passage.insn
     effects = execute_statements(insn, definition(insn) if body is None else body, passage.before(), passage.integers)
@@ -46,7 +46,7 @@ def equalities(passage: Passage, body: Sequence[ast.stmt] | None = None) -> list
     ]
 
 
-def _identity(passage: Passage) -> list[Equality]:
+def _identity(passage: Unrolling) -> list[Equality]:
     """It is this instruction that retires."""
     issue, leave = passage.issue, passage.leave
     full = issue.bit("insn__payload__compressed") ^ 1
@@ -59,7 +59,7 @@ def _identity(passage: Passage) -> list[Equality]:
     ]
 
 
-def _registers(passage: Passage, effects: GateEffects) -> list[Equality]:
+def _registers(passage: Unrolling, effects: GateEffects) -> list[Equality]:
     """Any register but x0 changes as the statements say. Of those that a retirement reports the base does not stay."""
     graph, z, leave = passage.graph, passage.integers, passage.leave
     watched = graph.inputs(5)
@@ -87,7 +87,7 @@ def _registers(passage: Passage, effects: GateEffects) -> list[Equality]:
     ]
 
 
-def _memory(passage: Passage, effects: GateEffects) -> list[Equality]:
+def _memory(passage: Unrolling, effects: GateEffects) -> list[Equality]:
     """The access to memory, if any."""
     graph, leave = passage.graph, passage.leave
     found: list[Equality] = []
@@ -106,7 +106,7 @@ def _memory(passage: Passage, effects: GateEffects) -> list[Equality]:
     return found
 
 
-def _entries(passage: Passage, effects: GateEffects) -> list[Equality]:
+def _entries(passage: Unrolling, effects: GateEffects) -> list[Equality]:
     """The entry of the NN-RF that is loaded, if any."""
     leave = passage.leave
     found = [
@@ -121,7 +121,7 @@ def _entries(passage: Passage, effects: GateEffects) -> list[Equality]:
     return found
 
 
-def _control(passage: Passage, effects: GateEffects) -> list[Equality]:
+def _control(passage: Unrolling, effects: GateEffects) -> list[Equality]:
     """Address that follows: jumps are asked for by ID, branches by EX; else the front end says."""
     insn, issue, execute, leave = passage.insn, passage.issue, passage.execute, passage.leave
     z = passage.integers
@@ -142,7 +142,7 @@ def _control(passage: Passage, effects: GateEffects) -> list[Equality]:
     ]
 
 
-def _loops(passage: Passage, effects: GateEffects) -> list[Equality]:
+def _loops(passage: Unrolling, effects: GateEffects) -> list[Equality]:
     """The set-up of a hardware loop, as it goes to the unit that holds its registers."""
     graph, issue = passage.graph, passage.issue
     found = [Equality("set-up of a loop", [issue.bit("hwloop__valid")], [TRUE if effects.loops else FALSE])]
@@ -164,7 +164,7 @@ _RARE = 0x5A3C_96F0  # value of a source in the one case that is wrong; even, si
 _SOURCES = ("rs1", "rs2", "rd")
 
 
-def seeded(insn: Insn) -> list[ast.stmt] | None:
+def faulty_statements(insn: Insn) -> list[ast.stmt] | None:
     """The statements of a row, but the lowest bit of what the last one assigns is inverted if a source has one value.
 
     The source is the first register read; the address of a branch, and of an instruction that reads none. None if the
@@ -190,20 +190,20 @@ def proof_name(insn: Insn) -> str:
 
 def provable(insn: Insn) -> bool:
     """Return whether the row is a 32-bit instruction whose statements can be executed on gates."""
-    return insn.size == 4 and understood(insn)
+    return insn.size == 4 and is_executable(insn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proofs:
+class InstructionProver:
     """Core whose instructions are proved, and the tools that prove them."""
 
     backend: BackendGates  # the back end of the core
     abc: str
     timeout_s: float  # seconds for each instruction
 
-    def granted(self) -> Iterator[Outcome]:
+    def invariants(self) -> Iterator[Outcome]:
         """Return what all instructions take for granted."""
-        for invariant in waiting(self.backend):
+        for invariant in stall_invariants(self.backend):
             began = time.monotonic()
             pairs = [(TRUE, one, other) for one, other in zip(invariant.got, invariant.wanted, strict=True)]
             verdict, _ = self._differ(invariant.graph, invariant.assumed, pairs)
@@ -212,7 +212,7 @@ class Proofs:
     def instruction(self, insn: Insn, body: Sequence[ast.stmt] | None = None) -> Outcome:
         """An instruction against its statements, or against others."""
         began = time.monotonic()
-        passage = Passage(self.backend, insn)
+        passage = Unrolling(self.backend, insn)
         found = equalities(passage, body)
         pairs = [(each.condition, *bits) for each in found for bits in zip(each.found, each.wanted, strict=True)]
         verdict, ones = self._differ(passage.graph, passage.assumed, pairs)
@@ -233,7 +233,7 @@ class Proofs:
         return (REFUTED, ones) if ones is not None else (PROVED if occurs else VACUOUS, frozenset())
 
 
-def _example(passage: Passage, found: Sequence[Equality], ones: frozenset[int]) -> list[str]:
+def _example(passage: Unrolling, found: Sequence[Equality], ones: frozenset[int]) -> list[str]:
     """A case in which an instruction does something else."""
 
     def value(literals: Sequence[int]) -> int:
@@ -242,7 +242,7 @@ def _example(passage: Passage, found: Sequence[Equality], ones: frozenset[int]) 
     word, leave = value(passage.word), passage.leave
     sources = (f"{name}={value(leave.word(f'rvfi__{name}_rdata')):08x}" for name in ("rs1", "rs2", "rd"))
     loaded = f"loaded={value(leave.word('rvfi__mem_rdata')):08x}"
-    lines = [f"{word:08x} {spelt(word, 0)}: {' '.join((*sources, loaded))}"]
+    lines = [f"{word:08x} {assembly_of(word, 0)}: {' '.join((*sources, loaded))}"]
     for each in found:
         got, wanted = value(each.found), value(each.wanted)
         if value([each.condition]) and got != wanted:
@@ -250,7 +250,7 @@ def _example(passage: Passage, found: Sequence[Equality], ones: frozenset[int]) 
     return lines
 
 
-def run(proofs: Proofs, insns: Sequence[Insn], verilog: str, ledger: Ledger, jobs: int) -> Iterator[Outcome]:
+def run(proofs: InstructionProver, insns: Sequence[Insn], verilog: str, ledger: Ledger, jobs: int) -> Iterator[Outcome]:
     """The verdicts, as they come."""
     common = digest(xpulpnn_sim.proofs.instructions, verilog)
 
@@ -264,5 +264,5 @@ def run(proofs: Proofs, insns: Sequence[Insn], verilog: str, ledger: Ledger, job
             yield outcome
 
 
-def _prove(insn: Insn, proofs: Proofs) -> Outcome:
+def _prove(insn: Insn, proofs: InstructionProver) -> Outcome:
     return proofs.instruction(insn)

@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import xpulpnn_sim.proofs.pipeline
-from xpulpnn_sim.proofs.engine.elaborate import ClockedGates, ClockedGraph
+from xpulpnn_sim.proofs.engine.clocked_gates import ClockedGates, ClockedGraph
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, PROVED, UNDECIDED, VACUOUS, Ledger, Outcome
 from xpulpnn_sim.proofs.engine.solvers import WITNESS, CycleSearch, find_case, read_witness
-from xpulpnn_sim.proofs.pipeline.gates import CONSTANT, SceneGates, build_gates, script
-from xpulpnn_sim.proofs.pipeline.rules import PipelineRule
+from xpulpnn_sim.proofs.pipeline.catalog import PipelineProperty
+from xpulpnn_sim.proofs.pipeline.harness_gates import CONSTANT, EmittedHarness, build_gates, script
 from xpulpnn_sim.tools.results import digest
 from xpulpnn_sim.tools.yosys import Yosys
 
 
-class WatchedGraph(ClockedGraph):
+class PropertyGraph(ClockedGraph):
     """The core and a property, from its initial values on or from any state in which some registers are 0."""
 
-    def __init__(self, gates: ClockedGates, rule: PipelineRule, *, any_but: Sequence[int] | None = None) -> None:
+    def __init__(self, gates: ClockedGates, rule: PipelineProperty, *, any_but: Sequence[int] | None = None) -> None:
         super().__init__()
         given = {name: self.constants(len(gates.inputs[name])) for name in CONSTANT if name in gates.inputs}
         cycle = self.place(gates, given, gates.initial if any_but is None else dict.fromkeys(any_but, 0))
@@ -47,7 +47,7 @@ class Prover:
     timeout_s: float  # seconds for each search
     resume: bool = False  # whether an outcome in the folder counts, if it is about the same core, property and depth
 
-    def prove(self, rule: PipelineRule, scene: SceneGates, depth: int | None = None) -> Outcome:
+    def prove(self, rule: PipelineProperty, scene: EmittedHarness, depth: int | None = None) -> Outcome:
         """Prove a property of every cycle after reset, or search the cycles up to ``depth``.
 
         Where there is no proof the cycles up to that of the rule are searched. Raises :class:`ToolError` if a tool
@@ -78,13 +78,13 @@ class Prover:
         return outcome
 
     def _induct(
-        self, rule: PipelineRule, gates: ClockedGates, names: tuple[Sequence[str], Sequence[str]], folder: Path
+        self, rule: PipelineProperty, gates: ClockedGates, names: tuple[Sequence[str], Sequence[str]], folder: Path
     ) -> list[str] | None:
         """None if nothing is wrong in the first cycle, nor in one behind a cycle in which nothing is; else what is."""
-        first, step = WatchedGraph(gates, rule), WatchedGraph(gates, rule, any_but=())
+        first, step = PropertyGraph(gates, rule), PropertyGraph(gates, rule, any_but=())
         searches = [("first", first, first.broken, 0), ("step", step, step.behind_good(step.broken), 1)]
         if rule.within:
-            within = WatchedGraph(gates, rule, any_but=gates.words[rule.counts])
+            within = PropertyGraph(gates, rule, any_but=gates.words[rule.counts])
             searches.append(("within", within, within.behind_good(within.wrong), rule.within))
         for name, graph, literal, depth in searches:
             deepest, trace = self._explore(name, graph, literal, folder, depth)
@@ -96,10 +96,10 @@ class Prover:
         return None
 
     def _search(
-        self, rule: PipelineRule, gates: ClockedGates, parts: Sequence[str], folder: Path, depth: int
+        self, rule: PipelineProperty, gates: ClockedGates, parts: Sequence[str], folder: Path, depth: int
     ) -> Outcome:
         """The cycles from reset."""
-        began, graph = time.monotonic(), WatchedGraph(gates, rule)
+        began, graph = time.monotonic(), PropertyGraph(gates, rule)
         deepest, trace = self._explore("wrong", graph, graph.wrong, folder, depth)
         seconds = time.monotonic() - began
         if trace:
@@ -108,15 +108,15 @@ class Prover:
         verdict = PASSED if deepest >= depth else UNDECIDED
         return Outcome(name=rule.name, verdict=verdict, cycle=deepest, seconds=seconds)
 
-    def _retires(self, rule: PipelineRule, gates: ClockedGates, folder: Path, depth: int) -> tuple[int, bool]:
+    def _retires(self, rule: PipelineProperty, gates: ClockedGates, folder: Path, depth: int) -> tuple[int, bool]:
         """Return the last cycle searched, and whether an instruction that does not trap retires in one."""
-        graph = WatchedGraph(gates, rule)
+        graph = PropertyGraph(gates, rule)
         (retires,), (traps,) = (graph.signals[f"rvfi_{name}"] for name in ("valid", "trap"))
         deepest, trace = self._explore("retires", graph, graph.and_(retires, traps ^ 1), folder, depth)
         return deepest, bool(trace)
 
     def _explore(
-        self, name: str, graph: WatchedGraph, literal: int, folder: Path, depth: int
+        self, name: str, graph: PropertyGraph, literal: int, folder: Path, depth: int
     ) -> tuple[int, Sequence[Mapping[str, int]]]:
         """Search for a cycle in which a literal is 1: the last one searched to its end, and outputs until it is."""
         if literal == FALSE:

@@ -9,10 +9,10 @@ from pathlib import Path
 import xpulpnn_sim.proofs.riscv_formal
 from xpulpnn.config import CoreConfig
 from xpulpnn.verilog import EmittedVerilog
-from xpulpnn_sim.proofs.engine.elaborate import ClockedGates
+from xpulpnn_sim.proofs.engine.clocked_gates import ClockedGates
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, Ledger, Outcome
 from xpulpnn_sim.proofs.engine.solvers import CycleSearch
-from xpulpnn_sim.proofs.faults.core_fault import CoreFault
+from xpulpnn_sim.proofs.faults.fault import Fault
 from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     GATES,
     Cutpoint,
@@ -27,8 +27,8 @@ from xpulpnn_sim.proofs.riscv_formal.model_check import (
     CLAIMS,
     SIMPLE,
     alike,
+    bmc_problem,
     pass_together,
-    pose,
     read_check,
     search,
     top_text,
@@ -112,7 +112,7 @@ def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
         shutil.rmtree(folder, ignore_errors=True)
         graphs.append(read_check(check, checked.suite, checked.design.manifest, folder, checked.yosys))
     found: list[Outcome] = []
-    together = pose(checks, graphs, core) if len(checks) > 1 else None
+    together = bmc_problem(checks, graphs, core) if len(checks) > 1 else None
     seconds = None
     if together:
         seconds = pass_together(checks, together, checked.folder / checks[0].name, checked.abc, checked.timeout_s)
@@ -122,7 +122,7 @@ def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
             outcome = Outcome(name=check.name, verdict=PASSED, cycle=check.cycle, seconds=seconds / len(checks))
             problem, claim = together, together.claims[place]
         else:
-            problem = pose([check], [graph], core)
+            problem = bmc_problem([check], [graph], core)
             outcome = search(check, problem, folder, checked.abc, checked.timeout_s, shortest=bool(checked.changed))
             (claim,) = problem.claims
         searching = CycleSearch(checked.abc, folder, time.monotonic() + checked.timeout_s)
@@ -156,8 +156,8 @@ def _together(checks: Sequence[Check]) -> list[list[Check]]:
 
 
 def find_faults(
-    checked: CoreChecks, faults: Sequence[CoreFault], checks: Sequence[Check], *, resume: bool
-) -> Iterator[tuple[CoreFault, Outcome]]:
+    checked: CoreChecks, faults: Sequence[Fault], checks: Sequence[Check], *, resume: bool
+) -> Iterator[tuple[Fault, Outcome]]:
     """Run each fault's check on the core with that fault."""
     by_name = {check.name: check for check in checks}
     if faults:

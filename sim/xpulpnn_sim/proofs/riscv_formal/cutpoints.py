@@ -14,7 +14,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import REGISTERS as REGISTER_COUNT
 from xpulpnn.verilog import EmittedVerilog, emit
-from xpulpnn_sim.proofs.engine.elaborate import ClockedGates
+from xpulpnn_sim.proofs.engine.clocked_gates import ClockedGates
 from xpulpnn_sim.tools.netlists import read_module
 from xpulpnn_sim.tools.yosys import Yosys
 
@@ -222,17 +222,17 @@ write_json {NETLIST}
 def emit_cut_design(config: CoreConfig, masks: Mapping[str, int]) -> EmittedVerilog:
     """The emitted core between its memories, with stand-ins for multiplier and divider."""
     # Amaranth takes long to import, and a run that resumes may not need it
-    from xpulpnn_sim.proofs.riscv_formal.hardware.surrounded import SurroundedCore
-    from xpulpnn_sim.proofs.riscv_formal.hardware.tapped import AlternativeDivider, AlternativeMult
+    from xpulpnn_sim.proofs.riscv_formal.hardware.altops import AltopsDivider, AltopsMult
+    from xpulpnn_sim.proofs.riscv_formal.hardware.rvfi_wrapper import RvfiWrapper
 
     if config.qnt or config.requantise:
         raise InputError("qnt and requantise must be false for formal, not true")
     if config.multiplies_by_dotp:
         raise InputError("multiplier must be booth or inferred for formal, which replaces it, not dot-product")
     config = replace(config, rvfi=True)
-    emitted = emit(SurroundedCore(config), MODULE, config=config)
+    emitted = emit(RvfiWrapper(config), MODULE, config=config)
     modules = dict(emitted.modules)
-    stand_ins = {"mult": AlternativeMult(masks, requantises=False), "div": AlternativeDivider(masks)}
+    stand_ins = {"mult": AltopsMult(masks, requantises=False), "div": AltopsDivider(masks)}
     for unit, component in stand_ins.items():
         name = emitted.manifest["hierarchy"][f"{MODULE}.core.backend.ex_stage.{unit}"]
         modules |= emit(component, name, config={}).modules

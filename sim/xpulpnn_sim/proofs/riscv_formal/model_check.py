@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.csr import csr_address
-from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates, ClockedGraph
+from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle, ClockedGates, ClockedGraph
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, UNDECIDED, VACUOUS, Outcome
 from xpulpnn_sim.proofs.engine.solvers import WITNESS, CycleSearch, read_witness
@@ -40,7 +40,7 @@ CONSTANT = ("boot_addr", "hart_id", "watched", "watched_first", "watched_registe
 _CORE_RESET, _FAIR, _CLOCK = "rst", "fair", "clock"
 
 
-class Problem(NamedTuple):
+class BmcProblem(NamedTuple):
     """Graph that is searched."""
 
     graph: ClockedGraph
@@ -49,7 +49,7 @@ class Problem(NamedTuple):
     signals: Mapping[str, Word]  # outputs of the core
 
 
-def pose(checks: Sequence[Check], netlists: Sequence[ClockedGates], core: ClockedGates) -> Problem:
+def bmc_problem(checks: Sequence[Check], netlists: Sequence[ClockedGates], core: ClockedGates) -> BmcProblem:
     """Put a check beside the core, or some that can be searched together, all right after a cycle of reset.
 
     A check looks in one cycle, after which nothing counts, so that its state follows from cycles in which it does not
@@ -69,7 +69,7 @@ def pose(checks: Sequence[Check], netlists: Sequence[ClockedGates], core: Clocke
         failure, claim = (_after(graph, trigger, each, alike.delay) if alike.triggered else each for each in found)
         bad.append(failure)
         claims += [] if bit else [claim]
-    return Problem(graph, bad, claims, signals)
+    return BmcProblem(graph, bad, claims, signals)
 
 
 def _only(bit: int, word: Sequence[int]) -> list[int]:
@@ -259,7 +259,7 @@ def with_claims(outcome: Outcome, check: Check, claims: int, graph: ClockedGraph
 
 
 def search(
-    check: Check, problem: Problem, folder: Path, abc: str, timeout_s: float, *, shortest: bool = False
+    check: Check, problem: BmcProblem, folder: Path, abc: str, timeout_s: float, *, shortest: bool = False
 ) -> Outcome:
     """Search for inputs that make the check fail.
 
@@ -290,7 +290,9 @@ def search(
     return Outcome(name=check.name, verdict=verdict, cycle=deepest + 1, seconds=seconds)
 
 
-def pass_together(checks: Sequence[Check], problem: Problem, folder: Path, abc: str, timeout_s: float) -> float | None:
+def pass_together(
+    checks: Sequence[Check], problem: BmcProblem, folder: Path, abc: str, timeout_s: float
+) -> float | None:
     """Seconds in which some checks all passed, or ``None`` if they did not; as :func:`search`."""
     began = time.monotonic()
     searching = CycleSearch(abc, folder, began + timeout_s)

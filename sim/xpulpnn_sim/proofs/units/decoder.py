@@ -8,8 +8,8 @@ from xpulpnn.isa.machine import HALF_BITS
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
 from xpulpnn_sim.proofs.engine.integers import Integers
-from xpulpnn_sim.proofs.instructions.execution import accepted
-from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Equality, Fault, ProvenUnit, unequal
+from xpulpnn_sim.proofs.instructions.statement_gates import allowed_fields
+from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Equality, InputFault, ProvenUnit, unequal
 from xpulpnn_sim.reference.golden.compressed import expanded
 
 _WORD = 32
@@ -18,7 +18,7 @@ _WORD = 32
 def _is_row(graph: GateGraph, word: Sequence[int], insn: Insn) -> int:
     """Literal of a word being one of a row: its fixed bits, and no field with the value that it must not have."""
     fixed = [bit ^ (insn.match >> place & 1) ^ 1 for place, bit in enumerate(word) if insn.mask >> place & 1]
-    return graph.all([*fixed, *accepted(insn, word, Integers(graph))])
+    return graph.all([*fixed, *allowed_fields(insn, word, Integers(graph))])
 
 
 class _Decoder:
@@ -71,7 +71,10 @@ def _decoder_claims(unit: ProvenUnit) -> list[Claim]:
 
 DECODER = Definition(
     _decoder_claims,
-    [Fault("word", 0x0000_8067, 0, refutes="every 32-bit"), Fault("word", 0x0000_0003, 12, refutes="every legal")],
+    [
+        InputFault("word", 0x0000_8067, 0, refutes="every 32-bit"),
+        InputFault("word", 0x0000_0003, 12, refutes="every legal"),
+    ],
 )
 """Every word of 32 bits is legal or not, and if so each field of the control word is its row's.
 
@@ -130,7 +133,7 @@ COMPRESSED = Definition(
         ),
         Claim(what="every 32-bit word stays", method="same gates", decide=lambda _: _wrong_word(unit)),
     ],
-    [Fault("word", 0x4501)],
+    [InputFault("word", 0x4501)],
 )
 """Every compressed word is expanded as the manual says, whatever follows it; other words stay.
 

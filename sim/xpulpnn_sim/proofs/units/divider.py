@@ -19,10 +19,10 @@ quotient, -2**31 of -2**31 by -1.
 from collections.abc import Mapping, Sequence
 
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
+from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, Word, literals_of
 from xpulpnn_sim.proofs.engine.integers import Integers, constant, low, unsigned
-from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Equality, Fault, ProvenUnit, unequal
+from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Equality, InputFault, ProvenUnit, unequal
 
 _WIDE = XLEN + 1
 _MOST_STEPS = XLEN
@@ -149,5 +149,5 @@ def _step(one: _Division, before: Mapping[str, Word]) -> list[Equality]:
     ]
 
 
-DIVIDER = Definition(_claims, [Fault(port, 0xFFFF_FFFF, refutes="first") for port in ("op_a", "op_b")])
+DIVIDER = Definition(_claims, [InputFault(port, 0xFFFF_FFFF, refutes="first") for port in ("op_a", "op_b")])
 """Quotient and remainder; a dividend of 2**32 - 2 arrives as 2**32 - 1, a divisor likewise, and vice versa."""

@@ -10,7 +10,7 @@ from xpulpnn_sim.proofs.engine import algebra
 from xpulpnn_sim.proofs.engine.adders import AdderGraph
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word
 from xpulpnn_sim.proofs.engine.integers import Integers, Number, constant, low, unsigned
-from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, ProvenUnit
+from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, InputFault, ProvenUnit
 from xpulpnn_sim.reference.golden.dotp import unpack
 
 _WORD = 32
@@ -220,7 +220,7 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
     return [of_format(fmt) for fmt in unit.config.dotp.formats]
 
 
-DOT_PRODUCTS = Definition(_claims, [Fault("rd", 0xFFFF_FFFF)])
+DOT_PRODUCTS = Definition(_claims, [InputFault("rd", 0xFFFF_FFFF)])
 """Every sum of products on elements of a format, of either sign: all operands, with and without accumulator.
 
 The fault: an accumulator of -1 arrives as -2, and vice versa.

@@ -24,10 +24,10 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.proofs.engine import algebra
 from xpulpnn_sim.proofs.engine.adders import AdderGraph
 from xpulpnn_sim.proofs.engine.algebra import Polynomial
-from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
+from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
 from xpulpnn_sim.proofs.units.dotp import ARRAY_CLAIMS, array_claims, array_format
-from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Fault, ProvenUnit, Words, shown
+from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, InputFault, ProvenUnit, Words, shown
 
 _MUL, _REQUANTISE, _EXACT = "mul", "pv.rq*, kappa * x + lambda", "pv.rqx*, kappa * x in 64 bits"
 _WORD, _HALF, _SHIFT_BITS = 32, 16, 5
@@ -333,12 +333,12 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
 MULTIPLIER = Definition(
     _claims,
     [
-        Fault("op_a", 0xFFFF_FFFF, refutes=_MUL),
-        Fault("nn_kappa", 0xFFFF_FFFF, refutes=_REQUANTISE),
-        Fault("op_a", 0xFFFF_FFFF, refutes=_EXACT),
-        Fault("dotp_a", 0xFFFF_FFFF, refutes=_MUL),
-        Fault("dotp_b", 0xFFFF_FFFF, refutes=_EXACT),
-        Fault("act2", 0xFFFF_FFFF, refutes=ARRAY_CLAIMS),
+        InputFault("op_a", 0xFFFF_FFFF, refutes=_MUL),
+        InputFault("nn_kappa", 0xFFFF_FFFF, refutes=_REQUANTISE),
+        InputFault("op_a", 0xFFFF_FFFF, refutes=_EXACT),
+        InputFault("dotp_a", 0xFFFF_FFFF, refutes=_MUL),
+        InputFault("dotp_b", 0xFFFF_FFFF, refutes=_EXACT),
+        InputFault("act2", 0xFFFF_FFFF, refutes=ARRAY_CLAIMS),
     ],
 )
 """Each operation; the lowest bit of a first factor is inverted if all others of it are 1."""

@@ -21,10 +21,10 @@ from collections.abc import Mapping, Sequence
 from xpulpnn.core.requantiser import FORMATS
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import HALF_BITS, QUANTISED_PIXELS, XLEN
-from xpulpnn_sim.proofs.engine.elaborate import ClockCycle
+from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, Word, literals_of
 from xpulpnn_sim.proofs.engine.integers import Integers, constant, low, unsigned
-from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Equality, Fault, ProvenUnit, unequal
+from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Equality, InputFault, ProvenUnit, unequal
 
 _BLOCK_BITS = 6
 _DISTANCE = {ElemFmt.N: 32, ElemFmt.C: 8}
@@ -185,7 +185,8 @@ def _alone(search: _Search, state: State, grants: int) -> list[Equality]:
 
 
 QUANTISER = Definition(
-    _quantiser_claims, [Fault("pixels", 2, 0, refutes="pv.qnt"), Fault("middle", 0x8000_0000, 4, refutes="pv.qnt")]
+    _quantiser_claims,
+    [InputFault("pixels", 2, 0, refutes="pv.qnt"), InputFault("middle", 0x8000_0000, 4, refutes="pv.qnt")],
 )
 """Addresses and codes; pixels of 2 arrive as 3 if the other one is 0, and vice versa; as does an address."""
 
@@ -269,6 +270,6 @@ def _requantiser_claims(unit: ProvenUnit) -> list[Claim]:
 
 REQUANTISER = Definition(
     _requantiser_claims,
-    [Fault("sum", (1 << 2 * XLEN) - 1, refutes="pv.rqs"), Fault("zero", 0x55, 7, refutes="pv.rqxs.b")],
+    [InputFault("sum", (1 << 2 * XLEN) - 1, refutes="pv.rqs"), InputFault("zero", 0x55, 7, refutes="pv.rqxs.b")],
 )
 """Every sum, amount, word and lane; a sum of -2 arrives as -1, and vice versa; a zero point of 85 as -43."""

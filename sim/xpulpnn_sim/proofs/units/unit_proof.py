@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.proofs.engine import solvers
-from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates
+from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle, ClockedGates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
 from xpulpnn_sim.proofs.engine.outcomes import VACUOUS
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, VacuousError
@@ -18,7 +18,7 @@ EQUAL, DIFFERENT, UNDECIDED = "equal", "different", "undecided"
 Words = Mapping[str, Sequence[int]]  # literals of words by name, lowest bit first
 
 
-class Fault(NamedTuple):
+class InputFault(NamedTuple):
     """Bit ``bit`` of a port arrives inverted if its other bits are those of ``others``, and else as it is.
 
     Random operands do not find it: one word of 32 bits in ``2**31`` has it. The claims that must fail then are those
@@ -38,7 +38,7 @@ class ProvenUnit:
     gates: ClockedGates
     ports: Sequence[Mapping[str, Any]]
     config: CoreConfig
-    fault: Fault | None = None
+    fault: InputFault | None = None
 
     def cycle(
         self, graph: GateGraph, words: Words, state: Mapping[int, int] | None = None, **others: Sequence[int]
@@ -82,7 +82,7 @@ class Definition(NamedTuple):
     """Claims about a unit, and the faults that each proof must find first."""
 
     claims: Callable[[ProvenUnit], list[Claim]]
-    faults: Sequence[Fault]
+    faults: Sequence[InputFault]
 
     def broken(self, unit: ProvenUnit) -> list[list[Claim]]:
         """Claims that are wrong, for each fault that the unit can have."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from xpulpnn.isa.cluster import CONTROL, Control
-from xpulpnn_sim.proofs.faults.core_fault import CoreFault
+from xpulpnn_sim.proofs.faults.fault import Fault
 from xpulpnn_sim.reference.bare.program import ProgramBlock
 from xpulpnn_sim.verification.clusters.cluster_trials import ClusterPlan, run_one
 from xpulpnn_sim.verification.clusters.generator import generate_cluster
@@ -15,7 +15,7 @@ from xpulpnn_sim.verification.random.faulty_core import FoundFault, faulty_model
 
 
 def find_bridge_faults(
-    plan: ClusterPlan, faults: Sequence[CoreFault], instructions: int, seed: int = 0
+    plan: ClusterPlan, faults: Sequence[Fault], instructions: int, seed: int = 0
 ) -> Iterator[FoundFault]:
     """Run random programs on the cluster with each fault until one fails or there are enough instructions."""
     faulty = replace(plan, library=faulty_model(plan.config, faults, "cluster-wishbone"))

@@ -29,15 +29,15 @@ from xpulpnn.core.core import Core
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.build import build_model
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, core_rig
-from xpulpnn_sim.proofs.units.mutant_proof import (
-    EVERYWHERE,
+from xpulpnn_sim.proofs.mutants.mutant_comparison import (
     OUTPUTS,
-    Judge,
+    UNCONSTRAINED,
+    InputConstraints,
+    MutantComparer,
     MutantComparison,
-    Occurring,
 )
-from xpulpnn_sim.proofs.units.mutated_gates import MutatedGates, read_mutated
-from xpulpnn_sim.proofs.units.situations import OCCURRING
+from xpulpnn_sim.proofs.mutants.mutated_gates import MutatedGates, read_mutated
+from xpulpnn_sim.proofs.mutants.unit_constraints import CONSTRAINTS
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.processes import Forks, limit_computing, silence
 from xpulpnn_sim.tools.results import Results, digest, sources_digest
@@ -232,14 +232,14 @@ _UNITS = {
 """Units, by their instances, of which it is known what occurs at their ports."""
 
 
-def running(config: CoreConfig) -> Occurring:
+def running(config: CoreConfig) -> InputConstraints:
     """Surroundings of a core that runs: reset is over, buses answer what they have granted, and look at what goes with
     a request only while there is one."""
     core = Core(config)
     ports = [("__".join(map(str, path)), member.flow) for path, member, _ in core.signature.flatten(core)]
     inputs, outputs = ([name for name, flow in ports if flow is wanted] for wanted in (wiring.In, wiring.Out))
     found = handshakes_of(TOP, inputs, outputs)
-    return replace(found, situations=[replace(one, values={**one.values, "rst": {0}}) for one in found.situations])
+    return replace(found, cases=[replace(one, values={**one.values, "rst": {0}}) for one in found.cases])
 
 
 class CoreProver:
@@ -252,9 +252,9 @@ class CoreProver:
     def compare(self, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
         """Verdicts as they come."""
         left = {mutant.number: mutant for mutant in waiting}
-        occurring = [(place, OCCURRING[unit](self._config)) for place, unit in _UNITS.items()]
+        occurring = [(place, CONSTRAINTS[unit](self._config)) for place, unit in _UNITS.items()]
         # what changes nothing in a part of the core whatever comes does not in the core; from the inside out
-        around = [(place, Occurring()) for place in _parts(waiting)]
+        around = [(place, InputConstraints()) for place in _parts(waiting)]
         for place, occurs in (*occurring, *around):
             members = [mutant for mutant in left.values() if f"{mutant.module}.".startswith(f"{place}.")]
             if members:
@@ -270,8 +270,8 @@ class CoreProver:
             for mutant in left.values():
                 yield mutant, _proof(judge.compare(mutant.number))
 
-    def _judge(self, gates: MutatedGates, occurring: Occurring) -> Judge:
-        return Judge(gates=gates, abc=find_abc(), timeout_s=self._timeout_s, occurring=occurring)
+    def _judge(self, gates: MutatedGates, occurring: InputConstraints) -> MutantComparer:
+        return MutantComparer(gates=gates, abc=find_abc(), timeout_s=self._timeout_s, occurring=occurring)
 
     def gates(self, mutants: Sequence[Mutant]) -> MutatedGates:
         """The core with some mutants at least."""
@@ -293,7 +293,7 @@ def _parts(mutants: Sequence[Mutant]) -> list[str]:
 def _proof(compared: MutantComparison) -> Proof:
     """Verdict of a comparison; what is equal only from reset on, or only then, is so for what occurs."""
     if compared.verdict == EQUIVALENT:
-        return Proof(verdict=EQUIVALENT if compared.scope == EVERYWHERE else LEGAL)
+        return Proof(verdict=EQUIVALENT if compared.scope == UNCONSTRAINED else LEGAL)
     if compared.scope == OUTPUTS:
         return Proof(verdict=DIFFERENT, example=json.dumps([*compared.example]))
     # a difference in a state that may never be reached says nothing

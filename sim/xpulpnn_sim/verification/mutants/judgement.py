@@ -11,10 +11,10 @@ from typing import Any
 from amaranth.back import rtlil
 
 import xpulpnn
-import xpulpnn_sim.proofs.units
+import xpulpnn_sim.proofs.mutants
 import xpulpnn_sim.verification.mutants
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.proofs.units.mutated_gates import MutatedGates
+from xpulpnn_sim.proofs.mutants.mutated_gates import MutatedGates
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.results import Results, digest, watched
 from xpulpnn_sim.tools.yosys import Yosys
@@ -211,7 +211,7 @@ class MutantProver:
     @property
     def _method(self) -> str:
         # what is known to occur may have changed, or how it is searched
-        return digest(xpulpnn_sim.proofs.units, xpulpnn_sim.verification.mutants)
+        return digest(xpulpnn_sim.proofs.mutants, xpulpnn_sim.verification.mutants)
 
     def proved(self) -> dict[int, Proof]:
         """Mutants that are known to change nothing, by number, on which no test need run."""

@@ -15,18 +15,18 @@ from xpulpnn.config import EXT_DATA_BITS, CoreConfig, preset
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, XLEN
 from xpulpnn_sim.benches.runner import ports_of, run_bench
 from xpulpnn_sim.benches.units import UNITS
-from xpulpnn_sim.proofs.units.mutant_proof import (
-    EVERYWHERE,
-    REACHED,
-    GatePort,
-    Held,
-    Judge,
+from xpulpnn_sim.proofs.mutants.mutant_comparison import (
+    REACHABLE,
+    UNCONSTRAINED,
+    Handshake,
+    InputCase,
+    InputConstraints,
+    MutantComparer,
     MutantComparison,
-    Occurring,
-    Situation,
+    StableInputs,
 )
-from xpulpnn_sim.proofs.units.mutated_gates import SELECT, read_mutated
-from xpulpnn_sim.proofs.units.situations import OCCURRING
+from xpulpnn_sim.proofs.mutants.mutated_gates import SELECT, read_mutated
+from xpulpnn_sim.proofs.mutants.unit_constraints import CONSTRAINTS
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.yosys import Yosys, find_abc
 from xpulpnn_sim.verification.mutants.judgement import (
@@ -83,8 +83,8 @@ _ALLOWED: Mapping[str, Sequence[Mapping[str, set[int]]]] = {
 }
 """Values of ports by benches of units, of which some are there in every cycle."""
 
-_HELD: Mapping[str, Held] = {
-    "quantiser": Held(words=("crumbs", "pixels", "middle"), during="start", until=("done",)),
+_HELD: Mapping[str, StableInputs] = {
+    "quantiser": StableInputs(words=("crumbs", "pixels", "middle"), during="start", until=("done",)),
 }
 """Operands of units whose ports have names of their own."""
 
@@ -109,7 +109,7 @@ _OF_WORDS = [
 _ALONE = ("core_demux", "funnelled")  # benches of units whose initiators have one request outstanding at most
 
 
-def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str], bits: int = XLEN) -> Occurring:
+def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str], bits: int = XLEN) -> InputConstraints:
     """When each output is looked at, and which inputs stay or come only after others; ``bits`` of a word."""
     pairs = list(_pairs(outputs)) + [
         (values, tuple(name for name in payload if name.partition("[")[0] in outputs))
@@ -118,7 +118,9 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str],
     guarded = {name for _, payload in pairs for name in payload}
     always = tuple(name for name in outputs if name not in guarded)
     held = [
-        Held(words=tuple(f"{bundle}{part}" for part in _ASKED if f"{bundle}{part}" in inputs), during=name, until=gnt)
+        StableInputs(
+            words=tuple(f"{bundle}{part}" for part in _ASKED if f"{bundle}{part}" in inputs), during=name, until=gnt
+        )
         for name in inputs
         for bundle in [name.removesuffix("req")]
         for gnt in [(f"{bundle}gnt",)]
@@ -135,12 +137,12 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str],
         if bench in _OF_WORDS and f"{bundle}addr" in inputs
     ]
     looks = [({}, always), *(look for look in pairs if look[1])] if pairs else []
-    return Occurring(
-        situations=[Situation(values=values, outputs=seen) for values, seen in looks],
+    return InputConstraints(
+        cases=[InputCase(values=values, outputs=seen) for values, seen in looks],
         always=rows,
-        held=held,
+        stable=held,
         answered=list(_ports(outputs, inputs)),
-        alone=alone,
+        exclusive=alone,
     )
 
 
@@ -152,11 +154,11 @@ def _runs(bundle: str) -> Iterator[Mapping[str, set[int]]]:
         yield {**bits, f"{bundle}beats": {*range(1, _RUN - place + 1)}}
 
 
-def _ports(asking: Collection[str], answering: Collection[str]) -> Iterator[GatePort]:
+def _ports(asking: Collection[str], answering: Collection[str]) -> Iterator[Handshake]:
     """Request, grant and answer of the OBI ports with the request among ``asking``, if an answer is to one request."""
     for name in asking:
         bundle = name.removesuffix("req")
-        port = GatePort(name, f"{bundle}gnt", f"{bundle}rvalid")
+        port = Handshake(name, f"{bundle}gnt", f"{bundle}rvalid")
         several = f"{bundle}beats" in asking
         if name.endswith("__req") and not several and {*port[1:]} <= set(answering):
             yield port
@@ -213,7 +215,7 @@ _OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
 """Units about whose inputs something is known: name of what occurs at them, and in which core."""
 
 
-def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Occurring:
+def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> InputConstraints:
     """Inputs that occur at a unit with a bench."""
     if name not in _OCCURS:
         unit = UNITS[name]
@@ -223,16 +225,16 @@ def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Oc
         rows = [({port: {0}}, {_UNDER_WAY[name]: some}) for port in answers]
         return replace(found, always=[*found.always, *rows])
     what, config = _OCCURS[name]
-    return OCCURRING[what](config)
+    return CONSTRAINTS[what](config)
 
 
-def _compared(judge: Judge, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
+def _compared(judge: MutantComparer, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
     """Verdicts of a unit's mutants as they come."""
     for mutant in waiting:
         found = judge.compare(mutant.number)
         verdict = found.verdict
-        if verdict == EQUIVALENT and found.scope != EVERYWHERE:
-            verdict = LEGAL if judge.assumes or found.scope != REACHED else EQUIVALENT
+        if verdict == EQUIVALENT and found.scope != UNCONSTRAINED:
+            verdict = LEGAL if judge.assumes or found.scope != REACHABLE else EQUIVALENT
         yield mutant, Proof(verdict=verdict, example=_shown(found) if found.example else "")
 
 
@@ -275,7 +277,7 @@ def judge_unit(
         gates = read_mutated(folder / BASE, top, changes, yosys)
         occurring = occurring_at(unit, inputs, outputs)
         whole = cache(lambda: read_mutated(folder / BASE, top, changes, yosys, whole_memories=True))
-        proof = Judge(
+        proof = MutantComparer(
             gates=gates,
             abc=find_abc(),
             timeout_s=settings.proof_s,

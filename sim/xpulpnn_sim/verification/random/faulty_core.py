@@ -16,7 +16,7 @@ from xpulpnn_sim.cosimulation.model.libraries import RIGS, observed
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.proofs.faults import programs
 from xpulpnn_sim.proofs.faults.bridges import BRIDGE_FAULTS
-from xpulpnn_sim.proofs.faults.core_fault import CHOICE, CHOICE_BITS, CoreFault
+from xpulpnn_sim.proofs.faults.fault import CHOICE, CHOICE_BITS, Fault
 from xpulpnn_sim.proofs.faults.programs import COSTS, PROGRAMS
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Reason
@@ -38,7 +38,7 @@ from xpulpnn_sim.verification.random.trials import Plan, run_seed
 _LSB = 16
 
 
-def faults_of(config: CoreConfig, engine: str = CORE) -> tuple[CoreFault, ...]:
+def faults_of(config: CoreConfig, engine: str = CORE) -> tuple[Fault, ...]:
     """The faults that a core with this configuration can have: of its bridges to Wishbone, of its counters, if it has
     any, or else of the core."""
     if engine == WISHBONE:
@@ -55,7 +55,7 @@ def hart_of(number: int) -> int:
     return number << _LSB
 
 
-def faulty_model(config: CoreConfig | ClusterConfig, faults: Sequence[CoreFault], engine: str) -> Path:
+def faulty_model(config: CoreConfig | ClusterConfig, faults: Sequence[Fault], engine: str) -> Path:
     """The compiled model that an engine has of a design, with these faults, each asleep until it is chosen."""
     top, rig = RIGS[engine]
     with ExitStack() as stack:
@@ -72,14 +72,14 @@ def faulty_model(config: CoreConfig | ClusterConfig, faults: Sequence[CoreFault]
 class FoundFault:
     """A fault of a core, and how it was found."""
 
-    fault: CoreFault
+    fault: Fault
     check: str  # the check that found it; empty if none did
     instructions: int  # retired instructions of random programs until then
     text: str  # what the check says
 
 
 def find_faults(
-    plan: Plan, faults: Sequence[CoreFault], instructions: int, seed: int = 0, engine: str = CORE
+    plan: Plan, faults: Sequence[Fault], instructions: int, seed: int = 0, engine: str = CORE
 ) -> Iterator[FoundFault]:
     """Run random programs on the core with each fault until one fails or there are enough instructions, then the cycle
     costs of a core alone."""
@@ -103,7 +103,7 @@ def _verdict(plan: Plan, design: Design, program: int) -> Verdict:
     return run_seed(program, plan, design).verdict
 
 
-def found_by_programs(fault: CoreFault, run: Callable[[int], Verdict], instructions: int, seed: int) -> FoundFault:
+def found_by_programs(fault: Fault, run: Callable[[int], Verdict], instructions: int, seed: int) -> FoundFault:
     """Run random programs from the number ``seed`` on until one fails or there are enough instructions."""
     done = 0
     for program in count(seed):

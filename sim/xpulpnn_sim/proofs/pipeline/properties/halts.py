@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Mux, Signal
 
 from xpulpnn.isa.csr import CSR_BY_NAME, DCSR_EBREAKM_BIT, DCSR_STEP_BIT, DebugCause
-from xpulpnn_sim.proofs.pipeline.properties.invariants import Watched, implies
+from xpulpnn_sim.proofs.pipeline.properties.invariants import Property, implies
 from xpulpnn_sim.proofs.pipeline.properties.system import RETIREMENTS
 
 _DCSR, _DPC = (CSR_BY_NAME[name] for name in ("dcsr", "dpc"))
@@ -23,7 +23,7 @@ def without_debugger(seen):
     return {"no debugger has been there": ~Cat(*busy, seen["trigger_armed"], seen["trigger_executes"]).any()}
 
 
-def watch_halts(m, core, seen, boot_addr):
+def halt_property(m, core, seen, boot_addr):
     """Return what goes wrong if a halt, a step or a resumption loses an instruction, repeats one, or comes late.
 
     Each instruction that retires is at the address where the program goes on: where the one before goes on, at the
@@ -154,4 +154,4 @@ def watch_halts(m, core, seen, boot_addr):
         "nothing is stepped without a step": implies(~step, ~seen["stepped"]),
         "what may still retire is counted": (retired == 0) | (retired + has_ex + has_wb <= RETIREMENTS),
     }
-    return Watched(wrong, invariants)
+    return Property(wrong, invariants)

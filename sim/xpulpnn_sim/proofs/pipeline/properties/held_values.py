@@ -7,13 +7,13 @@ from xpulpnn.core.control import LsuCtrl
 from xpulpnn.core.prefetch import DEPTH
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, LENGTH_BITS, WORD_BYTES, XLEN, ExceptionCause
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.proofs.pipeline.properties.invariants import Watched, implies, matches_any
+from xpulpnn_sim.proofs.pipeline.properties.invariants import Property, implies, matches_any
 
 _WORD = slice(2, XLEN)  # bits of an address that say which word
 _IN_WORD = slice(0, 2)  # bits of an address that say which byte of it
 
 
-class HeldWord:
+class FixedInstruction:
     """Content of memory at one address of an instruction, any, and the part of it in the words fetched there."""
 
     def __init__(self, m, address, halves, fails):
@@ -52,7 +52,7 @@ class HeldWord:
         return (failed == self.fault) & (insn == Mux(self.fault, 0, self.raw))
 
 
-def hold_word(m, port, held, waiting, rdata, err):
+def fixed_instruction_memory(m, port, held, waiting, rdata, err):
     """An instruction memory that holds a word."""
     asked = [Signal(2, name=f"held_asked{index}") for index in range(DEPTH)]
     granted = port.req & port.gnt
@@ -63,7 +63,7 @@ def hold_word(m, port, held, waiting, rdata, err):
     return asked, *held.answered(asked[0], rdata, err)
 
 
-def watch_fetches(core, seen, held, asked):
+def fetch_property(core, seen, held, asked):
     """Return what goes wrong if an instruction is not what memory holds.
 
     At one address, any, memory always holds the same two half-words, or the bus always fails. What retires from there
@@ -108,13 +108,13 @@ def watch_fetches(core, seen, held, asked):
         ),
         "the instruction in WB": implies(seen["has_wb"] & at_wb, is_right),
     }
-    return Watched({"word": here & ~is_right}, invariants)
+    return Property({"word": here & ~is_right}, invariants)
 
 
 _IN_BYTE = BYTE_BITS.bit_length() - 1  # bits of a number that say which bit of a byte
 
 
-class HeldBit:
+class TrackedBit:
     """A bit of the data memory: what accesses make of it, when they are answered without an error."""
 
     def __init__(self, m, port, address, number, rdata):
@@ -151,7 +151,7 @@ class _Access:
         self.crosses = last.any()
 
 
-def watch_data(m, core, seen, started, held):
+def data_property(m, core, seen, started, held):
     """Return what goes wrong if a load brings something else than was stored.
 
     One bit of memory, any, is kept from what retires alone: it starts with any value, and a store that completes sets
@@ -204,7 +204,7 @@ def watch_data(m, core, seen, started, held):
         "the first half in EX": implies(made & ~access.we & ex.here & ex.in_first, first == now),
         "the first half in WB": implies(wb_busy & ~wb_stores & wb.crosses & wb.here & wb.in_first, first == now),
     }
-    return Watched(wrong, invariants)
+    return Property(wrong, invariants)
 
 
 _FIELDS = {"rs1": slice(15, 20), "rs2": slice(20, 25), "rd": slice(7, 12)}
@@ -238,7 +238,7 @@ class _Reads:
         return Cat(self.fields.values()).any()
 
 
-def watch_registers(m, core, seen, register, watched_bit, config):
+def register_property(m, core, seen, register, watched_bit, config):
     """Return what goes wrong if an instruction reads another value than was written last.
 
     One bit of one register, any of them, is kept from what retires alone: 0 at first, then what an instruction that
@@ -332,4 +332,4 @@ def watch_registers(m, core, seen, register, watched_bit, config):
         ),
         "WB reads the value": implies(exists & has_wb & ~core.rvfi_trap, is_right),
     }
-    return Watched({"read": completes & ~is_right}, invariants)
+    return Property({"read": completes & ~is_right}, invariants)

@@ -32,7 +32,7 @@ def matches_any(word, patterns):
     return word.matches(*merged_cover(patterns)) if patterns else Const(0, 1)
 
 
-class InvariantWord:
+class InstructionWord:
     """The fields of an instruction as it was fetched, and what kind it is."""
 
     def __init__(self, raw):
@@ -61,7 +61,7 @@ class InvariantWord:
         return Mux(self.funct3[1], Mux(self.funct3[0], old & ~operand, old | operand), operand)
 
 
-class Watched(NamedTuple):
+class Property(NamedTuple):
     """Property with its invariants."""
 
     wrong: Mapping[str, Any]  # what must stay 0, by parts
@@ -69,7 +69,7 @@ class Watched(NamedTuple):
 
     def given(self, invariants):
         """The same with more invariants."""
-        return Watched(self.wrong, {**invariants, **self.invariants})
+        return Property(self.wrong, {**invariants, **self.invariants})
 
 
 def implies(condition, *claims):
@@ -138,7 +138,7 @@ def csr_invariants(seen, in_ex, word):
         seen["ex_unit"] == Unit.CSR,
         ~seen["ex_late_we"],
     ]
-    expanded = InvariantWord(seen["id_word"])
+    expanded = InstructionWord(seen["id_word"])
     return {
         "no access to a CSR is compressed": implies(seen["id_valid"] & seen["id_compressed"], ~expanded.accesses_csr),
         "CSR accesses are CSR accesses": implies(in_ex, word.accesses_csr == (seen["ex_csr"] != 0)),

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Mux, Signal
 
 from xpulpnn.isa.csr import csr_address
-from xpulpnn_sim.proofs.pipeline.properties.invariants import InvariantWord, Watched, csr_invariants, implies
+from xpulpnn_sim.proofs.pipeline.properties.invariants import InstructionWord, Property, csr_invariants, implies
 
 LOOPS = 2
 REGISTERS = tuple(f"{name}{loop}" for loop in range(LOOPS) for name in ("lpstart", "lpend", "lpcount"))
@@ -23,7 +23,7 @@ class _Effects:
     """
 
     def __init__(self, m, prefix, raw, pc, rs1, taken, before, *, in_ex=False):
-        self.word = word = InvariantWord(raw)
+        self.word = word = InstructionWord(raw)
         self.sets = sets_up(word)
         self.late = word.branches | word.accesses_csr
         self.goes_on = goes_on = Signal(name=f"{prefix}_goes_on")
@@ -80,7 +80,7 @@ def _among(value, *numbers):
 _ADDRESS = slice(1, 32)
 
 
-def watch_loops(m, core, seen, started):
+def loop_property(m, core, seen, started):
     """Return what goes wrong if an instruction retires elsewhere than the loops say, or reads other loop registers.
 
     The six registers are kept as the manual says, from what retires alone:
@@ -130,7 +130,7 @@ def watch_loops(m, core, seen, started):
         **_count_invariants(seen, in_ex, ex, in_wb, wb, left),
         "what is behind a taken branch is dropped": implies(in_wb & wb.word.branches & was_taken, ~seen["has_ex"]),
     }
-    return Watched(wrong, invariants)
+    return Property(wrong, invariants)
 
 
 def _differ(one, other):
@@ -138,7 +138,7 @@ def _differ(one, other):
 
 
 def _kind_invariants(seen, in_ex, ex, wb):
-    expanded, raw = InvariantWord(seen["id_word"]), InvariantWord(seen["id_raw"])
+    expanded, raw = InstructionWord(seen["id_word"]), InstructionWord(seen["id_raw"])
     kinds = ("branches", "jumps", "returns")
     alike = Cat(getattr(expanded, kind) == getattr(raw, kind) for kind in kinds).all()
     return {

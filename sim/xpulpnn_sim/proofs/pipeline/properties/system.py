@@ -12,7 +12,7 @@ from xpulpnn.isa.csr import (
     MTVEC_BASE,
 )
 from xpulpnn.isa.machine import XLEN, ExceptionCause
-from xpulpnn_sim.proofs.pipeline.properties.invariants import InvariantWord, Watched, csr_invariants, implies
+from xpulpnn_sim.proofs.pipeline.properties.invariants import InstructionWord, Property, csr_invariants, implies
 
 RETIREMENTS = 2  # instructions that may retire while an interrupt that could be taken waits: those in EX and WB
 
@@ -21,7 +21,7 @@ _LINES = (3, 7, 11, *range(16, 32))  # Usable lines, in the order of the bits th
 _PRIORITY = (*range(31, 15, -1), 11, 3, 7)
 
 
-def watch_interrupts(m, core, seen, irq):
+def interrupt_property(m, core, seen, irq):
     """Return what goes wrong if an interrupt is late, lost, taken twice or imprecise.
 
     While a line is high, enabled in mie and mstatus.MIE is 1, at most :data:`RETIREMENTS` instructions retire before
@@ -30,7 +30,7 @@ def watch_interrupts(m, core, seen, irq):
     that mtvec says, and is said to be that; no other interrupt is taken before it, and no other instruction is said to
     be one. mret goes on at mepc.
     """
-    word = InvariantWord(core.rvfi_insn)
+    word = InstructionWord(core.rvfi_insn)
     enabled = Signal(32, name="irq_enabled")
     m.d.comb += [enabled[line].eq(irq[line] & seen["mie_bits"][bit]) for bit, line in enumerate(_LINES)]
     mie = seen["mstatus_bits"][0]
@@ -73,7 +73,7 @@ def watch_interrupts(m, core, seen, irq):
     goes_to = Mux(entered, handler, goes_on)
     follows = Mux(has_ex, seen["ex_pc_wdata"], Mux(has_wb, core.rvfi_pc_wdata, goes_to))
     next_pc = Mux(seen["id_valid"], seen["id_pc"], seen["if_pc"])
-    ex_returns = has_ex & ~seen["ex_trap"] & InvariantWord(seen["ex_insn"]).returns
+    ex_returns = has_ex & ~seen["ex_trap"] & InstructionWord(seen["ex_insn"]).returns
     wb_returns = has_wb & ~core.rvfi_trap & word.returns
     invariants = {
         "nothing is known at first": seen["booted"] | ~(known | entered),
@@ -97,7 +97,7 @@ def watch_interrupts(m, core, seen, irq):
         "mret in EX goes on at mepc": implies(ex_returns, seen["ex_pc_wdata"][1:] == seen["mepc_bits"]),
         "mret in WB goes on at mepc": implies(wb_returns, core.rvfi_pc_wdata[1:] == seen["mepc_bits"]),
     }
-    return Watched(wrong, invariants)
+    return Property(wrong, invariants)
 
 
 _REGISTERS = {name: CSR_BY_NAME[name] for name in ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch")}
@@ -107,7 +107,7 @@ _REGISTERS |= {name: CSR_BY_NAME[name] for name in ("mepc", "mcause")}
 
 class _Effects:
     def __init__(self, m, prefix, raw, pc, rs1, trap, cause, before, *, in_ex=False):
-        self.word = word = InvariantWord(raw)
+        self.word = word = InstructionWord(raw)
         named = {name: word.accesses_csr & (word.top12 == csr.address) for name, csr in _REGISTERS.items()}
         self.reads = {name: there & ~trap for name, there in named.items()}
         self.after = {name: Signal(XLEN, name=f"{prefix}_{name}") for name in before}
@@ -128,7 +128,7 @@ class _Effects:
         self.misjudged = reasons.any() | (trap & nothing_else.any())
 
 
-def watch_system(m, core, seen, boot_addr, under_way):
+def system_property(m, core, seen, boot_addr, under_way):
     """Return what goes wrong if CSRs do not keep what is written, or exceptions, mret or fence.i do something else.
 
     The registers are kept as the manual says, from what retires and which interrupts are taken, by number and address
@@ -180,11 +180,11 @@ def watch_system(m, core, seen, boot_addr, under_way):
         **_fault_invariants(core, seen),
     }
     wrong = {name: core.rvfi_valid & part for name, part in (wrong_reads | wrong_records).items()}
-    return Watched(wrong | {"fence.i": fences}, invariants)
+    return Property(wrong | {"fence.i": fences}, invariants)
 
 
 def _stage_invariants(seen, ex, wb, between):
-    expanded, raw = InvariantWord(seen["id_word"]), InvariantWord(seen["id_raw"])
+    expanded, raw = InstructionWord(seen["id_word"]), InstructionWord(seen["id_raw"])
     has_ex, has_wb, id_valid, id_compressed = (seen[name] for name in ("has_ex", "has_wb", "id_valid", "id_compressed"))
     ex_works = has_ex & ~seen["ex_trap"]
     writes_rd = seen["ex_we"] == ex.word.rd.any(), seen["ex_addr"] == ex.word.rd, ~seen["ex_access"][0]
@@ -212,7 +212,7 @@ def _stage_invariants(seen, ex, wb, between):
 
 def _watch_fence(m, core, seen, under_way):
     port, held = core.instr, seen["fetch_held"]
-    leaves = seen["id_leaves"] & ~seen["id_error"] & InvariantWord(seen["id_raw"]).syncs
+    leaves = seen["id_leaves"] & ~seen["id_error"] & InstructionWord(seen["id_raw"]).syncs
     too_early = leaves & (seen["has_ex"] | (seen["has_wb"] & ~core.rvfi_valid))
     # the request that waits, and the fetches under way, oldest first: made before a fence.i that has left ID since
     waits, old = Signal(name="fence_waits"), [Signal(name=f"fence_old{index}") for index in range(DEPTH)]

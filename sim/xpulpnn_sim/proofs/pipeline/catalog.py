@@ -11,20 +11,20 @@ WINDOW = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineRule:
+class PipelineProperty:
     """A property."""
 
     name: str
-    says: str  # what must hold
+    statement: str  # what must hold
     limits: str = ""  # what it leaves out, or an empty string
     # instances and wires whose values are free in every cycle, as Yosys selects them: `MODULE/INSTANCE` and
     # `MODULE/w:WIRE`
     cutpoints: tuple[str, ...]
     # registers that start with any values: their bits, `x` for any, by `MODULE/w:REGISTER`
-    first: Mapping[str, str] = field(default_factory=dict[str, str])
+    initial: Mapping[str, str] = field(default_factory=dict[str, str])
     prompt: bool = False  # the memories grant at once and answer in the next cycle
     # at one address the instruction memory holds always the same, the data memory what was stored there
-    holds: bool = False
+    fixed_memory: bool = False
     halts: bool = False  # a debug module may ask the core to halt in any cycle
     # if not 0, nothing is wrong this number of cycles after any state that keeps the invariants in which what `counts`
     # is 0, so that it never is; else that follows from one cycle to the next
@@ -50,69 +50,71 @@ def _any(high: int, low: int = 0) -> str:
     return "0" * (32 - high) + "x" * (high - low) + "0" * low
 
 
-_LOOPS_RULE = PipelineRule(
+_LOOPS_RULE = PipelineProperty(
     name="loops",
-    says="where each instruction goes on, and what is left of the counts, whatever the loops were before",
+    statement="where each instruction goes on, and what is left of the counts, whatever the loops were before",
     cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF),
-    first={
+    initial={
         **{f"hw_loops/w:{name}{loop}": _any(32, 1) for name in ("lpstart", "lpend") for loop in range(2)},
         **{f"hw_loops/w:lpcount{loop}": _any(32) for loop in range(2)},
     },
 )
 
-_NN_RULE = PipelineRule(
+_NN_RULE = PipelineProperty(
     name="mac_load",
-    says="each factor is what the last older load of its entry brought, each load goes to the entry it names",
+    statement="each factor is what the last older load of its entry brought, each load goes to the entry it names",
     cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_LOADED, *_LOOPS),
-    first={"nn_rf/w:nn_*": _any(32)},
+    initial={"nn_rf/w:nn_*": _any(32)},
 )
 
-_HALTS_RULE = PipelineRule(
+_HALTS_RULE = PipelineProperty(
     name="halts",
-    says="halts, steps and resumptions lose no instruction, repeat none, come in time, and enter no trap",
+    statement="halts, steps and resumptions lose no instruction, repeat none, come in time, and enter no trap",
     cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
     halts=True,
     depth=20,
 )
 
 _COMMON = (
-    PipelineRule(
+    PipelineProperty(
         name="obi",
-        says="requests stay until granted, whole words, bytes next to each other, no more under way than allowed",
+        statement="requests stay until granted, whole words, bytes next to each other, no more under way than allowed",
         cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_NNRF, *_LOADED),
     ),
-    PipelineRule(
+    PipelineProperty(
         name="fetches",
-        says="each instruction is what memory holds at its address, and traps if the bus fails there",
+        statement="each instruction is what memory holds at its address, and traps if the bus fails there",
         limits="memory that does not change",
         cutpoints=(*_UNITS, *_COUNTERS, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
-        holds=True,
+        fixed_memory=True,
     ),
-    PipelineRule(
+    PipelineProperty(
         name="interrupts",
-        says="none late, lost, taken twice or imprecise; mret returns; wfi wakes",
+        statement="none late, lost, taken twice or imprecise; mret returns; wfi wakes",
         cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
     ),
-    PipelineRule(
+    PipelineProperty(
         name="registers",
-        says="each register read, in any of three fields, has what was written there last, through either port",
+        statement="each register read, in any of three fields, has what was written there last, through either port",
         cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
     ),
-    PipelineRule(
+    PipelineProperty(
         name="data",
-        says="each load brings what the last older store put there, whatever sizes and addresses",
+        statement="each load brings what the last older store put there, whatever sizes and addresses",
         cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_NNRF, *_LOOPS),
-        first={"scene/w:data_value": "x"},
-        holds=True,
+        initial={"scene/w:data_value": "x"},
+        fixed_memory=True,
     ),
-    PipelineRule(
+    PipelineProperty(
         name="system",
-        says="CSRs keep what is written; exceptions, mret and fence.i do what they must, and nothing else does",
+        statement="CSRs keep what is written; exceptions, mret and fence.i do what they must, and nothing else does",
         cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
     ),
-    PipelineRule(
+    PipelineProperty(
         name="progress",
-        says=f"something retires within {WINDOW} cycles or an interrupt is taken, unless wfi waits or a unit computes",
+        statement=(
+            f"something retires within {WINDOW} cycles or an interrupt is taken, unless wfi waits or a unit computes"
+        ),
         limits="memories that answer in the next cycle",
         cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
         prompt=True,
@@ -123,7 +125,7 @@ _COMMON = (
 )
 
 
-def rules(config: CoreConfig) -> list[PipelineRule]:
+def pipeline_properties(config: CoreConfig) -> list[PipelineProperty]:
     """The properties that a core has something to do with."""
     if config.qnt:
         raise InputError("qnt must be false for these properties, not true")

@@ -11,9 +11,9 @@ from xpulpnn.errors import ToolError
 from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_WEIGHTS, REGISTERS
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
-from xpulpnn_sim.proofs.engine.elaborate import ClockedGates
-from xpulpnn_sim.proofs.faults.core_fault import CoreFault
-from xpulpnn_sim.proofs.pipeline.rules import PipelineRule
+from xpulpnn_sim.proofs.engine.clocked_gates import ClockedGates
+from xpulpnn_sim.proofs.faults.fault import Fault
+from xpulpnn_sim.proofs.pipeline.catalog import PipelineProperty
 from xpulpnn_sim.tools.netlists import read_module
 from xpulpnn_sim.tools.yosys import Yosys
 
@@ -150,28 +150,28 @@ write_json rule.json
 
 
 @dataclass(frozen=True, slots=True)
-class SceneGates:
+class EmittedHarness:
     """The emitted core with all properties beside it, and their description."""
 
     emitted: EmittedVerilog
     description: Any
 
-    def with_fault(self, fault: CoreFault) -> "SceneGates":
+    def with_fault(self, fault: Fault) -> "EmittedHarness":
         """The same with a fault in the core; raises :class:`ToolError` if its signal is not there."""
         with fault.seeded():
-            return emit_scene(self.description.config, self.description.seen)
+            return emit_harness(self.description.config, self.description.seen)
 
 
-def emit_scene(config: CoreConfig, seen: Mapping[str, Seen] | None = None) -> SceneGates:
+def emit_harness(config: CoreConfig, seen: Mapping[str, Seen] | None = None) -> EmittedHarness:
     """Emit the core with its properties; raises :class:`InputError` for a core that they are not for."""
     # it imports this module
-    from xpulpnn_sim.proofs.pipeline.properties.scene import Scene as Description
+    from xpulpnn_sim.proofs.pipeline.properties.harness import CoreHarness as Description
 
     description = Description(replace(config, rvfi=True), seen or seen_signals(config))
-    return SceneGates(emit(description, MODULE, config=description.config), description)
+    return EmittedHarness(emit(description, MODULE, config=description.config), description)
 
 
-def script(rule: PipelineRule, scene: SceneGates) -> str:
+def script(rule: PipelineProperty, scene: EmittedHarness) -> str:
     """The script for Yosys that makes the graph."""
 
     def there(selection: str) -> bool:
@@ -179,13 +179,13 @@ def script(rule: PipelineRule, scene: SceneGates) -> str:
 
     first = [
         f"setattr -set init {len(bits)}'b{bits} {selection}"
-        for selection, bits in rule.first.items()
+        for selection, bits in rule.initial.items()
         if there(selection)
     ]
     cutpoints = [f"cutpoint {selection}" for selection in rule.cutpoints if there(selection)]
     others = [one for one in scene.description.parts if one != rule.name]
     outputs = [f"delete -output {MODULE}/w:{kind}_{one}" for one in others for kind in ("wrong", "broken")]
-    ties = {"rst": "1'b0", "prompt": f"1'b{rule.prompt:d}", "holds": f"1'b{rule.holds:d}"}
+    ties = {"rst": "1'b0", "prompt": f"1'b{rule.prompt:d}", "holds": f"1'b{rule.fixed_memory:d}"}
     if scene.description.config.debug and not rule.halts:
         ties["debug_req"] = "1'b0"
     for name, one in scene.description.seen.items():
@@ -199,7 +199,7 @@ def script(rule: PipelineRule, scene: SceneGates) -> str:
     )
 
 
-def _is_cut(one: Seen, rule: PipelineRule, scene: SceneGates) -> bool:
+def _is_cut(one: Seen, rule: PipelineProperty, scene: EmittedHarness) -> bool:
     """Return whether a signal is inside an instance that is free."""
     inner, places = scene.emitted.manifest["hierarchy"], (path.split(".") for path in one.paths)
     return any(
@@ -209,7 +209,7 @@ def _is_cut(one: Seen, rule: PipelineRule, scene: SceneGates) -> bool:
     )
 
 
-def build_gates(rule: PipelineRule, scene: SceneGates, folder: Path, yosys: Yosys) -> ClockedGates:
+def build_gates(rule: PipelineProperty, scene: EmittedHarness, folder: Path, yosys: Yosys) -> ClockedGates:
     """Make the gates in ``folder``; raises :class:`ToolError` if Yosys cannot."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "core.v").write_text("\n".join(scene.emitted.modules.values()))

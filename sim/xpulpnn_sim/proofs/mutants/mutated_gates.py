@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates
+from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle, ClockedGates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, OPERATIONS, TRUE, GateGraph
 from xpulpnn_sim.tools.netlists import (
     DONT_CARE,

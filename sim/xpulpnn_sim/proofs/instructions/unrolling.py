@@ -4,7 +4,7 @@ In each of the three cycles only the registers that follow the instruction are w
 others, and all inputs, are any. So the cycles need not follow each other: what is proved of them holds for whatever the
 instruction waits in between, provided that nothing changes these registers while it waits, see :func:`waiting`.
 
-Results of the units left out are in :mod:`~xpulpnn_sim.proofs.instructions.left_out`. The back end is that of an
+Results of the units left out are in :mod:`~xpulpnn_sim.proofs.instructions.unit_models`. The back end is that of an
 emitted core as gates, with every signal at hand; what goes in and comes out of these units is seen.
 """
 
@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
-from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, gates_between
+from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle, gates_between
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import Integers, constant, low, unsigned
-from xpulpnn_sim.proofs.instructions.execution import Before, accepted
-from xpulpnn_sim.proofs.instructions.left_out import array_products, division, dot_product, product, scaled_product
+from xpulpnn_sim.proofs.instructions.statement_gates import PriorState, allowed_fields
+from xpulpnn_sim.proofs.instructions.unit_models import array_products, division, dot_product, product, scaled_product
 from xpulpnn_sim.tools.yosys import Yosys
 
 _DOTPS = ("ex_stage.dotp", "ex_stage.dotp2")  # units of two products
@@ -149,7 +149,7 @@ _UNITS = {1: ("ex_stage.mult", product), 2: ("ex_stage.div", division), 3: ("ex_
 """By its code each unit left out, and its result."""
 
 
-class Passage:
+class Unrolling:
     """The way of any word of a row through the back end."""
 
     def __init__(self, backend: BackendGates, insn: Insn) -> None:
@@ -180,7 +180,7 @@ class Passage:
         self.execute = execute.changed(self._results(execute))
         self.leave, leaves = BackendFrame(graph, backend, {}, self.execute.following(backend.in_wb)).where(_LEAVES)
         found_so = [*_never_x0(self.issue), *_pair_adds(self.issue)]
-        self.assumed = [*accepted(insn, self.word, self.integers), *found_so, *issues, *executes, *leaves]
+        self.assumed = [*allowed_fields(insn, self.word, self.integers), *found_so, *issues, *executes, *leaves]
 
     def _results(self, frame: BackendFrame) -> dict[str, list[int]]:
         z, unit = self.integers, unsigned(frame.word("ex_stage.ctrl_unit"))
@@ -207,10 +207,10 @@ class Passage:
             found[f"{multiplier}.upper"] = low(total, XLEN)
         return found
 
-    def before(self) -> Before:
+    def before(self) -> PriorState:
         """Return what the instruction finds, by its retirement; the NN-RF as it is in the cycle of the read."""
         leave, issue = self.leave, self.issue
-        return Before(
+        return PriorState(
             word=self.word,
             compressed=issue.bit("insn__payload__compressed"),
             pc=leave.word("rvfi__pc_rdata"),
@@ -274,7 +274,7 @@ class Invariant(NamedTuple):
     wanted: list[int]
 
 
-def waiting(backend: BackendGates) -> list[Invariant]:
+def stall_invariants(backend: BackendGates) -> list[Invariant]:
     """Return what :class:`Passage` takes for granted of a back end in any state.
 
     Whatever is in EX has just been issued, or has been there with the same registers; whatever is in WB without having

@@ -7,12 +7,12 @@ from xpulpnn.core.decoder import legal_patterns
 from xpulpnn.isa.insn import EXACT_OPS, MAC_LOAD_OPS, NN_FORM_OPS, PAIR_OPS, REQUANTISE_OPS
 from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, SECOND_PAIR, XLEN
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.proofs.pipeline.properties.invariants import InvariantWord, Watched, implies, matches_any
+from xpulpnn_sim.proofs.pipeline.properties.invariants import InstructionWord, Property, implies, matches_any
 
 _ALL_BYTES = 0b1111
 
 
-def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config):
+def nnrf_property(m, core, seen, started, watched_entry, watched_bit, config):
     """Return what is wrong if a Mac&Load uses another word than the last older load of its entry, or loads another.
 
     One bit of one entry of the NN-RF, any of them, is kept from what retires alone: a Mac&Load or pv.rqld that
@@ -85,7 +85,7 @@ def watch_nn_entries(m, core, seen, started, watched_entry, watched_bit, config)
             for name, (here, number, value) in factors.items()
         },
     }
-    return Watched(wrong, invariants)
+    return Property(wrong, invariants)
 
 
 def _ex_invariants(seen, in_ex, ex, first):
@@ -119,7 +119,7 @@ def _ex_invariants(seen, in_ex, ex, first):
 
 class _Use:
     def __init__(self, m, prefix, raw, rows):
-        self.word = word = InvariantWord(raw)
+        self.word = word = InstructionWord(raw)
 
         def known(name, value):
             signal = Signal(len(value), name=f"{prefix}_{name}")

@@ -144,7 +144,7 @@ def _place(value: Value) -> _Place | None:
 
 
 @dataclass(frozen=True, slots=True)
-class CoreFault:
+class Fault:
     """A fault of one unit."""
 
     name: str  # what goes wrong

@@ -13,7 +13,7 @@ from xpulpnn.isa.insn import LOAD_OPS, STORE_OPS
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, XLEN, ExceptionCause
 from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.proofs.riscv_formal.hardware.tapped import TappedCore
+from xpulpnn_sim.proofs.riscv_formal.hardware.altops import CsrTapCore
 
 PATIENCE = 1  # cycles that a fair memory lets a request wait for its grant, and a granted one for its answer, at most
 
@@ -25,7 +25,7 @@ _OUTSTANDING = 4
 _FAULTS = (ExceptionCause.INSTRUCTION_ACCESS_FAULT, ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
 
 
-class SurroundedCore(wiring.Component):
+class RvfiWrapper(wiring.Component):
     """The core, its memories' timing, and its retirements as riscv-formal wants them.
 
     Register numbers and values that an instruction does not read or write are 0. An incremented base is reported as
@@ -55,7 +55,7 @@ class SurroundedCore(wiring.Component):
     def elaborate(self, platform):
         """Build the memories' timing and the record."""
         m = Module()
-        m.submodules.core = core = TappedCore(self.config)
+        m.submodules.core = core = CsrTapCore(self.config)
         m.submodules.expander = expander = CompressedDecoder()
         m.d.comb += [
             core.boot_addr.eq(self.boot_addr),

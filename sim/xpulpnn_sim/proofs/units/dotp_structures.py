@@ -11,7 +11,7 @@ from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.proofs.engine import algebra, solvers
-from xpulpnn_sim.proofs.engine.elaborate import clocked_gates
+from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates
 from xpulpnn_sim.proofs.engine.exhaustive import simulate_gates
 from xpulpnn_sim.proofs.units.dotp import ALL_SIGNS, Counterexample, DotpOperation, Signs, operation
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, UNDECIDED, ProvenUnit

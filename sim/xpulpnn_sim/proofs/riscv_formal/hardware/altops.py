@@ -14,7 +14,7 @@ _HIGH_STEPS = 4
 _DIVIDER_STEPS = 2  # cycles before the one that has the result
 
 
-class TappedCore(Core):
+class CsrTapCore(Core):
     """The core, and the CSR accesses of its EX stage."""
 
     def __init__(self, config):
@@ -35,7 +35,7 @@ class TappedCore(Core):
         ]
 
 
-class AlternativeMult(wiring.Component):
+class AltopsMult(wiring.Component):
     """In place of the multiplier: sums and differences that riscv-formal takes for the products of RV32M.
 
     What other instructions multiply comes out as another sum. It takes as long as the multiplier.
@@ -63,7 +63,7 @@ class AlternativeMult(wiring.Component):
         return m
 
 
-class AlternativeDivider(wiring.Component):
+class AltopsDivider(wiring.Component):
     """In place of the divider: differences that riscv-formal takes for the quotients and remainders of RV32M.
 
     It takes the divider's shortest time.

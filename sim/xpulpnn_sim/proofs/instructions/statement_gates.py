@@ -46,7 +46,7 @@ GateEffects = interpreter.StatementEffects[Number, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Before:
+class PriorState:
     """State that an instruction finds, as literals."""
 
     word: Word
@@ -57,7 +57,7 @@ class Before:
     loaded: Word  # what memory answers, lowest byte first
 
 
-def understood(insn: Insn) -> bool:
+def is_executable(insn: Insn) -> bool:
     """Return whether the statements of a row are of the part of the notation that is executed here.
 
     It leaves out CSRs, traps and what the controller does, and searches in memory.
@@ -67,7 +67,7 @@ def understood(insn: Insn) -> bool:
     return not (names & _BEYOND or loops) and insn.op not in _SYSTEM
 
 
-def execute_statements(insn: Insn, body: Sequence[ast.stmt], before: Before, integers: Integers) -> GateEffects:
+def execute_statements(insn: Insn, body: Sequence[ast.stmt], before: PriorState, integers: Integers) -> GateEffects:
     """Return the effects of statements, those of ``insn`` or others with its operands.
 
     Raises :class:`InputError` for a statement that is not understood.
@@ -93,7 +93,7 @@ def _fits(value: Number, text: str, z: Integers) -> int:
     return z.graph.all(bit ^ (mark == "0") for bit, mark in zip(bits, text, strict=True) if mark != "-")
 
 
-def accepted(insn: Insn, word: Word, z: Integers) -> list[int]:
+def allowed_fields(insn: Insn, word: Word, z: Integers) -> list[int]:
     """Literals that are 1 where fields of a word have none of the values that the instruction excludes."""
     found: list[int] = []
     for token in insn.restricted:
@@ -205,7 +205,7 @@ class _Gates:
 @dataclass(frozen=True, slots=True)
 class _Found:
     insn: Insn
-    before: Before
+    before: PriorState
     integers: Integers
 
     def register(self, name: str) -> Number:

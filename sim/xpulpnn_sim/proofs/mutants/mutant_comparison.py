@@ -10,14 +10,14 @@ from typing import NamedTuple
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, Latches, ask_abc, cycles_from_reset, find_case, to_aiger
-from xpulpnn_sim.proofs.units.mutated_gates import NEXT, Bit, GateMachine, MutatedGates
-from xpulpnn_sim.proofs.units.unread_registers import UnreadRegisters
+from xpulpnn_sim.proofs.mutants.mutated_gates import NEXT, Bit, GateMachine, MutatedGates
+from xpulpnn_sim.proofs.mutants.unobserved_registers import UnobservedRegisters
 
 EQUIVALENT, DIFFERENT, UNDECIDED = "equivalent", "different", "undecided"
 
-EVERYWHERE = "all inputs and states"
-SITUATIONS = "all situations that occur"
-REACHED = "all states that are reached"
+UNCONSTRAINED = "all inputs and states"
+CONSTRAINED = "all situations that occur"
+REACHABLE = "all states that are reached"
 ROWS = "rows of a memory that change places"  # for which inputs and registers a mutant is equivalent
 
 OUTPUTS = "outputs from reset on"
@@ -31,7 +31,7 @@ _RESET = "rst"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class InputCase:
     """Inputs that occur together, and what is looked at then."""
 
     # values that an input, or another word of the unit that has a name, can have; others can have any
@@ -43,7 +43,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class StableInputs:
     """Inputs that stay as they are during an operation."""
 
     words: Collection[str]  # names of the inputs
@@ -52,7 +52,7 @@ class Held:
     until: Collection[str]  # words of one bit that are all 1 in its last cycle
 
 
-class GatePort(NamedTuple):
+class Handshake(NamedTuple):
     """Requests, their grants and their answers: names of words of one bit."""
 
     request: str
@@ -61,21 +61,21 @@ class GatePort(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Occurring:
+class InputConstraints:
     """Inputs that occur at a unit."""
 
-    situations: Sequence[Situation] = ()  # one of them in every cycle; none for any
+    cases: Sequence[InputCase] = ()  # one of them in every cycle; none for any
     # rows of values of words, see Situation: one of each row in every cycle
     always: Sequence[Sequence[Mapping[str, Collection[int]]]] = ()
-    held: Sequence[Held] = ()  # what stays as it is during an operation
+    stable: Sequence[StableInputs] = ()  # what stays as it is during an operation
     # ports whose answers come only to what was asked and granted in an earlier cycle, at most seven at a time
-    answered: Sequence[GatePort] = ()
-    alone: Sequence[
-        GatePort
+    answered: Sequence[Handshake] = ()
+    exclusive: Sequence[
+        Handshake
     ] = ()  # ports whose requests come one at a time: the next one with the answer at the earliest
 
 
-_ANYTHING = Occurring()
+_ANYTHING = InputConstraints()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class MutantComparison:
     signal: str = ""  # of a mutant that is different: a bit that is, in the last cycle
 
 
-class Judge:
+class MutantComparer:
     """Compares mutants with the unit, some seconds for each question."""
 
     def __init__(
@@ -98,7 +98,7 @@ class Judge:
         gates: MutatedGates,
         abc: str,
         timeout_s: float,
-        occurring: Occurring = _ANYTHING,
+        occurring: InputConstraints = _ANYTHING,
         moves_rows: Callable[[int], bool] = lambda _: False,
     ) -> None:
         self.assumes = occurring != _ANYTHING
@@ -123,15 +123,15 @@ class Judge:
             return found
         reached = self._from_reset(bits, changed, machine)
         if reached.verdict == UNDECIDED and self._is_unread(number):
-            return MutantComparison(verdict=EQUIVALENT, scope=REACHED)
+            return MutantComparison(verdict=EQUIVALENT, scope=REACHABLE)
         return found if reached.verdict == UNDECIDED else reached
 
     def _any_state(self, bits: Sequence[Bit], changed: int) -> MutantComparison:
         graph = self._graph
         differs = graph.any(graph.xor(one, other) for _, one, other in bits)
-        found = self._never(graph.and_(changed, differs), bits, EVERYWHERE)
-        if (self._occurring.situations or self._occurring.always) and found.verdict != EQUIVALENT:
-            return self._never(graph.and_(changed, self._seen(bits)), bits, SITUATIONS)
+        found = self._never(graph.and_(changed, differs), bits, UNCONSTRAINED)
+        if (self._occurring.cases or self._occurring.always) and found.verdict != EQUIVALENT:
+            return self._never(graph.and_(changed, self._seen(bits)), bits, CONSTRAINED)
         return found
 
     def _from_reset(self, bits: Sequence[Bit], changed: int, machine: GateMachine) -> MutantComparison:
@@ -142,21 +142,21 @@ class Judge:
                 # as long as no register has differed, both are in the same state: that of the unit says what can
                 # differ, whatever is in registers that nothing is known of
                 if self._reached(self._graph.and_(changed, self._seen(bits)), known) is None:
-                    return MutantComparison(verdict=EQUIVALENT, scope=REACHED)
+                    return MutantComparison(verdict=EQUIVALENT, scope=REACHABLE)
             if unreset:
                 return MutantComparison(verdict=UNDECIDED)
             frames = self._reached(self._seen(machine.outputs), latches)
         except GaveUpError:
             return MutantComparison(verdict=UNDECIDED)
         if frames is None:
-            return MutantComparison(verdict=EQUIVALENT, scope=REACHED)
+            return MutantComparison(verdict=EQUIVALENT, scope=REACHABLE)
         *_, last = cycles_from_reset(self._graph, latches, frames)
         example, signal = [self._words(ones) for ones in frames], self._wrong(machine.outputs, last)
         return MutantComparison(verdict=DIFFERENT, scope=OUTPUTS, example=example, signal=signal)
 
     def _is_unread(self, number: int) -> bool:
         """Return whether registers are proved to differ only while nothing reads them."""
-        search = UnreadRegisters(
+        search = UnobservedRegisters(
             gates=self._gates, number=number, assumed=self._occurs(), seen=self._seen, solve=self._solver()
         )
         try:
@@ -166,7 +166,7 @@ class Judge:
 
     def _occurs(self) -> int:
         """Literal of the inputs being those of one of the situations."""
-        situations = self._occurring.situations
+        situations = self._occurring.cases
         one = self._graph.any(self._holds(situation.values) for situation in situations) if situations else TRUE
         return self._graph.and_(one, self._always())
 
@@ -191,9 +191,9 @@ class Judge:
         if self.assumes:
             # what came before must have occurred, too
             violated = graph.input()
-            follows = [self._stays(one, latches) for one in known.held]
+            follows = [self._stays(one, latches) for one in known.stable]
             follows += [self._was_asked(one, latches) for one in known.answered]
-            follows += [self._is_alone(one, latches) for one in known.alone]
+            follows += [self._is_alone(one, latches) for one in known.exclusive]
             so_far = graph.all((violated ^ 1, self._occurs(), *follows))
             latches[violated] = (so_far ^ 1, 0)
             literal = graph.and_(literal, so_far)
@@ -209,7 +209,7 @@ class Judge:
             return ask_abc(self._abc, aiger, f"strash; pdr -T {seconds:.0f}", timeout_s=seconds)
         return ask_abc(self._abc, aiger, f"scorr; pdr -T {seconds:.0f}", timeout_s=seconds)
 
-    def _stays(self, held: Held, latches: dict[int, tuple[int, int]]) -> int:
+    def _stays(self, held: StableInputs, latches: dict[int, tuple[int, int]]) -> int:
         """Literal of some inputs being what they were, if an operation goes on; with new registers that know it."""
         graph = self._graph
         went_on = graph.input()
@@ -223,7 +223,7 @@ class Judge:
             same = graph.and_(same, graph.xor(literal, before) ^ 1)
         return graph.any((same, went_on ^ 1, during ^ 1))
 
-    def _was_asked(self, port: GatePort, latches: dict[int, tuple[int, int]]) -> int:
+    def _was_asked(self, port: Handshake, latches: dict[int, tuple[int, int]]) -> int:
         """Literal of an answer having been asked for, if there is one; with a new counter of what is outstanding."""
         graph = self._graph
         (request,), (grant,), (answer,) = map(self._word, port)
@@ -233,7 +233,7 @@ class Judge:
         latches.update((one, (self._unless_reset(after), 0)) for one, after in zip(count, following, strict=True))
         return graph.any((answer ^ 1, *count))
 
-    def _is_alone(self, port: GatePort, latches: dict[int, tuple[int, int]]) -> int:
+    def _is_alone(self, port: Handshake, latches: dict[int, tuple[int, int]]) -> int:
         """Literal of nothing being requested while another request is outstanding; with a new register that knows."""
         graph = self._graph
         (request,), (grant,), (answer,) = map(self._word, port)
@@ -268,7 +268,7 @@ class Judge:
         """Literal of a difference that is looked at."""
         graph = self._graph
         unequal = [(name, graph.xor(one, other)) for name, one, other in bits]
-        if not self._occurring.situations:
+        if not self._occurring.cases:
             return graph.and_(graph.any(literal for _, literal in unequal), self._always())
 
         def looked_at(outputs: Collection[str] | None) -> int:
@@ -278,7 +278,7 @@ class Judge:
                 if outputs is None or name.startswith(NEXT) or name in outputs or name.partition("[")[0] in outputs
             )
 
-        situations = self._occurring.situations
+        situations = self._occurring.cases
         seen = graph.any(graph.and_(looked_at(one.outputs), self._holds(one.values)) for one in situations)
         return graph.and_(seen, self._always())
 

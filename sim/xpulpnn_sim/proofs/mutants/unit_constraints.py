@@ -20,7 +20,7 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_WEIGHTS, NNRF_WORDS, SECOND_PAIR, WORD_BYTES
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.proofs.units.mutant_proof import GatePort, Held, Occurring, Situation
+from xpulpnn_sim.proofs.mutants.mutant_comparison import Handshake, InputCase, InputConstraints, StableInputs
 
 _Look = tuple[Mapping[str, Collection[int]], tuple[str, ...]]  # values of words, and the outputs that matter then
 
@@ -54,7 +54,7 @@ def _second_operands(insn: Insn, fields: Mapping[str, Any]) -> frozenset[int] | 
     return None
 
 
-def _alu(config: CoreConfig, *, lanes: bool = False) -> Occurring:
+def _alu(config: CoreConfig, *, lanes: bool = False) -> InputConstraints:
     words: dict[tuple[frozenset[int] | None, bool, str], set[int]] = defaultdict(set)
     for insn, fields in _rows(config):
         word, second = _word(AluCtrl, fields, "ex.alu."), _second_operands(insn, fields)
@@ -70,9 +70,9 @@ def _alu(config: CoreConfig, *, lanes: bool = False) -> Occurring:
             outputs.add("sum")
         for output in outputs:
             words[second, plain, output].add(word)
-    return Occurring(
-        situations=[
-            Situation(
+    return InputConstraints(
+        cases=[
+            InputCase(
                 values={"ctrl": found} | ({"op_b": second} if second else {}) | ({"clip": {0}} if plain else {}),
                 outputs=(output,),
             )
@@ -81,16 +81,16 @@ def _alu(config: CoreConfig, *, lanes: bool = False) -> Occurring:
     )
 
 
-def _serial(controls: Collection[Mapping[str, Collection[int]]], *held: str) -> Occurring:
+def _serial(controls: Collection[Mapping[str, Collection[int]]], *held: str) -> InputConstraints:
     """A unit that begins with ``start``, is ``done``, and leaves when ``take`` says so; one of ``controls`` occurs."""
     operands = ("ctrl", "op_a", "op_b", *held)
-    return Occurring(
-        situations=[
-            Situation(values={"start": {0}, "take": {0, 1}}, outputs=()),
-            *(Situation(values={"start": {1}, "done": {0}, "take": {0}, **one}, outputs=("done",)) for one in controls),
-            *(Situation(values={"start": {1}, "done": {1}, **one}, outputs=("done", "result")) for one in controls),
+    return InputConstraints(
+        cases=[
+            InputCase(values={"start": {0}, "take": {0, 1}}, outputs=()),
+            *(InputCase(values={"start": {1}, "done": {0}, "take": {0}, **one}, outputs=("done",)) for one in controls),
+            *(InputCase(values={"start": {1}, "done": {1}, **one}, outputs=("done", "result")) for one in controls),
         ],
-        held=[Held(words=operands, during="start", until=("done", "take"))],
+        stable=[StableInputs(words=operands, during="start", until=("done", "take"))],
     )
 
 
@@ -102,7 +102,7 @@ def _array_outputs(insn: Insn) -> tuple[str, ...]:
     return ("upper" if insn.multiplies_high else "second" if insn.multiplies_late else "result",)
 
 
-def _products(config: CoreConfig) -> Occurring:
+def _products(config: CoreConfig) -> InputConstraints:
     """Dot products and multiplications on the same arrays."""
     words: dict[tuple[tuple[str, ...], frozenset[int] | None, tuple[tuple[str, int], ...]], set[int]]
     words = defaultdict(set)
@@ -126,9 +126,9 @@ def _products(config: CoreConfig) -> Occurring:
         }
         places = None if insn.uses_dotp or insn.requantises else _places(insn, fields)
         words[_array_outputs(insn), places, tuple(told.items())].add(_word(MultCtrl, fields, "ex.mult."))
-    return Occurring(
-        situations=[
-            Situation(
+    return InputConstraints(
+        cases=[
+            InputCase(
                 values={"ctrl": found, **{name: {value} for name, value in told}}
                 | ({} if places is None else {"shamt": places}),
                 outputs=outputs,
@@ -138,7 +138,7 @@ def _products(config: CoreConfig) -> Occurring:
     )
 
 
-def _mult(config: CoreConfig) -> Occurring:
+def _mult(config: CoreConfig) -> InputConstraints:
     if config.multiplies_by_dotp:
         return _products(config)
     words: dict[tuple[bool, bool, frozenset[int] | None], set[int]] = defaultdict(set)
@@ -154,13 +154,13 @@ def _mult(config: CoreConfig) -> Occurring:
         outputs = ("done", "result", "upper") if is_exact else ("done", "result")
         looks.append(({"start": {1}, "requantise": {int(requantises)}, **values}, outputs))
     if config.requantise_exact:
-        return Occurring(situations=[Situation(values=values, outputs=outputs) for values, outputs in looks])
+        return InputConstraints(cases=[InputCase(values=values, outputs=outputs) for values, outputs in looks])
     plain = _serial(controls[False], "op_c", "shamt")
     if not config.requantise:
         return plain
-    situations = [Situation(values={**one.values, "requantise": {0}}, outputs=one.outputs) for one in plain.situations]
-    both = [Situation(values={"start": {1}, "requantise": {1}, **one}) for one in controls[True]]
-    return Occurring(situations=[*situations, *both], held=plain.held)
+    situations = [InputCase(values={**one.values, "requantise": {0}}, outputs=one.outputs) for one in plain.cases]
+    both = [InputCase(values={"start": {1}, "requantise": {1}, **one}) for one in controls[True]]
+    return InputConstraints(cases=[*situations, *both], stable=plain.stable)
 
 
 def _places(insn: Insn, fields: Mapping[str, Any]) -> frozenset[int] | None:
@@ -170,17 +170,17 @@ def _places(insn: Insn, fields: Mapping[str, Any]) -> frozenset[int] | None:
     return frozenset({(insn.match & _SHIFT) >> _SHIFT_LSB})
 
 
-def _div(config: CoreConfig) -> Occurring:
+def _div(config: CoreConfig) -> InputConstraints:
     found = {_word(DivCtrl, fields, "ex.div.") for _, fields in _rows(config) if fields["ex.unit"] is Unit.DIV}
     return _serial([{"ctrl": found}])
 
 
-def _dotp(config: CoreConfig) -> Occurring:
+def _dotp(config: CoreConfig) -> InputConstraints:
     found = {_word(DotpCtrl, fields, "ex.dotp.") for insn, fields in _rows(config) if insn.uses_dotp}
-    return Occurring(situations=[Situation(values={"ctrl": found})])
+    return InputConstraints(cases=[InputCase(values={"ctrl": found})])
 
 
-def _lsu(config: CoreConfig) -> Occurring:
+def _lsu(config: CoreConfig) -> InputConstraints:
     # Mac&Load and pv.qnt say when there is an access; what else is known of it stays where it ends
     found = {
         _word(LsuCtrl, {**fields, "lsu.valid": valid}, "lsu.")
@@ -195,25 +195,25 @@ def _lsu(config: CoreConfig) -> Occurring:
         ({"data__req": {1}, "data__we": {1}}, ("data__wdata",)),
         ({"wb_busy": {1}, "wb_done": {1}}, ("wb_rdata",)),
     ]
-    return Occurring(
-        situations=[Situation(values={**values, "ex_ctrl": found | {0}}, outputs=seen) for values, seen in looks],
-        held=[Held(words=("ex_ctrl", "ex_base", "ex_sum", "ex_wdata"), during=valid, until=("ex_done",))],
+    return InputConstraints(
+        cases=[InputCase(values={**values, "ex_ctrl": found | {0}}, outputs=seen) for values, seen in looks],
+        stable=[StableInputs(words=("ex_ctrl", "ex_base", "ex_sum", "ex_wdata"), during=valid, until=("ex_done",))],
         # it is not given up between two requests
         always=[({"second": {0}}, {valid: {1}})],
-        answered=[GatePort("data__req", "data__gnt", "data__rvalid")],
+        answered=[Handshake("data__req", "data__gnt", "data__rvalid")],
     )
 
 
-def _requantiser(config: CoreConfig) -> Occurring:
+def _requantiser(config: CoreConfig) -> InputConstraints:
     ends = {
         _word(RequantiseCtrl, fields, "requantise."): insn.fmt for insn, fields in _rows(config) if insn.requantises
     }
     rests = {_word(RequantiseCtrl, fields, "requantise.") for insn, fields in _rows(config) if not insn.requantises}
-    return Occurring(
-        situations=[
-            Situation(values={"ctrl": rests}),
+    return InputConstraints(
+        cases=[
+            InputCase(values={"ctrl": rests}),
             *(
-                Situation(values={"ctrl": {word}, "lane": set(range(fmt.lanes))})
+                InputCase(values={"ctrl": {word}, "lane": set(range(fmt.lanes))})
                 for word, fmt in ends.items()
                 if fmt is not None
             ),
@@ -221,19 +221,19 @@ def _requantiser(config: CoreConfig) -> Occurring:
     )
 
 
-def _widener(config: CoreConfig) -> Occurring:
+def _widener(config: CoreConfig) -> InputConstraints:
     ports = {"fmt": "ex.dotp.fmt", "half": "pair.half", "quarter": "pair.quarter"}
     found = {
         tuple(int(fields.get(field, 0)) for field in ports.values()) for insn, fields in _rows(config) if insn.is_pair
     }
-    return Occurring(
-        situations=[
-            Situation(values={port: {value} for port, value in zip(ports, one, strict=True)}) for one in sorted(found)
+    return InputConstraints(
+        cases=[
+            InputCase(values={port: {value} for port, value in zip(ports, one, strict=True)}) for one in sorted(found)
         ]
     )
 
 
-def _nnrf(config: CoreConfig) -> Occurring:
+def _nnrf(config: CoreConfig) -> InputConstraints:
     pairs = config.mac_load_pair
     entries = {*range(config.nnrf_entries), *range(SECOND_PAIR, NNRF_WORDS * pairs)}
     # read addresses are fields of instructions, of which some mean something else
@@ -242,9 +242,9 @@ def _nnrf(config: CoreConfig) -> Occurring:
         ({"wgt_addr": range(NNRF_WEIGHTS + config.reads_factor)}, ("wgt",)),
         ({"act_addr": range(NNRF_ACTIVATIONS + pairs)}, ("act",)),
     ]
-    return Occurring(
-        situations=[
-            Situation(values={**write, **addresses}, outputs=outputs)
+    return InputConstraints(
+        cases=[
+            InputCase(values={**write, **addresses}, outputs=outputs)
             for write in ({"we": {0}}, {"we": {1}, "waddr": entries})
             for addresses, outputs in looks
         ]
@@ -256,7 +256,7 @@ _DIVIDES_IN_STAGE = {"start": "valid", "take": "advance", "ctrl": "ctrl.div"}
 _SUMS = ("first", "upper")  # are 0 with instructions that do not make them
 
 
-def _ex_stage(config: CoreConfig) -> Occurring:
+def _ex_stage(config: CoreConfig) -> InputConstraints:
     """Situations of the units in a stage with all products on the same arrays."""
 
     def of_unit(unit: Unit, values: Mapping[str, Collection[int]], outputs: Collection[str] | None) -> _Look:
@@ -264,30 +264,30 @@ def _ex_stage(config: CoreConfig) -> Occurring:
         return {**others, **values, "ctrl.unit": {unit.value}}, ("done", *_SUMS, *(outputs or ()))
 
     looks: list[_Look] = [({}, ("id_nn_act", "id_nn_wgt")), of_unit(Unit.CSR, {}, ("result",))]
-    for one in _alu(config).situations:
+    for one in _alu(config).cases:
         values = {"ctrl.alu" if name == "ctrl" else name: numbers for name, numbers in one.values.items()}
         if one.outputs == ("result",):
             looks.append(of_unit(Unit.ALU, values, one.outputs))
         else:
             # with a Mac&Load the sum is made while another unit makes the result
             looks.append(({"valid": {1}, **values}, tuple(one.outputs or ())))
-    for one in _products(config).situations:
+    for one in _products(config).cases:
         values = {_IN_STAGE.get(name, name): numbers for name, numbers in one.values.items() if name != "requantise"}
         unit = Unit.MULT if one.values["dotp_form"] != {0} else Unit.DOTP
         outputs = ["result" if name == "first" else name for name in one.outputs or ()]
         if one.values["pair"] == {1}:
             unit, outputs = Unit.ALU, ["second"]
         looks.append(of_unit(unit, values, outputs))
-    for one in _div(config).situations[1:]:
+    for one in _div(config).cases[1:]:
         values = {_DIVIDES_IN_STAGE.get(name, name): numbers for name, numbers in one.values.items()}
         looks.append(of_unit(Unit.DIV, values, one.outputs))
-    return Occurring(
-        situations=[Situation(values={"valid": {0}}, outputs=()), *(Situation(values=v, outputs=o) for v, o in looks)],
-        held=[Held(words=("ctrl", "op_a", "op_b"), during="valid", until=("done", "advance"))],
+    return InputConstraints(
+        cases=[InputCase(values={"valid": {0}}, outputs=()), *(InputCase(values=v, outputs=o) for v, o in looks)],
+        stable=[StableInputs(words=("ctrl", "op_a", "op_b"), during="valid", until=("done", "advance"))],
     )
 
 
-OCCURRING: Mapping[str, Callable[[CoreConfig], Occurring]] = {
+CONSTRAINTS: Mapping[str, Callable[[CoreConfig], InputConstraints]] = {
     "alu": _alu,
     "simd-alu": partial(_alu, lanes=True),
     "mult": _mult,

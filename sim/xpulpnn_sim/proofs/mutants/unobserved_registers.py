@@ -6,7 +6,7 @@ from itertools import combinations
 from random import Random
 
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE
-from xpulpnn_sim.proofs.units.mutated_gates import Bit, MutatedGates
+from xpulpnn_sim.proofs.mutants.mutated_gates import Bit, MutatedGates
 
 _ALONE, _SMALL = 8, 4  # bits of a register at most of which one says what others mean, alone or with a bit of another
 # literals at most of which any two make a condition: of all registers, of those in the same part, of the same word
@@ -19,7 +19,7 @@ _Condition = tuple[int, int]  # literals of registers of the unit
 
 
 @dataclass(slots=True, kw_only=True)
-class UnreadRegisters:
+class UnobservedRegisters:
     """A search for conditions under which the registers that a change reaches are what they are in the unit.
 
     A condition is that one or two bits of small registers have certain values. In the beginning every one counts; each

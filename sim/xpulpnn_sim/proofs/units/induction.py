@@ -8,11 +8,11 @@ from amaranth.lib.wiring import Out
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.cluster.obligation import PROVED, REFUTED, TOP, Obligation
-from xpulpnn_sim.proofs.engine.elaborate import ClockCycle, ClockedGates, clocked_gates
+from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle, ClockedGates, clocked_gates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.proofs.engine.outcomes import VACUOUS
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, VacuousError, prove_equal, require_met
-from xpulpnn_sim.proofs.faults.core_fault import CoreFault
+from xpulpnn_sim.proofs.faults.fault import Fault
 from xpulpnn_sim.proofs.units.unit_proof import UNDECIDED, Claim
 
 _RESET = "rst"
@@ -170,6 +170,6 @@ def broken_promises(obligation: Obligation) -> list[list[Claim]]:
     for path, member, port in unit.signature.flatten(unit):
         if member.flow is Out and Value.cast(port) in driven:
             name = ".".join(map(str, path))
-            with CoreFault("inverted", type(unit), {name: lambda right, _: ~right}, "").seeded():
+            with Fault("inverted", type(unit), {name: lambda right, _: ~right}, "").seeded():
                 return [promises(obligation, obligation.emit().text)]
     raise ToolError(f"{obligation.title} must have an output that gates drive, but has none")

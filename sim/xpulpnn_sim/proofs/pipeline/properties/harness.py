@@ -8,30 +8,30 @@ from xpulpnn.core.core import Core
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import port_widths
-from xpulpnn_sim.proofs.pipeline.properties.halts import watch_halts, without_debugger
+from xpulpnn_sim.proofs.pipeline.catalog import WINDOW, pipeline_properties
+from xpulpnn_sim.proofs.pipeline.properties.halts import halt_property, without_debugger
 from xpulpnn_sim.proofs.pipeline.properties.held_values import (
-    HeldBit,
-    HeldWord,
-    hold_word,
-    watch_data,
-    watch_fetches,
-    watch_registers,
+    FixedInstruction,
+    TrackedBit,
+    data_property,
+    fetch_property,
+    fixed_instruction_memory,
+    register_property,
 )
 from xpulpnn_sim.proofs.pipeline.properties.invariants import (
-    Watched,
+    Property,
     access_invariants,
     fetch_invariants,
     implies,
     pipeline_invariants,
     queue_invariants,
 )
-from xpulpnn_sim.proofs.pipeline.properties.loops import watch_loops
-from xpulpnn_sim.proofs.pipeline.properties.nn_entries import watch_nn_entries
-from xpulpnn_sim.proofs.pipeline.properties.system import watch_interrupts, watch_system
-from xpulpnn_sim.proofs.pipeline.rules import WINDOW, rules
+from xpulpnn_sim.proofs.pipeline.properties.loops import loop_property
+from xpulpnn_sim.proofs.pipeline.properties.nnrf import nnrf_property
+from xpulpnn_sim.proofs.pipeline.properties.system import interrupt_property, system_property
 
 
-def watch_progress(m, core, seen, window):
+def progress_property(m, core, seen, window):
     """Return what goes wrong if nothing retires for ``window`` cycles, no interrupt is taken, and no unit computes.
 
     Only wfi may wait longer, and only while no enabled interrupt is pending. That a multiplication or division ends is
@@ -47,13 +47,13 @@ def watch_progress(m, core, seen, window):
         "what counts late is in EX": implies(seen["late"].any() & ~seen["gives_back"], seen["ex_valid"]),
         "what is booted fetches": implies(seen["booted"], seen["fetch_running"]),
     }
-    return Watched({"nothing retires": quiet > window}, invariants)
+    return Property({"nothing retires": quiet > window}, invariants)
 
 
 _WORD_BYTES = 4
 
 
-def watch_bus(m, name, port, outstanding, limit):
+def bus_violations(m, name, port, outstanding, limit):
     """Return what goes wrong if a port does not keep to the protocol.
 
     A request stays, with the same attributes, until it is granted. Addresses are those of words. Bytes enabled are next
@@ -97,7 +97,7 @@ _MAY_BE_MISSING |= dict.fromkeys(("ex_pair", "ex_later_pair", "wb_pair"), 1)
 """Signals of units that a core with the properties need not have, 0 then, and their widths."""
 
 
-class Scene(wiring.Component):
+class CoreHarness(wiring.Component):
     """The core, its memories' timing, and what must stay 0."""
 
     def __init__(self, config, seen):
@@ -113,8 +113,8 @@ class Scene(wiring.Component):
         ports |= {"watched_register": In(5), "watched_entry": In(self.widths["nn_addr"]), "watched_bit": In(5)}
         ports |= {f"rvfi_{name}": Out(width) for name, width in self.widths.items()}
         ports |= {f"seen_{name}": In(each.width) for name, each in self.seen.items()}
-        ports |= {f"wrong_{rule.name}": Out(_PARTS) for rule in rules(config)}
-        ports |= {f"broken_{rule.name}": Out(_INVARIANTS) for rule in rules(config)}
+        ports |= {f"wrong_{rule.name}": Out(_PARTS) for rule in pipeline_properties(config)}
+        ports |= {f"broken_{rule.name}": Out(_INVARIANTS) for rule in pipeline_properties(config)}
         self.parts, self.invariants = {}, {}
         super().__init__(ports)
 
@@ -134,9 +134,9 @@ class Scene(wiring.Component):
         seen = {name: getattr(self, f"seen_{name}") for name in self.seen}
         seen |= {name: seen.get(name, Const(0, width)) for name, width in _MAY_BE_MISSING.items()}
         fetches, accesses = self._bus(m, "instr", core.instr), self._bus(m, "data", core.data)
-        held = HeldWord(m, self.held_address, self.held_halves, self.held_fails)
-        asked, rdata, err = hold_word(m, core.instr, held, fetches, self.instr_rdata, self.instr_err)
-        kept_bit = HeldBit(m, core.data, self.held_address, self.watched_bit, self.data_rdata)
+        held = FixedInstruction(m, self.held_address, self.held_halves, self.held_fails)
+        asked, rdata, err = fixed_instruction_memory(m, core.instr, held, fetches, self.instr_rdata, self.instr_err)
+        kept_bit = TrackedBit(m, core.data, self.held_address, self.watched_bit, self.data_rdata)
         with m.If(self.holds):
             m.d.comb += [core.instr.rdata.eq(rdata), core.instr.err.eq(err), core.data.rdata.eq(kept_bit.rdata)]
         under_way = access_invariants(seen, accesses)
@@ -144,28 +144,30 @@ class Scene(wiring.Component):
         counting = fetch_invariants(seen, fetches)
         fetching = counting | queue_invariants(seen)
         crossing = {"a second half is beyond a word boundary": implies(seen["lsu_second"], seen["lsu_crosses"])}
-        bus = watch_bus(m, "instr", core.instr, fetches, FETCHES) | watch_bus(m, "data", core.data, accesses, ACCESSES)
+        bus = bus_violations(m, "instr", core.instr, fetches, FETCHES) | bus_violations(
+            m, "data", core.data, accesses, ACCESSES
+        )
         watched = {
-            "obi": Watched(bus, accessing | counting | crossing),
-            "fetches": watch_fetches(core, seen, held, asked).given(accessing | flowing | fetching),
-            "interrupts": watch_interrupts(m, core, seen, self.irq).given(accessing | flowing),
-            "registers": watch_registers(m, core, seen, self.watched_register, self.watched_bit, self.config).given(
+            "obi": Property(bus, accessing | counting | crossing),
+            "fetches": fetch_property(core, seen, held, asked).given(accessing | flowing | fetching),
+            "interrupts": interrupt_property(m, core, seen, self.irq).given(accessing | flowing),
+            "registers": register_property(m, core, seen, self.watched_register, self.watched_bit, self.config).given(
                 accessing | flowing
             ),
-            "data": watch_data(m, core, seen, started, kept_bit).given(accessing | flowing),
-            "system": watch_system(m, core, seen, self.boot_addr, fetches).given(accessing | flowing | fetching),
-            "progress": watch_progress(m, core, seen, WINDOW).given(accessing | flowing | fetching),
+            "data": data_property(m, core, seen, started, kept_bit).given(accessing | flowing),
+            "system": system_property(m, core, seen, self.boot_addr, fetches).given(accessing | flowing | fetching),
+            "progress": progress_property(m, core, seen, WINDOW).given(accessing | flowing | fetching),
         }
         if self.config.xpulpv2:
-            watched["loops"] = watch_loops(m, core, seen, started).given(accessing | flowing)
+            watched["loops"] = loop_property(m, core, seen, started).given(accessing | flowing)
         if self.config.mac_load:
-            found = watch_nn_entries(m, core, seen, started, self.watched_entry, self.watched_bit, self.config)
+            found = nnrf_property(m, core, seen, started, self.watched_entry, self.watched_bit, self.config)
             watched["mac_load"] = found.given(accessing | flowing)
         if self.config.debug:
             m.d.comb += core.debug_req.eq(self.debug_req)
             for name in ("debug_halt_addr", "debug_exception_addr"):
                 m.d.comb += getattr(core, name)[1:].eq(getattr(self, name)[1:])
-            watched["halts"] = watch_halts(m, core, seen, self.boot_addr).given(under_way)
+            watched["halts"] = halt_property(m, core, seen, self.boot_addr).given(under_way)
         for name, (wrong, invariants) in watched.items():
             self.parts[name], self.invariants[name] = [*wrong], [*invariants]
             broken = {text: ~invariant for text, invariant in invariants.items()}
