@@ -9,11 +9,13 @@ from dataclasses import replace
 import pytest
 from tests.programs import read_results
 
-from xpulpnn.config import preset
+from xpulpnn.config import PRESETS, preset
 from xpulpnn.errors import InputError
 from xpulpnn.isa.table import Decoder, enabled, find
 from xpulpnn_sim.cli.main import main
-from xpulpnn_sim.cosimulation.checks.vectors import VectorReader, check_golden
+from xpulpnn_sim.cosimulation.checks.vector_stream import VectorBench
+from xpulpnn_sim.cosimulation.checks.vectors import VectorReader, check_golden, registers_of
+from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.verification.random.drawn_vectors import drawn_vectors
 
 RTL = pytest.param("rtl", marks=pytest.mark.cosim)
@@ -198,6 +200,52 @@ def test_unreadable_files_are_named(tmp_path, refused, name, content):
     assert told.startswith(f"vector file must be readable text or gzip, not {tmp_path / name}")
 
 
+DRAWN_CONFIGS = {name: config for name, config in PRESETS.items() if config.mac_load_nn or config.mac_load_cu}
+DRAWN_CONFIGS["all forms"] = replace(preset("xpulpnn3"), mac_load_cu=True)
+
+
+def rows_with_entries(config):
+    return {row.key: row for row in enabled(config.extensions, config.widths) if row.uses_nnrf}
+
+
+def drawn_file(path, config, per_row):
+    lines = list(drawn_vectors(config, per_row * len(rows_with_entries(config)), 7))
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return list(VectorReader(config).read(path))
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("name", DRAWN_CONFIGS)
+def test_drawn_vectors_agree_with_the_instruction_reference(tmp_path, name):
+    config = DRAWN_CONFIGS[name]
+    vectors = drawn_file(tmp_path / "drawn.jsonl", config, 10)
+    assert len({vector.insn.key for vector in vectors}) > 0.9 * len(rows_with_entries(config))
+    iss = Iss.of(config, 0)
+    for vector in vectors:
+        state, registers = iss.state, registers_of(vector.insn)
+        # far from the memory of the vector
+        state.pc = (vector.rs1 ^ 1 << 31) & ~3
+        iss.load(state.pc, [vector.word])
+        for address, value in vector.mem.items():
+            iss.memory.write(address, 4, value)
+        second = vector.rd2_in if vector.insn.is_pair else vector.rs2
+        state.regs[10:13] = vector.rd_in, *((second, vector.rs1) if vector.insn.is_pair else (vector.rs1, second))
+        state.nn[:] = vector.nnrf_in
+        assert iss.step().cause is None
+        assert state.regs[10] == vector.rd_out, vector
+        assert state.nn == vector.nnrf_out, vector
+        assert vector.rs1_out in (None, state.regs[registers["rs1"]]), vector
+        assert not vector.insn.is_pair or state.regs[11] == vector.rd2_out, vector
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", DRAWN_CONFIGS)
+def test_drawn_vectors_of_every_core_pass(tmp_path, name, engine):
+    config = DRAWN_CONFIGS[name]
+    vectors = drawn_file(tmp_path / "drawn.jsonl", config, 3)
+    assert (check_golden if engine == "golden" else VectorBench(config).check)(vectors) == []
+
+
 DRAWN = 1500
 """Vectors: some of every instruction and lane."""
 
@@ -303,6 +351,19 @@ def test_a_wrong_parameter_is_found(tmp_path):
 
 
 TEN = [*ENTRIES, 0, 0, 0x01010101, 0x02020202]
+MIXED = {
+    # the upper four of eight nibbles 3 4 5 6 ... by lanes of act 1 and act 2; no activation is loaded
+    "insn": "pv.mlsduosp.b.n1",
+    "word": find("pv.mlsduosp.b.n1", "rd2~,w,p").encode(rd=10, w=3, p=1),
+    "rs1": 64,
+    "rd_in": 10,
+    "rd2_in": 20,
+    "nnrf_in": [*ENTRIES[:5], 0x6543_0000, 0, 0, 0x01010101, 0x02020202],
+    "rd_out": 10 + 3 + 4 + 5 + 6,
+    "rd2_out": 20 + 2 * (3 + 4 + 5 + 6),
+    "rs1_out": 64,
+    "nnrf_out": [*ENTRIES[:5], 0x6543_0000, 0, 0, 0x01010101, 0x02020202],
+}
 PAIR = {
     # four lanes of wgt -1 with act 1 and act 2; the second one is loaded anew
     "insn": "pv.mlsduosup.b",
@@ -317,6 +378,13 @@ PAIR = {
     "rs1_out": 68,
     "nnrf_out": [*TEN[:9], 99],
 }
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_slice_of_narrower_weights(check, engine):
+    options = ("--engine", engine, "--preset", "xpulpnn3")
+    code, result, _ = check([MIXED, {**MIXED, "rd_out": 27}], *options)
+    assert (code, [(one["line"], one["got"]) for one in result["first"]]) == (1, [(2, 28)])
 
 
 def spoilt_pairs():

@@ -328,12 +328,12 @@ def factor_entries(vector: Vector) -> tuple[int, int]:
     """NN-RF indices of the (first) activation and the weight, or of the factor and the summand (guide, "Mac&Load")."""
     if vector.insn.requantises:
         return FIRST_PARAMETER, FIRST_PARAMETER + 1
-    if vector.insn.entry is not None:
-        return 0, FIRST_WEIGHT + vector.insn.entry
-    selector = register(vector.word, "rs2")
     if vector.insn.is_pair:
         operands = vector.insn.decode(vector.word)
         return SECOND_PAIR * operands["p"], FIRST_WEIGHT + operands["w"]
+    if vector.insn.entry is not None:
+        return 0, FIRST_WEIGHT + vector.insn.entry
+    selector = register(vector.word, "rs2")
     return selector & ACTIVATION_SELECT, FIRST_WEIGHT + (selector >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
 
 

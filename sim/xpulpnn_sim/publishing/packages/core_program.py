@@ -182,7 +182,7 @@ def failed_accesses(checks: CoreChecks) -> None:
         _fault(checks, text)
         checks.code(f"    a3 => second sum after a fault of {text}")
     for insn in [insn for insn in checks.insns if insn.is_mac_load][:1]:
-        operands = "(a0!), a2" if insn.entry is not None else f"(a0!), {_RELOADS_WEIGHT}"
+        operands = "(a0!), a2" if insn.op == "pv.cusdot" else f"(a0!), {_RELOADS_WEIGHT}"
         _fault(checks, f"{insn.mnemonic} a1, {operands}")
 
 

@@ -109,7 +109,7 @@ class Aims:
             pins = {"uimm1": ENTRIES.index(entry) - 2}
             loads = next(one for one in rows if one.loads_parameter)
         elif not row.is_nn_form:
-            pins, loads = {}, rng.choice([one for one in rows if one.is_mac_load and one.entry == row.entry])
+            pins, loads = {}, rng.choice([one for one in rows if one.op == row.op and one.entry == row.entry])
         else:
             chosen = rng.randrange(8)
             if entry == "activation":

@@ -1,4 +1,4 @@
-"""Vectors of the Mac&Loads and of the requantisation: operands drawn here, results of the reference models."""
+"""Vectors of all instructions that use the NN-RF: operands drawn here, results of the reference models."""
 
 import gzip
 import json
@@ -22,7 +22,8 @@ _BOTH = 0b11000
 _UPDATES = (0b00000, 0b01000, 0b10000)
 _SELECTORS = 8
 _X0_CHANCE, _CORNER_CHANCE, _AIMED_CHANCE = 0.1, 0.4, 0.9
-_SHARES = (3, 3, 1, 3)  # how often products, requantisations, loads of parameters and pairs of products are drawn
+# how often products, requantisations, loads of parameters, pairs of products and Compute&Update are drawn
+_SHARES = (3, 3, 1, 3, 3)
 
 
 def _word(rng: Random, width: int) -> int:
@@ -49,13 +50,13 @@ def _vector(insn: Insn, entries: int, rng: Random) -> dict[str, Any]:
     memory = {at % (1 << XLEN): random_word(rng) for at in range(rs1 & -WORD_BYTES, rs1 + WORD_BYTES, WORD_BYTES)}
     vector = Vector(insn=insn, word=word, rs1=rs1, rs2=rs2, rd_in=rd_in, nnrf_in=before, mem=memory, rd2_in=second)
     (after,) = states_after([vector])
-    accesses = insn.loads_parameter or (insn.writes_base if insn.is_pair else insn.is_mac_load and selector & _BOTH)
+    accesses = selector & _BOTH if insn.is_nn_form else insn.writes_base
     return {
         "insn": insn.mnemonic,
         "word": word,
         **({"imm": selector} if insn.is_nn_form else {}),
         "rs1": rs1,
-        **({"rs2": rs2} if insn.requantises else {}),
+        **({"rs2": rs2} if "rs2" in insn.reads else {}),
         "rd_in": rd_in,
         **({"rd2_in": second} if insn.is_pair else {}),
         **({"rd_is_x0": not chosen["rd"]} if insn.writes_rd else {}),
@@ -73,10 +74,11 @@ def drawn_vectors(config: CoreConfig, count: int, seed: int) -> Iterator[dict[st
         [row for row in rows if row.requantises],
         [row for row in rows if row.loads_parameter],
         [row for row in rows if row.is_pair],
+        [row for row in rows if row.op == "pv.cusdot"],
     )
     drawn = {share: group for share, group in enumerate(groups) if group}
     if not drawn:
-        raise InputError("mac_load_nn must be true for vectors that are drawn, not false")
+        raise InputError("mac_load_nn or mac_load_cu must be true for vectors that are drawn, not false")
     rng = Random(f"vectors {seed}")
     entries = NNRF_WORDS if config.mac_load_pair else FIRST_PARAMETER + _PARAMETERS * config.requantise
     for _ in range(count):
