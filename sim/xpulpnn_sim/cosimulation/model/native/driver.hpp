@@ -248,7 +248,10 @@ class Driver {
         waits_[hart][NONE] += seen.hart[hart].core_sleep;
         if (out.valid) {
             // older instructions retire before or together with the request of an access
-            if (__builtin_expect(state.bad_since && cycle > state.bad_since, 0)) events |= BAD_ACCESS;
+            if (__builtin_expect(state.bad_since && cycle > state.bad_since, 0)) {
+                whole_access(state, out);
+                events |= BAD_ACCESS;
+            }
             events |= ends_[hart].retire(memory, out, quiet, FETCH_PORTS + REFILL_PORTS > 0);
             if (BANKS && (out.mem_rmask | out.mem_wmask)) {
                 events |= outside(cycle, state, out);
@@ -299,10 +302,16 @@ class Driver {
     uint32_t outside(uint64_t cycle, HartStatus& state, const RetireOut& out) {
         if (__builtin_expect(AddressMap::answers(out.mem_addr, settings.tcdm_bytes), 1)) return 0;
         state.bad_since = cycle;
-        state.address = out.mem_addr & ~3u;
         state.write = out.mem_wmask != 0;
-        state.mask = (out.mem_rmask | out.mem_wmask) << (out.mem_addr & 3);
+        whole_access(state, out);
         return BAD_ACCESS;
+    }
+
+    // The bad access as the instruction makes it, which may be two words on the bus; of pv.qnt the one on the bus.
+    static void whole_access(HartStatus& state, const RetireOut& out) {
+        if (!(out.mem_rmask | out.mem_wmask)) return;
+        state.address = out.mem_addr;
+        state.mask = out.mem_rmask | out.mem_wmask;
     }
 
     // Whether a hart can go on by itself: one that retires something else can, one that waits stays as it is.

@@ -32,12 +32,19 @@ class Memory {
         return true;
     }
 
+    // The window on a buffer that holds `address`, or nullptr.
+    const Window* window(uint32_t address) const {
+        for (const Window& window : windows_) {
+            if (address - window.base < window.size) return &window;
+        }
+        return nullptr;
+    }
+
     // Bytes of the aligned word holding `address`, or nullptr where there is no memory.
     uint8_t* locate(uint32_t address) {
         address &= ~3u;
-        for (const Window& window : windows_) {
-            const uint32_t offset = address - window.base;
-            if (offset < window.size) return reinterpret_cast<uint8_t*>(window.place) + offset;
+        if (const Window* found = window(address)) {
+            return reinterpret_cast<uint8_t*>(found->place) + (address - found->base);
         }
         if (!sparse_) return nullptr;
         std::unique_ptr<Page>& page = pages_[address >> PAGE_BITS];

@@ -22,9 +22,13 @@ class Ends {
             events |= ENDLESS_LOOP;
         }
         trapped_ = seen.trap;
-        if (__builtin_expect(fetches && (seen.pc_rdata ^ page_) >> PAGE_BITS, 0)) {
-            if (!memory.locate(seen.pc_rdata) && !memory.fails(seen.pc_rdata)) events |= BAD_FETCH;
-            page_ = seen.pc_rdata;
+        const uint32_t upper = seen.pc_rdata + ((seen.insn & 3) == 3 ? 2 : 0);
+        const bool nearby = seen.pc_rdata - window_.base < window_.size && upper - window_.base < window_.size;
+        if (__builtin_expect(fetches && !nearby, 0)) {
+            for (uint32_t half : {seen.pc_rdata, upper}) {
+                if (!memory.locate(half) && !memory.fails(half)) events |= BAD_FETCH;
+            }
+            if (const Window* window = memory.window(seen.pc_rdata)) window_ = *window;
         }
         return events;
     }
@@ -44,9 +48,9 @@ class Ends {
                (insn & (0x7F | BRANCH_OFFSET)) == BRANCH || (insn & (0xC003 | C_BRANCH_OFFSET)) == C_BRANCH;
     }
 
-    static constexpr uint32_t PAGE_BITS = 2;
     bool trapped_ = false;
-    uint32_t idle_ = 0, page_ = ~0u;
+    uint32_t idle_ = 0;
+    Window window_ = {};  // of the instruction before
 };
 
 // Where the cycles of a hart go: for each instruction its retirements and the cycles without one, by cause.
