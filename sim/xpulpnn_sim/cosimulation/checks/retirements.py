@@ -170,9 +170,9 @@ class RetirementCheck(Checker):
         sparse: bool = False,
         name_of: NameOf = lambda pc: "",
         errors: Sequence[Window] = (),
-        has_tcdm: bool = False,
+        tcdm_bytes: int = 0,
     ) -> None:
-        self._lines_are_known = not has_tcdm
+        self._lines_are_known = not tcdm_bytes
         self._name_of, self._harts = name_of, range(len(hart_ids))
         self._describer = Describer(decoding(config.extensions, config.widths))
         self._before = [np.zeros(0, RETIREMENT) for _ in hart_ids]
@@ -181,7 +181,7 @@ class RetirementCheck(Checker):
         # where there is no such word, an odd address that no word has
         tohost, fromhost = (*host_words, 1, 1)[:2]
         settings = {"harts": len(hart_ids), "entry": entry, "tohost": tohost, "fromhost": fromhost}
-        settings |= {"has_front_end": has_front_end, "sparse": sparse, "has_tcdm": has_tcdm}
+        settings |= {"has_front_end": has_front_end, "sparse": sparse, "tcdm_bytes": tcdm_bytes}
         csrs = [_csr_table(config, entry, hart_id) for hart_id in hart_ids]
         self._chain = RetirementChain(library, settings, memory, csrs, errors)
         self._host_words = {address & ~3 for address in host_words}

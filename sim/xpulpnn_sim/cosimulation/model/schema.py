@@ -223,9 +223,9 @@ STREAM_INSN = _dtype("", "word pc kind")  # one instruction of the text of a str
 POKE = _dtype("position", "address word")
 """A word of memory that changes just before the stream position ``position`` executes."""
 
-CHECK_SETTINGS = _dtype("", "harts entry tohost fromhost has_front_end sparse has_tcdm")
+CHECK_SETTINGS = _dtype("", "harts entry tohost fromhost has_front_end sparse tcdm_bytes")
 """Parameters of a check; without a front end retirements do not say where they continue; with a TCDM there are its
-other addresses, and devices."""
+other addresses, and devices, as on a cluster."""
 
 CHECK_INSN = np.dtype(
     [

@@ -148,7 +148,7 @@ def retirement_check(
         entry=executable.entry,
         host_words=hosts,
         hart_ids=hart_ids(config, machine),
-        has_tcdm=isinstance(config, ClusterConfig),
+        tcdm_bytes=config.tcdm_bytes if isinstance(config, ClusterConfig) else 0,
         name_of=executable.symbol_at,
         errors=machine.bus_errors,
     )

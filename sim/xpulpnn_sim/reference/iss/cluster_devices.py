@@ -22,7 +22,7 @@ from xpulpnn.isa.cluster import (
     IcacheCounter,
     Timer,
 )
-from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import ADDRESS_SPACE, BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
 from xpulpnn_sim.reference.golden.dma import DmaModel, Moves
 from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnitModel
@@ -112,7 +112,6 @@ class ClusterMemory(Memory):
             if CONTROL <= address < _DEVICES_END:
                 word = self._access(address, size, None, kind)
                 return word >> BYTE_BITS * (address % WORD_BYTES) & ((1 << BYTE_BITS * size) - 1)
-            self._require_something(address, size)
         return super()._read(address, size, kind)
 
     def _write(self, address: int, size: int, data: bytes) -> None:
@@ -122,13 +121,16 @@ class ClusterMemory(Memory):
             value = int.from_bytes(data, "little") << BYTE_BITS * (address % WORD_BYTES)
             self._access(address, size, value, "store")
         else:
-            self._require_something(address, size)
             super()._write(address, size, data)
 
-    def _require_something(self, address: int, size: int) -> None:
-        """Raise :class:`BusError` where the cluster has nothing and no memory was asked for."""
-        if not self.inside(address, size) and destination(address, self._config) == "hole":
-            raise BusError
+    def _fails(self, address: int, size: int, kind: str = "fetch") -> bool:
+        """Likewise for loads and stores where the cluster has nothing and no memory was requested."""
+        if super()._fails(address, size):
+            return True
+        if kind == "fetch" or self.inside(address, size):
+            return False
+        ends = (address, (address + size - 1) % ADDRESS_SPACE)
+        return any(not self.inside(at, 1) and destination(at, self._config) == "hole" for at in ends)
 
     def _access(self, address: int, size: int, value: int | None, kind: str) -> int:
         if not self.exact:

@@ -175,7 +175,7 @@ class ClusterLockstep:
             else:
                 # one that traps may have made the first of two accesses
                 self._halves[hart] = None
-                harts[hart].follow(record)
+                self._follow(hart, record)
         self._records = [waiting[count:] for waiting, count in zip(self._records, done, strict=True)]
 
     def _first_half(self, record: Record, address: int, write: int, enables: int, value: int) -> _Half:
@@ -199,17 +199,22 @@ class ClusterLockstep:
             got = granted + (half is not None)
             why = "accesses that the bus has granted for the instruction"
             raise lockstep.differs(record, "grants", expected, got, why)
-        try:
-            if half is None:
-                lockstep.follow(record)
-                return
-            # for the instruction the first word is as it was at its grant, for everybody else as it is now
-            now = memory.exchange(address, half.before)
-            lockstep.follow(record)
-            left = memory.exchange(address, now)
-        except AccessError as error:
-            raise lockstep.differs(record, "mem_addr", error.address, address, "outside memory") from None
+        if half is None:
+            self._follow(hart, record)
+            return
+        # for the instruction the first word is as it was at its grant, for everybody else as it is now
+        now = memory.exchange(address, half.before)
+        self._follow(hart, record)
+        left = memory.exchange(address, now)
         if left != half.after:
             expected, got = (int.from_bytes(word, "little") for word in (left, half.after))
             why = "the first of the two words after the access"
             raise lockstep.differs(record, "mem_wdata", expected, got, why)
+
+    def _follow(self, hart: int, record: Record) -> None:
+        lockstep = self.harts[hart]
+        try:
+            lockstep.follow(record)
+        except AccessError as error:
+            why = f"{error.kind} outside memory"
+            raise lockstep.differs(record, "mem_addr", error.address, record[_ADDRESS], why) from None

@@ -117,7 +117,7 @@ class Memory:
         return self._read(address, size, "load")
 
     def _read(self, address: int, size: int, kind: str) -> int:
-        if self.errors and self._fails(address, size):
+        if self._fails(address, size, kind):
             raise BusError
         if not self.inside(address, size):
             raise AccessError(kind, address, size)
@@ -142,9 +142,10 @@ class Memory:
         half = self._read(address, HALF_BYTES, "fetch")
         return half if half & LENGTH_MASK != LENGTH_MASK else self._read(address, WORD_BYTES, "fetch")
 
-    def _fails(self, address: int, size: int) -> bool:
-        """Return whether any of ``size`` bytes from ``address`` is answered with an error; addresses wrap at 2**32."""
-        return any(
+    def _fails(self, address: int, size: int, kind: str = "fetch") -> bool:
+        """Return whether any of ``size`` bytes from ``address`` is answered with an error; addresses wrap at 2**32. In
+        some memories it depends on the ``kind`` of the access."""
+        return bool(self.errors) and any(
             base < at + size and at < base + length
             for base, length in self.errors
             for at in (address, address - ADDRESS_SPACE)
@@ -161,9 +162,9 @@ class Memory:
         self._write(address, size, data)
 
     def _write(self, address: int, size: int, data: bytes) -> None:
-        if self.errors and self._fails(address, size):
+        if self._fails(address, size, "store"):
             before = -address % WORD_BYTES
-            if 0 < before < size and not self._fails(address, before):
+            if 0 < before < size and not self._fails(address, before, "store"):
                 self._write(address, before, data[:before])
             raise BusError
         if not self.inside(address, size):

@@ -152,9 +152,14 @@ class Hart {
     uint32_t access_fault() const {
         const bool loads = insn_->properties & LOADS, stores = insn_->properties & STORES;
         if (!loads && !stores) return 0;
-        const uint32_t first = record_->mem_addr;
-        if (!shadow_.fails(first) && !shadow_.fails(first + insn_->access - 1)) return 0;
+        const uint32_t first = record_->mem_addr, last = first + insn_->access - 1;
+        if (!shadow_.fails(first) && !shadow_.fails(last) && answers(first) && answers(last)) return 0;
         return stores ? STORE_ACCESS_FAULT : LOAD_ACCESS_FAULT;
+    }
+
+    // Whether anything in a cluster answers at `address`; what nothing answers is on no bus.
+    bool answers(uint32_t address) const {
+        return !settings_.tcdm_bytes || AddressMap::answers(address, settings_.tcdm_bytes);
     }
 
     void sources() {
@@ -188,14 +193,15 @@ class Hart {
         const uint32_t bits = insn.access == 4 ? ~0u : (1u << 8 * insn.access) - 1;
         const uint32_t skipped = r.mem_addr & 3, shift = 8 * skipped;
         const uint32_t enables = lanes << skipped;
-        if (settings_.has_tcdm && AddressMap::is_device(r.mem_addr)) {
+        if (settings_.tcdm_bytes && AddressMap::is_device(r.mem_addr)) {
             // what a device says is its own affair
             if (loads && r.mem_rdata & ~bits) add(offsetof(Retirement, mem_rdata), r.mem_rdata & bits, r.mem_rdata);
             return;
         }
+        if (!answers(r.mem_addr)) return;
         uint64_t word = transfer(r.mem_addr & ~3u, stores, enables & 0xF, r.mem_wdata << shift);
         if (shadow_.fails(r.mem_addr)) return;
-        if (enables >> 4) {
+        if (enables >> 4 && answers((r.mem_addr & ~3u) + 4)) {
             const uint32_t rest = static_cast<uint32_t>(uint64_t{r.mem_wdata} << shift >> 32);
             word |= uint64_t{transfer((r.mem_addr & ~3u) + 4, stores, enables >> 4, rest)} << 32;
         }
@@ -214,7 +220,8 @@ class Hart {
         bool known = true;
         while (!search.done()) {
             const uint32_t address = search.address(), place = in_memory(address), shift = 8 * (address & 3);
-            if (settings_.has_tcdm && AddressMap::is_device(address)) return 0;
+            if (settings_.tcdm_bytes && AddressMap::is_device(address)) return 0;
+            if (!answers(address)) return LOAD_ACCESS_FAULT;
             const Access* skipped = known ? nullptr : order_.claim(number_, r.cycle);
             const uint32_t word = skipped ? skipped->word : transfer(address & ~3u, false, 3u << (address & 3), 0);
             if (shadow_.fails(place)) return LOAD_ACCESS_FAULT;
@@ -242,7 +249,7 @@ class Hart {
             if (grant.be != be) add(BUS_BE, be, grant.be);
             if ((grant.wdata ^ wdata) & mask) add(BUS_WDATA, wdata & mask, grant.wdata & mask);
         }
-        if (settings_.has_tcdm && !we && AddressMap::tests_and_sets(address)) marked(*access, be);
+        if (settings_.tcdm_bytes && !we && AddressMap::tests_and_sets(address)) marked(*access, be);
         return access->word;
     }
 
@@ -259,7 +266,7 @@ class Hart {
     }
 
     uint32_t in_memory(uint32_t address) const {
-        return settings_.has_tcdm ? AddressMap::canonical(address) : address;
+        return settings_.tcdm_bytes ? AddressMap::canonical(address) : address;
     }
 
     // Writes of registers. Those of x0 are not reported; with rd = rs1 the incremented base may be.
