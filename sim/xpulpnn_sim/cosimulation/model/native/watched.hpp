@@ -22,6 +22,7 @@ class Ends {
             events |= ENDLESS_LOOP;
         }
         trapped_ = seen.trap;
+        // both halves of what is executed must be inside; what is only fetched ahead need not
         const uint32_t upper = seen.pc_rdata + ((seen.insn & 3) == 3 ? 2 : 0);
         const bool nearby = seen.pc_rdata - window_.base < window_.size && upper - window_.base < window_.size;
         if (__builtin_expect(fetches && !nearby, 0)) {
@@ -50,7 +51,7 @@ class Ends {
 
     bool trapped_ = false;
     uint32_t idle_ = 0;
-    Window window_ = {};  // of the instruction before
+    Window window_ = {};  // the last one that an instruction was in
 };
 
 // Where the cycles of a hart go: for each instruction its retirements and the cycles without one, by cause.
