@@ -25,8 +25,8 @@ lint: $(READY) ## Check style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright
 docs: $(READY) ## Build the guide, build/docs/html/index.html
 	@$(BIN)/sphinx-build -W --keep-going -E -q -b html -d build/docs/doctrees docs build/docs/html && echo build/docs/html/index.html
-pictures: $(READY) ## Draw the pictures of the README
-	@$(BIN)/python -m xpulpnn_sim.publishing.guide.pictures docs/pictures
+pictures: $(READY) ## Draw the charts of the README
+	@$(BIN)/python -m xpulpnn_sim.publishing.guide.pictures
 examples: $(READY) ## Run every command and example of README and guide
 	@SLOW_EXAMPLES=1 $(BIN)/python -m pytest -q tests/publishing/guide/test_examples.py -k test_examples_of_a_page $(ARGS)
 clean: ## Remove everything generated, .venv included

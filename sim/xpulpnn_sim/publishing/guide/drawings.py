@@ -1,96 +1,11 @@
-"""Drawings of the guide as SVG in the page, in the colours of its theme, light and dark."""
+"""The layers of the source tree, and timing diagrams of the ports as SVG in the colours of the page's theme."""
 
 from html import escape
 from typing import NamedTuple
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.publishing.guide import html
-from xpulpnn_sim.publishing.guide.svg import STYLE, arrow, box, inline, svg, text
-
-
-def pipeline() -> str:
-    """The four stages with their units, memory ports and register files."""
-    parts = [
-        *(
-            f'<rect x="{x}" y="34" width="{width}" height="282" rx="6" {STYLE["faint"]}/>'
-            + text(x + width / 2, 26, name, extra='font-weight="600" font-size="13"')
-            for x, width, name in ((4, 182, "IF"), (200, 200, "ID"), (420, 250, "EX"), (690, 170, "WB"))
-        ),
-        box(18, 50, 154, 44, ["prefetch", "four words ahead"]),
-        box(18, 112, 154, 44, ["compressed_decoder", "16 to 32 bit"]),
-        box(18, 174, 154, 44, ["hwloops", "two nested loops"]),
-        box(215, 50, 170, 44, ["decoder", "from the instruction table"]),
-        box(215, 112, 170, 44, ["interlocks", "whoever needs a value waits"]),
-        box(215, 174, 170, 44, ["regfile, forwarding", "31 x 32, 3 read, 2 write"]),
-        box(435, 50, 105, 44, ["alu", "scalar and SIMD"]),
-        box(550, 50, 105, 44, ["mult", "1, high word 5"]),
-        box(435, 104, 105, 44, ["div", "3 to 35"]),
-        box(550, 104, 105, 44, ["lsu", "requests"]),
-        box(435, 160, 220, 58, ["dotp", "16 x 2, 8 x 4, 4 x 8, 2 x 16 bit, one cycle"], "accent"),
-        box(
-            435,
-            240,
-            220,
-            62,
-            ["nnrf", "activations, weights, parameters", "read in ID, written from WB"],
-            "accent",
-        ),
-        box(705, 50, 140, 44, ["wb_stage", "loaded data"]),
-        box(215, 352, 75, 30, ["controller"]),
-        box(300, 352, 85, 30, ["csr_file"]),
-        arrow((172, 134), (193, 134), (193, 72), (215, 72)),
-        arrow((95, 94), (95, 112)),
-        arrow((172, 196), (179, 196), (179, 72), (172, 72)),
-        arrow((300, 94), (300, 112)),
-        arrow((385, 196), (408, 196), (408, 72), (435, 72)),
-        arrow((408, 189), (435, 189)),
-        arrow((655, 126), (682, 126), (682, 72), (705, 72)),
-        # port A from WB, port B from EX
-        arrow((775, 94), (775, 110), (868, 110), (868, 334), (270, 334), (270, 218)),
-        text(480, 329, "port A: loaded word", extra='font-size="10.5"'),
-        arrow((545, 218), (545, 230), (330, 230), (330, 218)),
-        text(412, 244, "port B: results of EX", "end", 'font-size="10.5"'),
-        arrow((868, 271), (655, 271)),
-        text(760, 265, "or to the NN-RF", extra='font-size="10.5"'),
-        arrow((640, 240), (640, 218)),
-        # memories
-        box(25, 352, 140, 30, ["instr (OBI)"]),
-        box(550, 352, 105, 30, ["data (OBI)"]),
-        arrow((60, 352), (60, 250), (11, 250), (11, 72), (18, 72)),
-        arrow((602, 148), (602, 154), (664, 154), (664, 342), (602, 342), (602, 352)),
-        arrow((655, 367), (880, 367), (880, 72), (845, 72)),
-    ]
-    return inline(svg(890, 390, parts, "The pipeline: IF, ID, EX, WB"))
-
-
-def nnrf() -> str:
-    """The entries of the NN-RF with the requantisation, what fills them and who uses them."""
-    columns = ((30, 2, "activations"), (200, 4, "weights"), (530, 2, "parameters"))
-    entries = [
-        box(x + 80 * number, 96, 70, 44, [f"NN[{first + number}]", use], "accent")
-        for (x, count, _), first, texts in zip(
-            columns, (0, 2, 6), (("pixel", "pixel"), ("channel",) * 4, ("kappa", "lambda")), strict=True
-        )
-        for number, use in zip(range(count), texts, strict=True)
-    ]
-    parts = [
-        box(30, 14, 650, 32, ["a word from memory, rs1 += 4"]),
-        *entries,
-        # one word per Mac&Load, into the group that its update bits name
-        arrow((105, 46), (105, 96)),
-        text(113, 76, "bit 3, or both", "start", 'font-size="10.5"'),
-        arrow((355, 46), (355, 96)),
-        text(363, 76, "bit 4", "start", 'font-size="10.5"'),
-        arrow((605, 46), (605, 96)),
-        text(613, 76, "pv.rqld", "start", 'font-size="10.5"'),
-        arrow((105, 140), (105, 206), (200, 206)),
-        arrow((355, 140), (355, 184)),
-        box(200, 184, 310, 44, ["dotp", "rd = sum, or rd = rd + sum"]),
-        arrow((605, 140), (605, 184)),
-        box(530, 184, 150, 44, ["mult, clip", "rd[lane] = element"]),
-        arrow((510, 206), (530, 206)),
-    ]
-    return inline(svg(700, 242, parts, "The NN register file: two activations, four weights, kappa and lambda"))
+from xpulpnn_sim.publishing.guide.svg import MONOSPACE, STYLE, inline, line, svg, text
 
 
 class HouseLayer(NamedTuple):
@@ -231,7 +146,7 @@ _ROW, _LEFT = 30, 110
 
 
 def _wave(name: str, levels: str, y: int, drawn: Timing) -> list[str]:
-    parts = [text(_LEFT - 12, y + 15, name, "end", 'font-family="var(--font-stack--monospace)"')]
+    parts = [text(_LEFT - 12, y + 15, name, "end", MONOSPACE)]
     low, high, level = y + 20, y + 4, "x"
     previous: float | None = None
     for cycle, letter in enumerate(levels):
@@ -241,13 +156,13 @@ def _wave(name: str, levels: str, y: int, drawn: Timing) -> list[str]:
         end = x + drawn.cycle
         if level == "p" and letter == "p":
             middle = x + drawn.cycle / 2
-            parts.append(arrow((x, low), (x, high), (middle, high), (middle, low), (end, low), tip=False))
+            parts.append(line((x, low), (x, high), (middle, high), (middle, low), (end, low)))
         elif levels[0] == "p":
-            parts.append(arrow((x, low), (end, low), tip=False))
+            parts.append(line((x, low), (end, low)))
         elif level in "01":
             height = high if level == "1" else low
             start = [(x, previous)] if previous is not None and previous != height else []
-            parts.append(arrow(*start, (x, height), (end, height), tip=False))
+            parts.append(line(*start, (x, height), (end, height)))
             previous = height
             continue
         elif level == "x":

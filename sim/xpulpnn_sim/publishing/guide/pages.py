@@ -104,7 +104,7 @@ def members_section(kind: type) -> Iterator[str]:
         yield f"    {text}"
 
 
-_TEXTS = {**machine.TABLES, "house": drawings.house(), "nnrf": drawings.nnrf(), "pipeline": drawings.pipeline()}
+_TEXTS = {**machine.TABLES, "house": drawings.house()}
 _WITH_ARGUMENT: dict[str, Callable[[str], str]] = {
     table.__name__: table for table in (instructions, ports, machine.registers, settings, drawings.timing, picture)
 }
