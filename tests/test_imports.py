@@ -94,7 +94,7 @@ ARROWS = {
         ("xpulpnn", "xpulpnn_sw", *sim("benches", "reference", "tools")), ROOMS["benches"]
     ),
     "sim/xpulpnn_sim/proofs/cluster": Arrows(("xpulpnn", *sim("proofs.cluster")), (GATES,)),
-    "sim/xpulpnn_sim/proofs/faults": Arrows(("xpulpnn", *sim("proofs.faults")), (GATES,)),
+    "sim/xpulpnn_sim/proofs/faults": Arrows(("xpulpnn", *sim("proofs.faults", "tools.probes")), (GATES,)),
     "sim/xpulpnn_sim/reference/golden": Arrows((*DESCRIPTION, *sim("reference.golden")), ("numpy",)),
     "sim/xpulpnn_sim/reference/statements": Arrows((*DESCRIPTION, *sim("reference.statements"))),
     "sim/xpulpnn_sim/reference/iss": Arrows(

@@ -11,7 +11,7 @@ REFUSED = [
     ("prove cluster --preset ri5cy", 'Invalid value "ri5cy" for --preset. Choose from: "cluster", '),
     ("prove units --preset ri5cy --formats n", "--formats must be a list out of h,b, not n"),
     ("prove units --method hope", "--method must be a list out of algebra,sat,exhaustive,random, not hope"),
-    ("prove units requantiser --preset ri5cy", "preset must have the unit requantiser, not be ri5cy"),
+    ("prove units quantiser --preset ri5cy", "preset must have the unit quantiser, not be ri5cy"),
     ("prove units mult --formats b", "--formats, --method and --all-widths must be left out for mult"),
     ("formal --instructions pv.add.q", "MNEMONIC must be one or more that the core has, not pv.add.q"),
     ("formal --riscv-formal . --checks reg --depth 3", 'Invalid value "3" for --depth. It must be 6 to 200.'),

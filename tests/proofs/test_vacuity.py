@@ -45,13 +45,13 @@ def verdicts(rows: str, words: Sequence[str], folder: Path) -> list[str]:
 
 def test_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """No remainder is within its bound before a step."""
-    subjects = prove_units._subjects
+    structures = prove_units._unit_structures
 
     def only_step(*given: object) -> list[object]:
-        ((one, presets),) = subjects(*given)
+        ((one, presets),) = structures(*given)
         return [(replace(one, claims=lambda: one.claims()[1:2], broken=list), presets)]
 
-    monkeypatch.setattr(prove_units, "_subjects", only_step)
+    monkeypatch.setattr(prove_units, "_unit_structures", only_step)
     monkeypatch.setattr(divider._Division, "is_bound", lambda *_: FALSE)
     assert verdicts("proofs", ["units", "div"], tmp_path) == [VACUOUS]
 

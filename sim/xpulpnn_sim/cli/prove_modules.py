@@ -1,33 +1,24 @@
 """``xpulpnn prove emitter`` and ``cluster``: modules against their RTLIL, and what parts of a cluster promise."""
 
-import time
-from dataclasses import asdict, field, replace
+from collections.abc import Sequence
+from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
-from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS, DEFAULT_PRESET, PRESETS
 from xpulpnn.field_values import apply_settings
 from xpulpnn.verilog import Reset, Separator
-from xpulpnn_sim.cli.common import finish, progress_bar, table, tell
+from xpulpnn_sim.cli.common import Columns, finish, progress_bar
 from xpulpnn_sim.cli.configurations import Configuration, Settings
 from xpulpnn_sim.cli.options import Json, Seconds, Timeout, Words, arguments, command
+from xpulpnn_sim.cli.proof_shell import ProofRun, Result, outcome_record
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
 from xpulpnn_sim.proofs.cluster.parts import PARTS
-from xpulpnn_sim.proofs.emitter.emission import (
-    EmissionOutcome,
-    EmissionSource,
-    elaborate,
-    emission_sources,
-    prove_emission,
-)
-from xpulpnn_sim.proofs.units.induction import Finding, prove_by_induction
-from xpulpnn_sim.proofs.units.unit_proof import EQUAL
+from xpulpnn_sim.proofs.emitter.emission import EmissionSource, elaborate, emission_sources, prove_emission
+from xpulpnn_sim.proofs.units.induction import prove_by_induction
 from xpulpnn_sim.tools.top_names import ALL_TOPS, CLUSTER_NAMES, chosen_names
 from xpulpnn_sim.tools.tops import AnyConfig, emit_top
-
-_CLUSTER_TITLE = "what holds in every cycle after a reset, by induction over the clock edges"
 
 
 @arguments
@@ -49,66 +40,56 @@ class ClusterProofOptions(Settings, Timeout, Json):
 def prove_cluster_command(options: ClusterProofOptions) -> int:
     """Print the table; fails unless every claim is proved, or refuted where it must be."""
     config = apply_settings(CLUSTER_PRESETS[options.preset], options.assignments)
-    found: list[tuple[Obligation, list[Finding], float]] = []
     obligations = [each for part in PARTS if part in (options.parts or PARTS) for each in PARTS[part](config)]
+    run = ProofRun(count=len(obligations))
     with progress_bar("proving", len(obligations)) as bar:
-        for obligation in bar.each(obligations, lambda one: one.title):
-            began = time.monotonic()
-            findings = prove_by_induction(obligation, obligation.emit().text, timeout_s=int(options.timeout))
-            found.append((obligation, findings, time.monotonic() - began))
-    tell(_claims_table(found))
-    every = [(obligation, finding) for obligation, findings, _ in found for finding in findings]
-    wrong = [_shown(*each) for each in every if each[1].verdict != each[0].expected(each[1].claim)]
-    for text in wrong:
-        tell(text)
-    return finish(options.json, [_claims_record(*each) for each in found], good=not wrong)
+        for obligation in bar.each(obligations, lambda obligation: obligation.title):
+            outcomes = prove_by_induction(obligation, obligation.emit().text, timeout_s=int(options.timeout))
+            run.results += [Result(obligation, outcome) for outcome in outcomes]
+    claims = {name for obligation in obligations for name in obligation.claims}
+    good = run.show(
+        "what holds in every cycle after a reset, by induction over the clock edges",
+        _CLAIM_COLUMNS,
+        hidden=[*claims],
+        is_good=lambda result: result.outcome.verdict == result.subject.expected(result.outcome.name),
+    )
+    return finish(options.json, [_claims_record(obligation, run.results) for obligation in obligations], good=good)
 
 
-def _claims_table(found: list[tuple[Obligation, list[Finding], float]]) -> Table:
-    rows: list[tuple[object, ...]] = []
-    for obligation, findings, seconds in found:
-        unit, spent = obligation.title, f"{seconds:.1f}"
-        for finding in findings:
-            verdict = finding.verdict
-            if finding.claim in obligation.refuted and verdict == obligation.expected(finding.claim):
-                verdict += ", as must be"
-            rows.append((unit, obligation.claims[finding.claim], finding.cycles, spent, verdict))
-            unit = spent = ""
-    return table(("unit", "claim", "cycles", "seconds", "verdict"), rows, title=_CLUSTER_TITLE)
+def _claim_verdict(result: Result) -> str:
+    obligation, outcome = result.subject, result.outcome
+    is_refuted = outcome.name in obligation.refuted and outcome.verdict == obligation.expected(outcome.name)
+    return f"{outcome.verdict}, as must be" if is_refuted else outcome.verdict
 
 
-def _shown(obligation: Obligation, finding: Finding) -> str:
-    """A claim that is not as it should be, and the cycles that show it: ports that are not 0."""
-    lines = [f"{obligation.title}: {obligation.claims[finding.claim]}: {finding.verdict}"]
-    for cycle, ports in enumerate(finding.example):
-        values = [
-            f"{name.removeprefix('io__')}={value:#x}"
-            for name, value in ports.items()
-            if value and name not in ("clk", *obligation.claims)
-        ]
-        lines.append(f"  cycle {cycle}: {' '.join(values) or 'all 0'}")
-    return "\n".join(lines)
+_CLAIM_COLUMNS: Columns = {
+    "unit": "{.subject.title}",
+    "claim": "{.outcome.statement}",
+    "cycles": "{.outcome.cycle}",
+    "seconds": "{.outcome.seconds:.1f}",
+    "verdict": _claim_verdict,
+}
 
 
-def _claims_record(obligation: Obligation, findings: list[Finding], seconds: float) -> dict[str, Any]:
+def _claims_record(obligation: Obligation, results: Sequence[Result]) -> dict[str, Any]:
+    outcomes = [result.outcome for result in results if result.subject is obligation]
     return {
         "unit": obligation.title,
-        "seconds": round(seconds, 3),
+        "seconds": max((round(outcome.seconds, 3) for outcome in outcomes), default=0.0),
         "claims": [
             {
-                "claim": finding.claim,
-                "text": obligation.claims[finding.claim],
-                "cycles": finding.cycles,
-                "verdict": finding.verdict,
-                "expected": obligation.expected(finding.claim),
-                "example": [dict(ports) for ports in finding.example],
+                "claim": outcome.name,
+                "text": outcome.statement,
+                "cycles": outcome.cycle,
+                "verdict": outcome.verdict,
+                "expected": obligation.expected(outcome.name),
+                "example": [dict(ports) for ports in outcome.trace],
             }
-            for finding in findings
+            for outcome in outcomes
         ],
     }
 
 
-_TITLE = "each module against its RTLIL: outputs and registers, by induction over the clock edges"
 _ALL = "all"
 
 
@@ -142,8 +123,8 @@ class EmitterOptions(Configuration, Timeout, Json):
 def prove_emitter_command(options: EmitterOptions) -> int:
     """Print the table; fails unless every module was proved equal."""
     designs = options.designs()
-    outcomes: list[tuple[EmissionSource, EmissionOutcome]] = []
     presets: dict[EmissionSource, list[str]] = {}
+    run = ProofRun(count=0)
     with progress_bar("emitting", len(designs)) as bar:
         batches = [
             _new_modules(name, designs[name], options, presets) for name in bar.each(designs, "emitting {}".format)
@@ -151,18 +132,17 @@ def prove_emitter_command(options: EmitterOptions) -> int:
         bar.restart(len(presets))
         for batch in batches:
             bar.describe("reading")
-            for one in bar.each(elaborate(batch) if batch else (), lambda one: one[0].name):
-                found = prove_emission(one, timeout_s=options.timeout, initial=options.initial == "on")
-                outcomes.append((one[0], found))
-    tell(_table(outcomes, presets, len(designs)))
-    for source, outcome in outcomes:
-        if outcome.verdict != EQUAL:
-            tell(f"{source.name}: {outcome.reason}{_given(outcome)}")
-    equal = sum(outcome.verdict == EQUAL for _, outcome in outcomes)
-    seconds = sum(outcome.seconds for _, outcome in outcomes)
-    tell(f"{equal} of {len(outcomes)} different modules equal, {seconds:.0f} s of proving")
-    records = [_record(source, outcome, presets[source]) for source, outcome in outcomes]
-    return finish(options.json, records, good=equal == len(outcomes))
+            for module in bar.each(elaborate(batch) if batch else (), lambda module: module[0].name):
+                outcome = prove_emission(module, timeout_s=options.timeout, initial=options.initial == "on")
+                run.results.append(Result(module[0], outcome, presets=presets[module[0]]))
+    equal = sum(result.is_good for result in run.results)
+    seconds = sum(result.outcome.seconds for result in run.results)
+    good = run.show(
+        "each module against its RTLIL: outputs and registers, by induction over the clock edges",
+        {**_MODULE_COLUMNS, "presets": lambda result: _presets(result, len(designs))},
+        f"{equal} of {len(run.results)} different modules equal, {seconds:.0f} s of proving",
+    )
+    return finish(options.json, list(map(_module_record, run.results)), good=good)
 
 
 def _new_modules(
@@ -172,50 +152,29 @@ def _new_modules(
     initial, separator = options.initial == "on", options.separator
     design = emit_top(options.top, config, reset=options.reset, initial=initial, separator=separator)
     known = list(design.modules)
-    wanted = known if not options.modules else chosen_names("+".join(options.modules), known, "--modules")
+    chosen = chosen_names("+".join(options.modules), known, "--modules") if options.modules else known
     new: list[EmissionSource] = []
     for source in emission_sources(design):
-        if source.name in wanted:
+        if source.name in chosen:
             if source not in presets:
                 new.append(source)
             presets.setdefault(source, []).append(preset)
     return new
 
 
-def _table(
-    outcomes: list[tuple[EmissionSource, EmissionOutcome]], presets: dict[EmissionSource, list[str]], designs: int
-) -> Table:
-    rows: list[tuple[object, ...]] = []
-    for source, outcome in outcomes:
-        where = presets[source]
-        names = _ALL if len(where) == designs > 1 else " ".join(where)
-        cells = (outcome.bits, _method(outcome), f"{outcome.seconds:.1f}", outcome.verdict)
-        rows.append((source.name, names, *cells))
-    headings = ("module", "presets", "bits", "method", "seconds", "verdict")
-    return table(headings, rows, title=_TITLE)
+def _presets(result: Result, designs: int) -> str:
+    return _ALL if len(result.presets) == designs > 1 else " ".join(result.presets)
 
 
-def _method(outcome: EmissionOutcome) -> str:
-    if not outcome.bits_by_sat:
-        return "same gates"
-    return f"same gates, SAT for {outcome.bits_by_sat} bits"
+_MODULE_COLUMNS: Columns = {
+    "module": "{.outcome.name}",
+    "presets": "",
+    "bits": "{.outcome.facts[bits]}",
+    "method": "{.outcome.method}",
+    "seconds": "{.outcome.seconds:.1f}",
+    "verdict": "{.outcome.verdict}",
+}
 
 
-def _given(outcome: EmissionOutcome) -> str:
-    """The case that shows a difference."""
-    if outcome.difference is None or not outcome.difference.given:
-        return ""
-    return " when " + ", ".join(f"{name}={value:#x}" for name, value in outcome.difference.given.items())
-
-
-def _record(source: EmissionSource, outcome: EmissionOutcome, presets: list[str]) -> dict[str, Any]:
-    return {
-        "module": source.name,
-        "presets": presets,
-        "bits": outcome.bits,
-        "bits_by_sat": outcome.bits_by_sat,
-        "seconds": round(outcome.seconds, 3),
-        "verdict": outcome.verdict,
-        "reason": outcome.reason,
-        "counterexample": outcome.difference and asdict(outcome.difference),
-    }
+def _module_record(result: Result) -> dict[str, Any]:
+    return outcome_record("module", result.outcome, presets=list(result.presets), **result.outcome.facts)

@@ -46,14 +46,14 @@ def test_products_of_equal_words_are_made_alike():
 def test_outcomes_of_an_earlier_run_count_under_the_same_key(tmp_path: Path):
     ledger = Ledger(tmp_path, 10, resume=True)
     for name in (PROVED, UNDECIDED):
-        ledger.keep(Outcome(name=name, verdict=name, seconds=1.0), "core")
-        found = ledger.known(name, "core")
+        ledger.store(Outcome(name=name, verdict=name, seconds=1.0), "core")
+        found = ledger.find(name, "core")
         assert found
         assert found.verdict == name
-    assert ledger.known(PROVED, "another core") is None
+    assert ledger.find(PROVED, "another core") is None
     # more time may bring an answer
-    assert Ledger(tmp_path, 20, resume=True).known(UNDECIDED, "core") is None
-    assert Ledger(tmp_path, 10, resume=False).known(PROVED, "core") is None
+    assert Ledger(tmp_path, 20, resume=True).find(UNDECIDED, "core") is None
+    assert Ledger(tmp_path, 10, resume=False).find(PROVED, "core") is None
 
 
 @pytest.mark.flow

@@ -10,7 +10,7 @@ import pytest
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PROVED
-from xpulpnn_sim.proofs.faults.core import SEQUENCE_FAULTS
+from xpulpnn_sim.proofs.faults.core import CORE_FAULTS
 from xpulpnn_sim.proofs.pipeline.catalog import PipelineProperty, pipeline_properties
 from xpulpnn_sim.proofs.pipeline.harness_gates import EmittedHarness, emit_harness
 from xpulpnn_sim.proofs.pipeline.proof import PropertyGraph, Prover
@@ -86,7 +86,7 @@ def buses(scene: EmittedHarness) -> PipelineProperty:
 def test_a_fault_is_found(prover: Prover):
     """In a core of RV32IMC."""
     dotp = replace(CoreConfig().dotp, widths=frozenset({16}))
-    fault = next(each for each in SEQUENCE_FAULTS if each.name == "a second access before the first is answered")
+    fault = next(each for each in CORE_FAULTS if each.name == "a second access before the first is answered")
     with fault.seeded():
         scene = emit_harness(CoreConfig(xpulpv2=False, xpulpnn=False, mac_load_nn=False, dotp=dotp))
     outcome = replace(prover, yosys=find_yosys("native")).prove(buses(scene), scene)

@@ -18,8 +18,7 @@ from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.engine.outcomes import PASSED, PROVED, Outcome
-from xpulpnn_sim.proofs.faults.core import SEQUENCE_FAULTS
-from xpulpnn_sim.proofs.faults.halts import HALT_FAULTS
+from xpulpnn_sim.proofs.faults.catalog import faults_for
 from xpulpnn_sim.proofs.pipeline import harness_gates
 from xpulpnn_sim.proofs.pipeline.catalog import pipeline_properties
 from xpulpnn_sim.proofs.pipeline.harness_gates import seen_signals
@@ -38,11 +37,11 @@ def test_rules_follow_from_the_core():
     names = {name: [rule.name for rule in pipeline_properties(preset(name))] for name in ("ri5cy", "xpulpnn2")}
     assert names["xpulpnn2"] == ["loops", "mac_load", *_OF_RI5CY[1:]]
     assert set(names["xpulpnn2"]) - set(names["ri5cy"]) == {"mac_load"}
-    counts = {name: sum(fault.check == name for fault in SEQUENCE_FAULTS) for name in names["xpulpnn2"]}
-    assert min(counts.values()) >= 2
+    assert min(len(faults_for(preset("xpulpnn2"), [name])) for name in names["xpulpnn2"]) >= 2
     halts = [rule.name for rule in pipeline_properties(replace(preset("ri5cy"), debug=True))]
     assert halts == [*names["ri5cy"], "halts"]
-    assert {fault.check for fault in HALT_FAULTS} == {"halts"}
+    assert not faults_for(preset("ri5cy"), ["halts"])
+    assert faults_for(replace(preset("ri5cy"), debug=True), ["halts"])
     with pytest.raises(InputError, match=r"^qnt must be false for these properties, not true$"):
         pipeline_properties(replace(preset("xpulpnn"), qnt=True))
 
@@ -75,7 +74,7 @@ def test_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
     }
     monkeypatch.setattr(Prover, "prove", lambda self, rule, scene, depth: found[rule.name])
     monkeypatch.setattr("xpulpnn_sim.cli.prove_core.emit_harness", lambda config: None)
-    monkeypatch.setattr("xpulpnn_sim.cli.prove_core.find_abc", lambda: "abc")
+    monkeypatch.setattr("xpulpnn_sim.cli.proof_shell.find_abc", lambda: "abc")
     words = ["sequences", "obi", "loops", "-o", str(tmp_path), "--json", str(tmp_path / "found.json")]
     assert cli.main(words) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]

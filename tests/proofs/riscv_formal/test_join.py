@@ -43,7 +43,7 @@ CELLS = {
     "_DFF_P_": {"C": RST, "D": NEXT, "Q": LEVEL},
 }
 TOGGLE, FAIR, CONSTANT = (
-    netlist({"rst": [RST], name: [GO]}, {"level": [LEVEL]}, **CELLS) for name in ("go", "fair", "watched")
+    netlist({"rst": [RST], name: [GO]}, {"level": [LEVEL]}, **CELLS) for name in ("go", "fair", "boot_addr")
 )
 # fails if the level is 1 while it looks; assumes nothing
 SEEN = {"reset": [2], "check": [3], "core_level": [4]}

@@ -15,7 +15,8 @@ from xpulpnn.errors import ToolError
 from xpulpnn.verilog import EmittedVerilog, Reset, emit
 from xpulpnn_sim.cli import prove_modules
 from xpulpnn_sim.cli.main import execute_command
-from xpulpnn_sim.proofs.emitter.emission import EmissionOutcome, elaborate, emission_sources, prove_emission
+from xpulpnn_sim.proofs.emitter.emission import elaborate, emission_sources, prove_emission
+from xpulpnn_sim.proofs.engine.outcomes import Outcome
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL
 
 
@@ -87,7 +88,7 @@ def words() -> EmittedVerilog:
     return emit(Words(), "words", config={})
 
 
-def proved(design: EmittedVerilog, name: str, text: str) -> EmissionOutcome:
+def proved(design: EmittedVerilog, name: str, text: str) -> Outcome:
     """Outcome of a module whose text is another one."""
     changed = replace(design, modules=design.modules | {name: text})
     (source,) = [source for source in emission_sources(changed) if source.name == name]
@@ -129,17 +130,16 @@ def test_every_fault_is_found_with_a_signal(old: str, new: str, signal: str | No
     assert BY_HAND.count(old) == 1
     outcome = proved(words(), "words", BY_HAND.replace(old, new))
     if signal is None:
-        assert (outcome.verdict, outcome.reason) == (EQUAL, "")
+        assert (outcome.verdict, outcome.parts) == (EQUAL, ())
     else:
-        assert outcome.difference is not None
-        assert (outcome.verdict, outcome.difference.signal) == (DIFFERENT, signal)
+        assert (outcome.verdict, outcome.facts["counterexample"]["signal"]) == (DIFFERENT, signal)
 
 
 @pytest.mark.flow
 def test_a_missing_port_is_a_difference():
     missing = BY_HAND.replace("output [7:0] word,", "").replace("assign word", "wire [7:0] word; assign word")
     outcome = proved(words(), "words", missing)
-    assert (outcome.verdict, outcome.reason) == (DIFFERENT, "port word of the module must be connected")
+    assert (outcome.verdict, outcome.parts) == (DIFFERENT, ("port word of the module must be connected",))
 
 
 @pytest.mark.flow
@@ -188,5 +188,5 @@ def test_command_fails_and_names_module_signal_and_case(
     monkeypatch.setattr(prove_modules, "emit_top", faulty)
     assert run("emitter") == 1
     names = re.escape("(no register of the Verilog is word0, word1, word2, word3)")
-    shown = rf"^words: word is 0x\w+, must be 0x\w+ {names} when index=0x"
+    shown = rf"^words: different\nword is 0x\w+, must be 0x\w+ {names} when index=0x"
     assert re.search(shown, capsys.readouterr().out, re.MULTILINE)

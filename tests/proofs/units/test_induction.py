@@ -17,8 +17,9 @@ from xpulpnn_sim.proofs.cluster.cluster import ArbiterClaims
 from xpulpnn_sim.proofs.cluster.obligation import PROVED, REFUTED, TOP, Obligation
 from xpulpnn_sim.proofs.cluster.parts import PARTS
 from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates
+from xpulpnn_sim.proofs.engine.outcomes import Outcome
 from xpulpnn_sim.proofs.faults.fault import Fault
-from xpulpnn_sim.proofs.units.induction import Finding, prove_by_induction, prove_number
+from xpulpnn_sim.proofs.units.induction import prove_by_induction, prove_number
 from xpulpnn_sim.proofs.units.register_file import RegFileClaims
 from xpulpnn_sim.proofs.units.unit_proof import UNDECIDED
 
@@ -32,8 +33,8 @@ OBLIGATIONS = [each for part in PARTS.values() for each in part(SMALL)]
 emitted = cache(lambda obligation: obligation.emit().text)
 
 
-def findings(obligation: Obligation, text: str) -> dict[str, Finding]:
-    return {found.claim: found for found in prove_by_induction(obligation, text, timeout_s=TIMEOUT_S)}
+def findings(obligation: Obligation, text: str) -> dict[str, Outcome]:
+    return {outcome.name: outcome for outcome in prove_by_induction(obligation, text, timeout_s=TIMEOUT_S)}
 
 
 @pytest.mark.parametrize("obligation", OBLIGATIONS, ids=[each.title for each in OBLIGATIONS])
@@ -195,7 +196,7 @@ def test_faults_are_refuted(name):
         assert text.count(old) == 1, f"{old} must be in the text once"
         text = text.replace(old, new)
     for claim, found in findings(obligation, text).items():
-        assert (found.verdict, found.example[-1][claim], found.example[0]["rst"]) == (REFUTED, 0, 1)
+        assert (found.verdict, found.trace[-1][claim], found.trace[0]["rst"]) == (REFUTED, 0, 1)
 
 
 def test_every_claim_has_a_fault():
@@ -210,7 +211,7 @@ def test_proof_that_looks_back_too_little_is_undecided():
     short.depth = 1
     found = findings(short, short.emit().text)
     assert {claim: each.verdict for claim, each in found.items() if each.verdict != PROVED} == {"bounded": UNDECIDED}
-    assert found["bounded"].example
+    assert found["bounded"].trace
 
 
 def test_unknown_register_is_told():

@@ -4,7 +4,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from xpulpnn.emit.names import port_name
@@ -15,11 +15,12 @@ from xpulpnn_sim.proofs.emitter.correspondence import (
     NetDifference,
     Pair,
     Pin,
+    Prover,
     net_difference,
 )
 from xpulpnn_sim.proofs.engine import solvers
 from xpulpnn_sim.proofs.engine.gate_graph import GateGraph
-from xpulpnn_sim.proofs.engine.outcomes import VACUOUS
+from xpulpnn_sim.proofs.engine.outcomes import VACUOUS, Outcome
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, UNDECIDED
 from xpulpnn_sim.tools.netlists import read_modules
@@ -52,18 +53,6 @@ class EmissionSource:
     verilog: str  # their texts, of one module each
     instances: tuple[tuple[str, str], ...]  # name and module of each instance, in the order of the Verilog
     ports: tuple[tuple[str, str, str], ...]  # Module, port and direction of everything instantiated
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmissionOutcome:
-    """Verdict on a module."""
-
-    verdict: str  # `equal`, `different` or `undecided`
-    bits: int  # bits of outputs and registers, operands of instances among the outputs
-    bits_by_sat: int  # those of them whose gates are not the same, so that the SAT solver had to decide
-    seconds: float
-    reason: str = ""  # what is different, or why it is undecided
-    difference: NetDifference | None = None  # A case in which the modules differ
 
 
 def emission_sources(design: EmittedVerilog) -> list[EmissionSource]:
@@ -115,37 +104,58 @@ def _original(directions: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str
     }
 
 
-def prove_emission(elaborated: Elaborated, *, timeout_s: float, initial: bool = True) -> EmissionOutcome:
-    """Compare the two texts of a module."""
+def prove_emission(elaborated: Elaborated, *, timeout_s: float, initial: bool = True) -> Outcome:
+    """Compare the two texts of a module.
+
+    Facts of the outcome: ``bits`` of outputs and registers, operands of instances among the outputs; those that the
+    SAT solver had to decide, ``bits_by_sat``; the ``reason`` why they differ, and the case as ``counterexample``.
+    """
     began = time.monotonic()
-    _, definition, _ = elaborated
-    by_sat = 0
+    source, definition, _ = elaborated
+    bits_by_sat = 0
 
     def prover(graph: GateGraph, pairs: Sequence[tuple[int, int]]) -> frozenset[int] | None:
-        nonlocal by_sat
-        by_sat = len(pairs)
+        nonlocal bits_by_sat
+        bits_by_sat = len(pairs)
         words = ([one for one, _ in pairs], [other for _, other in pairs])
         return solvers.prove_equal(graph, words, timeout_s=int(timeout_s), sweep=True)
 
-    def outcome(verdict: str, reason: str = "", found: NetDifference | None = None) -> EmissionOutcome:
-        bits = sum(map(len, definition.outputs.values())) + len(definition.registers)
-        seconds = time.monotonic() - began
-        return EmissionOutcome(
-            verdict=verdict, bits=bits, bits_by_sat=by_sat, seconds=seconds, reason=reason, difference=found
-        )
+    verdict, reason, difference = _compare(elaborated, initial, prover)
+    if verdict == UNDECIDED:
+        reason = f"the SAT solver must decide {bits_by_sat} bits in {timeout_s:g} s, but did not"
+    given = ", ".join(f"{name}={value:#x}" for name, value in difference.given.items()) if difference else ""
+    bits = sum(map(len, definition.outputs.values())) + len(definition.registers)
+    return Outcome(
+        name=source.name,
+        verdict=verdict,
+        seconds=time.monotonic() - began,
+        method="same gates" + (f", SAT for {bits_by_sat} bits" if bits_by_sat else ""),
+        parts=(reason + (f" when {given}" if given else ""),) if reason else (),
+        facts={
+            "bits": bits,
+            "bits_by_sat": bits_by_sat,
+            "reason": reason,
+            "counterexample": difference and asdict(difference),
+        },
+    )
 
+
+def _compare(elaborated: Elaborated, initial: bool, prover: Prover) -> tuple[str, str, NetDifference | None]:
+    """Verdict, reason and difference."""
+    _, definition, _ = elaborated
     try:
-        task = _task(elaborated, initial)
-        found = net_difference(task, prover)
+        difference = net_difference(_task(elaborated, initial), prover)
     except _UnequalError as error:
-        return outcome(DIFFERENT, str(error))
+        return DIFFERENT, str(error), None
     except GaveUpError:
-        return outcome(UNDECIDED, f"the SAT solver must decide {by_sat} bits in {timeout_s:g} s, but did not")
-    if found is None:
-        compared = any(definition.outputs.values()) or definition.registers
-        return outcome(EQUAL) if compared else outcome(VACUOUS, "it must have an output or a register, but has none")
-    alone = f" (no register of the Verilog is {', '.join(found.alone)})" if found.alone else ""
-    return outcome(DIFFERENT, f"{found.signal} is {found.found:#x}, must be {found.expected:#x}{alone}", found)
+        return UNDECIDED, "", None
+    if difference is None:
+        if any(definition.outputs.values()) or definition.registers:
+            return EQUAL, "", None
+        return VACUOUS, "it must have an output or a register, but has none", None
+    alone = f" (no register of the Verilog is {', '.join(difference.alone)})" if difference.alone else ""
+    text = f"{difference.signal} is {difference.found:#x}, must be {difference.expected:#x}{alone}"
+    return DIFFERENT, text, difference
 
 
 class _UnequalError(Exception):

@@ -233,6 +233,12 @@ class GateGraph:
         return node << 1
 
 
+def counting_pattern(place: int, cases: int) -> int:
+    """Bit ``place`` of the numbers of the cases."""
+    period = 2 << place
+    return ((1 << (1 << place)) - 1 << (1 << place)) * (((1 << cases) - 1) // ((1 << period) - 1))
+
+
 def literals_of(value: int, width: int) -> list[int]:
     """The bits of a number."""
     return [value >> bit & 1 for bit in range(width)]

@@ -1,15 +1,16 @@
-"""Outcomes of proofs about a core, which outlast a run, and their counterexamples for readers."""
+"""Outcomes of proofs, a store in which they outlast a run, and counterexamples for readers."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from io import StringIO
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from vcd import VCDWriter
 
 from xpulpnn.errors import EncodingError
 from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.results import Results
 from xpulpnn_sw.assembly.disasm import disassemble
 
@@ -23,58 +24,83 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Verdict on an instruction, a property or a check of a core."""
+    """Verdict on a claim, a property, an instruction or a module."""
 
     name: str
-    verdict: str  # see PROVED
+    verdict: str
     seconds: float  # time of the search, without Yosys
+    statement: str = ""  # what is claimed of `name`, if several things are
+    method: str = ""
     # the cycle after reset in which it fails; else the last one that was searched to its end, or -1
     cycle: int = -1
     parts: Sequence[str] = ()  # what is wrong, if it fails
-    # signals by name in each cycle from reset to where it fails; empty if it does not
-    trace: Sequence[Mapping[str, int]] = ()
-    # what a proof of every cycle failed at: parts and invariants that some state, reached or not, does not keep
+    trace: Sequence[Mapping[str, int]] = ()  # counterexample: signals by name in each cycle
+    # where induction fails: parts and invariants that some state, reachable or not, does not keep
     broken: Sequence[str] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])  # further results of a family of proofs, for JSON
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Outcomes kept in a folder, each under a key of all that it follows from."""
+    """Outcomes stored in a folder, each under a key of all that it follows from."""
 
     folder: Path
-    timeout_s: float  # seconds for each search: one that took less and found nothing is made again
+    timeout_s: float  # limit of each search: an outcome that ran into a shorter one is searched again
     resume: bool  # whether outcomes of earlier runs count
 
-    def known(self, name: str, key: str) -> Outcome | None:
+    def find(self, name: str, key: str) -> Outcome | None:
         """The outcome of an earlier run."""
         row = Results(self.folder).find(name, key) if self.resume else None
         if row is None or (row["outcome"]["verdict"] == UNDECIDED and row["timeout_s"] < self.timeout_s):
             return None
         return Outcome(**row["outcome"])
 
-    def keep(self, outcome: Outcome, key: str) -> None:
-        """Write it down."""
+    def store(self, outcome: Outcome, key: str) -> Outcome:
+        """Write an outcome down, and return it."""
         Results(self.folder).keep(outcome.name, {"timeout_s": self.timeout_s, "outcome": asdict(outcome)}, key)
+        return outcome
 
-    def taken_up(
-        self, items: Iterable[Item], name: Callable[[Item], str], key: Callable[[Item], str]
-    ) -> Generator[Outcome, None, list[Item]]:
-        """Yield what is known of items, and return the others."""
-        waiting: list[Item] = []
+    def prove(
+        self,
+        items: Sequence[Item],
+        prover: Callable[..., Outcome],
+        shared: object,
+        *,
+        name: Callable[[Item], str],
+        key: Callable[[Item], str],
+        jobs: int = 1,
+    ) -> Iterator[Outcome]:
+        """Outcomes of earlier runs, then those of ``prover(item, shared)`` for the other items, as they come."""
+        open_items: list[Item] = []
         for item in items:
-            known = self.known(name(item), key(item))
-            if known is None:
-                waiting.append(item)
+            outcome = self.find(name(item), key(item))
+            if outcome is None:
+                open_items.append(item)
             else:
-                yield known
-        return waiting
+                yield outcome
+        with executor(jobs) as pool:
+            for item, outcome in completed(pool, prover, open_items, pool.share(shared)):
+                yield self.store(outcome, key(item))
 
 
-WAVEFORM = "example.vcd"  # file with the waveform, in the folder of the check
+WAVEFORM = "example.vcd"  # file with the waveform of a counterexample, in the folder of the check
+
+
+def counterexample_lines(outcome: Outcome, hidden: Sequence[str] = ("clk",)) -> list[str]:
+    """Lines for a counterexample: instructions that retire in it, or ports that are not 0 in each cycle."""
+    if outcome.trace and "rvfi_valid" in outcome.trace[0]:
+        return retirements(outcome.trace)
+    lines: list[str] = []
+    for cycle, values in enumerate(outcome.trace):
+        shown = [
+            f"{name.removeprefix('io__')}={value:#x}" for name, value in values.items() if value and name not in hidden
+        ]
+        lines.append(f"  cycle {cycle}: {' '.join(shown) or 'all 0'}")
+    return lines
 
 
 def retirements(trace: Sequence[Mapping[str, int]]) -> list[str]:
-    """A line for each instruction that retires in a counterexample, with what the port says of it."""
+    """A line for each instruction that retires in a counterexample, with the fields of the retirement port."""
     lines: list[str] = []
     for cycle, values in enumerate(trace):
         if not values.get("rvfi_valid"):

@@ -7,8 +7,7 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn.wishbone.cluster import ClusterWishbone
 from xpulpnn.wishbone.core import CoreWishbone
-from xpulpnn_sim.proofs.faults.fault import Fault, lost_reset
-from xpulpnn_sim.proofs.faults.programs import PROGRAMS
+from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault, lost_reset
 
 
 def _of(unit):

@@ -1,6 +1,4 @@
-"""Faults of a core, each of which a check of riscv-formal or a property between instructions must find."""
-
-from dataclasses import replace
+"""Faults of a core that checks of riscv-formal, or properties between instructions, must find."""
 
 from amaranth.hdl import Cat, Const, Mux
 
@@ -22,8 +20,7 @@ from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.core.wb_stage import WbStage
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.isa.machine import NNRF_WEIGHTS, SECOND_PAIR, ExceptionCause
-from xpulpnn_sim.proofs.faults.fault import Fault, where
-from xpulpnn_sim.proofs.faults.instructions import INSTRUCTION_FAULTS
+from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault, where
 
 
 def _expands(quadrant, funct3, wrong, further=lambda word: 1):
@@ -49,10 +46,39 @@ def _kept_by_redirect(right, u):
 
 _HALF_OF_LOAD = where(".wb_size", MemSize.HALF, lambda _, u: Cat(u(".aligned")[:16], u(".aligned")[15].replicate(16)))
 
+
+def _waits_for_registers(_, u):
+    """Nothing else than the registers that an instruction uses can keep it waiting."""
+    uses = {"rs1_read": "rs1_used", "rs2_read": "rs2_used", "rs3_read": "rd_used"}
+    waits = Cat(u(f"decoder.ctrl.{used}") & ~u(f"{read}.ready") for read, used in uses.items())
+    return waits != 0
+
+
+def _entry_in_use(right, u):
+    reloads = (u("decoder.ctrl.mac_load") == MacLoad.NN) & u("insn.payload.word")[23]
+    return Mux(reloads, u("nn_act_addr"), right)
+
+
+def _cause_of_ecall(right, u):
+    breaks = ~u(".illegal") & (u("decoder.ctrl.system") == System.EBREAK)
+    return Mux(breaks, ExceptionCause.ENVIRONMENT_CALL, right)
+
+
+def _waits_but_for_entry_9(right, u):
+    is_second = u("decoder.pair.valid") & (u("id_ex.nn_addr") == SECOND_PAIR + 1)
+    return Mux(is_second, _waits_for_registers(right, u), right)
+
+
+def _factor_in_its_register(right, u):
+    return Mux(u("wgt_addr") == NNRF_WEIGHTS, u("nn_kappa"), right)
+
+
 CORE_FAULTS = (
     Fault("nothing is forwarded from EX", OperandRead, {"from_ex": lambda *_: 0}, "reg"),
-    Fault("nothing is forwarded from WB", OperandRead, {"other": lambda _, u: u("stored")}, "reg"),
-    Fault("no wait for a value being loaded", OperandRead, {"ready": lambda *_: 1}, "reg"),
+    Fault(
+        "nothing is forwarded from WB", OperandRead, {"other": lambda _, u: u("stored")}, "reg", "registers", PROGRAMS
+    ),
+    Fault("no wait for a value being loaded", OperandRead, {"ready": lambda *_: 1}, "reg", "registers"),
     Fault(
         "the third operand is the second",
         IdStage,
@@ -68,7 +94,11 @@ CORE_FAULTS = (
         "insn_lb",
     ),
     Fault(
-        "lh across words is one access", Lsu, {".crosses": where("ex_ctrl.size", MemSize.HALF, lambda *_: 0)}, "data"
+        "lh across words is one access",
+        Lsu,
+        {".crosses": where("ex_ctrl.size", MemSize.HALF, lambda *_: 0)},
+        "data",
+        PROGRAMS,
     ),
     Fault(
         "the second access goes to the first word",
@@ -87,6 +117,8 @@ CORE_FAULTS = (
         Lsu,
         {".outstanding": lambda right, u: Mux(u("ex_granted"), right, u("data.err"))},
         "liveness",
+        "progress",
+        PROGRAMS,
     ),
     Fault(
         "c.addi4spn mixes two bits",
@@ -99,6 +131,7 @@ CORE_FAULTS = (
         CompressedDecoder,
         _expands(1, 0b100, lambda right: right & ~(1 << 30), lambda word: word[10:12] == 1),
         "insn_c_srai",
+        PROGRAMS,
     ),
     Fault(
         "lui loses a bit",
@@ -119,16 +152,21 @@ CORE_FAULTS = (
         CsrFile,
         {"wdata": where("csr.op", CsrOp.CLEAR, lambda _, u: u("csr.rdata") | u("csr.wdata"))},
         "csrw_mscratch",
+        "system",
     ),
     Fault(
         "mepc loses a bit",
         CsrFile,
         {".mepc_bits": lambda right, u: Mux(u("enter"), right, right[:30])},
         "csrc_any_mepc",
+        "system",
+        PROGRAMS,
     ),
     Fault("mvendorid can be written", CsrCheck, {"legal": lambda *_: 1}, "csrw_mvendorid"),
     Fault("a redirect changes a waiting request", PrefetchBuffer, {"instr.addr": _target_of_redirect}, "obi"),
-    Fault("a dropped word is taken", PrefetchBuffer, {".arriving": lambda _, u: u("instr.rvalid")}, "bus_imem"),
+    Fault(
+        "a dropped word is taken", PrefetchBuffer, {".arriving": lambda _, u: u("instr.rvalid")}, "bus_imem", "fetches"
+    ),
     Fault("a taken branch does not drop what is in ID", IfStage, {"insn.valid": _kept_by_redirect}, "pc_fwd"),
     Fault(
         "an illegal word does nothing",
@@ -146,6 +184,7 @@ CORE_FAULTS = (
         PrefetchBuffer,
         {"error": lambda _, u: u(".first_error")},
         "bus_imem_fault",
+        "fetches",
     ),
     Fault(
         "a quotient is a product",
@@ -153,56 +192,20 @@ CORE_FAULTS = (
         {"result": where("ctrl.unit", Unit.DIV, lambda _, u: u("mult.result"))},
         "insn_div",
     ),
-)
-"""Faults of the core of the preset ri5cy."""
-
-
-_ALSO_FOUND_ELSEWHERE = {
-    "a dropped word is taken": "fetches",
-    "the second word of an instruction may fail": "fetches",
-    "nothing is forwarded from WB": "registers",
-    "no wait for a value being loaded": "registers",
-    "the second access goes to the first word": "data",
-    "bytes of a load in the wrong order": "data",
-    "csrrc sets": "system",
-    "mepc loses a bit": "system",
-    "a redirect changes a waiting request": "obi",
-    "a failed access stays under way": "progress",
-    "the word on its way to an entry is missed": "mac_load",
-}
-"""Faults that a check of riscv-formal or the proof of an instruction finds too, and the property here."""
-
-
-def _waits_for_registers(_, u):
-    """Nothing else than the registers that an instruction uses can keep it waiting."""
-    uses = {"rs1_read": "rs1_used", "rs2_read": "rs2_used", "rs3_read": "rd_used"}
-    waits = Cat(u(f"decoder.ctrl.{used}") & ~u(f"{read}.ready") for read, used in uses.items())
-    return waits != 0
-
-
-def _entry_in_use(right, u):
-    reloads = (u("decoder.ctrl.mac_load") == MacLoad.NN) & u("insn.payload.word")[23]
-    return Mux(reloads, u("nn_act_addr"), right)
-
-
-def _cause_of_ecall(right, u):
-    breaks = ~u(".illegal") & (u("decoder.ctrl.system") == System.EBREAK)
-    return Mux(breaks, ExceptionCause.ENVIRONMENT_CALL, right)
-
-
-SEQUENCE_FAULTS = (
-    *(
-        replace(fault, check=_ALSO_FOUND_ELSEWHERE[fault.name])
-        for fault in (*CORE_FAULTS, *INSTRUCTION_FAULTS)
-        if fault.name in _ALSO_FOUND_ELSEWHERE
-    ),
     Fault(
         "a taken branch counts",
         HwLoops,
         {".counted": lambda right, u: right | Mux(u("ex_leaves"), u(".late"), 0)},
         "loops",
+        PROGRAMS,
     ),
-    Fault("both loops count at a common end", HwLoops, {".id_goes_back[1]": lambda _, u: u(".id_again")[1]}, "loops"),
+    Fault(
+        "both loops count at a common end",
+        HwLoops,
+        {".id_goes_back[1]": lambda _, u: u(".id_again")[1]},
+        "loops",
+        PROGRAMS,
+    ),
     Fault("fetching past the end of a loop is not corrected", HwLoops, {"wrong": lambda *_: 0}, "loops"),
     Fault("no wait for the entry being loaded", IdStage, {".id_late_operand": _waits_for_registers}, "mac_load"),
     Fault("both update bits reload the activation in use", IdStage, {"id_ex.nn_addr": _entry_in_use}, "mac_load"),
@@ -218,10 +221,17 @@ SEQUENCE_FAULTS = (
         Controller,
         {"enter_pc": lambda right, u: Mux(u(".faulted"), right, u("id_next"))},
         "interrupts",
+        PROGRAMS,
     ),
-    Fault("mret leaves interrupts off", CsrFile, {".mstatus_bits[0]": lambda right, u: right & ~u("leave")}, "system"),
-    Fault("ebreak is ecall", IdStage, {"trap.cause": _cause_of_ecall}, "system"),
-    Fault("fence.i keeps what was fetched", Controller, {".flush": lambda *_: 0}, "system"),
+    Fault(
+        "mret leaves interrupts off",
+        CsrFile,
+        {".mstatus_bits[0]": lambda right, u: right & ~u("leave")},
+        "system",
+        PROGRAMS,
+    ),
+    Fault("ebreak is ecall", IdStage, {"trap.cause": _cause_of_ecall}, "system", PROGRAMS),
+    Fault("fence.i keeps what was fetched", Controller, {".flush": lambda *_: 0}, "system", PROGRAMS),
     Fault(
         "fence.i does not wait for what is older",
         IdStage,
@@ -234,56 +244,54 @@ SEQUENCE_FAULTS = (
         {".sleeping": lambda right, u: right | u(".sleeping")},
         "progress",
     ),
-)
-"""Faults, at least two for each property."""
-
-
-def _waits_but_for_entry_9(right, u):
-    is_second = u("decoder.pair.valid") & (u("id_ex.nn_addr") == SECOND_PAIR + 1)
-    return Mux(is_second, _waits_for_registers(right, u), right)
-
-
-PAIR_SEQUENCE_FAULTS = (
     Fault(
         "no wait for a second activation being loaded",
         IdStage,
         {".id_late_operand": _waits_but_for_entry_9},
         "mac_load",
+        needs="mac_load_pair",
     ),
     Fault(
         "the second sum is not forwarded",
         OperandRead,
         {"other": lambda _, u: Mux(u("wb.we") & (u("wb.addr") == u("addr")), u("wb.data"), u("stored"))},
         "registers",
+        needs="mac_load_pair",
     ),
     Fault(
         "no wait for a second sum",
         OperandRead,
         {"ready": lambda _, u: ~(u("ex_late_we") & (u("ex_late_addr") == u("addr")))},
         "registers",
+        needs="mac_load_pair",
     ),
     Fault(
         "an odd register takes the first sum",
         RegFile,
         {".x5": lambda right, u: Mux(u("we_b") & (u("addr_b") == 5), right, u("data_a"))},
         "registers",
+        needs="mac_load_pair",
     ),
     Fault(
         "two registers are restored behind an access fault",
         WbStage,
         {"wb.pair": lambda right, u: right | u("fault")},
         "registers",
+        needs="mac_load_pair",
+    ),
+    Fault(
+        "the factor on its way to its entry is missed",
+        NnRf,
+        {"wgt": _factor_in_its_register},
+        "mac_load",
+        needs="reads_factor requantise_exact",
+    ),
+    Fault(
+        "no wait for a summand in WB",
+        WbStage,
+        {"summand_pending": lambda *_: 0},
+        "mac_load",
+        needs="reads_factor requantise_exact",
     ),
 )
-"""Faults of Mac&Load of two products."""
-
-
-def _factor_in_its_register(right, u):
-    return Mux(u("wgt_addr") == NNRF_WEIGHTS, u("nn_kappa"), right)
-
-
-FACTOR_SEQUENCE_FAULTS = (
-    Fault("the factor on its way to its entry is missed", NnRf, {"wgt": _factor_in_its_register}, "mac_load"),
-    Fault("no wait for a summand in WB", WbStage, {"summand_pending": lambda *_: 0}, "mac_load"),
-)
-"""Faults of requantisations of which ID reads factor and summand."""
+"""Faults that checks of riscv-formal, or properties between instructions, must find."""

@@ -1,8 +1,7 @@
-"""Faults of a core by structure: what is assigned to a named signal of a unit is something else."""
+"""A fault by structure: what is assigned to a named signal of a unit is something else."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,10 +9,12 @@ from amaranth.hdl import Elaboratable, Fragment, Mux, Signal, Value
 from amaranth.hdl._ast import Assign, Slice, Statement, Switch
 from amaranth.lib import wiring
 
+from xpulpnn.config import CoreConfig
 from xpulpnn.emit.names import snake_case
 from xpulpnn.errors import ToolError
+from xpulpnn_sim.tools.probes import UNIT_NETS
 
-Wrong = Callable[[Value, "_Unit"], Any]  # makes of the value that is assigned the one of the faulty unit
+Wrong = Callable[[Any, Any], Any]  # makes of the value that is assigned, and a _Unit, the one of the faulty unit
 
 
 CHOICE, CHOICE_BITS = "chosen_fault", 8
@@ -40,7 +41,7 @@ class _Unit:
                     self._inside.setdefault(signal.name, signal)
 
     def __call__(self, path: str) -> Any:
-        """Return what a path stands for: a port, or ``.name``, a signal inside; then members, or the ports of a child.
+        """Return the value of a path: a port, or ``.name``, a probe of a net inside; then members, or ports of a child.
 
         ``ctrl.fmt`` is a field of the unit's port ``ctrl``, ``rs1_read.addr`` the port of a submodule. Bits may follow,
         such as ``moved[16:24]``. Raises :class:`ToolError` if there is nothing of that name.
@@ -51,7 +52,7 @@ class _Unit:
         found: Any
         try:
             if inside:
-                found = self._inside[first]
+                found = self._inside[UNIT_NETS[type(self._component).__name__][first]]
             elif first in self._children:
                 origins = self._children[first].origins or ()
                 found = next(origin for origin in origins if isinstance(origin, wiring.Component))
@@ -143,15 +144,24 @@ def _place(value: Value) -> _Place | None:
     return (id(value), 0, len(value)) if isinstance(value, Signal) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A fault of one unit."""
+PROGRAMS, COSTS = "verify random", "verify costs"  # checks of programs
 
-    name: str  # what goes wrong
-    unit: type[Any]  # component that has it
-    # by the signal: what is assigned instead, of the right value and of the unit's signals, see `_Unit`
-    wrong: Mapping[str, Callable[[Any, Any], Any]]
-    check: str  # what must find it
+
+class Fault:
+    """A fault of one unit.
+
+    ``wrong`` has by the signal what is assigned instead, of the right value and of the unit's signals, see
+    :class:`_Unit`. ``checks`` are all that must find it: a check of riscv-formal, a property between instructions, the
+    mnemonic of an instruction, :data:`PROGRAMS` or :data:`COSTS`. ``needs`` are the settings of a core that can have
+    it, those with ``!`` off.
+    """
+
+    def __init__(self, name: str, unit: type[Any], wrong: Mapping[str, Wrong], *checks: str, needs: str = "") -> None:
+        self.name, self.unit, self.wrong, self.checks, self._needs = name, unit, wrong, checks, needs.split()
+
+    def fits(self, config: CoreConfig) -> bool:
+        """Return whether a core can have the fault."""
+        return all(bool(getattr(config, name.removeprefix("!"))) != name.startswith("!") for name in self._needs)
 
     @property
     def module(self) -> str:

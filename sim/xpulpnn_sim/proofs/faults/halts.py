@@ -30,5 +30,4 @@ _FAULTS: dict[str, dict[str, Wrong]] = {
     "a step ends before it has begun": {".stepped": lambda *_: 1},
     "interrupts are taken in debug mode": {"irq_masked": lambda *_: 0},
 }
-HALT_FAULTS = tuple(Fault(name, Controller, wrong, "halts") for name, wrong in _FAULTS.items())
-"""Faults of a core with debug mode."""
+HALT_FAULTS = tuple(Fault(name, Controller, wrong, "halts", needs="debug") for name, wrong in _FAULTS.items())

@@ -21,7 +21,7 @@ from xpulpnn.core.wb_stage import WbStage
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn_sim.proofs.faults.fault import Fault, where
+from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault, where
 
 
 def _format(u, fmt):
@@ -72,8 +72,15 @@ INSTRUCTION_FAULTS = (
         Alu,
         {"simd_alu.clip.beyond_b": lambda right, u: right | (u("ctrl.result") == AluResult.CLIPU) & ~u("op_a")[31]},
         "p.clipu",
+        PROGRAMS,
     ),
-    Fault("fl1 of 0 is 31", BitCount, {"result": where("count", AluCount.FL1, lambda _, u: ~u(".first"))}, "p.fl1"),
+    Fault(
+        "fl1 of 0 is 31",
+        BitCount,
+        {"result": where("count", AluCount.FL1, lambda _, u: ~u(".first"))},
+        "p.fl1",
+        PROGRAMS,
+    ),
     Fault(
         "clb counts one more",
         BitCount,
@@ -105,6 +112,7 @@ INSTRUCTION_FAULTS = (
         LaneMove,
         {".selector_3": lambda right, u: Mux(_format(u, ElemFmt.B), Cat(u("op_b")[24:26], u("op_b")[31]), right)},
         "pv.shuffle2.b",
+        PROGRAMS,
     ),
     Fault(
         "bit 25 is the highest of imm6",
@@ -157,6 +165,8 @@ INSTRUCTION_FAULTS = (
         NnRf,
         {"act": lambda _, u: Mux(u("act_addr"), u(".nn_act1"), u(".nn_act0"))},
         "pv.mlsdotsp.b",
+        "mac_load",
+        PROGRAMS,
     ),
     Fault(
         "the base of a Mac&Load stays if rd is x0",
@@ -171,36 +181,27 @@ INSTRUCTION_FAULTS = (
         {"wb_rdata": where(".wb_size", MemSize.HALF, lambda _, u: u(".aligned")[:16])},
         "p.lh",
     ),
-)
-"""Faults of a core with XpulpV2 and XpulpNN, and the instruction whose proof fails then."""
-
-CLIP_FAULTS = (
     Fault(
         "pv.rqs clips a bit too late",
         Requantiser,
         {".too_large": where("ctrl.fmt", ElemFmt.N, lambda _, u: u(".above") | u(".shifted_1")[4:].any())},
         "pv.rqs.n",
+        needs="requantise !requantise_exact",
     ),
-)
-"""Likewise with a requantiser that is not exact."""
-
-EXACT_FAULTS = (
     Fault(
         "pv.rqs clips a bit too late",
         Requantiser,
         {".high": where("ctrl.fmt", ElemFmt.N, lambda right, u: right & (u(".above") | u(".moved")[4:].any()))},
         "pv.rqs.n",
+        needs="requantise_exact",
     ),
     Fault(
         "pv.rqxu rounds halves down with the lowest code of 0",
         Requantiser,
         {".moved": lambda right, u: right - (u("rounds") & u(".shifted_1")[0] & (u("zero") == 0x80))},
         "pv.rqxu.b",
+        needs="requantise_exact",
     ),
-)
-"""Likewise with one that is."""
-
-PARAMETER_FAULTS = (
     Fault(
         "pv.rqu writes the next lane too",
         Requantiser,
@@ -213,38 +214,61 @@ PARAMETER_FAULTS = (
         {"id_ex.nn_addr": lambda right, u: Mux(u("decoder.requantise.load"), 7 - u("insn.payload.word")[20], right)},
         "pv.rqld",
     ),
-)
-"""Likewise with the instructions of XpulpNN 2."""
-
-PAIR_FAULTS = (
     Fault(
         "jalr does not wait for the second sum",
         IdStage,
         {".id_jalr_waits": lambda right, u: right & ~(u("wb.pair") & u("insn.payload.word")[15])},
         "jalr",
+        needs="mac_load_pair",
     ),
-    Fault("the second product is of the first pair", NnRf, {"act2": lambda _, u: u(".nn_act1")}, "pv.mlsduosp.b"),
     Fault(
-        "the second sum goes on from the first", ExStage, {"mult.second_sum": lambda _, u: u("op_c")}, "pv.mlsduoup.n"
+        "the second product is of the first pair",
+        NnRf,
+        {"act2": lambda _, u: u(".nn_act1")},
+        "pv.mlsduosp.b",
+        needs="mac_load_pair",
+    ),
+    Fault(
+        "the second sum goes on from the first",
+        ExStage,
+        {"mult.second_sum": lambda _, u: u("op_c")},
+        "pv.mlsduoup.n",
+        needs="mac_load_pair",
     ),
     Fault(
         "the base of two products moves by the second sum",
         ExStage,
         {"alu.op_b": lambda right, u: Mux(u("pair"), u("second_sum"), right)},
         "pv.mlsduoup.h",
+        needs="mac_load_pair",
     ),
-    Fault("both sums are the first", WbStage, {"wb.odd": lambda _, u: u("ex.first")}, "pv.mlduosp.c"),
-)
-"""Likewise with Mac&Load of two products."""
-
-MIXED_FAULTS = (
-    Fault("narrower weights have no sign", IdStage, {"widener.is_signed": lambda *_: 0}, "pv.mlsduosup.b.n1"),
-    Fault("weights of a quarter are not widened", IdStage, {"widener.quarter": lambda *_: 0}, "pv.mlduousp.b.c2"),
+    Fault(
+        "both sums are the first",
+        WbStage,
+        {"wb.odd": lambda _, u: u("ex.first")},
+        "pv.mlduosp.c",
+        needs="mac_load_pair",
+    ),
+    Fault(
+        "narrower weights have no sign",
+        IdStage,
+        {"widener.is_signed": lambda *_: 0},
+        "pv.mlsduosup.b.n1",
+        needs="mixed_weights",
+    ),
+    Fault(
+        "weights of a quarter are not widened",
+        IdStage,
+        {"widener.quarter": lambda *_: 0},
+        "pv.mlduousp.b.c2",
+        needs="mixed_weights",
+    ),
     Fault(
         "the last quarter is the third",
         IdStage,
         {"widener.part": lambda right, _: Mux(right.all(), 2, right)},
         "pv.mlsduoup.h.n3",
+        needs="mixed_weights",
     ),
 )
-"""Likewise with narrower weights."""
+"""Faults that the proof of an instruction must find, by its mnemonic."""

@@ -1,7 +1,5 @@
 """Faults of a core that random programs or the cycle costs must find."""
 
-from dataclasses import replace
-
 from amaranth.hdl import Mux, Value
 
 from xpulpnn.core.backend import Backend
@@ -21,8 +19,8 @@ from xpulpnn.core.wb_stage import WbStage
 from xpulpnn.isa.csr import CSR_BY_NAME, PERFORMANCE_EVENTS
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.proofs.faults.core import CORE_FAULTS, SEQUENCE_FAULTS
-from xpulpnn_sim.proofs.faults.fault import Fault, lost_reset
+from xpulpnn_sim.proofs.faults.core import CORE_FAULTS
+from xpulpnn_sim.proofs.faults.fault import COSTS, PROGRAMS, Fault, lost_reset
 from xpulpnn_sim.proofs.faults.instructions import INSTRUCTION_FAULTS
 
 
@@ -45,8 +43,6 @@ def _base_and_killed(_, u):
     return u("insn.valid") & u(".id_jalr_waits") & ~u("decoder.illegal")
 
 
-PROGRAMS, COSTS = "verify random", "verify costs"
-
 _SMALLEST = 1 << XLEN - 1
 
 
@@ -62,11 +58,6 @@ def _high_of_corners(right, u):
 
 def _base_from_ex(right, u):
     return right & ~(u("id_ex.lsu.valid") & ~u("id_ex.lsu.we") & u("id_ex.lsu.post"))
-
-
-def _among(*names):
-    known = {fault.name: fault for fault in (*CORE_FAULTS, *SEQUENCE_FAULTS, *INSTRUCTION_FAULTS)}
-    return tuple(replace(known[name], check=PROGRAMS) for name in names)
 
 
 def _asleep_while_fetching(_, u):
@@ -85,7 +76,7 @@ def _mip_without_a_line(right, u):
     return right & ~Mux(u("csr.addr") == CSR_BY_NAME["mip"].address, 1 << 29, 0)
 
 
-PROGRAM_FAULTS = (
+_PROGRAM_FAULTS = (
     Fault(
         "a compressed instruction that ends a loop is taken for a word",
         IfStage,
@@ -100,7 +91,6 @@ PROGRAM_FAULTS = (
     ),
     Fault("mulhsu of the smallest by the largest", Mult, {"result": _high_of_corners}, PROGRAMS),
     Fault("a quotient that overflows is the largest", Divider, {"result": _quotient_that_overflows}, PROGRAMS),
-    *_among("fence.i keeps what was fetched"),
     Fault("wfi is not reset", Controller, {".sleeping": lost_reset}, PROGRAMS),
     Fault("a core sleeps while it fetches", Controller, {"asleep": _asleep_while_fetching}, PROGRAMS),
     Fault("core_sleep falls a cycle late", Controller, {"asleep": _asleep_while_woken}, PROGRAMS),
@@ -120,24 +110,12 @@ PROGRAM_FAULTS = (
         {"nn_we": lambda right, u: right | (u(".nn_pending") & u("fault"))},
         PROGRAMS,
     ),
-    *_among(
-        "nothing is forwarded from WB",
-        "lh across words is one access",
-        "a failed access stays under way",
-        "c.srai shifts in zeros",
-        "mepc loses a bit",
-        "a taken branch counts",
-        "both loops count at a common end",
-        "an interrupt drops the instruction behind it",
-        "mret leaves interrupts off",
-        "ebreak is ecall",
-        "clipu of 0 by a negative bound is the bound",
-        "fl1 of 0 is 31",
-        "shuffle2 takes its selector's sign",
-        "the word on its way to an entry is missed",
-    ),
 )
-"""Faults of a core with XpulpV2 and Mac&Load that benches find."""
+
+PROGRAM_FAULTS = tuple(
+    fault for fault in (*_PROGRAM_FAULTS, *CORE_FAULTS, *INSTRUCTION_FAULTS) if PROGRAMS in fault.checks
+)
+"""Faults of a core with XpulpV2 and Mac&Load."""
 
 COUNTER_FAULTS = (
     Fault("jump_register_stalls never counts", IdStage, {"jump_register_stall": lambda *_: 0}, PROGRAMS),
@@ -200,16 +178,19 @@ COUNTER_FAULTS = (
         {"minstret.step": lambda _, u: Value.cast(u("retire"))},
         PROGRAMS,
     ),
-)
-"""Faults of a core with performance counters."""
-
-EXACT_COUNTER_FAULTS = (
-    Fault("load_use_stalls counts killed instructions", IdStage, {"load_use_stall": _late_and_killed}, COSTS),
+    Fault(
+        "load_use_stalls counts killed instructions",
+        IdStage,
+        {"load_use_stall": _late_and_killed},
+        COSTS,
+        needs="requantise_exact",
+    ),
     Fault(
         "load_use_stalls leaves Mac&Load out",
         IdStage,
         {"load_use_stall": lambda right, u: right & ~u("id_ex.wb_base")},
         PROGRAMS,
+        needs="requantise_exact",
     ),
 )
-"""Likewise with Mac&Load and exact requantisation."""
+"""Faults of a core with performance counters."""

@@ -19,9 +19,8 @@ from xpulpnn_sim.proofs.engine.integers import low
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, REFUTED, UNDECIDED, VACUOUS, Ledger, Outcome, assembly_of
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, find_case
 from xpulpnn_sim.proofs.instructions.statement_gates import GateEffects, execute_statements, is_executable
-from xpulpnn_sim.proofs.instructions.unrolling import BackendGates, Unrolling, stall_invariants
+from xpulpnn_sim.proofs.instructions.unrolling import BackendGates, Unrolling, register_field, stall_invariants
 from xpulpnn_sim.proofs.units.unit_proof import Equality
-from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.results import digest
 
 _LOOP_WRITES = {"lpstart": (1, 5, 6), "lpend": (2, 5, 6), "lpcount": (3, 4, 5, 6)}
@@ -29,39 +28,39 @@ _LOOP_WRITES = {"lpstart": (1, 5, 6), "lpend": (2, 5, 6), "lpcount": (3, 4, 5, 6
 
 _SYSTEM = ("fence", "fence.i", "mret", "wfi")  # instructions that the controller hears of
 
-_FIELDS = {"rs1": 15, "rs2": 20, "rd": 7, "rs3": 7}  # Lowest bit of each register field
 
-
-def equalities(passage: Unrolling, body: Sequence[ast.stmt] | None = None) -> list[Equality]:
+def equalities(unrolling: Unrolling, body: Sequence[ast.stmt] | None = None) -> list[Equality]:
     """All that must be equal when an instruction retires."""
-    insn = passage.insn
-    effects = execute_statements(insn, definition(insn) if body is None else body, passage.before(), passage.integers)
+    insn = unrolling.insn
+    effects = execute_statements(
+        insn, definition(insn) if body is None else body, unrolling.before(), unrolling.integers
+    )
     return [
-        *_identity(passage),
-        *_registers(passage, effects),
-        *_memory(passage, effects),
-        *_entries(passage, effects),
-        *_control(passage, effects),
-        *_loops(passage, effects),
+        *_identity(unrolling),
+        *_registers(unrolling, effects),
+        *_memory(unrolling, effects),
+        *_entries(unrolling, effects),
+        *_control(unrolling, effects),
+        *_loops(unrolling, effects),
     ]
 
 
-def _identity(passage: Unrolling) -> list[Equality]:
+def _identity(unrolling: Unrolling) -> list[Equality]:
     """It is this instruction that retires."""
-    issue, leave = passage.issue, passage.leave
+    issue, leave = unrolling.issue, unrolling.leave
     full = issue.bit("insn__payload__compressed") ^ 1
     return [
-        Equality("word", leave.word("rvfi__insn"), passage.word, full),
+        Equality("word", leave.word("rvfi__insn"), unrolling.word, full),
         Equality("address", leave.word("rvfi__pc_rdata"), issue.word("insn__payload__pc")),
-        Equality("number of rs1", leave.word("rvfi__rs1_addr"), passage.word[15:20]),
-        Equality("number of rs2", leave.word("rvfi__rs2_addr"), passage.read_as_rs2),
-        Equality("exception", [passage.excepted], [FALSE]),
+        Equality("number of rs1", leave.word("rvfi__rs1_addr"), register_field(unrolling.word, "rs1")),
+        Equality("number of rs2", leave.word("rvfi__rs2_addr"), unrolling.read_as_rs2),
+        Equality("exception", [unrolling.excepted], [FALSE]),
     ]
 
 
-def _registers(passage: Unrolling, effects: GateEffects) -> list[Equality]:
+def _registers(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
     """Any register but x0 changes as the statements say. Of those that a retirement reports the base does not stay."""
-    graph, z, leave = passage.graph, passage.integers, passage.leave
+    graph, z, leave = unrolling.graph, unrolling.integers, unrolling.leave
     watched = graph.inputs(5)
     is_register = z.is_true(watched)
     hits: dict[str, int] = {}
@@ -69,9 +68,9 @@ def _registers(passage: Unrolling, effects: GateEffects) -> list[Equality]:
         same = graph.equal(leave.word(f"rvfi__{name}_addr"), watched)
         hits[name] = graph.and_(leave.bit(f"rvfi__{name}_we"), same)
     got = z.choose(hits["rd"], leave.word("rvfi__rd_wdata"), leave.word("rvfi__base_wdata"))
-    numbers = {name: passage.word[lowest : lowest + 5] for name, lowest in _FIELDS.items()}
-    if passage.insn.is_pair:
-        numbers["rd1"] = passage.read_as_rs2
+    numbers = {name: register_field(unrolling.word, name) for name in ("rs1", "rs2", "rd", "rs3")}
+    if unrolling.insn.is_pair:
+        numbers["rd1"] = unrolling.read_as_rs2
         hits["rd1"] = graph.and_(leave.bit("rvfi__rd2_we"), graph.equal(numbers["rd1"], watched))
         got = z.choose(hits["rd1"], leave.word("rvfi__rd2_wdata"), got)
     written, value = FALSE, [FALSE] * XLEN
@@ -87,9 +86,9 @@ def _registers(passage: Unrolling, effects: GateEffects) -> list[Equality]:
     ]
 
 
-def _memory(passage: Unrolling, effects: GateEffects) -> list[Equality]:
+def _memory(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
     """The access to memory, if any."""
-    graph, leave = passage.graph, passage.leave
+    graph, leave = unrolling.graph, unrolling.leave
     found: list[Equality] = []
     masks = {"r": [FALSE] * 4, "w": [FALSE] * 4}
     address = leave.word("rvfi__mem_addr")
@@ -106,12 +105,12 @@ def _memory(passage: Unrolling, effects: GateEffects) -> list[Equality]:
     return found
 
 
-def _entries(passage: Unrolling, effects: GateEffects) -> list[Equality]:
+def _entries(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
     """The entry of the NN-RF that is loaded, if any."""
-    leave = passage.leave
+    leave = unrolling.leave
     found = [
         Equality(
-            "entry loaded", [leave.bit("rvfi__nn_we")], [passage.graph.any(here for here, _, _ in effects.entries)]
+            "entry loaded", [leave.bit("rvfi__nn_we")], [unrolling.graph.any(here for here, _, _ in effects.entries)]
         )
     ]
     for condition, index, value in effects.entries:
@@ -121,10 +120,10 @@ def _entries(passage: Unrolling, effects: GateEffects) -> list[Equality]:
     return found
 
 
-def _control(passage: Unrolling, effects: GateEffects) -> list[Equality]:
+def _control(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
     """Address that follows: jumps are asked for by ID, branches by EX; else the front end says."""
-    insn, issue, execute, leave = passage.insn, passage.issue, passage.execute, passage.leave
-    z = passage.integers
+    insn, issue, execute, leave = unrolling.insn, unrolling.issue, unrolling.execute, unrolling.leave
+    z = unrolling.integers
     follows = issue.word("info__next_pc")
     condition, target = effects.pc[-1] if effects.pc else (FALSE, follows)
     jumps = int(insn.is_jump)
@@ -142,9 +141,9 @@ def _control(passage: Unrolling, effects: GateEffects) -> list[Equality]:
     ]
 
 
-def _loops(passage: Unrolling, effects: GateEffects) -> list[Equality]:
+def _loops(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
     """The set-up of a hardware loop, as it goes to the unit that holds its registers."""
-    graph, issue = passage.graph, passage.issue
+    graph, issue = unrolling.graph, unrolling.issue
     found = [Equality("set-up of a loop", [issue.bit("hwloop__valid")], [TRUE if effects.loops else FALSE])]
     if not effects.loops:
         return found
@@ -212,11 +211,11 @@ class InstructionProver:
     def instruction(self, insn: Insn, body: Sequence[ast.stmt] | None = None) -> Outcome:
         """An instruction against its statements, or against others."""
         began = time.monotonic()
-        passage = Unrolling(self.backend, insn)
-        found = equalities(passage, body)
+        unrolling = Unrolling(self.backend, insn)
+        found = equalities(unrolling, body)
         pairs = [(each.condition, *bits) for each in found for bits in zip(each.found, each.wanted, strict=True)]
-        verdict, ones = self._differ(passage.graph, passage.assumed, pairs)
-        example = _example(passage, found, ones) if verdict == REFUTED else ()
+        verdict, ones = self._differ(unrolling.graph, unrolling.assumed, pairs)
+        example = _example(unrolling, found, ones) if verdict == REFUTED else ()
         return Outcome(name=proof_name(insn), verdict=verdict, seconds=time.monotonic() - began, parts=example)
 
     def _differ(
@@ -233,13 +232,13 @@ class InstructionProver:
         return (REFUTED, ones) if ones is not None else (PROVED if occurs else VACUOUS, frozenset())
 
 
-def _example(passage: Unrolling, found: Sequence[Equality], ones: frozenset[int]) -> list[str]:
+def _example(unrolling: Unrolling, found: Sequence[Equality], ones: frozenset[int]) -> list[str]:
     """A case in which an instruction does something else."""
 
     def value(literals: Sequence[int]) -> int:
-        return passage.graph.number(ones, literals)
+        return unrolling.graph.number(ones, literals)
 
-    word, leave = value(passage.word), passage.leave
+    word, leave = value(unrolling.word), unrolling.leave
     sources = (f"{name}={value(leave.word(f'rvfi__{name}_rdata')):08x}" for name in ("rs1", "rs2", "rd"))
     loaded = f"loaded={value(leave.word('rvfi__mem_rdata')):08x}"
     lines = [f"{word:08x} {assembly_of(word, 0)}: {' '.join((*sources, loaded))}"]
@@ -250,19 +249,17 @@ def _example(passage: Unrolling, found: Sequence[Equality], ones: frozenset[int]
     return lines
 
 
-def run(proofs: InstructionProver, insns: Sequence[Insn], verilog: str, ledger: Ledger, jobs: int) -> Iterator[Outcome]:
+def prove_instructions(
+    prover: InstructionProver, insns: Sequence[Insn], verilog: str, ledger: Ledger, jobs: int
+) -> Iterator[Outcome]:
     """The verdicts, as they come."""
     common = digest(xpulpnn_sim.proofs.instructions, verilog)
 
     def key(insn: Insn) -> str:
         return digest(common, insn.pattern, insn.mnemonic, insn.operands, statements(insn))
 
-    waiting_for = yield from ledger.taken_up(insns, proof_name, key)
-    with executor(jobs) as pool:
-        for insn, outcome in completed(pool, _prove, waiting_for, pool.share(proofs)):
-            ledger.keep(outcome, key(insn))
-            yield outcome
+    return ledger.prove(insns, _prove, prover, name=proof_name, key=key, jobs=jobs)
 
 
-def _prove(insn: Insn, proofs: InstructionProver) -> Outcome:
-    return proofs.instruction(insn)
+def _prove(insn: Insn, prover: InstructionProver) -> Outcome:
+    return prover.instruction(insn)

@@ -12,22 +12,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xpulpnn.errors import ToolError
+from xpulpnn.isa.fields import WORD_FIELDS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle, gates_between
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, Word
 from xpulpnn_sim.proofs.engine.integers import Integers, constant, low, unsigned
 from xpulpnn_sim.proofs.instructions.statement_gates import PriorState, allowed_fields
 from xpulpnn_sim.proofs.instructions.unit_models import array_products, division, dot_product, product, scaled_product
+from xpulpnn_sim.tools.probes import BACKEND_NETS, EX_REGISTERS, NNRF_NETS, UNIT_INSTANCES, WB_REGISTERS
 from xpulpnn_sim.tools.yosys import Yosys
 
-_DOTPS = ("ex_stage.dotp", "ex_stage.dotp2")  # units of two products
-LEFT_OUT = ("ex_stage.mult", "ex_stage.div", *_DOTPS, "ex_stage.quantiser", "id_stage.regfile")
-"""Units whose gates are not there, by their place in the back end."""
-
-_IN_EX = ("id_stage.id_ex__", "rvfi_tap.ex_", "rvfi_tap.wb_valid_value")
-_IN_WB = ("wb_stage.", "rvfi_tap.wb_", "lsu.wb_")
-"""Beginnings of the names of the registers that follow an instruction through EX, and through WB."""
+_MULT, _DIV, _DOTP, _DOTP2 = (UNIT_INSTANCES[name] for name in ("mult", "div", "dotp", "dotp2"))
+CUT_UNITS = (_MULT, _DIV, _DOTP, _DOTP2, UNIT_INSTANCES["quantiser"], UNIT_INSTANCES["regfile"])
+"""Units that are cut, by their place in the back end."""
 
 
 class BackendGates:
@@ -36,11 +34,11 @@ class BackendGates:
     def __init__(self, verilog: str, manifest: Mapping[str, Any], yosys: Yosys) -> None:
         hierarchy = manifest["hierarchy"]
         core = next(iter(hierarchy))
-        places = {unit: f"{core}.backend.{unit}" for unit in LEFT_OUT}
+        places = {unit: f"{core}.backend.{unit}" for unit in CUT_UNITS}
         left_out = {unit: hierarchy[place] for unit, place in places.items() if place in hierarchy}
         self.gates = gates_between(verilog, hierarchy[f"{core}.backend"], [*dict.fromkeys(left_out.values())], yosys)
-        self.in_ex = self._registers(_IN_EX)
-        self.in_wb = [net for net in self._registers(_IN_WB) if net not in set(self.in_ex)]
+        self.in_ex = self._registers(EX_REGISTERS)
+        self.in_wb = [net for net in self._registers(WB_REGISTERS) if net not in set(self.in_ex)]
         #: Nets of the ports of units left out, and of the fields of their words of control, by their names.
         self.pins = {unit: self._pins(unit, manifest["modules"][name]["ports"]) for unit, name in left_out.items()}
 
@@ -70,15 +68,20 @@ class BackendFrame(ClockCycle):
         given: Mapping[str, Sequence[int]],
         state: Mapping[int, int] | None = None,
     ) -> None:
+        given = {BACKEND_NETS.get(name, name): word for name, word in given.items()}
         super().__init__(graph, backend.gates, {"rst": [FALSE], **given}, state or {})
         self._backend, self._given = backend, given
         self.graph = graph
 
     def word(self, name: str) -> list[int]:
-        """Literals of a signal."""
-        if not self._backend.has(name):
-            raise ToolError(f"the back end must have a signal {name}")
-        return self.port(name)
+        """Literals of a probe or port."""
+        return self.port(self._net(name))
+
+    def _net(self, name: str) -> str:
+        net = BACKEND_NETS.get(name, name)
+        if not self._backend.has(net):
+            raise ToolError(f"the back end must have a signal {net}")
+        return net
 
     def pins(self, unit: str) -> dict[str, list[int]]:
         """Literals of the ports of a unit left out, and of the fields of its word of control."""
@@ -86,7 +89,7 @@ class BackendFrame(ClockCycle):
 
     def has(self, name: str) -> bool:
         """Return whether there is a signal of this name."""
-        return self._backend.has(name)
+        return self._backend.has(BACKEND_NETS.get(name, name))
 
     def bit(self, name: str) -> int:
         """Literal of a signal of one bit."""
@@ -109,44 +112,39 @@ class BackendFrame(ClockCycle):
 
     def register(self, name: str) -> list[int]:
         """Nets of a signal that is a register."""
-        return list(self._backend.gates.ports[name])
+        return list(self._backend.gates.ports[self._net(name)])
 
 
-_ENTRIES = ("nn_act0", "nn_act1", "nn_wgt0", "nn_wgt1", "nn_wgt2", "nn_wgt3")
-_PARAMETERS = ("nn_kappa", "nn_lambda")
-_SECOND_PAIR = ("nn_act2", "nn_act3")
-_SECONDS = ("nn_act1", "nn_act3")  # second activation of each pair
-_NNRF = "ex_stage.nnrf."
-_COMPUTED_BEFORE = {"ex_stage.alu.result": 32, "ex_stage.alu.sum": 32, "ex_stage.alu.comparison": 1}
-_ISSUES = {"id_stage.id_goes": TRUE, "id_stage.kill": FALSE, "rvfi_tap.ex_ready": TRUE}
-_EXECUTES = {"rvfi_tap.ex_ready": TRUE}
+_ENTRIES = ("act0", "act1", "wgt0", "wgt1", "wgt2", "wgt3")
+_PARAMETERS = ("kappa", "lambda")
+_SECOND_PAIR = ("act2", "act3")
+_SECONDS = ("act1", "act3")  # second activation of each pair
+
+_COMPUTED_BEFORE = {"alu_result": 32, "alu_sum": 32, "alu_comparison": 1}  # what the instruction before computes
+_ISSUES = {"id_goes": TRUE, "id_kill": FALSE, "ex_ready": TRUE}
+_EXECUTES = {"ex_ready": TRUE}
 _LEAVES = {"rvfi__valid": TRUE, "rvfi__trap": FALSE}
 """Signals of one bit and their values in the cycles in which an instruction leaves ID, EX and WB."""
 
-_READS = {"id_stage.regfile.rs1": 15, "id_stage.regfile.rs2": 20, "id_stage.regfile.rs3": 7}
-"""Read ports of the register file, and the lowest bit of the field that each reads."""
+_READS = {
+    "read_rs1": "rs1",
+    "read_rs2": "rs2",
+    "read_rs3": "rd",
+}  # ports of the register file, and the fields they read
 
-_WRITES = {
-    "id_stage.id_ex__ex_we": "id_stage.id_ex__ex_addr",
-    "id_stage.id_ex__wb_we": "id_stage.id_ex__wb_addr",
-    "id_stage.wb__we": "id_stage.wb__addr",
-    "wb_stage.wrote": "wb_stage.old_addr",
-}
+_WRITES = {"ex_we": "ex_addr", "late_we": "late_addr", "wb_we": "wb_addr", "wb_wrote": "wb_old_addr"}
 """Writes under way, and their registers."""
 
-_PAIR_ADDS = {
-    "id_stage.id_ex__op_b": XLEN // BYTE_BITS,
-    "ex_stage.alu.simd_alu.ctrl_subtract": 0,
-    "ex_stage.alu.simd_alu.ctrl_fmt": 0,
-    "ex_stage.alu.simd_alu.ctrl_result": 0,
-}
-"""Bits that the adder is told by two products that load, which ID does not say again to those that follow them."""
+_PAIR_ADDS = {"ex_op_b": XLEN // BYTE_BITS, "adder_subtract": 0, "adder_fmt": 0, "adder_result": 0}
+"""Control of the adder by two products that load, which ID does not say again to those that follow them."""
 
-_EX_READY, _EX_VALID = "rvfi_tap.ex_ready", "rvfi_tap.wb_valid_value"
+_UNITS = {1: (_MULT, product), 2: (_DIV, division), 3: (_DOTP, dot_product)}  # units that are cut, by their codes
 
 
-_UNITS = {1: ("ex_stage.mult", product), 2: ("ex_stage.div", division), 3: ("ex_stage.dotp", dot_product)}
-"""By its code each unit left out, and its result."""
+def register_field(word: Word, name: str) -> Word:
+    """Bits of a register field of an instruction word."""
+    lowest, _, width = WORD_FIELDS[name].parts[0]
+    return word[lowest : lowest + width]
 
 
 class Unrolling:
@@ -164,15 +162,17 @@ class Unrolling:
         # what the instruction before it computes is anything
         given |= {name: graph.inputs(width) for name, width in _COMPUTED_BEFORE.items()}
         #: Number of the register that is read in place of rs2: of two products the one behind that in field rd.
-        self.read_as_rs2 = [TRUE, *self.word[8:12]] if insn.is_pair else self.word[20:25]
-        numbers = {port: self.word[lowest : lowest + 5] for port, lowest in _READS.items()}
-        numbers["id_stage.regfile.rs2"] = self.read_as_rs2
+        self.read_as_rs2 = (
+            [TRUE, *register_field(self.word, "rd")[1:]] if insn.is_pair else register_field(self.word, "rs2")
+        )
+        numbers = {port: register_field(self.word, field) for port, field in _READS.items()}
+        numbers["read_rs2"] = self.read_as_rs2
         # x0 reads 0
         for port, number in numbers.items():
             is_register = self.integers.is_true(number)
             given[port] = [graph.and_(bit, is_register) for bit in graph.inputs(32)]
         # where the word traps that is a claim that fails, so that the rest need not hold
-        found, (self.excepted,) = BackendFrame(graph, backend, given).where({"id_stage.excepted": FALSE})
+        found, (self.excepted,) = BackendFrame(graph, backend, given).where({"id_excepted": FALSE})
         self.excepted ^= 1
         self.issue, issues = found.where(_ISSUES)
         in_ex = self.issue.following(backend.in_ex)
@@ -183,20 +183,19 @@ class Unrolling:
         self.assumed = [*allowed_fields(insn, self.word, self.integers), *found_so, *issues, *executes, *leaves]
 
     def _results(self, frame: BackendFrame) -> dict[str, list[int]]:
-        z, unit = self.integers, unsigned(frame.word("ex_stage.ctrl_unit"))
+        z, unit = self.integers, unsigned(frame.word("ex_unit"))
         used = {name: result for code, (name, result) in _UNITS.items() if z.equal(unit, constant(code)) != FALSE}
         if self.insn.is_pair:
-            used |= dict.fromkeys(_DOTPS, dot_product)
-        multiplier = _UNITS[1][0]
-        pins = frame.pins(multiplier)
+            used |= dict.fromkeys((_DOTP, _DOTP2), dot_product)
+        pins = frame.pins(_MULT)
         if "dotp_form" in pins:
             # both dot products and all multiplications are made by the same unit
-            lanes = self.insn.is_pair or _UNITS[3][0] in used
-            units = {name: result for name, result in used.items() if name == _UNITS[2][0]}
+            lanes = self.insn.is_pair or _DOTP in used
+            units = {name: result for name, result in used.items() if name == _DIV}
             found = {f"{name}.result": result(frame.pins(name), z) for name, result in units.items()}
-            if lanes or multiplier in used:
+            if lanes or _MULT in used:
                 words = array_products(pins, z, lanes=lanes)
-                found |= {f"{multiplier}.{name}": word for name, word in words.items()}
+                found |= {f"{_MULT}.{name}": word for name, word in words.items()}
             return found
         # of other instructions the results are any
         found = {
@@ -204,7 +203,7 @@ class Unrolling:
         }
         if self.insn.is_exact:
             total = z.right(scaled_product(pins, z), constant(XLEN))
-            found[f"{multiplier}.upper"] = low(total, XLEN)
+            found[f"{_MULT}.upper"] = low(total, XLEN)
         return found
 
     def before(self) -> PriorState:
@@ -224,15 +223,15 @@ class Unrolling:
         activation of a pair in EX."""
         found: list[list[int]] = []
         # the summand of an exact requantisation is read with rs1, the factor of arrays with other factors
-        on_arrays = "dotp_form" in self._backend.pins[_UNITS[1][0]]
-        in_id = {"nn_kappa": on_arrays, "nn_lambda": self.insn.is_exact}
+        on_arrays = "dotp_form" in self._backend.pins[_MULT]
+        in_id = {"kappa": on_arrays, "lambda": self.insn.is_exact}
         parameters = [name for name in _PARAMETERS if not in_id[name]]
         read_in_ex = (*parameters, *(_SECONDS if self.insn.is_pair else ()))
         for name in (*_ENTRIES, *_PARAMETERS, *_SECOND_PAIR):
-            if not self._backend.has(_NNRF + name):
+            if not self._backend.has(NNRF_NETS + name):
                 found.append(self.graph.inputs(32))
                 continue
-            nets = self.issue.register(_NNRF + name)
+            nets = self.issue.register(NNRF_NETS + name)
             if name in read_in_ex:
                 found.append(self.execute.nets(nets))
             else:
@@ -253,9 +252,9 @@ def _never_x0(frame: BackendFrame, *, after: bool = False) -> list[int]:
 
 def _pair_adds(frame: BackendFrame, *, after: bool = False) -> list[int]:
     """Literals: that two products in EX that load add a word's bytes to the address, now or after this cycle."""
-    if not frame.has("id_stage.id_ex__pair"):
+    if not frame.has("ex_pair"):
         return []
-    loads = ("id_stage.id_ex__pair", "id_stage.id_ex__lsu_valid")
+    loads = ("ex_pair", "ex_lsu_valid")
     nets = {name: frame.register(name) for name in (*loads, *_PAIR_ADDS)}
     following = frame.following([net for each in nets.values() for net in each]) if after else None
     words = {name: [following[net] for net in each] if following else frame.nets(each) for name, each in nets.items()}
@@ -282,22 +281,22 @@ def stall_invariants(backend: BackendGates) -> list[Invariant]:
     """
     graph = GateGraph()
     frame = BackendFrame(graph, backend, {})
-    ex_valid, wb_valid, trap = map(frame.register, (_EX_VALID, "rvfi_tap.wb_valid", "rvfi_tap.wb_trap"))
-    busy, outstanding = map(frame.register, ("lsu.wb_busy", "lsu.outstanding"))
+    ex_valid, wb_valid, trap = map(frame.register, ("ex_valid", "wb_valid", "wb_trap"))
+    busy, outstanding = map(frame.register, ("lsu_busy", "lsu_outstanding"))
     after = frame.following([*ex_valid, *wb_valid, *trap, *busy, *outstanding])
-    issued, leaves = frame.bit("id_stage.issue"), graph.and_(frame.bit(_EX_READY), frame.nets(ex_valid)[0])
+    issued, leaves = frame.bit("id_issue"), graph.and_(frame.bit("ex_ready"), frame.nets(ex_valid)[0])
     under_way = graph.and_(frame.nets(busy)[0], frame.nets(outstanding)[0] ^ 1) ^ 1
     stays_so = graph.and_(after[busy[0]], after[outstanding[0]] ^ 1) ^ 1
     adds, adds_after = _pair_adds(frame), _pair_adds(frame, after=True)
     reset_graph = GateGraph()
     reset = BackendFrame(reset_graph, backend, {"rst": [TRUE]})
     enables = [net for name in _WRITES for net in reset.register(name)]
-    loads = reset.register("id_stage.id_ex__lsu_valid")
+    loads = reset.register("ex_lsu_valid")
     empty = [*reset.following([*ex_valid, *wb_valid, *busy, *enables, *loads]).values()]
     return [
         Invariant("nothing writes x0", graph, _never_x0(frame), _never_x0(frame, after=True), [TRUE] * len(_WRITES)),
         *([Invariant("pairs add a word", graph, adds, adds_after, [TRUE] * len(adds))] if adds else []),
-        Invariant("what is issued enters EX", graph, [frame.bit("id_stage.id_goes")], [frame.bit(_EX_READY)], [TRUE]),
+        Invariant("what is issued enters EX", graph, [frame.bit("id_goes")], [frame.bit("ex_ready")], [TRUE]),
         Invariant(
             "EX keeps what it holds",
             graph,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn_sim.tools.probes import LOOP_REGISTERS, NNRF_REGISTERS, PIPELINE_CUTS
 
 WINDOW = 16
 """Cycles in which something retires with prompt memories, in ``progress``, but for those in which a unit computes."""
@@ -34,15 +35,12 @@ class PipelineProperty:
     depth: int = 15
 
 
-_UNITS = ("ex_stage/mult", "ex_stage/div", "ex_stage/dotp", "ex_stage/dotp2", "wb_stage/requantiser")
-_COUNTERS = ("csr_file/mcycle", "csr_file/minstret")
-_FETCHED = ("prefetch_buffer/w:first", "prefetch_buffer/w:second")
-_CSRS = ("csr_file/w:*_bits",)
-_OPERANDS = ("id_stage/regfile",)
-_ALU = ("ex_stage/alu",)
-_NNRF = ("ex_stage/nnrf",)
-_LOADED = ("lsu/w:aligned",)
-_LOOPS = ("hw_loops/w:lp*",)
+_DATA = ("units", "counters", "fetched", "csrs", "operands", "alu", "nnrf", "loaded", "loops")
+
+
+def _cut_but(*kept: str) -> tuple[str, ...]:
+    """Cutpoints of all data of the core but some."""
+    return tuple(selection for name in _DATA if name not in kept for selection in PIPELINE_CUTS[name])
 
 
 def _any(high: int, low: int = 0) -> str:
@@ -53,24 +51,25 @@ def _any(high: int, low: int = 0) -> str:
 _LOOPS_RULE = PipelineProperty(
     name="loops",
     statement="where each instruction goes on, and what is left of the counts, whatever the loops were before",
-    cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF),
+    cutpoints=_cut_but("loaded", "loops"),
     initial={
-        **{f"hw_loops/w:{name}{loop}": _any(32, 1) for name in ("lpstart", "lpend") for loop in range(2)},
-        **{f"hw_loops/w:lpcount{loop}": _any(32) for loop in range(2)},
+        f"{register}{loop}": _any(32, int(name != "count"))
+        for name, register in LOOP_REGISTERS.items()
+        for loop in range(2)
     },
 )
 
 _NN_RULE = PipelineProperty(
     name="mac_load",
     statement="each factor is what the last older load of its entry brought, each load goes to the entry it names",
-    cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_LOADED, *_LOOPS),
-    initial={"nn_rf/w:nn_*": _any(32)},
+    cutpoints=_cut_but("nnrf"),
+    initial={NNRF_REGISTERS: _any(32)},
 )
 
 _HALTS_RULE = PipelineProperty(
     name="halts",
     statement="halts, steps and resumptions lose no instruction, repeat none, come in time, and enter no trap",
-    cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
+    cutpoints=_cut_but("csrs"),
     halts=True,
     depth=20,
 )
@@ -79,36 +78,36 @@ _COMMON = (
     PipelineProperty(
         name="obi",
         statement="requests stay until granted, whole words, bytes next to each other, no more under way than allowed",
-        cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_NNRF, *_LOADED),
+        cutpoints=_cut_but("alu", "loops"),
     ),
     PipelineProperty(
         name="fetches",
         statement="each instruction is what memory holds at its address, and traps if the bus fails there",
         limits="memory that does not change",
-        cutpoints=(*_UNITS, *_COUNTERS, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
+        cutpoints=_cut_but("fetched"),
         fixed_memory=True,
     ),
     PipelineProperty(
         name="interrupts",
         statement="none late, lost, taken twice or imprecise; mret returns; wfi wakes",
-        cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
+        cutpoints=_cut_but("csrs"),
     ),
     PipelineProperty(
         name="registers",
         statement="each register read, in any of three fields, has what was written there last, through either port",
-        cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
+        cutpoints=_cut_but("operands"),
     ),
     PipelineProperty(
         name="data",
         statement="each load brings what the last older store put there, whatever sizes and addresses",
-        cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_NNRF, *_LOOPS),
+        cutpoints=_cut_but("alu", "loaded"),
         initial={"scene/w:data_value": "x"},
         fixed_memory=True,
     ),
     PipelineProperty(
         name="system",
         statement="CSRs keep what is written; exceptions, mret and fence.i do what they must, and nothing else does",
-        cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
+        cutpoints=_cut_but("csrs"),
     ),
     PipelineProperty(
         name="progress",
@@ -116,7 +115,7 @@ _COMMON = (
             f"something retires within {WINDOW} cycles or an interrupt is taken, unless wfi waits or a unit computes"
         ),
         limits="memories that answer in the next cycle",
-        cutpoints=(*_UNITS, *_COUNTERS, *_FETCHED, *_CSRS, *_OPERANDS, *_ALU, *_NNRF, *_LOADED, *_LOOPS),
+        cutpoints=_cut_but(),
         prompt=True,
         within=WINDOW + 1,
         counts="progress_quiet",

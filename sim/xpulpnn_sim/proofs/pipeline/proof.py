@@ -57,8 +57,7 @@ class Prover:
         ways = xpulpnn_sim.proofs.pipeline, script(rule, scene), repr(rule), depth
         key = digest([*scene.emitted.modules.values()], ways)
         ledger = Ledger(self.folder / "results", self.timeout_s, self.resume)
-        known = ledger.known(rule.name, key)
-        if known is not None:
+        if known := ledger.find(rule.name, key):
             return known
         shutil.rmtree(folder, ignore_errors=True)
         gates = build_gates(rule, scene, folder, self.yosys)
@@ -74,8 +73,7 @@ class Prover:
         else:
             verdict = VACUOUS if deepest >= last else UNDECIDED
             outcome = Outcome(name=rule.name, verdict=verdict, cycle=deepest, seconds=time.monotonic() - began)
-        ledger.keep(outcome, key)
-        return outcome
+        return ledger.store(outcome, key)
 
     def _induct(
         self, rule: PipelineProperty, gates: ClockedGates, names: tuple[Sequence[str], Sequence[str]], folder: Path

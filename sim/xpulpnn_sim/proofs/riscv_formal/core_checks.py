@@ -71,11 +71,17 @@ class CoreChecks:
     def run(self, checks: Sequence[Check], jobs: int, *, resume: bool) -> Iterator[Outcome]:
         """The outcomes, as they come."""
         ledger = Ledger(self.folder / "results", self.timeout_s, resume)
-        waiting = yield from ledger.taken_up(checks, lambda check: check.name, self._key)
-        if not waiting:
+        open_checks: list[Check] = []
+        for check in checks:
+            outcome = ledger.find(check.name, self._key(check))
+            if outcome is None:
+                open_checks.append(check)
+            else:
+                yield outcome
+        if not open_checks:
             return
         self.prepare()
-        groups = _together(waiting)
+        groups = _together(open_checks)
         with executor(jobs) as pool:
             shared = pool.share(self)
             # on disk before several processes need them
@@ -83,8 +89,7 @@ class CoreChecks:
                 pass
             for group, outcomes in completed(pool, _check_group, groups, shared):
                 for check, outcome in zip(group, outcomes, strict=True):
-                    ledger.keep(outcome, self._key(check))
-                    yield outcome
+                    yield ledger.store(outcome, self._key(check))
 
     def ended(self, outcome: Outcome) -> Outcome:
         """Keep files of an outcome only if it fails."""
@@ -157,9 +162,8 @@ def _together(checks: Sequence[Check]) -> list[list[Check]]:
 
 def find_faults(
     checked: CoreChecks, faults: Sequence[Fault], checks: Sequence[Check], *, resume: bool
-) -> Iterator[tuple[Fault, Outcome]]:
-    """Run each fault's check on the core with that fault."""
-    by_name = {check.name: check for check in checks}
+) -> Iterator[tuple[Fault, Check, Outcome]]:
+    """Run a check of each fault on the core with that fault."""
     if faults:
         checked.prepare()
     gates = (checked.folder / GATES).absolute()
@@ -168,5 +172,6 @@ def find_faults(
         with fault.seeded():
             design = emit_cut_design(checked.config, checked.suite.masks)
         faulty = replace(checked, design=design, folder=folder, like=gates, changed=fault.module)
-        for outcome in faulty.run([by_name[fault.check]], 1, resume=resume):
-            yield fault, outcome
+        check = next(check for check in checks if check.name in fault.checks)
+        for outcome in faulty.run([check], 1, resume=resume):
+            yield fault, check, outcome

@@ -12,10 +12,11 @@ from pathlib import Path
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn.isa.machine import REGISTERS as REGISTER_COUNT
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.proofs.engine.clocked_gates import ClockedGates
+from xpulpnn_sim.tools import probes
 from xpulpnn_sim.tools.netlists import read_module
+from xpulpnn_sim.tools.probes import CUT_WIRES
 from xpulpnn_sim.tools.yosys import Yosys
 
 
@@ -30,41 +31,33 @@ class Cutpoint:
     ties: tuple[tuple[str, str], ...] = ()  # wires that are constant instead, and the constant
 
 
-def _of(module: str, names: str) -> tuple[str, ...]:
-    return tuple(f"{module}/{name}" for name in names.split())
+def _cutpoint(name: str) -> Cutpoint:
+    wires = (f"{module}/{wire}" for module, names in CUT_WIRES[name].items() for wire in names.split())
+    return Cutpoint(name, tuple(wires))
 
 
-FETCH = Cutpoint("fetched words", _of("prefetch_buffer", "first second has_first has_second first_error second_error"))
-_WORDS = " ".join(f"x{number}" for number in range(1, REGISTER_COUNT))
-REGISTERS = Cutpoint("registers", ("reg_file/*mem2reg_rd*DATA", *_of("reg_file", _WORDS)))
-FORWARDED = Cutpoint("forwarded results", _of("id_stage", "ex_result wb__data wb__odd wb_wdata"))
-PRODUCTS = Cutpoint(
-    "products", (*_of("ex_stage", "mult_result mult_done dotp_result dotp2_result"), *_of("id_stage", "nn_act nn_wgt"))
-)
-QUOTIENTS = Cutpoint("quotients", _of("ex_stage", "div_result div_done"))
-FACTORS = Cutpoint("dot products", (*_of("ex_stage", "dotp_result dotp2_result"), *_of("id_stage", "nn_act nn_wgt")))
-RESULTS = Cutpoint("results", _of("ex_stage", "result"))
-ALU = Cutpoint("results of the ALU", _of("ex_stage", "alu_result"))
-SUMS = Cutpoint("addresses", _of("ex_stage", "sum"))
-PLACES = Cutpoint("bases and targets of branches", ("lsu/ex_base", "controller/branch__target"))
-COMPARISONS = Cutpoint("comparisons", _of("ex_stage", "comparison"))
-LOADS = Cutpoint("loaded values", _of("lsu", "wb_rdata"))
-CSRS = Cutpoint("CSRs", _of("ex_stage", "csr_rdata"))
-CSR_WRITES = Cutpoint("values written to CSRs", _of("csr_file", "wdata"))
-HANDLERS = Cutpoint("handlers", _of("controller", "handler"))
-INTERRUPTS = Cutpoint("interrupts", _of("controller", "mepc mie pending"))
-RETURNS = Cutpoint("interrupts", (*_of("controller", "mie pending"), "csr_file/mepc[31:1]"))
-LOOPS = Cutpoint("hardware loops", _of("hw_loops", "if_back if_start hold wrong id_next[31:1]"))
-LOOP_ENDS = Cutpoint(
-    "ends of hardware loops", _of("hw_loops", "if_back if_start id_start[31:1] id_next[31:1] id_ends id_again")
-)
-TARGETS = Cutpoint("targets", _of("immediates", "offset[31:1]"))
-CONSTANTS = Cutpoint(
-    "constants and targets", (*_of("id_stage", "insn__payload__pc target_sum"), *_of("immediates", "imm offset"))
-)
-
-_LOOP_REGISTERS = tuple(f"hw_loops/{name}{loop}" for name in ("lpstart", "lpend", "lpcount") for loop in range(2))
-IDLE_LOOPS = Cutpoint("", (), (*((name, "32'h00000000") for name in _LOOP_REGISTERS), ("hw_loops/late", "2'h0")))
+FETCH = _cutpoint("fetched words")
+REGISTERS = _cutpoint("registers")
+FORWARDED = _cutpoint("forwarded results")
+PRODUCTS = _cutpoint("products")
+QUOTIENTS = _cutpoint("quotients")
+FACTORS = _cutpoint("dot products")
+RESULTS = _cutpoint("results")
+ALU = _cutpoint("results of the ALU")
+SUMS = _cutpoint("addresses")
+PLACES = _cutpoint("bases and targets of branches")
+COMPARISONS = _cutpoint("comparisons")
+LOADS = _cutpoint("loaded values")
+CSRS = _cutpoint("CSRs")
+CSR_WRITES = _cutpoint("values written to CSRs")
+HANDLERS = _cutpoint("handlers")
+INTERRUPTS = _cutpoint("interrupts")
+RETURNS = _cutpoint("interrupts but for mepc")
+LOOPS = _cutpoint("hardware loops")
+LOOP_ENDS = _cutpoint("ends of hardware loops")
+TARGETS = _cutpoint("targets")
+CONSTANTS = _cutpoint("constants and targets")
+IDLE_LOOPS = Cutpoint("", (), tuple(probes.IDLE_LOOPS.items()))
 """No hardware loop is ever set up: nothing is free."""
 
 _VALUES = (FETCH, PRODUCTS, QUOTIENTS, RESULTS, SUMS, COMPARISONS, LOADS)
@@ -84,8 +77,6 @@ PROGRESS = (REGISTERS, FORWARDED, SUMS, COMPARISONS, LOADS, RESULTS, CSRS, CSR_W
 """For whether anything retires: what takes how long stays."""
 
 FETCHES = tuple(cut for cut in ADDRESSES if cut is not FETCH)  # For the instruction port
-
-REQUESTS = tuple(cut for cut in ORDER if cut not in (FETCH, SUMS))  # For requests on both ports
 
 ACCESSES = tuple(cut for cut in ORDER if cut not in (SUMS, LOADS))  # For the data port
 
@@ -111,7 +102,6 @@ CLASSES = {
     "addresses": ADDRESSES,
     "progress": PROGRESS,
     "fetches": FETCHES,
-    "requests": REQUESTS,
     "accesses": ACCESSES,
     "CSR": CSR_ACCESSES,
     "CSR, no loops": (*CSR_ACCESSES, IDLE_LOOPS),

@@ -22,7 +22,6 @@ from xpulpnn_sim.proofs.riscv_formal.suite import (
     NO_WAITING,
     ONE_WRITE,
     OWN,
-    TRUE_DATA,
     Check,
     Suite,
 )
@@ -34,7 +33,7 @@ CORE = "core_"  # what the names of outputs of the core begin with as inputs of 
 CHECK, TRIGGER, RESET = "check", "trig", "reset"
 """Inputs of a check: it looks in this cycle; the instruction that it is about retires in this one."""
 
-CONSTANT = ("boot_addr", "hart_id", "watched", "watched_first", "watched_register")
+CONSTANT = ("boot_addr", "hart_id")
 """Inputs of the core between its memories that do not change."""
 
 _CORE_RESET, _FAIR, _CLOCK = "rst", "fair", "clock"
@@ -138,7 +137,6 @@ _TRAPPED = {"rmask": "32'b0", "wmask": "{32{rvfi_trap}}", "rdata": "32'b0", "wda
 _ASSUMED: Mapping[str, str] = {
     NO_TRAPS: f"!(rvfi_valid && (rvfi_trap || rvfi_intr || rvfi_insn == {_MRET}))",
     ONE_WRITE: "!core_two_writes",
-    TRUE_DATA: "!core_data_failed && !core_data_other",
     NO_WAITING: f"!(rvfi_valid && rvfi_insn == {_WFI})",
     COUNTS: f"!(rvfi_valid && {CORE}csr_wmask != 0 && ({_IS_COUNTER}))",
 }
@@ -148,7 +146,7 @@ def top_text(check: Check, manifest: Mapping[str, Any]) -> str:
     """The top file of a check."""
     defines = [*_COMMON, *((f"RISCV_FORMAL_CSR_{check.csr.upper()}",) if check.csr else ()), *check.defines]
     lines = [*(f"`define {each}" for each in defines), *(f'`include "{Path(name).name}"' for name in check.files)]
-    return "\n".join([*lines, "", *check.own, "", _top(check, manifest)])
+    return "\n".join([*lines, "", _top(check, manifest)])
 
 
 def _top(check: Check, manifest: Mapping[str, Any]) -> str:
@@ -177,8 +175,6 @@ def _top(check: Check, manifest: Mapping[str, Any]) -> str:
         body.append(
             f"rvfi_{check.checker}_check checker_inst ({joined},\n        `RVFI_CONN\n        `RVFI_BUS_CONN\n    );"
         )
-    for name in check.wrong:
-        body.append(f"always @* if (!{RESET} && {CHECK}) assert (!({CORE}{name}));")
     for name in check.assumed:
         if name not in _ASSUMED:
             continue

@@ -19,7 +19,6 @@ from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     MOVES,
     ORDER,
     PROGRESS,
-    REQUESTS,
     Cutpoint,
     of_instruction,
 )
@@ -59,9 +58,9 @@ FAIR = "RISCV_FORMAL_FAIRNESS"  # macro of checks in which the memories grant an
 OWN = "own"  # checker of the checks that are our own
 
 NO_LOOPS, NO_TRAPS, ONE_WRITE, NO_WAITING = "XPULPNN_NO_LOOPS", "XPULPNN_NO_TRAPS", "XPULPNN_ONE_WRITE", "XPULPNN_AWAKE"
-TRUE_DATA, COUNTS = "XPULPNN_TRUE_DATA", "XPULPNN_COUNTS"
+COUNTS = "XPULPNN_COUNTS"
 """Assumptions of a check: no hardware loop is set up; nothing traps, interrupts or returns; no instruction writes two
-registers; no wfi retires; the data memory works; mcycle and minstret are not written.
+registers; no wfi retires; mcycle and minstret are not written.
 """
 
 ASSUMPTIONS: Mapping[str, str] = {
@@ -69,7 +68,6 @@ ASSUMPTIONS: Mapping[str, str] = {
     NO_TRAPS: "no traps, interrupts or mret",
     ONE_WRITE: "no instruction that writes two registers",
     NO_WAITING: "no wfi",
-    TRUE_DATA: "data accesses do not fail",
     COUNTS: "no writes to mcycle and minstret",
 }
 
@@ -78,21 +76,18 @@ ASSUMPTIONS: Mapping[str, str] = {
 class Check:
     """One check of the suite."""
 
-    # what it is called, as in the suite: `insn_add`, `reg`, `csrw_mscratch`; of our own `obi`, `registers` and `data`
-    name: str
+    name: str  # as in the suite: `insn_add`, `reg`, `csrw_mscratch`; or our own `order`
     checker: str  # its checker: the file `rvfi_CHECKER_check.sv`, or OWN
     cycle: int  # last clock cycle after reset in which it looks
     defines: tuple[str, ...] = ()  # macros it needs beside those of all: a name, or a name and a value
     assumed: tuple[str, ...] = ()  # Assumptions, out of ASSUMPTIONS
     sources: tuple[str, ...] = ()  # files it includes beside its checker
     csr: str = ""  # the CSR that it is about, or an empty string
-    wrong: tuple[str, ...] = ()  # outputs of the core between its memories that must stay 0, of a check of our own
     cutpoints: tuple[Cutpoint, ...] = ()
     # outputs of the core whose bits are independent of each other when that is free: each bit is checked by itself
     sliced: tuple[str, ...] = ()
     first: int = 1  # first clock cycle after reset in which it looks
     delay: int | None = None  # cycles from the trigger to that in which it looks; `None` if that is any
-    own: tuple[str, ...] = ()  # Verilog modules of a check of our own
     # lines of its top module, with assertions for cycles in which `check` is 1; what `reset` does not set is free at
     # first
     body: tuple[str, ...] = ()
@@ -140,7 +135,6 @@ class Suite:
         """The checks that are for a core, in the order in which they are shown."""
         loops = (NO_LOOPS,) if config.xpulpv2 else ()
         of_bus = partial(Check, cycle=depth, defines=_BUS_DEFINES)
-        own = partial(Check, checker=OWN, cycle=depth)
         of_instructions = (
             Check(
                 name=f"insn_{name}",
@@ -153,15 +147,11 @@ class Suite:
             )
             for name in self.instructions
         )
-        registers, data = "register_wrong", ("data_wrong", "data_other")
         return [
             *(_consistency(name, config, depth) for name in _CONSISTENCY),
             *(of_bus(name=name, checker=name, cutpoints=FETCHES) for name in ("bus_imem", "bus_imem_fault")),
             of_bus(name="bus_dmem_fault", checker="bus_dmem_fault", cutpoints=ACCESSES),
-            own(name="order", body=_ORDER, cutpoints=ORDER),
-            own(name="obi", wrong=("obi_wrong",), cutpoints=REQUESTS),
-            own(name="registers", wrong=(registers,), cutpoints=MOVES, sliced=(registers,)),
-            own(name="data", wrong=data[:1], assumed=(TRUE_DATA,), cutpoints=ACCESSES, sliced=data),
+            Check(name="order", checker=OWN, cycle=depth, body=_ORDER, cutpoints=ORDER),
             *of_instructions,
             *self._csr_checks(depth, loops),
         ]

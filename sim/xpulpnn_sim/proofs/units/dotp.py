@@ -10,7 +10,7 @@ from xpulpnn_sim.proofs.engine import algebra
 from xpulpnn_sim.proofs.engine.adders import AdderGraph
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word
 from xpulpnn_sim.proofs.engine.integers import Integers, Number, constant, low, unsigned
-from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, InputFault, ProvenUnit
+from xpulpnn_sim.proofs.units.unit_proof import Claim, ProvenUnit
 from xpulpnn_sim.reference.golden.dotp import unpack
 
 _WORD = 32
@@ -199,29 +199,3 @@ def array_claims(unit: ProvenUnit) -> list[Claim]:
         return Claim(what=f"{ARRAY_CLAIMS} .{fmt.suffix}, all signs", method="algebra", decide=decide)
 
     return [of_format(fmt) for fmt in unit.config.dotp.formats]
-
-
-def _claims(unit: ProvenUnit) -> list[Claim]:
-    def wrong(fmt: ElemFmt, signs: Signs, timeout_s: float) -> str:
-        one = operation(unit, fmt, signs)
-        if not one.holds:
-            return f"{signs}: the result must stay until the next operation"
-        found = algebra.prove(one.graph, one.result, one.definition(), timeout_s=timeout_s)
-        if found is None:
-            return ""
-        return f"{signs}: {one.case(found)}"
-
-    def of_format(fmt: ElemFmt) -> Claim:
-        def decide(timeout_s: float) -> str:
-            return next(filter(None, (wrong(fmt, signs, timeout_s) for signs in ALL_SIGNS)), "")
-
-        return Claim(what=f"sums of products .{fmt.suffix}, all signs", method="algebra", decide=decide)
-
-    return [of_format(fmt) for fmt in unit.config.dotp.formats]
-
-
-DOT_PRODUCTS = Definition(_claims, [InputFault("rd", 0xFFFF_FFFF)])
-"""Every sum of products on elements of a format, of either sign: all operands, with and without accumulator.
-
-The fault: an accumulator of -1 arrives as -2, and vice versa.
-"""

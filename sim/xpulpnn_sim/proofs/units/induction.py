@@ -1,7 +1,7 @@
-"""Promises of parts of a cluster, proved by induction over clock cycles."""
+"""k-induction: claims of an obligation hold from reset on, and in the cycle behind any k in which they hold."""
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from amaranth.hdl import Fragment, Value
 from amaranth.lib.wiring import Out
@@ -10,7 +10,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.cluster.obligation import PROVED, REFUTED, TOP, Obligation
 from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle, ClockedGates, clocked_gates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
-from xpulpnn_sim.proofs.engine.outcomes import VACUOUS
+from xpulpnn_sim.proofs.engine.outcomes import VACUOUS, Outcome
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, VacuousError, prove_equal, require_met
 from xpulpnn_sim.proofs.faults.fault import Fault
 from xpulpnn_sim.proofs.units.unit_proof import UNDECIDED, Claim
@@ -19,64 +19,59 @@ _RESET = "rst"
 _BEYOND, _FAR_BEYOND = 3, 10
 """Cycles in which claims are checked after a reset, beyond those of the induction; and if they are not proved."""
 
-Example = Sequence[Mapping[str, int]]  # ports by name in each cycle, up to the one in which a claim is wrong
+Trace = Sequence[Mapping[str, int]]  # ports by name in each cycle, up to the one in which a claim is wrong
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """Verdict on a claim."""
-
-    claim: str
-    verdict: str  # see PROVED
-    cycles: int  # how far the proof looked: the cycles of the induction, or those of the counterexample
-    # from a reset for `refuted`, from a state in which induction fails for `undecided`
-    example: Example = ()
-
-
-def prove_by_induction(obligation: Obligation, verilog: str, *, timeout_s: int) -> list[Finding]:
+def prove_by_induction(obligation: Obligation, verilog: str, *, timeout_s: int) -> list[Outcome]:
     """Prove the claims of an obligation about its Verilog, of each value of its number up to one that is wrong."""
-    gates, found = clocked_gates(verilog, TOP), list[Finding]()
+    gates, outcomes = clocked_gates(verilog, TOP), list[Outcome]()
     for number in range(obligation.numbers):
-        found += prove_number(obligation, gates, number, timeout_s=timeout_s)
-        if any(one.verdict != obligation.expected(one.claim) for one in found):
+        outcomes += prove_number(obligation, gates, number, timeout_s=timeout_s)
+        if any(outcome.verdict != obligation.expected(outcome.name) for outcome in outcomes):
             break
-    return found
+    return outcomes
 
 
-def prove_number(obligation: Obligation, gates: ClockedGates, number: int, *, timeout_s: int) -> list[Finding]:
+def prove_number(obligation: Obligation, gates: ClockedGates, number: int, *, timeout_s: int) -> list[Outcome]:
     """Prove the claims about the gates, of one value of its number.
 
     Each claim is checked in some more than ``depth`` cycles after a reset; and it is shown that in any state, if the
     claims held for ``depth`` cycles, it holds in the next. What a claim that fails was assumed for is shown again
     without it. Resets may come at any time. For claims that are not proved longer counterexamples are sought.
+    ``cycle`` of an outcome is how far the proof looked: the cycles of the induction, or those of the counterexample.
     """
-    depth = obligation.depth
+    depth, began = obligation.depth, time.monotonic()
     step = _Cycles(obligation, gates, depth + 1, timeout_s, number)
 
-    def from_reset(claims: Iterable[str], beyond: int) -> dict[str, Example | None]:
+    def from_reset(claims: Iterable[str], beyond: int) -> dict[str, Trace | None]:
         return _Cycles(obligation, gates, depth + beyond, timeout_s, number, resets=True).wrong(claims, since=1)
 
-    begins, steps = from_reset(obligation.claims, _BEYOND), dict[str, Example | None]()
-    assumed = [claim for claim in obligation.claims if claim not in obligation.refuted and not begins[claim]]
+    def outcome(claim: str, verdict: str, trace: Trace = ()) -> Outcome:
+        cycle, seconds = len(trace) or depth, time.monotonic() - began
+        text = obligation.claims[claim]
+        return Outcome(name=claim, statement=text, verdict=verdict, cycle=cycle, trace=trace, seconds=seconds)
+
+    base, steps = from_reset(obligation.claims, _BEYOND), dict[str, Trace | None]()
+    assumed = [claim for claim in obligation.claims if claim not in obligation.refuted and not base[claim]]
     while assumed:
         try:
             steps |= step.wrong(assumed, since=depth, assumed=assumed)
         except VacuousError:
-            return [Finding(claim=claim, verdict=VACUOUS, cycles=depth) for claim in obligation.claims]
-        held = [claim for claim in assumed if begins[claim] == steps[claim] == ()]
-        if held == assumed:
+            return [outcome(claim, VACUOUS) for claim in obligation.claims]
+        inductive = [claim for claim in assumed if base[claim] == steps[claim] == ()]
+        if inductive == assumed:
             break
-        assumed = held
-    begins |= from_reset([one for one in obligation.claims if one not in assumed and not begins[one]], _FAR_BEYOND)
-    findings: list[Finding] = []
+        assumed = inductive
+    base |= from_reset([claim for claim in obligation.claims if claim not in assumed and not base[claim]], _FAR_BEYOND)
+    outcomes: list[Outcome] = []
     for claim in obligation.claims:
-        verdict, example = PROVED if claim in assumed else UNDECIDED, begins[claim] or ()
-        if example:
-            verdict = REFUTED
-        elif verdict == UNDECIDED:
-            example = steps.get(claim) or ()
-        findings.append(Finding(claim=claim, verdict=verdict, cycles=len(example) or depth, example=example))
-    return findings
+        if trace := base[claim] or ():
+            outcomes.append(outcome(claim, REFUTED, trace))
+        elif claim in assumed:
+            outcomes.append(outcome(claim, PROVED))
+        else:
+            outcomes.append(outcome(claim, UNDECIDED, steps.get(claim) or ()))
+    return outcomes
 
 
 class _Cycles:
@@ -107,7 +102,7 @@ class _Cycles:
             self._cycles.append(ClockCycle(self._graph, gates, given, state))
             state = self._cycles[-1].next_state()
 
-    def wrong(self, claims: Iterable[str], *, since: int, assumed: Sequence[str] = ()) -> dict[str, Example | None]:
+    def wrong(self, claims: Iterable[str], *, since: int, assumed: Sequence[str] = ()) -> dict[str, Trace | None]:
         """Show for each claim how it is wrong from cycle ``since`` on if others held before it.
 
         Empty if it is never wrong; None if time is up. Raises :class:`VacuousError` if the others never hold.
@@ -122,39 +117,39 @@ class _Cycles:
             require_met(graph, held, timeout_s=self._timeout_s)
         except GaveUpError:
             return dict.fromkeys(literals)
-        if len(literals) > 1 and self._example("", graph.any(literals.values())) == ():
+        if len(literals) > 1 and self._counterexample("", graph.any(literals.values())) == ():
             return dict.fromkeys(literals, ())
-        return {claim: self._example(claim, literal) for claim, literal in literals.items()}
+        return {claim: self._counterexample(claim, literal) for claim, literal in literals.items()}
 
     def _held(self, claims: Sequence[str], since: int) -> int:
         """Literal of claims that hold in the cycles before ``since``."""
         return self._graph.all(cycle.port(claim)[0] for cycle in self._cycles[:since] for claim in claims)
 
-    def _example(self, claim: str, literal: int) -> Example | None:
+    def _counterexample(self, claim: str, literal: int) -> Trace | None:
         try:
-            found = prove_equal(self._graph, ([literal], [FALSE]), timeout_s=self._timeout_s)
+            ones = prove_equal(self._graph, ([literal], [FALSE]), timeout_s=self._timeout_s)
         except GaveUpError:
             return None
-        if found is None:
+        if ones is None:
             return ()
-        example: list[dict[str, int]] = []
+        trace: list[dict[str, int]] = []
         words = [cycle.port(name) for cycle in self._cycles for name in self._gates.ports]
-        numbers = iter(self._graph.numbers(found, words))
+        numbers = iter(self._graph.numbers(ones, words))
         for _ in self._cycles:
-            example.append({name: next(numbers) for name in self._gates.ports})
-            if len(example) > 1 and not example[-1].get(claim, 1):
+            trace.append({name: next(numbers) for name in self._gates.ports})
+            if len(trace) > 1 and not trace[-1].get(claim, 1):
                 break
-        return tuple(example)
+        return tuple(trace)
 
 
 def promises(obligation: Obligation, text: str) -> list[Claim]:
     """All that is promised of a part; what must not hold must be refuted."""
 
     def decide(timeout_s: float) -> str:
-        findings = prove_by_induction(obligation, text, timeout_s=int(timeout_s))
-        wrong = [finding for finding in findings if finding.verdict != obligation.expected(finding.claim)]
-        if any(finding.verdict != UNDECIDED for finding in wrong):
-            return "; ".join(f"{finding.verdict}: {obligation.claims[finding.claim]}" for finding in wrong)
+        outcomes = prove_by_induction(obligation, text, timeout_s=int(timeout_s))
+        wrong = [outcome for outcome in outcomes if outcome.verdict != obligation.expected(outcome.name)]
+        if any(outcome.verdict != UNDECIDED for outcome in wrong):
+            return "; ".join(f"{outcome.verdict}: {outcome.statement}" for outcome in wrong)
         if wrong:
             raise GaveUpError
         return ""

@@ -1,4 +1,4 @@
-"""``pv.qnt`` for all pixels, addresses and thresholds, however long the memory takes; ``pv.rq*`` for all operands.
+"""``pv.qnt`` for all pixels, addresses and thresholds, however long the memory takes.
 
 An operation of ``pv.qnt`` grants and answers one threshold after the other. That the moments make no difference is
 shown of every step, from any state that has as many grants behind it, whatever codes it holds:
@@ -10,20 +10,15 @@ shown of every step, from any state that has as many grants behind it, whatever 
 Whatever the order, the unit is thus in a state of the run that grants and answers in every cycle. That run is compared,
 for any thresholds, with the search that the instruction table defines: each address, each pixel's code. The thresholds
 are the same wherever the addresses are.
-
-The sum of ``pv.rq*`` is shifted as a number of 32 bits with sign, compared with both bounds, and put into a lane: none
-of it as the unit does, which complements negative sums and looks for ones above the result. Of ``pv.rqx*`` it is a
-number of 64 bits, to which half of the last place that stays is added before the shift, for each amount of that.
 """
 
 from collections.abc import Mapping, Sequence
 
-from xpulpnn.core.requantiser import FORMATS
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import HALF_BITS, QUANTISED_PIXELS, XLEN
 from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, Word, literals_of
-from xpulpnn_sim.proofs.engine.integers import Integers, constant, low, unsigned
+from xpulpnn_sim.proofs.engine.integers import Integers
 from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Equality, InputFault, ProvenUnit, unequal
 
 _BLOCK_BITS = 6
@@ -189,87 +184,3 @@ QUANTISER = Definition(
     [InputFault("pixels", 2, 0, refutes="pv.qnt"), InputFault("middle", 0x8000_0000, 4, refutes="pv.qnt")],
 )
 """Addresses and codes; pixels of 2 arrive as 3 if the other one is 0, and vice versa; as does an address."""
-
-
-class _Requantised:
-    """Ports of the requantiser as literals."""
-
-    def __init__(self, unit: ProvenUnit, places: int | None = None, **ctrl: int) -> None:
-        # with an amount of its own the exact form, else a sum of 32 bits
-        self.graph = graph = GateGraph()
-        widths = {port["name"]: port["width"] for port in unit.ports}
-        self.words = {name: graph.inputs(widths[name]) for name in ("lane", "places", "sum", "old")}
-        rounds: list[int] | None = None
-        if places is not None:
-            self.words |= {"places": literals_of(places, widths["places"]), "zero": graph.inputs(widths["zero"])}
-            rounds = [TRUE]
-        elif "zero" in widths:
-            *lower, sign = self.words["sum"][:XLEN]
-            self.words["sum"] = [*lower, *[sign] * (XLEN + 1)]
-            self.words["places"][-1] = FALSE
-            self.words["zero"] = [FALSE] * widths["zero"]
-            rounds = [FALSE]
-        self.places = places
-        given = {**self.words, "ctrl": unit.control(ctrl, graph)} | ({} if rounds is None else {"rounds": rounds})
-        self.result = unit.cycle(graph, given).port("result")
-
-    def wanted(self, fmt: ElemFmt, *, to_signed: bool) -> tuple[int, Word]:
-        """Literal of the lane being one of the format, and the result."""
-        graph, z, words = self.graph, Integers(self.graph), self.words
-        lane, places, total, old = (words[name] for name in ("lane", "places", "sum", "old"))
-        least = -(1 << fmt.width - 1) if to_signed else 0
-        if self.places is not None:
-            total = z.add(total, constant(1 << self.places >> 1))
-        shifted = z.right(total, unsigned(places))
-        if self.places is not None:
-            shifted = z.add(shifted, words["zero"])
-        value = z.greatest(shifted, constant(least))
-        value = low(z.least(value, constant(least + (1 << fmt.width) - 1)), fmt.width)
-        lanes = [graph.is_value(lane, number) for number in range(fmt.lanes)]
-        parts = (old[number * fmt.width :][: fmt.width] for number in range(fmt.lanes))
-        inserted = (graph.choose(here, value, part) for here, part in zip(lanes, parts, strict=True))
-        return graph.any(lanes), [bit for part in inserted for bit in part]
-
-
-def _requantiser_claims(unit: ProvenUnit) -> list[Claim]:
-    def inserted(fmt: ElemFmt, *, to_signed: bool) -> Claim:
-        def decide(timeout_s: float) -> str:
-            one = _Requantised(unit, valid=1, load=0, to_signed=to_signed, fmt=fmt.value)
-            occurs, wanted = one.wanted(fmt, to_signed=to_signed)
-            return unequal(one.graph, occurs, [Equality("result", one.result, wanted)], one.words, timeout_s)
-
-        name = f"pv.rq{'s' if to_signed else 'u'}.{fmt.suffix}"
-        return Claim(what=f"{name}: shift, clip and insertion", method="sat", decide=decide)
-
-    def exact(fmt: ElemFmt, *, to_signed: bool) -> Claim:
-        """The exact form, one amount after the other."""
-
-        def decide(timeout_s: float) -> str:
-            for places in range(2 * XLEN):
-                one = _Requantised(unit, places, valid=1, load=0, to_signed=to_signed, fmt=fmt.value)
-                occurs, wanted = one.wanted(fmt, to_signed=to_signed)
-                wrong = unequal(one.graph, occurs, [Equality("result", one.result, wanted)], one.words, timeout_s)
-                if wrong:
-                    return wrong
-            return ""
-
-        name = f"pv.rqx{'s' if to_signed else 'u'}.{fmt.suffix}"
-        return Claim(
-            what=f"{name}: rounded shift by 0 to 63, zero point, clip and insertion", method="sat", decide=decide
-        )
-
-    def idle(timeout_s: float) -> str:
-        one = _Requantised(unit, valid=0)
-        return unequal(one.graph, TRUE, [Equality("result", one.result, [FALSE] * XLEN)], one.words, timeout_s)
-
-    formats = [fmt for fmt in FORMATS if fmt.width in unit.config.widths]
-    kinds = (inserted, exact) if unit.config.requantise_exact else (inserted,)
-    found = [kind(fmt, to_signed=to_signed) for kind in kinds for fmt in formats for to_signed in (False, True)]
-    return [*found, Claim(what="every other instruction: no result", method="sat", decide=idle)]
-
-
-REQUANTISER = Definition(
-    _requantiser_claims,
-    [InputFault("sum", (1 << 2 * XLEN) - 1, refutes="pv.rqs"), InputFault("zero", 0x55, 7, refutes="pv.rqxs.b")],
-)
-"""Every sum, amount, word and lane; a sum of -2 arrives as -1, and vice versa; a zero point of 85 as -43."""

@@ -1,7 +1,7 @@
 """Claims about a unit, verdicts on them, and the fault that each proof meets first."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn_sim.proofs.engine import solvers
 from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle, ClockedGates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
-from xpulpnn_sim.proofs.engine.outcomes import VACUOUS
+from xpulpnn_sim.proofs.engine.outcomes import VACUOUS, Outcome
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, VacuousError
 
 EQUAL, DIFFERENT, UNDECIDED = "equal", "different", "undecided"
@@ -68,14 +68,37 @@ class ProvenUnit:
         return word
 
 
+class Decision(NamedTuple):
+    """Answer of a method: whether a claim holds, and a case in which it does not."""
+
+    verdict: str  # see EQUAL
+    method: str
+    counterexample: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """One equality of a unit with its definition."""
 
     what: str  # the operations, or what is equal
-    method: str  # how it is proved
-    # given the seconds it may take: an empty text if it is proved, else a case in which it is wrong
-    decide: Callable[[float], str]
+    method: str
+    # given the seconds it may take: a counterexample, empty if the claim is proved, or the answer with its method
+    decide: Callable[[float], str | Decision]
+
+    def prove(self, unit: str, timeout_s: float) -> Outcome:
+        """Decide it of a unit."""
+        began = time.monotonic()
+        try:
+            answer = self.decide(timeout_s)
+        except VacuousError:
+            answer = Decision(VACUOUS, self.method)
+        except GaveUpError:
+            answer = Decision(UNDECIDED, self.method)
+        if isinstance(answer, str):
+            answer = Decision(DIFFERENT if answer else EQUAL, self.method, answer)
+        verdict, method, counterexample = answer
+        parts, seconds = (counterexample,) if counterexample else (), time.monotonic() - began
+        return Outcome(name=unit, statement=self.what, method=method, verdict=verdict, seconds=seconds, parts=parts)
 
 
 class Definition(NamedTuple):
@@ -86,36 +109,12 @@ class Definition(NamedTuple):
 
     def broken(self, unit: ProvenUnit) -> list[list[Claim]]:
         """Claims that are wrong, for each fault that the unit can have."""
-        found = ((one, self.claims(replace(unit, fault=one))) for one in self.faults if one.port in unit.gates.ports)
-        refuted = ([claim for claim in claims if claim.what.startswith(one.refutes)] for one, claims in found)
+        refuted: list[list[Claim]] = []
+        for fault in self.faults:
+            if fault.port in unit.gates.ports:
+                claims = self.claims(replace(unit, fault=fault))
+                refuted.append([claim for claim in claims if claim.what.startswith(fault.refutes)])
         return [claims for claims in refuted if claims]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitProof:
-    """Verdict on a claim about a unit."""
-
-    unit: str  # the unit, with its structure if it has several
-    what: str  # see Claim
-    method: str  # see Claim
-    seconds: float  # how long it took
-    verdict: str  # see EQUAL
-    example: str = ""  # with the verdict `different`: inputs, and what is wrong with them
-
-
-def proofs(unit: str, claims: Sequence[Claim], *, timeout_s: float) -> Iterator[UnitProof]:
-    """Decide each claim in turn."""
-    for one in claims:
-        began, example, verdict = time.monotonic(), "", UNDECIDED
-        try:
-            example = one.decide(timeout_s)
-            verdict = DIFFERENT if example else EQUAL
-        except VacuousError:
-            verdict = VACUOUS
-        except GaveUpError:
-            pass
-        seconds = time.monotonic() - began
-        yield UnitProof(unit=unit, what=one.what, method=one.method, seconds=seconds, verdict=verdict, example=example)
 
 
 def shown(graph: GateGraph, words: Words, ones: frozenset[int]) -> str:

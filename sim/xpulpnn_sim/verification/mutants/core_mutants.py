@@ -39,6 +39,7 @@ from xpulpnn_sim.proofs.mutants.mutant_comparison import (
 from xpulpnn_sim.proofs.mutants.mutated_gates import MutatedGates, read_mutated
 from xpulpnn_sim.proofs.mutants.unit_constraints import CONSTRAINTS
 from xpulpnn_sim.tools.jobs import executor
+from xpulpnn_sim.tools.probes import UNIT_INSTANCES
 from xpulpnn_sim.tools.processes import Forks, limit_computing, silence
 from xpulpnn_sim.tools.results import Results, digest, sources_digest
 from xpulpnn_sim.tools.worker_process import CallError
@@ -221,15 +222,8 @@ def _shell(ports: Sequence[dict[str, Any]], mutants: Sequence[Mutant], text: str
     )
 
 
-_UNITS = {
-    "backend.ex_stage.alu": "alu",
-    "backend.ex_stage.mult": "mult",
-    "backend.ex_stage.div": "div",
-    "backend.ex_stage.dotp": "dotp",
-    "backend.id_stage.widener": "widener",
-    "backend.lsu": "lsu",
-}
-"""Units, by their instances, of which it is known what occurs at their ports."""
+_UNITS = {f"backend.{UNIT_INSTANCES[unit]}": unit for unit in ("alu", "mult", "div", "dotp", "widener", "lsu")}
+"""Units, by their instances, of which it is known what reaches their ports."""
 
 
 def running(config: CoreConfig) -> InputConstraints:

@@ -16,8 +16,7 @@ from xpulpnn_sim.cosimulation.model.libraries import RIGS, observed
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.proofs.faults import programs
 from xpulpnn_sim.proofs.faults.bridges import BRIDGE_FAULTS
-from xpulpnn_sim.proofs.faults.fault import CHOICE, CHOICE_BITS, Fault
-from xpulpnn_sim.proofs.faults.programs import COSTS, PROGRAMS
+from xpulpnn_sim.proofs.faults.fault import CHOICE, CHOICE_BITS, COSTS, PROGRAMS, Fault
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.tools.tops import emit_top
@@ -44,7 +43,7 @@ def faults_of(config: CoreConfig, engine: str = CORE) -> tuple[Fault, ...]:
     if engine == WISHBONE:
         return BRIDGE_FAULTS
     if config.performance_counters:
-        return programs.COUNTER_FAULTS + (programs.EXACT_COUNTER_FAULTS if config.requantise_exact else ())
+        return tuple(fault for fault in programs.COUNTER_FAULTS if fault.fits(config))
     if not (config.xpulpv2 and config.mac_load) or config.multiplies_by_dotp:
         raise InputError("configuration must have Mac&Load and a multiplier of its own, or performance counters")
     return programs.PROGRAM_FAULTS

@@ -1,16 +1,13 @@
 """The core between memories that answer whenever they like, with the retirement port that riscv-formal expects."""
 
-from functools import reduce
-from operator import or_
-
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.isa.insn import LOAD_OPS, STORE_OPS
-from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, XLEN, ExceptionCause
+from xpulpnn.isa.machine import XLEN, ExceptionCause
 from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.riscv_formal.hardware.altops import CsrTapCore
@@ -46,10 +43,7 @@ class RvfiWrapper(wiring.Component):
         ports |= {f"csr_{name}": Out(XLEN) for name in ("rmask", "wmask", "rdata", "wdata")}
         ports |= {"bus_valid": Out(2), "bus_fault": Out(2), "bus_rmask": Out(8), "bus_wmask": Out(8)}
         ports |= {f"bus_{name}": Out(2 * XLEN) for name in ("addr", "rdata", "wdata")}
-        ports |= {"watched": In(XLEN), "watched_first": In(BYTE_BITS), "data_failed": Out(1)}
-        ports |= {"data_other": Out(BYTE_BITS), "data_wrong": Out(BYTE_BITS)}
-        ports |= {"watched_register": In(5), "register_wrong": Out(XLEN)}
-        ports |= {"obi_wrong": Out(2), "two_writes": Out(1)}
+        ports |= {"two_writes": Out(1)}
         super().__init__(ports)
 
     def elaborate(self, platform):
@@ -70,58 +64,7 @@ class RvfiWrapper(wiring.Component):
         self._registers(m, core, expander.expanded)
         self._faults(m, core, expander.expanded)
         self._csrs(m, core, expander.expanded)
-        self._watch(m, core)
-        self._watch_register(m, core, expander.expanded)
         return m
-
-    def _watch_register(self, m, core, word):
-        """A register: what the instructions retired made of it, and what they read."""
-        value, takes_effect = Signal(XLEN), Signal()
-        m.d.comb += takes_effect.eq(core.rvfi_valid & ~core.rvfi_trap & (self.watched_register != 0))
-        addresses = {"rs1": core.rvfi_rs1_addr, "rs2": core.rvfi_rs2_addr, "rd": word[7:12]}
-        wrong = []
-        for name, address in addresses.items():
-            read = self._matches(word, lambda row, name=name: name in row.reads) & (address == self.watched_register)
-            if name == "rs2" and self.config.mac_load_pair:
-                # two products read the register behind rd in its place
-                read |= self._matches(word, lambda row: row.is_pair and row.accumulates) & (
-                    core.rvfi_rs2_addr == self.watched_register
-                )
-            wrong.append(Mux(read & takes_effect, getattr(core, f"rvfi_{name}_rdata") ^ value, 0))
-        m.d.comb += self.register_wrong.eq(reduce(or_, wrong))
-        # of both writes of one register that of rd stays
-        for name in ("base", "rd"):
-            written = getattr(core, f"rvfi_{name}_we") & (getattr(core, f"rvfi_{name}_addr") == self.watched_register)
-            with m.If(takes_effect & written):
-                m.d.sync += value.eq(getattr(core, f"rvfi_{name}_wdata"))
-        if self.config.mac_load_pair:
-            behind = Cat(Const(1), core.rvfi_rd_addr[1:]) == self.watched_register
-            with m.If(takes_effect & core.rvfi_rd2_we & behind):
-                m.d.sync += value.eq(core.rvfi_rd2_wdata)
-
-    def _watch(self, m, core):
-        """A byte of the data memory: what the bus makes of it, and what the instructions retired do."""
-        on_bus, retired = Signal(BYTE_BITS), Signal(BYTE_BITS)
-        started = Signal()
-        m.d.sync += started.eq(1)
-        in_memory, expected = (Mux(started, each, self.watched_first) for each in (on_bus, retired))
-        address, rdata, wdata = (port.word_select(1, XLEN) for port in (self.bus_addr, self.bus_rdata, self.bus_wdata))
-        answered = self.bus_valid[1]
-        m.d.sync += [on_bus.eq(in_memory), retired.eq(expected)]
-        other, wrong = [], []
-        for index in range(WORD_BYTES):
-            here = answered & ((address + index)[:XLEN] == self.watched)
-            read = rdata.word_select(index, BYTE_BITS)
-            other.append(Mux(here & self.bus_rmask[WORD_BYTES + index], read ^ in_memory, 0))
-            with m.If(here & self.bus_wmask[WORD_BYTES + index]):
-                m.d.sync += on_bus.eq(wdata.word_select(index, BYTE_BITS))
-            retires = core.rvfi_valid & ((core.rvfi_mem_addr + index)[:XLEN] == self.watched)
-            loaded = core.rvfi_mem_rdata.word_select(index, BYTE_BITS)
-            wrong.append(Mux(retires & core.rvfi_mem_rmask[index], loaded ^ expected, 0))
-            with m.If(retires & core.rvfi_mem_wmask[index]):
-                m.d.sync += retired.eq(core.rvfi_mem_wdata.word_select(index, BYTE_BITS))
-        m.d.comb += [self.data_other.eq(reduce(or_, other)), self.data_wrong.eq(reduce(or_, wrong))]
-        m.d.comb += self.data_failed.eq(answered & self.bus_fault[1])
 
     def _matches(self, word, chosen):
         rows = enabled(self.config.extensions, self.config.widths, aliases=True)
@@ -147,7 +90,7 @@ class RvfiWrapper(wiring.Component):
         m.d.comb += self.two_writes.eq(core.rvfi_valid & core.rvfi_rd_we & other)
 
     def _faults(self, m, core, word):
-        """Access faults: which bytes were asked for."""
+        """Access faults: which bytes were request_fields for."""
         byte, half = (
             self._matches(word, lambda row, size=size: row.op in LOAD_OPS | STORE_OPS and row.op[1] == size)
             for size in "bh"
@@ -202,17 +145,14 @@ class RvfiWrapper(wiring.Component):
             Mux((waiting != 0) & ~answered & (answer_patience != 0), answer_patience - 1, PATIENCE)
         )
         writes = name == "data"
-        asked = Cat(port.addr, *((port.we, port.be, port.wdata) if writes else ()))
-        requests = Array(Signal(len(asked), name=f"{name}_request{index}") for index in range(_OUTSTANDING))
+        request_fields = Cat(port.addr, *((port.we, port.be, port.wdata) if writes else ()))
+        requests = Array(Signal(len(request_fields), name=f"{name}_request{index}") for index in range(_OUTSTANDING))
         first, last = (Signal(ceil_log2(_OUTSTANDING), name=f"{name}_{end}") for end in ("first", "last"))
-        oldest = Signal(len(asked), name=f"{name}_oldest")
+        oldest = Signal(len(request_fields), name=f"{name}_oldest")
         m.d.sync += [first.eq(first + answered), last.eq(last + granted)]
         m.d.comb += oldest.eq(requests[first])
         with m.If(granted):
-            m.d.sync += requests[last].eq(asked)
-        pending, kept = Signal(name=f"{name}_waits"), Signal.like(asked, name=f"{name}_kept")
-        m.d.sync += [pending.eq(port.req & ~port.gnt), kept.eq(asked)]
-        m.d.comb += self.obi_wrong[number].eq(pending & (~port.req | (asked != kept)))
+            m.d.sync += requests[last].eq(request_fields)
         rest = oldest[XLEN:]
         enables = rest[1:5] if writes else 0b1111
         stored = rest[0] if writes else 0

@@ -13,13 +13,21 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.cli import prove_units
 from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
-from xpulpnn_sim.proofs.units.dotp import ALL_SIGNS, Signs
-from xpulpnn_sim.proofs.units.dotp_structures import LANES, SAMPLED, Comparison, check, unit_structures
-from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL
+from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates
+from xpulpnn_sim.proofs.engine.outcomes import Outcome
+from xpulpnn_sim.proofs.units import dotp_structures
+from xpulpnn_sim.proofs.units.dotp import Signs
+from xpulpnn_sim.proofs.units.dotp_structures import LANES, SAMPLED, dot_products, unit_structures
+from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, ProvenUnit
 
 CONFIG = preset("xpulpnn")
 STRUCTURES = unit_structures(CONFIG)
-BOTH = Signs(True, True)
+
+
+@pytest.fixture(autouse=True)
+def signed_factors(monkeypatch: pytest.MonkeyPatch):
+    """Both factors signed; xpulpnn prove units proves all signs."""
+    monkeypatch.setattr(dotp_structures, "ALL_SIGNS", (Signs(True, True),))
 
 
 def covering() -> list[str]:
@@ -48,8 +56,10 @@ def broken(design: Emitted, old: str, new: str) -> Emitted:
     return verilog.replace(old, new, 1), manifest
 
 
-def run(*options: str) -> int:
-    return execute_command(["prove", "units", *options])
+def proved(design: Emitted, *formats: ElemFmt, methods: tuple[str, ...] = (), timeout_s: float = 60) -> list[Outcome]:
+    verilog, manifest = design
+    unit = ProvenUnit(gates=clocked_gates(verilog, manifest["top"]), ports=manifest["ports"], config=CONFIG)
+    return [claim.prove("dotp", timeout_s) for claim in dot_products(formats, methods).claims(unit)]
 
 
 @pytest.mark.unit
@@ -75,21 +85,25 @@ def test_structure_is_proved_for_all_operands(structure: str):
     config = STRUCTURES[structure]
     # the algebra does not decide sums of narrower signed products; SAT and all operands of each lane do, in a minute
     formats = [ElemFmt.H, ElemFmt.C] if config.dotp.multipliers == "signed" else list(ElemFmt)
-    outcomes = list(check(*cached_emission("dotp", config), formats=formats, signs=[BOTH]))
-    assert [(one.fmt, one.verdict) for one in outcomes] == [(fmt, EQUAL) for fmt in formats]
+    outcomes = proved(cached_emission("dotp", config), *formats)
+    assert [outcome.verdict for outcome in outcomes] == [EQUAL] * len(formats)
 
 
 @pytest.mark.flow
 @pytest.mark.parametrize(("method", "verdict"), [("sat", LANES), ("exhaustive", LANES), ("random", SAMPLED)])
 def test_every_method_agrees(method: str, verdict: str):
     fmt = ElemFmt.N if method == "sat" else ElemFmt.B
-    (one,) = check(*design_of(adders="inferred"), formats=[fmt], signs=[BOTH], methods=[method], timeout_s=300)
-    assert (one.method, one.verdict) == (method, verdict)
+    (outcome,) = proved(design_of(adders="inferred"), fmt, methods=(method,), timeout_s=300)
+    assert (outcome.method, outcome.verdict) == (method, verdict)
 
 
-def first(design: Emitted, fmt: ElemFmt) -> Comparison:
-    (outcome,) = check(*design, formats=[fmt], signs=[BOTH])
-    return outcome
+def operands(outcome: Outcome) -> dict[str, int]:
+    """Numbers of a counterexample; the result that must be, and the one that is, last."""
+    assert outcome.verdict == DIFFERENT
+    (text,) = outcome.parts
+    numbers = dict(re.findall(r"(rs1|rs2|rd|accumulate)=(\w+)", text))
+    expected, result = re.findall(r"0x\w{8}", text)[-2:]
+    return {name: int(value, 0) for name, value in (numbers | {"expected": expected, "result": result}).items()}
 
 
 @pytest.mark.flow
@@ -98,15 +112,13 @@ def test_inverted_bit_is_found(fmt: ElemFmt):
     design = design_of(multipliers="shared", isolation="and")
     row = re.search(r"\[15:0\] row_0_15 = .*;", design[0])
     assert row
-    outcome = first(broken(design, row[0], row[0].replace(";", " ^ 16'h8000;")), fmt)
-    assert outcome.verdict == DIFFERENT
-    example = outcome.counterexample
-    assert example
-    lanes = [(example.rs1 >> low, example.rs2 >> low) for low in range(0, 32, fmt.width)]
+    (outcome,) = proved(broken(design, row[0], row[0].replace(";", " ^ 16'h8000;")), fmt)
+    case = operands(outcome)
+    lanes = [(case["rs1"] >> low, case["rs2"] >> low) for low in range(0, 32, fmt.width)]
     top, wrap = 1 << (fmt.width - 1), (1 << fmt.width) - 1
     products = [((x & wrap ^ top) - top) * ((y & wrap ^ top) - top) for x, y in lanes]
-    assert example.expected == (sum(products) + example.rd * example.accumulate) % 2**32
-    assert example.result != example.expected
+    assert case["expected"] == (sum(products) + case["rd"] * case["accumulate"]) % 2**32
+    assert case["result"] != case["expected"]
 
 
 @pytest.mark.flow
@@ -114,9 +126,8 @@ def test_inverted_bit_is_found(fmt: ElemFmt):
 def test_masked_carry_bit_is_found(carries: str):
     design = design_of(multipliers="shared", isolation="and", adders="carry-save")
     masked = f"{{{carries}}} & ~(46'h1 << 20)"
-    outcome = first(broken(design, f"= {{{carries}}};", f"= {masked};"), ElemFmt.B)
+    (outcome,) = proved(broken(design, f"= {{{carries}}};", f"= {masked};"), ElemFmt.B)
     assert outcome.verdict == DIFFERENT
-    assert outcome.counterexample
 
 
 RARE = """module dotp (input [4:0] ctrl, input [31:0] rs1, rs2, rd, output [31:0] result);
@@ -132,48 +143,41 @@ endmodule
 def test_difference_in_one_of_a_billion_operands_is_found(method: str):
     plain, manifest = RARE.replace("RARE", ""), design_of(isolation="none")[1]
     sparse = RARE.replace("RARE", " + (rs1[11:0] == 12'hfff && rs2[15:0] == 16'h0fff)")
-    assert [one.verdict for one in check(plain, manifest, formats=[ElemFmt.H], signs=[BOTH])] == [EQUAL]
-    (one,) = check(sparse, manifest, formats=[ElemFmt.H], signs=[BOTH], methods=[method], timeout_s=60)
-    assert one.verdict == DIFFERENT
-    assert one.counterexample
-    assert one.counterexample.rs2 & 0xFFFF == 0x0FFF
-    assert (one.counterexample.result - one.counterexample.expected) % 2**32 == 1
+    assert [outcome.verdict for outcome in proved((plain, manifest), ElemFmt.H)] == [EQUAL]
+    (outcome,) = proved((sparse, manifest), ElemFmt.H, methods=(method,))
+    case = operands(outcome)
+    assert case["rs2"] & 0xFFFF == 0x0FFF
+    assert (case["result"] - case["expected"]) % 2**32 == 1
 
 
 @pytest.mark.flow
 def test_a_bit_without_a_value_is_a_difference():
-    manifest = design_of(isolation="none")[1]
     undefined = RARE.replace("RARE;", " | {31'h0, 1'bx};")
-    (one,) = check(undefined, manifest, formats=[ElemFmt.H], signs=[BOTH])
-    assert one.verdict == DIFFERENT
+    (outcome,) = proved((undefined, design_of(isolation="none")[1]), ElemFmt.H)
+    assert outcome.verdict == DIFFERENT
 
 
 @pytest.mark.flow
 def test_wrong_registers_are_found():
     design = design_of(multipliers="replicated", isolation="register")
-    stale = first(broken(design, "else if (enable)", "else if (enable & ~ctrl[3])"), ElemFmt.B)
+    (stale,) = proved(broken(design, "else if (enable)", "else if (enable & ~ctrl[3])"), ElemFmt.B)
     assert stale.verdict == DIFFERENT
-    passing = first(broken(design, "else if (enable)", "else"), ElemFmt.B)
-    assert (passing.covered, passing.verdict) == ("result until the next operation", DIFFERENT)
+    (passing,) = proved(broken(design, "else if (enable)", "else"), ElemFmt.B)
+    assert passing.parts == ("ss: the result must stay until the next operation",)
 
 
 @pytest.mark.flow
-def test_command_writes_every_operation(tmp_path, capsys: pytest.CaptureFixture[str]):
+def test_command(tmp_path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     target = tmp_path / "found.json"
     settings = {"adders": "inferred", "multipliers": "replicated"}
-    options = [option for key, value in settings.items() for option in ("--set", f"{key}={value}")]
-    assert run("--preset", "ri5cy", *options, "--formats", "b", "--json", str(target)) == 0
-    found = unit_structures(apply_settings(preset("ri5cy"), settings), list(settings))
-    records = read_results(target)
-    assert [record["signs"] for record in records] == len(found) * [str(signs) for signs in ALL_SIGNS]
-    assert {(record["format"], record["method"], record["verdict"]) for record in records} == {("b", "algebra", EQUAL)}
-    assert set(re.findall(r"multipliers=.* adders=\S+", capsys.readouterr().out)) == set(found)
-
-
-@pytest.mark.flow
-def test_command_fails_on_a_difference(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    words = ["prove", "units", "--preset", "ri5cy", "--formats", "b", "--json", str(target)]
+    words += [option for key, value in settings.items() for option in ("--set", f"{key}={value}")]
+    assert execute_command(words) == 0
+    structures = unit_structures(apply_settings(preset("ri5cy"), settings), list(settings))
+    records = read_results(target)[0]["proofs"]
+    assert [record["unit"] for record in records] == [f"dotp {structure}" for structure in structures]
+    assert {(record["method"], record["verdict"]) for record in records} == {("algebra", EQUAL)}
     wrong = broken(design_of(isolation="none"), "assign result = ", "assign result = 32'h1 + ")
     monkeypatch.setattr(prove_units, "cached_emission", lambda top, config: wrong)
-    options = "--set isolation=none --set adders=inferred --set multipliers=shared --formats h"
-    assert run(*options.split()) == 1
+    assert execute_command([*words[:6], "--set", "isolation=none", "--set", "adders=inferred"]) == 1
     assert re.search(r"rs1=0x\w{8} .*: result must be 0x\w{8}, not 0x\w{8}", capsys.readouterr().out)

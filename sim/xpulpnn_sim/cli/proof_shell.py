@@ -1,0 +1,147 @@
+"""What the commands of ``prove`` share: options, tools, tables, counterexamples and records."""
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from cyclopts import Parameter
+
+from xpulpnn_sim.cli.common import Columns, Stop, finish, interruptible, progress_bar, record_table, tell
+from xpulpnn_sim.cli.configurations import Configuration
+from xpulpnn_sim.cli.options import Fresh, Json, Timeout, YosysChoice, arguments
+from xpulpnn_sim.proofs.engine.outcomes import (
+    FAILED,
+    PASSED,
+    PROVED,
+    REFUTED,
+    WAVEFORM,
+    Outcome,
+    counterexample_lines,
+    write_waveform,
+)
+from xpulpnn_sim.proofs.units.unit_proof import EQUAL
+from xpulpnn_sim.tools.files import folder_lock, require_folder
+from xpulpnn_sim.tools.yosys import Yosys, find_abc, find_yosys
+
+
+@arguments
+class ProofOptions(Configuration, Fresh, Timeout, YosysChoice, Json):
+    """Options of all proofs about a core."""
+
+    self_test: bool = False
+    """Instead, put faults into the core, one by one, and see whether what must find each does."""
+    listing: Annotated[bool, Parameter(name="--list")] = False
+    """Show what there is to prove, and go."""
+    output: Annotated[Path | None, Parameter(alias="-o", metavar="DIR")] = None
+    """Folder for outcomes and examples (default build/NAME/PRESET)."""
+
+
+class Workplace(NamedTuple):
+    """Folder of the outcomes, and the tools that make them."""
+
+    folder: Path
+    yosys: Yosys
+    abc: str
+
+
+@contextmanager
+def workplace(options: ProofOptions, name: str) -> Generator[Workplace]:
+    """The tools, and the folder of the options, which no other run uses meanwhile; raises :class:`ToolError`."""
+    abc, yosys = find_abc(), find_yosys(options.yosys)
+    folder = options.output or Path("build", name, options.preset)
+    require_folder(folder, "--output")
+    with folder_lock(folder, "--output"):
+        yield Workplace(folder, yosys, abc)
+
+
+class Result(NamedTuple):
+    """Outcome of a proof, and what it is about."""
+
+    subject: Any  # property, check, instruction, unit or module
+    outcome: Outcome
+    fault: Any = None  # fault in the design, which must be found
+    folder: Path | None = None  # gets the waveform of a counterexample
+    presets: Sequence[str] = ()  # that have the unit or module
+
+    @property
+    def is_found(self) -> bool:
+        """True if the proof of a faulty design fails."""
+        return self.outcome.verdict in (FAILED, REFUTED)
+
+    @property
+    def is_good(self) -> bool:
+        """True if the claim holds, or the fault is found."""
+        return self.is_found if self.fault else self.outcome.verdict in (PROVED, PASSED, EQUAL)
+
+    @property
+    def shown_verdict(self) -> str:
+        """The verdict, on a fault whether it was found, as tables show it."""
+        if self.fault is None:
+            return self.outcome.verdict
+        parts = f": {', '.join(self.outcome.parts)}" if self.outcome.trace and self.outcome.parts else ""
+        return f"found{parts}" if self.is_found else f"NOT FOUND: {self.outcome.verdict}"
+
+    @property
+    def shown_cycle(self) -> object:
+        """The cycle as tables show it."""
+        return self.outcome.cycle if self.outcome.cycle >= 0 else "-"
+
+    @property
+    def waveform(self) -> Path | None:
+        """File of the counterexample, if there is one."""
+        return self.folder / self.outcome.name / WAVEFORM if self.folder and self.outcome.trace else None
+
+    def counterexample(self, hidden: Sequence[str] = ()) -> list[str]:
+        """What fails, and inputs or cycles that show it."""
+        outcome = self.outcome
+        heading = " ".join(filter(None, (outcome.name, outcome.statement)))
+        lines = [f"{heading}: {outcome.verdict}", *outcome.parts]
+        if self.waveform:
+            lines.append(f"what retires until then ({self.waveform}):")
+        return [*lines, *counterexample_lines(outcome, ("clk", *hidden))]
+
+
+@dataclass(kw_only=True)
+class ProofRun:
+    """Results of a command until it has ended, or was interrupted."""
+
+    count: int  # results there are to be
+    results: list[Result] = field(default_factory=list[Result])
+    stop: Stop = field(default_factory=Stop)
+
+    def collect(self, what: str, results: Iterable[Result]) -> None:
+        """Take results with a bar of ``what`` until an interrupt; writes the waveforms of counterexamples."""
+        with progress_bar(what, self.count) as bar, interruptible() as self.stop:
+            for result in bar.each(results, lambda result: result.outcome.name):
+                self.results.append(result)
+                if result.waveform:
+                    write_waveform(result.outcome.trace, result.waveform)
+
+    def show(
+        self,
+        title: str,
+        columns: Columns,
+        *foot: str,
+        hidden: Sequence[str] = (),
+        is_good: Callable[[Result], bool] = lambda result: result.is_good,
+    ) -> bool:
+        """Print the table, its foot and the counterexamples; returns whether all is as it must be."""
+        tell(title, record_table(columns, self.results), *foot)
+        for result in self.results:
+            if not is_good(result):
+                tell(*result.counterexample(hidden))
+            if result.outcome.broken:
+                tell(f"{result.outcome.name} is not proved of every cycle: {', '.join(result.outcome.broken)}")
+        return all(map(is_good, self.results))
+
+    def finish(self, json: Path | None, record: dict[str, Any], *, good: bool) -> int:
+        """Write the record, and return the exit code."""
+        record = {"complete": not self.stop.interrupted, **record}
+        return finish(json, record, good=good, stop=self.stop, done=f"{len(self.results)} of {self.count}")
+
+
+def outcome_record(what: str, outcome: Outcome, **more: object) -> dict[str, Any]:
+    """An outcome for machines; ``what`` is its subject."""
+    return {what: outcome.name, "verdict": outcome.verdict, "seconds": round(outcome.seconds, 3), **more}
