@@ -84,7 +84,7 @@ def _rows(table: MeasuredTable) -> list[dict[str, Any]]:
         {
             "table": table.table.name,
             "figure": row.row.figure,
-            "unit": row.row.unit,
+            "unit": row.row.metric.unit,
             "paper": row.row.published and row.row.published.value,
             "where": row.row.published and row.row.published.where,
             "ours": row.ours,

@@ -11,11 +11,12 @@ from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.main import parsed
 from xpulpnn_sim.publishing.papers import measure
 from xpulpnn_sim.publishing.papers.measure import TABLES, charts, measure_tables, runs_of, tables_of
+from xpulpnn_sim.publishing.papers.runs import cosim_run
 from xpulpnn_sim.publishing.papers.table import (
+    Bar,
     MeasuredRow,
-    PaperRun,
+    Metric,
     PaperTable,
-    Place,
     Published,
     RowVerdict,
     TableRow,
@@ -46,9 +47,9 @@ class Pretended:
         return {"cycles": self.cycles, "layers": {"first": 7}, "mismatches": self.mismatches, "checked": check}
 
 
-def row(run: Pretended, published: str | None, better: str = "less", **changes) -> TableRow:
+def row(run: Pretended, published: str | None, better: str = "less", metric: dict | None = None, **changes) -> TableRow:
     printed = None if published is None else Published(published, "table 1")
-    return TableRow(figure=f"{run} {published}", unit="cycles", published=printed, run=run, better=better, **changes)
+    return TableRow(f"{run} {published}", Metric(unit="cycles", better=better, **metric or {}), printed, run, **changes)
 
 
 def verdict(ours: float, published: str | None, better: str = "less", mismatches: int = 0) -> RowVerdict:
@@ -61,10 +62,10 @@ SMALL = PaperTable(
     title="Small table",
     printed_by="A paper",
     rows=(
-        row(Pretended(name="slow", cycles=300), "250", place=Place("cycles", "ours", "slow")),
-        row(Pretended(name="fast"), "250", place=Place("cycles", "ours", "fast")),
+        row(Pretended(name="slow", cycles=300), "250", bar=Bar("cycles", "ours", "slow")),
+        row(Pretended(name="fast"), "250", bar=Bar("cycles", "ours", "fast")),
         row(Pretended(name="fast"), "2.0", "more", over=Pretended(name="slow", cycles=300)),
-        row(Pretended(name="fast"), None, field="layers.first", per=10.0, quick=False),
+        row(Pretended(name="fast"), None, metric={"field": "layers.first", "per": 10.0}, quick=False),
     ),
     notes=("What holds.",),
 )
@@ -200,7 +201,7 @@ def test_table_and_page(monkeypatch, tmp_path, capsys):
 @pytest.mark.unit
 def test_printed_figures_of_their_own_stand_beside_each_series():
     rows = [
-        row(Pretended(name=name), printed, place=Place("cycles", name, "at"))
+        row(Pretended(name=name), printed, bar=Bar("cycles", name, "at"))
         for name, printed in (("one", "50"), ("two", "60"))
     ]
     table = PaperTable(name="t", title="T", printed_by="P", rows=rows)
@@ -220,7 +221,7 @@ def test_wrong_results_fail_and_are_told(monkeypatch, capsys):
 
 @pytest.mark.cosim
 def test_the_command_of_a_kernel_repeats_it(tmp_path):
-    one = PaperRun(kernel="matmul", layer="8x32x8", precision="4x4xi32", variant="nn_4x4")
+    one = cosim_run("matmul", layer="8x32x8", precision="4x4xi32", variant="nn_4x4")
     path = tmp_path / "records.json"
     assert cli.main([*shlex.split(one.command)[1:], "--json", str(path)]) == 0
     (written,) = read_results(path)

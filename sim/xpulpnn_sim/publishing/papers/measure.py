@@ -36,9 +36,9 @@ def named_table(measured: MeasuredTable) -> NamedTable:
     rows = [
         [
             one.row.figure,
-            one.row.unit,
+            one.row.metric.unit,
             one.row.published and one.row.published.text,
-            f"{one.ours:.{one.row.digits}f}",
+            f"{one.ours:.{one.row.metric.digits}f}",
             one.ratio,
             one.verdict.value,
             one.row.published and one.row.published.where,
@@ -74,7 +74,7 @@ _TICKS = (0.25, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 4, 6, 8)
 
 def charts(measured: MeasuredTable) -> list[dict[str, Any]]:
     """The plots of a table: bars where its rows say so, then how many times better ours is, row by row."""
-    titles = dict.fromkeys(row.row.place.chart for row in measured.rows if row.row.place is not None)
+    titles = dict.fromkeys(row.row.bar.chart for row in measured.rows if row.row.bar is not None)
     found = [_bars(measured, title) for title in titles]
     compared = [row for row in measured.rows if row.advantage is not None]
     return [*found, _advantages(compared)] if compared else found
@@ -105,9 +105,9 @@ def _series(
     """The figures of a chart by series and place, without those that are missing."""
     found: dict[str, dict[str, float]] = {}
     for row in rows:
-        place, figure = row.row.place, value(row)
-        if place is not None and place.chart == title and figure is not None:
-            found.setdefault(place.series, {})[place.at] = figure
+        bar, figure = row.row.bar, value(row)
+        if bar is not None and bar.chart == title and figure is not None:
+            found.setdefault(bar.series, {})[bar.group] = figure
     return found
 
 

@@ -2,62 +2,51 @@
 
 from collections.abc import Iterator
 
-from xpulpnn_sim.publishing.papers.table import ClassifierRun, PaperTable, Place, Published, TableRow, printed, speed_up
+from xpulpnn_sim.publishing.papers.runs import CosimRun, cosim_run
+from xpulpnn_sim.publishing.papers.table import SPEED_UP, Bar, Metric, PaperTable, Published, TableRow, printed
 
-_MILLION = 1e6
 _CORES = 8
 _CHART = "classifier: millions of cycles on one core"
-_WAYS = (("window", "software"), ("dense", "software"), ("window", "hardware"), ("dense", "hardware"))
+_PAPER_LAYOUTS = (("window", "software"), ("dense", "software"), ("window", "hardware"), ("dense", "hardware"))
+"""How bits lie in words, and what counts them."""
+
 _CRUMBS = ("crumbs", "hardware")
+_MEGAINSTRUCTIONS = Metric(unit="million", field="instructions", per=1e6)
+_MEGACYCLES = Metric(unit="million", per=1e6)
+_INSTRUCTIONS = printed("table IV", {"software": "84.08", "hardware": "37.83"})
+_CYCLES = {
+    "software": Published("86.5", "table III, 2.62 s at 33 MHz"),
+    "hardware": Published("38.9", "table III, 1.18 s at 33 MHz"),
+}
+_OPERATIONS = printed("table IV", {"xor": "3302048", "compare": "2553032"})
 
 
-def _run(way: tuple[str, str], cores: int = 1) -> ClassifierRun:
-    return ClassifierRun(variant=way[0], popcount=way[1], cores=cores)
+def _run(variant: str, popcount: str, cores: int | None = None) -> CosimRun:
+    return cosim_run("bnn", variant=variant, popcount=popcount, cores=cores)
 
 
 def _rows() -> Iterator[TableRow]:
-    instructions = printed("table IV", {"software": "84.08", "hardware": "37.83"})
-    cycles = {
-        "software": Published("86.5", "table III, 2.62 s at 33 MHz"),
-        "hardware": Published("38.9", "table III, 1.18 s at 33 MHz"),
-    }
-    for way in _WAYS:
-        yield TableRow(
-            figure=f"instructions, {way[0]}, bits counted in {way[1]}",
-            unit="million",
-            published=instructions[way[1]],
-            run=_run(way),
-            field="instructions",
-            per=_MILLION,
-            quick=False,
-        )
-    for way in (*_WAYS, _CRUMBS):
-        yield TableRow(
-            figure=f"cycles, {way[0]}, bits counted in {way[1]}",
-            unit="million",
-            published=cycles[way[1]],
-            run=_run(way),
-            per=_MILLION,
-            quick=False,
-            place=Place(_CHART, way[0], f"bits counted in {way[1]}"),
-        )
-    for operation, published in printed("table IV", {"xor": "3302048", "compare": "2553032"}).items():
-        yield TableRow(
-            figure=f"operations, window: {operation}",
-            unit="",
-            published=published,
-            run=_run(("window", "hardware")),
-            field=f"operations.{operation}",
-            digits=0,
-            quick=False,
-        )
-    figure = "instructions, window, in software over those in hardware"
-    published = Published("2.22", "table IV, 55 % fewer instructions")
-    hardware, software = _run(("window", "hardware")), _run(("window", "software"))
-    yield speed_up(figure, published, hardware, software, field="instructions", better="", quick=False)
-    for way in (("dense", "hardware"), _CRUMBS):
-        figure = f"cycles, {way[0]}: {_CORES} cores over one"
-        yield speed_up(figure, None, _run(way, _CORES), _run(way), quick=False)
+    for variant, popcount in _PAPER_LAYOUTS:
+        figure, run = f"instructions, {variant}, bits counted in {popcount}", _run(variant, popcount)
+        yield TableRow(figure, _MEGAINSTRUCTIONS, _INSTRUCTIONS[popcount], run, quick=False)
+    for variant, popcount in (*_PAPER_LAYOUTS, _CRUMBS):
+        figure, run = f"cycles, {variant}, bits counted in {popcount}", _run(variant, popcount)
+        bar = Bar(_CHART, variant, f"bits counted in {popcount}")
+        yield TableRow(figure, _MEGACYCLES, _CYCLES[popcount], run, quick=False, bar=bar)
+    for operation, published in _OPERATIONS.items():
+        metric = Metric(field=f"operations.{operation}", digits=0)
+        yield TableRow(f"operations, window: {operation}", metric, published, _run("window", "hardware"), quick=False)
+    yield TableRow(
+        "instructions, window, in software over those in hardware",
+        Metric(unit="x", field="instructions", better=""),
+        Published("2.22", "table IV, 55 % fewer instructions"),
+        _run("window", "hardware"),
+        over=_run("window", "software"),
+        quick=False,
+    )
+    for variant, popcount in (("dense", "hardware"), _CRUMBS):
+        figure, run = f"cycles, {variant}: {_CORES} cores over one", _run(variant, popcount, _CORES)
+        yield TableRow(figure, SPEED_UP, None, run, over=_run(variant, popcount), quick=False)
 
 
 TABLE = PaperTable(

@@ -15,14 +15,8 @@ from xpulpnn_sim.cosimulation.networks.network_run import build_network
 from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase
 from xpulpnn_sim.exploration.library import load_library
 from xpulpnn_sim.exploration.network_energy import add_energies, layer_energies
-from xpulpnn_sim.publishing.papers.table import (
-    PaperTable,
-    Place,
-    Published,
-    Record,
-    TableRow,
-    simulated_config,
-)
+from xpulpnn_sim.publishing.papers.runs import simulated_config
+from xpulpnn_sim.publishing.papers.table import Bar, Metric, PaperTable, Published, Record, TableRow
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sim.tools.results import digest, sources_digest
 from xpulpnn_sw.networks.importers.registry import ImportOptions, import_model
@@ -35,7 +29,8 @@ _MODELS: Mapping[str, str] = {
     "keyword spotting": "kws_dscnn_int8.tflite",
     "anomaly detection": "ad01_int8.tflite",
 }
-_MILLION, _NJ_PER_UJ = 1e6, 1000.0
+_MEGACYCLES = Metric(unit="M cycles", per=1e6, digits=3)
+_MICROJOULES = Metric(unit="uJ", field="energy_nj", per=1000.0)
 _CORES = 8
 # millions of cycles, frequency over throughput, in the order of the models
 _ALONE: Mapping[str, tuple[str, ...]] = {
@@ -150,25 +145,9 @@ def _rows(title: str, number: int, run: ModelRun) -> Iterator[TableRow]:
         # the fastest of them alone
         others = dict([*others.items()][:1])
     published = {other: Published(figures[number], other) for other, figures in others.items()}
-    for other, figure in published.items():
-        chart = Place(f"millions of cycles, cores: {run.cores}", f"{run.preset}, {rule}", title)
-        yield TableRow(
-            figure=f"{own}: {other}",
-            unit="M cycles",
-            published=figure,
-            run=run,
-            per=_MILLION,
-            digits=3,
-            quick=False,
-            place=chart if other == next(iter(published)) else None,
-        )
+    chart = f"millions of cycles, cores: {run.cores}"
+    for number, (other, figure) in enumerate(published.items()):
+        bar = None if number else Bar(chart, f"{run.preset}, {rule}", title)
+        yield TableRow(f"{own}: {other}", _MEGACYCLES, figure, run, quick=False, bar=bar)
     if run.liberty is not None:
-        yield TableRow(
-            figure=f"{own}: energy",
-            unit="uJ",
-            published=None,
-            run=run,
-            field="energy_nj",
-            per=_NJ_PER_UJ,
-            quick=False,
-        )
+        yield TableRow(f"{own}: energy", _MICROJOULES, None, run, quick=False)

@@ -3,15 +3,16 @@
 from collections.abc import Iterator
 from itertools import product
 
+from xpulpnn_sim.publishing.papers.runs import CosimRun, cosim_run
 from xpulpnn_sim.publishing.papers.table import (
-    Cifar10Run,
-    PaperRun,
+    MACS_PER_CYCLE,
+    SPEED_UP,
+    Bar,
+    Metric,
     PaperTable,
-    Place,
     Published,
     TableRow,
     printed,
-    speed_up,
 )
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.kinds import kind
@@ -24,89 +25,79 @@ _PAPER = (
 )
 _LINEAR = "2048:16"
 _SIGNED = "i8xi8xi8"
-_KILO = 1000.0
 _CORES = 8
 _VARIANTS = ("xpulpv2_2x2", "xpulpv2_4x2")
 _BEST = _VARIANTS[-1]
-_MACS = float(ConvLayer.parse(PAPER_LAYER).macs)
+_KILOCYCLES = Metric(unit="k cycles", per=1000.0, digits=1)
+_FULLY_CONNECTED_KILOCYCLES = Metric(unit="k cycles", per=1000.0)
+_CYCLES_PER_MAC = Metric(unit="cycles/MAC", per=float(ConvLayer.parse(PAPER_LAYER).macs), digits=3)
 
 
-def _conv(variant: str, cores: int | None, bits: int = 8) -> PaperRun:
+def _conv(variant: str, cores: int | None, bits: int = 8) -> CosimRun:
     """The convolution; the paper's narrower activations are unsigned."""
-    precision = _SIGNED if bits == 8 else f"{bits}x{bits}x{bits}"
+    return cosim_run(
+        "conv",
+        layer=PAPER_LAYER,
+        precision=_SIGNED if bits == 8 else f"{bits}x{bits}x{bits}",
+        variant=variant,
+        requantise=Rule.SHIFT.value,
+        cores=cores,
+    )
+
+
+def _linear(cores: int) -> CosimRun:
     rule = Rule.SHIFT.value
-    return PaperRun(kernel="conv", layer=PAPER_LAYER, precision=precision, variant=variant, rule=rule, cores=cores)
+    return cosim_run("linear", layer=_LINEAR, precision=_SIGNED, variant="xpulpv2_2x1", requantise=rule, cores=cores)
 
 
-def _linear(cores: int) -> PaperRun:
-    rule = Rule.SHIFT.value
-    return PaperRun(kernel="linear", layer=_LINEAR, precision=_SIGNED, variant="xpulpv2_2x1", rule=rule, cores=cores)
+def _channelwise(kernel: str, cores: int) -> CosimRun:
+    layer, precision = kind(kernel).usual_in_cluster, str(kind(kernel).uniform(8))
+    return cosim_run(kernel, layer=layer, precision=precision, variant="xpulpv2", cores=cores)
 
 
-def _channelwise(kernel: str, cores: int) -> PaperRun:
-    chosen = kind(kernel)
-    precision = str(chosen.uniform(8))
-    return PaperRun(kernel=kernel, layer=chosen.usual_in_cluster, precision=precision, variant="xpulpv2", cores=cores)
+_CONV_CYCLES = printed("table 2", {1: "2586", 2: "1299", 4: "660", 8: "361"})
+_CONV_SPEED_UPS = printed("table 2", {2: "1.99", 4: "3.92", 8: "7.16"})
+_LINEAR_CYCLES = printed("table 2", {1: "33", 2: "17.6", 4: "8.4", 8: "4.4"})
+_LINEAR_SPEED_UPS = printed("table 2", {2: "1.89", 4: "3.92", 8: "7.52"})
+_NARROW = printed("section 5(b)", {4: "0.186", 2: "0.181"})
+_OVER_RV32IM = printed("section 5(a)", {8: "8.8", 4: "3.69", 2: "4.22"})
 
 
 def _rows() -> Iterator[TableRow]:
-    kilocycles = printed("table 2", {1: "2586", 2: "1299", 4: "660", 8: "361"})
-    for variant, (cores, published) in product(_VARIANTS, kilocycles.items()):
-        yield TableRow(
-            figure=f"convolution {variant}, 8 bit, cores: {cores}",
-            unit="k cycles",
-            published=published,
-            run=_conv(variant, cores),
-            per=_KILO,
-            digits=1,
-            quick=False,
-            place=Place("convolution, 8 bit: thousands of cycles over the cores", variant, str(cores)),
-        )
-    speed_ups = printed("table 2", {2: "1.99", 4: "3.92", 8: "7.16"})
-    for variant, (cores, published) in product(_VARIANTS, speed_ups.items()):
+    for variant, (cores, published) in product(_VARIANTS, _CONV_CYCLES.items()):
+        figure, run = f"convolution {variant}, 8 bit, cores: {cores}", _conv(variant, cores)
+        bar = Bar("convolution, 8 bit: thousands of cycles over the cores", variant, str(cores))
+        yield TableRow(figure, _KILOCYCLES, published, run, quick=False, bar=bar)
+    for variant, (cores, published) in product(_VARIANTS, _CONV_SPEED_UPS.items()):
         figure = f"convolution {variant}, 8 bit: {cores} cores over one"
-        yield speed_up(figure, published, _conv(variant, cores), _conv(variant, 1), quick=False)
-    for cores, published in printed("table 2", {1: "33", 2: "17.6", 4: "8.4", 8: "4.4"}).items():
-        yield TableRow(
-            figure=f"fully connected {_LINEAR}, 8 bit, cores: {cores}",
-            unit="k cycles",
-            published=published,
-            run=_linear(cores),
-            per=_KILO,
-            place=Place("fully connected, 8 bit: thousands of cycles over the cores", "xpulpv2_2x1", str(cores)),
-        )
-    for cores, published in printed("table 2", {2: "1.89", 4: "3.92", 8: "7.52"}).items():
+        yield TableRow(figure, SPEED_UP, published, _conv(variant, cores), over=_conv(variant, 1), quick=False)
+    for cores, published in _LINEAR_CYCLES.items():
+        figure = f"fully connected {_LINEAR}, 8 bit, cores: {cores}"
+        bar = Bar("fully connected, 8 bit: thousands of cycles over the cores", "xpulpv2_2x1", str(cores))
+        yield TableRow(figure, _FULLY_CONNECTED_KILOCYCLES, published, _linear(cores), bar=bar)
+    for cores, published in _LINEAR_SPEED_UPS.items():
         figure = f"fully connected {_LINEAR}, 8 bit: {cores} cores over one"
-        yield speed_up(figure, published, _linear(cores), _linear(1))
+        yield TableRow(figure, SPEED_UP, published, _linear(cores), over=_linear(1))
+    figure, published = f"convolution {_BEST}, 8 bit, {_CORES} cores: peak", Published("15.5", "section 5(c)")
+    yield TableRow(figure, MACS_PER_CYCLE, published, _conv(_BEST, _CORES), quick=False)
+    for bits, published in _NARROW.items():
+        figure = f"convolution {_BEST}, {bits} bit, {_CORES} cores"
+        yield TableRow(figure, _CYCLES_PER_MAC, published, _conv(_BEST, _CORES, bits), quick=False)
+    for bits, published in _OVER_RV32IM.items():
+        figure, run = f"convolution {_BEST} over rv32im_2x2, {bits} bit, one core", _conv(_BEST, None, bits)
+        yield TableRow(figure, SPEED_UP, published, run, over=_conv("rv32im_2x2", None, bits), quick=False)
     yield TableRow(
-        figure=f"convolution {_BEST}, 8 bit, {_CORES} cores: peak",
-        unit="MAC/cycle",
-        published=Published("15.5", "section 5(c)"),
-        run=_conv(_BEST, _CORES),
-        field="macs_per_cycle",
-        better="more",
+        f"convolution, 8 bit: {_BEST} on {_CORES} cores over rv32im_2x2 on one",
+        Metric(unit="x", better="more", digits=1),
+        Published("63", "section 5(b)"),
+        _conv(_BEST, _CORES),
+        over=_conv("rv32im_2x2", None),
         quick=False,
     )
-    for bits, published in printed("section 5(b)", {4: "0.186", 2: "0.181"}).items():
-        yield TableRow(
-            figure=f"convolution {_BEST}, {bits} bit, {_CORES} cores",
-            unit="cycles/MAC",
-            published=published,
-            run=_conv(_BEST, _CORES, bits),
-            per=_MACS,
-            digits=3,
-            quick=False,
-        )
-    for bits, published in printed("section 5(a)", {8: "8.8", 4: "3.69", 2: "4.22"}).items():
-        figure = f"convolution {_BEST} over rv32im_2x2, {bits} bit, one core"
-        yield speed_up(figure, published, _conv(_BEST, None, bits), _conv("rv32im_2x2", None, bits), quick=False)
-    figure = f"convolution, 8 bit: {_BEST} on {_CORES} cores over rv32im_2x2 on one"
-    published = Published("63", "section 5(b)")
-    yield speed_up(figure, published, _conv(_BEST, _CORES), _conv("rv32im_2x2", None), digits=1, quick=False)
     for kernel in ("maxpool", "avgpool", "relu"):
         figure = f"{kernel} {kind(kernel).usual_in_cluster}, 8 bit: {_CORES} cores over one"
         published = Published("7", "section 5(b), never lower")
-        yield speed_up(figure, published, _channelwise(kernel, _CORES), _channelwise(kernel, 1))
+        yield TableRow(figure, SPEED_UP, published, _channelwise(kernel, _CORES), over=_channelwise(kernel, 1))
 
 
 TABLE = PaperTable(
@@ -133,16 +124,10 @@ def _mixed_rows() -> Iterator[TableRow]:
         precision = "x".join(map(str, widths))
         # the fastest of the paper's 27 kernels
         peak = Published("16", "abstract") if (variant, precision) == (_BEST, "8x8x8") else None
-        yield TableRow(
-            figure=f"convolution {variant} {precision}, {_CORES} cores",
-            unit="MAC/cycle",
-            published=peak,
-            run=PaperRun(kernel="conv", layer=PAPER_LAYER, precision=precision, variant=variant, cores=_CORES),
-            field="macs_per_cycle",
-            better="more",
-            quick=False,
-            place=Place(f"convolution on {_CORES} cores: MAC per cycle by widths", variant, precision),
-        )
+        run = cosim_run("conv", layer=PAPER_LAYER, precision=precision, variant=variant, cores=_CORES)
+        bar = Bar(f"convolution on {_CORES} cores: MAC per cycle by widths", variant, precision)
+        figure = f"convolution {variant} {precision}, {_CORES} cores"
+        yield TableRow(figure, MACS_PER_CYCLE, peak, run, quick=False, bar=bar)
 
 
 MIXED = PaperTable(
@@ -159,30 +144,31 @@ MIXED = PaperTable(
 )
 
 _NETWORKS = (("ri5cy", 8), ("xpulpnn", 8), ("xpulpnn", 4), ("xpulpnn", 2))
+_NETWORK_KILOCYCLES = Metric(unit="k cycles", per=1000.0, digits=0)
+_NETWORK_CYCLES = {
+    1: Published("4862", "section 5(e), 28.6 ms at 170 MHz"),
+    8: Published("705", "section 5(e), 241 frames/s at 170 MHz"),
+}
+_NETWORK_SPEED_UPS = printed("section 5(e)", {2: "1.99", 4: "3.79"}) | {
+    8: Published("7", "section 5(e), slightly less")
+}
+
+
+def _network(preset: str, bits: int, cores: int) -> CosimRun:
+    return cosim_run("cifar10", preset=preset, bits=bits, cores=cores)
 
 
 def _network_rows() -> Iterator[TableRow]:
-    kilocycles = {
-        1: Published("4862", "section 5(e), 28.6 ms at 170 MHz"),
-        8: Published("705", "section 5(e), 241 frames/s at 170 MHz"),
-    }
-    for (preset, bits), (cores, published) in product(_NETWORKS, kilocycles.items()):
-        yield TableRow(
-            figure=f"network on {preset}, {bits} bit, cores: {cores}",
-            unit="k cycles",
-            published=published if bits == 8 else None,
-            run=Cifar10Run(preset=preset, bits=bits, cores=cores),
-            per=_KILO,
-            digits=0,
-            quick=False,
-            place=Place("CIFAR-10: thousands of cycles", f"cores: {cores}", f"{preset}, {bits} bit"),
-        )
-    speed_ups = printed("section 5(e)", {2: "1.99", 4: "3.79"}) | {8: Published("7", "section 5(e), slightly less")}
-    for (preset, bits), (cores, published) in product(_NETWORKS, speed_ups.items()):
+    for (preset, bits), (cores, published) in product(_NETWORKS, _NETWORK_CYCLES.items()):
+        figure, run = f"network on {preset}, {bits} bit, cores: {cores}", _network(preset, bits, cores)
+        bar = Bar("CIFAR-10: thousands of cycles", f"cores: {cores}", f"{preset}, {bits} bit")
+        paper = published if bits == 8 else None
+        yield TableRow(figure, _NETWORK_KILOCYCLES, paper, run, quick=False, bar=bar)
+    for (preset, bits), (cores, published) in product(_NETWORKS, _NETWORK_SPEED_UPS.items()):
         if preset == "ri5cy" or cores == _CORES:
             figure = f"network on {preset}, {bits} bit: {cores} cores over one"
-            several, alone = (Cifar10Run(preset=preset, bits=bits, cores=number) for number in (cores, 1))
-            yield speed_up(figure, published if bits == 8 else None, several, alone, quick=False)
+            several, alone = _network(preset, bits, cores), _network(preset, bits, 1)
+            yield TableRow(figure, SPEED_UP, published if bits == 8 else None, several, over=alone, quick=False)
 
 
 CIFAR10 = PaperTable(

@@ -9,7 +9,7 @@ from xpulpnn_sim.api.packed_sweeps import USUAL_MATMUL, Wanted, sweep_points
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.packed_products import SweepPoint, run_point
-from xpulpnn_sim.publishing.papers.table import PaperTable, Place, Published, Record, TableRow, printed, speed_up
+from xpulpnn_sim.publishing.papers.table import SPEED_UP, Bar, Metric, PaperTable, Published, Record, TableRow, printed
 from xpulpnn_sw.kernels.ulppack.packing import METHODS
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import MatmulLayer
@@ -28,8 +28,8 @@ class PackedRun:
     """A matrix product by the best packing for an instruction, or by what it is compared with."""
 
     product: str  # the instruction that multiplies packed operands; or BIT_SERIAL, BYTES, a kernel of the library
-    w: int  # bits of a weight and of an activation
-    a: int  # bits of a weight and of an activation
+    w: int  # bits of a weight
+    a: int  # bits of an activation
 
     @property
     def command(self) -> str:
@@ -59,8 +59,8 @@ class DepthRun:
     """The deepest packing of a pair of widths, with the largest operands."""
 
     scheme: str  # with the register's bits, such as `P2-16`
-    w: int  # bits of a weight and of an activation
-    a: int  # bits of a weight and of an activation
+    w: int  # bits of a weight
+    a: int  # bits of an activation
 
     @property
     def command(self) -> str:
@@ -71,11 +71,11 @@ class DepthRun:
         """Run it; the record is that of ``cosim ulppack --sweep overflow --json``."""
         points = sweep_points(["overflow"], Wanted(layer=MatmulLayer.parse(USUAL_MATMUL)))
         cell = (self.scheme, self.w, self.a)
-        (point,) = [one for one in points if (one.way["scheme"], one.w, one.a) == cell]
+        (point,) = [point for point in points if (point.way["scheme"], point.w, point.a) == cell]
         return {**_measured(point, check=check), **point.facts}
 
 
-_FIELD = "cycles_per_mac"
+_CYCLES_PER_MAC = Metric(unit="cycles/MAC", field="cycles_per_mac", digits=4)
 _PROTOTYPE: Mapping[str, Mapping[tuple[int, int], str]] = {
     "mul": {(1, 1): "0.653", (1, 2): "0.807", (2, 2): "0.870", (2, 4): "1.206", (3, 3): "1.237"}
     | {(4, 4): "1.604", (7, 7): "2.260"},
@@ -96,33 +96,29 @@ _RIVALS: Mapping[str, Mapping[int, str]] = {
 """The same of products that need no packing, by kernel and width."""
 
 
-def _per_mac(figure: str, text: str, run: PackedRun, place: Place | None = None) -> TableRow:
-    published = Published(text, "prototype")
-    return TableRow(figure=figure, unit="cycles/MAC", published=published, run=run, field=_FIELD, digits=4, place=place)
+_DEPTH = Metric(field="most_depth", better="more", digits=0)
+_DEPTHS = printed("figure 7", {("P1-16", 1, 1): "5"})
+_DEPTHS |= printed("section 3", {("P1-16", 1, 2): "4", ("P1-16", 2, 1): "4", ("P2-16", 2, 2): "3"})
 
 
 def _rows() -> Iterator[TableRow]:
     for product, cells in _PROTOTYPE.items():
         for (w, a), text in cells.items():
-            place = Place(f"{USUAL_MATMUL}: cycles per MAC without packing of activations", product, f"W{w}A{a}")
-            yield _per_mac(f"W{w}A{a} by {product}", text, PackedRun(product=product, w=w, a=a), place)
+            published, run = Published(text, "prototype"), PackedRun(product=product, w=w, a=a)
+            bar = Bar(f"{USUAL_MATMUL}: cycles per MAC without packing of activations", product, f"W{w}A{a}")
+            yield TableRow(f"W{w}A{a} by {product}", _CYCLES_PER_MAC, published, run, bar=bar)
     for variant, widths in _RIVALS.items():
         for bits, text in widths.items():
-            run = PackedRun(product=variant, w=bits, a=bits)
-            yield _per_mac(f"W{bits}A{bits} by the kernel {variant}", text, run)
-    deepest = printed("figure 7", {("P1-16", 1, 1): "5"})
-    deepest |= printed("section 3", {("P1-16", 1, 2): "4", ("P1-16", 2, 1): "4", ("P2-16", 2, 2): "3"})
-    for (scheme, w, a), published in deepest.items():
+            published, run = Published(text, "prototype"), PackedRun(product=variant, w=bits, a=bits)
+            yield TableRow(f"W{bits}A{bits} by the kernel {variant}", _CYCLES_PER_MAC, published, run)
+    for (scheme, w, a), published in _DEPTHS.items():
         figure, run = f"W{w}A{a} {scheme}: operands packed into one", DepthRun(scheme=scheme, w=w, a=a)
-        yield TableRow(
-            figure=figure, unit="", published=published, run=run, field="most_depth", better="more", digits=0
-        )
+        yield TableRow(figure, _DEPTH, published, run)
     packed = PackedRun(product="pv.sdotup.h", w=3, a=3)
-    for name, published, other in (
-        ("bytes", Published("1.8", "abstract, over QNNPACK"), PackedRun(product=BYTES, w=8, a=8)),
-        ("bit-serial", Published("2.7", "abstract, over bit-serial"), PackedRun(product=BIT_SERIAL, w=3, a=3)),
-    ):
-        yield speed_up(f"W3A3 by pv.sdotup.h over {name}", published, packed, other)
+    published, run = Published("1.8", "abstract, over QNNPACK"), PackedRun(product=BYTES, w=8, a=8)
+    yield TableRow("W3A3 by pv.sdotup.h over bytes", SPEED_UP, published, packed, over=run)
+    published, run = Published("2.7", "abstract, over bit-serial"), PackedRun(product=BIT_SERIAL, w=3, a=3)
+    yield TableRow("W3A3 by pv.sdotup.h over bit-serial", SPEED_UP, published, packed, over=run)
 
 
 TABLE = PaperTable(
