@@ -24,7 +24,7 @@ BAD_INPUT = [
     ("--flow asic", "--liberty must be given for the flow asic"),
     ("--liberty absent.lib", "liberty must be a file, not absent.lib"),
     (f"--liberty '{__file__}'", f"liberty must be a Liberty file, not {__file__} (line 1: library (NAME) {{ expected)"),
-    ("--jobs 0", 'Invalid value "0" for --jobs. It must be at least 1.'),
+    ("--jobs 0", "--jobs must be at least 1, not 0"),
     ("--preset ri5cy --baseline xpulpnn", "baseline must be one of ri5cy, not xpulpnn"),
     ("--kernel matmul", "kernel must be KERNEL:BITS[:VARIANT[:LAYER]] such as matmul:8, not matmul"),
     ("--kernel conv:3:nn_4x4", "bits of kernel must be one of 16, 8, 4, 2, not 3"),

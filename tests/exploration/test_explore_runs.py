@@ -12,7 +12,8 @@ from tests.processes import PATIENCE_S, all_gone, wait_for
 
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.exploration.exploration import ExplorationLoop, Watcher, explore, remove_earlier
-from xpulpnn_sim.exploration.options import ExploreOptions, build_space
+from xpulpnn_sim.exploration.options import ExploreOptions
+from xpulpnn_sim.exploration.space import build_space
 
 HERE = Path(__file__).parent
 

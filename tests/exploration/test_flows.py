@@ -12,10 +12,11 @@ from xpulpnn_sim.exploration import flows
 from xpulpnn_sim.exploration.energy import cluster, estimate
 from xpulpnn_sim.exploration.flows import EnergyStep, FlowStep, KernelSpec, KernelStep, flow_steps, parse_clock
 from xpulpnn_sim.exploration.library import FlowError, flow_folder
-from xpulpnn_sim.exploration.options import ExploreOptions, build_space
+from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.paper import VARIANTS
 from xpulpnn_sim.exploration.report.comparison import kernel_conditions
 from xpulpnn_sim.exploration.results import EmittedDesign, emit_design
+from xpulpnn_sim.exploration.space import build_space
 from xpulpnn_sim.exploration.task import StepOutcome, run_step
 
 pytestmark = pytest.mark.unit

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from xpulpnn_sim.exploration import task
-from xpulpnn_sim.exploration.options import build_space
+from xpulpnn_sim.exploration.space import build_space
 from xpulpnn_sim.exploration.task import Task, run_tasks
 
 pytestmark = pytest.mark.flow

@@ -4,7 +4,7 @@ import pytest
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
-from xpulpnn_sim.exploration.options import build_space
+from xpulpnn_sim.exploration.space import build_space
 
 pytestmark = pytest.mark.unit
 

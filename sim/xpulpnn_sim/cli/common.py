@@ -21,8 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.options import STANDARD_OUTPUT
-from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.tools.files import STANDARD_OUTPUT, write_text
 from xpulpnn_sim.tools.processes import single_interrupt
 
 OK = 0

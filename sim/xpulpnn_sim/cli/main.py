@@ -14,8 +14,8 @@ from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnusedC
 
 from xpulpnn.errors import InputError, XpulpnnError, unreadable
 from xpulpnn_sim.cli.common import INTERRUPTED, RESULTS_ON_OUTPUT, TYPED, remark
-from xpulpnn_sim.cli.options import STANDARD_OUTPUT
 from xpulpnn_sim.cli.tree import COMMANDS, PROGRAM, app, complete, leaf_of, meant
+from xpulpnn_sim.tools.files import STANDARD_OUTPUT
 
 _SPLIT = ("-O", "-I", "-D", "-j", "-T", "-X", "-o")  # options of the command whose value may follow at once
 _JOINED = ("-W", "-f", "-m", "-U")  # options for the compiler whose value follows at once, or as the next word

@@ -19,7 +19,7 @@ from cyclopts import Parameter, Token
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import InputError
-from xpulpnn_sim.tools.files import require_place, require_writable
+from xpulpnn_sim.tools.files import STANDARD_OUTPUT, require_place, require_writable
 from xpulpnn_sim.tools.top_names import chosen_names, words
 from xpulpnn_sim.tools.yosys import CHOICES, VARIABLE
 
@@ -80,9 +80,6 @@ def _parameter(one: Field[Any], hint: Any, text: str | None) -> inspect.Paramete
     default = inspect.Parameter.empty if one.default is MISSING else one.default
     kind = inspect.Parameter.KEYWORD_ONLY if one.kw_only else inspect.Parameter.POSITIONAL_ONLY
     return inspect.Parameter(one.name, kind, default=default, annotation=hint)
-
-
-STANDARD_OUTPUT = Path("-")  # what stands for the standard output in the place of a file
 
 
 def rule(text: str, holds: Callable[[Any], bool], metavar: str) -> Parameter:

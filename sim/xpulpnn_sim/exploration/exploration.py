@@ -13,19 +13,12 @@ from time import perf_counter, time
 from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration.finished_run import FILES, FinishedRun, require_report_packages
 from xpulpnn_sim.exploration.flows import EnergyStep, KernelSpec, KernelStep, flow_steps, library
-from xpulpnn_sim.exploration.options import (
-    CLUSTER,
-    WHOLE_CLUSTERS,
-    ExploreOptions,
-    Point,
-    Space,
-    build_space,
-    parse_space,
-)
+from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.paper import cluster_paper_table, cluster_points, paper_points, paper_table
 from xpulpnn_sim.exploration.report.headlines import cluster_tables
 from xpulpnn_sim.exploration.results import Configuration, PointResult
 from xpulpnn_sim.exploration.search import PRESET, Search, objectives, pareto_table, structures
+from xpulpnn_sim.exploration.space import CLUSTER, WHOLE_CLUSTERS, Point, Space, build_space, parse_space
 from xpulpnn_sim.exploration.task import POINTS, PointStep, ResultField, Task, earlier_files, run_tasks
 from xpulpnn_sim.tools.dask_workers import WorkersLostError, require_dask
 from xpulpnn_sim.tools.files import folder_lock, require_folder
@@ -177,7 +170,9 @@ class ExplorationLoop:
         count, steps, known = (round(factor * one) for one in counted)
         text = _size_text(count, steps, known, seconds, 0 if options.dask else options.jobs)
         if count > options.max_points and not options.yes:
-            raise InputError(f"max_points must be at least {count}, or yes be given, not {options.max_points} ({text})")
+            raise InputError(
+                f"max_points must be at least {count}, or --yes be given, not {options.max_points} ({text})"
+            )
         if seconds >= _WORTH_TELLING_S:
             self._watcher.remark(text)
         if options.fresh:

@@ -11,10 +11,10 @@ from typing import Any
 
 from xpulpnn.errors import ToolError
 from xpulpnn.user_cache import cache_place
-from xpulpnn_sim.exploration.options import Skipped
 from xpulpnn_sim.exploration.report import comparison, tables
 from xpulpnn_sim.exploration.report.headlines import best_table, headline_table, headlines, netlist_of
 from xpulpnn_sim.exploration.results import FlowResult, PointResult
+from xpulpnn_sim.exploration.space import Skipped
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.named_table import NamedTable, TerminalTable
 

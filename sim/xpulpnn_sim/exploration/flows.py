@@ -19,8 +19,9 @@ from xpulpnn_sim.exploration.builtin import builtin_library
 from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, part
 from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, FpgaFlow
 from xpulpnn_sim.exploration.library import SCRIPTS, Library, load_library
-from xpulpnn_sim.exploration.options import WHOLE_CLUSTERS, ExploreOptions, plain_key
+from xpulpnn_sim.exploration.options import FLOWS, SMALL_LAYERS, ExploreOptions
 from xpulpnn_sim.exploration.results import Configuration, EmittedDesign, Flow, cached_flow, emit_design
+from xpulpnn_sim.exploration.space import WHOLE_CLUSTERS, plain_key
 from xpulpnn_sim.exploration.task import ResultField, StepOutcome
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, chosen_names
 from xpulpnn_sim.tools.yosys import find_yosys
@@ -29,9 +30,6 @@ from xpulpnn_sw.layers.layer import ConvLayer, Layer, MatmulLayer
 
 WINDOW_CYCLES = 4096  # Clock cycles of a workload whose switching is counted, unless told otherwise
 
-
-SMALL_LAYERS = {"conv": "8x8x32:64x3x3", "matmul": "64x288x64"}
-"""Small ones: the papers' channels and filters on fewer pixels."""
 
 _WIDTHS = ("16", "8", "4", "2")
 _PARTS = 3
@@ -180,8 +178,6 @@ class EnergyStep:
             result = replace(result, conditions=[_ONE_CORE, *result.conditions])
         return StepOutcome(result=result, cached=known, files=files)
 
-
-FLOWS = ("asic", "builtin", "ecp5", "ice40")
 
 INFERRED: Mapping[str, str] = {
     "multipliers": "replicated",

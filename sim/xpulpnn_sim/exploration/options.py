@@ -1,219 +1,138 @@
-"""Options of an exploration, their contradictions, the command line that repeats it; and the points that they
-describe: presets, common settings and the product of swept ones."""
+"""Options of an exploration, their contradictions, and the command line that repeats it."""
 
-import hashlib
-import re
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from itertools import product
-from math import prod
+from math import inf
 from pathlib import Path
 from shlex import join
+from typing import Annotated, get_type_hints
 
-from xpulpnn.config import CLUSTER_PRESETS, DEFAULT_PRESET, PRESETS, ClusterConfig, CoreConfig, DotpConfig, preset
-from xpulpnn.debug.config import DebugConfig
-from xpulpnn.errors import ConfigError, InputError
-from xpulpnn.field_values import apply_settings, with_setting
-from xpulpnn_sim.exploration.results import Configuration
-from xpulpnn_sim.tools.top_names import ALL_TOPS, CLUSTER_NAMES, DEBUG_NAMES, chosen_names
+from cyclopts import Parameter
 
-MOST_COMBINATIONS = 100_000  # of presets and swept values; more take long to look at, let alone to run
+from xpulpnn.config import DEFAULT_PRESET
+from xpulpnn.errors import InputError
+from xpulpnn_sim.exploration.library import SCRIPTS
+from xpulpnn_sim.exploration.search import OBJECTIVES
+from xpulpnn_sim.exploration.space import CLUSTER, DEBUG_PRESET, WHOLE_CLUSTERS
+from xpulpnn_sim.tools.files import STANDARD_OUTPUT, require_writable
+from xpulpnn_sim.tools.top_names import ALL_TOPS, CLUSTER_NAMES, DEBUG_NAMES
+from xpulpnn_sim.tools.yosys import CHOICES, VARIABLE
 
-_LONGEST_NAME = 120  # characters of a folder; file systems take about 250
+FLOWS = ("asic", "builtin", "ecp5", "ice40")
 
+SMALL_LAYERS = {"conv": "8x8x32:64x3x3", "matmul": "64x288x64"}
+"""Layers of kernels unless they are given: the papers' channels and filters on fewer pixels."""
 
-def folder_name(label: str) -> str:
-    """Name for a folder, as unique as the label."""
-    name = re.sub(r"[^A-Za-z0-9_+=.-]+", "_", label)
-    if len(name) <= _LONGEST_NAME:
-        return name
-    return f"{name[:_LONGEST_NAME]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """One configuration of one component."""
-
-    label: str  # short and unique among the points of a run
-    top: str  # name of the component on the command line
-    preset: str
-    settings: Mapping[str, str]
-    config: Configuration
-
-    @property
-    def folder(self) -> str:
-        """Name for a folder, as unique as the label."""
-        return folder_name(self.label)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
-    """A combination that cannot be built and the rule it breaks."""
-
-    label: str
-    rule: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Space:
-    """Combinations of the requested product that can be built, and those that cannot."""
-
-    points: tuple[Point, ...]
-    skipped: tuple[Skipped, ...]
-
-
-def build_space(top: str, presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]) -> Space:
-    """The product of presets and swept values."""
-    names, common, swept = parse_space(top, presets, settings, sweeps)
-    size = len(names) * prod(len(values) for values in swept.values())
-    if size > MOST_COMBINATIONS:
-        raise InputError(f"sweep must describe at most {MOST_COMBINATIONS} combinations, not {size}")
-    made = [
-        make_point(top, name, common | dict(zip(swept, values, strict=True)))
-        for name, *values in product(names, *swept.values())
-    ]
-    points = tuple(one for one in made if isinstance(one, Point))
-    skipped = tuple(one for one in made if isinstance(one, Skipped))
-    if not points:
-        raise InputError(f"at least one combination must be possible, not none of {len(skipped)}: {skipped[0].rule}")
-    return Space(points=points, skipped=skipped)
-
-
-def parse_space(
-    top: str, presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]
-) -> tuple[list[str], dict[str, str], dict[str, list[str]]]:
-    """Presets, common settings and swept values as :func:`build_space` takes them; raises :class:`InputError`."""
-    usual, known = CoreConfig(), tuple(PRESETS)
-    if top in CLUSTER_NAMES:
-        usual, known = ClusterConfig(), (*CLUSTER_PRESETS, *PRESETS)
-    elif top in DEBUG_NAMES:
-        usual, known = DebugConfig(), (DEBUG_PRESET,)
-    common, swept = dict[str, str](), dict[str, list[str]]()
-    for key, value in _split(settings, "set", "KEY=VALUE"):
-        if key in common:
-            raise InputError(f"set must give each setting once, not {key} twice")
-        check_value(key, value, usual)
-        common[key] = value
-    for key, listed in _split(sweeps, "sweep", "KEY=V1,V2,..."):
-        if key in swept or key in common:
-            raise InputError(f"sweep must name a setting that is given nowhere else, not {key} again")
-        swept[key] = list(dict.fromkeys(value.strip() for value in listed.split(",")))
-        for value in swept[key]:
-            check_value(key, value, usual)
-    return chosen_names(",".join(presets), known, "preset"), common, swept
-
-
-def make_point(top: str, name: str, changes: Mapping[str, str]) -> Point | Skipped:
-    """The preset ``name`` with ``changes``, or why it cannot be built."""
-    label = " ".join([name, *(f"{key}={text.replace(',', '+')}" for key, text in changes.items())])
-    try:
-        if top in DEBUG_NAMES:
-            base = DebugConfig()
-        else:
-            cluster = top in CLUSTER_NAMES
-            base = CLUSTER_PRESETS.get(name) or ClusterConfig(core=preset(name)) if cluster else preset(name)
-        config = apply_settings(base, changes)
-        _check_top(top, config)
-    except ConfigError as error:
-        return Skipped(label=label, rule=str(error))
-    return Point(label=label, top=top, preset=name, settings=changes, config=config)
-
-
-def _split(texts: Sequence[str], option: str, form: str) -> Iterator[tuple[str, str]]:
-    for text in texts:
-        key, _, value = text.partition("=")
-        if not key or not value:
-            raise InputError(f"{option} must be {form}, not {text or 'empty'}")
-        yield plain_key(key), value.strip()
-
-
-def plain_key(key: str) -> str:
-    """Name of the field that a setting changes: ``mac_load_nn`` for ``mac-load-nn``, ``widths`` for ``dotp.widths``."""
-    return key.strip().removeprefix("core.").removeprefix("dotp.").replace("-", "_")
-
-
-def check_value(key: str, text: str, usual: Configuration) -> None:
-    """Raise :class:`InputError` unless ``text`` is a value that the field ``key`` can have in some configuration.
-
-    ``usual`` is one of those that have the field.
-    """
-    try:
-        path, value = with_setting(usual, key, text)
-        if "dotp" in path:
-            # with replicated multipliers nothing can be wrong but the value itself
-            DotpConfig(**{"multipliers": "replicated", path[-1]: value})
-    except ConfigError as error:
-        raise InputError(str(error)) from None
-
-
-def _check_top(top: str, config: Configuration) -> None:
-    """Raise :class:`ConfigError` if ``config`` has no such component."""
-    if isinstance(config, ClusterConfig):
-        for name, missing, rule in (
-            ("icache", not config.icache_private, "icache_private must be the bytes of each core's cache"),
-            ("dma", not config.dma, "dma must be true"),
-        ):
-            if top == name and missing:
-                raise ConfigError(f"{rule} for {name}, not {0 if name == 'icache' else 'false'}")
-    elif isinstance(config, CoreConfig) and top == "nnrf" and not config.mac_load:
-        raise ConfigError("mac_load_nn or mac_load_cu must be true for nnrf, not both false")
-
-
-CLUSTER = "cluster"
-WHOLE_CLUSTERS = (CLUSTER, "cluster-axi")  # components that are mapped part by part, and run kernels
+_LAYERS = " and ".join(f"{name} {layer}" for name, layer in SMALL_LAYERS.items())
 
 DEFAULT_TOP = "ex-stage"
-DEBUG_PRESET = "debug"  # the only one of components of external debugging
 DEFAULT_SEEDS = 3
 DEFAULT_TIMEOUT_S = 3600.0
 DEFAULT_OUTPUT = Path("build/explore")
 MOST_POINTS = 200  # points to run without being asked for so many
 
-_SCRIPTS = ("area", "speed", "both")
 _SWEPT = ("preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "baseline", "search")
 """Options that ``paper`` decides itself."""
+
+_Repeated = tuple[str, ...]
+_Count = Annotated[int, Parameter(metavar="N")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExploreOptions:
-    """Options of an exploration, by the names they have on the command line, whose help tells what they mean. A text
-    may stand for a path, and for the only one of several texts."""
+    """Options of an exploration, which are those of ``xpulpnn explore``. A text may stand for a path, and for the only
+    one of several texts."""
 
-    top: str | None = None  # component, one of the names of `xpulpnn generate`; None: the EX stage
-    preset: tuple[str, ...] = ()  # to start from, each one or several with commas; empty: the default
-    settings: tuple[str, ...] = ()  # `KEY=VALUE` for all points
-    sweep: tuple[str, ...] = ()  # `KEY=V1,V2,...` whose combinations are the points
-    paper: bool = False  # repeat Table II of the XpulpNN paper; with the component `cluster` that of the clusters
-    search: int | None = None  # points that Optuna proposes, instead of all combinations
-    objective: str | None = None  # what the search makes small or large, with commas
-    search_seed: int = 0
-    baseline: str | None = None  # label of the point that overheads are relative to; None: the first
-    flow: str | None = None  # of FLOWS, with commas; None: `asic` with `liberty`, else `builtin`
-    liberty: Path | None = None  # cell library
-    script: str | None = None  # `area` (None), `speed` or `both`
-    seeds: int = DEFAULT_SEEDS  # FPGA placements
-    repeat: int = 1  # mappings of each design in different orders
-    clock: str | None = None  # period in ns, or a frequency such as `200MHz`
-    yosys: str = ""  # `native`, `wheel` or a path; empty: the wheel
-    kernel: tuple[str, ...] = ()  # `KERNEL:BITS[:VARIANT[:LAYER]]`
-    energy: bool = False  # of every kernel
-    general: bool = False  # energy of general code
-    no_energy: bool = False  # neither energies nor cycles with `paper`
-    jobs: int = 2  # processes
-    dask: str = ""  # address of a Dask scheduler whose workers take their place
-    timeout: float = DEFAULT_TIMEOUT_S  # seconds after which a step counts as failed
-    fresh: bool = False  # use no older result, and remove what is in the folder
-    yes: bool = False  # run any number of points
-    max_points: int = MOST_POINTS  # points to run at most without `yes`
-    output: Path = DEFAULT_OUTPUT  # folder of the results
-    no_report: bool = False  # write no HTML report
-    json: Path | None = None  # a further file for the results as JSON
+    top: Annotated[str | None, Parameter(choices=ALL_TOPS, help=f"Component (default {DEFAULT_TOP}).")] = None
+    preset: Annotated[
+        _Repeated,
+        Parameter(
+            help=f"Configurations to start from, repeatable (default {DEFAULT_PRESET}; a core's "
+            "stands for a cluster of such cores too).",
+            metavar="LIST",
+        ),
+    ] = ()
+    settings: Annotated[_Repeated, Parameter(name="--set", metavar="KEY=VALUE")] = ()
+    """Change one parameter in all of them; repeatable."""
+    sweep: Annotated[_Repeated, Parameter(metavar="KEY=V1,V2,...")] = ()
+    """Every one of these values with every combination of the others, such as multipliers=shared,replicated or
+    widths=16+8,16+8+4+2; repeatable."""
+    paper: bool = False
+    """Repeat the comparison of Table II of the XpulpNN paper, with a column for the core with the additions; with --top
+    cluster that of the clusters."""
+    search: _Count | None = None
+    """Evaluate N points that Optuna proposes, instead of every combination of --preset and --sweep (without --sweep: of
+    all structures that compute the same), and show the best ones."""
+    objective: Annotated[
+        str | None,
+        Parameter(
+            help=f"What --search makes small or large: out of {', '.join(OBJECTIVES)}, each with @FLOW if not of the "
+            f"first (default area and delay, luts and fmax on an FPGA, and cycles with a --kernel).",
+            metavar="LIST",
+        ),
+    ] = None
+    search_seed: _Count = 0
+    """Seed of --search."""
+    baseline: Annotated[str | None, Parameter(metavar="LABEL")] = None
+    """Point that overheads are relative to (default the first)."""
+    flow: Annotated[
+        str | None,
+        Parameter(help=f"Flows out of {', '.join(FLOWS)} (default asic with --liberty, else builtin).", metavar="LIST"),
+    ] = None
+    liberty: Path | None = None
+    """Cell library of the flow asic and of --energy."""
+    script: Annotated[str | None, Parameter(choices=(*SCRIPTS, "both"))] = None
+    """Synthesis for area or for speed (default area)."""
+    seeds: _Count = DEFAULT_SEEDS
+    """FPGA placements."""
+    repeat: _Count = 1
+    """Map each design N times, its cells and nets in another order each time; medians with least and largest figures
+    (FPGA flows have --seeds)."""
+    clock: Annotated[str | None, Parameter(metavar="NS")] = None
+    """Period in ns, or frequency as in 200MHz, to map, size and route for; adds the slack."""
+    yosys: Annotated[
+        str,
+        Parameter(
+            help=f"Yosys: {CHOICES} (default: {VARIABLE}, or the pinned wheel).", metavar="WHICH", show_default=False
+        ),
+    ] = ""
+    kernel: Annotated[
+        _Repeated,
+        Parameter(
+            help="Cycles of a kernel on the RTL of every configuration, such as matmul:8, which takes the fastest "
+            f"variant of each, or matmul:8:nn_4x4; repeatable (default layers {_LAYERS}).",
+            metavar="KERNEL:BITS[:VARIANT[:LAYER]]",
+        ),
+    ] = ()
+    energy: bool = False
+    """Energy of every --kernel; of a cluster that of one core."""
+    general: bool = False
+    """Energy of general code on the core too."""
+    no_energy: bool = False
+    """Leave energies and cycles out of --paper."""
+    jobs: _Count = 2
+    """Processes side by side."""
+    dask: Annotated[str, Parameter(metavar="HOST:PORT", show_default=False)] = ""
+    """Run on the workers of this Dask scheduler instead."""
+    timeout: Annotated[float, Parameter(metavar="S")] = DEFAULT_TIMEOUT_S
+    """Seconds after which a step counts as failed."""
+    fresh: bool = False
+    """Start anew: use nothing that an earlier run left."""
+    yes: bool = False
+    """Run any number of points."""
+    max_points: _Count = MOST_POINTS
+    """Points to run at most without --yes."""
+    output: Annotated[Path, Parameter(alias="-o", metavar="DIR")] = DEFAULT_OUTPUT
+    """Folder of the results."""
+    no_report: bool = False
+    """Write no HTML report."""
+    json: Annotated[Path | None, Parameter(metavar="FILE")] = None
+    """Write the result as JSON; - is the standard output."""
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, str) and item.type not in (str, str | None):
-                object.__setattr__(self, item.name, (value,) if item.type == tuple[str, ...] else Path(value))
+        for name, kind in get_type_hints(type(self)).items():
+            value = getattr(self, name)
+            if isinstance(value, str) and kind not in (str, str | None):
+                object.__setattr__(self, name, (value,) if kind == _Repeated else Path(value))
 
     def check(self) -> None:
         """Raise :class:`InputError` for options that cannot be met, whatever the others say."""
@@ -221,6 +140,9 @@ class ExploreOptions:
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise InputError(f"{name} must be at least 1, not {number}")
+        if self.json != STANDARD_OUTPUT:
+            require_writable(self.json, "json")
+        scripts = ", ".join((*SCRIPTS, "both"))
         swept = next((name for name in _SWEPT if getattr(self, name)), "")
         part = self.component in (*CLUSTER_NAMES, *DEBUG_NAMES) and self.component not in WHOLE_CLUSTERS
         runs = next((name for name in ("kernel", "energy", "general") if getattr(self, name)), "")
@@ -228,9 +150,9 @@ class ExploreOptions:
             (self.search_seed < 0, f"search_seed must be at least 0, not {self.search_seed}"),
             (self.search is None and self.objective, "objective must be left out without search"),
             (self.search and self.baseline is not None, "baseline must be left out with search, which proposes points"),
-            (not self.timeout > 0, f"timeout must be positive, not {self.timeout:g}"),
+            (not 0 < self.timeout < inf, f"timeout must be positive, not {self.timeout:g}"),
             (self.component not in ALL_TOPS, f"top must be one of {', '.join(ALL_TOPS)}, not {self.top}"),
-            (self.script not in (None, *_SCRIPTS), f"script must be one of {', '.join(_SCRIPTS)}, not {self.script}"),
+            (self.script not in (None, *SCRIPTS, "both"), f"script must be one of {scripts}, not {self.script}"),
             (self.liberty and not self.liberty.is_file(), f"liberty must be a file, not {self.liberty}"),
             (
                 self.paper and self.top not in (None, CLUSTER),
@@ -264,10 +186,15 @@ class ExploreOptions:
             value = getattr(self, item.name)
             if value == item.default:
                 continue
-            option = f"--{item.name.replace('settings', 'set').replace('_', '-')}"
+            option = option_name(item.name)
             if value is True:
                 words.append(option)
             else:
                 for one in value if isinstance(value, tuple) else (value,):
                     words += [option, str(one)]
         return join(words)
+
+
+def option_name(field: str) -> str:
+    """Spelling of a field of the options on the command line."""
+    return "--set" if field == "settings" else f"--{field.replace('_', '-')}"

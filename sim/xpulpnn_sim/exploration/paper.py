@@ -6,9 +6,10 @@ from itertools import pairwise
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.exploration.flows import WINDOW_CYCLES, EnergyStep, KernelSpec, KernelStep, flow_steps, library
-from xpulpnn_sim.exploration.options import CLUSTER, ExploreOptions, Point, Space, build_space
+from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.results import EnergyResult, PointResult
+from xpulpnn_sim.exploration.space import CLUSTER, Point, Space, build_space
 from xpulpnn_sim.exploration.task import PointStep
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 

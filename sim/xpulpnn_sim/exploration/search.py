@@ -14,8 +14,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.exploration.options import WHOLE_CLUSTERS, Point, Skipped, Space, make_point
 from xpulpnn_sim.exploration.results import Configuration, PointResult
+from xpulpnn_sim.exploration.space import WHOLE_CLUSTERS, Point, Skipped, Space, make_point
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, DEBUG_NAMES
 

@@ -14,7 +14,6 @@ from typing import Any, Literal, Protocol
 from xpulpnn.errors import XpulpnnError
 from xpulpnn.user_cache import ignore_before
 from xpulpnn_sim.exploration.library import FlowError
-from xpulpnn_sim.exploration.options import Point, folder_name
 from xpulpnn_sim.exploration.results import (
     UNFINISHED,
     Configuration,
@@ -26,6 +25,7 @@ from xpulpnn_sim.exploration.results import (
     emit_design,
     from_json,
 )
+from xpulpnn_sim.exploration.space import Point, folder_name
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.jobs import Call, executor, versions_of
 from xpulpnn_sim.tools.processes import single_interrupt

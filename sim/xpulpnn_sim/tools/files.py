@@ -12,6 +12,8 @@ from typing import TextIO
 
 from xpulpnn.errors import InputError
 
+STANDARD_OUTPUT = Path("-")  # stands for the standard output in the place of a file
+
 LOCK = ".lock"  # file in the folder that says who uses it; there is none when nobody does
 
 

@@ -1,0 +1,161 @@
+"""Points of an exploration: presets, common settings and the product of swept ones."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, DotpConfig, preset
+from xpulpnn.debug.config import DebugConfig
+from xpulpnn.errors import ConfigError, InputError
+from xpulpnn.field_values import apply_settings, with_setting
+from xpulpnn_sim.exploration.results import Configuration
+from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, DEBUG_NAMES, chosen_names
+
+CLUSTER = "cluster"
+WHOLE_CLUSTERS = (CLUSTER, "cluster-axi")  # components that are mapped part by part, and run kernels
+
+DEBUG_PRESET = "debug"  # the only one of components of external debugging
+
+MOST_COMBINATIONS = 100_000  # of presets and swept values; more take long to look at, let alone to run
+
+_LONGEST_NAME = 120  # characters of a folder; file systems take about 250
+
+
+def folder_name(label: str) -> str:
+    """Name for a folder, as unique as the label."""
+    name = re.sub(r"[^A-Za-z0-9_+=.-]+", "_", label)
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[:_LONGEST_NAME]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One configuration of one component."""
+
+    label: str  # short and unique among the points of a run
+    top: str  # name of the component on the command line
+    preset: str
+    settings: Mapping[str, str]
+    config: Configuration
+
+    @property
+    def folder(self) -> str:
+        """Name for a folder, as unique as the label."""
+        return folder_name(self.label)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A combination that cannot be built and the rule it breaks."""
+
+    label: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """Combinations of the requested product that can be built, and those that cannot."""
+
+    points: tuple[Point, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def build_space(top: str, presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]) -> Space:
+    """The product of presets and swept values."""
+    names, common, swept = parse_space(top, presets, settings, sweeps)
+    size = len(names) * prod(len(values) for values in swept.values())
+    if size > MOST_COMBINATIONS:
+        raise InputError(f"sweep must describe at most {MOST_COMBINATIONS} combinations, not {size}")
+    made = [
+        make_point(top, name, common | dict(zip(swept, values, strict=True)))
+        for name, *values in product(names, *swept.values())
+    ]
+    points = tuple(one for one in made if isinstance(one, Point))
+    skipped = tuple(one for one in made if isinstance(one, Skipped))
+    if not points:
+        raise InputError(f"at least one combination must be possible, not none of {len(skipped)}: {skipped[0].rule}")
+    return Space(points=points, skipped=skipped)
+
+
+def parse_space(
+    top: str, presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]
+) -> tuple[list[str], dict[str, str], dict[str, list[str]]]:
+    """Presets, common settings and swept values as :func:`build_space` takes them; raises :class:`InputError`."""
+    usual, known = CoreConfig(), tuple(PRESETS)
+    if top in CLUSTER_NAMES:
+        usual, known = ClusterConfig(), (*CLUSTER_PRESETS, *PRESETS)
+    elif top in DEBUG_NAMES:
+        usual, known = DebugConfig(), (DEBUG_PRESET,)
+    common, swept = dict[str, str](), dict[str, list[str]]()
+    for key, value in _split(settings, "set", "KEY=VALUE"):
+        if key in common:
+            raise InputError(f"set must give each setting once, not {key} twice")
+        check_value(key, value, usual)
+        common[key] = value
+    for key, listed in _split(sweeps, "sweep", "KEY=V1,V2,..."):
+        if key in swept or key in common:
+            raise InputError(f"sweep must name a setting that is given nowhere else, not {key} again")
+        swept[key] = list(dict.fromkeys(value.strip() for value in listed.split(",")))
+        for value in swept[key]:
+            check_value(key, value, usual)
+    return chosen_names(",".join(presets), known, "preset"), common, swept
+
+
+def make_point(top: str, name: str, changes: Mapping[str, str]) -> Point | Skipped:
+    """The preset ``name`` with ``changes``, or why it cannot be built."""
+    label = " ".join([name, *(f"{key}={text.replace(',', '+')}" for key, text in changes.items())])
+    try:
+        if top in DEBUG_NAMES:
+            base = DebugConfig()
+        else:
+            cluster = top in CLUSTER_NAMES
+            base = CLUSTER_PRESETS.get(name) or ClusterConfig(core=preset(name)) if cluster else preset(name)
+        config = apply_settings(base, changes)
+        _check_top(top, config)
+    except ConfigError as error:
+        return Skipped(label=label, rule=str(error))
+    return Point(label=label, top=top, preset=name, settings=changes, config=config)
+
+
+def _split(texts: Sequence[str], option: str, form: str) -> Iterator[tuple[str, str]]:
+    for text in texts:
+        key, _, value = text.partition("=")
+        if not key or not value:
+            raise InputError(f"{option} must be {form}, not {text or 'empty'}")
+        yield plain_key(key), value.strip()
+
+
+def plain_key(key: str) -> str:
+    """Name of the field that a setting changes: ``mac_load_nn`` for ``mac-load-nn``, ``widths`` for ``dotp.widths``."""
+    return key.strip().removeprefix("core.").removeprefix("dotp.").replace("-", "_")
+
+
+def check_value(key: str, text: str, usual: Configuration) -> None:
+    """Raise :class:`InputError` unless ``text`` is a value that the field ``key`` can have in some configuration.
+
+    ``usual`` is one of those that have the field.
+    """
+    try:
+        path, value = with_setting(usual, key, text)
+        if "dotp" in path:
+            # with replicated multipliers nothing can be wrong but the value itself
+            DotpConfig(**{"multipliers": "replicated", path[-1]: value})
+    except ConfigError as error:
+        raise InputError(str(error)) from None
+
+
+def _check_top(top: str, config: Configuration) -> None:
+    """Raise :class:`ConfigError` if ``config`` has no such component."""
+    if isinstance(config, ClusterConfig):
+        for name, missing, rule in (
+            ("icache", not config.icache_private, "icache_private must be the bytes of each core's cache"),
+            ("dma", not config.dma, "dma must be true"),
+        ):
+            if top == name and missing:
+                raise ConfigError(f"{rule} for {name}, not {0 if name == 'icache' else 'false'}")
+    elif isinstance(config, CoreConfig) and top == "nnrf" and not config.mac_load:
+        raise ConfigError("mac_load_nn or mac_load_cu must be true for nnrf, not both false")
