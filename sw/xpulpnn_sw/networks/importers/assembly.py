@@ -13,7 +13,15 @@ from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
 from xpulpnn_sw.networks.form import NetworkBuilder
-from xpulpnn_sw.networks.importers.levels import ELEMENT_WIDTHS, Channel, Levels, fitted, inner_results
+from xpulpnn_sw.networks.importers.levels import (
+    ELEMENT_WIDTHS,
+    Channel,
+    Levels,
+    fitted,
+    inner_results,
+    unclipped,
+    uniform_levels,
+)
 from xpulpnn_sw.networks.importers.plans import (
     RuleFit,
     are_alike,
@@ -36,6 +44,7 @@ from xpulpnn_sw.networks.importers.values import (
     dims,
     identity,
     live,
+    moved,
     standard_places,
 )
 from xpulpnn_sw.networks.network import Described, Scaling, by_colour
@@ -55,6 +64,20 @@ def _precision(source: Map, weight_bits: int, bits: int, *, signed: bool, second
     x = _letter(source.bits, signed=source.signed, usual=False)
     w = str(weight_bits) if second is None else _letter(second.bits, signed=second.signed, usual=True)
     return f"{x}x{w}x{_letter(bits, signed=signed, usual=False)}"
+
+
+def obstacle_to_raw(sums: Sums) -> str:
+    """Why sums cannot be the results of the last layer; empty if they can."""
+    if sums.curve is not None or sums.weights is None or sums.kernel == "depthwise" or sums.pools:
+        return "results must be those of a quantiser or of a layer with weights, not others"
+    if len({one.a for one in sums.channels}) != 1 or not sums.channels[0].a:
+        return "results without a quantiser must have one scale for all channels, not different ones"
+    if any(one.low is not None or one.high is not None for one in sums.channels):
+        return "results without a quantiser must be sums, not clipped ones"
+    least = -(1 << (sums.weight_bits - 1))
+    if sums.channels[0].a < 0 and sums.weight_bits != SIGN_BITS and int(sums.weights.min()) == least:
+        return "weights of a layer with a negative factor must be above their least number"
+    return ""
 
 
 @dataclass(eq=False)
@@ -101,6 +124,40 @@ class NetworkAssembly:
             self._quantised[value] = self.quantised(value, self.policy.levels(tensor, value))
         return self._quantised[value]
 
+    def plain(self, value: Map | Sums, tensor: str, *, is_alone: bool = False) -> Map | Sums:
+        """A value that an operator may change; sums that no quantiser behind the change could have are quantised.
+
+        These are results of a curve and, unless the change ``is_alone`` (rising, and the same for all channels), sums
+        that are clipped or pooled, or have no weights. Only with a policy; what is refused without it is so later.
+        """
+        if self.policy is None or isinstance(value, Map):
+            return value
+        is_clipped = any(one.low is not None or one.high is not None for one in value.channels)
+        if value.curve is None and (is_alone or not (is_clipped or value.pools or value.weights is None)):
+            return value
+        if value not in self._quantised:
+            self.note(f"{tensor} is quantised, since what follows depends on the channel or falls")
+        return self.map_of(value, tensor)
+
+    def moved(
+        self, value: Map | Sums, tensor: str, factors: Sequence[Fraction], summands: Sequence[Fraction]
+    ) -> Map | Sums:
+        """A value times a number plus another for each channel."""
+        is_alone = len({*factors}) == len({*summands}) == 1 and factors[0] > 0
+        return moved(self.plain(value, tensor, is_alone=is_alone), factors, summands)
+
+    def rising(self, value: Map) -> Map:
+        """A map whose numbers rise with what they stand for: a layer turns others."""
+        if value.scale > 0:
+            return value
+        value = self.surrounded(value)
+        if value.bits == SIGN_BITS:
+            raise InputError("numbers of one bit must have a positive scale, not a negative one")
+        scale, mirrored = -value.scale, value.low + value.high
+        zero = mirrored - value.offset / scale
+        levels = replace(uniform_levels(scale, zero, value.low, value.high, "ROUND"), bits=value.bits)
+        return self.quantised(identity(value), replace(levels, signed=value.signed))
+
     def weights_of(
         self, value: Value | None, tensor: str, *, one_scale: bool = False, is_turned: bool = False
     ) -> Quantised:
@@ -127,13 +184,13 @@ class NetworkAssembly:
         """The results of a layer behind a quantiser; raises :class:`InputError` if no rule is it."""
         if sums.curve is not None:
             sums, levels = replace(sums, curve=None), levels.behind(sums.curve)
-        if not sums.name and sums.sources[0].stage == INPUT and (found := self._scaled_input(sums, levels)):
-            return found
+        if levels.is_free:
+            levels, channels = unclipped(levels, sums.channels)
+            sums = replace(sums, channels=channels)
         if levels.top is not None:
             return self._clipped(sums, levels)
-        if levels.is_free:
-            # its own ends clip, about where the model does
-            sums = replace(sums, channels=tuple(replace(one, low=None, high=None) for one in sums.channels))
+        if not sums.name and sums.sources[0].stage == INPUT and (found := self._scaled_input(sums, levels)):
+            return found
         sums, fit = self._fit(sums, levels)
         if sums.factors is not None and fit.moved and not levels.is_free and (whole := plain_sum(sums, sums.factors)):
             added, behind = whole
@@ -332,16 +389,11 @@ class NetworkAssembly:
 
     def raw(self, sums: Sums) -> None:
         """The last layer, whose results are its sums; raises :class:`InputError` unless they are in one scale."""
-        if sums.curve is not None or sums.weights is None or sums.kernel == "depthwise" or sums.pools:
-            raise InputError("results must be those of a quantiser or of a layer with weights, not others")
-        factors = {one.a for one in sums.channels}
-        if len(factors) != 1 or not (factor := factors.pop()):
-            raise InputError("results without a quantiser must have one scale for all channels, not different ones")
-        if any(one.low is not None or one.high is not None for one in sums.channels):
-            raise InputError("results without a quantiser must be sums, not clipped ones")
+        if reason := obstacle_to_raw(sums):
+            raise InputError(reason)
+        assert sums.weights is not None
+        factor = sums.channels[0].a
         sign = 1 if factor > 0 else -1
-        if sign < 0 and sums.weight_bits != SIGN_BITS and int(sums.weights.min()) == -(1 << (sums.weight_bits - 1)):
-            raise InputError("weights of a layer with a negative factor must be above their least number")
         arrays: dict[str, Any] = {"weights": sums.weights * sign}
         # what all have is no difference
         common = sums.channels[0].b if len({one.b for one in sums.channels}) == 1 else Fraction(0)

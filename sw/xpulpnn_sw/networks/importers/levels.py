@@ -152,6 +152,8 @@ class Affine:
 
     def clamped(self, low: Fraction | None, high: Fraction | None) -> "Affine":
         """The same, clipped."""
+        if low is not None and high is not None and low > high:
+            low = high
         least = low if self.low is None else _between(self.low, low, high)
         most = high if self.high is None else _between(self.high, low, high)
         return replace(self, low=least, high=most)
@@ -171,6 +173,23 @@ def inner_results(levels: Levels, channels: Sequence[Affine]) -> tuple[int, int]
         for number, one in enumerate(channels)
     }
     return ends.pop() if len(ends) == 1 else None
+
+
+def unclipped(levels: Levels, channels: Sequence[Affine]) -> tuple[Levels, tuple[Affine, ...]]:
+    """A quantiser of the importer's that clips where the channels do, and the channels without their clips.
+
+    Raises :class:`InputError` for channels that are clipped to different results.
+    """
+    ends = inner_results(levels, channels)
+    if ends is None:
+        raise InputError("clips must be the same for all channels without a quantiser of the model's, not different")
+    low, high = ends
+    free = tuple(replace(one, low=None, high=None) for one in channels)
+    if low == high:
+        return levels, tuple(replace(one, a=Fraction(0), b=levels.scale * low + levels.offset) for one in free)
+    # memory clips at its own ends
+    is_whole = ends == (levels.results.start - 1, levels.results.stop - 1)
+    return levels if is_whole else levels.within(low, high), free
 
 
 def step_sums(levels: Levels, affine: Affine, channel: int) -> list[int]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
+from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly, obstacle_to_raw
 from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, ModelInput, OnnxNode, window_of
 from xpulpnn_sw.networks.importers.onnx_operators import OPERATORS, Reads
 from xpulpnn_sw.networks.importers.policy import Calibration, Policy, Probe, Tensors, evaluated, reason_of
 from xpulpnn_sw.networks.importers.registry import ImportOptions, ReadingLayer
-from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value
+from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value, moved, sums_of
 from xpulpnn_sw.networks.network import Described
 
 
@@ -58,7 +59,7 @@ def _patches(node: OnnxNode, weights: Any, tensors: Tensors) -> NDArray[Any]:
 
 
 # ends of networks that do not change which result is the greatest
-_LEFT_OUT = ("Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "TopK", "QLinearSoftmax", "QLinearSigmoid")
+_LEFT_OUT = ("Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "ArgMin", "TopK", "QLinearSoftmax", "QLinearSigmoid")
 # what may be behind these
 _UNCHANGED = (
     *("QuantizeLinear", "DequantizeLinear", "Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"),
@@ -125,16 +126,18 @@ class OnnxModel:
     def calibration(self, options: ImportOptions) -> Calibration:
         """Return samples of its tensors for ``options.images``; raises :class:`InputError` for other images."""
         found = probes(self.nodes, self.constants)
-        return Calibration.computed(self.proto, self.input.name, self.input.shape, options, self.readers, found)
+        end = _without_end(self.nodes, self.proto.graph.output[0].name, str).output
+        return Calibration.computed(self.proto, self.input.name, self.input.shape, options, self.readers, found, end)
 
     def network(self, options: ImportOptions, policy: Policy | None) -> Described:
         """The network; raises what :func:`import_onnx` raises."""
         assembly = NetworkAssembly(options.name, options.note, policy)
         image = self.input.value(options, assembly)
         values: dict[str, Value] = {**self.constants, self.input.name: image}
-        nodes, output = _without_end(self.nodes, self.proto.graph.output[0].name, options.note)
-        clips = _clips_of_codes(nodes)
-        for node in nodes:
+        trunk = _without_end(self.nodes, self.proto.graph.output[0].name, options.note)
+        output = trunk.output
+        clips = _clips_of_codes(trunk.nodes)
+        for node in trunk.nodes:
             if node.inputs[:1] in clips:
                 # the quantiser itself clips
                 values[node.outputs[0]] = values[node.inputs[0]]
@@ -143,7 +146,15 @@ class OnnxModel:
             _compute(node if clip is None else _clipping(node, clip, values), values, assembly, self.proto)
         if output not in values:
             raise InputError(f"output of the model must be that of a node, not {output}")
-        return _finished(values[output], assembly, output)
+        result = values[output]
+        if not isinstance(result, Map | Sums) or (isinstance(result, Map) and result.stage == INPUT):
+            raise InputError("output of the model must depend on its input through a layer at least, not without any")
+        described = _finished(result, assembly, output, trunk.sign)
+        if policy is not None:
+            scores = np.empty_like(policy.calibration.results)
+            scores[:, result.places.ravel()] = policy.calibration.results * trunk.sign
+            options.scores(scores)
+        return described
 
 
 def _clips_of_codes(nodes: Sequence[OnnxNode]) -> dict[tuple[str, ...], OnnxNode]:
@@ -168,10 +179,16 @@ def _clipping(node: OnnxNode, clip: OnnxNode, values: Mapping[str, Value]) -> On
     return replace(node, attributes={**node.attributes, **ends})
 
 
-def _without_end(
-    nodes: Sequence[OnnxNode], output: str, note: Callable[[str], object]
-) -> tuple[Sequence[OnnxNode], str]:
-    """The nodes without those at the end that do not change which result is the greatest, and the output then."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Trunk:
+    """A model without the nodes at its end that do not change which result is the greatest."""
+
+    nodes: Sequence[OnnxNode]
+    output: str
+    sign: int  # -1 if it is the least that the model answers
+
+
+def _without_end(nodes: Sequence[OnnxNode], output: str, note: Callable[[str], object]) -> _Trunk:
     producers = {name: node for node in nodes for name in node.outputs}
     end, behind, removed = output, list[OnnxNode](), list[OnnxNode]()
     while end in producers and producers[end].operator in (*_LEFT_OUT, *_UNCHANGED) and len(behind) < len(nodes):
@@ -180,24 +197,31 @@ def _without_end(
         end = node.inputs[0] if node.inputs else ""
         if node.operator in _LEFT_OUT:
             removed, output = list(behind), end
+    sign = 1
     for node in reversed([one for one in removed if one.operator in _LEFT_OUT]):
-        note(f"{node} is left out: it does not change which result is the greatest")
-    return [node for node in nodes if not any(node is one for one in removed)], output
+        if node.operator == "ArgMin" or (node.operator == "TopK" and not node.number("largest", 1)):
+            sign = -1
+            note(f"{node} is left out: it takes the least, and results are those before it, with the other sign")
+        else:
+            note(f"{node} is left out: it does not change which result is the greatest")
+    kept = [node for node in nodes if not any(node is one for one in removed)]
+    return _Trunk(nodes=kept, output=output, sign=sign)
 
 
-def _finished(result: Value, net: NetworkAssembly, output: str) -> Described:
-    if isinstance(result, Sums):
-        try:
-            if net.policy is not None and result.weights is None:
-                net.map_of(result, output)
-            else:
-                net.raw(result)
-        except (InputError, LayerError) as error:
-            raise InputError(f"end of the model behind {result.name or output}: {error}") from None
-    elif isinstance(result, Map) and result.stage != INPUT:
-        result.check_unpadded()
-    else:
-        raise InputError("output of the model must depend on its input through a layer at least, not without any")
+def _finished(result: Map | Sums, net: NetworkAssembly, output: str, sign: int) -> Described:
+    def turned(value: Map | Sums) -> Map | Sums:
+        return moved(value, [Fraction(sign)] * value.shape[2], [Fraction(0)] * value.shape[2])
+
+    try:
+        if isinstance(result, Sums) and (net.policy is None or not obstacle_to_raw(result)):
+            net.raw(sums_of(turned(result)))
+        else:
+            result = turned(net.map_of(result, output))
+            assert isinstance(result, Map)
+            net.rising(result)
+    except (InputError, LayerError) as error:
+        name = result.name if isinstance(result, Sums) else ""
+        raise InputError(f"end of the model behind {name or output}: {error}") from None
     return net.finish()
 
 

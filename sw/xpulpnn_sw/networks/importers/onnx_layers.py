@@ -62,6 +62,8 @@ def maximum_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     value = live(given[0])
     if len(node.outputs) > 1:
         raise InputError("output must be one, not more")
+    if isinstance(value, Map):
+        value = net.rising(value)
     axes = value.places.ndim
     node, value = planar(node, value)
     shape, around = standard(value), NO_PADS
@@ -79,14 +81,12 @@ def maximum_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     places = standard_places(after, axes)
     if isinstance(value, Sums):
         return replace(value, pools=(*value.pools, layer), shape=after, places=places)
-    if value.scale < 0:
-        raise InputError("scale of the input must be greater than 0, not less")
     stage = net.channelwise("maxpool", layer, value, node.name)
     return replace(value, stage=stage, shape=after, places=places, pads=NO_PADS)
 
 
 def _average(net: NetworkAssembly, node: OnnxNode, value: Value | None, kernel: Sequence[int] | None) -> Sums:
-    source = net.map_of(value, node.inputs[0])
+    source = net.rising(net.map_of(value, node.inputs[0]))
     axes = source.places.ndim
     node, plane = planar(node, source)
     assert isinstance(plane, Map)

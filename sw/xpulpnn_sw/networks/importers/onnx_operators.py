@@ -43,7 +43,6 @@ from xpulpnn_sw.networks.importers.values import (
     exact_number,
     identity,
     live,
-    moved,
     whole_constants,
 )
 
@@ -99,24 +98,17 @@ def on_integers(compute: OnnxOperator, axes: Sequence[Axis], *, least: int, resu
 _ROOT_BITS = 400  # of square roots, which have twice as many digits as any number that they are compared with
 
 
-def _moved_by(value: Map | Sums, factor: Value | None, summand: Value | None) -> Value:
-    channels = value.shape[2]
-
-    def numbers(own: Value | None, default: int) -> list[Fraction]:
-        if own is None:
-            return [Fraction(default)] * channels
-        assert isinstance(own, np.ndarray | Quantised)
-        return by_channel(own, value.places, channels)
-
-    return moved(value, numbers(factor, 1), numbers(summand, 0))
-
-
-def _constant_of(given: Given) -> tuple[Map | Sums, Any, bool]:
-    """The value of a node of two inputs that depends on the model's, the constant, and whether that is the second."""
+def _constant_of(node: OnnxNode, given: Given, what: str = "summand") -> tuple[Map | Sums, list[Fraction], str, bool]:
+    """The value of a node of two inputs that depends on the model's, the constant by channel, the name of the value's
+    tensor, and whether the constant is the second.
+    """
     first, second = given[:2]
-    if isinstance(first, Map | Sums) and not isinstance(second, Map | Sums):
-        return first, second, True
-    return live(second), first, False
+    is_second = isinstance(first, Map | Sums)
+    value, own = (first, second) if is_second else (second, first)
+    value = live(value)
+    if not isinstance(own, np.ndarray | Quantised):
+        raise InputError(f"{what} must be a constant, not depend on the input")
+    return value, by_channel(own, value.places, value.shape[2]), node.inputs[not is_second], is_second
 
 
 def _sum(sign: int) -> OnnxOperator:
@@ -125,42 +117,43 @@ def _sum(sign: int) -> OnnxOperator:
     def operator(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
         if all(isinstance(one, Map | Sums) for one in given):
             return add_maps(net, node, given, sign)
-        value, own, is_second = _constant_of(given)
-        if sign < 0 and is_second:
-            own = np.asarray(-own.real if isinstance(own, Quantised) else -own)
-        elif sign < 0:
-            value = moved(value, [Fraction(sign)] * value.shape[2], [Fraction(0)] * value.shape[2])
-        return _moved_by(value, None, own)
+        value, numbers, tensor, is_second = _constant_of(node, given)
+        factor = Fraction(1 if is_second else sign)
+        summands = [sign * one if is_second else one for one in numbers]
+        return net.moved(value, tensor, [factor] * len(numbers), summands)
 
     return operator
 
 
-def _multiply(_net: NetworkAssembly, _node: OnnxNode, given: Given) -> Value:
-    if all(isinstance(one, Map | Sums) for one in given):
-        raise InputError("one factor must be a constant, not both depend on the input")
-    value, own, _ = _constant_of(given)
-    return _moved_by(value, own, None)
+def _multiply(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+    value, numbers, tensor, _ = _constant_of(node, given, "one factor")
+    return net.moved(value, tensor, numbers, [Fraction(0)] * len(numbers))
 
 
-def _divide(_: NetworkAssembly, __: OnnxNode, given: Given) -> Value:
-    value, own, is_second = _constant_of(given)
-    if not is_second or isinstance(own, Map | Sums):
+def _divide(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+    value, numbers, tensor, is_second = _constant_of(node, given, "divisor")
+    if not is_second:
         raise InputError("divisor must be a constant, not depend on the input")
-    channels = value.shape[2]
-    numbers = by_channel(own, value.places, channels)
     if not all(numbers):
         raise InputError("divisor must be other than 0, not 0")
-    return moved(value, [1 / one for one in numbers], [Fraction(0)] * channels)
+    return net.moved(value, tensor, [1 / one for one in numbers], [Fraction(0)] * len(numbers))
 
 
-def _batch_normalisation(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def _negate(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+    value = live(given[0])
+    channels = value.shape[2]
+    return net.moved(value, node.inputs[0], [Fraction(-1)] * channels, [Fraction(0)] * channels)
+
+
+def _batch_normalisation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """A factor and a summand for each channel."""
     value = live(given[0])
     channels = value.shape[2]
-    axis = np.array([1, -1, *[1] * (value.places.ndim - 2)])
+    shape = (1, -1, *[1] * (value.places.ndim - 2))
     if node.number("training_mode", 0):
         raise InputError("training_mode must be 0, not 1")
-    arrays = [constant_value(one, "parameter").reshape(axis) for one in given[1:5]]
+    parameters = [one.real if isinstance(one, Quantised) else constant_value(one, "parameter") for one in given[1:5]]
+    arrays = [one.reshape(shape) for one in parameters]
     scale, bias, mean, variance = (by_channel(one, value.places, channels) for one in arrays)
     epsilon = exact_number(node.real("epsilon", 1e-5))
     squares = [one + epsilon for one in variance]
@@ -169,10 +162,11 @@ def _batch_normalisation(_: NetworkAssembly, node: OnnxNode, given: Given) -> Va
     roots = [Fraction(isqrt((one.numerator << 2 * _ROOT_BITS) // one.denominator), 1 << _ROOT_BITS) for one in squares]
     factors = [one / root for one, root in zip(scale, roots, strict=True)]
     summands = [three - one * two for one, two, three in zip(factors, mean, bias, strict=True)]
-    return moved(value, factors, summands)
+    return net.moved(value, node.inputs[0], factors, summands)
 
 
-def _clipped(net: NetworkAssembly, value: Map | Sums, low: Fraction | None, high: Fraction | None) -> Value:
+def _clipped(net: NetworkAssembly, node: OnnxNode, given: Given, low: Fraction | None, high: Fraction | None) -> Value:
+    value = net.plain(live(given[0]), node.inputs[0], is_alone=True)
     if isinstance(value, Sums):
         return clamped(value, low, high)
     ends = [value.scale * end + value.offset for end in (value.low, value.high)]
@@ -184,8 +178,8 @@ def _clipped(net: NetworkAssembly, value: Map | Sums, low: Fraction | None, high
     return clamped(identity(value), low, high)
 
 
-def _relu(net: NetworkAssembly, _: OnnxNode, given: Given) -> Value:
-    return _clipped(net, live(given[0]), Fraction(0), None)
+def _relu(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+    return _clipped(net, node, given, Fraction(0), None)
 
 
 def _clip(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
@@ -196,7 +190,7 @@ def _clip(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
             return exact_number(node.real(name, 0)) if name in node.attributes else None
         return exact_number(constant_value(value, name).reshape(-1)[0])
 
-    return _clipped(net, live(given[0]), end(1, "min"), end(2, "max"))
+    return _clipped(net, node, given, end(1, "min"), end(2, "max"))
 
 
 def _cast(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
@@ -339,6 +333,7 @@ OPERATORS: Mapping[str, KnownOperator] = {
     "Sub": KnownOperator(_sum(-1), reads=Reads.BOTH),
     "Mul": KnownOperator(_multiply),
     "Div": KnownOperator(_divide),
+    "Neg": KnownOperator(_negate),
     "BatchNormalization": KnownOperator(_batch_normalisation),
     "Relu": KnownOperator(_relu),
     "Clip": KnownOperator(_clip),

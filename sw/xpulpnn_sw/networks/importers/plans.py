@@ -26,6 +26,7 @@ from xpulpnn_sw.networks.importers.levels import (
 from xpulpnn_sw.networks.importers.values import Map, Sums, dims
 from xpulpnn_sw.networks.normalisation import Range, mantissa
 
+_NEAR_BITS = 40  # of factors that need not be exact
 _EXACT_BITS = 62  # of numbers that numpy computes with
 _LARGEST_SLOPE = 1 << (ACCUMULATOR_BITS - 2)  # of the exact rule
 _TRIES = 6  # shifts that are tried, the largest first
@@ -85,18 +86,21 @@ def addition(maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: 
 
 
 def _expected(first: Ints, second: Ints, factors: tuple[Fraction, Fraction], common: Affine, levels: Levels) -> Ints:
-    unit = Fraction(1, factors[0].denominator * factors[1].denominator)
+    over = lcm(factors[0].denominator, factors[1].denominator)
+    unit = Fraction(gcd(*(int(factor * over) for factor in factors)), over)
     whole = [int(factor / unit) for factor in factors]
-    divisor = int(np.gcd.reduce(np.array(whole, object)))
-    whole = [one // divisor for one in whole]
     ends = [
         abs(number) * max(abs(int(values[0])), abs(int(values[-1])))
         for number, values in zip(whole, (first, second), strict=True)
     ]
+    if sum(ends).bit_length() > _EXACT_BITS and levels.is_free:
+        unit = max(map(abs, factors)) / (1 << _NEAR_BITS)
+        near = (round(factors[0] / unit) * unit, round(factors[1] / unit) * unit)
+        return _expected(first, second, near, common, levels)
     if sum(ends).bit_length() > _EXACT_BITS:
         raise InputError("scales of both maps must be in proportion of numbers with 50 bits, not of longer ones")
     sums = whole[0] * first[:, np.newaxis].astype(np.int64) + whole[1] * second.astype(np.int64)
-    moved = replace(common, a=unit * divisor, least=int(sums.min()), most=int(sums.max()))
+    moved = replace(common, a=unit, least=int(sums.min()), most=int(sums.max()))
     found = step_sums(levels, moved, 0)
     return np.searchsorted(np.array(found, np.int64), sums, side="right") + levels.results.start - 1
 

@@ -91,8 +91,9 @@ class Calibration:
 
     readers: tuple[ReadingLayer, ...]  # its layers that read maps, in their order
     samples: Mapping[str, NDArray[Any]]  # for each tensor elements that it had for images
+    results: Reals  # where the network ends, for all images, `[image][element]`
     inputs: Mapping[str, Reals]  # products of what filters met, as of `rounded`, by the tensor of the weights
-    _scales: dict[tuple[str, int, int], float] = field(default_factory=dict[tuple[str, int, int], float])
+    _scales: dict[tuple[str, int, int, float], float] = field(default_factory=dict[tuple[str, int, int, float], float])
     _weights: dict[tuple[str, int, bool], Quantised] = field(default_factory=dict[tuple[str, int, bool], Quantised])
 
     @classmethod
@@ -104,8 +105,9 @@ class Calibration:
         options: ImportOptions,
         readers: Sequence[ReadingLayer],
         probed: Mapping[str, Probe],
+        end: str,
     ) -> "Calibration":
-        """Compute a model, whose input is called ``name``, for the images of ``options``.
+        """Compute a model, whose input is called ``name``, for the images of ``options``; its results are ``end``.
 
         ``probed`` says of weights how to look at what they meet.
 
@@ -124,18 +126,18 @@ class Calibration:
             real = real.transpose(0, 3, 1, 2)
         if real[0].size != int(np.prod(shape)) or (len(shape) == 4 and real.shape[1:] != shape[1:]):
             raise InputError(f"images must have the shape of the model's input {shape[1:]}, not {images.shape[1:]}")
-        samples, inputs = _computed(model, name, real.reshape(-1, *shape), probed)
-        return cls(readers=tuple(readers), samples=samples, inputs=inputs)
+        samples, inputs, results = _computed(model, name, real.reshape(-1, *shape), probed, end)
+        return cls(readers=tuple(readers), samples=samples, inputs=inputs, results=results)
 
     def policy(self, request: WidthRequest) -> "Policy":
         """Return the policy for these bits; raises :class:`InputError` for other layers."""
         return Policy(calibration=self, widths=request.tensors(self.readers))
 
-    def scale(self, tensor: str, low: int, high: int) -> float:
-        """The best one of a tensor for integers ``low..high``."""
-        key = tensor, low, high
+    def scale(self, tensor: str, low: int, high: int, floor: float = 0) -> float:
+        """The best one of a tensor, less ``floor``, for integers ``low..high``."""
+        key = tensor, low, high, floor
         if key not in self._scales:
-            self._scales[key] = best_scale(self.samples[tensor], low, high)
+            self._scales[key] = best_scale(self.samples[tensor] - floor, low, high)
         return self._scales[key]
 
     def weights(self, tensor: str, values: NDArray[Any], bits: int, *, one_scale: bool) -> Quantised:
@@ -163,12 +165,19 @@ class Policy:
     widths: Mapping[str, int]  # as of WidthRequest
 
     def levels(self, tensor: str, sums: Sums) -> Levels:
-        """A quantiser for a tensor: unsigned if nothing is negative."""
+        """A quantiser for a tensor: unsigned if nothing is negative, or clipped inside the signed range."""
         values, bits = self.calibration.samples[tensor], self.widths[tensor]
-        is_positive = float(values.min()) >= 0 or all(one.low is not None and one.low >= 0 for one in sums.channels)
+        lows = [one.low for one in sums.channels if one.low is not None]
+        floor = min(lows) if len(lows) == len(sums.channels) else None
+        is_positive = float(values.min()) >= 0 or (floor is not None and floor >= 0)
         low, high = (0, (1 << bits) - 1) if is_positive else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
-        scale = Fraction(self.calibration.scale(tensor, low, high))
-        return replace(uniform_levels(scale, Fraction(0), low, high, "ROUND"), is_free=True)
+        scale, zero = Fraction(self.calibration.scale(tensor, low, high)), Fraction(0)
+        if floor is not None and floor < 0 and round(floor / scale) > low:
+            # clipped inside that range: numbered from there on
+            low, high = 0, (1 << bits) - 1
+            scale = Fraction(self.calibration.scale(tensor, low, high, float(floor)))
+            zero = Fraction(round(-floor / scale))
+        return replace(uniform_levels(scale, zero, low, high, "ROUND"), is_free=True)
 
     def weights(self, tensor: str, values: NDArray[Any], *, one_scale: bool) -> Quantised:
         """Weights, ``[out][...]``, as integers, a scale for each output or for all."""
@@ -208,9 +217,9 @@ def reason_of(error: Exception) -> str:
 
 
 def _computed(
-    model: Any, name: str, images: NDArray[Any], probed: Mapping[str, Probe]
-) -> tuple[dict[str, NDArray[Any]], dict[str, Reals]]:
-    """Elements of all tensors for some images, and what filters met, by onnx's own evaluation."""
+    model: Any, name: str, images: NDArray[Any], probed: Mapping[str, Probe], end: str
+) -> tuple[dict[str, NDArray[Any]], dict[str, Reals], Reals]:
+    """Elements of all tensors for some images, what filters met, and the whole tensor ``end``, by onnx's evaluation."""
     from onnx import ModelProto, ValueInfoProto
 
     whole = ModelProto()
@@ -220,12 +229,14 @@ def _computed(
     whole.graph.output.extend(ValueInfoProto(name=one) for one in names)
     found: dict[str, list[NDArray[Any]]] = {one: [] for one in names}
     met: dict[str, NDArray[np.float64]] = {}
+    results: list[NDArray[Any]] = []
     places: dict[str, int] = {}
     rng = np.random.default_rng(0)
     try:
         compute = evaluated(whole)
         for image in images:
             tensors = {name: image, **dict(zip(names, compute({name: image}), strict=True))}
+            results.append(np.asarray(tensors[end]).ravel())
             for one in names:
                 flat = np.asarray(tensors[one]).ravel()
                 most = max(1, _KEPT // len(images))
@@ -242,4 +253,4 @@ def _computed(
     except Exception as error:
         raise InputError(f"model must be computable for its images, but {reason_of(error)}") from None
     samples = {one: np.concatenate(values).astype(np.float64) for one, values in found.items()}
-    return samples, {one: sums / places[one] for one, sums in met.items()}
+    return samples, {one: sums / places[one] for one, sums in met.items()}, np.array(results, np.float64)

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError, unreadable
@@ -49,13 +50,12 @@ class WidthRequest:
     def tensors(self, readers: Sequence[ReadingLayer]) -> defaultdict[str, int]:
         """Bits of the tensors of a model with these layers; a tensor that several of them read has the most.
 
-        Tensors that are neither weights nor read by a layer have the bits of the end of the model. A layer without
+        Tensors that are neither weights nor read by a layer have the most bits there are. A layer without
         weights and without a name in the request reads as the next one with weights does. Raises :class:`InputError`
         unless every layer has its bits and every name is that of a layer.
         """
         chosen = self._by_layer(readers)
-        end = chosen[readers[-1].name].activations if readers and readers[-1].name in chosen else max(ELEMENT_WIDTHS)
-        found: defaultdict[str, int] = defaultdict(lambda: end)
+        found: defaultdict[str, int] = defaultdict(lambda: max(ELEMENT_WIDTHS))
         last: LayerWidths | None = None
         for reader in reversed(readers):
             own = chosen.get(reader.name, last)
@@ -132,6 +132,9 @@ class ImportOptions:
     is_fast: bool = False  # whether sums of TFLite's models are requantised in 32 bits, not exactly
     # is told, in a line each, what the network has not of the model; the default is nothing that cannot be pickled
     note: Callable[[str], object] = str
+    # is given, with `quantise`, what the model in floating point has for the images where the network ends, in the
+    # order of the network's results, `[image][result]`
+    scores: Callable[[NDArray[np.floating[Any]]], object] = id
 
     @property
     def ends(self) -> tuple[Fraction, Fraction]:
