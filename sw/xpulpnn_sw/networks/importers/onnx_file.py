@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly, obstacle_to_raw
+from xpulpnn_sw.networks.importers.onnx_evaluation import evaluated, every_tensor, reason_of
 from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, ModelInput, OnnxNode, window_of
 from xpulpnn_sw.networks.importers.onnx_operators import OPERATORS, Reads
-from xpulpnn_sw.networks.importers.policy import Calibration, Policy, Probe, Tensors, evaluated, reason_of
+from xpulpnn_sw.networks.importers.policy import Calibration, Policy, Probe, Tensors
 from xpulpnn_sw.networks.importers.registry import ImportOptions, ReadingLayer
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value, moved, sums_of
 from xpulpnn_sw.networks.network import Described
@@ -127,7 +128,9 @@ class OnnxModel:
         """Return samples of its tensors for ``options.images``; raises :class:`InputError` for other images."""
         found = probes(self.nodes, self.constants)
         end = _without_end(self.nodes, self.proto.graph.output[0].name, str).output
-        return Calibration.computed(self.proto, self.input.name, self.input.shape, options, self.readers, found, end)
+        return Calibration.computed(
+            every_tensor(self.proto), self.input.name, self.input.shape, options, self.readers, found, end
+        )
 
     def network(self, options: ImportOptions, policy: Policy | None) -> Described:
         """The network; raises what :func:`import_onnx` raises."""

@@ -135,8 +135,8 @@ def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads 
     own = _pads(node, size, reach, strides)
     top, bottom, left, right = (one + other for one, other in zip(own, around, strict=True))
     if node.number("ceil_mode", 0):
-        bottom += -(shape[0] + top + bottom - reach[0]) % strides[0]
-        right += -(shape[1] + left + right - reach[1]) % strides[1]
+        bottom = _rounded_up(shape[0] + top, bottom, reach[0], strides[0])
+        right = _rounded_up(shape[1] + left, right, reach[1], strides[1])
     rows = (shape[0] + top + bottom - reach[0]) // strides[0] + 1
     columns = (shape[1] + left + right - reach[1]) // strides[1] + 1
     if rows < 1 or columns < 1:
@@ -144,6 +144,12 @@ def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads 
     return PlacedWindow(
         reach=reach, dilations=dilations, strides=strides, pads=(top, bottom, left, right), results=(rows, columns)
     )
+
+
+def _rounded_up(length: int, behind: int, reach: int, step: int) -> int:
+    """Pads behind rows or columns for all windows that begin before their end."""
+    windows = min(-((reach - length - behind) // step) + 1, -(-length // step))
+    return max((windows - 1) * step + reach - length, 0)
 
 
 def _pads(node: OnnxNode, size: tuple[int, int], reach: tuple[int, int], strides: tuple[int, ...]) -> Pads:
@@ -179,6 +185,11 @@ def planar(node: OnnxNode, value: Map | Sums) -> tuple[OnnxNode, Map | Sums]:
     """An operator on a sequence as one on a map of one row; others as they are."""
     if value.places.ndim != SEQUENCE_AXES:
         return node, value
+    return replace(node, attributes=flat_attributes(node)), replace(value, places=value.places[:, :, np.newaxis])
+
+
+def flat_attributes(node: OnnxNode) -> Mapping[str, Any]:
+    """The attributes of an operator on a sequence for a map of one row."""
     attributes = dict(node.attributes)
     for name in ("kernel_shape", "strides", "dilations"):
         if name in attributes:
@@ -186,7 +197,7 @@ def planar(node: OnnxNode, value: Map | Sums) -> tuple[OnnxNode, Map | Sums]:
     if "pads" in attributes:
         before, behind = node.several("pads", (0, 0), least=-_MOST)
         attributes["pads"] = [0, before, 0, behind]
-    return replace(node, attributes=attributes), replace(value, places=value.places[:, :, np.newaxis])
+    return attributes
 
 
 _SAMPLES = (1 << SAMPLE_BITS) - 1

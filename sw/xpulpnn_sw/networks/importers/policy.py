@@ -1,5 +1,6 @@
 """Quantisers for models in floating point: ranges by images, least squared errors."""
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -81,6 +82,7 @@ _KEPT = 1 << 14  # elements of a tensor that a scale is looked for with
 _PATCHES = 256  # places of an image at which a layer's inputs are looked at
 _MOST_WEIGHTS = 2048  # of a filter, for errors to make up for each other: time goes by their third power
 Tensors = Mapping[str, NDArray[Any]]  # those of a model for an image
+Compute = Callable[[Tensors], Tensors]  # the tensors of all nodes for those of the input
 # finds the inputs that the filters of a layer meet, `[place][weight]`, among the tensors; empty: it does not
 Probe = Callable[[Tensors], NDArray[Any]]
 
@@ -99,7 +101,7 @@ class Calibration:
     @classmethod
     def computed(
         cls,
-        model: Any,
+        compute: Compute,
         name: str,
         shape: tuple[int, ...],
         options: ImportOptions,
@@ -126,7 +128,7 @@ class Calibration:
             real = real.transpose(0, 3, 1, 2)
         if real[0].size != int(np.prod(shape)) or (len(shape) == 4 and real.shape[1:] != shape[1:]):
             raise InputError(f"images must have the shape of the model's input {shape[1:]}, not {images.shape[1:]}")
-        samples, inputs, results = _computed(model, name, real.reshape(-1, *shape), probed, end)
+        samples, inputs, results = _computed(compute, name, real.reshape(-1, *shape), probed, end)
         return cls(readers=tuple(readers), samples=samples, inputs=inputs, results=results)
 
     def policy(self, request: WidthRequest) -> "Policy":
@@ -184,73 +186,31 @@ class Policy:
         return self.calibration.weights(tensor, values, self.widths[tensor], one_scale=one_scale)
 
 
-def evaluated(model: Any) -> Callable[[dict[str, NDArray[Any]]], list[NDArray[Any]]]:
-    """The outputs of a model for its inputs, by onnx's own evaluation."""
-    from onnx.reference import ReferenceEvaluator
-
-    # onnx has no types of what this returns
-    evaluator: Any = ReferenceEvaluator(model, new_ops=[_normalisation()])
-    return lambda inputs: [np.asarray(one) for one in evaluator.run(None, inputs)]
-
-
-def _normalisation() -> Any:
-    """``BatchNormalization`` with the means and variances of the model.
-
-    Before its fourteenth version it had no attribute for that, and onnx's own takes those of the input then.
-    """
-    from onnx.reference.op_run import OpRun
-
-    def normalised(
-        _: Any, x: Any, scale: Any, bias: Any, mean: Any, variance: Any, epsilon: float = 1e-5, **__: Any
-    ) -> tuple[Any]:
-        column = (-1, *(1,) * (x.ndim - 2))
-        factor = scale / np.sqrt(variance + epsilon)
-        return (((x - mean.reshape(column)) * factor.reshape(column) + bias.reshape(column)).astype(x.dtype),)
-
-    return type("BatchNormalization", (OpRun,), {"op_domain": "", "_run": normalised})
-
-
-def reason_of(error: Exception) -> str:
-    """The first line of what another package says."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
-
-
 def _computed(
-    model: Any, name: str, images: NDArray[Any], probed: Mapping[str, Probe], end: str
+    compute: Compute, name: str, images: NDArray[Any], probed: Mapping[str, Probe], end: str
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Reals], Reals]:
-    """Elements of all tensors for some images, what filters met, and the whole tensor ``end``, by onnx's evaluation."""
-    from onnx import ModelProto, ValueInfoProto
-
-    whole = ModelProto()
-    whole.CopyFrom(model)
-    names = [one for node in model.graph.node for one in node.output if one]
-    del whole.graph.output[:]
-    whole.graph.output.extend(ValueInfoProto(name=one) for one in names)
-    found: dict[str, list[NDArray[Any]]] = {one: [] for one in names}
+    """Elements of all tensors for some images, what filters met, and the whole tensor ``end``."""
+    found = defaultdict[str, list[NDArray[Any]]](list)
     met: dict[str, NDArray[np.float64]] = {}
     results: list[NDArray[Any]] = []
     places: dict[str, int] = {}
     rng = np.random.default_rng(0)
-    try:
-        compute = evaluated(whole)
-        for image in images:
-            tensors = {name: image, **dict(zip(names, compute({name: image}), strict=True))}
-            results.append(np.asarray(tensors[end]).ravel())
-            for one in names:
-                flat = np.asarray(tensors[one]).ravel()
-                most = max(1, _KEPT // len(images))
-                found[one].append(flat if len(flat) <= most else rng.choice(flat, most, replace=False))
-            for weights, probe in probed.items():
-                rows = probe(tensors)
-                if not 0 < rows.shape[1] <= _MOST_WEIGHTS:
-                    continue
-                if len(rows) > _PATCHES:
-                    rows = rows[rng.choice(len(rows), _PATCHES, replace=False)]
-                rows = rows.astype(np.float64)
-                met[weights] = met.get(weights, 0.0) + rows.T @ rows
-                places[weights] = places.get(weights, 0) + len(rows)
-    except Exception as error:
-        raise InputError(f"model must be computable for its images, but {reason_of(error)}") from None
+    for image in images:
+        computed = compute({name: image})
+        tensors = {name: image, **computed}
+        results.append(np.asarray(tensors[end]).ravel())
+        for one, values in computed.items():
+            flat = np.asarray(values).ravel()
+            most = max(1, _KEPT // len(images))
+            found[one].append(flat if len(flat) <= most else rng.choice(flat, most, replace=False))
+        for weights, probe in probed.items():
+            rows = probe(tensors)
+            if not 0 < rows.shape[1] <= _MOST_WEIGHTS:
+                continue
+            if len(rows) > _PATCHES:
+                rows = rows[rng.choice(len(rows), _PATCHES, replace=False)]
+            rows = rows.astype(np.float64)
+            met[weights] = met.get(weights, 0.0) + rows.T @ rows
+            places[weights] = places.get(weights, 0) + len(rows)
     samples = {one: np.concatenate(values).astype(np.float64) for one, values in found.items()}
     return samples, {one: sums / places[one] for one, sums in met.items()}, np.array(results, np.float64)

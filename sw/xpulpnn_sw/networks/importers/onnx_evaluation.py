@@ -1,0 +1,93 @@
+"""ONNX models computed in floating point, by onnx's own evaluation where that is right."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import InputError
+from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, OnnxNode, flat_attributes, window_of
+from xpulpnn_sw.networks.importers.policy import Compute, Tensors
+
+
+def evaluated(model: Any) -> Callable[[Mapping[str, NDArray[Any]]], list[NDArray[Any]]]:
+    """The outputs of a model for its inputs."""
+    from onnx.reference import ReferenceEvaluator
+
+    # onnx has no types of what this returns
+    evaluator: Any = ReferenceEvaluator(model, new_ops=_operators())
+    return lambda inputs: [np.asarray(one) for one in evaluator.run(None, dict(inputs))]
+
+
+def every_tensor(model: Any) -> Compute:
+    """The tensors of all nodes of a model; raises :class:`InputError` where they cannot be computed."""
+    from onnx import ModelProto, ValueInfoProto
+
+    whole = ModelProto()
+    whole.CopyFrom(model)
+    names = [one for node in model.graph.node for one in node.output if one]
+    del whole.graph.output[:]
+    whole.graph.output.extend(ValueInfoProto(name=one) for one in names)
+    try:
+        outputs = evaluated(whole)
+    except Exception as error:
+        raise _not_computable(error) from None
+
+    def compute(inputs: Tensors) -> Tensors:
+        try:
+            return dict(zip(names, outputs(inputs), strict=True))
+        except Exception as error:
+            raise _not_computable(error) from None
+
+    return compute
+
+
+def _not_computable(error: Exception) -> InputError:
+    return InputError(f"model must be computable for its images, but {reason_of(error)}")
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of what another package says."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _operators() -> list[Any]:
+    """Operators that onnx's evaluation has otherwise.
+
+    Of ``MaxPool`` it has other windows where pads are not the same on all sides. Early versions of
+    ``BatchNormalization`` take the mean and the variance of the input.
+    """
+    from onnx.reference.op_run import OpRun
+
+    def normalised(
+        _: Any, x: Any, scale: Any, bias: Any, mean: Any, variance: Any, epsilon: float = 1e-5, **__: Any
+    ) -> tuple[Any]:
+        column = (-1, *(1,) * (x.ndim - 2))
+        factor = scale / np.sqrt(variance + epsilon)
+        return (((x - mean.reshape(column)) * factor.reshape(column) + bias.reshape(column)).astype(x.dtype),)
+
+    def greatest(_: Any, x: Any, **attributes: Any) -> tuple[Any]:
+        return (maximum_pool_of(x, {name: one for name, one in attributes.items() if one is not None}),)
+
+    operators = {"BatchNormalization": normalised, "MaxPool": greatest}
+    return [type(name, (OpRun,), {"op_domain": "", "_run": run}) for name, run in operators.items()]
+
+
+def maximum_pool_of(x: NDArray[Any], attributes: Mapping[str, Any]) -> NDArray[Any]:
+    """``MaxPool`` of a tensor with one or two axes besides the image's and the channels'."""
+    node = OnnxNode(operator="MaxPool", name="", inputs=(), outputs=("",), attributes=attributes, proto=None)
+    if x.ndim < MAP_AXES:
+        node = replace(node, attributes=flat_attributes(node))
+    planes = x.reshape(*x.shape[:2], -1, x.shape[-1])
+    channels, rows, columns = planes.shape[1:]
+    window = window_of(node, (rows, columns, channels), node.numbers("kernel_shape", ()))
+    top, bottom, left, right = window.pads
+    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    around = np.pad(planes, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=least)
+    seen = np.lib.stride_tricks.sliding_window_view(around, window.reach, axis=(2, 3))
+    seen = seen[:, :, :: window.strides[0], :: window.strides[1], :: window.dilations[0], :: window.dilations[1]]
+    found = seen.max(axis=(4, 5))
+    return found if x.ndim == MAP_AXES else found[:, :, 0]
