@@ -4,13 +4,14 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import asdict, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import Parameter
+from numpy.typing import NDArray
 from rich.table import Table
 
 from xpulpnn.errors import InputError
@@ -30,7 +31,7 @@ from xpulpnn_sim.cli.kernels import CompilerChoice, Specialising
 from xpulpnn_sim.cli.options import Count, Json, NewFile, NewFolder, Seed, arguments, command
 from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
 from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkProgram, network_program, program_options
-from xpulpnn_sim.reference.golden.network import moved_codes
+from xpulpnn_sim.reference.golden.network import Agreement, agreement, moved_codes
 from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text
 from xpulpnn_sw.networks.form import read_network, written
 from xpulpnn_sw.networks.importers.registry import READERS, ImportOptions, import_model, request_of
@@ -131,6 +132,7 @@ def net_import_command(asked: ImportArguments) -> int:
     if asked.quantise is None and asked.images is not None and not asked.fast:
         raise InputError("--images must come with --quantise or --fast, not alone")
     notes: list[str] = []
+    expected: list[NDArray[np.floating[Any]]] = []
     images = asked.read()
     options = ImportOptions(
         name=asked.name or path.stem,
@@ -140,6 +142,7 @@ def net_import_command(asked: ImportArguments) -> int:
         images=None if images is None else images.samples,
         is_fast=asked.fast,
         note=notes.append,
+        scores=expected.append,
     )
     described = import_model(asked.model, options)
     moved = _moved(asked, options, described, images) if asked.fast else None
@@ -149,11 +152,27 @@ def net_import_command(asked: ImportArguments) -> int:
         tell(note)
     if moved is not None:
         tell(moved[0])
+    found = None
+    if images is not None and expected:
+        found = agreement(described.network, described.batch(images.samples), expected[0])
+        tell(_beside_model(found, described.classes))
     tell(*files)
     layers = [stage.name for stage in described.network.stages]
     record = {"network": described.network.name, "macs": described.network.macs, "layers": layers, "notes": notes}
-    write_json(asked.json, record | {"files": files} | ({} if moved is None else {"moved": moved[1]}))
+    record |= {"files": files} | ({} if moved is None else {"moved": moved[1]})
+    write_json(asked.json, record | ({} if found is None else {"agreement": asdict(found)}))
+    if found is not None and found.correlation < _LEAST_CORRELATION:
+        remark(f"warning: the network is not the model, correlation below {_LEAST_CORRELATION}: more bits may help")
+        return FAILED
     return OK
+
+
+_LEAST_CORRELATION = 0.9
+
+
+def _beside_model(found: Agreement, classes: int) -> str:
+    text = f"beside the model in floating point: correlation of results {found.correlation:.4f}"
+    return text if classes == 1 else f"{text}, same answer for {found.same} of {found.images} images"
 
 
 _RANDOM_INPUTS = 8

@@ -2,6 +2,7 @@
 classifier on numbers +1 and -1, without words of bits."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -88,6 +89,25 @@ def run_scores(
         if progress is not None:
             progress(first + len(results[-1]))
     return np.concatenate(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """Results of a network beside those of the model that it was made from."""
+
+    correlation: float  # of all results; 0 if those of one side alone are all the same
+    same: int  # images whose greatest result is the same one
+    images: int
+
+
+def agreement(network: _Network, inputs: NDArray[Any], expected: NDArray[Any]) -> Agreement:
+    """Compare the last layer's results with ``expected``, both ``[image][result]``."""
+    found = run_scores(network, inputs)
+    same = int(np.count_nonzero(found.argmax(axis=1) == expected.argmax(axis=1)))
+    own, other = (values.ravel() - values.mean() for values in (found.astype(np.float64), expected))
+    product = float(np.linalg.norm(own) * np.linalg.norm(other))
+    correlation = float(own @ other) / product if product else float(not own.any() and not other.any())
+    return Agreement(correlation=correlation, same=same, images=len(found))
 
 
 def moved_codes(network: _Network, other: _Network, inputs: NDArray[Any]) -> dict[str, tuple[int, int, int]]:
