@@ -29,6 +29,7 @@ from xpulpnn_sw.networks.importers.plans import (
     fit_addition,
     fit_average,
     fit_products,
+    obstacle_to_raw,
     plain_sum,
 )
 from xpulpnn_sw.networks.importers.policy import Policy
@@ -64,20 +65,6 @@ def _precision(source: Map, weight_bits: int, bits: int, *, signed: bool, second
     x = _letter(source.bits, signed=source.signed, usual=False)
     w = str(weight_bits) if second is None else _letter(second.bits, signed=second.signed, usual=True)
     return f"{x}x{w}x{_letter(bits, signed=signed, usual=False)}"
-
-
-def obstacle_to_raw(sums: Sums) -> str:
-    """Why sums cannot be the results of the last layer; empty if they can."""
-    if sums.curve is not None or sums.weights is None or sums.kernel == "depthwise" or sums.pools:
-        return "results must be those of a quantiser or of a layer with weights, not others"
-    if len({one.a for one in sums.channels}) != 1 or not sums.channels[0].a:
-        return "results without a quantiser must have one scale for all channels, not different ones"
-    if any(one.low is not None or one.high is not None for one in sums.channels):
-        return "results without a quantiser must be sums, not clipped ones"
-    least = -(1 << (sums.weight_bits - 1))
-    if sums.channels[0].a < 0 and sums.weight_bits != SIGN_BITS and int(sums.weights.min()) == least:
-        return "weights of a layer with a negative factor must be above their least number"
-    return ""
 
 
 @dataclass(eq=False)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly, obstacle_to_raw
+from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
 from xpulpnn_sw.networks.importers.onnx_evaluation import evaluated, every_tensor, reason_of
 from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, ModelInput, OnnxNode, window_of
 from xpulpnn_sw.networks.importers.onnx_operators import OPERATORS, Reads
+from xpulpnn_sw.networks.importers.plans import obstacle_to_raw
 from xpulpnn_sw.networks.importers.policy import Calibration, Policy, Probe, Tensors
 from xpulpnn_sw.networks.importers.registry import ImportOptions, ReadingLayer
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value, moved, sums_of
@@ -96,7 +98,12 @@ class OnnxModel:
         nodes = tuple(_node(one) for one in graph.node)
         for node in nodes:
             node.check(model)
-        return cls(proto=model, constants=constants, nodes=nodes, input=ModelInput.of(inputs[0]))
+        return cls(
+            proto=model,
+            constants=constants,
+            nodes=nodes,
+            input=replace(ModelInput.of(inputs[0]), annotation=_annotation(graph, inputs[0].name)),
+        )
 
     @property
     def readers(self) -> tuple[ReadingLayer, ...]:
@@ -126,18 +133,20 @@ class OnnxModel:
 
     def calibration(self, options: ImportOptions) -> Calibration:
         """Return samples of its tensors for ``options.images``; raises :class:`InputError` for other images."""
+        options = self.input.sampled(options)
         found = probes(self.nodes, self.constants)
-        end = _without_end(self.nodes, self.proto.graph.output[0].name, str).output
+        end = _without_end(self.nodes, self.proto.graph.output[0].name, self.constants).output
         return Calibration.computed(
             every_tensor(self.proto), self.input.name, self.input.shape, options, self.readers, found, end
         )
 
     def network(self, options: ImportOptions, policy: Policy | None) -> Described:
         """The network; raises what :func:`import_onnx` raises."""
+        options = self.input.sampled(options)
         assembly = NetworkAssembly(options.name, options.note, policy)
         image = self.input.value(options, assembly)
         values: dict[str, Value] = {**self.constants, self.input.name: image}
-        trunk = _without_end(self.nodes, self.proto.graph.output[0].name, options.note)
+        trunk = _without_end(self.nodes, self.proto.graph.output[0].name, self.constants)
         output = trunk.output
         clips = _clips_of_codes(trunk.nodes)
         for node in trunk.nodes:
@@ -152,6 +161,7 @@ class OnnxModel:
         result = values[output]
         if not isinstance(result, Map | Sums) or (isinstance(result, Map) and result.stage == INPUT):
             raise InputError("output of the model must depend on its input through a layer at least, not without any")
+        trunk.tell(result.places.shape, options.note)
         described = _finished(result, assembly, output, trunk.sign)
         if policy is not None:
             scores = np.empty_like(policy.calibration.results)
@@ -188,10 +198,37 @@ class _Trunk:
 
     nodes: Sequence[OnnxNode]
     output: str
-    sign: int  # -1 if it is the least that the model answers
+    removed: Sequence[OnnxNode]
+
+    @property
+    def sign(self) -> int:
+        """-1 if the model answers which result is the least."""
+        return -1 if any(_takes_least(node) for node in self.removed) else 1
+
+    def tell(self, shape: Sequence[int], note: Callable[[str], object]) -> None:
+        """Say what is left out behind results of this shape."""
+        for node in self.removed:
+            if node.operator not in _LEFT_OUT:
+                continue
+            if _takes_least(node):
+                note(f"{node} is left out: it takes the least, and results are those before it, with the other sign")
+                continue
+            axis, along = node.attributes.get("axis", _AXES.get(node.operator)), ""
+            is_first = node.inputs[:1] == (self.output,) and isinstance(axis, int) and -len(shape) <= axis < len(shape)
+            if is_first and shape[axis] != prod(shape):
+                along = f" of those along axis {axis}, {shape[axis]} of {prod(shape)}"
+            note(f"{node} is left out: it does not change which result is the greatest{along}")
 
 
-def _without_end(nodes: Sequence[OnnxNode], output: str, note: Callable[[str], object]) -> _Trunk:
+# which axis operators take that name none
+_AXES = {"ArgMax": 0, "TopK": -1}
+
+
+def _takes_least(node: OnnxNode) -> bool:
+    return node.operator == "ArgMin" or (node.operator == "TopK" and not node.number("largest", 1))
+
+
+def _without_end(nodes: Sequence[OnnxNode], output: str, constants: Mapping[str, Any]) -> _Trunk:
     producers = {name: node for node in nodes for name in node.outputs}
     end, behind, removed = output, list[OnnxNode](), list[OnnxNode]()
     while end in producers and producers[end].operator in (*_LEFT_OUT, *_UNCHANGED) and len(behind) < len(nodes):
@@ -200,15 +237,27 @@ def _without_end(nodes: Sequence[OnnxNode], output: str, note: Callable[[str], o
         end = node.inputs[0] if node.inputs else ""
         if node.operator in _LEFT_OUT:
             removed, output = list(behind), end
-    sign = 1
-    for node in reversed([one for one in removed if one.operator in _LEFT_OUT]):
-        if node.operator == "ArgMin" or (node.operator == "TopK" and not node.number("largest", 1)):
-            sign = -1
-            note(f"{node} is left out: it takes the least, and results are those before it, with the other sign")
-        else:
-            note(f"{node} is left out: it does not change which result is the greatest")
+    for node in removed:
+        _check_rising(node, producers, constants)
     kept = [node for node in nodes if not any(node is one for one in removed)]
-    return _Trunk(nodes=kept, output=output, sign=sign)
+    return _Trunk(nodes=kept, output=output, removed=removed[::-1])
+
+
+def _check_rising(node: OnnxNode, producers: Mapping[str, OnnxNode], constants: Mapping[str, Any]) -> None:
+    """Raise :class:`InputError` for what is behind the answer and may change it."""
+    if node.operator in ("Quant", "QuantizeLinear", "DequantizeLinear"):
+        scale = constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
+        if scale is not None and (scale.size != 1 or float(scale.ravel()[0]) <= 0):
+            raise InputError(f"{node}: scale at the end of the model must be one positive number, not others")
+    if node.operator == "Cast":
+        before = producers.get(node.inputs[0] if node.inputs else "")
+        is_number = before is not None and before.operator in ("ArgMax", "ArgMin", "TopK")
+        if not is_number and node.number("to", 1) not in _FLOATING:
+            raise InputError(f"{node}: scores at the end of the model must stay in floating point, not become integers")
+
+
+# types of onnx: FLOAT, FLOAT16, DOUBLE, BFLOAT16
+_FLOATING = (1, 10, 11, 16)
 
 
 def _finished(result: Map | Sums, net: NetworkAssembly, output: str, sign: int) -> Described:
@@ -249,6 +298,17 @@ def _compute(node: OnnxNode, values: dict[str, Value], net: NetworkAssembly, mod
         raise InputError(f"{node}: {error}") from None
     except (ValueError, IndexError) as error:
         raise InputError(f"{node}: shapes and attributes must go together, but {error}") from None
+
+
+def _annotation(graph: Any, tensor: str) -> str:
+    """The type of a tensor's numbers as QONNX's and FINN's models note it; empty: it is not noted."""
+    entries = [
+        entry
+        for one in graph.quantization_annotation
+        if one.tensor_name == tensor
+        for entry in one.quant_parameter_tensor_names
+    ]
+    return next((_text(entry.value) for entry in entries if entry.key == "finn_datatype"), "")
 
 
 def _loaded(path: Path) -> Any:

@@ -213,6 +213,7 @@ class ModelInput:
     name: str
     shape: tuple[int, ...]  # for one image, 1 first
     type: str  # its elements, as onnx calls them
+    annotation: str = ""  # the type of its numbers as QONNX notes it, whatever their elements are; empty: not noted
 
     @classmethod
     def of(cls, proto: Any) -> "ModelInput":
@@ -228,6 +229,15 @@ class ModelInput:
         if type_ not in (*_REAL, *_SIGNED):
             raise InputError(f"input {proto.name} must be of FLOAT, UINT8 or INT8, not {type_}")
         return cls(name=proto.name, shape=(1, *sizes[1:]), type=type_)
+
+    def sampled(self, options: ImportOptions) -> ImportOptions:
+        """The options with samples as the annotation says, unless they say it themselves."""
+        if options.samples is not None or self.type in _SIGNED or self.annotation[:5] in ("", "FLOAT"):
+            return options
+        if self.annotation not in _SIGNED:
+            raise InputError(f"samples must be given for an input whose numbers are {self.annotation}, not left out")
+        low = -(1 << (SAMPLE_BITS - 1)) if _SIGNED[self.annotation] else 0
+        return replace(options, samples=(Fraction(low), Fraction(low + _SAMPLES)))
 
     def value(self, options: ImportOptions, assembly: NetworkAssembly) -> Value:
         """The samples of an image; raises :class:`InputError` for options that are none of this input.

@@ -298,6 +298,20 @@ def away_average(sums: Sums, levels: Levels) -> dict[str, int] | None:
     return None
 
 
+def obstacle_to_raw(sums: Sums) -> str:
+    """Why sums cannot be the results of the last layer; empty if they can."""
+    if sums.curve is not None or sums.weights is None or sums.kernel == "depthwise" or sums.pools:
+        return "results must be those of a quantiser or of a layer with weights, not others"
+    if len({one.a for one in sums.channels}) != 1 or not sums.channels[0].a:
+        return "results without a quantiser must have one scale for all channels, not different ones"
+    if any(one.low is not None or one.high is not None for one in sums.channels):
+        return "results without a quantiser must be sums, not clipped ones"
+    least = -(1 << (sums.weight_bits - 1))
+    if sums.channels[0].a < 0 and sums.weight_bits != SIGN_BITS and int(sums.weights.min()) == least:
+        return "weights of a layer with a negative factor must be above their least number"
+    return ""
+
+
 def fit_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels) -> RuleFit:
     """Factors, summand and shift of the sum of two maps."""
     first, second = sums.sources
