@@ -31,6 +31,7 @@ from xpulpnn_sw.networks.importers.plans import (
     fit_products,
     obstacle_to_raw,
     plain_sum,
+    summed,
 )
 from xpulpnn_sw.networks.importers.policy import Policy
 from xpulpnn_sw.networks.importers.values import (
@@ -77,6 +78,7 @@ class NetworkAssembly:
     scaling: Scaling = field(default_factory=Scaling, init=False)
     _names: set[str] = field(default_factory=lambda: {INPUT}, init=False)
     _scaled: Map | None = field(default=None, init=False)
+    _has_raw_readers: bool = field(default=False, init=False)  # whether a layer reads the input as it is
     _quantised: dict[Sums, Map] = field(default_factory=dict[Sums, Map], init=False)
 
     def __post_init__(self) -> None:
@@ -214,7 +216,9 @@ class NetworkAssembly:
         """The layer that computes the sums, and its rule."""
         if sums.factors is not None:
             return sums, fit_addition(sums, sums.factors, levels)
-        if sums.kernel == "avgpool":
+        if sums.kernel == "avgpool" and (sums.channels[0].a < 0 or not are_alike(sums)):
+            sums = summed(sums)
+        elif sums.kernel == "avgpool":
             return sums, fit_average(sums, levels)
         # nothing but the input quantised again, every channel in the same way
         if not sums.name and are_alike(sums) and sums.channels[0].a > 0 and sums.sources[0].bits != SIGN_BITS:
@@ -236,8 +240,11 @@ class NetworkAssembly:
         return self._after(sums, self._add(sums, fit, levels.bits, signed=levels.signed), levels)
 
     def _scaled_input(self, sums: Sums, levels: Levels) -> Map | None:
-        """The input itself behind a quantiser; None if no factors, summands and shift have its steps."""
-        if any(one.a <= 0 for one in sums.channels):
+        """The input itself behind a quantiser; None if no factors, summands and shift have its steps, or the input has
+        other numbers already.
+        """
+        is_changed = self._scaled is None and self.scaling != Scaling()
+        if is_changed or self._has_raw_readers or sums.sources[0].is_scaled or any(one.a <= 0 for one in sums.channels):
             return None
         channels = [Channel.of(levels, one, number) for number, one in enumerate(sums.channels)]
         if levels.bits == SIGN_BITS:
@@ -253,20 +260,25 @@ class NetworkAssembly:
         if self._scaled is not None and scaling != self.scaling:
             raise InputError("input must have one quantiser, not two that differ")
         self.scaling = scaling
-        self._scaled = self._after(sums, INPUT, levels)
+        self._scaled = replace(self._after(sums, INPUT, levels), is_scaled=True)
         return self._scaled
 
     def _add(self, sums: Sums, fit: RuleFit, bits: int, *, signed: bool) -> str:
         """Add a layer with results of so many bits, and return its name."""
-        scaled = self._scaled
-        if any(one.stage == INPUT and scaled is not None and one.scale != scaled.scale for one in sums.sources):
-            raise InputError("input must be quantised everywhere or nowhere, not in parts")
-        name, sources = self.named(sums.name or "requantise"), [one.stage for one in sums.sources]
+        name, sources = self.named(sums.name or "requantise"), self._read(*sums.sources)
         second = None if sums.weights is not None else sums.sources[-1]
         precision = _precision(sums.sources[0], sums.weight_bits, bits, signed=signed, second=second)
         rest: dict[str, Any] = {"requantise": fit.rule.value, "sources": sources, "pad": sums.pad}
         self._builder.add(name, sums.kernel, sums.layer, precision, fit.arrays, **rest)
         return name
+
+    def _read(self, *maps: Map) -> list[str]:
+        """The stages that a new layer reads; raises :class:`InputError` for the input in other numbers than it has."""
+        if any(one.stage == INPUT and not one.is_scaled for one in maps):
+            if self._scaled is not None:
+                raise InputError("input must be quantised everywhere or nowhere, not in parts")
+            self._has_raw_readers = True
+        return [one.stage for one in maps]
 
     def _after(self, sums: Sums, stage: str, levels: Levels) -> Map:
         low, high = (-1, 1) if levels.bits == SIGN_BITS else (max(levels.low, levels.results.start - 1), levels.high)
@@ -283,7 +295,7 @@ class NetworkAssembly:
         """Add a layer without weights, whose results are like its input."""
         chosen = self.named(name or kernel)
         precision = _precision(source, 0, source.bits, signed=source.signed, second=source)
-        self._builder.add(chosen, kernel, layer, precision, arrays, sources=[source.stage])
+        self._builder.add(chosen, kernel, layer, precision, arrays, sources=self._read(source))
         return chosen
 
     def surrounded(self, value: Map) -> Map:

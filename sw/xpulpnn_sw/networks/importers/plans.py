@@ -246,6 +246,14 @@ def averaged(sums: Sums) -> Sums:
     return replace(sums, kernel="avgpool", layer=layer, name=sums.name or "requantise", weights=None)
 
 
+def summed(sums: Sums) -> Sums:
+    """An average as a depthwise layer with weights of 1, which has a factor for each channel."""
+    channels, window = sums.shape[2], sums.layer.split(":")[1]
+    weights = np.ones((channels, *map(int, window.split("x"))), np.int64)
+    layer = sums.layer.removesuffix(":scaled")
+    return replace(sums, kernel="depthwise", layer=layer, weights=weights, weight_bits=2, area=1)
+
+
 def fit_average(sums: Sums, levels: Levels) -> RuleFit:
     """One factor, summand and shift of an average."""
     one = sums.channels[0]

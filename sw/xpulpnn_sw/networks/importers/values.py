@@ -55,6 +55,7 @@ class Map:
     pads: Pads = NO_PADS  # rows and columns of zeros that a node has put around it, and no layer yet
     # scale and zero point of the integers that the model's tensor has instead of what they stand for; None: it has that
     codes: tuple[Fraction, Fraction] | None = None
+    is_scaled: bool = False  # whether it is the network's input in other numbers than the model's
 
     @classmethod
     def of(cls, levels: Levels, stage: str, shape: Shape, places: Ints) -> "Map":
