@@ -206,6 +206,10 @@ class _Import:
         )
         return shaped(found, shape)
 
+    def _first_code(self, operator: TfliteOperator, value: Map) -> int:
+        """The number in memory of the code 0 of an operator's first input."""
+        return code_of_zero(value) - int(self._tensor(operator, 0).zeros[0])
+
     def _check_same_codes(self, operator: TfliteOperator, place: int = 0) -> None:
         one, other = self._tensor(operator, place), self._model.tensors[operator.outputs[0]]
         same = [(*tensor.scales.tolist(), *tensor.zeros.tolist()) for tensor in (one, other)]
@@ -282,7 +286,7 @@ class _Import:
         self._check_same_codes(operator)
         value = self._value(operator, 0)
         sums = self._computed(operator, average_pool, [value])
-        return self._quantised(operator, replace(sums, centre=0 if value.signed else -LEAST))
+        return self._quantised(operator, replace(sums, centre=self._first_code(operator, value)))
 
     def _max_pool(self, operator: TfliteOperator) -> Map:
         self._check_same_codes(operator)
@@ -321,7 +325,8 @@ class _Import:
         _require(bool((np.diff(table) >= 0).all()), "results must rise with the inputs, not fall")
         flat = shaped(value, value.shape)
         # results begin at these inputs
-        steps = np.searchsorted(table, np.arange(LEAST + 1, GREATEST + 1)) + (LEAST if flat.signed else 0)
+        first = LEAST + self._first_code(operator, flat)
+        steps = np.searchsorted(table, np.arange(LEAST + 1, GREATEST + 1)) + first
         sums = replace(identity(flat), name=f"table{operator.index}")
         return self._output_of(operator, self._assembly.looked_up(sums, tensor_codes(output), steps))
 
@@ -335,7 +340,12 @@ class _Import:
         maps = [self._value(operator, place) for place in range(len(operator.inputs))]
         for place, one in enumerate(maps):
             self._check_same_codes(operator, place)
-            maps[place] = shaped(one, one.shape)
+            maps[place] = one = shaped(one, one.shape)
+            levels = tensor_codes(self._tensor(operator, place))
+            if (one.signed, one.offset) != (levels.signed, levels.offset):
+                # numbered from where an activation clips on
+                sums = self._computed(replace(operator, options={}), average_pool, [one], kernel_shape=[1, 1])
+                maps[place] = self._assembly.quantised(replace(sums, name=f"codes{operator.index}"), levels)
         return self._output_of(operator, self._assembly.beside(maps, f"concat{operator.index}", of_map))
 
     def _pad(self, operator: TfliteOperator) -> Map:
