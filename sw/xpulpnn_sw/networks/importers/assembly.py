@@ -135,6 +135,15 @@ class NetworkAssembly:
         is_alone = len({*factors}) == len({*summands}) == 1 and factors[0] > 0
         return moved(self.plain(value, tensor, is_alone=is_alone), factors, summands)
 
+    def with_zero(self, value: Map, tensor: str) -> Map:
+        """A map with a number for 0, as padding needs: quantised again for that, if the importer may."""
+        zero = -value.offset / value.scale
+        is_there = zero.denominator == 1 and value.low <= zero <= value.high
+        if self.policy is None or is_there or value.pads != NO_PADS:
+            return value
+        sums = identity(value)
+        return self.quantised(sums, self.policy.levels(tensor, sums))
+
     def rising(self, value: Map) -> Map:
         """A map whose numbers rise with what they stand for: a layer turns others."""
         if value.scale > 0:

@@ -209,6 +209,8 @@ def _biased(sums: Sums, bias: Value | None) -> Value:
 def onnx_convolution(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``Conv`` in two directions or one, depthwise if each channel is a group."""
     source = net.map_of(given[0], node.inputs[0], padded=True)
+    if any(node.numbers("pads", ())) or node.text("auto_pad", "").startswith("SAME"):
+        source = net.with_zero(source, node.inputs[0])
     weights = net.weights_of(given[1], node.inputs[1])
     is_sequence = weights.values.ndim == source.places.ndim == SEQUENCE_AXES
     if is_sequence:

@@ -172,7 +172,7 @@ class RandomModel:
             self._measured()
         if self._is_likely(0.2):
             self.model.node(self._pick("Neg", "Relu"))
-        self.expected = self._values(IMAGES)
+        self.expected, self.result = self._values(IMAGES), self.model.last
         end = self._pick(*_ENDS)
         self.sign = -1 if end in ("ArgMin", "TopK least") else 1
         if end.startswith("TopK"):
