@@ -1,16 +1,14 @@
 """Random models with clips, negative factors and normalisation anywhere, and how near their networks are to them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
 
-from xpulpnn.errors import InputError
 from xpulpnn_sim.reference.golden.network import Agreement, agreement
 from xpulpnn_sw.networks.importers.onnx_file import import_onnx
 from xpulpnn_sw.networks.importers.registry import ImportOptions, request_of
@@ -207,11 +205,3 @@ def _pictures(rng: np.random.Generator, channels: int) -> NDArray[np.uint8]:
     rows, columns = np.mgrid[-1 : 1 : _SIDE * 1j, -1 : 1 : _SIDE * 1j][:, np.newaxis, :, :, np.newaxis]
     waves = 128 + 60 * (down * rows + across * columns + level) + rng.normal(0, 15, shape)
     return np.clip(waves, 0, 255).astype(np.uint8)
-
-
-def telling_models(form: str, seeds: Sequence[int]) -> list[RandomModel]:
-    found = [RandomModel(seed, form) for seed in seeds]
-    return [one for one in found if one.is_telling]
-
-
-__all__ = ["FORMS", "InputError", "RandomModel", "TensorProto", "telling_models"]

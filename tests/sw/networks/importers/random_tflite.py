@@ -1,10 +1,11 @@
 """Random TFLite models whose activations clip anywhere in the range of the codes."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from .tflite_models import CURVES, KINDS, NONE, RELU, RELU6, RELU_1, SAME, VALID, Graph, convolving, results, window
+from .tflite_models import KINDS, NONE, RELU, RELU6, RELU_1, SAME, VALID, Graph, convolving, results, window
 
 _ACTIVATIONS = (NONE, NONE, RELU, RELU6, RELU_1)
 _BATCH = 16
@@ -40,7 +41,9 @@ class RandomGraph(Graph):
         zero = int(np.clip(round(-128 - low / scale), -128, 127))
         return float(np.float32(scale)), zero
 
-    def _operator(self, kind: str, inputs: tuple[int, ...], shape: tuple[int, ...], like: int | None, **options: Any):
+    def _operator(
+        self, kind: str, inputs: tuple[int, ...], shape: tuple[int, ...], like: int | None, **options: Any
+    ) -> int:
         """An operator with the codes of a tensor, or without one with codes for its results."""
         scale, zero = (1.0, 0) if like is None else (self.tensors[like].scales[0], int(self.tensors[like].zeros[0]))
         output = self.operator(kind, inputs, shape, scale, zero, **options)
@@ -53,17 +56,15 @@ class RandomGraph(Graph):
         return self._coded(output, fitted=True)
 
     def _coded(self, output: int, *, fitted: bool) -> int:
-        one, (tensor, name) = self.operators[-1], (self.tensors[output], self.tensors[output].name)
+        one, tensor = self.operators[-1], self.tensors[output]
         if fitted:
             # codes of a fine and wide kind tell what the results are
-            self.tensors[output] = type(tensor)(**{**vars(tensor), "scales": np.array([1e-3])})
+            self.tensors[output] = replace(tensor, scales=np.array([1e-3]))
             plain = {key: NONE if key == "FusedActivationFunction" else value for key, value in one.options.items()}
-            wide = type(one)(**{**vars(one), "options": plain})
+            wide = replace(one, options=plain)
             values = _unclipped(self.tensors, wide, self.known)
             scale, zero = self._range(values)
-            self.tensors[output] = type(tensor)(
-                **{**vars(tensor), "scales": np.array([scale]), "zeros": np.array([zero]), "name": name}
-            )
+            self.tensors[output] = replace(tensor, scales=np.array([scale]), zeros=np.array([zero]))
         self.known[output] = results(self.tensors, one, self.known)
         return output
 
@@ -111,14 +112,11 @@ class RandomGraph(Graph):
 
 
 def _unclipped(tensors: Any, one: Any, known: Any) -> Any:
-    """Real results of an operator, by parts of them that codes of three scales have."""
+    """Real results of an operator, by the codes of the finest scale that has them all."""
     output = one.outputs[0]
     for scale in (1e-3, 1e-2, 0.1, 1.0, 10.0):
-        tensors[output] = type(tensors[output])(**{**vars(tensors[output]), "scales": np.array([scale])})
+        tensors[output] = replace(tensors[output], scales=np.array([scale]))
         codes = results(tensors, one, known)
         if -128 < codes.min() and codes.max() < 127:
             break
     return codes * scale
-
-
-__all__ = ["CURVES", "RandomGraph"]

@@ -320,11 +320,11 @@ def test_input_of_integers_in_another_scale(tmp_path: Path) -> None:
     rng = np.random.default_rng(10)
     model = Model((1, 3, 4, 4), TensorProto.INT8)
     model.node("DequantizeLinear", model.constant(1.0), model.constant(3, np.int8))
-    model.node("Mul", model.constant(0.5))
-    model.pair(1.0, 0, np.int8)
+    model.node("Add", model.constant(1.0))
+    model.pair(3.0, 0, np.int8)
     model.node("Conv", model.integers(rng.integers(-30, 31, (4, 3, 3, 3)), 2.0**-4, np.int8))
-    model.pair(2.0, 0, np.int8)
-    check(model, tmp_path, 2.0, rng, given=lambda image: image.astype(np.int64) - 128)
+    model.pair(4.0, 0, np.int8)
+    check(model, tmp_path, 4.0, rng, given=lambda image: image.astype(np.int64) - 128)
 
 
 def test_average_behind_which_factors_differ(tmp_path: Path) -> None:

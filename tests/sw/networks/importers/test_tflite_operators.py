@@ -6,7 +6,7 @@ import pytest
 
 from xpulpnn.errors import InputError
 
-from .tflite_models import NONE, RELU, SAME, VALID, Graph, check_codes, convolving, imported, window
+from .tflite_models import NONE, RELU, RELU6, SAME, VALID, Graph, check_codes, convolving, imported, window
 
 pytestmark = pytest.mark.flow
 
@@ -175,3 +175,22 @@ def test_averages_that_no_factor_rounds_so(tmp_path):
     notes = []
     imported(g.written(tmp_path / "model.tflite"), note=notes.append)
     assert notes == ["avgpool0: halves of averages go up, not away from the code 0 as TFLite's"]
+
+
+@pytest.mark.parametrize("kind", ["LOGISTIC", "LEAKY_RELU", "AVERAGE_POOL_2D", "CONCATENATION"])
+def test_codes_behind_an_activation_that_clips_inside_their_range(tmp_path, kind):
+    """The network numbers them from where the activation begins to clip."""
+    g = Graph((1, 6, 5, 4), 0.02, -11, seed=3)
+    a = g.weighted("CONV_2D", g.input, (6, 3, 3, 4), (1, 6, 5, 6), 0.05, -10, **convolving((1, 1), SAME, RELU6))
+    match kind:
+        case "LOGISTIC":
+            g.operator(kind, (a,), (1, 6, 5, 6), 1 / 256, -128)
+        case "LEAKY_RELU":
+            g.operator(kind, (a,), (1, 6, 5, 6), 0.05, -50, Alpha=0.1)
+        case "AVERAGE_POOL_2D":
+            pooling = window((1, 1), VALID, FilterHeight=2, FilterWidth=2)
+            g.operator(kind, (a,), (1, 5, 4, 6), 0.05, -10, **pooling)
+        case _:
+            b = g.weighted("CONV_2D", g.input, (6, 3, 3, 4), (1, 6, 5, 6), 0.05, -10, **convolving((1, 1), SAME, NONE))
+            g.operator(kind, (a, b), (1, 6, 5, 12), 0.05, -10, Axis=3, FusedActivationFunction=NONE)
+    check_codes(g, tmp_path)

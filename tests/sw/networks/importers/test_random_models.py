@@ -1,0 +1,87 @@
+"""Networks of random models with clips, negative factors and normalisation anywhere, against the models themselves.
+
+What is imported has the model's results, is refused in a line, or says how far it is from them.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xpulpnn.errors import InputError
+from xpulpnn_sim.reference.golden.network import run_reference
+
+from .random_models import FORMS, RandomModel
+from .random_tflite import RandomGraph
+from .tflite_models import imported
+
+NEAR = 0.99
+FEW, MANY = 8, 75
+"""Models of each kind, quickly and at length."""
+
+
+def judged(path: Path, form: str, seeds: range) -> Iterator[str]:
+    """What becomes of each model: near, told, refused, or an error of the test."""
+    for seed in seeds:
+        model, notes = RandomModel(seed, form), list[Any]()
+        if not model.is_telling:
+            continue
+        try:
+            own, told = model.network(path / "model.onnx", notes.append)
+        except InputError as error:
+            yield "refused" if len(str(error).splitlines()) == 1 else "refused at length"
+            continue
+        if own.correlation > NEAR:
+            yield "near"
+            continue
+        assert told is not None, f"model {seed}: {own}"
+        assert abs(told.correlation - own.correlation) < 1 - NEAR, f"model {seed}: {own}, but {told} is said"
+        yield "told"
+
+
+def check_models(path: Path, form: str, count: int) -> None:
+    found = [*judged(path, form, range(count))]
+    assert "refused at length" not in found
+    # what quantises itself is refused more often: its quantisers are where they are
+    assert found.count("near") > len(found) * (0.8 if form == "float" else 0.3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_some_models(tmp_path: Path, form: str) -> None:
+    check_models(tmp_path, form, FEW)
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("form", FORMS)
+def test_many_models(tmp_path: Path, form: str) -> None:
+    check_models(tmp_path, form, MANY)
+
+
+def check_graphs(path: Path, seeds: range) -> None:
+    near, refused = 0, list[str]()
+    for seed in seeds:
+        graph = RandomGraph(seed)
+        if not graph.is_telling:
+            continue
+        try:
+            described = imported(graph.written(path / "model.tflite"))
+        except InputError as error:
+            refused.append(str(error))
+            continue
+        results = run_reference(described.network, described.batch((graph.inputs + 128).astype(np.uint8)))[-1]
+        expected = graph.known[graph.operators[-1].outputs[0]]
+        assert np.corrcoef(results.ravel(), expected.ravel())[0, 1] > NEAR, f"graph {seed}"
+        near += 1
+    assert near > len(seeds) // 2
+    assert all("activation must leave some of the results' codes" in one for one in refused)
+
+
+def test_some_graphs_of_tflite(tmp_path: Path) -> None:
+    check_graphs(tmp_path, range(10, 20))
+
+
+@pytest.mark.flow
+def test_many_graphs_of_tflite(tmp_path: Path) -> None:
+    check_graphs(tmp_path, range(MANY))
