@@ -14,7 +14,7 @@ from xpulpnn_sim.cosimulation.networks.images import read_images
 from xpulpnn_sim.exploration.widths import exploration
 from xpulpnn_sim.exploration.widths.exploration import Evaluation
 from xpulpnn_sim.exploration.widths.subject import MeasuredWidths, Subject
-from xpulpnn_sim.reference.golden.network import run_reference
+from xpulpnn_sim.reference.golden.network import Agreement, run_reference
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sw.networks.form import read_network
 from xpulpnn_sw.networks.importers.onnx_file import OnnxModel, import_onnx
@@ -184,3 +184,50 @@ def test_import_refuses_other_bits(
     assert cli.main(["net", "import", str(model), "-o", "net.json", *options.split()]) == 2
     assert message in capsys.readouterr().err
     assert not Path("net.json").exists()
+
+
+def results_beside(found: Any, expected: Any) -> tuple[float, int]:
+    same = int((found.argmax(axis=1) == expected.argmax(axis=1)).sum())
+    return float(np.corrcoef(found.ravel(), expected.ravel())[0, 1]), same
+
+
+@pytest.mark.flow
+@pytest.mark.unit
+def test_import_says_how_near_the_network_is(model: Path, capsys: Any) -> None:
+    onnx_reference: Any = pytest.importorskip("onnx.reference")
+    folder = model.parent
+    images = np.load(folder / "images.npz")["images"][:20]
+    record, target = folder / "import.json", folder / "net.json"
+    options = ["--quantise", "8", "--images", str(folder / "images.npz"), "--limit", "20", "--json", str(record)]
+    assert cli.main(["net", "import", str(model), "-o", str(target), *options]) == 0
+    # samples are 0..1 for the model, whose colours come first
+    given = images.reshape(*images.shape[:3], -1).transpose(0, 3, 1, 2)[:, np.newaxis].astype(np.float32) / 255
+    evaluator = onnx_reference.ReferenceEvaluator(str(model))
+    name = evaluator.input_names[0]
+    expected = np.concatenate([evaluator.run(None, {name: one})[0] for one in given])
+    described = read_network(target)
+    found = run_reference(described.network, described.batch(images))[-1].reshape(expected.shape)
+    correlation, same = results_beside(found, expected)
+    said = read_results(record)[0]["agreement"]
+    assert (said["same"], said["images"]) == (same, 20)
+    assert said["correlation"] == pytest.approx(correlation)
+    line = f"correlation of results {correlation:.4f}, same answer for {same} of 20 images"
+    assert line in capsys.readouterr().out
+
+
+@pytest.mark.flow
+@pytest.mark.unit
+@pytest.mark.parametrize(("correlation", "status"), [(0.95, 0), (0.8, 0), (0.3, 1)])
+def test_import_of_a_network_that_is_far_from_its_model(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, correlation: float, status: int
+) -> None:
+    monkeypatch.setattr(
+        "xpulpnn_sim.cli.networks.agreement", lambda *_: Agreement(correlation=correlation, same=3, images=9)
+    )
+    target, images = model.parent / "net.json", str(model.parent / "images.npz")
+    command = ["net", "import", str(model), "-o", str(target), "--quantise", "8", "--images", images]
+    assert cli.main(command) == status
+    printed = capsys.readouterr()
+    assert "same answer for 3 of 9 images" in printed.out
+    assert ("warning: results are far from the model's" in printed.err) == (correlation < 0.9)
+    assert target.exists()

@@ -177,14 +177,14 @@ def test_averages_that_no_factor_rounds_so(tmp_path):
     assert notes == ["avgpool0: halves of averages go up, not away from the code 0 as TFLite's"]
 
 
-@pytest.mark.parametrize("kind", ["LOGISTIC", "LEAKY_RELU", "AVERAGE_POOL_2D", "CONCATENATION"])
+@pytest.mark.parametrize("kind", ["TANH", "LEAKY_RELU", "AVERAGE_POOL_2D", "CONCATENATION"])
 def test_codes_behind_an_activation_that_clips_inside_their_range(tmp_path, kind):
     """The network numbers them from where the activation begins to clip."""
     g = Graph((1, 6, 5, 4), 0.02, -11, seed=3)
     a = g.weighted("CONV_2D", g.input, (6, 3, 3, 4), (1, 6, 5, 6), 0.05, -10, **convolving((1, 1), SAME, RELU6))
     match kind:
-        case "LOGISTIC":
-            g.operator(kind, (a,), (1, 6, 5, 6), 1 / 256, -128)
+        case "TANH":
+            g.operator(kind, (a,), (1, 6, 5, 6), 1 / 128, 0)
         case "LEAKY_RELU":
             g.operator(kind, (a,), (1, 6, 5, 6), 0.05, -50, Alpha=0.1)
         case "AVERAGE_POOL_2D":
