@@ -59,6 +59,25 @@ def test_many_models(tmp_path: Path, form: str) -> None:
     check_models(tmp_path, form, MANY)
 
 
+@pytest.mark.flow
+@pytest.mark.parametrize("form", ["float", "qdq"])
+def test_results_are_those_of_onnx_runtime(form: str) -> None:
+    """What the networks are compared with, where ONNX Runtime is installed, which has no operators of QONNX."""
+    runtime: Any = pytest.importorskip("onnxruntime", reason="onnxruntime is not there: pip install '.[interpreter]'")
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    for seed in range(FEW * 2):
+        model = RandomModel(seed, form)
+        if not model.is_telling:
+            continue
+        proto = model.model.proto()
+        proto.graph.output[0].name = model.result
+        session = runtime.InferenceSession(proto.SerializeToString(), options)
+        given = model.images.transpose(0, 3, 1, 2)[:, np.newaxis].astype(np.float32) / np.float32(255)
+        found = np.concatenate([session.run(None, {"image": one})[0] for one in given])
+        assert np.corrcoef(found.ravel(), model.expected.ravel())[0, 1] > 0.999
+
+
 def check_graphs(path: Path, seeds: range) -> None:
     near, refused = 0, list[str]()
     for seed in seeds:
