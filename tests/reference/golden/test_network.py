@@ -9,7 +9,7 @@ import pytest
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.reference.golden.layers import products
-from xpulpnn_sim.reference.golden.network import COMPUTED, run_reference, run_scores
+from xpulpnn_sim.reference.golden.network import COMPUTED, agreement, run_reference, run_scores
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.networks.form import NetworkBuilder
 
@@ -159,3 +159,16 @@ def test_inputs_out_of_range_are_refused(value, shape):
     builder.add("last", "linear", "4:2:raw", "8x8xi32", {"weights": np.ones((2, 4), int)})
     with pytest.raises(LayerError, match=r"^inputs of last must be (0\.\.255, not (256|-1)|\(4,\), not \(5,\))$"):
         run_reference(builder.finish().network, np.full(shape, value))
+
+
+def test_agreement_with_a_model() -> None:
+    """Correlation of all results, and images with the same answer; results that are all the same agree with nothing."""
+    builder = NetworkBuilder("copy")
+    builder.add("scores", "linear", "2:2:raw", "8x8xi32", {"weights": np.eye(2, dtype=np.int64)})
+    network = builder.finish().network
+    inputs = np.array([[1, 2], [3, 1], [0, 5]])
+    near = agreement(network, inputs, np.array([[2.0, 4.0], [6.0, 2.0], [10.0, 0.0]]))
+    assert (near.same, near.images) == (2, 3)
+    assert near.correlation == pytest.approx(np.corrcoef([1, 2, 3, 1, 0, 5], [2, 4, 6, 2, 10, 0])[0, 1])
+    assert agreement(network, inputs, np.ones((3, 2))).correlation == 0
+    assert agreement(network, np.zeros((3, 2), int), np.ones((3, 2))).correlation == 1
