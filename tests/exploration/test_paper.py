@@ -8,7 +8,7 @@ from tests.exploration.made_up import energy, flow, point
 from xpulpnn.config import CLUSTER_PRESETS
 from xpulpnn_sim.exploration import paper
 from xpulpnn_sim.exploration.options import ExploreOptions
-from xpulpnn_sim.exploration.report.headlines import REST, block_areas, block_of, cluster_tables
+from xpulpnn_sim.exploration.report.cluster_blocks import REST, block_areas, block_of, cluster_tables
 from xpulpnn_sim.exploration.report.hierarchy import energy_plots
 from xpulpnn_sim.exploration.results import (
     CriticalPath,

@@ -6,8 +6,8 @@ from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.cli.common import FAILED, INTERRUPTED, OK, progress_bar, remark, tell, write_json
 from xpulpnn_sim.cli.options import command
 from xpulpnn_sim.exploration.exploration import Watcher, explore
-from xpulpnn_sim.exploration.finished_run import FILES, REPORT
 from xpulpnn_sim.exploration.options import ExploreOptions, option_name
+from xpulpnn_sim.exploration.report.files import FILES, REPORT
 from xpulpnn_sim.exploration.task import POINTS
 
 _FIELDS = {field.name for field in fields(ExploreOptions)}

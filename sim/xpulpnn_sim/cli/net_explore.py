@@ -14,13 +14,10 @@ from xpulpnn_sim.cli.configurations import Simulated
 from xpulpnn_sim.cli.networks import Samples, write_network
 from xpulpnn_sim.cli.options import Count, Json, Natural, NewFolder, Report, arguments, between, command, listed, rule
 from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
-from xpulpnn_sim.exploration.widths.exploration import (
-    Exploration,
-    explore_widths,
-    front_table,
-    write_widths_page,
-)
-from xpulpnn_sim.exploration.widths.subject import Subject, widths_text
+from xpulpnn_sim.exploration.widths.exploration import Exploration, explore_widths
+from xpulpnn_sim.exploration.widths.page import front_table, write_widths_page
+from xpulpnn_sim.exploration.widths.studied_model import StudiedModel
+from xpulpnn_sim.exploration.widths.width_search import widths_text
 from xpulpnn_sim.tools.named_table import TerminalTable
 from xpulpnn_sw.networks.importers.onnx_file import OnnxModel, import_onnx
 from xpulpnn_sw.networks.importers.onnx_operators import QUANTISERS
@@ -76,9 +73,9 @@ def net_explore_command(asked: NetExploreOptions) -> int:
     config = asked.with_cores(asked.cores)
     bits = tuple(int(name) for name in asked.bits)
     calibrating, deciding, test = _images(asked)
-    subject = _subject(asked, calibrating, deciding, config)
-    space = subject.space(bits)
-    classes = subject.described(space.uniform()[0]).classes
+    studied = _model(asked, calibrating, deciding, config)
+    space = studied.space(bits)
+    classes = studied.described(space.uniform()[0]).classes
     for one in (deciding, test):
         one.known(classes)
     floor = 0.0 if asked.floor is None else asked.floor / _PERCENT
@@ -89,9 +86,9 @@ def net_explore_command(asked: NetExploreOptions) -> int:
             bar.describe(f"assignments, {runs} runs on the design")
             bar.reach(known)
 
-        found = explore_widths(subject, space, test, floor=floor, progress=told, **limits)
+        found = explore_widths(studied, space, test, floor=floor, progress=told, **limits)
     _show(found, asked.floor)
-    _write(asked, subject, found)
+    _write(asked, studied, found)
     return FAILED if found.reports else OK
 
 
@@ -124,9 +121,9 @@ def _images(asked: NetExploreOptions) -> tuple[Images, Images, Images]:
     return given.first(first), given.between(first, last), test
 
 
-def _subject(
+def _model(
     asked: NetExploreOptions, calibrating: Images, deciding: Images, config: CoreConfig | ClusterConfig
-) -> Subject:
+) -> StudiedModel:
     """The model with its ranges; raises :class:`InputError` for a model that is not in floating point."""
     path: Path = asked.model
     options = ImportOptions(
@@ -143,7 +140,7 @@ def _subject(
         if quantiser is not None:
             raise InputError(f"model must be in floating point, not have a quantiser: {quantiser}")
         calibration = model.calibration(options)
-    return Subject(model=model, calibration=calibration, options=options, images=deciding, config=config)
+    return StudiedModel(onnx=model, calibration=calibration, options=options, images=deciding, config=config)
 
 
 def _show(found: Exploration, floor: float | None) -> None:
@@ -164,14 +161,14 @@ def _show(found: Exploration, floor: float | None) -> None:
         tell(f"fastest with {floor:g} % of the images that decide: {chosen}")
 
 
-def _write(asked: NetExploreOptions, subject: Subject, found: Exploration) -> None:
+def _write(asked: NetExploreOptions, studied: StudiedModel, found: Exploration) -> None:
     """Networks, plot and record."""
     files: list[Path] = []
     if asked.output is not None:
         for best in found.best:
             widths = best.point.widths
             name = f"{asked.model.stem}_{widths_text(widths).replace(',', '_').replace('/', 'a')}"
-            files += write_network(subject.described(widths, name), asked.output / f"{name}.json")[:1]
+            files += write_network(studied.described(widths, name), asked.output / f"{name}.json")[:1]
     if asked.report is not None:
         write_widths_page(asked.report, asked.model.name, found)
         files.append(asked.report)

@@ -11,11 +11,12 @@ from statistics import fmean
 from time import perf_counter, time
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.exploration.finished_run import FILES, FinishedRun, require_report_packages
+from xpulpnn_sim.exploration.finished_run import FinishedRun
 from xpulpnn_sim.exploration.flows import EnergyStep, KernelSpec, KernelStep, flow_steps, library
 from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.paper import cluster_paper_table, cluster_points, paper_points, paper_table
-from xpulpnn_sim.exploration.report.headlines import cluster_tables
+from xpulpnn_sim.exploration.report.cluster_blocks import cluster_tables
+from xpulpnn_sim.exploration.report.files import FILES, require_report_packages, write_run
 from xpulpnn_sim.exploration.results import Configuration, PointResult
 from xpulpnn_sim.exploration.search import PRESET, Search, objectives, pareto_table, structures
 from xpulpnn_sim.exploration.space import CLUSTER, WHOLE_CLUSTERS, Point, Space, build_space, parse_space
@@ -263,7 +264,7 @@ def explore(options: ExploreOptions, watcher: Watcher | None = None) -> Finished
             interrupted=loop.interrupted,
             lost=loop.lost,
         )
-        finished.write(options.output, report=not options.no_report)
+        write_run(options.output, finished, report=not options.no_report)
     return finished
 
 

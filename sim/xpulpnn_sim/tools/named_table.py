@@ -50,6 +50,16 @@ class Column:
         return f"{cell:{'+' if self.signed else ''}{',' if self.grouped else ''}.{self.digits}f}"
 
 
+def text_columns(*names: str) -> list[Column]:
+    """Columns of texts."""
+    return [Column(name=name) for name in names]
+
+
+def number_columns(*names: str, digits: int, unit: str = "", group: str = "") -> list[Column]:
+    """Columns of numbers alike in all but their names."""
+    return [Column(name=name, digits=digits, unit=unit, group=group) for name in names]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTable:
     """A table, shown the same in the terminal and in the HTML report."""
@@ -60,8 +70,8 @@ class NamedTable:
     notes: Sequence[str] = ()  # conditions and remarks, printed with the table
     # columns that tell what a row is of; none: those before the first group, without groups the first one
     lead: int = 0
-    marked: frozenset[int] = frozenset()  # rows to set off: the baseline, and points that failed
-    failed: frozenset[int] = frozenset()  # rows to set off: the baseline, and points that failed
+    marked: frozenset[int] = frozenset()  # rows in bold, such as the baseline's
+    failed: frozenset[int] = frozenset()  # rows in red: what failed
 
 
 _ERROR_WIDTH = 44

@@ -10,10 +10,9 @@ from rich.console import Console
 from tests.programs import plots_of
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.finished_run import write_csv
 from xpulpnn_sim.exploration.library import NO_TECHNOLOGY
 from xpulpnn_sim.exploration.report import comparison, tables
-from xpulpnn_sim.exploration.report.headlines import best_table, headline_table
+from xpulpnn_sim.exploration.report.csv_file import write_csv
 from xpulpnn_sim.exploration.report.html import write_report
 from xpulpnn_sim.exploration.report.trade_offs import trade_offs
 from xpulpnn_sim.exploration.results import UNFINISHED
@@ -63,7 +62,7 @@ def test_missed_clocks_and_structures_are_told(points):
 def test_rates_densities_and_energies(make_point):
     point = make_point(0, "xpulpnn", "replicated", "register", "tool")
     energies = [replace(energy, workload="matmul:8:nn_4x4:64x288x256") for energy in point.energies[:1]]
-    table = headline_table([replace(point, energies=energies)])
+    table = tables.rate_table([replace(point, energies=energies)])
     names = [column.heading for column in table.columns]
     rows = [dict(zip(names, row, strict=True)) for row in table.rows]
     assert len(rows) == 3 * 2
@@ -90,15 +89,15 @@ def test_energies_of_no_technology_are_told_of(make_point):
 def test_no_rates_without_a_technology(make_point):
     point = make_point(0, "xpulpnn", "replicated", "register", "tool")
     made_up = [replace(flow, area_um2=None) for flow in point.flows]
-    assert headline_table([replace(point, flows=made_up)]) is None
-    assert headline_table([replace(point, kernels=[])]) is None
+    assert tables.rate_table([replace(point, flows=made_up)]) is None
+    assert tables.rate_table([replace(point, kernels=[])]) is None
     wrong = [{**record, "mismatches": 2} for record in point.kernels]
-    assert headline_table([replace(point, kernels=wrong)]) is None
+    assert tables.rate_table([replace(point, kernels=wrong)]) is None
 
 
 def test_best_points(make_point):
     points = [make_point(0, preset, "replicated", "none", "tool") for preset in ("ri5cy", "xpulpnn")]
-    table = best_table(points)
+    table = tables.best_table(points)
     best = {(row[0], row[1]): (row[2], row[3]) for row in table.rows}
     assert best["area \u2193", "asic-area"] == ("21.00 kGE", "1 ri5cy replicated none tool")
     assert best["MAC/cycle \u2191", "matmul 64x288x256 8 bit"] == ("3.90", "2 xpulpnn replicated none tool")
@@ -110,9 +109,9 @@ def test_best_points(make_point):
     assert ("per cycle \u2193", "energy, matmul:8") not in best
     assert not any("DSP" in str(row[0]) for row in table.rows)
     assert table.title == "Best points"
-    assert best_table([points[0], replace(points[1], error=f"{UNFINISHED} b")]).title == "Best points so far"
-    assert best_table(points[:1]) is None
-    assert best_table([points[0], replace(points[0], label="twin")]) is None
+    assert tables.best_table([points[0], replace(points[1], error=f"{UNFINISHED} b")]).title == "Best points so far"
+    assert tables.best_table(points[:1]) is None
+    assert tables.best_table([points[0], replace(points[0], label="twin")]) is None
 
 
 @pytest.mark.flow

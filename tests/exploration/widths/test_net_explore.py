@@ -13,7 +13,7 @@ from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cosimulation.networks.images import read_images
 from xpulpnn_sim.exploration.widths import exploration
 from xpulpnn_sim.exploration.widths.exploration import Evaluation
-from xpulpnn_sim.exploration.widths.subject import MeasuredWidths, Subject
+from xpulpnn_sim.exploration.widths.studied_model import NetworkRun, StudiedModel
 from xpulpnn_sim.reference.golden.network import Agreement, run_reference
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sw.networks.form import read_network
@@ -63,7 +63,7 @@ def test_front_of_all_assignments(model: Path, monkeypatch: pytest.MonkeyPatch, 
         assert f">{point['bits']}<" in page.read_text()
     assert f"fastest with 90 % of the images that decide: {found['chosen']}" in capsys.readouterr().out
     # again, with everything from disk but whole networks
-    monkeypatch.setattr(Subject, "study", pytest.fail)
+    monkeypatch.setattr(StudiedModel, "study", pytest.fail)
     again = folder / "again.json"
     assert cli.main([*command, "--verify", "0", "--json", str(again)]) == 0
     assert read_results(again)[0]["points"] == found["points"]
@@ -75,23 +75,25 @@ def test_processes_give_what_one_gives(model: Path) -> None:
     images = read_images(model.parent / "images.npz")
     options = ImportOptions(name="small", images=images.samples[:10])
     calibration, config = proto.calibration(options), preset("xpulpnn-full")
-    subject = Subject(model=proto, calibration=calibration, options=options, images=images, config=config)
-    wanted = subject.space((4, 8)).uniform()
+    studied = StudiedModel(onnx=proto, calibration=calibration, options=options, images=images, config=config)
+    assignments = studied.space((4, 8)).uniform()
     with executor(2) as pool:
-        found = list(Evaluation(subject, pool, lambda points, runs: None).each(subject, Subject.study, wanted))
-    assert found == [subject.study(one) for one in wanted]
-    assert len({studied.layers for studied in found}) == 2
+        studies = list(
+            Evaluation(studied, pool, lambda points, runs: None).each(studied, StudiedModel.study, assignments)
+        )
+    assert studies == [studied.study(widths) for widths in assignments]
+    assert len({study.layers for study in studies}) == 2
 
 
 @pytest.mark.unit
 @pytest.mark.usefixtures("own_store")
 @pytest.mark.flow
 def test_a_wrong_result_of_the_design_fails(model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    def measure(subject: Subject, widths: Any) -> MeasuredWidths:
-        layers = tuple((key, 100, 10) for key in subject.study(widths).layers)
-        return MeasuredWidths(cycles=300, layers=layers, reports=("third[0]: expected 1, got 2 (1 wrong results)",))
+    def measure(studied: StudiedModel, widths: Any) -> NetworkRun:
+        layers = tuple((key, 100, 10) for key in studied.study(widths).layers)
+        return NetworkRun(cycles=300, layers=layers, reports=("third[0]: expected 1, got 2 (1 wrong results)",))
 
-    monkeypatch.setattr(Subject, "measure", measure)
+    monkeypatch.setattr(StudiedModel, "measure", measure)
     monkeypatch.setattr(exploration, "model_library", lambda top, config: None)
     assert cli.main(split(model, *CORE, "--bits", "8")) == 1
     assert "third[0]: expected 1, got 2" in capsys.readouterr().out

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from xpulpnn_sim.exploration.widths.subject import (
+from xpulpnn_sim.exploration.widths.width_search import (
     Assignment,
     Choices,
     WidthPoint,

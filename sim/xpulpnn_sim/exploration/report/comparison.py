@@ -7,11 +7,12 @@ from typing import Any
 
 from xpulpnn_sim.exploration.report.cluster_plots import clustered
 from xpulpnn_sim.exploration.results import EnergyResult, FlowResult, PointResult, Spread, spread
-from xpulpnn_sim.tools.named_table import Column
+from xpulpnn_sim.tools.named_table import POINT, Column
 from xpulpnn_sw.kernels.variants import VARIANTS
 
 FJ_PER_PJ = 1000.0
 RATE = "MAC/cycle"  # name of the figure
+POINT_COLUMNS = (Column(name="no.", digits=0), Column(name=POINT))  # first in every table of points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xpulpnn_sim.exploration.report import comparison
-from xpulpnn_sim.exploration.report.headlines import block_energies, block_of, is_cluster
+from xpulpnn_sim.exploration.report.cluster_blocks import block_energies, block_of, is_cluster
 from xpulpnn_sim.exploration.results import CriticalPath, FlowResult, ModuleArea, ModuleEnergy, PointResult
 from xpulpnn_sim.tools.pages import INK, PALETTE, Figure, Plot, layout
 

@@ -8,8 +8,8 @@ from markupsafe import Markup
 from xpulpnn_sim.exploration.finished_run import FinishedRun
 from xpulpnn_sim.exploration.report import comparison, tables
 from xpulpnn_sim.exploration.report.cluster_plots import clustered, scaling_figure
-from xpulpnn_sim.exploration.report.headlines import best_table, headline_table, headlines
 from xpulpnn_sim.exploration.report.hierarchy import area_plots, energy_plots, path_plot, point_name
+from xpulpnn_sim.exploration.report.kernel_rates import kernel_rates
 from xpulpnn_sim.exploration.report.trade_offs import trade_offs
 from xpulpnn_sim.exploration.results import PointResult
 from xpulpnn_sim.tools.pages import Page, Plot, choice, chosen_option, controls, hint, notes
@@ -101,8 +101,8 @@ def _figures(page: Page, run: FinishedRun) -> None:
     table = tables.figure_table(points, baseline)
     page.section("figures", table.title, table, notes(run.notes), *([conditions] if entries else []), link="Figures")
     for name, link, found in (
-        ("rates", "Rates", headline_table(points)),
-        ("best", "Best points", best_table(points)),
+        ("rates", "Rates", tables.rate_table(points)),
+        ("best", "Best points", tables.best_table(points)),
         ("overhead", "Overhead", tables.overhead_table(points, baseline)),
     ):
         if found:
@@ -147,7 +147,7 @@ def _details(page: Page, points: Sequence[PointResult]) -> None:
 
 def _flows(points: Sequence[PointResult]) -> Markup:
     """The choice of a flow, those with a technology's clock first, which have a figure in every plot."""
-    clocked = {one.flow.name for one in headlines(points)}
+    clocked = {rate.flow.name for rate in kernel_rates(points)}
     names = sorted(comparison.flow_names(points), key=lambda name: name not in clocked)
     return choice("flow", "Flow", dict(zip(names, names, strict=True)), buttons=True)
 

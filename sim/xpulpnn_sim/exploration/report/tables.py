@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from xpulpnn_sim.exploration.library import NO_TECHNOLOGY
 from xpulpnn_sim.exploration.report import comparison
-from xpulpnn_sim.exploration.report.headlines import netlist_of
+from xpulpnn_sim.exploration.report.cluster_plots import clustered
+from xpulpnn_sim.exploration.report.comparison import POINT_COLUMNS
+from xpulpnn_sim.exploration.report.kernel_rates import KernelRate, kernel_rates, netlist_of
 from xpulpnn_sim.exploration.results import ENERGY_PARTS, PointResult
-from xpulpnn_sim.tools.named_table import ERROR, POINT, Column, NamedTable, TableCell
+from xpulpnn_sim.tools.named_table import ERROR, Column, NamedTable, TableCell, number_columns, text_columns
 
 _PERCENT = 100.0
 _PS_PER_NS = 1000.0
-_LEAD = [Column(name="no.", digits=0), Column(name=POINT)]  # columns that every table of points begins with
 
 
 def _failed(points: Sequence[PointResult]) -> frozenset[int]:
@@ -23,10 +25,10 @@ def _of_points(
     title: str, points: Sequence[PointResult], columns: Iterable[tuple[Column, Sequence[TableCell]]], **more: Any
 ) -> NamedTable:
     """A table with a row for each point, from headings and cells of its columns."""
-    lead = zip(_LEAD, (range(1, len(points) + 1), [point.label for point in points]), strict=True)
+    lead = zip(POINT_COLUMNS, (range(1, len(points) + 1), [point.label for point in points]), strict=True)
     headings, cells = zip(*lead, *columns, strict=True)
     rows = list(zip(*cells, strict=True))
-    return NamedTable(title=title, columns=headings, rows=rows, lead=len(_LEAD), **more)
+    return NamedTable(title=title, columns=headings, rows=rows, lead=len(POINT_COLUMNS), **more)
 
 
 def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
@@ -117,10 +119,10 @@ def overhead_table(points: Sequence[PointResult], baseline: str) -> NamedTable |
 def kernel_table(points: Sequence[PointResult]) -> NamedTable | None:
     """Every kernel that ran, with its cycles and mismatches; None if there is none."""
     columns = [
-        *_LEAD,
-        *(Column(name=name) for name in ("kernel", "layer")),
+        *POINT_COLUMNS,
+        *text_columns("kernel", "layer"),
         Column(name="bits", digits=0),
-        *(Column(name=name) for name in ("variant", "engine")),
+        *text_columns("variant", "engine"),
         Column(name="cycles", digits=0),
         Column(name="cycles/sdotp", digits=3),
         Column(name="MAC/cycle", digits=2),
@@ -141,10 +143,10 @@ def kernel_table(points: Sequence[PointResult]) -> NamedTable | None:
 def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
     """Every workload of every point with the parts of its energy; None if there is none."""
     columns = [
-        *_LEAD,
-        *(Column(name=name) for name in ("workload", "of")),
+        *POINT_COLUMNS,
+        *text_columns("workload", "of"),
         Column(name="cycles", digits=0),
-        *(Column(name=name, unit="pJ", group="per cycle", digits=2) for name in (*ENERGY_PARTS, "all")),
+        *number_columns(*ENERGY_PARTS, "all", unit="pJ", group="per cycle", digits=2),
         Column(name="all", unit="pJ", group="per MAC", digits=3),
     ]
     rows: list[list[TableCell]] = []
@@ -165,10 +167,10 @@ def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
 def fpga_table(points: Sequence[PointResult]) -> NamedTable | None:
     """Resources and clock over the seeds of every FPGA result; None if there is none."""
     columns = [
-        *_LEAD,
+        *POINT_COLUMNS,
         Column(name="flow"),
-        *(Column(name=name, digits=0) for name in ("LUT", "FF", "DSP", "BRAM")),
-        *(Column(name=name, unit="MHz", group="fmax", digits=1) for name in ("min", "median", "max")),
+        *number_columns("LUT", "FF", "DSP", "BRAM", digits=0),
+        *number_columns("min", "median", "max", unit="MHz", group="fmax", digits=1),
         Column(name="each seed", unit="MHz", group="fmax"),
     ]
     rows: list[list[TableCell]] = []
@@ -180,6 +182,87 @@ def fpga_table(points: Sequence[PointResult]) -> NamedTable | None:
             counts = [flow.luts, flow.flip_flops, flow.dsps, flow.brams]
             rows.append([number, point.label, flow.name, *counts, *spread, each])
     return NamedTable(title="FPGA", columns=columns, rows=rows) if rows else None
+
+
+_MHZ_PER_GHZ = 1000.0
+
+
+def rate_table(points: Sequence[PointResult]) -> NamedTable | None:
+    """Clock, rate, density and energy of each kernel, flow and point; None without a kernel on a real technology."""
+    rates = kernel_rates(points)
+    columns = [
+        Column(name="no.", digits=0),
+        *text_columns("point", "kernel", "variant", "clock and area of"),
+        Column(name="clock", unit="MHz", digits=1, better="more"),
+        Column(name="GMAC/s", digits=3, better="more"),
+        Column(name="GMAC/s per mm2", digits=2, better="more"),
+        Column(name="pJ/MAC", digits=3, better="less"),
+        Column(name="energy of"),
+    ]
+    rows: list[list[TableCell]] = [
+        [
+            rate.point,
+            rate.label,
+            comparison.kernel_name(rate.record),
+            str(rate.record["variant"]),
+            f"{rate.top}, {rate.flow.name}",
+            rate.clock_ghz * _MHZ_PER_GHZ,
+            rate.gmacs,
+            rate.gmacs_per_mm2,
+            comparison.per_mac_pj(rate.energy),
+            netlist_of(rate.energy) if rate.energy else None,
+        ]
+        for rate in rates
+    ]
+    clusters = any(clustered(rate.record) for rate in rates)
+    run = "on the cluster" if clusters else "on the back end of the same configuration with ideal memory"
+    notes = [
+        (
+            f"GMAC/s: MAC/cycle of the whole kernel, {run}, times the clock that the named component alone reaches: "
+            "one over its delay without clock-to-output and setup times, on an FPGA the median clock after routing."
+        ),
+        "per mm2: cell area of the same component, no memories; pJ/MAC: of the netlist named beside it.",
+    ]
+    title = "Rates, densities and energies"
+    return NamedTable(title=title, columns=columns, rows=rows, notes=notes, lead=5) if rows else None
+
+
+def best_table(points: Sequence[PointResult]) -> NamedTable | None:
+    """The best point by each figure; None unless there are several points."""
+    if len(points) < 2:
+        return None
+    rows: list[list[TableCell]] = []
+
+    def add(column: Column, values: Sequence[float | None], labels: Sequence[tuple[int, str]]) -> None:
+        known = [(value, label) for value, label in zip(values, labels, strict=True) if value is not None]
+        if len({label for _, label in known}) < 2 or not column.better:
+            return
+        best = (max if column.better == "more" else min)(value for value, _ in known)
+        holders = [label for value, label in known if value == best]
+        if len(holders) == len(known):
+            return
+        names = ", ".join(f"{number} {label}" for number, label in holders[:2])
+        more = f" and {len(holders) - 2} more" if len(holders) > 2 else ""
+        rows.append([column.heading, column.group, f"{column.show(best)} {column.unit}".strip(), names + more])
+
+    tops = list(dict.fromkeys(point.top for point in points))
+    for top, figure in product(tops, comparison.figures(points)):
+        if figure.compared:
+            numbers = [number for number, point in enumerate(points) if point.top == top]
+            group = ", ".join([figure.column.group, *([top] if len(tops) > 1 else [])])
+            labels = [(number + 1, points[number].label) for number in numbers]
+            add(replace(figure.column, group=group), [figure.values[number] for number in numbers], labels)
+    groups: dict[str, list[KernelRate]] = {}
+    for rate in kernel_rates(points):
+        groups.setdefault(f"{comparison.kernel_name(rate.record)}; {rate.top}, {rate.flow.name}", []).append(rate)
+    for group, rates in groups.items():
+        labels = [(rate.point, rate.label) for rate in rates]
+        add(Column(name="GMAC/s", group=group, digits=3, better="more"), [rate.gmacs for rate in rates], labels)
+        density = Column(name="GMAC/s per mm2", group=group, digits=2, better="more")
+        add(density, [rate.gmacs_per_mm2 for rate in rates], labels)
+    so_far = " so far" * any(point.unfinished for point in points)
+    columns = text_columns("figure", "of", "best", "point")
+    return NamedTable(title=f"Best points{so_far}", columns=columns, rows=rows) if rows else None
 
 
 def configuration_table(points: Sequence[PointResult]) -> NamedTable:

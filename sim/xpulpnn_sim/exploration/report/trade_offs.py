@@ -7,7 +7,7 @@ from math import hypot
 from typing import Any
 
 from xpulpnn_sim.exploration.report import comparison
-from xpulpnn_sim.exploration.report.headlines import headlines
+from xpulpnn_sim.exploration.report.kernel_rates import kernel_rates
 from xpulpnn_sim.exploration.results import PointResult
 from xpulpnn_sim.tools.named_table import Column
 from xpulpnn_sim.tools.pages import INK, PALETTE, SOFT, SYMBOLS, Figure, Plot, layout
@@ -140,7 +140,7 @@ def _axes(points: Sequence[PointResult]) -> Iterator[_Axis]:
         return _Axis(name, chosen, comparison.Figure(column, values, compared=False, spreads=list(spreads)))
 
     fpga, kernels = comparison.fpga_flows(points), comparison.kernel_names(points)
-    speeds = headlines(points)
+    speeds = kernel_rates(points)
     for name in comparison.flow_names(points):
         flows, chosen = [comparison.flow_of(point, name) for point in points], {"flow": name}
         is_fpga = name in fpga

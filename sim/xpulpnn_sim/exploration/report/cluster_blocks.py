@@ -1,0 +1,147 @@
+"""Areas and energies of the blocks of clusters, and tables of them."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from xpulpnn_sim.exploration.report import comparison
+from xpulpnn_sim.exploration.report.comparison import POINT_COLUMNS
+from xpulpnn_sim.exploration.results import EnergyResult, FlowResult, PointResult
+from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell, number_columns, text_columns
+
+BLOCKS = {
+    "cores": re.compile(r"core\d+"),
+    "crossbar": re.compile(r"tcdm"),
+    "event unit": re.compile(r"event_unit"),
+    "DMA": re.compile(r"dma"),
+    "caches": re.compile(r"icache"),
+    "peripherals": re.compile(r"bus|control|timer"),
+    "demuxes, ports": re.compile(r"demux\d+|host_\w+|fetches\d+|external"),
+}
+"""Blocks by the names of their instances in the cluster."""
+
+REST = "rest"  # gates of the cluster itself, those that serve several blocks, and bridges around it
+
+_PER_KILO = 1000.0
+_KIBIT = 1024
+
+
+def is_cluster(flow: FlowResult | None) -> bool:
+    """Return whether the result is of a cluster with all its parts."""
+    return flow is not None and flow.grant is not None and bool(flow.modules)
+
+
+def block_of(instance: str) -> str:
+    """Block of an instance of the cluster, or its own name if it belongs to none."""
+    return next((block for block, pattern in BLOCKS.items() if pattern.fullmatch(instance)), instance)
+
+
+def block_areas(flow: FlowResult) -> dict[str, float]:
+    """Area in kGE of each block, without memories; :data:`REST` last."""
+    top = flow.modules[0]
+    areas = dict.fromkeys(BLOCKS, 0.0)
+    for module in flow.modules[1:]:
+        block = block_of(module.path.removeprefix(f"{top.path}.").removeprefix("cluster."))
+        if block in areas:
+            areas[block] += module.total_ge / _PER_KILO
+    return {**areas, REST: top.total_ge / _PER_KILO - sum(areas.values())}
+
+
+def block_energies(energy: EnergyResult) -> dict[str, float]:
+    """Energy in pJ per cycle of each block of a cluster, without memories; :data:`REST` last."""
+    energies = dict.fromkeys((*BLOCKS, REST), 0.0)
+    for module in energy.modules:
+        block = block_of(module.path.partition(".")[2].partition(".")[0])
+        energies[block if block in energies else REST] += module.total / comparison.FJ_PER_PJ
+    return energies
+
+
+def cluster_tables(points: Sequence[PointResult]) -> list[NamedTable]:
+    """Blocks, grant paths and energies of the clusters among the points; none without any."""
+    tables = (_area_table(points), _grant_table(points), cluster_energy_table(points))
+    return [table for table in tables if table.rows]
+
+
+def _clusters(points: Sequence[PointResult]) -> Iterator[tuple[list[TableCell], FlowResult]]:
+    """Flows of clusters, each with the first cells of its row."""
+    for number, point in enumerate(points, 1):
+        yield from (([number, point.label, flow.name], flow) for flow in point.flows if is_cluster(flow))
+
+
+def _area_table(points: Sequence[PointResult]) -> NamedTable:
+    area = "area [kGE]"
+    return NamedTable(
+        title="Blocks of the clusters",
+        columns=[
+            *POINT_COLUMNS,
+            Column(name="flow"),
+            *number_columns(*BLOCKS, REST, group=area, digits=1),
+            Column(name="sum", group=area, digits=1, better="less"),
+            Column(name="memories", unit="Kibit", digits=0),
+        ],
+        rows=[
+            [*names, *block_areas(flow).values(), flow.area_kge, (flow.memory_bits or 0) / _KIBIT]
+            for names, flow in _clusters(points)
+        ],
+        notes=["Areas: logic and registers; the memories of TCDM and caches are in none, their bits are counted."],
+    )
+
+
+def _grant_table(points: Sequence[PointResult]) -> NamedTable:
+    rows: list[list[TableCell]] = []
+    for names, flow in _clusters(points):
+        if (grant := flow.grant) is not None:
+            path, fo4_per_ps = grant.path, grant.fo4 / grant.path.delay_ps
+            parts = (grant.request_ps, grant.grant_ps - grant.request_ps, path.delay_ps - grant.grant_ps)
+            rows.append([*names, *(part * fo4_per_ps for part in parts), grant.fo4, path.start, path.end])
+    return NamedTable(
+        title="Path from a request through its grant",
+        columns=[
+            *POINT_COLUMNS,
+            Column(name="flow"),
+            *number_columns("to the request", "to the grant", "onwards", unit="FO4", digits=1),
+            Column(name="all", unit="FO4", digits=1, better="less"),
+            *text_columns("from", "to"),
+        ],
+        rows=rows,
+        notes=[
+            (
+                "From a register to where a core's request leaves it, through demux and crossbar to where a grant "
+                "enters a core, and on to where the path ends."
+            )
+        ],
+    )
+
+
+def cluster_energy_table(points: Sequence[PointResult]) -> NamedTable:
+    """Energy of the blocks of clusters and their accesses to memories."""
+    energies = [
+        (number, point, energy)
+        for number, point in enumerate(points, 1)
+        for energy in point.energies
+        if energy.accesses
+    ]
+    accesses = list(dict.fromkeys(name for _, _, energy in energies for name in energy.accesses))
+    rows: list[list[TableCell]] = []
+    for number, point, energy in energies:
+        cycles_per_mac = energy.cycles / energy.macs if energy.macs else 0.0
+        blocks = [block * cycles_per_mac for block in block_energies(energy).values()]
+        counts = [energy.accesses.get(name, 0.0) * cycles_per_mac * _PER_KILO for name in accesses]
+        whole = [comparison.per_mac_pj(energy), comparison.per_cycle_pj(energy)]
+        rows.append([number, point.label, energy.workload, *blocks, *whole, *counts])
+    per_mac = "energy [pJ/MAC]"
+    return NamedTable(
+        title="Energy of the clusters by block",
+        columns=[
+            *POINT_COLUMNS,
+            Column(name="workload"),
+            *number_columns(*BLOCKS, REST, group=per_mac, digits=3),
+            Column(name="sum", group=per_mac, digits=3, better="less"),
+            Column(name="sum", unit="pJ/cycle", digits=1),
+            *number_columns(*accesses, group="accesses per 1000 MAC", digits=2),
+        ],
+        rows=rows,
+        notes=[
+            "Energies: logic and registers, before placement; the memories of TCDM and caches are in none.",
+            "Accesses: of a bank to a word; a lookup of a cache reads tag and line of one way, a write fills both.",
+        ],
+    )

@@ -1,0 +1,128 @@
+"""Page of an exploration of widths: accuracy over cycles and over memory, and the front as a table."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from xpulpnn_sim.exploration.widths.exploration import Exploration
+from xpulpnn_sim.exploration.widths.width_search import WidthPoint, widths_front, widths_text
+from xpulpnn_sim.tools.named_table import Column, NamedTable
+from xpulpnn_sim.tools.pages import INK, Page, Plot, layout
+
+_FRONT, _CHOSEN = "#0072b2", "#d55e00"
+_HEIGHT = 560
+_KIB = 1024
+_MILLION = 1e6
+_PERCENT = 100
+
+
+def write_widths_page(path: Path, model: str, exploration: Exploration, command: str = "xpulpnn net explore") -> None:
+    """Write a page with all points, by cycles and by weights, and the front as a table."""
+    images = exploration.points[0].images if exploration.points else 0
+    layers = ", ".join(exploration.layers)
+    note = (
+        f"Bits of weights and, behind a stroke, of the maps that a layer reads; layers: {layers}. Each point is an "
+        f"assignment, its accuracy that of {images} images, its cycles the sum of its layers', each of which was "
+        f"measured once on the RTL. The table has the accuracy of {exploration.tested} other images."
+    )
+    page = Page(title=f"{model}: bits of the layers", command=command, writer="xpulpnn net explore", notes=[note])
+    for name, title, figure in (
+        ("cycles", "Accuracy over cycles", cycles_figure(exploration)),
+        ("memory", "Accuracy over memory", weights_figure(exploration)),
+    ):
+        page.section(name, title, Plot(name=name, variants={(): figure}))
+    page.section("front", "The front, and the most bits", front_table(exploration))
+    page.write(path)
+
+
+def front_table(exploration: Exploration) -> NamedTable:
+    """Accuracies, cycles and weights of the front, and of the assignment with most bits."""
+    rows = [*exploration.best, *([exploration.widest] if exploration.widest else [])]
+    images = exploration.points[0].images if exploration.points else 0
+    return NamedTable(
+        title="The front, and the most bits",
+        columns=[
+            Column(name="bits"),
+            Column(name=f"of {images} images", unit="%", digits=2),
+            Column(name=f"of {exploration.tested} other images", unit="%", digits=2),
+            Column(name="cycles", digits=0, grouped=True),
+            Column(name="weights", unit="KiB", digits=1),
+            Column(name="cycles of the whole network on the RTL", digits=0, grouped=True),
+            Column(name="sum above these by", unit="%", digits=2, signed=True),
+        ],
+        rows=[
+            [
+                widths_text(best.point.widths),
+                _PERCENT * best.point.accuracy,
+                _PERCENT * best.right / exploration.tested,
+                best.point.cycles,
+                best.point.weight_bytes / _KIB,
+                best.measured,
+                None if best.error is None else _PERCENT * best.error,
+            ]
+            for best in rows
+        ],
+        marked=frozenset(number for number, best in enumerate(rows) if best.point == exploration.chosen),
+    )
+
+
+def cycles_figure(exploration: Exploration) -> dict[str, Any]:
+    """Accuracy over cycles: all points, the front, those that were run as whole networks, the chosen one."""
+    runnable = [point for point in exploration.points if not point.problem]
+    whole = [(best.measured / _MILLION, best.point) for best in exploration.best if best.measured is not None]
+    shade = {
+        "color": [point.weight_bytes / _KIB for point in runnable],
+        "colorbar": {"title": {"text": "KiB of weights"}},
+    }
+    traces = [
+        _dots("assignments", _placed(runnable, "cycles"), size=7, opacity=0.7, **shade),
+        _dots("front", _placed([best.point for best in exploration.best], "cycles"), size=9, color=_FRONT)
+        | _stairs(_FRONT),
+        _dots("whole network on the RTL", whole, symbol="circle-open", size=15, color=INK, line={"width": 2}),
+    ]
+    if exploration.chosen is not None:
+        traces.append(_dots("chosen", _placed([exploration.chosen], "cycles"), symbol="star", size=15, color=_CHOSEN))
+    return {"data": traces, "layout": _layout("Mcycles of an image")}
+
+
+def weights_figure(exploration: Exploration) -> dict[str, Any]:
+    """Accuracy over the memory of the weights, with a front of its own."""
+    runnable = [point for point in exploration.points if not point.problem]
+    lightest = _placed(widths_front(runnable, lambda point: point.weight_bytes), "weight_bytes")
+    fastest = _placed([best.point for best in exploration.best], "weight_bytes")
+    traces = [
+        _dots("assignments", _placed(runnable, "weight_bytes"), color="#9aa5b1", size=6),
+        _dots("front by memory", lightest, color=_CHOSEN, size=9) | _stairs(_CHOSEN),
+        _dots("front by cycles", fastest, color=_FRONT, size=9),
+    ]
+    return {"data": traces, "layout": _layout("KiB of weights and parameters")}
+
+
+def _placed(points: Sequence[WidthPoint], cost: str) -> list[tuple[float, WidthPoint]]:
+    """Points with their places: Mcycles or KiB."""
+    return [(getattr(point, cost) / (_MILLION if cost == "cycles" else _KIB), point) for point in points]
+
+
+def _stairs(colour: str) -> dict[str, Any]:
+    return {"mode": "lines+markers", "line": {"shape": "hv", "color": colour, "width": 2}}
+
+
+def _dots(name: str, placed: Sequence[tuple[float, WidthPoint]], **marker: Any) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": [place for place, _ in placed],
+        "y": [_PERCENT * point.accuracy for _, point in placed],
+        "customdata": [[widths_text(point.widths), point.weight_bytes / _KIB] for _, point in placed],
+        "marker": marker,
+        "hovertemplate": "%{customdata[0]}<br>%{y:.2f} %, %{x:.3f}<br>%{customdata[1]:.1f} KiB"
+        "<extra>%{fullData.name}</extra>",
+    }
+
+
+def _layout(across: str) -> dict[str, Any]:
+    shown = layout("", _HEIGHT)
+    shown["xaxis"] |= {"title": {"text": across}}
+    shown["yaxis"] |= {"title": {"text": "% of the images classified as labelled"}}
+    return shown

@@ -1,0 +1,156 @@
+"""A model in floating point whose layers get bits: its accuracy and its cycles with an assignment of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.errors import InputError, LayerError
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.networks.images import Images
+from xpulpnn_sim.cosimulation.networks.network_run import build_network
+from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, is_folding
+from xpulpnn_sim.exploration.widths.width_search import Assignment, Choices, WidthSpace
+from xpulpnn_sim.reference.golden.network import run_scores
+from xpulpnn_sim.tools.results import digest, sources_digest
+from xpulpnn_sw.networks.importers.assembly import SAMPLE_BITS
+from xpulpnn_sw.networks.importers.onnx_file import OnnxModel
+from xpulpnn_sw.networks.importers.policy import Calibration
+from xpulpnn_sw.networks.importers.registry import ImportOptions, WidthRequest
+from xpulpnn_sw.networks.network import Described, Stage
+
+_SHOWS_ONLY = frozenset({"benches", "cli", "energy", "proofs", "publishing", "report", "verification"})
+"""Folders of sources that neither accuracies nor cycles depend on."""
+
+
+class AssignmentStudy(NamedTuple):
+    """Accuracy and layers of an assignment, found without the design."""
+
+    right: int  # images that the reference classifies as labelled
+    layers: Sequence[str] = ()  # key of each layer: all that its cycles depend on
+    problem: str = ""  # why the design cannot run the network; empty: it can
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkRun:
+    """A run of a whole network on the design."""
+
+    cycles: int
+    # key of each layer, its cycles, and bytes of weights and parameters
+    layers: tuple[tuple[str, int, int], ...]
+    reports: tuple[str, ...] = ()  # mismatches
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StudiedModel:
+    """A model in floating point, the images that decide, and the core that computes."""
+
+    onnx: OnnxModel
+    calibration: Calibration  # its tensors' ranges
+    options: ImportOptions  # how it is read; of the images only what calibration has of them counts
+    images: Images  # what accuracies are of
+    config: CoreConfig | ClusterConfig  # the core, or the cluster all of whose cores share each layer
+
+    def space(self, bits: tuple[int, ...]) -> WidthSpace:
+        """All assignments of these widths; raises :class:`InputError` for a model without weights.
+
+        Layers that read the samples of images have no choice of these, and of the weights only where it makes a
+        difference to the design: kernels for images have weights of 8 bits in any case.
+        """
+        weighted = [reader for reader in self.onnx.readers if reader.weights]
+        if not weighted:
+            raise InputError("model must have layers with weights, not none")
+        ladder = tuple(sorted(bits))
+        samples = Choices(weights=ladder, activations=(SAMPLE_BITS,))
+        free = Choices(weights=ladder, activations=ladder)
+        space = WidthSpace(layers=tuple(samples if reader.is_first else free for reader in weighted))
+        widest = space.uniform()[0]
+        no_choice = replace(samples, weights=ladder[-1:])
+        return WidthSpace(
+            layers=tuple(
+                no_choice if choices is samples and self._same(widest, number, ladder[0]) else choices
+                for number, choices in enumerate(space.layers)
+            )
+        )
+
+    def _same(self, widths: Assignment, number: int, bits: int) -> bool:
+        """Return whether weights of ``bits`` instead of more make no difference to the design in a layer."""
+        other = (*widths[:number], replace(widths[number], weights=bits), *widths[number + 1 :])
+        first, second = (
+            [(str(stage.layer), str(stage.precision)) for stage in self.described(assignment).network.stages]
+            for assignment in (widths, other)
+        )
+        return first == second
+
+    def described(self, widths: Assignment, name: str | None = None) -> Described:
+        """The network with these bits; raises what an import raises."""
+        options = self.options if name is None else replace(self.options, name=name)
+        return self.onnx.network(options, self.calibration.policy(WidthRequest(listed=widths)))
+
+    def case(self, described: Described, samples: NDArray[Any]) -> NetworkCase:
+        """A run for an image on the design."""
+        return NetworkCase(
+            network=described.network,
+            image=described.inputs(samples),
+            config=self.config,
+            machine=Machine(),
+            checked=False,
+        )
+
+    def right(self, widths: Assignment) -> int:
+        """Number of images that the reference classifies as labelled."""
+        described = self.described(widths)
+        labels = self.images.known(described.classes)
+        scores = run_scores(described.network, described.batch(self.images.samples))
+        return int((scores.argmax(axis=1) == labels).sum())
+
+    def study(self, widths: Assignment) -> AssignmentStudy:
+        """Accuracy and layers of an assignment."""
+        right = self.right(widths)
+        try:
+            case = self.case(self.described(widths), self.images.samples[0])
+            build_network(case)
+        except LayerError as error:
+            return AssignmentStudy(right=right, problem=str(error))
+        return AssignmentStudy(right=right, layers=tuple(self._keys(case)))
+
+    def measure(self, widths: Assignment, image: int = 0) -> NetworkRun:
+        """Run it on the design, the results of every layer compared with the reference."""
+        case = self.case(self.described(widths), self.images.samples[image])
+        result = build_network(case).run()
+        figures = [(layer["cycles"], layer["weight_bytes"]) for layer in result.record["layers"]]
+        keys = self._keys(case)
+        if len(keys) > len(figures):
+            # what a cluster moves before the first layer and behind the last
+            figures.append((result.record["cycles"] - sum(cycles for cycles, _ in figures), 0))
+        layers = tuple((key, *pair) for key, pair in zip(keys, figures, strict=True))
+        return NetworkRun(cycles=result.record["cycles"], layers=layers, reports=tuple(result.reports))
+
+    def _keys(self, case: NetworkCase) -> list[str]:
+        keys = [_key(stage, variant) for stage, variant in zip(case.computed.stages, case.variants, strict=True)]
+        return [*keys, f"around {keys[0]} {keys[-1]}"] if isinstance(self.config, ClusterConfig) else keys
+
+    @cached_property
+    def identity(self) -> str:
+        """Hash of all that accuracies depend on besides the bits."""
+        options = (self.options.samples, [*self.options.normalisation])
+        images = [*self.calibration.samples.values(), self.images.samples, self.images.labels]
+        return digest(self.onnx.proto.SerializeToString(), options, sources_digest(_SHOWS_ONLY), images)
+
+    @cached_property
+    def design(self) -> str:
+        """Digest of the core and the sources, on which the cycles of a layer depend besides its key."""
+        return digest(self.config, sources_digest(_SHOWS_ONLY))
+
+
+def _key(stage: Stage, variant: str) -> str:
+    """Everything but the core that the cycles of a layer depend on."""
+    own = stage.tensors
+    rule = getattr(getattr(own, "requantisation", None), "rule", None)
+    folded = getattr(own, "folded", False) if not is_folding(stage) else "folding"
+    biased = getattr(own, "bias", None) is not None
+    parts = (stage.kind.name, stage.layer, stage.precision, variant, rule and rule.value, folded, biased, stage.pad)
+    return " ".join(map(str, parts))

@@ -1,0 +1,198 @@
+"""Search for the bits of each layer: assignments, their accuracy and cost, and which ones are evaluated."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product, takewhile
+from math import inf, prod
+from typing import Any
+
+from xpulpnn_sw.networks.importers.registry import LayerWidths
+
+Assignment = tuple[LayerWidths, ...]  # bits of the layers with weights, in their order
+
+
+def widths_text(widths: Assignment) -> str:
+    """Bits as an import of the network takes them."""
+    return ",".join(map(str, widths))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WidthPoint:
+    """Accuracy and cost of an assignment."""
+
+    widths: Assignment
+    right: int  # images that the reference classifies as labelled
+    images: int  # images that it classified
+    cycles: int = 0  # sum over the layers
+    weight_bytes: int = 0  # weights and parameters of all layers in memory
+    problem: str = ""  # why the design cannot run the network; empty: it can
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the images."""
+        return self.right / self.images
+
+    def record(self) -> dict[str, Any]:
+        """All of it for a JSON file."""
+        figures: dict[str, Any] = {"bits": widths_text(self.widths), "right": self.right, "images": self.images}
+        if self.problem:
+            return figures | {"problem": self.problem}
+        return figures | {"cycles": self.cycles, "weight_bytes": self.weight_bytes}
+
+
+def widths_front(points: Iterable[WidthPoint], cost: Callable[[WidthPoint], int] | None = None) -> list[WidthPoint]:
+    """The Pareto front of accuracy and cost, which is cycles by default, the cheapest point first.
+
+    Of points that are equal in both it has the one with the fewest bytes of weights.
+    """
+    price = cost or (lambda point: point.cycles)
+    runnable = [point for point in points if not point.problem]
+    front: list[WidthPoint] = []
+    for point in sorted(runnable, key=lambda point: (price(point), -point.right, point.weight_bytes)):
+        if not front or point.right > front[-1].right:
+            front.append(point)
+    return front
+
+
+def cheapest(points: Sequence[WidthPoint], floor: float) -> WidthPoint | None:
+    """The fastest point with an accuracy of at least ``floor``; None if there is none."""
+    return next((point for point in widths_front(points) if point.accuracy >= floor), None)
+
+
+Evaluate = Callable[[Sequence[Assignment]], Sequence[WidthPoint]]
+
+_CANDIDATES = 6  # changes evaluated for a step of the descent: those that were best when they were last evaluated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """Widths that a layer may have, ascending; a single one is no choice."""
+
+    weights: tuple[int, ...]
+    activations: tuple[int, ...]  # of the maps that it reads
+
+    def __iter__(self) -> Iterator[LayerWidths]:
+        """All of them, the widest first."""
+        return (LayerWidths(w, x) for w in reversed(self.weights) for x in reversed(self.activations))
+
+    def stepped(self, own: LayerWidths, weights: int, activations: int) -> LayerWidths | None:
+        """The widths this number of steps up; None if there are none."""
+        w, x = self.weights.index(own.weights) + weights, self.activations.index(own.activations) + activations
+        if not 0 <= w < len(self.weights) or not 0 <= x < len(self.activations):
+            return None
+        return LayerWidths(self.weights[w], self.activations[x])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WidthSpace:
+    """All assignments of a network."""
+
+    layers: tuple[Choices, ...]  # of the layers with weights
+
+    def __len__(self) -> int:
+        """Number of assignments."""
+        return prod(len(layer.weights) * len(layer.activations) for layer in self.layers)
+
+    def __iter__(self) -> Iterator[Assignment]:
+        """All of them, those with most bits first."""
+        return product(*self.layers)
+
+    def uniform(self) -> list[Assignment]:
+        """The same bits everywhere, as far as a layer has a choice; the widest first."""
+        depth = max(len(ladder) for layer in self.layers for ladder in (layer.weights, layer.activations))
+        rows = [
+            tuple(
+                LayerWidths(
+                    layer.weights[-min(step, len(layer.weights))],
+                    layer.activations[-min(step, len(layer.activations))],
+                )
+                for layer in self.layers
+            )
+            for step in range(1, depth + 1)
+        ]
+        return list(dict.fromkeys(rows))
+
+    def changes(self, widths: Assignment, *, up: bool = False) -> dict["Change", Assignment]:
+        """Changes of a step: of a layer the weights, what it reads, or both; with ``up`` also to more bits."""
+        changes: dict[Change, Assignment] = {}
+        for layer, (choices, own) in enumerate(zip(self.layers, widths, strict=True)):
+            for step in (-1, 1) if up else (-1,):
+                for change in ((layer, step, 0), (layer, 0, step), (layer, step, step)):
+                    if (after := choices.stepped(own, *change[1:])) is not None:
+                        changes[change] = (*widths[:layer], after, *widths[layer + 1 :])
+        return changes
+
+
+Change = tuple[int, int, int]  # a layer, and steps of its weights and of what it reads
+
+
+def search_widths(space: WidthSpace, evaluate: Evaluate, trials: int, floor: float) -> list[WidthPoint]:
+    """The points of all assignments, or of ``trials`` at most.
+
+    If there are more, bits are taken from the widest assignment step by step, each time where the fewest images are
+    lost per cycle saved; then the neighbours of what is best so far are evaluated. Neither goes on from where less than
+    ``floor`` of the images are classified as labelled.
+    """
+    if len(space) <= trials:
+        return [*evaluate([*space])]
+    known = _EvaluatedPoints(space, evaluate, trials)
+    known.points_of(space.uniform())
+    _descend(known, floor)
+    _search_neighbours(known, floor)
+    return [*known.points.values()]
+
+
+class _EvaluatedPoints:
+    """Points that are evaluated, not more than ``trials``."""
+
+    def __init__(self, space: WidthSpace, evaluate: Evaluate, trials: int) -> None:
+        self.space = space
+        self.points: dict[Assignment, WidthPoint] = {}
+        self._evaluate = evaluate
+        self._trials = trials
+
+    @property
+    def left(self) -> int:
+        """Assignments that may still be evaluated."""
+        return self._trials - len(self.points)
+
+    def points_of(self, assignments: Sequence[Assignment]) -> list[WidthPoint]:
+        """The points of these; those at the end are left out if there may not be more."""
+        new = [widths for widths in dict.fromkeys(assignments) if widths not in self.points][: self.left]
+        if new:
+            self.points.update(zip(new, self._evaluate(new), strict=True))
+        return [self.points[widths] for widths in takewhile(self.points.__contains__, assignments)]
+
+
+def _descend(known: _EvaluatedPoints, floor: float) -> None:
+    current = known.points[known.space.uniform()[0]]
+    price: dict[Change, float] = {}
+    while known.left and current.accuracy >= floor:
+        changes = known.space.changes(current.widths)
+        fresh = [change for change in changes if change not in price]
+        chosen = fresh or sorted(changes, key=lambda change: price[change])[:_CANDIDATES]
+        # there may be fewer points than changes, those in front
+        reached = dict(zip(chosen, known.points_of([changes[change] for change in chosen]), strict=False))
+        for change, after in reached.items():
+            price[change] = _price(current, after)
+        best = min(reached, key=lambda change: price[change], default=None)
+        if best is None or price[best] == inf:
+            break
+        current = reached[best]
+
+
+def _price(before: WidthPoint, after: WidthPoint) -> float:
+    """Images lost for a cycle saved; infinite if none is saved."""
+    saved = before.cycles - after.cycles
+    return (before.right - after.right) / saved if saved > 0 and not after.problem else inf
+
+
+def _search_neighbours(known: _EvaluatedPoints, floor: float) -> None:
+    seen: set[Assignment] = set()
+    while known.left:
+        best = [point for point in widths_front(known.points.values()) if point.accuracy >= floor]
+        unseen = [point for point in best if point.widths not in seen]
+        if not unseen:
+            break
+        seen.add(unseen[0].widths)
+        known.points_of([*known.space.changes(unseen[0].widths, up=True).values()])
