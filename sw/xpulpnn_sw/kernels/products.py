@@ -241,10 +241,11 @@ def pointwise_kernel(request: KernelRequest) -> KernelRun:
     any other convolution. Else pixels behind the input are read to fill up the last group.
     """
     layer, tensors, precision = request.layer, request.tensors, request.precision
-    if not layer.is_plain or request.level.row_bits(precision) != precision.x:
+    variant = for_pixels(request.level, layer.pixels)
+    if not layer.is_plain or variant.row_bits(precision) != precision.x:
         return _receptive_fields("pointwise", request, layer, tensors)
     tensors.check(layer, precision)
-    product = _Product(request, layer, replace(for_pixels(request.level, layer.pixels), in_place=True))
+    product = _Product(request, layer, replace(variant, in_place=True))
     channels = padded_channels(layer.channels, precision.x)
     pixels = pack_words(pad_axis(tensors.activations, 2, channels), precision.x).reshape(layer.pixels, -1)
     rows = pack_words(pad_axis(tensors.weights.reshape(layer.out_channels, -1), 1, channels), precision.w)
