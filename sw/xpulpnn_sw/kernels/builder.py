@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -42,6 +42,14 @@ Value = int | Held  # A number an instruction uses: a constant, or in a register
 @cache
 def _row(mnemonic: str, form: str | None = None) -> Insn:
     return find(mnemonic, form or _FORMS.get(mnemonic))
+
+
+@lru_cache(1 << 16)
+def _encoded(mnemonic: str, form: str, operands: tuple[int, ...]) -> int:
+    """The word of an instruction; kernels are made of few that differ."""
+    insn = find(mnemonic, form)
+    names = (token.field.name for token in insn.tokens)
+    return insn.encode(**dict(zip(names, operands, strict=True)))
 
 
 def fits_immediate(value: int) -> bool:
@@ -387,8 +395,7 @@ class Builder:
             if line.target is not None:
                 assert line.target.position is not None
                 operands = (*operands, (line.target.position - position) * WORD)
-            names = (token.field.name for token in line.insn.tokens)
-            words[position] = line.insn.encode(**dict(zip(names, operands, strict=True)))
+            words[position] = _encoded(line.insn.mnemonic, line.insn.operands, operands)
         positions = np.arange(self.here, dtype=np.uint32)
         return Program(
             words=words,

@@ -38,7 +38,9 @@ _MASK = 0xFFFF_FFFF
 
 
 def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
-    """Raise :class:`LayerError` if pv.qnt is to make results that it cannot, or a kernel to use it that cannot."""
+    """Raise :class:`LayerError` for results that no thresholds make, and for pv.qnt in a kernel that cannot use it."""
+    if rule is Rule.THRESHOLDS and BYTE_BITS < precision.y < WORD_BITS:
+        raise LayerError(f"results of the rule thresholds must be at most {BYTE_BITS} bits wide, not {precision.y}")
     if rule is not Rule.QNT or not precision.requantised:
         return
     if precision.y not in SEARCHED_BITS:

@@ -14,6 +14,7 @@ from xpulpnn_sw.kernels.builder import ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STACK_ALIGNMENT
 from xpulpnn_sw.kernels.kernel import BUFFERS, INPUT, OUTPUT, SHARED, STACK_STRIDE, Function, KernelRun
 from xpulpnn_sw.kernels.layout import MAX_DATA, ImageBuilder, Ints, OutputLayout, Program, Words
+from xpulpnn_sw.kernels.series import with_functions
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
@@ -256,19 +257,5 @@ def _program(stages: Sequence[Stage], runs: Sequence[KernelRun], offsets: Sequen
         b("lw", register, number * WORD_BYTES, SP)
     b("addi", SP, SP, STACK_ALIGNMENT)
     b("jalr", ZERO, 0, RA)
-    position = b.here
-    for label, run in zip(labels, runs, strict=True):
-        label.position = position
-        position += len(run.function)
-    caller = b.finish()
-    parts = [caller, *(run.function for run in runs)]
-    words = np.concatenate([part.words for part in parts])
-    names = ((stage.name,) * len(run.function) for stage, run in zip(stages, runs, strict=True))
-    return Program(
-        words=words,
-        pcs=np.arange(len(words), dtype=np.uint32) * np.uint32(WORD_BYTES) + np.uint32(TEXT_BASE),
-        insns=sum((part.insns for part in parts), ()),
-        regions=sum(names, caller.regions),
-        hwloop_end=np.concatenate([part.hwloop_end for part in parts]),
-        inner=np.concatenate([part.inner for part in parts]),
-    )
+    names = [stage.name for stage in stages]
+    return with_functions(b, names, labels, [run.function for run in runs])

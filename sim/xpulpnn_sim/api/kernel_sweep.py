@@ -1,0 +1,198 @@
+"""Every kernel, variant, precision and rule on maps of a few pixels and channels, each on the first core that has it.
+
+A pass computes four layers for each combination, of 1x1, 1x2, 2x1 and 3x3 pixels. Channels of inputs and outputs, from 1
+to 9, form a Latin square over combinations, pixels and passes, and so do the ways of a call: a function for any layer
+or for one, computed at once or in eight shares. :data:`PASSES` passes meet everything with everything.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import product
+from typing import Any
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.errors import ConfigError, InputError, LayerError
+from xpulpnn.isa.formats import Extension
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
+from xpulpnn_sim.cosimulation.workloads.kernel_series import SharedCase, run_series, shared_case
+from xpulpnn_sw.kernels.kernel import Kind
+from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.requantisation import EXACT_RULES, Rule
+from xpulpnn_sw.layers.layer import Layer
+from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
+
+PIXELS = ((1, 1), (1, 2), (2, 1), (3, 3))  # rows and columns of the maps
+CHANNELS = 9  # most of inputs and of outputs
+WAYS = ((False, 1), (True, 8), (False, 8), (True, 1))  # whether a function is for one layer, and its shares
+PASSES = CHANNELS * CHANNELS * len(WAYS)
+
+_WIDTHS = (16, 8, 4, 2, SIGN_BITS)
+_FORMS = {
+    "conv": ("{rows}x{columns}x{inputs}:{outputs}x3x3", "{rows}x{columns}x{inputs}:{outputs}x1x1:p=0"),
+    "conv1d": ("{pixels}x{inputs}:{outputs}x3:p=1", "{pixels}x{inputs}:{outputs}x3:p=2,d=2"),
+    "pointwise": ("{rows}x{columns}x{inputs}:{outputs}",),
+    "linear": ("{elements}:{outputs}",),
+    "matmul": ("{outputs}x{inputs}x{pixels}",),
+    "add": ("{rows}x{columns}x{inputs}", "{rows}x{columns}x{inputs}:shift"),
+    "avgpool": ("{rows}x{columns}x{inputs}:{window}", "{rows}x{columns}x{inputs}:{window}:scaled"),
+    "depthwise": ("{rows}x{columns}x{inputs}:3x3",),
+    "maxpool": ("{rows}x{columns}x{inputs}:{window}", "{rows}x{columns}x{inputs}:{window}:relu"),
+    "relu": ("{rows}x{columns}x{inputs}",),
+    "transpose": ("{rows}x{columns}x{inputs}",),
+}
+"""Layers of the kernels, which take turns."""
+
+
+def small_layer(kernel: str, pixels: tuple[int, int], inputs: int, outputs: int, turn: int) -> str:
+    """The text of a layer with so many pixels and channels, in one of the forms of its kernel."""
+    rows, columns = pixels
+    forms = _FORMS[kernel]
+    return forms[turn % len(forms)].format(
+        rows=rows,
+        columns=columns,
+        pixels=rows * columns,
+        elements=rows * columns * inputs,
+        inputs=inputs,
+        outputs=outputs,
+        window=f"{min(rows, 2)}x{min(columns, 2)}",
+    )
+
+
+@cache
+def _usual(kernel: str) -> Layer:
+    return kind(kernel).layer.parse(kind(kernel).usual)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Combination:
+    """A kernel, how it is written, and the core that runs it."""
+
+    number: int  # place among all combinations
+    kernel: str
+    precision: Precision
+    variant: str
+    rule: Rule
+    config: CoreConfig
+
+    def cases(self, number: int) -> Iterator[tuple[Case, int]]:
+        """The layers of a pass, each with the number of its shares."""
+        computing = kind(self.kernel)
+        for place, pixels in enumerate(PIXELS):
+            outputs, inputs = divmod((32 * self.number + 20 * place + number) % CHANNELS**2, CHANNELS)
+            turn = self.number + place + number
+            specialise, cores = WAYS[turn % len(WAYS)]
+            text = small_layer(self.kernel, pixels, inputs + 1, outputs + 1, turn // len(WAYS))
+            layer = computing.layer.parse(text)
+            yield self._case(layer, Machine(seed=number), specialise), cores
+
+    def _case(self, layer: Any, machine: Machine, specialise: bool) -> Case:
+        return Case(
+            layer=layer,
+            precision=kind(self.kernel).precision(layer, self.precision),
+            variant=self.variant,
+            config=self.config,
+            machine=machine,
+            checked=False,
+            specialise=specialise,
+            rule=self.rule,
+        )
+
+    @property
+    def exists(self) -> bool:
+        """Tell whether there is such a kernel for the core."""
+        try:
+            self._case(_usual(self.kernel), Machine(), specialise=False).check()
+        except (InputError, LayerError):
+            return False
+        return True
+
+
+def _precisions(computing: Kind) -> Iterator[Precision]:
+    """All precisions; where there is one operand it counts for the other."""
+    for x, w, y in product(_WIDTHS, _WIDTHS, (ACCUMULATOR_BITS, *_WIDTHS)):
+        for signs in product((False, True), repeat=3):
+            if not computing.has_weights and (x, signs[0]) != (w, signs[1]):
+                continue
+            try:
+                precision = Precision(x, w, y, *signs)
+            except LayerError:
+                continue
+            if precision.requantised or precision.y_signed:
+                yield precision
+
+
+def combinations(kernels: Sequence[str], cores: Sequence[CoreConfig]) -> Iterator[Combination]:
+    """Everything that there is of the kernels, each on the first of the cores that has it.
+
+    Exact rules are there also for the first core that has their instruction. A core has ``pv.qnt`` if it can have it.
+    """
+    number, searching = 0, [*_with_qnt(cores)]
+    for name in kernels:
+        computing = kind(name)
+        for precision, (variant, level) in product(_precisions(computing), computing.variants.items()):
+            if not level.computes(precision):
+                continue
+            # accumulators need no rule, and single bits have one alone
+            is_open = precision.requantised and precision.y != SIGN_BITS
+            for rule in (computing.rules if is_open else ()) or (Rule.BN32,):
+                ways = set[bool]()
+                for config in searching if rule is Rule.QNT else cores:
+                    is_exact = rule in EXACT_RULES and Extension.XPULPRQ_EXACT in config.extensions
+                    if is_exact in ways or (ways and rule not in EXACT_RULES) or level.extensions - config.extensions:
+                        continue
+                    found = Combination(
+                        number=number, kernel=name, precision=precision, variant=variant, rule=rule, config=config
+                    )
+                    if found.exists:
+                        ways.add(is_exact)
+                        number += 1
+                        yield found
+
+
+def _with_qnt(cores: Sequence[CoreConfig]) -> Iterator[CoreConfig]:
+    for config in cores:
+        with suppress(ConfigError):
+            yield replace(config, qnt=True)
+
+
+@dataclass(slots=True, kw_only=True)
+class SweepResult:
+    """What some layers have come to."""
+
+    layers: int = 0
+    wrong: int = 0  # layers with wrong results, or with none
+    cycles: int = 0
+    refused: dict[str, int] = field(default_factory=dict[str, int])  # layers without a kernel by the reason
+    reports: list[str] = field(default_factory=list[str])
+
+    def merge(self, other: "SweepResult") -> None:
+        """Add the figures of other layers."""
+        self.layers += other.layers
+        self.wrong += other.wrong
+        self.cycles += other.cycles
+        self.reports += other.reports
+        for reason, count in other.refused.items():
+            self.refused[reason] = self.refused.get(reason, 0) + count
+
+
+def run_combinations(chosen: Sequence[Combination], number: int) -> SweepResult:
+    """Run the layers of a pass for combinations on the same core."""
+    total, shared = SweepResult(), list[SharedCase]()
+    for case, cores in (pair for one in chosen for pair in one.cases(number)):
+        try:
+            shared.append(shared_case(case, cores))
+        except LayerError as error:
+            total.merge(SweepResult(layers=1, refused={str(error): 1}))
+        except Exception as error:
+            report = f"{case.name} {case.rule.value}: {type(error).__name__}: {error}"
+            total.merge(SweepResult(layers=1, wrong=1, reports=[report]))
+    for cases, result in run_series(shared, chosen[0].config) if shared else ():
+        names, reports = {report.partition(": ")[0] for report in result.reports}, result.reports
+        if result.record["stopped"]:
+            names, reports = {cases[0].name}, [f"{cases[0].name}: {result.reports[-1]}"]
+        cycles = result.record["cycles"]
+        total.merge(SweepResult(layers=len(cases), wrong=len(names), cycles=cycles, reports=reports))
+    return total
