@@ -1,7 +1,7 @@
 """Every kernel, variant, precision and rule on maps of a few pixels and channels, each on the first core that has it.
 
-A pass computes four layers for each combination, of 1x1, 1x2, 2x1 and 3x3 pixels. Channels of inputs and outputs, from 1
-to 9, form a Latin square over combinations, pixels and passes, and so do the ways of a call: a function for any layer
+A pass computes four layers for each combination, of 1x1, 1x2, 2x1 and 3x3 pixels. Channels of inputs and outputs, from
+1 to 9, form a Latin square over combinations, pixels and passes, and so do the ways of a call: a function for any layer
 or for one, computed at once or in eight shares. :data:`PASSES` passes meet everything with everything.
 """
 
@@ -84,9 +84,16 @@ class Combination:
             outputs, inputs = divmod((32 * self.number + 20 * place + number) % CHANNELS**2, CHANNELS)
             turn = self.number + place + number
             specialise, cores = WAYS[turn % len(WAYS)]
-            text = small_layer(self.kernel, pixels, inputs + 1, outputs + 1, turn // len(WAYS))
-            layer = computing.layer.parse(text)
+            channels = (inputs + 1, outputs + 1)
+            texts = [small_layer(self.kernel, pixels, *channels, turn // len(WAYS) + other) for other in range(2)]
+            # one of two forms may be for signed elements alone
+            layer = next(one for one in map(computing.layer.parse, texts) if self._suits(one))
             yield self._case(layer, Machine(seed=number), specialise), cores
+
+    def _suits(self, layer: Layer) -> bool:
+        with suppress(LayerError):
+            return kind(self.kernel).precision(layer, self.precision) is not None
+        return False
 
     def _case(self, layer: Any, machine: Machine, specialise: bool) -> Case:
         return Case(

@@ -111,6 +111,9 @@ verify random [sim]: run random programs in lock step with the simulator; verify
   xpulpnn verify --preset all --seed 1000 --keep-going -o build/failures  # all presets, every failure kept
 verify cluster [sim] in verify_clusters: run random programs on all cores of a cluster
   xpulpnn verify cluster --cores 4 --banks 4+8  # random programs of four cores
+verify kernels [sim]: run layers of a few pixels and channels with every kernel, variant, precision and rule
+  xpulpnn verify kernels --every 100  # one in a hundred combinations
+  xpulpnn verify kernels --kernel pointwise --preset xpulpnn3 --passes 2  # all of a kernel on one core, twice
 verify litmus [sim] in verify_clusters: run litmus tests of the memory on all cores of a cluster
   xpulpnn verify litmus --cores 4 --rounds 100  # what cores may see of each other's stores
 verify c [sim] in verify_instructions: compile random C programs with and without the loop pass, and for this \

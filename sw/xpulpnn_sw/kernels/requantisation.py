@@ -145,12 +145,14 @@ class ExactRequantisation:
     def in_software(self, bias: Ints, reach: Ints) -> WideRequantisation:
         """The same results without an instruction for it, of accumulators up to ``reach`` from the bias of a channel.
 
-        The shift is the longest with which no sum leaves 64 bits; factors of longer ones are rounded to it, as far as
-        no result changes. Raises :class:`LayerError` where one would, or no shift is short enough.
+        The shift is the longest with which no sum and no factor leaves 64 bits; factors of longer ones are rounded to
+        it, as far as no result changes. Raises :class:`LayerError` where one would, or no shift is short enough.
         """
         channels = list(zip(self.factors.tolist(), self.shifts.tolist(), bias.tolist(), reach.tolist(), strict=True))
         most = max(abs(factor) * (abs(start) + far) >> shift for factor, shift, start, far in channels)
-        longest = min(MAX_WIDE_SHIFT - (most + 2 * _ZERO_BOUND).bit_length(), MAX_EXACT_SHIFT)
+        # sums may be small because all weights are 0
+        rooms = (MAX_WIDE_SHIFT + shift - abs(factor).bit_length() for factor, shift, *_ in channels)
+        longest = min(MAX_WIDE_SHIFT - (most + 2 * _ZERO_BOUND).bit_length(), MAX_EXACT_SHIFT, *rooms)
         kappa, lam = list[int](), list[int]()
         for factor, shift, start, far in channels:
             missing = max(shift - longest, 0)
