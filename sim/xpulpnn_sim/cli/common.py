@@ -252,8 +252,8 @@ class Bar:
 
 
 def quotient(above: float | None, below: float) -> str:
-    """The cell of a figure over another, if that is known."""
-    return "-" if above is None else f"{above / below:.2f}"
+    """The cell of a figure over another, if that is known and the other one not 0."""
+    return f"{above / below:.2f}" if above is not None and below else "-"
 
 
 def run_results(what: str, results: Iterable[Any], count: int, name: Callable[[dict[str, Any]], str]) -> list[Any]:

@@ -66,8 +66,13 @@ def write_network_page(
     page.write(path)
 
 
+def _rate(record: Record) -> float:
+    """MAC per cycle; of a network that was stopped 0."""
+    return record["macs"] / record["cycles"] if record["cycles"] else 0.0
+
+
 def _speed(record: Record) -> str:
-    return f"{record['cycles']:,} cycles, {record['macs'] / record['cycles']:.2f} MAC/cycle"
+    return f"{record['cycles']:,} cycles, {_rate(record):.2f} MAC/cycle"
 
 
 def _cycles(record: Record) -> str:
@@ -92,7 +97,7 @@ _NETWORK: Cells = {
     "on": "target",
     "cycles of an image": _cycles,
     "MAC": "macs",
-    "MAC/cycle": lambda one: one["macs"] / one["cycles"],
+    "MAC/cycle": _rate,
     "code, bytes": "code_bytes",
     "data, bytes": "data_bytes",
     "images": "images",
