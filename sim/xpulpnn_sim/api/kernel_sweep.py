@@ -1,11 +1,11 @@
 """Every kernel, variant, precision and rule on maps of a few pixels and channels, each on the first core that has it.
 
-A pass computes four layers for each combination, of 1x1, 1x2, 2x1 and 3x3 pixels. Channels of inputs and outputs, from
-1 to 9, form a Latin square over combinations, pixels and passes, and so do the ways of a call: a function for any layer
-or for one, computed at once or in eight shares. :data:`PASSES` passes meet everything with everything.
+A pass computes four layers for each combination of widths, variant and rule, of 1x1, 1x2, 2x1 and 3x3 pixels. Signs
+take turns over the passes. Channels of inputs and outputs, from 1 to 9, form a Latin square over combinations, pixels
+and passes, and so do the ways of a call: a function for any layer or for one, computed at once or in eight shares.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -27,8 +27,8 @@ from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 PIXELS = ((1, 1), (1, 2), (2, 1), (3, 3))  # rows and columns of the maps
 CHANNELS = 9  # most of inputs and of outputs
 WAYS = ((False, 1), (True, 8), (False, 8), (True, 1))  # whether a function is for one layer, and its shares
-PASSES = CHANNELS * CHANNELS * len(WAYS)
 
+_SIGNS = 8  # of inputs, weights and results, at most
 _WIDTHS = (16, 8, 4, 2, SIGN_BITS)
 _FORMS = {
     "conv": ("{rows}x{columns}x{inputs}:{outputs}x3x3", "{rows}x{columns}x{inputs}:{outputs}x1x1:p=0"),
@@ -70,19 +70,19 @@ def _usual(kernel: str) -> Layer:
 class Combination:
     """A kernel, how it is written, and the core that runs it."""
 
-    number: int  # place among all combinations
     kernel: str
     precision: Precision
     variant: str
     rule: Rule
     config: CoreConfig
+    number: int = 0  # place in a pass
 
     def cases(self, number: int) -> Iterator[tuple[Case, int]]:
         """The layers of a pass, each with the number of its shares."""
         computing = kind(self.kernel)
         for place, pixels in enumerate(PIXELS):
             outputs, inputs = divmod((32 * self.number + 20 * place + number) % CHANNELS**2, CHANNELS)
-            turn = self.number + place + number
+            turn = self.number + place + number + number // _SIGNS
             specialise, cores = WAYS[turn % len(WAYS)]
             channels = (inputs + 1, outputs + 1)
             texts = [small_layer(self.kernel, pixels, *channels, turn // len(WAYS) + other) for other in range(2)]
@@ -136,7 +136,7 @@ def combinations(kernels: Sequence[str], cores: Sequence[CoreConfig]) -> Iterato
 
     Exact rules are there also for the first core that has their instruction. A core has ``pv.qnt`` if it can have it.
     """
-    number, searching = 0, [*_with_qnt(cores)]
+    searching = [*_with_qnt(cores)]
     for name in kernels:
         computing = kind(name)
         for precision, (variant, level) in product(_precisions(computing), computing.variants.items()):
@@ -150,12 +150,9 @@ def combinations(kernels: Sequence[str], cores: Sequence[CoreConfig]) -> Iterato
                     is_exact = rule in EXACT_RULES and Extension.XPULPRQ_EXACT in config.extensions
                     if is_exact in ways or (ways and rule not in EXACT_RULES) or level.extensions - config.extensions:
                         continue
-                    found = Combination(
-                        number=number, kernel=name, precision=precision, variant=variant, rule=rule, config=config
-                    )
+                    found = Combination(kernel=name, precision=precision, variant=variant, rule=rule, config=config)
                     if found.exists:
                         ways.add(is_exact)
-                        number += 1
                         yield found
 
 
@@ -163,6 +160,16 @@ def _with_qnt(cores: Sequence[CoreConfig]) -> Iterator[CoreConfig]:
     for config in cores:
         with suppress(ConfigError):
             yield replace(config, qnt=True)
+
+
+def of_pass(found: Iterable[Combination], number: int) -> list[Combination]:
+    """The combinations of a pass: of those that differ only by signs one."""
+    groups: dict[tuple[object, ...], list[Combination]] = {}
+    for one in found:
+        widths = (one.precision.x, one.precision.w, one.precision.y)
+        groups.setdefault((one.kernel, widths, one.variant, one.rule, one.config), []).append(one)
+    chosen = ((place, group[(place + number) % len(group)]) for place, group in enumerate(groups.values()))
+    return [replace(one, number=place) for place, one in chosen]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,0 +1,94 @@
+"""``xpulpnn verify kernels``: every kernel, variant, precision and rule on maps of a few pixels and channels."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+from xpulpnn.config import PRESETS, CoreConfig
+from xpulpnn.errors import InputError
+from xpulpnn_sim.api.kernel_sweep import Combination, SweepResult, combinations, of_pass, run_combinations
+from xpulpnn_sim.cli.common import Columns, finish, interruptible, progress_bar, record_table, tell
+from xpulpnn_sim.cli.configurations import Configuration, Settings
+from xpulpnn_sim.cli.options import Count, Fresh, Jobs, Json, Seed, arguments, command, listed
+from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
+from xpulpnn_sim.tools.jobs import executor
+from xpulpnn_sim.tools.results import cached_results, digest, sources_digest
+from xpulpnn_sw.kernels.kinds import KINDS
+
+_BATCH = 64  # combinations whose layers share a program, or a few
+
+_COLUMNS: Columns = {
+    "kernel": "{[kernel]}",
+    "combinations": "{[combinations]:,}",
+    "layers": "{[layers]:,}",
+    "refused": lambda record: sum(record["refused"].values()),
+    "Mcycles": lambda record: f"{record['cycles'] / 1e6:.1f}",
+    "errors": "{[wrong]}",
+}
+
+
+@arguments
+class KernelSweepOptions(Settings, Fresh, Seed, Jobs, Json):
+    """Options of the command."""
+
+    kernel: Annotated[tuple[str, ...], listed(tuple(KINDS), "Kernels; repeatable")] = tuple(KINDS)
+    preset: Annotated[tuple[str, ...], listed(tuple(PRESETS), "Cores, of which the first that can runs a kernel")] = (
+        tuple(PRESETS)
+    )
+    passes: Count = 1
+    """Passes over all combinations, each with other signs and channels; --seed is the number of the first."""
+    every: Count = 1
+    """Run one in N combinations, in each pass others."""
+
+    @property
+    def cores(self) -> list[CoreConfig]:
+        """The cores in the structure that models have."""
+        return [simulated(Configuration(preset=name, settings=self.settings).core) for name in self.preset]
+
+
+@command
+def verify_kernels_command(options: KernelSweepOptions) -> int:
+    """Run all layers; fails if one is wrong."""
+    found = list(combinations(options.kernel, options.cores))
+    if not found:
+        raise InputError("--kernel must be one that a core of --preset can run")
+    batches = list(_batches(found, options))
+    kept = cached_results("kernels")
+    if options.fresh:
+        kept.remove()
+    totals = {name: SweepResult() for name in options.kernel}
+    numbers, done = dict.fromkeys(options.kernel, 0), 0
+    waiting = [(digest(sources_digest(), batch, number), batch, number) for batch, number in batches]
+    known = {name: value for name, *_ in waiting if (value := kept.find(name)) is not None}
+    left = [one for one in waiting if one[0] not in known]
+    with progress_bar("kernels", len(waiting)) as bar, interruptible() as stop, executor(options.jobs) as pool:
+        for config in dict.fromkeys(batch[0].config for _, batch, _ in left):
+            model_library("core", config)
+        results = pool.map(run_combinations, *([one[place] for one in left] for place in (1, 2)))
+        for name, batch, _ in waiting:
+            result = SweepResult(**known[name]) if name in known else next(results)
+            kept.keep(name, asdict(result))
+            tell(*result.reports) if result.reports else None
+            totals[batch[0].kernel].merge(result)
+            numbers[batch[0].kernel] += len(batch)
+            done += 1
+            bar.advance()
+    records = [{"kernel": name, "combinations": numbers[name], **asdict(total)} for name, total in totals.items()]
+    tell(record_table(_COLUMNS, records))
+    if not stop.interrupted:
+        kept.remove()
+    good = not any(record["wrong"] for record in records)
+    return finish(options.json, records, good=good, stop=stop, done=f"{done} of {len(waiting)} parts")
+
+
+def _batches(
+    found: Sequence[Combination], options: KernelSweepOptions
+) -> Iterator[tuple[tuple[Combination, ...], int]]:
+    """Combinations of the same kernel on the same core, and the pass they belong to."""
+    for number in range(options.seed, options.seed + options.passes):
+        groups: dict[tuple[str, CoreConfig], list[Combination]] = {}
+        for one in of_pass(found, number)[number % options.every :: options.every]:
+            groups.setdefault((one.kernel, one.config), []).append(one)
+        for group in groups.values():
+            for start in range(0, len(group), _BATCH):
+                yield tuple(group[start : start + _BATCH]), number
