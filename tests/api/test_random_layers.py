@@ -80,6 +80,16 @@ def test_results_differ_or_operands_are_at_their_ends(kernel):
 
 @pytest.mark.flow
 @pytest.mark.unit
+@pytest.mark.parametrize("kernel", KINDS)
+def test_single_pixels_channels_and_outputs(kernel):
+    layers = [case.layer for case in random_cases(kernel, 60, config=FULL, machine=Machine(seed=3))]
+    names = {"pixels", "channels", "out_channels", "inputs", "outputs", "reduction"} & {*dir(layers[0])}
+    sizes = {name: {getattr(layer, name) for layer in layers} for name in names}
+    assert all(min(found) == 1 < len(found) for name, found in sizes.items() if (kernel, name) != ("linear", "pixels"))
+
+
+@pytest.mark.flow
+@pytest.mark.unit
 def test_only_what_is_asked_for():
     asked = Precision.parse("i8x4x2")
     cases = random_cases("linear", 4, config=FULL, machine=Machine(), precisions=[asked], variants=["nn_2x1"])

@@ -65,6 +65,7 @@ def test_every_variant(number, name):
         ("conv", "6x7x8:36x3x3", "8x2x2", "x2_4x4"),
         ("pointwise", "5x6x16:8", "4x4xi8", "x2_4x4"),
         ("pointwise", "5x6x16:8", "4x4xi8", "x3_4x4"),
+        ("pointwise", "1x1x31:27", "8x2x32", "x3_4x4"),
         ("linear", "64:22", "2x2x2", "nn_4x1"),
         ("linear", "48:21", "8x4x4", "cu_4x1"),
     ],

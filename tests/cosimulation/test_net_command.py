@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64decode
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.programs import read_results
 from tests.sw.networks.importers.tflite_models import NONE, Graph
 
+from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cosimulation.networks import job
 from xpulpnn_sim.cosimulation.networks.images import picture
@@ -111,6 +113,30 @@ def test_a_difference_fails(network, capsys, monkeypatch):
     assert cli.main(["net", str(network), "--preset", "xpulpnn-full"]) == 1
     shown = capsys.readouterr().out
     assert "sides, image 0\nlast[0]: expected " in shown
+
+
+@pytest.mark.cosim
+def test_a_network_that_stops_has_a_table_and_a_page(network, tmp_path, capsys, monkeypatch):
+    """Without cycles there is no quotient."""
+    build = job.build_network
+
+    def stopping(case):
+        built = build(case)
+        first, *others = built.executable.segments
+        texts = [
+            replace(one, data=bytes(len(one.data))) if one.address >= TEXT_BASE else one for one in (first, *others)
+        ]
+        built.executable = replace(built.executable, segments=tuple(texts))
+        return built
+
+    monkeypatch.setattr(job, "build_network", stopping)
+    page = tmp_path / "page.html"
+    words = ["net", str(network), "--preset", "xpulpnn-full", "--jobs", "1", "--report", str(page)]
+    assert cli.main(words) == 1
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    (row,) = (line for line in lines if line[:3] == ["sides", "1", "0"])
+    assert row[3:5] == ["-", "-"]
+    assert "0 cycles, 0.00 MAC/cycle" in page.read_text()
 
 
 @pytest.mark.flow

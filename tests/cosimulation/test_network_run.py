@@ -118,6 +118,18 @@ def test_many_layers():
     assert (result.record["mismatches"], result.scores.tolist()) == (0, [3, 4, 5, 128])
 
 
+@pytest.mark.cosim
+def test_heads_of_single_pixels():
+    """Weights narrower than inputs, on a core that widens them for several pixels alone."""
+    stages = (
+        stage("sums", "linear", "9:16", "i8x8xi8", NETWORK_INPUT),
+        stage("wide", "pointwise", "1x1x16:8", "i8x2xi8", "sums"),
+        stage("last", "pointwise", "1x1x8:5", "i8x4xi32", "wide"),
+    )
+    result = build_network(case_of(Network(name="heads", stages=stages), np.arange(-4, 5))).run()
+    assert (result.record["mismatches"], result.reports) == (0, [])
+
+
 def first_layers(bits: int, config, layers: int = 7) -> NetworkCase:
     case = networks.cifar10_case(bits, config)
     return replace(case, network=replace(case.network, stages=case.network.stages[:layers]))

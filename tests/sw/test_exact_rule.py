@@ -48,6 +48,17 @@ def test_exact_rule_by_instruction(name: str, result: str, kernel: str, layer: s
     assert Extension.XPULPRQ_EXACT in run.extensions
 
 
+@pytest.mark.parametrize("factor", [LONG, -LONG - 1, 3])
+def test_filters_of_zeros_without_the_instruction(factor: int):
+    """Sums are so small that their shift might be longer than factors have room for."""
+
+    def change(tensors: Any) -> Any:
+        values = exact([factor] * 4, [1, 2, 31, 62], 7, [0, 1, -1, 0])
+        return replace(tensors, weights=np.zeros_like(tensors.weights), **values)
+
+    check_named("conv", "3x3x4:4x3x3", "8x8x8", "nn_4x4", change=change)
+
+
 def test_exact_rule_without_its_instruction():
     """Sums of 64 bits do instead, as long as they hold every result."""
     text = "results of the exact rule must have sums of 64 bits where it runs in software"

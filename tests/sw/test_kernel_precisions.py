@@ -107,6 +107,25 @@ def test_cases(name: str):
     check_named(kernel, text, precision, variant, cores=cores, seed=7, rule=rule)
 
 
+@pytest.mark.parametrize("specialise", [False, True])
+@pytest.mark.parametrize("precision", ["8x4x8", "8x2xi32", "i8x4xi8", "4x2x4", "4xu2x8"])
+def test_a_pixel_of_weights_that_the_core_widens(precision: str, specialise: bool):
+    """Only the blocks of several pixels have the products, whatever the numbers of channels."""
+    for text, cores in (("1x1x32:16", 1), ("1x1x31:7", 8), ("1x1x1:1", 1), ("1x1x5:9", 8)):
+        run, *_ = check_named("pointwise", text, precision, "x3_4x4", cores=cores, specialise=specialise)
+        assert run.name.startswith(f"pointwise_{Precision.parse(precision)}_x2_4x1")
+
+
+@pytest.mark.parametrize("text", ["3x3x9:8x3x3", "3x3x9:3x1x1:p=0"])
+@pytest.mark.parametrize("name", ["simd_4x2", "x3_4x4"])
+def test_signs_of_sums_that_nearly_leave_32_bits(name: str, text: str):
+    layer, precision = kind("conv").layer.parse(text), Precision.parse("16xu16x1")
+    tensors = tensors_of(layer, precision, 0, Rule.THRESHOLDS)
+    scale = ((1 << 31) - 1) // ((1 << 16) * tensors.weights.reshape(layer.out_channels, -1).sum(axis=1).max())
+    check(layer, precision, name, replace(tensors, weights=np.clip(tensors.weights * max(1, scale), 0, (1 << 16) - 1)))
+    check(layer, precision, name, tensors)
+
+
 @pytest.mark.parametrize("name", ["rv32im_2x2", "xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4x4"])
 @pytest.mark.parametrize("text", ["8x4x8", "i8xi2xi8", "8xu8x4", "i4xi8xi2", "2x2x32"])
 def test_extreme_values(text: str, name: str):

@@ -1,5 +1,7 @@
 """Random layers for the kernels: sizes, strides and padding that meet all their special cases, all precisions.
 
+One in four has a few pixels, channels and outputs, often single ones.
+
 Operands are such that the results of a layer spread over their range, or some of them at the ends of theirs.
 """
 
@@ -13,6 +15,7 @@ from typing import Any
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.api.cosimulation import core_for
+from xpulpnn_sim.api.kernel_sweep import CHANNELS, PIXELS, small_layer
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_tensors, reference
 from xpulpnn_sw.kernels.kernel import Kind
@@ -28,6 +31,7 @@ Turn = tuple[tuple[Precision, ...], str]  # precisions of the same widths, and a
 _TIMED = 0.25  # share of layers that run with memory that lets wait
 _EXTREME = 0.125  # share of layers whose operands are at the ends of their ranges
 _UNSURROUNDED = 0.5  # share of layers with zeros around the map, of those that may have another value there
+_SMALL = 0.25  # share of layers of a few pixels and channels
 _TRIES = 1000  # draws of a layer; more fail only if no layer has results that differ
 _FEW = 8  # results that need not differ
 _MOST_ALIKE, _MOST_SIGNS_ALIKE = 1 / 2, 4 / 5
@@ -151,8 +155,10 @@ def _with_random_layer(case: Case, chosen: Kind, rng: Random) -> Case:
     problem: InputError | LayerError | None = None
     # of its own, so that what has been drawn before stays the same
     values = Random(f"{chosen.name} {case.machine.seed} outside")
+    small = Random(f"{chosen.name} {case.machine.seed} small")
+    is_small = small.random() < _SMALL
     for _ in range(_TRIES):
-        layer = chosen.layer.parse(chosen.drawn(rng))
+        layer = chosen.layer.parse(_small(chosen.name, small) if is_small else chosen.drawn(rng))
         if chosen.precision(layer, case.precision) != case.precision:
             continue
         drawn = replace(case, layer=_surrounded(layer, case.precision, values))
@@ -165,14 +171,19 @@ def _with_random_layer(case: Case, chosen: Kind, rng: Random) -> Case:
     raise InputError(str(problem))
 
 
+def _small(kernel: str, rng: Random) -> str:
+    """A layer of a few pixels, whose channels and outputs are often single ones."""
+    inputs, outputs = (rng.choice((1, rng.randint(1, CHANNELS))) for _ in range(2))
+    return small_layer(kernel, rng.choice(PIXELS), inputs, outputs, rng.randint(0, 1))
+
+
 def _surrounded(layer: Any, precision: Precision, rng: Random) -> Any:
     """A layer that may have padding, with any value around its map every other time."""
     if not hasattr(layer, "outside") or precision.x == SIGN_BITS:
         return layer
     if rng.random() < _UNSURROUNDED:
         return layer
-    least = -(1 << (precision.x - 1)) if precision.x_signed else 0
-    return replace(layer, outside=rng.randint(least, least + (1 << precision.x) - 1))
+    return replace(layer, outside=rng.randint(*precision.input_range))
 
 
 def _check_spread(case: Case) -> None:

@@ -195,8 +195,9 @@ def _starts(blocking: Blocking, layer: ProductLayer, tensors: LayerTensors) -> I
         starts = starts - tensors.requantisation.values[:, 0]
         if blocking.counts:
             return -((starts + 1) // 2)
-        # beyond that no sum changes the sign, but might leave 32 bits
-        reach = np.abs(tensors.weights.astype(np.int64)).reshape(layer.out_channels, -1).sum(axis=1)
-        most = np.maximum(_MASK // 2 - (reach << blocking.precision.x), 0)
-        starts = np.clip(starts, -most, most)
+        # beyond the least and the greatest sum no start changes a sign, but sums might leave 32 bits
+        rows = tensors.weights.astype(np.int64).reshape(layer.out_channels, -1)
+        least, greatest = blocking.precision.input_range
+        above, below = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
+        starts = np.clip(starts, -(above * greatest + below * least) - 1, 1 - (above * least + below * greatest))
     return starts

@@ -66,6 +66,14 @@ class Precision:
         return self.x_signed or self.x == SIGN_BITS
 
     @property
+    def input_range(self) -> tuple[int, int]:
+        """The least and the greatest input."""
+        if self.x == SIGN_BITS:
+            return -1, 1
+        least = -(1 << (self.x - 1)) if self.x_signed else 0
+        return least, least + (1 << self.x) - 1
+
+    @property
     def outside(self) -> int:
         """The value around a map of inputs: 0, and -1 where there is no 0."""
         return -1 if self.x == SIGN_BITS else 0
@@ -80,8 +88,7 @@ class Precision:
             if value not in (0, self.outside):
                 raise LayerError(f"value around the map must be -1 for inputs of one bit, not {value}")
             return self.outside
-        least = -(1 << (self.x - 1)) if self.x_signed else 0
-        most = least + (1 << self.x) - 1
+        least, most = self.input_range
         if not least <= value <= most:
             kind = "signed" if self.x_signed else "unsigned"
             raise LayerError(

@@ -189,6 +189,7 @@ LAYERS = [
     ("conv1d", "13x6:5x3:d=2,p=2", "4x4x4", "multiply", "nn_4x4"),
     ("conv1d", "9x6:5x3", "8x8x8", "shift", "xpulpv2_4x2"),
     ("pointwise", "3x5x9:6", "2x2x4", "thresholds", "nn_4x4"),
+    ("pointwise", "1x1x9:8", "8x4x8", "bn32", "x3_4x4"),
     ("pointwise", "4x5x9:6:s=2", "4x4x4", "bn32", "cu_4x2"),
     ("linear", "37:10", "8x8x8", "bn32", "nn_4x1"),
     ("linear", "21:6", "8x2xi32", "bn32", "nn_4x1"),

@@ -1,0 +1,131 @@
+"""Layers of a few pixels and channels: a sample with every kernel, variant, precision and rule on the gates."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from tests.designs import EVERY_ROW, FULL
+
+from xpulpnn.config import preset
+from xpulpnn.errors import LayerError
+from xpulpnn_sim.api.kernel_sweep import CHANNELS, PIXELS, SweepResult, combinations, of_pass, run_combinations
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.cosimulation.model.libraries import simulated
+from xpulpnn_sim.cosimulation.workloads import kernel_series
+from xpulpnn_sw.kernels.kernel import Function
+from xpulpnn_sw.kernels.kinds import KINDS
+from xpulpnn_sw.kernels.operands import check_rule
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.layers.precision import Precision
+
+CORES = (simulated(EVERY_ROW), FULL)
+"""All that there is; the second has the exact rule in software."""
+
+SAMPLE = 60  # combinations of a kernel
+
+
+def sample(kernel: str, seed: int = 0):
+    found = of_pass(combinations((kernel,), CORES), seed)
+    return found[seed :: max(1, len(found) // SAMPLE)]
+
+
+def ran(chosen, seed: int = 0) -> SweepResult:
+    total = SweepResult()
+    for config in CORES:
+        if own := [one for one in chosen if one.config == config]:
+            total.merge(run_combinations(own, seed))
+    return total
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("kernel", KINDS)
+def test_a_sample_of_all_combinations(kernel):
+    chosen = sample(kernel)
+    result = ran(chosen)
+    assert (result.wrong, result.reports, result.layers) == (0, [], len(PIXELS) * len(chosen))
+    assert sum(result.refused.values()) < result.layers / 10
+
+
+@pytest.mark.cosim
+def test_single_pixels_of_cores_that_widen_weights():
+    """Those that one core computes in place only if there are several pixels; a sample might miss them."""
+    found = of_pass(combinations(("pointwise",), CORES), 1)
+    mixing = [one for one in found if one.variant == "x3_4x4" and one.precision.x in (2 * one.precision.w, 8)]
+    result = ran([one for one in mixing if one.precision.w < one.precision.x <= 8][::3], 1)
+    assert (result.wrong, result.reports) == (0, [])
+    assert result.layers > 50
+
+
+def test_a_pass_is_a_square():
+    """Each number of inputs meets each of outputs equally often, and a kernel's sign is another in the next pass."""
+    first, second = (of_pass(combinations(("pointwise",), CORES), number) for number in (0, 1))
+    layers = [(case.layer, case.specialise, cores) for one in first for case, cores in one.cases(0)]
+    for pixels in PIXELS:
+        own = [one for one in layers if (one[0].height, one[0].width) == pixels]
+        pairs = Counter((layer.channels, layer.out_channels) for layer, *_ in own)
+        assert len(pairs) == CHANNELS**2
+        assert max(pairs.values()) - min(pairs.values()) <= 1
+        ways = Counter((specialise, cores) for _, specialise, cores in own)
+        assert len(ways) == 4
+        assert max(ways.values()) - min(ways.values()) <= 1
+    assert [replace(one, precision=other.precision) for one, other in zip(first, second, strict=True)] == second
+    assert all(
+        one.precision != other.precision for one, other in zip(first, second, strict=True) if one.precision.x > 1
+    )
+
+
+@pytest.mark.cosim
+def test_what_is_wrong_is_reported(monkeypatch):
+    """A function that stops everything, and one whose results are others."""
+    chosen = sample("relu")[:2]
+    right = kernel_series.reference
+    monkeypatch.setattr(kernel_series, "reference", lambda *of: right(*of) + 1)
+    assert ran(chosen).wrong == len(PIXELS) * len(chosen)
+    monkeypatch.undo()
+    build = kernel_series.series
+
+    def stopping(runs, cores):
+        made = build(runs, cores)
+        if "relu_2x2_rv32im" in {run.name for run in runs} or len(runs) < 2:
+            return made
+        words = made.function.function.words.copy()
+        words[0] = 0
+        function: Function = replace(made.function, function=replace(made.function.function, words=words))
+        return replace(made, function=function)
+
+    monkeypatch.setattr(kernel_series, "series", stopping)
+    result = ran(chosen)
+    assert (result.wrong, result.layers) == (0, len(PIXELS) * len(chosen))
+
+
+@pytest.mark.cosim
+def test_the_command(capsys, tmp_path):
+    words = [
+        "verify",
+        "kernels",
+        "--kernel",
+        "relu+transpose",
+        "--preset",
+        "xpulpnn-full",
+        "--jobs",
+        "1",
+        "--every",
+        "3",
+    ]
+    assert cli.main([*words, "--json", str(tmp_path / "found.json")]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[1:3] == [["relu", "3", "12", "0", "0.0", "0"], ["transpose", "2", "8", "0", "0.0", "0"]]
+
+
+def test_thresholds_have_no_results_of_16_bits(refused):
+    with pytest.raises(LayerError, match=r"^results of the rule thresholds must be at most 8 bits wide, not 16$"):
+        check_rule(KINDS["conv"].variant("nn_4x4"), Precision.parse("8x8x16"), Rule.THRESHOLDS)
+    check_rule(KINDS["conv"].variant("nn_4x4"), Precision.parse("8x8x8"), Rule.THRESHOLDS)
+    assert "at most 8 bits" in refused(
+        "cosim", "conv", "--bits", "16", "--variant", "nn_4x4", "--requantise", "thresholds"
+    )
+
+
+def test_a_core_without_any_of_it(refused):
+    assert preset("ri5cy").extensions
+    assert "must be" in refused("verify", "kernels", "--kernel", "none")
