@@ -53,7 +53,7 @@ def test_filters_of_zeros_without_the_instruction(factor: int):
     """Sums are so small that their shift might be longer than factors have room for."""
 
     def change(tensors: Any) -> Any:
-        values = exact([factor] * 4, [1, 2, 31, 62], 7, [0, 1, -1, 0])
+        values = exact([factor] * 4, [1, 2, 31, 62], 7, [0] * 4)
         return replace(tensors, weights=np.zeros_like(tensors.weights), **values)
 
     check_named("conv", "3x3x4:4x3x3", "8x8x8", "nn_4x4", change=change)
