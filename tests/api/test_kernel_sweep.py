@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tests.designs import EVERY_ROW, FULL
 
@@ -12,7 +13,6 @@ from xpulpnn_sim.api.kernel_sweep import CHANNELS, PIXELS, SweepResult, combinat
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.workloads import kernel_series
-from xpulpnn_sw.kernels.kernel import Function
 from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.requantisation import Rule
@@ -75,27 +75,30 @@ def test_a_pass_is_a_square():
 
 
 @pytest.mark.cosim
-def test_what_is_wrong_is_reported(monkeypatch):
-    """A function that stops everything, and one whose results are others."""
-    chosen = sample("relu")[:2]
-    right = kernel_series.reference
+def test_wrong_results_are_reported(monkeypatch):
+    chosen, right = sample("relu")[:2], kernel_series.reference
     monkeypatch.setattr(kernel_series, "reference", lambda *of: right(*of) + 1)
-    assert ran(chosen).wrong == len(PIXELS) * len(chosen)
-    monkeypatch.undo()
-    build = kernel_series.series
+    result = ran(chosen)
+    assert result.wrong == result.layers == len(result.reports) == len(PIXELS) * len(chosen)
+
+
+@pytest.mark.cosim
+def test_a_kernel_that_stops_the_others_is_found(monkeypatch):
+    """The others are right in programs without it."""
+    chosen, build = sample("relu")[:1], kernel_series.series
+    (bad, _), *_ = chosen[0].cases(0)
 
     def stopping(runs, cores):
         made = build(runs, cores)
-        if "relu_2x2_rv32im" in {run.name for run in runs} or len(runs) < 2:
+        if bad.layer not in [run.layer for run in runs]:
             return made
-        words = made.function.function.words.copy()
-        words[0] = 0
-        function: Function = replace(made.function, function=replace(made.function.function, words=words))
-        return replace(made, function=function)
+        program = replace(made.function.function, words=np.zeros_like(made.function.function.words))
+        return replace(made, function=replace(made.function, function=program))
 
     monkeypatch.setattr(kernel_series, "series", stopping)
     result = ran(chosen)
-    assert (result.wrong, result.layers) == (0, len(PIXELS) * len(chosen))
+    assert (result.wrong, result.layers) == (1, len(PIXELS) * len(chosen))
+    assert result.reports[0].startswith(f"{bad.name}")
 
 
 @pytest.mark.cosim

@@ -159,10 +159,10 @@ def _with_random_layer(case: Case, chosen: Kind, rng: Random) -> Case:
     is_small = small.random() < _SMALL
     for _ in range(_TRIES):
         layer = chosen.layer.parse(_small(chosen.name, small) if is_small else chosen.drawn(rng))
-        if chosen.precision(layer, case.precision) != case.precision:
-            continue
         drawn = replace(case, layer=_surrounded(layer, case.precision, values))
         try:
+            if chosen.precision(layer, case.precision) != case.precision:
+                continue
             drawn.check()
             _check_spread(drawn)
             return drawn
