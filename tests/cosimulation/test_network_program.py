@@ -103,6 +103,20 @@ def test_what_has_no_room_in_the_tcdm_is_used_where_it_is(tmp_path: Path):
 
 
 @pytest.mark.flow
+@pytest.mark.parametrize("name", ["xpulpnn", "xpulpnn3"])
+def test_a_layer_of_one_pixel(name: str, tmp_path: Path):
+    """It has the function of another variant, with weights narrower than its inputs."""
+    rng, config, builder = np.random.default_rng(2), PRESETS[name], NetworkBuilder("pixel")
+    arrays = {"weights": rng.integers(-8, 8, (8, 1, 1, 8)), "shift": np.array(3)}
+    builder.add("only", "pointwise", "1x1x8:8", "8x4x8", arrays, requantise="shift")
+    inputs = Inputs(values=rng.integers(0, 256, (2, 1, 1, 8)))
+    program = network_program(builder.finish().network, inputs, config, core=name, settings=f"--preset {name}")
+    end, text = run(built(program, tmp_path, config), config)
+    assert end.ok, text
+    assert text.endswith("0 wrong layers, 0 wrong scores\n")
+
+
+@pytest.mark.flow
 def test_more_results_than_a_stack_has_room_for(tmp_path: Path):
     config = ClusterConfig(core=CORE, cores=2)
     builder, weights = NetworkBuilder("wide"), np.random.default_rng(4).integers(-100, 100, (640, 16))

@@ -130,6 +130,5 @@ def _input(network: CNetwork, inputs: Inputs, number: int) -> Any:
     samples: NDArray[Any] | None = inputs.samples
     if samples is not None and samples.min() >= 0 and samples.max() <= _MOST_SAMPLE:
         return samples[number].astype(np.uint8)
-    variants: Sequence[str] = [layer.run.variant.name for layer in network.layers]
     filled = filled_input(inputs.values[number], network.network)
-    return packed_input(network.network, filled, variants, cores=1)
+    return packed_input(network.network, filled, network.variants, cores=1)

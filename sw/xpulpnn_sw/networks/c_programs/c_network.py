@@ -279,6 +279,7 @@ class CNetwork:
 
     network: Network  # its layers, as they are computed
     layers: tuple[CLayer, ...]  # these with their functions
+    variants: tuple[str, ...]  # how each was to be written; a layer of one pixel has a function of another
     plan: MemoryPlan
     cores: int | None  # of the cluster that it is for; None: one core
     input: dict[str, Words]  # an example of the input in memory, by piece
@@ -374,6 +375,7 @@ def c_network(
     return CNetwork(
         network=network,
         layers=layers,
+        variants=tuple(variants),
         plan=plan,
         cores=cores,
         input={name: words for name, (words, _) in pieces.items()},
