@@ -7,7 +7,7 @@ import pytest
 
 from xpulpnn.errors import ToolError
 from xpulpnn.verilog import EmittedVerilog
-from xpulpnn_sim.benches.handover import seed_from_environment
+from xpulpnn_sim.benches.launcher_data import seed_from_environment
 from xpulpnn_sim.benches.runner import SIMULATORS, available, compile_design, run_bench
 from xpulpnn_sim.benches.units import UNITS
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpulpnn.isa.insn import Insn
-from xpulpnn_sim.benches.cadence import Scoreboard
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 
 
 @dataclass(frozen=True, slots=True)

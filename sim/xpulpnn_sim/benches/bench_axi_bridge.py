@@ -10,23 +10,23 @@ import numpy.typing as npt
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.isa.cluster import L2_BASE
-from xpulpnn_sim.benches.axi_ports import BOUNDARY, AxiMemory, AxiRules, Stalls
-from xpulpnn_sim.benches.cadence import Dut, Stepwise, Together, pulse_reset, sample, start
-from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.obi import ANY_NUMBER, ObiInitiator, Transfer
+from xpulpnn_sim.benches.agents.axi import BOUNDARY, AxiChecker, AxiSubordinate, Stalls
+from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.obi import ANY_NUMBER, ObiManager, ObiTransfer
+from xpulpnn_sim.benches.launcher_data import bench_data
 
 RUN_BYTES = 256
 BLOCK_BYTES = 64  # No other request comes between writes of a run to such an aligned block
 
 
-def masked(before: npt.NDArray[np.uint8], request: Transfer) -> npt.NDArray[np.uint8]:
+def masked(before: npt.NDArray[np.uint8], request: ObiTransfer) -> npt.NDArray[np.uint8]:
     """Bytes at the address of a write afterwards."""
     size = len(before)
     chosen = np.array([request.enables >> byte & 1 for byte in range(size)], np.bool_)
     return np.where(chosen, np.frombuffer(request.value.to_bytes(size, "little"), np.uint8), before)
 
 
-Run = deque[Transfer]  # transfers to consecutive addresses
+Run = deque[ObiTransfer]  # transfers to consecutive addresses
 
 
 def run_of_transfers(rng: Random, base: int, reach: int, size: int, *, write: bool, single: bool) -> Run:
@@ -40,19 +40,19 @@ def run_of_transfers(rng: Random, base: int, reach: int, size: int, *, write: bo
     for number in range(count):
         enables = whole if 0 < number < count - 1 else rng.randrange(1, whole + 1)
         value, address = rng.getrandbits(8 * size), block + (first + number) * size
-        requests.append(Transfer(address, int(write), enables, value, beats=count - number))
+        requests.append(ObiTransfer(address, int(write), enables, value, beats=count - number))
     return requests
 
 
-def _ends(transfer: Transfer) -> bool:
+def _ends(transfer: ObiTransfer) -> bool:
     """Return whether a write is the last one of its run to an aligned block."""
     return transfer.beats == 1 or (transfer.address + _size()) % BLOCK_BYTES == 0
 
 
-def interleaved(rng: Random, kinds: Sequence[Sequence[Run]]) -> list[Transfer]:
+def interleaved(rng: Random, kinds: Sequence[Sequence[Run]]) -> list[ObiTransfer]:
     """Runs of several kinds, which take turns at random, but not within writes to an aligned block."""
     waiting = [Run(request for one in runs for request in one) for runs in kinds]
-    made: list[Transfer] = []
+    made: list[ObiTransfer] = []
     while left := [kind for kind in waiting if kind]:
         choice = rng.choice(left)
         made.append(choice.popleft())
@@ -79,25 +79,25 @@ def _size() -> int:
     return bench_data()["bits"] // 8
 
 
-class Initiator(ObiInitiator):
+class Manager(ObiManager):
     """Makes transfers, and follows the answers of AXI."""
 
     def __init__(self, dut: Dut, rng: Random, pause: float = 0.0) -> None:
-        super().__init__(dut, "port", under_way=ANY_NUMBER, pause=pause, rng=rng)
+        super().__init__(dut, "port", outstanding=ANY_NUMBER, pause=pause, rng=rng)
         self._dut = dut
 
-    def _fields(self, request: Transfer) -> dict[str, int]:
-        fields = super()._fields(request) if bench_data()["writes"] else {"addr": request.address}
-        return fields | ({"beats": request.beats} if bench_data()["runs"] else {})
+    def _fields(self, transfer: ObiTransfer) -> dict[str, int]:
+        fields = super()._fields(transfer) if bench_data()["writes"] else {"addr": transfer.address}
+        return fields | ({"beats": transfer.beats} if bench_data()["runs"] else {})
 
-    def _look(self, answered: Transfer | None) -> None:
+    def _check_cycle(self, answered: ObiTransfer | None) -> None:
         """Answers come from AXI in this cycle, and those of AXI are taken with the last transfer that they answer."""
         dut, channels = self._dut, ["r"] + ["b"] * bench_data()["writes"]
         there = {name for name in channels if sample(getattr(dut, f"axi__{name}valid"))}
         taken = {name for name in there if sample(getattr(dut, f"axi__{name}ready"))}
         if answered is None:
             assert not taken, f"the answer of {taken} is lost"
-            oldest = self._under_way[0] if self._under_way else None
+            oldest = self._granted[0] if self._granted else None
             assert oldest is None or "rb"[oldest.write] not in there, f"the answer to {oldest} waits"
             return
         channel = "rb"[answered.write]
@@ -106,15 +106,15 @@ class Initiator(ObiInitiator):
         assert taken == ({channel} if ends else set()), f"{taken} taken with the answer to {answered}"
 
 
-class Channels(Stepwise):
+class Channels(Agent):
     """Compares in every cycle grants, and what AXI is shown, with what the requests make of it.
 
     A request is granted unless too much is under way, or a channel that it needs shows something that is not taken.
     """
 
-    def __init__(self, dut: Dut, initiator: Initiator) -> None:
+    def __init__(self, dut: Dut, manager: Manager) -> None:
         super().__init__(dut)
-        self._rst, self._initiator = dut.rst, initiator
+        self._rst, self._manager = dut.rst, manager
         names = {"ar": ("araddr", "arlen"), "aw": ("awaddr", "awlen"), "w": ("wdata", "wstrb", "wlast")}
         self._names = names if bench_data()["writes"] else {"ar": names["ar"]}
         known = [
@@ -129,7 +129,7 @@ class Channels(Stepwise):
         self._left = {"ar": 0, "aw": 0}  # transfers of the burst that are to come
         self._under_way = 0
 
-    def see(self) -> None:
+    def sample(self) -> None:
         """Compare; requests come from the initiator, which has yet to see this cycle."""
         for channel, names in self._names.items():
             there = sample(self._axi[f"{channel}valid"])
@@ -140,7 +140,7 @@ class Channels(Stepwise):
         if sample(self._rst):
             self._forget()
             return
-        request, under_way = self._initiator.shown, self._under_way
+        request, under_way = self._manager.request, self._under_way
         self._under_way -= sample(self._rvalid)
         if request is None:
             return
@@ -151,7 +151,7 @@ class Channels(Stepwise):
         if free:
             self._granted(channel, request)
 
-    def _granted(self, channel: str, request: Transfer) -> None:
+    def _granted(self, channel: str, request: ObiTransfer) -> None:
         self._under_way += 1
         if not self._left[channel]:
             in_block = (BLOCK_BYTES - request.address % BLOCK_BYTES) // _size()
@@ -162,18 +162,18 @@ class Channels(Stepwise):
             self._shown["w"] = (request.value, request.enables, int(not self._left[channel]))
 
 
-class Beginnings(Initiator):
+class Beginnings(Manager):
     """Asks for a transfer in one cycle, and resets the bridge in the next one."""
 
-    def _next(self) -> Transfer | None:
+    def _next(self) -> ObiTransfer | None:
         return None if self.cycle % 2 else super()._next()
 
-    def show(self) -> None:
+    def drive(self) -> None:
         """Ask, or reset."""
         if self.cycle % 2 == 0:
-            self._under_way.clear()
+            self._granted.clear()
         self._dut.rst.value = self.cycle % 2
-        super().show()
+        super().drive()
 
 
 def longest() -> dict[str, int]:
@@ -184,7 +184,7 @@ def longest() -> dict[str, int]:
     return {"ar": RUN_BYTES, "aw": 64} if bench_data()["runs"] else {"ar": size, "aw": size}
 
 
-def random_traffic(rng: Random, runs: int, first: int) -> list[Transfer]:
+def random_traffic(rng: Random, runs: int, first: int) -> list[ObiTransfer]:
     """Runs of reads and writes, where there are such, in a memory from the address ``first`` on."""
     size = _size()
 
@@ -193,7 +193,7 @@ def random_traffic(rng: Random, runs: int, first: int) -> list[Transfer]:
         if not bench_data()["writes"]:
             # a line of instructions, two reads
             address = base + rng.randrange(0, _HALF, 2 * size)
-            return Run((Transfer(address, beats=2), Transfer(address + size)))
+            return Run((ObiTransfer(address, beats=2), ObiTransfer(address + size)))
         return run_of_transfers(rng, base, _HALF, size, write=write, single=not bench_data()["runs"])
 
     kinds = (False, True) if bench_data()["writes"] else (False,)
@@ -201,11 +201,11 @@ def random_traffic(rng: Random, runs: int, first: int) -> list[Transfer]:
     return interleaved(rng, [[one(write=write) for _ in range(number)] for write in kinds])
 
 
-def consecutive(number: int, write: int) -> list[Transfer]:
+def consecutive(number: int, write: int) -> list[ObiTransfer]:
     """Transfers to consecutive addresses, in runs as long as there may be."""
     size, most = _size(), longest()["ar"] // _size()
     beats = [min(most - at % most, number - at) for at in range(number)]
-    return [Transfer(L2_BASE + at * size, write, (1 << size) - 1, at, beats=left) for at, left in enumerate(beats)]
+    return [ObiTransfer(L2_BASE + at * size, write, (1 << size) - 1, at, beats=left) for at, left in enumerate(beats)]
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
@@ -217,29 +217,31 @@ async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
     anywhere = rng.getrandbits(32) & -_BYTES
     places = (L2_BASE, anywhere, anywhere ^ ADDRESSES - _BYTES)
     first = places[list(_STALLS).index(stalls)]
-    hole = range(first + _HALF * 3 // 4, first + _HALF * 5 // 4)
+    failing = range(first + _HALF * 3 // 4, first + _HALF * 5 // 4)
     content = np.frombuffer(rng.randbytes(_BYTES), np.uint8).copy()
     expected = content.copy()
     timing, pause = _STALLS[stalls]
-    AxiMemory(dut, "axi", content, first, timing, rng, hole)
+    AxiSubordinate(dut, "axi", content, first, timing, rng, failing)
     traffic, size = random_traffic(rng, _RUNS, first), _size()
-    initiator = Initiator(dut, rng, pause)
-    with Together(dut, [Channels(dut, initiator), AxiRules(dut, "axi", longest()), initiator]):
-        await initiator.make(traffic)
-    assert initiator.most <= _LIMIT, f"{initiator.most} transfers under way"
-    assert stalls != "jerky" or initiator.most == _LIMIT, f"never more than {initiator.most} transfers under way"
-    assert initiator.done == traffic, "not every request is answered"
+    manager = Manager(dut, rng, pause)
+    with AgentGroup(dut, [Channels(dut, manager), AxiChecker(dut, "axi", longest()), manager]):
+        await manager.run(traffic)
+    assert manager.most_outstanding <= _LIMIT, f"{manager.most_outstanding} transfers under way"
+    assert stalls != "jerky" or manager.most_outstanding == _LIMIT, (
+        f"never more than {manager.most_outstanding} transfers under way"
+    )
+    assert manager.completed == traffic, "not every request is answered"
     for made in traffic:
         place = made.address - first
         if not made.write:
             word = int.from_bytes(expected[place : place + size].tobytes(), "little")
-            assert made.failed == (made.address in hole), made
+            assert made.failed == (made.address in failing), made
             assert made.failed or made.data == word, f"{made}: {made.data:#x}, must be {word:#x}"
             continue
         # one failing transfer fails the whole burst
         block = made.address & -longest()["aw"]
-        assert made.failed == (block in hole), made
-        if made.address not in hole:
+        assert made.failed == (block in failing), made
+        if made.address not in failing:
             expected[place : place + size] = masked(expected[place : place + size], made)
     assert (content == expected).all(), "the memory differs"
 
@@ -266,7 +268,7 @@ async def every_burst_has_its_length(dut: Dut) -> None:
         ]
     rng.shuffle(kinds)
     runs = [
-        Transfer(
+        ObiTransfer(
             (rng.getrandbits(32) & -RUN_BYTES) + first * size,
             write,
             rng.randrange(1, 1 << size),
@@ -275,22 +277,22 @@ async def every_burst_has_its_length(dut: Dut) -> None:
         )
         for first, beats, write in kinds
     ]
-    initiator = Beginnings(dut, rng)
-    with Together(dut, [Channels(dut, initiator), initiator]):
-        cocotb.start_soon(initiator.make(runs))
+    manager = Beginnings(dut, rng)
+    with AgentGroup(dut, [Channels(dut, manager), manager]):
+        cocotb.start_soon(manager.run(runs))
         await ClockCycles(dut.clk, 2 * len(runs))
-    assert initiator.cycle == 2 * len(runs)
+    assert manager.cycle == 2 * len(runs)
 
 
 @cocotb.test(timeout_time=60, timeout_unit="us")
 async def reset_forgets_what_is_under_way(dut: Dut) -> None:
     """After a cycle of reset in the middle of traffic the bridge is as at the start."""
     rng = await start(dut)
-    memory = AxiMemory(dut, "axi", np.zeros(_BYTES, np.uint8), L2_BASE, Stalls(8, 4), rng)
+    memory = AxiSubordinate(dut, "axi", np.zeros(_BYTES, np.uint8), L2_BASE, Stalls(8, 4), rng)
     for _ in range(_RESETS):
-        initiator = Initiator(dut, rng)
-        with Together(dut, [Channels(dut, initiator), initiator]):
-            making = cocotb.start_soon(initiator.make(random_traffic(rng, 4, L2_BASE)))
+        manager = Manager(dut, rng)
+        with AgentGroup(dut, [Channels(dut, manager), manager]):
+            making = cocotb.start_soon(manager.run(random_traffic(rng, 4, L2_BASE)))
             await ClockCycles(dut.clk, rng.randint(1, 60))
             making.cancel()
         await pulse_reset(dut, 1)
@@ -301,17 +303,17 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
 async def as_much_is_under_way_as_there_may_be(dut: Dut) -> None:
     """While no answer comes, transfers are granted up to the limit; then all are answered while few are asked for."""
     rng = await start(dut)
-    memory = AxiMemory(dut, "axi", np.zeros(_BYTES, np.uint8), L2_BASE, Stalls(), rng)
+    memory = AxiSubordinate(dut, "axi", np.zeros(_BYTES, np.uint8), L2_BASE, Stalls(), rng)
     number = _LIMIT + 2
     for write in (0, 1)[: 1 + bench_data()["writes"]]:
         requests = consecutive(number, write)
-        initiator = Initiator(dut, rng)
-        with Together(dut, [Channels(dut, initiator), initiator]):
+        manager = Manager(dut, rng)
+        with AgentGroup(dut, [Channels(dut, manager), manager]):
             for channel in memory.answers:
                 channel.pause = True
-            making = cocotb.start_soon(initiator.make(requests))
+            making = cocotb.start_soon(manager.run(requests))
             await ClockCycles(dut.clk, 2 * number)
-            assert initiator.most == _LIMIT, f"{initiator.most} transfers under way"
+            assert manager.most_outstanding == _LIMIT, f"{manager.most_outstanding} transfers under way"
             for channel in memory.answers:
                 channel.pause = False
             await making
@@ -323,15 +325,15 @@ async def nothing_is_lost_between_bursts(dut: Dut) -> None:
     """A prompt memory takes a transfer of a run in every cycle."""
     rng = await start(dut)
     content = np.zeros(_BYTES, np.uint8)
-    AxiMemory(dut, "axi", content, L2_BASE, Stalls(), rng)
+    AxiSubordinate(dut, "axi", content, L2_BASE, Stalls(), rng)
     number = BOUNDARY // 4 // _size()
     for write in (0, 1)[: 1 + bench_data()["writes"]]:
         requests = consecutive(number, write)
-        initiator = Initiator(dut, rng)
-        with Together(dut, [Channels(dut, initiator), initiator]):
-            await initiator.make(requests)
+        manager = Manager(dut, rng)
+        with AgentGroup(dut, [Channels(dut, manager), manager]):
+            await manager.run(requests)
             await RisingEdge(dut.clk)
-        cycles = initiator.cycle
+        cycles = manager.cycle
         cocotb.log.info("%d transfers (write %d) take %d cycles", number, write, cycles)
         if bench_data()["runs"]:
             assert cycles < number * bench_data()["slack"], f"{cycles} cycles for {number} transfers"

@@ -14,10 +14,8 @@ from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_WEIGHT, SECOND_PAIR
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.benches.cadence import Dut, Scoreboard, pulse_reset, start
-from xpulpnn_sim.benches.handover import bench_data, configuration
-from xpulpnn_sim.benches.obi import PROMPT, SLOW, ObiResponder, ObiTiming, WordMemory
-from xpulpnn_sim.benches.stream import (
+from xpulpnn_sim.benches.agents.base import Dut, pulse_reset, start
+from xpulpnn_sim.benches.agents.instruction_stream import (
     BOOT_ADDRESS,
     PipelineTiming,
     RetirementMonitor,
@@ -29,6 +27,9 @@ from xpulpnn_sim.benches.stream import (
     recorded,
     stream_of,
 )
+from xpulpnn_sim.benches.agents.obi import PROMPT, SLOW, ObiMemory, ObiTiming, WordMemory
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.bare.draw import Draw
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.iss.session import Retired
@@ -177,8 +178,8 @@ def dependent_pairs(config: CoreConfig, limit: int, rng: Random) -> list[list[in
             link(first, second)
             if first.insn.is_mac_load and rng.random() < 0.25:
                 first.values["rd"] = 0
-            kept = mac_loads if first_row.is_mac_load and second_row.is_mac_load else others
-            kept.append([first.word, second.word])
+            group = mac_loads if first_row.is_mac_load and second_row.is_mac_load else others
+            group.append([first.word, second.word])
     rng.shuffle(others)
     pairs = mac_loads + others[: max(0, limit - len(mac_loads))]
     rng.shuffle(pairs)
@@ -217,7 +218,7 @@ async def _run_stream(
     """Feed ``words`` to a freshly reset back end and check every retirement, the memory, and the costs if ideal."""
     config, board, memory = configuration(), Scoreboard(), WordMemory(failing)
     stream, driver = list(stream_of(config, words, failing)), StreamDriver(dut, rng, pause)
-    with ObiResponder(dut, "data", memory, timing, rng) as bus, RetirementMonitor(dut, "rvfi__") as monitor:
+    with ObiMemory(dut, "data", memory, timing, rng) as bus, RetirementMonitor(dut, "rvfi__") as monitor:
         await driver.run(stream)
         await driver.drain()
     expected = StreamMemory(words, failing)
@@ -238,10 +239,10 @@ async def _run_stream(
 
 def check_costs(stream: Sequence[Retired], accepted: Sequence[int], board: Scoreboard) -> None:
     """Compare the distance of every two instructions with the documented costs."""
-    wanted = PipelineTiming(configuration()).accept_cycles(stream)
+    expected = PipelineTiming(configuration()).accept_cycles(stream)
     for number in range(1, len(stream)):
         pair = " -> ".join(name_of(item) for item in stream[number - 1 : number + 1])
-        got, want = (times[number] - times[number - 1] for times in (accepted, wanted))
+        got, want = (times[number] - times[number - 1] for times in (accepted, expected))
         board.equal(got, want, f"cycles of instruction {number - 1}: {pair}")
 
 
@@ -275,7 +276,7 @@ async def accesses_that_fail_change_nothing(dut: Dut, timing: ObiTiming) -> None
     source, words = Draw(rng, config), list[int]()
     rows = [insn for insn in enabled(config.extensions, config.widths) if insn.op not in OUTSIDE_OPS]
     readers = [insn for insn in rows if insn.is_mac_load]
-    for insn in (one for one in rows if one.is_load or one.is_store or one.is_mac_load or one.loads_parameter):
+    for insn in (insn for insn in rows if insn.is_load or insn.is_store or insn.is_mac_load or insn.loads_parameter):
         words += [*filling(rng)[: rng.randrange(4)], draw(insn, source).word]
         words += [draw(rng.choice(readers), source).word] if readers else []
     await _run_stream(dut, words, timing, 0.0, rng, _FAILING)
@@ -287,7 +288,7 @@ async def reset_in_flight_clears_everything(dut: Dut) -> None:
     rng = await start(dut)
     for _ in range(4):
         stream = stream_of(configuration(), filling(rng) + words_of_every_row(configuration(), rng))
-        with ObiResponder(dut, "data", WordMemory(), SLOW, rng):
+        with ObiMemory(dut, "data", WordMemory(), SLOW, rng):
             feeding = cocotb.start_soon(StreamDriver(dut, rng, 0.0).run(stream))
             await ClockCycles(dut.clk, RESET_AFTER + rng.randrange(RESET_AFTER))
             feeding.cancel()

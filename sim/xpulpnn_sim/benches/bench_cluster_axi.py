@@ -9,10 +9,10 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from xpulpnn.config import TCDM_SPACE
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.axi_ports import AxiMemory, AxiRules, Stalls
-from xpulpnn_sim.benches.cadence import Dut, Together, beside, sample, start, until
-from xpulpnn_sim.benches.handover import configuration
-from xpulpnn_sim.benches.obi import ANY_NUMBER, ObiInitiator, Transfer, WordMemory
+from xpulpnn_sim.benches.agents.axi import AxiChecker, AxiSubordinate, Stalls
+from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, background, sample, start, wait_until
+from xpulpnn_sim.benches.agents.obi import ANY_NUMBER, ObiManager, ObiTransfer, WordMemory
+from xpulpnn_sim.benches.launcher_data import configuration
 from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.programs import cluster_check as check
 from xpulpnn_sw.kernels.programs.cluster_check import ClusterCheck
@@ -39,7 +39,7 @@ again:
 """
 
 
-class _Surroundings(Together):
+class _Surroundings(AgentGroup):
     """Memories, rules and a host around the cluster."""
 
     def __init__(self, dut: Dut, rng: Random, stalls: Stalls) -> None:
@@ -51,13 +51,13 @@ class _Surroundings(Together):
         self._waiter()
         content = self.l2.view(np.uint8)
         for port in ("refill", "ext", "dma"):
-            AxiMemory(dut, port, content, isa.L2_BASE, stalls, rng)
+            AxiSubordinate(dut, port, content, isa.L2_BASE, stalls, rng)
         self.rules = [
-            AxiRules(dut, "refill", {"ar": 16}),
-            AxiRules(dut, "ext", {"ar": 4, "aw": 4}),
-            AxiRules(dut, "dma", {"ar": 256, "aw": 64}),
+            AxiChecker(dut, "refill", {"ar": 16}),
+            AxiChecker(dut, "ext", {"ar": 4, "aw": 4}),
+            AxiChecker(dut, "dma", {"ar": 256, "aw": 64}),
         ]
-        self.host = ObiInitiator(dut, "host", under_way=ANY_NUMBER)
+        self.host = ObiManager(dut, "host", outstanding=ANY_NUMBER)
         self.all_cores = (1 << self.config.cores) - 1
         super().__init__(dut, [self.host, *self.rules])
 
@@ -82,11 +82,13 @@ class _Surroundings(Together):
             await self.host.write(isa.CONTROL + isa.Control.BOOT_ADDRESS + WORD_BYTES * core, address)
         await self.host.write(isa.CONTROL + isa.Control.FETCH_ENABLE, cores)
 
-    async def clocks(self, wanted: int) -> None:
+    async def clocks(self, cores: int) -> None:
         """Wait until the clocks of just these cores are needed."""
-        await until(self.dut, lambda: sample(self.dut.core_clock_en) == wanted, _PATIENCE, f"core_clock_en {wanted:b}")
+        await wait_until(
+            self.dut, lambda: sample(self.dut.core_clock_en) == cores, _PATIENCE, f"core_clock_en {cores:b}"
+        )
 
-    async def told(self) -> list[tuple[int, int]]:
+    async def wakeups(self) -> list[tuple[int, int]]:
         """For each core, how often it was woken, and what it was told last."""
         cores, place = self.config.cores, isa.TCDM_BASE + _SEEN
         words = [await self.host.read(place + WORD_BYTES * number) for number in range(2 * cores)]
@@ -125,12 +127,12 @@ async def boots_and_computes(dut: Dut, stalls: Stalls) -> None:
         await parts.clocks(parts.all_cores & ~1)
         assert not sample(dut.busy), "busy while nothing but the start is awaited"
         assert not sample(dut.eoc), "the end without the other cores"
-        before = len(parts.host.done)
-        with beside(host_traffic(parts)):
+        before = len(parts.host.completed)
+        with background(host_traffic(parts)):
             await parts.boot(isa.L2_BASE + _DETOUR_AT, parts.all_cores & ~1)
-            await until(dut, lambda: sample(dut.eoc), _PATIENCE, "the end of computation")
+            await wait_until(dut, lambda: sample(dut.eoc), _PATIENCE, "the end of computation")
         assert isa.L2_BASE + _DETOUR_AT in parts.rules[0].addresses, "the others have not their own boot address"
-        accesses = len(parts.host.done) - before - _PLACES
+        accesses = len(parts.host.completed) - before - _PLACES
         assert accesses > 50, f"{accesses} accesses of the host"
         assert sample(dut.return_value) == parts.program.return_value
         # an access of the traffic may still be under way: the next one comes behind it
@@ -163,7 +165,7 @@ async def events_wake_sleeping_cores(dut: Dut) -> None:
         await ClockCycles(dut.clk, 300)
         await parts.clocks(0)
         assert not sample(dut.busy), "busy while all wait"
-        assert [count for count, _ in await parts.told()] == [0] * cores
+        assert [count for count, _ in await parts.wakeups()] == [0] * cores
         for turn, lines in enumerate((1, 2, 3), start=1):
             dut.events.value = lines
             await RisingEdge(dut.clk)
@@ -172,14 +174,14 @@ async def events_wake_sleeping_cores(dut: Dut) -> None:
             assert sample(dut.busy), "not busy while cores work"
             await ClockCycles(dut.clk, 100)
             await parts.clocks(0)
-            assert await parts.told() == [(turn, lines << isa.EventLine.CLUSTER)] * cores
+            assert await parts.wakeups() == [(turn, lines << isa.EventLine.CLUSTER)] * cores
         last = cores - 1
         await parts.host.write(isa.EVENT_UNIT + isa.SHARED_SW_TRIGGERS, 1 << last)
         await ClockCycles(dut.clk, 100)
         await parts.clocks(0)
-        told = await parts.told()
-        assert told[last] == (4, 1), told
-        assert told[:last] == [(3, 3 << isa.EventLine.CLUSTER)] * last, told
+        wakeups = await parts.wakeups()
+        assert wakeups[last] == (4, 1), wakeups
+        assert wakeups[:last] == [(3, 3 << isa.EventLine.CLUSTER)] * last, wakeups
         # without clock gating the clocks are always needed
         await parts.host.write(isa.CONTROL + isa.Control.CLOCK_GATE, 0)
         await parts.clocks(parts.all_cores)
@@ -213,7 +215,7 @@ async def host_reaches_what_it_may(dut: Dut) -> None:
         )
         for place in holes:
             for write in (0, 1):
-                assert (await host.make([Transfer(place, write)])).failed, f"no error at {place:#x}"
+                assert (await host.run([ObiTransfer(place, write)])).failed, f"no error at {place:#x}"
         last = isa.TCDM_BASE + config.tcdm_bytes - WORD_BYTES
         await host.write(last, 0xCAFE_F00D)
         assert await host.read(last) == 0xCAFE_F00D

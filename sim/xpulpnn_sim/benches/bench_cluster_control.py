@@ -7,9 +7,10 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.isa.cluster import BLOCK_BYTES, CONTROL, Control
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.cadence import Dut, Scoreboard, pulse_reset, sample, start
-from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.obi import ALL_BYTES, ObiInitiator, Transfer, WordMemory
+from xpulpnn_sim.benches.agents.base import Dut, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ObiManager, ObiTransfer, WordMemory
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.reference.stimuli import near_offsets
 
 _TRANSFERS = 300
@@ -55,11 +56,11 @@ class Registers(WordMemory):
         }
 
 
-def _transfers(offsets: list[int], rng: Random) -> list[Transfer]:
+def _transfers(offsets: list[int], rng: Random) -> list[ObiTransfer]:
     """Accesses to some offsets at random and with all byte enables, and to every offset a bit away from one."""
 
-    def access(offset: int, write: int, enables: int) -> Transfer:
-        return Transfer(CONTROL + offset, write, enables, rng.getrandbits(32))
+    def access(offset: int, write: int, enables: int) -> ObiTransfer:
+        return ObiTransfer(CONTROL + offset, write, enables, rng.getrandbits(32))
 
     transfers = [access(rng.choice(offsets), rng.getrandbits(1), ALL_BYTES) for _ in range(_TRANSFERS)]
     transfers += [access(offset, 1, enables) for offset in offsets for enables in range(ALL_BYTES + 1)]
@@ -76,10 +77,10 @@ async def registers_keep_what_is_written(dut: Dut) -> None:
     anywhere = rng.getrandbits(32)
 
     def look(when: str) -> None:
-        found = {name: sample(getattr(dut, name)) for name in table.outputs()}
-        board.equal(found, table.outputs(), f"ports {when}")
+        observed = {name: sample(getattr(dut, name)) for name in table.outputs()}
+        board.equal(observed, table.outputs(), f"ports {when}")
 
-    with ObiInitiator(dut, "port") as software:
+    with ObiManager(dut, "port") as software:
         for life, boot_addr in enumerate((anywhere, anywhere ^ WORD_MASK)):
             await pulse_reset(dut)
             dut.boot_addr.value = boot_addr
@@ -87,11 +88,11 @@ async def registers_keep_what_is_written(dut: Dut) -> None:
             offsets = [*Control, *table.boot, Control.BOOT_ADDRESS + WORD_BYTES * cores, BLOCK_BYTES - WORD_BYTES]
             await FallingEdge(dut.clk)
             look(f"after reset {life}")
-            transfers = [Transfer(CONTROL + offset) for offset in offsets]
+            transfers = [ObiTransfer(CONTROL + offset) for offset in offsets]
             if not life:
                 transfers += _transfers(offsets, rng)
             for number, transfer in enumerate(transfers):
-                await software.make([transfer])
+                await software.run([transfer])
                 await RisingEdge(dut.clk)
                 where, offset = f"transfer {number} after reset {life}", transfer.address - CONTROL
                 if transfer.write:

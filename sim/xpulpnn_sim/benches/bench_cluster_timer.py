@@ -11,8 +11,9 @@ from cocotb.triggers import RisingEdge
 
 from xpulpnn.isa.cluster import BLOCK_BYTES, TIMER, TIMER_PRESCALE_BITS, TIMER_PRESCALE_LSB, Timer, TimerConfig
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, pulse_reset, start
-from xpulpnn_sim.benches.obi import ALL_BYTES, ObiInitiator, Transfer
+from xpulpnn_sim.benches.agents.base import Dut, PortMonitor, pulse_reset, start
+from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ObiManager, ObiTransfer
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
 from xpulpnn_sim.reference.stimuli import separating_words
 
@@ -36,14 +37,14 @@ def _config(rng: Random, *, slow: bool) -> int:
     return value | period << TIMER_PRESCALE_LSB
 
 
-def _transfer(base: int, rng: Random, *, slow: bool) -> Transfer:
+def _transfer(base: int, rng: Random, *, slow: bool) -> ObiTransfer:
     """A write that makes something happen soon, counts and comparisons being close to ``base``, or a read."""
     register = rng.choice(list(Timer))
     gap = rng.choice((0, 1, rng.randrange(_LONGEST_GAP), rng.randrange(_LONGEST_GAP)))
     if slow and rng.random() < 0.1:
         gap = rng.randrange(2 << TIMER_PRESCALE_BITS)
     if rng.random() < 0.4:
-        return Transfer(TIMER + (_NOWHERE if rng.random() < 0.1 else register), gap=gap)
+        return ObiTransfer(TIMER + (_NOWHERE if rng.random() < 0.1 else register), gap=gap)
     if register in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH):
         value = _config(rng, slow=slow)
     elif register in (Timer.COUNT_HIGH, Timer.COMPARE_HIGH) and rng.random() < 0.5:
@@ -51,109 +52,109 @@ def _transfer(base: int, rng: Random, *, slow: bool) -> Transfer:
     else:
         value = base + rng.randrange(_LONGEST_GAP) & WORD_MASK
     enables = ALL_BYTES if rng.random() < 0.9 else rng.randrange(1 << WORD_BYTES)
-    return Transfer(TIMER + register, 1, enables=enables, value=value, gap=gap)
+    return ObiTransfer(TIMER + register, 1, enables=enables, value=value, gap=gap)
 
 
-def _shortened(rng: Random) -> Iterator[Transfer]:
+def _shortened(rng: Random) -> Iterator[ObiTransfer]:
     """A prescaler period that becomes shorter than what has passed of it: the prescaler runs through its end."""
     config, count = rng.choice(((Timer.CONFIG_LOW, Timer.COUNT_LOW), (Timer.CONFIG_HIGH, Timer.COUNT_HIGH)))
     for period, gap in ((_WHOLE, 0), (rng.randrange(_WHOLE // 8), rng.randint(_WHOLE // 2, _WHOLE))):
         value = TimerConfig.ENABLE | TimerConfig.PRESCALER | period << TIMER_PRESCALE_LSB
-        yield Transfer(TIMER + config, 1, value=value, gap=gap)
-    yield Transfer(TIMER + count, gap=_WHOLE + rng.randrange(_WHOLE))
+        yield ObiTransfer(TIMER + config, 1, value=value, gap=gap)
+    yield ObiTransfer(TIMER + count, gap=_WHOLE + rng.randrange(_WHOLE))
 
 
-def _words(rng: Random) -> Iterator[Transfer]:
+def _words(rng: Random) -> Iterator[ObiTransfer]:
     """Every register takes words in which any two bits differ both ways, then each byte alone changes; all are read."""
     for register, word in product(_STORED, separating_words(rng)):
         for enables in (ALL_BYTES, *rng.sample(_SINGLE_BYTES, WORD_BYTES)):
             value = word if enables == ALL_BYTES else word ^ WORD_MASK
-            yield Transfer(TIMER + register, 1, enables=enables, value=value)
-            yield Transfer(TIMER + register)
+            yield ObiTransfer(TIMER + register, 1, enables=enables, value=value)
+            yield ObiTransfer(TIMER + register)
 
 
-def _ends(rng: Random) -> Iterator[Transfer]:
+def _ends(rng: Random) -> Iterator[ObiTransfer]:
     """Counts run through comparisons in which any two bits differ both ways, and stand a bit away from them."""
     for half in ("LOW", "HIGH"):
         config, count, compare = (TIMER + Timer[f"{name}_{half}"] for name in ("CONFIG", "COUNT", "COMPARE"))
-        yield Transfer(config, 1, value=TimerConfig.ENABLE | TimerConfig.EVENT)
+        yield ObiTransfer(config, 1, value=TimerConfig.ENABLE | TimerConfig.EVENT)
         words = separating_words(rng)
         for place in range(XLEN):
             word = words[place % len(words)]
-            yield Transfer(compare, 1, value=word)
-            yield Transfer(count, 1, value=word - 2 & WORD_MASK)
-            yield Transfer(count, 1, value=word ^ 1 << place, gap=4)
+            yield ObiTransfer(compare, 1, value=word)
+            yield ObiTransfer(count, 1, value=word - 2 & WORD_MASK)
+            yield ObiTransfer(count, 1, value=word ^ 1 << place, gap=4)
         # periods of the prescaler in which any two bits differ both ways
         for period in (_WHOLE, *{word & _WHOLE for word in words} - {0, _WHOLE}):
             slow = TimerConfig.ENABLE | TimerConfig.PRESCALER | TimerConfig.RESET | period << TIMER_PRESCALE_LSB
-            yield Transfer(config, 1, value=slow)
-            yield Transfer(count, gap=max(period - 6, 0))
-            yield from (Transfer(count) for _ in range(12))
-        yield Transfer(config, 1)
+            yield ObiTransfer(config, 1, value=slow)
+            yield ObiTransfer(count, gap=max(period - 6, 0))
+            yield from (ObiTransfer(count) for _ in range(12))
+        yield ObiTransfer(config, 1)
     yield from _carries(rng)
 
 
-def _carries(rng: Random) -> Iterator[Transfer]:
+def _carries(rng: Random) -> Iterator[ObiTransfer]:
     """In cascade the upper half counts behind all ones, and nothing is told beside a comparison by either half."""
     low, high = ({name: TIMER + Timer[f"{name}_{half}"] for name in ("COUNT", "COMPARE")} for half in ("LOW", "HIGH"))
     word = rng.getrandbits(XLEN)
-    yield Transfer(TIMER + Timer.CONFIG_LOW, 1, value=TimerConfig.ENABLE | TimerConfig.EVENT | TimerConfig.CASCADE)
+    yield ObiTransfer(TIMER + Timer.CONFIG_LOW, 1, value=TimerConfig.ENABLE | TimerConfig.EVENT | TimerConfig.CASCADE)
     for half in (low, high):
-        yield Transfer(half["COMPARE"], 1, value=word)
+        yield ObiTransfer(half["COMPARE"], 1, value=word)
     for place in range(XLEN):
-        yield Transfer(low["COUNT"], 1, value=WORD_MASK ^ 1 << place)
-        yield Transfer(high["COUNT"], gap=1)
-        yield Transfer(low["COUNT"], 1, value=WORD_MASK - 1)
-        yield Transfer(high["COUNT"], gap=3)
+        yield ObiTransfer(low["COUNT"], 1, value=WORD_MASK ^ 1 << place)
+        yield ObiTransfer(high["COUNT"], gap=1)
+        yield ObiTransfer(low["COUNT"], 1, value=WORD_MASK - 1)
+        yield ObiTransfer(high["COUNT"], gap=3)
         for half, away in product((low, high), (1 << place, 0)):
-            yield Transfer(half["COUNT"], 1, value=word ^ away)
-    yield Transfer(TIMER + Timer.CONFIG_LOW, 1)
+            yield ObiTransfer(half["COUNT"], 1, value=word ^ away)
+    yield ObiTransfer(TIMER + Timer.CONFIG_LOW, 1)
 
 
-def _transfers(rng: Random) -> Iterator[Transfer]:
+def _transfers(rng: Random) -> Iterator[ObiTransfer]:
     """All words, stretches of transfers around 0, the end of the count, and anything, then ones everywhere."""
     yield from _words(rng)
     yield from _ends(rng)
     for _ in range(_TRANSFERS // _STRETCH):
         base, slow = rng.choice((0, _NEAR_WRAP, rng.getrandbits(XLEN))), rng.random() < _SLOW
         for register in (Timer.COUNT_LOW, Timer.COUNT_HIGH, Timer.COMPARE_LOW, Timer.COMPARE_HIGH):
-            yield Transfer(TIMER + register, 1, value=base + rng.randrange(_LONGEST_GAP) & WORD_MASK)
+            yield ObiTransfer(TIMER + register, 1, value=base + rng.randrange(_LONGEST_GAP) & WORD_MASK)
         if rng.random() < 0.5:
             # both halves meet their comparison soon
             for register in (Timer.COUNT_HIGH, Timer.COMPARE_HIGH):
-                yield Transfer(TIMER + register, 1, value=base)
-            yield Transfer(TIMER + Timer.COMPARE_LOW, 1, value=base + _LONGEST_GAP & WORD_MASK)
+                yield ObiTransfer(TIMER + register, 1, value=base)
+            yield ObiTransfer(TIMER + Timer.COMPARE_LOW, 1, value=base + _LONGEST_GAP & WORD_MASK)
             config = _config(rng, slow=False) | TimerConfig.CASCADE | TimerConfig.ENABLE
-            yield Transfer(TIMER + Timer.CONFIG_LOW, 1, value=config & ~TimerConfig.RESET)
-            yield Transfer(TIMER + Timer.COUNT_LOW, 1, value=base + rng.randrange(_LONGEST_GAP) & WORD_MASK)
-            yield Transfer(TIMER + Timer.COUNT_LOW, gap=2 * _LONGEST_GAP)
+            yield ObiTransfer(TIMER + Timer.CONFIG_LOW, 1, value=config & ~TimerConfig.RESET)
+            yield ObiTransfer(TIMER + Timer.COUNT_LOW, 1, value=base + rng.randrange(_LONGEST_GAP) & WORD_MASK)
+            yield ObiTransfer(TIMER + Timer.COUNT_LOW, gap=2 * _LONGEST_GAP)
         if rng.random() < 0.3:
             yield from _shortened(rng)
         yield from (_transfer(base, rng, slow=slow) for _ in range(_STRETCH))
     # no register is 0 when the reset comes
-    yield from (Transfer(TIMER + register, 1, value=WORD_MASK & ~TimerConfig.RESET) for register in _STORED)
-    yield Transfer(TIMER + Timer.COUNT_LOW, gap=rng.randrange(_WHOLE // 2))
+    yield from (ObiTransfer(TIMER + register, 1, value=WORD_MASK & ~TimerConfig.RESET) for register in _STORED)
+    yield ObiTransfer(TIMER + Timer.COUNT_LOW, gap=rng.randrange(_WHOLE // 2))
 
 
-def _written(timer: ClusterTimerModel, transfer: Transfer) -> int:
+def _written(timer: ClusterTimerModel, transfer: ObiTransfer) -> int:
     bytes_written = sum(0xFF << BYTE_BITS * place for place in range(WORD_BYTES) if transfer.enables >> place & 1)
     return timer.read(transfer.address - TIMER) & ~bytes_written | transfer.value & bytes_written
 
 
 def _armed(timer: ClusterTimerModel) -> int:
     """Return the timers that will tell the end of their period."""
-    wanted = TimerConfig.ENABLE | TimerConfig.EVENT
+    required = TimerConfig.ENABLE | TimerConfig.EVENT
     configs = [timer.read(register) for register in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH)]
-    return sum((config & wanted == wanted) << place for place, config in enumerate(configs))
+    return sum((config & required == required) << place for place, config in enumerate(configs))
 
 
-def _after_reset() -> Iterator[Transfer]:
+def _after_reset() -> Iterator[ObiTransfer]:
     """All registers are read, then both counts while the first period of the longest prescaler ends."""
-    yield from (Transfer(TIMER + register) for register in _STORED)
+    yield from (ObiTransfer(TIMER + register) for register in _STORED)
     value = TimerConfig.ENABLE | TimerConfig.PRESCALER | _WHOLE << TIMER_PRESCALE_LSB
-    yield from (Transfer(TIMER + config, 1, value=value) for config in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH))
-    yield Transfer(TIMER + Timer.COUNT_LOW, gap=_WHOLE - 8)
-    yield from (Transfer(TIMER + count) for count in (Timer.COUNT_LOW, Timer.COUNT_HIGH) * 8)
+    yield from (ObiTransfer(TIMER + config, 1, value=value) for config in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH))
+    yield ObiTransfer(TIMER + Timer.COUNT_LOW, gap=_WHOLE - 8)
+    yield from (ObiTransfer(TIMER + count) for count in (Timer.COUNT_LOW, Timer.COUNT_HIGH) * 8)
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -164,15 +165,15 @@ async def time_is_arithmetic(dut: Dut) -> None:
     for life in (_transfers(rng), _after_reset()):
         await pulse_reset(dut)
         transfers = list(life)
-        with ObiInitiator(dut, "port") as software, PortMonitor(dut, ["events", "armed"]) as monitor:
-            await software.make(transfers)
+        with ObiManager(dut, "port") as software, PortMonitor(dut, ["events", "armed"]) as monitor:
+            await software.run(transfers)
             await RisingEdge(dut.clk)
             await RisingEdge(dut.clk)
         raised += _compare(board, transfers, monitor.rows)
     assert raised > _TRANSFERS // 20, f"{raised} events are too few to have tested anything"
 
 
-def _compare(board: Scoreboard, transfers: Sequence[Transfer], rows: Sequence[Any]) -> int:
+def _compare(board: Scoreboard, transfers: Sequence[ObiTransfer], rows: Sequence[Any]) -> int:
     """Compare what was read and what the ports showed since a reset; returns the number of events."""
     timer, now, raised = ClusterTimerModel(), 0, 0
     for number, transfer in enumerate(transfers):
@@ -187,9 +188,9 @@ def _compare(board: Scoreboard, transfers: Sequence[Transfer], rows: Sequence[An
         if transfer.write:
             timer.write(transfer.address - TIMER, written)
         seen = [events for events, _ in rows[now : transfer.granted + 1]]
-        found = [bit for events in seen for bit in (0, 1) if events >> bit & 1]
-        board.equal(Counter(found), Counter(expected), f"{where}: events since the one before")
-        raised += len(found)
+        observed = [bit for events in seen for bit in (0, 1) if events >> bit & 1]
+        board.equal(Counter(observed), Counter(expected), f"{where}: events since the one before")
+        raised += len(observed)
         now = transfer.granted + 1
         board.equal(transfer.failed, transfer.address == TIMER + _NOWHERE, f"{where}: error")
         board.equal(transfer.answered, now, f"{where}: cycle of the answer")

@@ -6,8 +6,9 @@ from cocotb.triggers import Timer
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.machine import HALF_BITS, LENGTH_MASK
 from xpulpnn.isa.table import expand_compressed
-from xpulpnn_sim.benches.cadence import Dut, Scoreboard, sample, start
-from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.agents.base import Dut, sample, start
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.launcher_data import bench_data
 
 
 def expanded_words(word: int) -> int:

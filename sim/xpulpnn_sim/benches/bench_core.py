@@ -11,10 +11,11 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import ENTRY, IRQ_PRIORITY, MACHINE_MODE, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_CODE, WaitCause
-from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Stepwise, Together, drive, pulse_reset, sample, start
-from xpulpnn_sim.benches.handover import bench_data, configuration
-from xpulpnn_sim.benches.obi import PROMPT, ObiResponder, ObiTiming, WordMemory
-from xpulpnn_sim.benches.stream import RetirementMonitor, check_retirements, recorded
+from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.instruction_stream import RetirementMonitor, check_retirements, recorded
+from xpulpnn_sim.benches.agents.obi import PROMPT, ObiMemory, ObiTiming, WordMemory
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.bare.layout import BUS_ERRORS
 from xpulpnn_sim.reference.directed.case import Directed
 from xpulpnn_sim.reference.directed.programs import programs_of
@@ -69,7 +70,7 @@ STALLING = _Surroundings(ObiTiming(0.4, 1, 6), ObiTiming(0.5, 1, 4), 0.005)
 Acknowledged = tuple[int, int]  # line of an acknowledged interrupt, and all lines that were high
 
 
-class InterruptDriver(Stepwise):
+class InterruptDriver(Agent):
     """Raises lines at random, and one whenever the core sleeps; a line falls when it is acknowledged."""
 
     def __init__(self, dut: Dut, rate: float, rng: Random) -> None:
@@ -78,13 +79,13 @@ class InterruptDriver(Stepwise):
         self._dut, self._rate, self._rng = dut, rate, rng
         self._lines = self._asleep = 0
 
-    def show(self) -> None:
+    def drive(self) -> None:
         """Raise a line, or none."""
         if self._rng.random() < self._rate or self._asleep >= IDLE_CYCLES:
             self._lines |= 1 << self._rng.choice(IRQ_PRIORITY)
         self._dut.irq.value = self._lines
 
-    def see(self) -> None:
+    def sample(self) -> None:
         """Follow what the core acknowledges."""
         self._asleep = self._asleep + 1 if sample(self._dut.core_sleep) else 0
         if sample(self._dut.irq_ack):
@@ -92,7 +93,7 @@ class InterruptDriver(Stepwise):
             self.taken.append((line, self._lines))
             self._lines &= ~(1 << line)
 
-    def rest(self) -> None:
+    def release(self) -> None:
         """Raise nothing."""
         self._dut.irq.value = 0
 
@@ -135,11 +136,11 @@ async def _run_program(
         case.program().executable(),
     )
     memory.update(words_of(executable))
-    data = ObiResponder(dut, "data", memory, around.data, rng, asleep=dut.core_sleep)
-    code = ObiResponder(dut, "instr", memory, around.fetch, rng, asleep=dut.core_sleep)
+    data = ObiMemory(dut, "data", memory, around.data, rng, core_sleep=dut.core_sleep)
+    code = ObiMemory(dut, "instr", memory, around.fetch, rng, core_sleep=dut.core_sleep)
     interrupts = InterruptDriver(dut, around.interrupts * case.interrupts, rng)
     monitor = RetirementMonitor(dut, "rvfi_", extra=["irq"])
-    with Together(dut, [data, code, interrupts, monitor]):
+    with AgentGroup(dut, [data, code, interrupts, monitor]):
         await boot(dut)
         done = False
         for cycle in range(_CYCLE_LIMIT):

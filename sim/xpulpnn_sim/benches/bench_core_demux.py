@@ -9,10 +9,11 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.csr import CLUSTER_EVENTS
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.benches import obi
-from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, Together, pulse_reset, sample, start
-from xpulpnn_sim.benches.handover import configuration
-from xpulpnn_sim.benches.obi import ObiInitiator, ObiResponder, ObiTiming, Transfer, WordMemory
+from xpulpnn_sim.benches.agents import obi
+from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, PortMonitor, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.obi import ObiManager, ObiMemory, ObiTiming, ObiTransfer, WordMemory
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.launcher_data import configuration
 from xpulpnn_sim.reference.golden.tcdm import destination, ranges
 
 _TRANSFERS = 600
@@ -65,7 +66,7 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
     addresses = _addresses(config, rng)
     rng.shuffle(addresses)
     transfers = [
-        Transfer(
+        ObiTransfer(
             address,
             int(rng.random() < 0.4),
             rng.choice((obi.ALL_BYTES, rng.getrandbits(4))),
@@ -74,26 +75,26 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
         )
         for address in addresses
     ]
-    responders = {port: ObiResponder(dut, port, memories[port], timing, rng) for port in ports}
-    core = ObiInitiator(dut, "core")
+    responders = {port: ObiMemory(dut, port, memories[port], timing, rng) for port in ports}
+    core = ObiManager(dut, "core")
     late = bool(_later(config))
     monitor = PortMonitor(dut, ["events", "tcdm__req", "tcdm__gnt", *(["claim"] if late else [])])
-    with Together(dut, [*responders.values(), core]), monitor:
-        await core.make(transfers)
+    with AgentGroup(dut, [*responders.values(), core]), monitor:
+        await core.run(transfers)
         await ClockCycles(dut.clk, 2)
     places = [destination(transfer.address, config) for transfer in transfers]
     for port in ports:
-        expected = [transfer.grant for transfer, place in zip(transfers, places, strict=True) if place == port]
+        expected = [transfer.as_request for transfer, place in zip(transfers, places, strict=True) if place == port]
         board.equal(responders[port].log, expected, f"accesses of {port}")
     before = {place: PortMemory(place, bad) for place in set(places)}
     expected = [
         obi.expected_data(t, before[place], absent=place == "hole") for t, place in zip(transfers, places, strict=True)
     ]
-    board.equal([t.data for t in core.done], expected, "data read")
+    board.equal([t.data for t in core.completed], expected, "data read")
     failing = [place == "hole" or memories[place].fails(t.address) for t, place in zip(transfers, places, strict=True)]
-    board.equal([t.failed for t in core.done], failing, "failed accesses")
+    board.equal([t.failed for t in core.completed], failing, "failed accesses")
     if timing is obi.PROMPT:
-        took = {(place == "tcdm", t.answered - t.requested) for t, place in zip(core.done, places, strict=True)}
+        took = {(place == "tcdm", t.answered - t.requested) for t, place in zip(core.completed, places, strict=True)}
         board.equal(took, {(True, 1), (False, 1 + _later(config))}, "cycles to the answer")
     _check_events(transfers, places, monitor.rows, board)
     if late:
@@ -113,11 +114,11 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
     watched = {name: getattr(dut, name) for name in ("core__rvalid", "events", *(f"{port}__req" for port in ports))}
     for _ in range(30):
         timing = ObiTiming(0.5, 4, 9)
-        responders = [ObiResponder(dut, port, PortMemory(port, []), timing, rng) for port in ports]
-        core = ObiInitiator(dut, "core", rng=rng)
-        with Together(dut, [*responders, core]):
-            transfers = [Transfer(address, rng.getrandbits(1)) for address in rng.sample(_addresses(config, rng), 9)]
-            task = cocotb.start_soon(core.make(transfers))
+        responders = [ObiMemory(dut, port, PortMemory(port, []), timing, rng) for port in ports]
+        core = ObiManager(dut, "core", rng=rng)
+        with AgentGroup(dut, [*responders, core]):
+            transfers = [ObiTransfer(address, rng.getrandbits(1)) for address in rng.sample(_addresses(config, rng), 9)]
+            task = cocotb.start_soon(core.run(transfers))
             await ClockCycles(dut.clk, rng.randint(2, 20))
             await pulse_reset(dut, 1)
         task.cancel()
@@ -132,7 +133,7 @@ def _later(config: ClusterConfig) -> int:
     return int(config.core.late_results)
 
 
-def _check_events(transfers: list[Transfer], places: list[str], seen: list[list[int]], board: Scoreboard) -> None:
+def _check_events(transfers: list[ObiTransfer], places: list[str], seen: list[list[int]], board: Scoreboard) -> None:
     """Each event as often as the times of the transfers, and the waiting at the port of the TCDM, say."""
     late = _later(configuration())
     outside = [transfer for transfer, place in zip(transfers, places, strict=True) if place == "ext"]
@@ -146,5 +147,5 @@ def _check_events(transfers: list[Transfer], places: list[str], seen: list[list[
         "ext_store_cycles": sum(transfer.answered - transfer.requested - late for transfer in stores),
         "tcdm_contention": sum(lost),
     }
-    found = {name: sum(events >> bit & 1 for events, *_ in seen) for bit, name in enumerate(CLUSTER_EVENTS)}
-    board.equal(found, expected, "events")
+    observed = {name: sum(events >> bit & 1 for events, *_ in seen) for bit, name in enumerate(CLUSTER_EVENTS)}
+    board.equal(observed, expected, "events")

@@ -7,8 +7,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.debug import DMI_ADDRESS_BITS, Command, CommandError, Control, DmReg, Sbcs, SbError
 from xpulpnn.isa.machine import WORD_MASK
-from xpulpnn_sim.benches.cadence import Dut, drive, pulse_reset, sample, start
-from xpulpnn_sim.benches.debug_by_hand import ByHand, by_hand
+from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.debug_directed import (
     a_command_is_not_disturbed,
     a_command_is_of_one_hart,
@@ -18,9 +17,10 @@ from xpulpnn_sim.benches.debug_directed import (
     every_bit_of_registers_is_kept,
     every_word_of_the_memory_is_known,
 )
-from xpulpnn_sim.benches.debug_scene import CLEAR, FAILING, HALTS, KNOWN, TRANSFER, WORDS, Scene, begin, in_scene
+from xpulpnn_sim.benches.debug_directed_env import DirectedDebugEnv, directed
+from xpulpnn_sim.benches.debug_env import CLEAR, FAILING, HALTS, KNOWN, TRANSFER, WORDS, DebugEnv, begin, with_harts
 from xpulpnn_sim.benches.debugged_harts import CSRS, random_command, random_program
-from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.launcher_data import bench_data
 
 __all__ = [
     "a_command_is_not_disturbed",
@@ -37,10 +37,10 @@ _CLEAR_BUS = 7 << 12  # all bits of the error of the system's bus
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@in_scene
-async def harts_halt_and_resume(scene: Scene) -> None:
+@with_harts
+async def harts_halt_and_resume(env: DebugEnv) -> None:
     """Selection, halting, resuming and resets by anything written to dmcontrol and the mask."""
-    rng = scene.rng
+    rng = env.rng
     likely = (Control.HALTREQ, Control.RESUMEREQ, Control.ACKHAVERESET, Control.HASEL)
     for step in range(bench_data()["steps"]):
         bits = sum(bit for bit in likely if rng.random() < 0.4)
@@ -51,75 +51,75 @@ async def harts_halt_and_resume(scene: Scene) -> None:
         if bits & Control.RESUMEREQ:
             bits &= ~Control.ACKHAVERESET
         if rng.random() < 0.2:
-            await scene.write(DmReg.HAWINDOW, rng.getrandbits(32), waits=False)
-        await scene.write(DmReg.DMCONTROL, bits | rng.randrange(scene.count + 1) << 16)
-        await scene.compare(*HALTS, where=f"step {step}")
-        inside = sum(here << hart for hart, here in enumerate(scene.harts.in_debug))
-        halted = sum(hart.halted << place for place, hart in enumerate(scene.model.harts))
-        scene.board.equal(inside, halted, f"step {step}: harts in debug mode")
+            await env.write(DmReg.HAWINDOW, rng.getrandbits(32), waits=False)
+        await env.write(DmReg.DMCONTROL, bits | rng.randrange(env.count + 1) << 16)
+        await env.compare(*HALTS, where=f"step {step}")
+        inside = sum(is_inside << hart for hart, is_inside in enumerate(env.harts.in_debug))
+        halted = sum(hart.halted << place for place, hart in enumerate(env.model.harts))
+        env.board.equal(inside, halted, f"step {step}: harts in debug mode")
 
 
 @cocotb.test(timeout_time=60, timeout_unit="ms")
-@in_scene
-async def commands_move_registers(scene: Scene) -> None:
+@with_harts
+async def commands_move_registers(env: DebugEnv) -> None:
     """Abstract commands with all their bits, automatic execution, and what is left of every register."""
-    rng = scene.rng
-    for hart in range(scene.count):
-        await scene.select(hart, Control.HALTREQ)
+    rng = env.rng
+    for hart in range(env.count):
+        await env.select(hart, Control.HALTREQ)
     for step in range(bench_data()["steps"]):
         if rng.random() < 0.15:
-            await scene.select(rng.randrange(scene.count + 1))
+            await env.select(rng.randrange(env.count + 1))
         if rng.random() < 0.1:
-            await scene.write(DmReg.ABSTRACTAUTO, rng.choice((0, rng.getrandbits(32))), waits=False)
+            await env.write(DmReg.ABSTRACTAUTO, rng.choice((0, rng.getrandbits(32))), waits=False)
         if rng.random() < 0.3:
             for place, word in enumerate(random_program(rng)):
-                await scene.write(DmReg.PROGBUF0 + place, word)
-        await scene.write(rng.choice((DmReg.DATA0, DmReg.DATA0, DmReg.DATA1)), rng.getrandbits(32))
-        await scene.write(DmReg.COMMAND, random_command(rng))
-        await scene.compare(DmReg.ABSTRACTCS, DmReg.DATA0, DmReg.DATA1, DmReg.PROGBUF0 + step % 8, where=f"step {step}")
-        await scene.compare(DmReg.ABSTRACTCS, DmReg.ABSTRACTAUTO, where=f"step {step}, after")
-        if scene.model.error != CommandError.NONE and rng.random() < 0.7:
-            await scene.write(DmReg.ABSTRACTCS, rng.choice((7, scene.model.error)) << 8, waits=False)
-        for state, hart in zip(scene.harts.states, scene.model.harts, strict=True):
+                await env.write(DmReg.PROGBUF0 + place, word)
+        await env.write(rng.choice((DmReg.DATA0, DmReg.DATA0, DmReg.DATA1)), rng.getrandbits(32))
+        await env.write(DmReg.COMMAND, random_command(rng))
+        await env.compare(DmReg.ABSTRACTCS, DmReg.DATA0, DmReg.DATA1, DmReg.PROGBUF0 + step % 8, where=f"step {step}")
+        await env.compare(DmReg.ABSTRACTCS, DmReg.ABSTRACTAUTO, where=f"step {step}, after")
+        if env.model.error != CommandError.NONE and rng.random() < 0.7:
+            await env.write(DmReg.ABSTRACTCS, rng.choice((7, env.model.error)) << 8, waits=False)
+        for state, hart in zip(env.harts.states, env.model.harts, strict=True):
             # s0 and s1 are in the module's hands while a hart is halted
-            kept = [place for place in range(32) if place not in (8, 9)]
-            found, wanted = ([owner.registers[place] for place in kept] for owner in (state, hart))
-            scene.board.equal(found, wanted, f"step {step}: registers")
-            scene.board.equal({number: state.csrs[number] for number in CSRS}, hart.csrs, f"step {step}: CSRs")
-    await scene.write(DmReg.ABSTRACTAUTO, 0, waits=False)
-    await scene.write(DmReg.ABSTRACTCS, CLEAR, waits=False)
-    await scene.select(0)
-    await scene.write(DmReg.HAWINDOW, (1 << scene.count) - 1)
-    await scene.select(0, Control.HASEL)
-    await scene.select(0, Control.HASEL | Control.RESUMEREQ)
-    await scene.compare(*HALTS, where="resumed")
-    for place, (state, hart) in enumerate(zip(scene.harts.states, scene.model.harts, strict=True)):
-        scene.board.equal(state.registers, hart.registers, f"registers of hart {place} when it has resumed")
+            compared = [place for place in range(32) if place not in (8, 9)]
+            observed, expected = ([owner.registers[place] for place in compared] for owner in (state, hart))
+            env.board.equal(observed, expected, f"step {step}: registers")
+            env.board.equal({number: state.csrs[number] for number in CSRS}, hart.csrs, f"step {step}: CSRs")
+    await env.write(DmReg.ABSTRACTAUTO, 0, waits=False)
+    await env.write(DmReg.ABSTRACTCS, CLEAR, waits=False)
+    await env.select(0)
+    await env.write(DmReg.HAWINDOW, (1 << env.count) - 1)
+    await env.select(0, Control.HASEL)
+    await env.select(0, Control.HASEL | Control.RESUMEREQ)
+    await env.compare(*HALTS, where="resumed")
+    for place, (state, hart) in enumerate(zip(env.harts.states, env.model.harts, strict=True)):
+        env.board.equal(state.registers, hart.registers, f"registers of hart {place} when it has resumed")
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@by_hand
-async def the_bus_is_read_and_written(scene: Scene) -> None:
+@directed
+async def the_bus_is_read_and_written(env: DebugEnv) -> None:
     """Accesses of every size, aligned or not, to memory that fails or not, with all that may start them."""
-    rng = scene.rng
+    rng = env.rng
     for step in range(bench_data()["accesses"]):
         if rng.random() < 0.2:
             bits = sum(bit for bit in _SETTINGS if rng.random() < 0.7)
             size = rng.choice((0, 0, 1, 2, rng.randrange(8)))
-            await scene.write(DmReg.SBCS, bits | size << 17 | Sbcs.BUSYERROR | _CLEAR_BUS)
+            await env.write(DmReg.SBCS, bits | size << 17 | Sbcs.BUSYERROR | _CLEAR_BUS)
         if rng.random() < 0.4:
             base = rng.choice((0x1C00_0000, rng.getrandbits(29) << 3, 0xFFFF_FFF8, FAILING[0] - 4))
-            await scene.write(DmReg.SBADDRESS0, base + rng.choice((0, rng.randrange(8))) & WORD_MASK)
+            await env.write(DmReg.SBADDRESS0, base + rng.choice((0, rng.randrange(8))) & WORD_MASK)
         else:
-            await scene.write(DmReg.SBDATA0, rng.getrandbits(32))
-        await scene.compare(DmReg.SBDATA0, DmReg.SBADDRESS0, DmReg.SBCS, where=f"step {step}")
+            await env.write(DmReg.SBDATA0, rng.getrandbits(32))
+        await env.compare(DmReg.SBDATA0, DmReg.SBADDRESS0, DmReg.SBCS, where=f"step {step}")
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@by_hand
-async def the_bus_has_lanes_and_carries(scene: Scene) -> None:
+@directed
+async def the_bus_has_lanes_and_carries(env: DebugEnv) -> None:
     """Every size in every lane, with words and their complements and all settings; addresses that carry to any bit."""
-    rng = scene.rng
+    rng = env.rng
     words = [rng.getrandbits(32) for _ in range(4)]
     for size in range(8):
         settings = [sum(chosen) for chosen in product(*((0, bit) for bit in _SETTINGS))]
@@ -134,41 +134,41 @@ async def the_bus_has_lanes_and_carries(scene: Scene) -> None:
                 (DmReg.SBCS, size << 17 | Sbcs.READONADDR),
                 (DmReg.SBADDRESS0, address | lane),
             ):
-                await scene.write(register, value)
-            await scene.compare(DmReg.SBDATA0, DmReg.SBCS, where=f"{where}, read")
-            await scene.write(DmReg.SBCS, size << 17 | bits | _CLEAR_BUS)
-            await scene.write(DmReg.SBADDRESS0, address | lane)
-            await scene.compare(DmReg.SBDATA0, DmReg.SBADDRESS0, where=where)
-            await scene.write(DmReg.SBDATA0, word ^ WORD_MASK)
-            await scene.compare(DmReg.SBDATA0, DmReg.SBADDRESS0, DmReg.SBCS, where=f"{where}, written")
+                await env.write(register, value)
+            await env.compare(DmReg.SBDATA0, DmReg.SBCS, where=f"{where}, read")
+            await env.write(DmReg.SBCS, size << 17 | bits | _CLEAR_BUS)
+            await env.write(DmReg.SBADDRESS0, address | lane)
+            await env.compare(DmReg.SBDATA0, DmReg.SBADDRESS0, where=where)
+            await env.write(DmReg.SBDATA0, word ^ WORD_MASK)
+            await env.compare(DmReg.SBDATA0, DmReg.SBADDRESS0, DmReg.SBCS, where=f"{where}, written")
     for size in range(3):
-        await scene.write(DmReg.SBCS, size << 17 | Sbcs.AUTOINCREMENT | _CLEAR_BUS)
+        await env.write(DmReg.SBCS, size << 17 | Sbcs.AUTOINCREMENT | _CLEAR_BUS)
         for bit in range(size, 32):
-            await scene.write(DmReg.SBADDRESS0, (rng.getrandbits(32) << bit) - (1 << size) & WORD_MASK)
-            await scene.write(DmReg.SBDATA0, rng.getrandbits(32))
-            await scene.compare(DmReg.SBADDRESS0, where=f"a carry to bit {bit}")
+            await env.write(DmReg.SBADDRESS0, (rng.getrandbits(32) << bit) - (1 << size) & WORD_MASK)
+            await env.write(DmReg.SBDATA0, rng.getrandbits(32))
+            await env.compare(DmReg.SBADDRESS0, where=f"a carry to bit {bit}")
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@by_hand
-async def the_bus_has_errors(scene: Scene) -> None:
+@directed
+async def the_bus_has_errors(env: DebugEnv) -> None:
     """Only those bits of an error that are 1 are cleared, and nothing is accessed while one is left."""
-    rng = scene.rng
+    rng = env.rng
     makers = {SbError.BAD_ADDRESS: (2, FAILING[0]), SbError.ALIGNMENT: (1, 1), SbError.SIZE: (3, 0)}
     for (error, (size, address)), cleared in product(makers.items(), range(8)):
-        await scene.write(DmReg.SBCS, size << 17 | _CLEAR_BUS)
-        await scene.write(DmReg.SBADDRESS0, address)
-        await scene.write(DmReg.SBDATA0, rng.getrandbits(32))
-        await scene.write(DmReg.SBCS, 2 << 17 | Sbcs.READONADDR | Sbcs.READONDATA | cleared << 12)
-        await scene.compare(DmReg.SBCS, where=f"{error!r} without {cleared}")
-        await scene.write(DmReg.SBADDRESS0, rng.getrandbits(30) << 2)
-        await scene.compare(DmReg.SBDATA0, where=f"{error!r} without {cleared}")
-        await scene.write(DmReg.SBDATA0, rng.getrandbits(32))
-        await scene.compare(DmReg.SBADDRESS0, DmReg.SBCS, where=f"{error!r} without {cleared}, accessed")
+        await env.write(DmReg.SBCS, size << 17 | _CLEAR_BUS)
+        await env.write(DmReg.SBADDRESS0, address)
+        await env.write(DmReg.SBDATA0, rng.getrandbits(32))
+        await env.write(DmReg.SBCS, 2 << 17 | Sbcs.READONADDR | Sbcs.READONDATA | cleared << 12)
+        await env.compare(DmReg.SBCS, where=f"{error!r} without {cleared}")
+        await env.write(DmReg.SBADDRESS0, rng.getrandbits(30) << 2)
+        await env.compare(DmReg.SBDATA0, where=f"{error!r} without {cleared}")
+        await env.write(DmReg.SBDATA0, rng.getrandbits(32))
+        await env.compare(DmReg.SBADDRESS0, DmReg.SBCS, where=f"{error!r} without {cleared}, accessed")
 
 
-class _HeldBus(ByHand):
-    """A scene whose bus grants and answers when the bench says so."""
+class _HeldBus(DirectedDebugEnv):
+    """A env whose bus grants and answers when the bench says so."""
 
     async def start(self, bits: int, address: int, word: int | None = None) -> list[int]:
         """Start a read, or a write of a word; returns the request."""
@@ -198,9 +198,9 @@ class _HeldBus(ByHand):
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def a_busy_bus_says_so(dut: Dut) -> None:
     """While an access is under way another one only sets the error that stops all until cleared; all else is made."""
-    scene = _HeldBus(dut, await start(dut))
-    rng, board = scene.rng, scene.board
-    await scene.access(DmReg.DMCONTROL, Control.DMACTIVE)
+    env = _HeldBus(dut, await start(dut))
+    rng, board = env.rng, env.board
+    await env.access(DmReg.DMCONTROL, Control.DMACTIVE)
     size, fixed = 2 << 17, 1 << 29 | 32 << 5 | 7
     for granted, word, place in product((0, 1), (None, rng.getrandbits(32)), range(4)):
         address, data = rng.getrandbits(30) << 2, rng.getrandbits(32)
@@ -211,60 +211,60 @@ async def a_busy_bus_says_so(dut: Dut) -> None:
             (DmReg.SBDATA0, None),
         ]
         where = f"access {place}, granted {granted}, word {word}"
-        request = await scene.start(size | Sbcs.AUTOINCREMENT, address, word)
+        request = await env.start(size | Sbcs.AUTOINCREMENT, address, word)
         board.equal(request[:4], [1, address, int(word is not None), 15], f"{where}: request")
         if granted:
-            await scene.step(gnt=1)
-        await scene.access(*accesses[place])
+            await env.step(gnt=1)
+        await env.access(*accesses[place])
         if not granted:
-            board.equal(scene.request(), request, f"{where}: request that waits")
-            await scene.step(gnt=1)
-        await scene.step(rvalid=1, rdata=data)
+            board.equal(env.request(), request, f"{where}: request that waits")
+            await env.step(gnt=1)
+        await env.step(rvalid=1, rdata=data)
         settings = size | Sbcs.AUTOINCREMENT | Sbcs.READONADDR * (word is None)
-        wanted = fixed | settings | Sbcs.BUSYERROR, address + 4 & WORD_MASK, data if word is None else word
-        found = [await scene.access(register) for register in (DmReg.SBCS, DmReg.SBADDRESS0, DmReg.SBDATA0)]
-        board.equal(found, [*wanted], f"{where}: registers")
-        await scene.access(DmReg.SBDATA0, word)
-        await scene.idle(where)
-    await scene.start(size, 0)
+        expected = fixed | settings | Sbcs.BUSYERROR, address + 4 & WORD_MASK, data if word is None else word
+        observed = [await env.access(register) for register in (DmReg.SBCS, DmReg.SBADDRESS0, DmReg.SBDATA0)]
+        board.equal(observed, [*expected], f"{where}: registers")
+        await env.access(DmReg.SBDATA0, word)
+        await env.idle(where)
+    await env.start(size, 0)
     for address in {*range(1 << DMI_ADDRESS_BITS)} - {DmReg.DMCONTROL, DmReg.SBDATA0}:
-        found = await scene.access(address)
+        observed = await env.access(address)
         if address == DmReg.SBCS:
-            board.equal(found, fixed | size | Sbcs.READONADDR | Sbcs.BUSY, "sbcs of a busy bus")
+            board.equal(observed, fixed | size | Sbcs.READONADDR | Sbcs.BUSY, "sbcs of a busy bus")
         if address not in (DmReg.SBCS, DmReg.SBADDRESS0):
-            await scene.access(address, rng.getrandbits(32))
+            await env.access(address, rng.getrandbits(32))
     # when the module is not active the access goes on as it is, and leaves nothing
-    await scene.step(gnt=1)
-    await scene.step(rvalid=1)
+    await env.step(gnt=1)
+    await env.step(rvalid=1)
     for error, lane in product((0, 1), range(4)):
-        kept, data = await scene.access(DmReg.SBDATA0), rng.getrandbits(32)
-        request = await scene.start(Sbcs.AUTOINCREMENT | Sbcs.READONDATA, lane)
-        await scene.access(DmReg.DMCONTROL, 0)
-        board.equal(scene.request(), request, "request of a module that is not active")
-        await scene.step(gnt=1)
-        await scene.step(rvalid=1, rdata=data, err=error)
-        await scene.access(DmReg.DMCONTROL, Control.DMACTIVE)
-        found = [await scene.access(register) for register in (DmReg.SBCS, DmReg.SBADDRESS0, DmReg.SBDATA0)]
-        wanted = fixed | size, lane + 1 - error, kept if error else data >> 8 * lane & 0xFF
-        board.equal(found, [*wanted], f"registers of a module that was not active, error {error}")
+        previous, data = await env.access(DmReg.SBDATA0), rng.getrandbits(32)
+        request = await env.start(Sbcs.AUTOINCREMENT | Sbcs.READONDATA, lane)
+        await env.access(DmReg.DMCONTROL, 0)
+        board.equal(env.request(), request, "request of a module that is not active")
+        await env.step(gnt=1)
+        await env.step(rvalid=1, rdata=data, err=error)
+        await env.access(DmReg.DMCONTROL, Control.DMACTIVE)
+        observed = [await env.access(register) for register in (DmReg.SBCS, DmReg.SBADDRESS0, DmReg.SBDATA0)]
+        expected = fixed | size, lane + 1 - error, previous if error else data >> 8 * lane & 0xFF
+        board.equal(observed, [*expected], f"registers of a module that was not active, error {error}")
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def reset_ends_an_access(dut: Dut) -> None:
     """A bus that is reset forgets what is under way, be it granted or not, and makes the next access."""
-    scene = await begin(dut)
-    await scene.access(DmReg.DMCONTROL, Control.DMACTIVE)
-    await scene.access(DmReg.SBCS, Sbcs.READONADDR | 2 << 17)
+    env = await begin(dut)
+    await env.access(DmReg.DMCONTROL, Control.DMACTIVE)
+    await env.access(DmReg.SBCS, Sbcs.READONADDR | 2 << 17)
     for granted in (0, 1, 0, 1):
         dut.bus__gnt.value = granted
-        await scene.access(DmReg.SBADDRESS0, scene.rng.getrandbits(32) & ~3)
-        scene.board.equal(await scene.access(DmReg.SBCS) & Sbcs.BUSY, Sbcs.BUSY, f"busy, granted {granted}")
-        await scene.access(DmReg.DMCONTROL, Control.DMACTIVE | Control.NDMRESET)
+        await env.access(DmReg.SBADDRESS0, env.rng.getrandbits(32) & ~3)
+        env.board.equal(await env.access(DmReg.SBCS) & Sbcs.BUSY, Sbcs.BUSY, f"busy, granted {granted}")
+        await env.access(DmReg.DMCONTROL, Control.DMACTIVE | Control.NDMRESET)
         await ClockCycles(dut.clk, 1)
         await FallingEdge(dut.clk)
-        scene.board.equal(sample(dut.bus__req), 0, "request in reset")
-        await scene.access(DmReg.DMCONTROL, Control.DMACTIVE)
-        scene.board.equal(await scene.access(DmReg.SBCS) & Sbcs.BUSY, 0, f"busy behind a reset, granted {granted}")
+        env.board.equal(sample(dut.bus__req), 0, "request in reset")
+        await env.access(DmReg.DMCONTROL, Control.DMACTIVE)
+        env.board.equal(await env.access(DmReg.SBCS) & Sbcs.BUSY, 0, f"busy behind a reset, granted {granted}")
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
@@ -281,30 +281,30 @@ async def reset_clears_all_registers(dut: Dut) -> None:
             for register in (DmReg.SBCS, DmReg.ABSTRACTAUTO, DmReg.HAWINDOW)
         ),
     ):
-        scene = _HeldBus(dut, rng)
-        await scene.write(DmReg.DMCONTROL, Control.DMACTIVE)
-        await scene.write(DmReg.HAWINDOW, WORD_MASK)
-        await scene.halt_only([])
-        await scene.halt_only(range(scene.count))
-        await scene.select(scene.count - 1, Control.ACKHAVERESET | Control.RESUMEREQ * granted | Control.HASEL)
-        await scene.select(scene.count - 1, Control.HALTREQ | Control.HASEL)
-        await scene.compare(*HALTS, where="in use")
-        await scene.access(DmReg.SBCS, size << 17 | sum(_SETTINGS) - Sbcs.READONADDR * (size == 2))
+        env = _HeldBus(dut, rng)
+        await env.write(DmReg.DMCONTROL, Control.DMACTIVE)
+        await env.write(DmReg.HAWINDOW, WORD_MASK)
+        await env.halt_only([])
+        await env.halt_only(range(env.count))
+        await env.select(env.count - 1, Control.ACKHAVERESET | Control.RESUMEREQ * granted | Control.HASEL)
+        await env.select(env.count - 1, Control.HALTREQ | Control.HASEL)
+        await env.compare(*HALTS, where="in use")
+        await env.access(DmReg.SBCS, size << 17 | sum(_SETTINGS) - Sbcs.READONADDR * (size == 2))
         for register in (*WORDS, DmReg.SBADDRESS0, DmReg.SBDATA0, DmReg.ABSTRACTAUTO):
-            await scene.access(register, WORD_MASK - 3 * (register == DmReg.SBADDRESS0 and size == 2))
-        await scene.order(TRANSFER | Command.WRITE | Command.POSTEXEC | Command.POSTINCREMENT | 0x101F)
+            await env.access(register, WORD_MASK - 3 * (register == DmReg.SBADDRESS0 and size == 2))
+        await env.order(TRANSFER | Command.WRITE | Command.POSTEXEC | Command.POSTINCREMENT | 0x101F)
         for register in (DmReg.DATA0, DmReg.SBDATA0):
-            await scene.access(register)
-        await scene.expect(CommandError.BUSY, "in use", busy=True, goes=scene.count - 1)
+            await env.access(register)
+        await env.expect(CommandError.BUSY, "in use", busy=True, goes=env.count - 1)
         if granted:
-            await scene.step(gnt=1)
+            await env.step(gnt=1)
         if first == DmReg.DMCONTROL:
-            await scene.access(DmReg.DMCONTROL, WORD_MASK)
+            await env.access(DmReg.DMCONTROL, WORD_MASK)
         await pulse_reset(dut, 1)
-        scene, where = _HeldBus(dut, rng), f"after a reset before size {size}, granted {granted}"
+        env, where = _HeldBus(dut, rng), f"after a reset before size {size}, granted {granted}"
         await FallingEdge(dut.clk)
-        scene.compare_outputs(where)
-        scene.board.equal(scene.request()[0], 0, f"{where}: requests")
-        await scene.compare(first, *KNOWN, where=where)
-        await scene.expect_code(where)
-        await scene.expect(CommandError.NONE, where)
+        env.compare_outputs(where)
+        env.board.equal(env.request()[0], 0, f"{where}: requests")
+        await env.compare(first, *KNOWN, where=where)
+        await env.expect_code(where)
+        await env.expect(CommandError.NONE, where)

@@ -9,9 +9,10 @@ import numpy as np
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn.isa.table import INSNS, Decoder, enabled
+from xpulpnn_sim.benches.agents.base import Dut, start
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
 from xpulpnn_sim.benches.bench_rows import rows_with_controls
-from xpulpnn_sim.benches.cadence import Dut, Scoreboard, run_vectors, start
-from xpulpnn_sim.benches.handover import bench_data, configuration
+from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.benches.row_operands import IS3_LSB
 from xpulpnn_sim.reference.stimuli import instruction_words
 

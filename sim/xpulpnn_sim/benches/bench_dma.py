@@ -15,9 +15,11 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, Dma, DmaCommand
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sim.benches.cadence import Dut, Scoreboard, pulse_reset, start
+from xpulpnn_sim.benches.agents.base import Dut, pulse_reset, start
+from xpulpnn_sim.benches.agents.obi import PROMPT, ObiTiming, ObiTransfer
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.dma_env import Ports
 from xpulpnn_sim.benches.dma_memories import ALIASES, TCDM_BYTES, WINDOW_BYTES
-from xpulpnn_sim.benches.dma_ports import Ports
 from xpulpnn_sim.benches.dma_transfers import (
     DIRECTIONS,
     IN,
@@ -32,8 +34,7 @@ from xpulpnn_sim.benches.dma_transfers import (
     two_lines,
     windows,
 )
-from xpulpnn_sim.benches.handover import bench_data, configuration
-from xpulpnn_sim.benches.obi import PROMPT, ObiTiming, Transfer
+from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.stimuli import near_offsets
 
 STALLED = ObiTiming(0.6, 1, 3)
@@ -68,20 +69,20 @@ async def all_ended(tasks: Iterable[Task[Any]]) -> None:
 async def one_gets_each(ports: Ports, board: Scoreboard, rng: Random) -> None:
     """One of the ports that wait for an identifier gets what is given back; all ask for more meanwhile, each for
     everything."""
-    count, kinds = len(ports.initiators), 4
+    count, kinds = len(ports.managers), 4
     for number in range(2 * kinds + _ROUNDS):
         giving, kind = number % count, number // 2 % kinds
         others = [port for port in range(count) if port != giving]
         waiting = others if number < 2 * kinds else rng.sample(others, rng.randint(1, len(others)))
-        readers: list[Task[Transfer]] = []
+        readers: list[Task[ObiTransfer]] = []
         for port in waiting:
             at = ports.addresses[port]
             no_bytes = transfer(WITHIN, 0, 0, 0, telling(rng.randrange(8)))
-            status, give_nothing = Transfer(at + Dma.STATUS), Transfer(at + Dma.STATUS, 1)
-            command = [Transfer(at + Dma.COMMAND, 1, value=word) for word in no_bytes]
-            more = ([status], [give_nothing], command, [Transfer(at + near_offsets(Dma)[0])])[kind]
-            asked = [Transfer(at + Dma.COMMAND), *more]
-            readers.append(cocotb.start_soon(ports.initiators[port].make(asked)))
+            status, give_nothing = ObiTransfer(at + Dma.STATUS), ObiTransfer(at + Dma.STATUS, 1)
+            command = [ObiTransfer(at + Dma.COMMAND, 1, value=word) for word in no_bytes]
+            more = ([status], [give_nothing], command, [ObiTransfer(at + near_offsets(Dma)[0])])[kind]
+            transfers = [ObiTransfer(at + Dma.COMMAND), *more]
+            readers.append(cocotb.start_soon(ports.managers[port].run(transfers)))
         for served in range(1, len(waiting) + 1):
             await ports.free(1 << rng.randrange(configuration().dma_transfers), giving)
             await ClockCycles(ports.dut.clk, _GIVING_CYCLES)
@@ -97,10 +98,10 @@ async def identifiers(dut: Dut) -> None:
             board.equal(await ports.identifier(), number, "identifier")
         every = (1 << count) - 1
         board.equal(await ports.status(1), (0, every), "all allocated")
-        near = [cocotb.start_soon(ports.nothing_near(board, port)) for port in range(len(ports.initiators))]
+        near = [cocotb.start_soon(ports.nothing_near(board, port)) for port in range(len(ports.managers))]
         for task in near:
             await task
-        for port in range(len(ports.initiators)):
+        for port in range(len(ports.managers)):
             # some of them are given back by one write, and then the others
             half = rng.getrandbits(count)
             for some in half, every & ~half:
@@ -125,7 +126,7 @@ async def transfers_of_every_identifier(dut: Dut) -> None:
     ports see that it is in use, and it is not given away before its last end even if it was given back."""
     rng, board = await start(dut), Scoreboard()
     with Ports(dut, rng, timing=(PROMPT, late(36))) as ports:
-        count = len(ports.initiators)
+        count = len(ports.managers)
         ways = [deque(rng.sample(range(8), 8)) for _ in range(count)]
 
         async def program(port: int, places: Sequence[int]) -> None:
@@ -162,7 +163,7 @@ async def transfers_of_every_identifier(dut: Dut) -> None:
 
 async def _core_program(ports: Ports, port: int, rng: Random, count: int) -> None:
     """Commands of one port: some with one identifier, others with more."""
-    share = TCDM_BYTES // 2 // len(ports.initiators) // 8 * 8
+    share = TCDM_BYTES // 2 // len(ports.managers) // 8 * 8
     while count > 0:
         number = await ports.identifier(port)
         for _ in range(rng.randrange(1, 4)):
@@ -187,8 +188,8 @@ async def _first_command(ports: Ports, port: int, rng: Random) -> None:
 def all_ask(ports: Ports, register: Dma, count: int) -> list[Task[Any]]:
     """Begin with reads of a register at all ports."""
     return [
-        cocotb.start_soon(initiator.make([Transfer(at + register) for _ in range(count)]))
-        for initiator, at in zip(ports.initiators, ports.addresses, strict=True)
+        cocotb.start_soon(manager.run([ObiTransfer(at + register) for _ in range(count)]))
+        for manager, at in zip(ports.managers, ports.addresses, strict=True)
     ]
 
 
@@ -196,7 +197,7 @@ def programs_of_all(ports: Ports, rng: Random, count: int) -> list[Task[Any]]:
     """Begin with commands of all ports."""
     return [
         cocotb.start_soon(_core_program(ports, port, Random(rng.random()), count))
-        for port in range(len(ports.initiators))
+        for port in range(len(ports.managers))
     ]
 
 
@@ -217,7 +218,7 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
     rng, board = await start(dut), Scoreboard()
     for number in range(_RESETS):
         with Ports(dut, rng, timing=(STALLED, FAR)) as ports:
-            count = len(ports.initiators)
+            count = len(ports.managers)
             board.equal(await ports.status(), (0, 0), "status after a reset")
             # without an identifier that was given, which then is the first one
             await all_ended([cocotb.start_soon(_first_command(ports, port, rng)) for port in range(count)])
@@ -228,8 +229,8 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
             for _ in range(identifiers if number == 1 else number % 2 * identifiers // 2):
                 await ports.identifier()
             # every port is answered, or waits for an identifier
-            asked = {0: (Dma.STATUS, 200), 1: (Dma.COMMAND, 1)}.get(number)
-            tasks = all_ask(ports, *asked) if asked else programs_of_all(ports, rng, 9)
+            request = {0: (Dma.STATUS, 200), 1: (Dma.COMMAND, 1)}.get(number)
+            tasks = all_ask(ports, *request) if request else programs_of_all(ports, rng, 9)
             await ClockCycles(dut.clk, rng.randrange(10, 200))
             # an end has come, or the second word of a command
             while (number % 4 == 2 and not any(ports.model.to_tell)) or (number % 4 == 3 and ports.model.begun != 1):
@@ -280,7 +281,7 @@ async def both_sides_outside(dut: Dut) -> None:
 async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int]) -> None:
     """A long copy moves a window per cycle, at any alignment, where memory answers at once; also the longest
     one, in a line whose length is 0."""
-    direction, ext, tcdm, latency, wanted, length = case
+    direction, ext, tcdm, latency, rate, length = case
     length, flags = (length, 0) if length else (2 * bench_data()["line"] - 1, DmaCommand.EXTERNAL_2D)
     rng, board = await start(dut), Scoreboard()
     with Ports(dut, rng, timing=(PROMPT, late(latency))) as ports:
@@ -292,7 +293,7 @@ async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int])
         cycles = ports.monitor.cycle - begin
         dut._log.info(f"{case}: {length / cycles:.2f} bytes per cycle")
         # filling and draining, and the loop that reads the status
-        assert cycles <= length / wanted + 2 * latency + 16, f"{cycles} cycles for {length} bytes (seed {board.seed})"
+        assert cycles <= length / rate + 2 * latency + 16, f"{cycles} cycles for {length} bytes (seed {board.seed})"
         ports.check(board, f"{case}")
 
 

@@ -9,10 +9,10 @@ import cocotb
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.cluster import Barrier, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.cadence import Dut, start
-from xpulpnn_sim.benches.event_unit_ports import EventUnitPorts, Happening, answers_after, waiting_offsets
+from xpulpnn_sim.benches.agents.base import Dut, start
+from xpulpnn_sim.benches.event_unit_env import CycleInputs, EventUnitEnv, answers_after, waiting_offsets
 from xpulpnn_sim.benches.event_unit_traffic import HABITS, RandomTraffic, store
-from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.reference.golden.event_unit import Access
 from xpulpnn_sim.reference.stimuli import near_offsets, separating_words
 
@@ -21,16 +21,16 @@ _BARRIER_WAIT = EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR
 _BARRIER_EVENT = 1 << EventLine.BARRIER
 
 
-async def _start(dut: Dut) -> tuple[Random, EventUnitPorts]:
-    return await start(dut), EventUnitPorts(dut)
+async def _start(dut: Dut) -> tuple[Random, EventUnitEnv]:
+    return await start(dut), EventUnitEnv(dut)
 
 
-async def enable(ports: EventUnitPorts, mask: int) -> None:
+async def enable(ports: EventUnitEnv, mask: int) -> None:
     """All cores set their event mask; barrier 0 is for everybody."""
     everybody = (1 << ports.config.cores) - 1
-    await ports.step(Happening({core: store(EventRegister.MASK, mask) for core in range(ports.config.cores)}))
+    await ports.step(CycleInputs({core: store(EventRegister.MASK, mask) for core in range(ports.config.cores)}))
     for register in (Barrier.TRIGGER_MASK, Barrier.TARGET_MASK):
-        await ports.step(Happening({0: store(EventRegister.BARRIER + register, everybody)}))
+        await ports.step(CycleInputs({0: store(EventRegister.BARRIER + register, everybody)}))
     await ports.idle(1)
 
 
@@ -44,7 +44,7 @@ async def random_traffic_is_answered_as_defined(dut: Dut, habit: str) -> None:
             await enable(ports, rng.choice((WORD_MASK, rng.getrandbits(32))))
         traffic, stuck = RandomTraffic(rng, ports.config, habit), 0
         for _ in range(200):
-            await ports.step(traffic.happening(ports))
+            await ports.step(traffic.cycle_inputs(ports))
             stuck = 0 if ports.free() else stuck + 1
             if stuck == _PATIENCE:
                 await traffic.wake(ports)
@@ -64,10 +64,10 @@ async def barrier_costs_the_last_core_three_cycles(dut: Dut) -> None:
         last = max(arrival.values())
         for cycle in range(last + 3):
             coming = {core: Access(_BARRIER_WAIT) for core in cores if arrival[core] == cycle}
-            ports.board.equal(await ports.step(Happening(coming)), [], f"responses in cycle {cycle} of a barrier")
+            ports.board.equal(await ports.step(CycleInputs(coming)), [], f"responses in cycle {cycle} of a barrier")
         # the next round begins in the cycle of the responses
         arrival = dict.fromkeys(cores, 0)
-        released = await ports.step(Happening({core: Access(_BARRIER_WAIT) for core in cores}))
+        released = await ports.step(CycleInputs({core: Access(_BARRIER_WAIT) for core in cores}))
         ports.board.equal({(a.core, a.data) for a in released}, {(core, _BARRIER_EVENT) for core in cores}, "released")
         ports.board.equal(await ports.idle(2), [], "responses within two cycles")
         released = await ports.idle(1)
@@ -90,17 +90,17 @@ async def latencies_of_what_waits(dut: Dut) -> None:
     equal((await answers_after(ports, {0: Access(EventRegister.WAIT)}))[0], (2, 1), "an event that is there")
     equal((await answers_after(ports, {last: Access(EventRegister.WAIT_CLEAR)}))[last], (2, 1), "everybody has it")
     if last:
-        await ports.step(Happening({last: Access(EventRegister.WAIT)}))
+        await ports.step(CycleInputs({last: Access(EventRegister.WAIT)}))
         triggered = await answers_after(ports, {0: store(EventRegister.SW_TRIGGER, 1 << last)})
         equal(triggered, {0: (1, None), last: (3, 1)}, "a software event by a store")
 
 
-async def store_words(ports: EventUnitPorts, rng: Random, store_to: int, words: Sequence[int], register: int) -> None:
+async def store_words(ports: EventUnitEnv, rng: Random, store_to: int, words: Sequence[int], register: int) -> None:
     """All cores store, each the next word, and load a register; the shared view loads that of one of them."""
     cores = range(ports.config.cores)
-    await ports.step(Happening({core: store(store_to, words[core % len(words)]) for core in cores}))
+    await ports.step(CycleInputs({core: store(store_to, words[core % len(words)]) for core in cores}))
     shared = Access(isa.SHARED_CORE_BYTES * rng.choice(cores) + register)
-    await ports.step(Happening(dict.fromkeys(cores, Access(register)), shared=shared))
+    await ports.step(CycleInputs(dict.fromkeys(cores, Access(register)), shared=shared))
     # now nobody is in its way
     await ports.idle(1)
 
@@ -122,8 +122,8 @@ async def every_bit_is_its_own(dut: Dut) -> None:
     for chosen in rotated:
         for triggered in (events[at : at + cores] for at in events[::cores]):
             triggers = [store(EventRegister.SW_TRIGGER + WORD_BYTES * event, 0) for event in triggered]
-            await ports.step(Happening(dict(enumerate(triggers))))
-        await ports.step(Happening({0: store(EventRegister.BARRIER + Barrier.TRIGGER, everybody)}, lines))
+            await ports.step(CycleInputs(dict(enumerate(triggers))))
+        await ports.step(CycleInputs({0: store(EventRegister.BARRIER + Barrier.TRIGGER, everybody)}, lines))
         await ports.idle(1)
         await store_words(ports, rng, EventRegister.BUFFER_CLEAR, chosen, EventRegister.BUFFER)
 
@@ -137,12 +137,12 @@ async def every_core_triggers_for_any(dut: Dut) -> None:
     sets = list(dict.fromkeys(word & everybody for word in separating_words(rng)))
     for barrier, core in product(range(ports.config.barriers), range(cores)):
         registers = EventRegister.BARRIER + isa.BARRIER_BYTES * barrier
-        await ports.step(Happening({core: store(registers + Barrier.TRIGGER_MASK, everybody)}))
+        await ports.step(CycleInputs({core: store(registers + Barrier.TRIGGER_MASK, everybody)}))
         for named in sets:
-            await ports.step(Happening({core: store(registers + Barrier.TRIGGER, named)}))
+            await ports.step(CycleInputs({core: store(registers + Barrier.TRIGGER, named)}))
             await ports.idle(1)
-            await ports.step(Happening({core: Access(registers + Barrier.STATUS)}))
-            await ports.step(Happening({core: store(registers + Barrier.TRIGGER, everybody)}))
+            await ports.step(CycleInputs({core: Access(registers + Barrier.STATUS)}))
+            await ports.step(CycleInputs({core: store(registers + Barrier.TRIGGER, everybody)}))
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -156,16 +156,16 @@ async def what_was_broken_off_is_made_again(dut: Dut) -> None:
     for first in waits if everybody else ():
         for second, between in product((first, rng.choice(waits)), (*others, rng.choice(waits))):
             for access in (first, between, second):
-                await ports.step(Happening(dict.fromkeys(range(ports.config.cores), access)))
-                await ports.step(Happening(halting=everybody))
+                await ports.step(CycleInputs(dict.fromkeys(range(ports.config.cores), access)))
+                await ports.step(CycleInputs(halting=everybody))
                 # in debug mode nobody wants to know
                 debug = dict.fromkeys(range(ports.config.cores), rng.choice(waits))
-                await ports.step(Happening(debug, debugging=everybody))
-                await ports.step(Happening(debugging=everybody))
+                await ports.step(CycleInputs(debug, debugging=everybody))
+                await ports.step(CycleInputs(debugging=everybody))
             cleared = store(EventRegister.BUFFER_CLEAR, WORD_MASK)
             for access in (Access(EventRegister.BUFFER), cleared):
                 await ports.idle(2)
-                await ports.step(Happening(dict.fromkeys(range(ports.config.cores), access)))
+                await ports.step(CycleInputs(dict.fromkeys(range(ports.config.cores), access)))
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -194,13 +194,13 @@ async def nothing_else_is_a_mutex(dut: Dut) -> None:
     # words of the dispatch queue are waited for
     others = [offset for offset in near_offsets(mutexes) if offset != EventRegister.DISPATCH_FIFO]
     for offset in others:
-        await ports.step(Happening({core: Access(offset) for core in cores}))
+        await ports.step(CycleInputs({core: Access(offset) for core in cores}))
     await ports.idle(2)
     for offset in mutexes:
         locked = await answers_after(ports, {cores[-1]: Access(offset)})
         ports.board.equal(locked, {cores[-1]: (2, 0)}, "a mutex that is free")
     for offset in others:
-        await ports.step(Happening({core: store(offset, WORD_MASK) for core in cores}))
+        await ports.step(CycleInputs({core: store(offset, WORD_MASK) for core in cores}))
     await ports.idle(2)
     for offset in mutexes:
         ports.board.equal(await answers_after(ports, {0: Access(offset)}), {}, "a mutex that is locked")
@@ -241,14 +241,14 @@ async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
         Access(EventRegister.WAIT),
     ):
         await ports.reset()
-        await ports.step(Happening({0: store(EventRegister.MASK, line)}))
+        await ports.step(CycleInputs({0: store(EventRegister.MASK, line)}))
         for cycle in range(-3, 5):
             accesses = {0: access} if cycle == 0 else {}
-            await ports.step(Happening(accesses, {"timer_events": int(cycle == distance)}))
+            await ports.step(CycleInputs(accesses, {"timer_events": int(cycle == distance)}))
         # what came before the clear, or with it not yet in the buffer, is gone
         gone = access.offset == EventRegister.BUFFER_CLEAR and distance < 0
-        told = await answers_after(ports, clearing)
-        ports.board.equal(told, {} if gone else {0: (2, line)}, f"the event after {access}")
+        answers = await answers_after(ports, clearing)
+        ports.board.equal(answers, {} if gone else {0: (2, line)}, f"the event after {access}")
         if not gone:
             ports.board.equal(await answers_after(ports, clearing), {}, "the event told twice")
 
@@ -264,13 +264,13 @@ async def stores_of_one_cycle_to_one_register(dut: Dut) -> None:
         EventRegister.BARRIER + Barrier.TARGET_MASK,
         EventRegister.DISPATCH_TEAM,
     ):
-        await ports.step(Happening({core: store(offset, 1 << core) for core in cores[lowest:]}))
+        await ports.step(CycleInputs({core: store(offset, 1 << core) for core in cores[lowest:]}))
         ports.board.equal((await answers_after(ports, {0: Access(offset)}))[0], (1, 1 << lowest), f"{offset:#x}")
-    await ports.step(Happening({core: store(EventRegister.MUTEX, core + 7) for core in cores[lowest:]}))
+    await ports.step(CycleInputs({core: store(EventRegister.MUTEX, core + 7) for core in cores[lowest:]}))
     locked = await answers_after(ports, {0: Access(EventRegister.MUTEX)})
     ports.board.equal(locked, {0: (2, lowest + 7)}, "message of the mutex")
-    await ports.step(Happening({0: store(EventRegister.BARRIER + Barrier.TRIGGER_MASK, 0)}))
+    await ports.step(CycleInputs({0: store(EventRegister.BARRIER + Barrier.TRIGGER_MASK, 0)}))
     trigger = EventRegister.BARRIER + Barrier.TRIGGER
-    await ports.step(Happening({core: store(trigger, 1 << core) for core in cores}))
+    await ports.step(CycleInputs({core: store(trigger, 1 << core) for core in cores}))
     status = await answers_after(ports, {0: Access(EventRegister.BARRIER + Barrier.STATUS)})
     ports.board.equal(status, {0: (1, (1 << len(cores)) - 1)}, "status of the barrier")

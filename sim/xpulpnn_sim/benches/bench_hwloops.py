@@ -9,10 +9,11 @@ import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 
 from xpulpnn.isa.machine import WORD_MASK, XLEN
-from xpulpnn_sim.benches import loop_model as loops
-from xpulpnn_sim.benches.cadence import SETTLE_NS, Dut, Scoreboard, drive, pulse_reset, sample, start
-from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.loop_model import LoopAction, LoopEffect, LoopMachine, LoopStep, RandomExecution
+from xpulpnn_sim.benches import hwloop_model as loops
+from xpulpnn_sim.benches.agents.base import SETTLE_NS, Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.hwloop_model import LoopAction, LoopEffect, LoopMachine, LoopStep, RandomExecution
+from xpulpnn_sim.benches.launcher_data import bench_data
 
 STEPS = 340
 _FAULTS = 200
@@ -220,7 +221,7 @@ async def faults_give_back_what_was_counted(dut: Dut) -> None:
             continue
         # there is most to see where loops go back
         place = max(
-            places, key=lambda at: sum(one.sequel != (one.pc + one.size) & WORD_MASK for one in steps[at : at + 2])
+            places, key=lambda at: sum(step.sequel != (step.pc + step.size) & WORD_MASK for step in steps[at : at + 2])
         )
         steps = steps[: place + 2]
         await pipeline.run(steps, last_stays=True)
@@ -244,15 +245,15 @@ async def every_bit_of_a_count_counts(dut: Dut) -> None:
     pipeline = Pipeline(dut, lambda _: 4, FULL_SPEED, rng)
     for loop, bit in product(range(loops.HARDWARE_LOOPS), range(XLEN)):
         first, end, after = (rng.getrandbits(XLEN - 2) << 2 for _ in range(3))
-        here, where = InId(end, (after - end) & WORD_MASK, 0), f"loop {loop}, bit {bit}"
-        pipeline.show_stages(end, here, None, ex_leaves=False)
+        in_id, where = InId(end, (after - end) & WORD_MASK, 0), f"loop {loop}, bit {bit}"
+        pipeline.show_stages(end, in_id, None, ex_leaves=False)
         for register, value in ((loops.START, first), (loops.END, end), (loops.COUNT, 1 << bit)):
             drive(dut, {"we": 1 << loops.REGISTERS_PER_LOOP * loop + register, "wdata": value})
             await RisingEdge(dut.clk)
         dut.we.value = 0
         await FallingEdge(dut.clk)
         pipeline.board.equal(hex(sample(dut.id_next)), hex(first if bit else after), f"id_next, {where}")
-        pipeline.check_fetching(end, here, where)
+        pipeline.check_fetching(end, in_id, where)
         for away in (0, 1 << bit) if bit else ():
             await RisingEdge(dut.clk)
             drive(dut, {"if_pc": first ^ away, "id_follows": 1})
@@ -262,7 +263,7 @@ async def every_bit_of_a_count_counts(dut: Dut) -> None:
         counted = before.copy()
         counted[loops.REGISTERS_PER_LOOP * loop + loops.COUNT] -= bit > 0
         for late in (0, 1):
-            pipeline.show_stages(end, here, None, ex_leaves=False)
+            pipeline.show_stages(end, in_id, None, ex_leaves=False)
             drive(dut, {"id_leaves": 1, "id_follows": 1, "id_late": late})
             await RisingEdge(dut.clk)
             pipeline.show_stages(end, None, None, ex_leaves=bool(late))

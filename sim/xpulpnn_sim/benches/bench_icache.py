@@ -11,10 +11,11 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.isa.cluster import BLOCK_BYTES, ICACHE_LINE_BYTES, Icache, IcacheCounter
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.benches.bench_private_cache import PART_BYTES, ChangingCode, Fetcher, ReadResponder, wandering
-from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Together, beside, drive, pulse_reset, start
-from xpulpnn_sim.benches.handover import bench_data, configuration
-from xpulpnn_sim.benches.obi import PROMPT, ObiInitiator, ObiTiming, Transfer
+from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, background, drive, pulse_reset, start
+from xpulpnn_sim.benches.agents.obi import PROMPT, ObiManager, ObiTiming, ObiTransfer
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.bench_private_cache import PART_BYTES, ChangingCode, CodeMemory, Fetcher, wandering
+from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.golden.tcdm import CacheLevel
 from xpulpnn_sim.reference.stimuli import near_offsets
 
@@ -35,8 +36,8 @@ class Counts(NamedTuple):
 
 async def _access(dut: Dut, register: int, value: int | None = None, *, fails: bool = False) -> int:
     """Write a register, or read it; returns after the cycle of the answer, with its value."""
-    with ObiInitiator(dut, "port") as software:
-        access = await software.make([Transfer(register, int(value is not None), value=value or 0)])
+    with ObiManager(dut, "port") as software:
+        access = await software.run([ObiTransfer(register, int(value is not None), value=value or 0)])
         await RisingEdge(dut.clk)
     assert access.answered == access.granted + 1, "registers answer in the next cycle"
     assert access.failed == fails, f"error at {register:#x} must be {fails}"
@@ -54,7 +55,7 @@ async def _flush(dut: Dut, code: ChangingCode, rng: Random, fetchers: Sequence[F
     while True:
         await ClockCycles(dut.clk, rng.choice((1, 300, 600)))
         code.generation += 1
-        fetches = rng.choice(fetchers).done
+        fetches = rng.choice(fetchers).completed
         if rng.random() < 0.5 and fetches:
             address = fetches[-1].address
             await _access(dut, Icache.FLUSH_ADDRESS, address)
@@ -74,13 +75,15 @@ async def fetch_all(
     first: int = 0,
     flush: bool = False,
     idle: float = 0.0,
-) -> tuple[list[Fetcher], ReadResponder]:
+) -> tuple[list[Fetcher], CodeMemory]:
     """Fetch a stream with each core from ``first`` on, each more idly than the last one, until nothing is under way."""
     fetchers = [Fetcher(dut, f"cores__{first + at}", code, rng, idle=idle * at) for at in range(len(streams))]
     limit = 2 * configuration().icache_shared_banks
-    memory = ReadResponder(dut, "refill", code, timing, rng, size=PART_BYTES, outstanding=limit)
-    with Together(dut, [memory, *fetchers]), beside(_flush(dut, code, rng, fetchers)) if flush else nullcontext():
-        for task in [cocotb.start_soon(one.fetch(stream)) for one, stream in zip(fetchers, streams, strict=True)]:
+    memory = CodeMemory(dut, "refill", code, timing, rng, size=PART_BYTES, outstanding=limit)
+    with AgentGroup(dut, [memory, *fetchers]), background(_flush(dut, code, rng, fetchers)) if flush else nullcontext():
+        for task in [
+            cocotb.start_soon(fetcher.fetch(stream)) for fetcher, stream in zip(fetchers, streams, strict=True)
+        ]:
             await task
         await ClockCycles(dut.clk, 4 * timing.slowest + 100)
     return fetchers, memory
@@ -145,11 +148,11 @@ async def a_core_alone_is_predicted(dut: Dut) -> None:
         await _access(dut, Icache.CLEAR_COUNTERS, 0)
         await fetch_all(dut, rng, code, [stream], ObiTiming(0.7, 1, 5), first=core)
         private = await counters(dut, Icache.PRIVATE_COUNTERS)
-        found = await counters(dut, Icache.SHARED_COUNTERS)
+        counts = await counters(dut, Icache.SHARED_COUNTERS)
         shared.hits = shared.misses = 0
         board.equal((private.hits, private.misses), walk([stream], code, shared), f"hits, misses of core {core}")
-        board.equal((found.hits, found.misses), (shared.hits, shared.misses), "hits, misses of the shared cache")
-        board.equal(found.congestion, 0, "a core alone waits for no other")
+        board.equal((counts.hits, counts.misses), (shared.hits, shared.misses), "hits, misses of the shared cache")
+        board.equal(counts.congestion, 0, "a core alone waits for no other")
 
 
 def replacing(rng: Random, way_bytes: int, ways: int) -> list[list[int]]:
@@ -179,10 +182,15 @@ async def no_line_is_taken_for_another(dut: Dut, level: str) -> None:
                     private.keep(line)
                     if not shared.look_up(line):
                         shared.keep(line)
-    wanted = [(sum(one.hits for one in own), sum(one.misses for one in own)), (shared.hits, shared.misses)]
-    found = [await counters(dut, first) for first in (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)]
+    expected = [
+        (sum(level_counts.hits for level_counts in own), sum(level_counts.misses for level_counts in own)),
+        (shared.hits, shared.misses),
+    ]
+    counts = [await counters(dut, first) for first in (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)]
     board.equal(
-        [(one.hits, one.misses) for one in found], wanted, "hits, misses of the cores' caches and the shared one"
+        [(level_counts.hits, level_counts.misses) for level_counts in counts],
+        expected,
+        "hits, misses of the cores' caches and the shared one",
     )
 
 
@@ -202,7 +210,7 @@ async def every_core_fetches_ahead(dut: Dut) -> None:
         await _access(dut, Icache.FLUSH_PRIVATE, 1)
         fetchers, _ = await fetch_all(dut, rng, code, [straight], PROMPT, first=core)
         # the second line is asked for when the first one comes
-        flow = [fetch.granted for fetch in fetchers[0].done[2 * ICACHE_LINE_BYTES // WORD_BYTES :]]
+        flow = [fetch.granted for fetch in fetchers[0].completed[2 * ICACHE_LINE_BYTES // WORD_BYTES :]]
         board.equal(flow, list(range(flow[0], flow[0] + len(flow))), f"grants of straight code, {where}")
         await _access(dut, Icache.FLUSH_PRIVATE, 1)
         await _access(dut, Icache.CLEAR_COUNTERS, 0)
@@ -210,8 +218,8 @@ async def every_core_fetches_ahead(dut: Dut) -> None:
         loop = straight[: -2 * ICACHE_LINE_BYTES // WORD_BYTES]
         await fetch_all(dut, rng, code, [loop * 2], PROMPT, first=core)
         lines = len(loop) * WORD_BYTES // ICACHE_LINE_BYTES + 1
-        found = await counters(dut, Icache.SHARED_COUNTERS)
-        board.equal(found.transactions, lines, f"lines of a loop that are asked for, {where}")
+        counts = await counters(dut, Icache.SHARED_COUNTERS)
+        board.equal(counts.transactions, lines, f"lines of a loop that are asked for, {where}")
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -222,13 +230,13 @@ async def every_line_is_kept(dut: Dut) -> None:
     lines = [first + at & WORD_MASK for at in range(0, config.icache_shared, ICACHE_LINE_BYTES)]
     flushed = rng.choice(lines)
     gone = [part for line in lines if (line - flushed) % way_bytes == 0 for part in (line, line + PART_BYTES)]
-    for wanted in ([part for line in lines for part in (line, line + PART_BYTES)], [], gone):
+    for expected in ([part for line in lines for part in (line, line + PART_BYTES)], [], gone):
         _, memory = await fetch_all(
             dut, rng, code, [lines[core :: config.cores] for core in range(config.cores)], PROMPT
         )
-        board.equal(sorted(memory.requests), sorted(wanted), "reads of memory")
+        board.equal(sorted(memory.requests), sorted(expected), "reads of memory")
         await _access(dut, Icache.FLUSH_PRIVATE, 1)
-        if not wanted:
+        if not expected:
             await _access(dut, Icache.FLUSH_ADDRESS, flushed)
 
 
@@ -258,17 +266,17 @@ async def everybody_comes_first(dut: Dut) -> None:
     code, first, cores, banks = ChangingCode(rng), _first_line(rng), config.cores, config.icache_shared_banks
     lines = [first + at * ICACHE_LINE_BYTES & WORD_MASK for at in range((3 + banks) * banks)]
     for bank in range(banks):
-        one, other = lines[bank], lines[bank + banks]
-        await fetch_all(dut, rng, code, [[one, other]], PROMPT)
+        first_line, second_line = lines[bank], lines[bank + banks]
+        await fetch_all(dut, rng, code, [[first_line, second_line]], PROMPT)
         for core in range(cores):
             await _access(dut, Icache.FLUSH_PRIVATE, 1)
-            await fetch_all(dut, rng, code, [[one]], PROMPT, first=core)
+            await fetch_all(dut, rng, code, [[first_line]], PROMPT, first=core)
             await _access(dut, Icache.FLUSH_PRIVATE, 1)
-            fetchers, _ = await fetch_all(dut, rng, code, [[other]] * cores, PROMPT)
-            order = sorted(range(cores), key=lambda core: fetchers[core].done[0].answered)
+            fetchers, _ = await fetch_all(dut, rng, code, [[second_line]] * cores, PROMPT)
+            order = sorted(range(cores), key=lambda core: fetchers[core].completed[0].answered)
             before = 2 + (1 + cores) * core + 1
-            wanted = [(before + place) % cores for place in range(cores)]
-            board.equal(order, wanted, f"order of the cores at bank {bank} after {before}")
+            expected = [(before + place) % cores for place in range(cores)]
+            board.equal(order, expected, f"order of the cores at bank {bank} after {before}")
     # all lines up to here have been read, and after each line alone one of each bank is wanted at once
     for before in range(2 * banks + 1, len(lines), banks + 1):
         await fetch_all(dut, rng, code, [[lines[before - 1]]], PROMPT)
@@ -288,7 +296,7 @@ async def a_line_is_read_once_for_all(dut: Dut) -> None:
     await _access(dut, Icache.FLUSH_PRIVATE, 1)
     fetchers, memory = await fetch_all(dut, rng, code, [lines], PROMPT)
     board.equal(memory.requests, [], "reads of lines that are in the shared cache")
-    delays = [fetch.answered - fetch.granted for fetch in fetchers[0].done]
+    delays = [fetch.answered - fetch.granted for fetch in fetchers[0].completed]
     board.equal(delays, [_WARM_LATENCY, 1, 1, 1] * 4, "answers from the shared cache and the core's own")
     await _access(dut, Icache.FLUSH_ADDRESS, lines[0] + 5)
     _, memory = await fetch_all(dut, rng, code, [lines] * cores, PROMPT)
@@ -369,14 +377,14 @@ async def words_and_counters_are_right(dut: Dut, timing: ObiTiming, prefetch: in
     streams = [wandering(rng, _FETCHES)] * configuration().cores
     fetchers, memory = await fetch_all(dut, rng, code, streams, timing, idle=0.3)
     private, shared = [await counters(dut, first) for first in (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)]
-    fetches = [fetch for fetcher in fetchers for fetch in fetcher.done]
+    fetches = [fetch for fetcher in fetchers for fetch in fetcher.completed]
     board.equal(private.transactions, len(fetches), "fetches")
     board.equal(private.congestion, sum(fetch.granted - fetch.requested for fetch in fetches), "waits of fetches")
     board.equal(private.hits + private.misses, private.transactions, "transactions of the cores' caches")
     board.equal(shared.hits + shared.misses, shared.transactions, "transactions of the shared cache")
     board.equal(len(memory.requests), 2 * shared.misses, "reads of memory")
     if not prefetch:
-        addresses = [[fetch.address for fetch in fetcher.done] for fetcher in fetchers]
+        addresses = [[fetch.address for fetch in fetcher.completed] for fetcher in fetchers]
         board.equal((private.hits, private.misses), walk(addresses, code), "hits, misses of the cores' caches")
         board.equal(shared.transactions, private.misses, "lines that the shared cache is asked for")
     await _access(dut, Icache.CLEAR_COUNTERS, 0)

@@ -9,10 +9,11 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from xpulpnn_sim.benches import bench_prefetch as prefetch
+from xpulpnn_sim.benches.agents.base import SETTLE_NS, Dut, PortMonitor, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.obi import PROMPT, ObiMemory, ObiTiming
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.bench_compressed_decoder import expanded_words
 from xpulpnn_sim.benches.bench_prefetch import FetchHabits, RandomCode, random_target
-from xpulpnn_sim.benches.cadence import SETTLE_NS, Dut, PortMonitor, Scoreboard, drive, pulse_reset, sample, start
-from xpulpnn_sim.benches.obi import PROMPT, ObiResponder, ObiTiming
 
 _CYCLES = 500
 _QUIET = 4
@@ -106,7 +107,7 @@ async def program_order_reaches_id(dut: Dut, timing: ObiTiming, habits: FetchHab
     rng, board = await start(dut), Scoreboard()
     for _ in range(2):
         code = RandomCode(rng, failing=failing)
-        with ObiResponder(dut, "instr", code, timing, rng) as memory:
+        with ObiMemory(dut, "instr", code, timing, rng) as memory:
             await ClockCycles(dut.clk, _QUIET)
             board.equal(memory.log, [], "requests before the first redirect")
             with PortMonitor(dut, _PORTS.split()) as monitor:

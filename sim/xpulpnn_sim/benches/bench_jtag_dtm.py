@@ -7,9 +7,10 @@ import cocotb
 from cocotb.triggers import ClockCycles, Timer
 
 from xpulpnn.isa.debug import DMI_ADDRESS_BITS, DTMCS_DMIHARDRESET, DTMCS_DMIRESET, IR_BITS, DmiOp, TapRegister
-from xpulpnn_sim.benches.cadence import CLOCK_NS, Dut, Scoreboard, Stepwise, sample, start
-from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.obi import WordMemory
+from xpulpnn_sim.benches.agents.base import CLOCK_NS, Agent, Dut, sample, start
+from xpulpnn_sim.benches.agents.obi import WordMemory
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.launcher_data import bench_data
 
 _PERIODS_NS = (3, 10, 10.5, 47)  # Periods of TCK, beside a clock of 10 ns
 _DTMCS = 0x5071  # version 1, 7 bits of address, 5 cycles in Run-Test/Idle
@@ -34,7 +35,7 @@ for _kind, _beyond in (("dr", "select ir"), ("ir", "reset")):
     }
 
 
-class Registers(Stepwise):
+class Registers(Agent):
     """The debug module: words by address, and all accesses that it has seen."""
 
     def __init__(self, dut: Dut) -> None:
@@ -44,12 +45,12 @@ class Registers(Stepwise):
         self._dut = dut
         self._read: int | None = None
 
-    def show(self) -> None:
+    def drive(self) -> None:
         """Show what was read in the cycle before."""
         if self._read is not None:
             self._dut.dmi__rdata.value, self._read = self._read, None
 
-    def see(self) -> None:
+    def sample(self) -> None:
         """Take an access."""
         dut = self._dut
         if sample(dut.dmi__valid) and not sample(dut.rst):
@@ -79,16 +80,16 @@ class Port:
         dut = self._dut
         dut.tms.value, dut.tdi.value = tms, tdi
         await Timer(self._half, unit="ns", round_mode="round")
-        found, state = sample(dut.tdo), self._state
+        tdo, state = sample(dut.tdo), self._state
         self._board.equal(bool(sample(dut.tdo_enable)), state.startswith("shift"), "tdo_enable")
         if state.startswith("shift") and self._shifted[0] is not None:
-            self._board.equal(found, self._shifted[0], f"tdo in {state}")
+            self._board.equal(tdo, self._shifted[0], f"tdo in {state}")
         self._follow(tdi)
         self._state = "reset" if sample(dut.tck_rst) else _NEXT[state][tms]
         dut.tck_clk.value = 1
         await Timer(self._half, unit="ns", round_mode="round")
         dut.tck_clk.value = 0
-        return found
+        return tdo
 
     def _follow(self, tdi: int) -> None:
         """Do at a rising edge what the state says."""
@@ -121,15 +122,15 @@ class Port:
     async def shift(self, value: int, bits: int, *, idle: int = 0) -> int:
         """Shift from Capture, which is entered next, at times with a pause; then some cycles in Run-Test/Idle."""
         await self.modes(0, 0)
-        found = 0
+        shifted_out = 0
         for place in range(bits):
             last = place == bits - 1
             pauses = not last and self._rng.random() < _PAUSE_ODDS
-            found |= await self.clock(int(last or pauses), value >> place & 1) << place
+            shifted_out |= await self.clock(int(last or pauses), value >> place & 1) << place
             if pauses:
                 await self.modes(0, *(0 for _ in range(self._rng.randrange(3))), 1, 0)
         await self.modes(1, *(0 for _ in range(idle + 1)))
-        return found
+        return shifted_out
 
     async def instruction(self, register: int) -> None:
         """Choose a data register."""
@@ -143,8 +144,8 @@ class Port:
 
     async def dmi(self, op: int, address: int = 0, word: int = 0, *, idle: int = 0) -> tuple[int, int, int]:
         """Begin an access; returns outcome, address and word of the one before."""
-        found = await self.data(address << 34 | word << 2 | op, _DMI_BITS, idle=idle)
-        return found & 3, found >> 34, found >> 2 & 0xFFFF_FFFF
+        scanned = await self.data(address << 34 | word << 2 | op, _DMI_BITS, idle=idle)
+        return scanned & 3, scanned >> 34, scanned >> 2 & 0xFFFF_FFFF
 
 
 async def _begin(dut: Dut, period_ns: float) -> tuple[Port, Registers, Scoreboard, Random]:
@@ -204,16 +205,16 @@ async def every_access_arrives_once(dut: Dut, period: int) -> None:
         await port.reset()
         await port.instruction(TapRegister.DMI)
         expected, words = [], WordMemory()
-        wanted: tuple[int, int] | None = None
+        pending: tuple[int, int] | None = None
         for number in range(bench_data()["scans"]):
             op, address, word = rng.choice(list(DmiOp)), rng.choice(_ADDRESSES), rng.getrandbits(32)
             status, at, value = await port.dmi(op, address, word, idle=patience)
             board.equal(status, DmiOp.SUCCESS, f"outcome of the scan before {number}")
-            if wanted is not None:
-                board.equal((at, value), wanted, f"address and word of the scan before {number}")
+            if pending is not None:
+                board.equal((at, value), pending, f"address and word of the scan before {number}")
             if op in (DmiOp.READ, DmiOp.WRITE):
                 expected.append((int(op == DmiOp.WRITE), address, word if op == DmiOp.WRITE else 0))
-                wanted = address, words[address]
+                pending = address, words[address]
             if op == DmiOp.WRITE:
                 words[address] = word
         board.equal(module.seen, expected, "accesses")

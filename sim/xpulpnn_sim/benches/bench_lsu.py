@@ -9,10 +9,11 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
+from xpulpnn_sim.benches.agents.base import Agent, Dut, drive, pulse_reset, sample, start, wait_until
+from xpulpnn_sim.benches.agents.obi import PROMPT, SLOW, ObiMemory, ObiTiming, WordMemory
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.bench_rows import operands_of, rows_with_controls
-from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Stepwise, drive, pulse_reset, sample, start, until
-from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.obi import PROMPT, SLOW, ObiResponder, ObiTiming, WordMemory
+from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.benches.row_operands import sources
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import execute
@@ -78,7 +79,7 @@ def accesses_of_all(window: int, rng: Random) -> list[LsuAccess]:
     """Executions of all rows in random order."""
     count = bench_data()["vectors_per_row"]
     rows = rows_with_controls()
-    accesses = [one for insn, control in rows for one in accesses_of_row(insn, control, count, window, rng)]
+    accesses = [access for insn, control in rows for access in accesses_of_row(insn, control, count, window, rng)]
     rng.shuffle(accesses)
     return accesses
 
@@ -109,7 +110,7 @@ async def drive_accesses(dut: Dut, accesses: list[LsuAccess], idle: dict[str, in
             drive(dut, idle)
             await RisingEdge(dut.clk)
         drive(dut, access.ports)
-        cycles.append(await until(dut, lambda: sample(dut.ex_done), _CYCLE_LIMIT, "ex_done"))
+        cycles.append(await wait_until(dut, lambda: sample(dut.ex_done), _CYCLE_LIMIT, "ex_done"))
     drive(dut, idle)
     return cycles
 
@@ -140,7 +141,7 @@ async def fault_of(dut: Dut, access: LsuAccess, idle: dict[str, int]) -> bool | 
     return None
 
 
-class WritebackMonitor(Stepwise):
+class WritebackMonitor(Agent):
     """Follows accesses through WB: the address seen in EX and the loaded value when WB is done."""
 
     def __init__(self, dut: Dut) -> None:
@@ -149,7 +150,7 @@ class WritebackMonitor(Stepwise):
         self.values: list[int] = []
         self._dut = dut
 
-    def see(self) -> None:
+    def sample(self) -> None:
         """Look at EX and WB."""
         done = sample(self._dut.wb_done)
         if len(self.values) == len(self.addresses):
@@ -169,11 +170,11 @@ async def accesses_are_sequential(dut: Dut, timing: ObiTiming) -> None:
     for window in (0x1000, 0xFFFF_FFE0):
         accesses = accesses_of_all(window, rng)
         expected, memory = run_sequentially(accesses), WordMemory()
-        with ObiResponder(dut, "data", memory, timing, rng) as bus:
+        with ObiMemory(dut, "data", memory, timing, rng) as bus:
             with WritebackMonitor(dut) as monitor:
                 cycles = await drive_accesses(dut, accesses, data["idle"], rng)
                 await ClockCycles(dut.clk, _CYCLE_LIMIT)
-            found, requests = dict(memory), len(bus.log)
+            stored, requests = dict(memory), len(bus.log)
             # A reset in flight: one access is left without its response.
             drive(dut, accesses[0].ports)
             await RisingEdge(dut.clk)
@@ -187,11 +188,11 @@ async def accesses_are_sequential(dut: Dut, timing: ObiTiming) -> None:
             {"wb_rdata": [monitor.values[index] for index in loads]},
             {name: [column[index] for index in loads] for name, column in context.items()},
         )
-        board.equal(found, dict(expected), "memory at the end")
+        board.equal(stored, dict(expected), "memory at the end")
         board.equal(requests, sum(1 + access.crosses for access in accesses), "requests")
         if timing is PROMPT:
-            wanted = [1 + access.crosses for access in accesses]
-            board.compare({"cycles": wanted}, {"cycles": cycles}, context, "cycles in EX")
+            expected_cycles = [1 + access.crosses for access in accesses]
+            board.compare({"cycles": expected_cycles}, {"cycles": cycles}, context, "cycles in EX")
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -203,14 +204,14 @@ async def errors_are_faults(dut: Dut, timing: ObiTiming) -> None:
     bad = window + WINDOW_BYTES // 2
     memory = WordMemory(((bad, WORD_BYTES),))
     before = memory[bad]
-    with ObiResponder(dut, "data", memory, timing, rng) as bus:
+    with ObiMemory(dut, "data", memory, timing, rng) as bus:
         for access in accesses:
             first = access.address & ~(WORD_BYTES - 1)
             words = [first, first + WORD_BYTES] if access.crosses else [first]
             requests = len(bus.log)
-            found = await fault_of(dut, access, data["idle"])
+            fault = await fault_of(dut, access, data["idle"])
             where = f"{access.insn.mnemonic} at 0x{access.address:x}"
-            board.equal(found, access.insn.is_store if bad in words else None, f"fault of {where}")
-            wanted = words[: words.index(bad) + 1] if bad in words else words
-            board.equal([grant.address for grant in bus.log[requests:]], wanted, f"requests of {where}")
+            board.equal(fault, access.insn.is_store if bad in words else None, f"fault of {where}")
+            expected = words[: words.index(bad) + 1] if bad in words else words
+            board.equal([grant.address for grant in bus.log[requests:]], expected, f"requests of {where}")
     board.equal(memory[bad], before, "the word that fails")

@@ -16,13 +16,14 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import NNRF_ENTRIES, SECOND_PAIR, WORD_MASK, XLEN
 from xpulpnn_sim.benches import bench_rows as batches
+from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.instruction_stream import arithmetic_cycles
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
 from xpulpnn_sim.benches.batches import Batch
 from xpulpnn_sim.benches.bench_rows import OperandColumns
 from xpulpnn_sim.benches.bench_storage import nn_accesses, nn_words_read
-from xpulpnn_sim.benches.cadence import Dut, Scoreboard, drive, pulse_reset, run_vectors, sample, start
-from xpulpnn_sim.benches.handover import bench_data, configuration
+from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.benches.row_operands import sources
-from xpulpnn_sim.benches.stream import arithmetic_cycles
 from xpulpnn_sim.reference.golden.effects import U32, Effects, Sources
 from xpulpnn_sim.reference.stimuli import random_words
 

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 import cocotb
 from cocotb.triggers import with_timeout
 
-from xpulpnn_sim.benches.cadence import Dut
-from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.agents.base import Dut
+from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.tools.processes import Forks, limit_computing, silence
 from xpulpnn_sim.tools.results import Results
 

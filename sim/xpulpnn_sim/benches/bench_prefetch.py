@@ -11,8 +11,9 @@ from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, HALF_BYTES, HALF_MASK, LENGTH_MASK, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.table import INSNS
-from xpulpnn_sim.benches.cadence import SETTLE_NS, Dut, PortMonitor, Scoreboard, drive, pulse_reset, sample, start
-from xpulpnn_sim.benches.obi import OUTSTANDING_LIMIT, PROMPT, ObiResponder, ObiTiming, WordMemory
+from xpulpnn_sim.benches.agents.base import SETTLE_NS, Dut, PortMonitor, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.obi import OUTSTANDING_LIMIT, PROMPT, ObiMemory, ObiTiming, WordMemory
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 
 SLOWEST = ObiTiming(0.25, 1, 6)
 FETCH_TIMINGS = (PROMPT, ObiTiming(1.0, 1, 6), ObiTiming(0.4, 1, 1), ObiTiming(0.6, 5, 6), SLOWEST)
@@ -180,7 +181,7 @@ async def program_order_is_delivered(dut: Dut, timing: ObiTiming, habits: FetchH
     rng, board = await start(dut), Scoreboard()
     for _ in range(2):
         code = RandomCode(rng)
-        with ObiResponder(dut, "instr", code, timing, rng), PortMonitor(dut, _PORTS.split()) as monitor:
+        with ObiMemory(dut, "instr", code, timing, rng), PortMonitor(dut, _PORTS.split()) as monitor:
             await consume(dut, rng, habits)
         _check_delivery(monitor.rows, code, board)
         check_idle(monitor.rows, board)
@@ -195,7 +196,7 @@ async def errors_come_with_the_instructions_they_belong_to(dut: Dut, timing: Obi
     """One word in six fails: an error is told with an instruction that lies in one, and with no other."""
     rng, board = await start(dut), Scoreboard()
     code = RandomCode(rng, failing=1 / 6)
-    with ObiResponder(dut, "instr", code, timing, rng), PortMonitor(dut, _PORTS.split()) as monitor:
+    with ObiMemory(dut, "instr", code, timing, rng), PortMonitor(dut, _PORTS.split()) as monitor:
         await consume(dut, rng, FetchHabits(0.1, 0.9))
     _check_delivery(monitor.rows, code, board)
     assert any(ports.valid and ports.error for ports in monitor.rows), "no error was told"
@@ -207,7 +208,7 @@ async def a_word_is_fetched_in_every_cycle(dut: Dut, latency: int) -> None:
     """Aligned four-byte instructions flow without a bubble up to a latency of three cycles."""
     rng, board = await start(dut), Scoreboard()
     code, timing = RandomCode(rng, full_length=1.0), ObiTiming(1.0, latency, latency)
-    with ObiResponder(dut, "instr", code, timing, rng), PortMonitor(dut, _PORTS.split()) as monitor:
+    with ObiMemory(dut, "instr", code, timing, rng), PortMonitor(dut, _PORTS.split()) as monitor:
         # the only redirect, to an aligned address, is the first
         await redirect_to(dut, 0)
         for _ in range(latency - 1):
@@ -224,7 +225,7 @@ async def a_word_is_fetched_in_every_cycle(dut: Dut, latency: int) -> None:
 async def at_most_four_words_are_buffered(dut: Dut, timing: ObiTiming) -> None:
     """Nothing is fetched before the first redirect, and nothing beyond the buffer while nothing is taken."""
     rng, board = await start(dut), Scoreboard()
-    with ObiResponder(dut, "instr", RandomCode(rng), timing, rng) as memory:
+    with ObiMemory(dut, "instr", RandomCode(rng), timing, rng) as memory:
         await ClockCycles(dut.clk, SILENCE_LIMIT)
         board.equal(memory.log, [], "requests before the first redirect")
         await redirect_to(dut, WORD_BYTES * rng.randrange(64))

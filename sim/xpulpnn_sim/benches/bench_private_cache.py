@@ -10,10 +10,19 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches import cadence
-from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, Stepwise, Together, drive
-from xpulpnn_sim.benches.handover import bench_data, configuration
-from xpulpnn_sim.benches.obi import OUTSTANDING_LIMIT, PROMPT, Grant, ObiInitiator, ObiTiming, Responder, Transfer
+from xpulpnn_sim.benches.agents import base
+from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, PortMonitor, drive
+from xpulpnn_sim.benches.agents.obi import (
+    OUTSTANDING_LIMIT,
+    PROMPT,
+    ObiManager,
+    ObiRequest,
+    ObiSubordinate,
+    ObiTiming,
+    ObiTransfer,
+)
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.golden.tcdm import CacheLevel
 
 PART_BYTES = 8  # what can be read or not as a whole
@@ -55,7 +64,7 @@ class ChangingCode:
         return self._failures[address // PART_BYTES]
 
 
-class ReadResponder(Responder):
+class CodeMemory(ObiSubordinate):
     """Memory on a read-only port."""
 
     def __init__(
@@ -69,35 +78,35 @@ class ReadResponder(Responder):
         """Addresses in the order of their grants."""
         return [grant.address for grant in self.log]
 
-    def _serve(self, access: Grant) -> tuple[int, int]:
-        parts = enumerate(range(access.address, access.address + self._size, PART_BYTES))
+    def _serve(self, request: ObiRequest) -> tuple[int, int]:
+        parts = enumerate(range(request.address, request.address + self._size, PART_BYTES))
         errors = sum(self._code.fails(part) << number for number, part in parts)
-        return self._code.read(access.address, self._size), errors
+        return self._code.read(request.address, self._size), errors
 
 
-class Fetcher(ObiInitiator):
+class Fetcher(ObiManager):
     """The fetches of one core. Rejects what is no word of the code from the grant to the answer."""
 
     def __init__(self, dut: Dut, port: str, code: ChangingCode, rng: Random, *, idle: float = 0.0) -> None:
-        super().__init__(dut, port, under_way=OUTSTANDING_LIMIT["instr"], pause=idle, rng=rng)
+        super().__init__(dut, port, outstanding=OUTSTANDING_LIMIT["instr"], pause=idle, rng=rng)
         self._code = code
         self._oldest: deque[int] = deque()
 
-    def _fields(self, request: Transfer) -> dict[str, int]:
-        return {"addr": request.address}
+    def _fields(self, transfer: ObiTransfer) -> dict[str, int]:
+        return {"addr": transfer.address}
 
-    def _granted(self, request: Transfer) -> None:
-        self._oldest.append(self._code.oldest(request.address))
+    def _on_grant(self, transfer: ObiTransfer) -> None:
+        self._oldest.append(self._code.oldest(transfer.address))
 
-    def _answered(self, request: Transfer) -> None:
-        failing, allowed = self._code.fails(request.address), range(self._oldest.popleft(), self._code.generation + 1)
-        assert request.failed == failing, f"{request}: error must be {failing}"
-        words = [self._code.word(request.address, generation) for generation in allowed]
-        assert failing or request.data in words, f"{request}: word must be of {words}"
+    def _on_answer(self, transfer: ObiTransfer) -> None:
+        failing, allowed = self._code.fails(transfer.address), range(self._oldest.popleft(), self._code.generation + 1)
+        assert transfer.failed == failing, f"{transfer}: error must be {failing}"
+        words = [self._code.word(transfer.address, generation) for generation in allowed]
+        assert failing or transfer.data in words, f"{transfer}: word must be of {words}"
 
     async def fetch(self, addresses: Iterable[int]) -> None:
         """Fetch words, up to the end of the cycle of the last answer."""
-        await self.make(map(Transfer, addresses))
+        await self.run(map(ObiTransfer, addresses))
         await RisingEdge(self._clk)
 
 
@@ -125,8 +134,8 @@ class _Lookup(NamedTuple):
 
 def asked_lines(
     cache: CacheLevel,
-    fetches: Sequence[Transfer],
-    requests: Sequence[Transfer],
+    fetches: Sequence[ObiTransfer],
+    requests: Sequence[ObiTransfer],
     flushes: Mapping[int, int | None],
     *,
     prefetch: bool,
@@ -139,22 +148,22 @@ def asked_lines(
     meanwhile.
     """
     grants = {fetch.granted: fetch for fetch in fetches}
-    found: list[tuple[int, int]] = []
+    requested: list[tuple[int, int]] = []
     look: _Lookup | None = None
-    asked: int | None = None
+    last_line: int | None = None
     answered, failed, fresh = -1, False, False
     for cycle in range(fetches[-1].answered + 1):
         if cycle > answered and look is not None:
             line: int | None = None
             if not look.hit and cycle <= look.answered:
                 line = look.line
-            elif prefetch and fresh and not look.next_there and asked != look.next_line:
+            elif prefetch and fresh and not look.next_there and last_line != look.next_line:
                 line = look.next_line
             if line is not None:
-                request = requests[len(found)] if len(found) < len(requests) else Transfer(line)
-                asked, failed = line, request.failed
+                request = requests[len(requested)] if len(requested) < len(requests) else ObiTransfer(line)
+                last_line, failed = line, request.failed
                 answered = _NEVER if request.answered < 0 else request.answered
-                found.append((cycle, line))
+                requested.append((cycle, line))
         if (fetch := grants.get(cycle)) is not None:
             first = fetch.address & -ICACHE_LINE_BYTES
             behind = first + ICACHE_LINE_BYTES & WORD_MASK
@@ -166,10 +175,10 @@ def asked_lines(
                 cache.flush()
             else:
                 cache.flush_address(address)
-            asked, fresh = None, False
-        elif cycle == answered and asked is not None and not failed:
-            cache.keep(asked)
-    return found
+            last_line, fresh = None, False
+        elif cycle == answered and last_line is not None and not failed:
+            cache.keep(last_line)
+    return requested
 
 
 _FETCHES = 250
@@ -179,23 +188,23 @@ _NEXT_LEVEL = ObiTiming(1.0, 2, 2)  # As the shared cache answers a hit
 _TIMINGS = [PROMPT, _NEXT_LEVEL, ObiTiming(0.5, 1, 12), ObiTiming(0.2, 20, 40)]
 
 
-class Flusher(Stepwise):
+class Flusher(Agent):
     """Changes the code and flushes the cache at random: the only writer of the flush ports."""
 
     def __init__(self, dut: Dut, code: ChangingCode, rng: Random, fetcher: Fetcher) -> None:
         super().__init__(dut)
         self.flushes: dict[int, int | None] = {}  # address of a line, or None for all, by cycle
         self._code, self._rng, self._fetcher, self._cycle = code, rng, fetcher, 0
-        self._control = cadence.Driven(dut, "control__")
+        self._control = base.PortDriver(dut, "control__")
 
-    def show(self) -> None:
+    def drive(self) -> None:
         """Flush a line that is about to be fetched, or all of them, or nothing."""
         rng = self._rng
         if self._cycle - 1 in self.flushes:
             self._code.settle(self.flushes[self._cycle - 1])
-        self.rest()
+        self.release()
         if rng.random() < 0.01:
-            recent = self._fetcher.done[-1].address if self._fetcher.done else 0
+            recent = self._fetcher.completed[-1].address if self._fetcher.completed else 0
             address = (recent + rng.choice((0, ICACHE_LINE_BYTES))) & WORD_MASK if rng.random() < 0.5 else None
             self._code.generation += 1
             self.flushes[self._cycle] = address
@@ -203,13 +212,13 @@ class Flusher(Stepwise):
             self._control.drive(line=(address or 0) // ICACHE_LINE_BYTES)
         self._cycle += 1
 
-    def rest(self) -> None:
+    def release(self) -> None:
         """Flush nothing."""
         self._control.drive(flush=0, flush_line=0)
 
 
 async def _start(dut: Dut, *, prefetch: int = 0) -> Random:
-    rng = await cadence.start(dut)
+    rng = await base.start(dut)
     drive(dut, {"control__enable": 1, "control__prefetch": prefetch})
     return rng
 
@@ -226,21 +235,21 @@ async def words_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: f
         code = ChangingCode(rng, failing)
         fetcher = Fetcher(dut, "core", code, rng, idle=idle)
         flusher = Flusher(dut, code, rng, fetcher)
-        line = ReadResponder(dut, "line", code, timing, rng, size=ICACHE_LINE_BYTES, shift=4, outstanding=1)
+        line = CodeMemory(dut, "line", code, timing, rng, size=ICACHE_LINE_BYTES, shift=4, outstanding=1)
         monitor = PortMonitor(dut, ("hit", "miss", "waits"))
-        with Together(dut, [line, fetcher, monitor, *[flusher] * flushing]):
+        with AgentGroup(dut, [line, fetcher, monitor, *[flusher] * flushing]):
             await fetcher.fetch(wandering(rng, number))
         hits, misses, waits = (sum(column) for column in zip(*monitor.rows, strict=True))
-        board.equal(hits + misses, len(fetcher.done), "hits and misses")
-        board.equal(waits, sum(fetch.granted - fetch.requested for fetch in fetcher.done), "waits")
+        board.equal(hits + misses, len(fetcher.completed), "hits and misses")
+        board.equal(waits, sum(fetch.granted - fetch.requested for fetch in fetcher.completed), "waits")
         cache = CacheLevel(configuration().icache_private, configuration().icache_ways)
-        wanted = asked_lines(cache, fetcher.done, line.asked, flusher.flushes, prefetch=bool(prefetch))
+        expected = asked_lines(cache, fetcher.completed, line.transfers, flusher.flushes, prefetch=bool(prefetch))
         board.equal((hits, misses), (cache.hits, cache.misses), "hits, misses")
-        last = fetcher.done[-1].answered
-        asked = [(one.requested - _later(), one.address) for one in line.asked]
-        found = [(cycle, address) for cycle, address in asked if cycle <= last]
-        board.equal(found, wanted, "lines asked for")
-        await cadence.pulse_reset(dut)
+        last = fetcher.completed[-1].answered
+        requested = [(request.requested - _later(), request.address) for request in line.transfers]
+        observed = [(cycle, address) for cycle, address in requested if cycle <= last]
+        board.equal(observed, expected, "lines asked for")
+        await base.pulse_reset(dut)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -264,7 +273,9 @@ async def a_miss_is_answered_with_its_line(dut: Dut) -> None:
         fetcher, _ = await _fetch_all(
             dut, rng, [first, first + 4 * ICACHE_LINE_BYTES], ObiTiming(1.0, latency, latency)
         )
-        board.equal([fetch.answered - fetch.granted for fetch in fetcher.done], [1 + latency + _later()] * 2, "latency")
+        board.equal(
+            [fetch.answered - fetch.granted for fetch in fetcher.completed], [1 + latency + _later()] * 2, "latency"
+        )
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -301,12 +312,12 @@ def _first_line(rng: Random) -> int:
     return 0x1C00_0000 + rng.randrange(64) * ICACHE_LINE_BYTES
 
 
-async def _fetch_all(dut: Dut, rng: Random, addresses: list[int], timing: ObiTiming) -> tuple[Fetcher, ReadResponder]:
+async def _fetch_all(dut: Dut, rng: Random, addresses: list[int], timing: ObiTiming) -> tuple[Fetcher, CodeMemory]:
     """Fetch ``addresses``, check the words, and wait until nothing is under way."""
     code = ChangingCode(rng)
     fetcher = Fetcher(dut, "core", code, rng)
-    line = ReadResponder(dut, "line", code, timing, rng, size=ICACHE_LINE_BYTES, shift=4, outstanding=1)
-    with Together(dut, [line, fetcher]):
+    line = CodeMemory(dut, "line", code, timing, rng, size=ICACHE_LINE_BYTES, shift=4, outstanding=1)
+    with AgentGroup(dut, [line, fetcher]):
         await fetcher.fetch(addresses)
         await ClockCycles(dut.clk, 2 * timing.slowest)
     return fetcher, line
@@ -314,6 +325,6 @@ async def _fetch_all(dut: Dut, rng: Random, addresses: list[int], timing: ObiTim
 
 def _check_flow(fetcher: Fetcher, skipped: int, board: Scoreboard) -> None:
     """But for the first ones, a fetch is granted in every cycle and answered in the next."""
-    flow = fetcher.done[skipped:]
+    flow = fetcher.completed[skipped:]
     board.equal([fetch.granted for fetch in flow], [flow[0].granted + at for at in range(len(flow))], "grants")
     board.equal({fetch.answered - fetch.granted for fetch in flow}, {1}, "answers")

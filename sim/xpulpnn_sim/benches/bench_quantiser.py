@@ -15,9 +15,10 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BITS, HALF_BYTES, HALF_MASK, QUANTISED_PIXELS, XLEN
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.benches.cadence import Dut, Scoreboard, drive, pulse_reset, sample, start
-from xpulpnn_sim.benches.handover import bench_data, configuration
-from xpulpnn_sim.benches.obi import PROMPT, SLOW, ObiTiming
+from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.obi import PROMPT, SLOW, ObiTiming
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.golden.dotp import quantise
 from xpulpnn_sim.reference.golden.effects import U32, Sources
 
@@ -38,14 +39,14 @@ class _Operation:
     middle: int
     thresholds: dict[int, int]  # Half-words by address; those that no search looks at are made up when asked for
     # addresses in the order of the reference model: of pixel 0, then of pixel 1
-    asked: list[int] = field(default_factory=list[int])
+    searched: list[int] = field(default_factory=list[int])
     result: int = 0
 
     @property
     def addresses(self) -> list[int]:
         """Addresses in the order of the hardware: the pixels by turns."""
-        reads = len(self.asked) // QUANTISED_PIXELS
-        return [self.asked[pixel * reads + level] for level in range(reads) for pixel in range(QUANTISED_PIXELS)]
+        reads = len(self.searched) // QUANTISED_PIXELS
+        return [self.searched[pixel * reads + level] for level in range(reads) for pixel in range(QUANTISED_PIXELS)]
 
 
 def random_operation(insn: Insn, rng: Random) -> _Operation:
@@ -69,7 +70,7 @@ def random_operation(insn: Insn, rng: Random) -> _Operation:
     operation = _Operation(insn, pixels[0] | pixels[1] << HALF_BITS, middle, thresholds)
 
     def read_half(addresses: U32) -> U32:
-        operation.asked += addresses.tolist()
+        operation.searched += addresses.tolist()
         return np.array([thresholds[address] for address in addresses.tolist()], np.uint32)
 
     columns = [np.array([value], np.uint32) for value in (0, operation.pixels, operation.middle)]
@@ -98,12 +99,12 @@ class QuantiserDriver:
         dut, rng, timing = self._dut, self._rng, self._timing
         drive(dut, {"start": 1, "pixels": operation.pixels, "middle": operation.middle})
         dut.crumbs.value = operation.insn.mnemonic.endswith("c")
-        asked: list[int] = []
+        addresses: list[int] = []
         ready_at: int | None = None
         waiting: int | None = None
         for cycle in range(1, limit + 1):
             arrives = ready_at is not None and ready_at <= cycle
-            threshold = operation.thresholds[asked[-1]] if arrives else rng.getrandbits(HALF_BITS)
+            threshold = operation.thresholds[addresses[-1]] if arrives else rng.getrandbits(HALF_BITS)
             free = ready_at is None or arrives
             drive(dut, {"granted": 0, "answered": int(free), "threshold": threshold})
             await FallingEdge(dut.clk)
@@ -112,17 +113,17 @@ class QuantiserDriver:
                 result = sample(dut.result)
                 assert not sample(dut.request), "request in the cycle of the result"
                 await RisingEdge(dut.clk)
-                return asked, result, cycle
+                return addresses, result, cycle
             if free and sample(dut.request):
                 address = sample(dut.address)
                 assert waiting in (None, address), f"{waiting} changed to {address} before its grant"
                 waiting = address
                 if timing.grant >= 1 or rng.random() < timing.grant:
-                    asked.append(address)
+                    addresses.append(address)
                     dut.granted.value = 1
                     ready_at, waiting = cycle + rng.randint(timing.fastest, timing.slowest), None
             await RisingEdge(dut.clk)
-        return asked, None, limit
+        return addresses, None, limit
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -144,13 +145,13 @@ async def codes_and_addresses_match_golden(dut: Dut, timing: ObiTiming) -> None:
                 await driver.execute(random_operation(insn, rng), rng.randrange(1, least))
                 await driver.idle(1)
             operation = random_operation(insn, rng)
-            asked, result, cycles = await driver.execute(operation)
-            told = f"operation {number}, {insn.mnemonic} of 0x{operation.pixels:x} at 0x{operation.middle:x}"
-            board.equal([*map(hex, asked)], [*map(hex, operation.addresses)], f"{told}: addresses")
-            board.equal(result, operation.result, f"{told}: result")
+            addresses, result, cycles = await driver.execute(operation)
+            where = f"operation {number}, {insn.mnemonic} of 0x{operation.pixels:x} at 0x{operation.middle:x}"
+            board.equal([*map(hex, addresses)], [*map(hex, operation.addresses)], f"{where}: addresses")
+            board.equal(result, operation.result, f"{where}: result")
             if timing is PROMPT:
-                board.equal(cycles, least, f"{told}: cycles")
-            board.equal(all(address % HALF_BYTES == 0 for address in asked), True, f"{told}: alignment")
+                board.equal(cycles, least, f"{where}: cycles")
+            board.equal(all(address % HALF_BYTES == 0 for address in addresses), True, f"{where}: alignment")
         # an operation is under way in the reset
         await driver.execute(random_operation(rows[0], rng), 2)
         await pulse_reset(dut)

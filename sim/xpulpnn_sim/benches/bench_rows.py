@@ -17,9 +17,10 @@ from xpulpnn.isa.formats import Op2Mode
 from xpulpnn.isa.insn import HALF_PRODUCT_OPS, Insn
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.table import find
+from xpulpnn_sim.benches.agents.base import Dut, start
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
 from xpulpnn_sim.benches.batches import Batch, with_latency
-from xpulpnn_sim.benches.cadence import Dut, Scoreboard, run_vectors, start
-from xpulpnn_sim.benches.handover import bench_data, configuration
+from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.benches.row_operands import BIT_FIELDS, FIELD_WIDTH_LSB, NORMALISING_STEMS, executions
 from xpulpnn_sim.reference.golden.dotp import widened
 from xpulpnn_sim.reference.golden.effects import I64, IMMEDIATES, U32, Effects, Sources, immediate

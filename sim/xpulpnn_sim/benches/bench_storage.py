@@ -14,8 +14,9 @@ from xpulpnn.isa.machine import (
     REGISTERS,
     SECOND_PAIR,
 )
-from xpulpnn_sim.benches.cadence import Dut, Scoreboard, drive, pulse_reset, run_vectors, start
-from xpulpnn_sim.benches.handover import bench_data
+from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, start
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
+from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.reference.stimuli import random_words
 
 _BEATS = 800

@@ -10,9 +10,10 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import TCDM_BASE, TEST_SET_BIT
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Stepwise, Together, pulse_reset, sample, start
-from xpulpnn_sim.benches.handover import bench_data, configuration
-from xpulpnn_sim.benches.obi import ALL_BYTES, ObiInitiator, Transfer
+from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ObiManager, ObiTransfer
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.golden.tcdm import PATIENCE, Request, TcdmModel, place_of
 
 _BASES = (TCDM_BASE, 0)
@@ -44,22 +45,22 @@ def _traffic(config: ClusterConfig) -> list[Traffic]:
     ]
 
 
-class Master(ObiInitiator):
+class Master(ObiManager):
     """A port of the memory: makes transfers, or random ones of some traffic."""
 
     def __init__(self, dut: Dut, number: int, rng: Random) -> None:
-        super().__init__(dut, f"ports__{number}", under_way=2, rng=rng)
+        super().__init__(dut, f"ports__{number}", outstanding=2, rng=rng)
         self.traffic: Traffic | None = None
         # how often the bank that its request is for was granted to others, and how often at most
         self.passed = self.longest = 0
         self._config = configuration()
 
-    def _next(self) -> Transfer | None:
+    def _next(self) -> ObiTransfer | None:
         if self.traffic is None:
             return super()._next()
         return self._drawn(self.traffic) if self._rng.random() < self.traffic.asking else None
 
-    def _drawn(self, traffic: Traffic) -> Transfer:
+    def _drawn(self, traffic: Traffic) -> ObiTransfer:
         rng, config = self._rng, self._config
         words = config.tcdm_bytes // WORD_BYTES
         first = self.cycle // traffic.stays if traffic.stays else 0
@@ -67,22 +68,22 @@ class Master(ObiInitiator):
         address = rng.choice(_BASES) + WORD_BYTES * word | (rng.random() < traffic.setting) << TEST_SET_BIT
         self.passed = 0
         enables = rng.choice((ALL_BYTES, rng.getrandbits(4)))
-        return Transfer(address, int(rng.random() < traffic.writing), enables, rng.getrandbits(32))
+        return ObiTransfer(address, int(rng.random() < traffic.writing), enables, rng.getrandbits(32))
 
     def claim(self) -> Request | None:
         """Show what a request would have beside ``req``, in one of two cycles without a request."""
-        if self.shown is not None or self.traffic is None or self._rng.random() < 1 / 2:
+        if self.request is not None or self.traffic is None or self._rng.random() < 1 / 2:
             return None
         drawn = self._drawn(self.traffic)
-        self._driven.drive(**self._fields(drawn))
-        return Request(*drawn.grant)
+        self._driver.drive(**self._fields(drawn))
+        return Request(*drawn.as_request)
 
 
 def _masters(dut: Dut, rng: Random) -> list[Master]:
     return [Master(dut, number, rng) for number in range(configuration().cores + bench_data()["others"])]
 
 
-class Claims(Stepwise):
+class Claims(Agent):
     """Claims banks for all masters that request, and for others."""
 
     def __init__(self, dut: Dut, masters: Sequence[Master]) -> None:
@@ -90,18 +91,20 @@ class Claims(Stepwise):
         self.idle: dict[int, Request] = {}  # without a request
         self._dut, self._masters = dut, masters
 
-    def show(self) -> None:
+    def drive(self) -> None:
         """Drive the claims, behind the masters."""
         if not hasattr(self._dut, "claims"):
             return
         claims = {number: master.claim() for number, master in enumerate(self._masters)}
         self.idle = {number: claim for number, claim in claims.items() if claim is not None}
         self._dut.claims.value = sum(
-            1 << number for number, one in enumerate(self._masters) if one.shown is not None or number in self.idle
+            1 << number
+            for number, master in enumerate(self._masters)
+            if master.request is not None or number in self.idle
         )
 
 
-class Order(Stepwise):
+class Order(Agent):
     """Compares every grant, answer and word with the model, in each cycle before the masters go on."""
 
     def __init__(self, dut: Dut, masters: Sequence[Master], claims: Claims, words: Words) -> None:
@@ -123,13 +126,17 @@ class Order(Stepwise):
         """Masters one of whose ports is high in this cycle."""
         return [number for number, handle in enumerate(self._seen[port]) if sample(handle)]
 
-    def see(self) -> None:
+    def sample(self) -> None:
         """Compare a cycle."""
         equal, where = self._board.equal, f"{self._masters[0].traffic}, cycle {self._masters[0].cycle}"
         equal(self._high("rvalid"), sorted(self._answered), f"{where}: who is answered")
         data = {number: sample(self._seen["rdata"][number]) for number in self._expected}
         equal(data, self._expected, f"{where}: data by master")
-        requests = {at: Request(*one.shown.grant) for at, one in enumerate(self._masters) if one.shown is not None}
+        requests = {
+            at: Request(*master.request.as_request)
+            for at, master in enumerate(self._masters)
+            if master.request is not None
+        }
         answers = self._model.cycle(requests, self._claims.idle)
         self._answered = granted = self._high("gnt")
         equal(granted, sorted(answers), f"{where}: who is granted")
@@ -140,8 +147,8 @@ class Order(Stepwise):
         banks = {number: place_of(request.address, self._config)[0] for number, request in requests.items()}
         for bank, handle in enumerate(self._sharers):
             if handle is not None:
-                wanted = sum(1 << one for one in granted if banks[one] == bank and one != masters[bank])
-                equal(sample(handle), wanted, f"{where}: sharers of bank {bank}")
+                sharers = sum(1 << master for master in granted if banks[master] == bank and master != masters[bank])
+                equal(sample(handle), sharers, f"{where}: sharers of bank {bank}")
         self._read.update({banks[number]: answers[number] for number in granted if not requests[number].write})
         self._expected = {number: self._read[banks[number]] for number in granted if banks[number] in self._read}
         for number in banks.keys() - set(granted):
@@ -167,13 +174,13 @@ async def traffic_is_served_in_order(dut: Dut) -> None:
     rng, board = await start(dut), Scoreboard()
     masters = _masters(dut, rng)
     claims = Claims(dut, masters)
-    with Together(dut, [*masters, claims]):
-        await masters[0].make(Transfer(address, 1) for address in range(0, config.tcdm_bytes, WORD_BYTES))
+    with AgentGroup(dut, [*masters, claims]):
+        await masters[0].run(ObiTransfer(address, 1) for address in range(0, config.tcdm_bytes, WORD_BYTES))
     words: Words = {}
     for cycles in (bench_data()["cycles"], bench_data()["cycles"] // 4):
         # whoever was served last before a reset does not matter behind it
         await pulse_reset(dut)
-        with Together(dut, [Order(dut, masters, claims, words), *masters, claims]):
+        with AgentGroup(dut, [Order(dut, masters, claims, words), *masters, claims]):
             for traffic in (*_traffic(config), None):
                 for master in masters:
                     master.traffic = traffic
@@ -184,7 +191,7 @@ async def traffic_is_served_in_order(dut: Dut) -> None:
         for number, (master, bound) in enumerate(zip(masters, _bounds(config, len(masters)), strict=True)):
             assert master.longest <= bound, f"master {number} waited for {master.longest} grants"
     await RisingEdge(dut.clk)
-    with Together(dut, [*masters, claims]):
+    with AgentGroup(dut, [*masters, claims]):
         await FallingEdge(dut.clk)
         await pulse_reset(dut)
     await FallingEdge(dut.clk)
@@ -197,8 +204,8 @@ async def test_and_set_is_one_step(dut: Dut) -> None:
     """All masters test and set one free word at once: one finds it free, and nobody is between its read and write."""
     masters = _masters(dut, await start(dut))
     lock = TCDM_BASE + (configuration().banks + 1) * WORD_BYTES
-    with Together(dut, [*masters, Claims(dut, masters)]):
-        await masters[0].make([Transfer(lock, 1)])
-        tests = [cocotb.start_soon(master.make([Transfer(lock | 1 << TEST_SET_BIT)])) for master in masters]
-        found = [(await test).data for test in tests]
-    Scoreboard().equal(sorted(found), [0] + [WORD_MASK] * (len(masters) - 1), "words found")
+    with AgentGroup(dut, [*masters, Claims(dut, masters)]):
+        await masters[0].run([ObiTransfer(lock, 1)])
+        tests = [cocotb.start_soon(master.run([ObiTransfer(lock | 1 << TEST_SET_BIT)])) for master in masters]
+        words = [(await test).data for test in tests]
+    Scoreboard().equal(sorted(words), [0] + [WORD_MASK] * (len(masters) - 1), "words found")

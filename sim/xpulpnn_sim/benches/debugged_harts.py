@@ -9,8 +9,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from xpulpnn.isa.debug import DEBUG_BASE, DEBUG_BYTES, DSCRATCH0, DSCRATCH1, MAX_HARTS, Command, Place
 from xpulpnn.isa.machine import REGISTERS, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.table import INSNS, Decoder
-from xpulpnn_sim.benches.cadence import Dut, sample
-from xpulpnn_sim.benches.obi import ObiInitiator, Transfer
+from xpulpnn_sim.benches.agents.base import Dut, sample
+from xpulpnn_sim.benches.agents.obi import ObiManager, ObiTransfer
 from xpulpnn_sim.reference.golden.debug_memory import EBREAK
 
 DRET, ILLEGAL = 0x7B20_0073, 0xFFFF_FFFF
@@ -101,7 +101,7 @@ class DebuggedHarts:
     They take turns instruction by instruction, in an order that is drawn, on the one port of the memory.
     """
 
-    def __init__(self, dut: Dut, memory: ObiInitiator, harts: int, rng: Random) -> None:
+    def __init__(self, dut: Dut, memory: ObiManager, harts: int, rng: Random) -> None:
         self.states = [
             HartState(dict.fromkeys((*CSRS, DSCRATCH0, DSCRATCH1), 0) | {MHARTID: MAX_HARTS + hart})
             for hart in range(harts)
@@ -110,7 +110,7 @@ class DebuggedHarts:
         self._polls = [0] * harts  # how often each has found nothing to do
         self._dut, self._memory, self._rng = dut, memory, rng
 
-    async def calm(self) -> None:
+    async def wait_idle(self) -> None:
         """Wait until no hart has anything to do but to wait, or to be held in reset."""
         before = list(self._polls)
         await ClockCycles(self._dut.clk, _ORDER_CYCLES)
@@ -130,11 +130,11 @@ class DebuggedHarts:
     async def run(self) -> None:
         """Execute for ever."""
         while True:
-            resets, wanted = sample(self._dut.hart_reset), sample(self._dut.debug_req)
+            resets, requests = sample(self._dut.hart_reset), sample(self._dut.debug_req)
             for hart, state in enumerate(self.states):
                 if resets >> hart & 1:
                     self.in_debug[hart] = False
-                elif not self.in_debug[hart] and wanted >> hart & 1:
+                elif not self.in_debug[hart] and requests >> hart & 1:
                     self.in_debug[hart], state.pc = True, ENTRY
             halted = [hart for hart, inside in enumerate(self.in_debug) if inside]
             if halted:
@@ -143,7 +143,7 @@ class DebuggedHarts:
 
     async def _step(self, hart: int) -> None:
         state = self.states[hart]
-        fetched = await self._access(Transfer(state.pc))
+        fetched = await self._access(ObiTransfer(state.pc))
         if fetched.data == DRET:
             self.in_debug[hart] = False
         elif fetched.data == EBREAK:
@@ -157,16 +157,16 @@ class DebuggedHarts:
             if access is not None:
                 kind, address, register = access
                 value = state.registers[register]
-                done = await self._access(Transfer(address, int(kind == "store"), value=value))
+                done = await self._access(ObiTransfer(address, int(kind == "store"), value=value))
                 if kind == "load":
                     state.put(register, done.data)
                     self._polls[hart] += done.data == 0 and address >= DEBUG_BASE + Place.FLAGS
 
-    async def _access(self, transfer: Transfer) -> Transfer:
+    async def _access(self, transfer: ObiTransfer) -> ObiTransfer:
         """Access the memory: words of it, and nothing beyond its end, where it may begin again."""
         words = range(DEBUG_BASE, DEBUG_BASE + DEBUG_BYTES, WORD_BYTES)
         assert transfer.address in words, f"a hart is led to {transfer.address:#x}"
-        done = await self._memory.make([transfer])
+        done = await self._memory.run([transfer])
         assert not done.failed, f"error at {transfer.address:#x}"
         return done
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from xpulpnn.config import EXT_DATA_BITS, TCDM_SPACE
 from xpulpnn.isa.cluster import L2_BASE, TCDM_BASE
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, XLEN
-from xpulpnn_sim.benches.cadence import Dut, sample
-from xpulpnn_sim.benches.obi import ALL_BYTES, Grant, ObiTiming, Responder
+from xpulpnn_sim.benches.agents.base import Dut, sample
+from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ObiRequest, ObiSubordinate, ObiTiming
 from xpulpnn_sim.reference.golden.dma import Addresses, accesses
 
 TCDM_BYTES = 1 << 16
@@ -52,12 +52,12 @@ ALIASES = [
 
 def apart(sources: Addresses, targets: Addresses) -> bool:
     """Return whether both sides lie in one memory each, in places of their own."""
-    kinds, found = [], []
+    memories, places = [], []
     for side in (sources, targets):
         inside = in_tcdm(side)
-        kinds.append({*inside.tolist()})
-        found.append({*zip(inside.tolist(), _place(side, TCDM_BYTES).tolist(), strict=True)})
-    return max(map(len, kinds)) == 1 and not found[0] & found[1]
+        memories.append({*inside.tolist()})
+        places.append({*zip(inside.tolist(), _place(side, TCDM_BYTES).tolist(), strict=True)})
+    return max(map(len, memories)) == 1 and not places[0] & places[1]
 
 
 class Memories:
@@ -69,19 +69,19 @@ class Memories:
 
     def move(self, sources: npt.NDArray[np.uint32], targets: npt.NDArray[np.uint32]) -> None:
         """Copy bytes, those of a lower index first."""
-        found = self._at(sources)
+        values = self._at(sources)
         for inside, memory, size in ((True, self.tcdm, TCDM_BYTES), (False, self.l2, L2_BYTES)):
-            here = in_tcdm(targets) == inside
+            targeted = in_tcdm(targets) == inside
             # of several writes to one byte the last one counts: in reverse order the first of each
-            places, last = np.unique(_place(targets[here], size)[::-1], return_index=True)
-            memory[places] = found[here][::-1][last]
+            places, last = np.unique(_place(targets[targeted], size)[::-1], return_index=True)
+            memory[places] = values[targeted][::-1][last]
 
     def _at(self, addresses: npt.NDArray[np.uint32]) -> Bytes:
         inside = in_tcdm(addresses)
         return np.where(inside, self.tcdm[_place(addresses, TCDM_BYTES)], self.l2[_place(addresses, L2_BYTES)])
 
 
-class MemoryPort(Responder):
+class MemoryPort(ObiSubordinate):
     """A port of the engine, and the memory behind it."""
 
     def __init__(self, dut: Dut, name: str, memory: Bytes, size: int, timing: ObiTiming, rng: Random) -> None:
@@ -93,19 +93,19 @@ class MemoryPort(Responder):
         self._beats = getattr(dut, f"{name}__beats") if name == "ext" else None
         self._block_end = 0  # Behind the last write, if a block is not complete.
 
-    def show(self) -> None:
-        """Grant or not, and answer what is due."""
+    def drive(self) -> None:
+        """ObiRequest or not, and answer what is due."""
         before, self.takes_write = self.unanswered, False
-        super().show()
+        super().drive()
         self.written = self.unanswered < before and self.log[-before].write
 
-    def _serve(self, access: Grant) -> tuple[int, int]:
-        address, write, enables, value = access
+    def _serve(self, request: ObiRequest) -> tuple[int, int]:
+        address, write, enables, value = request
         self.takes_write = bool(write)
-        assert self.expected[write], f"{self._port}: {access} of no command"
+        assert self.expected[write], f"{self._port}: {request} of no command"
         beats = None if self._beats is None else sample(self._beats)
-        found, wanted = (address, enables, beats), self.expected[write].popleft()
-        assert found == wanted, f"{self._port}: {'write' if write else 'read'} {found}, expected {wanted}"
+        observed, expected = (address, enables, beats), self.expected[write].popleft()
+        assert observed == expected, f"{self._port}: {'write' if write else 'read'} {observed}, expected {expected}"
         self._follow(address, write, beats)
         place = _place(address, len(self._memory))
         window, mask = self._memory[place : place + self._size], _ENABLED[enables]

@@ -86,10 +86,10 @@ def transfers_anywhere(rng: Random) -> Iterator[Words]:
     """Three lines on both sides in every direction: any two bits of addresses and distances differ both ways."""
     for direction in DIRECTIONS:
         for words in zip(*(separating_words(rng) for _ in range(4)), strict=True):
-            found = _three_lines(direction, words, rng)
-            while not apart(*moves(found)):
-                found = _three_lines(direction, [rng.getrandbits(XLEN) for _ in words], rng)
-            yield found
+            words_apart = _three_lines(direction, words, rng)
+            while not apart(*moves(words_apart)):
+                words_apart = _three_lines(direction, [rng.getrandbits(XLEN) for _ in words], rng)
+            yield words_apart
 
 
 def _three_lines(direction: str, words: Sequence[int], rng: Random) -> Words:

@@ -7,7 +7,7 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.cluster import Barrier, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.event_unit_ports import EventUnitPorts, Happening
+from xpulpnn_sim.benches.event_unit_env import CycleInputs, EventUnitEnv
 from xpulpnn_sim.reference.golden.event_unit import Access
 from xpulpnn_sim.reference.stimuli import OFFSET_BITS
 
@@ -51,7 +51,7 @@ class RandomTraffic:
         """Requests that must stay until they are granted."""
         self._halting, self._debugging = 0, 0
 
-    def happening(self, ports: EventUnitPorts) -> Happening:
+    def cycle_inputs(self, ports: EventUnitEnv) -> CycleInputs:
         """Stimulus of a cycle: accesses of cores that may make one, pulses, fetches."""
         rng = self._rng
         free = ports.free()
@@ -69,7 +69,7 @@ class RandomTraffic:
         lines |= {name: rng.randrange(1, 4) for name in ("timer_events", "cluster_events") if rng.random() < 0.03}
         shared = self._shared() if rng.random() < 0.3 and not ports.model.shared_busy else None
         fetching = rng.getrandbits(self._config.cores)
-        return Happening(accesses, lines, shared, fetching, self._halting, self._debugging)
+        return CycleInputs(accesses, lines, shared, fetching, self._halting, self._debugging)
 
     def _halt(self, free: Sequence[int]) -> None:
         """Requests to halt at random; a core with one that waits for nothing enters debug mode, and leaves it again."""
@@ -82,14 +82,14 @@ class RandomTraffic:
             elif draw < 0.02:
                 self._halting |= bit
 
-    async def wake(self, ports: EventUnitPorts) -> None:
+    async def wake(self, ports: EventUnitEnv) -> None:
         """Everybody who waits for an event gets one, by the shared view."""
         cores = self._config.cores
         masks = [store(isa.SHARED_CORE_BYTES * core + EventRegister.MASK, WORD_MASK) for core in range(cores)]
         for access in (*masks, store(isa.SHARED_SW_TRIGGERS, 0)):
             while ports.model.shared_busy:
-                await ports.step(Happening(self._held))
-            await ports.step(Happening(self._held, shared=access))
+                await ports.step(CycleInputs(self._held))
+            await ports.step(CycleInputs(self._held, shared=access))
 
     def _cores(self) -> int:
         """A set of cores, often everybody."""

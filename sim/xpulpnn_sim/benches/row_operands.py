@@ -52,24 +52,24 @@ def _exact_sources(insn: Insn, rs2: U32, rng: Random) -> tuple[U32, U32, U32]:
     for scale in rs2.tolist():
         places = rng.choice((0, 1, 31, 32, 62, 63, *(rng.randrange(64) for _ in range(6))))
         zero = rng.choice((0, rng.randrange(-128, 128)))
-        one = rng.choice((1, -1))
+        sign = rng.choice((1, -1))
         levels = 1 << insn.fmt.width
         # in a single bit from a number that needs no clipping; and a power of two with the zero point
         far = rng.randrange(least, least + levels) ^ 1 << rng.randrange(2 * XLEN - places)
-        moved = zero + (one << rng.randint(BYTE_BITS - 1, BYTE_BITS + 2))
-        wanted = rng.choice((least, least + levels - 1, rng.randrange(least, -least + 256), far, far, moved))
+        moved = zero + (sign << rng.randint(BYTE_BITS - 1, BYTE_BITS + 2))
+        result = rng.choice((least, least + levels - 1, rng.randrange(least, -least + 256), far, far, moved))
         half = 1 << places >> 1
         dropped = rng.choice((-half, -half - 1, half - 1, half, rng.randrange(-half, half + 1)))
-        scaled = (wanted + rng.randint(-1, 1) - zero << places) + dropped
+        scaled = (result + rng.randint(-1, 1) - zero << places) + dropped
         # the least power of two beside which the number is one
-        power = one << min(max(abs(scaled).bit_length() - XLEN + 1, 0), XLEN - 2)
-        anything = (1 << rng.randrange(31), one, -(1 << 31), (1 << 31) - 1, rng.randrange(1, 1 << 31), 0)
+        power = sign << min(max(abs(scaled).bit_length() - XLEN + 1, 0), XLEN - 2)
+        anything = (1 << rng.randrange(31), sign, -(1 << 31), (1 << 31) - 1, rng.randrange(1, 1 << 31), 0)
         factor = rng.choice((power, power, power, *anything))
         number = scaled // (factor or 1)
         if abs(number) >= 1 << 31 or rng.random() < 0.2:
             number = rng.choice((-(1 << 31), (1 << 31) - 1, rng.getrandbits(XLEN)))
-        kept = scale & ~0xFF3F | (zero & 0xFF) << 8 | places
-        rows.append((kept, factor & WORD_MASK, number & WORD_MASK))
+        word = scale & ~0xFF3F | (zero & 0xFF) << 8 | places
+        rows.append((word, factor & WORD_MASK, number & WORD_MASK))
     scales, factors, numbers = (np.array(column, np.uint32) for column in zip(*rows, strict=True))
     return scales, factors, numbers
 
@@ -153,16 +153,16 @@ def _decided_at(insn: Insn, places: Sequence[int], rng: Random) -> Sources:
     if insn.op in HALF_PRODUCT_OPS:
         return replace(drawn, rd=_near_multiple(insn, drawn, rng)) if insn.op in _HALF_SUMS else drawn
     rounding = (np.uint32(1) << at) >> np.uint32(1) if "R" in insn.op else np.uint32(0)
-    wanted = _multiples(at, (-1, 0), rng) - rounding
+    total = _multiples(at, (-1, 0), rng) - rounding
     augend = drawn.rs1 if by_word else drawn.rd
-    addend = augend - wanted if insn.op.startswith("sub") else wanted - augend
+    addend = augend - total if insn.op.startswith("sub") else total - augend
     return replace(drawn, rs2=addend) if by_word else replace(drawn, rs1=addend)
 
 
 def _multiples(places: U32, away: Sequence[int], rng: Random) -> U32:
     """Multiples of powers of two, or numbers next to them."""
-    found = [(rng.getrandbits(XLEN) << place) + rng.choice(away) & WORD_MASK for place in places.tolist()]
-    return np.array(found, np.uint32)
+    numbers = [(rng.getrandbits(XLEN) << place) + rng.choice(away) & WORD_MASK for place in places.tolist()]
+    return np.array(numbers, np.uint32)
 
 
 def _near_multiple(insn: Insn, drawn: Sources, rng: Random) -> U32:

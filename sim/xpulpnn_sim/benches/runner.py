@@ -20,7 +20,7 @@ from cocotb_tools.check_results import get_results
 from xpulpnn.errors import ToolError
 from xpulpnn.user_cache import alone
 from xpulpnn.verilog import EmittedVerilog
-from xpulpnn_sim.benches.handover import DATA_VARIABLE, SEED_VARIABLE
+from xpulpnn_sim.benches.launcher_data import DATA_VARIABLE, SEED_VARIABLE
 from xpulpnn_sim.tools.yosys import MAKE_VARIABLES, require_verilator, verilator_folder
 
 SIMULATORS = ("verilator", "icarus")  # Simulators the benches run on
@@ -29,7 +29,7 @@ SIMULATORS = ("verilator", "icarus")  # Simulators the benches run on
 _WARNINGS = "error::DeprecationWarning,ignore::DeprecationWarning:cocotbext.axi.stream"
 # Whose assertions show their values when they fail; cocotb would rewrite those of every module, numpy's too.
 # Every import asks for every pattern.
-_ASSERTING = (path for path in Path(__file__).parent.glob("*.py") if "assert " in path.read_text())
+_ASSERTING = (path for path in Path(__file__).parent.rglob("*.py") if "assert " in path.read_text())
 _EXPLAINED = " ".join(sorted({"bench_*.py", *(path.name for path in _ASSERTING if not path.match("bench_*"))}))
 _TIMESCALE = ("1ns", "1ps")
 _LOG_TAIL_LINES = 40

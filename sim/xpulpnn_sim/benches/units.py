@@ -52,7 +52,7 @@ from xpulpnn.isa.table import enabled, find
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.benches.bridge_units import bridge_units
 from xpulpnn_sim.benches.debug_units import debug_units
-from xpulpnn_sim.benches.handover import configured
+from xpulpnn_sim.benches.launcher_data import configured
 from xpulpnn_sim.benches.runner import SIMULATORS
 
 ControlledRow = tuple[str, str, dict[str, int]]  # Mnemonic, operands and values of the control ports
@@ -276,12 +276,12 @@ def _tcdm(cycles: int, settings: str, *simulators: str, others: int = 1) -> Benc
     )
 
 
-def _funnelled(
+def _obi_mux(
     make: Callable[[], wiring.Component], initiators: Sequence[str], places: Mapping[str, tuple[int, int]], **told: Any
 ) -> BenchedUnit:
     """``places``: first address and size of what each port leads to."""
     rows = [{"port": port, "base": base, "size": size} for port, (base, size) in places.items()]
-    return _plain("funnelled", make, initiators=list(initiators), places=rows, **told)
+    return _plain("obi_mux", make, initiators=list(initiators), places=rows, **told)
 
 
 def _private_cache(design: str, simulator: str, *, late: bool = False) -> BenchedUnit:
@@ -378,14 +378,14 @@ UNITS: Mapping[str, BenchedUnit] = {
     "dma-late": _configured(
         "dma", Dma, "cluster2 cores=3 core.late_results=on dma_transfers=5", "icarus", transfers=40, every=1, line=8192
     ),
-    "peripheral-bus": _funnelled(
+    "peripheral-bus": _obi_mux(
         lambda: PeripheralBus(5, _BLOCKS),
         [f"initiators__{number}" for number in range(5)],
         _BUS_PLACES,
         outstanding=1,
         latency=2,
     ),
-    "external-port": _funnelled(
+    "external-port": _obi_mux(
         lambda: ExternalPort(4),
         [f"cores__{number}" for number in range(4)],
         {"ext": (0, 1 << XLEN)},

@@ -75,7 +75,7 @@ OUTPUTS = ("core__gnt", "core__rvalid", "core__rdata", "ext__req", "ext__addr", 
 
 @pytest.mark.unit
 def test_what_goes_with_requests_and_answers() -> None:
-    found = handshakes_of("funnelled", INPUTS, OUTPUTS)
+    found = handshakes_of("obi_mux", INPUTS, OUTPUTS)
     assert found.cases[0].outputs == ("core__gnt", "core__rvalid", "ext__req", "run__req", "busy")
     assert list(found.cases[1:]) == [
         InputCase(values={"core__rvalid": {1}}, outputs=("core__rdata",)),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from amaranth.utils import exact_log2
 
-import xpulpnn_sim.benches
+import xpulpnn_sim.benches.agents
 from xpulpnn.cluster.axi.bridge import OUTSTANDING
 from xpulpnn.cluster.ports import RUN_BYTES
 from xpulpnn.config import EXT_DATA_BITS, CoreConfig, preset
@@ -100,13 +100,13 @@ _OF_WORDS = [
     "debug_module",
     "dma",
     "event_unit",
-    "funnelled",
+    "obi_mux",
     "icache",
     "private_cache",
     "tcdm",
 ]
 
-_ALONE = ("core_demux", "funnelled")  # benches of units whose initiators have one request outstanding at most
+_ALONE = ("core_demux", "obi_mux")  # benches of units whose initiators have one request outstanding at most
 
 
 def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str], bits: int = XLEN) -> InputConstraints:
@@ -287,7 +287,7 @@ def judge_unit(
         prover = MutantProver(
             mutants, proofs, key, settings.proof_s, lambda _: gates, lambda waiting: _compared(proof, waiting)
         )
-    benches = digest(xpulpnn_sim.benches)
+    benches = digest(xpulpnn_sim.benches, xpulpnn_sim.benches.agents)
 
     def run(waiting: Sequence[int]) -> None:
         work = {"mutants": waiting, "jobs": settings.jobs, "limit_s": settings.limit_s, "select": SELECT}

@@ -32,8 +32,9 @@ from xpulpnn.isa.machine import (
     division_cycles,
 )
 from xpulpnn.isa.retirement import CYCLE, RETIREMENT_FIELDS, VALID, WAIT, WaitCause
-from xpulpnn_sim.benches.cadence import Dut, PortMonitor, Scoreboard, drive, sample, until
-from xpulpnn_sim.benches.obi import ALL_BYTES, Grant, WordMemory
+from xpulpnn_sim.benches.agents.base import Dut, PortMonitor, drive, sample, wait_until
+from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ObiRequest, WordMemory
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
@@ -76,19 +77,23 @@ def _grants(records: Records) -> Iterator[tuple[int, bool, int]]:
                 yield (address - byte + WORD_BYTES * spill) & WORD_MASK, writes > 0, enables
 
 
-def recorded(log: Sequence[Grant], memory: WordMemory) -> list[Grant]:
+def recorded(log: Sequence[ObiRequest], memory: WordMemory) -> list[ObiRequest]:
     """Grants of accesses that succeed: one that fails, perhaps in its second word only, is in no record."""
-    kept: list[Grant] = []
+    succeeded: list[ObiRequest] = []
     for at, grant in enumerate(log):
-        behind = [one for one in log[at + 1 : at + 2] if one.address == grant.address + WORD_BYTES]
+        behind = [request for request in log[at + 1 : at + 2] if request.address == grant.address + WORD_BYTES]
         crosses = behind if not grant.enables & 1 else []
-        if not any(memory.fails(one.address) for one in (grant, *crosses)):
-            kept.append(grant)
-    return kept
+        if not any(memory.fails(request.address) for request in (grant, *crosses)):
+            succeeded.append(grant)
+    return succeeded
 
 
 def check_retirements(
-    lockstep: Lockstep, records: Records, log: Sequence[Grant], board: Scoreboard, lines: npt.ArrayLike | None = None
+    lockstep: Lockstep,
+    records: Records,
+    log: Sequence[ObiRequest],
+    board: Scoreboard,
+    lines: npt.ArrayLike | None = None,
 ) -> None:
     """Raise ``AssertionError`` at the first record that is not what the simulator does there."""
     # the data bus must have granted what the records accessed, in their order, and nothing else
@@ -219,9 +224,9 @@ class StreamDriver:
     ) -> None:
         """Compare what the unit asks for in this cycle: targets of a jump and of a branch, cause of a trap, or none."""
         dut = self.dut
-        for name, detail, wanted in (("jump", "target", jump), ("branch", "target", branch), ("trap", "cause", trap)):
+        for name, detail, expected in (("jump", "target", jump), ("branch", "target", branch), ("trap", "cause", trap)):
             got = sample(getattr(dut, f"{name}__{detail}")) if sample(getattr(dut, f"{name}__valid")) else None
-            assert got == wanted, f"{name} to {got}, expected {wanted}, {where} (cycle {self.cycle})"
+            assert got == expected, f"{name} to {got}, expected {expected}, {where} (cycle {self.cycle})"
 
     async def _await_branch(self, target: int, wrong_path: int) -> None:
         """Offer a wrong-path instruction until the branch is resolved; it must not be accepted before."""
@@ -282,7 +287,7 @@ class StreamDriver:
 
     async def drain(self) -> None:
         """Wait until nothing is in flight and the last retirement was reported."""
-        await until(self.dut, lambda: not sample(self.dut.busy), ACCEPT_LIMIT, "idle after the last instruction")
+        await wait_until(self.dut, lambda: not sample(self.dut.busy), ACCEPT_LIMIT, "idle after the last instruction")
         # An instruction that traps has no effect to wait for, but its record still travels down the pipeline.
         await ClockCycles(self.dut.clk, PIPELINE_STAGES)
 

@@ -8,15 +8,16 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import BARRIER_BYTES, EVENT_UNIT, PRIVATE_EVENT_UNIT, Barrier, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.benches.cadence import Driven, Dut, Scoreboard, pulse_reset, sample
-from xpulpnn_sim.benches.handover import configuration
+from xpulpnn_sim.benches.agents.base import Dut, PortDriver, pulse_reset, sample
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.launcher_data import configuration
 from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnitModel
 
 _LONGEST = 12  # cycles after which everything that can be answered has been, however many cores wait
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class CycleInputs:
     """Inputs of one cycle: accesses by core, event lines, an access of the shared view, fetches under way."""
 
     # a core that waits may request as well: it is not granted
@@ -29,7 +30,7 @@ class Happening:
     debugging: int = 0  # cores in debug mode
 
 
-class EventUnitPorts:
+class EventUnitEnv:
     """Drives one cycle after the other and compares every output with the model."""
 
     def __init__(self, dut: Dut) -> None:
@@ -38,16 +39,16 @@ class EventUnitPorts:
         self.board, self.cycle, self.answers = Scoreboard(), 0, list[Answer]()
         ports: dict[int | None, str] = {core: f"cores__{core}__" for core in range(config.cores)}
         ports[None] = "shared__"
-        self._driven = {port: Driven(dut, name) for port, name in ports.items()}
+        self._drivers = {port: PortDriver(dut, name) for port, name in ports.items()}
         self._seen = {
             port: {field: getattr(dut, name + field) for field in ("rvalid", "gnt", "err", "rdata")}
             for port, name in ports.items()
         }
-        self._inputs = Driven(dut)
+        self._inputs = PortDriver(dut)
 
     async def reset(self) -> None:
         """Begin anew; outstanding accesses are forgotten."""
-        self._request(Happening())
+        self._request(CycleInputs())
         await pulse_reset(self.dut)
         self.model, self.answers = EventUnitModel(self.config), []
 
@@ -56,7 +57,7 @@ class EventUnitPorts:
         waiting = self.model.waiting()
         return [core for core in range(self.config.cores) if not waiting >> core & 1]
 
-    async def step(self, now: Happening) -> list[Answer]:
+    async def step(self, now: CycleInputs) -> list[Answer]:
         """One cycle; returns the responses seen in it."""
         self._request(now)
         names = ("timer_events", "cluster_events", *(("dma_events", "dma_interrupts") if self.config.dma else ()))
@@ -76,10 +77,10 @@ class EventUnitPorts:
 
     async def idle(self, cycles: int) -> list[Answer]:
         """Cycles without anything new; the responses seen in them."""
-        return [answer for _ in range(cycles) for answer in await self.step(Happening())]
+        return [answer for _ in range(cycles) for answer in await self.step(CycleInputs())]
 
-    def _request(self, now: Happening) -> None:
-        for port, driven in self._driven.items():
+    def _request(self, now: CycleInputs) -> None:
+        for port, driven in self._drivers.items():
             access = now.shared if port is None else now.accesses.get(port)
             driven.drive(req=int(access is not None))
             if access is not None:
@@ -90,12 +91,12 @@ class EventUnitPorts:
         own = {"dma_events": EventLine.DMA, "dma_interrupts": EventLine.DMA_INTERRUPT}
         common = {"timer_events": EventLine.TIMER_LOW, "cluster_events": EventLine.CLUSTER}
         cores = range(self.config.cores)
-        found = [(core, int(line)) for name, line in own.items() for core in cores if lines.get(name, 0) >> core & 1]
+        events = [(core, int(line)) for name, line in own.items() for core in cores if lines.get(name, 0) >> core & 1]
         for name, first in common.items():
-            found += [(core, first + bit) for bit in range(2) for core in cores if lines.get(name, 0) >> bit & 1]
-        return found
+            events += [(core, first + bit) for bit in range(2) for core in cores if lines.get(name, 0) >> bit & 1]
+        return events
 
-    def _compare(self, now: Happening) -> None:
+    def _compare(self, now: CycleInputs) -> None:
         dut, model, where = self.dut, self.model, f"in cycle {self.cycle} with {now}"
         got = {name: sample(getattr(dut, name)) for name in ("irq", "core_clock_en")}
         want = {"irq": model.interrupts(), "core_clock_en": model.awake(now.fetching, now.halting | now.debugging)}
@@ -104,11 +105,11 @@ class EventUnitPorts:
         for port, seen in self._seen.items():
             answer = expected.get(port)
             busy = model.shared_busy if port is None else waiting >> port & 1
-            wanted = {"rvalid": int(answer is not None), "gnt": int(not busy)}
+            expected_port = {"rvalid": int(answer is not None), "gnt": int(not busy)}
             if answer is not None:
-                wanted |= {"err": int(answer.error)} | ({} if answer.data is None else {"rdata": answer.data})
-            got |= {f"{port} {name}": sample(seen[name]) for name in wanted}
-            want |= {f"{port} {name}": value for name, value in wanted.items()}
+                expected_port |= {"err": int(answer.error)} | ({} if answer.data is None else {"rdata": answer.data})
+            got |= {f"{port} {name}": sample(seen[name]) for name in expected_port}
+            want |= {f"{port} {name}": value for name, value in expected_port.items()}
         differing = [name for name in want if got[name] != want[name]]
         self.board.equal({name: got[name] for name in differing}, {name: want[name] for name in differing}, where)
 
@@ -117,15 +118,15 @@ def waiting_offsets(config: ClusterConfig) -> list[int]:
     """Registers whose loads wait for events."""
     triggers = (EventRegister.SW_TRIGGER_WAIT, EventRegister.SW_TRIGGER_WAIT_CLEAR)
     barriers = (EventRegister.BARRIER + BARRIER_BYTES * number for number in range(config.barriers))
-    found = [EventRegister.WAIT, EventRegister.WAIT_CLEAR]
-    found += [group + WORD_BYTES * event for group in triggers for event in range(config.sw_events)]
-    return found + [base + at for base in barriers for at in (Barrier.TRIGGER_WAIT, Barrier.TRIGGER_WAIT_CLEAR)]
+    offsets = [EventRegister.WAIT, EventRegister.WAIT_CLEAR]
+    offsets += [group + WORD_BYTES * event for group in triggers for event in range(config.sw_events)]
+    return offsets + [base + at for base in barriers for at in (Barrier.TRIGGER_WAIT, Barrier.TRIGGER_WAIT_CLEAR)]
 
 
-async def answers_after(ports: EventUnitPorts, accesses: dict[int, Access]) -> dict[int | None, tuple[int, int | None]]:
+async def answers_after(ports: EventUnitEnv, accesses: dict[int, Access]) -> dict[int | None, tuple[int, int | None]]:
     """Make accesses in one cycle; cycle, counted from it, and data of each response of the next cycles."""
-    await ports.step(Happening(accesses))
-    found: dict[int | None, tuple[int, int | None]] = {}
+    await ports.step(CycleInputs(accesses))
+    answers: dict[int | None, tuple[int, int | None]] = {}
     for cycle in range(1, _LONGEST):
-        found |= {answer.core: (cycle, answer.data) for answer in await ports.idle(1)}
-    return found
+        answers |= {answer.core: (cycle, answer.data) for answer in await ports.idle(1)}
+    return answers

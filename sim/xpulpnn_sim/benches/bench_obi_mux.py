@@ -15,10 +15,11 @@ from cocotb.task import Task
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
-from xpulpnn_sim.benches import obi
-from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Stepwise, Together, pulse_reset, sample, start
-from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.obi import ObiInitiator, ObiResponder, ObiTiming, Transfer, WordMemory
+from xpulpnn_sim.benches.agents import obi
+from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.obi import ObiManager, ObiMemory, ObiTiming, ObiTransfer, WordMemory
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.reference.golden.tcdm import Queue
 
 _TRANSFERS = 40
@@ -40,10 +41,10 @@ class _Words:
         """Words that nobody has written yet."""
         return WordMemory(tuple((address, WORD_BYTES) for address in self.failing))
 
-    def transfers(self, initiator: int, rng: Random, part: int) -> list[Transfer]:
+    def transfers(self, manager: int, rng: Random, part: int) -> list[ObiTransfer]:
         """Accesses of an initiator: to each of its words, and to a part of the holes, one for each timing."""
         eager = rng.getrandbits(1)
-        addresses = [address for words in self.own[initiator] for address in words]
+        addresses = [address for words in self.own[manager] for address in words]
         addresses += [rng.choice(addresses) for _ in range(len(addresses), _TRANSFERS)]
         addresses += self.holes[part :: len(_TIMINGS)]
         rng.shuffle(addresses)
@@ -54,8 +55,8 @@ def _blocks() -> list[range]:
     return [range(place["base"], place["base"] + place["size"]) for place in bench_data()["places"]]
 
 
-def _transfer(address: int, rng: Random, gap: int = 0) -> Transfer:
-    return Transfer(
+def _transfer(address: int, rng: Random, gap: int = 0) -> ObiTransfer:
+    return ObiTransfer(
         address, rng.getrandbits(1), rng.choice((obi.ALL_BYTES, rng.getrandbits(4))), rng.getrandbits(32), gap
     )
 
@@ -64,10 +65,10 @@ def _handles(dut: Dut, port: str, *names: str) -> list[Dut]:
     return [getattr(dut, f"{port}__{name}") for name in names]
 
 
-def _words(initiators: int, rng: Random) -> _Words:
+def _words(managers: int, rng: Random) -> _Words:
     """Words anywhere in every place."""
-    pools = [rng.sample(block[::WORD_BYTES], initiators * _WORDS) for block in _blocks()]
-    own = [[pool[number::initiators] for pool in pools] for number in range(initiators)]
+    pools = [rng.sample(block[::WORD_BYTES], managers * _WORDS) for block in _blocks()]
+    own = [[pool[number::managers] for pool in pools] for number in range(managers)]
     failing = {words[0] for places in own for words in places}
     return _Words(own, failing, _holes(1, rng))
 
@@ -76,35 +77,35 @@ def _holes(away: int, rng: Random) -> list[int]:
     """Addresses where nothing is, of which so many bits are not those of a place: all that may differ."""
     flips = combinations([1 << bit for bit in range(XLEN)], away)
     pairs = [(block, sum(bits)) for bits in flips for block in _blocks() if min(bits) >= len(block)]
-    found = [rng.choice(block[::WORD_BYTES]) ^ flip for block, flip in pairs]
-    return [address for address in found if _is_hole(address)]
+    addresses = [rng.choice(block[::WORD_BYTES]) ^ flip for block, flip in pairs]
+    return [address for address in addresses if _is_hole(address)]
 
 
 def _is_hole(address: int) -> bool:
     return not any(address in block for block in _blocks())
 
 
-class Offers(Stepwise):
+class Offers(Agent):
     """Compares in every cycle who is granted, what is asked for in each place and who is answered.
 
     Whoever's turn it is is granted when nothing is offered. What is granted is offered from the next cycle on, in its
     place as soon as that is free, until it is taken there.
     """
 
-    def __init__(self, dut: Dut, initiators: Sequence[str]) -> None:
+    def __init__(self, dut: Dut, managers: Sequence[str]) -> None:
         super().__init__(dut)
         data, self._board = bench_data(), Scoreboard()
-        self.queue, self._limit = Queue("counter", len(initiators)), data["outstanding"]
+        self.queue, self._limit = Queue("counter", len(managers)), data["outstanding"]
         self.met: set[tuple[int, frozenset[int]]] = set()  # who asked at once, with the number of grants before
         self._answered = deque[set[int]]([set()] * (data["latency"] - 2))
-        self._initiators = [_handles(dut, name, "req", "gnt", "rvalid", "addr") for name in initiators]
+        self._managers = [_handles(dut, name, "req", "gnt", "rvalid", "addr") for name in managers]
         self._places = [_handles(dut, place["port"], "req", "gnt", "rvalid") for place in data["places"]]
         self._owner = getattr(dut, "owner", None)
         self._offered: tuple[int, int] | None = None  # an initiator, and the number of the place, behind all if none
         self._under_way = [deque[int]() for _ in self._places]
         self._nowhere: set[int] = set()  # whom the next cycle answers that there is no such place
 
-    def see(self) -> None:
+    def sample(self) -> None:
         """Compare."""
         owner, place = self._offered or (_NOBODY, _NOBODY)
         answers, self._nowhere = self._nowhere, set[int]()
@@ -123,20 +124,20 @@ class Offers(Stepwise):
             self._board.equal(sample(self._owner), owner, "owner")
         self._answered.append(answers)
         self._compare("answers", 2, self._answered.popleft())
-        asking = {number for number, (req, *_) in enumerate(self._initiators) if sample(req)}
+        asking = {number for number, (req, *_) in enumerate(self._managers) if sample(req)}
         granted: set[int] = set()
         if asking and owner == _NOBODY:
-            self.met.add((self.queue.grants % len(self._initiators), frozenset(asking)))
+            self.met.add((self.queue.grants % len(self._managers), frozenset(asking)))
             granted.add(self.queue.next(asking))
         self._compare("grants", 1, granted)
         for number in granted:
-            address = sample(self._initiators[number][3])
+            address = sample(self._managers[number][3])
             where = (at for at, block in enumerate(_blocks()) if address in block)
             self._offered = number, next(where, len(self._places))
 
-    def _compare(self, what: str, handle: int, wanted: set[int]) -> None:
-        seen = {number for number, handles in enumerate(self._initiators) if sample(handles[handle])}
-        self._board.equal(seen, wanted, what)
+    def _compare(self, what: str, handle: int, expected: set[int]) -> None:
+        seen = {number for number, handles in enumerate(self._managers) if sample(handles[handle])}
+        self._board.equal(seen, expected, what)
 
 
 class Bus:
@@ -148,34 +149,34 @@ class Bus:
         places: list[dict[str, Any]] = data["places"]
         self.words = _words(len(names), rng)
         self.ports = {
-            place["port"]: ObiResponder(
+            place["port"]: ObiMemory(
                 dut, place["port"], self.words.memory(), _TIMINGS[timing], rng, outstanding=data["outstanding"]
             )
             for place in places
         }
-        self.initiators = [ObiInitiator(dut, name) for name in names]
+        self.managers = [ObiManager(dut, name) for name in names]
         self.plans = [self.words.transfers(number, rng, timing) for number in range(len(names))]
         self.offers = Offers(dut, names)
-        self.running = Together(dut, [*self.ports.values(), *self.initiators, self.offers])
+        self.running = AgentGroup(dut, [*self.ports.values(), *self.managers, self.offers])
 
     def check(self) -> None:
         """Every access of the plans has arrived once, unchanged, and its answer is that of its place."""
         board = Scoreboard()
         everything = [transfer for plan in self.plans for transfer in plan]
         for block, (port, responder) in zip(_blocks(), self.ports.items(), strict=True):
-            wanted = [transfer.grant for transfer in everything if transfer.address in block]
-            board.equal(sorted(responder.log), sorted(wanted), f"accesses of {port}")
-        for number, (initiator, plan) in enumerate(zip(self.initiators, self.plans, strict=True)):
+            expected = [transfer.as_request for transfer in everything if transfer.address in block]
+            board.equal(sorted(responder.log), sorted(expected), f"accesses of {port}")
+        for number, (manager, plan) in enumerate(zip(self.managers, self.plans, strict=True)):
             memory = self.words.memory()
-            expected = [obi.expected_data(one, memory, absent=_is_hole(one.address)) for one in plan]
-            board.equal([transfer.data for transfer in initiator.done], expected, f"data of initiator {number}")
+            expected = [obi.expected_data(transfer, memory, absent=_is_hole(transfer.address)) for transfer in plan]
+            board.equal([transfer.data for transfer in manager.completed], expected, f"data of initiator {number}")
             failing = [t.address in self.words.failing or _is_hole(t.address) for t in plan]
-            board.equal([transfer.failed for transfer in initiator.done], failing, f"errors of initiator {number}")
+            board.equal([transfer.failed for transfer in manager.completed], failing, f"errors of initiator {number}")
 
-    def begin(self) -> list[Task[Transfer]]:
+    def begin(self) -> list[Task[ObiTransfer]]:
         """Let every initiator follow its plan."""
-        pairs = zip(self.initiators, self.plans, strict=True)
-        return [cocotb.start_soon(initiator.make(plan)) for initiator, plan in pairs]
+        pairs = zip(self.managers, self.plans, strict=True)
+        return [cocotb.start_soon(manager.run(plan)) for manager, plan in pairs]
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
@@ -199,16 +200,16 @@ async def everybody_meets_everybody(dut: Dut) -> None:
     """Each set of initiators asks at once, whosever turn it is; everything two bits away from a place is a hole."""
     rng = await start(dut)
     bus = Bus(dut, 0, rng)
-    number, bus.plans = len(bus.initiators), [[] for _ in bus.initiators]
+    number, bus.plans = len(bus.managers), [[] for _ in bus.managers]
     far = _holes(2, rng)
     rng.shuffle(far)
 
     async def ask(asking: Iterable[int]) -> None:
-        tasks: list[Task[Transfer]] = []
-        for one in asking:
-            address = far.pop() if far else rng.choice(rng.choice(bus.words.own[one]))
-            bus.plans[one].append(_transfer(address, rng))
-            tasks.append(cocotb.start_soon(bus.initiators[one].make(bus.plans[one][-1:])))
+        tasks: list[Task[ObiTransfer]] = []
+        for number_asking in asking:
+            address = far.pop() if far else rng.choice(rng.choice(bus.words.own[number_asking]))
+            bus.plans[number_asking].append(_transfer(address, rng))
+            tasks.append(cocotb.start_soon(bus.managers[number_asking].run(bus.plans[number_asking][-1:])))
         for task in tasks:
             await task
 

@@ -10,8 +10,8 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.isa.debug import MAX_HARTS, Command, Control, DmReg, Flag, Place
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.benches.cadence import Dut, Together, drive, sample, start
-from xpulpnn_sim.benches.debug_scene import BUSY, CLEAR, TRANSFER, Scene
+from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, drive, sample, start
+from xpulpnn_sim.benches.debug_env import BUSY, CLEAR, TRANSFER, DebugEnv
 from xpulpnn_sim.reference.golden.debug_memory import command_code
 from xpulpnn_sim.reference.golden.debug_module import DebuggedHart
 
@@ -25,7 +25,7 @@ EVENTS = [
 
 
 @dataclass(slots=True)
-class HandledHart(DebuggedHart):
+class DirectedHart(DebuggedHart):
     """A hart that halts and resumes when the bench says so."""
 
     resuming: bool = False  # it has been asked to resume
@@ -43,24 +43,24 @@ class HandledHart(DebuggedHart):
         self.wanted = self.resume_ack = self.resuming = False
 
 
-class ByHand(Scene):
-    """A scene whose harts do what the bench says."""
+class DirectedDebugEnv(DebugEnv):
+    """A env whose harts do what the bench says."""
 
     def __init__(self, dut: Dut, rng: Random) -> None:
         super().__init__(dut, rng)
-        self.handled = [HandledHart() for _ in range(self.count)]
-        self.model.harts[:] = self.handled
+        self.directed_harts = [DirectedHart() for _ in range(self.count)]
+        self.model.harts[:] = self.directed_harts
         self.aliases = 1 << (self.count - 1).bit_length()  # harts that the bits of their numbers tell apart
         self.command = 0
 
-    async def calm(self, cycles: int = 0) -> None:
+    async def wait_idle(self, cycles: int = 0) -> None:
         """Let a cycle pass or not, so that nothing is only looked at in every second one; nothing is under way."""
         if self.rng.getrandbits(1):
             await RisingEdge(self.dut.clk)
 
     async def visits(self, addresses: Iterable[int], values: Mapping[int, int] | None = None) -> list[int]:
         """Accesses of harts in one cycle after the other, writes if there are ``values``; returns what is read."""
-        dut, rng, found, before = self.dut, self.rng, list[int](), 0
+        dut, rng, words, before = self.dut, self.rng, list[int](), 0
         for address in (*addresses, None):
             word = rng.getrandbits(32) if values is None or address is None else values[address]
             drive(dut, {"memory__req": int(address is not None), "memory__wdata": word})
@@ -71,10 +71,10 @@ class ByHand(Scene):
             answer = sample(dut.memory__gnt), sample(dut.memory__rvalid), sample(dut.memory__err)
             self.board.equal(answer, (1, before, 0), f"grant, answer and error at {address}")
             if before:
-                found.append(sample(dut.memory__rdata))
+                words.append(sample(dut.memory__rdata))
             before = int(address is not None)
             await RisingEdge(dut.clk)
-        return found
+        return words
 
     async def tell(self, place: Place, hart: int = 0) -> None:
         """Write what tells the module something about a hart, with anything."""
@@ -83,14 +83,14 @@ class ByHand(Scene):
         at = place + WORD_BYTES * number
         await self.visits([at], {at: self.rng.getrandbits(32)})
         if hart < self.count and place == Place.HALTED:
-            self.handled[hart].halted = True
+            self.directed_harts[hart].halted = True
         if hart < self.count and place == Place.RESUMING and self.model.active:
-            self.handled[hart].resume_ack = True
+            self.directed_harts[hart].resume_ack = True
         if hart < self.count and place == Place.RESUMING:
-            self.handled[hart].halted = self.handled[hart].resuming = False
-        for each in self.handled:
+            self.directed_harts[hart].halted = self.directed_harts[hart].resuming = False
+        for each in self.directed_harts:
             each.settle()
-        await self.calm()
+        await self.wait_idle()
 
     async def halt_only(self, harts: Iterable[int]) -> None:
         """Let some harts halt, and the others run."""
@@ -124,38 +124,40 @@ class ByHand(Scene):
 
     async def expect(self, error: int, where: str, *, busy: bool = False, goes: int | None = None) -> None:
         """Look at the state of commands, and at the orders to the harts."""
-        found = await self.access(DmReg.ABSTRACTCS)
-        self.board.equal(hex(found), hex(8 << 24 | BUSY * busy | error << 8 | 2), f"{where}: abstractcs")
+        observed = await self.access(DmReg.ABSTRACTCS)
+        self.board.equal(hex(observed), hex(8 << 24 | BUSY * busy | error << 8 | 2), f"{where}: abstractcs")
         orders = await self.visits(Place.FLAGS + WORD_BYTES * hart for hart in range(self.count))
-        wanted = [Flag.RESUME if hart.resuming else 0 for hart in self.handled]
+        expected = [Flag.RESUME if hart.resuming else 0 for hart in self.directed_harts]
         if goes is not None:
-            wanted[goes] = Flag.GO
-        self.board.equal(orders, wanted, f"{where}: orders to harts")
+            expected[goes] = Flag.GO
+        self.board.equal(orders, expected, f"{where}: orders to harts")
 
-    async def expect_kept(self, found: int) -> None:
+    async def expect_kept(self, expected: int) -> None:
         """Look at what has been read for some cycles more, without an access."""
         for _ in range(3):
             noise = {name: self.rng.getrandbits(bits) for name, bits in (("write", 1), ("addr", 7), ("wdata", 32))}
             drive(self.dut, {f"dmi__{name}": bits for name, bits in noise.items()})
             await FallingEdge(self.dut.clk)
-            self.board.equal(hex(sample(self.dut.dmi__rdata)), hex(found), "what is left of what was read")
+            self.board.equal(hex(sample(self.dut.dmi__rdata)), hex(expected), "what is left of what was read")
             await RisingEdge(self.dut.clk)
 
     async def expect_code(self, where: str) -> None:
         """Look at the instructions of the command twice, an odd number of cycles apart."""
-        found = await self.visits([*range(Place.ABSTRACT, Place.PROGRAM, WORD_BYTES)] * 2)
-        self.board.equal(found, command_code(self.command) * 2, f"{where}: code of {self.command:#x}")
+        words = await self.visits([*range(Place.ABSTRACT, Place.PROGRAM, WORD_BYTES)] * 2)
+        self.board.equal(words, command_code(self.command) * 2, f"{where}: code of {self.command:#x}")
 
 
-def by_hand(test: Callable[[ByHand], Coroutine[Any, Any, None]]) -> Callable[[Dut], Coroutine[Any, Any, None]]:
-    """Let a test run in a scene with nothing going but the system's bus, the module being active."""
+def directed(
+    test: Callable[[DirectedDebugEnv], Coroutine[Any, Any, None]],
+) -> Callable[[Dut], Coroutine[Any, Any, None]]:
+    """Let a test run in a env with nothing going but the system's bus, the module being active."""
 
     @wraps(test)
     async def run(dut: Dut) -> None:
-        scene = ByHand(dut, await start(dut))
-        with Together(dut, [scene.bus]):
-            await scene.write(DmReg.DMCONTROL, Control.DMACTIVE)
-            await test(scene)
-        scene.compare_bus()
+        env = DirectedDebugEnv(dut, await start(dut))
+        with AgentGroup(dut, [env.bus]):
+            await env.write(DmReg.DMCONTROL, Control.DMACTIVE)
+            await test(env)
+        env.compare_bus()
 
     return run

@@ -9,13 +9,14 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.debug import Command, Control, DmReg
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
-from xpulpnn_sim.benches.cadence import Dut, Scoreboard, Together, beside, drive, sample, start
+from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, background, drive, sample, start
+from xpulpnn_sim.benches.agents.obi import ENABLED, ObiManager, ObiMemory, ObiRequest, ObiTiming, WordMemory
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.debugged_harts import CSRS, DebuggedHarts, HartState, run_program
-from xpulpnn_sim.benches.handover import bench_data
-from xpulpnn_sim.benches.obi import ENABLED, Grant, ObiInitiator, ObiResponder, ObiTiming, WordMemory
+from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.reference.golden.debug_module import BusError, DebuggedHart, DebugModuleModel
 
-CALM = 4  # cycles for what needs no hart
+IDLE_CYCLES = 4  # cycles for what needs no hart
 _BUS_PATIENCE = 100
 FAILING = (0x4000_0000, 0x100)  # address and bytes of what the system's bus does not have
 BUSY = 1 << 12
@@ -31,12 +32,12 @@ class ExpectedBus:
 
     def __init__(self) -> None:
         self.memory = WordMemory((FAILING,))
-        self.log: list[Grant] = []
+        self.log: list[ObiRequest] = []
 
     def _access(self, address: int, size: int, write: int, value: int) -> None:
         lane = address % WORD_BYTES
         enables = (1 << size) - 1 << lane
-        self.log.append(Grant(address - lane, write, enables, value << BYTE_BITS * lane & ENABLED[enables]))
+        self.log.append(ObiRequest(address - lane, write, enables, value << BYTE_BITS * lane & ENABLED[enables]))
         if self.memory.fails(address - lane):
             raise BusError
 
@@ -51,14 +52,14 @@ class ExpectedBus:
         self.memory.store(address, size, value)
 
 
-class Scene:
+class DebugEnv:
     """A module with its surroundings, and the model of it."""
 
     def __init__(self, dut: Dut, rng: Random) -> None:
         self.dut, self.rng, self.board = dut, rng, Scoreboard()
         self.count: int = bench_data()["harts"]
-        self.port = ObiInitiator(dut, "memory")
-        self.bus = ObiResponder(dut, "bus", WordMemory((FAILING,)), ObiTiming(0.7, 1, 3), rng)
+        self.port = ObiManager(dut, "memory")
+        self.bus = ObiMemory(dut, "bus", WordMemory((FAILING,)), ObiTiming(0.7, 1, 3), rng)
         self.harts = DebuggedHarts(dut, self.port, self.count, rng)
         self.expected = ExpectedBus()
         self.model = DebugModuleModel(self.count, self._run, self.expected.read, self.expected.write)
@@ -78,18 +79,18 @@ class Scene:
         await RisingEdge(dut.clk)
         dut.dmi__valid.value = 0
         await FallingEdge(dut.clk)
-        found = sample(dut.dmi__rdata)
+        rdata = sample(dut.dmi__rdata)
         await RisingEdge(dut.clk)
-        return found
+        return rdata
 
-    async def calm(self, cycles: int = 0) -> None:
+    async def wait_idle(self, cycles: int = 0) -> None:
         """Wait some cycles, or until every hart has done what it is asked for."""
         if cycles:
             await ClockCycles(self.dut.clk, cycles)
         else:
-            await self.harts.calm()
+            await self.harts.wait_idle()
 
-    async def bus_calm(self) -> None:
+    async def wait_bus_idle(self) -> None:
         """Wait until no access to the system's bus is under way."""
         for _ in range(_BUS_PATIENCE):
             await FallingEdge(self.dut.clk)
@@ -105,11 +106,11 @@ class Scene:
         await self.access(register, value)
         self.model.write(register, value)
         if register in (DmReg.SBADDRESS0, DmReg.SBDATA0):
-            await self.bus_calm()
+            await self.wait_bus_idle()
         elif waits and self._may_begin(register):
-            await self.calm()
+            await self.wait_idle()
         else:
-            await self.calm(CALM)
+            await self.wait_idle(IDLE_CYCLES)
 
     def _may_begin(self, register: int) -> bool:
         """Return whether an access to a register gives a hart something to do."""
@@ -118,12 +119,12 @@ class Scene:
     async def compare(self, *registers: int, where: str = "") -> None:
         """Read registers of gates and model."""
         for register in registers:
-            found = await self.access(register)
-            self.board.equal(hex(found), hex(self.model.read(register)), f"{where}: register {register:#x}")
+            observed = await self.access(register)
+            self.board.equal(hex(observed), hex(self.model.read(register)), f"{where}: register {register:#x}")
             if register == DmReg.SBDATA0:
-                await self.bus_calm()
+                await self.wait_bus_idle()
             elif register in WORDS:
-                await self.calm(0 if self._may_begin(register) else CALM)
+                await self.wait_idle(0 if self._may_begin(register) else IDLE_CYCLES)
 
     async def select(self, number: int, bits: int = 0) -> None:
         """Write dmcontrol of an active module."""
@@ -132,33 +133,33 @@ class Scene:
     def compare_outputs(self, where: str) -> None:
         """Compare what the module asks for outside."""
         dut, harts = self.dut, self.model.harts
-        found = [sample(port) for port in (dut.debug_req, dut.hart_reset, dut.ndmreset, dut.active)]
+        observed = [sample(port) for port in (dut.debug_req, dut.hart_reset, dut.ndmreset, dut.active)]
         requests, resets = (
             sum(flag << place for place, flag in enumerate(flags))
             for flags in ([hart.wanted for hart in harts], [hart.in_reset for hart in harts])
         )
         ndmreset = self.model.read(DmReg.DMCONTROL) & Control.NDMRESET > 0
-        self.board.equal(found, [requests, resets, ndmreset, self.model.active], f"{where}: outputs")
+        self.board.equal(observed, [requests, resets, ndmreset, self.model.active], f"{where}: outputs")
 
     def compare_bus(self) -> None:
         """Compare what the system's bus has seen."""
-        found = [grant._replace(value=grant.value & ENABLED[grant.enables] * grant.write) for grant in self.bus.log]
-        self.board.equal(found, self.expected.log, "accesses to the bus")
+        observed = [grant._replace(value=grant.value & ENABLED[grant.enables] * grant.write) for grant in self.bus.log]
+        self.board.equal(observed, self.expected.log, "accesses to the bus")
 
 
-async def begin(dut: Dut) -> Scene:
-    """A scene behind a reset."""
-    return Scene(dut, await start(dut))
+async def begin(dut: Dut) -> DebugEnv:
+    """A env behind a reset."""
+    return DebugEnv(dut, await start(dut))
 
 
-def in_scene(test: Callable[[Scene], Coroutine[Any, Any, None]]) -> Callable[[Dut], Coroutine[Any, Any, None]]:
-    """Let a test run in a scene with everything going."""
+def with_harts(test: Callable[[DebugEnv], Coroutine[Any, Any, None]]) -> Callable[[Dut], Coroutine[Any, Any, None]]:
+    """Let a test run in a env with everything going."""
 
     @wraps(test)
     async def run(dut: Dut) -> None:
-        scene = await begin(dut)
-        with Together(dut, [scene.port, scene.bus]), beside(scene.harts.run()):
-            await test(scene)
-        scene.compare_bus()
+        env = await begin(dut)
+        with AgentGroup(dut, [env.port, env.bus]), background(env.harts.run()):
+            await test(env)
+        env.compare_bus()
 
     return run

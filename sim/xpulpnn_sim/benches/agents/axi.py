@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from cocotbext.axi import AxiReadBus, AxiSlaveRead, AxiSlaveWrite, AxiWriteBus
 
-from xpulpnn_sim.benches.cadence import Dut, Stepwise, sample
+from xpulpnn_sim.benches.agents.base import Agent, Dut, sample
 
 BOUNDARY = 4096  # No burst crosses a multiple of it
 
@@ -36,7 +36,7 @@ class Stalls(NamedTuple):
             yield from (False for _ in range(rng.randint(1, self.going)))
 
 
-class AxiMemory:
+class AxiSubordinate:
     """Bytes that an AXI port reads and writes, by the subordinate of cocotbext-axi."""
 
     def __init__(
@@ -88,7 +88,7 @@ class AxiMemory:
         self._content[self._place(address, len(data))] = np.frombuffer(data, np.uint8)
 
 
-class AxiRules(Stepwise):
+class AxiChecker(Agent):
     """Checks in every cycle that a manager's bursts keep their promises and stay as they are until taken."""
 
     def __init__(self, dut: Dut, port: str, longest: dict[str, int]) -> None:
@@ -108,7 +108,7 @@ class AxiRules(Stepwise):
         self._written = 0
         self._waiting: dict[str, dict[str, int]] = {}
 
-    def see(self) -> None:
+    def sample(self) -> None:
         """Check all channels; in a reset nothing waits."""
         if sample(self._rst):
             self._waiting = {}

@@ -1,0 +1,179 @@
+"""Clock, reset, driving, sampling, and the base class of all agents.
+
+Inputs change right after the rising edge; ports are sampled at the falling edge, when everything has settled. What is
+sampled there is what the next rising edge sees, on every simulator. A unit without a clock is driven and sampled at the
+same times.
+"""
+
+from collections import namedtuple
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from random import Random
+from typing import Any, Self
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer
+
+from xpulpnn_sim.benches.launcher_data import bench_data, seed_from_environment
+
+CLOCK_NS = 10
+SETTLE_NS = 1  # time after which outputs that depend on the new inputs are stable; before the middle of the cycle
+RESET_CYCLES = 2
+Dut = Any  # handle of the unit under test or of a port; ports are attributes known at run time only
+
+
+async def half_cycle(dut: Dut, *, rising: bool) -> None:
+    """Wait for the next rising or falling edge, or half a period of a unit that is emitted without a clock."""
+    if hasattr(dut, "clk"):
+        await (RisingEdge(dut.clk) if rising else FallingEdge(dut.clk))
+    else:
+        await Timer(CLOCK_NS // 2, unit="ns")
+
+
+async def pulse_reset(dut: Dut, cycles: int = RESET_CYCLES) -> None:
+    """Hold reset for some cycles; returns right after the rising edge that ends it."""
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, cycles)
+    dut.rst.value = 0
+
+
+async def start(dut: Dut) -> Random:
+    """Drive all inputs to 0, start the clock and reset the unit; returns the source of all random stimuli."""
+    for name in bench_data()["inputs"]:
+        getattr(dut, name).value = 0
+    if hasattr(dut, "clk"):
+        Clock(dut.clk, CLOCK_NS, unit="ns").start()
+        await pulse_reset(dut)
+    else:
+        await half_cycle(dut, rising=True)
+    return Random(seed_from_environment())
+
+
+async def wait_until(dut: Dut, condition: Callable[[], object], limit: int, what: str) -> int:
+    """Wait for the end of a cycle in the middle of which ``condition`` holds; returns its number, from 1 on."""
+    for cycle in range(1, limit + 1):
+        await FallingEdge(dut.clk)
+        holds = condition()
+        await RisingEdge(dut.clk)
+        if holds:
+            return cycle
+    raise AssertionError(f"{what} not within {limit} cycles (seed {seed_from_environment()})")
+
+
+@contextmanager
+def background(coroutine: Coroutine[Any, Any, None]) -> Iterator[None]:
+    """Run a coroutine from the current cycle to the end of the block."""
+    task = cocotb.start_soon(coroutine)
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def drive(dut: Dut, ports: Mapping[str, int]) -> None:
+    """Set ports by name."""
+    for port, value in ports.items():
+        getattr(dut, port).value = value
+
+
+def sample(handle: Dut) -> int:
+    """The value of a port, one bit or many; raises ``ValueError`` for an undefined bit."""
+    # the digits themselves: most of the time of a bench would be spent on objects of cocotb for single bits
+    return int(handle._handle.get_signal_val_binstr(), 2)
+
+
+class PortDriver:
+    """The only writer of some ports with a common prefix; skips values that a port has already, which saves time."""
+
+    def __init__(self, dut: Dut, prefix: str = "") -> None:
+        self.values: dict[str, int] = {}
+        self._dut, self._prefix = dut, prefix
+        self._handles: dict[str, Dut] = {}
+
+    def drive(self, **values: int) -> None:
+        """Set ports by their names without the prefix."""
+        for name, value in values.items():
+            if self.values.get(name) != value:
+                self.values[name] = value
+                if name not in self._handles:
+                    self._handles[name] = getattr(self._dut, self._prefix + name)
+                self._handles[name].value = value
+
+
+class Agent:
+    """Driver and monitor of some ports, active in a ``with`` block. A subclass overrides what it needs of the four
+    methods: :meth:`drive` and :meth:`sample` run in every cycle, :meth:`release` at the end.
+    """
+
+    responds = False  # whether :meth:`respond` is called too
+
+    def __init__(self, dut: Dut) -> None:
+        self._clk = dut.clk
+        self._agents: Sequence[Agent] = [self]
+
+    def drive(self) -> None:
+        """Drive ports right after the rising edge."""
+
+    def respond(self) -> None:
+        """Drive ports that depend on outputs of this cycle, once those have settled."""
+
+    def sample(self) -> None:
+        """Sample ports at the falling edge."""
+
+    def release(self) -> None:
+        """Drive ports as when there is nothing to do."""
+
+    def __enter__(self) -> Self:
+        self._task = cocotb.start_soon(self._run())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._task.cancel()
+        for agent in self._agents:
+            agent.release()
+
+    async def _run(self) -> None:
+        responding = [agent for agent in self._agents if agent.responds]
+        while True:
+            for agent in self._agents:
+                agent.drive()
+            if responding:
+                await Timer(SETTLE_NS, unit="ns")
+            for agent in responding:
+                agent.respond()
+            await FallingEdge(self._clk)
+            for agent in self._agents:
+                agent.sample()
+            await RisingEdge(self._clk)
+
+
+class AgentGroup(Agent):
+    """Agents in step, in the order given: one coroutine for all of them, which saves time."""
+
+    def __init__(self, dut: Dut, agents: Sequence[Agent]) -> None:
+        super().__init__(dut)
+        self._agents = agents
+
+
+class PortMonitor(Agent):
+    """Samples ports in every cycle, or in those in which one port is high."""
+
+    def __init__(self, dut: Dut, ports: Sequence[str], valid: str = "") -> None:
+        super().__init__(dut)
+        self.rows: list[Any] = []  # values of the ports, by the names of these
+        self.cycles: list[int] = []
+        self.cycle = 0
+        self._row, self._ports = namedtuple("Row", ports), [getattr(dut, name) for name in ports]
+        self._valid = getattr(dut, valid) if valid else None
+
+    def sample(self) -> None:
+        if self._valid is None or sample(self._valid):
+            self.rows.append(self._row(*map(sample, self._ports)))
+            self.cycles.append(self.cycle)
+        else:
+            self._skip()
+        self.cycle += 1
+
+    def _skip(self) -> None:
+        """Called in a cycle in which ``valid`` is low."""

@@ -1,0 +1,368 @@
+"""OBI: a manager that makes transfers, and subordinates that grant and answer them at random times.
+
+Memory is ordered by grants: an access takes effect when it is granted, in whatever order ports and harts ask, and its
+answer comes later. All subordinates of a bench may share one memory.
+"""
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from random import Random
+from typing import NamedTuple
+
+from cocotb.triggers import Event
+
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
+from xpulpnn_sim.benches.agents.base import Agent, Dut, PortDriver, sample
+
+ALL_BYTES = (1 << WORD_BYTES) - 1
+OUTSTANDING_LIMIT = {"instr": 4}  # requests granted and not answered at most, by port; one at others
+_BYTE_MASK = 0xFF
+_SPREAD = 0x9E37_79B1
+ENABLED = [
+    sum(_BYTE_MASK << BYTE_BITS * byte for byte in range(WORD_BYTES) if enables >> byte & 1)
+    for enables in range(ALL_BYTES + 1)
+]
+"""The bits of a word by the enables of its bytes."""
+
+
+class WordMemory(dict[int, int]):
+    """Words by aligned byte address; a word never written holds a value that depends on its address."""
+
+    def __init__(self, failing: tuple[tuple[int, int], ...] = ()) -> None:
+        super().__init__()
+        self._failing = failing
+
+    def fails(self, address: int) -> bool:
+        """Return whether an access to the word at ``address`` is answered with an error."""
+        return any(first <= address < first + size for first, size in self._failing)
+
+    def __missing__(self, address: int) -> int:
+        """The initial value: an odd multiple of the address, bytes all different."""
+        return (address * _SPREAD + _SPREAD) & WORD_MASK
+
+    def load(self, address: int) -> int:
+        """The little-endian word at any byte address."""
+        base, byte = address & ~(WORD_BYTES - 1), address % WORD_BYTES
+        both = self[base] | self[(base + WORD_BYTES) & WORD_MASK] << 32
+        return both >> BYTE_BITS * byte & WORD_MASK
+
+    def bytes_at(self, address: int, size: int) -> bytes:
+        """Some bytes from an aligned address on."""
+        return b"".join(self[at].to_bytes(WORD_BYTES, "little") for at in range(address, address + size, WORD_BYTES))
+
+    def store(self, address: int, size: int, value: int) -> None:
+        """Write the low ``size`` bytes of ``value`` at any byte address."""
+        for offset in range(size):
+            at, byte = (address + offset) & WORD_MASK, value >> BYTE_BITS * offset & _BYTE_MASK
+            self.write(at & ~(WORD_BYTES - 1), 1 << at % WORD_BYTES, byte * 0x0101_0101)
+
+    def write(self, address: int, enables: int, value: int) -> None:
+        """Write the enabled bytes of the aligned word at ``address``."""
+        mask = ENABLED[enables]
+        self[address] = self[address] & ~mask | value & mask
+
+
+@dataclass(frozen=True, slots=True)
+class ObiTiming:
+    """Timing of a memory: probability of a grant per cycle, fewest and most cycles from grant to response."""
+
+    grant: float = 1.0
+    fastest: int = 1
+    slowest: int = 1
+
+
+PROMPT = ObiTiming()  # grants at once and answers in the next cycle
+SLOW = ObiTiming(0.5, 1, 4)
+
+
+class ObiRequest(NamedTuple):
+    """Request phase of an access: aligned byte address, whether it writes, byte enables, data to be written."""
+
+    address: int
+    write: int = 0
+    enables: int = ALL_BYTES
+    value: int = 0
+
+
+class ObiSubordinate(Agent):
+    """Subordinate of a port, the only writer of grant and response. Rejects requests that break the protocol.
+
+    At the end it forgets what is outstanding: the unit must then be reset.
+    """
+
+    def __init__(
+        self,
+        dut: Dut,
+        port: str,
+        timing: ObiTiming,
+        rng: Random,
+        *,
+        size: int = WORD_BYTES,
+        shift: int = 0,
+        outstanding: int = 1,
+        noisy: bool = False,
+    ) -> None:
+        """``shift``: the address is in units of so many bytes, as a power of two; ``noisy``: data and error change in
+        every cycle without an answer."""
+        super().__init__(dut)
+        self.log: list[ObiRequest] = []  # granted requests
+        self.transfers: list[ObiTransfer] = []  # requests by their first cycle, with cycle and error of the answer
+        self.cycle = self.cycles_refused = self.cycles_unanswered = 0
+        self._port, self.timing, self._rng = port, timing, rng
+        self._size, self._shift, self._outstanding = size, shift, outstanding
+        self._driver, self._noisy = PortDriver(dut, f"{port}__"), noisy
+        fields = ("addr", "we", "be", "wdata") if hasattr(dut, f"{port}__we") else ("addr",)
+        self._request = [getattr(dut, f"{port}__{name}") for name in ("req", *fields)]
+        answer = {name: getattr(dut, f"{port}__{name}", None) for name in ("rdata", "err")}
+        self._widths = {name: len(handle) for name, handle in answer.items() if handle is not None}
+        self._answers: deque[tuple[int, int, int, ObiTransfer]] = deque()  # cycle, data, error
+        self._pending: ObiRequest | None = None  # not granted yet
+        self._grants, self._draws_noise = 0, True
+
+    @property
+    def unanswered(self) -> int:
+        """Accesses granted and not answered."""
+        return len(self._answers)
+
+    @abstractmethod
+    def _serve(self, request: ObiRequest) -> tuple[int, int]:
+        """Data of the response to a granted request, and its error bits."""
+
+    def drive(self) -> None:
+        """Grant or not, and answer if it is time; otherwise data and error are noise."""
+        rng, timing = self._rng, self.timing
+        self._grants = int(timing.grant >= 1 or rng.random() < timing.grant)
+        answers = bool(self._answers) and self._answers[0][0] <= self.cycle
+        self._driver.drive(gnt=self._grants, rvalid=int(answers))
+        if answers:
+            _, data, error, transfer = self._answers.popleft()
+            self._driver.drive(**{name: (data, error)[name == "err"] for name in self._widths})
+            transfer.answered, transfer.failed = self.cycle, error > 0
+        elif self._draws_noise:
+            self._driver.drive(**{name: rng.getrandbits(width) for name, width in self._widths.items()})
+        # an answer never stays
+        self._draws_noise = answers or self._noisy
+
+    def sample(self) -> None:
+        """Take a request."""
+        req, *fields = self._request
+        self.cycles_unanswered += bool(self._answers)
+        if sample(req):
+            address, *rest = (sample(field) for field in fields)
+            self._requested(ObiRequest(address << self._shift, *rest))
+        else:
+            assert self._pending is None, f"{self._port}: {self._pending} withdrawn before its grant"
+        self.cycle += 1
+
+    def _requested(self, request: ObiRequest) -> None:
+        assert request.address % self._size == 0, f"{self._port}: {request} is not aligned"
+        assert self._pending in (None, request), f"{self._port}: {self._pending} becomes {request} before its grant"
+        if self._pending is None:
+            self.transfers.append(ObiTransfer(request.address, requested=self.cycle))
+        self._pending = None if self._grants else request
+        self.cycles_refused += not self._grants
+        if self._grants:
+            self.log.append(request)
+            answer_at = self.cycle + self._rng.randint(self.timing.fastest, self.timing.slowest)
+            self._answers.append((answer_at, *self._serve(request), self.transfers[-1]))
+            assert len(self._answers) <= self._outstanding, f"{self._port}: {len(self._answers)} outstanding"
+
+    def release(self) -> None:
+        """Grant and answer nothing."""
+        self._driver.drive(gnt=0, rvalid=0, **dict.fromkeys(self._widths, 0))
+
+
+class ObiMemory(ObiSubordinate):
+    """Memory of words behind an OBI port."""
+
+    def __init__(
+        self,
+        dut: Dut,
+        port: str,
+        memory: WordMemory,
+        timing: ObiTiming,
+        rng: Random,
+        *,
+        outstanding: int = 1,
+        core_sleep: Dut = None,
+    ) -> None:
+        """``core_sleep``: output of a core that must have no access under way while it is high."""
+        limit = max(outstanding, OUTSTANDING_LIMIT.get(port, 1))
+        super().__init__(dut, port, timing, rng, outstanding=limit, noisy=True)
+        self._memory, self._core_sleep = memory, core_sleep
+
+    def sample(self) -> None:
+        """Take a request, of which a sleeping core makes none."""
+        if self._core_sleep is not None and sample(self._core_sleep):
+            under_way = self.unanswered + self._driver.values["rvalid"] + sample(self._request[0])
+            assert not under_way, f"{under_way} accesses under way in a sleeping core"
+        super().sample()
+
+    def _serve(self, request: ObiRequest) -> tuple[int, int]:
+        # the enabled bytes of a read that does not fail mean something, everything else is noise
+        noise = self._rng.getrandbits(32)
+        if self._memory.fails(request.address):
+            return noise, 1
+        if request.write:
+            self._memory.write(request.address, request.enables, request.value)
+            return noise, 0
+        mask = ENABLED[request.enables]
+        return self._memory[request.address] & mask | noise & ~mask, 0
+
+
+_PATIENCE = 8000  # cycles without a grant or an answer after which the unit counts as stuck
+
+
+@dataclass(slots=True)
+class ObiTransfer:
+    """An access, and what became of it."""
+
+    address: int  # aligned byte address
+    # as in OBI
+    write: int = 0
+    enables: int = ALL_BYTES
+    value: int = 0
+    gap: int = 0  # cycles without a request before it
+    beats: int = 1  # transfers left of its run, where ports have runs
+    # cycles from the beginning to the first request, the grant and the answer
+    requested: int = -1
+    granted: int = -1
+    answered: int = -1
+    data: int = 0  # what was read
+    failed: bool = False  # whether the answer was an error
+    ended: Event = field(default_factory=Event, repr=False)  # set with the answer
+
+    @property
+    def as_request(self) -> ObiRequest:
+        """The request as it must be granted."""
+        return ObiRequest(self.address, self.write, self.enables, self.value)
+
+
+def expected_data(transfer: ObiTransfer, memory: WordMemory, *, absent: bool) -> int:
+    """Data that a transfer must read, in the order of the grants: 0 from an ``absent`` place; bytes that do not matter
+    as they were read."""
+    if memory.fails(transfer.address):
+        return transfer.data
+    if transfer.write:
+        memory.write(transfer.address, transfer.enables, transfer.value)
+        return 0
+    mask = ENABLED[transfer.enables]
+    return (0 if absent else memory[transfer.address]) & mask | transfer.data & ~mask
+
+
+ANY_NUMBER = _PATIENCE  # of outstanding transfers: the unit must grant nothing that is too much
+
+
+class ObiManager(Agent):
+    """Makes transfers in order: the only writer of the request.
+
+    With one ``outstanding`` transfer at most the next one begins in the cycle of its answer at the earliest, with more
+    of them behind an answer. ``pause`` is the probability of a cycle without a new request.
+    """
+
+    def __init__(
+        self, dut: Dut, port: str, *, outstanding: int = 1, pause: float = 0.0, rng: Random | None = None
+    ) -> None:
+        super().__init__(dut)
+        self.responds = outstanding == 1
+        self.cycle = self.most_outstanding = 0
+        self.completed: list[ObiTransfer] = []
+        self.request: ObiTransfer | None = None  # what is requested in this cycle
+        self._port, self._limit, self._pause, self._rng = port, outstanding, pause, rng or Random(0)
+        self._driver = PortDriver(dut, f"{port}__")
+        self._outputs = {name: getattr(dut, f"{port}__{name}") for name in ("gnt", "rvalid", "rdata", "err")}
+        self._queue: deque[ObiTransfer] = deque()
+        self._granted: deque[ObiTransfer] = deque()
+        self._waited = 0
+        self._widths = {name: len(getattr(dut, f"{port}__{name}")) for name in self._fields(ObiTransfer(0))}
+
+    async def run(self, transfers: Iterable[ObiTransfer]) -> ObiTransfer:
+        """Make transfers behind those in the queue; returns the last one in the middle of the cycle of its answer."""
+        self._queue += transfers
+        last = self._queue[-1]
+        await last.ended.wait()
+        return last
+
+    async def read(self, address: int) -> int:
+        """The word at ``address``, of a transfer that must succeed."""
+        # the write data of a read mean nothing
+        transfer = await self.run([ObiTransfer(address, value=self._rng.getrandbits(32))])
+        assert not transfer.failed, f"error at {address:#x}"
+        return transfer.data
+
+    async def write(self, address: int, *values: int) -> None:
+        """Write words to one address, one behind the other; all must succeed."""
+        transfers = [ObiTransfer(address, 1, value=value) for value in values]
+        await self.run(transfers)
+        assert not any(transfer.failed for transfer in transfers), f"error at {address:#x}"
+
+    def _next(self) -> ObiTransfer | None:
+        """The request to begin with in this cycle, if there is one."""
+        if not self._queue or (self._pause and self._rng.random() < self._pause):
+            return None
+        if self._queue[0].gap:
+            self._queue[0].gap -= 1
+            return None
+        return self._queue.popleft()
+
+    def _fields(self, transfer: ObiTransfer) -> dict[str, int]:
+        """Values of the ports of a request."""
+        return {"addr": transfer.address, "we": transfer.write, "be": transfer.enables, "wdata": transfer.value}
+
+    def _noise(self) -> dict[str, int]:
+        """Values of these ports behind a request, of which nothing stays."""
+        return {name: self._rng.getrandbits(width) for name, width in self._widths.items()}
+
+    def _on_grant(self, transfer: ObiTransfer) -> None:
+        """Called when a transfer is granted."""
+
+    def _on_answer(self, transfer: ObiTransfer) -> None:
+        """Called when a transfer has been answered."""
+
+    def _check_cycle(self, answered: ObiTransfer | None) -> None:
+        """Called in every cycle, before the answer is taken; ``answered`` is the transfer that is answered."""
+
+    def drive(self) -> None:
+        """Request what comes next, if it is time for it, until it is granted."""
+        self._drive(begins=len(self._granted) < self._limit)
+
+    def respond(self) -> None:
+        """Request what comes next in the cycle of the answer that it waits for."""
+        self._drive(begins=len(self._granted) == self._limit and sample(self._outputs["rvalid"]) > 0)
+
+    def _drive(self, *, begins: bool) -> None:
+        if self.request is None and begins and (transfer := self._next()) is not None:
+            transfer.requested, self.request = self.cycle, transfer
+            self._driver.drive(**self._fields(transfer))
+        elif self.request is None and self._driver.values.get("req"):
+            self._driver.drive(**self._noise())
+        self._driver.drive(req=int(self.request is not None))
+
+    def release(self) -> None:
+        """Request nothing."""
+        self._driver.drive(req=0)
+
+    def sample(self) -> None:
+        """Take grant and response."""
+        self._waited = 0 if self.request is None and not self._granted else self._waited + 1
+        assert self._waited < _PATIENCE, f"{self._port}: {self.request or self._granted[0]} waits too long"
+        answered = None
+        if sample(self._outputs["rvalid"]):
+            assert self._granted, f"{self._port}: an answer to nothing in cycle {self.cycle}"
+            answered, self._waited = self._granted.popleft(), 0
+        self._check_cycle(answered)
+        if answered is not None:
+            answered.answered, answered.failed = self.cycle, bool(sample(self._outputs["err"]))
+            answered.data = 0 if answered.write else sample(self._outputs["rdata"])
+            self._on_answer(answered)
+            self.completed.append(answered)
+            answered.ended.set()
+        if self.request is not None and sample(self._outputs["gnt"]):
+            self.request.granted = self.cycle
+            self._on_grant(self.request)
+            self._granted.append(self.request)
+            self.most_outstanding = max(self.most_outstanding, len(self._granted))
+            self.request, self._waited = None, 0
+        self.cycle += 1
