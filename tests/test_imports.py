@@ -93,6 +93,7 @@ ARROWS = {
     "sim/xpulpnn_sim/benches": Arrows(
         ("xpulpnn", "xpulpnn_sw", *sim("benches", "reference", "tools")), ROOMS["benches"]
     ),
+    "sim/xpulpnn_sim/benches/vectors": Arrows(("xpulpnn", *sim("benches.vectors", "reference")), (GATES, "numpy")),
     "sim/xpulpnn_sim/proofs/cluster": Arrows(("xpulpnn", *sim("proofs.cluster")), (GATES,)),
     "sim/xpulpnn_sim/proofs/faults": Arrows(("xpulpnn", *sim("proofs.faults", "tools.probes")), (GATES,)),
     "sim/xpulpnn_sim/reference/golden": Arrows((*DESCRIPTION, *sim("reference.golden")), ("numpy",)),
@@ -108,8 +109,9 @@ ARROWS = {
         (
             "xpulpnn",
             "xpulpnn_sw",
-            *sim("publishing.packages", "reference.iss", "reference.statements", "tools.files", "tools.top_names"),
-        )
+            *sim("publishing.packages", "benches.vectors", "reference", "tools.files", "tools.top_names"),
+        ),
+        ("numpy",),
     ),
     "sim/xpulpnn_sim/__main__.py": Arrows(sim("cli")),
 }

@@ -19,8 +19,8 @@ from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
 from xpulpnn.core.div import Divider, div_control
 from xpulpnn.core.mult import Mult, mult_control
 from xpulpnn.isa.table import Insn, enabled, find
-from xpulpnn_sim.benches.bench_rows import alu_expectation, operands_of
-from xpulpnn_sim.benches.row_operands import sources
+from xpulpnn_sim.benches.vectors.operands import sources
+from xpulpnn_sim.benches.vectors.rows import alu_expectation, operands_of
 from xpulpnn_sim.reference.golden.execute import execute
 
 pytestmark = pytest.mark.unit

@@ -11,9 +11,9 @@ from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn.isa.table import INSNS, Decoder, enabled
 from xpulpnn_sim.benches.agents.base import Dut, start
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
-from xpulpnn_sim.benches.bench_rows import rows_with_controls
+from xpulpnn_sim.benches.bench_rows import controlled_rows
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
-from xpulpnn_sim.benches.row_operands import IS3_LSB
+from xpulpnn_sim.benches.vectors.operands import IS3_LSB
 from xpulpnn_sim.reference.stimuli import instruction_words
 
 
@@ -46,7 +46,7 @@ async def words_match_the_table(dut: Dut) -> None:
     rng, data = await start(dut), bench_data()
     config = configuration()
     rows = [insn for insn in enabled(config.extensions, config.widths) if insn.size == WORD_BYTES]
-    controls = {insn.key: control for insn, control in rows_with_controls()}
+    controls = {insn.key: control for insn, control in controlled_rows()}
     decoder = Decoder(rows)
     stimulus = list(_words(data["vectors_per_row"], data["neighbours"], rng))
     rng.shuffle(stimulus)

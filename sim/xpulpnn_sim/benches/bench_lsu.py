@@ -12,9 +12,10 @@ from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.agents.base import Agent, Dut, drive, pulse_reset, sample, start, wait_until
 from xpulpnn_sim.benches.agents.obi import PROMPT, SLOW, ObiMemory, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.bench_rows import operands_of, rows_with_controls
+from xpulpnn_sim.benches.bench_rows import controlled_rows
 from xpulpnn_sim.benches.launcher_data import bench_data
-from xpulpnn_sim.benches.row_operands import sources
+from xpulpnn_sim.benches.vectors.operands import sources
+from xpulpnn_sim.benches.vectors.rows import operands_of
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import execute
 from xpulpnn_sim.reference.stimuli import random_words
@@ -78,7 +79,7 @@ def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int
 def accesses_of_all(window: int, rng: Random) -> list[LsuAccess]:
     """Executions of all rows in random order."""
     count = bench_data()["vectors_per_row"]
-    rows = rows_with_controls()
+    rows = controlled_rows()
     accesses = [access for insn, control in rows for access in accesses_of_row(insn, control, count, window, rng)]
     rng.shuffle(accesses)
     return accesses

@@ -7,6 +7,7 @@ how the unit calls ``start`` and ``take``.
 
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import cocotb
@@ -14,17 +15,16 @@ import numpy as np
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import NNRF_ENTRIES, SECOND_PAIR, WORD_MASK, XLEN
-from xpulpnn_sim.benches import bench_rows as batches
+from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_ENTRIES, SECOND_PAIR, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.agents.instruction_stream import arithmetic_cycles
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
-from xpulpnn_sim.benches.batches import Batch
-from xpulpnn_sim.benches.bench_rows import OperandColumns
-from xpulpnn_sim.benches.bench_storage import nn_accesses, nn_words_read
+from xpulpnn_sim.benches.bench_rows import check_rows, controlled_rows, drawn_executions, vectors_of
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
-from xpulpnn_sim.benches.row_operands import sources
-from xpulpnn_sim.reference.golden.effects import U32, Effects, Sources
+from xpulpnn_sim.benches.vectors.operands import sources
+from xpulpnn_sim.benches.vectors.register_files import nn_accesses, nn_words_read
+from xpulpnn_sim.benches.vectors.rows import Executions, RowVectors, operation_result
+from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.stimuli import random_words
 
 _GAP_PROBABILITY = 0.3
@@ -33,7 +33,6 @@ _CYCLE_LIMIT = 64
 _PARTS = 4
 _NN_BEATS = 300
 _NN_READS, _NN_WRITES = ("act", "wgt"), ("we", "addr", "data")
-_NO_WORDS = np.zeros(2, np.uint32)
 
 
 def wait(rng: Random, probability: float) -> int:
@@ -41,39 +40,31 @@ def wait(rng: Random, probability: float) -> int:
     return rng.randint(1, MAX_WAIT) if rng.random() < probability else 0
 
 
-def _result(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """The value of rd; of a requantisation the sum that is to be shifted and clipped. Of two products both sums, of
-    which the first is 0 for all others, and the incremented base."""
-    if insn.is_pair:
-        assert effects.rd is not None
-        assert effects.rd2 is not None
-        base = {} if effects.base is None or not insn.writes_base else {"result": effects.base}
-        return {"first": effects.rd, "second": effects.rd2, **base}
-    sums = {"first": np.zeros_like(operands["op_a"])} if "pair" in bench_data()["inputs"] else {}
-    if insn.is_branch or insn.is_load or insn.is_store:
-        words = batches.alu_expectation(insn, effects, operands)
-        return sums | {name: words[name] for name in ("comparison", "sum") if name in words}
-    if insn.is_mac_load:
-        sums |= {"sum": operands["op_a"] + operands["op_b"]}
-    if insn.requantises:
-        return sums | batches.unscaled(insn, operands)
-    words = batches.value_of_rd(insn, effects, operands)
-    # what WB writes leaves by ports of its own
-    return sums | (batches.late_product(insn, words, operands) if _is_late(insn) else words)
+class NnEntries:
+    """Words of the NN-RF that operations read: the second activations of both pairs, and the requantisation's."""
 
+    def __init__(self, rng: Random) -> None:
+        self.activations, self.parameters = random_words(rng, 2), random_words(rng, 2)
 
-def _is_late(insn: Insn) -> bool:
-    return insn.multiplies_late and configuration().multiplies_by_dotp
+    async def load(self, dut: Dut) -> None:
+        """Write those that the unit has."""
+        inputs, words = bench_data()["inputs"], dict[int, int]()
+        if "pair" in inputs:
+            words |= zip((1, SECOND_PAIR + 1), self.activations.tolist(), strict=True)
+        if "requantise" in inputs and "wb_nn_we" in inputs:
+            words |= zip((FIRST_PARAMETER, FIRST_PARAMETER + 1), self.parameters.tolist(), strict=True)
+        for entry, word in words.items():
+            drive(dut, {"wb_nn_we": 1, "wb_nn_addr": entry, "wb_nn_data": word})
+            await RisingEdge(dut.clk)
+        if words:
+            dut.wb_nn_we.value = 0
 
-
-async def _load_second_activations(dut: Dut, rng: Random) -> U32:
-    """Load those of both pairs into the NN-RF; returns their words."""
-    words = random_words(rng, 2)
-    for entry, word in zip((1, SECOND_PAIR + 1), words.tolist(), strict=True):
-        drive(dut, {"wb_nn_we": 1, "wb_nn_addr": entry, "wb_nn_data": word})
-        await RisingEdge(dut.clk)
-    dut.wb_nn_we.value = 0
-    return words
+    def read_by(self, insn: Insn, src: Sources) -> Sources:
+        """The executions with what they read there."""
+        if insn.requantises and "wb_nn_we" in bench_data()["inputs"]:
+            kappa, summand = (np.full_like(src.word, word) for word in self.parameters)
+            return replace(src, act=kappa, wgt=summand)
+        return replace(src, act2=self.activations[src.word >> 20 & 1])
 
 
 class OperationDriver:
@@ -118,37 +109,40 @@ class OperationDriver:
         raise AssertionError(f"no result within {_CYCLE_LIMIT} cycles of {operation}")
 
 
-async def execute_batch(dut: Dut, batch: Batch, rng: Random, board: Scoreboard) -> None:
-    """Execute a batch, and compare results and cycles."""
+async def run_operations(dut: Dut, vectors: RowVectors, rng: Random, board: Scoreboard) -> None:
+    """Execute operations one after the other, and compare results and cycles."""
     driver = OperationDriver(dut)
-    columns = (column.tolist() for column in batch.stimulus.values())
-    operations = [dict(zip(batch.stimulus, row, strict=True)) for row in zip(*columns, strict=True)]
-    found: list[tuple[tuple[int, ...], int]] = []
+    columns = (column.tolist() for column in vectors.stimulus.values())
+    operations = [dict(zip(vectors.stimulus, row, strict=True)) for row in zip(*columns, strict=True)]
+    outcomes: list[tuple[tuple[int, ...], int]] = []
     for operation in operations:
         gap, flush = wait(rng, _GAP_PROBABILITY), wait(rng, 0.15)
         if gap:
             await driver.idle(gap)
         if flush:
             await driver.abandon(rng.choice(operations), flush)
-        found.append(await driver.execute(operation, wait(rng, 0.3), batch.expected))
-    results, cycles = zip(*found, strict=True)
-    batch.check(board, dict(zip(batch.expected, zip(*results, strict=True), strict=True)))
-    rows = (batch.insns[row] for row in batch.row)
+        outcomes.append(await driver.execute(operation, wait(rng, 0.3), vectors.expected))
+    results, cycles = zip(*outcomes, strict=True)
+    check_rows(board, vectors, dict(zip(vectors.expected, zip(*results, strict=True), strict=True)))
+    rows = (vectors.insns[row] for row in vectors.row)
     config = configuration()
     pairs = zip(rows, operations, strict=True)
-    wanted = [arithmetic_cycles(insn, operation["op_b"], config) for insn, operation in pairs]
-    board.compare({"cycles": wanted}, {"cycles": cycles}, batch.stimulus, "cycles to done")
+    expected = [arithmetic_cycles(insn, operation["op_b"], config) for insn, operation in pairs]
+    board.compare({"cycles": expected}, {"cycles": cycles}, vectors.stimulus, "cycles to done")
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def results_match_golden(dut: Dut) -> None:
     """All rows interleaved, with flushes, waiting results and gaps; then a part of them after a reset in flight."""
-    rng, board, rows = await start(dut), Scoreboard(), batches.rows_with_controls()
+    rng, board, rows = await start(dut), Scoreboard(), controlled_rows()
+    product = "product" if "product" in bench_data()["outputs"] else "result"
+    options = {"pairs": "pair" in bench_data()["inputs"], "late": configuration().multiplies_by_dotp}
+    expectation = partial(operation_result, **options, product=product)
     for chosen in (rows, rng.sample(rows, -(-len(rows) // _PARTS))):
-        second = await _load_second_activations(dut, rng) if "pair" in bench_data()["inputs"] else _NO_WORDS
-        drawn = batches.drawn_rows(chosen, rng)
-        drawn = [(insn, control, replace(src, act2=second[src.word >> 20 & 1])) for insn, control, src in drawn]
-        await execute_batch(dut, batches.batch_of(drawn, rng, _result), rng, board)
+        entries = NnEntries(rng)
+        await entries.load(dut)
+        drawn = [(insn, control, entries.read_by(insn, src)) for insn, control, src in drawn_executions(chosen, rng)]
+        await run_operations(dut, vectors_of(drawn, rng, expectation), rng, board)
         # EX is not empty in the reset
         getattr(dut, bench_data()["handshake"][0]).value = 1
         await pulse_reset(dut)
@@ -158,8 +152,8 @@ async def results_match_golden(dut: Dut) -> None:
 async def divisors_have_every_length(dut: Dut) -> None:
     """As many leading zeros as a word can have, or leading ones where divisors are signed, then anything; and 0."""
     rng = await start(dut)
-    drawn: list[tuple[Insn, dict[str, int], Sources]] = []
-    for insn, control in batches.rows_with_controls():
+    drawn: list[Executions] = []
+    for insn, control in controlled_rows():
         if insn.divides:
             unsigned = insn.mnemonic.endswith("u")
             divisors = [WORD_MASK >> leading & ~rng.getrandbits(XLEN - 1 - leading) for leading in range(XLEN)]
@@ -177,7 +171,7 @@ async def divisors_have_every_length(dut: Dut) -> None:
             )
             drawn.append((insn, control, replace(sources(insn, len(rs2), rng), rs1=rs1, rs2=rs2)))
     if drawn:
-        await execute_batch(dut, batches.batch_of(drawn, rng), rng, Scoreboard())
+        await run_operations(dut, vectors_of(drawn, rng), rng, Scoreboard())
 
 
 def _multiple(divisor: int, rng: Random, *, signed: bool) -> int:

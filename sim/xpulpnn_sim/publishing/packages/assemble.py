@@ -19,7 +19,7 @@ from xpulpnn_sim.publishing.packages.design import (
 )
 from xpulpnn_sim.publishing.packages.documents import VERILATOR_BINARY, VERILATOR_MAKE, core_file, instance, port_table
 from xpulpnn_sim.publishing.packages.testbenches import cluster_testbench, core_testbench, unit_testbench
-from xpulpnn_sim.publishing.packages.units import BUILDERS
+from xpulpnn_sim.publishing.packages.unit_vectors import VECTORS
 from xpulpnn_sim.tools.top_names import DEBUG_NAMES
 
 _PS_PER_NS = 1000
@@ -145,7 +145,7 @@ TESTBENCHES: Mapping[str, Testbench] = {
         cluster_testbench,
         f"All cores run the program of `tb/cluster-debug_program.lst` from a memory outside{_DELAYS}\n{_HALTED}",
     ),
-    **{top: Testbench(unit_testbench, _VECTORS.format(top=top), has_delays=False) for top in BUILDERS},
+    **{top: Testbench(unit_testbench, _VECTORS.format(top=top), has_delays=False) for top in VECTORS},
 }
 """Testbenches by component; the other components are packaged without one."""
 
@@ -159,7 +159,7 @@ _ARRAYS = """
    generate it with `--set memories=ports`: then they are ports for memory macros."""
 
 PACKAGED = (
-    *("core", "core-debug", "core-wishbone", "backend", *BUILDERS),
+    *("core", "core-debug", "core-wishbone", "backend", *VECTORS),
     *("cluster", "cluster-debug", "cluster-axi", "cluster-wishbone", "tcdm", "event-unit", "dma", "icache"),
     *DEBUG_NAMES,
 )

@@ -219,7 +219,7 @@ def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> In
     """Inputs that occur at a unit with a bench."""
     if name not in _OCCURS:
         unit = UNITS[name]
-        found = handshakes_of(unit.bench, inputs, outputs, unit.told.get("bits", XLEN))
+        found = handshakes_of(unit.bench, inputs, outputs, unit.parameters.get("bits", XLEN))
         answers = [port for port in ("axi__rvalid", "axi__bvalid") if name in _UNDER_WAY and port in inputs]
         some = {*range(1, OUTSTANDING + 1)}
         rows = [({port: {0}}, {_UNDER_WAY[name]: some}) for port in answers]

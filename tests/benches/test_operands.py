@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from xpulpnn.isa.table import find
-from xpulpnn_sim.benches.row_operands import executions
+from xpulpnn_sim.benches.vectors.operands import executions
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.stimuli import paired_corners
 

@@ -1,0 +1,134 @@
+"""Control words that the units need for rows of the instruction table."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from amaranth.hdl import Const
+from amaranth.lib import data
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
+from xpulpnn.core.control import ExCtrl, IdCtrl, LsuCtrl, PairCtrl, control_fields
+from xpulpnn.core.div import DivCtrl, div_control
+from xpulpnn.core.mult import MultCtrl, mult_control
+from xpulpnn.core.quantiser import QuantiserCtrl
+from xpulpnn.core.requantiser import RequantiseCtrl, requantise_control
+from xpulpnn.dotp.ctrl import DotpCtrl, dotp_control
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.table import enabled, find
+
+ControlledRow = tuple[str, str, dict[str, int]]  # mnemonic, operands and values of the control ports
+RowControl = Callable[[Insn], Mapping[str, Any] | None]
+"""Fields of a unit's control word for an instruction, None for one that it does not execute."""
+RowsOf = Callable[[CoreConfig], list[ControlledRow]]  # rows of the instruction table that a unit executes
+
+
+def control_port(shape: type[data.Struct], fields: Mapping[str, Any], port: str = "ctrl") -> dict[str, int]:
+    """A control word, from field values with dotted names, by its port."""
+    nested: dict[str, Any] = {}
+    for name, value in fields.items():
+        *parents, leaf = name.split(".")
+        place = nested
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[leaf] = value
+    return {port: Const.cast(shape.const(nested)).value}
+
+
+def instructions(config: CoreConfig) -> list[Insn]:
+    """The 32-bit rows of a configuration."""
+    return [insn for insn in enabled(config.extensions, config.widths) if insn.size == WORD_BYTES]
+
+
+def controlled_rows(shape: type[data.Struct], control: RowControl, port: str = "ctrl") -> RowsOf:
+    """Makes the 32-bit rows of a configuration that a unit executes, with their control words."""
+
+    def rows(config: CoreConfig) -> list[ControlledRow]:
+        executed = [(insn, fields) for insn in instructions(config) if (fields := control(insn)) is not None]
+        return [(insn.mnemonic, insn.operands, control_port(shape, fields, port)) for insn, fields in executed]
+
+    return rows
+
+
+def control_part(name: str, applies: Callable[[Insn], bool]) -> RowControl:
+    """The fields of one part of the decoder's control word, for the rows that ``applies`` selects."""
+
+    def control(insn: Insn) -> Mapping[str, Any] | None:
+        if not applies(insn):
+            return None
+        prefix, fields = f"{name}.", control_fields(insn).items()
+        return {key.removeprefix(prefix): value for key, value in fields if key.startswith(prefix)}
+
+    return control
+
+
+def mult_rows(config: CoreConfig) -> list[ControlledRow]:
+    """Rows of a multiplier."""
+    return [
+        (name, operands, {**control, "requantise": int(find(name, operands).requantises)})
+        for name, operands, control in controlled_rows(MultCtrl, mult_control)(config)
+    ]
+
+
+def decoded_rows(config: CoreConfig) -> list[ControlledRow]:
+    """The 32-bit rows of a configuration with all control words that they are decoded to."""
+    shapes: dict[str, type[data.Struct]] = {"ctrl": IdCtrl}
+    shapes |= {"quantise": QuantiserCtrl} if config.qnt else {}
+    shapes |= {"requantise": RequantiseCtrl} if config.requantise else {}
+    shapes |= {"pair": PairCtrl} if config.mac_load_pair else {}
+    rows: list[ControlledRow] = []
+    for insn in instructions(config):
+        words: dict[str, dict[str, Any]] = {port: {} for port in shapes}
+        for name, value in control_fields(insn).items():
+            port, dot, field_name = name.partition(".")
+            # what belongs to no port of its own is a field of the main one
+            place, key = (port, field_name) if dot and port in words else ("ctrl", name)
+            words[place][key] = value
+        controls = {port: control_port(shapes[port], fields)["ctrl"] for port, fields in words.items()}
+        rows.append((insn.mnemonic, insn.operands, controls))
+    return rows
+
+
+def product_rows(config: CoreConfig) -> list[ControlledRow]:
+    """Rows of arrays that make dot products and products of words."""
+    products = [
+        (name, operands, {"ctrl": 0, "requantise": 0, "dotp_accumulate": int(find(name, operands).accumulates)})
+        for name, operands, _ in controlled_rows(DotpCtrl, dotp_control)(config)
+    ]
+    words = [(name, operands, {**control, "dotp_accumulate": 0}) for name, operands, control in mult_rows(config)]
+    return words + products
+
+
+def widener_rows(config: CoreConfig) -> list[ControlledRow]:
+    """Mac&Loads of two products, whose weights it widens or passes."""
+    rows: list[ControlledRow] = []
+    for insn in filter(lambda insn: insn.is_pair, instructions(config)):
+        assert insn.fmt is not None
+        ratio = 0 if insn.wgt_fmt is None else insn.wgt_fmt - insn.fmt
+        control = {"fmt": insn.fmt.value, "part": insn.entry or 0, "is_signed": int(insn.a_signed)}
+        rows.append((insn.mnemonic, insn.operands, control | {"half": int(ratio == 1), "quarter": int(ratio == 2)}))
+    return rows
+
+
+alu_rows = controlled_rows(AluCtrl, alu_control)
+dotp_rows = controlled_rows(DotpCtrl, dotp_control)
+div_rows = controlled_rows(DivCtrl, div_control)
+requantiser_rows = controlled_rows(RequantiseCtrl, lambda insn: requantise_control(insn) if insn.requantises else None)
+lsu_rows = controlled_rows(LsuCtrl, control_part("lsu", lambda insn: insn.is_load or insn.is_store), "ex_ctrl")
+
+
+def wide_mult_rows(config: CoreConfig) -> list[ControlledRow]:
+    """Rows of a multiplier without state."""
+    return [(name, operands, {**control, "start": 1}) for name, operands, control in mult_rows(config)]
+
+
+def ex_rows(config: CoreConfig) -> list[ControlledRow]:
+    """Rows of the EX stage but CSR instructions, whose result is no matter of the operands."""
+    part = control_part(
+        "ex", lambda insn: insn.writes_rd | insn.is_branch | insn.is_store and not insn.op.startswith("csr")
+    )
+    return [
+        (name, operands, {**control, "requantise": int(find(name, operands).requantises)})
+        for name, operands, control in controlled_rows(ExCtrl, part)(config)
+    ]
