@@ -1,14 +1,12 @@
 """Bench of the core: short directed programs, every retirement against the simulator, and what their memory holds."""
 
 from dataclasses import dataclass, replace
-from functools import cache
 from random import Random
 
 import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import ENTRY, IRQ_PRIORITY, MACHINE_MODE, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_CODE, WaitCause
 from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, drive, pulse_reset, sample, start
@@ -18,11 +16,8 @@ from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.bare.layout import BUS_ERRORS
 from xpulpnn_sim.reference.directed.case import Directed
-from xpulpnn_sim.reference.directed.programs import programs_of
+from xpulpnn_sim.reference.directed.programs import short_programs
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
-from xpulpnn_sim.reference.iss.session import IssSession
-from xpulpnn_sim.reference.programs.elf import Executable
-from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.reference.programs.trace import Records
 
 _SHORT = 350  # instructions of the programs that are run, at most
@@ -30,22 +25,11 @@ _SHORT = 350  # instructions of the programs that are run, at most
 _OF_INTERRUPTS = ("mstatus", "mie", "mtvec", "mret", "t5", "t6")  # what only interrupts and their handlers may change
 
 
-@cache
-def _short_programs(config: CoreConfig) -> list[Directed]:
-    """Directed programs that end soon, or wait for an interrupt."""
-    return [case for case in programs_of(config) if len(case.lines) < _SHORT and not _is_long(case, config)]
-
-
 def _interrupted(case: Directed) -> Directed:
     """The program with interrupts, where they do not matter to it but for what it tells of traps."""
     if case.interrupts or any(name in line for line in case.lines for name in _OF_INTERRUPTS):
         return case
     return replace(case, interrupts=True, expected=())
-
-
-def _is_long(case: Directed, config: CoreConfig) -> bool:
-    session = IssSession(case.program().executable(), config, errors=BUS_ERRORS, output=lambda _: None)
-    return session.run(_SHORT).reason is Reason.MAX_CYCLES
 
 
 HART_ID = 0x0000_03E5
@@ -135,7 +119,7 @@ async def _run_program(
         WordMemory(BUS_ERRORS),
         case.program().executable(),
     )
-    memory.update(words_of(executable))
+    memory.update(executable.words())
     data = ObiMemory(dut, "data", memory, around.data, rng, core_sleep=dut.core_sleep)
     code = ObiMemory(dut, "instr", memory, around.fetch, rng, core_sleep=dut.core_sleep)
     interrupts = InterruptDriver(dut, around.interrupts * case.interrupts, rng)
@@ -170,20 +154,11 @@ async def _run_program(
     await pulse_reset(dut)
 
 
-def words_of(executable: Executable) -> dict[int, int]:
-    """The content of memory by aligned address."""
-    return {
-        segment.address + at: int.from_bytes(segment.data[at : at + WORD_BYTES], "little")
-        for segment in executable.segments
-        for at in range(0, segment.size, WORD_BYTES)
-    }
-
-
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize((("around", "every"), [(QUIET, 3), (BUSY, 1), (STALLING, 3)]))
 async def programs_match_the_simulator(dut: Dut, around: _Surroundings, every: int) -> None:
     """Every program with interrupts at random times; some with ideal memories and without, or with slow memories."""
-    rng, cases, part = await start(dut), _short_programs(configuration()), bench_data()["part"]
+    rng, cases, part = await start(dut), short_programs(configuration(), _SHORT), bench_data()["part"]
     for case in rng.sample(cases, len(cases))[:: every * part]:
         await _run_program(dut, _interrupted(case) if around.interrupts else case, around, rng)
 
@@ -192,7 +167,7 @@ async def programs_match_the_simulator(dut: Dut, around: _Surroundings, every: i
 async def a_reset_in_flight_starts_again(dut: Dut) -> None:
     """Resets at random times, accesses under way; the next program finds a clean core."""
     rng = await start(dut)
-    *reset, last = rng.sample(_short_programs(configuration()), 4)
+    *reset, last = rng.sample(short_programs(configuration(), _SHORT), 4)
     for case in reset:
         await _run_program(dut, case, STALLING, rng, reset_after=rng.randrange(20, 300))
     await _run_program(dut, last, QUIET, rng)

@@ -179,7 +179,7 @@ def test_verilator_is_found_by_either_name(installed, generate, tmp_path):
     [
         ("dotp", "", "xpulpnn_dotp", "result", "right ^ {31'd0, rs1[31] & rs2[31]}", "outputs wrong"),
         ("mult", "", "xpulpnn_mult", "done", "1'b0", "waits for done"),
-        ("core", SMALL_CORE, "soc_mult", "result", "right ^ {31'd0, op_a[31]}", "reports its result"),
+        ("core", SMALL_CORE, "soc_mult", "result", "right ^ {31'd0, op_a[31]}", "results wrong"),
         ("core", SMALL_CORE, "soc_core", "instr__req", "1'b0", "has not ended"),
         ("core-debug", BASE, "xpulpnn_tap", "tdo", "~right", "the debug module answers"),
         ("core-debug", BASE, "xpulpnn_hart_control", "debug_req", "1'b0", "at least 3 times"),

@@ -131,11 +131,11 @@ class Testbench(NamedTuple):
 
 TESTBENCHES: Mapping[str, Testbench] = {
     "core": Testbench(
-        core_testbench, f"It runs the program of `tb/core_program.lst` from memories with OBI ports{_DELAYS}"
+        core_testbench, f"It runs the programs of `tb/core_programs.lst` from memories with OBI ports{_DELAYS}"
     ),
     "core-debug": Testbench(
         core_testbench,
-        f"It runs the program of `tb/core-debug_program.lst` from memories with OBI ports{_DELAYS}\n{_HALTED}",
+        f"It runs the programs of `tb/core-debug_programs.lst` from memories with OBI ports{_DELAYS}\n{_HALTED}",
     ),
     "cluster": Testbench(
         cluster_testbench,

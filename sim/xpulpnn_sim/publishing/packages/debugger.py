@@ -19,8 +19,16 @@ _HALTS = """
     wire [31:0] halts;
 {reset}\
     jtag_halts #(.HARTS({harts}), .FIRST({first})) debugger (
-        .clk(clk), .rst(rst), .tck(tck_clk), .tck_rst({net}), .tms(tms), .tdi(tdi), .tdo(tdo), .halts(halts)
+        .clk(clk), .rst(rst), .tck(tck_clk), .tck_rst({net}), .tms(tms), .tdi(tdi), .tdo(tdo),
+        .pause({pause}), .paused({paused}), .halts(halts)
     );
+"""
+_PAUSES = "    reg         pause = 1'b0;\n    wire        paused;\n"
+_PAUSED = """\
+            pause = 1'b1;
+            while (!paused) @(negedge clk);
+            rst   = 1'b1;
+            pause = 1'b0;
 """
 _INVERTED = "    wire        jtag_rst;\n    assign tck_rst_n = ~jtag_rst;\n"
 _HALTED = """\
@@ -35,13 +43,20 @@ def watchdog(design: Design, cycles: int) -> int:
     return cycles * (_HALTED_CYCLES if design.has_jtag else 1)
 
 
-def debugging(design: Design, harts: int, first: int) -> dict[str, str]:
+def before_reset(design: Design) -> str:
+    """What a testbench does before it resets the core between two programs: the debugger pauses."""
+    return _PAUSED if design.has_jtag else ""
+
+
+def debugging(design: Design, harts: int, first: int, *, pauses: bool = False) -> dict[str, str]:
     """Parts of a testbench that belong to a debugger, by place in the template."""
     if not design.has_jtag:
         return dict.fromkeys(("debugger", "halted", "and_halted"), "")
     inverted = "tck_rst_n" in design.by_name
     reset, net = (_INVERTED, "jtag_rst") if inverted else ("", "tck_rst")
-    debugger = _HALTS.format(reset=reset, net=net, harts=harts, first=first)
+    pause, paused = ("pause", "paused") if pauses else ("1'b0", "")
+    reset += _PAUSES if pauses else ""
+    debugger = _HALTS.format(reset=reset, net=net, harts=harts, first=first, pause=pause, paused=paused)
     return {"debugger": debugger, "halted": _HALTED, "and_halted": " && halts >= 3"}
 
 

@@ -1,7 +1,7 @@
 """Testbenches of the core, of units and of the whole cluster: memories, programs or vectors, what they must give."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -9,29 +9,22 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.cluster import CONTROL, L2_BASE, Control
 from xpulpnn.isa.csr import CLUSTER_EVENTS
-from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.machine import ENTRY, IRQ_PRIORITY, WORD_BYTES, XLEN
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.publishing.packages.core_checks import (
-    DEVICE_BASE,
-    INTERRUPTS,
-    MEMORY_BASE,
-    MEMORY_WORDS,
-    NOWHERE,
-    RESULTS_AT,
-)
-from xpulpnn_sim.publishing.packages.core_program import DRIVEN_HART_ID, core_program
-from xpulpnn_sim.publishing.packages.debugger import debugger, debugging, watchdog
+from xpulpnn_sim.publishing.packages.core_programs import DRIVEN_HART_ID, REGIONS, CoreProgram, core_programs
+from xpulpnn_sim.publishing.packages.debugger import before_reset, debugger, debugging, watchdog
 from xpulpnn_sim.publishing.packages.design import Design, Port, connections, fill, hex_words, listing, template
 from xpulpnn_sim.publishing.packages.unit_vectors import UnitVector, unit_vectors
+from xpulpnn_sim.reference.bare.layout import BUS_ERRORS, TOHOST
 from xpulpnn_sw.kernels.programs.cluster_check import OPERANDS, cluster_check
 from xpulpnn_sw.kernels.programs.cluster_check import RESULTS_AT as CLUSTER_RESULTS_AT
 
-_CYCLES_PER_WORD = 8  # of the watchdog, for the fastest memory, by words of the program
+_CYCLES_PER_WORD = 40  # of the watchdog, for the fastest memory, by words of the programs
 
 _SHORTEST_GAP = 16  # words
 
 _DRIVEN = {
-    "boot_addr": f"32'h{MEMORY_BASE + 0x80:08x}",
+    "boot_addr": f"32'h{ENTRY:08x}",
     "hart_id": f"32'h{DRIVEN_HART_ID:08x}",
     "fetch_enable": "1'b1",
     "ext_events": f"{len(CLUSTER_EVENTS)}'d0",
@@ -49,33 +42,61 @@ _BUSES = ("instr__", "data__")
 
 def core_testbench(design: Design) -> dict[str, str]:
     """Files of the folder ``tb`` for the core, by name."""
-    program = core_program(design.core)
-    ports = design.ports
-    name = design.top
+    programs, ports, name = core_programs(design.core), design.ports, design.top
+    words = [address << XLEN | word for program in programs for address, word in program.words.items() if word]
+    expected = [word for program in programs for word in program.expected]
     return {
         "obi_port.v": template("obi_port.v"),
-        "obi_memory.v": template("obi_memory.v"),
+        "obi_memory.v": _core_memory(design),
         f"{design.identifier}_tb.v": fill(
             "core_tb.v",
             design,
-            results=len(program.expected),
-            results_at=RESULTS_AT // WORD_BYTES,
-            interrupts=INTERRUPTS,
-            words=MEMORY_WORDS,
-            base=f"{MEMORY_BASE:08x}",
-            device=f"{DEVICE_BASE:08x}",
-            nowhere=f"{NOWHERE:08x}",
-            watchdog=watchdog(design, _CYCLES_PER_WORD * sum(word != 0 for word in program.image)),
+            programs=len(programs),
+            words=len(words),
+            results=len(expected),
+            lines=f"{sum(1 << line for line in IRQ_PRIORITY):08x}",
+            watchdog=watchdog(design, _CYCLES_PER_WORD * len(words)),
             wires=_wires(ports),
             connections=connections(ports, _connection),
-            **debugging(design, 1, DRIVEN_HART_ID),
+            before_reset=before_reset(design),
+            **debugging(design, 1, DRIVEN_HART_ID, pauses=True),
         ),
         **debugger(design),
-        f"{name}_program.hex": sparse_hex(program.image),
-        f"{name}_program.lst": program.listing,
-        f"{name}_expected.hex": hex_words(program.expected),
-        f"{name}_expected.lst": described_testbench(program.expected, program.texts),
+        f"{name}_programs.hex": hex_words(_descriptors(programs), 4 * XLEN),
+        f"{name}_words.hex": hex_words(words, 2 * XLEN),
+        f"{name}_programs.lst": "\n".join(program.listing(design.core) for program in programs),
+        f"{name}_expected.hex": hex_words(expected),
+        f"{name}_expected.lst": described_testbench(expected, [text for program in programs for text in program.texts]),
     }
+
+
+def _descriptors(programs: Sequence[CoreProgram]) -> Iterator[int]:
+    """Of each program whether interrupts may come, the address of its results, and the numbers behind its last result
+    and its last word."""
+    results = words = 0
+    for program in programs:
+        results += len(program.expected)
+        words += sum(word != 0 for word in program.words.values())
+        yield ((program.interrupts << XLEN | program.results_at) << XLEN | results) << XLEN | words
+
+
+def _core_memory(design: Design) -> str:
+    """The memory of the programs: all of its pieces behind one another."""
+    places: list[str] = []
+    size = 0
+    for base, length in REGIONS:
+        inside = f"address - 32'h{base:08x} < 32'h{length:x}"
+        places.append(f"            if ({inside}) place = 32'd{size} + ((address - 32'h{base:08x}) >> 2);")
+        size += length // WORD_BYTES
+    bad = [f"            address - 32'h{base:08x} < 32'h{length:x}" for base, length in BUS_ERRORS]
+    return fill(
+        "obi_memory.v",
+        design,
+        tohost=f"{TOHOST:08x}",
+        size=size,
+        places="\n".join(places),
+        bad=" ||\n".join(bad),
+    )
 
 
 def described_testbench(words: Sequence[int], texts: Sequence[str]) -> str:
@@ -89,8 +110,8 @@ def _is_used(port: Port) -> bool:
 
 
 def _wires(ports: tuple[Port, ...]) -> str:
-    lines = [f"    wire {port.range:7}{_net(port)};" for port in ports if _is_used(port)]
-    lines += ["    wire        ended, outside;", "    wire [31:0] code;"]
+    lines = [f"    wire {port.range:7}{_net(port)};" for port in ports if _is_used(port) and port.name != "irq"]
+    lines.append("    wire        ended, outside;")
     return "\n".join(lines) + "\n"
 
 

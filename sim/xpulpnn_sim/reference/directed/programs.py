@@ -1,6 +1,9 @@
 """All directed programs."""
 
+from functools import cache
+
 from xpulpnn.config import CoreConfig
+from xpulpnn_sim.reference.bare.layout import BUS_ERRORS
 from xpulpnn_sim.reference.directed import (
     access_faults,
     base,
@@ -13,6 +16,8 @@ from xpulpnn_sim.reference.directed import (
     system,
 )
 from xpulpnn_sim.reference.directed.case import Directed
+from xpulpnn_sim.reference.iss.session import IssSession
+from xpulpnn_sim.reference.programs.exits import Reason
 
 _MODULES = (base, encodings, loops, mac_load, mac_load_pair, system, access_faults, quantisation, requantisation)
 DIRECTED = tuple(case for module in _MODULES for case in module.PROGRAMS)
@@ -22,3 +27,14 @@ DIRECTED = tuple(case for module in _MODULES for case in module.PROGRAMS)
 def programs_of(config: CoreConfig) -> list[Directed]:
     """The programs a configuration can run."""
     return [case for case in DIRECTED if case.runs_on(config)]
+
+
+@cache
+def short_programs(config: CoreConfig, limit: int) -> list[Directed]:
+    """Those that end within ``limit`` instructions, or wait for an interrupt."""
+    return [case for case in programs_of(config) if len(case.lines) < limit and not _is_long(case, config, limit)]
+
+
+def _is_long(case: Directed, config: CoreConfig, limit: int) -> bool:
+    session = IssSession(case.program().executable(), config, errors=BUS_ERRORS, output=lambda _: None)
+    return session.run(limit).reason is Reason.MAX_CYCLES

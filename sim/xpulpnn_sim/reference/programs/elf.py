@@ -90,6 +90,14 @@ class Executable:
     cores: tuple[CoreNote, ...] = ()  # the cores its parts were compiled for, as far as they say
     cluster: ClusterNote | None = None  # the cluster it was compiled for, if any
 
+    def words(self) -> dict[int, int]:
+        """The content of memory by aligned address."""
+        return {
+            segment.address + at: int.from_bytes(segment.data[at : at + WORD_BYTES], "little")
+            for segment in self.segments
+            for at in range(0, len(segment.data), WORD_BYTES)
+        }
+
     def function_at(self, address: int) -> FunctionSymbol | None:
         """The function that holds ``address``."""
         function = symbol_before(self.functions, address)

@@ -9,6 +9,7 @@ from pathlib import Path
 from amaranth.utils import exact_log2
 
 import xpulpnn_sim.benches.agents
+import xpulpnn_sim.benches.vectors
 from xpulpnn.cluster.axi.bridge import OUTSTANDING
 from xpulpnn.cluster.ports import RUN_BYTES
 from xpulpnn.config import EXT_DATA_BITS, CoreConfig, preset
@@ -287,7 +288,7 @@ def judge_unit(
         prover = MutantProver(
             mutants, proofs, key, settings.proof_s, lambda _: gates, lambda waiting: _compared(proof, waiting)
         )
-    benches = digest(xpulpnn_sim.benches, xpulpnn_sim.benches.agents)
+    benches = digest(xpulpnn_sim.benches, xpulpnn_sim.benches.agents, xpulpnn_sim.benches.vectors)
 
     def run(waiting: Sequence[int]) -> None:
         work = {"mutants": waiting, "jobs": settings.jobs, "limit_s": settings.limit_s, "select": SELECT}
