@@ -20,7 +20,7 @@ BLOCK_BYTES = 64  # No other request comes between writes of a run to such an al
 
 
 def masked(before: npt.NDArray[np.uint8], request: ObiTransfer) -> npt.NDArray[np.uint8]:
-    """Bytes at the address of a write afterwards."""
+    """The bytes at the address of a write after it."""
     size = len(before)
     chosen = np.array([request.enables >> byte & 1 for byte in range(size)], np.bool_)
     return np.where(chosen, np.frombuffer(request.value.to_bytes(size, "little"), np.uint8), before)
@@ -75,12 +75,11 @@ _LIMIT = 16  # transfers that the bridge lets under way at most; the initiator w
 
 
 def _size() -> int:
-    """Bytes of a transfer."""
     return bench_data()["bits"] // 8
 
 
 class Manager(ObiManager):
-    """Makes transfers, and follows the answers of AXI."""
+    """Makes transfers, and checks that each is answered in the cycle in which AXI answers."""
 
     def __init__(self, dut: Dut, rng: Random, pause: float = 0.0) -> None:
         super().__init__(dut, "port", outstanding=ANY_NUMBER, pause=pause, rng=rng)
@@ -91,7 +90,7 @@ class Manager(ObiManager):
         return fields | ({"beats": transfer.beats} if bench_data()["runs"] else {})
 
     def _check_cycle(self, answered: ObiTransfer | None) -> None:
-        """Answers come from AXI in this cycle, and those of AXI are taken with the last transfer that they answer."""
+        """Check that answers of AXI are passed on at once, and taken with the last transfer that they answer."""
         dut, channels = self._dut, ["r"] + ["b"] * bench_data()["writes"]
         there = {name for name in channels if sample(getattr(dut, f"axi__{name}valid"))}
         taken = {name for name in there if sample(getattr(dut, f"axi__{name}ready"))}
@@ -107,10 +106,7 @@ class Manager(ObiManager):
 
 
 class Channels(Agent):
-    """Compares in every cycle grants, and what AXI is shown, with what the requests make of it.
-
-    A request is granted unless too much is under way, or a channel that it needs shows something that is not taken.
-    """
+    """Predicts grants and the contents of the AXI channels from the requests, and compares them in every cycle."""
 
     def __init__(self, dut: Dut, manager: Manager) -> None:
         super().__init__(dut)
@@ -130,7 +126,7 @@ class Channels(Agent):
         self._under_way = 0
 
     def sample(self) -> None:
-        """Compare; requests come from the initiator, which has yet to see this cycle."""
+        """Compare; this runs before the manager's own sampling."""
         for channel, names in self._names.items():
             there = sample(self._axi[f"{channel}valid"])
             shown = tuple(sample(self._axi[name]) for name in names) if there else None
@@ -163,13 +159,13 @@ class Channels(Agent):
 
 
 class Beginnings(Manager):
-    """Asks for a transfer in one cycle, and resets the bridge in the next one."""
+    """Requests a transfer in every other cycle, and resets the bridge in the cycles between."""
 
     def _next(self) -> ObiTransfer | None:
         return None if self.cycle % 2 else super()._next()
 
     def drive(self) -> None:
-        """Ask, or reset."""
+        """Request, or reset."""
         if self.cycle % 2 == 0:
             self._granted.clear()
         self._dut.rst.value = self.cycle % 2
@@ -177,7 +173,7 @@ class Beginnings(Manager):
 
 
 def longest() -> dict[str, int]:
-    """Bytes of a burst at most."""
+    """Bytes of the longest burst, by channel."""
     size = _size()
     if not bench_data()["writes"]:
         return {"ar": 2 * size}
@@ -185,7 +181,7 @@ def longest() -> dict[str, int]:
 
 
 def random_traffic(rng: Random, runs: int, first: int) -> list[ObiTransfer]:
-    """Runs of reads and writes, where there are such, in a memory from the address ``first`` on."""
+    """Random runs of reads and, where there are such, writes, in a memory from the address ``first`` on."""
     size = _size()
 
     def one(*, write: bool) -> Run:

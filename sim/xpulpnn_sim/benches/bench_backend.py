@@ -17,7 +17,6 @@ from xpulpnn.isa.table import enabled
 from xpulpnn_sim.benches.agents.base import Dut, pulse_reset, start
 from xpulpnn_sim.benches.agents.instruction_stream import (
     BOOT_ADDRESS,
-    PipelineTiming,
     RetirementMonitor,
     StreamDriver,
     StreamMemory,
@@ -30,6 +29,7 @@ from xpulpnn_sim.benches.agents.instruction_stream import (
 from xpulpnn_sim.benches.agents.obi import PROMPT, SLOW, ObiMemory, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
+from xpulpnn_sim.benches.pipeline_timing import PipelineTiming
 from xpulpnn_sim.reference.bare.draw import Draw
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.iss.session import Retired
@@ -97,7 +97,6 @@ class Drawn:
 
     @property
     def word(self) -> int:
-        """The instruction word."""
         return self.insn.encode(**self.values)
 
     def field_of(self, role: str) -> str:
@@ -153,7 +152,8 @@ def _link_entries(update: int, entries: int) -> Callable[[Drawn, Drawn], None]:
 
 
 def _links(first: Insn, second: Insn) -> Iterator[Callable[[Drawn, Drawn], None]]:
-    """Every way the second instruction can depend on the first; the last one is no particular way."""
+    """Functions that make the second instruction depend on the first, one for each way; the last one leaves them as
+    drawn."""
     for producer in _destinations(first):
         for consumer in sorted(second.reads | set(_destinations(second)) - {"rd1"}):
             yield _link(producer, consumer)
@@ -166,7 +166,7 @@ def _links(first: Insn, second: Insn) -> Iterator[Callable[[Drawn, Drawn], None]
 
 
 def dependent_pairs(config: CoreConfig, limit: int, rng: Random) -> list[list[int]]:
-    """Words of pairs of classes times dependences, in random order; sometimes rd is x0."""
+    """Words of every pair of classes with every dependence, in random order; sometimes rd is x0."""
     # if there are more than `limit`, all pairs of Mac&Loads stay and a random choice of the others
     source, mac_loads = Draw(rng, config), list[list[int]]()
     others: list[list[int]] = []
@@ -187,7 +187,7 @@ def dependent_pairs(config: CoreConfig, limit: int, rng: Random) -> list[list[in
 
 
 def filling(rng: Random) -> list[int]:
-    """Words that give every register of the pool a small or a large value."""
+    """Words that load a small or a large value into every register of the pool."""
     return [rng.getrandbits(20) << 12 | number << 7 | 0b0110111 for number in REGISTER_POOL]
 
 

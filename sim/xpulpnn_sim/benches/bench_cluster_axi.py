@@ -40,7 +40,7 @@ again:
 
 
 class _Surroundings(AgentGroup):
-    """Memories, rules and a host around the cluster."""
+    """The cluster with its memories, protocol checkers and host."""
 
     def __init__(self, dut: Dut, rng: Random, stalls: Stalls) -> None:
         self.dut, self.rng = dut, rng
@@ -83,20 +83,20 @@ class _Surroundings(AgentGroup):
         await self.host.write(isa.CONTROL + isa.Control.FETCH_ENABLE, cores)
 
     async def clocks(self, cores: int) -> None:
-        """Wait until the clocks of just these cores are needed."""
+        """Wait until the clock enables are exactly ``cores``."""
         await wait_until(
             self.dut, lambda: sample(self.dut.core_clock_en) == cores, _PATIENCE, f"core_clock_en {cores:b}"
         )
 
     async def wakeups(self) -> list[tuple[int, int]]:
-        """For each core, how often it was woken, and what it was told last."""
+        """By core, how often it was woken, and the last value of its event register."""
         cores, place = self.config.cores, isa.TCDM_BASE + _SEEN
         words = [await self.host.read(place + WORD_BYTES * number) for number in range(2 * cores)]
         return list(zip(words[:cores], words[cores:], strict=True))
 
 
 async def host_traffic(parts: _Surroundings) -> None:
-    """Random accesses of the host to the part of the TCDM that the program leaves alone, under all of its names."""
+    """Random accesses of the host to TCDM words that the program does not use, by all of their addresses."""
     rng, host, memory = parts.rng, parts.host, WordMemory()
     places = rng.sample(range(check.TCDM_USED, parts.config.tcdm_bytes, WORD_BYTES), _PLACES)
     for place in places:

@@ -17,7 +17,7 @@ _TRANSFERS = 300
 
 
 class Registers(WordMemory):
-    """Words by offset: bits that do not exist are not kept."""
+    """Registers by offset; bits that do not exist read as 0."""
 
     def __init__(self, cores: int, boot_addr: int) -> None:
         super().__init__()
@@ -37,16 +37,14 @@ class Registers(WordMemory):
         return 0
 
     def write(self, address: int, enables: int, value: int) -> None:
-        """Write the bits that exist."""
         super().write(address, enables, value)
         self[address] &= self._bits.get(address, 0)
 
     def exists(self, offset: int) -> bool:
-        """Return whether a register is there."""
         return offset in self._bits or offset in (Control.CONFIG, Control.DEBUG_STATUS)
 
     def outputs(self) -> dict[str, int]:
-        """The ports that show registers."""
+        """Expected values of the ports that show registers."""
         boot = {f"boot_addresses__{core}": self[offset] for core, offset in enumerate(self.boot)}
         return boot | {
             "eoc": self[Control.EOC],

@@ -30,7 +30,7 @@ _CHOICES = [flag for flag in TimerConfig if flag not in (TimerConfig.ENABLE, Tim
 
 
 def _config(rng: Random, *, slow: bool) -> int:
-    """A configuration of an enabled timer, mostly, with a short prescaler period, or any."""
+    """A random configuration, mostly of an enabled timer with a short prescaler period."""
     value = sum(flag for flag in _CHOICES if rng.random() < 0.4) | TimerConfig.EVENT * (rng.random() < 0.9)
     value |= TimerConfig.ENABLE * (rng.random() < 0.9) | TimerConfig.CASCADE * (rng.random() < 0.2)
     period = rng.getrandbits(TIMER_PRESCALE_BITS) if slow else rng.randrange(4)
@@ -38,7 +38,7 @@ def _config(rng: Random, *, slow: bool) -> int:
 
 
 def _transfer(base: int, rng: Random, *, slow: bool) -> ObiTransfer:
-    """A write that makes something happen soon, counts and comparisons being close to ``base``, or a read."""
+    """A read, or a write of counts and comparisons close to ``base``, so that an event follows soon."""
     register = rng.choice(list(Timer))
     gap = rng.choice((0, 1, rng.randrange(_LONGEST_GAP), rng.randrange(_LONGEST_GAP)))
     if slow and rng.random() < 0.1:
@@ -56,7 +56,7 @@ def _transfer(base: int, rng: Random, *, slow: bool) -> ObiTransfer:
 
 
 def _shortened(rng: Random) -> Iterator[ObiTransfer]:
-    """A prescaler period that becomes shorter than what has passed of it: the prescaler runs through its end."""
+    """Make a prescaler period shorter than the part of it that has passed: the prescaler runs through its end."""
     config, count = rng.choice(((Timer.CONFIG_LOW, Timer.COUNT_LOW), (Timer.CONFIG_HIGH, Timer.COUNT_HIGH)))
     for period, gap in ((_WHOLE, 0), (rng.randrange(_WHOLE // 8), rng.randint(_WHOLE // 2, _WHOLE))):
         value = TimerConfig.ENABLE | TimerConfig.PRESCALER | period << TIMER_PRESCALE_LSB
@@ -65,7 +65,7 @@ def _shortened(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _words(rng: Random) -> Iterator[ObiTransfer]:
-    """Every register takes words in which any two bits differ both ways, then each byte alone changes; all are read."""
+    """Write words to every register in which any two bits differ both ways, change each byte alone, read all."""
     for register, word in product(_STORED, separating_words(rng)):
         for enables in (ALL_BYTES, *rng.sample(_SINGLE_BYTES, WORD_BYTES)):
             value = word if enables == ALL_BYTES else word ^ WORD_MASK
@@ -74,7 +74,7 @@ def _words(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _ends(rng: Random) -> Iterator[ObiTransfer]:
-    """Counts run through comparisons in which any two bits differ both ways, and stand a bit away from them."""
+    """Run counts through comparisons in which any two bits differ both ways, and past values one bit away from them."""
     for half in ("LOW", "HIGH"):
         config, count, compare = (TIMER + Timer[f"{name}_{half}"] for name in ("CONFIG", "COUNT", "COMPARE"))
         yield ObiTransfer(config, 1, value=TimerConfig.ENABLE | TimerConfig.EVENT)
@@ -95,7 +95,7 @@ def _ends(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _carries(rng: Random) -> Iterator[ObiTransfer]:
-    """In cascade the upper half counts behind all ones, and nothing is told beside a comparison by either half."""
+    """Cascade: the upper half counts when the lower one wraps, and neither half alone raises an event."""
     low, high = ({name: TIMER + Timer[f"{name}_{half}"] for name in ("COUNT", "COMPARE")} for half in ("LOW", "HIGH"))
     word = rng.getrandbits(XLEN)
     yield ObiTransfer(TIMER + Timer.CONFIG_LOW, 1, value=TimerConfig.ENABLE | TimerConfig.EVENT | TimerConfig.CASCADE)
@@ -112,7 +112,8 @@ def _carries(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _transfers(rng: Random) -> Iterator[ObiTransfer]:
-    """All words, stretches of transfers around 0, the end of the count, and anything, then ones everywhere."""
+    """All directed transfers, random ones around 0 and around the end of the count, and ones everywhere before the
+    reset."""
     yield from _words(rng)
     yield from _ends(rng)
     for _ in range(_TRANSFERS // _STRETCH):
@@ -142,14 +143,14 @@ def _written(timer: ClusterTimerModel, transfer: ObiTransfer) -> int:
 
 
 def _armed(timer: ClusterTimerModel) -> int:
-    """Return the timers that will tell the end of their period."""
+    """Expected value of ``armed``: timers whose period will end with an event."""
     required = TimerConfig.ENABLE | TimerConfig.EVENT
     configs = [timer.read(register) for register in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH)]
     return sum((config & required == required) << place for place, config in enumerate(configs))
 
 
 def _after_reset() -> Iterator[ObiTransfer]:
-    """All registers are read, then both counts while the first period of the longest prescaler ends."""
+    """Read all registers, then both counts while the first period of the longest prescaler ends."""
     yield from (ObiTransfer(TIMER + register) for register in _STORED)
     value = TimerConfig.ENABLE | TimerConfig.PRESCALER | _WHOLE << TIMER_PRESCALE_LSB
     yield from (ObiTransfer(TIMER + config, 1, value=value) for config in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH))

@@ -26,7 +26,7 @@ _OF_INTERRUPTS = ("mstatus", "mie", "mtvec", "mret", "t5", "t6")  # what only in
 
 
 def _interrupted(case: Directed) -> Directed:
-    """The program with interrupts, where they do not matter to it but for what it tells of traps."""
+    """The program with interrupts enabled, unless it handles interrupts itself."""
     if case.interrupts or any(name in line for line in case.lines for name in _OF_INTERRUPTS):
         return case
     return replace(case, interrupts=True, expected=())
@@ -39,7 +39,7 @@ _CYCLE_LIMIT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class _Surroundings:
-    """Memories of a run and the probability per cycle that an interrupt line rises."""
+    """Timings of both memories, and the probability per cycle that an interrupt line rises."""
 
     fetch: ObiTiming
     data: ObiTiming
@@ -64,13 +64,11 @@ class InterruptDriver(Agent):
         self._lines = self._asleep = 0
 
     def drive(self) -> None:
-        """Raise a line, or none."""
         if self._rng.random() < self._rate or self._asleep >= IDLE_CYCLES:
             self._lines |= 1 << self._rng.choice(IRQ_PRIORITY)
         self._dut.irq.value = self._lines
 
     def sample(self) -> None:
-        """Follow what the core acknowledges."""
         self._asleep = self._asleep + 1 if sample(self._dut.core_sleep) else 0
         if sample(self._dut.irq_ack):
             line = sample(self._dut.irq_id)
@@ -78,12 +76,11 @@ class InterruptDriver(Agent):
             self._lines &= ~(1 << line)
 
     def release(self) -> None:
-        """Raise nothing."""
         self._dut.irq.value = 0
 
 
 async def boot(dut: Dut) -> None:
-    """Nothing is fetched before ``fetch_enable``, which need not stay and is ignored once it has been seen."""
+    """Start the core; it must fetch nothing before ``fetch_enable``, which is a pulse and ignored later."""
     drive(dut, {"boot_addr": ENTRY | 1, "hart_id": HART_ID})
     for _ in range(IDLE_CYCLES):
         await FallingEdge(dut.clk)
@@ -97,7 +94,7 @@ async def boot(dut: Dut) -> None:
 
 
 def interrupt_lines(records: Records, sampled: list[int], taken: list[Acknowledged], board: Scoreboard) -> list[int]:
-    """The lines at every retirement, of the first instruction of a handler those when the interrupt was taken."""
+    """Interrupt lines at every retirement; of the first instruction of a handler those when the interrupt was taken."""
     lines, first = list(sampled), np.flatnonzero(records["intr"])
     # the last one may have been acknowledged after the last record
     assert len(taken) - len(first) in (0, 1), f"{len(taken)} interrupts acknowledged, {len(first)} taken"

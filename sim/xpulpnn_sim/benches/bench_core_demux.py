@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from random import Random
 
 import cocotb
-from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+from cocotb.triggers import ClockCycles
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.csr import CLUSTER_EVENTS
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents import obi
-from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, PortMonitor, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, PortMonitor, pulse_reset, start
 from xpulpnn_sim.benches.agents.obi import ObiManager, ObiMemory, ObiTiming, ObiTransfer, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.launcher_data import configuration
@@ -28,7 +28,7 @@ def _failing(config: ClusterConfig) -> list[range]:
 
 
 def _addresses(config: ClusterConfig, rng: Random) -> list[int]:
-    """Around every border of the map, a bit away from every block of it, and anywhere."""
+    """Addresses around every border of the map, one bit away from every block, inside the blocks, and anywhere."""
     borders = [edge for base, size, _ in ranges(config) for edge in (base, base + size)]
     near = [(edge + WORD_BYTES * offset) & WORD_MASK for edge in borders for offset in range(-_NEAR_WORDS, _NEAR_WORDS)]
     near += [rng.choice(_BAD_OUTSIDE[::WORD_BYTES]) for _ in range(_TRANSFERS // 20)]
@@ -43,14 +43,13 @@ def _addresses(config: ClusterConfig, rng: Random) -> list[int]:
 
 
 class PortMemory(WordMemory):
-    """Memory behind one port."""
+    """Memory behind one port, whose initial words tell the ports apart."""
 
     def __init__(self, port: str, failing: Sequence[range]) -> None:
         super().__init__(tuple((bad.start, len(bad)) for bad in failing))
         self._port = port
 
     def __missing__(self, address: int) -> int:
-        """The initial word, which tells the ports apart."""
         return (address ^ sum(self._port.encode()) << 16) & WORD_MASK
 
 
@@ -111,7 +110,7 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
     """After a cycle of reset during an access nothing is asked for, answered or counted."""
     rng, board, config = await start(dut), Scoreboard(), configuration()
     ports = ["tcdm", "event_unit", "peripherals", "ext"] + (["dma"] if config.dma else [])
-    watched = {name: getattr(dut, name) for name in ("core__rvalid", "events", *(f"{port}__req" for port in ports))}
+    watched = ["core__rvalid", "events", *(f"{port}__req" for port in ports)]
     for _ in range(30):
         timing = ObiTiming(0.5, 4, 9)
         responders = [ObiMemory(dut, port, PortMemory(port, []), timing, rng) for port in ports]
@@ -122,19 +121,16 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
             await ClockCycles(dut.clk, rng.randint(2, 20))
             await pulse_reset(dut, 1)
         task.cancel()
-        for _ in range(3):
-            await FallingEdge(dut.clk)
-            board.equal([name for name, port in watched.items() if sample(port)], [], "after a reset")
-            await RisingEdge(dut.clk)
+        await board.stays_low(dut, watched, 3, "high after reset")
 
 
 def _later(config: ClusterConfig) -> int:
-    """Cycles by which a request reaches anything but the TCDM later than it is made."""
+    """Cycles by which requests to anything but the TCDM are delayed."""
     return int(config.core.late_results)
 
 
 def _check_events(transfers: list[ObiTransfer], places: list[str], seen: list[list[int]], board: Scoreboard) -> None:
-    """Each event as often as the times of the transfers, and the waiting at the port of the TCDM, say."""
+    """Compare the counts of all events with those that follow from the times of the transfers."""
     late = _later(configuration())
     outside = [transfer for transfer, place in zip(transfers, places, strict=True) if place == "ext"]
     loads = [transfer for transfer in outside if not transfer.write]

@@ -38,7 +38,7 @@ CsrCycle = dict[str, Any]
 
 
 class CsrModel:
-    """The registers of one hart."""
+    """Registers of a hart, by the simulator, with the ports of the CSR file."""
 
     def __init__(self, groups: frozenset[CsrGroup]) -> None:
         self._groups = groups
@@ -47,7 +47,8 @@ class CsrModel:
         self._counted = self._takes_back = False
 
     def _access(self, cycle: CsrCycle) -> tuple[int, int, Csr | None]:
-        """The value software sees, 0 without a register; the value an access makes; the register that takes it."""
+        """Value that software reads (0 without a register), value that the access writes, and the register that takes
+        it."""
         csr, file = self._file.find(cycle["csr__addr"]), self._file
         if csr is None:
             old = 0
@@ -86,7 +87,7 @@ class CsrModel:
         return outputs
 
     def clock(self, cycle: CsrCycle) -> None:
-        """The end of the cycle: counters step unless they are written, then a trap or a return."""
+        """End of the cycle: count, unless the counter is written, then enter or leave a trap."""
         file = self._file
         _, new, target = self._access(cycle)
         inhibit, enabled, saturates = file["mcountinhibit"], file.counted_events, file.saturates
@@ -122,17 +123,15 @@ _STOPPING = 0b11  # mode of performance counters that count and do not wrap
 
 
 def groups() -> frozenset[CsrGroup]:
-    """The groups of registers that the unit under test has."""
     return configuration().csr_groups
 
 
 def _registers() -> list[Csr]:
-    """The registers of these groups."""
     return [csr for csr in CSRS if csr.group in groups()]
 
 
 def surroundings(rng: Random) -> CsrCycle:
-    """A cycle without an access: random inputs, counters counting."""
+    """Random inputs of a cycle without an access."""
     final, cancel = rng.choice(((True, False), (True, False), (False, True), (False, False)))
     return {
         "csr__addr": rng.choice(CSRS).address,
@@ -155,19 +154,19 @@ def surroundings(rng: Random) -> CsrCycle:
 
 
 def _access(csr: Csr, op: str, operand: int, rng: Random) -> CsrCycle:
-    """A write, set or clear; of a read-only register only a read."""
+    """Inputs of a cycle with a write, set or clear, of a read-only register with a read."""
     write = csr.access is not CsrAccess.RO
     access = {"csr__addr": csr.address, "op": op, "csr__valid": True, "csr__write": write, "csr__wdata": operand}
     return {**surroundings(rng), "retire_final": True, "retire_cancel": False, **access}
 
 
 def read(csr: Csr, rng: Random) -> CsrCycle:
-    """A look at a register without an access to it."""
+    """Inputs of a cycle that shows a register without an access to it."""
     return {**surroundings(rng), "csr__addr": csr.address}
 
 
 def _directed(rng: Random) -> Iterator[CsrCycle]:
-    """Reset values; all ones, all zeros, sets and clears of every register; full counters; traps in both modes."""
+    """Reset values; every register all ones, all zeros, set and cleared; full counters; traps in both modes."""
     every = _registers()
     yield from (read(csr, rng) for csr in every)
     for csr in every:
@@ -193,7 +192,7 @@ def _directed(rng: Random) -> Iterator[CsrCycle]:
 
 
 def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
-    """Counters across the end of their range, inhibited or not; performance counters in every mode."""
+    """Counters that run through the end of their range, inhibited or not; performance counters in every mode."""
     yield _access(by_name["mcountinhibit"], "WRITE", 0, rng)
     for name in ("mcycle", "minstret"):
         for high in (*ALMOST_FULL, *(random_word(rng) for _ in range(4))):
@@ -220,7 +219,7 @@ def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
 
 
 def almost_full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
-    """Lower halves one bit away from those that carry, up and, where an instruction is taken back, down."""
+    """Lower halves one bit away from a value that carries into the upper half, up and, for a cancelled count, down."""
     for name in ("mcycle", "minstret"):
         low, high = by_name[name], by_name[f"{name}h"]
         for place in range(XLEN):
@@ -248,7 +247,6 @@ def anything(rng: Random) -> Iterator[CsrCycle]:
 
 
 def columns(cycles: list[CsrCycle]) -> dict[str, np.ndarray]:
-    """The inputs by port."""
     data = bench_data()
     operations = [data["ops"][cycle["op"]] for cycle in cycles]
     stimulus = {port: [int(cycle[port]) for cycle in cycles] for port in cycles[0] if port in data["inputs"]}

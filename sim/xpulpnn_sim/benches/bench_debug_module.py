@@ -168,7 +168,7 @@ async def the_bus_has_errors(env: DebugEnv) -> None:
 
 
 class _HeldBus(DirectedDebugEnv):
-    """A env whose bus grants and answers when the bench says so."""
+    """An environment whose system bus is driven by the test itself."""
 
     async def start(self, bits: int, address: int, word: int | None = None) -> list[int]:
         """Start a read, or a write of a word; returns the request."""
@@ -179,7 +179,7 @@ class _HeldBus(DirectedDebugEnv):
         return self.request()
 
     def request(self) -> list[int]:
-        """The request that the bus sees."""
+        """The request on the bus."""
         return [sample(getattr(self.dut, f"bus__{name}")) for name in ("req", "addr", "we", "be", "wdata")]
 
     async def step(self, **ports: int) -> None:
@@ -189,7 +189,7 @@ class _HeldBus(DirectedDebugEnv):
         drive(self.dut, dict.fromkeys((f"bus__{name}" for name in ports), 0))
 
     async def idle(self, where: str) -> None:
-        """Look whether the bus is asked for nothing."""
+        """Check that nothing is requested."""
         await FallingEdge(self.dut.clk)
         self.board.equal(sample(self.dut.bus__req), 0, f"{where}: requests")
         await RisingEdge(self.dut.clk)

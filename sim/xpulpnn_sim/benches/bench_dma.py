@@ -18,7 +18,7 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.benches.agents.base import Dut, pulse_reset, start
 from xpulpnn_sim.benches.agents.obi import PROMPT, ObiTiming, ObiTransfer
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.dma_env import Ports
+from xpulpnn_sim.benches.dma_env import DmaEnv
 from xpulpnn_sim.benches.dma_memories import ALIASES, TCDM_BYTES, WINDOW_BYTES
 from xpulpnn_sim.benches.dma_transfers import (
     DIRECTIONS,
@@ -47,45 +47,44 @@ _WINDOWS = (1, 2, 4, 8, 16, 20)
 
 
 def late(cycles: int) -> ObiTiming:
-    """The timing of a memory that answers so late."""
+    """Timing of a memory with a fixed latency."""
     return ObiTiming(1.0, cycles, cycles)
 
 
-async def command_all(ports: Ports, commands: Iterable[Words]) -> None:
-    """One behind the other, with one identifier."""
-    number = await ports.identifier()
+async def command_all(env: DmaEnv, commands: Iterable[Words]) -> None:
+    """Run commands one after the other under one identifier."""
+    number = await env.identifier()
     for words in commands:
-        await ports.command(words)
-    await ports.wait(number)
-    await ports.free(1 << number)
+        await env.command(words)
+    await env.wait(number)
+    await env.free(1 << number)
 
 
 async def all_ended(tasks: Iterable[Task[Any]]) -> None:
-    """Wait for the end of each."""
     for task in tasks:
         await task
 
 
-async def one_gets_each(ports: Ports, board: Scoreboard, rng: Random) -> None:
-    """One of the ports that wait for an identifier gets what is given back; all ask for more meanwhile, each for
-    everything."""
-    count, kinds = len(ports.managers), 4
+async def one_gets_each(env: DmaEnv, board: Scoreboard, rng: Random) -> None:
+    """Free identifiers one by one while several ports wait: exactly one port gets each; all of them request more
+    meanwhile."""
+    count, kinds = len(env.managers), 4
     for number in range(2 * kinds + _ROUNDS):
         giving, kind = number % count, number // 2 % kinds
         others = [port for port in range(count) if port != giving]
         waiting = others if number < 2 * kinds else rng.sample(others, rng.randint(1, len(others)))
         readers: list[Task[ObiTransfer]] = []
         for port in waiting:
-            at = ports.addresses[port]
+            at = env.addresses[port]
             no_bytes = transfer(WITHIN, 0, 0, 0, telling(rng.randrange(8)))
             status, give_nothing = ObiTransfer(at + Dma.STATUS), ObiTransfer(at + Dma.STATUS, 1)
             command = [ObiTransfer(at + Dma.COMMAND, 1, value=word) for word in no_bytes]
             more = ([status], [give_nothing], command, [ObiTransfer(at + near_offsets(Dma)[0])])[kind]
             transfers = [ObiTransfer(at + Dma.COMMAND), *more]
-            readers.append(cocotb.start_soon(ports.managers[port].run(transfers)))
+            readers.append(cocotb.start_soon(env.managers[port].run(transfers)))
         for served in range(1, len(waiting) + 1):
-            await ports.free(1 << rng.randrange(configuration().dma_transfers), giving)
-            await ClockCycles(ports.dut.clk, _GIVING_CYCLES)
+            await env.free(1 << rng.randrange(configuration().dma_transfers), giving)
+            await ClockCycles(env.dut.clk, _GIVING_CYCLES)
             board.equal(sum(reader.done() for reader in readers), served, "ports that have got one")
 
 
@@ -93,79 +92,79 @@ async def one_gets_each(ports: Ports, board: Scoreboard, rng: Random) -> None:
 async def identifiers(dut: Dut) -> None:
     """The lowest free one is given; without a free one the read waits until one is given back."""
     rng, board, count = await start(dut), Scoreboard(), configuration().dma_transfers
-    with Ports(dut, rng) as ports:
+    with DmaEnv(dut, rng) as env:
         for number in range(count):
-            board.equal(await ports.identifier(), number, "identifier")
+            board.equal(await env.identifier(), number, "identifier")
         every = (1 << count) - 1
-        board.equal(await ports.status(1), (0, every), "all allocated")
-        near = [cocotb.start_soon(ports.nothing_near(board, port)) for port in range(len(ports.managers))]
+        board.equal(await env.status(1), (0, every), "all allocated")
+        near = [cocotb.start_soon(env.nothing_near(board, port)) for port in range(len(env.managers))]
         for task in near:
             await task
-        for port in range(len(ports.managers)):
+        for port in range(len(env.managers)):
             # some of them are given back by one write, and then the others
             half = rng.getrandbits(count)
             for some in half, every & ~half:
-                await ports.free(some | rng.getrandbits(16) << 16, port)
-                board.equal(await ports.status(port), (0, every & ~some), f"what port {port} gives back")
-                while (await ports.status(port))[1] != every:
-                    await ports.identifier(port)
-        readers = [cocotb.start_soon(ports.identifier(port)) for port in (1, 2)]
+                await env.free(some | rng.getrandbits(16) << 16, port)
+                board.equal(await env.status(port), (0, every & ~some), f"what port {port} gives back")
+                while (await env.status(port))[1] != every:
+                    await env.identifier(port)
+        readers = [cocotb.start_soon(env.identifier(port)) for port in (1, 2)]
         await ClockCycles(dut.clk, 20)
         board.equal([reader.done() for reader in readers], [False, False], "answers without an identifier")
-        await ports.free(1 << count // 2)
-        await ports.free(1)
+        await env.free(1 << count // 2)
+        await env.free(1)
         board.equal(sorted([await reader for reader in readers]), [0, count // 2], "identifiers given back")
-        await one_gets_each(ports, board, rng)
-        await ports.free(every)
-        board.equal(await ports.status(), (0, 0), "all given back")
+        await one_gets_each(env, board, rng)
+        await env.free(every)
+        board.equal(await env.status(), (0, 0), "all given back")
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def transfers_of_every_identifier(dut: Dut) -> None:
-    """As many commands as there may be with each, of several ports, and of each port with all kinds of telling; all
+    """As many commands as there may be with each, of several env, and of each port with all kinds of telling; all
     ports see that it is in use, and it is not given away before its last end even if it was given back."""
     rng, board = await start(dut), Scoreboard()
-    with Ports(dut, rng, timing=(PROMPT, late(36))) as ports:
-        count = len(ports.managers)
+    with DmaEnv(dut, rng, timing=(PROMPT, late(36))) as env:
+        count = len(env.managers)
         ways = [deque(rng.sample(range(8), 8)) for _ in range(count)]
 
         async def program(port: int, places: Sequence[int]) -> None:
-            """Short transfers behind the first one of all, which takes long."""
+            """Write short commands, behind a first one that takes long."""
             for place in places:
                 ways[port].rotate()
                 direction, length = (WITHIN, rng.randrange(9)) if place else (IN, 8)
                 flags = DmaCommand.INCREMENT | telling(ways[port][0])
-                await ports.command(transfer(direction, length, 16 * place, 16 * place, flags), port)
-            await ports.status(port)
+                await env.command(transfer(direction, length, 16 * place, 16 * place, flags), port)
+            await env.status(port)
 
         for number in range(configuration().dma_transfers):
             writing = [(4 * number + place) % count for place in range(min(4, count - 1))]
             reading = [port for port in range(count) if port not in writing]
             for place, port in enumerate(writing):
                 if place:
-                    await ports.free(1 << number, writing[place - 1])
-                board.equal(await ports.identifier(port), number, "identifier")
+                    await env.free(1 << number, writing[place - 1])
+                board.equal(await env.identifier(port), number, "identifier")
             programs = [
                 cocotb.start_soon(program(port, range(place, _MORE_COMMANDS, len(writing))))
                 for place, port in enumerate(writing)
             ]
             await ClockCycles(dut.clk, _GIVING_CYCLES)
-            await all_ended([cocotb.start_soon(ports.status(port)) for port in reading])
-            await ports.free(1 << number, reading[0])
-            other = await ports.identifier(reading[0])
+            await all_ended([cocotb.start_soon(env.status(port)) for port in reading])
+            await env.free(1 << number, reading[0])
+            other = await env.identifier(reading[0])
             await all_ended(programs)
-            await ports.wait(number)
+            await env.wait(number)
             if other != number:
-                await ports.free(1 << other)
-                board.equal(await ports.identifier(), number, "identifier behind the last end")
-        ports.check(board, "every identifier")
+                await env.free(1 << other)
+                board.equal(await env.identifier(), number, "identifier behind the last end")
+        env.check(board, "every identifier")
 
 
-async def _core_program(ports: Ports, port: int, rng: Random, count: int) -> None:
-    """Commands of one port: some with one identifier, others with more."""
-    share = TCDM_BYTES // 2 // len(ports.managers) // 8 * 8
+async def _core_program(env: DmaEnv, port: int, rng: Random, count: int) -> None:
+    """Commands of one port under one identifier, then under others."""
+    share = TCDM_BYTES // 2 // len(env.managers) // 8 * 8
     while count > 0:
-        number = await ports.identifier(port)
+        number = await env.identifier(port)
         for _ in range(rng.randrange(1, 4)):
             flags = DmaCommand.INCREMENT | telling(rng.randrange(8))
             length = rng.randrange(1, 200)
@@ -173,31 +172,30 @@ async def _core_program(ports: Ports, port: int, rng: Random, count: int) -> Non
             plain = transfer(rng.choice(DIRECTIONS), length, offsets[0], offsets[1], flags, rng.choice(ALIASES))
             command, inside, outside = plain
             noise = rng.getrandbits(8) << 24
-            await ports.command([command | noise, inside ^ noise, outside], port)
+            await env.command([command | noise, inside ^ noise, outside], port)
             count -= 1
-        await ports.wait(number, port)
-        await ports.free(1 << number, port)
+        await env.wait(number, port)
+        await env.free(1 << number, port)
 
 
-async def _first_command(ports: Ports, port: int, rng: Random) -> None:
-    """A command of a port, which then sees its identifier in use."""
-    await ports.command(windows(rng.choice(DIRECTIONS), 1, port, rng), port)
-    await ports.status(port)
+async def _first_command(env: DmaEnv, port: int, rng: Random) -> None:
+    """Run a command of a port, and read the status while its identifier is in use."""
+    await env.command(windows(rng.choice(DIRECTIONS), 1, port, rng), port)
+    await env.status(port)
 
 
-def all_ask(ports: Ports, register: Dma, count: int) -> list[Task[Any]]:
-    """Begin with reads of a register at all ports."""
+def all_ask(env: DmaEnv, register: Dma, count: int) -> list[Task[Any]]:
+    """Start reads of a register at all ports."""
     return [
         cocotb.start_soon(manager.run([ObiTransfer(at + register) for _ in range(count)]))
-        for manager, at in zip(ports.managers, ports.addresses, strict=True)
+        for manager, at in zip(env.managers, env.addresses, strict=True)
     ]
 
 
-def programs_of_all(ports: Ports, rng: Random, count: int) -> list[Task[Any]]:
-    """Begin with commands of all ports."""
+def programs_of_all(env: DmaEnv, rng: Random, count: int) -> list[Task[Any]]:
+    """Start commands of all ports."""
     return [
-        cocotb.start_soon(_core_program(ports, port, Random(rng.random()), count))
-        for port in range(len(ports.managers))
+        cocotb.start_soon(_core_program(env, port, Random(rng.random()), count)) for port in range(len(env.managers))
     ]
 
 
@@ -206,10 +204,10 @@ def programs_of_all(ports: Ports, rng: Random, count: int) -> list[Task[Any]]:
 async def all_cores_command(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
     """All ports at once: whole commands, and every end is told once, to whom it should be."""
     rng, board = await start(dut), Scoreboard()
-    with Ports(dut, rng, pause=0.3, timing=timing) as ports:
-        await all_ended(programs_of_all(ports, rng, bench_data()["transfers"] // 8))
-        board.equal(await ports.status(), (0, 0), "status at the end")
-        ports.check(board, "all ports")
+    with DmaEnv(dut, rng, pause=0.3, timing=timing) as env:
+        await all_ended(programs_of_all(env, rng, bench_data()["transfers"] // 8))
+        board.equal(await env.status(), (0, 0), "status at the end")
+        env.check(board, "all ports")
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
@@ -217,23 +215,23 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
     """After a reset in the middle of commands of all ports nothing is asked for, and the next ones do what they say."""
     rng, board = await start(dut), Scoreboard()
     for number in range(_RESETS):
-        with Ports(dut, rng, timing=(STALLED, FAR)) as ports:
-            count = len(ports.managers)
-            board.equal(await ports.status(), (0, 0), "status after a reset")
+        with DmaEnv(dut, rng, timing=(STALLED, FAR)) as env:
+            count = len(env.managers)
+            board.equal(await env.status(), (0, 0), "status after a reset")
             # without an identifier that was given, which then is the first one
-            await all_ended([cocotb.start_soon(_first_command(ports, port, rng)) for port in range(count)])
-            await ports.wait(0)
-            ports.check(board, "after a reset")
+            await all_ended([cocotb.start_soon(_first_command(env, port, rng)) for port in range(count)])
+            await env.wait(0)
+            env.check(board, "after a reset")
             # all of them are in use at some reset
             identifiers = configuration().dma_transfers
             for _ in range(identifiers if number == 1 else number % 2 * identifiers // 2):
-                await ports.identifier()
+                await env.identifier()
             # every port is answered, or waits for an identifier
             request = {0: (Dma.STATUS, 200), 1: (Dma.COMMAND, 1)}.get(number)
-            tasks = all_ask(ports, *request) if request else programs_of_all(ports, rng, 9)
+            tasks = all_ask(env, *request) if request else programs_of_all(env, rng, 9)
             await ClockCycles(dut.clk, rng.randrange(10, 200))
             # an end has come, or the second word of a command
-            while (number % 4 == 2 and not any(ports.model.to_tell)) or (number % 4 == 3 and ports.model.begun != 1):
+            while (number % 4 == 2 and not any(env.model.to_tell)) or (number % 4 == 3 and env.model.begun != 1):
                 await RisingEdge(dut.clk)
             await pulse_reset(dut, 1)
             for task in tasks:
@@ -245,24 +243,24 @@ async def one_memory_is_late(dut: Dut) -> None:
     """As many accesses of one port as a bit of a counter tells are under way when a transfer ends, or the other memory
     is read."""
     rng, board = await start(dut), Scoreboard()
-    with Ports(dut, rng) as ports:
-        for port in ports.memory_ports:
+    with DmaEnv(dut, rng) as env:
+        for port in env.memory_ports:
             for count in _WINDOWS:
                 port.timing = late(count + 5)
                 order = [(IN, count), (OUT, count), (IN, 1)]
-                await command_all(ports, [windows(*each, place, rng) for place, each in enumerate(order)])
+                await command_all(env, [windows(*each, place, rng) for place, each in enumerate(order)])
             port.timing = PROMPT
-        ports.check(board, "late")
+        env.check(board, "late")
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def both_sides_outside(dut: Dut) -> None:
     """Reads and writes of different transfers, as many under way as there may be."""
     rng, board = await start(dut), Scoreboard()
-    with Ports(dut, rng, timing=(PROMPT, late(30))) as ports:
+    with DmaEnv(dut, rng, timing=(PROMPT, late(30))) as env:
         sizes = [(direction, rng.randrange(1, 25)) for _ in range(_ROUNDS) for direction in (OUT, IN)]
-        await command_all(ports, [windows(*each, place, rng) for place, each in enumerate(sizes)])
-        ports.check(board, "both sides")
+        await command_all(env, [windows(*each, place, rng) for place, each in enumerate(sizes)])
+        env.check(board, "both sides")
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
@@ -284,17 +282,17 @@ async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int])
     direction, ext, tcdm, latency, rate, length = case
     length, flags = (length, 0) if length else (2 * bench_data()["line"] - 1, DmaCommand.EXTERNAL_2D)
     rng, board = await start(dut), Scoreboard()
-    with Ports(dut, rng, timing=(PROMPT, late(latency))) as ports:
-        number = await ports.identifier()
+    with DmaEnv(dut, rng, timing=(PROMPT, late(latency))) as env:
+        number = await env.identifier()
         words = transfer(direction, length, ext, tcdm, DmaCommand.INCREMENT | flags)
-        await ports.command([*words, 0, rng.getrandbits(XLEN)] if flags else words)
-        begin = ports.monitor.cycle
-        await ports.wait(number, patience=length)
-        cycles = ports.monitor.cycle - begin
+        await env.command([*words, 0, rng.getrandbits(XLEN)] if flags else words)
+        begin = env.monitor.cycle
+        await env.wait(number, patience=length)
+        cycles = env.monitor.cycle - begin
         dut._log.info(f"{case}: {length / cycles:.2f} bytes per cycle")
         # filling and draining, and the loop that reads the status
         assert cycles <= length / rate + 2 * latency + 16, f"{cycles} cycles for {length} bytes (seed {board.seed})"
-        ports.check(board, f"{case}")
+        env.check(board, f"{case}")
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
@@ -302,7 +300,7 @@ async def lines_of_every_length(dut: Dut) -> None:
     """A line on either side, and a part of the next one: every bit of what is left decides once that something is; and
     lines that are longer than the transfer by one bit."""
     rng, board = await start(dut), Scoreboard()
-    with Ports(dut, rng) as ports:
+    with DmaEnv(dut, rng) as env:
         longest = bench_data()["line"].bit_length()
         for bits in range(longest):
             size = (1 << bits) + WINDOW_BYTES
@@ -310,12 +308,12 @@ async def lines_of_every_length(dut: Dut) -> None:
             direction = DIRECTIONS[bits % (3 if size < TCDM_BYTES // 16 else 2)]
             # the first line ends with a window
             offsets = [WINDOW_BYTES * rng.randrange(1, 8) - size % WINDOW_BYTES for _ in range(2)]
-            await command_all(ports, [two_lines(direction, size + min(size, 25 * WINDOW_BYTES), size, offsets, rng)])
+            await command_all(env, [two_lines(direction, size + min(size, 25 * WINDOW_BYTES), size, offsets, rng)])
         small = 5
         for direction in DIRECTIONS:
             sizes = [small | 1 << bits for bits in range(small.bit_length(), DMA_LENGTH_BITS)]
-            await command_all(ports, [two_lines(direction, 4 * small, size, (0, 0), rng) for size in sizes])
-        ports.check(board, "lines")
+            await command_all(env, [two_lines(direction, 4 * small, size, (0, 0), rng) for size in sizes])
+        env.check(board, "lines")
 
 
 @cocotb.test(timeout_time=200, timeout_unit="ms")
@@ -323,9 +321,9 @@ async def lines_of_every_length(dut: Dut) -> None:
 async def all_alignments(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
     """Bytes arrive where they should, the others stay; lengths change with the alignment."""
     rng, board = await start(dut), Scoreboard()
-    with Ports(dut, rng, timing=timing) as ports:
-        await command_all(ports, list(plain_transfers(rng))[:: bench_data()["every"]])
-        ports.check(board, "plain")
+    with DmaEnv(dut, rng, timing=timing) as env:
+        await command_all(env, list(plain_transfers(rng))[:: bench_data()["every"]])
+        env.check(board, "plain")
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
@@ -333,17 +331,17 @@ async def all_alignments(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
 async def lines(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
     """Two-dimensional transfers, on either side or both."""
     rng, board = await start(dut), Scoreboard()
-    with Ports(dut, rng, timing=timing) as ports:
-        await command_all(ports, transfers_in_lines(rng, bench_data()["transfers"]))
-        ports.check(board, "lines")
+    with DmaEnv(dut, rng, timing=timing) as env:
+        await command_all(env, transfers_in_lines(rng, bench_data()["transfers"]))
+        env.check(board, "lines")
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def anywhere(dut: Dut) -> None:
     """Bytes anywhere in both memories."""
     rng, board = await start(dut), Scoreboard()
-    with Ports(dut, rng, timing=(STALLED, STALLED)) as ports:
+    with DmaEnv(dut, rng, timing=(STALLED, STALLED)) as env:
         for words in transfers_anywhere(rng):
             # it may read what the one before writes
-            await command_all(ports, [words])
-        ports.check(board, "anywhere")
+            await command_all(env, [words])
+        env.check(board, "anywhere")

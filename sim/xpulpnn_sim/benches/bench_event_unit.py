@@ -25,213 +25,211 @@ async def _start(dut: Dut) -> tuple[Random, EventUnitEnv]:
     return await start(dut), EventUnitEnv(dut)
 
 
-async def enable(ports: EventUnitEnv, mask: int) -> None:
-    """All cores set their event mask; barrier 0 is for everybody."""
-    everybody = (1 << ports.config.cores) - 1
-    await ports.step(CycleInputs({core: store(EventRegister.MASK, mask) for core in range(ports.config.cores)}))
+async def enable(env: EventUnitEnv, mask: int) -> None:
+    """Set the event mask of all cores; barrier 0 is for all of them."""
+    everybody = (1 << env.config.cores) - 1
+    await env.step(CycleInputs({core: store(EventRegister.MASK, mask) for core in range(env.config.cores)}))
     for register in (Barrier.TRIGGER_MASK, Barrier.TARGET_MASK):
-        await ports.step(CycleInputs({0: store(EventRegister.BARRIER + register, everybody)}))
-    await ports.idle(1)
+        await env.step(CycleInputs({0: store(EventRegister.BARRIER + register, everybody)}))
+    await env.idle(1)
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(habit=list(HABITS))
 async def random_traffic_is_answered_as_defined(dut: Dut, habit: str) -> None:
     """All cores, event lines and the shared view at random, with a reset in flight now and then."""
-    rng, ports = await _start(dut)
+    rng, env = await _start(dut)
     for _ in range(bench_data()["episodes"]):
         if rng.random() < 0.7:
-            await enable(ports, rng.choice((WORD_MASK, rng.getrandbits(32))))
-        traffic, stuck = RandomTraffic(rng, ports.config, habit), 0
+            await enable(env, rng.choice((WORD_MASK, rng.getrandbits(32))))
+        traffic, stuck = RandomTraffic(rng, env.config, habit), 0
         for _ in range(200):
-            await ports.step(traffic.cycle_inputs(ports))
-            stuck = 0 if ports.free() else stuck + 1
+            await env.step(traffic.cycle_inputs(env))
+            stuck = 0 if env.free() else stuck + 1
             if stuck == _PATIENCE:
-                await traffic.wake(ports)
+                await traffic.wake(env)
             elif stuck > 2 * _PATIENCE:
                 break
-        await ports.reset()
+        await env.reset()
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def barrier_costs_the_last_core_three_cycles(dut: Dut) -> None:
     """Everybody is answered in the third cycle after the last request and may come back at once, whoever comes when."""
-    rng, ports = await _start(dut)
-    cores = list(range(ports.config.cores))
-    await enable(ports, _BARRIER_EVENT)
+    rng, env = await _start(dut)
+    cores = list(range(env.config.cores))
+    await enable(env, _BARRIER_EVENT)
     for spread in (1, 1, 4, 4, 30):
         arrival = {core: rng.randrange(spread) for core in cores}
         last = max(arrival.values())
         for cycle in range(last + 3):
             coming = {core: Access(_BARRIER_WAIT) for core in cores if arrival[core] == cycle}
-            ports.board.equal(await ports.step(CycleInputs(coming)), [], f"responses in cycle {cycle} of a barrier")
+            env.board.equal(await env.step(CycleInputs(coming)), [], f"responses in cycle {cycle} of a barrier")
         # the next round begins in the cycle of the responses
         arrival = dict.fromkeys(cores, 0)
-        released = await ports.step(CycleInputs({core: Access(_BARRIER_WAIT) for core in cores}))
-        ports.board.equal({(a.core, a.data) for a in released}, {(core, _BARRIER_EVENT) for core in cores}, "released")
-        ports.board.equal(await ports.idle(2), [], "responses within two cycles")
-        released = await ports.idle(1)
-        ports.board.equal({(a.core, a.data) for a in released}, {(core, _BARRIER_EVENT) for core in cores}, "again")
-        await ports.idle(rng.randrange(3))
+        released = await env.step(CycleInputs({core: Access(_BARRIER_WAIT) for core in cores}))
+        env.board.equal({(a.core, a.data) for a in released}, {(core, _BARRIER_EVENT) for core in cores}, "released")
+        env.board.equal(await env.idle(2), [], "responses within two cycles")
+        released = await env.idle(1)
+        env.board.equal({(a.core, a.data) for a in released}, {(core, _BARRIER_EVENT) for core in cores}, "again")
+        await env.idle(rng.randrange(3))
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def latencies_of_what_waits(dut: Dut) -> None:
     """A load takes a cycle, an event that is there two, a software event three after its trigger; so do words."""
-    _, ports = await _start(dut)
-    await enable(ports, WORD_MASK)
-    equal, last = ports.board.equal, ports.config.cores - 1
-    equal((await answers_after(ports, {0: Access(EventRegister.MASK)}))[0][0], 1, "cycles of a load")
-    equal(await answers_after(ports, {last: Access(EventRegister.MUTEX)}), {last: (2, 0)}, "a free mutex")
-    equal((await answers_after(ports, {0: store(EventRegister.DISPATCH_FIFO, 5)}))[0][0], 2, "cycles of a push")
-    equal(await answers_after(ports, {last: Access(EventRegister.DISPATCH_FIFO)}), {last: (2, 5)}, "a word")
+    _, env = await _start(dut)
+    await enable(env, WORD_MASK)
+    equal, last = env.board.equal, env.config.cores - 1
+    equal((await answers_after(env, {0: Access(EventRegister.MASK)}))[0][0], 1, "cycles of a load")
+    equal(await answers_after(env, {last: Access(EventRegister.MUTEX)}), {last: (2, 0)}, "a free mutex")
+    equal((await answers_after(env, {0: store(EventRegister.DISPATCH_FIFO, 5)}))[0][0], 2, "cycles of a push")
+    equal(await answers_after(env, {last: Access(EventRegister.DISPATCH_FIFO)}), {last: (2, 5)}, "a word")
     trigger = {0: Access(EventRegister.SW_TRIGGER_WAIT)}
-    equal((await answers_after(ports, trigger))[0], (3, 1), "a software event to all, by a load")
-    equal((await answers_after(ports, {0: Access(EventRegister.WAIT)}))[0], (2, 1), "an event that is there")
-    equal((await answers_after(ports, {last: Access(EventRegister.WAIT_CLEAR)}))[last], (2, 1), "everybody has it")
+    equal((await answers_after(env, trigger))[0], (3, 1), "a software event to all, by a load")
+    equal((await answers_after(env, {0: Access(EventRegister.WAIT)}))[0], (2, 1), "an event that is there")
+    equal((await answers_after(env, {last: Access(EventRegister.WAIT_CLEAR)}))[last], (2, 1), "everybody has it")
     if last:
-        await ports.step(CycleInputs({last: Access(EventRegister.WAIT)}))
-        triggered = await answers_after(ports, {0: store(EventRegister.SW_TRIGGER, 1 << last)})
+        await env.step(CycleInputs({last: Access(EventRegister.WAIT)}))
+        triggered = await answers_after(env, {0: store(EventRegister.SW_TRIGGER, 1 << last)})
         equal(triggered, {0: (1, None), last: (3, 1)}, "a software event by a store")
 
 
-async def store_words(ports: EventUnitEnv, rng: Random, store_to: int, words: Sequence[int], register: int) -> None:
-    """All cores store, each the next word, and load a register; the shared view loads that of one of them."""
-    cores = range(ports.config.cores)
-    await ports.step(CycleInputs({core: store(store_to, words[core % len(words)]) for core in cores}))
+async def store_words(env: EventUnitEnv, rng: Random, store_to: int, words: Sequence[int], register: int) -> None:
+    """Store words from all cores, then load a register by all of them, and that of one of them by the shared view."""
+    cores = range(env.config.cores)
+    await env.step(CycleInputs({core: store(store_to, words[core % len(words)]) for core in cores}))
     shared = Access(isa.SHARED_CORE_BYTES * rng.choice(cores) + register)
-    await ports.step(CycleInputs(dict.fromkeys(cores, Access(register)), shared=shared))
+    await env.step(CycleInputs(dict.fromkeys(cores, Access(register)), shared=shared))
     # now nobody is in its way
-    await ports.idle(1)
+    await env.idle(1)
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_bit_is_its_own(dut: Dut) -> None:
     """Masks are written, cleared and set, and events cleared, by words in which any two bits differ both ways."""
-    rng, ports = await _start(dut)
+    rng, env = await _start(dut)
     words = separating_words(rng)
     rotated = [words[first:] + words[:first] for first in range(len(words))]
     for register in (EventRegister.MASK, EventRegister.IRQ_MASK, EventRegister.SW_EVENTS_MASK):
         for first, way in product(range(len(words)), range(3)):
             # what is cleared or set has nothing to do with what is there
-            await store_words(ports, rng, register + WORD_BYTES * way, rotated[first - 5 * way], register)
-    await enable(ports, WORD_MASK)
-    cores, events = ports.config.cores, range(ports.config.sw_events)
+            await store_words(env, rng, register + WORD_BYTES * way, rotated[first - 5 * way], register)
+    await enable(env, WORD_MASK)
+    cores, events = env.config.cores, range(env.config.sw_events)
     everybody = (1 << cores) - 1
     lines = {"dma_events": everybody, "dma_interrupts": everybody, "timer_events": 3, "cluster_events": 3}
     for chosen in rotated:
         for triggered in (events[at : at + cores] for at in events[::cores]):
             triggers = [store(EventRegister.SW_TRIGGER + WORD_BYTES * event, 0) for event in triggered]
-            await ports.step(CycleInputs(dict(enumerate(triggers))))
-        await ports.step(CycleInputs({0: store(EventRegister.BARRIER + Barrier.TRIGGER, everybody)}, lines))
-        await ports.idle(1)
-        await store_words(ports, rng, EventRegister.BUFFER_CLEAR, chosen, EventRegister.BUFFER)
+            await env.step(CycleInputs(dict(enumerate(triggers))))
+        await env.step(CycleInputs({0: store(EventRegister.BARRIER + Barrier.TRIGGER, everybody)}, lines))
+        await env.idle(1)
+        await store_words(env, rng, EventRegister.BUFFER_CLEAR, chosen, EventRegister.BUFFER)
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_core_triggers_for_any(dut: Dut) -> None:
     """Each core names sets of cores at every barrier, in which any two cores differ both ways, until all are named."""
-    rng, ports = await _start(dut)
-    await enable(ports, 0)
-    cores, everybody = ports.config.cores, (1 << ports.config.cores) - 1
+    rng, env = await _start(dut)
+    await enable(env, 0)
+    cores, everybody = env.config.cores, (1 << env.config.cores) - 1
     sets = list(dict.fromkeys(word & everybody for word in separating_words(rng)))
-    for barrier, core in product(range(ports.config.barriers), range(cores)):
+    for barrier, core in product(range(env.config.barriers), range(cores)):
         registers = EventRegister.BARRIER + isa.BARRIER_BYTES * barrier
-        await ports.step(CycleInputs({core: store(registers + Barrier.TRIGGER_MASK, everybody)}))
+        await env.step(CycleInputs({core: store(registers + Barrier.TRIGGER_MASK, everybody)}))
         for named in sets:
-            await ports.step(CycleInputs({core: store(registers + Barrier.TRIGGER, named)}))
-            await ports.idle(1)
-            await ports.step(CycleInputs({core: Access(registers + Barrier.STATUS)}))
-            await ports.step(CycleInputs({core: store(registers + Barrier.TRIGGER, everybody)}))
+            await env.step(CycleInputs({core: store(registers + Barrier.TRIGGER, named)}))
+            await env.idle(1)
+            await env.step(CycleInputs({core: Access(registers + Barrier.STATUS)}))
+            await env.step(CycleInputs({core: store(registers + Barrier.TRIGGER, everybody)}))
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def what_was_broken_off_is_made_again(dut: Dut) -> None:
     """Each load that waits for events is broken off by a halt; made again it triggers nothing, what differs does."""
-    rng, ports = await _start(dut)
-    everybody = (1 << ports.config.cores) - 1 if ports.config.core.debug else 0
-    await enable(ports, 0)
-    waits = [Access(offset) for offset in waiting_offsets(ports.config)]
+    rng, env = await _start(dut)
+    everybody = (1 << env.config.cores) - 1 if env.config.core.debug else 0
+    await enable(env, 0)
+    waits = [Access(offset) for offset in waiting_offsets(env.config)]
     others = [Access(offset) for offset in (EventRegister.MUTEX, EventRegister.DISPATCH_FIFO, EventRegister.MASK)]
     for first in waits if everybody else ():
         for second, between in product((first, rng.choice(waits)), (*others, rng.choice(waits))):
             for access in (first, between, second):
-                await ports.step(CycleInputs(dict.fromkeys(range(ports.config.cores), access)))
-                await ports.step(CycleInputs(halting=everybody))
+                await env.step(CycleInputs(dict.fromkeys(range(env.config.cores), access)))
+                await env.step(CycleInputs(halting=everybody))
                 # in debug mode nobody wants to know
-                debug = dict.fromkeys(range(ports.config.cores), rng.choice(waits))
-                await ports.step(CycleInputs(debug, debugging=everybody))
-                await ports.step(CycleInputs(debugging=everybody))
+                debug = dict.fromkeys(range(env.config.cores), rng.choice(waits))
+                await env.step(CycleInputs(debug, debugging=everybody))
+                await env.step(CycleInputs(debugging=everybody))
             cleared = store(EventRegister.BUFFER_CLEAR, WORD_MASK)
             for access in (Access(EventRegister.BUFFER), cleared):
-                await ports.idle(2)
-                await ports.step(CycleInputs(dict.fromkeys(range(ports.config.cores), access)))
+                await env.idle(2)
+                await env.step(CycleInputs(dict.fromkeys(range(env.config.cores), access)))
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def mutex_goes_to_the_lowest_core(dut: Dut) -> None:
     """All cores lock at once: each gets it with the message of the core before it, in the order of the numbers."""
-    _, ports = await _start(dut)
-    cores, order = range(ports.config.cores), list[tuple[int | None, int | None]]()
+    _, env = await _start(dut)
+    cores, order = range(env.config.cores), list[tuple[int | None, int | None]]()
     arriving = {core: Access(EventRegister.MUTEX) for core in cores}
     for _ in cores:
-        order += [
-            (core, data) for core, (_, data) in (await answers_after(ports, arriving)).items() if data is not None
-        ]
+        order += [(core, data) for core, (_, data) in (await answers_after(env, arriving)).items() if data is not None]
         owner = order[-1][0]
         assert owner is not None
         arriving = {owner: store(EventRegister.MUTEX, 100 + owner)}
-    await answers_after(ports, arriving)
-    ports.board.equal(order, [(core, 99 + core if core else 0) for core in cores], "order and messages")
+    await answers_after(env, arriving)
+    env.board.equal(order, [(core, 99 + core if core else 0) for core in cores], "order and messages")
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def nothing_else_is_a_mutex(dut: Dut) -> None:
     """Loads a bit away from a free mutex do not lock it, stores a bit away from a locked one do not free it."""
-    _, ports = await _start(dut)
-    cores = range(ports.config.cores)
-    mutexes = [EventRegister.MUTEX + WORD_BYTES * number for number in range(ports.config.mutexes)]
+    _, env = await _start(dut)
+    cores = range(env.config.cores)
+    mutexes = [EventRegister.MUTEX + WORD_BYTES * number for number in range(env.config.mutexes)]
     # words of the dispatch queue are waited for
     others = [offset for offset in near_offsets(mutexes) if offset != EventRegister.DISPATCH_FIFO]
     for offset in others:
-        await ports.step(CycleInputs({core: Access(offset) for core in cores}))
-    await ports.idle(2)
+        await env.step(CycleInputs({core: Access(offset) for core in cores}))
+    await env.idle(2)
     for offset in mutexes:
-        locked = await answers_after(ports, {cores[-1]: Access(offset)})
-        ports.board.equal(locked, {cores[-1]: (2, 0)}, "a mutex that is free")
+        locked = await answers_after(env, {cores[-1]: Access(offset)})
+        env.board.equal(locked, {cores[-1]: (2, 0)}, "a mutex that is free")
     for offset in others:
-        await ports.step(CycleInputs({core: store(offset, WORD_MASK) for core in cores}))
-    await ports.idle(2)
+        await env.step(CycleInputs({core: store(offset, WORD_MASK) for core in cores}))
+    await env.idle(2)
     for offset in mutexes:
-        ports.board.equal(await answers_after(ports, {0: Access(offset)}), {}, "a mutex that is locked")
-        await answers_after(ports, {cores[-1]: store(offset, 0)})
+        env.board.equal(await answers_after(env, {0: Access(offset)}), {}, "a mutex that is locked")
+        await answers_after(env, {cores[-1]: store(offset, 0)})
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def dispatch_keeps_order_and_waits_for_room(dut: Dut) -> None:
     """A team pops what is pushed for it, in order; a push too many is answered when the slowest has made room."""
-    _, ports = await _start(dut)
-    last, depth = ports.config.cores - 1, ports.config.dispatch_depth
-    await answers_after(ports, {0: store(EventRegister.DISPATCH_TEAM, 1 << last)})
+    _, env = await _start(dut)
+    last, depth = env.config.cores - 1, env.config.dispatch_depth
+    await answers_after(env, {0: store(EventRegister.DISPATCH_TEAM, 1 << last)})
     for number in range(depth):
-        ports.board.equal(
-            0 in await answers_after(ports, {0: store(EventRegister.DISPATCH_FIFO, number)}), True, "a push with room"
+        env.board.equal(
+            0 in await answers_after(env, {0: store(EventRegister.DISPATCH_FIFO, number)}), True, "a push with room"
         )
     full = Access(EventRegister.DISPATCH_FIFO, True, depth)
     if last:
-        ports.board.equal(await answers_after(ports, {0: full}), {}, "a push without room")
-        popped = await answers_after(ports, {last: Access(EventRegister.DISPATCH_FIFO)})
-        ports.board.equal(popped, {last: (2, 0), 0: (3, None)}, "the first word, and the push behind it")
+        env.board.equal(await answers_after(env, {0: full}), {}, "a push without room")
+        popped = await answers_after(env, {last: Access(EventRegister.DISPATCH_FIFO)})
+        env.board.equal(popped, {last: (2, 0), 0: (3, None)}, "the first word, and the push behind it")
     for number in range(1, depth + (last > 0)):
-        popped = await answers_after(ports, {last: Access(EventRegister.DISPATCH_FIFO)})
-        ports.board.equal(popped[last][1], number, "a word")
+        popped = await answers_after(env, {last: Access(EventRegister.DISPATCH_FIFO)})
+        env.board.equal(popped[last][1], number, "a word")
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(distance=[-2, -1, 0, 1, 2, 3])
 async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
     """An event so many cycles after a clear, a waiting load or a change of the mask is told exactly once."""
-    _, ports = await _start(dut)
+    _, env = await _start(dut)
     line = 1 << EventLine.TIMER_LOW
     clearing = {0: Access(EventRegister.WAIT_CLEAR)}
     for access in (
@@ -240,37 +238,37 @@ async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
         Access(EventRegister.BUFFER),
         Access(EventRegister.WAIT),
     ):
-        await ports.reset()
-        await ports.step(CycleInputs({0: store(EventRegister.MASK, line)}))
+        await env.reset()
+        await env.step(CycleInputs({0: store(EventRegister.MASK, line)}))
         for cycle in range(-3, 5):
             accesses = {0: access} if cycle == 0 else {}
-            await ports.step(CycleInputs(accesses, {"timer_events": int(cycle == distance)}))
+            await env.step(CycleInputs(accesses, {"timer_events": int(cycle == distance)}))
         # what came before the clear, or with it not yet in the buffer, is gone
         gone = access.offset == EventRegister.BUFFER_CLEAR and distance < 0
-        answers = await answers_after(ports, clearing)
-        ports.board.equal(answers, {} if gone else {0: (2, line)}, f"the event after {access}")
+        answers = await answers_after(env, clearing)
+        env.board.equal(answers, {} if gone else {0: (2, line)}, f"the event after {access}")
         if not gone:
-            ports.board.equal(await answers_after(ports, clearing), {}, "the event told twice")
+            env.board.equal(await answers_after(env, clearing), {}, "the event told twice")
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def stores_of_one_cycle_to_one_register(dut: Dut) -> None:
     """The lowest core's store stays where only one can win; triggers of all count."""
-    _, ports = await _start(dut)
-    cores = range(ports.config.cores)
+    _, env = await _start(dut)
+    cores = range(env.config.cores)
     lowest = min(1, cores[-1])
     for offset in (
         EventRegister.BARRIER + Barrier.TRIGGER_MASK,
         EventRegister.BARRIER + Barrier.TARGET_MASK,
         EventRegister.DISPATCH_TEAM,
     ):
-        await ports.step(CycleInputs({core: store(offset, 1 << core) for core in cores[lowest:]}))
-        ports.board.equal((await answers_after(ports, {0: Access(offset)}))[0], (1, 1 << lowest), f"{offset:#x}")
-    await ports.step(CycleInputs({core: store(EventRegister.MUTEX, core + 7) for core in cores[lowest:]}))
-    locked = await answers_after(ports, {0: Access(EventRegister.MUTEX)})
-    ports.board.equal(locked, {0: (2, lowest + 7)}, "message of the mutex")
-    await ports.step(CycleInputs({0: store(EventRegister.BARRIER + Barrier.TRIGGER_MASK, 0)}))
+        await env.step(CycleInputs({core: store(offset, 1 << core) for core in cores[lowest:]}))
+        env.board.equal((await answers_after(env, {0: Access(offset)}))[0], (1, 1 << lowest), f"{offset:#x}")
+    await env.step(CycleInputs({core: store(EventRegister.MUTEX, core + 7) for core in cores[lowest:]}))
+    locked = await answers_after(env, {0: Access(EventRegister.MUTEX)})
+    env.board.equal(locked, {0: (2, lowest + 7)}, "message of the mutex")
+    await env.step(CycleInputs({0: store(EventRegister.BARRIER + Barrier.TRIGGER_MASK, 0)}))
     trigger = EventRegister.BARRIER + Barrier.TRIGGER
-    await ports.step(CycleInputs({core: store(trigger, 1 << core) for core in cores}))
-    status = await answers_after(ports, {0: Access(EventRegister.BARRIER + Barrier.STATUS)})
-    ports.board.equal(status, {0: (1, (1 << len(cores)) - 1)}, "status of the barrier")
+    await env.step(CycleInputs({core: store(trigger, 1 << core) for core in cores}))
+    status = await answers_after(env, {0: Access(EventRegister.BARRIER + Barrier.STATUS)})
+    env.board.equal(status, {0: (1, (1 << len(cores)) - 1)}, "status of the barrier")

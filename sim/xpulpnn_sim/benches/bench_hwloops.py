@@ -47,7 +47,7 @@ class InId:
 
 
 class Pipeline:
-    """IF, ID and EX around the unit, without instructions: only addresses, sizes and when they advance."""
+    """IF, ID and EX around the unit, as addresses and sizes without instructions: the only writer of its inputs."""
 
     # the only writer of the inputs. Counts `corrections`: fetching was not where the unit wanted it
 
@@ -60,7 +60,7 @@ class Pipeline:
         self.cycles = 0
 
     def show_stages(self, if_pc: int, in_id: InId | None, in_ex: LoopStep | None, *, ex_leaves: bool) -> None:
-        """Show the contents of the stages; nothing leaves ID."""
+        """Drive the contents of the stages; nothing leaves ID."""
         rng = self.rng
         shown = in_id or InId(rng.choice([if_pc, rng.getrandbits(31) << 1]), 2, rng.getrandbits(1))
         action = in_ex.action if in_ex is not None and ex_leaves else LoopAction(LoopEffect.PLAIN)
@@ -80,7 +80,7 @@ class Pipeline:
         self._show_leaving(None)
 
     def _show_leaving(self, step: LoopStep | None) -> None:
-        """Show an instruction that leaves ID; without one there is noise that must have no effect."""
+        """Drive an instruction that leaves ID; without one the inputs are noise."""
         dut, rng = self.dut, self.rng
         action = LoopAction(LoopEffect.PLAIN, op=rng.choice(list(self.ops))) if step is None else step.action
         sets_up = action.effect is LoopEffect.SETUP
@@ -93,11 +93,10 @@ class Pipeline:
             getattr(dut, f"setup__{name}").value = value if sets_up else rng.getrandbits(32)
 
     def registers(self) -> tuple[int, ...]:
-        """The loop registers."""
         return tuple(sample(getattr(self.dut, name)) for name in NAMES)
 
     def check_fetching(self, if_pc: int, in_id: InId | None, where: str) -> None:
-        """Fetching goes back with what the registers are and the iteration that the instruction in ID will take."""
+        """Check that fetching goes back by the current registers, less the iteration of the instruction in ID."""
         machine = LoopMachine(list(self.registers()))
         ending = None if in_id is None else machine.ending(in_id.pc)
         if ending is not None:
@@ -109,7 +108,7 @@ class Pipeline:
             self.board.equal(sample(self.dut.if_start), start, f"if_start at {if_pc:#x} {where}")
 
     def _check(self, if_pc: int, looped: int, leaving: LoopStep | None, in_ex: LoopStep | None, where: str) -> None:
-        """The unit's outputs in the middle of the cycle; ``in_ex`` leaves EX."""
+        """Check the outputs in the middle of the cycle; ``in_ex`` leaves EX."""
         dut, board = self.dut, self.board
         flows = leaving is not None and leaving.action.effect not in SIDEWAYS
         if leaving is not None and flows:
@@ -124,7 +123,7 @@ class Pipeline:
             board.equal(self.registers(), in_ex.before, f"registers for a CSR access at {in_ex.pc:#x} {where}")
 
     async def run(self, steps: list[LoopStep], *, last_stays: bool = False) -> None:
-        """Execute all steps; the last one may stay in EX, with the one before it in WB."""
+        """Execute all steps; with ``last_stays`` the last one stays in EX, with the one before it in WB."""
         rng, speed, dut = self.rng, self.speed, self.dut
         if_pc, in_id, in_ex = steps[0].pc, None, None
         position = bubbles = 0
@@ -171,7 +170,7 @@ class Pipeline:
         raise AssertionError(f"stuck in step {position} (seed {self.board.seed})")
 
     async def fault(self, if_pc: int) -> None:
-        """The access in WB waits for its answer and faults; EX is emptied, and ID is for two cycles."""
+        """Let the access in WB fault: EX is empty, and ID for two cycles."""
         for fault in (*(0 for _ in range(self.rng.randrange(3))), 1, 0, 0):
             self.show_stages(if_pc, None, None, ex_leaves=False)
             self.dut.fault.value = fault
@@ -279,7 +278,7 @@ async def every_bit_of_a_count_counts(dut: Dut) -> None:
 
 
 def nested(body: int, machine: LoopMachine) -> tuple[list[LoopStep], int]:
-    """A loop of ``body`` instructions in another one that sets it up again; the steps and the number of set-ups."""
+    """Steps of a loop of ``body`` instructions inside another one that sets it up again, and the number of set-ups."""
     inner_setup, inner_end, outer_end = 0x104, 0x104 + 4 * body, 0x10C + 4 * body
     program = {
         0x100: LoopAction(LoopEffect.SETUP, op="SETUPI", loop=1, values=(0x104, outer_end, 5)),

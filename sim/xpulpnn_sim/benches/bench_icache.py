@@ -26,7 +26,7 @@ _WARM_LATENCY = 3  # cycles from the grant of a fetch to its answer if only the 
 
 
 class Counts(NamedTuple):
-    """Counters of a level, in their order."""
+    """Counters of a level of caches."""
 
     hits: int
     transactions: int
@@ -35,7 +35,7 @@ class Counts(NamedTuple):
 
 
 async def _access(dut: Dut, register: int, value: int | None = None, *, fails: bool = False) -> int:
-    """Write a register, or read it; returns after the cycle of the answer, with its value."""
+    """Write or read a register; returns its value after the cycle of the answer."""
     with ObiManager(dut, "port") as software:
         access = await software.run([ObiTransfer(register, int(value is not None), value=value or 0)])
         await RisingEdge(dut.clk)
@@ -45,13 +45,12 @@ async def _access(dut: Dut, register: int, value: int | None = None, *, fails: b
 
 
 async def counters(dut: Dut, first: int) -> Counts:
-    """The counters of a level."""
     order = (IcacheCounter.HITS, IcacheCounter.TRANSACTIONS, IcacheCounter.MISSES, IcacheCounter.CONGESTION)
     return Counts(*[await _access(dut, first + WORD_BYTES * counter) for counter in order])
 
 
 async def _flush(dut: Dut, code: ChangingCode, rng: Random, fetchers: Sequence[Fetcher]) -> None:
-    """Change the code and flush all caches at random, as the only user of the registers meanwhile."""
+    """Change the code and flush all caches, again and again."""
     while True:
         await ClockCycles(dut.clk, rng.choice((1, 300, 600)))
         code.generation += 1
@@ -76,7 +75,7 @@ async def fetch_all(
     flush: bool = False,
     idle: float = 0.0,
 ) -> tuple[list[Fetcher], CodeMemory]:
-    """Fetch a stream with each core from ``first`` on, each more idly than the last one, until nothing is under way."""
+    """Fetch a stream by each core from ``first`` on with longer pauses each, until nothing is under way."""
     fetchers = [Fetcher(dut, f"cores__{first + at}", code, rng, idle=idle * at) for at in range(len(streams))]
     limit = 2 * configuration().icache_shared_banks
     memory = CodeMemory(dut, "refill", code, timing, rng, size=PART_BYTES, outstanding=limit)
@@ -90,18 +89,18 @@ async def fetch_all(
 
 
 def _lines_of(base: int, number: int) -> list[int]:
-    """The words of so many lines."""
+    """Addresses of all words of ``number`` lines."""
     return [base + at for at in range(0, number * ICACHE_LINE_BYTES, WORD_BYTES)]
 
 
 def whole(code: ChangingCode, address: int) -> bool:
-    """Return whether all of a line can be read."""
+    """Return whether no part of the line fails."""
     line = address & -ICACHE_LINE_BYTES
     return not any(code.fails(line + part) for part in range(0, ICACHE_LINE_BYTES, PART_BYTES))
 
 
 def walk(streams: list[list[int]], code: ChangingCode, shared: CacheLevel | None = None) -> tuple[int, int]:
-    """Hits and misses of the cores' caches, if nothing is fetched ahead; what misses looks in ``shared``."""
+    """Hits and misses of the private caches without prefetching; misses look in ``shared``."""
     hits, misses, config = 0, 0, configuration()
     for stream in streams:
         private = CacheLevel(config.icache_private, config.icache_ways)
@@ -128,8 +127,7 @@ def _first_line(rng: Random) -> int:
 
 
 def _visits(rng: Random, number: int) -> list[int]:
-    """Two words of each of so many lines: more lines than the shared cache holds, or few more than that of a core, in
-    two places that differ in every bit."""
+    """Addresses of two words in each of ``number`` lines, in two places that differ in every bit."""
     first, config = _first_line(rng), configuration()
     firsts = (first, ~first & -BLOCK_BYTES & WORD_MASK)
     spans = [config.icache_shared // ICACHE_LINE_BYTES, 3 * config.icache_private // 4 // ICACHE_LINE_BYTES]
@@ -156,8 +154,7 @@ async def a_core_alone_is_predicted(dut: Dut) -> None:
 
 
 def replacing(rng: Random, way_bytes: int, ways: int) -> list[list[int]]:
-    """Runs of lines that fill a set, in each of its ways one that differs in a bit of its tag from the line before it;
-    every bit of the tag in turn."""
+    """Runs of lines that fill a set, each line with another bit of its tag inverted, every bit in turn."""
     line, first = _first_line(rng) + rng.randrange(way_bytes) & -ICACHE_LINE_BYTES, way_bytes.bit_length() - 1
     runs, bits, apart = list[list[int]](), XLEN - first, max(2, (XLEN - first) // ways)
     for run in range(bits):

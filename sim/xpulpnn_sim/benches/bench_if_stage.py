@@ -29,7 +29,7 @@ _PORTS = f"redirect target loop_back loop_start pc {_INSN} id_after id_looped id
 
 
 async def drive_stage(dut: Dut, rng: Random, habits: FetchHabits) -> None:
-    """Everything but the instruction port at random, beginning with a redirect; another one for each error in ID."""
+    """Drive all inputs but the instruction port at random, beginning with a redirect; one more for each error in ID."""
     for cycle in range(_CYCLES):
         inputs = {
             "redirect": int(cycle == 0 or rng.random() < habits.redirect),
@@ -47,7 +47,7 @@ async def drive_stage(dut: Dut, rng: Random, habits: FetchHabits) -> None:
 
 
 def in_id(code: RandomCode, pc: int, looped: int) -> dict[str, int]:
-    """The ports that describe the instruction at ``pc`` in ID; nothing else of one that could not be read."""
+    """Expected ports for the instruction at ``pc`` in ID; of one that could not be read only its address and error."""
     fetched = {"insn__payload__pc": pc, "insn__payload__error": int(code.error_at(pc)), "id_looped": looped}
     if code.error_at(pc):
         return fetched
@@ -59,7 +59,7 @@ def in_id(code: RandomCode, pc: int, looped: int) -> dict[str, int]:
 
 
 def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) -> None:
-    """Follow the instructions into ID: an instruction that appears there was the one at ``pc`` a cycle earlier."""
+    """Check that each instruction that appears in ID is the one at ``pc`` a cycle earlier."""
     pc: int | None = cycles[0].target & ~1
     shown: dict[str, int] = {}
     silence = 0
@@ -85,7 +85,8 @@ def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) 
 
 
 def _check_promptness(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) -> None:
-    """With an ideal memory: in ID two cycles after a redirect, no bubble behind a loop end, one more for two words."""
+    """Check the cycles with an ideal memory: two to ID after a redirect, none lost at a loop end, one more for two
+    words."""
     ready_at = len(cycles)
     valid = 0
     pc = 0

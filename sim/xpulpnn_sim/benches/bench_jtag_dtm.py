@@ -8,35 +8,20 @@ from cocotb.triggers import ClockCycles, Timer
 
 from xpulpnn.isa.debug import DMI_ADDRESS_BITS, DTMCS_DMIHARDRESET, DTMCS_DMIRESET, IR_BITS, DmiOp, TapRegister
 from xpulpnn_sim.benches.agents.base import CLOCK_NS, Agent, Dut, sample, start
+from xpulpnn_sim.benches.agents.jtag import DMI_BITS, JtagManager
 from xpulpnn_sim.benches.agents.obi import WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.launcher_data import bench_data
 
 _PERIODS_NS = (3, 10, 10.5, 47)  # Periods of TCK, beside a clock of 10 ns
 _DTMCS = 0x5071  # version 1, 7 bits of address, 5 cycles in Run-Test/Idle
-_DMI_BITS = 41
-_DATA_BITS: dict[int, int] = {TapRegister.IDCODE: 32, TapRegister.DTMCS: 32, TapRegister.DMI: _DMI_BITS}
-_PAUSE_ODDS = 0.1
 _WALK = 1500  # cycles of TCK, in which every state is left both ways many times
 _ADDRESSES = [(1 << bit) % (1 << DMI_ADDRESS_BITS) ^ flip for bit in range(DMI_ADDRESS_BITS + 1) for flip in (0, 0x7F)]
 _UNKNOWN = sorted({*range(1 << IR_BITS)} - {TapRegister.IDCODE, TapRegister.DTMCS, TapRegister.DMI})  # bypass
 
-# The standard's diagram: the state that follows each with the mode select low and high
-_NEXT = {"reset": ("idle", "reset"), "idle": ("idle", "select dr")}
-for _kind, _beyond in (("dr", "select ir"), ("ir", "reset")):
-    _NEXT |= {
-        f"select {_kind}": (f"capture {_kind}", _beyond),
-        f"capture {_kind}": (f"shift {_kind}", f"exit1 {_kind}"),
-        f"shift {_kind}": (f"shift {_kind}", f"exit1 {_kind}"),
-        f"exit1 {_kind}": (f"pause {_kind}", f"update {_kind}"),
-        f"pause {_kind}": (f"pause {_kind}", f"exit2 {_kind}"),
-        f"exit2 {_kind}": (f"shift {_kind}", f"update {_kind}"),
-        f"update {_kind}": ("idle", "select dr"),
-    }
-
 
 class Registers(Agent):
-    """The debug module: words by address, and all accesses that it has seen."""
+    """The registers of the debug module, as words by address, with a log of all accesses."""
 
     def __init__(self, dut: Dut) -> None:
         super().__init__(dut)
@@ -46,12 +31,10 @@ class Registers(Agent):
         self._read: int | None = None
 
     def drive(self) -> None:
-        """Show what was read in the cycle before."""
         if self._read is not None:
             self._dut.dmi__rdata.value, self._read = self._read, None
 
     def sample(self) -> None:
-        """Take an access."""
         dut = self._dut
         if sample(dut.dmi__valid) and not sample(dut.rst):
             write, address, word = (sample(getattr(dut, f"dmi__{name}")) for name in ("write", "addr", "wdata"))
@@ -61,97 +44,10 @@ class Registers(Agent):
                 self.words[address] = word
 
 
-def _bits(value: int, count: int) -> list[int | None]:
-    """The bits of a number, the lowest one first."""
-    return [value >> place & 1 for place in range(count)]
-
-
-class Port:
-    """The debugger's end of the test access port, and what the standard says of the port."""
-
-    def __init__(self, dut: Dut, half_ns: float, rng: Random, board: Scoreboard) -> None:
-        self._dut, self._half, self._rng, self._board = dut, half_ns, rng, board
-        self._state, self._instruction = "reset", int(TapRegister.IDCODE)
-        self._shifted: list[int | None] = []
-        """Bits that are shifted, the lowest first; None where the debug module says them."""
-
-    async def clock(self, tms: int, tdi: int = 0) -> int:
-        """A cycle of TCK: returns ``tdo`` as it is before the rising edge; it is driven while something is shifted."""
-        dut = self._dut
-        dut.tms.value, dut.tdi.value = tms, tdi
-        await Timer(self._half, unit="ns", round_mode="round")
-        tdo, state = sample(dut.tdo), self._state
-        self._board.equal(bool(sample(dut.tdo_enable)), state.startswith("shift"), "tdo_enable")
-        if state.startswith("shift") and self._shifted[0] is not None:
-            self._board.equal(tdo, self._shifted[0], f"tdo in {state}")
-        self._follow(tdi)
-        self._state = "reset" if sample(dut.tck_rst) else _NEXT[state][tms]
-        dut.tck_clk.value = 1
-        await Timer(self._half, unit="ns", round_mode="round")
-        dut.tck_clk.value = 0
-        return tdo
-
-    def _follow(self, tdi: int) -> None:
-        """Do at a rising edge what the state says."""
-        match self._state.split():
-            case ["reset"]:
-                self._instruction = int(TapRegister.IDCODE)
-            case "capture", "ir":
-                self._shifted = _bits(1, IR_BITS)
-            case "capture", _:
-                bits = _DATA_BITS.get(self._instruction, 1)
-                word = bench_data()["idcode"] if self._instruction == TapRegister.IDCODE else 0
-                known = self._instruction not in (TapRegister.DTMCS, TapRegister.DMI)
-                self._shifted = _bits(word, bits) if known else [None] * bits
-            case "shift", _:
-                self._shifted = [*self._shifted[1:], tdi]
-            case "update", "ir":
-                self._instruction = sum((bit or 0) << place for place, bit in enumerate(self._shifted))
-            case _:
-                pass
-
-    async def modes(self, *modes: int) -> None:
-        """Cycles with these mode selects."""
-        for mode in modes:
-            await self.clock(mode)
-
-    async def reset(self) -> None:
-        """Test-Logic-Reset from anywhere, then Run-Test/Idle."""
-        await self.modes(1, 1, 1, 1, 1, 0)
-
-    async def shift(self, value: int, bits: int, *, idle: int = 0) -> int:
-        """Shift from Capture, which is entered next, at times with a pause; then some cycles in Run-Test/Idle."""
-        await self.modes(0, 0)
-        shifted_out = 0
-        for place in range(bits):
-            last = place == bits - 1
-            pauses = not last and self._rng.random() < _PAUSE_ODDS
-            shifted_out |= await self.clock(int(last or pauses), value >> place & 1) << place
-            if pauses:
-                await self.modes(0, *(0 for _ in range(self._rng.randrange(3))), 1, 0)
-        await self.modes(1, *(0 for _ in range(idle + 1)))
-        return shifted_out
-
-    async def instruction(self, register: int) -> None:
-        """Choose a data register."""
-        await self.modes(1, 1)
-        await self.shift(register, IR_BITS)
-
-    async def data(self, value: int, bits: int, *, idle: int = 0) -> int:
-        """Exchange the contents of the chosen data register."""
-        await self.modes(1)
-        return await self.shift(value, bits, idle=idle)
-
-    async def dmi(self, op: int, address: int = 0, word: int = 0, *, idle: int = 0) -> tuple[int, int, int]:
-        """Begin an access; returns outcome, address and word of the one before."""
-        scanned = await self.data(address << 34 | word << 2 | op, _DMI_BITS, idle=idle)
-        return scanned & 3, scanned >> 34, scanned >> 2 & 0xFFFF_FFFF
-
-
-async def _begin(dut: Dut, period_ns: float) -> tuple[Port, Registers, Scoreboard, Random]:
+async def _begin(dut: Dut, period_ns: float) -> tuple[JtagManager, Registers, Scoreboard, Random]:
     rng = await start(dut)
     board = Scoreboard()
-    port = Port(dut, period_ns / 2, rng, board)
+    port = JtagManager(dut, period_ns / 2, bench_data()["idcode"], rng, board)
     dut.tck_rst.value = 1
     await port.modes(1, 1)
     dut.tck_rst.value = 0
@@ -180,7 +76,7 @@ async def every_way_through_the_diagram(dut: Dut) -> None:
         await port.reset()
 
 
-async def _registers(port: Port, board: Scoreboard, rng: Random, unknown: Iterable[int]) -> None:
+async def _registers(port: JtagManager, board: Scoreboard, rng: Random, unknown: Iterable[int]) -> None:
     # from anywhere: five cycles with the mode select high
     await port.modes(*(rng.getrandbits(1) for _ in range(rng.randrange(30))))
     await port.reset()
@@ -189,8 +85,8 @@ async def _registers(port: Port, board: Scoreboard, rng: Random, unknown: Iterab
     board.equal(await port.data(0, 32), _DTMCS, "dtmcs")
     for register in unknown:
         await port.instruction(register)
-        word = rng.getrandbits(_DMI_BITS - 2) << 2 | DmiOp.WRITE
-        board.equal(await port.data(word, _DMI_BITS) >> 1, word % (1 << _DMI_BITS - 1), f"bypass by {register:#x}")
+        word = rng.getrandbits(DMI_BITS - 2) << 2 | DmiOp.WRITE
+        board.equal(await port.data(word, DMI_BITS) >> 1, word % (1 << DMI_BITS - 1), f"bypass by {register:#x}")
     await port.instruction(TapRegister.IDCODE)
     board.equal(await port.data(0xFFFF_FFFF, 32), bench_data()["idcode"], "identification")
 

@@ -27,7 +27,7 @@ _CYCLE_LIMIT = 64
 
 @dataclass(slots=True)
 class LsuAccess:
-    """One execution of a load or store, what the unit receives, and what it must give."""
+    """An execution of a load or store: inputs of the unit and expected results."""
 
     insn: Insn
     ports: dict[str, int]
@@ -39,7 +39,6 @@ class LsuAccess:
 
     @property
     def crosses(self) -> bool:
-        """Return whether it takes two word-aligned requests."""
         return self.address % WORD_BYTES + self.size > WORD_BYTES
 
 
@@ -86,7 +85,7 @@ def accesses_of_all(window: int, rng: Random) -> list[LsuAccess]:
 
 
 def run_sequentially(accesses: list[LsuAccess]) -> WordMemory:
-    """Fill in what every load finds and the value it makes; returns the memory afterwards."""
+    """Fill in what every load reads and its result; returns the memory afterwards."""
     memory = WordMemory()
     for access in accesses:
         if access.insn.is_store:
@@ -104,7 +103,7 @@ def run_sequentially(accesses: list[LsuAccess]) -> WordMemory:
 
 
 async def drive_accesses(dut: Dut, accesses: list[LsuAccess], idle: dict[str, int], rng: Random) -> list[int]:
-    """Present accesses in EX, each until it is done, with random empty cycles between them; the EX cycles of each."""
+    """Present accesses in EX, each until it is done, with random gaps; returns the cycles of each in EX."""
     cycles: list[int] = []
     for access in accesses:
         if rng.random() < _GAP_PROBABILITY:
@@ -117,7 +116,7 @@ async def drive_accesses(dut: Dut, accesses: list[LsuAccess], idle: dict[str, in
 
 
 async def fault_of(dut: Dut, access: LsuAccess, idle: dict[str, int]) -> bool | None:
-    """Present an access, and the same behind it; whether it faults as a store, None if it does not fault at all."""
+    """Present an access twice; returns whether it faults as a store, None if it does not fault at all."""
     # behind a fault EX must ask for nothing in the same cycle, and is emptied
     drive(dut, access.ports)
     under_way = False
@@ -152,7 +151,6 @@ class WritebackMonitor(Agent):
         self._dut = dut
 
     def sample(self) -> None:
-        """Look at EX and WB."""
         done = sample(self._dut.wb_done)
         if len(self.values) == len(self.addresses):
             assert done, "WB waits without an access"

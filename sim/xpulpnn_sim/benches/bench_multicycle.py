@@ -17,10 +17,10 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_ENTRIES, SECOND_PAIR, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample, start
-from xpulpnn_sim.benches.agents.instruction_stream import arithmetic_cycles
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
 from xpulpnn_sim.benches.bench_rows import check_rows, controlled_rows, drawn_executions, vectors_of
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
+from xpulpnn_sim.benches.pipeline_timing import arithmetic_cycles
 from xpulpnn_sim.benches.vectors.operands import sources
 from xpulpnn_sim.benches.vectors.register_files import nn_accesses, nn_words_read
 from xpulpnn_sim.benches.vectors.rows import Executions, RowVectors, operation_result
@@ -36,7 +36,7 @@ _NN_READS, _NN_WRITES = ("act", "wgt"), ("we", "addr", "data")
 
 
 def wait(rng: Random, probability: float) -> int:
-    """Some cycles, most often none."""
+    """A random number of cycles, most often none."""
     return rng.randint(1, MAX_WAIT) if rng.random() < probability else 0
 
 
@@ -47,7 +47,7 @@ class NnEntries:
         self.activations, self.parameters = random_words(rng, 2), random_words(rng, 2)
 
     async def load(self, dut: Dut) -> None:
-        """Write those that the unit has."""
+        """Write the entries that the unit has."""
         inputs, words = bench_data()["inputs"], dict[int, int]()
         if "pair" in inputs:
             words |= zip((1, SECOND_PAIR + 1), self.activations.tolist(), strict=True)
@@ -60,7 +60,7 @@ class NnEntries:
             dut.wb_nn_we.value = 0
 
     def read_by(self, insn: Insn, src: Sources) -> Sources:
-        """The executions with what they read there."""
+        """The executions of a row with the entries that it reads."""
         if insn.requantises and "wb_nn_we" in bench_data()["inputs"]:
             kappa, summand = (np.full_like(src.word, word) for word in self.parameters)
             return replace(src, act=kappa, wgt=summand)
@@ -175,7 +175,7 @@ async def divisors_have_every_length(dut: Dut) -> None:
 
 
 def _multiple(divisor: int, rng: Random, *, signed: bool) -> int:
-    """A dividend that every bit of the divisor matters to: a multiple of it, or one less."""
+    """A dividend for which every bit of the divisor matters: a multiple of it, or one less."""
     greatest = (WORD_MASK >> signed) // (abs(divisor) or 1)
     return divisor * rng.randint(1, max(1, greatest)) * rng.choice((1, -1) if signed else (1,)) - rng.randrange(2)
 

@@ -24,7 +24,7 @@ _PASSED = 42  # Exit status of a process whose test has passed: no simulator end
 
 
 def tests_of(bench: str) -> list[Any]:
-    """The tests of a bench that are for its unit, in order; ``bench`` is the name of its module."""
+    """Tests of a bench module that are not skipped."""
     module = import_module(bench)
     decorated = [value for value in vars(module).values() if hasattr(value, "generate_tests")]
     return [test for each in decorated for test in each.generate_tests() if not test.skip]
@@ -44,7 +44,7 @@ async def every_mutant(dut: Dut) -> None:
 
 
 async def _judge(dut: Dut, mutant: int, tests: Sequence[Any]) -> NoReturn:
-    """The tests one after the other, each from the start, until one fails."""
+    """Run the tests one after the other, each in a process of its own, until one fails."""
     for test in tests:
         forks: Forks[str] = Forks(1)
         if forks.start(test.name):
@@ -64,7 +64,7 @@ def _tell(mutant: int, verdict: dict[str, Any]) -> None:
 
 
 async def _run(dut: Dut, mutant: int, test: Any) -> NoReturn:
-    """One test on one mutant; ends the process."""
+    """Run a test on a mutant and end the process."""
     data = bench_data()
     sys.stdout.flush()
     silence()

@@ -12,7 +12,7 @@ from typing import Any
 
 import cocotb
 from cocotb.task import Task
-from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+from cocotb.triggers import ClockCycles
 
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn_sim.benches.agents import obi
@@ -31,18 +31,17 @@ _TIMINGS = (ObiTiming(), ObiTiming(0.6, 1, 3), ObiTiming(1.0, 12, 12), ObiTiming
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """Addresses that are accessed."""
+    """Addresses that the test accesses."""
 
     own: Sequence[Sequence[Sequence[int]]]  # addresses of the words of each initiator in each place
     failing: set[int]  # those of which every access fails, one of each initiator in each place
     holes: Sequence[int]  # addresses where nothing is, each a bit away from a place
 
     def memory(self) -> WordMemory:
-        """Words that nobody has written yet."""
         return WordMemory(tuple((address, WORD_BYTES) for address in self.failing))
 
     def transfers(self, manager: int, rng: Random, part: int) -> list[ObiTransfer]:
-        """Accesses of an initiator: to each of its words, and to a part of the holes, one for each timing."""
+        """Transfers of a manager: to each of its words, and to a share of the unmapped addresses."""
         eager = rng.getrandbits(1)
         addresses = [address for words in self.own[manager] for address in words]
         addresses += [rng.choice(addresses) for _ in range(len(addresses), _TRANSFERS)]
@@ -66,7 +65,6 @@ def _handles(dut: Dut, port: str, *names: str) -> list[Dut]:
 
 
 def _words(managers: int, rng: Random) -> _Words:
-    """Words anywhere in every place."""
     pools = [rng.sample(block[::WORD_BYTES], managers * _WORDS) for block in _blocks()]
     own = [[pool[number::managers] for pool in pools] for number in range(managers)]
     failing = {words[0] for places in own for words in places}
@@ -74,7 +72,7 @@ def _words(managers: int, rng: Random) -> _Words:
 
 
 def _holes(away: int, rng: Random) -> list[int]:
-    """Addresses where nothing is, of which so many bits are not those of a place: all that may differ."""
+    """Unmapped addresses that differ from a mapped one in ``away`` bits."""
     flips = combinations([1 << bit for bit in range(XLEN)], away)
     pairs = [(block, sum(bits)) for bits in flips for block in _blocks() if min(bits) >= len(block)]
     addresses = [rng.choice(block[::WORD_BYTES]) ^ flip for block, flip in pairs]
@@ -86,11 +84,9 @@ def _is_hole(address: int) -> bool:
 
 
 class Offers(Agent):
-    """Compares in every cycle who is granted, what is asked for in each place and who is answered.
-
-    Whoever's turn it is is granted when nothing is offered. What is granted is offered from the next cycle on, in its
-    place as soon as that is free, until it is taken there.
-    """
+    """Predicts grants, requests at each place and answers, and compares them in every cycle. A request is granted by
+    turns when no other one is pending; it is passed on from the next cycle on, as soon as its place is free, until
+    it is granted there."""
 
     def __init__(self, dut: Dut, managers: Sequence[str]) -> None:
         super().__init__(dut)
@@ -106,7 +102,6 @@ class Offers(Agent):
         self._nowhere: set[int] = set()  # whom the next cycle answers that there is no such place
 
     def sample(self) -> None:
-        """Compare."""
         owner, place = self._offered or (_NOBODY, _NOBODY)
         answers, self._nowhere = self._nowhere, set[int]()
         for number, ((req, gnt, rvalid), waiting) in enumerate(zip(self._places, self._under_way, strict=True)):
@@ -141,7 +136,7 @@ class Offers(Agent):
 
 
 class Bus:
-    """Initiators with something to do, memories that answer, and a check of every cycle."""
+    """The unit with managers, memories and the check of every cycle."""
 
     def __init__(self, dut: Dut, timing: int, rng: Random) -> None:
         data = bench_data()
@@ -160,7 +155,7 @@ class Bus:
         self.running = AgentGroup(dut, [*self.ports.values(), *self.managers, self.offers])
 
     def check(self) -> None:
-        """Every access of the plans has arrived once, unchanged, and its answer is that of its place."""
+        """Compare accesses of every place, and data and errors of every manager."""
         board = Scoreboard()
         everything = [transfer for plan in self.plans for transfer in plan]
         for block, (port, responder) in zip(_blocks(), self.ports.items(), strict=True):
@@ -174,7 +169,7 @@ class Bus:
             board.equal([transfer.failed for transfer in manager.completed], failing, f"errors of initiator {number}")
 
     def begin(self) -> list[Task[ObiTransfer]]:
-        """Let every initiator follow its plan."""
+        """Start the transfers of all managers."""
         pairs = zip(self.managers, self.plans, strict=True)
         return [cocotb.start_soon(manager.run(plan)) for manager, plan in pairs]
 
@@ -238,7 +233,4 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
             await pulse_reset(dut, 1)
         for task in tasks:
             task.cancel()
-        for _ in range(_QUIET):
-            await FallingEdge(dut.clk)
-            board.equal([name for name in watched if sample(getattr(dut, name))], [], "high after reset")
-            await RisingEdge(dut.clk)
+        await board.stays_low(dut, watched, _QUIET, "high after reset")

@@ -27,7 +27,7 @@ _COMPRESSED = [insn for insn in INSNS if insn.size == HALF_BYTES]
 
 @dataclass(frozen=True, slots=True)
 class FetchHabits:
-    """Probability per cycle of a redirect, that what is offered is taken, and of the end of a hardware loop."""
+    """Probabilities per cycle of a redirect, of taking what is offered, and of the end of a hardware loop."""
 
     redirect: float
     take: float
@@ -35,9 +35,8 @@ class FetchHabits:
 
 
 class RandomCode(WordMemory):
-    """Code made when first looked at: compressed instructions are any row of the table as often as any half-word,
-    some of the rows with all operands 0 or all their bits 1.
-    """
+    """Random code, drawn when it is first read: half of the compressed instructions are rows of the table, some of them
+    with all operand bits 0 or 1."""
 
     def __init__(self, rng: Random, full_length: float = 0.5, failing: float = 0.0) -> None:
         super().__init__()
@@ -45,7 +44,6 @@ class RandomCode(WordMemory):
         self._rng, self._full_length = rng, full_length
 
     def __missing__(self, address: int) -> int:
-        """Draw the word."""
         self[address] = self._half() | self._half() << HALF_BITS
         return self[address]
 
@@ -59,7 +57,6 @@ class RandomCode(WordMemory):
         return half & ~LENGTH_MASK | self._rng.randrange(LENGTH_MASK)
 
     def fails(self, address: int) -> bool:
-        """Drawn when first asked for."""
         return self._failures[address]
 
     def error_at(self, address: int) -> bool:
@@ -68,7 +65,6 @@ class RandomCode(WordMemory):
         return self.fails(word) or (self.words_of(address) > 1 and self.fails((word + WORD_BYTES) & WORD_MASK))
 
     def size_at(self, address: int) -> int:
-        """Bytes of the instruction at ``address``."""
         return WORD_BYTES if self.load(address) & LENGTH_MASK == LENGTH_MASK else HALF_BYTES
 
     def instruction_at(self, address: int) -> int:
@@ -85,7 +81,7 @@ class RandomCode(WordMemory):
 
 
 def random_target(rng: Random) -> int:
-    """An address in one of a few short stretches, one of them around the end of the address space; bit 0 random."""
+    """An address in one of three short stretches, one of them around the end of the address space; bit 0 is random."""
     base = rng.choice((0x100, 0x1C00_0080, 0xFFFF_FFE0))
     return (base + rng.randrange(64)) & WORD_MASK
 
@@ -115,7 +111,6 @@ async def consume(dut: Dut, rng: Random, habits: FetchHabits) -> None:
 
 
 async def redirect_to(dut: Dut, target: int) -> None:
-    """One cycle with a redirect."""
     drive(dut, {"redirect": 1, "target": target})
     await RisingEdge(dut.clk)
     dut.redirect.value = 0
@@ -151,7 +146,7 @@ def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) 
 
 
 def check_idle(cycles: Sequence[Any], board: Scoreboard) -> None:
-    """Idle while nothing is requested or under way; what a redirect hides in its cycle is not looked at."""
+    """Check ``idle`` in every cycle without a redirect: nothing is requested or under way."""
     under_way = 0
     want: list[int] = []
     got: list[int] = []
@@ -164,7 +159,7 @@ def check_idle(cycles: Sequence[Any], board: Scoreboard) -> None:
 
 
 def _check_promptness(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) -> None:
-    """With an ideal memory: valid one cycle per word after the redirect, and then in every cycle."""
+    """Check the cycles with an ideal memory: one per word after the redirect, then an instruction in every cycle."""
     ready_at = len(cycles)
     want: list[int] = []
     for number, ports in enumerate(cycles):

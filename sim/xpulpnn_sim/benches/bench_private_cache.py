@@ -39,8 +39,7 @@ class ChangingCode:
         self._settled_lines: dict[int, int] = {}
 
     def settle(self, address: int | None = None) -> None:
-        """Let nothing be fetched from now on that is older than now, or of the line with the byte at
-        ``address``."""
+        """Accept no word older than the current generation any more, of all addresses or of the line at ``address``."""
         if address is None:
             self._settled = self.generation
         else:
@@ -55,7 +54,6 @@ class ChangingCode:
         return (address // WORD_BYTES * _SPREAD ^ generation * _CHANGE) & WORD_MASK
 
     def read(self, address: int, size: int) -> int:
-        """The ``size`` bytes at ``address``, now."""
         words = [self.word(address + offset, self.generation) for offset in range(0, size, WORD_BYTES)]
         return sum(word << WORD_BYTES * BYTE_BITS * number for number, word in enumerate(words))
 
@@ -65,7 +63,7 @@ class ChangingCode:
 
 
 class CodeMemory(ObiSubordinate):
-    """Memory on a read-only port."""
+    """Read-only memory behind a port."""
 
     def __init__(
         self, dut: Dut, port: str, code: ChangingCode, timing: ObiTiming, rng: Random, **transfers: Any
@@ -75,7 +73,6 @@ class CodeMemory(ObiSubordinate):
 
     @property
     def requests(self) -> list[int]:
-        """Addresses in the order of their grants."""
         return [grant.address for grant in self.log]
 
     def _serve(self, request: ObiRequest) -> tuple[int, int]:
@@ -85,7 +82,7 @@ class CodeMemory(ObiSubordinate):
 
 
 class Fetcher(ObiManager):
-    """The fetches of one core. Rejects what is no word of the code from the grant to the answer."""
+    """Fetches of a core; every word must be of a generation between the grant and the answer."""
 
     def __init__(self, dut: Dut, port: str, code: ChangingCode, rng: Random, *, idle: float = 0.0) -> None:
         super().__init__(dut, port, outstanding=OUTSTANDING_LIMIT["instr"], pause=idle, rng=rng)
@@ -111,7 +108,7 @@ class Fetcher(ObiManager):
 
 
 def wandering(rng: Random, count: int, *, spread: int = 4) -> list[int]:
-    """Addresses as a program fetches them: straight on, short loops, and jumps within ``spread`` stretches of code."""
+    """Addresses of a wandering program: straight code, short loops, jumps within ``spread`` stretches."""
     stretches = [rng.randrange(1 << 20) * ICACHE_LINE_BYTES * 8 + at for at in range(0, spread * 256, 256)]
     stretches.append(WORD_MASK & -64)
     addresses: list[int] = []
@@ -123,7 +120,7 @@ def wandering(rng: Random, count: int, *, spread: int = 4) -> list[int]:
 
 
 class _Lookup(NamedTuple):
-    """Result of a fetch: whether its line is there and the next one is, and the cycle in which it was answered."""
+    """Result of a fetch: whether its line and the next one are held, and the cycle of the answer."""
 
     line: int
     hit: bool
@@ -213,7 +210,6 @@ class Flusher(Agent):
         self._cycle += 1
 
     def release(self) -> None:
-        """Flush nothing."""
         self._control.drive(flush=0, flush_line=0)
 
 
@@ -304,7 +300,7 @@ async def disabled_keeps_nothing(dut: Dut) -> None:
 
 
 def _later() -> int:
-    """Cycles by which a line is asked for later than it could be."""
+    """Cycles by which requests for lines are delayed."""
     return int(bench_data()["late"])
 
 
@@ -324,7 +320,7 @@ async def _fetch_all(dut: Dut, rng: Random, addresses: list[int], timing: ObiTim
 
 
 def _check_flow(fetcher: Fetcher, skipped: int, board: Scoreboard) -> None:
-    """But for the first ones, a fetch is granted in every cycle and answered in the next."""
+    """Check that all fetches but the first ``skipped`` are granted one per cycle and answered in the next."""
     flow = fetcher.completed[skipped:]
     board.equal([fetch.granted for fetch in flow], [flow[0].granted + at for at in range(len(flow))], "grants")
     board.equal({fetch.answered - fetch.granted for fetch in flow}, {1}, "answers")

@@ -32,7 +32,7 @@ _CYCLE_LIMIT = 200
 
 @dataclass(slots=True)
 class _Operation:
-    """One pv.qnt: what the unit receives, and what it must do."""
+    """A pv.qnt: inputs of the unit, expected reads and result."""
 
     insn: Insn
     pixels: int
@@ -44,7 +44,7 @@ class _Operation:
 
     @property
     def addresses(self) -> list[int]:
-        """Addresses in the order of the hardware: the pixels by turns."""
+        """Addresses in the order of the hardware, which takes turns between the pixels."""
         reads = len(self.searched) // QUANTISED_PIXELS
         return [self.searched[pixel * reads + level] for level in range(reads) for pixel in range(QUANTISED_PIXELS)]
 
@@ -81,7 +81,7 @@ def random_operation(insn: Insn, rng: Random) -> _Operation:
 
 
 class QuantiserDriver:
-    """Presents operations and serves their reads: the only writer of all inputs."""
+    """Presents operations and answers their reads: the only writer of all inputs."""
 
     def __init__(self, dut: Dut, timing: ObiTiming, rng: Random) -> None:
         self._dut, self._timing, self._rng = dut, timing, rng

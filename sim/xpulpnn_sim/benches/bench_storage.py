@@ -55,8 +55,7 @@ def _accesses(rng: Random, turn: int, *, pairs: bool) -> Columns:
 
 
 def _half_written(bit: int, value: int, rng: Random, *, pairs: bool) -> Columns:
-    """Writes of the registers whose numbers have a bit with this value, by each port, then reads of all: of any two
-    registers one is written so, and the other is not."""
+    """Write all registers whose numbers have a bit with this value, by each port, then read all."""
     written = [number for number in range(REGISTERS) if number >> bit & 1 == value]
     rows = [{f"addr_{port}": at, f"we_{port}": 1} for port in "ab" for at in rng.sample(written, len(written))]
     rows += [{"addr_a": at, "we_a": 1, "pair": 1} for at in written if pairs and not at & 1 and at + 1 in written]
@@ -68,7 +67,7 @@ def _half_written(bit: int, value: int, rng: Random, *, pairs: bool) -> Columns:
 
 
 def _words_read(columns: Columns) -> dict[str, list[int]]:
-    """Words read: the registers before the writes of the same beat. Port B stays if both address one register."""
+    """Expected reads: registers before the writes of the same cycle; port B wins if both write one register."""
     words = [0] * REGISTERS
     reads: dict[str, list[int]] = {name: [] for name in _READS}
     for beat in range(len(columns["we_a"])):

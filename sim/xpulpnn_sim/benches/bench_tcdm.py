@@ -24,7 +24,7 @@ Words = dict[tuple[int, int], int]  # by bank and row
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Requests of masters."""
+    """Random requests of a master."""
 
     name: str  # what the messages call it
     asking: float  # probability that a master without a request makes one
@@ -71,7 +71,7 @@ class Master(ObiManager):
         return ObiTransfer(address, int(rng.random() < traffic.writing), enables, rng.getrandbits(32))
 
     def claim(self) -> Request | None:
-        """Show what a request would have beside ``req``, in one of two cycles without a request."""
+        """In half of the cycles without a request, drive the payload of a random one."""
         if self.request is not None or self.traffic is None or self._rng.random() < 1 / 2:
             return None
         drawn = self._drawn(self.traffic)
@@ -84,7 +84,7 @@ def _masters(dut: Dut, rng: Random) -> list[Master]:
 
 
 class Claims(Agent):
-    """Claims banks for all masters that request, and for others."""
+    """Driver of ``claims``: banks of all requests, and at random of masters without one."""
 
     def __init__(self, dut: Dut, masters: Sequence[Master]) -> None:
         super().__init__(dut)
@@ -92,7 +92,6 @@ class Claims(Agent):
         self._dut, self._masters = dut, masters
 
     def drive(self) -> None:
-        """Drive the claims, behind the masters."""
         if not hasattr(self._dut, "claims"):
             return
         claims = {number: master.claim() for number, master in enumerate(self._masters)}
@@ -105,7 +104,7 @@ class Claims(Agent):
 
 
 class Order(Agent):
-    """Compares every grant, answer and word with the model, in each cycle before the masters go on."""
+    """Compares grants, answers and data with the model in every cycle, before the masters sample."""
 
     def __init__(self, dut: Dut, masters: Sequence[Master], claims: Claims, words: Words) -> None:
         super().__init__(dut)
@@ -123,11 +122,9 @@ class Order(Agent):
         self._read: dict[int, int] = {}  # by bank, since reset
 
     def _high(self, port: str) -> list[int]:
-        """Masters one of whose ports is high in this cycle."""
         return [number for number, handle in enumerate(self._seen[port]) if sample(handle)]
 
     def sample(self) -> None:
-        """Compare a cycle."""
         equal, where = self._board.equal, f"{self._masters[0].traffic}, cycle {self._masters[0].cycle}"
         equal(self._high("rvalid"), sorted(self._answered), f"{where}: who is answered")
         data = {number: sample(self._seen["rdata"][number]) for number in self._expected}
@@ -158,7 +155,7 @@ class Order(Agent):
 
 
 def _bounds(config: ClusterConfig, masters: int) -> Sequence[int]:
-    """The most grants to others that each master may have to wait for."""
+    """By master, the most grants to others that it may have to wait for."""
     if config.dma_priority == "equal":
         return [masters - 1] * masters
     others = masters - config.cores

@@ -16,7 +16,7 @@ _TRANSFERS = 150
 
 
 class Manager(ObiManager):
-    """Makes accesses, and checks data and errors with a memory of its own."""
+    """Makes accesses, and checks data and errors against a memory of its own."""
 
     def __init__(self, dut: Dut, memory: WordMemory, rng: Random, pause: float) -> None:
         super().__init__(dut, "port", outstanding=ANY_NUMBER, pause=pause, rng=rng)

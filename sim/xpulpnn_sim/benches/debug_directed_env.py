@@ -26,25 +26,25 @@ EVENTS = [
 
 @dataclass(slots=True)
 class DirectedHart(DebuggedHart):
-    """A hart that halts and resumes when the bench says so."""
+    """A hart whose halts and resumes are written by the test."""
 
     resuming: bool = False  # it has been asked to resume
 
     def settle(self) -> None:
-        """A reset lets it run."""
+        """A reset lets the hart run."""
         self.halted, self.resuming = self.halted and not self.in_reset, self.resuming and not self.in_reset
 
     def resume(self) -> None:
-        """Note that it is to resume."""
+        """Request the hart to resume."""
         self.resume_ack, self.resuming = False, self.resuming or self.halted
 
     def forget(self) -> None:
-        """Take back what is asked of it."""
+        """Withdraw all requests."""
         self.wanted = self.resume_ack = self.resuming = False
 
 
 class DirectedDebugEnv(DebugEnv):
-    """A env whose harts do what the bench says."""
+    """An environment in which the test itself plays the harts."""
 
     def __init__(self, dut: Dut, rng: Random) -> None:
         super().__init__(dut, rng)
@@ -54,12 +54,12 @@ class DirectedDebugEnv(DebugEnv):
         self.command = 0
 
     async def wait_idle(self, cycles: int = 0) -> None:
-        """Let a cycle pass or not, so that nothing is only looked at in every second one; nothing is under way."""
+        """Let a cycle pass or not, so that tests do not always sample in every second cycle."""
         if self.rng.getrandbits(1):
             await RisingEdge(self.dut.clk)
 
     async def visits(self, addresses: Iterable[int], values: Mapping[int, int] | None = None) -> list[int]:
-        """Accesses of harts in one cycle after the other, writes if there are ``values``; returns what is read."""
+        """Accesses of harts in consecutive cycles, writes if there are ``values``; returns the words read."""
         dut, rng, words, before = self.dut, self.rng, list[int](), 0
         for address in (*addresses, None):
             word = rng.getrandbits(32) if values is None or address is None else values[address]
@@ -77,7 +77,7 @@ class DirectedDebugEnv(DebugEnv):
         return words
 
     async def tell(self, place: Place, hart: int = 0) -> None:
-        """Write what tells the module something about a hart, with anything."""
+        """Write to the address by which a hart reports something, with random data."""
         many = place in (Place.HALTED, Place.RESUMING)
         number = self.rng.randrange(hart, MAX_HARTS, self.aliases) if many else 0
         at = place + WORD_BYTES * number
@@ -98,7 +98,8 @@ class DirectedDebugEnv(DebugEnv):
             await self.tell(Place.HALTED if hart in harts else Place.RESUMING, hart)
 
     async def order(self, command: int, *, at_once: bool = False) -> None:
-        """Write a command, which no model executes; ``at_once``, the next access may come in the next cycle."""
+        """Write a command to the module but not to the model; with ``at_once`` the next access may come in the next
+        cycle."""
         self.command = command
         if at_once:
             words = {"valid": 1, "write": 1, "addr": DmReg.COMMAND, "wdata": command}
@@ -114,16 +115,15 @@ class DirectedDebugEnv(DebugEnv):
         await self.clear()
 
     async def clear(self) -> None:
-        """Clear the error of commands."""
         await self.access(DmReg.ABSTRACTCS, CLEAR)
 
     async def finish(self, hart: int) -> None:
-        """Do the transfer of a command, and halt again."""
+        """Complete the transfer of a command, and halt again."""
         await self.tell(Place.GOING)
         await self.tell(Place.HALTED, hart)
 
     async def expect(self, error: int, where: str, *, busy: bool = False, goes: int | None = None) -> None:
-        """Look at the state of commands, and at the orders to the harts."""
+        """Check the state of commands, and the flags of all harts."""
         observed = await self.access(DmReg.ABSTRACTCS)
         self.board.equal(hex(observed), hex(8 << 24 | BUSY * busy | error << 8 | 2), f"{where}: abstractcs")
         orders = await self.visits(Place.FLAGS + WORD_BYTES * hart for hart in range(self.count))
@@ -133,7 +133,7 @@ class DirectedDebugEnv(DebugEnv):
         self.board.equal(orders, expected, f"{where}: orders to harts")
 
     async def expect_kept(self, expected: int) -> None:
-        """Look at what has been read for some cycles more, without an access."""
+        """Check that the read data of the DMI stay without an access."""
         for _ in range(3):
             noise = {name: self.rng.getrandbits(bits) for name, bits in (("write", 1), ("addr", 7), ("wdata", 32))}
             drive(self.dut, {f"dmi__{name}": bits for name, bits in noise.items()})
@@ -142,7 +142,7 @@ class DirectedDebugEnv(DebugEnv):
             await RisingEdge(self.dut.clk)
 
     async def expect_code(self, where: str) -> None:
-        """Look at the instructions of the command twice, an odd number of cycles apart."""
+        """Check the instructions of the command twice, an odd number of cycles apart."""
         words = await self.visits([*range(Place.ABSTRACT, Place.PROGRAM, WORD_BYTES)] * 2)
         self.board.equal(words, command_code(self.command) * 2, f"{where}: code of {self.command:#x}")
 
@@ -150,7 +150,7 @@ class DirectedDebugEnv(DebugEnv):
 def directed(
     test: Callable[[DirectedDebugEnv], Coroutine[Any, Any, None]],
 ) -> Callable[[Dut], Coroutine[Any, Any, None]]:
-    """Let a test run in a env with nothing going but the system's bus, the module being active."""
+    """Decorator of a test in a directed environment: active module, the system bus answered by an agent."""
 
     @wraps(test)
     async def run(dut: Dut) -> None:

@@ -28,7 +28,7 @@ TRANSFER = 2 << 20 | Command.TRANSFER
 
 
 class ExpectedBus:
-    """The memory of the system's bus, and the accesses that it must see."""
+    """Memory behind the system bus, with a log of the accesses that it must see."""
 
     def __init__(self) -> None:
         self.memory = WordMemory((FAILING,))
@@ -42,18 +42,16 @@ class ExpectedBus:
             raise BusError
 
     def read(self, address: int, size: int) -> int:
-        """A read of aligned bytes."""
         self._access(address, size, 0, 0)
         return self.memory.load(address) & (1 << BYTE_BITS * size) - 1
 
     def write(self, address: int, size: int, value: int) -> None:
-        """A write of aligned bytes."""
         self._access(address, size, 1, value)
         self.memory.store(address, size, value)
 
 
 class DebugEnv:
-    """A module with its surroundings, and the model of it."""
+    """A debug module with its debugger, harts and system bus, and the model of it."""
 
     def __init__(self, dut: Dut, rng: Random) -> None:
         self.dut, self.rng, self.board = dut, rng, Scoreboard()
@@ -72,7 +70,7 @@ class DebugEnv:
         return run_program(state, words)
 
     async def access(self, register: int, value: int | None = None) -> int:
-        """An access of the debugger; returns what is read."""
+        """An access of the debugger; returns the read data."""
         dut = self.dut
         drive(dut, {"dmi__valid": 1, "dmi__write": int(value is not None), "dmi__addr": register})
         dut.dmi__wdata.value = self.rng.getrandbits(32) if value is None else value
@@ -84,7 +82,7 @@ class DebugEnv:
         return rdata
 
     async def wait_idle(self, cycles: int = 0) -> None:
-        """Wait some cycles, or until every hart has done what it is asked for."""
+        """Wait some cycles, or until no hart has anything to do."""
         if cycles:
             await ClockCycles(self.dut.clk, cycles)
         else:
@@ -102,7 +100,7 @@ class DebugEnv:
         raise AssertionError(f"the bus is not calm within {_BUS_PATIENCE} cycles")
 
     async def write(self, register: int, value: int, *, waits: bool = True) -> None:
-        """Write a register of gates and model, and wait until nothing is under way."""
+        """Write a register of module and model, and wait until nothing is under way."""
         await self.access(register, value)
         self.model.write(register, value)
         if register in (DmReg.SBADDRESS0, DmReg.SBDATA0):
@@ -117,7 +115,7 @@ class DebugEnv:
         return register not in WORDS or self.model.read(DmReg.ABSTRACTAUTO) > 0
 
     async def compare(self, *registers: int, where: str = "") -> None:
-        """Read registers of gates and model."""
+        """Compare registers of module and model."""
         for register in registers:
             observed = await self.access(register)
             self.board.equal(hex(observed), hex(self.model.read(register)), f"{where}: register {register:#x}")
@@ -131,7 +129,7 @@ class DebugEnv:
         await self.write(DmReg.DMCONTROL, number << 16 | bits | Control.DMACTIVE)
 
     def compare_outputs(self, where: str) -> None:
-        """Compare what the module asks for outside."""
+        """Compare the requests and resets to harts, and the module's state."""
         dut, harts = self.dut, self.model.harts
         observed = [sample(port) for port in (dut.debug_req, dut.hart_reset, dut.ndmreset, dut.active)]
         requests, resets = (
@@ -142,18 +140,18 @@ class DebugEnv:
         self.board.equal(observed, [requests, resets, ndmreset, self.model.active], f"{where}: outputs")
 
     def compare_bus(self) -> None:
-        """Compare what the system's bus has seen."""
+        """Compare the accesses on the system bus."""
         observed = [grant._replace(value=grant.value & ENABLED[grant.enables] * grant.write) for grant in self.bus.log]
         self.board.equal(observed, self.expected.log, "accesses to the bus")
 
 
 async def begin(dut: Dut) -> DebugEnv:
-    """A env behind a reset."""
+    """An environment after a reset."""
     return DebugEnv(dut, await start(dut))
 
 
 def with_harts(test: Callable[[DebugEnv], Coroutine[Any, Any, None]]) -> Callable[[Dut], Coroutine[Any, Any, None]]:
-    """Let a test run in a env with everything going."""
+    """Decorator of a test with running harts and system bus."""
 
     @wraps(test)
     async def run(dut: Dut) -> None:

@@ -38,13 +38,12 @@ class HartState:
     pc: int = 0
 
     def put(self, register: int, value: int) -> None:
-        """Write a register."""
         if register:
             self.registers[register] = value & WORD_MASK
 
 
 def execute(state: HartState, word: int) -> tuple[str, int, int] | None:
-    """Execute an instruction other than ebreak and dret; returns an access to be made: kind, address, register."""
+    """Execute an instruction other than ebreak and dret; returns the access that it makes: kind, address, register."""
     insn = _DECODER.decode(word)
     if insn is None:
         raise IllegalError
@@ -85,7 +84,7 @@ def execute(state: HartState, word: int) -> tuple[str, int, int] | None:
 
 
 def run_program(state: HartState, words: Sequence[int]) -> bool:
-    """Execute a program buffer without accesses to its ebreak or an exception; returns whether there was none."""
+    """Execute a program buffer without accesses; returns whether it ends with ebreak and no exception."""
     state.pc = 0
     while (place := state.pc // WORD_BYTES) < len(words) and words[place] != EBREAK:
         try:
@@ -96,10 +95,8 @@ def run_program(state: HartState, words: Sequence[int]) -> bool:
 
 
 class DebuggedHarts:
-    """Harts that halt when they are asked to, execute the module's memory, and resume; a reset lets them run.
-
-    They take turns instruction by instruction, in an order that is drawn, on the one port of the memory.
-    """
+    """Harts that halt on request, execute the module's memory, and resume; a reset lets them run. They take turns on
+    the one port of the memory, instruction by instruction, in random order."""
 
     def __init__(self, dut: Dut, memory: ObiManager, harts: int, rng: Random) -> None:
         self.states = [
@@ -111,7 +108,7 @@ class DebuggedHarts:
         self._dut, self._memory, self._rng = dut, memory, rng
 
     async def wait_idle(self) -> None:
-        """Wait until no hart has anything to do but to wait, or to be held in reset."""
+        """Wait until every hart only polls for orders or is in reset."""
         before = list(self._polls)
         await ClockCycles(self._dut.clk, _ORDER_CYCLES)
         harts = range(len(before))
@@ -128,7 +125,7 @@ class DebuggedHarts:
         return bool((sample(self._dut.debug_req) & ~sample(self._dut.hart_reset)) >> hart & 1)
 
     async def run(self) -> None:
-        """Execute for ever."""
+        """Execute forever."""
         while True:
             resets, requests = sample(self._dut.hart_reset), sample(self._dut.debug_req)
             for hart, state in enumerate(self.states):
@@ -163,7 +160,7 @@ class DebuggedHarts:
                     self._polls[hart] += done.data == 0 and address >= DEBUG_BASE + Place.FLAGS
 
     async def _access(self, transfer: ObiTransfer) -> ObiTransfer:
-        """Access the memory: words of it, and nothing beyond its end, where it may begin again."""
+        """Access the memory of the module; an address outside of it is an error of the module."""
         words = range(DEBUG_BASE, DEBUG_BASE + DEBUG_BYTES, WORD_BYTES)
         assert transfer.address in words, f"a hart is led to {transfer.address:#x}"
         done = await self._memory.run([transfer])
@@ -172,7 +169,7 @@ class DebuggedHarts:
 
 
 def random_program(rng: Random) -> list[int]:
-    """Words of a program buffer: sums, CSRs, at times something illegal or nothing to end it."""
+    """A random program buffer: sums and CSR accesses, sometimes an illegal word or no ebreak."""
     words: list[int] = []
     for _ in range(8):
         rd, rs1, rs2 = (rng.randrange(32) for _ in range(3))
@@ -193,7 +190,7 @@ def random_program(rng: Random) -> list[int]:
 
 
 def random_command(rng: Random) -> int:
-    """An abstract command: a transfer with all its bits, at times of nothing, or something else."""
+    """A random abstract command, most often a legal transfer."""
     number = rng.choice(
         (rng.randrange(0x1000, 0x1020), rng.randrange(0x1000, 0x1020), 0x1008, 0x1009, *rng.choices(CSRS, k=2))
     )

@@ -20,12 +20,10 @@ _PATIENCE = 8000
 
 
 class _Port(ObiManager):
-    """A command port."""
-
     answer: ObiTransfer | None = None  # what is answered in this cycle
 
     def _noise(self) -> dict[str, int]:
-        """Noise has the address of a register, so that it would be an access."""
+        """Noise with the address of a register, so that it would be an access."""
         return super()._noise() | {"addr": self._rng.choice([*Dma])}
 
     def _on_answer(self, transfer: ObiTransfer) -> None:
@@ -33,7 +31,7 @@ class _Port(ObiManager):
 
 
 class _Monitor(Agent):
-    """Compares what the command ports show in every cycle."""
+    """Compares the command ports and the other outputs with the model in every cycle."""
 
     def __init__(self, dut: Dut, ports: Sequence[_Port], memories: Sequence[MemoryPort], model: PortsModel) -> None:
         super().__init__(dut)
@@ -44,13 +42,12 @@ class _Monitor(Agent):
         self._answers: Mapping[int, Answer] = {}
 
     def drive(self) -> None:
-        """Note who asks."""
+        """Note the requests of this cycle."""
         self._asking = {
             port: shown for port, manager in enumerate(self._ports) if (shown := manager.request) is not None
         }
 
     def sample(self) -> None:
-        """Compare grants, answers and outputs."""
         written = sum(memory.written for memory in self._memories)
         asking = {port: Request(*transfer.as_request) for port, transfer in self._asking.items()}
         taking = [number for number, memory in enumerate(self._memories) if memory.takes_write]
@@ -70,8 +67,8 @@ class _Monitor(Agent):
         self.cycle += 1
 
 
-class Ports(AgentGroup):
-    """The command ports, and everything around the engine; since a reset."""
+class DmaEnv(AgentGroup):
+    """The DMA engine with managers at its command ports and memories at the others, from a reset on."""
 
     def __init__(
         self,
@@ -96,7 +93,7 @@ class Ports(AgentGroup):
         return expect(self.memory_ports, words)
 
     async def identifier(self, port: int = 0) -> int:
-        """Allocate one."""
+        """Allocate an identifier."""
         return await self.managers[port].read(self.addresses[port] + Dma.COMMAND)
 
     async def command(self, words: Sequence[int], port: int = 0) -> None:
@@ -109,25 +106,25 @@ class Ports(AgentGroup):
         return status % (1 << STATUS_IDS), status >> STATUS_IDS
 
     async def wait(self, number: int, port: int = 0, patience: int = _PATIENCE) -> None:
-        """Wait for the end of all transfers of an identifier, for so many reads of the status."""
+        """Poll the status until no transfer of an identifier is under way."""
         for _ in range(patience):
             if not (await self.status(port))[0] >> number & 1:
                 return
         raise AssertionError(f"identifier {number} in use for {patience} reads of the status")
 
     async def free(self, bits: int, port: int = 0) -> None:
-        """Give identifiers back."""
+        """Free identifiers."""
         await self.managers[port].write(self.addresses[port] + Dma.STATUS, bits)
 
     async def nothing_near(self, board: Scoreboard, port: int) -> None:
-        """Accesses a bit away from the registers fail."""
+        """Check that accesses one bit away from the registers fail."""
         for offset in near_offsets(Dma):
             for write in (0, 1):
                 access = ObiTransfer(self.addresses[port] + offset, write, value=WORD_MASK)
                 board.equal((await self.managers[port].run([access])).failed, True, f"access to {offset:#x}")
 
     def check(self, board: Scoreboard, label: str) -> None:
-        """Compare both memories, every byte; nothing is left to be done."""
+        """Compare both memories; no expected access may be missing."""
         left = [len(side) for port in self.memory_ports for side in port.expected]
         board.equal(left, [0] * len(left), f"{label}: accesses that were not made")
         board.compare(vars(self.expected), vars(self.memories), None, label)

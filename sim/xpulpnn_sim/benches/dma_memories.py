@@ -32,13 +32,12 @@ _ENABLED = [
 
 
 def _place(address: Any, size: int) -> Any:
-    """Return the place of a byte in a memory, or those of several: another place if any bit is another one."""
+    """Index of a byte in a memory, or of several: every bit of the address changes it."""
     # the remainders of all powers of two differ from 0
     return (address + address // _PAGE_BYTES % _PRIME * WRITE_BLOCK_BYTES) % size
 
 
 def in_tcdm(address: Any) -> Any:
-    """Return whether an address, or each of several, is in the TCDM."""
     return address // TCDM_SPACE == TCDM_BASE // TCDM_SPACE
 
 
@@ -51,7 +50,7 @@ ALIASES = [
 
 
 def apart(sources: Addresses, targets: Addresses) -> bool:
-    """Return whether both sides lie in one memory each, in places of their own."""
+    """Return whether sources and targets each lie in one memory, and do not overlap."""
     memories, places = [], []
     for side in (sources, targets):
         inside = in_tcdm(side)
@@ -61,7 +60,7 @@ def apart(sources: Addresses, targets: Addresses) -> bool:
 
 
 class Memories:
-    """Both memories, as bytes; beyond their ends they begin again, at another place."""
+    """Contents of both memories."""
 
     def __init__(self, rng: Random) -> None:
         self.tcdm = np.frombuffer(rng.randbytes(TCDM_BYTES), np.uint8).copy()
@@ -82,7 +81,7 @@ class Memories:
 
 
 class MemoryPort(ObiSubordinate):
-    """A port of the engine, and the memory behind it."""
+    """Memory port of the engine; every access must be the next expected one."""
 
     def __init__(self, dut: Dut, name: str, memory: Bytes, size: int, timing: ObiTiming, rng: Random) -> None:
         super().__init__(dut, name, timing, rng, size=size, outstanding=OUTSTANDING_LIMIT)
@@ -94,7 +93,7 @@ class MemoryPort(ObiSubordinate):
         self._block_end = 0  # Behind the last write, if a block is not complete.
 
     def drive(self) -> None:
-        """ObiRequest or not, and answer what is due."""
+        """Grant or not, and answer if it is time."""
         before, self.takes_write = self.unanswered, False
         super().drive()
         self.written = self.unanswered < before and self.log[-before].write
@@ -117,20 +116,19 @@ class MemoryPort(ObiSubordinate):
         return (noise if write else old & mask | noise & ~mask), 0
 
     def _follow(self, address: int, write: int, beats: int | None) -> None:
-        """No read comes between the writes of a run to one block."""
+        """Check that no read comes between the writes of a run to one block."""
         assert write or not self._block_end % WRITE_BLOCK_BYTES, f"{self._port}: read between writes of one block"
         if write:
             self._block_end = 0 if beats in (None, 1) else address + self._size
 
 
 def memory_ports(dut: Dut, memories: Memories, rng: Random, tcdm: ObiTiming, ext: ObiTiming) -> list[MemoryPort]:
-    """All memories around the engine."""
     inside = [MemoryPort(dut, f"tcdm__{number}", memories.tcdm, WORD_BYTES, tcdm, rng) for number in range(4)]
     return [*inside, MemoryPort(dut, "ext", memories.l2, WINDOW_BYTES, ext, rng)]
 
 
 def expect(ports: Sequence[MemoryPort], words: Sequence[int]) -> list[set[int]]:
-    """Expect the accesses of a command at the ports; returns those to which each access writes."""
+    """Add the accesses of a command to those expected; returns the ports to which each access writes."""
     outside = len(ports) - 1
     writing: list[set[int]] = []
     for write, side in enumerate(accesses(words)):

@@ -23,12 +23,12 @@ _REACH = 16000  # From the first line of a transfer to its last, at most
 
 
 def telling(which: int) -> int:
-    """One of the eight ways to tell of an end."""
+    """Flags of one of the eight ways to report the end of a transfer."""
     return sum(flag for bit, flag in enumerate(TELLING) if which >> bit & 1)
 
 
 def transfer(direction: str, length: int, ext: int, tcdm: int, flags: int = 0, base: int = L2_BASE) -> Words:
-    """A command without lines, from the lower half of a memory to the upper; ``ext`` and ``tcdm`` are offsets."""
+    """A one-dimensional command from the lower half of a memory to the upper; ``ext`` and ``tcdm`` are offsets."""
     bases = {IN: (base, TCDM_TARGETS), OUT: (base + L2_TARGETS, TCDM_BASE), WITHIN: (TCDM_BASE, TCDM_TARGETS)}
     outside, inside = bases[direction]
     command = length | flags | (DmaCommand.FROM_EXTERNAL if direction != OUT else 0)
@@ -36,14 +36,14 @@ def transfer(direction: str, length: int, ext: int, tcdm: int, flags: int = 0, b
 
 
 def windows(direction: str, count: int, number: int, rng: Random) -> Words:
-    """A command for so many windows; some end at other places than others."""
+    """A command of ``count`` windows, some with a last part of another length."""
     ext, tcdm = (rng.randrange(0, 64, 8) + 512 * number for _ in range(2))
     flags = DmaCommand.INCREMENT | telling(rng.randrange(8))
     return transfer(direction, WINDOW_BYTES * count, ext, tcdm, flags, rng.choice(ALIASES))
 
 
 def two_lines(direction: str, length: int, size: int, offsets: Sequence[int], rng: Random) -> Words:
-    """A command with the same lines on both sides, with gaps between them."""
+    """A command with equal lines on both sides, with gaps between them."""
     flags = ALL_LINES | telling(rng.randrange(8))
     return [*transfer(direction, length, offsets[0], offsets[1], flags), size, 2 * size + 9, size, 2 * size + 3]
 
@@ -61,7 +61,7 @@ def plain_transfers(rng: Random) -> Iterator[Words]:
 
 
 def transfers_in_lines(rng: Random, count: int) -> Iterator[Words]:
-    """Lines on either side or both, of any length and distance, forwards and backwards; peripherals too."""
+    """Commands with lines of any length and stride on either side or both, also without address increment."""
     for _ in range(count):
         direction = rng.choice(DIRECTIONS)
         length = rng.choice((rng.randrange(0, 40), rng.randrange(40, _MOST_BYTES)))
@@ -83,7 +83,7 @@ def transfers_in_lines(rng: Random, count: int) -> Iterator[Words]:
 
 
 def transfers_anywhere(rng: Random) -> Iterator[Words]:
-    """Three lines on both sides in every direction: any two bits of addresses and distances differ both ways."""
+    """Commands of three lines on both sides in every direction: any two bits of a word differ both ways."""
     for direction in DIRECTIONS:
         for words in zip(*(separating_words(rng) for _ in range(4)), strict=True):
             words_apart = _three_lines(direction, words, rng)
@@ -93,7 +93,7 @@ def transfers_anywhere(rng: Random) -> Iterator[Words]:
 
 
 def _three_lines(direction: str, words: Sequence[int], rng: Random) -> Words:
-    """A command with these addresses and distances; there is noise above what counts of each word."""
+    """A command with these addresses and strides; bits without meaning are random."""
     tcdm, tcdm_stride, ext, ext_stride = words
     if direction == WITHIN:
         ext = TCDM_BASE | ext % TCDM_SPACE

@@ -18,7 +18,7 @@ _LONGEST = 12  # cycles after which everything that can be answered has been, ho
 
 @dataclass(frozen=True, slots=True)
 class CycleInputs:
-    """Inputs of one cycle: accesses by core, event lines, an access of the shared view, fetches under way."""
+    """Inputs of a cycle: accesses by core, event lines, an access of the shared view, fetches under way."""
 
     # a core that waits may request as well: it is not granted
 
@@ -31,7 +31,7 @@ class CycleInputs:
 
 
 class EventUnitEnv:
-    """Drives one cycle after the other and compares every output with the model."""
+    """The event unit beside its model: drives one cycle after the other and compares every output."""
 
     def __init__(self, dut: Dut) -> None:
         config: ClusterConfig = configuration()
@@ -47,7 +47,7 @@ class EventUnitEnv:
         self._inputs = PortDriver(dut)
 
     async def reset(self) -> None:
-        """Begin anew; outstanding accesses are forgotten."""
+        """Reset unit and model."""
         self._request(CycleInputs())
         await pulse_reset(self.dut)
         self.model, self.answers = EventUnitModel(self.config), []
@@ -76,7 +76,7 @@ class EventUnitEnv:
         return seen
 
     async def idle(self, cycles: int) -> list[Answer]:
-        """Cycles without anything new; the responses seen in them."""
+        """Cycles without inputs; returns the responses in them."""
         return [answer for _ in range(cycles) for answer in await self.step(CycleInputs())]
 
     def _request(self, now: CycleInputs) -> None:
@@ -115,7 +115,7 @@ class EventUnitEnv:
 
 
 def waiting_offsets(config: ClusterConfig) -> list[int]:
-    """Registers whose loads wait for events."""
+    """Offsets of the registers whose loads wait for events."""
     triggers = (EventRegister.SW_TRIGGER_WAIT, EventRegister.SW_TRIGGER_WAIT_CLEAR)
     barriers = (EventRegister.BARRIER + BARRIER_BYTES * number for number in range(config.barriers))
     offsets = [EventRegister.WAIT, EventRegister.WAIT_CLEAR]
@@ -123,10 +123,10 @@ def waiting_offsets(config: ClusterConfig) -> list[int]:
     return offsets + [base + at for base in barriers for at in (Barrier.TRIGGER_WAIT, Barrier.TRIGGER_WAIT_CLEAR)]
 
 
-async def answers_after(ports: EventUnitEnv, accesses: dict[int, Access]) -> dict[int | None, tuple[int, int | None]]:
-    """Make accesses in one cycle; cycle, counted from it, and data of each response of the next cycles."""
-    await ports.step(CycleInputs(accesses))
+async def answers_after(env: EventUnitEnv, accesses: dict[int, Access]) -> dict[int | None, tuple[int, int | None]]:
+    """Make accesses in one cycle; returns cycle and data of each response within the next cycles."""
+    await env.step(CycleInputs(accesses))
     answers: dict[int | None, tuple[int, int | None]] = {}
     for cycle in range(1, _LONGEST):
-        answers |= {answer.core: (cycle, answer.data) for answer in await ports.idle(1)}
+        answers |= {answer.core: (cycle, answer.data) for answer in await env.idle(1)}
     return answers

@@ -35,12 +35,11 @@ HABITS: dict[str, dict[str, int]] = {
 
 
 def store(offset: int, data: int) -> Access:
-    """A store."""
     return Access(offset, True, data)
 
 
 class RandomTraffic:
-    """Random accesses and events of a cycle."""
+    """Random accesses and events of all cores."""
 
     def __init__(self, rng: Random, config: ClusterConfig, habit: str) -> None:
         self._rng, self._config = rng, config
@@ -51,15 +50,15 @@ class RandomTraffic:
         """Requests that must stay until they are granted."""
         self._halting, self._debugging = 0, 0
 
-    def cycle_inputs(self, ports: EventUnitEnv) -> CycleInputs:
+    def cycle_inputs(self, env: EventUnitEnv) -> CycleInputs:
         """Stimulus of a cycle: accesses of cores that may make one, pulses, fetches."""
         rng = self._rng
-        free = ports.free()
+        free = env.free()
         rates = {core: self._rate if core in free else _IMPATIENCE for core in range(self._config.cores)}
         accesses = {core: self._access() for core, rate in rates.items() if rng.random() < rate}
         if self._config.core.debug:
             # a core that resumes makes its access again
-            again = {core: Access(ports.model.cores[core].waited_at) for core in accesses if rng.random() < 0.4}
+            again = {core: Access(env.model.cores[core].waited_at) for core in accesses if rng.random() < 0.4}
             accesses |= again
             self._halt(free)
         accesses |= self._held
@@ -67,12 +66,12 @@ class RandomTraffic:
         everybody = (1 << self._config.cores) - 1
         lines = {name: self._cores() & everybody for name in ("dma_events", "dma_interrupts") if rng.random() < 0.05}
         lines |= {name: rng.randrange(1, 4) for name in ("timer_events", "cluster_events") if rng.random() < 0.03}
-        shared = self._shared() if rng.random() < 0.3 and not ports.model.shared_busy else None
+        shared = self._shared() if rng.random() < 0.3 and not env.model.shared_busy else None
         fetching = rng.getrandbits(self._config.cores)
         return CycleInputs(accesses, lines, shared, fetching, self._halting, self._debugging)
 
     def _halt(self, free: Sequence[int]) -> None:
-        """Requests to halt at random; a core with one that waits for nothing enters debug mode, and leaves it again."""
+        """Random halt requests; a core that waits for nothing enters debug mode, and leaves it again."""
         for core in range(self._config.cores):
             bit, draw = 1 << core, self._rng.random()
             if self._debugging & bit:
@@ -82,22 +81,22 @@ class RandomTraffic:
             elif draw < 0.02:
                 self._halting |= bit
 
-    async def wake(self, ports: EventUnitEnv) -> None:
-        """Everybody who waits for an event gets one, by the shared view."""
+    async def wake(self, env: EventUnitEnv) -> None:
+        """Raise an event for every core that waits, by the shared view."""
         cores = self._config.cores
         masks = [store(isa.SHARED_CORE_BYTES * core + EventRegister.MASK, WORD_MASK) for core in range(cores)]
         for access in (*masks, store(isa.SHARED_SW_TRIGGERS, 0)):
-            while ports.model.shared_busy:
-                await ports.step(CycleInputs(self._held))
-            await ports.step(CycleInputs(self._held, shared=access))
+            while env.model.shared_busy:
+                await env.step(CycleInputs(self._held))
+            await env.step(CycleInputs(self._held, shared=access))
 
     def _cores(self) -> int:
-        """A set of cores, often everybody."""
+        """A random set of cores, often all of them."""
         everybody = (1 << self._config.cores) - 1
         return self._rng.choice((everybody, everybody, self._rng.getrandbits(isa.MAX_CORES), self._rng.getrandbits(2)))
 
     def _data(self) -> int:
-        """Data of a store, often many ones or a set of cores."""
+        """Random data of a store, often with many ones or a set of cores."""
         rng = self._rng
         return rng.choice((WORD_MASK, rng.getrandbits(32), rng.getrandbits(32) | rng.getrandbits(32), self._cores()))
 

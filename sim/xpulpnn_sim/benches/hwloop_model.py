@@ -111,7 +111,6 @@ class RandomExecution:
         self._recent = [base]
 
     def size_at(self, pc: int) -> int:
-        """Bytes of the instruction at ``pc``."""
         return self._sizes.setdefault(pc, self.rng.choice((2, 4)))
 
     def _ahead(self, pc: int, most: int) -> int:

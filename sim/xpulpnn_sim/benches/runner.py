@@ -98,12 +98,12 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
 
 
 def _including(sources: Iterable[object]) -> str:
-    """A source of all the others."""
+    """Text of a source that includes all the others."""
     return "".join(f'#include "{source}"\n' for source in sources)
 
 
 def available(simulator: str) -> bool:
-    """Return whether ``simulator``, one of :data:`SIMULATORS`, is installed."""
+    """Return whether ``simulator``, one of :data:``SIMULATORS``, is installed."""
     return verilator_folder() is not None if simulator == "verilator" else shutil.which("iverilog") is not None
 
 
@@ -193,7 +193,7 @@ def run_bench(
     data: Mapping[str, Any],
     module: str = "",
 ) -> None:
-    """Run the bench of ``design`` on it; raises :class:`ToolError` with the seed if one of its tests fails."""
+    """Run the bench of ``design`` on it; raises :class:``ToolError`` with the seed if one of its tests fails."""
     folder, top = compile_design(design, simulator, cache), design.manifest["top"]
     results.mkdir(parents=True, exist_ok=True)
     data_file, log = results / "data.json", results / "bench.log"

@@ -114,7 +114,7 @@ _DIRECTED: Mapping[str, Any] = {
 
 
 def _alu(name: str, component: Callable[[CoreConfig], wiring.Component]) -> dict[str, BenchedUnit]:
-    """An ALU or a part of it, with fewer vectors in Icarus."""
+    """An ALU or a part of it; in Icarus with fewer vectors."""
     alu = partial(_unit, "rows", component, _FULL, rows=controls.alu_rows)
     return {
         name: alu(simulators=_VERILATOR, vectors_per_row=20, **_DIRECTED),
@@ -179,7 +179,7 @@ def _event_unit(settings: str, simulators: Sequence[str], episodes: int) -> Benc
 
 
 def _tcdm(cycles: int, settings: str, simulators: Sequence[str] = SIMULATORS, others: int = 1) -> BenchedUnit:
-    """A small memory with a host, or with as many masters beside the cores."""
+    """A small memory with the cores and ``others`` as masters."""
     design = f"cluster cores=4 banks=4 tcdm_bytes=1024 rvfi=on {settings}"
 
     def make(config: Any) -> Tcdm:
@@ -216,7 +216,7 @@ def _wishbone(signature: PortSignature, shift: int = 0, *, registered: bool = Fa
 
 
 def _debug_module(harts: int, steps: int) -> BenchedUnit:
-    """Many harts take turns, which takes time."""
+    """A debug module; steps are fewer with more harts, which take turns."""
     make = partial(DebugModule, DebugConfig(harts=harts))
     return _unit("debug_module", make, harts=harts, steps=steps, flags=200, accesses=100)
 

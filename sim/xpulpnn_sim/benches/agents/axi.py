@@ -24,7 +24,8 @@ _DEEP = 64  # Bursts, or transfers, that wait in a channel at most: more than a 
 
 
 class Stalls(NamedTuple):
-    """Cycles in which a channel stands still and goes on, each at most; none if the first is 0."""
+    """Stalls of a channel: it stands still for up to ``still`` cycles, then goes on for up to ``going``; never if
+    ``still`` is 0."""
 
     still: int = 0
     going: int = 1
@@ -37,7 +38,7 @@ class Stalls(NamedTuple):
 
 
 class AxiSubordinate:
-    """Bytes that an AXI port reads and writes, by the subordinate of cocotbext-axi."""
+    """Memory behind an AXI port, by the subordinate of cocotbext-axi."""
 
     def __init__(
         self,
@@ -80,16 +81,14 @@ class AxiSubordinate:
                 part.assert_reset()
 
     async def read(self, address: int, length: int) -> bytes:
-        """Bytes from there on; raises ``LookupError`` for an address that fails."""
         return self._content[self._place(address, length)].tobytes()
 
     async def write(self, address: int, data: bytes) -> None:
-        """Change it; raises ``LookupError`` for what fails."""
         self._content[self._place(address, len(data))] = np.frombuffer(data, np.uint8)
 
 
 class AxiChecker(Agent):
-    """Checks in every cycle that a manager's bursts keep their promises and stay as they are until taken."""
+    """Checks the rules of a manager in every cycle: bursts, their lengths, and payloads that stay until they are taken."""
 
     def __init__(self, dut: Dut, port: str, longest: dict[str, int]) -> None:
         super().__init__(dut)

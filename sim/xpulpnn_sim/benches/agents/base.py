@@ -103,8 +103,7 @@ class PortDriver:
 
 class Agent:
     """Driver and monitor of some ports, active in a ``with`` block. A subclass overrides what it needs of the four
-    methods: :meth:`drive` and :meth:`sample` run in every cycle, :meth:`release` at the end.
-    """
+    methods: :meth:``drive`` and :meth:``sample`` run in every cycle, :meth:``release`` at the end."""
 
     responds = False  # whether :meth:`respond` is called too
 

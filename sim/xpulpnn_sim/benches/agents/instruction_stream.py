@@ -1,12 +1,7 @@
-"""Instruction streams for the back end: the simulator that makes them, their driver, when ID takes each, retirements.
+"""Instruction streams for the back end: the simulator that makes them, their driver, and a monitor of retirements.
 
 A stream is what a program would execute, in order. The simulator is stepped with the words the bench chooses, so that
 any instruction may follow any other and control may go anywhere.
-
-Costs (:class:`xpulpnn.isa.machine.Cost`) are due as follows, with a memory that grants at once and answers in the next
-cycle. A value that arrives in WB (loaded word, base and entry of a Mac&Load, parameter and result of a requantisation)
-can be used one cycle later than a result of EX, and jalr uses both one cycle later than other readers. fence.i and wfi
-wait until EX and WB are empty. What acts in ID waits until no access is in EX.
 """
 
 from collections import Counter
@@ -19,24 +14,12 @@ import numpy.typing as npt
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.core.mult import mult_control
-from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import (
-    FIRST_PARAMETER,
-    HALF_BYTES,
-    LENGTH_MASK,
-    WORD_BYTES,
-    WORD_MASK,
-    Cost,
-    ExceptionCause,
-    division_cycles,
-)
+from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK, ExceptionCause
 from xpulpnn.isa.retirement import CYCLE, RETIREMENT_FIELDS, VALID, WAIT, WaitCause
 from xpulpnn_sim.benches.agents.base import Dut, PortMonitor, drive, sample, wait_until
 from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ObiRequest, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.reference.iss.core import Iss
-from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.iss.memory import BusError, Memory
 from xpulpnn_sim.reference.iss.session import Observer, Retired
@@ -58,7 +41,6 @@ class RetirementMonitor(PortMonitor):
         self.waits[cause] += 1
 
     def records(self) -> Records:
-        """Retirements collected so far."""
         records = np.zeros(len(self.rows), RETIREMENT)
         for name, values in zip(self._fields, zip(*self.rows, strict=True), strict=False):
             records[name] = values
@@ -78,7 +60,7 @@ def _grants(records: Records) -> Iterator[tuple[int, bool, int]]:
 
 
 def recorded(log: Sequence[ObiRequest], memory: WordMemory) -> list[ObiRequest]:
-    """Grants of accesses that succeed: one that fails, perhaps in its second word only, is in no record."""
+    """The granted requests that succeed: an access that fails, perhaps in its second word only, is in no record."""
     succeeded: list[ObiRequest] = []
     for at, grant in enumerate(log):
         behind = [request for request in log[at + 1 : at + 2] if request.address == grant.address + WORD_BYTES]
@@ -112,7 +94,7 @@ ACCEPT_LIMIT = 400
 
 
 class StreamMemory(Memory):
-    """Data as in a :class:`WordMemory`; every fetch gives the next of the chosen words, wherever it is."""
+    """Data as in a :class:``WordMemory``; every fetch gives the next of the chosen words, wherever it is."""
 
     def __init__(self, words: Iterable[int], failing: tuple[tuple[int, int], ...] = ()) -> None:
         super().__init__()
@@ -120,16 +102,13 @@ class StreamMemory(Memory):
         self._chosen = iter(words)
 
     def fetch(self, address: int) -> int:
-        """The next of the chosen words."""
         return next(self._chosen)
 
     def read(self, address: int, size: int) -> int:
-        """Load data; raises :class:`BusError` where the bus answers with an error."""
         self._require(address)
         return self.data.load(address) & ((1 << 8 * size) - 1)
 
     def write(self, address: int, size: int, value: int) -> None:
-        """Store data; raises :class:`BusError` where the bus answers with an error."""
         self._require(address)
         self.data.store(address, size, value)
 
@@ -148,7 +127,7 @@ def stream_of(config: CoreConfig, words: Sequence[int], failing: tuple[tuple[int
 
 
 def word_of(item: Retired) -> int:
-    """The word that the back end receives: expanded."""
+    """The expanded word, which the back end receives."""
     return item.record["insn"] if item.fetched is None else item.fetched.word
 
 
@@ -158,12 +137,10 @@ def name_of(item: Retired) -> str:
 
 
 def is_compressed(item: Retired) -> bool:
-    """Return whether it was fetched as a half-word."""
     return item.record["insn"] & LENGTH_MASK != LENGTH_MASK
 
 
 def is_branch(item: Retired) -> bool:
-    """Return whether it is a conditional branch."""
     return item.fetched is not None and item.fetched.insn.is_branch
 
 
@@ -255,7 +232,7 @@ class StreamDriver:
         raise AssertionError(f"no access fault within {ACCEPT_LIMIT} cycles (cycle {self.cycle})")
 
     async def run(self, stream: Iterable[Retired]) -> None:
-        """Feed all instructions; :attr:`accepted` tells the cycle in which each was taken."""
+        """Feed all instructions; :attr:``accepted`` tells the cycle in which each was taken."""
         wrong_path = self.rng.getrandbits(32)
         for item in stream:
             while self.rng.random() < self.pause:
@@ -290,116 +267,3 @@ class StreamDriver:
         await wait_until(self.dut, lambda: not sample(self.dut.busy), ACCEPT_LIMIT, "idle after the last instruction")
         # An instruction that traps has no effect to wait for, but its record still travels down the pipeline.
         await ClockCycles(self.dut.clk, PIPELINE_STAGES)
-
-
-HIGH_WORD_OPS = ("mulh", "mulhsu", "mulhu")
-DIVISION_OPS = {"div": True, "divu": False, "rem": True, "remu": False}  # Return whether they are signed
-DRAINING_OPS = ("fence.i", "wfi")  # They enter EX when everything older is complete
-ACTING_OPS = (*DRAINING_OPS, "fence", "mret", "lp.starti", "lp.endi", "lp.count", "lp.setup")
-"""They act when they leave ID, as does what raises an exception there."""
-
-
-def arithmetic_cycles(insn: Insn, operand_b: int, config: CoreConfig) -> int:
-    """Cycles in EX of an instruction that does not access memory."""
-    if insn.op in DIVISION_OPS:
-        return division_cycles(operand_b, signed=DIVISION_OPS[insn.op])
-    # a multiplier with a product of 64 bits has its upper word at once
-    slow = insn.op in HIGH_WORD_OPS and not config.has_whole_products
-    registered = config.late_results and mult_control(insn) is not None
-    return 1 + (Cost.MULTIPLY_HIGH.cycles if slow else 0) + registered
-
-
-def execution_cycles(item: Retired, config: CoreConfig) -> int:
-    """Cycles the instruction occupies EX; of one that raises an exception, ID."""
-    if item.fetched is None or item.cause is not None:
-        return 1
-    access = item.fetched.access
-    if access is None:
-        return arithmetic_cycles(item.fetched.insn, item.record.get("rs2_rdata", 0), config)
-    crosses = item.record["mem_addr"] % WORD_BYTES + access.size > WORD_BYTES
-    return 1 + (Cost.MISALIGNED_ACCESS.cycles if crosses else 0)
-
-
-def _writes_late(insn: Insn, config: CoreConfig) -> bool:
-    late = insn.multiplies_late and config.multiplies_by_dotp
-    return insn.is_load or insn.requantises or insn.is_pair or late
-
-
-def _moves_base_late(insn: Insn) -> bool:
-    """Return whether the base moves in WB: of a Mac&Load, which has its sum in EX; sums of two products take WB."""
-    return insn.is_mac_load and not insn.is_pair
-
-
-class PipelineTiming:
-    """Cycle in which each instruction of a stream is taken by ID."""
-
-    def __init__(self, config: CoreConfig) -> None:
-        self._config = config
-        self._forwarded: dict[int, int] = {}
-        self._stored: dict[int, int] = {}
-        self._entries: dict[int, int] = {}
-        self._parameters = self._summand = 0
-        self._drained = 0
-        self._accessed = 0
-
-    def accept_cycles(self, stream: Sequence[Retired]) -> list[int]:
-        """Cycles of all instructions, the first in cycle 0."""
-        cycles: list[int] = []
-        free = 0
-        for item in stream:
-            fetched = item.fetched
-            cycle = free if fetched is None else max(free, self._sources_ready(fetched))
-            if fetched is None or item.cause is not None or fetched.insn.op in ACTING_OPS:
-                cycle = max(cycle, self._accessed)
-            cycles.append(cycle)
-            free = leaves = cycle + execution_cycles(item, self._config)
-            if "mem_addr" in item.record:
-                self._accessed = leaves + 1
-            if fetched is None or item.cause is not None:
-                self._drained = max(self._drained, leaves)
-                continue
-            self._results(fetched, leaves)
-            # WB writes loaded registers, the bases of Mac&Loads, two sums and what pv.rq* makes, EX everything else
-            writes_late = fetched.destination if _writes_late(fetched.insn, self._config) else 0
-            if _moves_base_late(fetched.insn):
-                writes_late = fetched.base if fetched.base != fetched.rd else 0
-            self._drained = max(self._drained, leaves + (2 if writes_late else 1))
-            if redirect_of(item) is not None:
-                free += (Cost.TAKEN_BRANCH if is_branch(item) else Cost.JUMP).cycles
-        return cycles
-
-    def _sources_ready(self, fetched: Fetched) -> int:
-        insn = fetched.insn
-        times = self._stored if insn.op == "jalr" else self._forwarded
-        registers = {"rs1": fetched.rs1, "rs2": fetched.read_as_rs2, "rd": fetched.rd}
-        ready = [times.get(registers[name], 0) for name in fetched.reads | insn.reads]
-        entries = [entry for entry in (fetched.nn_activation, fetched.nn_weight) if entry is not None]
-        entries += [entries[0] + 1] if insn.is_pair else []
-        ready += [self._entries.get(entry, 0) for entry in entries]
-        if insn.requantises:
-            ready.append(self._parameters)
-        if insn.is_exact:
-            # it takes rs1 and the summand from where they are stored
-            ready += [self._stored.get(fetched.rs1, 0), self._summand]
-        if _moves_base_late(insn):
-            # also one that begins a sum waits for the register that it writes: an access fault restores its value
-            ready.append(times.get(fetched.rd, 0))
-        return max([self._drained if insn.op in DRAINING_OPS else 0, *ready])
-
-    def _write(self, register: int, forwarded: int) -> None:
-        if register:
-            self._forwarded[register] = forwarded
-            self._stored[register] = forwarded + 1
-
-    def _results(self, fetched: Fetched, leaves: int) -> None:
-        """Note when the results can be read: those of EX in its last cycle, those of WB one cycle later."""
-        insn, late = fetched.insn, leaves + 1
-        self._write(fetched.base, late if _moves_base_late(insn) else leaves)
-        self._write(fetched.destination, late if _writes_late(insn, self._config) else leaves)
-        if insn.is_pair and fetched.destination:
-            self._write(fetched.destination + 1, late)
-        if insn.loads_parameter:
-            self._parameters = late
-            self._summand = late + 1 if fetched.nn_loaded == FIRST_PARAMETER + 1 else self._summand
-        if fetched.nn_loaded is not None:
-            self._entries[fetched.nn_loaded] = late

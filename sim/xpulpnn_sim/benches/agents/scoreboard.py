@@ -1,6 +1,6 @@
 """The scoreboard of every bench, and vectors: columns of values that are driven and observed cycle by cycle."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,14 @@ class Scoreboard:
     def equal(self, observed: object, expected: object, where: str) -> None:
         """Raise ``AssertionError`` if ``observed`` is not ``expected``."""
         assert observed == expected, f"{self.unit} {where}: got {observed}, expected {expected} (seed {self.seed})"
+
+    async def stays_low(self, dut: Dut, ports: Iterable[str], cycles: int, where: str) -> None:
+        """Raise ``AssertionError`` if one of the ports is not 0 in the next cycles."""
+        handles = {name: getattr(dut, name) for name in ports}
+        for _ in range(cycles):
+            await half_cycle(dut, rising=False)
+            self.equal([name for name, handle in handles.items() if sample(handle)], [], where)
+            await half_cycle(dut, rising=True)
 
     def compare(
         self,

@@ -12,14 +12,14 @@ _FIELDS = ("adr", "we", "sel", "cti", "bte")
 
 
 class WishboneTiming(NamedTuple):
-    """Probability that a transfer ends in a cycle, and that it fails by ``err`` alone, without ``ack``."""
+    """Probabilities that a transfer ends in a cycle, and that a failing one ends by ``err`` alone, without ``ack``."""
 
     ends: float
     alone: float
 
 
 class WishboneCycle(NamedTuple):
-    """A transfer at Wishbone, and the cycles from its request to its end."""
+    """A completed transfer with its first and last cycle."""
 
     address: int
     writes: int
@@ -29,7 +29,7 @@ class WishboneCycle(NamedTuple):
 
 
 class WishboneSubordinate(Agent):
-    """Memory on the port ``bus`` that ends transfers after any number of cycles, and checks the rules."""
+    """Memory on the port ``bus`` that ends transfers after any number of cycles and checks the rules of managers."""
 
     responds = True
 
@@ -44,7 +44,7 @@ class WishboneSubordinate(Agent):
         self._word, self._cycle, self._ends = 0, 0, False
 
     def drive(self) -> None:
-        """End nothing, with any data."""
+        """End nothing; the data are noise."""
         self._driver.drive(ack=0, err=0, dat_r=self._rng.getrandbits(32))
 
     def respond(self) -> None:
@@ -61,7 +61,7 @@ class WishboneSubordinate(Agent):
                 self._driver.drive(dat_r=self._memory[address])
 
     def sample(self) -> None:
-        """Check the transfer, and do it if it ends."""
+        """Check the transfer, and access the memory if it ends."""
         cycle, stb = self._cycle, sample(self._seen["stb"])
         self._cycle += 1
         assert sample(self._seen["cyc"]) == stb, "cyc without stb, or stb without cyc"

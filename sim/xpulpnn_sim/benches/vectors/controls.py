@@ -42,7 +42,7 @@ def instructions(config: CoreConfig) -> list[Insn]:
 
 
 def controlled_rows(shape: type[data.Struct], control: RowControl, port: str = "ctrl") -> RowsOf:
-    """Makes the 32-bit rows of a configuration that a unit executes, with their control words."""
+    """A function that lists the 32-bit rows which a unit executes, with their control words."""
 
     def rows(config: CoreConfig) -> list[ControlledRow]:
         executed = [(insn, fields) for insn in instructions(config) if (fields := control(insn)) is not None]
@@ -101,7 +101,7 @@ def product_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 def widener_rows(config: CoreConfig) -> list[ControlledRow]:
-    """Mac&Loads of two products, whose weights it widens or passes."""
+    """Rows with two products, whose weights the widener widens or passes."""
     rows: list[ControlledRow] = []
     for insn in filter(lambda insn: insn.is_pair, instructions(config)):
         assert insn.fmt is not None
@@ -124,7 +124,7 @@ def wide_mult_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 def ex_rows(config: CoreConfig) -> list[ControlledRow]:
-    """Rows of the EX stage but CSR instructions, whose result is no matter of the operands."""
+    """Rows of the EX stage except CSR instructions, whose result does not depend on the operands."""
     part = control_part(
         "ex", lambda insn: insn.writes_rd | insn.is_branch | insn.is_store and not insn.op.startswith("csr")
     )

@@ -32,7 +32,7 @@ _DECIDED = frozenset({*_COUNTS, *BIT_FIELDS, *NORMALISING_STEMS, *HALF_PRODUCT_O
 
 
 def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
-    """A sum whose shifted value is often next to a bound, its places shifted out all zeros, all ones or anything."""
+    """A sum whose shifted value is often next to a bound; the bits shifted out are all zeros, all ones or random."""
     assert insn.fmt is not None
     if rng.random() >= 0.7:
         return rng.getrandbits(XLEN)
@@ -45,7 +45,7 @@ def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
 
 
 def _exact_sources(insn: Insn, rs2: U32, rng: Random) -> tuple[U32, U32, U32]:
-    """Shifts with zero points, factors, and scaled numbers whose result is often next to a bound or to another one."""
+    """Shifts with zero points, factors and sums whose results are often next to a bound or to a rounding boundary."""
     assert insn.fmt is not None
     rows: list[tuple[int, int, int]] = []
     least = -(1 << insn.fmt.width - 1) if insn.a_signed else 0
@@ -75,7 +75,7 @@ def _exact_sources(insn: Insn, rs2: U32, rng: Random) -> tuple[U32, U32, U32]:
 
 
 def _carrying_factors(rng: Random) -> tuple[int, int]:
-    """Factors whose product is next to a multiple of ``2**32``: carries out of its lower word decide the upper one."""
+    """Factors whose product is next to a multiple of ``2**32``, so that the carry out of the lower word matters."""
     factor = rng.getrandbits(rng.randint(1, XLEN)) or 1
     return factor, (rng.getrandbits(XLEN) << XLEN) // factor + rng.randrange(2) & WORD_MASK
 
@@ -115,8 +115,8 @@ def sources(insn: Insn, count: int, rng: Random) -> Sources:
 
 
 def executions(insn: Insn, count: int, rng: Random, *, corners: int, places: int) -> Sources:
-    """Executions as :func:`sources` draws them; then at most so many with pairs of corners, and so many bits that
-    decide one each."""
+    """Executions by :func:``sources``; then ``corners`` with pairs of corner cases, and ``places`` in which a single
+    bit decides."""
     parts = [sources(insn, count, rng)]
     if corners and not insn.requantises:
         left, right = (column[:corners] for column in paired_corners(element_width(insn), rng))
@@ -131,8 +131,8 @@ def executions(insn: Insn, count: int, rng: Random, *, corners: int, places: int
 
 
 def _decided_at(insn: Insn, places: Sequence[int], rng: Random) -> Sources:
-    """Executions of which a bit decides: the end of a run of equal bits, the last one of a field, or the lowest one of
-    a sum that is not shifted out."""
+    """Executions in which one bit decides: the end of a run of equal bits, the last bit of a field, or the lowest bit
+    of a sum that is not shifted out."""
     drawn = sources(insn, len(places), rng)
     some, at = random_words(rng, len(places)), np.array(places, np.uint32)
     first = np.array([rng.randrange(place + 1) for place in places], np.uint32)
@@ -166,6 +166,6 @@ def _multiples(places: U32, away: Sequence[int], rng: Random) -> U32:
 
 
 def _near_multiple(insn: Insn, drawn: Sources, rng: Random) -> U32:
-    """Summands that make sums next to one that loses only zeros in the shift: carries out of what is lost decide."""
+    """Addends that bring the sum next to one of which the shift drops only zeros, so that carries from there matter."""
     bare = half_product_sum(insn, replace(drawn, rd=np.zeros_like(drawn.rd)))
     return _multiples(immediate("is3", drawn.word), (-1, 0, 1), rng) - bare
