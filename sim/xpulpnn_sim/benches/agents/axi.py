@@ -88,7 +88,7 @@ class AxiSubordinate:
 
 
 class AxiChecker(Agent):
-    """Checks the rules of a manager in every cycle: bursts, their lengths, and payloads that stay until they are taken."""
+    """Checks the rules of a manager in every cycle: bursts, lengths, payloads that stay until they are taken."""
 
     def __init__(self, dut: Dut, port: str, longest: dict[str, int]) -> None:
         super().__init__(dut)
