@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -103,7 +103,8 @@ def mutate_units_command(options: UnitMutationOptions) -> int:
 
     found, is_complete = hunt(units, options.output, search)
     _report(found)
-    write_json(options.json, {"complete": is_complete, "units": _records(found)})
+    settings = {**asdict(options.campaign), "bench_seed": options.bench_seed}
+    write_json(options.json, {"complete": is_complete, "settings": settings, "units": _records(found)})
     return OK if is_complete else incomplete(f"{len(found)} of {len(units)} units")
 
 
@@ -234,7 +235,9 @@ def mutate_core_command(options: CoreMutationOptions) -> int:
     tell(outcome_table("core", _CORE_NUMBERS, counts))
     tell(_CORE_FOOT)
     tell_survivors({name: sorted(judged, key=_place) for name, judged in found.items()})
-    write_json(options.json, {"complete": is_complete, "cores": _records(found, _CORE_NUMBERS, _kind_of)})
+    settings = {**asdict(options.campaign), "instructions": options.instructions}
+    records = _records(found, _CORE_NUMBERS, _kind_of)
+    write_json(options.json, {"complete": is_complete, "settings": settings, "cores": records})
     return OK if is_complete else incomplete(f"{len(found)} of {len(plans)} cores")
 
 
