@@ -29,28 +29,29 @@ def test_every_two_corners_meet(width: int, corners: set[int]) -> None:
     left, right = paired_corners(width, Random(7))
     places = range(0, 32, width)
     met = {
-        (int(one) >> place & (1 << width) - 1, int(other) >> place & (1 << width) - 1)
-        for one, other in zip(left, right, strict=True)
+        (int(left_word) >> place & (1 << width) - 1, int(right_word) >> place & (1 << width) - 1)
+        for left_word, right_word in zip(left, right, strict=True)
         for place in places
     }
-    assert met == {(one, other) for one in corners for other in corners}
+    assert met == {(left_word, right_word) for left_word in corners for right_word in corners}
     assert len(left) == -(-25 // len(places))
 
 
 def test_corners_are_factors_and_operands() -> None:
-    found = drawn("pv.sdotsp.b", "rd~,rs1,rs2", corners=25)
-    assert len(found.rs1) == 2 + 7
-    assert [*found.rs2[2:]] == [*found.act[2:]]
+    executed = drawn("pv.sdotsp.b", "rd~,rs1,rs2", corners=25)
+    assert len(executed.rs1) == 2 + 7
+    assert [*executed.rs2[2:]] == [*executed.act[2:]]
     assert any(
-        0x80 in one.tobytes() and 0x80 in other.tobytes() for one, other in zip(found.rs1, found.rs2, strict=True)
+        0x80 in left_word.tobytes() and 0x80 in right_word.tobytes()
+        for left_word, right_word in zip(executed.rs1, executed.rs2, strict=True)
     )
 
 
 @pytest.mark.parametrize("operands", ["rd,rs1,Is3,Is2", "rd,rs1,rs2"])
 def test_signed_fields_end_in_every_bit_with_either_sign(operands: str) -> None:
     name = "p.extracti" if "Is3" in operands else "p.extract"
-    found, met = drawn(name, operands, places=32), set[tuple[int, int]]()
-    for word, operand, field in zip(found.word.tolist(), found.rs1.tolist(), found.rs2.tolist(), strict=True):
+    executed, met = drawn(name, operands, places=32), set[tuple[int, int]]()
+    for word, operand, field in zip(executed.word.tolist(), executed.rs1.tolist(), executed.rs2.tolist(), strict=True):
         length, first = (word >> 25 & 31, word >> 20 & 31) if "Is3" in operands else (field >> 5 & 31, field & 31)
         met.add((length + first, operand >> length + first & 1))
     assert met >= {(end, sign) for end in range(32) for sign in (0, 1)}
@@ -65,9 +66,11 @@ def test_runs_of_equal_bits_have_every_length() -> None:
 
 @pytest.mark.parametrize(("name", "sign"), [("p.addRNi", 1), ("p.subuRNi", -1)])
 def test_rounded_sums_are_next_to_what_loses_zeros(name: str, sign: int) -> None:
-    found = drawn(name, "rd,rs1,rs2,Is3", places=32)
-    places = found.word[2:] >> 25 & 31
+    executed = drawn(name, "rd,rs1,rs2,Is3", places=32)
+    places = executed.word[2:] >> 25 & 31
     assert {*places.tolist()} == {*range(32)}
-    for place, one, other in zip(places.tolist(), found.rs1[2:].tolist(), found.rs2[2:].tolist(), strict=True):
-        lost = one + sign * other + (1 << place >> 1) & (1 << place) - 1
+    for place, augend, addend in zip(
+        places.tolist(), executed.rs1[2:].tolist(), executed.rs2[2:].tolist(), strict=True
+    ):
+        lost = augend + sign * addend + (1 << place >> 1) & (1 << place) - 1
         assert lost in (0, (1 << place) - 1)

@@ -51,14 +51,14 @@ def _ends(transfer: ObiTransfer) -> bool:
 
 def interleaved(rng: Random, kinds: Sequence[Sequence[Run]]) -> list[ObiTransfer]:
     """Runs of several kinds, which take turns at random, but not within writes to an aligned block."""
-    waiting = [Run(request for one in runs for request in one) for runs in kinds]
-    made: list[ObiTransfer] = []
+    waiting = [Run(transfer for run in runs for transfer in run) for runs in kinds]
+    transfers: list[ObiTransfer] = []
     while left := [kind for kind in waiting if kind]:
         choice = rng.choice(left)
-        made.append(choice.popleft())
-        while made[-1].write and not _ends(made[-1]):
-            made.append(choice.popleft())
-    return made
+        transfers.append(choice.popleft())
+        while transfers[-1].write and not _ends(transfers[-1]):
+            transfers.append(choice.popleft())
+    return transfers
 
 
 ADDRESSES = 1 << 32
@@ -184,7 +184,7 @@ def random_traffic(rng: Random, runs: int, first: int) -> list[ObiTransfer]:
     """Random runs of reads and, where there are such, writes, in a memory from the address ``first`` on."""
     size = _size()
 
-    def one(*, write: bool) -> Run:
+    def run(*, write: bool) -> Run:
         base = first + _HALF * write
         if not bench_data()["writes"]:
             # a line of instructions, two reads
@@ -194,7 +194,7 @@ def random_traffic(rng: Random, runs: int, first: int) -> list[ObiTransfer]:
 
     kinds = (False, True) if bench_data()["writes"] else (False,)
     number = runs if bench_data()["runs"] else 8 * runs
-    return interleaved(rng, [[one(write=write) for _ in range(number)] for write in kinds])
+    return interleaved(rng, [[run(write=write) for _ in range(number)] for write in kinds])
 
 
 def consecutive(number: int, write: int) -> list[ObiTransfer]:

@@ -115,10 +115,10 @@ def test_lists_name_files_of_the_package(files):
 
 
 def test_no_place_is_left_empty_and_no_path_is_of_this_machine(files):
-    here = (str(Path(__file__).parents[3]), str(Path.home()), gettempdir())
+    local_folders = (str(Path(__file__).parents[3]), str(Path.home()), gettempdir())
     for name, text in files.items():
         assert not re.search(r"\{\{\w+\}\}", text), name
-        assert not [folder for folder in here if f"{folder}/" in text], name
+        assert not [folder for folder in local_folders if f"{folder}/" in text], name
 
 
 @pytest.mark.flow

@@ -72,5 +72,5 @@ def debugger(design: Design) -> dict[str, str]:
     # what dmstatus says of all harts is one bit above
     places = {"all_halted": Status.HALTED + 1, "all_resumed": Status.RESUMEACK + 1}
     places |= {"hartsel": HARTSELLO_LSB, "idle": IDLE_CYCLES + 1}
-    text = {name: f"{value:x}" for name, value in values.items()} | {name: str(one) for name, one in places.items()}
+    text = {name: f"{value:x}" for name, value in values.items()} | {name: str(bit) for name, bit in places.items()}
     return {"jtag_halts.v": fill("jtag_halts.v", design, **text)}

@@ -11,7 +11,7 @@ from typing import Any
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import LENGTH_MASK, WORD_BYTES
+from xpulpnn.isa.machine import LENGTH_MASK
 from xpulpnn.isa.table import Decoder
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sw.assembly.asm import Assembled
@@ -162,12 +162,6 @@ def hex_words(words: Iterable[int], bits: int = 32) -> str:
     """A ``$readmemh`` file, one word of ``bits`` bits per line."""
     digits = -(-bits // 4)
     return HEX_HEADER + "".join(f"{word:0{digits}x}\n" for word in words)
-
-
-def little_endian_words(data: bytes) -> list[int]:
-    """The 32-bit words of an image, the last one filled with zeros."""
-    padded = data + bytes(-len(data) % WORD_BYTES)
-    return [int.from_bytes(padded[at : at + WORD_BYTES], "little") for at in range(0, len(padded), WORD_BYTES)]
 
 
 def listing(program: Assembled, source: Sequence[str], insns: Iterable[Insn]) -> str:

@@ -113,7 +113,7 @@ def _buses(ports: Iterable[Port], signals: Iterable[str]) -> dict[str, list[Port
         bus, separator, _name = port.name.rpartition("__")
         if separator:
             groups.setdefault(bus, []).append(port)
-    return {bus: found for bus, found in groups.items() if {_signal(port) for port in found}.issuperset(signals)}
+    return {bus: members for bus, members in groups.items() if {_signal(port) for port in members}.issuperset(signals)}
 
 
 def _obi_buses(design: Design) -> dict[str, list[Port]]:

@@ -225,8 +225,8 @@ class _Nets:
 
     def elements(self, group: str) -> int:
         """Return the number of elements of an array of ports."""
-        found = map(_ELEMENT.fullmatch, self.design.by_name)
-        return len({match["place"] for match in found if match is not None and match["group"] == group})
+        matches = map(_ELEMENT.fullmatch, self.design.by_name)
+        return len({match["place"] for match in matches if match is not None and match["group"] == group})
 
     def declarations(self) -> str:
         """Declarations of the nets."""
