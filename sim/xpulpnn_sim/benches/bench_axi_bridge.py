@@ -49,9 +49,9 @@ def _ends(transfer: ObiTransfer) -> bool:
     return transfer.beats == 1 or (transfer.address + _size()) % BLOCK_BYTES == 0
 
 
-def interleaved(rng: Random, kinds: Sequence[Sequence[Run]]) -> list[ObiTransfer]:
-    """Runs of several kinds, which take turns at random, but not within writes to an aligned block."""
-    waiting = [Run(transfer for run in runs for transfer in run) for runs in kinds]
+def interleaved(rng: Random, groups: Sequence[Sequence[Run]]) -> list[ObiTransfer]:
+    """Runs of several groups, which take turns at random, but not within writes to an aligned block."""
+    waiting = [Run(transfer for run in runs for transfer in run) for runs in groups]
     transfers: list[ObiTransfer] = []
     while left := [kind for kind in waiting if kind]:
         choice = rng.choice(left)
@@ -105,7 +105,7 @@ class Manager(ObiManager):
         assert taken == ({channel} if ends else set()), f"{taken} taken with the answer to {answered}"
 
 
-class Channels(Agent):
+class BridgeChecker(Agent):
     """Predicts grants and the contents of the AXI channels from the requests, and compares them in every cycle."""
 
     def __init__(self, dut: Dut, manager: Manager) -> None:
@@ -158,7 +158,7 @@ class Channels(Agent):
             self._shown["w"] = (request.value, request.enables, int(not self._left[channel]))
 
 
-class Beginnings(Manager):
+class ResettingManager(Manager):
     """Requests a transfer in every other cycle, and resets the bridge in the cycles between."""
 
     def _next(self) -> ObiTransfer | None:
@@ -192,9 +192,9 @@ def random_traffic(rng: Random, runs: int, first: int) -> list[ObiTransfer]:
             return Run((ObiTransfer(address, beats=2), ObiTransfer(address + size)))
         return run_of_transfers(rng, base, _HALF, size, write=write, single=not bench_data()["runs"])
 
-    kinds = (False, True) if bench_data()["writes"] else (False,)
+    groups = (False, True) if bench_data()["writes"] else (False,)
     number = runs if bench_data()["runs"] else 8 * runs
-    return interleaved(rng, [[run(write=write) for _ in range(number)] for write in kinds])
+    return interleaved(rng, [[run(write=write) for _ in range(number)] for write in groups])
 
 
 def consecutive(number: int, write: int) -> list[ObiTransfer]:
@@ -220,7 +220,7 @@ async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
     AxiSubordinate(dut, "axi", content, first, timing, rng, failing)
     traffic, size = random_traffic(rng, _RUNS, first), _size()
     manager = Manager(dut, rng, pause)
-    with AgentGroup(dut, [Channels(dut, manager), AxiChecker(dut, "axi", longest()), manager]):
+    with AgentGroup(dut, [BridgeChecker(dut, manager), AxiChecker(dut, "axi", longest()), manager]):
         await manager.run(traffic)
     assert manager.most_outstanding <= _LIMIT, f"{manager.most_outstanding} transfers under way"
     assert stalls != "jerky" or manager.most_outstanding == _LIMIT, (
@@ -251,7 +251,7 @@ async def every_burst_has_its_length(dut: Dut) -> None:
     rng, size = await start(dut), _size()
     windows, writes = RUN_BYTES // size, bench_data()["writes"]
     if bench_data()["runs"]:
-        kinds = [
+        groups = [
             (first, beats, write)
             for write in (0, 1)
             for first in range(BLOCK_BYTES // size if write else windows)
@@ -259,10 +259,10 @@ async def every_burst_has_its_length(dut: Dut) -> None:
         ]
     else:
         # a burst of one; or of both transfers of a line
-        kinds = [
+        groups = [
             (2 * rng.randrange(windows // 2), 2 - writes, write) for _ in range(10) for write in (0, 1)[: 1 + writes]
         ]
-    rng.shuffle(kinds)
+    rng.shuffle(groups)
     runs = [
         ObiTransfer(
             (rng.getrandbits(32) & -RUN_BYTES) + first * size,
@@ -271,10 +271,10 @@ async def every_burst_has_its_length(dut: Dut) -> None:
             rng.getrandbits(8 * size),
             beats=beats,
         )
-        for first, beats, write in kinds
+        for first, beats, write in groups
     ]
-    manager = Beginnings(dut, rng)
-    with AgentGroup(dut, [Channels(dut, manager), manager]):
+    manager = ResettingManager(dut, rng)
+    with AgentGroup(dut, [BridgeChecker(dut, manager), manager]):
         cocotb.start_soon(manager.run(runs))
         await ClockCycles(dut.clk, 2 * len(runs))
     assert manager.cycle == 2 * len(runs)
@@ -287,7 +287,7 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
     memory = AxiSubordinate(dut, "axi", np.zeros(_BYTES, np.uint8), L2_BASE, Stalls(8, 4), rng)
     for _ in range(_RESETS):
         manager = Manager(dut, rng)
-        with AgentGroup(dut, [Channels(dut, manager), manager]):
+        with AgentGroup(dut, [BridgeChecker(dut, manager), manager]):
             making = cocotb.start_soon(manager.run(random_traffic(rng, 4, L2_BASE)))
             await ClockCycles(dut.clk, rng.randint(1, 60))
             making.cancel()
@@ -296,7 +296,7 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
 
 
 @cocotb.test(timeout_time=60, timeout_unit="us")
-async def as_much_is_under_way_as_there_may_be(dut: Dut) -> None:
+async def outstanding_transfers_reach_the_limit(dut: Dut) -> None:
     """While no answer comes, transfers are granted up to the limit; then all are answered while few are asked for."""
     rng = await start(dut)
     memory = AxiSubordinate(dut, "axi", np.zeros(_BYTES, np.uint8), L2_BASE, Stalls(), rng)
@@ -304,7 +304,7 @@ async def as_much_is_under_way_as_there_may_be(dut: Dut) -> None:
     for write in (0, 1)[: 1 + bench_data()["writes"]]:
         requests = consecutive(number, write)
         manager = Manager(dut, rng)
-        with AgentGroup(dut, [Channels(dut, manager), manager]):
+        with AgentGroup(dut, [BridgeChecker(dut, manager), manager]):
             for channel in memory.answers:
                 channel.pause = True
             making = cocotb.start_soon(manager.run(requests))
@@ -326,7 +326,7 @@ async def nothing_is_lost_between_bursts(dut: Dut) -> None:
     for write in (0, 1)[: 1 + bench_data()["writes"]]:
         requests = consecutive(number, write)
         manager = Manager(dut, rng)
-        with AgentGroup(dut, [Channels(dut, manager), manager]):
+        with AgentGroup(dut, [BridgeChecker(dut, manager), manager]):
             await manager.run(requests)
             await RisingEdge(dut.clk)
         cycles = manager.cycle

@@ -39,7 +39,7 @@ again:
 """
 
 
-class _Surroundings(AgentGroup):
+class _ClusterEnv(AgentGroup):
     """The cluster with its memories, protocol checkers and host."""
 
     def __init__(self, dut: Dut, rng: Random, stalls: Stalls) -> None:
@@ -95,10 +95,10 @@ class _Surroundings(AgentGroup):
         return list(zip(words[:cores], words[cores:], strict=True))
 
 
-async def host_traffic(parts: _Surroundings) -> None:
+async def host_traffic(env: _ClusterEnv) -> None:
     """Random accesses of the host to TCDM words that the program does not use, by all of their addresses."""
-    rng, host, memory = parts.rng, parts.host, WordMemory()
-    places = rng.sample(range(check.TCDM_USED, parts.config.tcdm_bytes, WORD_BYTES), _PLACES)
+    rng, host, memory = env.rng, env.host, WordMemory()
+    places = rng.sample(range(check.TCDM_USED, env.config.tcdm_bytes, WORD_BYTES), _PLACES)
     for place in places:
         await host.write(isa.TCDM_BASE + place, memory[place])
     while True:
@@ -120,33 +120,33 @@ async def boots_and_computes(dut: Dut, stalls: Stalls) -> None:
     """The host starts the cores one after the other, uses the memory meanwhile and sees the end of the program."""
     rng = await start(dut)
     dut.cluster_id.value = 5
-    with _Surroundings(dut, rng, stalls) as parts:
-        await parts.boot(isa.L2_BASE, 1)
+    with _ClusterEnv(dut, rng, stalls) as env:
+        await env.boot(isa.L2_BASE, 1)
         await ClockCycles(dut.clk, 400)
         # core 0 waits for the others, whose clocks run until they are started, for the reset
-        await parts.clocks(parts.all_cores & ~1)
+        await env.clocks(env.all_cores & ~1)
         assert not sample(dut.busy), "busy while nothing but the start is awaited"
         assert not sample(dut.eoc), "the end without the other cores"
-        before = len(parts.host.completed)
-        with background(host_traffic(parts)):
-            await parts.boot(isa.L2_BASE + _DETOUR_AT, parts.all_cores & ~1)
+        before = len(env.host.completed)
+        with background(host_traffic(env)):
+            await env.boot(isa.L2_BASE + _DETOUR_AT, env.all_cores & ~1)
             await wait_until(dut, lambda: sample(dut.eoc), _PATIENCE, "the end of computation")
-        assert isa.L2_BASE + _DETOUR_AT in parts.rules[0].addresses, "the others have not their own boot address"
-        accesses = len(parts.host.completed) - before - _PLACES
+        assert isa.L2_BASE + _DETOUR_AT in env.rules[0].addresses, "the others have not their own boot address"
+        accesses = len(env.host.completed) - before - _PLACES
         assert accesses > 50, f"{accesses} accesses of the host"
-        assert sample(dut.return_value) == parts.program.return_value
+        assert sample(dut.return_value) == env.program.return_value
         # an access of the traffic may still be under way: the next one comes behind it
-        assert await parts.host.read(isa.CONTROL + isa.Control.EOC) == 1
-        assert await parts.host.read(isa.CONTROL + isa.Control.RETURN) == parts.program.return_value
+        assert await env.host.read(isa.CONTROL + isa.Control.EOC) == 1
+        assert await env.host.read(isa.CONTROL + isa.Control.RETURN) == env.program.return_value
         place = check.RESULTS_AT // WORD_BYTES
-        results = list(parts.program.results)
-        assert parts.l2[place : place + len(results)].tolist() == results, "results outside"
+        results = list(env.program.results)
+        assert env.l2[place : place + len(results)].tolist() == results, "results outside"
         inside = [
-            await parts.host.read(isa.TCDM_BASE + check.TCDM_RESULTS_AT + WORD_BYTES * number)
+            await env.host.read(isa.TCDM_BASE + check.TCDM_RESULTS_AT + WORD_BYTES * number)
             for number in range(len(results))
         ]
         assert inside == results, "results in the TCDM"
-        await parts.clocks(0)
+        await env.clocks(0)
         assert not sample(dut.busy), "busy after the end"
 
 
@@ -155,36 +155,36 @@ async def events_wake_sleeping_cores(dut: Dut) -> None:
     """Pulses from outside and software events of the host wake cores whose clocks were off."""
     rng = await start(dut)
     dut.boot_addr.value = isa.L2_BASE + _WAITER_AT
-    with _Surroundings(dut, rng, Stalls()) as parts:
-        cores = parts.config.cores
+    with _ClusterEnv(dut, rng, Stalls()) as env:
+        cores = env.config.cores
         await ClockCycles(dut.clk, 20)
         assert not sample(dut.busy), "busy before the start"
         dut.fetch_enable.value = 1
         await RisingEdge(dut.clk)
         dut.fetch_enable.value = 0
         await ClockCycles(dut.clk, 300)
-        await parts.clocks(0)
+        await env.clocks(0)
         assert not sample(dut.busy), "busy while all wait"
-        assert [count for count, _ in await parts.wakeups()] == [0] * cores
+        assert [count for count, _ in await env.wakeups()] == [0] * cores
         for turn, lines in enumerate((1, 2, 3), start=1):
             dut.events.value = lines
             await RisingEdge(dut.clk)
             dut.events.value = 0
-            await parts.clocks(parts.all_cores)
+            await env.clocks(env.all_cores)
             assert sample(dut.busy), "not busy while cores work"
             await ClockCycles(dut.clk, 100)
-            await parts.clocks(0)
-            assert await parts.wakeups() == [(turn, lines << isa.EventLine.CLUSTER)] * cores
+            await env.clocks(0)
+            assert await env.wakeups() == [(turn, lines << isa.EventLine.CLUSTER)] * cores
         last = cores - 1
-        await parts.host.write(isa.EVENT_UNIT + isa.SHARED_SW_TRIGGERS, 1 << last)
+        await env.host.write(isa.EVENT_UNIT + isa.SHARED_SW_TRIGGERS, 1 << last)
         await ClockCycles(dut.clk, 100)
-        await parts.clocks(0)
-        wakeups = await parts.wakeups()
+        await env.clocks(0)
+        wakeups = await env.wakeups()
         assert wakeups[last] == (4, 1), wakeups
         assert wakeups[:last] == [(3, 3 << isa.EventLine.CLUSTER)] * last, wakeups
         # without clock gating the clocks are always needed
-        await parts.host.write(isa.CONTROL + isa.Control.CLOCK_GATE, 0)
-        await parts.clocks(parts.all_cores)
+        await env.host.write(isa.CONTROL + isa.Control.CLOCK_GATE, 0)
+        await env.clocks(env.all_cores)
 
 
 @cocotb.test(timeout_time=100, timeout_unit="us")
@@ -192,8 +192,8 @@ async def host_reaches_what_it_may(dut: Dut) -> None:
     """Peripherals answer the host; what is a core's own, what is outside and what does not exist is an error."""
     rng = await start(dut)
     dut.boot_addr.value = isa.L2_BASE
-    with _Surroundings(dut, rng, Stalls()) as parts:
-        host, config = parts.host, parts.config
+    with _ClusterEnv(dut, rng, Stalls()) as env:
+        host, config = env.host, env.config
         assert await host.read(isa.CONTROL + isa.Control.BOOT_ADDRESS) == isa.L2_BASE
         await host.write(isa.CONTROL + isa.Control.RETURN, 0x1234_5678)
         assert sample(dut.return_value) == 0x1234_5678

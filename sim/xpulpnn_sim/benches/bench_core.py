@@ -38,7 +38,7 @@ _CYCLE_LIMIT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Surroundings:
+class _Conditions:
     """Timings of both memories, and the probability per cycle that an interrupt line rises."""
 
     fetch: ObiTiming
@@ -46,9 +46,9 @@ class _Surroundings:
     interrupts: float
 
 
-QUIET = _Surroundings(PROMPT, PROMPT, 0.0)
-BUSY = _Surroundings(PROMPT, PROMPT, 0.03)
-STALLING = _Surroundings(ObiTiming(0.4, 1, 6), ObiTiming(0.5, 1, 4), 0.005)
+QUIET = _Conditions(PROMPT, PROMPT, 0.0)
+BUSY = _Conditions(PROMPT, PROMPT, 0.03)
+STALLING = _Conditions(ObiTiming(0.4, 1, 6), ObiTiming(0.5, 1, 4), 0.005)
 
 
 Acknowledged = tuple[int, int]  # line of an acknowledged interrupt, and all lines that were high
@@ -106,7 +106,7 @@ def interrupt_lines(records: Records, sampled: list[int], taken: list[Acknowledg
 
 
 async def _run_program(
-    dut: Dut, case: Directed, around: _Surroundings, rng: Random, *, reset_after: int | None = None
+    dut: Dut, case: Directed, conditions: _Conditions, rng: Random, *, reset_after: int | None = None
 ) -> None:
     """Run a program to its end and check it, or reset the core on the way."""
     # no access is under way while the core sleeps: its answer would be lost without a clock
@@ -117,9 +117,9 @@ async def _run_program(
         case.program().executable(),
     )
     memory.update(executable.words())
-    data = ObiMemory(dut, "data", memory, around.data, rng, core_sleep=dut.core_sleep)
-    code = ObiMemory(dut, "instr", memory, around.fetch, rng, core_sleep=dut.core_sleep)
-    interrupts = InterruptDriver(dut, around.interrupts * case.interrupts, rng)
+    data = ObiMemory(dut, "data", memory, conditions.data, rng, core_sleep=dut.core_sleep)
+    code = ObiMemory(dut, "instr", memory, conditions.fetch, rng, core_sleep=dut.core_sleep)
+    interrupts = InterruptDriver(dut, conditions.interrupts * case.interrupts, rng)
     monitor = RetirementMonitor(dut, "rvfi_", extra=["irq"])
     with AgentGroup(dut, [data, code, interrupts, monitor]):
         await boot(dut)
@@ -152,12 +152,12 @@ async def _run_program(
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize((("around", "every"), [(QUIET, 3), (BUSY, 1), (STALLING, 3)]))
-async def programs_match_the_simulator(dut: Dut, around: _Surroundings, every: int) -> None:
+@cocotb.parametrize((("conditions", "every"), [(QUIET, 3), (BUSY, 1), (STALLING, 3)]))
+async def programs_match_the_simulator(dut: Dut, conditions: _Conditions, every: int) -> None:
     """Every program with interrupts at random times; some with ideal memories and without, or with slow memories."""
     rng, cases, part = await start(dut), short_programs(configuration(), _SHORT), bench_data()["part"]
     for case in rng.sample(cases, len(cases))[:: every * part]:
-        await _run_program(dut, _interrupted(case) if around.interrupts else case, around, rng)
+        await _run_program(dut, _interrupted(case) if conditions.interrupts else case, conditions, rng)
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")

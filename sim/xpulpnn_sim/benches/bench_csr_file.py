@@ -130,7 +130,7 @@ def _registers() -> list[Csr]:
     return [csr for csr in CSRS if csr.group in groups()]
 
 
-def surroundings(rng: Random) -> CsrCycle:
+def idle_cycle(rng: Random) -> CsrCycle:
     """Random inputs of a cycle without an access."""
     final, cancel = rng.choice(((True, False), (True, False), (False, True), (False, False)))
     return {
@@ -157,12 +157,12 @@ def _access(csr: Csr, op: str, operand: int, rng: Random) -> CsrCycle:
     """Inputs of a cycle with a write, set or clear, of a read-only register with a read."""
     write = csr.access is not CsrAccess.RO
     access = {"csr__addr": csr.address, "op": op, "csr__valid": True, "csr__write": write, "csr__wdata": operand}
-    return {**surroundings(rng), "retire_final": True, "retire_cancel": False, **access}
+    return {**idle_cycle(rng), "retire_final": True, "retire_cancel": False, **access}
 
 
 def read(csr: Csr, rng: Random) -> CsrCycle:
     """Inputs of a cycle that shows a register without an access to it."""
-    return {**surroundings(rng), "csr__addr": csr.address}
+    return {**idle_cycle(rng), "csr__addr": csr.address}
 
 
 def _directed(rng: Random) -> Iterator[CsrCycle]:
@@ -178,14 +178,14 @@ def _directed(rng: Random) -> Iterator[CsrCycle]:
                 yield _access(csr, op, operand ^ ALL_BITS, rng) | {without: False}
             yield read(csr, rng)
     by_name = {csr.name: csr for csr in every}
-    yield surroundings(rng) | {"boot": True}
+    yield idle_cycle(rng) | {"boot": True}
     for vectored in (0, 1):
         yield _access(by_name["mtvec"], "WRITE", random_word(rng) & ~1 | vectored, rng)
         for enabled in (0, 8, 0x80, 0x88):
             yield _access(by_name["mstatus"], "WRITE", enabled, rng)
-            yield surroundings(rng) | {"enter": True}
+            yield idle_cycle(rng) | {"enter": True}
             yield from (read(by_name[name], rng) for name in ("mstatus", "mepc", "mcause", "mtval"))
-            yield surroundings(rng) | {"leave": True}
+            yield idle_cycle(rng) | {"leave": True}
             yield read(by_name["mstatus"], rng)
     yield from full_counters(by_name, rng)
     yield from almost_full_counters(by_name, rng)
@@ -207,14 +207,14 @@ def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
             yield _access(by_name["pcer"], "WRITE", rng.getrandbits(EVENTS) | 1 << rng.randrange(EVENTS), rng)
             for value in (ALMOST_FULL[0], *(rng.getrandbits(XLEN) for _ in range(6))):
                 yield _access(by_name["pccrall"], "WRITE", value, rng)
-                yield from (surroundings(rng) | {"events": (1 << EVENTS) - 1} for _ in range(3))
+                yield from (idle_cycle(rng) | {"events": (1 << EVENTS) - 1} for _ in range(3))
                 yield from (read(csr, rng) for name, csr in by_name.items() if name.startswith("pccr"))
         # all of them stop at the end of their range, and nowhere a bit away from it
         yield _access(by_name["pcmr"], "WRITE", _STOPPING, rng)
         yield _access(by_name["pcer"], "WRITE", (1 << EVENTS) - 1, rng)
         for value in (ALL_BITS, *(ALL_BITS ^ 1 << place for place in range(XLEN))):
             yield _access(by_name["pccrall"], "WRITE", value, rng)
-            yield surroundings(rng) | {"events": (1 << EVENTS) - 1}
+            yield idle_cycle(rng) | {"events": (1 << EVENTS) - 1}
             yield from (read(csr, rng) | {"events": 0} for name, csr in by_name.items() if name.startswith("pccr"))
 
 
@@ -231,13 +231,13 @@ def almost_full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCy
                     yield looks | {"retire_final": counts, "retire_cancel": cancels}
 
 
-def anything(rng: Random) -> Iterator[CsrCycle]:
+def random_cycles(rng: Random) -> Iterator[CsrCycle]:
     """Random accesses, traps and returns; a trap never comes together with a write."""
     every = _registers()
     for _ in range(1500):
         csr = rng.choice(every)
         if rng.random() < 0.3:
-            yield surroundings(rng) | {
+            yield idle_cycle(rng) | {
                 "enter": rng.random() < 0.2,
                 "leave": rng.random() < 0.2,
                 "csr__addr": csr.address,
@@ -254,7 +254,7 @@ def columns(cycles: list[CsrCycle]) -> dict[str, np.ndarray]:
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(draw=[_directed, anything])
+@cocotb.parametrize(draw=[_directed, random_cycles])
 async def registers_match_the_simulator(dut: Dut, draw) -> None:
     """Reads, outputs and their consequences in every cycle; then again after a reset in flight."""
     rng, board = await start(dut), Scoreboard()

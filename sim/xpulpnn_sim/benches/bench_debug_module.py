@@ -18,7 +18,17 @@ from xpulpnn_sim.benches.debug_directed import (
     every_word_of_the_memory_is_known,
 )
 from xpulpnn_sim.benches.debug_directed_env import DirectedDebugEnv, directed
-from xpulpnn_sim.benches.debug_env import CLEAR, FAILING, HALTS, KNOWN, TRANSFER, WORDS, DebugEnv, begin, with_harts
+from xpulpnn_sim.benches.debug_env import (
+    CLEAR,
+    DATA_REGISTERS,
+    DM_REGISTERS,
+    FAILING,
+    HALT_REGISTERS,
+    TRANSFER,
+    DebugEnv,
+    begin,
+    with_harts,
+)
 from xpulpnn_sim.benches.debugged_harts import CSRS, random_command, random_program
 from xpulpnn_sim.benches.launcher_data import bench_data
 
@@ -53,7 +63,7 @@ async def harts_halt_and_resume(env: DebugEnv) -> None:
         if rng.random() < 0.2:
             await env.write(DmReg.HAWINDOW, rng.getrandbits(32), waits=False)
         await env.write(DmReg.DMCONTROL, bits | rng.randrange(env.count + 1) << 16)
-        await env.compare(*HALTS, where=f"step {step}")
+        await env.compare(*HALT_REGISTERS, where=f"step {step}")
         inside = sum(is_inside << hart for hart, is_inside in enumerate(env.harts.in_debug))
         halted = sum(hart.halted << place for place, hart in enumerate(env.model.harts))
         env.board.equal(inside, halted, f"step {step}: harts in debug mode")
@@ -92,7 +102,7 @@ async def commands_move_registers(env: DebugEnv) -> None:
     await env.write(DmReg.HAWINDOW, (1 << env.count) - 1)
     await env.select(0, Control.HASEL)
     await env.select(0, Control.HASEL | Control.RESUMEREQ)
-    await env.compare(*HALTS, where="resumed")
+    await env.compare(*HALT_REGISTERS, where="resumed")
     for place, (state, hart) in enumerate(zip(env.harts.states, env.model.harts, strict=True)):
         env.board.equal(state.registers, hart.registers, f"registers of hart {place} when it has resumed")
 
@@ -167,7 +177,7 @@ async def the_bus_has_errors(env: DebugEnv) -> None:
         await env.compare(DmReg.SBADDRESS0, DmReg.SBCS, where=f"{error!r} without {cleared}, accessed")
 
 
-class _HeldBus(DirectedDebugEnv):
+class _ManualBusEnv(DirectedDebugEnv):
     """An environment whose system bus is driven by the test itself."""
 
     async def start(self, bits: int, address: int, word: int | None = None) -> list[int]:
@@ -198,7 +208,7 @@ class _HeldBus(DirectedDebugEnv):
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def a_busy_bus_says_so(dut: Dut) -> None:
     """While an access is under way another one only sets the error that stops all until cleared; all else is made."""
-    env = _HeldBus(dut, await start(dut))
+    env = _ManualBusEnv(dut, await start(dut))
     rng, board = env.rng, env.board
     await env.access(DmReg.DMCONTROL, Control.DMACTIVE)
     size, fixed = 2 << 17, 1 << 29 | 32 << 5 | 7
@@ -281,18 +291,18 @@ async def reset_clears_all_registers(dut: Dut) -> None:
             for register in (DmReg.SBCS, DmReg.ABSTRACTAUTO, DmReg.HAWINDOW)
         ),
     ):
-        env = _HeldBus(dut, rng)
+        env = _ManualBusEnv(dut, rng)
         await env.write(DmReg.DMCONTROL, Control.DMACTIVE)
         await env.write(DmReg.HAWINDOW, WORD_MASK)
         await env.halt_only([])
         await env.halt_only(range(env.count))
         await env.select(env.count - 1, Control.ACKHAVERESET | Control.RESUMEREQ * granted | Control.HASEL)
         await env.select(env.count - 1, Control.HALTREQ | Control.HASEL)
-        await env.compare(*HALTS, where="in use")
+        await env.compare(*HALT_REGISTERS, where="in use")
         await env.access(DmReg.SBCS, size << 17 | sum(_SETTINGS) - Sbcs.READONADDR * (size == 2))
-        for register in (*WORDS, DmReg.SBADDRESS0, DmReg.SBDATA0, DmReg.ABSTRACTAUTO):
+        for register in (*DATA_REGISTERS, DmReg.SBADDRESS0, DmReg.SBDATA0, DmReg.ABSTRACTAUTO):
             await env.access(register, WORD_MASK - 3 * (register == DmReg.SBADDRESS0 and size == 2))
-        await env.order(TRANSFER | Command.WRITE | Command.POSTEXEC | Command.POSTINCREMENT | 0x101F)
+        await env.write_command(TRANSFER | Command.WRITE | Command.POSTEXEC | Command.POSTINCREMENT | 0x101F)
         for register in (DmReg.DATA0, DmReg.SBDATA0):
             await env.access(register)
         await env.expect(CommandError.BUSY, "in use", busy=True, goes=env.count - 1)
@@ -301,10 +311,10 @@ async def reset_clears_all_registers(dut: Dut) -> None:
         if first == DmReg.DMCONTROL:
             await env.access(DmReg.DMCONTROL, WORD_MASK)
         await pulse_reset(dut, 1)
-        env, where = _HeldBus(dut, rng), f"after a reset before size {size}, granted {granted}"
+        env, where = _ManualBusEnv(dut, rng), f"after a reset before size {size}, granted {granted}"
         await FallingEdge(dut.clk)
         env.compare_outputs(where)
         env.board.equal(env.request()[0], 0, f"{where}: requests")
-        await env.compare(first, *KNOWN, where=where)
+        await env.compare(first, *DM_REGISTERS, where=where)
         await env.expect_code(where)
         await env.expect(CommandError.NONE, where)

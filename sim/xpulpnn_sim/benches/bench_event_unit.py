@@ -146,7 +146,7 @@ async def every_core_triggers_for_any(dut: Dut) -> None:
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-async def what_was_broken_off_is_made_again(dut: Dut) -> None:
+async def interrupted_waits_are_repeated(dut: Dut) -> None:
     """Each load that waits for events is broken off by a halt; made again it triggers nothing, what differs does."""
     rng, env = await _start(dut)
     everybody = (1 << env.config.cores) - 1 if env.config.core.debug else 0

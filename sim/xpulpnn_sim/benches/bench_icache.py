@@ -257,7 +257,7 @@ async def all_lines_are_forgotten(dut: Dut, forgets: str) -> None:
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-async def everybody_comes_first(dut: Dut) -> None:
+async def arbitration_rotates(dut: Dut) -> None:
     """The number of those before says who comes first at a bank of the shared cache, and which bank at memory."""
     (rng, board), config = await _start(dut, prefetch=0), configuration()
     code, first, cores, banks = ChangingCode(rng), _first_line(rng), config.cores, config.icache_shared_banks

@@ -20,7 +20,7 @@ _ADDRESSES = [(1 << bit) % (1 << DMI_ADDRESS_BITS) ^ flip for bit in range(DMI_A
 _UNKNOWN = sorted({*range(1 << IR_BITS)} - {TapRegister.IDCODE, TapRegister.DTMCS, TapRegister.DMI})  # bypass
 
 
-class Registers(Agent):
+class DmiSubordinate(Agent):
     """The registers of the debug module, as words by address, with a log of all accesses."""
 
     def __init__(self, dut: Dut) -> None:
@@ -44,14 +44,14 @@ class Registers(Agent):
                 self.words[address] = word
 
 
-async def _begin(dut: Dut, period_ns: float) -> tuple[JtagManager, Registers, Scoreboard, Random]:
+async def _begin(dut: Dut, period_ns: float) -> tuple[JtagManager, DmiSubordinate, Scoreboard, Random]:
     rng = await start(dut)
     board = Scoreboard()
     port = JtagManager(dut, period_ns / 2, bench_data()["idcode"], rng, board)
     dut.tck_rst.value = 1
     await port.modes(1, 1)
     dut.tck_rst.value = 0
-    return port, Registers(dut), board, rng
+    return port, DmiSubordinate(dut), board, rng
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")

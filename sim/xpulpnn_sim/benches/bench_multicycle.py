@@ -35,7 +35,7 @@ _NN_BEATS = 300
 _NN_READS, _NN_WRITES = ("act", "wgt"), ("we", "addr", "data")
 
 
-def wait(rng: Random, probability: float) -> int:
+def random_gap(rng: Random, probability: float) -> int:
     """A random number of cycles, most often none."""
     return rng.randint(1, MAX_WAIT) if rng.random() < probability else 0
 
@@ -116,12 +116,12 @@ async def run_operations(dut: Dut, vectors: RowVectors, rng: Random, board: Scor
     operations = [dict(zip(vectors.stimulus, row, strict=True)) for row in zip(*columns, strict=True)]
     outcomes: list[tuple[tuple[int, ...], int]] = []
     for operation in operations:
-        gap, flush = wait(rng, _GAP_PROBABILITY), wait(rng, 0.15)
+        gap, flush = random_gap(rng, _GAP_PROBABILITY), random_gap(rng, 0.15)
         if gap:
             await driver.idle(gap)
         if flush:
             await driver.abandon(rng.choice(operations), flush)
-        outcomes.append(await driver.execute(operation, wait(rng, 0.3), vectors.expected))
+        outcomes.append(await driver.execute(operation, random_gap(rng, 0.3), vectors.expected))
     results, cycles = zip(*outcomes, strict=True)
     check_rows(board, vectors, dict(zip(vectors.expected, zip(*results, strict=True), strict=True)))
     rows = (vectors.insns[row] for row in vectors.row)

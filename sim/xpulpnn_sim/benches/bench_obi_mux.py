@@ -83,7 +83,7 @@ def _is_hole(address: int) -> bool:
     return not any(address in block for block in _blocks())
 
 
-class Offers(Agent):
+class MuxChecker(Agent):
     """Predicts grants, requests at each place and answers, and compares them in every cycle. A request is granted by
     turns when no other one is pending; it is passed on from the next cycle on, as soon as its place is free, until
     it is granted there."""
@@ -135,7 +135,7 @@ class Offers(Agent):
         self._board.equal(seen, expected, what)
 
 
-class Bus:
+class MuxEnv:
     """The unit with managers, memories and the check of every cycle."""
 
     def __init__(self, dut: Dut, timing: int, rng: Random) -> None:
@@ -150,52 +150,54 @@ class Bus:
             for place in places
         }
         self.managers = [ObiManager(dut, name) for name in names]
-        self.plans = [self.words.transfers(number, rng, timing) for number in range(len(names))]
-        self.offers = Offers(dut, names)
-        self.running = AgentGroup(dut, [*self.ports.values(), *self.managers, self.offers])
+        self.transfers = [self.words.transfers(number, rng, timing) for number in range(len(names))]
+        self.checker = MuxChecker(dut, names)
+        self.running = AgentGroup(dut, [*self.ports.values(), *self.managers, self.checker])
 
     def check(self) -> None:
         """Compare accesses of every place, and data and errors of every manager."""
         board = Scoreboard()
-        everything = [transfer for plan in self.plans for transfer in plan]
+        everything = [transfer for transfers in self.transfers for transfer in transfers]
         for block, (port, responder) in zip(_blocks(), self.ports.items(), strict=True):
             expected = [transfer.as_request for transfer in everything if transfer.address in block]
             board.equal(sorted(responder.log), sorted(expected), f"accesses of {port}")
-        for number, (manager, plan) in enumerate(zip(self.managers, self.plans, strict=True)):
+        for number, (manager, transfers) in enumerate(zip(self.managers, self.transfers, strict=True)):
             memory = self.words.memory()
-            expected = [obi.expected_data(transfer, memory, absent=_is_hole(transfer.address)) for transfer in plan]
+            expected = [
+                obi.expected_data(transfer, memory, absent=_is_hole(transfer.address)) for transfer in transfers
+            ]
             board.equal([transfer.data for transfer in manager.completed], expected, f"data of initiator {number}")
-            failing = [t.address in self.words.failing or _is_hole(t.address) for t in plan]
+            failing = [t.address in self.words.failing or _is_hole(t.address) for t in transfers]
             board.equal([transfer.failed for transfer in manager.completed], failing, f"errors of initiator {number}")
 
     def begin(self) -> list[Task[ObiTransfer]]:
         """Start the transfers of all managers."""
-        pairs = zip(self.managers, self.plans, strict=True)
-        return [cocotb.start_soon(manager.run(plan)) for manager, plan in pairs]
+        pairs = zip(self.managers, self.transfers, strict=True)
+        return [cocotb.start_soon(manager.run(transfers)) for manager, transfers in pairs]
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @cocotb.parametrize(timing=range(len(_TIMINGS)))
-async def everybody_gets_the_own_answer(dut: Dut, timing: int) -> None:
+async def each_manager_gets_its_own_answers(dut: Dut, timing: int) -> None:
     """Every access arrives once, unchanged, at its place, and its answer at its initiator."""
     rng, board = await start(dut), Scoreboard()
-    bus = Bus(dut, timing, rng)
+    bus = MuxEnv(dut, timing, rng)
     with bus.running:
         for task in bus.begin():
             await task
         await ClockCycles(dut.clk, 2)
     bus.check()
     if _TIMINGS[timing] == ObiTiming():
-        quickest = min(transfer.answered - transfer.granted for plan in bus.plans for transfer in plan)
+        quickest = min(transfer.answered - transfer.granted for transfers in bus.transfers for transfer in transfers)
         board.equal(quickest, bench_data()["latency"], "cycles from grant to answer at least")
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def everybody_meets_everybody(dut: Dut) -> None:
+async def all_sets_of_managers_meet(dut: Dut) -> None:
     """Each set of initiators asks at once, whosever turn it is; everything two bits away from a place is a hole."""
     rng = await start(dut)
-    bus = Bus(dut, 0, rng)
-    number, bus.plans = len(bus.managers), [[] for _ in bus.managers]
+    bus = MuxEnv(dut, 0, rng)
+    number, bus.transfers = len(bus.managers), [[] for _ in bus.managers]
     far = _holes(2, rng)
     rng.shuffle(far)
 
@@ -203,16 +205,16 @@ async def everybody_meets_everybody(dut: Dut) -> None:
         tasks: list[Task[ObiTransfer]] = []
         for number_asking in asking:
             address = far.pop() if far else rng.choice(rng.choice(bus.words.own[number_asking]))
-            bus.plans[number_asking].append(_transfer(address, rng))
-            tasks.append(cocotb.start_soon(bus.managers[number_asking].run(bus.plans[number_asking][-1:])))
+            bus.transfers[number_asking].append(_transfer(address, rng))
+            tasks.append(cocotb.start_soon(bus.managers[number_asking].run(bus.transfers[number_asking][-1:])))
         for task in tasks:
             await task
 
     sets = [frozenset(asking) for size in range(1, number + 1) for asking in combinations(range(number), size)]
     missing = {(turn, asking) for turn in range(number) for asking in sets}
     with bus.running:
-        while missing := missing - bus.offers.met:
-            turn = bus.offers.queue.grants % number
+        while missing := missing - bus.checker.met:
+            turn = bus.checker.queue.grants % number
             await ask(max((asking for whose, asking in missing if whose == turn), key=len, default=sets[0]))
         while far:
             await ask(range(number))
@@ -226,7 +228,7 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
     watched = [f"{name}__rvalid" for name in bench_data()["initiators"]]
     watched += [f"{place['port']}__req" for place in bench_data()["places"]]
     for _ in range(30):
-        bus = Bus(dut, 1, rng)
+        bus = MuxEnv(dut, 1, rng)
         with bus.running:
             tasks = bus.begin()
             await ClockCycles(dut.clk, rng.randint(2, 12))

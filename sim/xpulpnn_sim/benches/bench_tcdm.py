@@ -83,7 +83,7 @@ def _masters(dut: Dut, rng: Random) -> list[Master]:
     return [Master(dut, number, rng) for number in range(configuration().cores + bench_data()["others"])]
 
 
-class Claims(Agent):
+class ClaimDriver(Agent):
     """Driver of ``claims``: banks of all requests, and at random of masters without one."""
 
     def __init__(self, dut: Dut, masters: Sequence[Master]) -> None:
@@ -103,10 +103,10 @@ class Claims(Agent):
         )
 
 
-class Order(Agent):
+class TcdmChecker(Agent):
     """Compares grants, answers and data with the model in every cycle, before the masters sample."""
 
-    def __init__(self, dut: Dut, masters: Sequence[Master], claims: Claims, words: Words) -> None:
+    def __init__(self, dut: Dut, masters: Sequence[Master], claims: ClaimDriver, words: Words) -> None:
         super().__init__(dut)
         self._claims = claims
         self._config = configuration()
@@ -170,14 +170,14 @@ async def traffic_is_served_in_order(dut: Dut) -> None:
     config: ClusterConfig = configuration()
     rng, board = await start(dut), Scoreboard()
     masters = _masters(dut, rng)
-    claims = Claims(dut, masters)
+    claims = ClaimDriver(dut, masters)
     with AgentGroup(dut, [*masters, claims]):
         await masters[0].run(ObiTransfer(address, 1) for address in range(0, config.tcdm_bytes, WORD_BYTES))
     words: Words = {}
     for cycles in (bench_data()["cycles"], bench_data()["cycles"] // 4):
         # whoever was served last before a reset does not matter behind it
         await pulse_reset(dut)
-        with AgentGroup(dut, [Order(dut, masters, claims, words), *masters, claims]):
+        with AgentGroup(dut, [TcdmChecker(dut, masters, claims, words), *masters, claims]):
             for traffic in (*_traffic(config), None):
                 for master in masters:
                     master.traffic = traffic
@@ -201,7 +201,7 @@ async def test_and_set_is_one_step(dut: Dut) -> None:
     """All masters test and set one free word at once: one finds it free, and nobody is between its read and write."""
     masters = _masters(dut, await start(dut))
     lock = TCDM_BASE + (configuration().banks + 1) * WORD_BYTES
-    with AgentGroup(dut, [*masters, Claims(dut, masters)]):
+    with AgentGroup(dut, [*masters, ClaimDriver(dut, masters)]):
         await masters[0].run([ObiTransfer(lock, 1)])
         tests = [cocotb.start_soon(master.run([ObiTransfer(lock | 1 << TEST_SET_BIT)])) for master in masters]
         words = [(await test).data for test in tests]

@@ -7,8 +7,8 @@ import cocotb
 from xpulpnn.isa.debug import DEBUG_BYTES, DMI_ADDRESS_BITS, Command, Control, DmReg, Flag, Place
 from xpulpnn.isa.debug import CommandError as Error
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.debug_directed_env import EVENTS, ORDER, DirectedDebugEnv, directed
-from xpulpnn_sim.benches.debug_env import CLEAR, HALTS, KNOWN, TRANSFER, WORDS
+from xpulpnn_sim.benches.debug_directed_env import NOTIFICATIONS, TRANSFER_WRITE, DirectedDebugEnv, directed
+from xpulpnn_sim.benches.debug_env import CLEAR, DATA_REGISTERS, DM_REGISTERS, HALT_REGISTERS, TRANSFER
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.reference.golden.debug_memory import memory_words
 
@@ -30,7 +30,7 @@ async def each_flag_is_of_its_hart(env: DirectedDebugEnv) -> None:
                 for place, hart in enumerate(env.directed_harts):
                     hart.unavailable = bool(word >> place & 1)
             case 2 | 3:
-                await env.tell(rng.choice((Place.HALTED, Place.HALTED, Place.RESUMING)), rng.randrange(env.aliases))
+                await env.notify(rng.choice((Place.HALTED, Place.HALTED, Place.RESUMING)), rng.randrange(env.aliases))
             case _:
                 likely = (Control.HALTREQ, Control.RESUMEREQ, Control.ACKHAVERESET, Control.HASEL)
                 bits = sum(bit for bit in likely if rng.random() < 0.4)
@@ -38,7 +38,7 @@ async def each_flag_is_of_its_hart(env: DirectedDebugEnv) -> None:
                 # what has no meaning is anything
                 bits |= rng.getrandbits(32) & ~(sum(Control) | numbers - 1 << 16) | rng.randrange(numbers) << 16
                 await env.write(DmReg.DMCONTROL, bits | Control.DMACTIVE * (rng.random() < 0.95))
-        await env.compare(*HALTS, where=f"step {step}")
+        await env.compare(*HALT_REGISTERS, where=f"step {step}")
         env.compare_outputs(f"step {step}")
         await env.expect(Error.NONE, f"step {step}")
         for hart in range(count if step % 8 == 0 else 0):
@@ -52,8 +52,8 @@ async def each_flag_is_of_its_hart(env: DirectedDebugEnv) -> None:
 async def every_bit_of_registers_is_kept(env: DirectedDebugEnv) -> None:
     """Words and their complements; what is read stays until the next access, a module that is not active has none."""
     rng = env.rng
-    words = {register: rng.getrandbits(32) for register in KNOWN}
-    order = sorted({*KNOWN} - {DmReg.ABSTRACTCS, DmReg.COMMAND, DmReg.DMCONTROL, DmReg.SBCS})
+    words = {register: rng.getrandbits(32) for register in DM_REGISTERS}
+    order = sorted({*DM_REGISTERS} - {DmReg.ABSTRACTCS, DmReg.COMMAND, DmReg.DMCONTROL, DmReg.SBCS})
     rng.shuffle(order)
     for flip in (0, WORD_MASK):
         value = words[DmReg.DMCONTROL] ^ flip
@@ -64,7 +64,7 @@ async def every_bit_of_registers_is_kept(env: DirectedDebugEnv) -> None:
         for control in ((value | Control.NDMRESET | Control.DMACTIVE) ^ Control.NDMRESET, 0, Control.DMACTIVE):
             await env.write(DmReg.DMCONTROL, control)
             env.compare_outputs(f"control {control:#x}")
-            for register in KNOWN:
+            for register in DM_REGISTERS:
                 # sbdata0 is read while that starts nothing
                 if register == DmReg.SBDATA0:
                     await env.write(DmReg.SBCS, 0)
@@ -73,7 +73,7 @@ async def every_bit_of_registers_is_kept(env: DirectedDebugEnv) -> None:
                     observed = await env.access(register)
                     expected = env.model.read(register)
                     env.board.equal(hex(observed), hex(expected), f"register {register:#x}, {control:#x}")
-                    await env.expect_kept(observed)
+                    await env.expect_stable(observed)
             for address in () if control else {*range(1 << DMI_ADDRESS_BITS)} - {DmReg.DMCONTROL}:
                 await env.access(address, rng.choice((value, value ^ WORD_MASK)))
 
@@ -84,41 +84,41 @@ async def every_word_of_the_memory_is_known(env: DirectedDebugEnv) -> None:
     """All words, with orders or without; reading, or writing what means nothing, changes nothing."""
     rng, count = env.rng, env.count
     # next to what means something, where nobody has halted
-    near = {event ^ 1 << bit: rng.getrandbits(32) for event in EVENTS for bit in range(2, 12)}
-    await env.visits(elsewhere := sorted({*near} - {*EVENTS}), near)
-    await env.compare(*HALTS, where=f"behind {len(elsewhere)} words")
-    words = [rng.getrandbits(32) for _ in WORDS]
+    near = {event ^ 1 << bit: rng.getrandbits(32) for event in NOTIFICATIONS for bit in range(2, 12)}
+    await env.access_memory(elsewhere := sorted({*near} - {*NOTIFICATIONS}), near)
+    await env.compare(*HALT_REGISTERS, where=f"behind {len(elsewhere)} words")
+    words = [rng.getrandbits(32) for _ in DATA_REGISTERS]
     for goes in (rng.randrange(count), None):
         words = [word ^ WORD_MASK for word in words]
-        for register, word in zip(WORDS, words, strict=True):
+        for register, word in zip(DATA_REGISTERS, words, strict=True):
             await env.write(register, word)
         for hart in range(count):
-            await env.tell(rng.choice((Place.HALTED, Place.RESUMING)), hart)
+            await env.notify(rng.choice((Place.HALTED, Place.RESUMING)), hart)
         if goes is None:
             await env.write(DmReg.HAWINDOW, WORD_MASK)
             await env.select(0, Control.HASEL | Control.RESUMEREQ)
         else:
-            await env.tell(Place.HALTED, goes)
+            await env.notify(Place.HALTED, goes)
             await env.select(goes)
-            await env.order(rng.choice((0, Command.POSTEXEC)) | ORDER | rng.randrange(0x1000, 0x1020))
+            await env.write_command(rng.choice((0, Command.POSTEXEC)) | TRANSFER_WRITE | rng.randrange(0x1000, 0x1020))
         flags = {place: Flag.RESUME for place, hart in enumerate(env.directed_harts) if hart.resuming}
         flags |= {} if goes is None else {goes: Flag.GO}
         where = f"hart {goes} goes"
         # of what harts write, the data registers mean something
         data = [word ^ WORD_MASK for word in words[:2]]
-        written = {at: rng.getrandbits(32) for at in _EVERYWHERE if at not in EVENTS and goes is not None}
+        written = {at: rng.getrandbits(32) for at in _EVERYWHERE if at not in NOTIFICATIONS and goes is not None}
         written |= {Place.DATA + WORD_BYTES * place: word for place, word in enumerate(data)}
-        await env.visits(written, written)
-        for register, word in zip(WORDS, data, strict=False):
+        await env.access_memory(written, written)
+        for register, word in zip(DATA_REGISTERS, data, strict=False):
             env.model.write(register, word)
-        observed = await env.visits(_EVERYWHERE)
+        observed = await env.access_memory(_EVERYWHERE)
         expected = memory_words(env.command, words[2:], data, flags, count)
         rows = zip(_EVERYWHERE, observed, expected, strict=True)
         env.board.equal({hex(at): hex(word) for at, word, known in rows if word != known}, {}, f"{where}: words")
         await env.expect(Error.NONE, where, busy=goes is not None, goes=goes)
         if goes is not None:
             await env.finish(goes)
-        await env.compare(*HALTS, *WORDS, where=where)
+        await env.compare(*HALT_REGISTERS, *DATA_REGISTERS, where=where)
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
@@ -126,16 +126,16 @@ async def every_word_of_the_memory_is_known(env: DirectedDebugEnv) -> None:
 async def commands_become_instructions(env: DirectedDebugEnv) -> None:
     """Every register, CSRs with every bit, and the number behind those of a command that counts; all bits it has."""
     rng = env.rng
-    await env.tell(Place.HALTED)
+    await env.notify(Place.HALTED)
     csrs = [rng.getrandbits(12) for _ in range(4)]
     csrs += [csr ^ 0xFFF for csr in csrs]
     for number, write in product((*range(0x1000, 0x1020), *csrs), (0, Command.WRITE)):
-        await env.order(TRANSFER | write | number)
+        await env.write_command(TRANSFER | write | number)
         await env.expect_code("written")
         await env.finish(0)
     carrying = [(1 << bit) - 1 for bit in range(13)]
     for number in (*carrying, *csrs[4:], 0x1000 + rng.randrange(16) * 2, 0x1007):
-        await env.order(TRANSFER | Command.POSTINCREMENT | rng.choice((0, Command.WRITE)) | number)
+        await env.write_command(TRANSFER | Command.POSTINCREMENT | rng.choice((0, Command.WRITE)) | number)
         await env.finish(0)
         env.command += 1
         await env.expect_code("counted")
@@ -144,7 +144,7 @@ async def commands_become_instructions(env: DirectedDebugEnv) -> None:
         command = (2 << 20 | Command.WRITE | 0x100A) ^ 1 << bit ^ transfer
         number, size = command & 0xFFFF, command >> 20 & 7
         wrong = command >> 24 or (command & Command.TRANSFER and (size != 2 or number >= 0x1020))
-        await env.order(command)
+        await env.write_command(command)
         where = f"command {command:#x}"
         if wrong:
             await env.expect(Error.NOT_SUPPORTED, where)
@@ -168,29 +168,29 @@ async def a_command_is_of_one_hart(env: DirectedDebugEnv) -> None:
         others = [other for other in range(count) if other != hart]
         await env.select(hart)
         await env.halt_only(others)
-        await env.refuse(Error.HALT_RESUME, f"hart {hart} alone is not halted")
+        await env.expect_refusal(Error.HALT_RESUME, f"hart {hart} alone is not halted")
         await env.halt_only([hart])
         for other in (*others, *absent):
             await env.select(other)
-            await env.refuse(Error.HALT_RESUME, f"hart {hart} alone is halted, not {other}")
+            await env.expect_refusal(Error.HALT_RESUME, f"hart {hart} alone is halted, not {other}")
         for how, error in endings.items():
             where = f"hart {hart}, {how}"
             await env.select(hart)
             await env.halt_only(range(count))
-            await env.order(ORDER | Command.POSTINCREMENT | 0x100A)
+            await env.write_command(TRANSFER_WRITE | Command.POSTINCREMENT | 0x100A)
             await env.select(elsewhere := rng.choice([*others, *absent]))
             for other in range(count):
-                await env.tell(Place.HALTED, other)
+                await env.notify(Place.HALTED, other)
             await env.expect(Error.NONE, f"{where}: begun", busy=True, goes=hart)
             if how in ("success", "exception", "late exception"):
                 if how != "exception":
-                    await env.tell(Place.GOING)
+                    await env.notify(Place.GOING)
                 if how != "success":
-                    await env.tell(Place.EXCEPTION)
+                    await env.notify(Place.EXCEPTION)
                 for other in others:
-                    await env.tell(Place.HALTED, other)
+                    await env.notify(Place.HALTED, other)
                 await env.expect(error, f"{where}: done", busy=True)
-                await env.tell(Place.HALTED, hart)
+                await env.notify(Place.HALTED, hart)
                 env.command += how == "success"
                 await env.expect_code(where)
             elif how == "reset":
@@ -208,10 +208,10 @@ async def a_command_is_of_one_hart(env: DirectedDebugEnv) -> None:
                 await env.write(DmReg.DMCONTROL, Control.DMACTIVE)
             await env.expect(error, f"{where}: ended")
             await env.clear()
-            await env.tell(Place.GOING)
-            await env.tell(Place.EXCEPTION)
+            await env.notify(Place.GOING)
+            await env.notify(Place.EXCEPTION)
             await env.expect(Error.NONE, f"{where}: over")
-            await env.compare(*HALTS, where=where)
+            await env.compare(*HALT_REGISTERS, where=where)
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
@@ -219,36 +219,36 @@ async def a_command_is_of_one_hart(env: DirectedDebugEnv) -> None:
 async def a_command_is_not_disturbed(env: DirectedDebugEnv) -> None:
     """Each access that must not be while a command is executed sets an error, which stays; all others are made."""
     rng = env.rng
-    for register in WORDS:
+    for register in DATA_REGISTERS:
         await env.write(register, rng.getrandbits(32))
-    await env.tell(Place.HALTED)
+    await env.notify(Place.HALTED)
     await env.select(0)
-    forbidden = [*product(WORDS, (None, rng.getrandbits(32)))]
+    forbidden = [*product(DATA_REGISTERS, (None, rng.getrandbits(32)))]
     forbidden += [(DmReg.ABSTRACTCS, CLEAR), (DmReg.COMMAND, TRANSFER | 0x1015), (DmReg.ABSTRACTAUTO, WORD_MASK)]
     for place, (register, value) in enumerate(forbidden):
         where = f"{'read' if value is None else 'write'} of {register:#x}"
         for at_once in (True, False):
-            await env.order(ORDER | 0x100A, at_once=at_once)
+            await env.write_command(TRANSFER_WRITE | 0x100A, at_once=at_once)
             await env.access(register, value)
             await env.expect(Error.BUSY, where, busy=True, goes=0)
             match place % 3:
                 case 0:
                     await env.finish(0)
                 case 1:
-                    await env.tell(Place.EXCEPTION)
-                    await env.tell(Place.HALTED)
+                    await env.notify(Place.EXCEPTION)
+                    await env.notify(Place.HALTED)
                 case _:
                     await env.select(0, Control.HARTRESET)
                     await env.select(0)
-                    await env.tell(Place.HALTED)
+                    await env.notify(Place.HALTED)
             await env.expect(Error.BUSY, f"{where}: ended")
             await env.expect_code(where)
             await env.clear()
-    await env.compare(*WORDS, DmReg.ABSTRACTAUTO, where="as before")
-    others = {*range(1 << DMI_ADDRESS_BITS)} - {*WORDS, DmReg.ABSTRACTCS, DmReg.ABSTRACTAUTO, DmReg.DMCONTROL}
+    await env.compare(*DATA_REGISTERS, DmReg.ABSTRACTAUTO, where="as before")
+    others = {*range(1 << DMI_ADDRESS_BITS)} - {*DATA_REGISTERS, DmReg.ABSTRACTCS, DmReg.ABSTRACTAUTO, DmReg.DMCONTROL}
     for busy in (True, False):
         if busy:
-            await env.order(ORDER | 0x100A)
+            await env.write_command(TRANSFER_WRITE | 0x100A)
         for address in others if busy else others - {*DmReg}:
             await env.compare(address, where=f"busy {busy}")
             if address != DmReg.COMMAND:
@@ -256,7 +256,7 @@ async def a_command_is_not_disturbed(env: DirectedDebugEnv) -> None:
         await env.expect(Error.NONE, "other accesses", busy=busy, goes=0 if busy else None)
         if busy:
             await env.finish(0)
-        await env.compare(*KNOWN, where="behind other accesses")
+        await env.compare(*DM_REGISTERS, where="behind other accesses")
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
@@ -264,14 +264,14 @@ async def a_command_is_not_disturbed(env: DirectedDebugEnv) -> None:
 async def each_register_may_start_a_command(env: DirectedDebugEnv) -> None:
     """By its own bit of abstractauto alone, read or written; none starts one while anything of an error is left."""
     rng = env.rng
-    await env.tell(Place.HALTED)
+    await env.notify(Place.HALTED)
     await env.select(0)
-    await env.order(ORDER | 0x100A)
+    await env.write_command(TRANSFER_WRITE | 0x100A)
     await env.finish(0)
-    for register in WORDS:
+    for register in DATA_REGISTERS:
         bit = 1 << (register - DmReg.DATA0 if register < DmReg.PROGBUF0 else register - DmReg.PROGBUF0 + 16)
         await env.access(DmReg.ABSTRACTAUTO, bit | rng.getrandbits(32) & ~0x00FF_0003)
-        for other, value in product(WORDS, (None, rng.getrandbits(32))):
+        for other, value in product(DATA_REGISTERS, (None, rng.getrandbits(32))):
             if other != register:
                 await env.access(other, value)
         await env.expect(Error.NONE, f"all but {register:#x}")
@@ -282,11 +282,11 @@ async def each_register_may_start_a_command(env: DirectedDebugEnv) -> None:
     for error, cleared in product((Error.BUSY, Error.NOT_SUPPORTED, Error.EXCEPTION, Error.HALT_RESUME), range(8)):
         await env.access(DmReg.ABSTRACTAUTO, 0)
         await env.select(int(error == Error.HALT_RESUME))
-        await env.order(1 << 24 if error == Error.NOT_SUPPORTED else ORDER | 0x100A)
+        await env.write_command(1 << 24 if error == Error.NOT_SUPPORTED else TRANSFER_WRITE | 0x100A)
         if error == Error.BUSY:
             await env.access(DmReg.DATA0)
         if error == Error.EXCEPTION:
-            await env.tell(Place.EXCEPTION)
+            await env.notify(Place.EXCEPTION)
         await env.finish(0)
         await env.select(0)
         await env.access(DmReg.ABSTRACTAUTO, 0xFFFF_FFFF)
@@ -294,7 +294,7 @@ async def each_register_may_start_a_command(env: DirectedDebugEnv) -> None:
         left = error & ~cleared
         if left:
             await env.access(DmReg.COMMAND, TRANSFER | 0x1015)
-        await env.access(rng.choice(WORDS))
+        await env.access(rng.choice(DATA_REGISTERS))
         if left or error == Error.NOT_SUPPORTED:
             await env.expect(left or error, f"{error!r} without {cleared}")
         else:

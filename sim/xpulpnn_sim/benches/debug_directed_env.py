@@ -15,8 +15,8 @@ from xpulpnn_sim.benches.debug_env import BUSY, CLEAR, TRANSFER, DebugEnv
 from xpulpnn_sim.reference.golden.debug_memory import command_code
 from xpulpnn_sim.reference.golden.debug_module import DebuggedHart
 
-ORDER = TRANSFER | Command.WRITE
-EVENTS = [
+TRANSFER_WRITE = TRANSFER | Command.WRITE
+NOTIFICATIONS = [
     *range(Place.HALTED, Place.HALTED + WORD_BYTES * MAX_HARTS, WORD_BYTES),
     *range(Place.RESUMING, Place.RESUMING + WORD_BYTES * MAX_HARTS, WORD_BYTES),
     Place.GOING,
@@ -58,7 +58,7 @@ class DirectedDebugEnv(DebugEnv):
         if self.rng.getrandbits(1):
             await RisingEdge(self.dut.clk)
 
-    async def visits(self, addresses: Iterable[int], values: Mapping[int, int] | None = None) -> list[int]:
+    async def access_memory(self, addresses: Iterable[int], values: Mapping[int, int] | None = None) -> list[int]:
         """Accesses of harts in consecutive cycles, writes if there are ``values``; returns the words read."""
         dut, rng, words, before = self.dut, self.rng, list[int](), 0
         for address in (*addresses, None):
@@ -66,7 +66,9 @@ class DirectedDebugEnv(DebugEnv):
             drive(dut, {"memory__req": int(address is not None), "memory__wdata": word})
             # without a request a write is none, wherever it is; the upper bits of addresses do not matter
             dut.memory__we.value = int(address is None or values is not None)
-            dut.memory__addr.value = rng.getrandbits(20) << 12 | (rng.choice(EVENTS) if address is None else address)
+            dut.memory__addr.value = rng.getrandbits(20) << 12 | (
+                rng.choice(NOTIFICATIONS) if address is None else address
+            )
             await FallingEdge(dut.clk)
             answer = sample(dut.memory__gnt), sample(dut.memory__rvalid), sample(dut.memory__err)
             self.board.equal(answer, (1, before, 0), f"grant, answer and error at {address}")
@@ -76,12 +78,12 @@ class DirectedDebugEnv(DebugEnv):
             await RisingEdge(dut.clk)
         return words
 
-    async def tell(self, place: Place, hart: int = 0) -> None:
+    async def notify(self, place: Place, hart: int = 0) -> None:
         """Write to the address by which a hart reports something, with random data."""
         many = place in (Place.HALTED, Place.RESUMING)
         number = self.rng.randrange(hart, MAX_HARTS, self.aliases) if many else 0
         at = place + WORD_BYTES * number
-        await self.visits([at], {at: self.rng.getrandbits(32)})
+        await self.access_memory([at], {at: self.rng.getrandbits(32)})
         if hart < self.count and place == Place.HALTED:
             self.directed_harts[hart].halted = True
         if hart < self.count and place == Place.RESUMING and self.model.active:
@@ -95,9 +97,9 @@ class DirectedDebugEnv(DebugEnv):
     async def halt_only(self, harts: Iterable[int]) -> None:
         """Let some harts halt, and the others run."""
         for hart in range(self.count):
-            await self.tell(Place.HALTED if hart in harts else Place.RESUMING, hart)
+            await self.notify(Place.HALTED if hart in harts else Place.RESUMING, hart)
 
-    async def order(self, command: int, *, at_once: bool = False) -> None:
+    async def write_command(self, command: int, *, at_once: bool = False) -> None:
         """Write a command to the module but not to the model; with ``at_once`` the next access may come in the next
         cycle."""
         self.command = command
@@ -108,9 +110,9 @@ class DirectedDebugEnv(DebugEnv):
         else:
             await self.access(DmReg.COMMAND, command)
 
-    async def refuse(self, error: int, where: str) -> None:
+    async def expect_refusal(self, error: int, where: str) -> None:
         """Write a command that sets an error, and clear it."""
-        await self.order(ORDER | 0x100A)
+        await self.write_command(TRANSFER_WRITE | 0x100A)
         await self.expect(error, where)
         await self.clear()
 
@@ -119,20 +121,20 @@ class DirectedDebugEnv(DebugEnv):
 
     async def finish(self, hart: int) -> None:
         """Complete the transfer of a command, and halt again."""
-        await self.tell(Place.GOING)
-        await self.tell(Place.HALTED, hart)
+        await self.notify(Place.GOING)
+        await self.notify(Place.HALTED, hart)
 
     async def expect(self, error: int, where: str, *, busy: bool = False, goes: int | None = None) -> None:
         """Check the state of commands, and the flags of all harts."""
         observed = await self.access(DmReg.ABSTRACTCS)
         self.board.equal(hex(observed), hex(8 << 24 | BUSY * busy | error << 8 | 2), f"{where}: abstractcs")
-        orders = await self.visits(Place.FLAGS + WORD_BYTES * hart for hart in range(self.count))
+        orders = await self.access_memory(Place.FLAGS + WORD_BYTES * hart for hart in range(self.count))
         expected = [Flag.RESUME if hart.resuming else 0 for hart in self.directed_harts]
         if goes is not None:
             expected[goes] = Flag.GO
         self.board.equal(orders, expected, f"{where}: orders to harts")
 
-    async def expect_kept(self, expected: int) -> None:
+    async def expect_stable(self, expected: int) -> None:
         """Check that the read data of the DMI stay without an access."""
         for _ in range(3):
             noise = {name: self.rng.getrandbits(bits) for name, bits in (("write", 1), ("addr", 7), ("wdata", 32))}
@@ -143,7 +145,7 @@ class DirectedDebugEnv(DebugEnv):
 
     async def expect_code(self, where: str) -> None:
         """Check the instructions of the command twice, an odd number of cycles apart."""
-        words = await self.visits([*range(Place.ABSTRACT, Place.PROGRAM, WORD_BYTES)] * 2)
+        words = await self.access_memory([*range(Place.ABSTRACT, Place.PROGRAM, WORD_BYTES)] * 2)
         self.board.equal(words, command_code(self.command) * 2, f"{where}: code of {self.command:#x}")
 
 

@@ -21,9 +21,9 @@ _BUS_PATIENCE = 100
 FAILING = (0x4000_0000, 0x100)  # address and bytes of what the system's bus does not have
 BUSY = 1 << 12
 CLEAR = 7 << 8  # all bits of the error of commands
-HALTS = (DmReg.DMSTATUS, DmReg.HALTSUM0, DmReg.DMCONTROL, DmReg.HAWINDOW)
-WORDS = [DmReg.DATA0, DmReg.DATA1, *range(DmReg.PROGBUF0, DmReg.PROGBUF0 + 8)]
-KNOWN = sorted({*DmReg, *WORDS})
+HALT_REGISTERS = (DmReg.DMSTATUS, DmReg.HALTSUM0, DmReg.DMCONTROL, DmReg.HAWINDOW)
+DATA_REGISTERS = [DmReg.DATA0, DmReg.DATA1, *range(DmReg.PROGBUF0, DmReg.PROGBUF0 + 8)]
+DM_REGISTERS = sorted({*DmReg, *DATA_REGISTERS})
 TRANSFER = 2 << 20 | Command.TRANSFER
 
 
@@ -112,7 +112,7 @@ class DebugEnv:
 
     def _may_begin(self, register: int) -> bool:
         """Return whether an access to a register gives a hart something to do."""
-        return register not in WORDS or self.model.read(DmReg.ABSTRACTAUTO) > 0
+        return register not in DATA_REGISTERS or self.model.read(DmReg.ABSTRACTAUTO) > 0
 
     async def compare(self, *registers: int, where: str = "") -> None:
         """Compare registers of module and model."""
@@ -121,7 +121,7 @@ class DebugEnv:
             self.board.equal(hex(observed), hex(self.model.read(register)), f"{where}: register {register:#x}")
             if register == DmReg.SBDATA0:
                 await self.wait_bus_idle()
-            elif register in WORDS:
+            elif register in DATA_REGISTERS:
                 await self.wait_idle(0 if self._may_begin(register) else IDLE_CYCLES)
 
     async def select(self, number: int, bits: int = 0) -> None:

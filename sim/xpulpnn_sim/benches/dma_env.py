@@ -19,7 +19,7 @@ STATUS_IDS = 16
 _PATIENCE = 8000
 
 
-class _Port(ObiManager):
+class CommandManager(ObiManager):
     answer: ObiTransfer | None = None  # what is answered in this cycle
 
     def _noise(self) -> dict[str, int]:
@@ -30,10 +30,12 @@ class _Port(ObiManager):
         self.answer = transfer
 
 
-class _Monitor(Agent):
+class _CommandChecker(Agent):
     """Compares the command ports and the other outputs with the model in every cycle."""
 
-    def __init__(self, dut: Dut, ports: Sequence[_Port], memories: Sequence[MemoryPort], model: PortsModel) -> None:
+    def __init__(
+        self, dut: Dut, ports: Sequence[CommandManager], memories: Sequence[MemoryPort], model: PortsModel
+    ) -> None:
         super().__init__(dut)
         self.cycle = 0
         self._board = Scoreboard()
@@ -81,11 +83,13 @@ class DmaEnv(AgentGroup):
         self.memories, self.expected = Memories(rng), Memories(rng)
         self.expected.tcdm[:], self.expected.l2[:] = self.memories.tcdm, self.memories.l2
         cores = [f"cores__{number}" for number in range(configuration().cores)]
-        self.managers = [_Port(dut, port, outstanding=ANY_NUMBER, pause=pause, rng=rng) for port in (*cores, "shared")]
+        self.managers = [
+            CommandManager(dut, port, outstanding=ANY_NUMBER, pause=pause, rng=rng) for port in (*cores, "shared")
+        ]
         self.addresses = [PRIVATE_DMA] * len(cores) + [DMA]
         self.memory_ports = memory_ports(dut, self.memories, rng, *timing)
         self.model = PortsModel(configuration(), self._begin)
-        self.monitor = _Monitor(dut, self.managers, self.memory_ports, self.model)
+        self.monitor = _CommandChecker(dut, self.managers, self.memory_ports, self.model)
         super().__init__(dut, [*self.managers, *self.memory_ports, self.monitor])
 
     def _begin(self, words: Sequence[int]) -> list[set[int]]:
